@@ -1,5 +1,5 @@
-// Converts errno values to absl::Status. The functions take std::string_view because Debian's absl
-// has a string_view type of its own.
+// Converts errno values to absl::Status. The functions take std::string_view, because
+// absl::string_view is a different type in Debian's absl package.
 #pragma once
 
 #include <string>

@@ -12,8 +12,8 @@
 namespace svcmap::nft {
 namespace {
 
-// Filter flag that makes the kernel compare the protocol of the tuple. The kernel's user-space
-// headers do not define this constant.
+// Filter flag for matching flows by transport protocol. The kernel's UAPI headers do not define
+// this flag.
 constexpr uint32_t kFilterProtocol = 1 << 3;
 
 uint8_t NfFamily(Family family) { return family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6; }
@@ -164,7 +164,7 @@ std::optional<UdpFlow> ReadFlow(const nlmsghdr* message) {
   if (!IsMessage(message, IPCTNL_MSG_CT_NEW)) return std::nullopt;
   UdpFlow flow;
   bool original = false, reply = false;
-  std::optional<uint16_t> zone;  // Conntrack zone of both directions.
+  std::optional<uint16_t> zone;  // Conntrack zone for both directions of the flow.
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
       case CTA_TUPLE_ORIG:

@@ -25,11 +25,11 @@ nlmsghdr* WriteCountRequest(uint8_t* buffer);
 std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message);
 
 // Writes a request to delete the conntrack entry of `flow`. The kernel looks up the entry by its
-// reply tuple and compares the entry's id, which the kernel derives from the entry and its original
-// tuple.
+// reply tuple and deletes the entry only if the id matches. The kernel derives the id from the
+// entry and its original tuple.
 nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const UdpFlow& flow);
 
-// Parses one flow. Returns nullopt if the message is not a UDP flow.
+// Parses one flow. Returns nullopt if the message does not describe a UDP flow.
 std::optional<UdpFlow> ReadFlow(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

@@ -1,5 +1,5 @@
-// The UDP flows tracked by the kernel. Flows are listed and deleted one by one. proxy/conntrack
-// decides which flows to delete.
+// The UDP flows tracked by the kernel. FlowTable lists and deletes individual flows. Code in
+// proxy/conntrack selects the flows to delete.
 #pragma once
 
 #include <compare>
@@ -36,9 +36,9 @@ struct FlowTuple {
 
 struct UdpFlow {
   FlowTuple original;  // Direction of the connection's first packet.
-  // Direction of the replies. The source is the endpoint that replies.
+  // Direction of the replies. `reply.source` is the endpoint that sends the replies.
   FlowTuple reply;
-  // Id that the kernel assigned to the conntrack entry, with the bytes unchanged from the message.
+  // Kernel-assigned id of the conntrack entry, in the byte order of the message.
   uint32_t id = 0;
 
   Family family() const { return original.source.address.family(); }
@@ -53,12 +53,12 @@ class FlowTable {
   struct Listing {
     // Number of conntrack entries that the kernel sent, including entries of other protocols.
     uint64_t entries = 0;
-    // False if changes interrupted every attempt to list the flows, so some flows may be missing.
+    // False if flows may be missing, because a change interrupted every attempt to list the flows.
     bool complete = true;
   };
-  // Calls `on_flow` for each UDP flow of `families`, possibly twice for some flows. The flows are
-  // not stored. `on_flow` may block and may delete flows. If `on_flow` returns false, the listing
-  // ends with kCancelled.
+  // Calls `on_flow` for each UDP flow of `families`, without storing the flows. `on_flow` may
+  // receive some flows twice. `on_flow` may block and may delete flows. If `on_flow` returns false,
+  // the listing ends with kCancelled.
   virtual absl::StatusOr<Listing> ForEachUdp(
       std::span<const Family> families, const std::function<bool(const UdpFlow&)>& on_flow) = 0;
 
@@ -66,12 +66,12 @@ class FlowTable {
     size_t deleted = 0;
     // Number of flows that had already ended or changed before the deletion.
     size_t gone = 0;
-    // The first error other than "not found". Flows whose deletion failed are not included in
-    // either counter.
+    // The first deletion error other than "not found". Neither `deleted` nor `gone` includes flows
+    // whose deletion failed.
     absl::Status status;
   };
-  // Deletes the listed flows. A newer flow with the same addresses but a different translation is
-  // not deleted.
+  // Deletes the listed flows. Keeps a newer flow that has the same addresses but a different
+  // translation.
   virtual Deletion Delete(std::span<const UdpFlow> flows) = 0;
 };
 

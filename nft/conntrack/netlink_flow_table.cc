@@ -19,15 +19,16 @@ constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr int kMaxAttempts = 5;  // Maximum number of attempts to list all flows (S-243).
 // The UDP flows of a family are rare if they are at most 1/16 of all flows.
 constexpr uint64_t kRare = 16;
-// Number of deletions per send. The receive buffer has room for one error message per deletion.
+// Number of deletions in one send call. The receive buffer has room for one error message per
+// deletion.
 constexpr size_t kDeletionsPerSend = 64;
 
 }  // namespace
 
 absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
     std::span<const Family> families, const std::function<bool(const UdpFlow&)>& on_flow) {
-  // Uses a new socket, because a socket with an unfinished dump still contains the remaining
-  // responses.
+  // Opens a new socket for each listing, because the previous socket may still contain responses of
+  // an unfinished dump.
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
   if (!socket.ok()) return socket.status();
   const absl::StatusOr<uint32_t> count = Count(*socket);
@@ -74,8 +75,8 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
 
 // The kernel disables softirqs while it searches for the next matching flow, so the CPU processes
 // no packets during the search. In a table of 500,000 flows without a match, the search takes 87
-// ms. Therefore the kernel filters the flows only if many flows match. If matching flows are rare,
-// all flows are requested and filtered in user space.
+// ms. Therefore svcmapd uses the kernel's filter only if many flows match. If matching flows are
+// rare, svcmapd requests all flows and filters them in user space.
 bool NetlinkFlowTable::FilterInKernel(std::span<const Family> families) const {
   return !filter_unsupported_ && std::all_of(families.begin(), families.end(), [&](Family family) {
     return udp_flows_[Index(family)] * kRare > flows_;
@@ -111,13 +112,15 @@ FlowTable::Deletion NetlinkFlowTable::Delete(std::span<const UdpFlow> flows) {
     DeleteBatch(batch, deletion);
     flows = flows.subspan(batch.size());
   }
-  // A late response could be mistaken for the response to the next request.
+  // Closes the socket after an error, because a late response could be mistaken for the response to
+  // the next request.
   if (!deletion.status.ok()) deletions_.reset();
   return deletion;
 }
 
 // The kernel processes each message independently of earlier failures. Only the last message
-// requests an acknowledgement. All other messages get a response only if they fail.
+// requests an acknowledgement. The kernel responds to each earlier message only if the message
+// fails.
 void NetlinkFlowTable::DeleteBatch(std::span<const UdpFlow> flows, Deletion& deletion) {
   std::vector<uint8_t> bytes;
   alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];

@@ -1,5 +1,5 @@
-// FlowTable implementation that uses ctnetlink. Used by a single thread. Sockets are opened on
-// demand in the calling thread's network namespace.
+// FlowTable implementation that uses ctnetlink. All calls must come from the same thread.
+// NetlinkFlowTable opens sockets on demand in the network namespace of this thread.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class NetlinkFlowTable : public FlowTable {
   std::array<uint64_t, 2> udp_flows_ = {};
   bool filter_unsupported_ = false;
   // Socket for deletions. Deletions need a separate socket, because a dump may still be in progress
-  // on the socket of the listing.
+  // on the listing's socket.
   std::optional<Socket> deletions_;
   uint32_t sequence_ = 1;
 };

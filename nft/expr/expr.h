@@ -1,7 +1,7 @@
-// Rule expressions as plain values. The types mirror nf_tables' own expressions. nft/netlink
-// encodes them as netlink messages. No other component interprets them.
+// Rule expressions as plain values. The types mirror the expressions of nf_tables. nft/netlink
+// encodes them as netlink messages. No component except nft/netlink interprets expressions.
 //
-// Registers are numbered in 32-bit words: 0 is NFT_REG32_00. An IPv6 address occupies four
+// Register numbers count 32-bit words: register 0 is NFT_REG32_00. An IPv6 address occupies four
 // registers.
 #pragma once
 
@@ -23,8 +23,8 @@ struct PayloadLoad {
   uint32_t reg;
 };
 
-// Overwrites bytes of the network header and updates checksums: the transport checksum
-// (pseudo-header) in both families, and the header checksum in IPv4.
+// Overwrites bytes of the network header. Updates the transport checksum (pseudo-header) in both
+// families and the header checksum in IPv4.
 struct AddressWrite {
   Family family;
   uint32_t offset;
@@ -32,15 +32,15 @@ struct AddressWrite {
   uint32_t reg;
 };
 
-// Overwrites bytes of the network header without updating checksums. Valid only if the old and the
-// new value have the same one's complement sum.
+// Overwrites bytes of the network header without updating checksums. NeutralWrite is valid only if
+// the old bytes and the new bytes have the same one's complement sum.
 struct NeutralWrite {
   uint32_t offset;
   uint32_t size;
   uint32_t reg;
 };
 
-// The value of kInputName occupies four registers.
+// kInputName, the input interface name, occupies four registers.
 enum class MetaKey : uint8_t { kMark, kL4Proto, kInputName };
 struct MetaLoad {
   MetaKey key;
@@ -63,7 +63,8 @@ struct OriginalDestinationLoad {
   uint32_t reg;
 };
 
-// Loads the route type of the source address, in host order. A local address has type 2.
+// Loads the route type of the source address, in host byte order. The route type of a local address
+// is 2 (RTN_LOCAL).
 struct SourceTypeLoad {
   uint32_t reg;
 };
@@ -74,14 +75,15 @@ struct Compare {
   std::vector<uint8_t> value;
 };
 
-// reg = (reg & mask) ^ xor_with. `mask` and `xor_with` have the length of the value.
+// reg = (reg & mask) ^ xor_with. `mask`, `xor_with` and the value in `reg` have the same length.
 struct Bitwise {
   uint32_t reg;
   std::vector<uint8_t> mask;
   std::vector<uint8_t> xor_with;
 };
 
-// Looks up the key in `reg`. If the key is not found, evaluation continues with the next rule.
+// Looks up the key that starts in register `reg`. If the key is not found, evaluation continues
+// with the next rule.
 struct Lookup {
   enum class Into : uint8_t { kNothing, kRegister, kVerdict };
   // If true, `set` is an index into the rule's anonymous sets instead of the table's sets.
@@ -90,7 +92,8 @@ struct Lookup {
   uint32_t reg = 0;
   Into into = Into::kNothing;
   uint32_t data_reg = 0;
-  // Inverts the match: the rule continues if the key is not found. Valid only with kNothing.
+  // Inverts the match: the rule continues if the key is not found. `invert` is valid only if `into`
+  // is kNothing.
   bool invert = false;
 };
 
@@ -99,7 +102,7 @@ struct Lookup {
 struct DynamicElement {
   enum class Op : uint8_t {
     kUpdate,  // Adds the element. If the key exists, keeps its data and restarts its timeout.
-    kCount,   // Like kUpdate for a set without data. Also increments the element's packet counter.
+    kCount,   // Like kUpdate for a set, but also increments the element's packet counter.
     kDelete,
   };
   Op op = Op::kUpdate;
@@ -109,7 +112,7 @@ struct DynamicElement {
   uint32_t timeout_seconds = 0;  // Timeout of the element. Not used by kDelete.
 };
 
-struct RandomNumber {  // 0 to modulus-1, in host order.
+struct RandomNumber {  // A random number from 0 to modulus-1, in host byte order.
   uint32_t reg;
   uint32_t modulus;
 };
@@ -128,7 +131,7 @@ struct Dnat {
 
 struct Masquerade {};  // Selects source ports at random (fully-random).
 
-struct Reject {  // ICMP port unreachable, for all protocols including TCP (S-100).
+struct Reject {  // Replies with ICMP port unreachable for all protocols, including TCP (S-100).
   Family family;
 };
 

@@ -14,8 +14,8 @@ struct HeaderLayout {
   // Number of trailing bytes of the destination address that identify the endpoint group in
   // DnatToRandomSlot.
   uint32_t group_size;
-  uint32_t client;  // Start of the part of the source address that identifies the client.
-  uint32_t choice;  // Start of the selected endpoint's identifier, for session affinity.
+  uint32_t client;  // Offset of the source address bytes that identify the client.
+  uint32_t choice;  // Offset of the selected endpoint's identifier, for session affinity.
   uint32_t choice_size;
   const char* name;
 };
@@ -30,7 +30,8 @@ constexpr uint32_t kChoiceKeySize = 4;
 // Number of leading bytes of the endpoint identifier that identify the Service port.
 constexpr uint32_t kServicePortSize = 2;
 constexpr uint32_t kStickyGroupSize = 2;
-constexpr uint32_t kSlotKeyWords = 2;  // One word for the group number and one for the slot number.
+// The key of a slot consists of two 32-bit words: group number and slot number.
+constexpr uint32_t kSlotKeyWords = 2;
 constexpr uint32_t kRouteTypeLocal = 2;  // RTN_LOCAL
 constexpr uint32_t kInterfaceNameSize = 16;
 
@@ -54,7 +55,7 @@ std::string MarkText(uint32_t bits) {
   return text;
 }
 
-// Prints a duration as nft does: "1h30m".
+// Formats a duration in nft syntax, such as "1h30m".
 std::string DurationText(uint32_t seconds) {
   struct Unit {
     uint32_t seconds;
@@ -69,7 +70,7 @@ std::string DurationText(uint32_t seconds) {
   return text;
 }
 
-// NF_CT_STATE bit values as used by nft: `new` is 8. IPS_DST_NAT is 0x20.
+// In nft, the conntrack state `new` has the value 8. IPS_DST_NAT is 0x20.
 constexpr uint32_t kStateNew = 8;
 constexpr uint32_t kStatusDnat = 0x20;
 
@@ -269,8 +270,8 @@ RuleBuilder& RuleBuilder::NotIn(const Key& key, NamedSet set) {
 
 RuleBuilder& RuleBuilder::RewriteDestination(const Key& key, NamedSet map) {
   const HeaderLayout layout = Layout(family_);
-  // Loads the data into a register after the key. The kernel accepts overlapping registers, but
-  // `nft list` prints them incorrectly.
+  // Loads the map's data into registers after the key. The kernel accepts overlapping key and data
+  // registers, but `nft list` prints such rules incorrectly.
   const uint32_t data_reg = LoadKey(key);
   Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
   Add(AddressWrite{family_, layout.destination, layout.address_size, data_reg});
@@ -323,7 +324,8 @@ void RuleBuilder::MatchTransport() {
   Text("meta l4proto { tcp, udp, sctp }");
 }
 
-// Translates the destination to the map's data for the key in the first `key_words` registers.
+// Looks up the key in the first `key_words` registers and translates the destination to the map's
+// data.
 void RuleBuilder::DnatFrom(uint32_t set, uint32_t key_words) {
   Add(Lookup{.set = set, .into = Lookup::Into::kRegister, .data_reg = key_words});
   Add(Dnat{family_, key_words, key_words + Layout(family_).address_size / 4});
@@ -338,7 +340,7 @@ RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
               std::string(map.name));
 }
 
-// The register after the key, aligned to 16 bytes, as nft allocates registers.
+// First register after the key. nft aligns this register to 16 bytes.
 constexpr uint32_t kChoiceRegister = 4;
 
 std::string RuleBuilder::ChoiceText() const {

@@ -1,6 +1,6 @@
 // Builds a rule both as kernel expressions and as text in nft syntax. Each method appends one
-// clause. The comment of a method shows the nft text of its clause. D stands for "ip daddr" or "ip6
-// daddr", S for "ip saddr" or "ip6 saddr".
+// clause. A method's comment shows the nft text of its clause. D stands for "ip daddr" or "ip6
+// daddr". S stands for "ip saddr" or "ip6 saddr".
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace svcmap::nft {
 enum class KeyPart : uint8_t {
   kSource,
   kDestination,
-  kOriginalDestination,  // ct original D: the destination before DNAT.
+  kOriginalDestination,  // `ct original D`: the destination before DNAT.
   kProtocol,
   kDestinationPort,
 };
 using Key = std::vector<KeyPart>;
 
-// A named set of the table to which the rule belongs: its index and its name.
+// Index and name of a named set in the rule's table.
 struct NamedSet {
   uint32_t index;
   std::string_view name;
@@ -32,59 +32,60 @@ class RuleBuilder {
  public:
   RuleBuilder(Family family, std::string_view chain);
 
-  RuleBuilder& DestinationIn(const IpPrefix& prefix);                         // D PREFIX
-  RuleBuilder& SourceNotIn(const IpPrefix& prefix);                           // S != PREFIX
-  RuleBuilder& DestinationIs(const IpAddress& mask, const IpAddress& value);  // D & MASK == VALUE
-  RuleBuilder& SourceIsLocal();                    // fib saddr type local
-  RuleBuilder& InputIs(std::string_view pattern);  // iifname "cni0" or "veth*"
-  // iifname != "cni0"; also matches packets without an input interface
+  RuleBuilder& DestinationIn(const IpPrefix& prefix);                         // `D PREFIX`
+  RuleBuilder& SourceNotIn(const IpPrefix& prefix);                           // `S != PREFIX`
+  RuleBuilder& DestinationIs(const IpAddress& mask, const IpAddress& value);  // `D & MASK == VALUE`
+  RuleBuilder& SourceIsLocal();                    // `fib saddr type local`
+  RuleBuilder& InputIs(std::string_view pattern);  // `iifname "cni0"` or `iifname "veth*"`
+  // `iifname != "cni0"`. Also matches packets without an input interface.
   RuleBuilder& InputIsNot(std::string_view pattern);
-  RuleBuilder& ConntrackNew();                       // ct state new
-  RuleBuilder& ConntrackDnat();                      // ct status dnat
-  RuleBuilder& MarkHas(uint32_t bits);               // meta mark & BITS != 0
-  RuleBuilder& In(const Key& key, NamedSet set);     // KEY @set
-  RuleBuilder& NotIn(const Key& key, NamedSet set);  // KEY != @set
+  RuleBuilder& ConntrackNew();                       // `ct state new`
+  RuleBuilder& ConntrackDnat();                      // `ct status dnat`
+  RuleBuilder& MarkHas(uint32_t bits);               // `meta mark & BITS != 0`
+  RuleBuilder& In(const Key& key, NamedSet set);     // `KEY @set`
+  RuleBuilder& NotIn(const Key& key, NamedSet set);  // `KEY != @set`
 
-  // D set KEY map @map. If the map has no such key, the packet is not changed and evaluation
-  // continues with the next rule.
+  // `D set KEY map @map`. If the map does not contain the key, the packet is not modified and
+  // evaluation continues with the next rule.
   RuleBuilder& RewriteDestination(const Key& key, NamedSet map);
 
-  // update @set { KEY timeout N counter }. Does not modify the packet.
+  // `update @set { KEY timeout N counter }`. The clause does not modify the packet.
   RuleBuilder& Count(const Key& key, NamedSet set, uint32_t seconds);
 
-  RuleBuilder& MarkOr(uint32_t bits);   // meta mark set meta mark | BITS
-  RuleBuilder& MarkXor(uint32_t bits);  // meta mark set meta mark ^ BITS
+  RuleBuilder& MarkOr(uint32_t bits);   // `meta mark set meta mark | BITS`
+  RuleBuilder& MarkXor(uint32_t bits);  // `meta mark set meta mark ^ BITS`
 
-  // @nh,OFFSET,8 vmap { BYTE : goto CHAIN, ... } on one byte of the destination address.
+  // `@nh,OFFSET,8 vmap { BYTE : goto CHAIN, ... }`, where OFFSET selects one byte of the
+  // destination address.
   RuleBuilder& GotoByDestinationByte(uint32_t byte,
                                      const std::vector<std::pair<uint8_t, std::string>>& chains);
 
-  // D & MASK vmap { ADDRESS : goto CHAIN, ... }
+  // `D & MASK vmap { ADDRESS : goto CHAIN, ... }`
   RuleBuilder& GotoByDestination(const IpAddress& mask,
                                  const std::vector<std::pair<IpAddress, std::string>>& chains);
 
-  // meta l4proto { tcp, udp, sctp } dnat to GROUP . numgen random mod N map @map, where GROUP is
+  // `meta l4proto { tcp, udp, sctp } dnat to GROUP . numgen random mod N map @map`, where GROUP is
   // the last 3 (IPv4) or 4 (IPv6) bytes of the destination address. nft accepts a port from a map
   // only if the same rule matches the transport protocol first.
   RuleBuilder& DnatToRandomSlot(uint32_t modulus, NamedSet map);
 
   // Session affinity. In the clauses below, CHOICE identifies the selected endpoint. In IPv4,
   // CHOICE is the complete destination address. In IPv6, CHOICE is bytes 2 to 9 of the destination
-  // address. The last four of these bytes are the complement of the first four, so that checksums
-  // do not change. PORT is the first two bytes of CHOICE and identifies the Service port. CLIENT is
-  // the source address, in IPv6 without its first four bytes, because nft 1.0.6 cannot load longer
-  // keys of such maps.
+  // address. In IPv6, the last four bytes of CHOICE are the complement of the first four bytes, so
+  // that checksums do not change. PORT is the first two bytes of CHOICE and identifies the Service
+  // port. CLIENT is the source address. In IPv6, CLIENT omits the first four bytes, because nft
+  // 1.0.6 cannot load affinity maps with longer keys.
 
-  // CHOICE set GROUP . numgen random mod N map @map, where GROUP is the last 2 bytes of the
+  // `CHOICE set GROUP . numgen random mod N map @map`, where GROUP is the last 2 bytes of the
   // destination address.
   RuleBuilder& ChooseRandomSlot(uint32_t modulus, NamedSet map);
-  // Matches if an endpoint is selected: D != 192.0.0.0/2 or @nh,208,16 != 0.
+  // Matches if an endpoint is selected: `D != 192.0.0.0/2` or `@nh,208,16 != 0`.
   RuleBuilder& IsChosen();
-  // update @map { CLIENT . PORT timeout N : CHOICE }
+  // `update @map { CLIENT . PORT timeout N : CHOICE }`
   RuleBuilder& Remember(NamedSet map, uint32_t seconds);
-  RuleBuilder& Recall(NamedSet map);  // CHOICE set CLIENT . PORT map @map
-  RuleBuilder& Forget(NamedSet map);  // delete @map { CLIENT . PORT : CHOICE }
-  // meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map. In IPv6, the lookup uses the first
+  RuleBuilder& Recall(NamedSet map);  // `CHOICE set CLIENT . PORT map @map`
+  RuleBuilder& Forget(NamedSet map);  // `delete @map { CLIENT . PORT : CHOICE }`
+  // `meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map`. In IPv6, the lookup key is the first
   // four bytes of CHOICE.
   RuleBuilder& DnatToChoice(NamedSet map);
 
@@ -92,8 +93,8 @@ class RuleBuilder {
   RuleBuilder& Goto(std::string_view chain);
   RuleBuilder& Return();
   RuleBuilder& Drop();
-  RuleBuilder& RejectPortUnreachable();  // reject
-  RuleBuilder& MasqueradeFullyRandom();  // masquerade fully-random
+  RuleBuilder& RejectPortUnreachable();  // `reject`
+  RuleBuilder& MasqueradeFullyRandom();  // `masquerade fully-random`
 
   RuleSpec Build() { return std::move(rule_); }
 

@@ -1,5 +1,5 @@
-// Chains and rules of one FakeKernel table: existence, order, and jumps between chains. Packet
-// processing is not simulated.
+// Tracks the chains and rules of one FakeKernel table: existence, order, and jumps between chains.
+// FakeChains does not simulate packet processing.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace svcmap::nft {
 
 class FakeChains {
  public:
-  // Each method returns an errno, or 0 on success.
-  // Keeps an existing chain. Returns EOPNOTSUPP if the existing chain has a different hook.
+  // Each method returns an errno, or 0 on success. Adds a chain, or keeps an existing chain.
+  // Returns EOPNOTSUPP if the existing chain has a different hook.
   int Add(const ChainSpec& chain);
   int AddRule(const RuleSpec& rule);
   int DeleteRules(const std::string& chain);

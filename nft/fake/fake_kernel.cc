@@ -25,7 +25,8 @@ ApplyResult FakeKernel::Apply(const Transaction& transaction) {
 
 std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transaction) {
   changed_ = false;
-  // A copy of the table is used to undo drops and creations. Element changes are undone one by one.
+  // Copies a table before drops and creations, so that they can be undone. Element changes are
+  // undone one by one.
   std::optional<std::optional<Table>> before[2];
   const auto keep = [&](Family family) {
     auto& kept = before[Index(family)];
@@ -34,7 +35,8 @@ std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transactio
   for (const Family family : transaction.drops()) {
     keep(family);
     tables_[Index(family)].reset();
-    changed_ = true;  // The batch creates the table first, so a drop always changes something.
+    // The batch creates a missing table first, so a drop always changes something.
+    changed_ = true;
   }
   std::optional<Failure> failure;
   for (const Transaction::TableCreation& creation : transaction.creations()) {
@@ -53,7 +55,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Run(const Transaction& transactio
       if (auto& kept = before[Index(family)]) tables_[Index(family)] = *std::move(kept);
     }
   } else if (changed_) {
-    ++generation_;  // A batch without changes is not a commit.
+    ++generation_;  // A batch without changes does not increment the generation id.
   }
   return failure;
 }

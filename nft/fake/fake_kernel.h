@@ -1,9 +1,9 @@
-// In-memory kernel for tests, as strict as nf_tables in Linux 6.18.
-// tests/contract/*_contract_test.cc verify that FakeKernel and the real kernel behave the same.
-// Stores sets and elements, and tracks which chains and rules exist.
+// In-memory kernel for tests, as strict as nf_tables in Linux 6.18. The tests in
+// tests/contract/*_contract_test.cc verify that FakeKernel and the real kernel behave identically.
+// FakeKernel stores sets and elements, and tracks which chains and rules exist.
 //
-// In addition to the nft::Kernel interface, tests can inject failures and make changes as another
-// process would. Only one thread may call at a time.
+// Tests can inject failures and simulate changes by another process. Only one thread may call a
+// method at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,12 @@ class FakeKernel final : public Kernel {
  public:
   enum class Fault : uint8_t {
     kNone,                 // No fault: commit a valid transaction.
-    kReject,               // Do nothing; return kRejected.
-    kUnknownCommitted,     // Commit a valid transaction; return kUnknown.
-    kUnknownNotCommitted,  // Do nothing; return kUnknown.
+    kReject,               // Do nothing and return kRejected.
+    kUnknownCommitted,     // Commit a valid transaction and return kUnknown.
+    kUnknownNotCommitted,  // Do nothing and return kUnknown.
   };
-  // Called for each Apply with a non-empty transaction. Returns the fault to inject.
+  // FakeKernel calls the hook in each Apply() call with a non-empty transaction. The hook returns
+  // the fault to inject.
   using FaultHook = std::function<Fault(const Transaction&)>;
 
   explicit FakeKernel(TableSpecs tables) : specs_(std::move(tables)) {}
@@ -46,9 +47,9 @@ class FakeKernel final : public Kernel {
 
   void SetFaultHook(FaultHook hook) { fault_hook_ = std::move(hook); }
 
-  // Simulates changes by another process. Each successful change is a commit. Returns false,
-  // without a commit, if the kernel would reject the change: the table, chain, rule or element does
-  // not exist, already exists, or is still referenced by rules.
+  // Simulates changes by another process. Each successful change increments the generation id.
+  // Returns false if the kernel would reject the change, for example because a chain does not
+  // exist, already exists, or is still referenced by rules.
   bool ForeignDropTable(Family family);
   bool ForeignAddChain(Family family, const std::string& name);
   // Deletes the chain and its rules.
@@ -86,14 +87,14 @@ class FakeKernel final : public Kernel {
   const TableSpec& Spec(Family family, const std::shared_ptr<const TableSpec>& spec) const {
     return spec ? *spec : specs_[Index(family)];
   }
-  // Runs `change` on the table's chains. Counts as a commit if `change` returns 0.
+  // Runs `change` on the table's chains. Increments the generation id if `change` returns 0.
   template <typename Fn>
   bool ForeignChainChange(Family family, Fn&& change);
 
   TableSpecs specs_;
   std::optional<Table> tables_[2];  // Indexed by Index(Family).
   uint32_t generation_ = 1;
-  bool changed_ = false;  // True if the transaction in progress has changed something.
+  bool changed_ = false;  // True if the current transaction has made a change.
   FaultHook fault_hook_;
 };
 

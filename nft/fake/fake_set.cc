@@ -41,7 +41,7 @@ FakeSet::Outcome FakeSet::Add(const ElementView& element) {
     if (ranges_ && found->second.key_end != ToString(element.key_end)) {
       return {EEXIST, std::nullopt};
     }
-    // The kernel does not compare comments, and keeps the old comment.
+    // If only the comment differs, the kernel accepts the element and keeps the old comment.
     return {found->second.data == ToString(element.data) ? 0 : EEXIST, std::nullopt};
   }
   if (interval_ && CheckOverlap(key) != 0) return {CheckOverlap(key), std::nullopt};
@@ -53,7 +53,8 @@ FakeSet::Outcome FakeSet::Add(const ElementView& element) {
 }
 
 // The kernel validates start and end elements one by one, not as ranges. The kernel rejects a start
-// directly after another start, and an end whose neighbor on either side is an end.
+// element directly after another start element, and an end element directly before or after another
+// end element.
 int FakeSet::CheckOverlap(const Key& key) const {
   const auto next = elements_.lower_bound(key);
   const bool next_is_end = next != elements_.end() && !next->first.start;
@@ -62,15 +63,15 @@ int FakeSet::CheckOverlap(const Key& key) const {
   return std::prev(next)->first.start == key.start ? EEXIST : 0;
 }
 
-// The kernel checks whether the first or the last key is in an existing range. The kernel does not
-// check the keys between the first and the last key.
+// The kernel checks whether the first or the last key of a new range is in an existing range. The
+// kernel does not check the keys between the first and the last key.
 int FakeSet::CheckRanges(const ElementView& element) const {
   return RangeOf(element.key) != elements_.end() || RangeOf(element.key_end) != elements_.end()
              ? EEXIST
              : 0;
 }
 
-// A range contains a key if each field of the range contains the key's field.
+// A range contains a key if each field of the range contains the corresponding field of the key.
 FakeSet::Elements::const_iterator FakeSet::RangeOf(std::span<const uint8_t> key) const {
   const std::string bytes = ToString(key);
   return std::find_if(elements_.begin(), elements_.end(), [&](const auto& range) {

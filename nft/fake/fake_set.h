@@ -25,22 +25,22 @@ class FakeSet {
     std::string comment;
     std::string key_end;  // Last key of a range with several fields. Otherwise empty.
   };
-  // The effect of one operation. `before` is the previous value under `key`, or nullopt if there
-  // was none.
+  // The effect of one operation. `before` is the previous value of `key`, or nullopt if the key did
+  // not exist.
   struct Change {
     Key key;
     std::optional<Value> before;
   };
   struct Outcome {
-    int error = 0;                 // An errno, or 0.
+    int error = 0;                 // The errno, or 0 on success.
     std::optional<Change> change;  // Nullopt if the operation failed or changed nothing.
   };
 
-  // `size` 0 means unlimited.
+  // A `size` of 0 means that the set has no maximum size.
   FakeSet(const SetSpec& spec, uint32_t size);
 
-  // Repeats the creation of an existing set, as a second batch may do. Keeps the elements and
-  // applies the new size.
+  // Simulates a later batch that creates the set again. The set keeps its elements and gets the new
+  // size.
   void Recreate(uint32_t size);
 
   Outcome Add(const ElementView& element);

@@ -11,24 +11,25 @@
 namespace svcmap::nft {
 
 enum class Field : uint8_t {
-  kIpv4Addr,     // 4 bytes, network order
-  kIpv6Addr,     // 16 bytes, network order
+  kIpv4Addr,     // 4 bytes, network byte order
+  kIpv6Addr,     // 16 bytes, network byte order
   kInetProto,    // 1 byte, IANA number
-  kInetService,  // 2 bytes, network order
-  kMark,         // 4 bytes, host order
+  kInetService,  // 2 bytes, network byte order
+  kMark,         // 4 bytes, host byte order
   kRaw8,         // 1 byte of a packet header
-  kRaw16,        // 2 bytes of a packet header ("@nh,144,16"), network order
+  kRaw16,        // 2 bytes of a packet header ("@nh,144,16"), network byte order
   kRaw24,        // 3 bytes
   kRaw32,        // 4 bytes
   kRaw64,        // 8 bytes
   kRaw96,        // 12 bytes
-  kSlot,         // 4 bytes, host order, as written by numgen
+  kSlot,         // 4 bytes, host byte order, as written by numgen
 };
 
 size_t FieldSize(Field field);        // Size in bytes, without padding.
 size_t PaddedFieldSize(Field field);  // Size in bytes within a concatenation.
 
-// Return nft's number and name of the data type (libnftables datatype.h, 1.0.6), for `nft list`.
+// Return the number and the name of the data type in nft (libnftables datatype.h, 1.0.6), for `nft
+// list`.
 uint32_t FieldTypeId(Field field);
 std::string FieldTypeName(Field field);
 
@@ -36,7 +37,7 @@ std::string FieldTypeName(Field field);
 // each field is padded to 4 bytes.
 size_t FieldsSize(std::span<const Field> fields);
 
-// Prints `bytes` in nft syntax: "10.96.0.1 . tcp . 80".
+// Formats `bytes` in nft syntax, such as "10.96.0.1 . tcp . 80".
 std::string FieldsToText(std::span<const Field> fields, std::span<const uint8_t> bytes);
 
 // Decodes an unsigned integer of up to four bytes in network byte order.

@@ -1,4 +1,4 @@
-// A change to our tables that another process made in one transaction, as reported by kernel
+// A change to svcmap's tables that another process made in one transaction, as reported by kernel
 // notifications.
 #pragma once
 
@@ -12,7 +12,8 @@
 namespace svcmap::nft {
 
 struct ForeignChange {
-  // If a transaction changes more elements than this, only the names of the sets are recorded.
+  // Maximum number of recorded elements. For a larger transaction, only the changed sets are
+  // recorded.
   static constexpr size_t kMaxElements = 4096;
 
   struct Touched {
@@ -22,19 +23,20 @@ struct ForeignChange {
     friend bool operator==(const Touched&, const Touched&) = default;
   };
 
-  bool table = false;  // One of our tables was deleted, including its elements.
-  // Chains, rules, set definitions or table flags changed, or elements of sets that svcmap did not
-  // create.
+  bool table = false;  // True if one of svcmap's tables was deleted.
+  // True if chains, rules, set definitions or table flags changed, or if elements changed in sets
+  // that svcmap did not create.
   bool structure = false;
-  // Notifications were lost or the listener was paused, so anything may have changed.
+  // True if any part of the tables may have changed, because notifications were lost or the
+  // listener was paused.
   bool lost = false;
-  // Added or removed elements. Elements of interval sets and of dynamic sets are not included.
-  // Rules add the elements of dynamic sets.
+  // Added or removed elements. Elements of interval sets and of dynamic sets are not included. The
+  // kernel adds elements to dynamic sets when it evaluates rules.
   std::vector<Touched> elements;
-  std::vector<SetRef> sets;  // Sets with changed elements that are not listed in `elements`.
-  // Description for logs: "3 elements deleted from endpoints, 1 rule added to pick"
+  std::vector<SetRef> sets;  // Sets whose changed elements are not listed in `elements`.
+  // Description for logs, such as "3 elements deleted from endpoints, 1 rule added to pick".
   std::string text;
-  std::string process;  // The process, as reported by the kernel: "nft (pid 123)". May be empty.
+  std::string process;  // Name and pid of the process, such as "nft (pid 123)". May be empty.
 };
 
 }  // namespace svcmap::nft

@@ -1,5 +1,4 @@
-// Plain values that describe a table: the structure that is created once and does not change when
-// Services change.
+// Plain values that describe the structure of a table, which does not change when Services change.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +15,29 @@ namespace svcmap::nft {
 struct SetSpec {
   std::string name;
   std::vector<Field> key;
-  std::vector<Field> data;  // Empty for a set, not empty for a map.
-  // Elements are ranges. With one field, a range consists of a start element and an end element.
-  // With several fields, a range is one element with a first and a last key (ElementView::key_end),
-  // and ranges must not overlap.
+  std::vector<Field> data;  // Fields of a map's data. Empty for a set.
+  // Elements are ranges. In a set with one key field, a range consists of a start element and an
+  // end element. In a set with several key fields, a range is one element with a first and a last
+  // key (ElementView::key_end), and ranges must not overlap.
   bool interval = false;
   // If true, the set is created with a fixed size and a fixed hash table, which speeds up loading
-  // and lookups. To grow, such a set must be recreated. If false, the kernel uses a resizable hash
-  // table.
+  // and lookups. A set with a fixed size must be recreated to grow. If false, the kernel uses a
+  // resizable hash table.
   bool sized = false;
   // Maximum number of elements of a dynamic set, or 0 if the set is not dynamic. Only rules add
-  // elements to a dynamic set, each with a timeout.
+  // elements to a dynamic set. Each element has a timeout.
   uint32_t dynamic_size = 0;
 
   // Returns true if the ranges of this interval set are pairs of start and end elements (one
-  // field). The ranges of other interval sets are elements with two keys (several fields).
+  // field). In interval sets with several fields, each range is one element with two keys.
   bool has_bounds() const { return interval && key.size() == 1; }
   bool has_ranges() const { return interval && key.size() > 1; }
 
-  // typeof expression for keys without a named nft type. If empty, "type ..." is printed from `key`
-  // and `data`.
+  // typeof expression for keys without a named nft type. If empty, the nft text declares the types
+  // of `key` and `data`.
   std::string typeof_text;
   // User data that nft 1.0.6 stores with the set and needs for listing the set: an encoded typeof
-  // expression and the byte order of a kMark key. Empty if all fields have named types in network
+  // expression and the byte order of a kMark key. Empty if each field has a named type and network
   // byte order.
   std::vector<uint8_t> userdata;
 };
@@ -80,7 +79,7 @@ struct TableSpec {
   std::vector<SetSpec> sets;      // Sets, identified by their index.
   std::vector<ChainSpec> chains;  // Chains in order of creation.
   std::vector<RuleSpec> rules;
-  bool dormant = false;  // The kernel evaluates no chain of a dormant table.
+  bool dormant = false;  // The kernel ignores the chains of a dormant table.
 };
 
 using TableSpecs = std::vector<TableSpec>;  // Indexed by Index(Family).

@@ -12,14 +12,15 @@ namespace svcmap::nft {
 
 struct TableContent {
   // Maps each chain name to a digest of the chain (type, hook, priority, policy) and of its rules
-  // in order. The digest excludes values assigned by the kernel (handles, positions, use counts,
-  // names of anonymous sets), elements of anonymous sets, which are immutable, and chain comments.
+  // in order. The digest excludes chain comments and values assigned by the kernel: handles,
+  // positions, use counts and names of anonymous sets. The digest also excludes elements of
+  // anonymous sets, because these elements are immutable.
   std::map<std::string, uint64_t> chains;
   // Maps the name of each named set to a digest of the set's definition without the size.
   std::map<std::string, uint64_t> sets;
   // Maps the name of each named set to its number of elements. For interval sets with one field,
-  // the value is half the number of start and end elements, rounded down. Absent if the kernel does
-  // not report the number (before Linux 6.16).
+  // the value is half the number of start and end elements, rounded down. A set is absent if the
+  // kernel does not report its number of elements (before Linux 6.16).
   std::map<std::string, uint32_t> elements;
   // Objects that svcmap never creates: stateful objects, flowtables, table flags (dormant, owner).
   std::vector<std::string> others;

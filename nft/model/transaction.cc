@@ -12,7 +12,7 @@ constexpr size_t kHeaderSize = 5;
 constexpr uint8_t kDeleteFlag = 1;
 constexpr uint8_t kIntervalEndFlag = 2;
 constexpr uint8_t kIpv6Flag = 4;
-constexpr uint8_t kKeyEndFlag = 8;  // The element has a second key.
+constexpr uint8_t kKeyEndFlag = 8;  // Flag of an element with a second key.
 
 std::span<const uint8_t> Bytes(const char* data, size_t size) {
   return {reinterpret_cast<const uint8_t*>(data), size};
@@ -43,7 +43,7 @@ void Transaction::Append(Verb verb, const ElementView& element) {
 
 void Transaction::AddElements(Transaction more) {
   if (buffer_.empty()) {
-    // Moves the buffer, to avoid a copy of up to a million elements.
+    // Moves the buffer to avoid copying up to a million elements.
     buffer_ = std::move(more.buffer_);
   } else {
     buffer_ += more.buffer_;

@@ -29,29 +29,32 @@ struct ElementView {
   std::span<const uint8_t> key;
   std::span<const uint8_t> data;  // Data of a map element. Empty for sets.
   std::string_view comment;       // Truncated to 127 bytes when the element is added.
-  // True if the key is the first key after a range. Only in interval sets with one field.
+  // True if the key is the first key after a range. Can be true only in interval sets with one
+  // field.
   bool interval_end = false;
-  // The last key of a range, in interval sets with several fields. Has the length of `key`.
+  // The last key of a range, in interval sets with several fields. `key_end` and `key` have the
+  // same length.
   std::span<const uint8_t> key_end = {};
 };
 
 enum class Verb : uint8_t { kAdd, kDelete };
 
-// Repairs chains of one table. Sets, all elements and all other chains are not modified. Steps:
-// delete all rules of all chains listed here, delete `remove_sets`, delete `remove_chains`, create
-// the missing chains of `rewrite`, add the rules of `rewrite`.
+// Repairs chains of one table. Other chains, the sets of `spec` and all elements are not modified.
+// The batch deletes all rules of the listed chains, then `remove_sets`, then `remove_chains`.
+// Finally, the batch creates the missing chains of `rewrite` and adds the rules of `rewrite`.
 //
-// A base chain that is in both lists is deleted and created again. Otherwise the kernel rejects the
-// batch if the chain exists with another hook or priority. The kernel also rejects the removal of a
-// chain that other rules still jump to. If a rule needs a set that does not exist, the table must
-// be recreated instead.
+// A base chain that is in both `rewrite` and `remove_chains` is deleted and created again. Without
+// the deletion, the kernel rejects the batch if the existing chain has a different hook or
+// priority. The kernel also rejects the removal of a chain that other rules still jump to. If a
+// rule needs a set that does not exist, the table must be recreated instead.
 struct ChainRepair {
   Family family = Family::kIpv4;
-  // If null, the table spec with which the nft::Kernel was created.
+  // If null, the nft::Kernel uses its own table spec.
   std::shared_ptr<const TableSpec> spec;
   std::vector<std::string> rewrite;        // Chains of `spec`, existing or missing.
   std::vector<std::string> remove_chains;  // Existing chains to delete.
-  std::vector<std::string> remove_sets;    // Existing sets to delete that are not sets of `spec`.
+  // Existing sets to delete, which `spec` must not contain.
+  std::vector<std::string> remove_sets;
 };
 
 class Transaction {
@@ -61,12 +64,12 @@ class Transaction {
 
   struct TableCreation {
     Family family;
-    std::vector<uint32_t> sizes;  // Indexed by set. Ignored for sets that are not `sized`.
-    // Chains and rules of the table. If null, the spec with which the nft::Kernel was created. All
-    // specs of a family have the same sets.
+    std::vector<uint32_t> sizes;  // Set sizes by set index. Ignored for sets that are not `sized`.
+    // Chains and rules of the table. If null, the nft::Kernel uses its own table spec. All specs of
+    // a family have the same sets.
     std::shared_ptr<const TableSpec> spec;
-    // If true, the table exists, has our sets, and is rewritten in place. All sets and rules are
-    // replaced. Only dynamic sets keep their elements.
+    // If true, the table must exist with the sets of the spec, and is rewritten in place. All rules
+    // and all sets except dynamic sets are replaced. Dynamic sets keep their elements.
     bool in_place = false;
   };
 

@@ -19,8 +19,8 @@ constexpr int kRetryMilliseconds = 500;
 
 }  // namespace
 
-// On a point-to-point link, IFA_LOCAL is the local address and IFA_ADDRESS the peer's. On other
-// links, both attributes are equal.
+// On a point-to-point link, IFA_LOCAL is the local address and IFA_ADDRESS is the peer's address.
+// On other links, both attributes are equal.
 std::optional<IpAddress> ReadAddress(const nlmsghdr* message) {
   if (mnl_nlmsg_get_payload_len(message) < sizeof(ifaddrmsg)) return std::nullopt;
   const auto* header = static_cast<const ifaddrmsg*>(mnl_nlmsg_get_payload(message));
@@ -60,7 +60,8 @@ AddressMonitor::~AddressMonitor() {
   if (write(stop_.get(), &one, sizeof(one)) == sizeof(one) && thread_.joinable()) thread_.join();
 }
 
-// On any event, including a lost event, reads all addresses again. A node has few addresses.
+// Reads all addresses again after each event, including a lost event, because a node has few
+// addresses.
 void AddressMonitor::Run() {
   bool current = true;
   for (;;) {
@@ -103,7 +104,9 @@ absl::Status AddressMonitor::Refresh() {
   if (absl::Status status = OpenSockets(); !status.ok()) return status;
   absl::StatusOr<std::vector<IpAddress>> addresses = Read();
   if (!addresses.ok()) {
-    requests_.reset();  // A late response could be mistaken for the response to the next request.
+    // Closes the socket, because a late response could be mistaken for the response to the next
+    // request.
+    requests_.reset();
     return addresses.status();
   }
   on_change_(*std::move(addresses));

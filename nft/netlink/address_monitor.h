@@ -1,4 +1,4 @@
-// Watches the addresses of all interfaces in this network namespace. After an error, the monitor
+// Watches the addresses of all interfaces in one network namespace. After an error, the monitor
 // opens new sockets and retries until it succeeds.
 #pragma once
 
@@ -16,13 +16,13 @@
 
 namespace svcmap::nft {
 
-// Parses one RTM_NEWADDR message. Returns nullopt while the address is tentative.
+// Parses one RTM_NEWADDR message. Returns nullopt if the address is tentative.
 std::optional<IpAddress> ReadAddress(const nlmsghdr* message);
 
 class AddressMonitor {
  public:
   // Calls `on_change` with all addresses once before Start returns, and later on the monitor's own
-  // thread after each change. Tentative IPv6 addresses are excluded. Opens its sockets in the
+  // thread after each change. Tentative IPv6 addresses are excluded. Start opens sockets in the
   // caller's network namespace.
   static absl::StatusOr<std::unique_ptr<AddressMonitor>> Start(
       std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults = nullptr);

@@ -15,7 +15,7 @@ absl::Status Answer::ToStatus(std::string what) const {
 }
 
 // With NETLINK_CAP_ACK, an error does not contain a copy of the request message. An acknowledgement
-// never contains a copy.
+// never contains a copy of the request.
 Answer ReadAnswer(const nlmsghdr* message) {
   Answer answer;
   if (mnl_nlmsg_get_payload_len(message) < sizeof(nlmsgerr)) {
@@ -50,7 +50,7 @@ Answer ReadAnswer(const nlmsghdr* message) {
 }
 
 int ErrorIn(const nlmsghdr* message) {
-  constexpr int kMaxErrno = 4095;  // MAX_ERRNO in the kernel.
+  constexpr int kMaxErrno = 4095;  // Value of MAX_ERRNO in the kernel.
   if (mnl_nlmsg_get_payload_len(message) < sizeof(int)) return 0;
   int error = 0;
   std::memcpy(&error, mnl_nlmsg_get_payload(message), sizeof(error));

@@ -25,9 +25,9 @@ struct Answer {
 
 Answer ReadAnswer(const nlmsghdr* message);
 
-// Returns the errno (positive) at the start of NLMSG_ERROR and NLMSG_DONE messages: the reason why
-// the request failed or the dump ended early. Returns 0 if there was no error, and EBADMSG if the
-// value is not an errno.
+// Returns the (positive) errno from an NLMSG_ERROR or NLMSG_DONE message: the reason for a failed
+// request or an incomplete dump. Returns 0 if there was no error, and EBADMSG if the value in the
+// message is not an errno.
 int ErrorIn(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

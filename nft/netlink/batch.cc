@@ -83,7 +83,8 @@ void WriteElement(ElementWriter& writer, Verb verb, const ElementView& element) 
   writer.CloseNest(nest);
 }
 
-constexpr size_t kMaxElementSize = 512;  // Key, data, comment and all attribute headers.
+// Maximum size of key, data, comment and all attribute headers.
+constexpr size_t kMaxElementSize = 512;
 
 }  // namespace
 
@@ -146,7 +147,7 @@ nlmsghdr* Batch::Begin(uint16_t type, Family family, uint16_t flags, size_t head
 
 void Batch::End(const nlmsghdr* header) { size_ += MNL_ALIGN(header->nlmsg_len); }
 
-// Each message contains as many consecutive elements with the same set and verb as fit.
+// Writes as many consecutive elements of the same set and verb as possible into one message.
 void Batch::AddElements(const Transaction& transaction) {
   nlmsghdr* header = nullptr;
   uint8_t* nest = nullptr;

@@ -18,7 +18,7 @@ namespace svcmap::nft {
 
 class Batch {
  public:
-  // Sequence numbers start at `first_sequence`.
+  // The first message has the sequence number `first_sequence`.
   Batch(const TableSpecs& tables, uint32_t first_sequence);
 
   void Append(const Transaction& transaction);
@@ -31,18 +31,19 @@ class Batch {
   // the complete batch is committed.
   uint32_t last_sequence() const { return last_sequence_; }
 
-  // Maps an extended acknowledgement to the transaction's element. `offset` is the byte offset in
-  // the message with number `sequence`. Returns nullopt if this message contains no elements.
+  // Returns the index of the element to which an extended acknowledgement refers. `offset` is the
+  // byte offset in the message with sequence number `sequence`. Returns nullopt if this message
+  // contains no elements.
   std::optional<size_t> ElementAt(uint32_t sequence, uint32_t offset) const;
 
-  // Describes the message for errors: "add elements to endpoints".
+  // Describes the message for errors, such as "add to endpoints".
   std::string Describe(uint32_t sequence) const;
 
  private:
   struct Sent {
     size_t offset;         // Offset of the message in the buffer.
     size_t first_element;  // Index of the message's first element in the transaction.
-    size_t element_count;  // Number of elements. 0 if the message contains no elements.
+    size_t element_count;  // Number of elements in the message. May be 0.
     std::string what;
   };
 
@@ -73,7 +74,7 @@ class Batch {
   uint32_t sequence_;
   uint32_t last_sequence_ = 0;
   uint32_t next_set_id_ = 1;
-  std::vector<Sent> sent_;  // Messages, indexed by sequence - first_sequence_.
+  std::vector<Sent> sent_;  // All messages, indexed by sequence - first_sequence_.
 };
 
 }  // namespace svcmap::nft

@@ -1,6 +1,6 @@
 // The part of Batch that creates tables, sets, chains and rules. This code runs at start, when a
-// map grows, and for repairs. libnftnl's objects are fast enough for these messages. Elements use a
-// faster writer.
+// map grows, and for repairs. libnftnl's objects are fast enough for these messages. For elements,
+// batch.cc contains a faster writer.
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
 #include <libnftnl/rule.h>
@@ -19,7 +19,7 @@
 namespace svcmap::nft {
 namespace {
 
-// Buffer space for one message, larger than any of our table, chain, rule or set definitions.
+// Buffer space for one message, larger than any table, chain, rule or set definition of svcmap.
 constexpr size_t kHeadroom = 32768;
 constexpr uint8_t kChainComment = 0;           // NFTNL_UDATA_CHAIN_COMMENT
 constexpr uint32_t kVerdictType = 0xffffff00;  // NFT_DATA_VERDICT
@@ -37,7 +37,7 @@ using SetPtr = std::unique_ptr<nftnl_set, Free<nftnl_set_free>>;
 using ChainPtr = std::unique_ptr<nftnl_chain, Free<nftnl_chain_free>>;
 using RulePtr = std::unique_ptr<nftnl_rule, Free<nftnl_rule_free>>;
 
-// In the id of a concatenated type, each field type takes six bits.
+// In the id of a concatenated type, each field type occupies six bits.
 uint32_t TypeId(std::span<const Field> fields) {
   uint32_t id = 0;
   for (const Field field : fields) id = id << 6 | FieldTypeId(field);
@@ -77,7 +77,7 @@ void Batch::EmptyTable(const TableSpec& table) {
   }
 }
 
-// A chain can be deleted only if no rule and no verdict map element refers to it. Rules can be
+// A chain can be deleted only if no rule or verdict map element refers to the chain. Rules can be
 // deleted only from existing chains, so missing chains are created first.
 void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
   const auto names = [](const std::vector<std::string>& chains, const std::string& chain) {

@@ -1,5 +1,5 @@
-// Lists the bridges of a network namespace through rtnetlink. /sys/class/net is not used because it
-// shows the namespace in which /sys was mounted, which may be another namespace.
+// Lists the bridges of a network namespace through rtnetlink. ReadBridges does not use
+// /sys/class/net, because its content depends on the network namespace in which /sys was mounted.
 #pragma once
 
 #include <linux/netlink.h>
@@ -14,7 +14,7 @@ namespace svcmap::nft {
 
 struct Bridge {
   std::string name;
-  // If set, packets forwarded by this bridge traverse the IPv4 or IPv6 hooks even if the sysctls
+  // True if packets forwarded by this bridge traverse the IPv4 or IPv6 hooks even if the sysctls
   // net.bridge.bridge-nf-call-* are 0 ("ip link set NAME type bridge nf_call_iptables 1").
   bool calls_iptables = false;
   bool calls_ip6tables = false;

@@ -33,7 +33,7 @@ std::string FamilyText(uint8_t family) {
   }
 }
 
-// Hook numbers have a different meaning in each family.
+// The meaning of a hook number depends on the family.
 std::string HookText(uint8_t family, uint32_t hook) {
   static constexpr std::array kInet = {"prerouting", "input",       "forward",
                                        "output",     "postrouting", "ingress"};

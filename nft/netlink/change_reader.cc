@@ -29,7 +29,7 @@ struct Kind {
   uint16_t name_attribute;  // Name attribute of the object or of its container.
   const char* noun;
   const char* verb;
-  // Preposition before the container's name. Empty if the object itself is named.
+  // Preposition before the container's name. Empty if the name attribute names the object.
   const char* in = "";
   const char* holder = "";
 };
@@ -109,7 +109,8 @@ void ChangeReader::ReadElementChange(const nlmsghdr* message, const TableSpec& t
   if (IsInsideRule(type, name)) return;
   std::vector<Element> elements;
   ReadElements(message, elements);
-  // In sets with one field, a range consists of a start and an end element. Count only the start.
+  // In sets with one field, a range consists of a start and an end element. Counts only the start
+  // elements.
   const auto count = static_cast<size_t>(std::count_if(
       elements.begin(), elements.end(), [](const Element& e) { return !e.interval_end; }));
   const auto spec = std::find_if(table.sets.begin(), table.sets.end(),
@@ -164,7 +165,7 @@ std::string ChangeReader::Text() const {
     const Kind& kind = kKinds[position];
     const std::string_view verb = kind.verb;
     const bool of_holder = kind.in[0] != '\0';
-    // Omit objects that were deleted together with their table.
+    // Omits objects that were deleted together with their table.
     if (change_.table && kind.type != NFT_MSG_DELTABLE && verb == "deleted") continue;
     const auto counted = [&](size_t count) {
       return absl::StrCat(count, " ", kind.noun, count == 1 ? " " : "s ", kind.verb);

@@ -1,5 +1,5 @@
-// Builds a ForeignChange from the notifications of one transaction. Memory use is bounded: for
-// large transactions, only counts are recorded.
+// Builds a ForeignChange from the notifications of one transaction. To limit memory use,
+// ChangeReader records only counts for large transactions.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -17,15 +17,15 @@ namespace svcmap::nft {
 
 class ChangeReader {
  public:
-  // `tables` are our tables. Tables and sets are matched by name.
+  // `tables` are svcmap's tables. ChangeReader matches tables and sets by name.
   explicit ChangeReader(TableSpecs tables) : tables_(std::move(tables)) {}
 
   // Processes any nf_tables notification except NFT_MSG_NEWGEN. Skips notifications about other
   // tables.
   void Read(const nlmsghdr* message);
 
-  // Returns the changes processed since the previous call, or nullopt if none concerned our tables.
-  // `generation` is the NFT_MSG_NEWGEN message that ended the transaction.
+  // Returns the changes processed since the previous call, or nullopt if svcmap's tables did not
+  // change. `generation` is the NFT_MSG_NEWGEN message that ended the transaction.
   std::optional<ForeignChange> Take(const nlmsghdr* generation);
 
   void Forget();
@@ -46,7 +46,7 @@ class ChangeReader {
   TableSpecs tables_;
   ForeignChange change_;
   bool overflowed_ = false;
-  std::map<size_t, Count> counts_;  // Keyed by index of the kind of change.
+  std::map<size_t, Count> counts_;  // Number of changes by index in kKinds.
 };
 
 }  // namespace svcmap::nft

@@ -10,11 +10,11 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kCounterRequestSize = 512;  // Buffer size, larger than any request of this file.
+constexpr size_t kCounterRequestSize = 512;  // Buffer size, larger than any request in this file.
 constexpr int kMaxCounterReads = 5;
 
-// Sorts `counts` by key. Returns true if a key is repeated: if the kernel rehashes the set during a
-// dump, the dump repeats some elements and omits others.
+// Sorts `counts` by key. Returns true if a key is repeated. If the kernel rehashes the set during a
+// dump, the dump repeats some elements and omits other elements.
 bool SortAndFindRepeated(std::vector<ElementCount>& counts) {
   std::sort(counts.begin(), counts.end(),
             [](const ElementCount& a, const ElementCount& b) { return a.key < b.key; });

@@ -1,5 +1,5 @@
 // Reads the packet counters of set elements through a separate socket, so that reading neither
-// waits for commits nor delays commits. Only one thread may call at a time.
+// waits for commits nor delays commits. Only one thread may call a method at a time.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ class CounterReader {
   static absl::StatusOr<std::unique_ptr<CounterReader>> Open(TableSpecs tables);
 
   // Returns the counters of a dynamic set, or an empty vector if the set does not exist. If
-  // elements are added or removed during the dump, the result may lack these and some other
-  // elements. As for every dump, the time is quadratic in the number of elements.
+  // elements are added or removed during the dump, the result may be incomplete. The time of a dump
+  // is quadratic in the number of elements.
   absl::StatusOr<std::vector<ElementCount>> Read(SetRef set);
 
  private:

@@ -1,4 +1,4 @@
-// Sends single netlink dump requests. Used to read the node's configuration.
+// Sends single netlink dump requests, to read the node's configuration.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -17,7 +17,7 @@ absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
                       const std::function<bool(const nlmsghdr*)>& on_message);
 
 // Sends `request` and calls on_message for each response until the end of the dump. If a concurrent
-// change interrupts the dump, calls on_restart and starts again. Returns kUnavailable after too
+// change interrupts the dump, calls on_restart and repeats the dump. Returns kUnavailable after too
 // many interruptions.
 absl::Status Dump(Socket& socket, nlmsghdr* request,
                   const std::function<void(const nlmsghdr*)>& on_message,

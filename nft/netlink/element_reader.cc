@@ -12,7 +12,7 @@
 namespace svcmap::nft {
 namespace {
 
-// Returns an empty value for verdicts and other data types, which our sets do not contain.
+// Returns an empty value for verdicts and other data types that svcmap's sets do not contain.
 std::vector<uint8_t> ReadValue(const nlattr* nest) {
   for (const nlattr* attribute : Attributes(nest)) {
     if (mnl_attr_get_type(attribute) != NFTA_DATA_VALUE) continue;

@@ -1,5 +1,5 @@
-// Parses the set elements in netlink messages. Any program may have added the elements, so unknown
-// attributes and unknown user data are skipped and every length is validated.
+// Parses the set elements in netlink messages. Other programs may have added elements, so the
+// parser skips unknown attributes and user data and validates every length.
 #pragma once
 
 #include <libmnl/libmnl.h>

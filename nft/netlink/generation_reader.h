@@ -1,5 +1,5 @@
-// Reads nf_tables' generation id without waiting for a commit in progress (the kernel answers
-// NFT_MSG_GETGEN under RCU, Linux 4.12 and later). Thread-safe.
+// Reads nf_tables' generation id without waiting for a commit in progress, because the kernel
+// handles NFT_MSG_GETGEN under RCU (Linux 4.12 and later). Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace svcmap::nft {
 
 class GenerationReader {
  public:
-  // Uses the network namespace of the calling thread.
+  // Opens the socket in the calling thread's network namespace.
   static absl::StatusOr<std::unique_ptr<GenerationReader>> Open() {
     absl::StatusOr<Session> session = Session::Open({});
     if (!session.ok()) return session.status();

@@ -17,14 +17,14 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kRequestSize = 512;  // Buffer size, larger than any request of this file.
+constexpr size_t kRequestSize = 512;  // Buffer size, larger than any request in this file.
 
 // A response takes about 1 KiB of the receive buffer, which holds about 200 responses by default.
 constexpr size_t kMaxInFlight = 128;
 constexpr int kMaxReadAttempts = 5;
 
 // The kernel rehashes a hash table without a fixed size in the background after the table has
-// grown. A dump during rehashing repeats some elements and omits as many others.
+// grown. A dump during rehashing repeats some elements and omits the same number of other elements.
 bool HasRepeatedKey(const std::vector<Element>& elements) {
   std::vector<const Element*> sorted;
   sorted.reserve(elements.size());
@@ -73,10 +73,10 @@ absl::StatusOr<bool> NetlinkKernel::RequestTable(Family family, TableReader& rea
 }
 
 // Element dumps never set NLM_F_DUMP_INTR (Linux 6.18), so only the generation id shows whether a
-// commit happened during the dump. The id changes when a commit starts. Each part of a dump skips
-// as many elements as were already sent. If a commit is still adding or removing elements, the dump
-// skips too few or too many elements. Therefore no commit may be in progress at the start and at
-// the end of the dump.
+// commit happened during the dump. The generation id changes when a commit starts. Before each part
+// of a dump, the kernel skips the number of elements that were already sent. If a commit is still
+// adding or removing elements, the dump skips too few or too many elements. Therefore no commit may
+// be in progress at the start or at the end of the dump.
 absl::StatusOr<std::vector<Element>> NetlinkKernel::ReadSet(SetRef set) {
   const TableSpec& table = tables_[Index(set.family)];
   std::vector<Element> elements;
@@ -108,9 +108,9 @@ absl::StatusOr<std::vector<std::optional<Element>>> NetlinkKernel::ReadElements(
   return elements;
 }
 
-// Repeats requests that got no response. As long as each attempt gets some responses, any kind of
-// loss is retried. If an attempt gets no response at all, only a receive buffer overflow is
-// retried, a limited number of times.
+// Repeats requests that got no response. As long as each attempt gets some responses, ReadAll
+// retries after any loss of responses. If an attempt gets no response, ReadAll retries only after a
+// receive buffer overflow, a limited number of times.
 absl::Status NetlinkKernel::ReadAll(SetRef set, std::span<const FieldBytes> keys,
                                     std::span<std::optional<Element>> elements) {
   std::vector<bool> answered(keys.size());
@@ -126,8 +126,9 @@ absl::Status NetlinkKernel::ReadAll(SetRef set, std::span<const FieldBytes> keys
   }
 }
 
-// Sends one request per key, all at once, because the kernel stops at the first missing key of a
-// request. Without NLM_F_ACK, each request gets exactly one response: the element or an error.
+// Sends one request per key, because the kernel stops at the first missing key of a request. Sends
+// all requests at once. Without NLM_F_ACK, each request gets exactly one response: the element or
+// an error.
 absl::Status NetlinkKernel::ReadSome(SetRef set, std::span<const FieldBytes> keys,
                                      std::span<std::optional<Element>> elements,
                                      std::vector<bool>& answered) {
@@ -181,7 +182,8 @@ absl::StatusOr<std::optional<TableContent>> NetlinkKernel::ReadTable(Family fami
     if (!found.ok() || !*found) return found.status();
     struct Part {
       uint16_t type;
-      // Table attribute that the kernel filters by. Ignored by the kernel for chains.
+      // Table attribute by which the kernel filters the dump. The kernel ignores the attribute for
+      // chains.
       uint16_t table_attribute;
       void (TableReader::*add)(const nlmsghdr*);
     };

@@ -18,11 +18,11 @@ namespace {
 
 constexpr size_t kReceiveBuffer = 4 * 1024 * 1024;
 constexpr int kMaxDrained = 100'000;  // Maximum number of datagrams discarded by DrainQueue.
-// Number of own port ids to remember. Only notifications that are still queued refer to closed
-// ports, so few old ports are needed.
+// Number of this process's port ids to remember. Only notifications that are still queued refer to
+// closed ports, so few old ports are needed.
 constexpr size_t kMaxOwnPorts = 8;
 
-// Compares generation ids with wraparound.
+// Compares generation ids, which may wrap around.
 bool AtLeast(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) >= 0; }
 
 std::optional<uint32_t> GenerationIn(const nlmsghdr* message) {

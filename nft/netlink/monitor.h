@@ -1,14 +1,16 @@
-// Watches nf_tables notifications for changes to our tables by other processes. Our own commits are
-// recognized by the port id of the sending socket.
+// Watches nf_tables notifications for changes to svcmap's tables by other processes. The monitor
+// recognizes commits of this process by the port id of the sending socket.
 //
-// Lost notifications are always detected: each commit of any process increments the generation id,
+// Lost notifications are always detected: each commit by any process increments the generation id,
 // and the notification at the end of a commit contains the id. In three cases the monitor reports a
 // ForeignChange with `lost` set: a generation id is missing, the kernel reports lost notifications,
-// or the id has changed without a notification. If necessary, the monitor opens a new socket first.
+// or the id has changed without a notification. If necessary, the monitor opens a new socket before
+// the report.
 //
-// While a listener exists, the kernel sends a notification for each element. Pause and Resume leave
-// and join the multicast group around large batches. After Resume, the caller reports the
-// generation ids before and after the batch with CloseGap or CloseUnknownGap.
+// While a process listens, the kernel sends a notification for each changed element. Therefore
+// Pause leaves the multicast group before a large batch, and Resume joins the group again. After
+// Resume, the caller reports the generation ids before and after the batch with CloseGap or
+// CloseUnknownGap.
 //
 // The monitor has its own thread and calls all callbacks on this thread.
 #pragma once
@@ -45,32 +47,33 @@ class Monitor {
  public:
   using OnChange = std::function<void(const ForeignChange&)>;
 
-  // Opens its sockets in the caller's network namespace. `on_change` must not wait for a thread
-  // that waits for one of our commits.
+  // Start opens sockets in the caller's network namespace. `on_change` must not wait for a thread
+  // that waits for a commit of this process.
   static absl::StatusOr<std::unique_ptr<Monitor>> Start(TableSpecs tables, OnChange on_change,
                                                         MonitorOptions options);
   ~Monitor();
 
-  // All following methods are thread-safe.
+  // The methods below are thread-safe.
 
-  // Marks messages from this port as our own. Must be called before anything is sent from the port.
+  // Marks commits from this port as commits of this process. Call AddOwnPort before sending
+  // anything from the port.
   void AddOwnPort(uint32_t port_id);
 
-  // Between Pause and Resume no notifications are received. After Resume, the caller must call
-  // CloseGap or CloseUnknownGap.
+  // Between Pause and Resume, the monitor receives no notifications. After Resume, the caller must
+  // call CloseGap or CloseUnknownGap.
   void Pause();
   void Resume();
   // Reports that the generation id changed from `before` to `after` during a pause. `explained` is
-  // true if all commits in this interval were our own.
+  // true if this process made all commits in this interval.
   void CloseGap(uint32_t before, uint32_t after, bool explained);
   void CloseUnknownGap();
 
-  // Returns the generation up to which all changes were reported.
+  // Returns the generation id up to which all changes were reported.
   uint32_t reported() const { return reported_; }
 
-  // Returns false if for about twice MonitorOptions::patience the monitor has had no socket, or has
-  // been waiting for the notification of a commit. In the second case, alive() returns true again
-  // as soon as the monitor receives a notification.
+  // Returns false if the monitor has had no socket, or has waited for a commit's notification, for
+  // about twice MonitorOptions::patience. After a missing notification, alive() returns true again
+  // as soon as the next notification arrives.
   bool alive() const;
 
  private:
@@ -104,28 +107,29 @@ class Monitor {
   const OnChange on_change_;
   const UniqueFd wake_;
 
-  // Used only by the monitor's thread.
+  // Only the monitor's thread uses the following members.
   ChangeReader reader_;
   Session requests_;
-  // Current generation id of the kernel for which no notification has arrived yet.
+  // The kernel's current generation id, if its notification has not arrived yet.
   std::optional<uint32_t> awaited_;
   Clock::time_point awaited_since_;  // Time at which `awaited_` was read.
   Clock::time_point next_check_;
   Clock::time_point last_start_over_;
   std::optional<std::string> start_over_;  // Reason for a pending restart of the monitor.
   bool received_all_ = true;               // True if the socket's queue is empty.
-  bool receives_nothing_ = false;          // True until the next notification arrives.
+  // True from a missing notification until the next notification.
+  bool receives_nothing_ = false;
 
   std::atomic<uint32_t> reported_ = 0;
   std::atomic<Clock::rep> last_well_ = 0;  // Last time when no notification was overdue.
 
   std::mutex mutex_;  // Protects the following members.
-  // Replaced, and joined to the multicast group, with the mutex held. The monitor's thread reads
-  // from the socket without the mutex.
+  // The mutex must be held to replace the socket or to join the multicast group. The monitor's
+  // thread reads from the socket without the mutex.
   std::optional<Socket> socket_;
   bool stop_ = false;
   bool listening_ = true;  // False between Pause and Resume.
-  bool gap_open_ = false;  // From Pause until the gap is closed.
+  bool gap_open_ = false;  // True from Pause until the gap is closed.
   std::string broken_;     // Reason for a restart of the monitor. Empty if no restart is needed.
   std::deque<Gap> gaps_;
   std::vector<uint32_t> own_ports_;

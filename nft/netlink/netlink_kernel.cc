@@ -18,7 +18,7 @@ constexpr int kMaxLosses = 100;
 // interrupted.
 bool IsTransient(int error) { return error == ERESTART || error == EAGAIN || error == EINTR; }
 
-// The result of the responses received so far.
+// Summary of the responses received so far.
 struct BatchAnswers {
   bool acknowledged = false;
   bool transient = false;
@@ -80,9 +80,9 @@ ApplyResult NetlinkKernel::ApplyOnce(const Transaction& transaction, bool& trans
 }
 
 // An error for any message means that nothing was committed, even if the last message is
-// acknowledged. Errors arrive first, so all queued errors are read before the acknowledgement. If
-// responses were lost, the remaining responses are already queued, because the kernel has processed
-// the complete batch.
+// acknowledged. Errors arrive before the acknowledgement, so AwaitVerdict reads all queued errors
+// first. If responses were lost, the remaining responses are already queued, because the kernel has
+// processed the complete batch.
 ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch, bool& transient) {
   BatchAnswers answers;
   absl::Status failure;

@@ -1,5 +1,5 @@
-// Kernel implementation for the real nf_tables. Always opens its sockets in the network namespace
-// of the thread that called Open. Only one thread may call at a time.
+// Kernel implementation for the real nf_tables. NetlinkKernel opens all sockets in the network
+// namespace of the thread that called Open. Only one thread may call a method at a time.
 #pragma once
 
 #include <functional>
@@ -42,8 +42,8 @@ class NetlinkKernel final : public Kernel {
 
   absl::Status ReadAll(SetRef set, std::span<const FieldBytes> keys,
                        std::span<std::optional<Element>> elements);
-  // Requests as many keys as fit into the receive buffer. Sets `answered` for each key that got a
-  // response.
+  // Sends requests for a limited number of keys, so that the responses fit into the receive buffer.
+  // Sets `answered` for each key that got a response.
   absl::Status ReadSome(SetRef set, std::span<const FieldBytes> keys,
                         std::span<std::optional<Element>> elements, std::vector<bool>& answered);
   // Returns false if the table does not exist.

@@ -11,7 +11,7 @@ class NetworkNamespace {
  public:
   static absl::StatusOr<NetworkNamespace> OfThisThread();
 
-  // Requires CAP_SYS_ADMIN if the calling thread is in a different network namespace.
+  // OpenSocket requires CAP_SYS_ADMIN if the calling thread is in a different network namespace.
   absl::StatusOr<Socket> OpenSocket(int protocol, SocketFaults* faults) const;
 
  private:

@@ -30,7 +30,7 @@ enum class Comments : bool { kWithout, kWith };
 struct Rejection {
   std::string what;
   int error;
-  bool whole = false;  // The kernel rejected the complete batch, not a single message.
+  bool whole = false;  // True if the kernel rejected the complete batch.
 };
 
 std::vector<uint8_t> Zeros(std::span<const Field> fields) {
@@ -92,12 +92,12 @@ absl::StatusOr<std::optional<Rejection>> Prober::Try(TableSpec table, Comments c
 }
 
 // The kernel reports all errors in message order and then acknowledges the last message, even
-// though it aborts the batch. An error for the first message, the batch begin, ends the responses.
+// though it aborts the batch. An error for the first message (batch begin) is the last response.
 absl::StatusOr<std::optional<Rejection>> Prober::AwaitVerdict(const Batch& batch) {
   std::optional<Rejection> rejection;
   for (;;) {
     const auto datagram = socket_.Receive(kAnswerTimeout);
-    // The kernel sent more errors than fit into the receive buffer.
+    // Continues if the kernel sent more errors than the receive buffer can hold.
     if (absl::IsResourceExhausted(datagram.status())) continue;
     if (!datagram.ok()) return datagram.status();
     if (datagram->empty()) {
@@ -139,8 +139,8 @@ std::string PerFamily(const char* option, Family family) {
   return std::string(option) + (family == Family::kIpv4 ? "_IPV4" : "_IPV6");
 }
 
-// Returns the kernel feature that an expression needs. Omits lookups and jumps, because every
-// kernel supports them and they need a set or a chain.
+// Returns the kernel feature that an expression needs. Returns nullopt for lookups and jumps, which
+// every kernel supports and which need a set or a chain.
 struct FeatureOf {
   Family family;
 
@@ -227,8 +227,8 @@ class Pieces {
     Add(Core(kind), {.sets = {set}});
   }
 
-  // Adds a rule for each expression. Newer kernels require that each register is written before it
-  // is read.
+  // Adds a rule that uses the expression. The rule first writes all registers, because newer
+  // kernels reject reads from unwritten registers.
   void AddExpr(const Expr& expr) {
     std::optional<Feature> feature = std::visit(FeatureOf{family_}, expr);
     if (!feature) return;
@@ -251,8 +251,8 @@ class Pieces {
   std::vector<Piece> pieces_;
 };
 
-// Converts an error for the complete batch. The kernel would reject any other batch with the same
-// error.
+// Converts an error for the complete batch to a MissingFeature. The kernel would reject any other
+// batch with the same error.
 absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& rejection) {
   if (rejection.error == EPERM || rejection.error == EACCES) {
     return absl::PermissionDeniedError(
@@ -264,7 +264,7 @@ absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& r
   return ErrnoStatus(rejection.error, "probe nf_tables");
 }
 
-// Called if the kernel rejected the table. Probes each piece to find the unsupported features.
+// Probes each piece of a rejected table to find the unsupported features.
 absl::Status Narrow(Prober& prober, const TableSpec& table, const Rejection& whole_table,
                     std::vector<MissingFeature>& missing_features) {
   const size_t before = missing_features.size();

@@ -1,10 +1,10 @@
-// Tests whether the kernel supports all features that our tables use. The test changes nothing. The
-// probe sends batches without their end message. The kernel validates such a batch and aborts it,
-// as it does for `nft --check`. During the validation, our base chains are registered at their
-// hooks, but are empty and have policy accept.
+// Tests whether the kernel supports all features that svcmap's tables use. The test does not change
+// any table. The probe sends batches without their end message. The kernel validates such a batch
+// and then aborts the batch, as for `nft --check`. During the validation, svcmap's base chains are
+// registered at their hooks, but are empty and have policy accept.
 //
 // Like nft --check, the probe does not detect jump loops or too many nested jumps. The kernel
-// checks for these only in existing tables or when it commits (Linux 6.18).
+// detects these errors only in existing tables or during a commit (Linux 6.18).
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace svcmap::nft {
 
-// A feature that our rules need and the kernel does not support.
+// A feature that svcmap's rules need and the kernel does not support.
 struct MissingFeature {
   Family family = Family::kIpv4;
   std::string feature;  // Description: "masquerade".
@@ -31,7 +31,8 @@ struct MissingFeature {
 
 // Returns the missing features for `tables`, in the calling thread's network namespace. Returns an
 // empty vector if all features are supported. Returns kPermissionDenied with an explanation if
-// CAP_NET_ADMIN is missing. Takes a few tens of milliseconds, and longer if a feature is missing.
+// CAP_NET_ADMIN is missing. The probe takes a few tens of milliseconds, or longer if a feature is
+// missing.
 absl::StatusOr<std::vector<MissingFeature>> FindMissingFeatures(const TableSpecs& tables);
 
 }  // namespace svcmap::nft

@@ -23,7 +23,8 @@ constexpr int kMaxGenerationAttempts = 3;
 constexpr milliseconds kMaxDumpTime{10000};
 constexpr milliseconds kMaxDumpPause{20};
 
-// Returns true if the dump was interrupted or responses were lost. A timeout is not transient.
+// Returns true if the dump was interrupted or responses were lost. A timeout is not a transient
+// error.
 bool IsTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
 }

@@ -1,9 +1,9 @@
 // Sends requests and batches to nf_tables one at a time and receives the responses. After a timeout
-// or a possible loss, the session stops waiting. The next request uses a new socket, so that a late
-// response is not mistaken for the response to another request.
+// or a possible loss of responses, the session stops waiting. The next request uses a new socket,
+// so that a late response is not mistaken for the response to another request.
 //
-// Sockets are opened in the network namespace of the thread that called Open. Only one thread may
-// call at a time.
+// The session opens sockets in the network namespace of the thread that called Open. Only one
+// thread may call a method at a time.
 #pragma once
 
 #include <libmnl/libmnl.h>
@@ -23,17 +23,17 @@ struct SessionOptions {
   // The kernel processes a message before send returns, so responses are normally available
   // immediately.
   std::chrono::milliseconds answer_timeout{5000};
-  // Called with the port id of each socket before anything is sent from the socket.
+  // The session calls `on_port` with the port id of each socket before the socket is used.
   std::function<void(uint32_t)> on_port = {};
-  // Maximum number of attempts of a dump that is interrupted by commits of other processes. Pauses
-  // between attempts are up to 20 ms.
+  // Maximum number of dump attempts if commits by other processes interrupt the dump. The pause
+  // between two attempts is at most 20 ms.
   int dump_attempts = 100;
   SocketFaults* faults = nullptr;
 };
 
 class Session {
  public:
-  // Opens a session. Calls `on_port`, if set, once before it returns.
+  // Opens a session. Open calls `on_port`, if set, once before returning.
   static absl::StatusOr<Session> Open(SessionOptions options);
 
   // Returns the last sequence number in use. The session never reuses a sequence number.
@@ -41,10 +41,10 @@ class Session {
   void SkipTo(uint32_t sequence) { sequence_ = sequence; }
 
   // Writes the header of an nf_tables request with the next sequence number to `buffer`. The caller
-  // appends attributes.
+  // appends the attributes.
   nlmsghdr* Prepare(uint8_t* buffer, uint16_t type, uint8_t family, uint16_t flags);
 
-  // If Send fails, nothing reached the kernel.
+  // If Send fails, the kernel has received nothing.
   absl::Status Send(std::span<const uint8_t> bytes);
 
   // Returns the next datagram, which is never empty, or kDeadlineExceeded after the timeout.
@@ -52,21 +52,21 @@ class Session {
   // Returns a datagram that is already available, or an empty span.
   absl::StatusOr<std::span<const uint8_t>> Poll();
 
-  // Makes the next Send use a new socket. Called automatically after a failed Receive or Poll.
+  // Makes the next Send use a new socket. Receive and Poll call Renew after a failure.
   void Renew() { stale_ = true; }
 
-  // Sends one request and calls on_message for each response. Returns at the end of a dump or after
-  // a requested acknowledgement. For other requests, returns after the first response. Returns
-  // kUnavailable if a commit interrupted a dump.
+  // Sends one request and calls on_message for each response. Ask returns at the end of a dump or
+  // after a requested acknowledgement. For other requests, Ask returns after the first response.
+  // Returns kUnavailable if a commit interrupted a dump.
   absl::Status Ask(const nlmsghdr* request, const std::function<void(const nlmsghdr*)>& on_message);
 
-  // Returns nf_tables' generation id. The id changes when a commit starts.
+  // Returns nf_tables' generation id. The generation id changes when a commit starts.
   absl::StatusOr<uint32_t> Generation();
   // Waits until no commit is in progress, and returns the generation id.
   absl::StatusOr<uint32_t> SettledGeneration();
-  // Calls `read` until no commit happened during the call. A transient error from `read` also
-  // causes another call. Returns kUnavailable after dump_attempts calls or ten seconds. The
-  // repetition is necessary because dumps do not report that a commit made them inconsistent (Linux
+  // Repeats `read` until a call completes without a concurrent commit. Also repeats `read` after a
+  // transient error. Returns kUnavailable after dump_attempts calls or ten seconds. The repetition
+  // is necessary because the kernel does not report that a commit made a dump inconsistent (Linux
   // 6.18).
   absl::Status AsOfOneGeneration(const std::function<absl::Status()>& read);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kReceiveSize = 64 * 1024;  // The kernel sends at most 32 KiB of a dump at once.
 constexpr size_t kSendOverhead = 4096;      // Kernel overhead per message in the socket buffer.
-// INT_MAX / 2, because the kernel doubles the value.
+// About INT_MAX / 2, because the kernel doubles the buffer size.
 constexpr size_t kMaxSendBuffer = size_t{1} << 30;
 
 }  // namespace
@@ -27,8 +27,8 @@ absl::StatusOr<Socket> Socket::Open(int protocol, SocketFaults* faults) {
   }
   socket.fd_ = UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol));
   if (!socket.fd_.ok()) return ErrnoStatus(errno, "open netlink socket");
-  // Errors include the offset of the offending attribute and no copy of the request. The socket
-  // also works if the kernel does not support these options.
+  // With these options, errors include the offset of the invalid attribute, but no copy of the
+  // request. The socket also works if the kernel does not support these options.
   socket.SetOption(SOL_NETLINK, NETLINK_EXT_ACK, 1);
   socket.SetOption(SOL_NETLINK, NETLINK_CAP_ACK, 1);
 

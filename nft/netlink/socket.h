@@ -22,12 +22,12 @@ class Socket {
   static absl::StatusOr<Socket> Open(int protocol, SocketFaults* faults = nullptr);
 
   int fd() const { return fd_.get(); }
-  uint32_t port_id() const { return port_id_; }  // Identifies this socket in notifications.
+  uint32_t port_id() const { return port_id_; }  // Id of this socket in notifications.
 
   absl::Status Send(std::span<const uint8_t> bytes);
 
-  // Enlarges the send buffer for a message of `bytes`. Sizes above net.core.wmem_max require
-  // CAP_NET_ADMIN in the initial user namespace.
+  // Enlarges the send buffer for a message of `bytes` bytes. Buffer sizes above net.core.wmem_max
+  // require CAP_NET_ADMIN in the initial user namespace.
   absl::Status EnsureSendBuffer(size_t bytes);
   void RequestReceiveBuffer(size_t bytes);  // Ignores errors.
 
@@ -41,10 +41,10 @@ class Socket {
   absl::StatusOr<std::span<const uint8_t>> Receive(std::chrono::milliseconds timeout);
 
  private:
-  int SetOption(int level, int option, int value);  // Returns an errno or 0.
+  int SetOption(int level, int option, int value);  // Returns the errno, or 0 on success.
 
-  // Applies injected faults to a received datagram of `size` bytes. Returns true if Receive returns
-  // the datagram to its caller now.
+  // Applies injected faults to a received datagram of `size` bytes. Returns true if Receive must
+  // return the datagram now.
   absl::StatusOr<bool> Deliver(size_t size);
 
   UniqueFd fd_;
@@ -54,7 +54,7 @@ class Socket {
 
   SocketFaults* faults_ = nullptr;
   std::vector<uint8_t> late_;  // Injected fault: datagram to return after the next timeout.
-  std::vector<uint8_t> next_;  // Injected fault: datagram to return by the next call.
+  std::vector<uint8_t> next_;  // Injected fault: datagram that the next call returns.
 };
 
 }  // namespace svcmap::nft

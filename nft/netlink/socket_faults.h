@@ -1,7 +1,7 @@
 // Fault injection for tests: a Socket calls its SocketFaults object, if any, before each system
 // call.
 //
-// The methods are called concurrently on the threads that use the sockets.
+// Threads that use sockets call these methods concurrently.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ class SocketFaults {
  public:
   // Fault to inject for a received datagram.
   struct Receipt {
-    int error = 0;       // Errno with which the call fails and loses the datagram, or 0.
-    bool drop = false;   // The datagram is discarded.
-    bool late = false;   // The datagram is returned by the first call after a timeout.
-    bool twice = false;  // The datagram is returned again by the next call.
+    int error = 0;       // If not 0, the call loses the datagram and fails with this errno.
+    bool drop = false;   // If true, the datagram is discarded.
+    bool late = false;   // If true, the first call after a timeout returns the datagram.
+    bool twice = false;  // If true, the next call returns the datagram again.
   };
 
   virtual ~SocketFaults() = default;

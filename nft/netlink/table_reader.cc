@@ -144,7 +144,7 @@ void TableReader::AddRule(const nlmsghdr* message) {
   of_chain = Digest(NFTA_RULE_EXPRESSIONS, digest, of_chain);
 }
 
-// A lookup in an anonymous set is represented by the definition of the set, not by its name.
+// The digest of a lookup in an anonymous set covers the set's definition instead of its name.
 uint64_t TableReader::DigestExpression(const nlattr* expression, uint64_t seed) const {
   bool lookup = false;
   for (const nlattr* part : Attributes(expression)) {

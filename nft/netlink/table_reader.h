@@ -17,9 +17,9 @@ class TableReader {
   explicit TableReader(std::string table) : table_(std::move(table)) {}
 
   void AddTable(const nlmsghdr* message);  // NFT_MSG_NEWTABLE
-  // NFT_MSG_NEWSET. Call for all sets before the first rule.
+  // NFT_MSG_NEWSET. Call AddSet for all sets before the first rule.
   void AddSet(const nlmsghdr* message);
-  void AddChain(const nlmsghdr* message);      // NFT_MSG_NEWCHAIN. Call before its rules.
+  void AddChain(const nlmsghdr* message);      // NFT_MSG_NEWCHAIN. Call before the chain's rules.
   void AddRule(const nlmsghdr* message);       // NFT_MSG_NEWRULE. Call in rule order.
   void AddObject(const nlmsghdr* message);     // NFT_MSG_NEWOBJ
   void AddFlowtable(const nlmsghdr* message);  // NFT_MSG_NEWFLOWTABLE

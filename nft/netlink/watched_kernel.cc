@@ -3,7 +3,7 @@
 namespace svcmap::nft {
 namespace {
 
-// For smaller batches, pausing the monitor costs more system calls than it saves.
+// Pausing the monitor for smaller batches costs more system calls than it saves.
 constexpr size_t kLargeBatch = 500;
 
 bool IsLarge(const Transaction& transaction) {

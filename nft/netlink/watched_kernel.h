@@ -1,4 +1,4 @@
-// A kernel with a monitor that detects changes to our tables by other processes. During large
+// A kernel with a monitor that detects changes to svcmap's tables by other processes. During large
 // batches the monitor is paused, because notifications make a commit several times slower. The
 // generation id shows whether another process committed during the pause: each commit increments
 // the id by exactly one.
@@ -12,14 +12,14 @@
 namespace svcmap::nft {
 
 struct WatchedKernelOptions {
-  SessionOptions session = {};  // `on_port` is set by WatchedKernel.
+  SessionOptions session = {};  // WatchedKernel sets `on_port`.
   MonitorOptions monitor = {};
 };
 
 class WatchedKernel final : public Kernel {
  public:
-  // `on_change` is called on the monitor's thread, once for each transaction of another process
-  // that changed our tables.
+  // The monitor's thread calls `on_change` once for each transaction of another process that
+  // changed svcmap's tables.
   static absl::StatusOr<std::unique_ptr<WatchedKernel>> Open(TableSpecs tables,
                                                              Monitor::OnChange on_change,
                                                              WatchedKernelOptions options = {});
@@ -42,9 +42,9 @@ class WatchedKernel final : public Kernel {
   absl::StatusOr<uint32_t> Generation() override { return kernel_->Generation(); }
   std::optional<uint32_t> ReportedGeneration() const override { return monitor_->reported(); }
 
-  // Returns false if the monitor has been waiting for the notification of a commit (by any process)
-  // for several seconds, or has had no socket for that long. The monitor keeps retrying. The result
-  // becomes true again when the monitor receives the notification of a small commit. Thread-safe.
+  // Returns false if, for several seconds, the monitor has had no socket or has been waiting for
+  // the notification of a commit by any process. The monitor continues to retry. The result becomes
+  // true again when the monitor receives the notification of a small commit. Thread-safe.
   bool WatcherAlive() const { return monitor_->alive(); }
 
  private:

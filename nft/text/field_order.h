@@ -8,8 +8,8 @@
 
 namespace svcmap::nft {
 
-// Compares two keys field by field and returns a negative value, zero or a positive value.
-// Host-order fields are compared as numbers. Keys of unexpected length are compared as bytes.
+// Compares two keys field by field and returns a negative value, zero or a positive value. Fields
+// in host byte order are compared as numbers. Keys with an unexpected length are compared as bytes.
 int CompareFields(std::span<const Field> fields, std::span<const uint8_t> a,
                   std::span<const uint8_t> b);
 

@@ -16,8 +16,8 @@ std::string TableName(const TableSpec& table) {
   return FamilyWord(table.family) + " " + table.name;
 }
 
-// Returns the priority as nft prints it: as a standard name with an offset of at most 10, as in
-// "filter + 5", or as a number.
+// Returns the priority in nft syntax: a number, or a standard name with an offset of at most 10,
+// such as "filter + 5".
 std::string PriorityText(int priority, std::string_view hook) {
   struct Name {
     int priority;
@@ -128,8 +128,8 @@ std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
   return text;
 }
 
-// Converts the elements of a transaction to ElementParts. Delays each start of a range until the
-// end of the range is known.
+// Converts the elements of a transaction to ElementParts. Delays the output of each range start
+// until the end of the range is known.
 class ElementPartsWriter {
  public:
   ElementPartsWriter(const TableSpecs& tables, const std::function<void(const ElementParts&)>& fn)

@@ -1,5 +1,5 @@
 // Prints tables, transactions and elements in nft(8) syntax for svcmapctl, logs, errors and tests.
-// The text is never used to program the kernel. nft/netlink sends netlink messages instead.
+// svcmap programs the kernel with netlink messages (nft/netlink), never with this text.
 //
 // Characters that nft cannot read in a comment (double quotes, control characters) are printed as
 // '?'.
@@ -17,17 +17,19 @@
 
 namespace svcmap::nft {
 
-// Returns the table without elements, byte for byte as `nft list table` 1.0.6 prints a table that
-// was created with `sizes` (TableCreation::sizes).
+// Returns the table without elements, byte for byte like `nft list table` 1.0.6 for a table created
+// with `sizes` (TableCreation::sizes).
 std::string TableText(const TableSpec& table, std::span<const uint32_t> sizes);
 
 // Prints one line per operation, in order:
+//
 //     delete table ip svcmap
 //     add table ip svcmap # size: service-ips 1024, endpoints 4096
 //     add element ip svcmap service-ips { 10.96.0.1 . tcp . 80 comment "ns/web:http" : 3.0.0.1 }
-// A range start and the range end that follows it share a line (10.96.0.0/16 or
-// 10.96.0.1-10.96.0.9). A start without an end extends to the highest key. An end without a start
-// is printed as a comment line.
+//
+// A range start and the following range end share a line (10.96.0.0/16 or 10.96.0.1-10.96.0.9). A
+// start without an end extends to the highest key. An end without a start is printed as a comment
+// line.
 std::string TransactionText(const TableSpecs& tables, const Transaction& transaction);
 
 // The parts of one printed line: a single element or a range.
@@ -35,8 +37,8 @@ struct ElementParts {
   Verb verb = Verb::kAdd;
   SetRef set;
   std::string key;        // "10.96.0.1 . tcp . 80", "10.96.0.0/16"
-  std::string comment;    // Without quotation marks. May be empty.
-  std::string data;       // "3.0.0.1"; empty for sets
+  std::string comment;    // Comment without quotation marks. May be empty.
+  std::string data;       // "3.0.0.1", or empty for a set
   bool end_only = false;  // A range end without a start. `key` is the first key after the range.
 };
 
@@ -45,12 +47,14 @@ void ForEachElementParts(const TableSpecs& tables, const Transaction& transactio
                          const std::function<void(const ElementParts&)>& fn);
 
 // Prints the elements sorted by key, one per line, as in a listing:
+//
 //     		elements = { 10.96.0.1 . tcp . 80 comment "ns/web:http" : 3.0.0.1,
 //     			     10.96.0.2 . tcp . 80 : 3.0.0.2 }
+//
 // Returns an empty string if there are no elements.
 std::string ElementsText(const SetSpec& set, std::vector<Element> elements);
 
-// Returns text for errors: "10.96.0.1 . tcp . 80 in service-ips".
+// Returns the element's text for errors, such as "10.96.0.1 . tcp . 80 in service-ips".
 std::string ElementText(const SetSpec& set, const ElementView& element);
 
 // Returns the text of the element at `index` (ApplyResult::failed_element) of a transaction.

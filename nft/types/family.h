@@ -1,5 +1,5 @@
-// The two address families. Each family has its own table and its own rows. The tables share
-// nothing.
+// The two address families. Each family has its own table and its own rows. The two tables do not
+// depend on each other.
 #pragma once
 
 #include <array>

@@ -24,12 +24,12 @@ class IpAddress {
   static IpAddress V4(const in_addr& address);
   static IpAddress V6(const in6_addr& address);
 
-  // Returns nullopt unless `bytes` has 4 or 16 bytes. The bytes are in network order.
+  // Returns nullopt if `bytes` does not contain 4 or 16 bytes. The bytes are in network byte order.
   static std::optional<IpAddress> FromBytes(std::span<const uint8_t> bytes);
 
-  // Parses "10.0.0.1" or "fd00::1". IPv4 octets may have leading zeros but are always decimal
-  // ("172.30.0.041" is 172.30.0.41), as in Kubernetes (S-5). Rejects zones ("fe80::1%eth0"),
-  // IPv4-mapped IPv6 addresses and surrounding whitespace.
+  // Parses "10.0.0.1" or "fd00::1". As in Kubernetes (S-5), IPv4 octets may have leading zeros but
+  // are always decimal: "172.30.0.041" is 172.30.0.41. Rejects zones ("fe80::1%eth0"), IPv4-mapped
+  // IPv6 addresses and surrounding whitespace.
   static std::optional<IpAddress> Parse(std::string_view text);
 
   Family family() const { return family_; }

@@ -29,8 +29,8 @@ void AddDestinations(const std::string& service, const ServiceRows& rows,
   }
 }
 
-// Appends the destinations of all programmed Services to `to`. Returns false if the loop has
-// stopped.
+// Appends the destinations of all programmed Services to `to`. Returns false if the reconcile loop
+// has stopped.
 bool ReadDestinations(Loop& loop, std::vector<ServiceConnections>& to) {
   std::string last;
   for (bool more = true; more;) {

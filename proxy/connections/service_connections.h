@@ -1,5 +1,5 @@
 // Number of new connections per Service, from the counters of the set `service-connections`. Each
-// count is assigned to the Service that currently owns the address (docs/decisions/0009).
+// count belongs to the Service that currently owns the address (docs/decisions/0009).
 //
 // A separate thread reads the counters, so that callers never wait for a commit. The thread
 // requests a limited number of Services at a time from the reconcile loop, so that commits are
@@ -38,10 +38,10 @@ using PacketCounts = absl::flat_hash_map<std::string, uint64_t>;
 
 struct ConnectionReaderOptions {
   std::function<absl::StatusOr<PacketCounts>(Family)> read;  // Reads the kernel's counters.
-  // Called when the counters become unreadable.
+  // The reader calls `on_problem` when the counters become unreadable.
   std::function<void(const absl::Status&)> on_problem;
   // A result is cached for `lifetime` and for at least `rest` times the duration of the read.
-  // Caching limits the load on the kernel, independent of the number of callers.
+  // Caching limits the load on the kernel, regardless of the number of callers.
   std::chrono::milliseconds lifetime{1000};
   int rest = 20;
   std::chrono::milliseconds patience{500};  // Maximum time that a caller waits for a new result.
@@ -64,16 +64,16 @@ class ConnectionReader {
 
   Loop& loop_;
   const ConnectionReaderOptions options_;
-  // Counts in `connections_`, indexed by Index(Family). Used only by the reader's thread.
+  // Counts in `connections_`, indexed by Index(Family). Only the reader's thread uses `seen_`.
   PacketCounts seen_[2];
-  bool failing_ = false;  // Used only by the reader's thread.
+  bool failing_ = false;  // Only the reader's thread uses `failing_`.
 
   std::mutex mutex_;
   std::condition_variable changed_;
   // Protected by mutex_.
   std::shared_ptr<const std::vector<ServiceConnections>> connections_;
   std::chrono::steady_clock::time_point next_;
-  bool wanted_ = false;  // A read is requested or in progress.
+  bool wanted_ = false;  // True if a read is requested or in progress.
   bool ending_ = false;
 
   std::thread thread_;  // Last member, because the thread uses all members above.

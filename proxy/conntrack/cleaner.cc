@@ -8,7 +8,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Number of stale flows of each family that are collected before a deletion.
+// Number of stale flows per family to collect before a deletion.
 constexpr size_t kChunk = 4096;
 
 }  // namespace
@@ -38,7 +38,7 @@ void Cleaner::Update(std::vector<std::pair<std::string, UdpPorts>> services) {
     for (auto& [key, ports] : services) book_.Update(key, std::move(ports));
     due = book_.due();
   }
-  if (due) wake_.notify_one();  // Do not wake the thread for commits without UDP changes.
+  if (due) wake_.notify_one();  // Commits without UDP changes do not wake the thread.
 }
 
 void Cleaner::StateIsComplete() {
@@ -56,7 +56,7 @@ CleanerStatus Cleaner::status() const {
   return status;
 }
 
-// Waits until a Service is due or a second scan is due.
+// Waits until a Service or a second scan is due.
 void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
   const auto ready = [this] { return stopping_ || (complete_ && book_.due()); };
   if (second_scans_.empty()) {
@@ -79,7 +79,7 @@ void Cleaner::Run() {
       for (const UdpBook::Round& earlier : second_scans_) book_.Return(earlier);
       second_scans_.clear();
     }
-    if (!book_.due()) continue;  // The Services of the second scan have no flows left.
+    if (!book_.due()) continue;  // Skips a second scan if its Services have no flows left.
     UdpBook::Round round = book_.Take();
     lock.unlock();
     StaleFlows flows = round.MakeStaleFlows();
@@ -101,8 +101,8 @@ Cleanup Cleaner::Clean(UdpBook::Round& round, StaleFlows& flows) {
     if (flows.HasFamily(family)) families.push_back(family);
   }
   std::array<std::vector<nft::UdpFlow>, 2> stale;
-  // The listing is paused during the deletion. A paused listing holds no resources in the kernel
-  // and resumes where it stopped.
+  // The listing of flows is paused during the deletion. A paused listing holds no resources in the
+  // kernel and resumes where it stopped.
   const auto delete_stale = [&](Family family) {
     std::vector<nft::UdpFlow>& chunk = stale[Index(family)];
     const nft::FlowTable::Deletion deletion = table_.Delete(chunk);

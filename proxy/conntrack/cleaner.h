@@ -1,7 +1,7 @@
 // Deletes stale UDP flows from connection tracking on a separate thread, after each commit, without
 // delaying the next commit. Updates that arrive during a round are merged.
 //
-// Cleanup starts when the state is complete. The first round covers all Services. Later rounds
+// Cleanup starts when StateIsComplete is called. The first round covers all Services. Later rounds
 // cover only Services whose UDP ports changed. After each round, the thread sleeps nine times as
 // long as the round took, so it uses at most a tenth of a CPU.
 #pragma once
@@ -27,9 +27,10 @@ struct Cleanup {
   size_t services = 0;                   // Number of Services covered by the round.
   uint64_t entries = 0;                  // Number of conntrack entries that the kernel sent.
   std::array<uint64_t, 2> deleted = {};  // Indexed by Index(Family).
-  uint64_t gone = 0;  // Number of stale flows that ended before they were deleted.
+  uint64_t gone = 0;                     // Number of stale flows that ended before their deletion.
   std::chrono::nanoseconds duration{0};
-  bool complete = false;  // All flows were listed. If false, the same Services are scanned again.
+  // True if all flows were listed. If false, the cleaner scans the same Services again.
+  bool complete = false;
   absl::Status error;
 };
 
@@ -43,22 +44,21 @@ struct CleanerStatus {
 };
 
 struct CleanerOptions {
-  // Delay between a change and its round, so that packets in flight during the change are already
-  // tracked.
+  // Delay between a change and the resulting round, so that packets in flight during the change are
+  // already tracked.
   std::chrono::milliseconds settle{10};
   int rest_factor = 9;
-  // Delay until a second scan for deleted flows, because a reply in flight may have recreated a
-  // flow.
+  // Delay until a second scan, which deletes flows that a reply in flight has recreated.
   std::chrono::milliseconds second_scan{1000};
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
-  // Called on the cleaner's thread after each round.
+  // The cleaner's thread calls `on_round` after each round.
   std::function<void(const Cleanup&)> on_round;
 };
 
 class Cleaner {
  public:
-  // `table` is used only by the cleaner's thread.
+  // Only the cleaner's thread uses `table`.
   Cleaner(nft::FlowTable& table, CleanerOptions options);
   ~Cleaner();  // Calls Stop().
 
@@ -66,8 +66,8 @@ class Cleaner {
   void Start();
   void Stop();  // Stops the thread. Interrupts a round in progress.
 
-  // Thread-safe. Does not wait for a round in progress. Replaces the UDP ports of the given
-  // Services. For Services that never had a UDP port, the cost is one lookup.
+  // Replaces the UDP ports of the given Services. Thread-safe. Update does not wait for a round in
+  // progress. The cost for a Service that never had a UDP port is one lookup.
   void Update(std::vector<std::pair<std::string, UdpPorts>> services);
   void StateIsComplete();
   CleanerStatus status() const;
@@ -82,7 +82,7 @@ class Cleaner {
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
-  // Set with the mutex held. A round in progress reads the flag without the mutex.
+  // The mutex must be held to set the flag. A round in progress reads the flag without the mutex.
   std::atomic<bool> stopping_ = false;
 
   mutable std::mutex mutex_;

@@ -43,7 +43,7 @@ bool StaleFlows::IsStale(const nft::UdpFlow& flow) {
     }
   }
   const bool translated = answers != flow.original.destination;
-  // In another zone, a virtual switch may track the same packets before translation.
+  // In another conntrack zone, a virtual switch may track the same packets before translation.
   return translated || (current && flow.original.zone == 0);
 }
 

@@ -1,6 +1,6 @@
 // Decides which UDP flows are stale. A flow is stale if it was sent to a Service but none of the
 // Service's endpoints replies (S-240). A flow is also stale if its source is the Service's own
-// address. The decision has no side effects. The cost per flow does not depend on the number of
+// address. StaleFlows does not delete flows. The cost per flow does not depend on the number of
 // Services.
 #pragma once
 
@@ -19,19 +19,20 @@ class StaleFlows {
     // A Service currently uses the address. Each flow to the address must use one of the Service's
     // endpoints.
     kCurrent,
-    // A Service used the address earlier, and no Service uses it now. Flows that were not
-    // translated are ignored.
+    // A Service used the address earlier, but no Service uses the address now. Flows without
+    // translation are ignored.
     kFormer,
   };
   // Adds a destination. `endpoints` are the destination's valid endpoints in ascending order and
   // must outlive this object. If several Services used the destination, call Add once per Service.
-  // A flow to an endpoint of any of these Services is kept. Returns the argument for Kept().
+  // A flow to an endpoint of any of these Services is kept. Returns the destination's number, which
+  // is the argument of Kept().
   size_t Add(const nft::FlowEnd& destination, Place place,
              const std::vector<EndpointAddress>& endpoints);
 
   bool IsStale(const nft::UdpFlow& flow);
 
-  // Returns true if a tested flow was kept because of this destination. `number` is the result of
+  // Returns true if IsStale kept a flow because of this destination. `number` is the result of
   // Add().
   bool Kept(size_t number) const { return targets_[number].kept; }
 

@@ -131,8 +131,8 @@ StaleFlows UdpBook::Round::MakeStaleFlows() {
   return flows;
 }
 
-// Skips Services that changed during the round. Such Services are due again and keep their former
-// addresses.
+// Skips Services that changed during the round. Services that changed are due again and keep their
+// former addresses.
 void UdpBook::Finish(const Round& round, const StaleFlows& flows) {
   for (const Round::Entry& taken : round.services_) {
     const auto held = services_.find(taken.key);

@@ -1,6 +1,6 @@
 // Records the current and former destinations of each Service with UDP ports. A flow to a former
 // destination is kept while the flow's endpoint is serving, and becomes stale when the endpoint
-// stops serving. A former destination is removed from the book when it has no flows left.
+// stops serving. The book removes a former destination that has no flows left.
 //
 // Not thread-safe.
 #pragma once
@@ -19,22 +19,24 @@ namespace svcmap::proxy {
 class UdpBook {
   struct Port {
     UdpPort now;
-    std::vector<nft::FlowEnd> former;  // Ascending. Excludes current destinations of the Service.
+    std::vector<nft::FlowEnd> former;  // Ascending, without current destinations of the Service.
   };
-  // Ascending by family and name. Each port has at least one current or former destination.
+  // The ports of one Service, ascending by family and name. Each port has at least one current or
+  // former destination.
   using Service = std::vector<Port>;
 
  public:
   // Sets the current ports of the Service. The Service becomes due for a scan if the update can
-  // make a flow stale. An update that changes nothing or only adds endpoints cannot.
+  // make a flow stale. An update that only adds endpoints, or changes nothing, cannot make a flow
+  // stale.
   void Update(const std::string& service, UdpPorts ports);
 
   // The Services whose flows are scanned in one round.
   class Round {
    public:
     size_t services() const { return services_.size(); }
-    // Call once. Reads only immutable data, so no lock is needed. The round must outlive the
-    // result.
+    // Call once. MakeStaleFlows reads only immutable data, so the caller needs no lock. The round
+    // must outlive the returned object.
     StaleFlows MakeStaleFlows();
 
    private:
@@ -47,17 +49,17 @@ class UdpBook {
     struct Entry {
       std::string key;
       std::shared_ptr<const Service> service;
-      // Excludes destinations that any Service currently uses.
+      // Former destinations that no Service currently uses.
       std::vector<FormerDestination> former;
     };
     std::vector<Entry> services_;
   };
 
   bool due() const { return !due_.empty(); }
-  Round Take();  // Returns all due Services and clears the due flag.
-  // Call after all flows were tested. Removes former destinations that have no flows left.
+  Round Take();  // Returns all due Services, which are then no longer due.
+  // Call Finish after all flows were tested. Removes former destinations that have no flows left.
   void Finish(const Round& round, const StaleFlows& flows);
-  // Call if the round failed. The round's Services become due again.
+  // Call Return if the round failed. The round's Services become due again.
   void Return(const Round& round);
 
   size_t services() const { return services_.size(); }

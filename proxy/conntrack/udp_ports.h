@@ -15,8 +15,8 @@ namespace svcmap::proxy {
 struct UdpPort {
   Family family = Family::kIpv4;
   std::string name;  // Name of the port. May be empty.
-  // Addresses of the Service with the port, and accepted node addresses with the nodePort. Excludes
-  // addresses that belong to another Service. Ascending, without duplicates.
+  // Service addresses with the Service port, and accepted node addresses with the nodePort.
+  // Excludes addresses that belong to another Service. Ascending, without duplicates.
   std::vector<nft::FlowEnd> destinations;
   // All serving endpoints on any node, ready or not (S-238). Existing flows to serving endpoints
   // are kept. Ascending.
@@ -30,7 +30,7 @@ struct UdpPort {
 using UdpPorts = std::vector<UdpPort>;
 
 // `entry` is null if the Service is deleted. `rows` contains the Service's addresses and is null if
-// nothing is programmed. Cheap for Services without UDP ports.
+// the Service is not programmed. The call is cheap for Services without UDP ports.
 UdpPorts MakeUdpPorts(const ServiceEntry* entry, const ServiceRows* rows);
 
 }  // namespace svcmap::proxy

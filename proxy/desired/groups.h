@@ -1,6 +1,6 @@
-// Allocates the numbers that identify objects of Services in the kernel: endpoint groups, and
-// Service ports with session affinity. A freed number is reused as late as possible, because a
-// packet in flight with an old descriptor must not reach another Service's endpoints.
+// Allocates the numbers that identify endpoint groups, and Service ports with session affinity, in
+// the kernel. A freed number is reused as late as possible, because a packet in flight with an old
+// descriptor must not reach another Service's endpoints.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 namespace svcmap::proxy {
 
 enum class NumberPool : uint8_t {
-  kGroups,        // 1 to kMaxGroup, shared by both families.
-  kStickyGroups,  // 1 to kMaxStickyGroup, per family.
-  kStickyPorts,   // 1 to kMaxStickyPort, per family.
+  kGroups,        // Numbers 1 to kMaxGroup, shared by both families.
+  kStickyGroups,  // Numbers 1 to kMaxStickyGroup, per family.
+  kStickyPorts,   // Numbers 1 to kMaxStickyPort, per family.
 };
 
 struct Number {
@@ -50,8 +50,8 @@ class NumberAllocator {
     taken_.erase(number);
     free_.push_back(number);
   }
-  // Undoes the allocation of a number that the kernel has never used. Call in reverse order of
-  // allocation.
+  // Undoes the allocation of a number that the kernel has never used. Call GiveBack in reverse
+  // order of allocation.
   void GiveBack(uint32_t number) {
     if (taken_.erase(number) > 0) {
       reserved_.insert(number);
@@ -62,8 +62,8 @@ class NumberAllocator {
     }
   }
 
-  // Restores the numbers allocated by the previous run, ascending and without duplicates. Must be
-  // called before any allocation.
+  // Restores the numbers allocated by the previous run. `numbers` must be ascending and without
+  // duplicates. Call Restore before the first allocation.
   void Restore(const std::vector<uint32_t>& numbers) {
     for (const uint32_t number : numbers) {
       while (next_ < number) free_.push_back(next_++);
@@ -82,7 +82,7 @@ class NumberAllocator {
     reserved_.insert(number);
     return true;
   }
-  // Takes a reserved number. Succeeds once for each number.
+  // Takes a reserved number. Take succeeds once for each number.
   bool Take(uint32_t number) { return reserved_.erase(number) > 0 && taken_.insert(number).second; }
   void ReleaseReserved() {
     free_.insert(free_.end(), reserved_.begin(), reserved_.end());
@@ -95,7 +95,7 @@ class NumberAllocator {
   uint32_t next_ = 1;
   std::deque<uint32_t> free_;
   absl::flat_hash_set<uint32_t> reserved_;
-  absl::flat_hash_set<uint32_t> taken_;  // Reserved numbers that were taken.
+  absl::flat_hash_set<uint32_t> taken_;  // Numbers that were reserved and then taken.
 };
 
 class Numbers {
@@ -106,7 +106,8 @@ class Numbers {
   void Release(const std::vector<Number>& numbers) {
     for (const Number& number : numbers) Of(number.pool, number.family).Release(number.value);
   }
-  // Undoes the allocations of a plan that was not committed. `numbers` is in order of allocation.
+  // Undoes the allocations of a plan that was not committed. `numbers` must be in order of
+  // allocation.
   void GiveBack(const std::vector<Number>& numbers) {
     for (size_t i = numbers.size(); i-- > 0;) {
       Of(numbers[i].pool, numbers[i].family).GiveBack(numbers[i].value);

@@ -32,7 +32,7 @@ std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const
     if (options.masquerade_all) {  // All sources are masqueraded (S-90).
       add(kMasqueradeSources, MergeRanges({everybody}));
     } else if (pods && !ConstantPods(options, family)) {
-      // Without local traffic detection, nothing is masqueraded (S-71).
+      // Without local traffic detection, no traffic is masqueraded (S-71).
       add(kMasqueradeSources, Outside(*pods));
     }
   }

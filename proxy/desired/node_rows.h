@@ -12,7 +12,7 @@
 namespace svcmap::proxy {
 
 // Returns the pod CIDR of one family, or nullopt if pods are not identified by address (S-68).
-// `node` is this node, or null if it is unknown. NodeRows also accepts a null `node`.
+// `node` is null if this node is unknown. NodeRows also accepts a null `node`.
 std::optional<IpPrefix> PodBlock(const RulesetOptions& options, const Node* node, Family family);
 
 std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const Store& store);

@@ -18,7 +18,8 @@ std::optional<IpAddress> Step(const IpAddress& address, int by) {
   return std::nullopt;
 }
 
-// Returns nullopt after the last or before the first address of the family.
+// Next returns nullopt for the family's last address. Previous returns nullopt for the family's
+// first address.
 std::optional<IpAddress> Next(const IpAddress& address) { return Step(address, 1); }
 std::optional<IpAddress> Previous(const IpAddress& address) { return Step(address, -1); }
 

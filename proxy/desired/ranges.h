@@ -15,7 +15,8 @@ std::vector<AddressRange> MergeRanges(const std::vector<IpPrefix>& prefixes);
 std::vector<AddressRange> Outside(const IpPrefix& prefix);
 
 // Converts ranges to rows of a set with a single address field. Each range has a start row. A
-// second row marks the first address after the range, unless the range ends at the last address.
+// second row marks the first address after the range, unless the range ends at the family's last
+// address.
 std::vector<Row> RangeRows(SetIndex set, const std::vector<AddressRange>& ranges);
 
 }  // namespace svcmap::proxy

@@ -125,8 +125,8 @@ class OwnRowsBuilder {
     return static_cast<size_t>(place - affinity.endpoints.begin());
   }
 
-  // Returns the bytes of `choice`. In IPv6, appends their complement, so that writing all bytes
-  // does not change a checksum.
+  // Returns the bytes of `choice`. In IPv6, appends the complement of these bytes, so that writing
+  // all bytes does not change a checksum.
   static nft::FieldBytes ChoiceBytes(Family family, uint32_t choice) {
     nft::FieldBytes bytes = nft::FieldBytes().AppendU32Be(choice);
     if (family == Family::kIpv6) bytes.AppendU32Be(~choice);

@@ -1,5 +1,5 @@
-// The rows of a Service in all maps and sets, in compact form. Used both for the desired state and,
-// after the commit, for the applied state.
+// The rows of a Service in all maps and sets, in compact form. ServiceRows describes the desired
+// state and, after the commit, the applied state.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct ReachedAt {
   IpAddress address;
   uint16_t port = 0;
   DispatchKind kind = DispatchKind::kInternal;
-  bool firewalled = false;  // Restricted to ServiceRows::sources (S-116).
-  bool node_port = false;   // `address` is a node address and `port` a nodePort.
+  bool firewalled = false;  // True if only ServiceRows::sources may use the address (S-116).
+  bool node_port = false;   // True if `address` is a node address and `port` is a nodePort.
 
   friend bool operator==(const ReachedAt&, const ReachedAt&) = default;
 };
 
 struct EndpointSet {
-  uint32_t group = 0;  // Group number in the kernel. 0 if the set is empty.
+  uint32_t group = 0;  // Group number in the kernel, or 0 if the endpoint set is empty.
   // Endpoint of each slot. An endpoint has as many slots as its weight requires.
   std::vector<EndpointAddress> slots;
 
@@ -40,14 +40,14 @@ struct EndpointSet {
 struct Affinity {
   struct Endpoint {
     EndpointAddress address;
-    uint16_t number = 0;  // The number is constant while the endpoint is in one of the sets.
+    uint16_t number = 0;  // Endpoint number, constant while an endpoint set contains the endpoint.
 
     friend bool operator==(const Endpoint&, const Endpoint&) = default;
   };
   uint8_t timer = 0;                // Index of the affinity timeout in the table.
   uint32_t port_number = 0;         // 1..kMaxStickyPort
   uint16_t last_number = 0;         // The most recently allocated endpoint number.
-  std::vector<Endpoint> endpoints;  // Endpoints of both sets, ascending.
+  std::vector<Endpoint> endpoints;  // Endpoints of `cluster` and `local`, ascending.
 
   friend bool operator==(const Affinity&, const Affinity&) = default;
 };
@@ -58,12 +58,12 @@ struct PortRows {
   std::string name;  // Name of the port. May be empty.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
-  std::vector<ReachedAt> addresses;  // Excludes addresses that belong to another Service.
-  // True if an endpoint exists on any node, even if the endpoint is in neither the cluster set nor
-  // the local set (S-35). If a packet finds no endpoint, it is dropped if `any` is true and
-  // rejected otherwise.
+  // Destinations, without addresses that belong to another Service.
+  std::vector<ReachedAt> addresses;
+  // True if an endpoint exists on any node, even if neither endpoint set contains the endpoint
+  // (S-35). A packet for an empty endpoint set is dropped if `any` is true, and rejected otherwise.
   bool any = false;
-  bool internal_local = false;  // The clusterIP uses the local set.
+  bool internal_local = false;  // True if the clusterIP uses the local endpoint set.
   EndpointSet cluster;
   EndpointSet local;
   // Endpoints on this node, which may connect to themselves through the Service.
@@ -82,7 +82,7 @@ struct AddressRange {
 
 struct ServiceRows {
   std::vector<IpAddress> cluster_ips;
-  // Sources allowed to use the load balancer IPs, both families.
+  // Sources of both families that may use the load balancer IPs.
   std::vector<AddressRange> sources;
   std::vector<PortRows> ports;
 
@@ -107,8 +107,8 @@ struct Row {
 // Returns the lookup key of a Service port at one of its addresses.
 nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16_t port);
 
-// Returns the element comment "namespace/name:port". If the text exceeds 127 bytes, returns its
-// start and a hash of the complete text.
+// Returns the element comment "namespace/name:port". If the comment exceeds 127 bytes, returns its
+// start and a hash of the complete comment.
 std::string ServiceComment(const std::string& service_key, const std::string& port_name);
 
 // Returns the rows that belong only to this Service, without the slots of endpoint sets that have

@@ -52,8 +52,8 @@ class Builder {
   }
 
  private:
-  // Adds the sources allowed to use the load balancer IPs. If the node itself is allowed, packets
-  // that loop back with a load balancer IP as source are allowed too (S-118).
+  // Adds the sources allowed to use the load balancer IPs. If the node is an allowed source,
+  // looped-back packets with a load balancer IP as source are also allowed (S-118).
   void AddSources() {
     std::vector<IpPrefix> blocks = service_.source_ranges;
     for (const Family family : kFamilies) {
@@ -165,8 +165,8 @@ class Builder {
     }
   }
 
-  // The port needs no rows because proxy/health listens on it. The claim prevents two Services from
-  // using the same port.
+  // A health check port needs no rows, because proxy/health listens on the port. The claim prevents
+  // two Services from using the same port.
   void CheckHealthCheckPort(Family family) {
     const uint16_t port = service_.health_check_node_port;
     if (port != 0) Owns(HealthCheckClaim(family, port), "spec.healthCheckNodePort");
@@ -289,7 +289,7 @@ class Builder {
   DesiredService desired_;
 };
 
-// Returns the numbers of `all` that are not in `others`.
+// Returns the numbers in `all` that `others` does not contain.
 std::vector<Number> Without(const std::vector<Number>& all, const std::vector<Number>& others) {
   const absl::flat_hash_set<Number> excluded(others.begin(), others.end());
   std::vector<Number> result;

@@ -14,17 +14,17 @@
 namespace svcmap::proxy {
 
 struct DesiredService {
-  ServiceRows rows;                 // Empty if nothing of the Service is programmed.
+  ServiceRows rows;                 // Empty if the Service is not programmed.
   std::vector<Number> new_numbers;  // Numbers that were allocated for this Service.
   std::vector<Number> old_numbers;  // Numbers of `before` that are no longer used.
   std::vector<Finding> findings;    // Parts of the Service that are not programmed, with reasons.
 };
 
-// The properties of the node that Services depend on.
+// Node properties that affect Services.
 struct NodeFacts {
   NodePlace place;
   std::vector<IpAddress> node_port_addresses;  // Node addresses that accept nodePort traffic.
-  IpAddress own_ip[2];  // Indexed by Index(Family). Loopback address if unknown (S-118).
+  IpAddress own_ip[2];  // Node IPs by Index(Family). Loopback address if unknown (S-118).
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };
@@ -36,12 +36,12 @@ struct DesiredContext {
   Numbers& numbers;
   AffinityTimers& timers;
   AffinityMemory& memory;
-  // Maximum number of source ranges of the Service, by Index(Family).
+  // Maximum number of the Service's source ranges, by Index(Family).
   size_t source_rows[2] = {kMaxSourceRows, kMaxSourceRows};
 };
 
 // `entry` is null if the Service is deleted. `before` contains the Service's applied rows and may
-// be null. Slots and numbers of unchanged ports are kept, so that the difference is minimal.
+// be null. Unchanged ports keep their slots and numbers, so that the update is minimal.
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
                                   const ServiceRows* before);
 

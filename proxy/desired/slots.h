@@ -9,8 +9,9 @@
 namespace svcmap::proxy {
 
 // Returns the slots for `wanted`, with few differences from `before`. `wanted` is ascending and
-// contains each endpoint once per slot. Remaining endpoints keep their slots, new endpoints take
-// the slots of removed endpoints, and if the group shrinks, the last slots fill the gaps.
+// contains each endpoint once per slot. Remaining endpoints keep their slots, and new endpoints
+// take the slots of removed endpoints. If the group shrinks, the endpoints in the last slots move
+// to the free slots.
 std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& before,
                                          const std::vector<EndpointAddress>& wanted);
 

@@ -1,5 +1,5 @@
-// Numbers for session affinity (docs/decisions/0002): endpoint numbers, which the affinity records
-// of clients contain, and the timeouts that have chains in the table.
+// Numbers for session affinity (docs/decisions/0002). Endpoint numbers are part of the clients'
+// affinity records. Timeout numbers identify the affinity timeouts that have chains in the table.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +32,15 @@ class AffinityTimers {
   std::vector<uint32_t> seconds_ = {kDefaultAffinitySeconds};
 };
 
-// Affinity numbers of the previous run, read from the kernel. Kept until the complete state has
-// been received.
+// Affinity numbers of the previous run, read from the kernel. svcmapd keeps the numbers until it
+// has received the complete state.
 class AffinityMemory {
  public:
-  // `elements` are the elements of affinity-endpoints and affinity-local-endpoints. Reserves the
-  // port numbers.
+  // `elements` are the elements of affinity-endpoints and affinity-local-endpoints. Remember
+  // reserves the port numbers.
   void Remember(Family family, const std::vector<nft::Element>& elements, Numbers& numbers);
 
-  // Sets the remembered numbers of a port. Returns false if the port was not remembered or was
+  // Assigns the remembered numbers to a port. Returns false if the port was not remembered or was
   // already taken.
   bool Take(Family family, const std::string& comment, Numbers& numbers, Affinity& affinity);
 
@@ -48,7 +48,8 @@ class AffinityMemory {
   bool empty() const { return ports_.empty(); }
 
  private:
-  absl::flat_hash_map<std::string, Affinity> ports_;  // Keyed by family and element comment.
+  // Affinity data by family and element comment.
+  absl::flat_hash_map<std::string, Affinity> ports_;
 };
 
 }  // namespace svcmap::proxy

@@ -20,7 +20,7 @@ uint64_t Sum(const Weights& weights) {
 }
 
 // Divides `slots` (at least one per weight) among the endpoints. Each endpoint whose share is below
-// one slot gets one slot. The remaining slots are divided by the largest remainder method.
+// one slot gets one slot. The largest remainder method divides the remaining slots.
 Counts Divide(const Weights& weights, uint64_t slots) {
   Counts counts(weights.size(), 1);
   std::vector<uint32_t> order(weights.size());

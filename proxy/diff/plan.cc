@@ -115,7 +115,8 @@ void Plan::Delete(const nft::ElementView& element) {
   Count(element, -1, -RowDigest(element));
 }
 
-// An element whose data changes is deleted and added, because the kernel cannot change it in place.
+// An element whose data changes is deleted and added, because the kernel cannot change data in
+// place.
 void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   const auto by_order = [](const Row& a, const Row& b) { return OrderOf(a) < OrderOf(b); };
   std::sort(before.begin(), before.end(), by_order);
@@ -143,7 +144,7 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
 }
 
 // The kernel rejects a bound inside another range, so a range cannot be split or shortened one
-// bound at a time. All ranges are deleted and added again, because a set has only few ranges.
+// bound at a time. AddRanges deletes and adds all ranges, because a set has only a few ranges.
 void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& after) {
   const auto same = [](const Row& a, const Row& b) { return OrderOf(a) == OrderOf(b); };
   if (std::equal(before.begin(), before.end(), after.begin(), after.end(), same)) return;

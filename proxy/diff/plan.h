@@ -1,5 +1,5 @@
-// The difference between the applied and the desired state: a transaction, and the changes of the
-// applied state once the kernel has committed. Does not modify the applied state.
+// The difference between the applied state and the desired state: a transaction, and the changes to
+// the applied state after the commit. Plan does not modify the applied state.
 #pragma once
 
 #include <array>
@@ -16,16 +16,16 @@
 
 namespace svcmap::proxy {
 
-using SetCounts = std::array<std::array<int64_t, kSetCount>, 2>;  // Indexed by family and set.
+using SetCounts = std::array<std::array<int64_t, kSetCount>, 2>;  // Counts by family and set.
 
-// Elements shared by several Services, with the number of these Services. The key encodes family,
-// set and element.
+// Elements that several Services share, with the number of Services per element. The key encodes
+// family, set and element.
 using SharedCounts = absl::flat_hash_map<std::string, int32_t>;
 std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key);
 nft::ElementView FromSharedKey(const std::string& key);
 
-// Digest of one row. Combining the digests of several rows does not depend on their order, and rows
-// can be added and removed at the same cost.
+// Digest of one row. The combined digest of several rows does not depend on their order. Adding a
+// row costs as much as removing a row.
 uint64_t RowDigest(const nft::ElementView& element);
 
 // The element of the marker set, which identifies the state of the table.
@@ -41,20 +41,20 @@ bool ParseMarker(const std::vector<uint8_t>& data, Marker& marker);
 
 class Plan {
  public:
-  // `shared` contains the applied shared elements. Empty for a new table.
+  // `shared` contains the applied shared elements, and is empty for a new table.
   explicit Plan(const SharedCounts& shared) : shared_(&shared) {}
 
-  // Changes one Service from `before` to `after`. `before` is null if nothing is applied. Call once
-  // per Service.
+  // Changes one Service from `before` to `after`. `before` is null if the Service has no applied
+  // rows. Call AddService once per Service.
   void AddService(const std::string& key, const ServiceRows* before, const ServiceRows& after);
 
-  // Changes address ranges that belong to no Service from `before` to `after`.
+  // Replaces the address ranges `before`, which belong to no Service, with `after`.
   void AddRanges(const std::vector<Row>& before, const std::vector<Row>& after);
 
-  // Completes the transaction with the shared elements. Call after all methods above.
+  // Completes the transaction with the shared elements. Call Finish after all methods above.
   void Finish();
 
-  // Replaces the marker. Call for every batch. `before` is null if there is no marker.
+  // Replaces the marker. Call AddMarker for every batch. `before` is null if there is no marker.
   void AddMarker(const Marker* before, const Marker& after);
 
   // Upper bound for the number of elements in the transaction. Call before Finish().
@@ -62,11 +62,11 @@ class Plan {
     return transaction_.element_count() + additions_.element_count() + shared_changes_.size();
   }
   // All deletions precede all additions, so that a row released by one Service can be used by
-  // another Service in the same transaction. Additions are appended by Finish().
+  // another Service in the same transaction. Finish() appends the additions.
   nft::Transaction& transaction() { return transaction_; }
   const nft::Transaction& transaction() const { return transaction_; }
 
-  // Changes of the applied state after the commit.
+  // Changes to the applied state after the commit.
   const SetCounts& counts() const { return counts_; }
   const SharedCounts& shared_changes() const { return shared_changes_; }
   uint64_t digest_change() const { return digest_; }

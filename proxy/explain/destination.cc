@@ -8,9 +8,9 @@
 namespace svcmap::proxy {
 namespace {
 
-// Finds the Service port for the destination. An exact address and port takes precedence over
-// nodePorts (S-94). If an address has several roles in its Service, the first role counts, as in
-// proxy/desired.
+// Finds the Service port for the destination. An exact match of address and port takes precedence
+// over nodePorts (S-94). If an address has several roles in its Service, the first role counts, as
+// in proxy/desired.
 void FindOwner(const ExplainContext& context, Destination& to) {
   const Claims& claims = context.store.claims();
   const Service* owner = claims.Owner({to.address, to.protocol, to.number});
@@ -48,7 +48,7 @@ void Survey(const Store& store, Destination& to) {
   store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
     if (!entry.service || !entry.service->proxied) return;
     const std::optional<IpAddress>& cluster_ip = entry.service->cluster_ip[Index(to.family())];
-    if (!cluster_ip) return;  // The Service has no port in this family (S-3).
+    if (!cluster_ip) return;  // Skips a Service that has no port in this family (S-3).
     if (*cluster_ip == to.address) KeepFirst(key, to.cluster_ip_of);
     if (absl::c_linear_search(entry.service->external_ips, to.address) ||
         absl::c_linear_search(entry.service->load_balancer_ips, to.address)) {

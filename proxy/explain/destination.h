@@ -17,7 +17,7 @@ struct Destination {
   IpAddress address;
   Protocol protocol = Protocol::kTcp;
   uint16_t number = 0;  // Destination port of the packet.
-  bool local = false;   // The address belongs to this node.
+  bool local = false;   // True if the address belongs to this node.
 
   // The Service port for this destination.
   const ServiceEntry* entry = nullptr;  // Null if no Service port matches.

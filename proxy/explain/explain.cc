@@ -73,7 +73,7 @@ class PathTracer {
   void End(Verdict verdict) { result_.verdict = verdict; }
 
   // Checks loadBalancerSourceRanges (S-116..S-120). If the source address is unknown, the
-  // explanation continues for the sources that pass.
+  // explanation continues with the allowed sources.
   bool PassesFirewall() {
     if (!absl::c_linear_search(to_.service().load_balancer_ips, to_.address) ||
         to_.role == Role::kNodePort) {
@@ -131,7 +131,7 @@ class PathTracer {
     return false;
   }
 
-  // The masquerade rule for clusterIPs matches the destination address only, not the port.
+  // The masquerade rule for clusterIPs matches only the destination address, not the port.
   void MarkForClusterIp() {
     if (to_.cluster_ip_of.empty()) return;
     if (context_.ruleset.masquerade_all) {
@@ -154,7 +154,8 @@ class PathTracer {
             "S-74, S-75");
   }
 
-  // Chooses the cluster or local endpoints. Returns false if the packet is rejected or dropped.
+  // Selects the cluster or the local endpoint set. Returns false if the packet is rejected or
+  // dropped.
   bool ChooseSet() {
     if (const uint32_t drained = to_.resolved.drained; drained > 0) {
       AddStep("endpoints",
@@ -302,9 +303,9 @@ class PathTracer {
     }
   }
 
-  // Explains a destination without a Service port (S-82..S-86, S-113). The filter chains hook into
-  // forward and output. A packet from another host to an address of this node passes neither hook
-  // (S-104).
+  // Explains a destination without a Service port (S-82..S-86, S-113). The filter chains are
+  // attached to the hooks forward and output. A packet from another host to an address of this node
+  // traverses neither hook (S-104).
   void UnknownPort() {
     const bool checked = from_.from_process || !to_.local;
     const std::string address = to_.address.ToString();

@@ -1,8 +1,8 @@
 // Explains how svcmap handles the first packet of a connection, step by step.
 //
-// The explanation is computed from the desired state with the functions of proxy/state and
-// proxy/resolve that also produce the map elements. Later packets of a connection are handled like
-// the first packet (S-95). Other nftables tables on the node may still drop packets.
+// Explain evaluates the desired state with the functions in proxy/state and proxy/resolve that also
+// produce the map elements. Later packets of a connection are handled like the first packet (S-95).
+// Other nftables tables on the node may still drop packets.
 //
 // Pure function. Visits every Service once, which takes about 10 ms for 100,000 Services.
 #pragma once
@@ -23,7 +23,7 @@ struct ExplainContext {
   const RulesetOptions& ruleset;
   const Node* this_node;  // Null until the Node object has been received.
   const NodeFacts& node;
-  const std::vector<IpAddress>& interface_addresses;  // Addresses of all interfaces of the node.
+  const std::vector<IpAddress>& interface_addresses;  // Addresses of all node interfaces.
 };
 
 struct Question {
@@ -33,8 +33,8 @@ struct Question {
     kAddress,  // Explains the address in `source`.
   };
   From from = From::kAnybody;
-  IpAddress source;          // Source address for kAddress. Must have the family of `destination`.
-  std::string in_interface;  // Input interface. Empty if unknown, or for a process on this node.
+  IpAddress source;          // Source address for kAddress, in the family of `destination`.
+  std::string in_interface;  // Input interface. Empty if unknown or if the source is a process.
   IpAddress destination;
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
@@ -43,30 +43,30 @@ struct Question {
 enum class SourceKind : uint8_t { kPod, kNode, kOther };
 
 enum class Verdict : uint8_t {
-  kDnat,       // The destination is translated to one of the endpoints.
+  kDnat,       // The destination is translated to an endpoint.
   kReject,     // The packet is rejected with ICMP port unreachable (S-100).
   kDrop,       // The packet is dropped silently.
-  kUntouched,  // The packet is not modified by svcmap.
+  kUntouched,  // svcmap does not modify the packet.
 };
 
 enum class ChosenSet : uint8_t { kNone, kCluster, kLocal };
 
 struct Step {
-  std::string what;   // Topic, one word: "firewall".
+  std::string what;   // Topic in one word, such as "firewall".
   std::string text;   // Explanation in one sentence, without requirement numbers.
-  std::string rules;  // Requirement numbers, "S-116, S-117". May be empty.
+  std::string rules;  // Requirement numbers, such as "S-116, S-117". May be empty.
 };
 
 struct ExplainedEndpoint {
   EndpointAddress address;
-  bool local = false;       // The endpoint is on this node.
-  bool masquerade = false;  // The endpoint sees the node's address instead of the client's.
+  bool local = false;       // True if the endpoint is on this node.
+  bool masquerade = false;  // True if the node's address replaces the source address.
   std::string kube_sep;     // kube-proxy's chain name in iptables mode: "KUBE-SEP-..."
-  uint32_t slots = 1;       // Weight: number of slots out of the sum over all endpoints.
+  uint32_t slots = 1;       // Number of the endpoint's slots (weight).
 };
 
-// Explanation for one kind of source. A query without a source address has several explanations. So
-// does a query without an interface if pods are detected by interface.
+// Explanation for one kind of source. A query without a source address has several explanations. A
+// query without an interface also has several explanations if pods are detected by interface.
 struct Explanation {
   SourceKind kind = SourceKind::kOther;
   std::string source;  // "10.244.1.5, a pod"
@@ -82,8 +82,8 @@ struct Explanation {
 struct Explained {
   std::string service_key;  // Service with this address and port, or empty.
   ServicePort port;         // Valid only if `service_key` is not empty.
-  bool cluster_ip = false;  // The destination address is the clusterIP of a Service.
-  // Explanations by kind of source, at least one, in the order pod, node, other.
+  bool cluster_ip = false;  // True if the address is the clusterIP of a Service.
+  // One explanation per kind of source, in the order pod, node, other. Never empty.
   std::vector<Explanation> cases;
 };
 

@@ -12,13 +12,13 @@
 
 namespace svcmap::proxy {
 
-// Returns the elements that can match a packet to this address and port. Only their keys and sets
-// are valid.
+// Returns the elements that can match a packet to this address and port. Only the keys and sets of
+// the returned rows are valid.
 std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint16_t port);
 
-// Returns one line per difference. An element of `wanted` is a difference if it is missing in the
-// kernel or has another value there. An element of `deciding` is a difference if it is in the
-// kernel but not in `wanted`. Interval sets and comments are not compared.
+// Returns one line per difference. An element of `wanted` is a difference if the element is missing
+// in the kernel or has a different value. An element of `deciding` is a difference if the kernel
+// contains the element but `wanted` does not. Interval sets and comments are not compared.
 absl::StatusOr<std::vector<std::string>> KernelDifferences(nft::Kernel& kernel,
                                                            const nft::TableSpecs& tables,
                                                            const nft::Transaction& wanted,

@@ -44,7 +44,7 @@ class Sorter {
     return pod_block_ && pod_block_->Contains(address);
   }
 
-  // The rules test for pods before they test for addresses of the node (S-73).
+  // The rules test for pod addresses before node addresses (S-73).
   std::vector<Source> OfAddress(const IpAddress& address) const {
     const bool local = IsLocal(context_, address);
     if (InPodBlock(address)) return {Pod(address, local && question_.in_interface.empty())};
@@ -56,7 +56,8 @@ class Sorter {
 
   Source OfNode() const {
     const IpAddress& own = context_.node.own_ip[Index(family_)];
-    if (own.IsLoopback()) return Local(std::nullopt);  // The node IP is unknown.
+    // A loopback address means that the node IP is unknown.
+    if (own.IsLoopback()) return Local(std::nullopt);
     return InPodBlock(own) ? Pod(own, /*from_process=*/true) : Local(own);
   }
 

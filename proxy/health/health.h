@@ -12,14 +12,14 @@ struct Health {
     std::chrono::system_clock::time_point last_updated;
     bool healthy = false;
   };
-  // Indexed by Index(Family). Nullopt if the family is not started (S-251).
+  // Health by Index(Family). Nullopt until the family's sync loop starts (S-251).
   std::optional<FamilyHealth> family[2];
-  bool node_eligible = false;  // Load balancers may send traffic to this node (S-253).
-  // The kernel contains the desired state, and changes by other processes are detected. This
-  // condition is stricter than in kube-proxy, which reports healthy before it has programmed any
-  // rule.
+  bool node_eligible = false;  // True if load balancers may send traffic here (S-253).
+  // True if the kernel contains the desired state and svcmapd detects changes by other processes.
+  // This condition is stricter than in kube-proxy, which reports a healthy state before it has
+  // programmed any rule.
   bool ready = false;
-  std::string reason;  // Reason why the proxy is not ready. Empty if it is ready.
+  std::string reason;  // Reason why the proxy is not ready. Empty if `ready` is true.
 };
 
 // Returns true if no started family is unhealthy (S-252).
@@ -29,14 +29,14 @@ bool Live(const Health& health);
 struct LoopFacts {
   // Arrival time of the oldest change that is not committed yet.
   std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;
-  // Time of the last successful sync, or of the start of the loop before the first sync.
+  // Time of the last successful sync, or the start time of the loop if there was no sync yet.
   std::chrono::system_clock::time_point last_synced;
-  // The complete state was received from the controller and programmed.
+  // True if the complete state was received from the controller and programmed.
   bool state_complete = false;
-  // The tables were compared with the desired state or rewritten completely.
+  // True if the tables were compared with the desired state or rewritten completely.
   bool verified = false;
-  bool watching = false;       // Changes by other processes are detected.
-  bool node_eligible = false;  // From the latest Node object. False before the first Node object.
+  bool watching = false;       // True if changes by other processes are detected.
+  bool node_eligible = false;  // Value in the latest Node object. Initially false.
 };
 
 inline constexpr std::chrono::seconds kSyncPeriod{30};  // Default sync period (S-302).

@@ -11,7 +11,7 @@ std::optional<HealthCheck> HealthCheckOf(const ServiceEntry* entry, const Claims
   HealthCheck check{.port = service.health_check_node_port};
   for (const Family family : kFamilies) {
     const size_t index = Index(family);
-    if (!service.cluster_ip[index]) continue;  // The Service has no address in this family (S-3).
+    if (!service.cluster_ip[index]) continue;  // Skips a family without a Service address (S-3).
     const Service* owner = claims.Owner(HealthCheckClaim(family, check.port));
     if (owner == nullptr || owner->key != service.key) continue;
     check.families[index] = true;

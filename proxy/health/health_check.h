@@ -20,7 +20,8 @@ struct HealthCheck {
   friend bool operator==(const HealthCheck&, const HealthCheck&) = default;
 };
 
-// Pairs of a Service key and its health check. Nullopt if the Service has no health check.
+// Pairs of a Service key and the Service's health check. Nullopt if the Service has no health
+// check.
 using HealthCheckChanges = std::vector<std::pair<std::string, std::optional<HealthCheck>>>;
 
 // Returns the health check of a Service. `entry` may be null. If several Services use the same

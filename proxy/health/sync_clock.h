@@ -1,5 +1,6 @@
-// Tracks the arrival time of the oldest received change that is not programmed yet (S-251). Reads
-// no clock and takes no lock: the reconcile loop reports events and synchronizes access.
+// Tracks the arrival time of the oldest received change that is not programmed yet (S-251).
+// SyncClock reads no clock and takes no lock. The reconcile loop provides the times and
+// synchronizes access.
 #pragma once
 
 #include <chrono>
@@ -11,16 +12,15 @@ class SyncClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  void Received(Time now);  // Call when a change was received.
+  void Received(Time now);  // Call when a change is received.
   void Started();           // Call when programming of all received changes starts.
-  void Synced();            // Call when the changes that were being programmed are committed.
+  void Synced();            // Call when the changes in progress are committed.
 
   std::optional<Time> oldest_unsynced() const { return started_ ? started_ : received_; }
 
  private:
-  std::optional<Time>
-      received_;  // Arrival time of the oldest change that is not being programmed yet.
-  std::optional<Time> started_;  // Arrival time of the oldest change that is being programmed.
+  std::optional<Time> received_;  // Arrival time of the oldest waiting change.
+  std::optional<Time> started_;   // Arrival time of the oldest change in progress.
 };
 
 }  // namespace svcmap::proxy

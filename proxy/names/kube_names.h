@@ -1,6 +1,6 @@
-// Computes kube-proxy's chain names for a Service port. svcmapctl prints them to help operators who
-// know kube-proxy's rules, and the benchmarks use them. svcmapd does not create chains with these
-// names.
+// Computes kube-proxy's chain names for a Service port. svcmapctl prints the names for operators
+// who know kube-proxy's rules. The benchmarks also use the names. svcmapd does not create chains
+// with these names.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace svcmap::proxy {
 // Returns "10.0.0.1:80" or "[fd00::1]:80".
 std::string EndpointText(const EndpointAddress& endpoint);
 
-// Names in iptables mode (S-203).
+// kube-proxy's chain names in iptables mode (S-203).
 
 // Returns the 16-character suffix of KUBE-SVC-, KUBE-SVL-, KUBE-EXT- and KUBE-FW-. The suffix is
-// the same for all four prefixes. `service_key` is "namespace/name"; `port_name` may be empty.
+// the same for all four prefixes. `service_key` is "namespace/name", and `port_name` may be empty.
 std::string KubeServiceHash(const std::string& service_key, const std::string& port_name,
                             Protocol protocol);
 
@@ -23,7 +23,7 @@ std::string KubeServiceHash(const std::string& service_key, const std::string& p
 std::string KubeEndpointHash(const std::string& service_key, const std::string& port_name,
                              Protocol protocol, const EndpointAddress& endpoint);
 
-// Names in nftables mode (S-140).
+// kube-proxy's chain names in nftables mode (S-140).
 
 // Returns the suffix of "service-", "local-", "external-" and "firewall-", for example
 // "452DNVGS-shop/web/tcp/".

@@ -28,7 +28,7 @@ const IpAddress* PrimaryAddress(const Node* node, Family family) {
 
 namespace {
 
-// True if every address of the family accepts nodePorts (S-110).
+// Returns true if every address of the family accepts nodePort traffic (S-110).
 bool AcceptsAll(const NodePortAddresses& wanted, const Node* node, Family family) {
   if (wanted.mode == NodePortAddresses::Mode::kPrimary) {
     return PrimaryAddress(node, family) == nullptr;

@@ -14,11 +14,11 @@ namespace svcmap::proxy {
 // Parsed value of the setting nodePortAddresses.
 struct NodePortAddresses {
   enum class Mode : uint8_t {
-    // NodePorts are accepted at the node's first address of each family, and at all addresses of a
-    // family without a known node address.
+    // NodePort traffic is accepted at the node's first address of each family, and at all addresses
+    // of a family without a known node address.
     kPrimary,
-    // NodePorts are accepted at interface addresses within `prefixes`, and at all addresses of a
-    // family without a listed prefix.
+    // NodePort traffic is accepted at interface addresses within `prefixes`, and at all addresses
+    // of a family without a listed prefix.
     kPrefixes,
   };
   Mode mode = Mode::kPrimary;
@@ -33,12 +33,12 @@ struct NodePortAddresses {
 const IpAddress* PrimaryAddress(const Node* node, Family family);
 
 // Returns addresses in ascending order, without duplicates and without loopback addresses (S-113).
-// `node` is null if it is unknown.
+// `node` is null if this node is unknown.
 std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted, const Node* node,
                                                  const std::vector<IpAddress>& interfaces);
 
 // Returns the addresses for load balancer health checks (S-260): the accepted addresses, or the
-// unspecified address of a family if all addresses are accepted. Same arguments as
+// unspecified address of a family if all addresses are accepted. The arguments are the same as for
 // AcceptedNodePortAddresses.
 std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, const Node* node,
                                             const std::vector<IpAddress>& interfaces);

@@ -1,5 +1,5 @@
-// Computes the changes that make elements in the kernel equal to the applied rows. Has no side
-// effects.
+// Computes the changes that make elements in the kernel equal to the applied rows. Differences does
+// not modify the kernel.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace svcmap::proxy {
 
 class Differences {
  public:
-  // Compares the expected and the found element under `key`.
+  // Compares the expected element and the found element with key `key`.
   void Compare(nft::SetRef set, std::span<const uint8_t> key, const std::optional<Row>& expected,
                const std::optional<nft::Element>& found);
 

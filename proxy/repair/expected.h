@@ -11,11 +11,12 @@
 
 namespace svcmap::proxy {
 
-// Returns for each key the row that should exist, or nullopt. Not supported for sets of ranges.
+// Returns the expected row for each key, or nullopt if no row should exist. ExpectedRows does not
+// support sets of ranges.
 std::vector<std::optional<Row>> ExpectedRows(const Applied& applied,
                                              std::span<const nft::ForeignChange::Touched> keys);
 
-// Returns all rows of one set. Iterates over all Services.
+// Returns all rows of one set. ExpectedSet iterates over all Services.
 std::vector<Row> ExpectedSet(const Applied& applied, nft::SetRef set);
 
 }  // namespace svcmap::proxy

@@ -10,8 +10,8 @@ namespace svcmap::proxy {
 namespace {
 
 // Returns true for the set of affinity records. Rules write these records, so their expected
-// content is unknown. Rules also write the sets with an index of kSetCount or more, but those sets
-// are never checked.
+// content is unknown. Rules also write the sets with an index of kSetCount or more, but Repairer
+// never checks those sets.
 bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
 bool HasRanges(uint8_t set) {
@@ -43,7 +43,7 @@ void Repairer::MarkSuspect(const nft::ForeignChange& change) {
   for (const Touched& touched : change.elements) {
     if (!sets_[Index(touched.set.family)][touched.set.set]) rows_.push_back(touched);
   }
-  // Above this number of rows, comparing complete sets is cheaper than looking up single rows.
+  // Above kMaxElements rows, comparing complete sets is cheaper than looking up single rows.
   if (rows_.size() <= nft::ForeignChange::kMaxElements) return;
   for (const Touched& touched : rows_) sets_[Index(touched.set.family)][touched.set.set] = true;
   rows_.clear();
@@ -186,7 +186,8 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   for (uint8_t set = 0; set < kSetCount; ++set) {
     if (WrittenByRules(set)) continue;
     int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
-    if (spec.sets[set].has_bounds()) wanted /= 2;  // The kernel counts ranges (Linux 6.18).
+    // The kernel counts ranges, not bounds (Linux 6.18).
+    if (spec.sets[set].has_bounds()) wanted /= 2;
     const auto count = found.elements.find(spec.sets[set].name);
     if (count != found.elements.end() && count->second != wanted) {
       sets_[Index(family)][set] = true;
@@ -248,8 +249,8 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   Differences differences;
   differences.CompareSet(set, ExpectedSet(applied_, set), *found);
   damage.elements = differences.count();
-  // Range bounds cannot be deleted one by one if another process added bounds between them. Ranges
-  // with several fields can be deleted only slowly.
+  // Range bounds cannot be deleted one by one if another process added bounds between them. The
+  // kernel deletes ranges with several fields slowly.
   const bool bounds = specs_[Index(set.family)]->sets[set.set].has_bounds();
   if ((bounds && differences.count() > 0) || differences.deletions() > MaxDeletions(set.set)) {
     damage.rewrite = Damage::Rewrite::kInPlace;
@@ -275,7 +276,7 @@ std::vector<Repairer::Touched> Repairer::NextRows() {
     };
     ForEachOwnRow(service->first, service->second, add);
     for (const Row& row : SharedRows(service->second)) add(row);
-    if (rows.size() < kRows) at_row_ = number;  // All remaining rows of the Service fit.
+    if (rows.size() < kRows) at_row_ = number;  // Includes all remaining rows of the Service.
   }
   return rows;
 }

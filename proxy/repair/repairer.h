@@ -2,11 +2,11 @@
 // processes changed, and audits all rows, a few at a time. Returns the repair, which the caller
 // applies.
 //
-// Elements are looked up by key, so the cost per row is independent of the size of the set. Reading
-// a complete set would cost the square of its size. The number of elements in a set shows whether
-// it contains unknown elements.
+// Elements are looked up by key, so the cost per row is independent of the size of the set. The
+// cost of reading a complete set is quadratic in its size. The number of elements in a set shows
+// whether the set contains unknown elements.
 //
-// Not thread-safe. Owned by the reconciler.
+// Not thread-safe. The reconciler owns the Repairer.
 #pragma once
 
 #include <array>
@@ -52,20 +52,20 @@ class Repairer {
   // Call after the tables were written from `specs` and contain exactly the applied rows.
   void TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs);
 
-  // Marks objects as suspect.
+  // Marks the changed objects as suspect.
   void MarkSuspect(const nft::ForeignChange& change);
   void MarkRowsSuspect(const nft::Transaction& transaction);
   void MarkAllSuspect();
 
-  // Returns true while there are suspect objects, which should be checked soon.
+  // Returns true if there are suspect objects to check.
   bool has_suspects() const;
 
   // Checks the next suspect object. If no damage is found, the object is no longer suspect.
   absl::StatusOr<Damage> CheckNext();
   // Checks the next rows of the audit. After the last row, the next audit starts at the first row.
   absl::StatusOr<Damage> Audit();
-  // Call if the most recently returned damage was not repaired. The damaged objects become suspect
-  // again.
+  // Call NotRepaired if the most recently returned damage was not repaired. The damaged objects
+  // become suspect again.
   void NotRepaired();
 
   // Number of completed audits.
@@ -85,17 +85,17 @@ class Repairer {
   nft::Kernel& kernel_;
   const Applied& applied_;
   std::array<std::shared_ptr<const nft::TableSpec>, 2> specs_;
-  // Expected content of tables created from these specs. Read on first use.
+  // Expected content of tables created from `specs_`, read on first use.
   std::array<std::optional<nft::TableContent>, 2> references_;
 
   std::array<bool, 2> structure_ = {};
-  // True if the structure is correct, and the element counts must be compared once all suspect rows
-  // are checked.
+  // True if the structure is correct, but the element counts must still be compared after the check
+  // of all suspect rows.
   std::array<bool, 2> recount_ = {};
   std::deque<Touched> rows_;
   std::array<std::array<bool, kSetCount>, 2> sets_ = {};
-  bool everything_ = false;  // Everything is suspect until an audit that started later is complete.
-  bool audit_covers_ = false;  // The audit in progress started after everything became suspect.
+  bool everything_ = false;    // True if everything is suspect, until a later audit is complete.
+  bool audit_covers_ = false;  // True if the audit started after everything became suspect.
 
   // Objects that the last CheckNext or Audit checked.
   std::array<bool, 2> checked_structure_ = {};

@@ -11,16 +11,16 @@ struct Candidate {
   EndpointConditions conditions;
   bool local;
   uint16_t weight;
-  const EndpointHints* hints;  // Null if there are no hints.
+  const EndpointHints* hints;  // Null if the endpoint has no hints.
 
   bool drained() const { return weight == 0; }
   bool ready() const { return conditions.ready; }
   bool serving_terminating() const { return conditions.serving && conditions.terminating; }
 };
 
-// Orders candidates by address. Among duplicates of an address, the endpoint that counts comes
-// first: non-terminating before terminating, then ready, then serving. The remaining criteria make
-// the result independent of the order of arrival.
+// Orders candidates by address. Candidates with the same address are ordered: non-terminating
+// before terminating, then ready before not ready, then serving before not serving. The remaining
+// criteria make the result independent of the order of arrival.
 bool Before(const Candidate& a, const Candidate& b) {
   if (a.address != b.address) return a.address < b.address;
   const auto rank = [](const Candidate& c) {
@@ -68,8 +68,8 @@ bool HintedHere(TopologyMode mode, const Candidate& candidate, const NodePlace& 
                                          : Names(candidate.hints->zones, node.zone);
 }
 
-// S-32: hints are used only if every ready endpoint has hints of this kind and at least one hint
-// matches this node.
+// Hints are used only if every ready endpoint has hints of the same kind and at least one hint
+// matches this node (S-32).
 TopologyMode ModeOf(const std::vector<Candidate>& candidates, const NodePlace& node) {
   bool all_nodes = true, all_zones = true, our_node = false, our_zone = false;
   for (const Candidate& c : candidates) {
@@ -84,7 +84,7 @@ TopologyMode ModeOf(const std::vector<Candidate>& candidates, const NodePlace& n
   return TopologyMode::kNone;
 }
 
-// Collects weights in order. Stores nothing while all weights are equal.
+// Collects weights in order. WeightList stores nothing while all weights are equal.
 class WeightList {
  public:
   explicit WeightList(std::vector<uint16_t>& weights) : weights_(weights) {}
@@ -129,8 +129,9 @@ ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
   const bool external = ExternallyAccessible(service, family, port);
   const bool internal_local = service.internal_policy == TrafficPolicy::kLocal;
   const bool external_local = service.external_policy == TrafficPolicy::kLocal;
-  const bool use_cluster = !internal_local || external;  // The cluster set is needed (S-30).
-  // The local set is needed (S-31).
+  // True if the cluster endpoint set is needed (S-30).
+  const bool use_cluster = !internal_local || external;
+  // True if the local endpoint set is needed (S-31).
   const bool use_local = internal_local || (external_local && external);
 
   ResolvedEndpoints resolved;

@@ -35,27 +35,28 @@ struct NodePlace {
 enum class TopologyMode : uint8_t { kNone, kSameNode, kSameZone };
 
 // All lists are ascending and contain each endpoint once. An endpoint with weight 0 gets no new
-// connections. Therefore it is in none of the lists and counts as not ready.
+// connections. Therefore no list contains such an endpoint, and the endpoint counts as not ready.
 struct ResolvedEndpoints {
-  std::vector<EndpointAddress> cluster;  // The cluster set (S-33). Empty if not computed (S-30).
-  std::vector<EndpointAddress> local;    // The local set (S-34). Empty if not computed (S-31).
+  std::vector<EndpointAddress> cluster;  // Cluster endpoint set (S-33). Empty if not needed (S-30).
+  std::vector<EndpointAddress> local;    // Local endpoint set (S-34). Empty if not needed (S-31).
   // Weights of the endpoints in `cluster` and `local`, in the same order. Empty if all weights are
   // equal.
   std::vector<uint16_t> cluster_weights;
   std::vector<uint16_t> local_weights;
   bool any = false;  // True if an endpoint exists on any node (S-35).
-  // Endpoints on this node from both sets (S-36, S-97).
+  // Endpoints of `cluster` and `local` that are on this node (S-36, S-97).
   std::vector<EndpointAddress> reachable_here;
   TopologyMode topology = TopologyMode::kNone;
-  // True if at least one endpoint is ready, on any node or on this node respectively. If no
-  // endpoint is ready, the set contains the endpoints that are serving and terminating.
+  // True if at least one endpoint is ready: `any_ready` on any node, `any_ready_here` on this node.
+  // If no endpoint is ready, the endpoint set contains serving terminating endpoints.
   bool any_ready = false;
   bool any_ready_here = false;
-  uint32_t drained = 0;  // Number of endpoints that would be ready or serving but have weight 0.
+  uint32_t drained = 0;  // Number of ready or serving endpoints with weight 0.
 };
 
 // The ports of a Service's EndpointSlices, found by family, name and protocol in logarithmic time.
-// A Service and its slices can have 65,535 ports each. Keeps references to the slices of `entry`.
+// A Service and its slices can have 65,535 ports each. SlicePorts keeps references to the slices of
+// `entry`.
 class SlicePorts {
  public:
   // Implicit, so that callers can resolve a single port without creating a SlicePorts.
@@ -74,19 +75,21 @@ class SlicePorts {
 };
 
 // Resolves one port in one family. EndpointSlices are matched by port name and protocol (S-21). An
-// address in several EndpointSlices counts once: a non-terminating entry takes precedence over a
-// terminating entry (S-26), and then the entry with the larger weight.
-// The Service must not be null.
+// address in several EndpointSlices counts once. A non-terminating entry takes precedence over a
+// terminating entry (S-26). Among entries with equal conditions, the entry with the largest weight
+// takes precedence. The Service of `slice_ports` must not be null.
 ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
                                    const ServicePort& port, const NodePlace& node);
 
 // Returns all serving endpoints, including drained endpoints, because existing flows to such
-// endpoints may continue (S-238). The Service need not exist. Ascending, without duplicates.
+// endpoints may continue (S-238). The Service does not need to exist. The result is ascending,
+// without duplicates.
 std::vector<EndpointAddress> ServingEndpoints(const SlicePorts& slice_ports, Family family,
                                               const std::string& port_name, Protocol protocol);
 
 // Returns the addresses of all endpoints on this node that are ready and not drained, for all ports
-// of the Service (S-262). Ascending, without duplicates. `entry.service` must not be null.
+// of the Service (S-262). The result is ascending, without duplicates. `entry.service` must not be
+// null.
 std::vector<IpAddress> ReadyAddressesHere(const ServiceEntry& entry, Family family);
 
 }  // namespace svcmap::proxy

@@ -1,13 +1,19 @@
 // Chains and rules for session affinity (S-122 to S-128, docs/decisions/0002). For each client, a
-// record stores the selected endpoint as a choice: Service port and endpoint number. A choice is
-// valid only while the set that the packet may use maps it to an address.
+// record stores the selected endpoint as a choice. A choice consists of a Service port number and
+// an endpoint number. A choice is valid only while the applicable endpoint set maps the choice to
+// an address. A record with an invalid choice is stale.
 //
-//   stick-N    choose, recall; if the record is stale: restore, choose, recall; drop
-//   choose     pick a random slot of the group from @affinity-slots: the destination is a choice
-//   recall-N   create the record unless it exists, read it, dnat to its endpoint; delete if stale
-//   restore    write the descriptor to the destination again
+// Chain stick-N calls choose and recall-N. If the record is stale, stick-N then calls restore,
+// choose and recall-N. A packet that is still not translated is dropped.
 //
-// N is the timeout in seconds. Chains with -local- in their name do the same for the local set.
+// Chain choose writes the choice from a random slot of the group to the destination address.
+//
+// Chain recall-N creates the client's record if the client has none, and translates the destination
+// to the recorded endpoint. If the record is stale, recall-N deletes the record.
+//
+// Chain restore writes the descriptor to the destination address again.
+//
+// N is the timeout in seconds. Chains with -local- in their name use the local endpoint set.
 #pragma once
 
 #include <cstdint>

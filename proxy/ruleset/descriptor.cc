@@ -17,7 +17,7 @@ std::array<uint32_t, kMaxPickClass + 1> MakeCapacities() {
                         : static_cast<uint32_t>(
                               std::ceil(kMaxExactClass * std::pow(growth, i - kMaxExactClass)));
   }
-  capacities[kMaxPickClass] = kMaxEndpoints;  // Exact, independent of rounding.
+  capacities[kMaxPickClass] = kMaxEndpoints;  // The last capacity is exact, regardless of rounding.
   return capacities;
 }
 

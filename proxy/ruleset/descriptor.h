@@ -1,23 +1,22 @@
-// The Service descriptor: the value to which the address of a Service port maps. While the packet
-// is in the nat chains, its destination address holds the descriptor (docs/decisions/0001 and
-// 0002).
+// A Service descriptor is the map value for an address of a Service port. While a packet is in the
+// nat chains, its destination address contains the descriptor (docs/decisions/0001 and 0002).
 //
 //                          byte 0             IPv4 bytes 1-3, IPv6 bytes 13-15
 //   without affinity       [kind|pick class]  [group: 24 bits                  ]
 //   with session affinity  [3   |pick class]  [kind|local|timer][group: 16 bits]
 //
-// The pick class determines the range of the random slot number. Class N from 1 to 16 picks among
+// The pick class determines the range of the random slot number. For N from 1 to 16, class N has
 // exactly N slots. The capacities of larger classes grow by a factor of about 1.49. In a larger
 // class, the pick is repeated if the random slot is empty, so that the distribution remains
-// uniform. The group identifies one endpoint set, in the endpoints map or, with affinity, in
-// affinity-slots. Packets with class 0 are dropped.
+// uniform. The group identifies one endpoint set in the map `endpoints`, or with session affinity
+// in the map `affinity-slots`. Packets with class 0 are dropped.
 //
-// IPv6 bytes 10-11 make the one's complement sum of the descriptor equal to the sum of the address
-// it replaces (as in RFC 6296), so that no checksum changes. Equal sums are necessary because
+// In IPv6, bytes 10-11 make the one's complement sum of the descriptor equal to the sum of the
+// replaced address, as in RFC 6296. Therefore no checksum changes. Equal sums are necessary because
 // nf_tables incorrectly updates the checksum of a received packet when a rule writes an IPv6
-// address (kernel 6.18: datagrams to sockets on the node were dropped). Therefore a descriptor is
-// valid for one address only. Bytes 2-9 are scratch space for session affinity. Scratch bytes and
-// all other bytes are initially zero.
+// address. As a result, kernel 6.18 dropped datagrams to sockets on the node. Because bytes 10-11
+// depend on the replaced address, an IPv6 descriptor is valid for only one address. Bytes 2-9 are
+// scratch space for session affinity. Scratch bytes and all other bytes are initially zero.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ namespace svcmap::proxy {
 enum class DispatchKind : uint8_t {
   kInternal = 0,  // Pick an endpoint (clusterIP).
   kExternal = 1,  // Mark for masquerade, then pick (externalIP, LoadBalancer IP, nodePort).
-  // Like kExternal, but with traffic policy Local: external clients use the local set.
+  // Like kExternal, but with traffic policy Local: external clients use the local endpoint set.
   kExternalLocal = 2,
   kSticky = 3,  // Session affinity: the actual kind is in another byte. Valid only in byte 0.
 };
@@ -46,11 +45,11 @@ inline constexpr unsigned kMaxTimers = 32;
 struct Descriptor {
   struct Sticky {
     uint8_t timer = 0;   // Index of the affinity timeout in the table: 0 to kMaxTimers-1.
-    bool local = false;  // The group is a local set.
+    bool local = false;  // True if the group is a local endpoint set.
   };
 
   DispatchKind kind = DispatchKind::kInternal;
-  uint32_t endpoints = 0;  // Number of endpoints in the group. 0 means drop.
+  uint32_t endpoints = 0;  // Number of endpoints in the group. If 0, packets are dropped.
   uint32_t group = 0;
   std::optional<Sticky> sticky;
 
@@ -69,23 +68,22 @@ constexpr uint8_t DescriptorByte(DispatchKind kind, unsigned pick_class) {
   return static_cast<uint8_t>(static_cast<unsigned>(kind) << 6 | pick_class);
 }
 
-// Returns the byte before a sticky group.
+// Returns the descriptor byte before the group number, with session affinity.
 constexpr uint8_t StickyByte(DispatchKind kind, const Descriptor::Sticky& sticky) {
   return static_cast<uint8_t>(static_cast<unsigned>(kind) << 6 | (sticky.local ? 32 : 0) |
                               sticky.timer);
 }
 inline constexpr uint8_t kStickyKindMask = 0xc0;
 
-// Returns an address with byte 0 and the byte before a sticky group, for the masks and values in
-// rules.
+// Returns an address that contains only the two given bytes, for the masks and values in rules.
 IpAddress StickyPattern(Family family, uint8_t first_byte, uint8_t sticky_byte);
 
 // Returns the prefix that contains all descriptors of a kind, for rules: 0.0.0.0/2 for kInternal.
 IpPrefix DescriptorPrefix(Family family, DispatchKind kind);
 
-// A choice replaces the destination after an endpoint was selected for a client. A choice consists
-// of the Service port's number and the endpoint's number within the port. The port number is
-// limited so that the first byte of a choice is smaller than the first byte of every sticky
+// A choice replaces the destination address after an endpoint was selected for a client. A choice
+// consists of the Service port's number and the endpoint's number within the port. The port number
+// is limited so that the first byte of a choice is smaller than the first byte of every sticky
 // descriptor.
 inline constexpr uint32_t kMaxStickyPort = 0xbfff;
 inline constexpr uint32_t kMaxStickyEndpoint = 65535;

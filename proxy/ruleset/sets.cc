@@ -45,8 +45,8 @@ void SetTypeof(nft::SetSpec& set, const std::vector<TypeofPart>& key,
   set.userdata = TypeofUserdata(key, data);
 }
 
-// Declares keys without a named nft type: parts of the destination address and random numbers. Byte
-// offsets are in nft/expr/rule_builder.h.
+// Declares keys without a named nft type: parts of the destination address and random numbers.
+// nft/expr/rule_builder.h documents the byte offsets.
 void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
   const bool v4 = family == Family::kIpv4;
   const Field address = v4 ? Field::kIpv4Addr : Field::kIpv6Addr;

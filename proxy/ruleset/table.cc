@@ -68,8 +68,8 @@ std::vector<nft::ChainSpec> MakeChains() {
 }
 
 // When an element is added to a data map, the kernel checks every rule that looks up the map (about
-// 12 ns each). Therefore each pick class has exactly one rule that looks up the map. In an exact
-// class, a pick misses only if a commit happens between two lookups of the same packet.
+// 12 ns per rule). Therefore each pick class has exactly one rule that looks up the map. In an
+// exact class, a pick misses only if a commit happens between two lookups of the same packet.
 void AddPickRules(RuleList& rules) {
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string chain = PickChain(pick);
@@ -93,14 +93,14 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
   const bool by_interface = options.detect_local == DetectLocal::kInterface;
   RuleBuilder masquerade = rules.In("services");
   if (const auto pods = ConstantPods(options, family)) {
-    // This condition is the first one, so that traffic from pods skips the lookup.
+    // The pod CIDR is compared first, so that traffic from pods skips the lookup.
     masquerade.SourceNotIn(*pods).In({KeyPart::kDestination}, Named(kClusterIps));
   } else {
     masquerade.In({KeyPart::kDestination}, Named(kClusterIps));
     if (!by_interface) {
       masquerade.In({KeyPart::kSource}, Named(kMasqueradeSources));
     } else if (!options.masquerade_all) {
-      // This condition is also true for packets sent by the node itself (S-70).
+      // The interface condition also matches packets from the node itself (S-70).
       masquerade.InputIsNot(options.interface);
     }
   }
@@ -126,7 +126,8 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
 
   rules.Add(rules.In("external").Jump("mark-masq"));
   rules.Add(rules.In("external").Goto("pick"));
-  // Matches pods before the node (S-73). Without a local set, external traffic is dropped (S-80).
+  // Matches pods before the node (S-73). Without a local endpoint set, external traffic is dropped
+  // (S-80).
   RuleBuilder pods = rules.In("external-local");
   if (by_interface) {
     pods.InputIs(options.interface);
@@ -175,9 +176,9 @@ void AddFilterRules(RuleList& rules) {
                 .In(kServiceKey, Named(kFirewallIps))
                 .NotIn(from_source, Named(kFirewallSources))
                 .Drop());
-  // A nodePort is rejected in hook input only (S-102). A process on the node then receives
-  // ECONNREFUSED from the ICMP error. With a reject in hook output, the send call of the process
-  // would fail with EPERM.
+  // A nodePort without endpoints is rejected only in hook input (S-102). A process on the node then
+  // receives ECONNREFUSED from the ICMP error. With a reject in hook output, the send call of the
+  // process would fail with EPERM.
   rules.Add(rules.In("filter-input").ConntrackNew().Jump("nodeport-endpoints-check"));
   rules.Add(rules.In("filter-input").ConntrackNew().Jump("service-endpoints-check"));
   for (const std::string_view chain : {"filter-forward", "filter-output"}) {

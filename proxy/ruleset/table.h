@@ -1,7 +1,6 @@
 // The constant ruleset: one table per family, created once. Services and endpoints are elements of
 // the sets below. Chains, rules and set definitions do not change when Services change
-// (docs/decisions/0001). The only exception: a new session affinity timeout adds its own chains
-// (docs/decisions/0002).
+// (docs/decisions/0001). Only a new session affinity timeout adds chains (docs/decisions/0002).
 #pragma once
 
 #include <optional>
@@ -18,15 +17,15 @@ inline constexpr std::string_view kTableName = "svcmap";
 inline constexpr uint32_t kMasqueradeMark = 0x4000;  // Same value as in kube-proxy (S-99).
 // Maximum number of affinity records per family, for all Services together.
 inline constexpr uint32_t kAffinityRecords = 131072;
-// Maximum number of addresses with ports per family whose connections are counted. Connections to
-// additional destinations are not counted. The kernel removes a counter after a day without a new
-// connection.
+// Maximum number of destinations (address and port) per family whose connections are counted.
+// Connections to additional destinations are not counted. The kernel removes a counter after a day
+// without a new connection.
 inline constexpr uint32_t kCountedDestinations = 262144;
 inline constexpr uint32_t kCountedSeconds = 86400;
 // Maximum number of source ranges per family, for all Services together. Each range counts once per
-// load balancer IP and port. The time to load ranges grows with the square of their number, and the
-// kernel blocks one CPU during this time. Linux 6.18 takes 12 ms for 1,000 ranges, 0.24 s for 5,000
-// and 3.7 s for 20,000.
+// load balancer IP and port. The time to load ranges is quadratic in their number, and the kernel
+// blocks one CPU during this time. Linux 6.18 takes 12 ms for 1,000 ranges, 0.24 s for 5,000 and
+// 3.7 s for 20,000.
 inline constexpr size_t kMaxSourceRows = 4096;
 // Maximum number of source ranges deleted one by one. Each deletion from a set of maximum size
 // takes 1 to 3 ms.
@@ -35,33 +34,33 @@ inline constexpr size_t kMaxSourceRowsRemoved = 16;
 inline constexpr uint32_t kDefaultAffinitySeconds = 10800;
 
 // The sets of the table, in order of creation. Sets that also exist in kube-proxy's nftables mode
-// have the same names (S-139). kAffinity is first, because it is kept when the other sets are
-// recreated. The kernel then lists it first.
+// have the same names (S-139). kAffinity comes first, because the kernel lists this set first after
+// all other sets were recreated.
 enum SetIndex : uint8_t {
-  kAffinity,                // client . Service port : choice; elements are added by rules
+  kAffinity,                // client . Service port : choice; only rules add elements
   kMarker,                  // mark 1 : digest and generation of the table's content
   kPodSources,              // address ranges of pods
   kMasqueradeSources,       // address ranges whose traffic to clusterIPs is masqueraded
-  kClusterIps,              // address; every clusterIP in use
+  kClusterIps,              // address of each clusterIP in use
   kServiceCidrs,            // address ranges
   kServiceIps,              // address . protocol . port : descriptor; includes nodePorts
   kEndpoints,               // group . slot : address . port
-  kLocalSets,               // descriptor with policy Local : descriptor of its local set
-  kNoEndpointServices,      // address . protocol . port; rejected
+  kLocalSets,               // descriptor with policy Local : descriptor of the local endpoint set
+  kNoEndpointServices,      // address . protocol . port; new connections are rejected
   kNoEndpointNodePorts,     // node address . protocol . nodePort; rejected in hook input only
   kHairpinConnections,      // address . address . protocol . port of local endpoints
   kFirewallIps,             // address . protocol . port; sources restricted to kFirewallSources
   kFirewallSources,         // address . protocol . port . source range
   kAffinitySlots,           // group . slot : choice
-  kAffinityEndpoints,       // choice : address . port, in the cluster set
-  kAffinityLocalEndpoints,  // choice : address . port, in the local set
+  kAffinityEndpoints,       // choice : address . port, for the cluster endpoint set
+  kAffinityLocalEndpoints,  // choice : address . port, for the local endpoint set
   kSetCount,
-  // Exists only with RulesetOptions::count_connections. Elements are added by rules only, so the
-  // set is not included in kSetCount.
+  // Exists only with RulesetOptions::count_connections. Only rules add elements, so kSetCount does
+  // not include the set.
   kServiceConnections = kSetCount,  // address . protocol . port, with a counter
 };
 
-// The method to detect pod traffic (S-64 to S-68).
+// Method for detecting pod traffic (S-64 to S-68).
 enum class DetectLocal : uint8_t {
   kClusterCidr,  // The source is in cluster_cidr.
   kNodeCidr,     // The source is in the node's current podCIDRs.
@@ -70,17 +69,17 @@ enum class DetectLocal : uint8_t {
 
 struct RulesetOptions {
   DetectLocal detect_local = DetectLocal::kClusterCidr;
-  // Indexed by Index(Family). If absent in kClusterCidr mode, local traffic is not detected, and no
-  // clusterIP traffic is masqueraded (S-71).
+  // Pod CIDR by Index(Family). If absent in kClusterCidr mode, local traffic is not detected, and
+  // no clusterIP traffic is masqueraded (S-71).
   std::optional<IpPrefix> cluster_cidr[2];
   std::string interface;           // "cni0", or "veth*" for all interfaces with this prefix.
   bool masquerade_all = false;     // Masquerade all traffic to clusterIPs (S-90).
   bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
-  uint32_t masquerade_mark = kMasqueradeMark;  // Has exactly one bit set (S-300).
+  uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };
 
 // Returns the pod CIDR if only this CIDR determines which clusterIP traffic is masqueraded. The
-// rule then contains the CIDR, which saves 0.2 us per packet compared to a lookup in
+// masquerade rule then contains the CIDR, which saves 0.2 us per packet compared to a lookup in
 // `masquerade-sources`.
 std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family family);
 

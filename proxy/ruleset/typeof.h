@@ -1,7 +1,7 @@
 // "typeof" declarations for sets whose keys have no named nft type, and the user data that nft
 // 1.0.6 stores in the kernel to list such sets. The user data consists of nested type-length-value
-// records with libnftables' expression numbers. A contract test compares them with data written by
-// nft.
+// records with libnftables' expression numbers. A contract test compares the records with data
+// written by nft.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct TypeofPart {
   enum class Form : uint8_t { kField, kRaw, kRandom };
   Form form = Form::kField;
   const char* name = nullptr;  // kField: "ip daddr"
-  uint32_t header = 0;         // kField: libnftables' numbers of the header and the field.
+  uint32_t header = 0;         // kField: libnftables' numbers for the header and the field.
   uint32_t field = 0;
   uint32_t offset_bits = 0;  // kRaw: offset in the network header.
   uint32_t size_bits = 0;
@@ -32,7 +32,8 @@ inline constexpr TypeofPart kIpDestination{.name = "ip daddr", .header = 12, .fi
 inline constexpr TypeofPart kIp6Destination{.name = "ip6 daddr", .header = 13, .field = 9};
 inline constexpr TypeofPart kTransportDestination{.name = "th dport", .header = 11, .field = 2};
 
-// Returns "typeof @nh,136,24 . numgen random mod 65536 : ip daddr . th dport".
+// Returns a declaration such as "typeof @nh,136,24 . numgen random mod 65536 : ip daddr . th
+// dport".
 std::string TypeofText(const std::vector<TypeofPart>& key, const std::vector<TypeofPart>& data);
 std::vector<uint8_t> TypeofUserdata(const std::vector<TypeofPart>& key,
                                     const std::vector<TypeofPart>& data);

@@ -21,8 +21,8 @@ absl::Status NoAnswer(const std::string& call, Clock::duration waited) {
       std::to_string(std::chrono::duration_cast<Milliseconds>(waited).count()) + " ms");
 }
 
-// Worker threads that run file calls. Each thread shares ownership, because a thread that waits for
-// a hung disk may outlive all other owners.
+// Worker threads that run file calls. Each thread shares ownership of the Workers object, because a
+// thread that waits for a hung disk may outlive all other owners.
 class Workers : public std::enable_shared_from_this<Workers> {
  public:
   void Post(std::function<void()> work) {
@@ -31,12 +31,13 @@ class Workers : public std::enable_shared_from_this<Workers> {
     if (idle_ >= queue_.size()) {
       wake_.notify_one();
     } else {
-      // Detached: a thread that waits for a hung disk cannot be joined.
+      // The thread is detached, because a thread that waits for a hung disk cannot be joined.
       std::thread([self = shared_from_this()] { self->Run(); }).detach();
     }
   }
 
-  // Hang() reports a call that exceeded its limit. Recover() reports that such a call has returned.
+  // Hang() reports a call that exceeded its limit. Recover() reports that a call has returned after
+  // its limit.
   void Hang() {
     const std::lock_guard lock(mutex_);
     if (hung_++ == 0) since_ = Clock::now();
@@ -84,7 +85,8 @@ class Workers : public std::enable_shared_from_this<Workers> {
   Clock::time_point since_;
 };
 
-// State of one call. The worker thread shares it, because a call may outlive its caller.
+// State of one call, shared by the caller and the worker thread, because the caller may return
+// first.
 template <typename Result>
 struct Call {
   std::mutex mutex;
@@ -94,7 +96,7 @@ struct Call {
 };
 
 // Runs `function` on a worker thread and returns its result. `function` must own all objects that
-// it uses, because it may outlive the caller.
+// it uses, because the function may run after the caller has returned.
 template <typename Result, typename Fn>
 Result RunBounded(const std::shared_ptr<Workers>& workers, const std::string& name,
                   Milliseconds limit, Fn function) {

@@ -23,8 +23,7 @@ struct Ordinals {
 
 namespace {
 
-// Distinguishes live records from outdated records. Next() must be called for all records in
-// ordinal order.
+// Distinguishes live records from outdated records. Call Next() for all records in ordinal order.
 class LiveRecords {
  public:
   explicit LiveRecords(Keyed<uint32_t>& keyed) {
@@ -56,7 +55,7 @@ absl::Status Parse(std::string_view message, saved::v1::Frame& frame) {
              : absl::DataLossError("frame is not a valid message");
 }
 
-// Starts a new frame when the current frame is full. After an error nothing more is written.
+// Starts a new frame when the current frame is full. After an error, Output writes nothing more.
 class Output {
  public:
   explicit Output(FrameFile& file) : file_(file) {}

@@ -1,6 +1,6 @@
-// Copies the live records of a state file to a new file. Reads only the file, and needs memory for
-// one digest per key and one or two frames. Frames appended to the old file in the meantime are
-// copied unchanged.
+// Copies the live records of a state file to a new file. Compaction reads only the file, and needs
+// memory for one digest per key and one or two frames. Frames that are appended to the old file
+// during the compaction are copied unchanged.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Compaction {
   // attempt.
   absl::StatusOr<std::shared_ptr<FrameFile>> Write(Files& files, const std::string& path,
                                                    const std::string& writer);
-  // Copies everything up to `end` that is not copied yet.
+  // Copies the frames up to `end` that are not copied yet.
   absl::Status CopyTail(FrameFile& to, uint64_t end);
   uint64_t copied() const { return copied_; }
 

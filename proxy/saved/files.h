@@ -1,7 +1,7 @@
-// Interface for the file operations of proxy/saved, so that tests can inject failures. Errors are
-// created by ErrnoStatus. Errors of a File do not contain its name, because the file may have been
-// renamed. Thread-safe. Several threads may use one File at the same time, except for Append, which
-// needs external synchronization.
+// Interface for the file operations of proxy/saved, so that tests can inject failures. ErrnoStatus
+// creates all errors. Errors from a File do not contain the file name, because the file may have
+// been renamed. Thread-safe. Several threads may use one File at the same time, except for Append,
+// which needs external synchronization.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class File {
   virtual absl::Status Sync() = 0;  // Waits until the content is on disk.
   virtual absl::StatusOr<uint64_t> Size() = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
-  // Returns false if the file was deleted, so that data written to it would be lost.
+  // Returns false if the file was deleted. Data written to a deleted file would be lost.
   virtual absl::StatusOr<bool> HasName() = 0;
   // Locks the file until it is closed. Returns kUnavailable if another process holds the lock.
   virtual absl::Status Lock() = 0;
@@ -36,7 +36,7 @@ class File {
 enum class OpenMode : uint8_t {
   kUpdate,  // Existing file, for reading and appending.
   kRead,    // Existing file, for reading only.
-  kCreate,  // Always a new file. Replaces an existing file of that name.
+  kCreate,  // Always a new file. Replaces an existing file with the same name.
   kLock,    // Existing or new file. The content is not used.
 };
 
@@ -44,15 +44,16 @@ class Files {
  public:
   virtual ~Files() = default;
 
-  // Never blocks on a FIFO. Returns kDataLoss if another user may have created the file: if it is
-  // not a regular file, is owned or writable by another user, or is a link.
+  // Open never blocks on a FIFO. Returns kDataLoss if another user may have created the file.
+  // kDataLoss applies to links, to files that are not regular, and to files that another user owns
+  // or can write.
   virtual absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;
-  // Creates the folder and its parents. Succeeds if the folder exists.
+  // Creates the folder and its parents. MakeFolder succeeds if the folder already exists.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
   // Returns kPermissionDenied if users other than root and this process's user can change the
-  // folder's content. The message contains the owner or the mode.
+  // folder's content. The error message contains the folder's owner or mode.
   virtual absl::Status CheckFolder(const std::string& path) = 0;
   // Waits until the folder's entries are on disk.
   virtual absl::Status SyncFolder(const std::string& path) = 0;

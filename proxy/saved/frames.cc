@@ -16,12 +16,12 @@ constexpr uint32_t kFrameMagic = 0xf5a3e17c;
 constexpr size_t kWindow = size_t{1} << 20;
 constexpr uint32_t kMaxWriter = 256;
 
-// Start of a file header, in the byte order of this machine, because the file is read only on the
-// same machine.
+// Start of a file header, in the byte order of this machine, because only the same machine reads
+// the file.
 struct FileStart {
   char magic[8];
   uint32_t version;
-  uint32_t writer;  // Length of the writer's name that follows. The name is followed by a checksum.
+  uint32_t writer;  // Length of the writer's name, which follows. A checksum follows the name.
   uint64_t id;
 };
 static_assert(sizeof(FileStart) == 24);
@@ -29,7 +29,7 @@ static_assert(sizeof(FileStart) == 24);
 struct FrameHeader {
   uint32_t magic;
   uint32_t length;   // Length of the message.
-  uint64_t synced;   // Number of bytes of the file on disk.
+  uint64_t synced;   // Number of file bytes that are on disk.
   int64_t written;   // Unix time in nanoseconds.
   uint64_t message;  // Checksum of the message.
   uint64_t check;    // Checksum of the fields above.
@@ -43,7 +43,8 @@ T Load(std::string_view bytes) {
   return value;
 }
 
-// Includes file id and offset, so that a frame copied from another file or offset is invalid.
+// The checksum includes file id and offset, so that a frame copied from another file or offset is
+// invalid.
 uint64_t CheckOf(const FrameHeader& header, uint64_t id, uint64_t offset) {
   return XXH3_64bits_withSeed(&header, offsetof(FrameHeader, check), id + offset);
 }

@@ -2,14 +2,14 @@
 // protobuf message (svcmap.saved.v1.Frame) and is valid completely or not at all. The code in this
 // file does not interpret the messages.
 //
-//   file header   magic, format version, random id, writer, checksum
-//   frame         magic, length, synced, time, checksum of the message, checksum of these fields;
-//                 then the message
+// The file header contains magic, format version, random id, writer and checksum. A frame contains
+// magic, length, `synced`, time, checksum of the message, checksum of these fields, and the
+// message.
 //
 // `synced` is the number of bytes of the file that were on disk when the frame was written.
-// `synced` distinguishes the effects of a crash from damage. After a crash, bytes at the end that
-// were not on disk may be missing or incomplete. If invalid bytes precede a frame that declares
-// them to be on disk, the file was damaged.
+// `synced` distinguishes the effects of a crash from damage. After a crash, bytes at the end of the
+// file that were not on disk may be missing or incomplete. If a later frame declares that invalid
+// bytes were on disk, the file was damaged.
 #pragma once
 
 #include <chrono>
@@ -27,13 +27,13 @@ namespace svcmap::proxy {
 
 inline constexpr uint32_t kFormatVersion = 1;
 inline constexpr size_t kFrameHeaderSize = 40;
-// Writers start a new frame beyond this size, so that a reader needs little memory.
+// Writers start a new frame when a frame exceeds this size, so that a reader needs little memory.
 inline constexpr size_t kFrameTarget = size_t{256} << 10;
 
 // Builds one frame in memory.
 class FrameBuilder {
  public:
-  // Appends fields of the message. As in protobuf, concatenated parts are merged into one message.
+  // Appends fields to the message. As in protobuf, concatenated parts are merged into one message.
   void Add(const saved::v1::Frame& part) { part.AppendToString(&bytes_); }
   void AddEncoded(std::string_view message) { bytes_ += message; }
   size_t size() const { return bytes_.size() - kFrameHeaderSize; }
@@ -46,7 +46,7 @@ class FrameBuilder {
   std::string bytes_ = std::string(kFrameHeaderSize, '\0');
 };
 
-// A file to which frames are appended. Not thread-safe, except for file().
+// A file to which frames are appended. FrameFile is not thread-safe, except for file().
 class FrameFile {
  public:
   static absl::StatusOr<std::shared_ptr<FrameFile>> Create(Files& files, const std::string& path,
@@ -55,7 +55,7 @@ class FrameFile {
   FrameFile(std::unique_ptr<File> file, uint64_t id, uint64_t size)
       : file_(std::move(file)), id_(id), size_(size) {}
 
-  // Writes `frame` and clears it.
+  // Appends `frame` to the file, then clears `frame`.
   absl::Status Append(FrameBuilder& frame);
 
   File& file() const { return *file_; }
@@ -78,8 +78,8 @@ struct FileHeader {
   uint64_t size = 0;  // Offset of the first frame.
 };
 
-// Returns kDataLoss with offset and reason if the header is damaged, and kUnimplemented for another
-// format version.
+// Returns kDataLoss with offset and reason if the header is damaged, and kUnimplemented for an
+// unsupported format version.
 absl::StatusOr<FileHeader> ReadFileHeader(File& file);
 
 class FrameReader {
@@ -88,16 +88,16 @@ class FrameReader {
   FrameReader(File& file, uint64_t id, uint64_t begin, uint64_t end)
       : file_(file), id_(id), offset_(begin), end_(end) {}
 
-  // Returns the next message, which is valid until the next call. Returns nullopt at the end and at
-  // the first invalid frame.
+  // Returns the next message, which is valid until the next call. Returns nullopt at the end of the
+  // file and at the first invalid frame.
   std::optional<std::string_view> Next();
 
   uint64_t offset() const { return offset_; }  // File offset after the last frame returned by Next.
   // Time at which the last frame was written.
   std::chrono::system_clock::time_point written() const { return written_; }
 
-  // Reason why Next returned nullopt. OK at the end of the file, kDataLoss if the frame at offset()
-  // is invalid.
+  // Reason why Next returned nullopt. The status is OK at the end of the file, and kDataLoss if the
+  // frame at offset() is invalid.
   const absl::Status& status() const { return status_; }
   // Returns true if a later frame declares that the invalid bytes were on disk.
   absl::StatusOr<bool> WasSynced();

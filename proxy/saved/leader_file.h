@@ -1,8 +1,8 @@
 // Stores the controller session with the highest epoch in FOLDER/leader, so that after a restart
-// the agent still rejects controllers with a lower epoch. The file is written rarely and
-// completely, and the caller waits for the disk.
+// the agent still rejects controllers with a lower epoch. Writes are rare and replace the complete
+// file. The caller waits for the disk.
 //
-// Only one thread may call at a time.
+// Only one thread may call a method at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Leader {
 class LeaderFile {
  public:
   static constexpr char kName[] = "leader";
-  static constexpr char kNewName[] = "leader.new";  // Name of the file while it is written.
+  static constexpr char kNewName[] = "leader.new";  // Temporary name of a new file.
 
   LeaderFile(std::string folder, Files& files) : folder_(std::move(folder)), files_(files) {}
 

@@ -1,13 +1,15 @@
 // Accumulates the records of all frames: the last version of each object, the committed rows, and
 // the open attempt. The template parameter `Keep` determines how a record is stored: as a value
-// when the state is loaded, or as an offset when the file is compacted.
+// when the state is loaded, or as an ordinal when the file is compacted.
 //
 //   struct Keep {
 //     using Object = ..., Service = ..., NodeRows = ..., Tables = ...;
-//     // Converts a record; nullopt if the record is invalid. Called once per record, in order.
 //     std::optional<Object> operator()(saved::v1::Object& record);
 //     ...
 //   };
+//
+// Ledger calls Keep's operator() once per record, in order. The operator returns the value to
+// store, or nullopt if the record is invalid.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,7 @@
 
 namespace svcmap::proxy {
 
-// 128-bit digest of a key. Collisions are not expected.
+// 128-bit digest of a key. Collisions of different keys are not expected.
 struct KeyDigest {
   uint64_t low = 0, high = 0;
 
@@ -142,7 +144,7 @@ class Ledger {
   const std::optional<uint32_t>& generation() const { return generation_; }
   // The open attempt, which may have been sent to the kernel.
   std::optional<Attempt>& attempt() { return attempt_; }
-  // Size of the records above, without the open attempt.
+  // Size of all records, without the open attempt.
   uint64_t live_bytes() const {
     return objects_.bytes() + services_.bytes() + (node_rows_ ? node_rows_->bytes : 0) +
            (tables_ ? tables_->bytes : 0);

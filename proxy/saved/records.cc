@@ -34,7 +34,8 @@ class ListWriter {
   std::string& bytes_;
 };
 
-// Decodes lists item by item. After the end of the input, returns 0 and records an error.
+// Decodes lists item by item. After the end of the input, ListReader returns 0 and records an
+// error.
 class ListReader {
  public:
   explicit ListReader(std::string_view bytes) : left_(bytes) {}
@@ -81,7 +82,7 @@ bool ReadList(const std::string& bytes, std::vector<T>& items, Fn read_item) {
   ListReader reader(bytes);
   while (reader.left() > 0 && reader.ok()) {
     items.push_back(read_item(reader));
-    // Reserves memory on the assumption that all items have the length of the first item.
+    // Reserves memory on the assumption that all items are as long as the first item.
     if (items.size() == 1) items.reserve(bytes.size() / (bytes.size() - reader.left()));
   }
   return reader.ok();

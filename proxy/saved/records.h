@@ -1,5 +1,5 @@
-// Lossless conversion of values to and from messages. The parsing functions validate their input
-// and return nullopt if svcmapd could not have written the message.
+// Converts values to and from messages without loss. The parsing functions validate their input and
+// return nullopt if svcmapd could not have written the message.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ std::optional<Kind> KindFromNumber(uint32_t number);
 void ToMessage(const Marker& marker, saved::v1::Marker& message);
 Marker FromMessage(const saved::v1::Marker& message);
 
-// Does not write the Service's key to `message`.
+// The caller must add the Service's key to `message`.
 void ToMessage(const ServiceRows& rows, saved::v1::Service& message);
 std::optional<ServiceRows> FromMessage(const saved::v1::Service& message);
 

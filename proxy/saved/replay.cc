@@ -80,7 +80,7 @@ absl::StatusOr<Replayed> Replay(File& file) {
 
   Ledger<Values> ledger;
   FrameReader reader(file, header->id, header->size, *size);
-  saved::v1::Frame frame;  // Reused for all frames to avoid allocations.
+  saved::v1::Frame frame;  // Message object, reused for all frames to avoid allocations.
   uint64_t begin = reader.offset();
   while (const std::optional<std::string_view> message = reader.Next()) {
     absl::Status status = absl::OkStatus();

@@ -1,5 +1,5 @@
-// The state saved on disk between two runs: the objects received, and the rows in the kernel. Plain
-// values, read and written by state_log.h.
+// The state saved on disk between two runs: the received objects and the rows in the kernel.
+// StateLog reads and writes these plain values.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace svcmap::proxy {
 
 // Properties of the tables other than their elements.
 struct SavedTables {
-  // Sizes of sets with fixed size, as created. Indexed by Index(Family).
+  // Sizes with which the sets of fixed size were created. Indexed by Index(Family).
   std::array<std::vector<uint32_t>, 2> sizes;
   std::vector<uint32_t> timers;  // The affinity timeouts that have chains in the table.
   uint64_t ruleset = 0;          // Digest of the constant ruleset.
@@ -26,13 +26,13 @@ struct SavedTables {
   friend bool operator==(const SavedTables&, const SavedTables&) = default;
 };
 
-// The changes made by one commit. The pointers are not owned.
+// The changes made by one commit. SavedCommit does not own the referenced objects.
 struct SavedCommit {
   Marker marker;
   // True if the tables are rewritten completely, in place or by creating them again. The tables
   // then contain exactly the rows in this commit, so `node_rows` and `tables` are required.
   bool whole = false;
-  // Changed Services, without duplicates. Empty rows: the Service is removed.
+  // Changed Services, without duplicates. A Service with empty rows is removed.
   std::vector<std::pair<std::string, const ServiceRows*>> services;
   const std::vector<Row>* node_rows = nullptr;  // Null if unchanged.
   const SavedTables* tables = nullptr;          // Null if unchanged.
@@ -58,17 +58,17 @@ struct SavedState {
   // The saved rows are in the kernel if the kernel's marker is equal to `marker`. Without a marker,
   // nothing was committed or the kernel's content is unknown.
   std::optional<Marker> marker;
-  // Generation id of the kernel. Set only if all commits up to this id are our own or did not
-  // change our tables.
+  // Generation id of the kernel. Set only if no other process changed svcmap's tables up to this
+  // generation id.
   std::optional<uint32_t> generation;
-  // Without duplicates and without empty rows.
+  // Services with non-empty rows, without duplicates.
   std::vector<std::pair<std::string, ServiceRows>> services;
   std::vector<Row> node_rows;
   SavedTables tables;
 
   // The last attempt, if its outcome is unknown. The attempt was committed if the kernel's marker
   // equals the attempt's marker, and not committed if the kernel's marker equals `marker`. If the
-  // kernel has a third marker, the kernel's content is unknown.
+  // kernel's marker differs from both markers, the kernel's content is unknown.
   std::optional<Attempt> attempt;
 
   std::chrono::system_clock::time_point saved;  // Time of the last write.

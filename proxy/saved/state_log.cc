@@ -22,7 +22,7 @@ constexpr char kCompacted[] = "state.compacted";
 constexpr char kLock[] = "lock";
 constexpr std::string_view kDamaged = "state.damaged-";
 constexpr size_t kMaxDamaged = 3;
-// Maximum size that is copied while the caller may have to wait.
+// Maximum number of bytes to copy while the caller may have to wait.
 constexpr uint64_t kSmallTail = uint64_t{64} << 10;
 constexpr int kTailRounds = 8;
 
@@ -72,7 +72,7 @@ absl::Status StateLog::LockFolder() {
   if (lock_ != nullptr) {
     const absl::StatusOr<bool> named = lock_->HasName();
     if (!named.ok() || *named) return named.status();
-    lock_.reset();  // The lock file was deleted, so the folder may have been deleted too.
+    lock_.reset();  // The lock file was deleted, so the folder may also have been deleted.
   }
   if (const absl::Status made = files_.MakeFolder(folder_); !made.ok()) return made;
   absl::StatusOr<std::unique_ptr<File>> file = files_.Open(Path(kLock), OpenMode::kLock);
@@ -91,10 +91,10 @@ void StateLog::WarnIfShared() const {
   options_.on_shared_folder(std::string(checked.message()));
 }
 
-// An existing file is read even if nothing can be written.
+// Reads an existing file even if the folder is not writable.
 void StateLog::Load(absl::Status not_writable, SavedState* found) {
   if (not_writable.ok()) {
-    // Removes a file left by an interrupted run. If the removal fails, a later write fails too and
+    // Removes files left by an interrupted run. If the removal fails, a later write also fails and
     // reports the error.
     files_.Remove(Path(kRewritten)).IgnoreError();
     files_.Remove(Path(kCompacted)).IgnoreError();
@@ -110,7 +110,7 @@ void StateLog::Load(absl::Status not_writable, SavedState* found) {
   if (!file.ok()) return Fail(nullptr, not_writable);
 
   const absl::StatusOr<uint64_t> size = (*file)->Size();
-  // The previous process was killed while it created the file.
+  // The file is empty if svcmapd was killed while it created the file.
   if (not_writable.ok() && size.ok() && *size == 0) return StartFile();
   absl::StatusOr<Replayed> replayed = Replay(**file);
   if (!replayed.ok()) return RenameDamaged(replayed.status(), not_writable);
@@ -123,7 +123,7 @@ void StateLog::Load(absl::Status not_writable, SavedState* found) {
     if (!cut.ok()) return Fail(nullptr, cut);
   }
   file_ = std::make_shared<FrameFile>(*std::move(file), replayed->id, replayed->end);
-  folder_changed_ = true;  // The previous run may have ended before it synced the folder.
+  folder_changed_ = true;  // The previous run may have ended before the folder was synced.
   status_.live_bytes = replayed->live_bytes;
 }
 
@@ -161,7 +161,7 @@ void StateLog::StartFile() {
   folder_changed_ = true;
 }
 
-// --- Methods of the caller ------------------------------------------------------------------
+// Methods that save changes and report the status.
 
 void StateLog::PutObject(Kind kind, const std::string& key, const std::string& message) {
   part_->Clear();
@@ -191,7 +191,7 @@ void StateLog::Flush() {
 
 void StateLog::Begin(const SavedCommit& commit) {
   if (open_ && !commit.whole) {
-    // With two open attempts, the file cannot determine the kernel's content.
+    // With two open attempts, the kernel's content would be unknown after a restart.
     const std::shared_ptr<FrameFile> file = CurrentFile();
     const absl::Status status =
         absl::InternalError("new attempt while the previous attempt is open");
@@ -328,8 +328,8 @@ std::shared_ptr<FrameFile> StateLog::CurrentFile() const {
   return file_;
 }
 
-// The caller holds mutex_, which a thread that waits for a hung disk may hold for long. Readers of
-// the status therefore use another mutex.
+// The caller must hold mutex_. A thread that waits for a hung disk may hold mutex_ for a long time,
+// so readers of the status use published_mutex_ instead.
 void StateLog::Publish() {
   const std::lock_guard lock(published_mutex_);
   published_ = status_;
@@ -360,7 +360,7 @@ void StateLog::Stop() {
   lock_.reset();
 }
 
-// --- Background thread ----------------------------------------------------------------------
+// Methods of the background thread.
 
 bool StateLog::HasWork() const {
   return file_ != nullptr && !unfinished_ &&
@@ -385,8 +385,8 @@ void StateLog::Work() {
   if (SyncFile() && CompactIfDue()) SyncFile();
 }
 
-// Waits until everything written so far is on disk under its final name. Returns false if the log
-// is disabled after an error.
+// Waits until all written frames are on disk, in the file with the final name. Returns false if the
+// log is disabled after an error.
 bool StateLog::SyncFile() {
   std::unique_lock lock(mutex_);
   const std::shared_ptr<FrameFile> file = file_;
@@ -405,7 +405,7 @@ bool StateLog::SyncFile() {
   lock.unlock();
   if (status.ok() && changed) status = SyncAndFind(file->file());
   lock.lock();
-  if (file_ != file) return false;  // The log was disabled after an error in the meantime.
+  if (file_ != file) return false;  // The log was disabled after an error during the sync.
   if (status.ok() && unnamed_) {
     status = files_.Rename(Path(kRewritten), Path(kState));
     folder_changed_ = true;
@@ -441,7 +441,7 @@ bool StateLog::CompactIfDue() {
     const bool grown = size > 2 * status_.live_bytes && size >= compact_from_;
     const bool recount = std::exchange(recount_, false);
     if (size <= options_.compact_above || (!grown && !recount)) return false;
-    compact_from_ = size + size / 4;  // Try again after the file has grown by a quarter.
+    compact_from_ = size + size / 4;  // Retries after the file has grown by a quarter.
   }
   const absl::StatusOr<bool> done = Compact(file, size);
   if (done.ok()) return *done;
@@ -469,9 +469,9 @@ absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, ui
       compaction.Write(files_, Path(kCompacted), options_.writer);
   if (!fresh.ok()) return fresh.status();
 
-  // Copies frames appended in the meantime until only few are left. Everything on disk in the old
-  // file must be in the new file before the sync, because the new file may replace the old file at
-  // any time afterwards.
+  // Copies the frames that were appended during the compaction, until only a few are left. The new
+  // file may replace the old file at any time after the sync. Before the sync, the new file must
+  // therefore contain everything that is on disk in the old file.
   const auto old_size = [&] {
     const std::lock_guard lock(mutex_);
     return old->size();

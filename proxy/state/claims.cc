@@ -31,7 +31,7 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
   std::vector<ClaimKey> claims;
   if (!service.proxied) return claims;
   for (const Family family : kFamilies) {
-    // The Service has no address in this family (S-3).
+    // Skips a family in which the Service has no address (S-3).
     if (!service.cluster_ip[Index(family)]) continue;
     std::vector<IpAddress> addresses = {*service.cluster_ip[Index(family)]};
     absl::flat_hash_set<IpAddress> known = {addresses.front()};

@@ -1,7 +1,7 @@
 // Resolves conflicts for addresses and ports. If several Services claim the same address and port,
 // the oldest Service gets the claim. Among Services of the same age, the first by name gets the
-// claim. The order of arrival does not matter (S-16). The other Services are reported and are not
-// programmed at this address.
+// claim. The order of arrival does not matter (S-16). All other Services with the same claim are
+// reported and not programmed at this address.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace svcmap::proxy {
 struct ClaimKey {
   enum class Role : uint8_t { kAddress, kNodePort, kHealthCheck };
 
-  // Unspecified address for node ports. The family of the address is significant.
+  // Address of the claim. For a node port, the unspecified address of the claim's family.
   IpAddress address;
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
@@ -38,22 +38,23 @@ struct ClaimKey {
 ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port);
 ClaimKey HealthCheckClaim(Family family, uint16_t health_check_node_port);
 
-// Returns all claims of a Service, without duplicates. Empty if the Service is not proxied.
+// Returns all claims of a Service, without duplicates. The result is empty if the Service is not
+// proxied.
 std::vector<ClaimKey> ClaimsOf(const Service& service);
 
 class Claims {
  public:
   struct Moved {
-    bool released = false;  // The Service may have released a claim.
-    bool acquired = false;  // The Service may have a new claim.
-    // Services that gained or lost an address as a result, ascending.
+    bool released = false;  // True if the Service may have released a claim.
+    bool acquired = false;  // True if the Service may have a new claim.
+    // Other Services that gained or lost an address because of the update, ascending.
     std::vector<std::string> others;
   };
 
   // Replaces the claims of one Service. `before` and `after` may be null.
   Moved Update(const Service* before, const std::shared_ptr<const Service>& after);
 
-  // Returns the Service that owns the claim, or null if no Service claims it.
+  // Returns the Service that owns the claim, or null if the claim has no owner.
   const Service* Owner(const ClaimKey& key) const;
 
  private:

@@ -10,8 +10,8 @@ size_t ObjectCount(const Store& store) {
          store.service_cidrs().size();
 }
 
-// Number of endpoints of a Service in one family: in the EndpointSlice with this key, and in its
-// other EndpointSlices.
+// Number of a Service's endpoints in one family, in one EndpointSlice (`here`) and in all other
+// EndpointSlices (`elsewhere`).
 struct EndpointCount {
   size_t here = 0;
   size_t elsewhere = 0;
@@ -56,7 +56,7 @@ const std::string& MessageOf(const Change& change) {
 
 std::optional<Finding> OverBytes(const Store& store, const Change& change, uint64_t limit) {
   const uint64_t after = ObjectBytes(change.key, MessageOf(change));
-  // The object fits even if its stored version is not subtracted.
+  // The new object fits in addition to its stored version.
   if (store.bytes() + after <= limit) return std::nullopt;
   const std::string* held = store.FindMessage(change.kind, change.key);
   const uint64_t before = held == nullptr ? 0 : ObjectBytes(change.key, *held);

@@ -1,6 +1,6 @@
-// Limits for the amount of stored state. An object that exceeds a limit is rejected individually.
-// Stored objects are kept, and changes that do not increase the amount are always accepted. Pure
-// functions.
+// Limits for the amount of stored state. An object that exceeds a limit is rejected without
+// affecting other objects. Stored objects are kept. Changes that do not increase the stored amount
+// are always accepted. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace svcmap::proxy {
 struct StateLimits {
   size_t objects = 500'000;                      // Total number of objects of all kinds.
   size_t endpoints_per_service = kMaxEndpoints;  // Endpoints in all EndpointSlices of one family.
-  uint64_t bytes = uint64_t{512} << 20;          // Total size of all objects as they were sent.
+  uint64_t bytes = uint64_t{512} << 20;          // Total size of all objects as received.
 };
 
 // Returns a finding if `change` would exceed a limit, or nullopt.

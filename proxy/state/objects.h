@@ -1,6 +1,6 @@
-// Objects received from a controller, after parsing and validation: plain immutable values, one per
-// Kubernetes object. api/convert creates them. All later stages may rely on the invariants
-// documented here. Threads share them as shared_ptr<const T>.
+// Objects received from a controller, after parsing and validation. Each Kubernetes object becomes
+// one plain immutable value, which api/convert creates. All later stages may rely on the invariants
+// documented here. Threads share the objects as shared_ptr<const T>.
 #pragma once
 
 #include <chrono>
@@ -59,34 +59,34 @@ enum class TrafficPolicy : uint8_t { kCluster, kLocal };
 
 struct Service {
   std::string key;  // "namespace/name"
-  // metadata.creationTimestamp. 0 if unknown, which counts as oldest.
+  // metadata.creationTimestamp. An unknown time is 0, which counts as oldest.
   int64_t created_unix_nanos = 0;
   // False if the Service is stored but not programmed (headless, ExternalName, or assigned to
   // another proxy; S-1, S-2).
   bool proxied = true;
-  // Indexed by Index(Family). Absent if the Service does not use the family (S-3).
+  // clusterIPs by Index(Family). Absent if the Service does not use the family (S-3).
   std::optional<IpAddress> cluster_ip[2];
-  std::vector<IpAddress> external_ips;  // Both families, without duplicates.
+  std::vector<IpAddress> external_ips;  // Addresses of both families, without duplicates.
   // Load balancer IPs with ipMode VIP (S-7), without duplicates.
   std::vector<IpAddress> load_balancer_ips;
   std::vector<ServicePort> ports;
   TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // Applies to the clusterIPs (S-10).
-  // kLocal only for externally accessible Services (S-10).
+  // Can be kLocal only for externally accessible Services (S-10).
   TrafficPolicy external_policy = TrafficPolicy::kCluster;
-  // Sources that may use the load balancer IPs, for both families. If a family has no prefix, all
-  // its sources are allowed. Prefixes of length 0 are omitted, because they also allow all sources
-  // (S-11, S-12).
+  // Sources that may use the load balancer IPs, for both families. If the list contains no prefix
+  // of a family, all sources of that family are allowed. Prefixes of length 0 are omitted, because
+  // they also allow all sources (S-11, S-12).
   std::vector<IpPrefix> source_ranges;
-  // Session affinity timeout for client IP affinity (S-14). 0 if disabled.
+  // Timeout of client IP session affinity in seconds (S-14), or 0 if disabled.
   uint32_t affinity_seconds = 0;
-  uint16_t health_check_node_port = 0;  // 0 if unset or without effect (S-13).
+  uint16_t health_check_node_port = 0;  // 0 if the port is unset or has no effect (S-13).
   std::string message;                  // The object as received, serialized. Used by List.
 };
 
 // Returns true if an address in `family` is reachable from outside the cluster on this port (S-9).
 bool ExternallyAccessible(const Service& service, Family family, const ServicePort& port);
 
-// Absent conditions are already replaced by their defaults (S-24).
+// Endpoint conditions, with defaults for absent conditions (S-24).
 struct EndpointConditions {
   bool ready : 1 = true;
   bool serving : 1 = true;
@@ -123,10 +123,10 @@ struct EndpointPort {
 
 struct EndpointSlice {
   std::string key;          // "namespace/name"
-  std::string service_key;  // "namespace/name" of its Service (S-18). Empty if there is none.
+  std::string service_key;  // Key of the slice's Service (S-18), or empty.
   Family family = Family::kIpv4;
   std::vector<EndpointPort> ports;   // Only ports with both name and number (S-20).
-  std::vector<Endpoint> endpoints;   // All endpoints are of `family`.
+  std::vector<Endpoint> endpoints;   // All endpoints belong to `family`.
   std::vector<EndpointHints> hints;  // Distinct hints of the endpoints.
   std::string message;               // The object as received, serialized. Used by List.
 };
@@ -136,10 +136,10 @@ struct Node {
   // InternalIPs in order, followed by ExternalIPs in order (S-109).
   std::vector<IpAddress> addresses;
   std::string zone;  // Label topology.kubernetes.io/zone (S-29). Empty if unknown.
-  // Indexed by Index(Family). The first podCIDR of each family (S-65).
+  // First podCIDR of each family (S-65), by Index(Family).
   std::optional<IpPrefix> pod_cidr[2];
-  // Load balancers may send traffic to this node: the node is not being deleted and has no deletion
-  // taint (S-253).
+  // True if load balancers may send traffic to this node. An eligible node is not being deleted and
+  // has no deletion taint (S-253).
   bool eligible = true;
   std::string message;
 };
@@ -150,7 +150,8 @@ struct ServiceCidr {
   std::string message;
 };
 
-// A change of one object. An upsert if the pointer of its kind is set, otherwise a removal.
+// A change to one object. The change is an upsert if the pointer of the object's kind is set, and
+// otherwise a removal.
 struct Change {
   Kind kind = Kind::kService;
   std::string key;  // "namespace/name", or "name" for Node and ServiceCIDR.
@@ -158,25 +159,25 @@ struct Change {
   std::shared_ptr<const EndpointSlice> slice;
   std::shared_ptr<const Node> node;
   std::shared_ptr<const ServiceCidr> service_cidr;
-  // Time of the underlying event (S-346), if the sender provided it.
+  // Time of the underlying event (S-346), if the sender provided the time.
   std::optional<std::chrono::system_clock::time_point> triggered;
 
   bool removal() const { return !service && !slice && !node && !service_cidr; }
 };
 
-// A problem with one object: the reason why it was rejected, or which part is not programmed.
+// A problem with one object: the reason why the object was rejected or why a part has no effect.
 struct Finding {
   enum class Severity : uint8_t {
     kRejected,   // The new object was rejected. The previously accepted version stays in effect.
-    kWarning,    // The object was accepted, but a part of it has no effect.
+    kWarning,    // The object was accepted, but a part of the object has no effect.
     kNotStored,  // The new object was rejected, and there is no previously accepted version.
   };
   Severity severity = Severity::kRejected;
   Kind kind = Kind::kService;
   std::string key;
-  std::string field;  // Path in the object, "spec.ports[1].port". Empty for the whole object.
-  // Category in the words of the Kubernetes API server, "Invalid value". Static storage. May be
-  // empty.
+  std::string field;  // Field path, such as "spec.ports[1].port". Empty for the whole object.
+  // Error type as in the Kubernetes API server, such as "Invalid value". The string has static
+  // storage and may be empty.
   std::string_view error_type;
   std::string value;   // Value of the field, at most 64 bytes.
   std::string reason;  // "must be between 1 and 65535, inclusive"

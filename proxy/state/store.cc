@@ -36,8 +36,8 @@ bool Equal(const Pointer& a, const Pointer& b) {
   return a && b ? a->message == b->message : a == b;
 }
 
-// Returns the token of one object. The key is hashed separately and used as seed, so that the
-// boundary between key and message is unambiguous.
+// Returns the token of one object. The hash of the key is the seed for the hash of the message, so
+// that the boundary between key and message is unambiguous.
 StateToken TokenOf(Kind kind, const std::string& key, const std::string& message) {
   const XXH64_hash_t name =
       XXH3_64bits_withSeed(key.data(), key.size(), static_cast<uint64_t>(kind));
@@ -227,7 +227,7 @@ void Store::ReturnDirty(std::vector<Dirty> dirty) {
 }
 
 // Inserts the Services at the front of the list with sequence number 0, so that no batch of changes
-// waits for them.
+// waits for these Services.
 void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected) {
   std::vector<Dirty> dirty;
   for (const auto& [key, entry] : services_) {

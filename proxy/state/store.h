@@ -1,7 +1,8 @@
-// Stores all objects received from the controller: the input of the desired state. Records which
-// Services have changed since they were last taken, in order of their first change.
+// Stores all objects received from the controller, which are the input for the desired state. Keeps
+// a list of dirty Services in order of their first change. A changed Service stays dirty until
+// TakeDirty() returns the Service.
 //
-// Not thread-safe. Owned by the reconcile loop. The objects themselves are immutable.
+// Not thread-safe. The reconcile loop owns the Store. The stored objects are immutable.
 #pragma once
 
 #include <array>
@@ -32,7 +33,8 @@ struct SliceKeyLess {
   bool operator()(const auto& a, const auto& b) const { return KeyOf(a) < KeyOf(b); }
 };
 
-// A Service with its EndpointSlices. Either may exist without the other (S-28).
+// A Service with its EndpointSlices. A Service may exist without EndpointSlices, and EndpointSlices
+// may exist without their Service (S-28).
 struct ServiceEntry {
   std::shared_ptr<const Service> service;
   absl::btree_set<std::shared_ptr<const EndpointSlice>, SliceKeyLess> slices;
@@ -40,7 +42,8 @@ struct ServiceEntry {
 };
 
 // Digest of a set of objects, independent of their order. Equal sets of names and messages have
-// equal tokens. Not resistant to deliberate collisions, because the hash is not cryptographic.
+// equal tokens. Tokens are not resistant to deliberate collisions, because the hash is not
+// cryptographic.
 using StateToken = std::array<uint64_t, 2>;
 
 // Returns the size of an object as counted by Store::bytes().
@@ -50,49 +53,49 @@ inline uint64_t ObjectBytes(const std::string& key, const std::string& message) 
 
 class Store {
  public:
-  // Applies one change. `sequence` numbers changes and never decreases. Returns false if the object
-  // is equal to the stored object.
+  // Applies one change. `sequence` is the number of the change and never decreases. Returns false
+  // if the object is equal to the stored object.
   bool Apply(const Change& change, uint64_t sequence);
 
-  // Between BeginSnapshot and EndSnapshot, all objects named by applied changes and by Mention()
-  // belong to the snapshot. EndSnapshot removes all other objects. A second BeginSnapshot discards
-  // the open snapshot.
+  // Between BeginSnapshot and EndSnapshot, all objects named by applied changes and by
+  // AddToSnapshot() belong to the snapshot. EndSnapshot removes all other objects. A second
+  // BeginSnapshot discards the open snapshot.
   void BeginSnapshot();
   void AddToSnapshot(Kind kind, const std::string& key);
   void EndSnapshot(uint64_t sequence);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { snapshot_keys_.reset(); }
 
-  // Changes between BeginTrial() and EndTrial() are undone by EndTrial(). The cost is proportional
-  // to the number of changes. A trial may begin only if no Service is dirty and no snapshot is
-  // open.
+  // EndTrial() undoes all changes since BeginTrial(). The cost of EndTrial() is proportional to the
+  // number of changes. A trial may begin only if no Service is dirty and no snapshot is open.
   void BeginTrial();
   void EndTrial();
 
   // Starts recording which objects have changed.
   void KeepTouched() { keep_touched_ = true; }
-  // Returns each object that has changed since the last call, possibly with duplicates.
+  // Returns the objects that have changed since the previous call, possibly with duplicates.
   std::vector<std::pair<Kind, std::string>> TakeTouched() { return std::exchange(touched_, {}); }
   // Returns the token of all stored objects.
   const StateToken& token() const { return token_; }
   // Returns the change that would restore the object to its stored state.
   Change Stored(Kind kind, const std::string& key) const;
-  // Returns the object as received, serialized. Null if the object is not stored.
+  // Returns the object as received, serialized. Returns null if the object is not stored.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
 
-  // Returns the dirty Service that changed first, without removing it from the list. Null if there
-  // is none.
+  // Returns the dirty Service that changed first, without removing it from the list. Returns null
+  // if no Service is dirty.
   struct Dirty {
     std::string key;
     uint64_t sequence;
   };
   const Dirty* FirstDirty() const { return dirty_.empty() ? nullptr : &dirty_.front(); }
   Dirty TakeDirty();
-  // Returns Services that could not be programmed to the front of the list.
+  // Puts Services that could not be programmed back at the front of the list.
   void ReturnDirty(std::vector<Dirty> dirty);
-  // Marks each Service for which `affected` returns true as dirty. Iterates over all Services.
+  // Marks each Service for which `affected` returns true as dirty. MarkDirtyIf iterates over all
+  // Services.
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
-  // Marks one Service as dirty. The Service need not exist.
+  // Marks one Service as dirty. The Service does not need to exist.
   void MarkDirty(const std::string& key, uint64_t sequence);
 
   template <typename Fn>
@@ -101,7 +104,7 @@ class Store {
   }
   size_t dirty_count() const { return dirty_.size(); }
   // True if an address may have moved between Services since the list of dirty Services was last
-  // empty. If true, all dirty Services must be programmed in one transaction.
+  // empty. If addresses_moved() is true, all dirty Services must be programmed in one transaction.
   bool addresses_moved() const { return moved_; }
 
   const ServiceEntry* Find(const std::string& key) const;
@@ -110,7 +113,7 @@ class Store {
   const absl::btree_map<std::string, std::shared_ptr<const ServiceCidr>>& service_cidrs() const {
     return service_cidrs_;
   }
-  // Increases with each change to a Node or ServiceCIDR.
+  // Version that increases with each change to a Node or ServiceCIDR.
   uint64_t node_version() const { return node_version_; }
 
   void ForEachService(const std::function<void(const std::string&, const ServiceEntry&)>& fn) const;
@@ -118,11 +121,11 @@ class Store {
       const std::function<void(const std::shared_ptr<const EndpointSlice>&)>& fn) const;
   size_t service_count() const { return service_count_; }
   size_t slice_count() const { return slices_.size(); }
-  // Size of all stored objects as they were sent, with their names.
+  // Total size of all stored objects as received, including their names.
   uint64_t bytes() const { return bytes_; }
 
  private:
-  // State that does not change during a trial, and saved state from before the trial.
+  // State from before the trial, which EndTrial() restores.
   struct Trial {
     // Changes that undo the trial. EndTrial() applies these changes in reverse order.
     std::vector<Change> undo;
@@ -142,8 +145,8 @@ class Store {
   bool ApplyService(const Change& change, uint64_t sequence);
   bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
-  // Records that the object has changed. `before` and `after` are its old and new messages, or null
-  // if the object does not exist.
+  // Records that the object has changed. `before` and `after` are the object's old and new
+  // messages, or null if the object does not exist.
   void Touch(const Change& change, const std::string* before, const std::string* after);
 
   absl::flat_hash_map<std::string, ServiceEntry> services_;
@@ -164,8 +167,8 @@ class Store {
   // True if any Service has released an address since the list of dirty Services was last empty.
   bool released_ = false;
   bool moved_ = false;
-  std::optional<absl::flat_hash_set<std::string>>
-      snapshot_keys_;  // "KIND key" of all named objects while a snapshot is open.
+  // Objects of the open snapshot, in the form "KIND key".
+  std::optional<absl::flat_hash_set<std::string>> snapshot_keys_;
   std::optional<Trial> trial_;
 };
 
