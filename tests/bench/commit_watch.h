@@ -1,5 +1,5 @@
-// Detects nf_tables changes in a namespace by polling the generation id. A poll takes microseconds,
-// whereas the duration of an nft run increases with the size of the tables.
+// Detects nf_tables changes in a network namespace by polling the generation id. A poll takes
+// microseconds, whereas the duration of an nft run increases with the size of the tables.
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,11 @@ class CommitWatch {
  public:
   static constexpr std::chrono::microseconds kEvery{200};
 
-  // Commits that the watch has detected. A reported time is late by at most kEvery. If nothing has
-  // changed, both times are the start time.
+  // Commits that CommitWatch has detected. A reported time is at most kEvery later than the commit.
+  // Before the first commit, `first` and `last` are the start time.
   struct Commits {
     uint32_t generation = 0;  // The generation id after the last change.
-    uint32_t count = 0;       // Number of generation changes since the start.
+    uint32_t count = 0;       // Number of changes of the generation id since the start.
     std::chrono::steady_clock::time_point first, last;
   };
 

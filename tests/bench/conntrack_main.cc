@@ -1,6 +1,6 @@
-// svcmap-bench-conntrack: cost of deleting stale UDP flows from a large connection tracking table,
-// in a separate network namespace. Raises net.netfilter.nf_conntrack_max during the run if
-// necessary.
+// svcmap-bench-conntrack: measures the cost of deleting stale UDP flows from a large connection
+// tracking table. The benchmark runs in a separate network namespace. Raises
+// net.netfilter.nf_conntrack_max during the run if necessary.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 using testing::TrackedFlow;
 
 constexpr uint32_t kServices = 1000;
-// Number of endpoints per Service that have flows. Each Service also has one spare endpoint without
+// Number of endpoints with flows per Service. Each Service also has one spare endpoint without
 // flows.
 constexpr uint32_t kEndpoints = 10;
 constexpr char kMaxPath[] = "/proc/sys/net/netfilter/nf_conntrack_max";
@@ -41,8 +41,8 @@ IpAddress Ip(uint8_t net, uint32_t host) {
   return *IpAddress::FromBytes(bytes);
 }
 
-// Raises net.netfilter.nf_conntrack_max of the machine, which also limits namespaces. The
-// destructor restores the previous limit.
+// Raises the machine's net.netfilter.nf_conntrack_max, which also limits other network namespaces.
+// The destructor restores the previous limit.
 class RaisedMax {
  public:
   explicit RaisedMax(uint64_t wanted) {
@@ -59,7 +59,7 @@ class RaisedMax {
   uint64_t before_ = 0, now_ = 0;
 };
 
-// Returns the memory of this process in KiB. `field` is "VmRSS:" or "VmHWM:".
+// Returns the memory usage of this process in KiB. `field` is "VmRSS:" or "VmHWM:".
 long Memory(const std::string& field) {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -93,7 +93,7 @@ absl::Status AddFlows(uint32_t count, uint32_t udp_every) {
   return absl::OkStatus();
 }
 
-// Returns the Service without its first `gone` endpoints. Includes the spare endpoint if `spare` is
+// Returns the Service without its first `gone` endpoints, but with the spare endpoint if `spare` is
 // true.
 std::pair<std::string, proxy::UdpPorts> ServiceOf(uint32_t service, uint32_t gone, bool spare) {
   proxy::UdpPort port{.name = "dns", .destinations = {{Ip(96, service), 53}}};
@@ -116,8 +116,8 @@ class Bench {
     cleaner_.StateIsComplete();
   }
 
-  // Measures an update of the Services [first, last) that removes their first `gone` endpoints. The
-  // spare endpoints stay if `spare` is true.
+  // Measures an update that removes the first `gone` endpoints of the Services [first, last). The
+  // update keeps the spare endpoints if `spare` is true.
   void Measure(const char* what, uint32_t first, uint32_t last, uint32_t gone, bool spare) {
     std::vector<std::pair<std::string, proxy::UdpPorts>> services;
     for (uint32_t i = first; i < last; ++i) services.push_back(ServiceOf(i, gone, spare));
@@ -145,8 +145,8 @@ class Bench {
   proxy::Cleaner cleaner_;
 };
 
-// Measures how long packets on one CPU are delayed while the kernel searches for flows that do not
-// exist.
+// Measures how long the kernel searches for flows that do not exist. Packets on the same CPU are
+// delayed during the search.
 void MeasureFruitlessFilter() {
   absl::StatusOr<nft::Socket> socket = nft::Socket::Open(NETLINK_NETFILTER);
   if (!socket.ok()) return;

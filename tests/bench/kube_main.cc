@@ -1,6 +1,6 @@
-// svcmap-bench-kube: time from the start of svcmap-kube until svcmapd has committed all Services
-// and endpoints of a cluster. Uses the release binaries and the tests' fake API server in a
-// separate namespace.
+// svcmap-bench-kube: measures the time from the start of svcmap-kube until svcmapd has committed
+// all Services and endpoints of a cluster. Uses the release binaries and the tests' fake API server
+// in a separate namespace.
 #include <httplib.h>
 
 #include <CLI/CLI.hpp>
@@ -73,9 +73,11 @@ class Bench {
     netns_.Run([&] {
       httplib::SSLClient client("127.0.0.1", server_->port());
       client.enable_server_certificate_verification(false);
-      // The server encodes a JSON list when a client requests this list for the first time.
+      // Use a long timeout, because the fake API server encodes a JSON list at the first request
+      // for this list.
       client.set_read_timeout(kPatience);
-      // Measure two requests, because the first request also measures one-time work.
+      // Send two requests and measure only the second request, because the first request includes
+      // one-time work.
       for (int i = 0; i < 2; ++i) {
         const auto start = Clock::now();
         const httplib::Result result =

@@ -55,7 +55,8 @@ std::vector<std::string> DefaultOpponents(const OpponentSettings& settings) {
   std::vector<std::string> names = OpponentNames();
   if (settings.kube_proxy.empty()) std::erase(names, "kube-proxy");
   std::erase(names,
-             // "nftables-single" differs from "nftables" only for Services with one endpoint.
+             // The compared implementation "nftables-single" differs from "nftables" only for
+             // Services with one endpoint.
              "nftables-single");
   return names;
 }

@@ -25,14 +25,13 @@ int64_t ReadKib(const std::string& path, const std::string& name) {
   return 0;
 }
 
-// Returns the CPU time of reaped child processes. The kernel counts this time in clock ticks.
+// Returns the CPU time of reaped child processes, which the kernel counts in clock ticks.
 double ChildrenSecondsOf(pid_t pid) {
   std::ifstream file(ProcPath(pid, "stat"));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string skipped;
-  for (int i = 0; i < 13; ++i)
-    fields >> skipped;  // Skip the fields before cutime, which is the 16th field.
+  for (int i = 0; i < 13; ++i) fields >> skipped;  // Skip the fields before cutime, the 16th field.
   double user = 0;
   double system = 0;
   fields >> user >> system;

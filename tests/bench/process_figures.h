@@ -1,4 +1,4 @@
-// Resource usage of a process and of the kernel, from /proc.
+// Reads the resource usage of processes and of the kernel from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +18,8 @@ double CpuSecondsOf(pid_t pid);  // Returns user and system time with nanosecond
 double CpuSecondsWithChildrenOf(pid_t pid);
 int64_t DescriptorsOf(pid_t pid);  // Returns the number of open file descriptors.
 
-// Returns slab, vmalloc and per-CPU memory of the kernel. The difference of two results shows the
-// memory of tables.
+// Returns the kernel's slab, vmalloc and per-CPU memory. The difference between two results shows
+// the memory usage of tables.
 int64_t KernelMemoryKib();
 
 }  // namespace svcmap::bench

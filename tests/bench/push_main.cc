@@ -1,5 +1,5 @@
-// svcmap-bench-push: cost of svcmapd's push API. Runs the release binary in a separate namespace,
-// and connects over a Unix socket and over TCP with mutual TLS on loopback.
+// svcmap-bench-push: measures the cost of svcmapd's push API. Runs the release binary in a separate
+// namespace, and connects over a Unix socket and over TCP with mutual TLS on loopback.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Services per batch of a snapshot. A batch also contains the slices of these Services.
+// Number of Services per snapshot batch. A batch also contains the EndpointSlices of its Services.
 constexpr int kPerBatch = 500;
 constexpr uint64_t kRoundTrips = 3000;
 
@@ -119,8 +119,8 @@ v1::PushRequest OneEndpoint(Cluster& cluster, uint64_t number) {
 class Bench {
  public:
   Bench() : netns_(*testing::NetNs::Create()), folder_(*testing::TemporaryFolder::Make()) {
-    // Enter the namespace first, because gRPC's threads stay in the namespace of the thread that
-    // creates them.
+    // Enter the network namespace first, because gRPC's threads stay in the namespace of the thread
+    // that creates them.
     if (!netns_.Enter().ok()) Give("cannot enter a network namespace");
     const testing::KeyPair agent = ca_.Issue("agent", "IP:127.0.0.1");
     Put("ca.pem", ca_.certificate());
@@ -229,7 +229,7 @@ void Idle(Bench& bench, int count) {
     for (int i = 0; i < count; ++i) channels.push_back(bench.Connect(tls));
     print(absl::StrCat("connection, ", Name(tls)), before);
   }
-  // Open Watch streams on one connection. Only one controller stream can be open at a time.
+  // Open Watch streams on one connection, because only one controller stream can be open at a time.
   const auto stub = v1::Control::NewStub(bench.Connect(false));
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchEvent>>> watchers;

@@ -1,9 +1,11 @@
-// svcmap-bench-recovery: cost of failures and of long-term operation. Runs the svcmapd release
-// binary with its state on disk, in separate network namespaces.
+// svcmap-bench-recovery: measures the cost of failures and of long-term operation. Runs the svcmapd
+// release binary with its state on disk, in separate network namespaces.
 //
-// memory    memory and open file descriptors over many changes
-// storm     commits while another process changes the tables continuously
-// idle      CPU time of an idle agent
+// The command `memory` measures memory and open file descriptors over many changes.
+//
+// The command `storm` measures commits while another process continuously changes the tables.
+//
+// The command `idle` measures the CPU time of an idle agent.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -35,7 +37,7 @@ struct Options {
   std::string csv;
 };
 
-// The node on which a command measures, with a cluster of `shape`.
+// Parameters of a measurement. The agent on `node` has loaded a cluster of shape `shape`.
 struct Context {
   const Options& options;
   Samples& samples;
@@ -149,13 +151,13 @@ absl::Status MeasureIdle(const Context& context) {
   return absl::OkStatus();
 }
 
-// ---- The commands ----
+// ---- Commands ----
 
 struct Command {
   const char* name;
   const char* help;
   const char* columns;
-  std::vector<std::string> shapes;  // Shapes that are measured by default.
+  std::vector<std::string> shapes;  // Cluster shapes that are measured by default.
   absl::Status (*measure)(const Context&);
 };
 

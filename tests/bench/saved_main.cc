@@ -1,6 +1,6 @@
-// svcmap-bench-saved: cost of the saved state. Measures how long it takes to append a commit, to
-// open the state file after a restart and to rewrite the file. Uses the directory argv[1] or a new
-// directory in /tmp.
+// svcmap-bench-saved: measures the cost of saving the state. Measures how long it takes to append a
+// commit, to open the state file after a restart and to rewrite the file. Uses the directory
+// argv[1] or /tmp/svcmap-bench-saved. Deletes this directory at the start and at the end.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -35,7 +35,7 @@ IpAddress Ip(uint8_t net, uint32_t host) {
 
 std::string KeyOf(uint32_t service) { return "namespace-1/service-" + std::to_string(service); }
 
-// Returns a message that has the size of a real object. The contents do not matter.
+// Returns a message that has the size of a real object. The content of the message is arbitrary.
 std::string ServiceMessage(uint32_t service) {
   return KeyOf(service) + std::string(150, static_cast<char>('a' + service % 26));
 }
@@ -44,7 +44,7 @@ std::string SliceMessage(uint32_t service, uint32_t version) {
          std::string(40 + 45 * kEndpoints, static_cast<char>('a' + version % 26));
 }
 
-// Returns rows for all endpoints except endpoint `without`.
+// Returns the rows of a Service with all endpoints except endpoint `without`.
 proxy::ServiceRows RowsOf(uint32_t service, uint32_t without) {
   proxy::ServiceRows rows{.cluster_ips = {Ip(10, service)}};
   proxy::PortRows port{.name = "http", .port = 80, .any = true};
@@ -147,7 +147,7 @@ class Bench {
 
   void Rewrite() {
     const proxy::SavedCommit commit = Everything();
-    log_->Begin({});  // Calling Begin twice is an error, which disables the log.
+    log_->Begin({});  // Call Begin twice, which is an error that disables the log.
     log_->Begin({});
     const auto start = Clock::now();
     log_->Rewrite([this](const StateLog::PutObjectFn& put) { PutObjects(put); }, &commit, 1);

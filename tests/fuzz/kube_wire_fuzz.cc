@@ -1,5 +1,5 @@
-// Fuzzes the decoders of lists, statuses and watches of the Kubernetes API. The first byte selects
-// the decoder (bits 0-1), the resource (bits 2-3) and the encoding (bit 4).
+// Fuzzes the decoders for lists, statuses and watches from the Kubernetes API. The first byte
+// selects the decoder (bits 0-1), the resource (bits 2-3) and the encoding (bit 4).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +38,7 @@ void CheckError(const absl::Status& status) {
   CheckLine(std::string(status.message()));
 }
 
-// Checks that all strings are valid UTF-8, because gRPC cannot send or parse other strings.
+// Checks that all strings are valid UTF-8, because gRPC cannot send or parse invalid UTF-8.
 void CheckItem(const Item& item) {
   RequireWire(!item.key.empty() && item.object.object_case() != v1::Object::OBJECT_NOT_SET);
   v1::Object again;

@@ -15,7 +15,8 @@ namespace svcmap::api {
 namespace {
 
 constexpr size_t kMaxErrorBytes = 2000;
-// Maximum size of the objects per byte of text. For example, "{}" in a list becomes a message.
+// Maximum size of the objects per byte of text. The size of an object can exceed the size of its
+// text, because "{}" in a list becomes a complete message.
 constexpr size_t kMaxSpacePerByte = 2000;
 
 void Require(bool holds) {
@@ -35,8 +36,8 @@ void CheckErrors(const std::vector<ManifestError>& errors) {
   }
 }
 
-// Reads manifests and checks that the size of the objects is bounded by the size of the text,
-// except for YAML aliases.
+// Reads manifests. Checks that the size of the text limits the size of the objects. Text with YAML
+// aliases has a larger limit.
 std::vector<v1::Object> ReadChecked(std::string_view text) {
   const Manifests manifests = ReadManifests(text, "fuzz");
   CheckErrors(manifests.errors);

@@ -1,6 +1,6 @@
-// Fuzzes the parsers of kernel responses: acknowledgements and errors, ends of dumps, chains,
-// bridges, interface addresses and conntrack entries. netlink_changes_fuzz.cc and
-// netlink_elements_fuzz.cc cover tables, sets and elements.
+// Fuzzes the parsers of kernel responses: acknowledgements, errors, ends of dumps, chains, bridges,
+// interface addresses and conntrack entries. netlink_changes_fuzz.cc and netlink_elements_fuzz.cc
+// cover tables, sets and elements.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -87,7 +87,7 @@ class Agent {
     Require(differences.ok() && differences->empty());
   }
 
-  // Sends all stored objects again. Equal objects must not change anything.
+  // Sends all stored objects again, which must not cause any change.
   void TakeAgain() {
     Settle();
     v1::ApplyRequest request;
@@ -113,7 +113,7 @@ class Agent {
   proxy::test::Lines elements() { return proxy::test::Contents(kernel_); }
 
  private:
-  // As in the intake, a message that contains an empty change is rejected completely.
+  // As in the intake, an empty change causes the rejection of the complete message.
   template <typename Messages, typename Convert>
   void Apply(const Messages& messages, Convert&& convert) {
     std::vector<ConvertedChange> changes;
@@ -191,7 +191,8 @@ class NoErrors : public google::protobuf::io::ErrorCollector {
   void AddError(int, int, const std::string&) override {}
 };
 
-// Skip messages that gRPC could not transmit: text format accepts strings that are not valid UTF-8.
+// Skip messages that gRPC could not transmit, because text format accepts strings that are not
+// valid UTF-8.
 template <typename Request>
 void AddText(const std::string& text, std::vector<Message>& messages) {
   NoErrors errors;

@@ -1,6 +1,6 @@
 // Fuzzes Replay with arbitrary files. Nearly all inputs would fail the checksums, so each input is
-// also used as the content of a file with valid checksums. In this case, the input contains
-// messages, each preceded by its length in two bytes (little endian).
+// also used as the content of a file with valid checksums. For the file with valid checksums, the
+// input is parsed as messages, each preceded by its length in two bytes (little endian).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ class BytesFile : public File {
   std::string& bytes_;
 };
 
-// Files that contain a single file with the content `bytes`.
+// A file system that contains a single file with the content `bytes`.
 class OneFile : public Files {
  public:
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string&, OpenMode) override {

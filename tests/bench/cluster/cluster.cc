@@ -12,15 +12,16 @@ namespace {
 
 constexpr uint32_t kServiceBase = 0x0a600001;   // First Service address, 10.96.0.1.
 constexpr uint32_t kEndpointBase = 0x0b000001;  // First endpoint address, 11.0.0.1.
-constexpr uint32_t kReplacedBase = 0x40000001;  // First address of replaced endpoints, 64.0.0.1.
-constexpr uint32_t kExternalBase = 0x50000001;  // First external IP, 80.0.0.1.
+// First address for replacement endpoints, 64.0.0.1.
+constexpr uint32_t kReplacedBase = 0x40000001;
+constexpr uint32_t kExternalBase = 0x50000001;      // First external IP, 80.0.0.1.
 constexpr uint32_t kLoadBalancerBase = 0x60000001;  // First load balancer IP, 96.0.0.1.
 constexpr uint32_t kSourceBase = 0x70000001;        // First source range, 112.0.0.1.
 constexpr uint16_t kFirstNodePort = 10000;
 constexpr int kNodePorts = 50000;
-constexpr int kPeriod = 10;  // In a mixed cluster, every tenth Service has a given feature.
+constexpr int kPeriod = 10;  // In a mixed cluster, the features repeat every ten Services.
 constexpr int kNodes = 50;
-constexpr int kAffinitySeconds = 10800;  // The default affinity timeout of Kubernetes.
+constexpr int kAffinitySeconds = 10800;  // Kubernetes' default session affinity timeout (3 hours).
 constexpr uint16_t kServicePort = 80;
 constexpr uint16_t kEndpointPort = 8080;
 

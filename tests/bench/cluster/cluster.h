@@ -1,4 +1,4 @@
-// A generated cluster of any size, and changes to this cluster. Equal parameters produce equal
+// Generates a cluster of any size and changes to the cluster. Equal parameters produce equal
 // clusters.
 #pragma once
 
@@ -17,8 +17,8 @@ enum class Mix {
   // Of every ten Services, one has a nodePort, one has a nodePort and a load balancer IP, and one
   // has session affinity.
   kMixed,
-  // All Services have an external IP, a load balancer IP, a nodePort, policy Local and session
-  // affinity. Every tenth Service has source ranges.
+  // All Services have an external IP, a load balancer IP, a nodePort, externalTrafficPolicy Local
+  // and session affinity. Every tenth Service has load balancer source ranges.
   kEverything,
 };
 
@@ -30,34 +30,34 @@ struct ClusterShape {
   proxy::Protocol protocol = proxy::Protocol::kTcp;
 };
 
-// Parses a shape such as "10000x10".
+// Parses a cluster shape such as "10000x10".
 absl::StatusOr<ClusterShape> ParseShape(const std::string& text);
-// Returns the shape as text, for example "10000x10-mixed-ipv6". Mix and family are omitted if they
-// have their default values.
+// Returns the shape as text, for example "10000x10-mixed-ipv6". The text omits a default mix and a
+// default address family.
 std::string ShapeText(const ClusterShape& shape);
 
-// One change to a Service port. `before` and `after` are the port before and after the change, or
-// absent if the port does not exist.
+// One change to a Service port. `before` is absent if the change adds the port, and `after` is
+// absent if the change deletes the port.
 struct ClusterChange {
   std::optional<ServicePort> before, after;
-  std::vector<v1::Change> messages;  // The change as messages that a controller would send.
+  std::vector<v1::Change> messages;  // Messages that a controller would send for this change.
 };
 
 class Cluster {
  public:
-  // `first` is the number of the first Service. Names and addresses are derived from the numbers of
-  // the Services.
+  // `first` is the number of the first Service. The number of a Service determines its name and
+  // addresses.
   explicit Cluster(const ClusterShape& shape, int first = 0);
 
   const ClusterShape& shape() const { return shape_; }
-  // Returns the current Service ports, in the order in which list-based proxies store them.
+  // Returns the current Service ports, in the order in which a list-based proxy searches its rules.
   const std::vector<ServicePort>& ports() const { return ports_; }
   size_t endpoint_count() const;
 
-  // Replaces an endpoint. `position` is an index in ports(). Adds an address that was never used
-  // before, and removes the first or the last address.
+  // Replaces the first endpoint of a Service port with an endpoint that has an unused address.
+  // `position` is an index in ports().
   ClusterChange ReplaceEndpoint(size_t position);
-  // Replaces `count` endpoints, starting at `first`, in one change, like one step of a rolling
+  // Replaces `count` endpoints in one change, starting at index `first`, like one step of a rolling
   // update.
   ClusterChange ReplaceEndpoints(size_t position, size_t first, size_t count);
   ClusterChange AddEndpoint(size_t position);
@@ -73,15 +73,15 @@ class Cluster {
 
   ClusterShape shape_;
   std::vector<ServicePort> ports_;
-  uint32_t replaced_ = 0;  // Number of addresses and ranges used so far.
+  uint32_t replaced_ = 0;  // Number of replacement addresses and source ranges allocated so far.
   int next_service_;
 };
 
-// Returns prefixes that contain every endpoint of any cluster, for a namespace that simulates all
-// pods.
+// Returns prefixes that contain the endpoints of all generated clusters. A network namespace with
+// these prefixes can simulate all pods.
 std::vector<std::string> EndpointPrefixes(Family family);
 
-// Returns one change per object of the cluster.
+// Returns one change for each object in the cluster.
 std::vector<v1::Change> AllMessages(const Cluster& cluster);
 
 }  // namespace svcmap::bench

@@ -16,7 +16,7 @@ inline constexpr char kThisNode[] = "node-0";
 
 struct BenchEndpoint {
   proxy::EndpointAddress address;
-  int node = 0;  // The endpoint is on node "node-N". 0 is the node of the proxies.
+  int node = 0;  // Number N of the endpoint's node, "node-N". The proxies run on node 0.
 };
 
 struct ServicePort {
@@ -26,28 +26,30 @@ struct ServicePort {
   proxy::Protocol protocol = proxy::Protocol::kTcp;
   IpAddress cluster_ip;
   uint16_t port = 0;
-  uint16_t node_port = 0;  // nodePort of the port, or 0 if there is none.
-  // healthCheckNodePort of the Service, or 0 if there is none.
+  uint16_t node_port = 0;  // nodePort of the Service port. 0 means that the port has no nodePort.
+  // healthCheckNodePort of the Service. 0 means that the Service has no health check port.
   uint16_t health_check_node_port = 0;
   std::vector<IpAddress> external_ips;
   std::vector<IpAddress> load_balancer_ips;
-  // Sources that may connect to the load balancer IPs. If empty, all clients may connect.
+  // Sources that may connect to the load balancer IPs. An empty list permits all clients.
   std::vector<IpPrefix> source_ranges;
-  bool external_local = false;  // True for externalTrafficPolicy Local.
-  int affinity_seconds = 0;  // Timeout of session affinity in seconds. 0 disables session affinity.
+  bool external_local = false;  // True if externalTrafficPolicy is Local.
+  int affinity_seconds = 0;     // Session affinity timeout in seconds. 0 disables session affinity.
   std::vector<BenchEndpoint> endpoints;  // Endpoints of the port. All endpoints are ready.
 
   std::string Key() const { return name_space + "/" + service; }
-  // Returns "namespace/name:port", or "namespace/name" without a port name, as in kube-proxy.
+  // Returns "namespace/name:port", or "namespace/name" if the port has no name, as kube-proxy does.
   std::string Text() const { return port_name.empty() ? Key() : Key() + ":" + port_name; }
   Family family() const { return cluster_ip.family(); }
 };
 
-// Returns a Service with only this port, and its slices of at most 1,000 endpoints.
+// ServiceMessage returns a Service that has only this port. SliceMessages returns the port's
+// EndpointSlices, with at most 1,000 endpoints each.
 v1::Service ServiceMessage(const ServicePort& port);
 std::vector<v1::EndpointSlice> SliceMessages(const ServicePort& port);
 v1::EndpointSlice SliceMessage(const ServicePort& port, int index);
-int SliceCount(const ServicePort& port);  // Returns the number of slices, which is at least 1.
-int SliceOf(size_t endpoint);  // Returns the number of the slice that contains this endpoint.
+// Returns the number of EndpointSlices, which is at least 1.
+int SliceCount(const ServicePort& port);
+int SliceOf(size_t endpoint);  // Returns the index of the EndpointSlice that contains the endpoint.
 
 }  // namespace svcmap::bench

@@ -1,8 +1,9 @@
-// svcmap-bench change: time from a single change to its kernel commit.
+// svcmap-bench change: measures the time from a single change to its kernel commit.
 //
-// The benchmark loads each compared implementation once per shape, in a separate namespace. The
-// implementations then take turns, with several changes of each kind. The first change of a turn
-// does not count, because the CPU caches contain data of the previous implementation.
+// Each compared implementation loads the cluster once per shape, in a separate network namespace.
+// The implementations then take turns. In each turn, an implementation makes several changes of
+// each kind. The first change of a turn is not recorded, because the CPU caches still contain the
+// previous implementation's data.
 #include <CLI/CLI.hpp>
 
 #include "tests/bench/commands/command.h"
@@ -26,8 +27,8 @@ struct ChangeOptions {
   int budget = 10;
 };
 
-// One or two changes. If there are two, the second change reverts the first, so that the size of
-// the cluster is constant.
+// A kind of update, which consists of one or two changes. The second change, if any, reverts the
+// first change, so that the cluster size stays constant.
 struct Kind {
   const char* what;
   std::function<ClusterChange(Loaded&)> change;
@@ -75,7 +76,7 @@ class Changes {
   }
 
  private:
-  // Limits the number of changes of one kind in one turn.
+  // Limits the number and the total time of the changes of one kind in a turn.
   class Budget {
    public:
     explicit Budget(const ChangeOptions& options) : options_(options) {}
@@ -89,8 +90,8 @@ class Changes {
     const Clock::time_point end_ = Clock::now() + std::chrono::seconds(options_.budget);
   };
 
-  // Measures one turn of a compared implementation. Returns false if the implementation is
-  // excluded from all later turns.
+  // Measures one turn of a compared implementation. Returns false if the implementation failed and
+  // must not take part in later turns.
   bool Turn(Loaded& on, const ClusterShape& shape, int round, Recorder& recorder) {
     std::string what = "warm-up";
     absl::Status status = on.Change(on.cluster().ReplaceEndpoint(on.NextPosition())).status();
@@ -118,8 +119,8 @@ class Changes {
     return absl::OkStatus();
   }
 
-  // Adds a Service, replaces the Service's endpoints in steps like a Deployment, and deletes the
-  // Service.
+  // Adds a Service, replaces the Service's endpoints in steps like a rolling update of a
+  // Deployment, and deletes the Service.
   absl::Status Roll(Loaded& on, const std::string& what, int round, Recorder& recorder) const {
     absl::Status status = on.Change(on.cluster().AddService(kRollingEndpoints)).status();
     const size_t position = on.cluster().ports().size() - 1;
@@ -136,7 +137,7 @@ class Changes {
           round, recorder);
     }
     if (!status.ok()) return status;
-    // Duration of the completed update, including the controller's messages.
+    // Duration of the complete rolling update, including the creation of the controller's messages.
     const std::chrono::duration<double> took = Clock::now() - start;
     if (steps == kRollingEndpoints / kRollingStep) {
       recorder.Add(on.name(), what, "all_steps_seconds", round, took.count());

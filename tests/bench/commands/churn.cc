@@ -1,11 +1,12 @@
-// svcmap-bench churn: endpoint changes at a fixed rate, independent of the speed of the proxy.
+// svcmap-bench churn: sends endpoint changes at a fixed rate, even if the proxy cannot keep up.
 //
-// Latency is measured from the scheduled time of a change, so it includes the time that a change
-// waits for a busy proxy. svcmapd receives each change on its stream when it is due. The other
-// compared implementations combine all pending changes in one update. Implementations that
-// represent kube-proxy wait for kube-proxy's minSyncPeriod (1 s by default) between updates. Most
-// of their latency is this delay, so no ratio is calculated. The time to combine their changes
-// counts as waiting time, but not as CPU time. This benchmark does not include a real kube-proxy.
+// The latency of a change is measured from the scheduled time, so the latency includes the time
+// that a change waits for a busy proxy. svcmapd receives each change on a stream at the scheduled
+// time. The other compared implementations combine all pending changes in one update.
+// Implementations that represent kube-proxy wait for kube-proxy's minSyncPeriod (1 s by default)
+// between updates. minSyncPeriod dominates the latency of these implementations, so the benchmark
+// calculates no ratio. The time for combining changes is part of the latency, but not of the CPU
+// time. This benchmark does not include a real kube-proxy.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
@@ -38,10 +39,10 @@ struct ChurnOptions {
   double min_sync_period = 1;
 };
 
-// Results of one turn of a compared implementation at one rate.
+// Results of one turn of a compared implementation at one change rate.
 struct ChurnFigures {
   std::vector<double> latencies;  // Latency of each change in seconds.
-  // Time until the last change was committed, but at least the planned duration.
+  // Time until the commit of the last change, but at least the planned duration.
   double elapsed = 0;
   double cpu_seconds = 0;
   int updates = 0;  // Number of kernel updates.
@@ -74,7 +75,7 @@ class Schedule {
   Clock::time_point start_;
 };
 
-// Sends each change to svcmapd when the change is due. Another thread reads the acknowledgements.
+// Sends each change to svcmapd at its scheduled time. Another thread reads the acknowledgements.
 absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule schedule) {
   std::vector<v1::PushRequest> requests;
   const uint64_t first = svcmap.TakeNumber();
@@ -109,7 +110,7 @@ absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule 
   return figures;
 }
 
-// Combines all due changes in one update, at least `pause` after the start of the last update.
+// Combines all due changes in one update. Waits at least `pause` between the starts of two updates.
 absl::StatusOr<ChurnFigures> UpdatePending(Loaded& on, Schedule schedule, Seconds pause) {
   ChurnFigures figures;
   prctl(PR_SET_TIMERSLACK, 1);
@@ -161,14 +162,14 @@ class Churn {
  private:
   static std::string What(int rate) { return absl::StrCat("rate-", rate); }
 
-  // Returns the minimum interval between updates of a compared implementation that represents
-  // kube-proxy. Returns 0 for svcmapd and the lower bound.
+  // Returns the minimum interval between two updates of a compared implementation that represents
+  // kube-proxy. Returns 0 for "svcmap" and "netlink".
   double MinSyncPeriod(const std::string& opponent) const {
     return opponent == "svcmap" || opponent == "netlink" ? 0 : options_.min_sync_period;
   }
 
-  // Measures one turn of a compared implementation at this rate. Returns false if the
-  // implementation is excluded from all later turns.
+  // Measures one turn of a compared implementation at the given rate. Returns false if the
+  // implementation failed and must not take part in later turns.
   bool Turn(Loaded& on, const ClusterShape& shape, int rate, int round, Recorder& recorder) {
     const Schedule schedule(rate, options_.seconds);
     auto* svcmap = dynamic_cast<Svcmap*>(&on.opponent());
@@ -228,7 +229,7 @@ class Churn {
     }
   }
 
-  CommonOptions common_;  // The common options, without the real kube-proxy.
+  CommonOptions common_;  // The common options, without the compared implementation "kube-proxy".
   const ChurnOptions& options_;
   Entrants entrants_;
 };

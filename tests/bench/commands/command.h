@@ -1,4 +1,4 @@
-// Interface and common options of the subcommands of svcmap-bench.
+// Interface and common options of svcmap-bench's subcommands.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class App;
 
 namespace svcmap::bench {
 
-// Options that precede the subcommand.
+// Options that all subcommands have in common.
 struct CommonOptions {
   std::vector<ClusterShape> shapes;
   std::vector<std::string> opponents;  // Compared implementations in the order of their turns.
@@ -26,8 +26,9 @@ struct CommonOptions {
 
 using RunCommand = std::function<absl::Status()>;
 
-// Each function adds a subcommand with its options. Parsing sets `run` to the function that runs
-// the subcommand. `common` is complete when `run` is called, and outlives `run`.
+// Each function adds a subcommand with its options. Parsing the command line sets `run` to the
+// function that runs the selected subcommand. `common` must be complete when `run` is called, and
+// must outlive `run`.
 void AddSync(CLI::App& app, const CommonOptions& common, RunCommand& run);
 void AddChange(CLI::App& app, const CommonOptions& common, RunCommand& run);
 void AddChurn(CLI::App& app, const CommonOptions& common, RunCommand& run);

@@ -1,7 +1,6 @@
-// svcmap-bench connections: number of new connections per second from a single client.
+// svcmap-bench connections: measures the number of new connections per second from a single client.
 //
-// All compared implementations have the cluster loaded at the same time and take turns, as in
-// svcmap-bench latency.
+// All compared implementations keep the cluster loaded and take turns, as in svcmap-bench latency.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 

@@ -12,7 +12,7 @@ using Clock = PacedConnections::Clock;
 
 constexpr std::chrono::seconds kBetweenDamages{1};
 
-// Flushes the ruleset, then waits at least one second and until the Service answers again.
+// Flushes the ruleset, then waits until the Service answers again, but at least one second.
 absl::Status DamageOnce(const Contender& contender, const PacedConnections& traffic,
                         std::chrono::seconds time_limit) {
   const Clock::time_point begin = Clock::now();

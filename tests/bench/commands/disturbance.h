@@ -13,29 +13,30 @@ enum class Disturbance {
   // The compared implementation repeats full syncs. svcmapd writes only differences, so the
   // benchmark alternates between two clusters with different endpoints.
   kSync,
-  // The ruleset is flushed once per second. Only svcmap repairs the ruleset. The other compared
-  // implementations would detect the damage at their next full sync, up to an hour later (S-149).
-  // "direct" has no rules.
+  // The benchmark flushes the ruleset once per second. Of all compared implementations, only svcmap
+  // repairs a flushed ruleset. The real kube-proxy would detect the damage at its next full sync,
+  // up to an hour later (S-149). The compared implementation "direct" has no rules to flush.
   kRepair,
 };
 
 struct DisturbanceOptions {
   int per_second = 1000;  // Number of new connections per second to the last Service.
-  // Duration in seconds of each phase, without and with the disturbance. The second phase is longer
-  // if a single disturbance takes longer.
+  // Duration in seconds of each of the two phases. The first phase has no disturbances. The second
+  // phase takes longer if a disturbance takes longer than `seconds`.
   int seconds = 5;
 };
 
 struct Disturbed {
   Latencies quiet, during;
-  int times = 0;  // Number of disturbances. 0 if this compared implementation has no disturbances.
+  // Number of disturbances. 0 if the compared implementation does not support the disturbance.
+  int times = 0;
 };
 
-// Returns a cluster with the same Services and other endpoints.
+// Returns a cluster with the same Services but different endpoints.
 Cluster WithOtherEndpoints(Cluster cluster);
 
-// Measures connections to the last Service. At the end, the compared implementation has loaded
-// `cluster` again.
+// Measures connections to the last Service. When the function returns, the compared implementation
+// has loaded `cluster` again.
 absl::StatusOr<Disturbed> MeasureDisturbed(Contender& contender, const Cluster& cluster,
                                            Disturbance disturbance,
                                            const DisturbanceOptions& options,

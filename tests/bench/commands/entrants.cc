@@ -6,8 +6,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Returns true if `shape` has at least as many Services and at least as many endpoints as the other
-// shape.
+// Returns true if `shape` has at least as many Services and at least as many endpoints as `other`.
 bool IsAsBig(const ClusterShape& shape, const ClusterShape& other) {
   const auto endpoints = [](const ClusterShape& of) { return int64_t{of.services} * of.endpoints; };
   return shape.services >= other.services && endpoints(shape) >= endpoints(other);
@@ -44,7 +43,7 @@ bool Entrants::IsOut(const std::string& opponent, const ClusterShape& shape) con
 
 int64_t SettledKernelMemoryKib() {
   constexpr int64_t kNoise = 256;
-  constexpr int kQuiet = 12;  // Number of consecutive stable samples.
+  constexpr int kQuiet = 12;  // Required number of consecutive stable samples.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   int64_t lowest = KernelMemoryKib();
   for (int quiet = 0; quiet < kQuiet && std::chrono::steady_clock::now() < deadline; ++quiet) {

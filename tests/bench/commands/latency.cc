@@ -1,9 +1,9 @@
-// svcmap-bench latency: the time that a proxy adds to the first packet of a flow.
+// svcmap-bench latency: measures the time that a proxy adds to the first packet of a flow.
 //
-// All compared implementations have the cluster loaded at the same time, each in its own packet
-// world. They take turns (A B A B) at each position in the list of Services. "direct" connects to
-// an endpoint through a node without rules. The difference between a proxy and "direct" is the cost
-// of the proxy, including connection tracking.
+// All compared implementations keep the cluster loaded, each in a separate PacketWorld. The
+// implementations take turns (A B A B) at each position in the list of Services. With the compared
+// implementation "direct", clients connect to an endpoint through a node without rules. The latency
+// difference between a proxy and "direct" is the cost of the proxy, including connection tracking.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -42,7 +42,8 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   };
   add("count", static_cast<double>(latencies.count()));
   add("failures", static_cast<double>(latencies.failed));
-  // Without samples, a latency of 0 us would look like a valid result.
+  // Do not record percentiles without samples, because a latency of 0 us would look like a valid
+  // result.
   if (latencies.count() == 0) return;
   const std::vector<double> microseconds = latencies.WithFailures();
   add("p50_us", Percentile(microseconds, 0.5));
@@ -51,7 +52,8 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   add("max_us", Percentile(microseconds, 1));
 }
 
-// Formats the median over the rounds, for example "28.4 +- 0.3".
+// Returns the median and the median absolute deviation of the rounds as text, for example "28.4 +-
+// 0.3".
 std::string MicrosecondsText(const std::vector<double>& values) {
   if (values.empty()) return "-";
   return absl::StrFormat("%.1f +- %.1f", Median(values), MedianDeviation(values));
@@ -63,8 +65,8 @@ double Sum(const Rounds& rounds) {
   return sum;
 }
 
-// Returns the difference between two compared implementations per round, because a slow phase of
-// the machine affects both values of a round.
+// Returns one difference per round, because a slow phase of the machine affects both compared
+// implementations in a round.
 std::vector<double> Over(const Rounds& of, const Rounds& reference) {
   std::vector<double> differences;
   for (const auto& [round, values] : of) {
@@ -164,7 +166,7 @@ class Latency {
     return absl::OkStatus();
   }
 
-  // Prints the table. `reference` returns the values to which the p50 of an implementation is
+  // Prints the table. `reference` returns the values with which the p50 of an implementation is
   // compared.
   void Print(const Recorder& recorder, const std::vector<std::string>& whats,
              const std::string& over,
@@ -189,8 +191,8 @@ class Latency {
     std::fflush(stdout);
   }
 
-  // The common options. With "--during repair", they select only implementations that repair their
-  // rules, and "direct".
+  // The common options. With "--during repair", the options contain only the compared
+  // implementations "svcmap" and "direct".
   CommonOptions common_;
   const LatencyOptions& options_;
   Entrants entrants_;

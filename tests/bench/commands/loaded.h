@@ -20,10 +20,10 @@ class Loaded {
   Opponent& opponent() { return *opponent_; }
   Cluster& cluster() { return cluster_; }
 
-  // Returns the position of a Service that is different in each call. The position is not adjacent
-  // to the previous position, because neighbours would share cache lines.
+  // Returns the position of the next Service to change. Consecutive positions are not adjacent,
+  // because the data of adjacent Services can share cache lines.
   size_t NextPosition();
-  size_t position() const { return position_; }  // Returns the last result of NextPosition.
+  size_t position() const { return position_; }  // Returns the last result of NextPosition().
 
   absl::StatusOr<Cost> Change(const ClusterChange& change) {
     return opponent_->Change(cluster_, {change});
@@ -36,12 +36,13 @@ class Loaded {
   Cluster cluster_;
   size_t position_ = 0;
   std::optional<testing::NetNs> netns_;
-  // The compared implementation must be destroyed before its namespace.
+  // Declared after the namespace, because the compared implementation must be destroyed before its
+  // namespace.
   std::unique_ptr<Opponent> opponent_;
 };
 
-// Loads all compared implementations at the same time. An implementation that cannot be loaded
-// is recorded and omitted.
+// Creates all compared implementations and loads the cluster in each implementation. If an
+// implementation fails, records the failure and omits the implementation.
 std::vector<std::unique_ptr<Loaded>> LoadAll(const CommonOptions& common, const ClusterShape& shape,
                                              Entrants& entrants, Recorder& recorder);
 

@@ -1,4 +1,4 @@
-// Combines several changes like a busy proxy or a coalescing controller.
+// Combines several changes into one update, as a busy proxy or a coalescing controller does.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,10 @@
 
 namespace svcmap::bench {
 
-// Returns one change per Service port, from the state before all changes to the state after all
-// changes, in the order of the first change. If several messages contain the same object, only the
-// last message is kept. Service ports that were added and deleted again are omitted.
+// Returns one change per Service port, which leads from the state before all changes to the state
+// after all changes. The result has the order of each port's first change. If several messages
+// contain the same object, the result contains only the last message. The result omits Service
+// ports that were added and deleted again.
 std::vector<ClusterChange> MergeChanges(std::vector<ClusterChange> changes);
 
 }  // namespace svcmap::bench

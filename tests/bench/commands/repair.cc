@@ -1,8 +1,8 @@
 // svcmap-bench repair: another process damages svcmapd's tables while svcmapd runs or is stopped.
 // Measures how long a Service is interrupted, and the time until all tables are restored.
 //
-// Measures only svcmap. kube-proxy restores its rules at its next full sync, which the subcommand
-// restart measures.
+// This subcommand measures only svcmap, because kube-proxy restores its rules only at its next full
+// sync. The subcommand `restart` measures full syncs.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -27,13 +27,13 @@ struct RepairOptions {
 };
 
 struct RepairTimes {
-  double outage_seconds = 0;  // Time until the Service answers again. The maximum of UDP and TCP.
-  // Time until the agent has reported the repair and the kernel has the desired state.
+  double outage_seconds = 0;  // Time until the Service answers again over both UDP and TCP.
+  // Time until the agent reports the repair and the kernel has the desired state.
   double seconds = 0;
 };
 
-// Damages the tables and waits for the repair. Times start with the damage, or with the agent's
-// start if the agent was stopped.
+// Damages the tables and waits for the repair. Times are measured from the damage, or from the
+// agent's start if the agent was stopped.
 absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::Damage& damage,
                                             bool stopped, std::chrono::microseconds probe_every) {
   const absl::StatusOr<v1::GetStatusResponse> before = node.agent().GetStatus();
@@ -57,7 +57,8 @@ absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::D
     status = node.Start();
   }
   if (!status.ok()) return status;
-  // Writing the saved state to an empty kernel does not count as a repair.
+  // Do not require a repair if the agent was stopped, because writing the saved state to an empty
+  // kernel does not count as a repair.
   const absl::StatusOr<Clock::time_point> repaired =
       node.AwaitRepair(stopped ? 0 : before->repairs() + 1);
   if (!repaired.ok()) return repaired.status();
@@ -102,7 +103,7 @@ class RepairCommand {
     return kind + (stopped ? "-stopped" : "-running");
   }
 
-  // Measures one turn. Records a failed repair and sets up the node again.
+  // Measures one turn. If a repair fails, records the failure and loads the cluster again.
   absl::Status Turn(RecoveryNode& node, const ClusterShape& shape, int round,
                     Recorder& recorder) const {
     for (const std::string& kind : options_.kinds) {

@@ -1,9 +1,9 @@
-// svcmap-bench restart: duration of a restart on a node with unchanged state.
+// svcmap-bench restart: measures the duration of a restart on a node with unchanged state.
 //
 // Restarts svcmapd with its state directory. Measures the time until /healthz returns 200 and until
 // svcmapd reports the state as serving, and the number of written elements. For the other compared
-// implementations, measures a full sync over the existing rules, like kube-proxy's. All
-// implementations have the cluster loaded and take turns.
+// implementations, measures a full sync over the existing rules. All implementations keep the
+// cluster loaded and take turns.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <thread>
@@ -23,7 +23,7 @@ struct Comeback {
   double healthy_seconds = 0;  // Time from the start of the process until /healthz returns 200.
   double serving_seconds = 0;
   double elements_written = 0;
-  double commits = 0;  // Number of commits of all processes until the kernel has the desired state.
+  double commits = 0;  // Number of commits by all processes until the kernel has the desired state.
 };
 
 absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
@@ -64,8 +64,8 @@ absl::StatusOr<Comeback> RestartOnce(RecoveryNode& node, bool kill,
 // A compared implementation that has loaded the cluster and is restarted.
 struct Restarted {
   std::string name;
-  std::unique_ptr<RecoveryNode> svcmap;   // RecoveryNode of svcmap. Null for other proxies.
-  std::unique_ptr<testing::NetNs> netns;  // Namespace of a proxy other than svcmap.
+  std::unique_ptr<RecoveryNode> svcmap;   // The node on which svcmapd runs. Null for other proxies.
+  std::unique_ptr<testing::NetNs> netns;  // Network namespace of a proxy other than svcmap.
   std::unique_ptr<Opponent> opponent;     // A proxy other than svcmap.
 };
 

@@ -1,8 +1,8 @@
-// svcmap-bench sync: time to load all Services into an empty node.
+// svcmap-bench sync: measures the time for loading all Services into an empty node.
 //
-// The compared implementations take turns (A B A B). Each turn uses a new namespace. Before the
-// counted turns, each implementation loads a smaller cluster, so that binaries, modules and caches
-// are warm.
+// The compared implementations take turns (A B A B). Each turn uses a new network namespace. Before
+// the recorded turns, each implementation loads a smaller cluster to warm up binaries, kernel
+// modules and caches.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -43,7 +43,7 @@ class Sync {
           const absl::Status status = Turn(opponent, cluster, round, &recorder);
           if (!status.ok()) entrants_.Fail(opponent, shape, kLoad, round, status, recorder);
         }
-        // Rotate the order, so that each round starts with a different implementation.
+        // Rotate the order, so that the next round starts with a different implementation.
         if (!entrants.empty()) {
           std::rotate(entrants.begin(), entrants.begin() + 1, entrants.end());
         }
@@ -64,7 +64,7 @@ class Sync {
     }
   }
 
-  // Measures one turn. Without a recorder, the turn does not count.
+  // Measures one turn. If `recorder` is null, the turn is a warm-up and is not recorded.
   absl::Status Turn(const std::string& name, const Cluster& cluster, int round,
                     Recorder* recorder) {
     const absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();

@@ -18,12 +18,12 @@ namespace {
 
 // Maximum number of objects in one kubectl command.
 constexpr size_t kChunk = 500;
-// Additional time limit for each deleted object.
+// Time by which each deleted object extends the time limit of kubectl.
 constexpr std::chrono::milliseconds kDeletePatience{100};
 constexpr char kLabel[] = "svcmap-bench";
 
 struct ServerUrl {
-  std::string scheme, host, port, path;  // The host is stored without brackets.
+  std::string scheme, host, port, path;  // `host` has no brackets, even for IPv6 addresses.
 };
 
 absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& text) {
@@ -121,7 +121,7 @@ absl::Status ApiServer::Create(const Cluster& cluster) {
                     "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"", id_,
                     "-", name, "\",\"labels\":{\"", kLabel, "\":\"", id_, "\"}}}\n---\n");
   }
-  // kube-proxy waits until its Node has an address.
+  // Set an address, because kube-proxy waits until its Node has an address.
   v1::Object node;
   node.mutable_node()->mutable_metadata()->set_name(kThisNode);
   (*node.mutable_node()->mutable_metadata()->mutable_labels())[kLabel] = id_;

@@ -16,22 +16,22 @@ namespace svcmap::bench {
 
 class ApiServer {
  public:
-  // Opens the API server. `limit` is the time limit of each kubectl command, except for the final
-  // deletion.
+  // Prepares access to the API server. `limit` is the time limit of each kubectl command, except
+  // for the final deletion.
   static absl::StatusOr<std::unique_ptr<ApiServer>> Open(const std::string& kubeconfig,
                                                          std::string id,
                                                          std::chrono::seconds limit);
-  // Deletes all created objects. Prints an error to standard error if this fails.
+  // Deletes all created objects. If the deletion fails, prints an error to standard error.
   ~ApiServer();
 
-  // Returns the path of a kubeconfig for processes in `netns`. The server in the kubeconfig is a
-  // forwarder on 127.0.0.1 that exists as long as this object. Clients validate the certificate
-  // against the server's real name.
+  // Returns the path of a kubeconfig for processes in `netns`. The server address in the kubeconfig
+  // is a forwarder on 127.0.0.1 that exists as long as this ApiServer. Clients validate the
+  // certificate against the server's real name.
   absl::StatusOr<std::string> Expose(const testing::NetNs& netns);
 
-  // Creates the namespaces, the Node, Services and slices.
+  // Creates the namespaces, the Node, Services and EndpointSlices.
   absl::Status Create(const Cluster& cluster);
-  // Runs one kubectl for all created and changed objects, and one kubectl for all deleted objects.
+  // Runs kubectl once for all created and changed objects, and once for all deleted objects.
   absl::Status Notify(const std::vector<ClusterChange>& changes);
 
  private:

@@ -1,4 +1,4 @@
-// The compared implementation "direct" uses no proxy. It is the lower bound of the packet path.
+// The compared implementation "direct" uses no proxy and is the lower bound for packet latency.
 #pragma once
 
 #include "tests/bench/opponents/opponent.h"

@@ -17,7 +17,7 @@ using CleanUpClock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kSyncPeriod(30);  // kube-proxy's default sync period.
 constexpr std::chrono::seconds kProbeLimit(20);
 
-// The commands of one iptables variant for one family.
+// The commands of one iptables variant for one address family.
 struct IptablesTool {
   bool legacy;
   Family family;
@@ -41,7 +41,7 @@ IptablesOptions OptionsFor(Family family) {
   return {.cluster_cidr = IpPrefix::Parse(ClusterCidr(family))};
 }
 
-// Returns Service ports that together need each kind of rule.
+// Returns Service ports that together require every kind of rule.
 std::vector<ServicePort> ProbePorts(Family family) {
   Cluster cluster({.services = 11, .endpoints = 2, .family = family, .mix = Mix::kEverything});
   std::vector<ServicePort> ports = cluster.ports();
@@ -76,7 +76,7 @@ class Iptables : public Opponent {
     if (family == Family::kIpv6) {
       if (absl::Status status = Probe(tool_); !status.ok()) return status;
     }
-    // nodePorts on 127.0.0.1 require this sysctl (S-142).
+    // nodePorts on 127.0.0.1 require route_localnet (S-142).
     if (family == Family::kIpv4) {
       if (absl::Status status = netns_.WriteSysctl("net/ipv4/conf/all/route_localnet", "1");
           !status.ok()) {

@@ -11,11 +11,11 @@
 namespace svcmap::bench {
 namespace {
 
-// Maximum number of endpoints in a cluster that kube-proxy does not treat as large.
+// Number of endpoints above which kube-proxy treats a cluster as large.
 constexpr size_t kLargeCluster = 1000;
 constexpr char kMark[] = "0x00004000";
 
-// A jump from a built-in chain to a chain of kube-proxy.
+// A jump from a built-in chain to a kube-proxy chain.
 struct Jump {
   const char* table;
   const char* to;
@@ -57,7 +57,7 @@ struct NamedEndpoint {
   const BenchEndpoint* endpoint;
 };
 
-// Data for the rules of one Service port.
+// Data from which the rules of one Service port are generated.
 struct PortPlan {
   explicit PortPlan(const ServicePort& service_port) : port(service_port) {
     const std::string hash = proxy::KubeServiceHash(port.Key(), port.port_name, port.protocol);
@@ -92,7 +92,7 @@ struct PortPlan {
     return endpoints;
   }
 
-  // Returns all chains of the Service port in the table nat.
+  // Returns the names of all chains of the Service port in table nat.
   std::vector<std::string> Chains() const {
     std::vector<std::string> chains;
     if (uses_ext) chains.push_back(ext);
@@ -111,8 +111,8 @@ struct PortPlan {
   bool external_answers;  // True if external clients reach an endpoint through this node.
 };
 
-// The input of one sync. As in kube-proxy, the input has four parts, and chains precede rules in
-// each table.
+// The iptables-restore input for one sync. As in kube-proxy, the input has four parts, and chains
+// precede rules in each table.
 class SyncText {
  public:
   SyncText(Family family, const IptablesOptions& options, bool large)
@@ -139,7 +139,7 @@ class SyncText {
     }
   }
 
-  // Adds the rules of the Service port to shared chains.
+  // Adds rules for the Service port to chains that all Service ports share.
   void AddDispatch(const PortPlan& plan) {
     const ServicePort& port = plan.port;
     const std::string text = port.Text();
@@ -181,7 +181,7 @@ class SyncText {
     AddNodePort(plan, rejection, verdict);
   }
 
-  // Adds the rules of the Service port to its own chains.
+  // Adds rules to the chains that belong to this Service port.
   void AddChains(const PortPlan& plan) {
     if (!plan.has_endpoints) return;
     const ServicePort& port = plan.port;
@@ -256,7 +256,7 @@ class SyncText {
                         " -m addrtype --dst-type LOCAL", match, " -j ", verdict, "\n");
       }
     }
-    // kube-proxy opens this port only for Services of type LoadBalancer (S-13).
+    // kube-proxy opens the health check port only for Services of type LoadBalancer (S-13).
     if (port.health_check_node_port != 0 && plan.local && !port.load_balancer_ips.empty()) {
       absl::StrAppend(&filter_rules_, "-A KUBE-NODEPORTS",
                       Comment(port.Text() + " health check node port"), " -m tcp -p tcp --dport ",

@@ -23,7 +23,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr std::chrono::milliseconds kKubeProxyPoll{1};
 constexpr std::chrono::seconds kToolPatience{5};
-// Maximum number of bytes that an error quotes from the end of kube-proxy's standard error output.
+// Maximum number of bytes from the end of kube-proxy's standard error output in an error message.
 constexpr size_t kQuotedOfKubeProxy = 600;
 
 bool HasChildren(pid_t pid) {
@@ -84,7 +84,7 @@ class KubeProxy : public Opponent {
     for (const auto& [unused, port] : net) {
       if (port.last->after) {
         checks.push_back(Programmed(*port.last->after));
-      } else if (port.was_there) {  // A port that never existed may be unknown to kube-proxy.
+      } else if (port.was_there) {  // Skip ports that were both added and deleted.
         checks.push_back(Gone(*port.last->before));
       }
     }
@@ -125,8 +125,8 @@ class KubeProxy : public Opponent {
     return [this, port = InApiServer(id_, port)] { return IsGone(netns_, mode_, port); };
   }
 
-  // Waits until each of `checks` has succeeded, one after the other. The checks failed when the
-  // generation id was `generation`.
+  // Runs `checks` in order and waits until each check has succeeded. `generation` is the generation
+  // id before the update.
   absl::StatusOr<Cost> Await(SteadyTime start, double cpu_before, uint32_t generation,
                              const std::vector<Check>& checks) {
     const SteadyTime deadline = start + settings_.time_limit;
@@ -183,7 +183,7 @@ class KubeProxy : public Opponent {
   const KubeProxyMode mode_;
   const std::string id_;
   // The order of these members matters, because kube-proxy must exit before the API server is
-  // cleared. Otherwise, kube-proxy would delete its rules.
+  // cleared. A running kube-proxy would delete the rules of deleted objects.
   const std::unique_ptr<ApiServer> server_;
   const std::unique_ptr<CommitWatch> commits_;
   std::unique_ptr<testing::ChildProcess> process_;

@@ -45,7 +45,8 @@ class RuleReader {
   RuleReader(const testing::NetNs& netns, KubeProxyMode mode, const ServicePort& port)
       : netns_(netns), nftables_(mode == KubeProxyMode::kNftables), port_(port) {}
 
-  // Returns the name of the chain with the endpoints, or an empty name if the chain does not exist.
+  // Returns the listing of the chain with the port's endpoints, or an empty string if the chain
+  // does not exist.
   absl::StatusOr<std::string> Chain() const {
     const std::string key = port_.Key();
     if (nftables_) {

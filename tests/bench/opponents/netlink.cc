@@ -21,7 +21,7 @@ enum FloorSet : uint8_t { kServices, kEndpoints, kHairpins };
 
 nft::TableSpec FloorTable(Family family) {
   const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
-  // Groups are stored as IPv4 addresses, so that nft can list them.
+  // Group numbers have the type IPv4 address, so that nft can list the maps.
   return {.family = family,
           .name = "floor",
           .sets = {{.name = "services",
@@ -37,7 +37,7 @@ nft::TableSpec FloorTable(Family family) {
                     .sized = true}}};
 }
 
-// Returns the size of a map that initially has this number of elements and must be able to grow.
+// Returns a map size for `elements` initial elements, with room for more elements.
 uint32_t WithRoom(size_t elements) { return static_cast<uint32_t>(elements + elements / 2 + 4096); }
 
 size_t AddressCount(const ServicePort& port) {
@@ -56,9 +56,9 @@ class FloorRows {
   FloorRows(Family family, nft::Transaction& transaction)
       : family_(family), transaction_(transaction) {}
 
-  // Adds the difference between the old and the new Service port. A null pointer means that the
-  // port does not exist. The elements of the Service are always rewritten, because these elements
-  // contain the number of endpoints.
+  // Adds the difference between the old and the new Service port. `before` or `after` is null if
+  // the port does not exist. The elements in the map of Services are always rewritten, because
+  // these elements contain the number of endpoints.
   void Change(uint32_t group, const ServicePort* before, const ServicePort* after) {
     static const std::vector<BenchEndpoint> kNone;
     const std::vector<BenchEndpoint>& old = before ? before->endpoints : kNone;
@@ -209,7 +209,8 @@ class Netlink final : public Opponent {
   nft::Session session_;
   const OpponentSettings settings_;
   const nft::TableSpecs tables_ = {FloorTable(Family::kIpv4), FloorTable(Family::kIpv6)};
-  std::map<std::string, uint32_t> groups_;  // Group numbers by ServicePort::Text().
+  // Group number of each Service port, by ServicePort::Text().
+  std::map<std::string, uint32_t> groups_;
   uint32_t next_group_ = 1;
 };
 

@@ -57,7 +57,7 @@ class NftablesOpponent : public Opponent {
     return NftablesDeleteChains(family, chains);
   }
 
-  // Runs the transactions in order. Empty transactions are skipped.
+  // Runs the transactions in order, except for empty transactions.
   absl::StatusOr<Cost> Run(const std::vector<std::string>& transactions) {
     Cost cost{.seconds = 0, .cpu_seconds = 0};
     for (const std::string& transaction : transactions) {

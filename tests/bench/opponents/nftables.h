@@ -1,11 +1,12 @@
-// Compared implementation "nftables". It loads the rules of kube-proxy 1.36's nftables mode (see
-// nftables_rules.h) with `nft -f -`, as kube-proxy does. Each sync is one process and one
-// transaction. A preceding transaction deletes chains that have been stale for one second (S-341).
-// Uses the nft of this machine. Debian 12 and kube-proxy's image have the same version, 1.0.6.
+// The compared implementation "nftables" loads the rules of kube-proxy 1.36's nftables mode (see
+// nftables_rules.h) with `nft -f -`, as kube-proxy does. Each sync runs nft once with one
+// transaction. Before a sync, a separate transaction deletes chains that have been stale for more
+// than one second (S-341). The benchmark uses the nft binary of this machine. Debian 12 and
+// kube-proxy's image contain the same nft version, 1.0.6.
 //
-// Compared implementation "nftables-single". It is like "nftables", but with
-// NftablesNode::plain_single. Services with several endpoints or affinity have the same rules in
-// both implementations.
+// The compared implementation "nftables-single" differs from "nftables" only in
+// NftablesNode::plain_single. Services with several endpoints or with session affinity have the
+// same rules in both implementations.
 #pragma once
 
 #include <memory>

@@ -15,7 +15,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Chains, rules and elements of one Service port in the table.
+// Chains, rules and elements of one Service port.
 struct PortLayout {
   std::vector<std::string> chains;
   std::vector<std::string> affinity_sets;
@@ -116,8 +116,8 @@ class PortWriter {
   }
 
   // Adds the destination to `map` if the Service has endpoints, and to `no_endpoint_map` if
-  // `endpoints` is empty. A destination can be in both maps, because pods and the node itself reach
-  // endpoints on other nodes, and packets from other clients are dropped (S-80).
+  // `endpoints` is empty. A destination can be in both maps. Pods and the node can then reach
+  // endpoints on other nodes, but packets from other clients are dropped (S-80).
   void AddDestination(const std::string& map, const std::string& no_endpoint_map,
                       const std::string& key, const std::string& chain,
                       const std::vector<proxy::EndpointAddress>& endpoints) {
@@ -198,7 +198,7 @@ class PortWriter {
       sources.push_back(range.ToString());
       node_allowed |= range.Contains(node_.ip);
     }
-    if (node_allowed) {  // S-118 requires this rule.
+    if (node_allowed) {  // S-118: the load balancer IPs are permitted sources too.
       for (const IpAddress& ip : port_.load_balancer_ips) sources.push_back(ip.ToString());
     }
     rules_.Rule(chain, absl::StrCat(words_.family, " saddr != { ", absl::StrJoin(sources, " , "),
@@ -260,8 +260,8 @@ std::map<PortIdentity, NetChange> Collapse(const std::vector<ClusterChange>& cha
   return collapsed;
 }
 
-// Returns elements that unchanged Services share with changed Services. Such elements are neither
-// added nor deleted.
+// Returns elements that unchanged Services share with changed Services. An update neither adds nor
+// deletes shared elements.
 std::set<NftElement> HeldByOthers(const std::vector<ServicePort>& ports,
                                   const std::map<PortIdentity, NetChange>& changes) {
   std::set<IpAddress> cluster_ips;

@@ -1,18 +1,27 @@
-// The rules of kube-proxy 1.36 in nftables mode, as text for `nft -f -`. Pure functions.
+// The rules of kube-proxy 1.36 in nftables mode, as text for `nft -f -`. All functions are pure.
 //
-// Sources:
-//   - A listing of a 1.36.2 node published in a walk-through, and the discussion of
-//     kubernetes#136499 and #140362, for: a chain per Service port with one rule, "meta l4proto tcp
-//     dnat ip addr . port to numgen random mod N map { 0 : IP . PORT, ... }"; the sets cluster-ips,
-//     nodeport-ips and hairpin-connections; two rules in the chain masquerading; and the statement
-//     that sets the mark without a separate chain. Versions up to 1.33 had a chain per endpoint
-//     instead.
-//   - pkg/proxy/nftables/proxier.go shortly after 1.36, and S-129 to S-140, for: a chain per
-//     endpoint of Services with session affinity; base chains, other chains and maps; comments; and
-//     the order of a transaction.
-//   - Each element, chain, flush and rule is a separate command, as knftables writes them.
-//   - S-337 to S-341, for the elements and chains that a change writes. Assumption: elements of
-//     firewall-ips have no comment (older versions wrote one).
+// The first source is a published listing of a 1.36.2 node, with the discussion of
+// kubernetes#136499 and #140362. This source shows the following parts:
+//
+// - A chain per Service port with one rule, "meta l4proto tcp dnat ip addr . port to numgen random
+// mod N map { 0 : 10.0.0.1 . 80, ... }". kube-proxy versions up to 1.33 had a chain per endpoint
+// instead.
+//
+// - The sets cluster-ips, nodeport-ips and hairpin-connections.
+//
+// - Two rules in the chain masquerading, and the statement that sets the mark without a separate
+// chain.
+//
+// The second source is pkg/proxy/nftables/proxier.go shortly after 1.36, with S-129 to S-140. This
+// source shows the following parts:
+//
+// - A chain per endpoint for Services with session affinity.
+//
+// - Base chains, other chains and maps, comments, and the order of a transaction.
+//
+// Each element, chain, flush and rule is a separate command, as knftables writes them. S-337 to
+// S-341 describe the elements and chains that a change writes. The code assumes that elements of
+// firewall-ips have no comment. Older kube-proxy versions wrote a comment.
 //
 // The text does not include kube-proxy's listings with nft, which favours kube-proxy. kube-proxy
 // lists the complete table before each transaction, and the elements of each map before a full
@@ -29,20 +38,20 @@
 
 namespace svcmap::bench {
 
-// The node from kube-proxy's point of view, for one family.
+// The node from kube-proxy's point of view, for one address family.
 struct NftablesNode {
   IpAddress ip;           // Node address that accepts nodePorts (S-108).
-  IpPrefix cluster_cidr;  // Sources in this range are pods (S-64).
+  IpPrefix cluster_cidr;  // Source addresses in this range belong to pods (S-64).
   IpPrefix service_cidr;  // The Service CIDR (S-105).
   // If true, a Service with one endpoint gets a plain "dnat to IP:PORT" (kubernetes#140723, July
-  // 2026) instead of a map with one element. The kernel's cost for such a map grows with the number
-  // of maps (kubernetes#139513).
+  // 2026) instead of a map with one element. The kernel's cost for a map with one element grows
+  // with the number of maps (kubernetes#139513).
   bool plain_single = false;
 };
 
 struct NftablesUpdate {
   std::string transaction;  // Commands for nft. Empty if nothing changes.
-  // Chains that the transaction leaves empty and unused, and chains that the transaction fills. A
+  // The transaction empties `stale_chains`, which are no longer used, and fills `filled_chains`. A
   // sync at least one second later deletes stale chains that were not filled again (S-341).
   std::vector<std::string> stale_chains, filled_chains;
 };
@@ -50,13 +59,13 @@ struct NftablesUpdate {
 // Returns the commands of a full sync on a node that does not have the table.
 std::string NftablesFullSync(const NftablesNode& node, const std::vector<ServicePort>& ports);
 
-// Returns the commands of a full sync on a node that has the table and no changes. The sync
-// rewrites base chains and fixed rules, and flushes and refills each chain of a Service. The sync
-// does not write elements, because all of them exist (S-337).
+// Returns the commands of a full sync on a node whose table is up to date. The sync rewrites base
+// chains and fixed rules, and flushes and refills each chain of a Service. The sync does not write
+// elements, because all elements exist (S-337).
 std::string NftablesResync(const NftablesNode& node, const std::vector<ServicePort>& ports);
 
 // Returns commands that flush and refill the chains of changed Services and write changed elements.
-// `ports` is the state after the changes.
+// `ports` contains all Service ports after the changes.
 NftablesUpdate NftablesChange(const NftablesNode& node, const std::vector<ServicePort>& ports,
                               const std::vector<ClusterChange>& changes);
 

@@ -19,8 +19,8 @@ void WriteBaseChains(NftText& text, bool first) {
   };
   for (const auto& [name, unused] : chains) {
     if (!first) break;
-    // Delete the chain, because it may exist with other properties. Add the chain first, because
-    // deleting a missing chain is an error.
+    // Delete the chain, because an existing chain may have other properties. Add the chain before
+    // the deletion, because deleting a missing chain is an error.
     text.Add("chain", name);
     text.Delete("chain", name);
   }

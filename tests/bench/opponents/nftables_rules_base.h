@@ -7,8 +7,8 @@
 namespace svcmap::bench {
 
 // Flushes and refills sets, maps, base chains and the chains to which base chains jump. Adds
-// elements only to the set nodeport-ips. If `first` is true, base chains are recreated, as at the
-// start of kube-proxy (S-342).
+// elements only to the set nodeport-ips. If `first` is true, the base chains are recreated, as when
+// kube-proxy starts (S-342).
 void WriteNftablesBase(NftText& text, const NftablesNode& node, bool first);
 
 }  // namespace svcmap::bench

@@ -10,10 +10,10 @@
 
 namespace svcmap::bench {
 
-// Statements that mark packets for masquerading.
+// Statement that marks packets for masquerading.
 inline constexpr char kNftSetMark[] = "mark set mark or 0x00004000";
 
-struct NftWords {  // nft keywords that differ between the families.
+struct NftWords {  // nft keywords that differ between IPv4 and IPv6.
   const char* family;
   const char* address_type;
 };
@@ -22,7 +22,7 @@ inline NftWords NftWordsOf(Family family) {
   return family == Family::kIpv4 ? NftWords{"ip", "ipv4_addr"} : NftWords{"ip6", "ipv6_addr"};
 }
 
-// An element of a named set or map. Elements are ordered by all members. A set or map cannot
+// An element of a named set or map. Elements are compared by all members. A set or map cannot
 // contain two elements with equal place().
 struct NftElement {
   std::string container, key;

@@ -1,4 +1,4 @@
-// Interface of the compared implementations, which are svcmapd, the modes of kube-proxy, and lower
+// Interface of the compared implementations, which are svcmapd, kube-proxy's modes, and lower
 // bounds. All compared implementations load the same cluster and receive the same changes.
 #pragma once
 
@@ -15,9 +15,10 @@
 
 namespace svcmap::bench {
 
-// Cost of one sync or change. A value is negative if the compared implementation cannot provide it.
+// Cost of one sync or change. A negative value means that the compared implementation cannot
+// measure the value.
 struct Cost {
-  double seconds = -1;  // Time from input prepared in memory to the kernel commit.
+  double seconds = -1;  // Time from the prepared input to the kernel commit.
   // Time spent in kernel transactions, if the compared implementation can measure this time.
   double kernel_seconds = -1;
   double longest_commit_seconds = -1;
@@ -33,12 +34,12 @@ class Opponent {
   virtual ~Opponent() = default;
 
   // Programs the complete cluster on an empty node. Called once. The input of iptables-restore or
-  // nft is generated before the clock starts. This favours kube-proxy, which generates the input in
-  // each sync.
+  // nft is generated before the time measurement starts. Excluding the generation from the
+  // measurement favours kube-proxy, which generates the input in each sync.
   virtual absl::StatusOr<Cost> Load(const Cluster& cluster) = 0;
 
   // Programs all changes since the last call in one update. `cluster` is the state after the
-  // changes. The update is the smallest update that kube-proxy would make in this mode.
+  // changes. The update is the smallest update that kube-proxy would make in the same proxy mode.
   virtual absl::StatusOr<Cost> Change(const Cluster& cluster,
                                       const std::vector<ClusterChange>& changes) = 0;
 
@@ -51,27 +52,27 @@ class Opponent {
   virtual ProcessMemory Memory() const = 0;
 };
 
-// Value of --cluster-cidr for all compared implementations. The range contains the pods of the
-// topology. Connections from clients outside the range are masqueraded.
+// Value of --cluster-cidr for all compared implementations. The range contains all pods of the test
+// network. Connections from clients outside the range are masqueraded.
 inline const char* ClusterCidr(Family family) {
   return family == Family::kIpv4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6;
 }
 
 struct OpponentSettings {
-  // Time limit of one call. A call that takes longer returns DeadlineExceeded, and the
+  // Time limit of one call. A call that exceeds the limit returns DeadlineExceeded, and the
   // implementation is excluded.
   std::chrono::seconds time_limit{120};
   std::string svcmapd;     // Path of the svcmapd binary.
-  std::string kube_proxy;  // Path of kube-proxy. Empty if not available.
+  std::string kube_proxy;  // Path of the kube-proxy binary. Empty if not available.
   std::string kubeconfig;
   std::string kube_proxy_mode = "nftables";  // Proxy mode of kube-proxy: "nftables" or "iptables".
 };
 
 // Returns the names of all compared implementations. The order is "direct", "netlink", "svcmap",
 // "iptables-legacy", "iptables-nft", "nftables", "nftables-single", and "kube-proxy" if a binary is
-// available. "direct" uses no proxy, so Load and Change do nothing. "netlink" is the lower bound,
-// which writes raw batches into constant maps. "nftables" loads kube-proxy 1.36's rules with nft.
-// "nftables-single" has no maps for single endpoints (see nftables.h).
+// available. "direct" uses no proxy, so Load and Change do nothing. "netlink" writes prepared
+// batches and is the lower bound for a sync. "nftables" loads kube-proxy 1.36's rules with nft.
+// "nftables-single" uses no map for a Service with a single endpoint (see nftables.h).
 const std::vector<std::string>& OpponentNames();
 
 // Creates a compared implementation on the node `netns`. The namespace must outlive the returned

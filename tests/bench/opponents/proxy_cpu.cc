@@ -12,7 +12,7 @@ int proxy_cpu = -1;
 
 void SetProxyCpu(int cpu) {
   proxy_cpu = cpu;
-  // fork in testing::ChildProcess calls this handler. vfork calls no handlers.
+  // testing::ChildProcess calls fork, which runs this handler. vfork does not run handlers.
   pthread_atfork(nullptr, nullptr, MoveToProxyCpu);
 }
 

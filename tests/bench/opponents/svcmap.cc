@@ -25,7 +25,7 @@ constexpr int kObjectsPerBatch = 1000;
 constexpr std::chrono::milliseconds kCpuPoll{5};
 constexpr std::chrono::milliseconds kCpuQuiet{50};
 constexpr std::chrono::seconds kCpuSettles{2};
-constexpr double kCpuNoise = 0.0005;  // CPU seconds that timers of an idle process may use.
+constexpr double kCpuNoise = 0.0005;  // CPU seconds that the timers of an idle process may use.
 
 double CommitSeconds(const v1::Ack& ack) {
   return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
@@ -104,8 +104,9 @@ class SvcmapProcess final : public Svcmap {
  private:
   std::string Socket() const { return folder_.path() + "/svcmap.sock"; }
 
-  // Returns the CPU time after it has been constant for kCpuQuiet. After the acknowledgement,
-  // svcmapd still writes the state file and releases memory. Waits at most kCpuSettles.
+  // Waits until the CPU time has been constant for kCpuQuiet, but at most kCpuSettles, and returns
+  // the CPU time. After the acknowledgement, svcmapd still writes the state file and releases
+  // memory.
   double SettledCpuSeconds() const {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point deadline = Clock::now() + kCpuSettles;
@@ -153,15 +154,15 @@ class SvcmapProcess final : public Svcmap {
     }
     requests.emplace_back().mutable_snapshot_end()->set_number(TakeNumber());
     absl::StatusOr<Cost> cost = Measure(requests, first);
-    // Free the requests now. Otherwise malloc might consolidate free memory later, during a
+    // Free the requests now, because malloc might otherwise consolidate free memory during a
     // measured change.
     requests = {};
     malloc_trim(0);
     return cost;
   }
 
-  // Sends all batches, and concurrently waits for the acknowledgements with numbers from `first` to
-  // the last batch.
+  // Sends all batches, and concurrently reads the acknowledgements from number `first` to the
+  // number of the last batch.
   absl::StatusOr<Cost> Measure(const std::vector<v1::PushRequest>& requests, uint64_t first) {
     const double cpu = CpuSeconds();
     Cost cost{.kernel_seconds = 0, .longest_commit_seconds = 0};
@@ -188,15 +189,14 @@ class SvcmapProcess final : public Svcmap {
       const absl::StatusOr<v1::Ack> ack = Read(next);
       answered = ack.status();
       if (!ack.ok()) break;
-      // Acks of batches in the same commit report the same revision. The commit must be counted
-      // only once.
+      // Count each commit only once. Acks of batches in the same commit report the same revision.
       if (std::exchange(revision, ack->revision()) == ack->revision()) continue;
       cost.kernel_seconds += CommitSeconds(*ack);
       cost.longest_commit_seconds = std::max(cost.longest_commit_seconds, CommitSeconds(*ack));
     }
     cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     limit_.Disarm();
-    // Without the cancellation, the sender could block indefinitely.
+    // Cancel the call after an error, because the sender could otherwise block indefinitely.
     if (!answered.ok()) context_.TryCancel();
     if (sender.joinable()) sender.join();
     if (!answered.ok()) return answered;
@@ -213,7 +213,7 @@ class SvcmapProcess final : public Svcmap {
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::PushRequest, v1::PushResponse>> stream_;
   uint64_t number_ = 0;
-  // Declare the limit last, so that it is destroyed before the call that it cancels.
+  // Declared last, so that the time limit is destroyed before the call that the limit cancels.
   TimeLimit limit_;
 };
 

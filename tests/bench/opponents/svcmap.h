@@ -1,6 +1,6 @@
-// The svcmapd release binary as a separate process on the node, driven over gRPC, with
-// notifications and state file enabled. A sync or change ends with its acknowledgement. Messages
-// are built before the clock starts.
+// The compared implementation "svcmap" runs the svcmapd release binary on the node and sends
+// changes over gRPC. Kernel notifications and the state file are enabled. A sync or change ends
+// with its acknowledgement. Messages are built before the time measurement starts.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,9 @@ class Svcmap : public Opponent {
                                                        const OpponentSettings& settings);
 
   // The following methods are for callers that do not wait for each change. One thread may send
-  // batches while another thread waits. Do not mix these calls with the methods of Opponent. Await
-  // reads acknowledgements up to `number`, and returns an error if an earlier batch failed.
+  // batches while another thread waits for acknowledgements. Do not mix these methods with the
+  // methods of Opponent. Await reads acknowledgements up to `number`, and returns an error if an
+  // earlier batch failed.
   static v1::PushRequest Message(uint64_t number, const std::vector<ClusterChange>& changes);
   // Returns the next batch number. The batches of a stream have the numbers 1, 2, 3, ...
   virtual uint64_t TakeNumber() = 0;

@@ -78,7 +78,7 @@ void TcpForwarder::Accept() {
       return;
     }
     UniqueFd server = Connect();
-    // Closes the client's connection, because the server does not answer.
+    // Close the client's connection if the server does not answer.
     if (!server.ok()) continue;
     const int from = client.get();
     const int to = server.get();

@@ -32,13 +32,14 @@ class TcpForwarder {
 
   TcpForwarder(UniqueFd listener, uint16_t port, std::string host, std::string server_port);
   void Accept();
-  UniqueFd Connect() const;  // Connects to the server. Invalid if the server does not answer.
+  // Connects to the server. Returns an invalid descriptor if the server does not answer.
+  UniqueFd Connect() const;
 
   const UniqueFd listener_;
   const uint16_t port_;
   const std::string host_, server_port_;
-  // Connections of the forwarder. Only the forwarder's thread may access this member while the
-  // thread is running.
+  // Forwarded connections. Only the forwarder's thread may access this member while the thread is
+  // running.
   std::vector<std::unique_ptr<Connection>> connections_;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// Calls `expire` once if an armed operation takes longer than the limit. Arming takes a lock and
-// does not wake a thread.
+// Calls `expire` once if an armed operation takes longer than the limit. Arm takes a lock, but does
+// not wake a thread.
 #pragma once
 
 #include <chrono>
@@ -43,7 +43,7 @@ class TimeLimit {
   void Run() {
     std::unique_lock lock(mutex_);
     while (!ended_ && !expired_) {
-      // Operations that are armed during this wait expire later than `until`.
+      // The deadlines of operations that are armed during this wait are later than `until`.
       const Clock::time_point until = deadline_.value_or(Clock::now() + limit_);
       changed_.wait_until(lock, until, [this] { return ended_; });
       expired_ = deadline_.has_value() && Clock::now() >= *deadline_;

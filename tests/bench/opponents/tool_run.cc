@@ -27,7 +27,7 @@ namespace {
 
 using ToolClock = std::chrono::steady_clock;
 
-// Maximum number of bytes that an error quotes from standard error, which is enough for a few
+// Maximum number of bytes from a tool's standard error output in an error message, enough for a few
 // lines.
 constexpr size_t kQuotedErrors = 600;
 
@@ -65,14 +65,14 @@ struct Launched {
   ::_exit(127);
 }
 
-// Kills a process after a time limit, unless the caller reports its exit before.
+// Kills a process after a time limit, unless the caller has reaped the process before.
 class Deadline {
  public:
   Deadline(pid_t pid, std::chrono::seconds limit)
       : thread_([this, pid, limit] {
           std::unique_lock lock(mutex_);
-          // The lock prevents the process from being reaped and its pid from being reused while it
-          // is killed.
+          // While this thread holds the lock, the process cannot be reaped, so its pid cannot be
+          // reused before the kill.
           if (changed_.wait_for(lock, limit, [this] { return reaped_; })) return;
           passed_ = true;
           ::kill(pid, SIGKILL);
@@ -110,7 +110,8 @@ std::optional<int> NextStop(pid_t pid) {
       return std::nullopt;
     }
     if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return std::nullopt;
-    // waitpid consumes the stop. If the process exits before waitpid, Deadline handles the exit.
+    // Consume the stop event. If the process exits before this waitid call, Deadline handles the
+    // exit.
     info = {};
     ::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG);
     if (info.si_pid != 0) return info.si_status;
@@ -124,9 +125,10 @@ void LetGo(pid_t pid) {
   ::ptrace(PTRACE_CONT, pid, nullptr, nullptr);
 }
 
-// Returns the peak memory of a traced process. Reads the value when the process exits, while its
-// memory still exists. The rusage of a child is not usable, because its ru_maxrss starts with the
-// parent's memory at the fork. Returns a negative value if the process ends in another way.
+// Returns the peak memory of a traced process. Reads the value when the process is about to exit,
+// while its memory still exists. The child's rusage is not usable, because ru_maxrss starts with
+// the parent's memory at the fork. Returns a negative value if the process ends without an exit
+// event.
 int64_t PeakAtExit(pid_t pid) {
   while (const std::optional<int> stop = NextStop(pid)) {
     if (*stop == (SIGTRAP | (PTRACE_EVENT_EXIT << 8))) {
@@ -147,7 +149,7 @@ std::string FirstLines(int fd) {
   return text;
 }
 
-// Runs the tool. Must be called in a thread that is already in the namespace.
+// Runs the tool. Must be called in a thread that is already in the network namespace.
 absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
                             std::chrono::seconds limit) {
   const std::string line = absl::StrJoin(argv, " ");
@@ -162,7 +164,8 @@ absl::StatusOr<ToolRun> Run(const std::vector<std::string>& argv, int in,
   Launched launched;
   const pid_t parent = ::getpid();
   const ToolClock::time_point start = ToolClock::now();
-  // Use vfork, because fork would copy the page tables of a large cluster.
+  // Use vfork, because fork would copy this process's page tables, which are large for a large
+  // cluster.
   const pid_t pid = ::vfork();
   if (pid == 0) ExecTool(pointers.data(), in, out.get(), err.get(), parent, launched);
   if (pid < 0) return absl::ErrnoToStatus(errno, "start " + line);

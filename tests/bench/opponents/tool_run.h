@@ -1,4 +1,4 @@
-// Runs a tool as kube-proxy runs it, with text on standard input.
+// Runs a tool with text on standard input, as kube-proxy does.
 #pragma once
 
 #include <chrono>
@@ -12,12 +12,13 @@
 namespace svcmap::bench {
 
 struct ToolRun {
-  double seconds = 0;         // Time from vfork until the process is reaped, in seconds.
-  double cpu_seconds = 0;     // User and system time of the process and its reaped child processes.
-  int64_t peak_rss_kib = -1;  // Peak memory. Negative if the process could not be traced.
+  double seconds = 0;      // Time from vfork until the process is reaped, in seconds.
+  double cpu_seconds = 0;  // User and system time of the process and its reaped child processes.
+  // Peak memory of the process. Negative if the process could not be traced.
+  int64_t peak_rss_kib = -1;
 };
 
-// Runs a tool. Searches for argv[0] in PATH. A nonzero exit status is an error that quotes the
+// Runs a tool. Searches for argv[0] in PATH. For a nonzero exit status, returns an error with the
 // first lines of standard error. Returns NotFound if the executable does not exist. After `limit`,
 // kills the process and returns DeadlineExceeded. The process is also killed when the calling
 // thread exits. Standard output is discarded.

@@ -1,4 +1,4 @@
-// CPUs of client and server in packet measurements.
+// CPUs for the client and the server in packet measurements.
 #pragma once
 
 namespace svcmap::bench {
@@ -16,8 +16,8 @@ CpuPair ChooseCpus();
 // negative.
 void PinThread(int cpu);
 
-// Gives the calling thread the highest priority, if this is permitted. Intended for threads that
-// mostly sleep and whose scheduling delay must not be measured.
+// Gives the calling thread real-time priority, if permitted. Intended for threads that mostly sleep
+// and whose scheduling delay must not be measured.
 void PreferThread();
 
 }  // namespace svcmap::bench

@@ -13,8 +13,8 @@
 namespace svcmap::bench {
 namespace {
 
-// Number of flows after which the connection tracking table is flushed. The table has at least
-// 65,536 entries, so it does not overflow.
+// Number of flows after which the connection tracking table is flushed. The table has room for at
+// least 65,536 entries, so the table does not overflow.
 constexpr int kFlowsBetweenFlushes = 20000;
 constexpr int kWarmUp = 200;
 constexpr std::chrono::seconds kWarmUpLimit{1};
@@ -48,7 +48,7 @@ UniqueFd TcpSocket(const FlowTarget& target, const testing::SocketAddress& sourc
   return fd;
 }
 
-// Returns the duration of the connection in nanoseconds, or a negative value on failure.
+// Returns the duration of connect() in nanoseconds, or a negative value on failure.
 int64_t TimeConnect(PacketWorld& world, const FlowTarget& target) {
   const UniqueFd fd = TcpSocket(target, world.NextSource());
   const int64_t begin = Nanoseconds();
@@ -88,7 +88,7 @@ Latencies MeasureSome(PacketWorld& world, const FlowTarget& target, int count, i
   return latencies;
 }
 
-// Runs `fn` in the client's namespace and on the client's CPU.
+// Runs `fn` in the client's network namespace and on the client's CPU.
 template <typename Fn>
 auto RunClient(PacketWorld& world, const Fn& fn) {
   return world.client().Run([&] {

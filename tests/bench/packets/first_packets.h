@@ -1,4 +1,5 @@
-// Opens new flows sequentially in one thread. Measures the time of each flow or the rate of flows.
+// Opens new flows sequentially in one thread. Measures the latency of each flow or the number of
+// flows per second.
 #pragma once
 
 #include <chrono>
@@ -17,12 +18,12 @@ struct FlowTarget {
   testing::SocketAddress destination;
 };
 
-// Maximum duration of a series. A longer series ends early, so that a broken path cannot block a
-// run.
+// Maximum duration of a series of flows. A series that reaches the limit ends early, so that a
+// broken network path cannot block a run.
 inline constexpr std::chrono::seconds kSeriesLimit{30};
 
-// Opens `count` new flows, each from a separate source port. For TCP, measures the time of
-// connect(), followed by a reset. For UDP, measures the round trip of one datagram.
+// Opens `count` new flows, each from a separate source port. For TCP, measures the duration of
+// connect() and then resets the connection. For UDP, measures the round-trip time of one datagram.
 absl::StatusOr<Latencies> MeasureFirstPackets(PacketWorld& world, const FlowTarget& target,
                                               int count);
 
@@ -34,7 +35,7 @@ struct ConnectionCount {
   double per_second() const { return seconds > 0 ? static_cast<double>(made) / seconds : 0; }
 };
 
-// Counts TCP connections. Repeats socket, bind, connect and reset as fast as possible.
+// Counts TCP connections. Repeats the sequence socket, bind, connect and reset as fast as possible.
 absl::StatusOr<ConnectionCount> CountConnections(PacketWorld& world, const FlowTarget& target,
                                                  std::chrono::duration<double> duration);
 

@@ -7,8 +7,7 @@
 
 namespace svcmap::bench {
 
-// A flow that takes longer than this time counts as failed. The kernel retransmits a lost SYN after
-// one second.
+// Time after which a flow counts as failed. The kernel retransmits a lost SYN after one second.
 inline constexpr std::chrono::milliseconds kFlowPatience{2000};
 
 struct Latencies {

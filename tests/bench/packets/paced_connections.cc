@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<PacedConnections>> PacedConnections::Start(Packet
   std::unique_ptr<PacedConnections> paced(new PacedConnections(world, target, per_second));
   paced->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (!paced->epoll_.ok()) return ErrnoStatus(errno, "epoll of paced connections");
-  // Threads created in the namespace inherit the namespace.
+  // Start the thread in the client's network namespace, because a thread inherits the namespace of
+  // its creator.
   world.client().Run([raw = paced.get()] { raw->thread_ = std::thread([raw] { raw->Run(); }); });
   return paced;
 }
@@ -52,7 +53,8 @@ void PacedConnections::Stop() {
 void PacedConnections::Run() {
   PinThread(world_.cpus().client);
   PreferThread();
-  // Connections that are overdue are still opened. Their latency starts at the scheduled time.
+  // Open overdue connections too. The latency of an overdue connection is measured from the
+  // scheduled time.
   for (Clock::time_point due = Clock::now(); !stop_; due += every_) {
     AwaitAnswers(due);
     Connect(due);

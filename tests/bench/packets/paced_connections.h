@@ -26,15 +26,15 @@ class PacedConnections {
                                                                  int per_second);
   ~PacedConnections();
 
-  // Waits until a connection with a scheduled time after `after` succeeds. Returns false if this
-  // takes longer than `limit`.
+  // Waits until a connection with a scheduled time after `after` succeeds. Returns false if no such
+  // connection succeeds within `limit`.
   bool AwaitConnected(Clock::time_point after, std::chrono::seconds limit) const;
 
-  // Stops opening connections, and waits for open connections for at most kFlowPatience.
+  // Stops opening connections, and waits at most kFlowPatience for pending connections.
   void Stop();
 
   // Returns the latencies of connections scheduled in [from, to), measured from the scheduled time.
-  // Must be called after Stop.
+  // Call Between only after Stop.
   Latencies Between(Clock::time_point from, Clock::time_point to) const;
 
  private:
@@ -58,7 +58,7 @@ class PacedConnections {
   std::chrono::nanoseconds every_;
   UniqueFd epoll_;
   std::vector<Flow> flows_;  // Flows in the order of their scheduled times.
-  // Index of the first connection that may still be open.
+  // Index of the first connection that may still be pending.
   size_t oldest_ = 0;
   // The scheduled time of the newest successful connection.
   std::atomic<Clock::rep> newest_connected_{0};

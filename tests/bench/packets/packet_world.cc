@@ -27,7 +27,7 @@ void RaiseFileLimit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Clears the connection tracking table of the calling thread's namespace.
+// Clears the connection tracking table of the calling thread's network namespace.
 absl::Status FlushConntrack() {
   absl::StatusOr<nft::Socket> socket = nft::Socket::Open(NETLINK_NETFILTER);
   if (!socket.ok()) return socket.status();
@@ -94,7 +94,7 @@ absl::Status PacketWorld::Build(Family family) {
 const testing::SocketAddress& PacketWorld::NextSource() {
   testing::SocketAddress& source = sources_[next_source_ / kSourcePorts % sources_.size()];
   const auto port = static_cast<uint16_t>(kFirstSourcePort + next_source_++ % kSourcePorts);
-  // IPv6 socket addresses store the port at the same offset.
+  // sockaddr_in and sockaddr_in6 store the port at the same offset.
   reinterpret_cast<sockaddr_in*>(source.out())->sin_port = htons(port);
   return source;
 }

@@ -1,5 +1,5 @@
-// Network of one compared implementation. The client, the node, and the host of all pods have
-// separate namespaces. Only the node has rules and connection tracking.
+// Test network of one compared implementation. The client, the node, and the host of all pods have
+// separate network namespaces. Only the node has rules and connection tracking.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ inline constexpr uint16_t kPodPort = 8080;
 class PacketWorld {
  public:
   // Creates the network. Every address of EndpointPrefixes() answers on kPodPort over TCP and UDP.
-  // Clients are pods of the node (addresses of kPodCidrV4), so no proxy mode masquerades their
-  // connections to cluster IPs.
+  // Clients have addresses from the node's pod CIDR, so no proxy mode masquerades their connections
+  // to cluster IPs.
   static absl::StatusOr<std::unique_ptr<PacketWorld>> Create(Family family);
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
@@ -34,11 +34,11 @@ class PacketWorld {
   PodServer& pods() { return *pods_; }
   CpuPair cpus() const { return cpus_; }
 
-  // Returns the next source address and port. Pairs repeat only after millions of flows, so a
-  // packet never matches an old connection tracking entry. Not thread-safe.
+  // Returns the next pair of source address and port. A pair is reused only after millions of
+  // flows, so a packet never matches an old connection tracking entry. Not thread-safe.
   const testing::SocketAddress& NextSource();
 
-  // Clears the connection tracking table of the node, so that it does not fill up.
+  // Clears the connection tracking table of the node, so that the table does not overflow.
   absl::Status ForgetFlows();
 
  private:
@@ -54,8 +54,8 @@ class PacketWorld {
   uint32_t next_source_ = 0;
 };
 
-// While this object exists, the pods' thread spins instead of sleeping, if client and server have
-// separate CPUs.
+// If the client and the server have separate CPUs, the pod server's thread spins instead of
+// sleeping while this object exists.
 class SpinningPods {
  public:
   explicit SpinningPods(PacketWorld& world) : world_(world) {

@@ -64,7 +64,8 @@ absl::Status PodServer::Open(uint16_t port) {
   auto udp = MakeBound(SOCK_DGRAM, port);
   if (!udp.ok()) return udp.status();
   udp_ = *std::move(udp);
-  // Lets the server use the destination address of a request as the source address of the reply.
+  // Receive the destination address of each request, because the server uses this address as the
+  // source address of the reply.
   const int on = 1;
   ::setsockopt(udp_.get(), SOL_IPV6, IPV6_RECVPKTINFO, &on, sizeof(on));
   for (const int fd : {wake_.get(), tcp_.get(), udp_.get()}) {
@@ -125,12 +126,12 @@ void PodServer::GiveBack() {
     message.msg_controllen = sizeof(control);
     const ssize_t size = ::recvmsg(udp_.get(), &message, 0);
     if (size < 0 && errno == EAGAIN) return;
-    if (size < 0) continue;  // recv failed because an ICMP error arrived for an earlier reply.
+    if (size < 0) continue;  // Receiving failed because an ICMP error arrived for an earlier reply.
     part.iov_len = static_cast<size_t>(size);
     if (cmsghdr* header = CMSG_FIRSTHDR(&message)) {
       in6_pktinfo info = {};
       std::memcpy(&info, CMSG_DATA(header), sizeof(info));
-      info.ipi6_ifindex = 0;  // Let the routes select the output interface of the reply.
+      info.ipi6_ifindex = 0;  // Let the routing table select the output interface of the reply.
       std::memcpy(CMSG_DATA(header), &info, sizeof(info));
     }
     ::sendmsg(udp_.get(), &message, MSG_NOSIGNAL);

@@ -23,8 +23,8 @@ class PodServer {
                                                           uint16_t port, int cpu);
   ~PodServer();
 
-  // If true, the thread spins instead of sleeping, because a wakeup takes longer than the
-  // evaluation of most rulesets.
+  // If `spinning` is true, the thread spins instead of sleeping, because a wakeup takes longer than
+  // the evaluation of most rulesets.
   void set_spinning(bool spinning);
 
  private:

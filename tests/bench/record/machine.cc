@@ -16,7 +16,7 @@
 namespace svcmap::bench {
 namespace {
 
-// Sysctls of connection tracking, packet processing and socket buffers.
+// Sysctls for connection tracking, packet processing and socket buffers.
 constexpr const char* kSysctls[] = {
     "net/netfilter/nf_conntrack_max",
     "net/netfilter/nf_conntrack_buckets",
@@ -39,8 +39,7 @@ std::string Trimmed(const std::string& text) {
   return std::string(absl::StripAsciiWhitespace(text));
 }
 
-// Returns the first line of the command's output, or an empty string if the command cannot be
-// started.
+// Returns the first line of the command's output, or an empty string if the command fails.
 std::string VersionOf(const std::vector<std::string>& argv) {
   const absl::StatusOr<std::string> out = testing::RunOk({.argv = argv});
   return out.ok() ? Trimmed(out->substr(0, out->find('\n'))) : "";
@@ -102,7 +101,7 @@ std::string MachineJson(const MachineContext& context) {
     const std::string value = Trimmed(Contents(std::string("/proc/sys/") + sysctl));
     if (!value.empty()) facts["sysctls"][sysctl] = value;
   }
-  // CPU names and similar strings may not be valid UTF-8.
+  // Replace invalid UTF-8, which CPU names and similar strings may contain.
   return facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -1,5 +1,5 @@
-// Facts about the machine, kernel and tools that influence results. They are written to
-// machine.json in the directory of the samples.
+// Facts about the machine, kernel and tools that influence results. The facts are written to
+// machine.json in the directory of the samples file.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct MachineContext {
   // Description of the CPU pinning, for example "proxies on CPU 1, load generator on CPU 0" or
   // "none".
   std::string pinning;
-  std::string kube_proxy;  // Path of kube-proxy. Empty if kube-proxy does not take part.
+  std::string kube_proxy;  // Path of the kube-proxy binary. Empty if kube-proxy does not take part.
   std::string kube_proxy_mode;
 };
 

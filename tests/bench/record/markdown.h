@@ -1,4 +1,4 @@
-// Prints Markdown tables on standard output. "-" means that a value is unknown.
+// Prints Markdown tables to standard output. A cell "-" means that a value is unknown.
 #pragma once
 
 #include <string>

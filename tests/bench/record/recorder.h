@@ -1,5 +1,5 @@
-// Records the results of one workload and shape. Writes each value to the samples and keeps the
-// value for the table at the end.
+// Records the results of one workload and one cluster shape. Writes each value to the samples file,
+// and keeps the value for the table at the end of the run.
 #pragma once
 
 #include <map>
@@ -22,12 +22,12 @@ class Recorder {
 
   void Add(const std::string& opponent, const std::string& what, const std::string& metric,
            int round, double value);
-  // Records all values of a cost, in seconds and KiB.
+  // Records all values of `cost`, in seconds and KiB.
   void Add(const std::string& opponent, const std::string& what, int round, const Cost& cost);
 
-  // Records why a value is missing. DeadlineExceeded means that `limit` was exceeded. Unimplemented
-  // means that the compared implementation does not support this step, which is not an error and
-  // records no sample.
+  // Records why a value is missing. DeadlineExceeded means that the step exceeded `limit`.
+  // Unimplemented means that the compared implementation does not support the step, so no failure
+  // is recorded.
   void AddFailure(const std::string& opponent, const std::string& what, int round,
                   const absl::Status& why, std::chrono::seconds limit);
   // Records the metric "not-tried", because the compared implementation exceeded `limit` with a

@@ -10,7 +10,8 @@ absl::StatusOr<std::unique_ptr<Samples>> Samples::Open(const std::string& path) 
   if (path.empty()) return std::unique_ptr<Samples>(new Samples(nullptr));
   std::FILE* file = std::fopen(path.c_str(), "a");
   if (file == nullptr) return ErrnoStatus(errno, "open " + path + " for samples");
-  // ftell returns the position in a file opened for appending only after a seek.
+  // Seek to the end first, because the initial position in a file opened for appending is
+  // implementation-defined.
   if (std::fseek(file, 0, SEEK_END) == 0 && std::ftell(file) == 0) {
     std::fprintf(file, "workload,shape,opponent,what,metric,round,value\n");
   }
@@ -26,7 +27,7 @@ void Samples::Add(const Sample& sample) {
   std::fprintf(file_, "%s,%s,%s,%s,%s,%d,%.9g\n", sample.workload.c_str(), sample.shape.c_str(),
                sample.opponent.c_str(), sample.what.c_str(), sample.metric.c_str(), sample.round,
                sample.value);
-  std::fflush(file_);  // Flush, so that the values are kept if the run is aborted.
+  std::fflush(file_);  // Flush the file, so that no values are lost if the run is aborted.
 }
 
 void Samples::AddOverLimit(Sample sample, double limit_seconds) {

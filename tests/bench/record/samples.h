@@ -1,4 +1,4 @@
-// Writes all values of a run to one CSV file, which is the input of plots, tables and bounds.
+// Writes all values of a run to one CSV file, which is the input for plots, tables and bounds.
 #pragma once
 
 #include <cstdio>
@@ -18,22 +18,23 @@ struct Sample {
   std::string what;  // Measured step, for example "load", "replace" or "tcp-first".
   // Metric, for example "seconds", "kernel_seconds", "cpu_seconds" or "rss_kib".
   std::string metric;
-  int round = 0;  // Number of the turn. Compared implementations take turns in the order A B A B.
+  // Number of the turn. The compared implementations take turns in the order A B A B.
+  int round = 0;
   double value = 0;
 };
 
 class Samples {
  public:
   // Opens the file for appending, because the subcommands of a run share a file. A new file starts
-  // with the line "workload,shape,opponent,what,metric,round,value". If the path is empty, nothing
+  // with the line "workload,shape,opponent,what,metric,round,value". If the path is empty, no file
   // is written.
   static absl::StatusOr<std::unique_ptr<Samples>> Open(const std::string& path);
   ~Samples();
 
   void Add(const Sample& sample);
 
-  // Record a missing value. The metric is "over-limit" with the limit as value, or "failed". The
-  // reason for a failure is printed to standard error.
+  // AddOverLimit and AddFailed record a missing value. The metric is "over-limit" with the limit as
+  // value, or "failed". The reason for a failure is printed to standard error.
   void AddOverLimit(Sample sample, double limit_seconds);
   void AddFailed(Sample sample, const absl::Status& why);
 

@@ -1,4 +1,4 @@
-// Statistics of many values. Pure functions, which return 0 if there are no values.
+// Statistical functions. All functions are pure and return 0 if there are no values.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ inline std::vector<double> AllRounds(const Rounds& rounds) {
 }
 
 // Returns the ratio of `of` to `reference`. Calculates the ratio for each round that contains both
-// values, and returns the median ratio. A slow phase of the machine affects both values of a round.
-// Returns 0 if there is no such round.
+// values, and returns the median ratio. A ratio uses values of the same round, because a slow phase
+// of the machine affects both values. Returns 0 if no round contains both values.
 inline double Ratio(const Rounds& of, const Rounds& reference) {
   std::vector<double> ratios;
   for (const auto& [round, values] : of) {

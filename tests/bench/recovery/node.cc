@@ -15,7 +15,8 @@ using testing::Objects;
 
 constexpr uint16_t kVictimPort = 8080;
 constexpr uint16_t kHealthPort = 10256;
-// Number of the cluster's first Service. The addresses of the victim precede those of the cluster.
+// Number of the cluster's first Service. The victim's addresses precede the addresses of the
+// cluster.
 constexpr int kFirstService = 200;
 constexpr int kProbeSources = 16;
 constexpr std::chrono::seconds kRepairDeadline{30};
@@ -91,7 +92,7 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
                                       std::tuple("other", testing::kOtherService, other_pod_)}) {
     for (v1::Object& object : ServiceOf(name, ip, *pod)) objects.push_back(std::move(object));
   }
-  // Subtract the victim, because the shape's number of Services includes it.
+  // Subtract one Service, because the shape's number of Services includes the victim.
   ClusterShape others = shape;
   --others.services;
   cluster_.emplace(others, kFirstService);

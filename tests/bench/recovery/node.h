@@ -25,16 +25,16 @@ class RecoveryNode {
   // binary of this build is used.
   static absl::StatusOr<std::unique_ptr<RecoveryNode>> Create(const std::string& svcmapd = "");
 
-  // These methods start an agent with the state directory. The new agent replaces a running agent.
-  // Launch returns immediately, before the agent answers.
+  // Launch and Start run an agent with the state directory. If an agent is running, the new agent
+  // replaces it. Launch returns before the agent answers.
   absl::Status Launch();
   absl::Status Start();
   absl::Status Stop();  // Stops the agent with SIGTERM.
   absl::Status Kill();  // Kills the agent with SIGKILL.
   testing::Agent& agent() { return *agent_; }
 
-  // Replaces the state of the agent with the node, the victim, another Service and a cluster of
-  // this shape. Waits until the state is on disk.
+  // Replaces the agent's state with the node, the victim, another Service and a cluster of the
+  // given shape. Waits until the state is on disk.
   absl::Status Load(const ClusterShape& shape);
   // Returns the next change, which replaces one endpoint of one Service.
   v1::Change NextChange();
@@ -42,11 +42,11 @@ class RecoveryNode {
   // Returns OK if the agent reports the state as serving, has verified the kernel, and has made at
   // least `repairs` repairs since its start.
   absl::Status Reports(uint64_t repairs);
-  // Polls for at most 30 seconds until Reports succeeds and the kernel has the desired state.
-  // Returns the time when this was the case.
+  // Polls for at most 30 seconds until Reports and CheckKernel succeed. Returns the time when
+  // Reports succeeded.
   absl::StatusOr<Clock::time_point> AwaitRepair(uint64_t repairs);
   // Returns OK if the kernel has the desired state according to nft. The expected rules are the
-  // rules that the last Load call listed.
+  // rules that nft listed during the last Load call.
   absl::Status CheckKernel();
   bool Healthy();  // Returns true if /healthz reports a healthy agent.
 

@@ -13,11 +13,11 @@ using testing::SocketAddress;
 
 constexpr uint32_t kFirstPort = 2000;
 constexpr uint32_t kPorts = 60000;
-// Time for which StopAndMeasure sends more requests before it stops the probe.
+// Time for which StopAndMeasure continues sending requests before it stops the probe.
 constexpr std::chrono::milliseconds kSettled{20};
 
-// Number of the next source port. Shared by all probes, so that no probe reuses a port while the
-// port's flow is tracked.
+// Number from which the next source address and port are derived. All probes share this number, so
+// that no probe reuses a port while the port's flow is tracked.
 std::atomic<uint32_t> next_source{0};
 
 }  // namespace
@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<Probe>> Probe::Start(const testing::NetNs& netns,
   probe->destination_ = *destination;
   probe->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   probe->open_.resize(static_cast<size_t>(2 * kPatience / probe->options_.every) + 1);
-  // Threads created in the namespace inherit the namespace.
+  // Start the thread in the client's network namespace, because a thread inherits the namespace of
+  // its creator.
   netns.Run([raw = probe.get()] { raw->thread_ = std::thread([raw] { raw->Run(); }); });
   return probe;
 }
@@ -122,8 +123,7 @@ std::chrono::duration<double, std::milli> Probe::StopAndMeasure(Clock::time_poin
       std::find_if(samples_.rbegin(), samples_.rend(),
                    [&](const Sample& sample) { return !sample.answered && sample.asked >= from; });
   if (last_failure == samples_.rend()) return std::chrono::milliseconds(0);
-  // The interruption ends with the next answered request. If there is none, the interruption
-  // continues until now.
+  // The interruption ends with the next answered request, or now if no later request was answered.
   if (last_failure == samples_.rbegin()) return Clock::now() - from;
   return std::prev(last_failure)->asked - from;
 }

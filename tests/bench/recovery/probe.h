@@ -24,9 +24,9 @@ struct ProbeOptions {
   testing::Protocol protocol = testing::Protocol::kUdp;
   std::string ip;
   uint16_t port = 0;
-  std::string server;  // Name of the server that is expected in answers.
-  // Source addresses. The probe uses them in turn, so that a request does not reuse the conntrack
-  // entry of an untranslated flow.
+  std::string server;  // Server name that answers must contain.
+  // Source addresses. The probe uses the addresses in turn, so that a request does not reuse the
+  // conntrack entry of an untranslated flow.
   std::vector<std::string> sources;
   std::chrono::microseconds every{500};
 };
@@ -37,11 +37,12 @@ class Probe {
                                                       ProbeOptions options);
   ~Probe();
 
-  // Returns the time from `from` to the first request after which all requests were answered, or 0
-  // if all requests were answered. A request fails if it is not answered within kPatience.
+  // Stops the probe and returns the duration of the interruption after `from`. The interruption
+  // ends with the first request after the last failed request. Returns 0 if all requests were
+  // answered. A request fails if no answer arrives within kPatience.
   std::chrono::duration<double, std::milli> StopAndMeasure(Clock::time_point from);
 
-  // Returns the number of requests. Must be called after Stop.
+  // Returns the number of requests. Must be called after StopAndMeasure.
   int64_t asked() const { return static_cast<int64_t>(samples_.size()); }
   int64_t failed(Clock::time_point from) const;
 
@@ -66,10 +67,11 @@ class Probe {
   const ProbeOptions options_;
   testing::SocketAddress destination_;
   UniqueFd epoll_;
-  // Open requests by sample number. The ring has more than kPatience / every entries.
+  // Ring buffer of pending requests, indexed by sample number. The buffer has more than `kPatience
+  // / every` entries.
   std::vector<Open> open_;
   std::vector<Sample> samples_;
-  size_t oldest_ = 0;  // Index of the first sample that may still be open.
+  size_t oldest_ = 0;  // Index of the first sample whose request may still be pending.
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -1,4 +1,4 @@
-// Tests of the disturbances that "svcmap-bench latency --during" causes.
+// Tests the disturbances that "svcmap-bench latency --during" causes.
 #include "tests/bench/commands/disturbance.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests that send real packets through the rules of the compared implementations in iptables mode.
+// Tests that send real packets through the rules of "iptables-legacy" and "iptables-nft".
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ using testing::Host;
 using testing::NetNs;
 using testing::Outcome;
 
-// Variant ("legacy" or "nft") and family of iptables.
+// iptables variant ("legacy" or "nft") and address family.
 using IptablesKind = std::tuple<std::string, Family>;
 
 std::string KindName(const ::testing::TestParamInfo<IptablesKind>& info) {
@@ -40,7 +40,7 @@ std::string KindName(const ::testing::TestParamInfo<IptablesKind>& info) {
                       std::get<1>(info.param) == Family::kIpv4 ? "_IPv4" : "_IPv6");
 }
 
-// Parsed output of iptables-save: rules in order by chain, without counters.
+// Parsed output of iptables-save: the rules of each chain in order, without counters.
 using SavedChains = std::map<std::string, std::vector<std::string>>;
 
 class IptablesOpponentTest : public testing::PacketTest,
@@ -62,7 +62,7 @@ class IptablesOpponentTest : public testing::PacketTest,
     ASSERT_OK_AND_ASSIGN(opponent_, MakeIptables(legacy(), topology_->node().netns(), {}));
   }
 
-  // Starts a server for every endpoint. Each server answers with its address. May be called twice.
+  // Starts a server for each endpoint that has no server yet. Each server answers with its address.
   void Serve(const Cluster& cluster) {
     for (const ServicePort& port : cluster.ports()) {
       for (const BenchEndpoint& endpoint : port.endpoints) {

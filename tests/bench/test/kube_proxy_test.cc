@@ -1,5 +1,4 @@
-// Tests of the compared implementation "kube-proxy" with scripts that simulate kubectl and
-// kube-proxy.
+// Tests the compared implementation "kube-proxy" with scripts that simulate kubectl and kube-proxy.
 #include "tests/bench/opponents/kube_proxy.h"
 
 #include <gmock/gmock.h>
@@ -43,8 +42,9 @@ esac
 exit 0
 )";
 
-// The fake kube-proxy connects to its API server. Then it either exits, or programs the file
-// `rules` after 0.3 s.
+// The fake kube-proxy connects to its API server. If the file `die` exists, the fake kube-proxy
+// exits with an error. If the file `rules` exists, the fake kube-proxy loads this file with nft
+// after 0.3 s.
 constexpr char kStandInKubeProxy[] = R"(#!/bin/bash
 cd "$STAND_IN"
 echo "$*" > kube-proxy.arguments
@@ -122,7 +122,7 @@ class KubeProxyTest : public testing::PacketTest {
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
 
-  // Runs `test` in a namespace that simulates the network of this machine.
+  // Runs `test` in a network namespace that simulates the network of this machine.
   void Outside(const std::function<void()>& test) { outside_->Run(test); }
 
   std::optional<testing::TemporaryFolder> folder_;
@@ -147,7 +147,8 @@ TEST_F(KubeProxyTest, LoadAndChangeEndWhenTheKernelHasIt) {
       PendChange(cluster, made);
       ASSERT_OK_AND_ASSIGN(cost, opponent->Change(cluster, {made}));
       EXPECT_GE(cost.seconds,
-                // The limit is below 0.3 s, because the exit of kubectl may be detected late.
+                // The expected minimum is below 0.3 s, because the exit of kubectl may be detected
+                // late.
                 0.2);
       EXPECT_LT(cost.seconds, 10);
     };
@@ -248,7 +249,7 @@ TEST_F(KubeProxyTest, IptablesRulesAreReadByTheirComments) {
   empty.endpoints.clear();
   EXPECT_FALSE(programmed(port));
   EXPECT_FALSE(programmed(empty));
-  // The rules of kube-proxy, at first without one of the endpoints.
+  // Program the rules of kube-proxy, at first without one of the endpoints.
   const std::string chain = "KUBE-SVC-" + proxy::KubeServiceHash(port.Key(), "http", port.protocol);
   const std::string rule = "-A " + chain + " -m comment --comment \"" + port.Text() + " -> ";
   restore("*nat\n:" + chain + " - [0:0]\n" + rule + "11.0.0.1:8080\" -j RETURN\nCOMMIT\n");

@@ -13,7 +13,7 @@ namespace {
 
 using testing::NetNs;
 
-// Returns the elements of all maps as nft lists them.
+// Returns the elements of the table in nft's list format.
 std::string FloorElements(const NetNs& netns, const char* family) {
   const absl::StatusOr<std::string> listing =
       testing::RunOk({.argv = {"nft", "list", "table", family, "floor"}, .netns = &netns});

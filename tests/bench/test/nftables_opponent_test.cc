@@ -24,7 +24,8 @@ using testing::Host;
 using testing::Outcome;
 using testing::Request;
 
-// Number of requests. Enough to reach each of three endpoints, because (2/3)^30 is 5e-6.
+// Number of requests. 30 requests almost certainly reach each of three endpoints, because (2/3)^30
+// is 5e-6.
 constexpr int kAsks = 30;
 
 class NftablesOpponentTest : public testing::PacketTest {
@@ -46,7 +47,7 @@ class NftablesOpponentTest : public testing::PacketTest {
     ASSERT_OK(opponent_->Load(cluster));
   }
 
-  // Starts servers for the endpoints of `port`, which answer with their addresses.
+  // Starts a server for each endpoint of `port`. Each server answers with its address.
   void Serve(const ServicePort& port) {
     for (const BenchEndpoint& endpoint : port.endpoints) {
       const std::string ip = endpoint.address.ip.ToString();
@@ -179,7 +180,7 @@ TEST_F(NftablesOpponentTest, S79_S87_LocalPolicyAndSourceRanges) {
 TEST_F(NftablesOpponentTest, S97_OnlyConnectionsToOneselfAreMasqueraded) {
   Cluster cluster({.services = 5, .endpoints = 1});
   NftablesNode node_facts = TopologyNode(Family::kIpv4);
-  // This CIDR also contains the endpoints.
+  // Use a cluster CIDR that also contains the endpoints.
   node_facts.cluster_cidr = *IpPrefix::Parse("10.0.0.0/7");
   ASSERT_OK(testing::RunNft(node(), NftablesFullSync(node_facts, cluster.ports())));
   const ServicePort& port = cluster.ports()[0];
@@ -195,8 +196,8 @@ TEST_F(NftablesOpponentTest, S97_OnlyConnectionsToOneselfAreMasqueraded) {
   EXPECT_EQ(Ask(pod->netns(), request).seen_ip, pod->v4());
 }
 
-// Makes changes of each kind. Adds and deletes Services, and removes and adds all endpoints of
-// Services.
+// Makes many changes of each kind. Adds and deletes Services, removes all endpoints of Services,
+// and adds endpoints again.
 std::vector<std::vector<ClusterChange>> ChangeMuch(Cluster& cluster,
                                                    const std::function<void()>& after_each) {
   std::vector<std::vector<ClusterChange>> rounds;

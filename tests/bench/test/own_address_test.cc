@@ -31,7 +31,7 @@ TEST_P(OwnAddressTest, PodsReachClusterIpsWithTheirOwnAddress) {
   std::vector<Contender> contenders = LoadContenders(common, cluster, entrants, recorder);
   ASSERT_EQ(contenders.size(), 1u);
 
-  // The rules on the pods accept only packets that have the client's source address.
+  // Make the pods accept only packets that have the client's source address.
   ASSERT_OK(testing::RunNft(contenders[0].world->pod_netns(),
                             "table ip t { chain c { type filter hook input priority 0; "
                             "ip saddr != 10.244.1.128/25 drop; }; }\n"));
@@ -39,7 +39,7 @@ TEST_P(OwnAddressTest, PodsReachClusterIpsWithTheirOwnAddress) {
   EXPECT_EQ(own.count(), 50);
   EXPECT_EQ(own.failed, 0);
 
-  // If the node masqueraded packets, the pods would not accept them.
+  // If the node masquerades packets, the pods drop the packets.
   ASSERT_OK(testing::RunNft(contenders[0].world->node(),
                             "table ip t { chain c { type nat hook postrouting priority 90; "
                             "masquerade; }; }\n"));

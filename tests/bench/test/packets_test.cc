@@ -1,4 +1,4 @@
-// Tests that the packet world of svcmap-bench measures latencies correctly.
+// Tests that svcmap-bench measures packet latencies correctly.
 #include <gtest/gtest.h>
 
 #include "tests/bench/packets/first_packets.h"

@@ -21,7 +21,7 @@ struct Figure {
   double value = 0;
 };
 
-// Reads the samples file. The columns are those of record/samples.h.
+// Reads the samples file. record/samples.h describes the columns.
 std::vector<Figure> ReadFigures(const std::string& path) {
   std::vector<Figure> figures;
   std::ifstream file(path);

@@ -1,4 +1,5 @@
-// Compares docs/bad-input.md with the table. SVCMAP_UPDATE_DOCS=1 rewrites the document.
+// Compares docs/bad-input.md with the table of invalid inputs. SVCMAP_UPDATE_DOCS=1 rewrites the
+// document.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,8 +16,8 @@ namespace {
 constexpr size_t kMaxShownBytes = 700;
 constexpr int kMaxShownLines = 16;
 
-// Returns the input in the form that the document shows. Long input is truncated, with the total
-// size on the last line. Non-printable bytes are escaped.
+// Returns the input in the form that docs/bad-input.md shows. Long input is truncated, and the last
+// line contains the total size. Non-printable bytes are escaped.
 std::string Shown(const std::string& input) {
   std::string text;
   int lines = 0;

@@ -9,7 +9,7 @@
 namespace svcmap::api {
 namespace {
 
-// Returns a manifest of Service shop/web with the given lines of spec.
+// Returns a manifest of Service shop/web with the given lines in its spec.
 std::string WebSpec(std::string_view spec) {
   std::string text =
       "apiVersion: v1\n"

@@ -148,7 +148,8 @@ TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
   EXPECT_EQ(filter({"svc", "shop/web"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web", "-n", "shop"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
-  // "no" is the short name of nodes, and "status" is the name of a node here, not a command.
+  // "no" is the short name of the kind Node. "status" is the name of a Node in this test, not a
+  // command.
   EXPECT_EQ(filter({"no", "status"}), (ObjectId{v1::KIND_NODE, "", "status"}));
   EXPECT_EQ(filter({"cidr"}).kind, v1::KIND_SERVICE_CIDR);
 }

@@ -15,7 +15,7 @@
 namespace svcmap::api {
 namespace {
 
-// Temporary directory. The destructor deletes it with its contents at program exit.
+// Temporary directory. At program exit, the destructor deletes the directory and its content.
 class TempDirectory {
  public:
   TempDirectory() {

@@ -13,9 +13,10 @@
 namespace svcmap::api {
 
 struct FakeAnswers {
-  // If not OK, every call fails with this status. A stream fails after its messages.
+  // If not OK, every call fails with this status. A stream fails after the agent has sent all
+  // messages.
   absl::Status error;
-  bool hang = false;  // If true, calls never return, and streams never end after their messages.
+  bool hang = false;  // If true, calls never return, and streams stay open after the last message.
   v1::Ack ack;
   v1::GetStatusResponse status;
   std::vector<v1::ListResponse> list;  // Messages of the streamed response.
@@ -47,7 +48,7 @@ class FakeAgent {
   std::unique_ptr<Service> service_;
 };
 
-// Returns a path for a socket in a temporary directory, which is deleted at program exit.
+// Returns a path for a socket in a temporary directory. The directory is deleted at program exit.
 std::string FreshSocketPath();
 
 struct CtlResult {

@@ -168,7 +168,7 @@ TEST(CliDumpTest, AStreamThatStopsIsNoticed) {
                                     ": timed out after 200ms\n"));
 }
 
-// A stream buffer that fails after a number of bytes, like a closed pipe.
+// A stream buffer that fails after a limited number of bytes, like a closed pipe.
 class ShortBuffer : public std::stringbuf {
  protected:
   std::streamsize xsputn(const char* text, std::streamsize size) override {

@@ -88,7 +88,8 @@ TEST(TableTest, ManyRowsArePrintedBeforeTheEnd) {
   EXPECT_EQ(out.str(), "wide   y\nx      y\n");
 }
 
-// Result of sending items to a receiver with a size limit. Contains the accepted parts.
+// Result of sending items to a receiver with a size limit. `parts` contains the number of items in
+// each accepted part.
 struct PartsResult {
   std::vector<size_t> parts;
   size_t splits = 0, sent = 0;
@@ -149,7 +150,7 @@ TEST(MessageTextTest, JsonHasEveryFieldAndNumbersAsNumbers) {
                               "      \"count\": 2\n    }\n  ],\n"));
   EXPECT_THAT(json, HasSubstr("\"duration\": \"0.000412s\""));
   EXPECT_THAT(json, HasSubstr("\"findings\": []"));
-  EXPECT_THAT(json, Not(HasSubstr("controller")));  // The message field is not set.
+  EXPECT_THAT(json, Not(HasSubstr("controller")));  // The field `controller` is not set.
   EXPECT_EQ(MessageJson(v1::GetStatusRequest()), "{}\n");
 }
 

@@ -21,7 +21,7 @@ v1::WatchEvent AnEvent(const std::string& text) {
   return event;
 }
 
-// Returns the reported lines without the time at the beginning.
+// Returns the reported lines without the timestamp at the beginning.
 std::string Reported(const std::string& text) {
   std::string reported;
   const std::string time = "2023-11-14T22:13:20.042Z ";

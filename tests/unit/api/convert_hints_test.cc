@@ -67,7 +67,8 @@ TEST(ConvertHintsTest, S25_EqualHintsAreKeptOnce) {
   EXPECT_NE(slice->endpoints[3].hints, slice->endpoints[1].hints);
 }
 
-// S-26: if an address occurs twice, only one of the entries is used, with the hints of this entry.
+// S-26: if several endpoints have the same address, svcmapd uses only one endpoint, including its
+// hints.
 TEST(ConvertHintsTest, S26_HintsBelongToTheEndpointThatCounts) {
   const auto [slice, findings] = Endpoints(R"(
 - {addresses: [10.1.0.1], hints: {forZones: [{name: za}]}, conditions: {terminating: true}}

@@ -1,5 +1,5 @@
-// Converts YAML objects on node n1. The functions add the fields that a test does not need to
-// specify.
+// Helpers that convert objects from YAML, as svcmapd on node n1 does. The functions add the fields
+// that a test does not need to specify.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -43,8 +43,8 @@ inline Converted<proxy::EndpointSlice> Slice(std::string_view rest) {
       kContext);
 }
 
-// Returns a slice of shop/web. The YAML contains "addressType: IPv4", "ports: [...]" and
-// "endpoints: [...]".
+// Returns an EndpointSlice of Service shop/web. The YAML contains "addressType: IPv4", "ports:
+// [...]" and "endpoints: [...]".
 inline Converted<proxy::EndpointSlice> WebSlice(std::string_view rest) {
   return Slice(
       absl::StrCat("metadata: {namespace: shop, name: web-1, labels: "

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 constexpr TrafficPolicy kCluster = TrafficPolicy::kCluster;
 constexpr TrafficPolicy kLocal = TrafficPolicy::kLocal;
 
-// Returns a Service with these spec fields and with load balancer IPs of both families.
+// Returns a Service with the given spec fields and with an IPv4 load balancer IP.
 Converted<proxy::Service> With(const std::string& fields) {
   return Web(absl::StrCat("spec: {clusterIP: 10.96.0.10, ports: [{port: 80}], ", fields, "}\n",
                           "status: {loadBalancer: {ingress: [{ip: 192.0.2.8}]}}\n"));
@@ -121,7 +121,7 @@ TEST(ConvertPoliciesTest, S14_ATimeoutOfNoSecondsIsRejected) {
   }
 }
 
-// Returns a dual-stack Service with these source ranges and a load balancer IP per family.
+// Returns a dual-stack Service with the given source ranges and one load balancer IP per family.
 Converted<proxy::Service> Ranges(const std::string& ranges,
                                  const std::string& ingress = "{ip: 192.0.2.8}, {ip: 'fd01::8'}") {
   return Web(absl::StrCat(
@@ -170,7 +170,7 @@ TEST(ConvertSourceRangesTest, S11_ARangeOfEverythingOpensItsFamilyAlone) {
     const auto [service, findings] = Ranges(c.ranges);
     ASSERT_NE(service, nullptr) << c.ranges;
     EXPECT_EQ(Texts(service->source_ranges), c.wanted) << c.ranges;
-    // The range is intentional, so there is no finding.
+    // A range that contains all addresses is valid, so there is no finding.
     EXPECT_THAT(findings, IsEmpty()) << c.ranges;
   }
 }

@@ -118,8 +118,8 @@ spec: {clusterIP: 10.96.0.1, ports: [{port: 80}], externalIPs: [192.0.2.7],
                           "--no-external-ips; the external IPs are not programmed"));
 }
 
-// S-7: load balancer IPs depend neither on the type nor on spec.loadBalancerIP. S-8: node ports do
-// not depend on the type.
+// S-7: load balancer IPs depend neither on the Service type nor on spec.loadBalancerIP. S-8:
+// nodePorts do not depend on the Service type.
 TEST(ConvertServiceTest, S7_S8_VipsAndNodePortsCountWhateverTheType) {
   const auto [service, findings] =
       Web("spec: {type: ClusterIP, clusterIP: 10.96.0.1, loadBalancerIP: 192.0.2.1,\n"
@@ -166,8 +166,8 @@ TEST(ConvertServiceTest, S1_S2_WhatIsNotProxiedIsStoredWhateverElseItSays) {
     ASSERT_NE(service, nullptr) << spec;
     EXPECT_FALSE(service->proxied) << spec;
   }
-  // A label with an empty value also excludes the Service. svcmapd must handle the Service like a
-  // deleted Service (S-1).
+  // A service-proxy-name label excludes the Service even if the label value is empty. svcmapd must
+  // handle the Service like a deleted Service (S-1).
   const auto [labelled, findings] = Service(
       "metadata: {namespace: shop, name: web, labels: {service.kubernetes.io/service-proxy-name: "
       "''}}\n"
@@ -242,11 +242,11 @@ TEST(ConvertSliceTest, S23_NothingIsLocalWithoutANodeName) {
   EXPECT_FALSE(ConvertEndpointSlice(message, {}).value->endpoints[0].local);
 }
 
-// S-24: each condition that is absent has its default value.
+// S-24: an absent condition has its default value.
 TEST(ConvertSliceTest, S24_AbsentConditionsHaveTheirDefaults) {
   const struct {
     const char* conditions;
-    proxy::EndpointConditions wanted;  // Expected ready, serving and terminating.
+    proxy::EndpointConditions wanted;  // Expected conditions ready, serving and terminating.
   } cases[] = {
       {"{}", {true, true, false}},
       {"{ready: false}", {false, true, false}},
@@ -277,7 +277,8 @@ endpoints:
   EXPECT_EQ(slice->endpoints.at(0).weight, 1);
   EXPECT_EQ(slice->endpoints.at(1).weight, 0);
   EXPECT_EQ(slice->endpoints.at(2).weight, 1000);
-  // The form of the slice that is stored, saved on disk, and included in the state token.
+  // svcmapd stores this form of the slice in memory and on disk, and includes this form in the
+  // state token.
   const v1::EndpointSlice kept = ToProto(*slice).endpoint_slice();
   EXPECT_FALSE(kept.endpoints(0).has_weight());
   EXPECT_TRUE(kept.endpoints(1).has_weight());
@@ -299,7 +300,8 @@ endpoints:
   EXPECT_THAT(local, ElementsAre(true, false, false, false));
 }
 
-// S-18: the Service is in the namespace of the slice. Owner references are ignored.
+// S-18: the label contains the name of the Service, which is in the namespace of the slice. Owner
+// references are ignored.
 TEST(ConvertSliceTest, S18_TheLabelNamesTheService) {
   const struct {
     const char* labels;
@@ -497,7 +499,7 @@ spec: {clusterIP: 10.96.0.010, ports: [{port: 80}], sessionAffinity: ClientIP}
 }
 
 TEST(ConvertTest, RandomBytesNeverCrash) {
-  // Protobuf would log errors for strings that are not UTF-8.
+  // Suppress the errors that protobuf logs for strings that are not valid UTF-8.
   google::protobuf::LogSilencer silencer;
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
@@ -511,7 +513,8 @@ TEST(ConvertTest, RandomBytesNeverCrash) {
   }
 }
 
-// Manifests get the API server's default, an empty name. Controllers must set the name (S-20).
+// A port without a name in a manifest gets the API server's default, an empty name. Controllers
+// must set the port name (S-20).
 TEST(ConvertSliceTest, S20_PortWithoutNameIsSkippedWithAWarning) {
   v1::EndpointSlice slice;
   slice.mutable_metadata()->set_namespace_("shop");

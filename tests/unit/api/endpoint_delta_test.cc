@@ -19,7 +19,8 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 struct Delta {
-  std::vector<std::string> remove, put;  // Addresses of the endpoints to remove and to put.
+  // Addresses of the endpoints in the delta's fields `remove` and `put`.
+  std::vector<std::string> remove, put;
   std::string name = "web-1";
 };
 
@@ -144,7 +145,7 @@ TEST(EndpointDeltaTest, S5_AddressesAreTheSameHoweverTheyAreWritten) {
 TEST(EndpointDeltaTest, S22_TheFirstAddressSaysWhichEndpointIsMeant) {
   v1::EndpointSlice slice = StoredWith({"10.1.0.1", "10.1.0.2"});
   slice.mutable_endpoints(0)->add_addresses("10.1.0.2");
-  // An endpoint without address. svcmapd does not use this endpoint, but keeps it.
+  // Add an endpoint without addresses, which svcmapd keeps but does not use.
   slice.add_endpoints();
   const auto changed = Changed(slice, {{.remove = {"10.1.0.2"}}});
   EXPECT_THAT(Addresses(changed), ElementsAre("10.1.0.1"));

@@ -37,7 +37,7 @@ class FrameCheckTest : public ::testing::Test {
                                  Frame(hostile::kHeaders, 5, stream, "x"),
                              now_);
   }
-  // Returns how often in a row the frame `make(n)` is allowed, at most 10,000 times.
+  // Returns how many of the frames `make(0)`, `make(1)` and so on are allowed, up to 10,000.
   int Allowed(const std::function<std::string(uint32_t)>& make, Offence expected) {
     for (uint32_t n = 0; n < 10'000; ++n) {
       const Offence offence = Send(make(n));

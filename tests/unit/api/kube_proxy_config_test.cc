@@ -28,7 +28,7 @@ using ::testing::SizeIs;
 constexpr char kConfigHead[] =
     "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-// Parses a configuration file in mode nftables with these fields.
+// Parses a configuration file with `mode: nftables` and the given fields.
 ReadConfiguration ReadFields(const std::string& fields) {
   return ReadKubeProxyConfiguration(absl::StrCat(kConfigHead, "mode: nftables\n", fields));
 }
@@ -154,7 +154,7 @@ TEST(KubeProxyConfigTest, S319_JsonIsReadAsWell) {
 }
 
 struct BadField {
-  const char* name;  // Name of the case, which contains the requirement.
+  const char* name;  // Name of the test case, which contains the number of the requirement.
   const char* fields;
   const char* error;
 };
@@ -384,7 +384,7 @@ INSTANTIATE_TEST_SUITE_P(Kubeadm, KubeadmConfigTest,
 TEST_P(KubeadmConfigTest, IsAcceptedAsItIs) {
   const ReadConfiguration read = ReadKubeProxyConfiguration(testing::KubeadmConfig(GetParam()));
   EXPECT_THAT(read.errors, IsEmpty());
-  // kubeadm leaves the mode empty, which means iptables in kube-proxy.
+  // kubeadm leaves the mode empty. kube-proxy interprets an empty mode as iptables.
   EXPECT_THAT(read.findings, ElementsAre(HasSubstr("nodePortAddresses: not set")));
   EXPECT_EQ(read.config.cluster_cidr, "10.244.0.0/16");
   EXPECT_EQ(read.config.conntrack.max_per_core, 32768);
@@ -419,8 +419,8 @@ TEST(GoDurationTest, WritesWhatGoWrites) {
   EXPECT_EQ(FormatGoDuration(seconds(0)), "0s");
 }
 
-// docs/configuration.md must contain a row for each field. The row begins with the field's path and
-// default.
+// docs/configuration.md must contain a table row for each field. The row begins with the field's
+// path and default.
 TEST(KubeProxyConfigTest, TheDocumentationHasEveryField) {
   std::ifstream file(SVCMAP_SOURCE_DIR "/docs/configuration.md");
   const std::string docs{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -102,7 +102,7 @@ endpoints: [{conditions: {ready: false, serving: null}}, {nodeName: ""}]
   const v1::EndpointSlice& slice = manifests.objects[0].object.endpoint_slice();
   EXPECT_TRUE(slice.ports(0).has_name());
   EXPECT_FALSE(slice.ports(0).has_port());
-  EXPECT_TRUE(slice.ports(1).has_name());  // The API server would return an empty name.
+  EXPECT_TRUE(slice.ports(1).has_name());  // The API server would return an empty port name.
   EXPECT_TRUE(slice.endpoints(0).conditions().has_ready());
   EXPECT_FALSE(slice.endpoints(0).conditions().has_serving());
   EXPECT_FALSE(slice.endpoints(0).has_node_name());
@@ -161,8 +161,8 @@ TEST(ManifestsTest, StringsOfEveryKindAreTheSameWhenWrittenAndReadAgain) {
   }
 }
 
-// yaml-cpp decodes these escapes as single bytes, which are not valid UTF-8. The reader must
-// convert them to characters.
+// yaml-cpp decodes some escapes as single bytes, which are not valid UTF-8. The reader must convert
+// these bytes to UTF-8 characters.
 TEST(ManifestsTest, EscapesOfCharactersOverAsciiAreThoseCharacters) {
   const Manifests manifests = Read(R"(
 apiVersion: v1
@@ -274,7 +274,7 @@ void ExpectReadBackEqual(const std::vector<v1::Object>& objects) {
   for (const std::string& text : {ManifestJson(objects), ManifestYaml(objects)}) {
     const Manifests again = Read(text);
     EXPECT_THAT(Texts(again.errors), IsEmpty()) << text;
-    // Do not use SizeIs: it would print protobuf messages, for which g++ 12 emits warnings.
+    // Do not use SizeIs, because g++ 12 emits warnings for the code that prints protobuf messages.
     ASSERT_EQ(again.objects.size(), objects.size()) << text;
     for (size_t i = 0; i < objects.size(); ++i) {
       EXPECT_TRUE(
@@ -291,7 +291,7 @@ TEST(ManifestsTest, WhatIsWrittenIsReadBackEqual) {
   ExpectReadBackEqual(objects);
 }
 
-// Sets every field of a message. Repeated fields get two entries.
+// Sets every field of a message. Adds two entries to each repeated field.
 void FillAll(google::protobuf::Message& message) {
   using google::protobuf::FieldDescriptor;
   const google::protobuf::Descriptor& type = *message.GetDescriptor();
@@ -332,7 +332,7 @@ TEST(ManifestsTest, EveryFieldOfEveryKindIsWrittenAndReadBack) {
   ExpectReadBackEqual(objects);
 }
 
-// The fields must have the names of the Kubernetes API.
+// The fields must have the same names as in the Kubernetes API.
 TEST(ManifestsTest, PoliciesHintsAndPodCidrsHaveTheNamesOfKubernetes) {
   const Manifests manifests = Read(R"(
 apiVersion: v1
@@ -479,7 +479,7 @@ TEST_F(ManifestPathTest, AnUnreadableFileLeavesTheOthers) {
   std::filesystem::create_symlink(directory_ + "/a.yaml", directory_ + "/c.yaml");
   const absl::StatusOr<Manifests> manifests = ReadManifestPath(directory_);
   ASSERT_TRUE(manifests.ok());
-  // Links are followed, because ConfigMap volumes contain links.
+  // The reader follows symbolic links, because ConfigMap volumes contain symbolic links.
   EXPECT_THAT(Names(*manifests), ElementsAre("a", "a"));
 }
 

@@ -238,7 +238,8 @@ TEST(KubeProxyRulesTest, S146_S147_WhatAnyRuleThatDropsMayNeedStays) {
                           "balancers' health checks"));
 }
 
-// The input has as many chains as a node with 10,000 Services. Planning must not take minutes.
+// The input has as many chains as a node with 10,000 Services. Planning the removal must not take
+// minutes.
 TEST(KubeProxyRulesTest, S330_ALargeNode) {
   IptablesTable nat = Saved(kNode).tables[2];
   for (int i = 0; i < 20000; ++i) {

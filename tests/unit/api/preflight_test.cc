@@ -1,4 +1,4 @@
-// Tests of the exact preflight messages for given facts, and of reading facts from files.
+// Tests the exact preflight messages for given facts, and the code that reads facts from files.
 #include "api/preflight/preflight.h"
 
 #include <gmock/gmock.h>
@@ -213,7 +213,7 @@ TEST(JudgeTest, Lines) {
   }
 }
 
-// Judge's rules are independent, so each of several problems causes its own warnings.
+// Several problems at the same time must each cause a separate warning.
 TEST(JudgeTest, NoRuleHidesAnother) {
   Facts facts = Healthy();
   facts.ip_forward = 0;
@@ -310,8 +310,8 @@ TEST_F(ReadProcTest, EverythingThere) {
   EXPECT_EQ(facts.legacy_ip6tables_filter, false);
 }
 
-// Simulates an error other than ENOENT with a directory. EACCES cannot be tested, because root can
-// read all files.
+// Causes an error other than ENOENT with a symbolic link that refers to itself. EACCES cannot be
+// tested, because root can read all files.
 TEST_F(ReadProcTest, WhatMayNotBeReadIsNotMistakenForNothing) {
   std::filesystem::create_directories(root_ / "net");
   std::filesystem::create_symlink("ip_tables_names", root_ / "net/ip_tables_names");

@@ -36,7 +36,7 @@ TEST(StderrSinkTest, AReaderThatIsStuckBlocksNoWriterAndLearnsWhatItMissed) {
   EXPECT_EQ(ReadAll(reader.get()), "first\n");
 
   const std::string line(100, 'x');
-  // Number of log lines. The pipe's buffer has room for some hundred lines.
+  // Number of log lines. The pipe's buffer has room for only a few hundred lines.
   constexpr int kLines = 5000;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kLines; ++i) logger.warn("{}", line);

@@ -39,7 +39,7 @@ int64_t MaxOf(int32_t max_per_core, int32_t min, int cpus) {
 }
 
 TEST(SysctlsTest, S309_S310_S327_ConnectionsForEachCpu) {
-  // The product of CPUs and value per CPU is below the minimum.
+  // With 2 CPUs, the product of the CPUs and the value per CPU is below the minimum.
   EXPECT_EQ(MaxOf(32768, 131072, 2), 131072);
   EXPECT_EQ(MaxOf(32768, 131072, 8), 262144);
   EXPECT_EQ(MaxOf(32768, 131072, 64), 1048576);
@@ -72,7 +72,7 @@ TEST(SysctlsTest, S329_NothingElseIsWritten) {
   }
 }
 
-// Tests in a directory with the layout of /proc/sys.
+// Tests that write to a directory with the layout of /proc/sys.
 class WriteSysctlsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -124,7 +124,7 @@ TEST_F(WriteSysctlsTest, S327_S328_WhatIsNotThereIsAWarningWithTheWantedValue) {
 }
 
 TEST_F(WriteSysctlsTest, S328_AValueThatTheKernelRejectsIsAnError) {
-  // Writing to a directory fails with EISDIR, which simulates EINVAL.
+  // Writing to a directory fails with EISDIR, which the test uses instead of EINVAL.
   std::filesystem::create_directory(Path("udp_timeout"));
   EXPECT_THAT(std::string(WriteSysctls({{"net.netfilter.nf_conntrack_udp_timeout", 30}}, paths())
                               .status()

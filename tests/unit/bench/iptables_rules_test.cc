@@ -74,8 +74,8 @@ ServicePort Port(const std::string& key, const std::string& name, const std::str
   return port;
 }
 
-// Returns a Service whose endpoint 10.180.0.1 is on this node. The endpoints from 10.180.0.2 up are
-// on other nodes.
+// Returns a Service port whose endpoint 10.180.0.1 is on this node. All endpoints except 10.180.0.1
+// are on other nodes.
 ServicePort Web(int endpoints) {
   Lines addresses;
   for (int i = 1; i <= endpoints; ++i) addresses.push_back(absl::StrCat("10.180.0.", i));
@@ -154,7 +154,7 @@ TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThrough
                           "-j KUBE-MARK-MASQ",
                           "-m comment --comment kube-system/kube-dns:dns -m udp -p udp -j DNAT "
                           "--to-destination 10.244.0.3:53"));
-  // S-214: the rule has no probability, because there is only one endpoint.
+  // S-214: the rule has no probability, because the Service has only one endpoint.
   EXPECT_THAT(nat.rules["KUBE-SVC-NPX46M4PTMTKRN6Y"],
               ElementsAre(HasSubstr("! -s 10.0.0.0/8 -j KUBE-MARK-MASQ"),
                           "-m comment --comment \"default/kubernetes:https -> 192.0.2.10:6443\" "
@@ -245,7 +245,7 @@ TEST(IptablesRulesTest, S217_S218_S81_WithoutEndpointsEverythingIsRejected) {
                           comment + " -m tcp -p tcp -d 192.0.2.8 --dport 80 -j REJECT",
                           comment + " -m addrtype --dst-type LOCAL -m tcp -p tcp --dport 30080 "
                                     "-j REJECT"));
-  // S-119: source ranges have no effect in this case.
+  // S-119: source ranges have no effect on a Service without endpoints.
   EXPECT_THAT(tables["filter"].rules["KUBE-PROXY-FIREWALL"], IsEmpty());
   EXPECT_THAT(tables["nat"].rules["KUBE-SERVICES"], ElementsAre(kNodePorts));
   EXPECT_THAT(tables["nat"].chains, SizeIs(4));
@@ -358,8 +358,8 @@ TEST(IptablesRulesTest, S227_S232_SourceRangesAreCheckedBeforeAndAfterDnat) {
                                        "by ",
                                        kFw, "\" -m tcp -p tcp -d 192.0.2.8 --dport 80 -j DROP")));
 
-  // S-118: the source ranges permit this node, so they also permit the node's own packets with the
-  // load balancer's address as source.
+  // S-118: if the source ranges permit this node, packets from the node with the load balancer IP
+  // as source are also permitted.
   IptablesRules rules(Family::kIpv4, {.node_ip = Ip("198.51.100.9")});
   EXPECT_THAT(ReadRestore(rules.FullSync({port}, true))["nat"].rules[kFw],
               ElementsAre(HasSubstr("-s 203.0.113.0/25"), HasSubstr("-s 198.51.100.0/24"),
@@ -480,7 +480,7 @@ TEST(IptablesRulesTest, S236_APartialSyncHoldsTheChainsOfWhatChanged) {
   RestoreTable& nat = partial["nat"];
 
   EXPECT_EQ(nat.rules["KUBE-SERVICES"], full.rules["KUBE-SERVICES"]) << "a rule for each Service";
-  // Four shared chains, one SVC chain, three SEP chains, and the deleted chain.
+  // Expect four shared chains, one SVC chain, three SEP chains, and the deleted chain.
   EXPECT_THAT(nat.chains, SizeIs(4 + 1 + 3 + 1));
   EXPECT_THAT(nat.deleted, ElementsAre(nat.chains.back()));
   EXPECT_THAT(full.chains, Contains(nat.deleted[0]));
@@ -511,7 +511,7 @@ TEST(IptablesRulesTest, S235_StaleChainsWaitForTheCleanUp) {
   EXPECT_THAT(ReadRestore(rules.PartialSync({after}, {}, true))["nat"].deleted, SizeIs(1));
   EXPECT_THAT(ReadRestore(rules.FullSync({after}, true))["nat"].deleted, IsEmpty()) << "only once";
 
-  // The chain of an endpoint that was removed and added again is not stale.
+  // The chain of an endpoint is not stale if the endpoint was removed and added again.
   rules.PartialSync({after}, {shrink}, false);
   EXPECT_THAT(ReadRestore(rules.PartialSync({before}, {grow}, true))["nat"].deleted, IsEmpty());
 }

@@ -40,7 +40,7 @@ TEST(MergeTest, AServiceThatComesAndChangesComesAsItIs) {
   ASSERT_EQ(merged.size(), 1u);
   EXPECT_FALSE(merged[0].before);
   EXPECT_EQ(merged[0].after->endpoints.size(), 1u);
-  // One message for the Service, and one message for its slice.
+  // Expect one message for the Service and one message for its EndpointSlice.
   EXPECT_EQ(merged[0].messages.size(), 2u);
 }
 

@@ -28,8 +28,8 @@ const NftablesNode& NodeV4() {
   return node;
 }
 
-// Returns testing/service:http at 10.96.3.1:80 with an endpoint on this node and an endpoint on
-// another node.
+// Returns the Service port testing/service:http at 10.96.3.1:80, with one endpoint on this node and
+// one endpoint on another node.
 ServicePort WebService() {
   ServicePort port;
   port.name_space = "testing";
@@ -60,7 +60,7 @@ std::vector<std::string> Commands(const std::string& text) {
   return absl::StrSplit(text, '\n', absl::SkipEmpty());
 }
 
-// Returns the lines that contain elements of a Service port or names of its objects.
+// Returns the commands of a full sync that belong to the Service port.
 std::vector<std::string> ServiceLines(const ServicePort& port) {
   const std::string base = NftablesFullSync(NodeV4(), {});
   std::vector<std::string> lines = Commands(NftablesFullSync(NodeV4(), {port}));

@@ -48,7 +48,8 @@ TEST(MarkdownTest, FiguresHaveTheirUnits) {
 }
 
 TEST(MachineTest, TellsOfKubeProxyIfThereIsOne) {
-  // The test uses nft as kube_proxy, because any executable that supports --version is sufficient.
+  // Use nft as kube_proxy, because any executable that supports --version is sufficient for this
+  // test.
   const std::string with = MachineJson({.kube_proxy = "nft", .kube_proxy_mode = "iptables"});
   EXPECT_NE(with.find("\"kube_proxy\": \"nftables v"), std::string::npos) << with;
   EXPECT_NE(with.find("\"kube_proxy_mode\": \"iptables\""), std::string::npos) << with;

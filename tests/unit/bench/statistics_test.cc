@@ -22,7 +22,7 @@ TEST(StatisticsTest, AnOutlierMovesNeitherMedianNorDeviation) {
 }
 
 TEST(StatisticsTest, RatiosAreTakenWithinARound) {
-  // In the second round, the machine was ten times slower. Only one side has a third round.
+  // In the second round, the machine was ten times slower. Only `slow` has a third round.
   const Rounds slow = {{1, {20}}, {2, {200}}, {3, {1}}};
   const Rounds fast = {{1, {10}}, {2, {100}}};
   EXPECT_DOUBLE_EQ(Ratio(slow, fast), 2);

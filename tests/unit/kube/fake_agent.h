@@ -1,5 +1,5 @@
-// A fake agent without a kernel. The agent implements the protocol with scripted Acks. Its objects
-// survive a restart of the server, as if saved on disk.
+// A fake agent without a kernel. The agent implements the protocol with scripted Acks. The agent's
+// objects survive a restart of the server, as if they were saved on disk.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -56,7 +56,7 @@ class FakeAgent final : private v1::Control::Service {
     end_ = status;
     changed_.notify_all();
   }
-  // After the next Open, the agent does not read from the stream until BreakStream.
+  // After the next Open, the agent does not read from the stream until the test calls BreakStream.
   void ReadNothing() {
     const std::lock_guard lock(mutex_);
     receives_nothing_ = true;
@@ -73,7 +73,8 @@ class FakeAgent final : private v1::Control::Service {
     held_acks_.clear();
   }
 
-  // Makes the agent reject objects with this name. An empty message accepts the objects again.
+  // Makes the agent reject objects with this name. If `message` is empty, the agent accepts the
+  // objects again.
   void Reject(const std::string& name, const std::string& message) {
     const std::lock_guard lock(mutex_);
     rejected_[name] = message;
@@ -89,15 +90,15 @@ class FakeAgent final : private v1::Control::Service {
     held_.clear();
   }
 
-  // The state that conditions of Await inspect. Await holds the lock during the inspection.
+  // The state that Await passes to the condition. Await holds the lock while the condition runs.
   struct Seen {
     std::vector<v1::Open> opens;
     std::vector<size_t> batches;  // Size of each received batch in bytes.
     int snapshots_begun = 0, snapshots_ended = 0, resumed = 0;
-    size_t vanished = 0;         // Number of objects that changes and prunes have removed.
+    size_t vanished = 0;         // Number of objects removed by changes and prunes.
     std::set<std::string> held;  // Stored objects as "name=clusterIP".
   };
-  // Waits until the condition is true. Returns false if the condition is still false at the
+  // Waits until `condition` returns true. Returns false if `condition` still returns false at the
   // deadline.
   bool Await(const std::function<bool(const Seen&)>& condition) {
     std::unique_lock lock(mutex_);

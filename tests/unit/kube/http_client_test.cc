@@ -198,7 +198,8 @@ TEST_F(HttpClientTest, RotatedClientCertificatesAreForTheNextRequest) {
   const auto client = Client();
   EXPECT_EQ(GetAll(*client).body, "ok");
 
-  // The new file is truncated, so the client keeps the content that it read before.
+  // The new key does not match the old certificate, so the client keeps its previous certificate
+  // and key.
   const KeyPair second = ca_.Issue("second", "");
   ReplaceFile(api_.client_key_file, second.key);
   EXPECT_EQ(GetAll(*client).body, "ok");
@@ -304,7 +305,8 @@ TEST_F(HttpClientTest, SilenceEndsARequest) {
   EXPECT_EQ(silent.body, "hi");
 }
 
-// With HTTP/2, requests share a connection. Cancelling one request must not affect other requests.
+// With HTTP/2, requests can share a connection. A request must not use a connection on which the
+// previous request timed out.
 TEST_F(HttpClientTest, AnHttp2ConnectionThatWasSilentIsNotUsedAgain) {
   const auto listen = [](TlsConnection& connection) {
     while (!connection.ReadRequest().empty()) {
@@ -314,7 +316,8 @@ TEST_F(HttpClientTest, AnHttp2ConnectionThatWasSilentIsNotUsedAgain) {
   api_.url = server_->url();
   api_.ca_pem = ca_.certificate();
   const auto client = Client();
-  // Make several attempts, because TLS handshakes are slow on some machines.
+  // Make several attempts, because a TLS handshake can take longer than the timeout on slow
+  // machines.
   for (int i = 0; i < 20 && server_->clients().size() < 2; ++i) {
     const absl::Status status = GetAll(*client, {.path = "/", .first_byte_timeout = 50ms}).status;
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;

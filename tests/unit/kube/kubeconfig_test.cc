@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Returns a kubeconfig with these fields of the cluster and the user, one field per line.
+// Returns a kubeconfig with the given fields of the cluster and of the user. Each argument contains
+// one field per line.
 std::string Kubeconfig(const std::string& cluster, const std::string& user) {
   const auto indent = [](std::string lines) {
     for (size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 5) {

@@ -1,5 +1,5 @@
-// Tests of the requests to the API server after each kind of response. The tests use no HTTP
-// connection and a fake clock.
+// Tests the requests to the API server after each kind of response. The tests use a fake clock and
+// no HTTP connection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,7 +151,7 @@ TEST_F(ReflectorTest, NothingOfAListReachesTheMirrorBeforeItsLastPage) {
   Next();
   Page({Named("a", "3")}, "5", "t/1=");
   EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
-  Break();  // A continue token is valid for minutes, so the same page is requested again.
+  Break();  // A continue token is valid for minutes, so the client requests the same page again.
   EXPECT_EQ(Next(), "list &limit=500&continue=t%2F1%3D");
   Page({Named("b", "4")}, "5", "t2");
   EXPECT_EQ(waited().count(), 400);
@@ -169,7 +169,7 @@ TEST_F(ReflectorTest, PagesThatExpireAreRequestedAgainWithoutPages) {
   Page({Named("a", "3")}, "5", "t1");
   Next();
   Reject(kExpired);
-  EXPECT_EQ(Next(), "list ");  // The next list requests the newest state, without pages.
+  EXPECT_EQ(Next(), "list ");  // The next list requests the newest state without pagination.
   EXPECT_EQ(reflector_->facts().expired, 1u);
   Page({Named("b", "8")}, "9");
   EXPECT_THAT(Stored(), ElementsAre("b"));
@@ -193,7 +193,7 @@ TEST_F(ReflectorTest, ARepeatedContinueTokenEndsTheListAndBacksOff) {
     Page({Named("b", "3")}, "5", "t2");
     Next();
     Page({Named("c", "3")}, "5", "t1");
-    EXPECT_EQ(Next(), "list ");  // After a delay, the list is requested without pages.
+    EXPECT_EQ(Next(), "list ");  // After a delay, the client requests the list without pagination.
     EXPECT_GE(waited(), std::min(milliseconds(15000), milliseconds(400) * (1 << i))) << i;
     reflector_->TooLarge(now_);
   }
@@ -249,7 +249,7 @@ TEST_F(ReflectorTest, AListInPagesHasABoundForAllOfThem) {
   }
   EXPECT_LE(items, 2u);
   EXPECT_THAT(reflector_->facts().last_error, HasSubstr("takes more than 10000 bytes"));
-  EXPECT_EQ(Next(), "list &limit=500");  // The list starts again with the first page.
+  EXPECT_EQ(Next(), "list &limit=500");  // The client starts the list again with the first page.
   EXPECT_GE(waited(), milliseconds(400));
   EXPECT_GT(request_.max_items, 10u);
 }
@@ -317,7 +317,8 @@ TEST_F(ReflectorTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   Page({Named("web", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
   EXPECT_THAT(Lines(), Contains(HasSubstr("before Kubernetes 1.31")));
-  // The request is repeated only once without the field selector. Another rejection is a failure.
+  // The client repeats the request without the field selector only once. A second rejection counts
+  // as a failure.
   Reject({.code = 400, .reason = "BadRequest", .message = "no"});
   Next();
   EXPECT_GT(waited(), milliseconds(0));
@@ -341,7 +342,7 @@ TEST_F(ReflectorTest, WhereBookmarksComeSilenceIsNotWaitedOutToTheEndOfTheWatch)
   Break();
   Next();
   EXPECT_EQ(request_.request.silence_timeout, minutes(3));
-  // The API server that answers the next request may not send bookmarks.
+  // A different API server, which may not send bookmarks, may answer the next request.
   reflector_->Failed(absl::DeadlineExceededError("silent for 180 s"), now_);
   Next();
   EXPECT_EQ(request_.request.silence_timeout, seconds(330));
@@ -375,7 +376,7 @@ TEST_F(ReflectorTest, AConnectionLostResumesTheWatch) {
                                            EndsWith("connection refused\""))));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Break("https://10.96.0.1:443: connection refused");
-  EXPECT_THAT(Lines(), IsEmpty());  // This kind of failure is already logged.
+  EXPECT_THAT(Lines(), IsEmpty());  // A failure of this kind was already logged.
   EXPECT_THAT(reflector_->facts().last_error, HasSubstr("connection refused"));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Event(Bookmark("9"));
@@ -392,7 +393,7 @@ TEST_F(ReflectorTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   EXPECT_FALSE(Event(Error(kExpired)));
   EXPECT_THAT(Stored(), ElementsAre("web"));
   EXPECT_EQ(Next(),
-            // The next list must not be older than the version that the client has seen.
+            // The next list must not be older than the latest version that the client received.
             "list &resourceVersion=7");
   EXPECT_EQ(waited().count(), 400);
   EXPECT_THAT(Lines(), ElementsAre("I watch expired, listing again resource=services "
@@ -403,8 +404,8 @@ TEST_F(ReflectorTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
   EXPECT_EQ(reflector_->facts().expired, 1u);
   EXPECT_EQ(reflector_->facts().failures, 0u);
 
-  // The watch request fails twice with status 410. The client retries after the second failure with
-  // a delay.
+  // The watch request fails twice with status 410. After the second failure, the client retries
+  // with a delay.
   EXPECT_THAT(Next(), HasSubstr("watch "));
   Reject(kExpired);
   EXPECT_EQ(Next(), "list &resourceVersion=9");
@@ -417,7 +418,7 @@ TEST_F(ReflectorTest, AListThatExpiresAsksForTheNewestState) {
   EXPECT_EQ(Next(), "list &resourceVersion=5");
   Reject(kExpired);
   EXPECT_EQ(Next(), "list &limit=500");
-  // The rejected request was already for the newest state, so this response is a failure.
+  // The rejected request was already for the newest state, so status 410 counts as a failure.
   Reject(kExpired);
   EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(reflector_->facts().failures, 1u);
@@ -570,7 +571,7 @@ TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   const ApiStatus unknown = {.code = 404, .reason = "NotFound", .message = "page not found"};
   Use(Resource::kServiceCidrs);
   mirror_.Upsert(Resource::kServiceCidrs, Named("old", "1"));
-  for (const int wait : {0, 400}) {  // The second request follows after a delay.
+  for (const int wait : {0, 400}) {  // The client sends the second request after a delay.
     EXPECT_EQ(Next(), "list &limit=500");
     EXPECT_EQ(waited().count(), wait);
     Reject(unknown);
@@ -601,8 +602,8 @@ TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   EXPECT_EQ(Next(), "list &limit=500");
 }
 
-// svcmap-kube does not wait long for ServiceCIDRs. ServiceCIDRs that were listed before stay in the
-// mirror.
+// After five rejected lists, svcmap-kube no longer waits for ServiceCIDRs. ServiceCIDRs from an
+// earlier list stay in the mirror.
 TEST_F(ReflectorTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   for (const Resource resource :
@@ -638,7 +639,7 @@ TEST_F(ReflectorTest, ServiceCidrsThatAreRejectedForAMomentAreNotMistakenForNone
   for (int i = 0; i < 8; ++i) {
     Next();
     if (i == 4) {
-      Break();  // The failure resets the count of rejections.
+      Break();  // A lost connection resets the number of rejections.
     } else {
       Reject(forbidden);
     }

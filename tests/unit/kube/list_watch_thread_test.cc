@@ -65,7 +65,7 @@ class ListWatchThreadTest : public ::testing::Test {
     connection.Write(size + bytes + "\r\n");
   }
 
-  // Returns the next change of the mirror for the push, for example "+web" or "-web".
+  // Returns the next change that the push would take from the mirror, for example "+web" or "-web".
   std::string NextChange() {
     if (mirror_.Wait(Clock::now() + kSoon) != Mirror::Wake::kChanges) return "none came";
     v1::Change change;
@@ -113,14 +113,14 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
         BeginWatch(connection);
         Chunk(connection, Event("ERROR", R"({"kind":"Status","apiVersion":"v1","status":"Failure",)"
                                          R"("reason":"Expired","message":"too old","code":410})"));
-        connection.ReadRequest();  // Returns when the client closes the connection.
+        connection.ReadRequest();  // ReadRequest returns when the client closes the connection.
         return;
       } else if (!watch && from("6")) {
         AnswerJson(connection, List(Service("new", "6") + "," + Service("last", "8"), "9"));
       } else if (watch && from("9")) {
         BeginWatch(connection);
         Chunk(connection, Event("DELETED", Service("new", "10")));
-        connection.ReadRequest();  // Returns when the client closes the connection.
+        connection.ReadRequest();  // ReadRequest returns when the client closes the connection.
         return;
       } else {
         connection.Answer("500 Internal Server Error", "not expected");
@@ -131,7 +131,7 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
   for (const char* change : {"+web", "+new", "+last", "-web", "-new"}) {
     EXPECT_EQ(NextChange(), change);
   }
-  // ListWatch updates this counter after the mirror.
+  // ListWatch updates the mirror before this counter.
   Await([&] { return watch->facts().events == 3; });
   const ListWatchFacts facts = watch->facts();
   EXPECT_EQ(facts.lists, 2u);

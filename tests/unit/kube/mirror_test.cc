@@ -121,7 +121,7 @@ TEST_F(MirrorTest, WhatIsEqualIsNoChange) {
   for (int i = 0; i < 50; ++i) labels["label-" + std::to_string(i)] = "x";
   Upsert(service);
   EXPECT_EQ(Take().size(), 1u);
-  // The labels are equal, but in another order. The order affects the serialized bytes, but not the
+  // Add the same labels in a different order. The order affects the serialized bytes, but not the
   // map, so the object has not changed.
   Item again = AService("web", "10.96.0.1");
   auto& same = *again.object.mutable_service()->mutable_metadata()->mutable_labels();
@@ -230,13 +230,13 @@ TEST_F(MirrorTest, ASnapshotDropsRemovalsThatWait) {
 
 TEST_F(MirrorTest, WhatGoesInsideASnapshotIsRemovedOnlyIfItWasTaken) {
   ListEverything({AService("a", "10.96.0.1"), AService("b", "10.96.0.2")});
-  Take();  // The agent has both objects from an earlier stream.
+  Take();  // The agent received both objects on an earlier stream.
   mirror_.StartSnapshot();
   const std::string first = Take(1).at(0).substr(1, 1);
   const std::string second = first == "a" ? "b" : "a";
-  // The snapshot already contains this object, so it must be removed explicitly.
+  // The snapshot already contains this object, so the push must remove the object explicitly.
   Remove("shop/" + first);
-  // The snapshot does not contain this object yet, so SnapshotEnd prunes the object.
+  // The snapshot does not contain this object, so SnapshotEnd prunes the object.
   Remove("shop/" + second);
   EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/" + first));
 }
@@ -248,7 +248,7 @@ TEST_F(MirrorTest, WhatChangesInsideASnapshotIsInIt) {
   const std::string second = first == "a" ? "b" : "a";
   // The old version was already sent, so the object is sent again after all other objects.
   Upsert(AService(first, "10.96.1.1"));
-  // The object was not sent yet, so it is sent at its normal position.
+  // The old version was not sent yet, so the object is sent at its normal position.
   Upsert(AService(second, "10.96.1.2"));
   Upsert(AService("c", "10.96.1.3"));
   EXPECT_THAT(Take(),
@@ -278,8 +278,8 @@ TEST_F(MirrorTest, WaitIsWokenByTheLastList) {
   lister.join();
 }
 
-// For any interleaving of writers and a push, an agent that applies all changes and prunes at
-// SnapshotEnd ends up with the objects in the mirror.
+// The agent applies all changes and prunes objects at SnapshotEnd. For any interleaving of writers
+// and a push, the agent must end up with the same objects as the mirror.
 TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   constexpr int kWriters = 3;
   constexpr int kRounds = 400;
@@ -299,7 +299,7 @@ TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   }
 
   std::map<std::string, std::string> agent = {{"stale", "10.96.255.1"}};
-  // Objects sent in the open snapshot. Empty outside a snapshot.
+  // Objects that were sent in the open snapshot, or nullopt if no snapshot is open.
   std::optional<std::map<std::string, std::string>> named;
   const auto apply = [&] {
     for (const std::string& bytes : mirror_.TakeChanges(100)) {

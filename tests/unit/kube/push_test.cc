@@ -133,8 +133,8 @@ TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
   mirror_.Replace(Resource::kServiceCidrs, {});
   const std::unique_ptr<Push> early = std::move(push_);
 
-  // Send three snapshots to another agent. In this time, `early` could have sent a snapshot if it
-  // did not wait for the EndpointSlices.
+  // Send three snapshots to another agent. During this time, `early` could have sent a snapshot if
+  // it had not waited for the EndpointSlices.
   FakeAgent other(folder_.path() + "/other.sock");
   for (int synced = 1; synced <= 3; ++synced) {
     Mirror mirror;
@@ -217,8 +217,8 @@ TEST_F(PushTest, WhatChangesWithinASnapshotIsNotLost) {
   Complete(services);
   agent_->HoldAcks();
   StartPush();
-  // The maximum number of batches are sent without an Ack. The agent has applied only the first
-  // batches.
+  // svcmap-kube has sent the maximum number of batches without an Ack. The snapshot is still
+  // incomplete.
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.batches.size() == 8; }));
   std::set<std::string> held;
   for (int i = 0; i < 1000; ++i) {
@@ -314,8 +314,8 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   Complete({AService("a", "1")});
   StartPush();
   ASSERT_TRUE(Settled());
-  // A delayed Open of the same controller replaced the stream, so the controller reconnects once
-  // and immediately.
+  // A delayed Open of the same controller replaced the stream, so the controller immediately
+  // reconnects once.
   agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by svcmap-kube (node-1)"});
   Upsert("a", "2");
   ASSERT_TRUE(agent_->AwaitStored({"a=2"}));

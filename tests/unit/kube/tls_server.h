@@ -1,5 +1,5 @@
-// A TLS server on 127.0.0.1 with scripted responses. Each connection has a thread. All threads end
-// with the server.
+// A TLS server on 127.0.0.1 with scripted responses. A separate thread handles each connection. The
+// server's destructor waits for all threads.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,14 +23,15 @@
 
 namespace svcmap::kube::test {
 
-// A connection with blocking calls for the test's handler, which runs in a separate thread for each
-// connection.
+// A connection with blocking calls for the test's handler. The handler runs in a separate thread
+// for each connection.
 class TlsConnection {
  public:
   TlsConnection(SSL* ssl, std::function<void(const std::string&)> on_request)
       : ssl_(ssl), on_request_(std::move(on_request)) {}
 
-  // Reads a request up to the empty line. Returns "" if the client closed the connection.
+  // Reads a request up to the empty line after the headers. Returns "" if the client closed the
+  // connection.
   std::string ReadRequest() {
     std::string text;
     char byte;
@@ -42,7 +43,7 @@ class TlsConnection {
     return text;
   }
 
-  // Writes to the client. Returns false after the client has closed the connection.
+  // Writes text to the client. Returns false after the client has closed the connection.
   bool Write(std::string_view text) {
     return SSL_write(ssl_, text.data(), static_cast<int>(text.size())) > 0;
   }
@@ -111,7 +112,8 @@ class TlsServer {
   std::string url() const { return "https://127.0.0.1:" + std::to_string(port_); }
   uint16_t port() const { return port_; }
 
-  // Returns client names and server names of all connections with a completed TLS handshake.
+  // clients() returns the client names, and called() the server names, of all connections with a
+  // completed TLS handshake.
   std::vector<std::string> clients() const { return Locked(clients_); }
   std::vector<std::string> called() const { return Locked(called_); }
   // Returns the requests of all connections in order.
@@ -186,7 +188,8 @@ class TlsServer {
       }
       serve_(connection);
     } else {
-      // Shut down before closing: closing a socket with unread data would discard the alert.
+      // Shut down the connection before closing the socket, because closing a socket with unread
+      // data would discard the TLS alert.
       shutdown(fd, SHUT_WR);
       for (char bytes[512]; read(fd, bytes, sizeof(bytes)) > 0;) {
       }

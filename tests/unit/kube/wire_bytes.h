@@ -1,6 +1,6 @@
-// Encodes messages as a Kubernetes API server does, from the field numbers of its generated.proto
-// files and independent of kubernetes.proto. Like the API server, the functions also write empty
-// fields, unless the fields are pointers in the Go types.
+// Encodes messages as a Kubernetes API server does. The field numbers are from Kubernetes'
+// generated.proto files, not from kubernetes.proto. Like the API server, the functions also write
+// empty fields, unless the fields are pointers in the Go types.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,21 @@ inline std::string MapEntry(uint32_t number, std::string_view key, std::string_v
   return Bytes(number, Bytes(1, key) + Bytes(2, value));
 }
 
-// Encodes runtime.Unknown after its magic number: typeMeta = 1 {apiVersion = 1, kind = 2}, raw = 2,
-// contentEncoding = 3, contentType = 4.
+// Encodes the magic number, followed by runtime.Unknown with the field numbers typeMeta = 1
+// {apiVersion = 1, kind = 2}, raw = 2, contentEncoding = 3, contentType = 4.
 inline std::string Envelope(std::string_view api_version, std::string_view kind,
                             std::string_view raw) {
   return std::string("k8s\0", 4) + Bytes(1, Bytes(1, api_version) + Bytes(2, kind)) +
          Bytes(2, raw) + Bytes(3, "") + Bytes(4, "");
 }
 
-// Encodes metav1.ListMeta: selfLink = 1, resourceVersion = 2, continue = 3, remainingItemCount = 4.
+// Encodes metav1.ListMeta with the field numbers selfLink = 1, resourceVersion = 2, continue = 3,
+// remainingItemCount = 4.
 inline std::string ListMeta(std::string_view resource_version, std::string_view next) {
   return Bytes(1, "") + Bytes(2, resource_version) + Bytes(3, next) + Int(4, 7);
 }
 
-// Encodes a list: metadata = 1, items = 2.
+// Encodes a list with the field numbers metadata = 1 and items = 2.
 inline std::string ListOf(std::string_view item, std::string_view resource_version = "500",
                           std::string_view next = "") {
   return Bytes(1, ListMeta(resource_version, next)) + Bytes(2, item);
@@ -65,7 +66,7 @@ inline std::string ObjectMeta(std::string_view name, std::string_view name_space
                        Bytes(7, Bytes(1, R"({"f:spec":{}})")));
 }
 
-// Encodes metav1.WatchEvent {type = 1, object = 2 {raw = 1}} after its length.
+// Encodes the message length followed by metav1.WatchEvent {type = 1, object = 2 {raw = 1}}.
 inline std::string Frame(std::string_view type, std::string_view enveloped) {
   const std::string event = Bytes(1, type) + Bytes(2, Bytes(1, enveloped));
   std::string out;

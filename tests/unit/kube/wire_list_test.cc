@@ -1,5 +1,5 @@
-// Tests with golden objects: protobuf bytes and JSON as Kubernetes encodes them, with the expected
-// object.
+// Tests with golden objects, which consist of protobuf bytes and JSON in Kubernetes' encoding, and
+// the expected object.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -28,13 +28,14 @@ struct GoldenObject {
   const char* object;  // The expected v1::Object in text format.
 };
 
-// corev1.Service: metadata = 1, spec = 2, status = 3. ServiceSpec: ports = 1, selector = 2,
-// clusterIP = 3, type = 4, externalIPs = 5, sessionAffinity = 7, loadBalancerIP = 8,
-// loadBalancerSourceRanges = 9, externalName = 10, externalTrafficPolicy = 11,
-// healthCheckNodePort = 12, publishNotReadyAddresses = 13, sessionAffinityConfig = 14,
+// Field numbers in corev1.Service: metadata = 1, spec = 2, status = 3. Field numbers in
+// ServiceSpec: ports = 1, selector = 2, clusterIP = 3, type = 4, externalIPs = 5, sessionAffinity =
+// 7, loadBalancerIP = 8, loadBalancerSourceRanges = 9, externalName = 10, externalTrafficPolicy =
+// 11, healthCheckNodePort = 12, publishNotReadyAddresses = 13, sessionAffinityConfig = 14,
 // ipFamilyPolicy = 17, clusterIPs = 18, ipFamilies = 19, allocateLoadBalancerNodePorts = 20,
-// loadBalancerClass = 21, internalTrafficPolicy = 22. ServicePort: name = 1, protocol = 2,
-// port = 3, targetPort = 4 {type = 1, intVal = 2, strVal = 3}, nodePort = 5, appProtocol = 6.
+// loadBalancerClass = 21, internalTrafficPolicy = 22. Field numbers in ServicePort: name = 1,
+// protocol = 2, port = 3, targetPort = 4 {type = 1, intVal = 2, strVal = 3}, nodePort = 5,
+// appProtocol = 6.
 GoldenObject GoldenService() {
   const std::string target_port = pb::Int(1, 0) + pb::Int(2, 8080) + pb::Bytes(3, "");
   const std::string port = pb::Bytes(1, "") + pb::Bytes(2, "TCP") + pb::Int(3, 80) +
@@ -70,9 +71,9 @@ GoldenObject GoldenService() {
          })"};
 }
 
-// ServiceStatus: loadBalancer = 1 {ingress = 1 {ip = 1, hostname = 2, ipMode = 3, ports = 4}}.
-// SessionAffinityConfig: clientIP = 1 {timeoutSeconds = 1}. The label of S-1 is
-// only used in the label selector.
+// Field numbers in ServiceStatus: loadBalancer = 1 {ingress = 1 {ip = 1, hostname = 2, ipMode = 3,
+// ports = 4}}. Field numbers in SessionAffinityConfig: clientIP = 1 {timeoutSeconds = 1}. The
+// golden object has the label from S-1. svcmap-kube uses this label only in label selectors.
 GoldenObject GoldenLoadBalancer() {
   const std::string ports =
       pb::Bytes(1, pb::Bytes(1, "dns") + pb::Bytes(2, "UDP") + pb::Int(3, 53) + pb::Int(5, 30053)) +
@@ -137,10 +138,11 @@ GoldenObject GoldenLoadBalancer() {
          })"};
 }
 
-// discoveryv1.EndpointSlice: metadata = 1, endpoints = 2, ports = 3, addressType = 4. Endpoint:
-// addresses = 1, conditions = 2 {ready = 1, serving = 2, terminating = 3}, hostname = 3,
-// targetRef = 4, deprecatedTopology = 5, nodeName = 6, zone = 7, hints = 8 {forZones = 1 {name =
-// 1}, forNodes = 2 {name = 1}}. EndpointPort: name = 1, protocol = 2, port = 3, appProtocol = 4.
+// Field numbers in discoveryv1.EndpointSlice: metadata = 1, endpoints = 2, ports = 3, addressType =
+// 4. Field numbers in Endpoint: addresses = 1, conditions = 2 {ready = 1, serving = 2, terminating
+// = 3}, hostname = 3, targetRef = 4, deprecatedTopology = 5, nodeName = 6, zone = 7, hints = 8
+// {forZones = 1 {name = 1}, forNodes = 2 {name = 1}}. Field numbers in EndpointPort: name = 1,
+// protocol = 2, port = 3, appProtocol = 4.
 GoldenObject GoldenSlice() {
   const std::string ready =
       pb::Bytes(1, "10.244.1.5") + pb::Bytes(2, pb::Int(1, 1) + pb::Int(2, 1) + pb::Int(3, 0)) +
@@ -199,10 +201,11 @@ GoldenObject GoldenSlice() {
          })"};
 }
 
-// corev1.Node: metadata = 1, spec = 2, status = 3. NodeSpec: podCIDR = 1, providerID = 3,
-// unschedulable = 4, taints = 5 {key = 1, value = 2, effect = 3, timeAdded = 4}, podCIDRs = 7.
-// NodeStatus: capacity = 1, conditions = 4, addresses = 5 {type = 1, address = 2}, images = 8.
-// ObjectMeta: deletionTimestamp = 9, an empty Time as the unknown creation time.
+// Field numbers in corev1.Node: metadata = 1, spec = 2, status = 3. Field numbers in NodeSpec:
+// podCIDR = 1, providerID = 3, unschedulable = 4, taints = 5 {key = 1, value = 2, effect = 3,
+// timeAdded = 4}, podCIDRs = 7. Field numbers in NodeStatus: capacity = 1, conditions = 4,
+// addresses = 5 {type = 1, address = 2}, images = 8. Field numbers in ObjectMeta: creationTimestamp
+// = 8 (empty, because the creation time is unknown), deletionTimestamp = 9.
 GoldenObject GoldenNode() {
   const std::string metadata = pb::Bytes(1, "node-1") + pb::Bytes(3, "") + pb::Bytes(6, "44") +
                                pb::Bytes(8, "") + pb::Bytes(9, pb::Int(1, 60)) +
@@ -248,7 +251,8 @@ GoldenObject GoldenNode() {
          })"};
 }
 
-// networkingv1.ServiceCIDR: metadata = 1, spec = 2 {cidrs = 1}, status = 3 {conditions = 1}.
+// Field numbers in networkingv1.ServiceCIDR: metadata = 1, spec = 2 {cidrs = 1}, status = 3
+// {conditions = 1}.
 GoldenObject GoldenCidr() {
   return {"ServiceCIDR",
           Resource::kServiceCidrs,
@@ -406,7 +410,7 @@ TEST(WireListTest, WhatIsNoListIsRejectedAndTheErrorSaysWhereItEnds) {
 TEST(WireListTest, EveryTruncatedListIsRejected) {
   const std::string body =
       pb::Envelope("discovery.k8s.io/v1", "EndpointSliceList", pb::ListOf(GoldenSlice().bytes));
-  const size_t encoding_and_type = 4;  // Two empty fields follow after the list.
+  const size_t encoding_and_type = 4;  // Two empty fields follow the list.
   for (size_t size = 0; size < body.size() - encoding_and_type; ++size) {
     EXPECT_FALSE(DecodeList(Resource::kEndpointSlices, ContentType::kProtobuf,
                             std::string_view(body).substr(0, size))
@@ -415,7 +419,7 @@ TEST(WireListTest, EveryTruncatedListIsRejected) {
   }
 }
 
-// metav1.Status: metadata = 1, status = 2, message = 3, reason = 4, details = 5
+// Field numbers in metav1.Status: metadata = 1, status = 2, message = 3, reason = 4, details = 5
 // {retryAfterSeconds = 5}, code = 6.
 TEST(WireStatusTest, GoldenStatusesOfBothEncodingsSayTheSame) {
   const std::string bytes = pb::Envelope(

@@ -31,7 +31,7 @@ std::string ServiceJson(const char* name, const char* resource_version) {
 std::string ProtobufStream() {
   const std::string expired = pb::Envelope(
       "v1", "Status", pb::Bytes(3, "too old") + pb::Bytes(4, "Expired") + pb::Int(6, 410));
-  // A bookmark contains the kind and version of the resource, and otherwise the fields of an empty
+  // A bookmark contains the kind and version of the resource, and the fields of an otherwise empty
   // object.
   const std::string bookmark = pb::Envelope(
       "v1", "Service", pb::Bytes(1, pb::Bytes(1, "") + pb::Bytes(6, "13")) + pb::Bytes(2, ""));

@@ -84,7 +84,7 @@ TEST(ElementReaderTest, KeyDataAndCommentAreRead) {
   EXPECT_THAT(message.Read(), ElementsAre(Element{{1, 2, 3, 4}, {5, 6}, "ab", false}));
 }
 
-// Adds an element with an expression of this name and these attributes.
+// Adds an element that has an expression with this name and these attributes.
 void PutExpression(nlmsghdr* header, uint8_t key, const char* name,
                    const std::function<void(nlmsghdr*)>& data) {
   nlattr* element = mnl_attr_nest_start(header, NFTA_LIST_ELEM);
@@ -158,7 +158,7 @@ TEST(ElementReaderTest, TheLastKeyOfARangeIsRead) {
   EXPECT_THAT(without.Read(), ElementsAre(Element{{1}, {}, "", false, {}}));
 }
 
-// Elements of a dynamic set have additional attributes, which the reader skips.
+// The elements of a dynamic set have additional attributes, which the reader skips.
 TEST(ElementReaderTest, TimesOfARecordAreSkipped) {
   Message message = One([](nlmsghdr* header) {
     PutValue(header, NFTA_SET_ELEM_KEY, {1});
@@ -225,7 +225,7 @@ TEST(ElementReaderTest, AKeyWithoutAValueIsEmpty) {
   EXPECT_THAT(message.Read(), ElementsAre(Element{}));
 }
 
-// An attribute may claim to be longer than the attribute that contains it, at every level.
+// At every nesting level, an invalid attribute length can exceed the surrounding attribute.
 TEST(ElementReaderTest, LengthsThatLieDoNotLeadOutOfTheMessage) {
   const auto build = [] {
     return One([](nlmsghdr* header) {

@@ -18,8 +18,8 @@ constexpr Field kAllFields[] = {Field::kIpv4Addr,    Field::kIpv6Addr, Field::kI
                                 Field::kInetService, Field::kMark,     Field::kRaw8,
                                 Field::kRaw24,       Field::kRaw32,    Field::kSlot};
 
-// Converts a value to host byte order, which slots and marks use. The tests support both byte
-// orders.
+// Returns the bytes of a value in host byte order, which slots and marks use. The tests support
+// both byte orders.
 Bytes HostOrder(uint32_t value) {
   const auto byte = [&](int i) { return static_cast<uint8_t>(value >> (8 * i)); };
   return std::endian::native == std::endian::little ? Bytes{byte(0), byte(1), byte(2), byte(3)}

@@ -1,5 +1,5 @@
-// Tests of the text format that need no kernel. tests/contract/*listing_test.cc compare the text
-// with nft's output.
+// Tests of the nft text format that need no kernel. tests/contract/*listing_test.cc compare the
+// text with nft's output.
 #include "nft/text/nft_text.h"
 
 #include <gmock/gmock.h>

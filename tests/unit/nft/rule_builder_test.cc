@@ -167,8 +167,8 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
   }
 }
 
-// In IPv6, the value of the selected endpoint includes its complement, so that checksums stay
-// valid. In IPv4, the value is only the address, and the kernel updates the checksums.
+// In IPv6, the value of the selected endpoint includes a complement, so that checksums stay valid.
+// In IPv4, the value contains only the address, and the kernel updates the checksums.
 TEST(RuleBuilderTest, AChoiceIsWrittenWithoutASumInIpv6Only) {
   for (const auto& build : {+[](RuleBuilder r) { return r.ChooseRandomSlot(5, kSet); },
                             +[](RuleBuilder r) { return r.Recall(kSet); }}) {
@@ -196,8 +196,8 @@ TEST(RuleBuilderTest, DnatToAChoiceReadsItsFirstFourBytes) {
   }
 }
 
-// S-70: a packet sent by the node itself has no input interface, so its interface name is all zeros
-// and never equal to a configured name.
+// S-70: a packet from the node itself has no input interface. The interface name is all zeros, so
+// it never equals a configured name.
 TEST(RuleBuilderTest, S70AnInterfaceIsComparedWholeOrByItsStart) {
   const RuleSpec whole = Rule(Family::kIpv4).InputIsNot("cni0").Build();
   Bytes name = {'c', 'n', 'i', '0'};
@@ -302,7 +302,8 @@ TEST(RuleBuilderTest, KeyPartsLieOneBehindAnotherInRegisters) {
   EXPECT_EQ(At<PayloadLoad>(v4, 0).reg, 0u);
   EXPECT_EQ(At<MetaLoad>(v4, 1).reg, 1u);
   EXPECT_EQ(At<PayloadLoad>(v4, 2).reg, 2u);
-  EXPECT_EQ(At<PayloadLoad>(v4, 2).offset, 2u);  // The destination port is at offset 2.
+  // The destination port is at offset 2 of the transport header.
+  EXPECT_EQ(At<PayloadLoad>(v4, 2).offset, 2u);
   const RuleSpec v6 = Rule(Family::kIpv6).In(kService, kSet).Build();
   EXPECT_EQ(At<PayloadLoad>(v6, 0).reg, 0u);
   EXPECT_EQ(At<MetaLoad>(v6, 1).reg, 4u);

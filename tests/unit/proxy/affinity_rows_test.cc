@@ -1,4 +1,4 @@
-// Tests of a Service's rows and numbers for session affinity (docs/specification.md, section 3.6;
+// Tests the rows and numbers of Services with session affinity (docs/specification.md, section 3.6;
 // docs/decisions/0002).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,9 @@ using ::testing::SizeIs;
 
 AService Sticky(uint32_t seconds = 10800) { return Web().Affinity(seconds); }
 
-// Descriptors in the expected rows consist of 192 + class, kind with set and timer, and group.
-// Choices consist of Service port and endpoint.
+// In the expected rows, a descriptor such as 194.0.0.1 consists of 192 + class, a byte for kind,
+// endpoint set and timer, and the group. A choice such as 0.1.0.2 consists of the Service port's
+// number and the endpoint's number.
 class AffinityRowsTest : public DesiredWorld {
  protected:
   const Affinity& Made() const { return *desired_.rows.ports.at(0).affinity; }
@@ -64,8 +65,8 @@ TEST_F(AffinityRowsTest, AnEndpointWithMoreWeightHasSeveralSlotsAndOneChoice) {
                                       "affinity-slots 0x1 . 2 : 0.1.0.2"));
 }
 
-// A drained endpoint loses its affinity number, like a removed endpoint. Existing records with this
-// number no longer match.
+// A drained endpoint loses its affinity number, like a removed endpoint. Existing affinity records
+// with the old number no longer match.
 TEST_F(AffinityRowsTest, S126ADrainedEndpointLosesItsNumberAndGetsAnotherOne) {
   Apply({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
   Make();
@@ -227,7 +228,8 @@ TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumbe
   for (uint32_t i = 0; i < kMaxStickyEndpoint; ++i) {
     slice.Ready("10.1." + std::to_string(i >> 8) + "." + std::to_string(i & 255));
   }
-  slice.Endpoint("10.0.0.1", kServingTerminating, true);  // The endpoint is only in the local set.
+  // The endpoint is only in the local endpoint set.
+  slice.Endpoint("10.0.0.1", kServingTerminating, true);
   Apply({Sticky().NodePort(30080).ExternalLocal(), slice});
   Make();
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("session affinity is not programmed")));
@@ -235,7 +237,7 @@ TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumbe
   EXPECT_EQ(numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4).Allocate(), 1u);
 }
 
-// A number that is neither in use nor released would be leaked.
+// Each allocated number must be in use or released, because the number would be leaked otherwise.
 TEST_F(AffinityRowsTest, EveryNumberTakenIsNamed) {
   numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4) = NumberAllocator(1);
   for (int i = 0; i < 3; ++i) {

@@ -30,7 +30,7 @@ std::string OwnerOf(const Claims& claims, const ClaimKey& key) {
   return owner != nullptr ? owner->key : "nobody";
 }
 
-// Stores Services and their claims like the Store.
+// Stores Services and their claims, as Store does.
 class Claimants {
  public:
   std::vector<std::string> Put(const ServicePtr& service) {
@@ -90,7 +90,7 @@ TEST(ClaimsOfTest, AreWhatAServiceWantsToBeReachedAt) {
   for (const auto& c : cases) EXPECT_EQ(ClaimTexts(c.service), c.claims) << c.name;
 }
 
-// S-16: the oldest Service wins, then the first by name.
+// S-16: the oldest Service wins. Among Services of the same age, the first Service by name wins.
 TEST(ClaimsTest, TheWinnerIsTheSameInEveryOrderOfArrival) {
   std::vector<ServicePtr> services = {
       AService("ns/d").Created(5).At("10.96.0.1").Port(80).NodePort(30080).Build(),
@@ -174,8 +174,8 @@ TEST(ClaimsTest, OneThatGetsYoungerGivesWay) {
   EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
 }
 
-// S-94: on a node address, an exact claim takes precedence over a nodePort, so adding the exact
-// claim must return the nodePort's owner for re-evaluation.
+// S-94: on a node address, an exact claim takes precedence over a nodePort. When an exact claim is
+// added, the nodePort's owner must be returned for re-evaluation.
 TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
   Claimants claimants;
   claimants.Put(AService("ns/n").At("10.96.0.1").Port(80).NodePort(30080).Build());
@@ -188,7 +188,7 @@ TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
 }
 
 // After any sequence of changes, the owners are the same as if the remaining Services had been
-// added by age.
+// added in order of age.
 TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
   std::mt19937 random(1);
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

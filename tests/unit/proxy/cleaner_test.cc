@@ -157,8 +157,7 @@ TEST_F(CleanerTest, MemoryIsBoundedHoweverManyFlowsAreStale) {
   EXPECT_EQ(table_.listings(), 1);
 }
 
-// A flow that the cleaner tries to delete may have ended already, or may have been recreated with
-// another endpoint.
+// Before the cleaner deletes a flow, the flow may end or may be recreated with another endpoint.
 TEST_F(CleanerTest, S243FlowsThatAreGoneMeanwhileAreCountedAsSuch) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   table_.OnListed([this] {

@@ -20,8 +20,8 @@ constexpr DispatchKind kKinds[] = {DispatchKind::kInternal, DispatchKind::kExter
 
 IpAddress Ip(std::string_view text) { return *IpAddress::Parse(text); }
 
-// Returns the worst probability of a miss in a pick class. The worst case is one endpoint more than
-// the capacity of the next lower class.
+// Returns the maximum probability that a random pick of a pick class misses. A pick misses most
+// often if the number of endpoints exceeds the capacity of the next lower class by one.
 double WorstMiss(unsigned pick_class) {
   return 1.0 - static_cast<double>(PickCapacity(pick_class - 1) + 1) / PickCapacity(pick_class);
 }
@@ -61,8 +61,8 @@ TEST(PickClassTest, ADrawMissesLessOftenThanOnceInThree) {
   }
 }
 
-// If all random picks miss, slot 0 is used. The probability of this event bounds the imbalance of
-// the distribution.
+// If all random picks miss, the rules use slot 0. The probability that all picks miss limits the
+// imbalance between endpoints.
 TEST(PickClassTest, AllDrawsOfASizeClassMissLessOftenThanSixInAMillion) {
   for (const Family family : kFamilies) {
     const nft::TableSpec table = MakeTable(family, {});
@@ -215,8 +215,8 @@ TEST(DescriptorTest, AKindIsAPrefixOfItsDescriptorsOnly) {
   }
 }
 
-// The test masks a descriptor as the rules do: one mask selects the kind, the other mask selects
-// timer and set.
+// The test masks a descriptor as the rules do. One mask selects the kind, and the other mask
+// selects the timer and the endpoint set.
 TEST(DescriptorTest, AStickyPatternFindsTheByteInFrontOfTheGroup) {
   for (const Family family : kFamilies) {
     const IpAddress address = family == Family::kIpv4 ? Ip("10.96.0.1") : Ip("fd00:96::1");

@@ -1,5 +1,5 @@
-// Computes the desired state of the Services in a store. Each computation starts from the previous
-// desired state.
+// Computes the desired state of the Services in a store. Each computation uses the previous desired
+// state as its starting point.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class DesiredWorld : public ::testing::Test {
   void Apply(const std::vector<Change>& changes) {
     for (const Change& change : changes) store_.Apply(change, 1);
   }
-  // Computes the desired state of a Service and releases the numbers that are no longer used.
+  // Computes the desired state of a Service, and releases numbers that are no longer used.
   const DesiredService& Make(const std::string& key = "shop/web") {
     DesiredContext context{store_.claims(), node_, numbers_, timers_, memory_};
     desired_ = MakeDesiredService(store_.Find(key), context, &before_);
@@ -41,7 +41,7 @@ class DesiredWorld : public ::testing::Test {
     before_ = desired_.rows;
     return desired_;
   }
-  // Returns the rows of the sets with this name prefix, without comments.
+  // Returns the rows of all sets whose names start with `sets`, without comments.
   Lines OwnLines(const std::string& sets = "") const {
     Lines lines;
     for (std::string line : Texts(OwnRows("shop/web", desired_.rows))) {

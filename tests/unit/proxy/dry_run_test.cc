@@ -108,8 +108,7 @@ struct AgentRun {
   uint64_t sequence = 0;
 };
 
-// Two agents that receive the same objects. Only one of the agents runs a dry run before each
-// change.
+// Two agents receive the same objects. Only one agent performs a dry run before each change.
 class DryRunPropertyTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   void Sync(nft::FakeKernel::Fault fault) {
@@ -167,13 +166,14 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
     // Sometimes skip the real change after the dry run.
     if (random_.Chance(20)) continue;
     // Sometimes write pending changes first, so that all rows of the next transaction belong to the
-    // tried change.
+    // change from the dry run.
     if (waiting && random_.Chance(60)) Settle();
     const bool alone = !asked_.reconciler.Pending();
     Lines before = Contents(asked_.kernel);
     asked_.Apply(changes);
     other_.Apply(changes);
-    // Leave the change pending, so that the next sync merges it with later changes.
+    // Sometimes leave the change pending, so that the next sync merges the change with later
+    // changes.
     if (random_.Chance(25)) continue;
     if (random_.Chance(15)) {
       Sync(nft::FakeKernel::Fault::kUnknownNotCommitted);
@@ -200,7 +200,7 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
   EXPECT_GT(on_top, 3);
 }
 
-// Objects of a dry run during a snapshot do not count as sent by the controller.
+// The objects of a dry run during a snapshot do not count as sent by the controller.
 TEST_P(DryRunPropertyTest, InsideASnapshotNothingCountsAsNamed) {
   for (int step = 0; step < 20 && !HasFailure(); ++step) {
     SCOPED_TRACE("step " + std::to_string(step));
@@ -278,7 +278,7 @@ TEST_F(DryRunTest, BeforeTheFirstCommitItTellsOnlyWhatComesOnTop) {
   const DryRun reported = Try({NoService("shop/api")});
   EXPECT_THAT(Operations(reported.rows), ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80",
                                                      "- cluster-ips 10.96.0.2"));
-  EXPECT_TRUE(reported.recreates);  // The tables must be recreated in any case.
+  EXPECT_TRUE(reported.recreates);  // The tables must be recreated, with or without the change.
   EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
   EXPECT_TRUE(Try({Web()}).rows.empty());
 }

@@ -1,6 +1,6 @@
-// Tests of endpoint selection. Each row of the tables in docs/specification.md, section 2, is a row
-// here, with the same number. L and R stand for local and remote endpoints; r means ready, st
-// serving and terminating, x neither.
+// Tests of endpoint selection. The test tables contain the examples from docs/specification.md,
+// section 2, with the same numbers. In endpoint names, L means local and R means remote. The suffix
+// r means ready, st means serving and terminating, and x means neither ready nor serving.
 #include "proxy/resolve/endpoints.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ const ServicePort kPort = {.port = 80};
 const ServicePort kWithNodePort = {.port = 80, .node_port = 30080};
 const NodePlace kPlace = {.name = "n1", .zone = "za"};
 
-// An endpoint and its name in the table.
+// An endpoint and its name in the test table.
 struct Given {
   std::string name;
   EndpointConditions conditions = kReady;
@@ -113,7 +113,7 @@ std::string RowName(const TestParamInfo<Row>& info) {
   return info.param.name;
 }
 
-// S-30, S-31: the sets that are computed for one local and one remote endpoint.
+// S-30, S-31: the endpoint sets that are computed for one local and one remote endpoint.
 struct PolicyRow {
   const char* name;
   AService service;
@@ -165,7 +165,7 @@ const PolicyRow kPolicyRows[] = {
 
 INSTANTIATE_TEST_SUITE_P(Rows, EndpointPoliciesTest, ValuesIn(kPolicyRows), RowName<PolicyRow>);
 
-// S-39 to S-51, without topology hints.
+// The rows S-39 to S-51 of the specification, without topology hints.
 struct ConditionsRow {
   const char* name;
   std::vector<Given> given;
@@ -177,7 +177,7 @@ struct ConditionsRow {
   }
 };
 
-// Returns the local endpoints of a row (S-36).
+// Returns the local endpoints of both lists (S-36).
 Names LocalOf(Names names, const Names& more) {
   names.insert(names.end(), more.begin(), more.end());
   std::erase_if(names, [](const std::string& name) { return name[0] != 'L'; });
@@ -220,7 +220,7 @@ TEST_P(EndpointConditionsTest, S51_OnlyTheClusterSet) {
     EXPECT_EQ(resolved.cluster, GetParam().cluster);
     EXPECT_THAT(resolved.local, IsEmpty());
     EXPECT_EQ(resolved.any, GetParam().any);
-    // S-35: `any` is true if the cluster set is not empty.
+    // S-35: `any` is true if the cluster endpoint set is not empty.
     EXPECT_EQ(resolved.any, !resolved.cluster.empty());
     EXPECT_EQ(resolved.reachable_here, LocalOf(GetParam().cluster, {}));
   }
@@ -257,7 +257,7 @@ const ConditionsRow kConditionsRows[] = {
 INSTANTIATE_TEST_SUITE_P(Rows, EndpointConditionsTest, ValuesIn(kConditionsRows),
                          RowName<ConditionsRow>);
 
-// S-52 to S-62, and the effect of topology hints in S-32 to S-36.
+// The rows S-52 to S-62 of the specification, and the effect of topology hints in S-32 to S-36.
 struct TopologyRow {
   const char* name;
   std::vector<Given> given;
@@ -448,8 +448,8 @@ TEST(EndpointsTest, S39_NoSlicesNoPortsOrNoAddressesMeanNoEndpoints) {
   EXPECT_THAT(Usable({Slice().Ready("10.0.0.1")}), IsEmpty());
 }
 
-// Two EndpointSlices contain the same address with different conditions. The result is the same for
-// both orders of arrival.
+// Two EndpointSlices contain the same address with different conditions. The result does not depend
+// on the order in which the EndpointSlices arrive.
 TEST(EndpointsTest, S26_WhichOfTwoDuplicatesCounts) {
   const struct {
     const char* name;
@@ -525,7 +525,7 @@ TEST(WeightlessEndpointsTest, AreInNoSet) {
   EXPECT_EQ(some.drained, 2u);
 
   // If no endpoint is ready, endpoints that are serving and terminating are used (S-33, S-34).
-  // Drained endpoints are not used in this case either.
+  // Endpoints with weight 0 are not used as a fallback either.
   const ResolvedEndpoints fallback = resolve(Slice()
                                                  .Port(80)
                                                  .Local("10.0.0.1")
@@ -557,8 +557,8 @@ TEST(EndpointWeightsTest, StandBesideTheSetsWhereTheyDiffer) {
   EXPECT_THAT(equal.local_weights, IsEmpty());
 }
 
-// For duplicate endpoints in any order of arrival, the conditions decide first (S-26), then the
-// larger weight.
+// Among duplicate endpoints, the conditions decide first (S-26), then the larger weight. The order
+// of arrival has no effect.
 TEST(EndpointWeightsTest, OfDuplicatesTheLargerOneCounts) {
   const AService service("ns/a");
   const ASlice other = Slice("ns/a-3").Port(80).Ready("10.0.0.2");
@@ -584,8 +584,8 @@ TEST(ServingEndpointsTest, S238_DrainedOnesKeepTheirFlows) {
               ElementsAre("10.0.0.1:80", "10.0.0.2:80"));
 }
 
-// The result does not depend on the Service: flows continue after the Service is deleted, as long
-// as its EndpointSlices exist.
+// The result does not depend on the Service, because flows continue after the deletion of a Service
+// as long as its EndpointSlices exist.
 TEST(ServingEndpointsTest, S238_AreThoseThatServeWhateverElseHolds) {
   ServiceEntry entry;
   entry.slices = {Slice()

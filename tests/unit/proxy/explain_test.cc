@@ -1,4 +1,5 @@
-// Tests of Explain, one per row of the decision tables in docs/specification.md, section 3.9.
+// Tests of Explain with the decisions and flows from docs/specification.md, sections 3.2, 3.9 and
+// 3.10.
 #include "proxy/explain/explain.h"
 
 #include <gmock/gmock.h>
@@ -31,8 +32,8 @@ constexpr char kR1[] = "10.64.2.21";
 constexpr char kR2[] = "10.64.3.22";
 constexpr uint16_t kNodePort = 31001;
 
-// Formats an explanation. "c -" means the cluster set without masquerading, "l m" means the local
-// set, always with masquerading.
+// Formats an explanation. "c -" means the cluster endpoint set without masquerading. "l m" means
+// the local endpoint set with masquerading.
 std::string Outcome(const Explanation& explanation) {
   switch (explanation.verdict) {
     case Verdict::kReject:
@@ -47,7 +48,7 @@ std::string Outcome(const Explanation& explanation) {
   std::string text = explanation.set == ChosenSet::kCluster ? "c" : "l";
   for (const ExplainedEndpoint& endpoint : explanation.endpoints) {
     const char* mark = endpoint.masquerade ? " m" : " -";
-    // If all endpoints have the same mark, print the mark once.
+    // Append a mark only if the mark differs from the previous endpoint's mark.
     if (!text.ends_with(mark)) text += mark;
   }
   return text;
@@ -119,12 +120,13 @@ class ExplainTest : public ::testing::Test {
     EXPECT_THAT(explained.cases, SizeIs(1)) << from;
     return explained.cases.at(0);
   }
-  // Returns the outcomes for the columns P (pod), N (node) and E (external client).
+  // Returns the outcomes for a pod, for the node and for an external client, in this order.
   std::string Row(const std::string& to, uint16_t port, Protocol protocol = Protocol::kTcp) {
     return Outcome(One(to, port, kPod, protocol)) + ", " + Outcome(One(to, port, kNode, protocol)) +
            ", " + Outcome(One(to, port, kOutside, protocol));
   }
-  // Returns the outcome for external IP, load balancer IP and nodePort, which must be equal.
+  // Returns the outcomes for the external IP. The outcomes for the load balancer IP and the
+  // nodePort must be equal.
   std::string ExternalRow() {
     const std::string row = Row(kExternal, 80);
     EXPECT_EQ(Row(kVip, 80), row);
@@ -307,8 +309,8 @@ TEST_F(ExplainTest, S90AndS91MasqueradeMatrixS191ToS202) {
   struct Policies {
     const char* name;
     void (*edit)(AService&);
-    // Expected outcomes for the configurations base, no detector, masqueradeAll, and masqueradeAll
-    // without detector.
+    // Expected outcomes for four configurations: default, no detector, masqueradeAll, and
+    // masqueradeAll without a detector.
     const char* internal[4];
     const char* external[4];
   };

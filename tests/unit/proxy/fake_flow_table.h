@@ -1,5 +1,5 @@
-// An in-memory flow table. A test can delay a listing, make the listing fail, or change flows
-// during the listing.
+// An in-memory flow table. A test can delay a listing, let a listing fail, or change flows during a
+// listing.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class FakeFlowTable : public nft::FlowTable {
     return largest_deletion_;
   }
 
-  // Makes all later listings fail with this status.
+  // Makes all later listings fail with the given status.
   void FailListings(absl::Status status) {
     const std::lock_guard lock(mutex_);
     listing_error_ = std::move(status);

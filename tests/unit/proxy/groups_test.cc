@@ -75,7 +75,7 @@ TEST(NumberAllocatorTest, ReservationsThatNobodyTookBecomeFree) {
   EXPECT_THAT(Take(numbers, 3), ElementsAre(2, 3, 0));
 }
 
-// After a failed plan, the next plan allocates the same numbers.
+// After a plan fails, the next plan allocates the same numbers.
 TEST(NumberAllocatorTest, WhatIsGivenBackIsHandedOutNextInTheSameOrder) {
   NumberAllocator numbers(4);
   EXPECT_TRUE(numbers.Reserve(2));

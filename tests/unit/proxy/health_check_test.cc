@@ -138,8 +138,8 @@ TEST_F(HealthCheckTest, S16_OnePortCanBelongToAServiceInEachFamily) {
   EXPECT_EQ(Check("shop/zboth"), (HealthCheck{kPort, {false, true}, {0, 0}}));
 }
 
-// As in kube-proxy, a nodePort with the same number as the health check port receives the packets
-// sent to the node's addresses.
+// As in kube-proxy, if a nodePort and the health check port have the same number, the nodePort
+// receives the packets to the node's addresses.
 TEST_F(HealthCheckTest, ANodePortOfTheSameNumberIsNoRival) {
   Apply({CheckedWeb(), AService("shop/other").At("10.96.0.2").Port(80).NodePort(kPort)});
   EXPECT_TRUE(Check());

@@ -1,5 +1,5 @@
-// Tests of the differences that Disagreements reports between the desired state and a kernel that
-// other processes changed.
+// Tests the differences that Disagreements reports between the desired state and the kernel state
+// after changes by other processes.
 #include "proxy/explain/kernel_check.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class KernelCheckTest : public ::testing::Test {
     return lines.ok() ? *lines : Lines{lines.status().ToString()};
   }
 
-  // Removes the element that one of DecidingRows refers to.
+  // Removes the elements that DecidingRows returns for the given set.
   void Remove(SetIndex set, const std::string& address, uint16_t port) {
     for (const Row& row : DecidingRows(Ip(address), Protocol::kTcp, port)) {
       if (row.set.set == set) {
@@ -60,7 +60,7 @@ TEST_F(KernelCheckTest, WhatIsCommittedAgrees) {
   for (const auto& [address, port] : std::vector<std::pair<const char*, uint16_t>>{
            {"10.96.0.1", 80},   // A port with endpoints.
            {"10.96.0.1", 443},  // A port without endpoints.
-           {"10.96.0.1", 22},   // A port of the clusterIP that the Service does not have.
+           {"10.96.0.1", 22},   // A clusterIP with a port that the Service does not have.
            {"192.0.2.10", 30080},
            {"192.0.2.10", 22},
            {"198.51.100.1", 80}}) {

@@ -87,7 +87,7 @@ TEST_F(StateLimitsTest, SliceThatDoesNotGrowIsAlwaysTaken) {
   EXPECT_NE(Rejection(Slice("a", 7)), "");
 }
 
-// Returns a Service named `key` whose message has `bytes`.
+// Returns a change with a Service named `key`. The Service's message has `bytes` bytes.
 Change ServiceOfBytes(const std::string& key, size_t bytes) {
   const Change made = AService(key).Port(80);
   auto service = std::make_shared<Service>(*made.service);
@@ -115,7 +115,7 @@ TEST_F(StateLimitsTest, BytesOfAllObjectsCount) {
 
 TEST_F(StateLimitsTest, ObjectsThatDoNotGrowAreTakenAndRemovedOnesMakeRoom) {
   Hold({ServiceOfBytes("shop/a", 600), ServiceOfBytes("shop/b", 600)});
-  limits_.bytes = 1000;  // Lower the limit, as a restart with another limit would.
+  limits_.bytes = 1000;  // Lower the limit, as after a restart with a lower limit.
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/a", 600)), "");
   EXPECT_EQ(Rejection(NoService("shop/a")), "");
   Hold({ServiceOfBytes("shop/a", 500), NoService("shop/b")});

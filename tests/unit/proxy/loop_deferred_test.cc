@@ -1,4 +1,4 @@
-// Tests of changes that depend on the stored state, and of changes that exceed a limit.
+// Tests changes that depend on the stored state, and changes that exceed a limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ using ::testing::SizeIs;
 
 class LoopDeferredTest : public LoopTest {
  protected:
-  // Returns a deferred change that evaluates to `change`, or that is rejected if `change` is empty.
+  // Returns a deferred change that results in `change`. If `change` is empty, the deferred change
+  // is rejected.
   DeferredChange Late(std::optional<Change> change, std::string key = "shop/web-1") {
     const auto make = [change = std::move(change), key](const Store&) {
       DeferredChange::Result made{.change = change, .findings = {}};

@@ -37,7 +37,7 @@ TEST_F(LoopMetricsTest, S274_S276_ChangesWaitUntilTheyAreInTheKernel) {
   EXPECT_EQ(Waiting().slices, 0u);
 }
 
-// Metrics show the pending change before its commit ends.
+// The metrics count a change as pending until its commit ends.
 TEST_F(LoopMetricsTest, S274_ChangesWaitWhileTheirCommitIsOnItsWay) {
   Start();
   gate_.Close();
@@ -118,7 +118,7 @@ TEST_F(LoopMetricsTest, S278_S346_EachTimeIsReportedWithTheFamilyOfItsSlice) {
                                     Pair(Family::kIpv6, true)));
 }
 
-// Tests of metrics of one Service port with a nodePort and three endpoints.
+// Tests the metrics for one Service port with a nodePort and three endpoints.
 class NoLocalEndpointsTest : public LoopTest {
  protected:
   void SetUp() override {

@@ -36,8 +36,8 @@ class LoopRepairTest : public LoopTest {
   LoopRepairTest() {
     options_.on_repair = [this](const Repaired& repaired) { repairs_.Add(repaired); };
   }
-  // Removes the first element of a set, as another process would. Returns the change as the monitor
-  // would report it.
+  // Removes the first element of a set, as another process would. Returns the change that the
+  // monitor would report.
   nft::ForeignChange Remove(SetIndex set) {
     nft::ForeignChange change;
     loop_->Call([&](Reconciler&) {
@@ -50,7 +50,7 @@ class LoopRepairTest : public LoopTest {
     change.process = "nft (pid 7)";
     return change;
   }
-  // Waits until nothing is suspect. Each turn of the loop makes one check.
+  // Waits until the loop has verified all suspect elements. Each turn of the loop makes one check.
   LoopStatus AwaitVerified() {
     const auto deadline = std::chrono::steady_clock::now() + kDeadline;
     while (!loop_->status().verified && std::chrono::steady_clock::now() < deadline) {
@@ -82,7 +82,7 @@ TEST_F(LoopRepairTest, AForeignChangeIsRepairedReportedAndCounted) {
 TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
   StartServing();
   Await(Submit(Numbered(1, 3)));
-  Remove(kEndpoints);  // The monitor does not report this change.
+  Remove(kEndpoints);  // The monitor does not report this removal.
   EXPECT_EQ(Await(Submit(Numbered(1, 0))).outcome, Outcome::kCommitted);
   AwaitVerified();
   EXPECT_EQ(loop_->status().recreations, 1u);

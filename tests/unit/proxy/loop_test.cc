@@ -108,7 +108,8 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   ExpectConverged();
 }
 
-// If this transaction were split, the first part would already replace all rows in use.
+// The transaction that replaces the rows of a previous run must not be split, because the first
+// part would already replace all rows in use.
 TEST_F(LoopTest, WhatReplacesAPreviousRunIsOneTransactionHoweverLarge) {
   options_.max_elements = 10;
   Start(/*hold=*/true);
@@ -182,8 +183,8 @@ TEST_F(LoopTest, AShortFailureIsNotReportedToTheController) {
   ExpectConverged();
 }
 
-// Returns the loop's status after a complete turn. The second call runs in a later turn, and the
-// status is published at the end of the first turn.
+// Returns the loop's status after a complete turn. The loop publishes the status at the end of the
+// first call's turn. The second call runs in a later turn.
 LoopStatus StatusAfterTurn(Loop& loop) {
   for (int i = 0; i < 2; ++i) loop.Call([](Reconciler&) {});
   return loop.status();
@@ -218,7 +219,8 @@ TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
   gate_.AwaitWaiter();
   Answer waiting = Submit(Numbered(1, 1));
   std::thread stopper([this] { loop_->Stop(); });
-  // The loop is stopping as soon as it rejects a batch immediately.
+  // Submit batches until the loop rejects a batch immediately, which means that the loop is
+  // stopping.
   std::vector<Answer> probes;
   do {
     probes.push_back(Submit({}));
@@ -244,7 +246,7 @@ TEST_F(LoopTest, AStoppedLoopRejects) {
 TEST_F(LoopTest, ASnapshotIsLoadedInBoundedTransactions) {
   options_.max_elements = 50;
   Start();
-  // Each Service also has a mapping and a clusterIP.
+  // In addition to its endpoints, each Service has a mapping and a clusterIP.
   constexpr int kEach = 8, kElements = kEach + 2;
   std::vector<Answer> answers;
   answers.push_back(Submit({}, Batch::Mark::kSnapshotBegin));

@@ -1,5 +1,5 @@
-// A loop on a fake kernel. Tests can block a commit. Nothing sleeps: waiting threads are woken up,
-// or the test fails at a deadline.
+// A loop on a fake kernel. Tests can block a commit. No thread sleeps for a fixed time. If a
+// waiting thread is not woken up before a deadline, the test fails.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace svcmap::proxy::test {
 
 inline constexpr std::chrono::seconds kDeadline{20};
 
-// A gate that blocks all passing threads while it is closed.
+// A gate that blocks threads while the gate is closed.
 class Gate {
  public:
   void Close() { Set(true); }
@@ -80,7 +80,7 @@ class LoopTest : public ::testing::Test {
     options_.first_retry = std::chrono::milliseconds(1);
     options_.last_retry = std::chrono::milliseconds(1);
   }
-  // Stop the loop before the members that its hook uses are destroyed.
+  // Stops the loop before the destruction of the members that the fault hook uses.
   ~LoopTest() override {
     gate_.Open();
     loop_.reset();
@@ -115,7 +115,7 @@ class LoopTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     fault_ = fault;
   }
-  // Returns the number of elements of each transaction since the last call.
+  // Returns the number of elements in each transaction since the last call.
   std::vector<size_t> TakeSizes() {
     const std::lock_guard lock(mutex_);
     return std::exchange(sizes_, {});

@@ -1,5 +1,5 @@
-// Tests of the detection of pod traffic, of masquerading of traffic to clusterIPs
-// (docs/specification.md, section 3.1), and of ServiceCIDRs.
+// Tests the rows that detect pod traffic, the rows for masquerading traffic to clusterIPs
+// (docs/specification.md, section 3.1), and the rows for ServiceCIDRs.
 #include "proxy/desired/node_rows.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Returns the rows of the three sets as ranges, for example "pod-sources 10.244.0.0/16".
+// Returns the rows from NodeRows as ranges, for example "pod-sources 10.244.0.0/16".
 Lines Ranges(const RulesetOptions& options, const Change& node = {}, const Store& store = {}) {
   Lines lines;
   const nft::ElementView* start = nullptr;

@@ -30,7 +30,7 @@ class AService {
  public:
   explicit AService(std::string key) { service_.key = std::move(key); }
 
-  AService& At(std::string_view cluster_ip) {  // Call once per family.
+  AService& At(std::string_view cluster_ip) {  // Call At once per address family.
     const IpAddress address = Ip(cluster_ip);
     service_.cluster_ip[Index(address.family())] = address;
     return Say("at", cluster_ip);
@@ -157,7 +157,7 @@ inline Change ANode(std::string name, const std::vector<std::string>& addresses,
   for (const std::string& address : addresses) object.message += ";" + address;
   for (const std::string& text : pod_cidrs) {
     const IpPrefix cidr = Cidr(text);
-    object.pod_cidr[Index(cidr.family())] = cidr;  // Call once per family.
+    object.pod_cidr[Index(cidr.family())] = cidr;  // At most one CIDR per address family.
     object.message += ";" + text;
   }
   return {.kind = Kind::kNode,

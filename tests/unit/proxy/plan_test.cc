@@ -19,8 +19,8 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-// Returns the rows of a Service with one port at 10.96.0.`number`. The Service's group has the same
-// number.
+// Returns the rows of a Service with one port at 10.96.0.`number`. `number` is also the Service's
+// group.
 ServiceRows Rows(uint8_t number, const std::vector<std::string>& endpoints,
                  const std::vector<std::string>& hairpins = {}) {
   const IpAddress address = Ip("10.96.0." + std::to_string(number));
@@ -123,9 +123,9 @@ TEST(PlanTest, AServiceThatGoesIsOnlyDeleted) {
                                    "- hairpin-connections 10.0.0.1 . 10.0.0.1 . tcp . 8080"));
 }
 
-// The kernel rejects adding an existing key with different data, ignores adding an equal element,
-// and checks the size of a set at each addition. A row that one Service releases must therefore be
-// deleted before another Service adds it.
+// If one Service releases a row and another Service adds the same row, the deletion must precede
+// the addition. The kernel rejects an existing key with different data, ignores an equal element,
+// and checks the set size at each addition.
 TEST(PlanTest, AllDeletionsComeBeforeAllAdditions) {
   const ServiceRows a = Rows(1, {"10.0.0.1"}), b = Rows(2, {"10.0.0.2"});
   const Plan plan = Make({{"ns/a", &a, &b}, {"ns/b", &b, &a}}, SharedOf({&a, &b}));
@@ -161,7 +161,7 @@ TEST(PlanTest, SharedRowsAreThereOnceAsLongAsAnybodyNeedsThem) {
   EXPECT_EQ(count(Make({{"b", nullptr, &b}}, SharedOf({&a})), "+ "), 0);
   EXPECT_EQ(count(Make({{"a", &a, &kNothing}}, SharedOf({&a, &b})), "- "), 0);
   EXPECT_EQ(count(Make({{"a", &a, &kNothing}, {"b", &b, &kNothing}}, SharedOf({&a, &b})), "- "), 1);
-  // The row moves from one Service to the other, so the kernel needs no change.
+  // A row moves from one Service to another Service, so the kernel needs no change.
   const Plan moved = Make({{"a", &a, &kNothing}, {"b", nullptr, &b}}, SharedOf({&a}));
   EXPECT_EQ(count(moved, "+ ") + count(moved, "- "), 0);
 }
@@ -178,7 +178,7 @@ TEST(PlanTest, CountsAreWhatTheSetsGainAndLose) {
   EXPECT_EQ(Make({{"ns/web", nullptr, &before}}).counts()[0][kEndpoints], 2);
 }
 
-// With session affinity, slots are rows of the Service and contain choices instead of endpoints.
+// With session affinity, the slots of a Service contain choices instead of endpoints.
 TEST(PlanTest, S126TurningAffinityOnMovesTheEndpoints) {
   const ServiceRows before = Rows(1, {"10.0.0.1"});
   ServiceRows after = before;
@@ -205,7 +205,7 @@ TEST(PlanTest, S116AChangedSourceRangeIsDeletedAndAdded) {
       {Ip("203.0.113.1"), 80, DispatchKind::kExternal, /*firewalled=*/true});
   before.sources = {{Ip("10.0.0.0"), Ip("10.0.0.255")}, {Ip("11.0.0.0"), Ip("11.0.0.255")}};
   ServiceRows after = before;
-  after.sources[0].last = Ip("10.0.1.255");  // The first key of the range does not change.
+  after.sources[0].last = Ip("10.0.1.255");  // The change keeps the first key of the range.
   const std::string range = "firewall-sources 203.0.113.1 . tcp . 80 . 10.0.0.0/";
   const Plan plan = Make({{"ns/web", &before, &after}}, SharedOf({&before}));
   EXPECT_THAT(Operations(plan.transaction()),
@@ -219,8 +219,8 @@ std::vector<Row> Ranges(const std::vector<std::string>& cidrs) {
   return RangeRows(kServiceCidrs, MergeRanges(prefixes));
 }
 
-// All changed ranges must be written in one transaction: the old and the new bounds of a range must
-// not be in the set together with bounds of another changed range.
+// All changed ranges must be written in one transaction, because old and new range bounds must not
+// be in the set at the same time.
 TEST(PlanTest, RangesAreWrittenTogetherOrNotAtAll) {
   const std::vector<Row> before = Ranges({"10.96.0.0/12"});
   const std::vector<Row> after = Ranges({"10.96.0.0/16", "10.98.0.0/16"});

@@ -1,4 +1,4 @@
-// Tests of the main decision table (docs/specification.md, section 3.2): the kind of descriptor of
+// Tests the decisions by destination (docs/specification.md, section 3.2): the descriptor kind of
 // each address, and the endpoint set that the descriptor selects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class PoliciesTest : public DesiredWorld {
   }
 };
 
-// IPv4 descriptors in the expected rows consist of kind * 64 + class, followed by the group.
+// In the expected rows, an IPv4 descriptor consists of kind * 64 + class, followed by the group.
 TEST_F(PoliciesTest, S74ToS81AndS89EachAddressLeadsToItsSet) {
   const std::string internal = "service-ips 10.96.0.1 . tcp . 80 : ";
   const std::string external = "service-ips 198.51.100.1 . tcp . 80 : ";
@@ -133,8 +133,8 @@ TEST_F(PoliciesTest, S78S79ExternalIpVipAndNodePortAreAlike) {
   }
 }
 
-// In IPv4, all addresses of a port share one descriptor, and the local set of a descriptor must not
-// be added twice. In IPv6, each address has a separate descriptor.
+// In IPv4, all addresses of a port share one descriptor, and the descriptor's local endpoint set
+// must not be added twice. In IPv6, each address has a separate descriptor.
 TEST_F(PoliciesTest, S79EachDescriptorHasOneLocalSet) {
   Apply({Web()
              .At("fd00:96::1")

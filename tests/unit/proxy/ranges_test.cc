@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 
-// Returns range bounds such as "service-cidrs 10.96.0.0 end", without the name of the set.
+// Returns the bounds of the merged ranges, for example "10.96.0.0" and "10.97.0.0 end".
 Lines Bounds(const std::vector<std::string>& cidrs) {
   std::vector<IpPrefix> prefixes;
   for (const std::string& cidr : cidrs) prefixes.push_back(Cidr(cidr));

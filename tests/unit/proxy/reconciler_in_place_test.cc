@@ -1,4 +1,4 @@
-// Tests that session affinity records are kept when svcmapd rewrites its own tables.
+// Tests that svcmapd keeps session affinity records when it rewrites its own tables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,8 +43,8 @@ TEST_F(ReconcilerInPlaceTest, S126WhenAMapGrowsTheRecordsStay) {
   ExpectConverged();
 }
 
-// Removing ranges one by one from a large set blocks a CPU in the kernel for some time, so the set
-// is rewritten instead.
+// svcmapd rewrites a large set if many ranges must be removed, because removing the ranges one by
+// one blocks a CPU for some time.
 TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay) {
   const auto web = [] { return Web().Affinity(10800).LoadBalancer("203.0.113.1"); };
   AService restricted = web();
@@ -232,8 +232,8 @@ TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
   EXPECT_EQ(Records(), before_);
 }
 
-// The second timeout is first used by the second transaction of the new run, so the reconciler
-// makes this plan twice.
+// The new run first uses the second affinity timeout in its second transaction, so the reconciler
+// makes the plan for this transaction twice.
 TEST_F(ReconcilerRestartTest, S126NumbersStayWhenAPlanIsMadeTwice) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);

@@ -1,4 +1,4 @@
-// Tests that a change of the node rewrites only the Services that depend on it.
+// Tests that a change of a node property rewrites only the Services that depend on the property.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tests that a Service rejected by the kernel does not block other Services.
+// Tests that a Service that the kernel rejects does not block other Services.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ class PickyKernel final : public nft::Kernel {
   }
   absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
 
-  std::string comment;  // The rejected comment. If empty, the kernel accepts all elements.
-  bool tells = true;    // True if the error names the rejected element.
+  std::string comment;  // Comment of rejected elements. If empty, the kernel accepts all elements.
+  bool tells = true;    // True if the error identifies the rejected element.
 
  private:
   nft::Kernel& kernel_;
@@ -63,7 +63,8 @@ class RejectionTest : public ::testing::TestWithParam<bool> {
     return AService("shop/s" + std::to_string(i)).At("10.96.0." + std::to_string(i)).Port(80);
   }
   void Apply(const Change& change) { reconciler_.store().Apply(change, ++sequence_); }
-  // Syncs until all other Services are programmed. Returns the reported findings.
+  // Syncs until all Services except the rejected Service are programmed. Returns the reported
+  // findings.
   std::vector<Finding> Settle() {
     std::vector<Finding> findings;
     int rounds = 0;

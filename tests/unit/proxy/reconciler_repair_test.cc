@@ -1,5 +1,5 @@
-// Tests that changes of svcmapd's tables by other processes are detected and repaired, and that
-// unchanged elements are not written.
+// Tests that svcmapd detects and repairs changes of its tables by other processes, and does not
+// write unchanged elements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class RepairTest : public ReconcilerTest {
     before_ = Contents(kernel_);
   }
 
-  // Runs checks until nothing is suspect. Returns the number of checks that found damage.
+  // Runs checks until no element is suspect. Returns the number of checks that found damage.
   int ApplyRepair() {
     int found = 0;
     for (int look = 0; reconciler_.HasSuspects(); ++look) {
@@ -43,7 +43,7 @@ class RepairTest : public ReconcilerTest {
     EXPECT_EQ(Contents(kernel_), before_);
     ExpectConverged();
   }
-  // Removes the first element of a set. Returns the change as the monitor would report it.
+  // Removes the first element of a set. Returns the change that the monitor would report.
   nft::ForeignChange Remove(SetIndex set) {
     const auto held = kernel_.ReadSet({kV4, set});
     EXPECT_FALSE(held->empty());
@@ -172,7 +172,7 @@ TEST_F(RepairTest, AnAuditFindsUnreportedChanges) {
   const Row endpoint = EndpointRow(kV4, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
   while (reconciler_.audits() == 0) EXPECT_OK(reconciler_.Audit().error);
-  EXPECT_GE(ApplyRepair(), 1);  // The audit detects this damage only at its end.
+  EXPECT_GE(ApplyRepair(), 1);  // The audit detects this damage only in its final step.
   ExpectRepaired();
 }
 
@@ -182,7 +182,7 @@ TEST_F(RepairTest, AnAuditReadsEachRowOnceAndWritesNothingWhereAllIsRight) {
   for (; reconciler_.audits() < 2; ++looks) {
     EXPECT_EQ(reconciler_.Audit().outcome, RepairResult::Outcome::kNothing);
   }
-  EXPECT_EQ(looks, 4);  // Two audits, each with one step for the rows and one for the end.
+  EXPECT_EQ(looks, 4);  // Two audits, each with one step that reads the rows and one final step.
   EXPECT_EQ(ApplyRepair(), 0);
   EXPECT_THAT(sent_, IsEmpty());
 }

@@ -1,4 +1,4 @@
-// Tests of a restart with the state that the previous run saved.
+// Tests restarts with the state that the previous run saved.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class SavedTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  // Ends the current run, if any, and starts the next run with the saved objects in the store.
+  // Ends the current run, if any. Starts the next run with the saved objects in the store.
   AdoptedState Begin() {
     End();
     SavedState saved;
@@ -246,7 +246,7 @@ TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
   const Lines before = Contents(kernel_);
   EXPECT_EQ(Begin(), AdoptedState::kUnknown);
   EXPECT_EQ(Contents(kernel_), before);
-  // Later runs do not use the old content of the state file either.
+  // Later runs must not use the old content of the state file either.
   End();
   EXPECT_EQ(Begin(), AdoptedState::kUnknown);
   EXPECT_EQ(saved_objects_, 0u);

@@ -205,7 +205,8 @@ TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
     const std::string key = "shop/s" + std::to_string(i);
     Apply({AService(key).At("10.96.0." + std::to_string(i)).Port(80), Slice(key, 3, i)});
   }
-  constexpr size_t kService = 5;  // Three endpoints, a mapping and a clusterIP per Service.
+  // Elements per Service: three endpoints, a mapping and a clusterIP.
+  constexpr size_t kService = 5;
   std::vector<size_t> left;
   while (reconciler_.Pending()) {
     EXPECT_LE(Sync(8).elements, 8 + kService + kMarkerElements);
@@ -215,9 +216,9 @@ TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
   ExpectConverged();
 }
 
-// The address moves between Services, so both changes must be in one transaction. If the new
-// owner's rows were written first, the kernel would reject these rows or delete them with the old
-// owner's rows.
+// An address moves between Services, so both changes must be in one transaction. If the transaction
+// added the new owner's rows before deleting the old owner's rows, the kernel would reject or
+// delete the new rows.
 TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
   Settle({AService("shop/b").At("10.96.0.9").Port(80)});
   Apply({AService("shop/a").At("10.96.0.9").Port(80), AService("shop/c").At("10.96.0.3").Port(1)});
@@ -226,8 +227,8 @@ TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
 }
 
 TEST_F(ReconcilerTest, TwoServicesMayChangePlaces) {
-  // Services with and without endpoints use different sets. In the set for Services without
-  // endpoints, a wrong order causes no error.
+  // Test Services with and without endpoints, which use different sets. In the set for Services
+  // without endpoints, a wrong order causes no error.
   for (const int endpoints : {0, 1}) {
     Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", endpoints),
             AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", endpoints)});
@@ -240,7 +241,7 @@ TEST_F(ReconcilerTest, TwoServicesMayChangePlaces) {
 
 TEST_F(ReconcilerTest, ARangeThatIsSplitNeedsNoSecondAttempt) {
   Settle({AServiceCidr("c", {"10.96.0.0/12", "fd00:96::/108"})});
-  // The outer bounds of the range are unchanged.
+  // Split the range 10.96.0.0/12, but keep its first and its last address.
   Settle({AServiceCidr("c", {"10.96.0.0/16", "10.111.0.0/16"})});
   Settle({AServiceCidr("c", {"10.96.0.0/12"})});
   Settle({AServiceCidr("c", {"10.0.0.0/8"})});

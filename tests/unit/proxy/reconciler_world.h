@@ -14,7 +14,7 @@
 
 namespace svcmap::proxy::test {
 
-constexpr size_t kMarkerElements = 4;  // The marker is deleted and added in both families.
+constexpr size_t kMarkerElements = 4;  // Each commit deletes and adds the marker in both families.
 
 // Returns an EndpointSlice with `count` endpoints, starting at 10.`second`.0.0.
 inline ASlice Slice(const std::string& service, int count, int second = 1) {
@@ -46,7 +46,7 @@ class ReconcilerTest : public ::testing::Test {
     fault_ = fault;
     return reconciler_.Sync(limit);
   }
-  // Applies the changes and expects that they are committed and visible in the kernel.
+  // Applies the changes, and checks that the changes are committed and visible in the kernel.
   void Settle(const std::vector<Change>& changes) {
     Apply(changes);
     const SyncResult result = Sync();
@@ -68,7 +68,7 @@ class ReconcilerTest : public ::testing::Test {
     return marker;
   }
 
-  // An affinity record as the packet path writes it: an IPv4 client's choice.
+  // An affinity record in the form that the packet path writes: the choice for an IPv4 client.
   const svcmap::testing::Row kRecord =
       svcmap::testing::RecordRow(Family::kIpv4, 7, 1, Choice(1, 1));
   void WriteRecord() {
@@ -83,7 +83,7 @@ class ReconcilerTest : public ::testing::Test {
   }
 
   nft::FakeKernel kernel_{Tables()};
-  // Maps start with about a thousand elements.
+  // The initial size of the maps is 1,024 elements.
   Reconciler reconciler_{kernel_,
                          {.node_name = "n1", .first_service_ips = 1024, .first_endpoints = 1024}};
   std::vector<nft::Transaction> sent_;

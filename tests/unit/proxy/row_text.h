@@ -1,4 +1,4 @@
-// Elements as lines of text, for readable test failures:
+// Formats elements as lines of text, for readable test failures. Example:
 //
 //   service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1 "shop/web:"
 //
@@ -53,7 +53,8 @@ inline Lines Operations(const nft::Transaction& transaction) {
   return lines;
 }
 
-// Returns the sorted elements of a transaction that contains only additions.
+// Returns the elements of a transaction in sorted order. The transaction must contain only
+// additions.
 inline Lines Additions(const nft::Transaction& transaction) {
   Lines lines;
   transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {

@@ -79,8 +79,8 @@ TEST_F(ConnectionReaderTest, MoreServicesThanAreAskedForAtOnceAreAllTold) {
   EXPECT_THAT(Lines(reader), SizeIs(1103));
 }
 
-// The kernel removes a counter after a day, and a dump may miss a counter. Neither may decrease the
-// reported counts.
+// The reported counts must not decrease, even if the kernel removes a counter after a day or a dump
+// misses a counter.
 TEST_F(ConnectionReaderTest, WhatIsMissingKeepsItsCountAsLongAsTheServiceHasTheAddress) {
   Count("10.96.0.1", 3);
   const auto reader = Reader();
@@ -102,7 +102,7 @@ TEST_F(ConnectionReaderTest, WhatWasReadStaysForAWhile) {
   Lines(reader);
   Count("10.96.0.1", 3);
   EXPECT_THAT(Lines(reader)[1], "shop/web 10.96.0.1 0");
-  EXPECT_EQ(reads_, 2);  // The reader makes one read per family.
+  EXPECT_EQ(reads_, 2);  // The reader reads the kernel's counters once per address family.
 }
 
 TEST_F(ConnectionReaderTest, AFailureIsReportedOnceAndTheCountsStay) {
@@ -130,7 +130,7 @@ TEST_F(ConnectionReaderTest, WhoAsksDoesNotWaitForACommitThatHangs) {
   EXPECT_THAT(Lines(impatient), IsEmpty());
   gate_.Open();
   Await(answer);
-  impatient.reset();  // The destructor reads the result that `reader` is waiting for.
+  impatient.reset();  // The destructor waits for the read in progress.
   EXPECT_THAT(Lines(reader), SizeIs(before.size() + 1));
 }
 

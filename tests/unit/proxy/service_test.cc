@@ -130,8 +130,8 @@ TEST_F(DesiredServiceTest, S77_WithAllEndpointsDrainedThePortIsRejected) {
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
-// A changed port number keeps the affinity records of clients (found by the random differential
-// test).
+// If a port number changes, svcmapd keeps the clients' affinity records (found by the random
+// differential test).
 TEST_F(DesiredServiceTest, S122_APortWithAnotherNumberKeepsItsGroup) {
   Apply({AService("shop/web").At("10.96.0.1").Port(80, "a"),
          WebSlice().Port(8080, "a").Ready("10.0.0.1")});

@@ -18,7 +18,7 @@ EndpointAddress Endpoint(uint8_t last) {
   return {*IpAddress::FromBytes(bytes), 80};
 }
 
-// Creates one endpoint address per letter.
+// Returns one endpoint address for each letter.
 Addresses Slots(const std::string& letters) {
   Addresses endpoints;
   for (const char letter : letters) endpoints.push_back(Endpoint(static_cast<uint8_t>(letter)));

@@ -27,7 +27,7 @@ TEST(StageTimesTest, EachStageHasItsOwnSumAndLongest) {
 
 class LoopStagesTest : public LoopTest {
  protected:
-  // Returns the stage times of completed turns.
+  // Returns the stage times of the loop's completed turns.
   StageTimes Stages() {
     EXPECT_TRUE(loop_->Call([](Reconciler&) {}));
     return loop_->status().stages;

@@ -15,9 +15,9 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using Place = StaleFlows::Place;
 
-// Flows to the Service of S-244 to S-249. The Service has UDP port 53 at a clusterIP, a load
-// balancer IP and an external IP, and a nodePort on one node address. Endpoint L1 is serving, L2 is
-// not.
+// Tests flows to the Service from S-244 to S-249. The Service has UDP port 53 at a clusterIP, a
+// load balancer IP and an external IP, and a nodePort on one node address. Endpoint L1 is serving,
+// and endpoint L2 is not serving.
 class StaleFlowsTest : public DesiredWorld {
  protected:
   StaleFlowsTest() {
@@ -44,7 +44,8 @@ class StaleFlowsTest : public DesiredWorld {
     }
   }
 
-  // Expects that flows to each address of the Service are stale, or not stale.
+  // Checks that the flows to all addresses of the Service are stale if `stale` is true, and not
+  // stale otherwise.
   void ExpectEverywhere(bool stale, const std::string& answers) {
     for (const std::string at :
          {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
@@ -119,8 +120,8 @@ TEST_F(StaleFlowsTest, S241WhatHasNoExpectedEndpointIsStale) {
   ExpectEverywhere(true, "8.8.8.8:53");
 }
 
-// Differs from kube-proxy, which ignores a port without serving endpoints, so that clients keep
-// sending to a deleted pod.
+// svcmapd differs from kube-proxy, which ignores a port without serving endpoints, so that clients
+// keep sending to a deleted pod.
 TEST_F(StaleFlowsTest, S239WithoutServingEndpointsAllFlowsAreStale) {
   StaleFlows flows;
   const std::vector<EndpointAddress> none;

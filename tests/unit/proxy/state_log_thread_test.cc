@@ -1,4 +1,4 @@
-// Tests of the state log with its own thread: appends during syncs, compactions, failures and
+// Tests the state log with its background thread: appends during syncs, compactions, failures and
 // recoveries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
     log = *std::move(opened);
     model.StartFrom(SaidBy(std::move(found)));
   }
-  // Makes one random call as the loop does. The log's thread calls Work().
+  // Makes a random call to the log, as the loop does. The log's thread calls Work().
   void Step() {
     if (model.open()) return End(dice.Chance(80), RandomGeneration());
     for (size_t i = dice.Below(3); i > 0; --i) RandomObjectChange();
@@ -74,7 +74,7 @@ TEST_F(StateLogThreadTest, KilledWhileTheFileIsRewrittenItSaysWhatIsTrue) {
     Step();
     const Reported expected = model.reported();
     Reported found = Reopen();
-    // The last generation need not be in the file.
+    // The file may lack the last generation.
     found.is.generation = expected.is.generation;
     if (found.may_be && expected.may_be) found.may_be->generation = expected.may_be->generation;
     ASSERT_EQ(found, expected) << run;

@@ -31,7 +31,7 @@ TEST(NumberEndpointsTest, NumbersStartAtOneAndAreNeverZero) {
 TEST(NumberEndpointsTest, S126AllOthersAreUsedBeforeTheNumberOfOneThatLeft) {
   Affinity affinity;
   NumberEndpoints({AddressAt("10.0.0.1"), AddressAt("10.0.0.2")}, affinity);
-  NumberEndpoints({AddressAt("10.0.0.1")}, affinity);  // Affinity number 2 is free.
+  NumberEndpoints({AddressAt("10.0.0.1")}, affinity);  // This call frees affinity number 2.
   std::set<uint16_t> seen;
   for (uint32_t i = 0; i < kMaxStickyEndpoint - 2; ++i) {
     NumberEndpoints({AddressAt("10.0.0.1"), AddressAt("10.0.0.2", static_cast<uint16_t>(i))},
@@ -85,10 +85,10 @@ TEST(AffinityTimersTest, OfAFullListTheNextLongerOneOrTheLongestServes) {
   EXPECT_EQ(timers.seconds().size(), kMaxTimers);
 }
 
-// Tests of a new run that finds the affinity numbers of the previous run in the kernel.
+// Tests a new run that finds the affinity numbers of the previous run in the kernel.
 class AffinityMemoryTest : public DesiredWorld {
  protected:
-  // Returns elements as ReadSet returns them.
+  // Returns the Service's elements of a set in the form that ReadSet returns.
   std::vector<nft::Element> Left(SetIndex set, Family family = Family::kIpv4) const {
     std::vector<nft::Element> elements;
     for (const Row& row : OwnRows("shop/web", desired_.rows)) {
@@ -116,7 +116,8 @@ class AffinityMemoryTest : public DesiredWorld {
             .data = {data.bytes().begin(), data.bytes().end()},
             .comment = comment};
   }
-  // Returns the numbers of the Service port and of its endpoints, for example "7: 10.0.0.1 is 3".
+  // Returns the affinity numbers of the Service port and of its endpoints, for example "7: 10.0.0.1
+  // is 3".
   std::string Made() const {
     const Affinity& affinity = *desired_.rows.ports.at(0).affinity;
     std::string text = std::to_string(affinity.port_number) + ":";

@@ -1,5 +1,4 @@
-// Tests of snapshots: objects that the controller does not send are removed at the end of the
-// snapshot.
+// Tests that the end of a snapshot removes objects that the controller did not send.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -171,8 +171,8 @@ TEST_F(StoreTest, S18_NamesOfSlicesDoNotMatter) {
   EXPECT_THAT(SlicesOf("ns/b"), ElementsAre("ns/a"));
 }
 
-// S-1: the EndpointSlices of a Service that is assigned to another proxy stay stored, like those of
-// a deleted Service.
+// S-1: if a Service is assigned to another proxy, its EndpointSlices stay stored, like the
+// EndpointSlices of a deleted Service.
 TEST_F(StoreTest, S1_AServiceThatIsNoLongerProxiedIsDirtyAndKeepsItsSlices) {
   ApplySettled({AService("ns/a").At("10.96.0.1").Port(80), ASlice("ns/a-1", "ns/a")});
   Apply({AService("ns/a").At("10.96.0.1").Port(80).NotProxied()});

@@ -70,7 +70,7 @@ TEST_F(ProgrammingLatencyTest, S346OneTimeForEachChangeThatChangedSomething) {
   EXPECT_EQ(Measured(), 1u);
 }
 
-// kube-proxy loses the measurement after a failed commit.
+// After a failed commit, svcmapd keeps the measurement, whereas kube-proxy loses the measurement.
 TEST_F(ProgrammingLatencyTest, S346AFailedCommitLosesNone) {
   Start();
   SetFault(Fault::kReject);

@@ -20,7 +20,7 @@ UdpPort Dns(const Names& destinations, const Names& endpoints, std::string name 
 
 class UdpBookTest : public ::testing::Test {
  protected:
-  // Runs a cleanup round with these tracked flows. Returns whether each flow is stale.
+  // Runs a cleanup round with these tracked flows. The result is true for each stale flow.
   std::vector<bool> Round(const std::vector<nft::UdpFlow>& tracked) {
     UdpBook::Round round = book_.Take();
     StaleFlows flows = round.MakeStaleFlows();
@@ -97,8 +97,8 @@ TEST_F(UdpBookTest, ARoundThatFailedIsDueAgain) {
   EXPECT_TRUE(book_.due());
 }
 
-// The Service is deleted first, then its EndpointSlices and pods. The flows are deleted with the
-// endpoints.
+// The Service is deleted first, then its EndpointSlices and pods. The cleaner deletes the flows
+// when the endpoints disappear.
 TEST_F(UdpBookTest, S237FlowsOfADeletedServiceGoWithTheirEndpoints) {
   const nft::UdpFlow flow = Flow("10.96.0.1:53", "10.0.0.1:53");
   Settled("ns/dns", {Dns({"10.96.0.1:53"}, {"10.0.0.1:53"})});
@@ -136,8 +136,8 @@ TEST_F(UdpBookTest, AFormerAddressIsNotForgottenByARoundThatDidNotKnowIt) {
   EXPECT_EQ(Round({Flow("192.0.2.1:53", "10.0.0.1:53")}), std::vector{true});
 }
 
-// An address moved to another Service. The previous Service must not delete flows of the current
-// Service.
+// After an address moves to another Service, the previous Service must not cause the deletion of
+// the current Service's flows.
 TEST_F(UdpBookTest, S240AFormerAddressThatIsAnothersIsTheOthersBusiness) {
   const nft::UdpFlow first = Flow("192.0.2.1:53", "10.0.0.1:53");
   const nft::UdpFlow second = Flow("192.0.2.1:53", "10.0.0.2:53");

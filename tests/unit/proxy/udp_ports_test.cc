@@ -74,7 +74,7 @@ TEST_F(UdpPortsTest, S238EndpointsAreAllThatServe) {
   EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353", "10.0.0.3:5353", "10.0.0.4:5353"}));
 }
 
-// The port keeps its UDP destinations, even if no endpoint accepts new flows.
+// A UDP port keeps its destinations, even if no endpoint accepts new flows.
 TEST_F(UdpPortsTest, S238ADrainedEndpointKeepsItsFlows) {
   Apply(Dns());
   Apply(DnsSlice().Ready("10.0.0.1").Weight(0));

@@ -26,7 +26,8 @@ size_t Total(const std::vector<uint32_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), size_t{0});
 }
 
-// Returns the maximum deviation of an endpoint's share from its weight.
+// Returns the maximum difference between an endpoint's share of the slots and its share of the
+// weights.
 double LargestError(const WeightsOfSet& weights, const std::vector<uint32_t>& counts) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const auto slots = static_cast<double>(Total(counts));
@@ -70,7 +71,7 @@ TEST(WeightSlotsTest, SmallRatiosAreExact) {
 TEST(WeightSlotsTest, LargerOnesAreDividedAmongBoundedlyManySlots) {
   EXPECT_THAT(SlotCounts({1000, 999}), ElementsAre(128, 128));
   EXPECT_THAT(SlotCounts({1000, 1}), ElementsAre(255, 1));
-  // The exact shares are 146.1, 73.1 and 36.8.
+  // The exact numbers of slots would be 146.1, 73.1 and 36.8.
   EXPECT_THAT(SlotCounts({997, 499, 251}), ElementsAre(146, 73, 37));
 }
 
@@ -112,7 +113,7 @@ TEST(WeightSlotsTest, FewLargeOnesAmongManySmallOnes) {
   }
 }
 
-// If there are only as many slots as endpoints, every endpoint gets one slot.
+// If the number of slots equals the number of endpoints, every endpoint gets one slot.
 TEST(WeightSlotsTest, TheLargestSetHasOneSlotEach) {
   WeightsOfSet weights(kMaxEndpoints, 1);
   weights[7] = kMaxWeight;
@@ -124,7 +125,7 @@ TEST(WeightSlotsTest, EndpointsStandInTheirSlots) {
   EXPECT_THAT(Weighted({Nth(0), Nth(1)}, {}), ElementsAre(Nth(0), Nth(1)));
 }
 
-// A weight change rewrites about as many slots as the endpoint gains or loses.
+// A change of an endpoint's weight rewrites about as many slots as the endpoint gains or loses.
 TEST(WeightSlotsTest, AChangeRewritesAboutTheSlotsOfItsEndpoint) {
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {

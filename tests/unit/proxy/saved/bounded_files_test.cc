@@ -47,8 +47,8 @@ class HungDisk {
   std::vector<Call> hung_;
 };
 
-// Files on a HungDisk. MemoryFiles holds its lock while it calls the fault plan, so calls must
-// block before they reach MemoryFiles.
+// Files on a HungDisk. File calls must block before they reach MemoryFiles, because MemoryFiles
+// holds its lock while it calls the fault plan.
 class HangingFiles : public Files {
  public:
   HangingFiles(Files& files, HungDisk& disk) : files_(files), disk_(disk) {}
@@ -122,7 +122,8 @@ class BoundedFilesTest : public ::testing::Test {
     test::MemoryFiles memory;
     HangingFiles hanging{memory, calls};
   };
-  // Never deleted, because a detached thread may use a disk after the end of its test.
+  // Creates a disk that is never deleted, because a detached thread may use the disk after the end
+  // of the test.
   static Disk& NewDisk() {
     static auto& disks = *new std::vector<std::unique_ptr<Disk>>();
     return *disks.emplace_back(std::make_unique<Disk>());

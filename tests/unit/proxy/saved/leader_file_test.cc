@@ -36,7 +36,7 @@ TEST_F(LeaderFileTest, TheLastOneIsKept) {
 }
 
 // After any failure and any loss of power, the file contains the old or the new leader. If Save
-// returned OK, it contains the new leader.
+// returned OK, the file contains the new leader.
 TEST_F(LeaderFileTest, EachCallMayFailAndTheMachineMayGoDown) {
   testing::Dice dice(1);
   int failures = 0;

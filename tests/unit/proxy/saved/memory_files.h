@@ -1,6 +1,6 @@
 // In-memory files with fault injection at any call. MemoryFiles simulates the effects of crashes.
-// After a killed process, all written data is kept. After a loss of power, synced data is kept, and
-// a random part of unsynced data, truncated at a sector boundary.
+// If the process is killed, all written data is kept. After a loss of power, all synced data and a
+// random part of the unsynced data are kept. The unsynced data is truncated at a sector boundary.
 #pragma once
 
 #include <algorithm>
@@ -38,14 +38,14 @@ class MemoryFiles : public Files {
     kList
   };
   struct Fault {
-    int error = 0;  // The errno with which the call fails, or 0.
-    // If true, the process ends at this call. This call and all later calls fail.
+    int error = 0;  // The errno of the failed call, or 0.
+    // If true, the process crashes at this call. This call and all later calls fail.
     bool crash = false;
     bool done = false;        // If true, the call fails but takes effect.
     size_t bytes = SIZE_MAX;  // Number of bytes that an Append call writes.
   };
-  // Function that is called before each call, with the number of previous calls. The function may
-  // use the files itself.
+  // Function that runs before each file call and receives the number of previous calls. The
+  // function may make file calls.
   using Plan = std::function<Fault(size_t number, Call call)>;
 
   void SetPlan(Plan plan) {
@@ -300,8 +300,8 @@ class MemoryFiles : public Files {
   bool crashed_ = false;
   int run_ = 0;
   Directory names_;
-  // Directory contents that may be on disk: the content at the last sync and after each later
-  // change.
+  // Versions of the directory that may be on disk: the content at the last sync and after each
+  // later change.
   std::vector<Directory> name_history_ = {{}};
 };
 

@@ -105,7 +105,8 @@ TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsReported) {
                           "path=" +
                           file + "/such error=\"create folder " + file +
                           "/such: Not a directory (ENOTDIR)\""));
-  std::filesystem::remove(file);  // After the removal, the folder and its parents can be created.
+  // After the removal of this file, the folder and its parents can be created.
+  std::filesystem::remove(file);
   ASSERT_TRUE(log->needs_everything());
   log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m"); }, nullptr, {});
   log->Stop();
@@ -154,7 +155,7 @@ TEST_F(PosixFilesTest, ObjectsThatAnotherUserMayHaveMadeAreDataLoss) {
   EXPECT_OK(error());
   std::filesystem::create_hard_link(path, top_ + "/other");
   EXPECT_EQ(error(), absl::DataLossError(path + " has more than one hard link"));
-  // A new file replaces only this link.
+  // kCreate replaces only this hard link, and does not change the content of the other hard link.
   EXPECT_OK(files.Open(path, OpenMode::kCreate));
   EXPECT_EQ(std::filesystem::file_size(top_ + "/other"), 4u);
 }

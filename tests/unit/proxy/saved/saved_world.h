@@ -1,5 +1,5 @@
-// Model of a state log. Tracks the calls made to the log and the expected content of the log's
-// file.
+// Model of a state log. The model receives the same calls as the log, and computes the expected
+// content of the log's file.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -152,8 +152,8 @@ inline Content ContentOf(const SavedState& state) {
   return content;
 }
 
-// Content of a state file: the current state, and the state that results if the open attempt was
-// committed.
+// Content of a state file: the current state, and the state after the open attempt if this attempt
+// was committed.
 struct Reported {
   Content is;
   std::optional<Content> may_be;
@@ -201,8 +201,8 @@ struct OwnedCommit {
   }
 };
 
-// Receives the same calls as the log. reported() is the expected content of the file when the log's
-// call returns.
+// Receives the same calls as the log. reported() returns the expected content of the log's file
+// after the last call.
 class Model {
  public:
   const Reported& reported() const { return reported_; }
@@ -279,14 +279,14 @@ class Model {
   std::optional<uint32_t> noted_;
 };
 
-// A log without a thread on in-memory files, and a model of the log.
+// A log with in-memory files and without a background thread, and a model of the log.
 class SavedWorld {
  public:
   static constexpr char kFolder[] = "/var/lib/svcmap";
   static constexpr char kPath[] = "/var/lib/svcmap/state";
 
   explicit SavedWorld(uint64_t seed = 1) : dice(seed) {}
-  // Remove the fault plan, because it may refer to objects that are already destroyed.
+  // Removes the fault plan, because the plan may refer to objects that are already destroyed.
   ~SavedWorld() { files.SetPlan(nullptr); }
 
   StateLogOptions Options() {
@@ -348,7 +348,7 @@ class SavedWorld {
   }
   std::string RandomKey() { return "ns/" + std::to_string(dice.Below(12)); }
 
-  // Calls of the log's user, made to both the log and the model.
+  // Each of the following methods calls the same method of the log and of the model.
   void PutObject(Kind kind, const std::string& key, const std::string& message) {
     log->PutObject(kind, key, message);
     model.PutObject(kind, key, message);
@@ -387,7 +387,7 @@ class SavedWorld {
     if (dice.Chance(20)) return std::nullopt;
     return static_cast<uint32_t>(dice.Number());
   }
-  // Makes a random call, or the calls up to and including a Begin without its End.
+  // Makes a random call, or several calls of which the last call is a Begin without an End.
   void RandomStep() {
     if (dice.Chance(10)) NoteGeneration(static_cast<uint32_t>(dice.Number()));
     if (model.open()) return End(dice.Chance(70), RandomGeneration());
@@ -438,7 +438,7 @@ class SavedWorld {
         reported.is.marker ? &borrowed : nullptr, reported.is.generation);
   }
 
-  // Disables the log by an invalid call. The model does not receive this call.
+  // Disables the log by an invalid call. The model does not receive the invalid call.
   void PutOutOfOrder() {
     log->Begin({});
     log->Begin({});

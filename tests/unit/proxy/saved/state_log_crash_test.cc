@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 using Fault = MemoryFiles::Fault;
 
-// The way in which the process ends during its last file call.
+// The effect of a crash on the last file call of the process.
 struct End {
   const char* name;
   Fault fault;
@@ -27,9 +27,9 @@ const End kEnds[] = {{"before", {.crash = true}},
                      {"after a few bytes", {.crash = true, .bytes = 20}},
                      {"after some bytes", {.crash = true, .bytes = 100}}};
 
-// Runs a history with all kinds of calls, including a compaction and a stop of the agent. Makes no
-// more calls after a crash. Appends the expected content of the file after each step to `reported`.
-// `synced` is the number of steps that are certainly on disk.
+// Runs a fixed history with all kinds of calls, including a compaction and a stop of the agent.
+// Makes no more calls after a crash. Appends the expected content of the file after each step to
+// `reported`. `synced` is the number of steps that are certainly on disk.
 void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
   const auto step = [&](const std::function<void()>& act) {
     if (world.files.crashed()) return;
@@ -97,7 +97,7 @@ void EndAtEachCall(
   }
 }
 
-// Checks that the log works normally after the restart, starting with the state that it found.
+// Checks that the log works normally after the restart, starting with the state from the file.
 void GoOn(SavedWorld& world, const std::string& where) {
   for (int i = 0; i < 6; ++i) world.RandomStep();
   const Reported expected = world.model.reported();
@@ -110,7 +110,7 @@ TEST(StateLogCrashTest, S342KilledAtAnyCallItSaysExactlyWhatWasTrue) {
                    const std::string& where) {
     world.problems.clear();
     const Reported found = world.Reopen();
-    // The file contains the state after the interrupted step or after the step before.
+    // The file contains the state after the interrupted step or after the previous step.
     const bool last = found == reported.back();
     const bool before = found == reported[reported.size() - 2];
     ASSERT_TRUE(last || before) << where << ": " << ::testing::PrintToString(found)
@@ -170,9 +170,9 @@ TEST(StateLogCrashTest, RandomRunsWithCrashesSayWhatIsTrue) {
   }
 }
 
-// Selects the file calls of Work() during which another thread may use the log. These are the calls
-// that Work() makes without the log's mutex, except between the last sync of a new file and its
-// rename.
+// Selects the file calls of Work() during which another thread may use the log. Work() makes the
+// selected calls without the log's mutex. Calls from the last sync of a new file to its rename are
+// not selected.
 class Openings {
  public:
   bool IsOne(MemoryFiles::Call call) {
@@ -189,7 +189,7 @@ class Openings {
 };
 
 // Runs Work() and calls `act` during the file call with index `opening` among the calls that
-// Openings selects. Returns false if there are fewer such calls.
+// Openings selects. Returns false if Openings selects fewer calls.
 bool WorkAnd(SavedWorld& world, size_t opening, const std::function<void()>& act) {
   Openings openings;
   size_t met = 0;
@@ -241,7 +241,7 @@ TEST(StateLogCrashTest, WhatIsAppendedAtAnyTimeOfABackgroundRoundIsKept) {
         };
         acted = WorkAnd(world, opening, [&] { act(3); });
         reported.push_back(world.model.reported());
-        act(4);  // Frames written by these calls contain the number of bytes on disk.
+        act(4);  // The next calls write frames that contain the number of bytes on disk.
         compactions += world.log->status().compactions;
         const std::string where = "seed " + std::to_string(seed) + ", opening " +
                                   std::to_string(opening) + (open ? ", open" : "");

@@ -73,8 +73,8 @@ TEST_F(StateLogDamageTest, AFlippedBitIsNeverTrusted) {
                                       HasSubstr(", not using it path=/var/lib/svcmap/state "),
                                       HasSubstr(" renamed_to=state.damaged-2"))));
       } else {
-        // A bit was flipped in the last frame, which only declares that the other frames are on
-        // disk.
+        // A flipped bit in the last frame does not change the state, because this frame only
+        // declares that the other frames are on disk.
         ASSERT_EQ(found, whole) << "bit " << bit << " at " << offset;
       }
       content[offset] = static_cast<char>(content[offset] ^ 1 << bit);

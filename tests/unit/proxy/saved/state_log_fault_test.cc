@@ -48,7 +48,7 @@ void ExpectRecovery(SavedWorld& world, const std::string& where) {
   ASSERT_THAT(world.files.Names(), Not(Contains(HasSubstr("state.compacted")))) << where;
 }
 
-// Data written to a deleted file would be lost.
+// If the file was deleted, the log writes a new file, because data in a deleted file would be lost.
 TEST(StateLogFaultTest, ARemovedFileIsRewritten) {
   SavedWorld world;
   world.Open();
@@ -230,8 +230,8 @@ TEST_F(StateLogOutageTest, IsReportedOnceAndSoIsItsEnd) {
   EXPECT_THAT(problems, SizeIs(2));
 }
 
-// The error is cleared only when the rewritten file is on disk under its final name. Before that, a
-// restart would not find the file.
+// The log clears the error only when the rewritten file is on disk under its final name. A restart
+// would not find the file under another name.
 TEST_F(StateLogOutageTest, IsOverOnlyWithTheSync) {
   Open();
   Break(ENOSPC);
@@ -284,7 +284,7 @@ TEST_F(StateLogOutageTest, AFolderThatCannotBeMadeIsNoReasonNotToStart) {
   ExpectRecovery(*this, "");
 }
 
-// If the log could not lock the folder at first, it must not write to the folder while another
+// If the log cannot lock the folder at first, the log must not write to the folder while another
 // agent holds the lock.
 TEST_F(StateLogOutageTest, ALateLockMayBeTakenByAnother) {
   Break(EROFS);
@@ -302,7 +302,7 @@ TEST_F(StateLogOutageTest, ALateLockMayBeTakenByAnother) {
   EXPECT_EQ(log->status().error, "");
 }
 
-// The rewritten file itself may fill the disk, so a failed rewrite must delete it.
+// The new file may fill the disk, so a failed rewrite must delete the new file.
 TEST_F(StateLogOutageTest, AFailedRewriteLeavesNothing) {
   Open();
   Live(*this, 20);
@@ -336,8 +336,8 @@ TEST_F(StateLogOutageTest, AFileThatCannotBeRewrittenGrowsOn) {
   ExpectRecovery(*this, "");
 }
 
-// If the log finds damage in its file during a rewrite, it starts a new file, because a restart
-// could not use the damaged file.
+// If the log finds damage in its file during a rewrite, the log starts a new file. A restart could
+// not use the damaged file.
 TEST_F(StateLogOutageTest, DamageFoundWhenTheFileIsRewrittenStartsANewOne) {
   compact_above = 2000;
   Open();

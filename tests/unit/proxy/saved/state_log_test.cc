@@ -64,7 +64,8 @@ TEST_F(StateLogTest, S342AnAttemptWithoutOutcomeIsDistinguished) {
   EXPECT_EQ(reported.may_be->services.count("ns/a"), 0u);
   EXPECT_EQ(reported.may_be->services.count("ns/b"), 1u);
   EXPECT_EQ(reported.may_be->generation, 8u);
-  // The marker determines the outcome of the attempt, and the log writes this outcome to the file.
+  // The marker in the kernel determines the outcome of the attempt, and the log writes this outcome
+  // to the file.
   End(true, 8);
   EXPECT_EQ(Reopen(), (Reported{.is = *reported.may_be}));
 }
@@ -141,7 +142,7 @@ TEST_F(StateLogTest, GenerationsOfOthersAreWrittenWithTheNextSyncOrWrite) {
   EXPECT_EQ(reported.may_be->generation, 12u);
   End(false, 15);
   EXPECT_EQ(Reopen().is.generation, 15u);
-  // The generation of the outcome takes precedence over an earlier NoteGeneration.
+  // The generation in End takes precedence over an earlier NoteGeneration.
   Begin(commit);
   NoteGeneration(20);
   End(true, 21);
@@ -245,7 +246,8 @@ TEST_F(StateLogTest, AnOpenAttemptSurvivesThatTheFileIsRewritten) {
   EXPECT_GT(log->status().compactions, 2u);
 }
 
-// Doubling in size is not the only way to become out of date: objects may be removed.
+// After the removal of most objects, the log must be compacted, even if the file has not doubled in
+// size.
 TEST_F(StateLogTest, IsRewrittenAfterMostObjectsWereRemoved) {
   compact_above = 5000;
   Reopen();
