@@ -29,7 +29,7 @@ std::string KindList();
 
 struct ObjectId {
   v1::Kind kind = v1::KIND_UNSPECIFIED;
-  std::string name_space = {};  // Empty for cluster-scoped kinds.
+  std::string name_space = {};  // Namespace, or empty for cluster-scoped kinds.
   std::string name = {};
 
   std::string ToString() const;  // "service/shop/web", "node/node-1"

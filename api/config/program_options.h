@@ -14,8 +14,9 @@ std::vector<std::string> ReversedArguments(int argc, char** argv);
 // and in lower case (S-29).
 std::string NodeName(std::string name);
 
-// Converts klog's verbosity to the number of -v flags: 0 for levels 0 to 3, 1 for levels 4 and 5,
-// and 2 for level 6 and higher. Kubernetes components use level 4 and higher for debug messages.
+// Converts klog's verbosity to the number of -v flags. The result is 0 for levels 0 to 3, 1 for
+// levels 4 and 5, and 2 for higher levels. Kubernetes components use level 4 and higher for debug
+// messages.
 int VerbosityOf(int klog_verbosity);
 
 }  // namespace svcmap::api

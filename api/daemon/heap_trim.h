@@ -15,9 +15,9 @@ namespace svcmap::api {
 
 class HeapTrim {
  public:
-  // Call after each sync. `done` means that no changes are pending. Trimming scans the free blocks
-  // of the heap, which takes about 10 ms with a million endpoints. Therefore the heap is trimmed
-  // only if a large sync has run and no changes are pending.
+  // Call AfterSync after each sync. `done` means that no changes are pending. Trimming scans the
+  // free blocks of the heap, which takes about 10 ms with a million endpoints. Therefore the heap
+  // is trimmed only if a large sync has run and no changes are pending.
   void AfterSync(const proxy::SyncResult& result, bool done) {
     if (result.elements >= kBigSync) due_ = true;
     const auto now = std::chrono::steady_clock::now();
@@ -27,10 +27,10 @@ class HeapTrim {
     malloc_trim(0);
   }
 
-  // Call after each change. `bytes` is the size of all stored objects. Trims the heap after many
-  // bytes have been removed, because even an object with few endpoints may have megabytes of
-  // annotations. Returns true if at least half of the bytes have been removed since AfterChange
-  // last returned true.
+  // Call AfterChange after each change. `bytes` is the size of all stored objects. Trims the heap
+  // after many bytes have been removed, because even an object with few endpoints may have
+  // megabytes of annotations. Returns true if at least half of the bytes have been removed since
+  // AfterChange last returned true.
   bool AfterChange(uint64_t bytes) {
     peak_ = std::max(peak_, bytes);
     most_ = std::max(most_, bytes);

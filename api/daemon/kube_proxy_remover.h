@@ -2,10 +2,11 @@
 // svcmapd has programmed all Services, so Services work without interruption. Established
 // connections are unaffected, because connection tracking keeps their translation.
 //
-// The remover waits until a controller has sent a complete state with at least one Service since
-// svcmapd started, and until this state is programmed and verified. The remover also waits until no
-// kube-proxy process was found for a minimum time, so kube-proxy is not just being restarted. If
-// the interface of kube-proxy's IPVS mode exists, the remover keeps kube-proxy's rules.
+// After the start of svcmapd, the remover waits for a complete state with at least one Service from
+// a controller. The remover also waits until this state is programmed and verified. In addition, no
+// kube-proxy process may have been found for a minimum time, so that the remover does not act while
+// kube-proxy is restarted. If the interface of kube-proxy's IPVS mode exists, the remover keeps
+// kube-proxy's rules.
 //
 // Rules that reappear after the removal are kept until a kube-proxy process has been found again.
 // The remover logs each reason for keeping rules only once.

@@ -30,10 +30,11 @@ struct MetricsSources {
   proxy::Loop& loop;
   const proxy::Cleaner& cleaner;
   const nft::WatchedKernel& kernel;
-  const proxy::StateLog* log;  // Null if state is not saved to disk.
+  const proxy::StateLog* log;  // Saved state, or null if state is not saved to disk.
   const Intake& intake;
   ControlService& service;
-  proxy::ConnectionReader* connections;  // Null if connections are not counted.
+  // Connection counters, or null if connections are not counted.
+  proxy::ConnectionReader* connections;
 
   MetricsFacts Read() const;
 };

@@ -19,7 +19,7 @@ constexpr const char* kFlagsOfTheFile[] = {
     "--healthz-bind-address",      "--bind-address-hard-fail", "--metrics-bind-address"};
 
 // Limits for controllers. If a limit is exceeded, the error names the flag that sets the limit. See
-// Limits in control.proto.
+// the message Limits in control.proto.
 void AddLimits(CLI::App& app, DaemonOptions& options) {
   PushLimits& push = options.push_limits;
   proxy::StateLimits& state = options.state_limits;

@@ -20,7 +20,7 @@ struct Sysctl {
 // Returns the sysctls to write. Fields of the configuration that are 0 do not change a sysctl.
 std::vector<Sysctl> DesiredSysctls(const KubeProxyConfiguration& config, int cpus);
 
-// Paths of kernel settings in /proc and /sys. Tests use other paths.
+// Paths of kernel settings in /proc and /sys, which tests replace.
 struct SysctlPaths {
   std::string sysctls = "/proc/sys";
   std::string hash_size = "/sys/module/nf_conntrack/parameters/hashsize";

@@ -35,7 +35,7 @@ struct SyntaxError {
 
 struct Tree {
   std::deque<TreeNode> nodes;
-  const TreeNode* root = nullptr;  // Null for an empty document.
+  const TreeNode* root = nullptr;  // Root of the tree, or null for an empty document.
 };
 
 // Remaining limits for alias expansion. Alias expansion is limited because messages, unlike the

@@ -48,8 +48,8 @@ double BootTime() {
   return 0;
 }
 
-// Reads fields 22 to 24 of /proc/self/stat: the start time in clock ticks since boot, the virtual
-// memory in bytes, and the resident memory in pages. Field 2, the name of the executable in
+// Reads the start time in clock ticks since boot, virtual memory in bytes and resident memory in
+// pages from fields 22 to 24 of /proc/self/stat. Field 2, the name of the executable in
 // parentheses, may contain spaces.
 void ReadStat(ProcessFigures& figures) {
   std::ifstream file("/proc/self/stat");

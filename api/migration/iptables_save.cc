@@ -113,7 +113,7 @@ bool DropsByDefault(const IptablesTable& table, std::string_view chain) {
   return std::any_of(table.rules.begin(), table.rules.end(), [&](const IptablesRule& rule) {
     if (rule.chain() != chain || !rule.drops()) return false;
     const bool comment = rule.words[2] == "-m" && rule.words[3] == "comment";
-    const size_t after = comment ? 6 : 2;  // -m comment --comment TEXT
+    const size_t after = comment ? 6 : 2;  // Skips "-m comment --comment TEXT".
     return rule.words.size() > after && rule.words[after] == "-j";
   });
 }

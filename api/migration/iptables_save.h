@@ -21,10 +21,10 @@ struct IptablesRule {
   std::string text;                // Complete text of the rule.
 
   const std::string& chain() const { return words[1]; }
-  // Value of -j or -g, such as "KUBE-SERVICES" or "ACCEPT". Empty if the rule has no target.
+  // Value of -j or -g, such as "KUBE-SERVICES" or "ACCEPT", or empty if the rule has no target.
   const std::string& target() const;
   bool drops() const;  // The target is DROP or REJECT.
-  // Value of `option`. Empty if the option is absent or negated ("! -d 10.0.0.0/8").
+  // Value of `option`, or empty if the option is absent or negated ("! -d 10.0.0.0/8").
   const std::string& value(std::string_view option) const;
 };
 

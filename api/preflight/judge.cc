@@ -202,7 +202,7 @@ absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_
     const nft::MissingFeature* missing;
     std::set<Family> families;
   };
-  // Missing features in the order of `missing_features`. Each entry combines both IP families.
+  // Missing features in the order of `missing_features`, with one entry for both IP families.
   std::vector<Entry> entries;
   std::vector<std::string> modules;
   for (const nft::MissingFeature& missing : missing_features) {

@@ -65,17 +65,17 @@ class ConnectionLimits {
 
   explicit ConnectionLimits(const ConnectionLimitOptions& options) : options_(options) {}
 
-  // Call before reading from the connection `fd`. Returns a reason if the connection is rejected.
-  // `role` is nullopt before a TLS handshake. At the limit of the peer, shuts down the peer's
-  // oldest connection that has sent no HTTP/2 preface. At the total limit, shuts down the oldest
-  // connection that has sent no HTTP/2 preface or has a lower role.
+  // Call Admit before reading from the connection `fd`. Returns a reason if the connection is
+  // rejected. `role` is nullopt before a TLS handshake. At the limit of the peer, shuts down the
+  // peer's oldest connection that has sent no HTTP/2 preface. At the total limit, shuts down the
+  // oldest connection that has sent no HTTP/2 preface or has a lower role.
   std::optional<Rejection> Admit(const std::string& key, std::optional<Role> role, int fd,
                                  Clock::time_point now, Handle& handle);
-  // Call after the TLS handshake.
+  // Call Identify after the TLS handshake.
   std::optional<Rejection> Identify(Handle handle, const std::string& identity, Role role);
-  // Call after the HTTP/2 preface was received.
+  // Call Greeted after the client has sent the HTTP/2 preface.
   void Greeted(Handle handle);
-  // Call when the peer has exceeded a limit.
+  // Call Penalize when the peer has exceeded a limit.
   void Penalize(Handle handle, Clock::time_point now);
   bool made_room(Handle handle) const;
   void Remove(Handle handle);  // Call before the descriptor is closed.

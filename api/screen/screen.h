@@ -31,12 +31,13 @@ struct ScreenOptions {
   // Maximum total request size of all open calls on one connection.
   uint64_t reader_request_bytes = 64 * 1024;
   uint32_t reader_header_block_bytes = 8 * 1024;
-  // Passes one end of the connection's socket pair to gRPC. The thread for handshakes calls
+  // Passes one end of the connection's socket pair to gRPC. The thread for TLS handshakes calls
   // `hand_over`.
   std::function<void(UniqueFd, const Peer&)> hand_over;
-  // Returns the peer with the given certificate names. The thread for handshakes calls `identify`.
+  // Returns the peer with the given certificate names. The thread for TLS handshakes calls
+  // `identify`.
   std::function<Peer(const CertificateNames&)> identify;
-  std::unique_ptr<TlsServer> tls;  // Null if no listener uses TLS.
+  std::unique_ptr<TlsServer> tls;  // TLS server, or null if no listener uses TLS.
 };
 
 class ScreenLoop;

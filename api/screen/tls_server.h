@@ -43,7 +43,8 @@ class TlsServer {
   std::unique_ptr<SSL_CTX, SslDeleter> context_;
 };
 
-// Returns the subject alternative names of the client's certificate. Call after the handshake.
+// Returns the subject alternative names of the client's certificate. Call NamesOf after the TLS
+// handshake.
 CertificateNames NamesOf(SSL* ssl);
 
 // Returns OpenSSL's reason for the last error of this thread, and clears the thread's errors.

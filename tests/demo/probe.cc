@@ -138,8 +138,8 @@ Row Try(const Scene& scene, const testing::Host& from, const Target& target) {
   if (target.names.empty()) {
     row.expected = "rejected";
   } else {
-    // A pod that connects to a clusterIP keeps its source address. All other connections are
-    // masqueraded.
+    // A pod that connects to a clusterIP keeps its source address. All connections from other
+    // sources or to other addresses are masqueraded.
     const bool is_pod = from.name() != scene.client().name() && from.name() != scene.node().name();
     const bool keeps = is_pod && target.kind == Kind::kClusterIp;
     const std::string source = keeps ? from.name() : scene.node().name();

@@ -16,8 +16,8 @@ struct Place {
   const char* in(bool want_v6) const { return want_v6 ? v6 : v4; }
 };
 
-// Hosts that can be endpoints: two pods on this node, two remote pods, and a host network process
-// on this node and on the remote node.
+// Hosts that can be endpoints: two pods on this node, two remote pods, and host network processes
+// on this node and on a remote node.
 struct EndpointHost {
   const char* name;
   Place ip;

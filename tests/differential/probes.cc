@@ -15,7 +15,8 @@
 namespace svcmap::testing {
 namespace {
 
-// Timeout for connections that should succeed. Only failed connections take this long.
+// Timeout for connections that should succeed. The test waits for the full timeout only if a
+// connection fails.
 constexpr std::chrono::milliseconds kPatience{2000};
 // Time to wait if no answer is expected.
 constexpr std::chrono::milliseconds kInVain{80};

@@ -54,7 +54,7 @@ Script MakeScript(const Target& target, const Changes& base) {
            After(everything, third)}};
 }
 
-// A connection whose socket can be shut down. Works only without TLS.
+// A connection without TLS whose socket can be shut down.
 class Connection {
  public:
   explicit Connection(const Target& target) : fd_(target.ConnectSocket()) {

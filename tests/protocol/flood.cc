@@ -16,7 +16,7 @@ constexpr uint64_t kBatches = 10'000;
 constexpr size_t kBatchBytes = 4000;
 constexpr std::chrono::milliseconds kStandsStill{500};
 constexpr std::chrono::seconds kPatienceOfOthers{
-    2};  // Maximum duration of one call, which should take milliseconds.
+    2};  // Maximum duration of one call, which normally takes milliseconds.
 
 std::string Milliseconds(FloodClock::duration time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) +

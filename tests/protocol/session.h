@@ -1,6 +1,6 @@
-// The stream of a controller. After the stream has ended, writes and reads have no effect and Ack()
-// returns an empty message, so checks do not need to test each step. One thread may read while
-// another thread writes.
+// The stream of a controller. Checks do not need to test each step, because writes and reads have
+// no effect after the stream has ended. After the end of the stream, Ack() returns an empty
+// message. One thread may read while another thread writes.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
