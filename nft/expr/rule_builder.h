@@ -37,7 +37,7 @@ class RuleBuilder {
   RuleBuilder& DestinationIs(const IpAddress& mask, const IpAddress& value);  // `D & MASK == VALUE`
   RuleBuilder& SourceIsLocal();                    // `fib saddr type local`
   RuleBuilder& InputIs(std::string_view pattern);  // `iifname "cni0"` or `iifname "veth*"`
-  // `iifname != "cni0"`. Also matches packets without an input interface.
+  // `iifname != "cni0"`. InputIsNot also matches packets without an input interface.
   RuleBuilder& InputIsNot(std::string_view pattern);
   RuleBuilder& ConntrackNew();                       // `ct state new`
   RuleBuilder& ConntrackDnat();                      // `ct status dnat`

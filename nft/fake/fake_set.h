@@ -25,8 +25,8 @@ class FakeSet {
     std::string comment;
     std::string key_end;  // Last key of a range with several fields. Otherwise empty.
   };
-  // The effect of one operation. `before` is the previous value of `key`, or nullopt if the key did
-  // not exist.
+  // The effect of one operation on the set. `before` is the previous value of `key`, or nullopt if
+  // the key did not exist.
   struct Change {
     Key key;
     std::optional<Value> before;

@@ -27,8 +27,8 @@ enum class ApplyOutcome : uint8_t { kCommitted, kRejected, kUnknown };
 struct ApplyResult {
   ApplyOutcome outcome = ApplyOutcome::kCommitted;
   absl::Status error;  // OK if and only if the transaction was committed.
-  // Index of the element that caused the error. Set only for kRejected, and only if the kernel
-  // reported an element.
+  // Index of the element that caused the error. Present only if the outcome is kRejected and the
+  // kernel reported the element.
   std::optional<size_t> failed_element;
 };
 
@@ -68,7 +68,7 @@ class Kernel {
   virtual absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
       SetRef set, std::span<const FieldBytes> keys) = 0;
 
-  // Same as ReadElements for a single key.
+  // Looks up a single key, like ReadElements.
   absl::StatusOr<std::optional<Element>> ReadElement(SetRef set, std::span<const uint8_t> key);
 
   // Returns the structure of svcmap's table from one generation (retried if commits interfere), or

@@ -64,7 +64,8 @@ class Transaction {
 
   struct TableCreation {
     Family family;
-    std::vector<uint32_t> sizes;  // Set sizes by set index. Ignored for sets that are not `sized`.
+    // Sizes of sets, by set index. Ignored for sets that are not `sized`.
+    std::vector<uint32_t> sizes;
     // Chains and rules of the table. If null, the nft::Kernel uses its own table spec. All specs of
     // a family have the same sets.
     std::shared_ptr<const TableSpec> spec;

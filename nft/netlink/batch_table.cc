@@ -1,6 +1,6 @@
-// The part of Batch that creates tables, sets, chains and rules. This code runs at start, when a
-// map grows, and for repairs. libnftnl's objects are fast enough for these messages. For elements,
-// batch.cc contains a faster writer.
+// The part of Batch that creates tables, sets, chains and rules. The code in this file runs at
+// start, when a map grows, and for repairs. libnftnl's objects are fast enough for these messages.
+// For elements, batch.cc contains a faster writer.
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
 #include <libnftnl/rule.h>

@@ -1,5 +1,5 @@
-// IP addresses and prefixes as plain values. Parses text and prints canonical text. Never resolves
-// host names.
+// IP addresses and prefixes as plain values. Parses text and prints canonical text. The parser
+// never resolves host names.
 #pragma once
 
 #include <netinet/in.h>

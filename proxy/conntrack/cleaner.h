@@ -92,7 +92,7 @@ class Cleaner {
   CleanerStatus status_;
   std::chrono::steady_clock::time_point next_;
   int failures_in_row_ = 0;
-  // Rounds that deleted flows. The Services of these rounds are scanned a second time.
+  // Rounds that deleted flows, whose Services are scanned a second time.
   std::vector<UdpBook::Round> second_scans_;
   std::chrono::steady_clock::time_point second_scan_at_;
   std::thread thread_;

@@ -25,8 +25,8 @@ class StaleFlows {
   };
   // Adds a destination. `endpoints` are the destination's valid endpoints in ascending order and
   // must outlive this object. If several Services used the destination, call Add once per Service.
-  // A flow to an endpoint of any of these Services is kept. Returns the destination's number, which
-  // is the argument of Kept().
+  // A flow to an endpoint of any added Service is kept. Returns the destination's number, which is
+  // the argument of Kept().
   size_t Add(const nft::FlowEnd& destination, Place place,
              const std::vector<EndpointAddress>& endpoints);
 

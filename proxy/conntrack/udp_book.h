@@ -19,7 +19,8 @@ namespace svcmap::proxy {
 class UdpBook {
   struct Port {
     UdpPort now;
-    std::vector<nft::FlowEnd> former;  // Ascending, without current destinations of the Service.
+    // Former destinations, ascending, without current destinations.
+    std::vector<nft::FlowEnd> former;
   };
   // The ports of one Service, ascending by family and name. Each port has at least one current or
   // former destination.

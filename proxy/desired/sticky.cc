@@ -83,8 +83,8 @@ void AffinityMemory::Remember(Family family, const std::vector<nft::Element>& el
     affinity.last_number = std::max(affinity.last_number, number);
   }
   for (auto& [key, affinity] : ports_) {
-    // The two sets may disagree after a change by another process. Keeps only one number per
-    // endpoint and only one endpoint per number.
+    // `affinity-endpoints` and `affinity-local-endpoints` may disagree after a change by another
+    // process. Keeps only one number per endpoint and only one endpoint per number.
     std::vector<Affinity::Endpoint>& endpoints = affinity.endpoints;
     std::stable_sort(endpoints.begin(), endpoints.end(),
                      [](const auto& a, const auto& b) { return a.number < b.number; });

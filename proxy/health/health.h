@@ -16,8 +16,8 @@ struct Health {
   std::optional<FamilyHealth> family[2];
   bool node_eligible = false;  // True if load balancers may send traffic here (S-253).
   // True if the kernel contains the desired state and svcmapd detects changes by other processes.
-  // This condition is stricter than in kube-proxy, which reports a healthy state before it has
-  // programmed any rule.
+  // `ready` is stricter than kube-proxy's condition, because kube-proxy reports a healthy state
+  // before it has programmed any rule.
   bool ready = false;
   std::string reason;  // Reason why the proxy is not ready. Empty if `ready` is true.
 };

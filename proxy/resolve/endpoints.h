@@ -35,7 +35,8 @@ struct NodePlace {
 enum class TopologyMode : uint8_t { kNone, kSameNode, kSameZone };
 
 // All lists are ascending and contain each endpoint once. An endpoint with weight 0 gets no new
-// connections. Therefore no list contains such an endpoint, and the endpoint counts as not ready.
+// connections. No list contains such an endpoint, and an endpoint with weight 0 counts as not
+// ready.
 struct ResolvedEndpoints {
   std::vector<EndpointAddress> cluster;  // Cluster endpoint set (S-33). Empty if not needed (S-30).
   std::vector<EndpointAddress> local;    // Local endpoint set (S-34). Empty if not needed (S-31).
@@ -71,7 +72,7 @@ class SlicePorts {
 
  private:
   const Service* service_;
-  std::vector<Port> ports_;  // Ascending by family, name and protocol.
+  std::vector<Port> ports_;  // All ports, ascending by family, name and protocol.
 };
 
 // Resolves one port in one family. EndpointSlices are matched by port name and protocol (S-21). An

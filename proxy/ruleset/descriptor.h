@@ -12,11 +12,12 @@
 // in the map `affinity-slots`. Packets with class 0 are dropped.
 //
 // In IPv6, bytes 10-11 make the one's complement sum of the descriptor equal to the sum of the
-// replaced address, as in RFC 6296. Therefore no checksum changes. Equal sums are necessary because
-// nf_tables incorrectly updates the checksum of a received packet when a rule writes an IPv6
-// address. As a result, kernel 6.18 dropped datagrams to sockets on the node. Because bytes 10-11
-// depend on the replaced address, an IPv6 descriptor is valid for only one address. Bytes 2-9 are
-// scratch space for session affinity. Scratch bytes and all other bytes are initially zero.
+// replaced address, as in RFC 6296. Because the sums are equal, no checksum changes. Equal sums are
+// necessary because nf_tables incorrectly updates the checksum of a received packet when a rule
+// writes an IPv6 address. As a result, kernel 6.18 dropped datagrams to sockets on the node.
+// Because bytes 10-11 depend on the replaced address, an IPv6 descriptor is valid for only one
+// address. Bytes 2-9 are scratch space for session affinity. Scratch bytes and all other bytes are
+// initially zero.
 #pragma once
 
 #include <cstdint>

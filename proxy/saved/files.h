@@ -36,7 +36,7 @@ class File {
 enum class OpenMode : uint8_t {
   kUpdate,  // Existing file, for reading and appending.
   kRead,    // Existing file, for reading only.
-  kCreate,  // Always a new file. Replaces an existing file with the same name.
+  kCreate,  // New file, which replaces an existing file with the same name.
   kLock,    // Existing or new file. The content is not used.
 };
 

@@ -58,8 +58,8 @@ struct SavedState {
   // The saved rows are in the kernel if the kernel's marker is equal to `marker`. Without a marker,
   // nothing was committed or the kernel's content is unknown.
   std::optional<Marker> marker;
-  // Generation id of the kernel. Set only if no other process changed svcmap's tables up to this
-  // generation id.
+  // Generation id of the kernel. The id is set only if no other process changed svcmap's tables up
+  // to this id.
   std::optional<uint32_t> generation;
   // Services with non-empty rows, without duplicates.
   std::vector<std::pair<std::string, ServiceRows>> services;

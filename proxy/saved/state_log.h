@@ -110,14 +110,14 @@ class StateLog {
   // call Rewrite. Rewrite does nothing if needs_everything() returns false.
   bool needs_everything() const;
   using PutObjectFn = std::function<void(Kind, const std::string& key, const std::string& message)>;
-  // Starts a new file with all objects and the kernel's content. `objects` passes each object to
-  // its argument. `applied` is a `whole` commit, or null if the kernel's content is unknown. The
-  // new file replaces the old file when the background thread has written the new file to disk.
+  // Starts a new file with all objects and the kernel's content. `objects` must call its argument
+  // with each object. `applied` is a `whole` commit, or null if the kernel's content is unknown.
+  // The new file replaces the old file when the background thread has written the new file to disk.
   // Rewrite must be called between End and Begin.
   void Rewrite(const std::function<void(const PutObjectFn&)>& objects, const SavedCommit* applied,
                std::optional<uint32_t> generation);
 
-  // Thread-safe. Never waits for a disk.
+  // Thread-safe. Returns the status without waiting for a disk.
   StateLogStatus status() const;
 
   // Writes all buffered data and waits until the data is on disk. StateLog writes nothing after

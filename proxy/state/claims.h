@@ -17,7 +17,7 @@
 
 namespace svcmap::proxy {
 
-// Either an address, protocol and port, or a protocol and port of the node in one family.
+// Key of a claim: an address, protocol and port, or a protocol and port of the node in one family.
 struct ClaimKey {
   enum class Role : uint8_t { kAddress, kNodePort, kHealthCheck };
 

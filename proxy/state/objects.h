@@ -125,7 +125,7 @@ struct EndpointSlice {
   std::string key;          // "namespace/name"
   std::string service_key;  // Key of the slice's Service (S-18), or empty.
   Family family = Family::kIpv4;
-  std::vector<EndpointPort> ports;   // Only ports with both name and number (S-20).
+  std::vector<EndpointPort> ports;   // Ports that have both name and number (S-20).
   std::vector<Endpoint> endpoints;   // All endpoints belong to `family`.
   std::vector<EndpointHints> hints;  // Distinct hints of the endpoints.
   std::string message;               // The object as received, serialized. Used by List.

@@ -127,7 +127,7 @@ class Store {
  private:
   // State from before the trial, which EndTrial() restores.
   struct Trial {
-    // Changes that undo the trial. EndTrial() applies these changes in reverse order.
+    // Changes that undo the trial, which EndTrial() applies in reverse order.
     std::vector<Change> undo;
     uint64_t node_version;
     StateToken token;
