@@ -1,5 +1,6 @@
 // Creates a network namespace for tests on the real kernel. If the process cannot create
-// namespaces, the test fails with the reason. SVCMAP_ALLOW_NETNS_SKIP=1 skips the test instead.
+// namespaces, the test fails with the reason. With SVCMAP_ALLOW_NETNS_SKIP=1, the test is skipped
+// instead of failing.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -58,8 +58,8 @@ std::unique_ptr<Wire> Wire::ConnectTcp(uint16_t port, uint32_t source) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  // Close with a reset to avoid TIME-WAIT, because thousands of consecutive connections need their
-  // ports again.
+  // Close with a reset to avoid TIME-WAIT, because thousands of consecutive connections reuse their
+  // ports.
   const linger reset = {.l_onoff = 1, .l_linger = 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   sockaddr_in from = {};

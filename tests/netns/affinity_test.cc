@@ -217,7 +217,7 @@ TEST_P(AffinityTest, S122_ManyEndpoints) {
   }
   ASSERT_OK(agent().Apply(objects));
   const Placement before = Place(To(kExternalIp));
-  EXPECT_GT(Used(before).size(), 20);  // The expected number is about 36.
+  EXPECT_GT(Used(before).size(), 20);  // The expected number of endpoints is about 36.
   EXPECT_EQ(Place(To(kExternalIp)), before);
   EXPECT_EQ(Place(To(kV)), before);
   // Remove half of the endpoints.

@@ -120,7 +120,7 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   ASSERT_OK(CheckAck(ack));
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   for (const v1::MapCount& map : status.maps()) {
-    // The marker always exists, and so do the pod ranges given on the command line.
+    // The marker and the pod ranges from the command line always exist.
     if (map.name() == "marker" || map.name().find("-sources") != std::string::npos) continue;
     EXPECT_EQ(map.elements(), 0u) << map.ShortDebugString();
   }

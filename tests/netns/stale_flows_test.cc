@@ -92,8 +92,8 @@ TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
   EXPECT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
 }
 
-// Renaming a Service port deletes flows to endpoints that the port no longer has, even if no
-// EndpointSlice changes.
+// Renaming a Service port deletes flows to the port's previous endpoints, even if no EndpointSlice
+// changes.
 TEST_P(StaleFlowsTest, S237_AServiceOnlyChangeClearsFlowsToo) {
   AService service = Web("shop/dns", kDns);
   ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/dns", {&pod_a()})));

@@ -12,7 +12,8 @@ constexpr int kMaxEndpoints = 1000;
 constexpr int kSlices = 10;  // The last test uses slices of a thousand endpoints each.
 
 // Returns the chi-square value for `degrees` degrees of freedom that a correct implementation
-// exceeds once in a million runs. The Wilson-Hilferty approximation is too high for few degrees.
+// exceeds once in a million runs. The Wilson-Hilferty approximation is too high for few degrees of
+// freedom.
 double ChiSquareBound(int degrees) {
   const double share = 2.0 / (9.0 * degrees);
   return degrees * std::pow(1 - share + 4.7534 * std::sqrt(share), 3);

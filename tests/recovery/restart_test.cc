@@ -7,7 +7,7 @@
 namespace svcmap::testing {
 namespace {
 
-// The parameter selects the way in which the agent is stopped.
+// The parameter selects how the agent is stopped.
 class UnchangedRestartTest : public SavedStateTest, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(, UnchangedRestartTest, ::testing::Bool(),
                          [](const ::testing::TestParamInfo<bool>& info) {

@@ -15,7 +15,7 @@
 namespace svcmap::testing {
 namespace {
 
-// The server stops reading from a connection while it has this many unsent bytes.
+// The server stops reading from a connection while the connection has this many unsent bytes.
 constexpr size_t kMaxPending = 1 << 20;
 
 void RaiseFileLimit() {
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<EchoServer>> EchoServer::Start(const NetNs& netns
     return absl::ErrnoToStatus(errno, "epoll");
   }
   // A socket stays in the namespace in which it was created, and an accepted socket uses its
-  // listener's namespace. Therefore, the new thread need not enter the namespace.
+  // listener's namespace. Therefore, the server's thread need not enter the namespace.
   server->thread_ = std::thread([raw = server.get()] { raw->Loop(); });
   return server;
 }

@@ -13,8 +13,8 @@
 
 namespace svcmap::testing {
 
-// Runs nft with `arguments`, for example "-t list ruleset". The output lacks the dormant tables
-// that svcmapd creates for a short time at any moment, for example during an audit.
+// Runs nft with `arguments`, for example "-t list ruleset". The output omits the dormant tables
+// that svcmapd creates for a short time, for example during an audit.
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments);
 
 // One list "elements = { ... }" in nft's output, with the position of the text between the braces.

@@ -1,5 +1,5 @@
-// Low-level nf_tables access, for messages that svcmapd never writes or reads, such as foreign user
-// data.
+// Low-level nf_tables access, for messages that svcmapd never writes or reads, such as user data of
+// other processes.
 #pragma once
 
 #include <libmnl/libmnl.h>

@@ -55,8 +55,8 @@ absl::Status RunIp(const NetNs& netns, const std::string& batch) {
 }
 
 // Returns the ip(8) lines that bring `device` up. The peer may join the multicast group only after
-// the first neighbour solicitation. Therefore, solicitations are repeated at short intervals
-// instead of every second, for two seconds in total.
+// the first neighbour solicitation. Therefore, neighbour solicitations are repeated at short
+// intervals instead of every second, for two seconds in total.
 std::string Up(const std::string& device) {
   const std::string change = absl::StrCat(" dev ", device, " retrans 20 mcast_probes 100\n");
   return absl::StrCat("ntable change name arp_cache", change, "ntable change name ndisc_cache",
