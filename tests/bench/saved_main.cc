@@ -1,6 +1,7 @@
 // svcmap-bench-saved: measures the cost of saving the state. Measures how long it takes to append a
 // commit, to open the state file after a restart and to rewrite the file. Uses the directory
-// argv[1] or /tmp/svcmap-bench-saved. Deletes this directory at the start and at the end.
+// argv[1] or /tmp/svcmap-bench-saved. The benchmark deletes the directory at the start and at the
+// end.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

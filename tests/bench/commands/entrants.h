@@ -12,7 +12,7 @@
 namespace svcmap::bench {
 
 // Name of the first step, in which each compared implementation loads the cluster. An
-// implementation that fails this step is excluded.
+// implementation that cannot load the cluster is excluded.
 inline constexpr char kLoad[] = "load";
 
 class Entrants {

@@ -18,9 +18,9 @@
 // kube-proxy connects to the API server through a forwarder at 127.0.0.1.
 //
 // The benchmark creates the namespaces ID-NAMESPACE, Services, EndpointSlices, and the Node
-// "node-0". All objects have the label svcmap-bench=ID. The benchmark uses this label to delete the
-// objects at the end. Without controllers, the empty namespaces stay in phase Terminating. The API
-// server must not contain other Services except `kubernetes`.
+// "node-0". All objects have the label svcmap-bench=ID. At the end, the benchmark deletes all
+// objects that have this label. Without controllers, the empty namespaces stay in phase
+// Terminating. The API server must not contain other Services except `kubernetes`.
 //
 // The Load measurement begins with the start of kube-proxy and ends with the commit that programs
 // the first, a middle and the last Service. All objects exist in the API server before kube-proxy
@@ -34,7 +34,7 @@
 // a listing, from milliseconds to seconds.
 //
 // CPU time includes kube-proxy and the tools that kube-proxy has reaped. The memory measurement
-// does not include these tools.
+// includes only kube-proxy.
 //
 // kube-proxy runs with its defaults, with two exceptions. First, kube-proxy does not write
 // conntrack sysctls. Second, --iptables-min-sync-period is 1 ms instead of 1 s, so that consecutive

@@ -6,7 +6,7 @@
 //
 // The compared implementation "nftables-single" differs from "nftables" only in
 // NftablesNode::plain_single. Services with several endpoints or with session affinity have the
-// same rules in both implementations.
+// same rules in "nftables" and "nftables-single".
 #pragma once
 
 #include <memory>

@@ -116,8 +116,9 @@ class PortWriter {
   }
 
   // Adds the destination to `map` if the Service has endpoints, and to `no_endpoint_map` if
-  // `endpoints` is empty. A destination can be in both maps. Pods and the node can then reach
-  // endpoints on other nodes, but packets from other clients are dropped (S-80).
+  // `endpoints` is empty. A destination is in both maps if the Service has endpoints, but
+  // `endpoints` is empty. In this case, pods and the node can reach endpoints on other nodes, but
+  // packets from other clients are dropped (S-80).
   void AddDestination(const std::string& map, const std::string& no_endpoint_map,
                       const std::string& key, const std::string& chain,
                       const std::vector<proxy::EndpointAddress>& endpoints) {

@@ -23,8 +23,8 @@ struct MachineContext {
 std::string MachineJson(const MachineContext& context);
 absl::Status WriteMachine(const std::string& path, const MachineContext& context);
 
-// Returns the value of the first line "NAME<separator>VALUE" with this name, without surrounding
-// whitespace and quotes. Returns an empty string if no line has this name.
+// Returns the value of the first line "NAME<separator>VALUE" with the given name, without
+// surrounding whitespace and quotes. Returns an empty string if no line has the given name.
 std::string ValueOf(const std::string& text, const std::string& name, char separator);
 
 }  // namespace svcmap::bench

@@ -16,7 +16,7 @@ constexpr uint32_t kPorts = 60000;
 // Time for which StopAndMeasure continues sending requests before it stops the probe.
 constexpr std::chrono::milliseconds kSettled{20};
 
-// Number from which the next source address and port are derived. All probes share this number, so
+// Number from which the next source address and port are derived. All probes share the number, so
 // that no probe reuses a port while the port's flow is tracked.
 std::atomic<uint32_t> next_source{0};
 

@@ -277,7 +277,7 @@ endpoints:
   EXPECT_EQ(slice->endpoints.at(0).weight, 1);
   EXPECT_EQ(slice->endpoints.at(1).weight, 0);
   EXPECT_EQ(slice->endpoints.at(2).weight, 1000);
-  // svcmapd stores this form of the slice in memory and on disk, and includes this form in the
+  // svcmapd stores the result of ToProto in memory and on disk, and includes the result in the
   // state token.
   const v1::EndpointSlice kept = ToProto(*slice).endpoint_slice();
   EXPECT_FALSE(kept.endpoints(0).has_weight());

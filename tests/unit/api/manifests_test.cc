@@ -161,8 +161,8 @@ TEST(ManifestsTest, StringsOfEveryKindAreTheSameWhenWrittenAndReadAgain) {
   }
 }
 
-// yaml-cpp decodes some escapes as single bytes, which are not valid UTF-8. The reader must convert
-// these bytes to UTF-8 characters.
+// yaml-cpp decodes some escapes as single bytes, which are not valid UTF-8. The manifest reader
+// must convert these single bytes to UTF-8 characters.
 TEST(ManifestsTest, EscapesOfCharactersOverAsciiAreThoseCharacters) {
   const Manifests manifests = Read(R"(
 apiVersion: v1

@@ -208,8 +208,8 @@ TEST(KubeProxyRulesTest, S146_S147_WhatAFirewallNeedsStays) {
   EXPECT_EQ(removal.tables[1].jumps.size(), 1U);
 }
 
-// Any drop rule makes svcmapd keep kube-proxy's chains, because it is unknown which packets the
-// drop rule matches.
+// svcmapd keeps kube-proxy's chains if there is any drop rule, because the drop rule may match any
+// packet.
 TEST(KubeProxyRulesTest, S146_S147_WhatAnyRuleThatDropsMayNeedStays) {
   constexpr char kForward[] = "KUBE-FORWARD in table filter, because FORWARD ";
   for (const auto& [rules, reason] : {

@@ -73,8 +73,8 @@ class FakeAgent final : private v1::Control::Service {
     held_acks_.clear();
   }
 
-  // Makes the agent reject objects with this name. If `message` is empty, the agent accepts the
-  // objects again.
+  // Makes the agent reject objects with the given name. If `message` is empty, the agent accepts
+  // the objects again.
   void Reject(const std::string& name, const std::string& message) {
     const std::lock_guard lock(mutex_);
     rejected_[name] = message;

@@ -140,7 +140,7 @@ TEST_F(MirrorTest, ARemovalIsReportedToWhomeverWasToldTheObject) {
   Remove("shop/web");
   Remove("shop/web");
   Remove("shop/new");    // The object was not sent, so its removal is not sent either.
-  Remove("shop/never");  // An object with this name never existed.
+  Remove("shop/never");  // The object shop/never never existed.
   EXPECT_EQ(mirror_.counts().objects, 0u);
   EXPECT_EQ(mirror_.counts().bytes, 0u);
   EXPECT_THAT(Take(), ElementsAre("-KIND_SERVICE shop/web"));

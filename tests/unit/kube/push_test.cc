@@ -133,8 +133,8 @@ TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
   mirror_.Replace(Resource::kServiceCidrs, {});
   const std::unique_ptr<Push> early = std::move(push_);
 
-  // Send three snapshots to another agent. During this time, `early` could have sent a snapshot if
-  // it had not waited for the EndpointSlices.
+  // Send three snapshots to another agent. Meanwhile, `early` could have sent a snapshot if `early`
+  // had not waited for the EndpointSlices.
   FakeAgent other(folder_.path() + "/other.sock");
   for (int synced = 1; synced <= 3; ++synced) {
     Mirror mirror;

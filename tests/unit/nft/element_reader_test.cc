@@ -84,7 +84,7 @@ TEST(ElementReaderTest, KeyDataAndCommentAreRead) {
   EXPECT_THAT(message.Read(), ElementsAre(Element{{1, 2, 3, 4}, {5, 6}, "ab", false}));
 }
 
-// Adds an element that has an expression with this name and these attributes.
+// Adds an element that has an expression with the given name and attributes.
 void PutExpression(nlmsghdr* header, uint8_t key, const char* name,
                    const std::function<void(nlmsghdr*)>& data) {
   nlattr* element = mnl_attr_nest_start(header, NFTA_LIST_ELEM);

@@ -20,7 +20,7 @@ UdpPort Dns(const Names& destinations, const Names& endpoints, std::string name 
 
 class UdpBookTest : public ::testing::Test {
  protected:
-  // Runs a cleanup round with these tracked flows. The result is true for each stale flow.
+  // Runs a cleanup round with the given tracked flows. The result is true for each stale flow.
   std::vector<bool> Round(const std::vector<nft::UdpFlow>& tracked) {
     UdpBook::Round round = book_.Take();
     StaleFlows flows = round.MakeStaleFlows();

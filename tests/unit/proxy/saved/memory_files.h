@@ -39,7 +39,7 @@ class MemoryFiles : public Files {
   };
   struct Fault {
     int error = 0;  // The errno of the failed call, or 0.
-    // If true, the process crashes at this call. This call and all later calls fail.
+    // If true, the process crashes at the call, so the call and all later calls fail.
     bool crash = false;
     bool done = false;        // If true, the call fails but takes effect.
     size_t bytes = SIZE_MAX;  // Number of bytes that an Append call writes.

@@ -47,7 +47,7 @@ class PosixFilesTest : public ::testing::Test {
   std::vector<std::string> problems_;
 };
 
-// Returns the rows of the commit with this number.
+// Returns the rows of the commit with the given number.
 ServiceRows RowsOf(uint32_t number) {
   ServiceRows rows;
   rows.cluster_ips = {*IpAddress::Parse("10.96.0.1")};

@@ -44,7 +44,7 @@ class StateLogDamageTest : public ::testing::Test, protected SavedWorld {
     }
   }
 
-  // Returns the state that a new log finds in a file with this content.
+  // Returns the state that a new log finds in a file with the given content.
   Reported FoundIn(const std::string& content) {
     other_ = std::make_unique<SavedWorld>();
     other_->files.SetContent(kPath, content);
