@@ -11,7 +11,7 @@ const char kProgramFooter[] = R"(Examples:
   svcmapctl status                           show the agent's status
   svcmapctl dump applied                     print the ruleset in the kernel, in nft syntax
   svcmapctl explain 10.96.0.10:80            explain how a connection is handled
-  svcmapctl wait --for serving               wait until the agent serves traffic
+  svcmapctl wait --for serving               wait until the agent is serving
   svcmapctl watch                            print events as they happen
   svcmapctl migrate check                    look for leftovers of kube-proxy and other conflicts
   svcmapctl COMMAND --help                   show the help of a command
@@ -21,7 +21,7 @@ Exit codes:
   1  some objects were rejected or not found, or some files could not be read; the rest was processed
   2  invalid command line; nothing was done
   3  cannot reach the agent, or no response
-  4  the agent rejected the whole call
+  4  the agent rejected the complete request
   5  wait: the condition was not met before the timeout
   6  the kernel rejected the change; the agent stores the change and retries
   7  explain: the kernel state differs from the desired state, or could not be read

@@ -41,10 +41,10 @@ absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text,
     }
     auto& slot = options.cluster_cidr[Index(prefix->family())];
     if (slot) {
-      return absl::InvalidArgumentError(setting + ": Invalid value: " + Quote(item) +
-                                        ": must have at most one CIDR per IP family, this is the "
-                                        "second " +
-                                        std::string(FamilyName(prefix->family())) + " CIDR");
+      return absl::InvalidArgumentError(
+          setting + ": Invalid value: " + Quote(item) +
+          ": must have at most one CIDR per IP family; this is the second " +
+          std::string(FamilyName(prefix->family())) + " CIDR");
     }
     slot = *prefix;
   }

@@ -207,7 +207,8 @@ class PathTracer {
     if (from_.kind == SourceKind::kNode) {
       masquerade_ = true;
       AddStep("policy",
-              "externalTrafficPolicy Local, but this node uses endpoints on all nodes, masqueraded",
+              "externalTrafficPolicy Local, but connections from this node use endpoints on all "
+              "nodes and are masqueraded",
               row);
       return true;
     }

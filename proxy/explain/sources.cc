@@ -106,7 +106,7 @@ class Sorter {
           address ? address->ToString() + ", not this node" : "other sources, including pods";
       source.step = {
           "source",
-          "the source is not an address of this node; pods cannot be detected because no " +
+          "the source address does not belong to this node; pods cannot be detected because no " +
               std::string(FamilyName(family_)) + " pod CIDR is known",
           "S-71"};
     } else if (by_interface()) {
@@ -116,7 +116,7 @@ class Sorter {
       source.step = {
           "source",
           "the packet does not arrive on interface " + pod_interface_ +
-              ", and the source is not an address of this node, so the source is not a pod",
+              ", and the source address does not belong to this node, so the source is not a pod",
           InterfaceRule()};
     } else {
       source.step = {"source",

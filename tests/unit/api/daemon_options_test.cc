@@ -75,7 +75,7 @@ TEST(DaemonOptionsTest, S64_S69_OneClusterCidrOfEachFamily) {
   EXPECT_EQ(options->cluster_cidr[1]->ToString(), "fd00:10:244::/48");
   EXPECT_EQ(ParseDetectLocal({.cluster_cidr = "10.244.0.0/16,10.245.0.0/16"}).status().message(),
             "--cluster-cidr: Invalid value: \"10.245.0.0/16\": must have at most one CIDR per IP "
-            "family, this is the second IPv4 CIDR");
+            "family; this is the second IPv4 CIDR");
   EXPECT_EQ(ParseDetectLocal({.cluster_cidr = "pods"}).status().message(),
             "--cluster-cidr: Invalid value: \"pods\": must be a CIDR, such as \"10.244.0.0/16\"");
 }

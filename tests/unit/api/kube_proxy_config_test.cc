@@ -210,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "clusterCIDR: Invalid value: \"pods\": must be a CIDR, such as \"10.244.0.0/16\""},
         BadField{"S306_TwoOfOneFamily", "clusterCIDR: 10.0.0.0/16,10.1.0.0/16",
                  "clusterCIDR: Invalid value: \"10.1.0.0/16\": must have at most one CIDR per IP "
-                 "family, this is the second IPv4 CIDR"},
+                 "family; this is the second IPv4 CIDR"},
         BadField{"S307_Mixed", "nodePortAddresses: [primary, 10.0.0.0/8]",
                  "nodePortAddresses: Invalid value: \"primary\": must be the only item"},
         BadField{"S307_NoBlock", "nodePortAddresses: [10.0.0.1]",
