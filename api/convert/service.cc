@@ -1,5 +1,5 @@
-// Converts the names and addresses of a Service. service_ports.cc converts the ports, and
-// service_policies.cc converts the policies.
+// Converts the names and addresses of a Service. service_ports.cc converts the ports,
+// service_policies.cc converts the policies, and service_size.cc limits the number of map elements.
 #include <string>
 #include <vector>
 
@@ -11,6 +11,7 @@
 #include "api/convert/quote.h"
 #include "api/convert/service_policies.h"
 #include "api/convert/service_ports.h"
+#include "api/convert/service_size.h"
 
 namespace svcmap::api {
 namespace {
@@ -206,6 +207,7 @@ Converted<proxy::Service> ConvertService(const v1::Service& message,
     ConvertExternalIps(message.spec(), context, *service, report);
     ConvertLoadBalancerIps(message.status(), *service, report);
     ConvertSourceRanges(message.spec(), *service, report);
+    CheckServiceSize(*service, report);
   }
   if (!report.rejected()) service->message = Serialize(message);
   return Finish(std::move(service), report);

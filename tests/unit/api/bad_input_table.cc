@@ -45,6 +45,17 @@ std::string Named(std::string_view name_space, std::string_view name, std::strin
       "\"}\nspec: {clusterIP: 10.96.0.10, ports: [{", std::string(port), "}]}\n");
 }
 
+// Returns a manifest of Service shop/web, valid except for the number of externalIPs and ports.
+std::string ManyExternalIps(int addresses, int ports) {
+  std::string spec = "clusterIP: 10.96.0.10\nports:\n";
+  for (int i = 1; i <= ports; ++i) absl::StrAppend(&spec, "- {name: p", i, ", port: ", i, "}\n");
+  spec += "externalIPs:\n";
+  for (int i = 0; i < addresses; ++i) {
+    absl::StrAppend(&spec, "- 198.18.", i / 250, ".", i % 250 + 1, "\n");
+  }
+  return WebSpec(spec);
+}
+
 std::string SliceText(std::string_view fields) {
   return "apiVersion: discovery.k8s.io/v1\n"
          "kind: EndpointSlice\n"
@@ -247,6 +258,8 @@ std::vector<BadInput> BadInputs() {
        R"(Service shop/web: spec.externalIPs[2]: Invalid value: "10.0.0.999": must be a valid IP address; the entry is ignored)"},
       {kAddresses, "loopback externalIP", WebWith("externalIPs: [127.0.0.1]"),
        R"(Service shop/web rejected: spec.externalIPs[0]: Invalid value: "127.0.0.1": must not be a loopback address; the previously accepted version, if any, stays in effect)"},
+      {kAddresses, "5,000 externalIPs and 1,000 ports", ManyExternalIps(5'000, 1'000),
+       R"(Service shop/web rejected: spec.externalIPs: Too many: 5000: the number of ports (1000) times the number of IPv4 addresses (5001) must be at most 65536; the previously accepted version, if any, stays in effect)"},
       {kAddresses, "invalid load balancer IP",
        WebWith("") + "status: {loadBalancer: {ingress: [{ip: 1.2.3}, {ip: 192.0.2.8}]}}\n",
        R"(Service shop/web: status.loadBalancer.ingress[0].ip: Invalid value: "1.2.3": must be a valid IP address; the entry is ignored)"},
@@ -269,11 +282,12 @@ std::vector<BadInput> BadInputs() {
        WebPorts("- {name: a, port: 53, protocol: UDP}\n- {name: b, port: 53}\n"
                 "- {name: c, port: 53, protocol: UDP}"),
        R"(Service shop/web rejected: spec.ports[2].port: Duplicate value: 53: already used with protocol UDP by spec.ports[0]; the previously accepted version, if any, stays in effect)"},
-      {kPorts, "duplicate port name", WebPorts("- {name: a, port: 80}\n- {name: a, port: 81}"),
-       R"(Service shop/web rejected: spec.ports[1].name: Duplicate value: "a": already used by spec.ports[0]; the previously accepted version, if any, stays in effect)"},
+      {kPorts, "duplicate port name",
+       WebPorts("- {name: a, port: 80}\n- {name: a, port: 81}"), R"(Service shop/web rejected: spec.ports[1].name: Duplicate value: "a": already used by spec.ports[0]; the previously accepted version, if any, stays in effect)"},
       {kPorts, "multiple ports without names", WebPorts("- {name: a, port: 80}\n- {port: 81}"),
        R"(Service shop/web rejected: spec.ports[1].name: Required value: every port of a multi-port Service must have a name; the previously accepted version, if any, stays in effect)"},
-      {kPorts, "invalid port name", WebPorts("- {name: HTTP, port: 80}"), R"(Service shop/web rejected: spec.ports[0].name: Invalid value: "HTTP": must be a DNS-1123 label: at most 63 lowercase letters, digits and '-'; the previously accepted version, if any, stays in effect)"},
+      {kPorts, "invalid port name", WebPorts("- {name: HTTP, port: 80}"),
+       R"(Service shop/web rejected: spec.ports[0].name: Invalid value: "HTTP": must be a DNS-1123 label: at most 63 lowercase letters, digits and '-'; the previously accepted version, if any, stays in effect)"},
       {kPorts, "nodePort out of range", WebPorts("- {port: 80, nodePort: 65536}"),
        R"(Service shop/web rejected: spec.ports[0].nodePort: Invalid value: 65536: must be between 0 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
       {kPorts, "duplicate nodePort",
@@ -320,12 +334,13 @@ std::vector<BadInput> BadInputs() {
        R"(EndpointSlice shop/web-1: metadata.labels["kubernetes.io/service-name"]: Required value: the EndpointSlice belongs to no Service and is not used)"},
       {kSlices, "missing addressType", SliceText(""),
        R"(EndpointSlice shop/web-1 rejected: addressType: Required value; the previously accepted version, if any, stays in effect)"},
-      {kSlices, "unknown addressType", SliceText("addressType: ipv4"),
-       R"(EndpointSlice shop/web-1 rejected: addressType: Unsupported value: "ipv4": supported values: "IPv4", "IPv6", "FQDN"; the previously accepted version, if any, stays in effect)"},
+      {kSlices,
+       "unknown addressType", SliceText("addressType: ipv4"), R"(EndpointSlice shop/web-1 rejected: addressType: Unsupported value: "ipv4": supported values: "IPv4", "IPv6", "FQDN"; the previously accepted version, if any, stays in effect)"},
       {kSlices, "addressType FQDN", SliceText("addressType: FQDN"),
        R"(EndpointSlice shop/web-1: addressType: Unsupported value: "FQDN": the EndpointSlice is not used)"},
-      {kSlices,
-       "address of the wrong IP family", SliceWith("endpoints: [{addresses: [\"fd00::1\"]}]"), R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "fd00::1": must be an IPv4 address because addressType is "IPv4"; the previously accepted version, if any, stays in effect)"},
+      {kSlices, "address of the wrong IP family",
+       SliceWith("endpoints: [{addresses: [\"fd00::1\"]}]"),
+       R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "fd00::1": must be an IPv4 address because addressType is "IPv4"; the previously accepted version, if any, stays in effect)"},
       {kSlices, "invalid address", SliceWith("endpoints: [{addresses: [pod-1]}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "pod-1": must be a valid IP address; the previously accepted version, if any, stays in effect)"},
       {kSlices, "loopback address",
@@ -383,8 +398,8 @@ input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight: 
        R"(ServiceCIDR kubernetes rejected: spec.cidrs[0]: Invalid value: "10.96.0.0/33": must be a valid CIDR; the previously accepted version, if any, stays in effect)"},
       {kCluster, "CIDR with host bits", Cidr("10.96.0.1/12"),
        R"(ServiceCIDR kubernetes rejected: spec.cidrs[0]: Invalid value: "10.96.0.1/12": must not have host bits set; use 10.96.0.0/12; the previously accepted version, if any, stays in effect)"},
-      {kCluster, "CIDR that contains all addresses", Cidr("\"::/0\""),
-       R"(ServiceCIDR kubernetes rejected: spec.cidrs[0]: Invalid value: "::/0": must not contain all addresses; the previously accepted version, if any, stays in effect)"},
+      {kCluster, "CIDR that contains all addresses",
+       Cidr("\"::/0\""), R"(ServiceCIDR kubernetes rejected: spec.cidrs[0]: Invalid value: "::/0": must not contain all addresses; the previously accepted version, if any, stays in effect)"},
       {kCluster, "two CIDRs of the same IP family", Cidr("10.96.0.0/16, 10.97.0.0/16"),
        R"(ServiceCIDR kubernetes rejected: spec.cidrs[1]: Invalid value: "10.97.0.0/16": must be an IPv6 CIDR because spec.cidrs[0] is an IPv4 CIDR; the previously accepted version, if any, stays in effect)"},
       {kConflicts, "clusterIP and port of an older Service",

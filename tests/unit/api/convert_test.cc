@@ -205,6 +205,121 @@ TEST(ConvertServiceTest, WarningsAreBoundedAndCounted) {
   EXPECT_EQ(findings.back().ToString(), "Service shop/web: 99984 more warnings omitted");
 }
 
+// Number of ports and addresses of a Service in addition to the clusterIPs.
+struct ServiceSize {
+  int ports = 1;
+  int external_ips = 0;
+  int load_balancer_ips = 0;
+  const char* external_prefix = "198.18";
+  const char* load_balancer_prefix = "198.19";
+};
+
+// Returns an IPv4 address if `prefix` is for example "198.18", or an IPv6 address if `prefix` is
+// for example "fd01:".
+std::string NumberedAddress(std::string_view prefix, int number) {
+  const char* separator = prefix.back() == ':' ? ":" : ".";
+  return absl::StrCat(std::string(prefix), separator, number / 256, separator, number % 256);
+}
+
+// Returns Service shop/web of the given size, with a clusterIP for each IP family. Ports beyond
+// 65,535 are UDP ports. TCP ports also have a nodePort.
+v1::Service ServiceOfSize(const ServiceSize& size) {
+  v1::Service service =
+      Read(
+          "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\n"
+          "spec: {clusterIP: 10.96.0.10, clusterIPs: [10.96.0.10, 'fd00::10'],\n"
+          "       ipFamilies: [IPv4, IPv6]}\n")
+          .service();
+  v1::ServiceSpec& spec = *service.mutable_spec();
+  for (int i = 0; i < size.ports; ++i) {
+    v1::ServicePort& port = *spec.add_ports();
+    port.set_name(absl::StrCat("p", i));
+    port.set_port(i % 65535 + 1);
+    if (i < 65535) port.set_node_port(port.port());
+    port.set_protocol(i < 65535 ? "TCP" : "UDP");
+  }
+  for (int i = 0; i < size.external_ips; ++i) {
+    spec.add_external_ips(NumberedAddress(size.external_prefix, i));
+  }
+  for (int i = 0; i < size.load_balancer_ips; ++i) {
+    service.mutable_status()->mutable_load_balancer()->add_ingress()->set_ip(
+        NumberedAddress(size.load_balancer_prefix, i));
+  }
+  return service;
+}
+
+TEST(ServiceSizeTest, PortsTimesAddressesAreAcceptedUpToTheLimit) {
+  const ServiceSize sizes[] = {
+      {.ports = 65535},
+      {.ports = 256, .external_ips = 255},
+      {.ports = 256, .load_balancer_ips = 255},
+      {.ports = 256, .external_ips = 100, .load_balancer_ips = 155},
+      {.ports = 1, .external_ips = 65535},
+      // Each IP family has its own limit.
+      {.ports = 256,
+       .external_ips = 255,
+       .load_balancer_ips = 255,
+       .load_balancer_prefix = "fd01:"},
+      // An address that is an external IP and a load balancer IP counts once.
+      {.ports = 256,
+       .external_ips = 255,
+       .load_balancer_ips = 255,
+       .load_balancer_prefix = "198.18"},
+  };
+  for (const ServiceSize& size : sizes) {
+    const auto [service, findings] = ConvertService(ServiceOfSize(size), kContext);
+    EXPECT_NE(service, nullptr) << size.ports << " ports";
+    EXPECT_THAT(Texts(findings), IsEmpty()) << size.ports << " ports";
+  }
+}
+
+TEST(ServiceSizeTest, ServiceAboveTheLimitIsRejectedWithTheFieldThatHasMost) {
+  const std::pair<ServiceSize, const char*> cases[] = {
+      {{.ports = 65537},
+       "spec.ports: Too many: 65537: the number of ports (65537) times the number of IPv4 "
+       "addresses (1) must be at most 65536"},
+      {{.ports = 65535, .external_ips = 1},
+       "spec.ports: Too many: 65535: the number of ports (65535) times the number of IPv4 "
+       "addresses (2) must be at most 65536"},
+      {{.ports = 256, .external_ips = 256},
+       "spec.externalIPs: Too many: 256: the number of ports (256) times the number of IPv4 "
+       "addresses (257) must be at most 65536"},
+      {{.ports = 256, .external_ips = 100, .load_balancer_ips = 156},
+       "status.loadBalancer.ingress: Too many: 156: the number of ports (256) times the number of "
+       "IPv4 addresses (257) must be at most 65536"},
+      {{.ports = 256, .external_ips = 256, .external_prefix = "fd01:"},
+       "spec.externalIPs: Too many: 256: the number of ports (256) times the number of IPv6 "
+       "addresses (257) must be at most 65536"},
+      {{.ports = 1000, .external_ips = 5000},
+       "spec.externalIPs: Too many: 5000: the number of ports (1000) times the number of IPv4 "
+       "addresses (5001) must be at most 65536"},
+  };
+  for (const auto& [size, reason] : cases) {
+    const auto [service, findings] = ConvertService(ServiceOfSize(size), kContext);
+    EXPECT_EQ(service, nullptr) << reason;
+    EXPECT_THAT(Texts(findings),
+                ElementsAre(absl::StrCat("Service shop/web rejected: ", reason,
+                                         "; the previously accepted version, if any, stays in "
+                                         "effect")));
+  }
+}
+
+TEST(ServiceSizeTest, AddressesThatAreNotProgrammedDoNotCount) {
+  const v1::Service message = ServiceOfSize({.ports = 1000, .external_ips = 5000});
+  EXPECT_NE(ConvertService(message, {.node_name = "n1", .external_ips = false}).value, nullptr);
+
+  v1::Service headless = message;
+  headless.mutable_spec()->set_cluster_ip("None");
+  EXPECT_NE(ConvertService(headless, kContext).value, nullptr);
+
+  // The Service has no IPv4 clusterIP, so the IPv4 addresses have no effect.
+  v1::Service single_stack = message;
+  single_stack.mutable_spec()->set_cluster_ip("fd00::10");
+  single_stack.mutable_spec()->clear_cluster_ips();
+  single_stack.mutable_spec()->clear_ip_families();
+  EXPECT_NE(ConvertService(single_stack, kContext).value, nullptr);
+}
+
 TEST(ConvertSliceTest, S22_S23_S24_CarriesEndpointsAndPorts) {
   const auto [slice, findings] = WebSlice(R"(
 addressType: IPv4

@@ -1,0 +1,58 @@
+#include "api/convert/service_size.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::api {
+namespace {
+
+size_t CountOfFamily(const std::vector<IpAddress>& addresses, Family family) {
+  return static_cast<size_t>(
+      std::count_if(addresses.begin(), addresses.end(),
+                    [family](const IpAddress& address) { return address.family() == family; }));
+}
+
+// Counts an address with several roles once, because such an address has one map element per port.
+size_t CountAddresses(const proxy::Service& service, Family family) {
+  absl::flat_hash_set<IpAddress> addresses = {*service.cluster_ip[Index(family)]};
+  for (const auto* list : {&service.external_ips, &service.load_balancer_ips}) {
+    for (const IpAddress& address : *list) {
+      if (address.family() == family) addresses.insert(address);
+    }
+  }
+  return addresses.size();
+}
+
+// Returns the field that contributes most to the size of the Service, and the number of its items.
+std::pair<std::string, size_t> LargestField(const proxy::Service& service, Family family,
+                                            size_t addresses) {
+  if (service.ports.size() >= addresses) return {"spec.ports", service.ports.size()};
+  const size_t external = CountOfFamily(service.external_ips, family);
+  const size_t load_balancer = CountOfFamily(service.load_balancer_ips, family);
+  if (external >= load_balancer) return {"spec.externalIPs", external};
+  return {"status.loadBalancer.ingress", load_balancer};
+}
+
+}  // namespace
+
+void CheckServiceSize(const proxy::Service& service, Report& report) {
+  for (const Family family : kFamilies) {
+    if (!service.cluster_ip[Index(family)]) continue;  // The family is not programmed.
+    const size_t addresses = CountAddresses(service, family);
+    if (service.ports.size() * addresses <= kMaxPortsTimesAddresses) continue;
+    const auto [field, items] = LargestField(service, family, addresses);
+    report.Reject(field, {"Too many", absl::StrCat(items),
+                          absl::StrCat("the number of ports (", service.ports.size(),
+                                       ") times the number of ", std::string(FamilyName(family)),
+                                       " addresses (", addresses, ") must be at most ",
+                                       kMaxPortsTimesAddresses)});
+    return;
+  }
+}
+
+}  // namespace svcmap::api
