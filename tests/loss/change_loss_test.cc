@@ -1,0 +1,165 @@
+// No packet is lost while Services and endpoints change.
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/loss/loss_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+using ChangeLossTest = LossTest;
+
+std::set<int> Consecutive(int first, int count) {
+  std::set<int> endpoints;
+  for (int i = 0; i < count; ++i) endpoints.insert(first + i);
+  return endpoints;
+}
+
+// Returns a key that differs from the key in the previous round.
+std::string KeyIn(int round, int number) {
+  return absl::StrCat(round % 2 == 0 ? "renamed" : "counted", "/s", number);
+}
+
+// Services of a growing cluster, which no client uses.
+struct Crowd {
+  Objects objects;
+  std::vector<v1::ObjectRef> refs;
+};
+
+// Returns the address of an endpoint outside the pod range.
+std::string CrowdEndpoint(int n, bool v6) {
+  return v6 ? absl::StrCat("fd00:10:243::", absl::Hex(n + 1))
+            : absl::StrCat("10.243.", n / 250, ".", 1 + n % 250);
+}
+
+Crowd MakeCrowd(int first, int services, int endpoints) {
+  Crowd crowd;
+  for (int i = first; i < first + services; ++i) {
+    const std::string key = absl::StrCat("crowd/s", i);
+    crowd.objects.push_back(AService(key).ClusterIps(OtherIp(i).v4, OtherIp(i).v6).Port("p", 80));
+    crowd.refs.push_back(ServiceRef(key));
+    for (const bool v6 : {false, true}) {
+      const std::string name = absl::StrCat("s", i, v6 ? "-v6" : "-v4");
+      ASlice slice(key);
+      for (int j = i * endpoints; j < (i + 1) * endpoints; ++j) {
+        slice.Endpoint(CrowdEndpoint(j, v6), kAgentNode);
+      }
+      crowd.objects.push_back(slice.Named(name).Port("p", kPodPort));
+      crowd.refs.push_back(SliceRef("crowd/" + name));
+    }
+  }
+  return crowd;
+}
+
+// Numbers of endpoints that follow each other: growing, shrinking, and across kinds of pick chains.
+constexpr int kNumbersOfEndpoints[] = {7, 3, 20, 2, 9, 1};
+
+// Each batch changes one Service.
+TEST_F(ChangeLossTest, ServiceAfterService) {
+  const int64_t rewrites = Rewrites(60);
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    const int round = static_cast<int>(i / 4);
+    CountedService changed = counted(static_cast<int>(i % 4));
+    switch (changed.number) {
+      case 0:  // The number of endpoints changes.
+        changed.endpoints = Consecutive(0, kNumbersOfEndpoints[round % 6]);
+        break;
+      case 1:
+        changed.key = KeyIn(round, 1);
+        break;
+      case 2:  // All endpoints move.
+        changed.endpoints = Consecutive(96 + round % 4 * 8, 3);
+        break;
+      case 3:  // One of four endpoints moves.
+        changed.endpoints = Consecutive(48 + round % 8, 4);
+        break;
+    }
+    ASSERT_OK(Change({changed}));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("churn, one Service per batch", rewrites);
+}
+
+// Each batch changes the endpoints of all Services and the keys of half of them. If an agent reused
+// the number of a removed endpoint group too early, a Service could get the group of another
+// Service.
+TEST_F(ChangeLossTest, AllServicesAtOnce) {
+  const int64_t rewrites = Rewrites(60);
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    const int round = static_cast<int>(i);
+    std::vector<CountedService> changed;
+    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+      CountedService service = counted(number);
+      if (number % 2 == 1) service.key = KeyIn(round, number);
+      service.endpoints =
+          Consecutive(number * 16 + round % 4 * 4, kNumbersOfEndpoints[(round + number) % 6]);
+      changed.push_back(std::move(service));
+    }
+    ASSERT_OK(Change(changed));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("churn, all Services in a batch", rewrites);
+}
+
+TEST_F(ChangeLossTest, Growth) {
+  constexpr int kServices = 3000;
+  constexpr int kEndpoints = 10;
+  constexpr int kAtOnce = 500;
+  std::vector<Crowd> crowds;
+  for (int first = 0; first < kServices; first += kAtOnce) {
+    crowds.push_back(MakeCrowd(first, kAtOnce, kEndpoints));
+  }
+  const int64_t rewrites = Rewrites(3);
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    for (const Crowd& crowd : crowds) ASSERT_OK(agent().Apply(crowd.objects));
+    ASSERT_OK(LetTrafficFlow());
+    for (const Crowd& crowd : crowds) ASSERT_OK(agent().Remove(crowd.refs));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("growth", rewrites);
+}
+
+// Each timeout that no Service has used before adds rules.
+TEST_F(ChangeLossTest, NewAffinityTimeout) {
+  const int64_t rewrites = Rewrites(40);
+  ASSERT_OK(agent().Apply({ASlice("shop/timer")
+                               .Endpoint(CountedEndpoint(120), kAgentNode)
+                               .Endpoint(CountedEndpoint(121), kAgentNode)
+                               .Port("p", kPodPort)}));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    ASSERT_OK(agent().Apply({AService("shop/timer")
+                                 .ClusterIp(ClusterIp(70).v4)
+                                 .Port("p", 80)
+                                 .ClientIpAffinity(static_cast<int>(2000 + i))}));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("new affinity timeout", rewrites);
+}
+
+TEST_F(ChangeLossTest, ManySourceRangesRemoved) {
+  constexpr int kRanges = 100;
+  const auto ranges = [](int count) {
+    AService service("shop/ranges");
+    service.ClusterIp(ClusterIp(71).v4).Port("p", 443).LoadBalancerIp("198.51.100.77");
+    for (int i = 0; i < count; ++i) service.SourceRange(absl::StrCat("100.64.", i, ".0/25"));
+    return service;
+  };
+  const int64_t rewrites = Rewrites(30);
+  ASSERT_OK(agent().Apply(
+      {ASlice("shop/ranges").Endpoint(CountedEndpoint(120), kAgentNode).Port("p", kPodPort)}));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    ASSERT_OK(agent().Apply({ranges(kRanges)}));
+    ASSERT_OK(LetTrafficFlow());
+    ASSERT_OK(agent().Apply({ranges(1)}));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("many source ranges removed", rewrites);
+}
+
+}  // namespace
+}  // namespace svcmap::testing

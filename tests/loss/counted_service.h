@@ -1,0 +1,41 @@
+// A Service whose packets the packet-loss tests count.
+//
+// Clients send all datagrams of a Service from the Service's source port, and each Service has its
+// own target port. The node changes neither of these ports. Therefore, the source port of a
+// datagram identifies the Service that the client used, and the destination port identifies the
+// Service that the node selected.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "tests/support/builders.h"
+
+namespace svcmap::testing {
+
+inline constexpr char kCountedSources[] = "10.244.128.0/17";  // Addresses of the clients.
+inline constexpr uint32_t kFirstCountedSource = 0x0af48000;   // 10.244.128.0
+inline constexpr int kCountedSourceCount = 32768;
+inline constexpr char kCountedEndpoints[] = "10.244.1.128/25";
+inline constexpr int kCountedEndpointCount = 128;
+inline constexpr uint16_t kCountedPort = 53;
+
+// Returns 10.244.1.(128 + n), with n below kCountedEndpointCount.
+std::string CountedEndpoint(int n);
+
+struct CountedService {
+  int number = 0;  // Number of the Service, which determines the address and the ports.
+  std::string key;
+  std::set<int> endpoints;  // Arguments of CountedEndpoint.
+
+  std::string cluster_ip() const;
+  uint16_t source_port() const { return static_cast<uint16_t>(10000 + number); }
+  uint16_t target_port() const { return static_cast<uint16_t>(9000 + number); }
+
+  v1::Object Service() const;
+  v1::Object Slice() const;
+  Objects All() const { return {Service(), Slice()}; }
+};
+
+}  // namespace svcmap::testing
