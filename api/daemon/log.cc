@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "api/log/log_value.h"
 
 #include "api/log/stderr_sink.h"
@@ -51,6 +52,10 @@ void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
       spdlog::warn("commit failed, retrying error={}", LogValue(result.error));
       return;
     case proxy::SyncResult::Outcome::kCommitted:
+      if (!result.replaced_chains.empty()) {
+        spdlog::warn("base chains replaced because of another type, hook or priority chains={}",
+                     LogValue(absl::StrJoin(result.replaced_chains, ", ")));
+      }
       spdlog::log(result.recreated ? spdlog::level::info : spdlog::level::debug,
                   "{} revision={} elements={} duration_ms={:.2f}",
                   result.recreated ? "tables rewritten" : "changes committed", status.revision,

@@ -35,7 +35,7 @@ int FakeChains::Add(const ChainSpec& chain) {
     digest = Digest(chain.base->type + " " + chain.base->hook + " " +
                     std::to_string(chain.base->priority));
   }
-  const auto [position, added] = chains_.try_emplace(chain.name, Chain{digest, {}});
+  const auto [position, added] = chains_.try_emplace(chain.name, Chain{digest, chain.base, {}});
   return added || position->second.digest == digest ? 0 : EOPNOTSUPP;
 }
 
@@ -80,6 +80,14 @@ int FakeChains::Remove(const std::string& chain) {
 
 void FakeChains::DeleteAllRules() {
   for (auto& [name, chain] : chains_) chain.rules.clear();
+}
+
+std::map<std::string, BaseChain> FakeChains::Bases() const {
+  std::map<std::string, BaseChain> bases;
+  for (const auto& [name, chain] : chains_) {
+    if (chain.base) bases[name] = *chain.base;
+  }
+  return bases;
 }
 
 std::map<std::string, uint64_t> FakeChains::Digests() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ class FakeChains {
 
   // See TableContent::chains.
   std::map<std::string, uint64_t> Digests() const;
+  // See TableContent::bases.
+  std::map<std::string, BaseChain> Bases() const;
 
  private:
   struct Rule {
@@ -33,6 +36,7 @@ class FakeChains {
   };
   struct Chain {
     uint64_t digest = 0;
+    std::optional<BaseChain> base;
     std::vector<Rule> rules;
   };
 

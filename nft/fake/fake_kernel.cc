@@ -64,23 +64,39 @@ std::optional<FakeKernel::Failure> FakeKernel::Create(const Transaction::TableCr
   const TableSpec& sets = specs_[Index(creation.family)];
   const TableSpec& spec = Spec(creation.family, creation.spec);
   std::optional<Table>& table = tables_[Index(creation.family)];
-  const auto size_of = [&](size_t i) { return i < creation.sizes.size() ? creation.sizes[i] : 0; };
-  if (creation.in_place) {
-    if (!table) return Failure{ENOENT, "delete set " + sets.sets[0].name, std::nullopt};
-    table->chains.DeleteAllRules();
-    for (size_t i = 0; i < table->sets.size(); ++i) {
-      if (sets.sets[i].dynamic_size == 0) table->sets[i] = FakeSet(sets.sets[i], size_of(i));
-    }
-    return Write(spec, *table);
-  }
-  if (table) {
-    for (size_t i = 0; i < table->sets.size(); ++i) {
-      if (sets.sets[i].sized) table->sets[i].Recreate(size_of(i));
-    }
-    return Write(spec, *table);
-  }
+  if (creation.existing) return Replace(spec, table, *creation.existing);
+  if (table) return Write(spec, *table);
   table.emplace();
-  for (size_t i = 0; i < sets.sets.size(); ++i) table->sets.emplace_back(sets.sets[i], size_of(i));
+  for (const SetSpec& set : sets.sets) table->sets.emplace_back(set);
+  return Write(spec, *table);
+}
+
+// A set of the specification is created again, so only its elements are lost.
+int FakeKernel::DeleteSet(Family family, Table& table, const std::string& name) {
+  const std::vector<SetSpec>& sets = specs_[Index(family)].sets;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    if (sets[i].name != name) continue;
+    table.sets[i] = FakeSet(sets[i]);
+    return 0;
+  }
+  return table.foreign_sets.erase(name) == 0 ? ENOENT : 0;
+}
+
+std::optional<FakeKernel::Failure> FakeKernel::Replace(
+    const TableSpec& spec, std::optional<Table>& table,
+    const Transaction::TableCreation::Existing& existing) {
+  if (!table) return Failure{ENOENT, "delete the rules of " + spec.name, std::nullopt};
+  table->chains.DeleteAllRules();
+  for (const std::string& name : existing.sets) {
+    if (const int error = DeleteSet(spec.family, *table, name); error != 0) {
+      return Failure{error, "delete set " + name, std::nullopt};
+    }
+  }
+  for (const std::string& chain : existing.chains) {
+    if (const int error = table->chains.Remove(chain); error != 0) {
+      return Failure{error, "delete chain " + chain, std::nullopt};
+    }
+  }
   return Write(spec, *table);
 }
 
@@ -124,7 +140,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Repair(const ChainRepair& repair)
     }
   }
   for (const std::string& set : repair.remove_sets) {
-    run("delete set", set, [&] { return table->foreign_sets.erase(set) == 0 ? ENOENT : 0; });
+    run("delete set", set, [&] { return DeleteSet(repair.family, *table, set); });
   }
   for (const std::string& chain : repair.remove_chains) {
     run("delete chain", chain, [&] { return table->chains.Remove(chain); });
@@ -200,6 +216,7 @@ absl::StatusOr<std::optional<TableContent>> FakeKernel::ReadTable(Family family)
   const TableSpec& spec = specs_[Index(family)];
   TableContent content;
   content.chains = table->chains.Digests();
+  content.bases = table->chains.Bases();
   for (size_t i = 0; i < table->sets.size(); ++i) {
     content.sets[spec.sets[i].name] = i;
     const size_t size = table->sets[i].size() / (spec.sets[i].has_bounds() ? 2 : 1);
@@ -215,7 +232,7 @@ absl::StatusOr<std::optional<TableContent>> FakeKernel::ReadTable(Family family)
 absl::StatusOr<TableContent> FakeKernel::ReferenceContent(const TableSpec& spec) {
   FakeKernel fresh(specs_);
   Transaction transaction;
-  transaction.CreateTable({spec.family, {}, std::make_shared<TableSpec>(spec)});
+  transaction.CreateTable({spec.family, std::make_shared<TableSpec>(spec)});
   if (const ApplyResult made = fresh.Apply(transaction); !made.error.ok()) return made.error;
   return **fresh.ReadTable(spec.family);
 }

@@ -14,19 +14,14 @@ std::string ToString(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-FakeSet::FakeSet(const SetSpec& spec, uint32_t size)
+FakeSet::FakeSet(const SetSpec& spec)
     : key_size_(FieldsSize(spec.key)),
       data_size_(spec.data.empty() ? 0 : FieldsSize(spec.data)),
       interval_(spec.has_bounds()),
-      ranges_(spec.has_ranges()),
-      size_(spec.sized ? size : 0) {
+      ranges_(spec.has_ranges()) {
   for (const Field field : spec.key) {
     field_sizes_.push_back(PaddedFieldSize(field));
   }
-}
-
-void FakeSet::Recreate(uint32_t size) {
-  if (size != 0) size_ = size;
 }
 
 FakeSet::Outcome FakeSet::Add(const ElementView& element) {
@@ -46,7 +41,6 @@ FakeSet::Outcome FakeSet::Add(const ElementView& element) {
   }
   if (interval_ && CheckOverlap(key) != 0) return {CheckOverlap(key), std::nullopt};
   if (ranges_ && CheckRanges(element) != 0) return {CheckRanges(element), std::nullopt};
-  if (size_ != 0 && elements_.size() >= size_) return {ENFILE, std::nullopt};
   elements_.emplace(
       key, Value{ToString(element.data), std::string(element.comment), ToString(element.key_end)});
   return {0, Change{std::move(key), std::nullopt}};

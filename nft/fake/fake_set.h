@@ -36,12 +36,7 @@ class FakeSet {
     std::optional<Change> change;  // Nullopt if the operation failed or changed nothing.
   };
 
-  // A `size` of 0 means that the set has no maximum size.
-  FakeSet(const SetSpec& spec, uint32_t size);
-
-  // Simulates a later batch that creates the set again. The set keeps its elements and gets the new
-  // size.
-  void Recreate(uint32_t size);
+  explicit FakeSet(const SetSpec& spec);
 
   Outcome Add(const ElementView& element);
   Outcome Delete(const ElementView& element);
@@ -67,7 +62,6 @@ class FakeSet {
   std::vector<size_t> field_sizes_;  // Size of each key field in bytes, with padding.
   bool interval_;
   bool ranges_;  // True for an interval set with several fields.
-  uint32_t size_;
   Elements elements_;
 };
 

@@ -20,12 +20,9 @@ struct SetSpec {
   // end element. In a set with several key fields, a range is one element with a first and a last
   // key (ElementView::key_end), and ranges must not overlap.
   bool interval = false;
-  // If true, the set is created with a fixed size and a fixed hash table, which speeds up loading
-  // and lookups. A set with a fixed size must be recreated to grow. If false, the kernel uses a
-  // resizable hash table.
-  bool sized = false;
   // Maximum number of elements of a dynamic set, or 0 if the set is not dynamic. Only rules add
-  // elements to a dynamic set. Each element has a timeout.
+  // elements to a dynamic set, each with a timeout. Other sets have no maximum: the kernel resizes
+  // their hash tables, so they grow without being recreated.
   uint32_t dynamic_size = 0;
 
   // Returns true if the ranges of this interval set are pairs of start and end elements (one
@@ -46,6 +43,8 @@ struct BaseChain {
   std::string type;  // "nat" or "filter"
   std::string hook;  // "prerouting", "input", "forward", "output" or "postrouting"
   int priority = 0;  // Hook priority. The chain policy is always accept (S-137).
+
+  friend bool operator==(const BaseChain&, const BaseChain&) = default;
 };
 
 struct ChainSpec {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "nft/model/table.h"
+
 namespace svcmap::nft {
 
 struct TableContent {
@@ -16,6 +18,8 @@ struct TableContent {
   // positions, use counts and names of anonymous sets. The digest also excludes elements of
   // anonymous sets, because these elements are immutable.
   std::map<std::string, uint64_t> chains;
+  // Type, hook and priority of each base chain. The kernel cannot change these values.
+  std::map<std::string, BaseChain> bases;
   // Maps the name of each named set to a digest of the set's definition without the size.
   std::map<std::string, uint64_t> sets;
   // Maps the name of each named set to its number of elements. For interval sets with one field,

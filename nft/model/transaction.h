@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,7 +54,8 @@ struct ChainRepair {
   std::shared_ptr<const TableSpec> spec;
   std::vector<std::string> rewrite;        // Chains of `spec`, existing or missing.
   std::vector<std::string> remove_chains;  // Existing chains to delete.
-  // Existing sets to delete, which `spec` must not contain.
+  // Existing sets to delete. A set of `spec` is created again, without elements. The rules that
+  // look up such a set must be in `rewrite`.
   std::vector<std::string> remove_sets;
 };
 
@@ -63,15 +65,18 @@ class Transaction {
   static constexpr size_t kMaxComment = 127;
 
   struct TableCreation {
+    // Names of objects in a table that exists.
+    struct Existing {
+      std::vector<std::string> sets;
+      std::vector<std::string> chains;
+    };
     Family family;
-    // Sizes of sets, by set index. Ignored for sets that are not `sized`.
-    std::vector<uint32_t> sizes;
     // Chains and rules of the table. If null, the nft::Kernel uses its own table spec. All specs of
     // a family have the same sets.
-    std::shared_ptr<const TableSpec> spec;
-    // If true, the table must exist with the sets of the spec, and is rewritten in place. All rules
-    // and all sets except dynamic sets are replaced. Dynamic sets keep their elements.
-    bool in_place = false;
+    std::shared_ptr<const TableSpec> spec = nullptr;
+    // Required if the table exists: the sets and chains to delete first, together with all rules of
+    // the table. Other sets keep their elements, and other base chains stay hooked.
+    std::optional<Existing> existing = std::nullopt;
   };
 
   // Deletes the table if it exists.

@@ -100,10 +100,8 @@ void Batch::Append(const Transaction& transaction) {
   for (const Transaction::TableCreation& creation : transaction.creations()) {
     const TableSpec& table = creation.spec ? *creation.spec : tables_[Index(creation.family)];
     AddTable(table, /*drop=*/false);
-    if (creation.in_place) EmptyTable(table);
-    for (uint32_t i = 0; i < table.sets.size(); ++i) {
-      AddSet(table, i, i < creation.sizes.size() ? creation.sizes[i] : 0);
-    }
+    if (creation.existing) Delete(table, *creation.existing);
+    for (const SetSpec& set : table.sets) AddSet(table, set);
     for (const ChainSpec& chain : table.chains) AddChain(table, chain);
     for (const RuleSpec& rule : table.rules) AddRule(table, rule);
   }

@@ -1,6 +1,6 @@
-// The part of Batch that creates tables, sets, chains and rules. The code in this file runs at
-// start, when a map grows, and for repairs. libnftnl's objects are fast enough for these messages.
-// For elements, batch.cc contains a faster writer.
+// The part of Batch that creates tables, sets, chains and rules. This code runs at start and for
+// repairs. libnftnl's objects are fast enough for these messages. Elements use a
+// faster writer.
 #include <libnftnl/chain.h>
 #include <libnftnl/common.h>
 #include <libnftnl/rule.h>
@@ -70,18 +70,18 @@ void Batch::AddTable(const TableSpec& table, bool drop) {
   End(header);
 }
 
-void Batch::EmptyTable(const TableSpec& table) {
+// Sets are deleted before chains, because elements of a verdict map refer to chains.
+void Batch::Delete(const TableSpec& table, const Transaction::TableCreation::Existing& existing) {
   DeleteRules(table, "");
-  for (const SetSpec& set : table.sets) {
-    if (set.dynamic_size == 0) DeleteSet(table, set.name);
-  }
+  for (const std::string& set : existing.sets) DeleteSet(table, set);
+  for (const std::string& chain : existing.chains) DeleteChain(table, chain);
 }
 
 // A chain can be deleted only if no rule or verdict map element refers to the chain. Rules can be
 // deleted only from existing chains, so missing chains are created first.
 void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
-  const auto names = [](const std::vector<std::string>& chains, const std::string& chain) {
-    return std::find(chains.begin(), chains.end(), chain) != chains.end();
+  const auto names = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
   };
   const auto add_chains = [&](bool removed) {
     for (const ChainSpec& chain : table.chains) {
@@ -93,8 +93,17 @@ void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
   add_chains(/*removed=*/false);
   for (const std::string& chain : repair.rewrite) DeleteRules(table, chain);
   for (const std::string& chain : repair.remove_chains) DeleteRules(table, chain);
-  for (const std::string& set : repair.remove_sets) DeleteSet(table, set);
+  for (const std::string& name : repair.remove_sets) {
+    // Creating a set of the spec first makes the deletion succeed even if the set did not exist.
+    for (const SetSpec& set : table.sets) {
+      if (set.name == name) AddSet(table, set);
+    }
+    DeleteSet(table, name);
+  }
   for (const std::string& chain : repair.remove_chains) DeleteChain(table, chain);
+  for (const SetSpec& set : table.sets) {
+    if (names(repair.remove_sets, set.name)) AddSet(table, set);
+  }
   add_chains(/*removed=*/true);
   for (const RuleSpec& rule : table.rules) {
     if (names(repair.rewrite, rule.chain)) AddRule(table, rule);
@@ -123,8 +132,7 @@ void Batch::DeleteChain(const TableSpec& table, const std::string& name) {
   End(header);
 }
 
-void Batch::AddSet(const TableSpec& table, uint32_t index, uint32_t size) {
-  const SetSpec& spec = table.sets[index];
+void Batch::AddSet(const TableSpec& table, const SetSpec& spec) {
   const SetPtr set(nftnl_set_alloc());
   nftnl_set_set_str(set.get(), NFTNL_SET_TABLE, table.name.c_str());
   nftnl_set_set_str(set.get(), NFTNL_SET_NAME, spec.name.c_str());
@@ -146,7 +154,6 @@ void Batch::AddSet(const TableSpec& table, uint32_t index, uint32_t size) {
   }
   if (spec.dynamic_size != 0) flags |= NFT_SET_EVAL | NFT_SET_TIMEOUT;
   nftnl_set_set_u32(set.get(), NFTNL_SET_FLAGS, flags);
-  if (spec.sized) nftnl_set_set_u32(set.get(), NFTNL_SET_DESC_SIZE, size);
   if (spec.dynamic_size != 0) {
     nftnl_set_set_u32(set.get(), NFTNL_SET_DESC_SIZE, spec.dynamic_size);
   }

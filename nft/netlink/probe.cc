@@ -21,7 +21,6 @@ namespace {
 constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr char kScratchTable[] = "svcmap-preflight";
 constexpr char kScratchChain[] = "probe";
-constexpr uint32_t kScratchSize = 16;  // Number of elements in the probe's sets with a fixed size.
 constexpr size_t kBatchEndSize = MNL_NLMSG_HDRLEN + sizeof(nfgenmsg);
 
 enum class Comments : bool { kWithout, kWith };
@@ -41,7 +40,7 @@ std::vector<uint8_t> Zeros(std::span<const Field> fields) {
 Transaction Creation(const TableSpec& table, Comments comments) {
   Transaction transaction;
   transaction.DropTable(table.family);
-  transaction.CreateTable({table.family, std::vector<uint32_t>(table.sets.size(), kScratchSize)});
+  transaction.CreateTable({table.family});
   for (size_t i = 0; i < table.sets.size(); ++i) {
     const SetSpec& set = table.sets[i];
     if (set.interval) continue;

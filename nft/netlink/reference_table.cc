@@ -13,7 +13,7 @@ absl::StatusOr<TableContent> NetlinkKernel::ReferenceContent(const TableSpec& sp
 
   Transaction make, drop;
   make.DropTable(family);
-  make.CreateTable({family, {}, std::make_shared<TableSpec>(tables_[Index(family)])});
+  make.CreateTable({family, std::make_shared<TableSpec>(tables_[Index(family)])});
   drop.DropTable(family);
   const ApplyResult made = Apply(make);
   absl::StatusOr<std::optional<TableContent>> content =

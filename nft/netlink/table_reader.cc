@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "nft/netlink/attributes.h"
@@ -28,6 +29,21 @@ uint64_t Digest(const nlattr* attribute, uint64_t seed) {
 }
 uint64_t Digest(uint32_t type, uint64_t value, uint64_t seed) {
   return Digest(type, {reinterpret_cast<const uint8_t*>(&value), sizeof(value)}, seed);
+}
+
+std::string HookName(uint32_t hook) {
+  constexpr const char* kNames[] = {"prerouting", "input", "forward", "output", "postrouting"};
+  return hook < std::size(kNames) ? kNames[hook] : std::to_string(hook);
+}
+
+BaseChain ReadHook(const nlattr* attribute) {
+  BaseChain base;
+  for (const nlattr* part : Attributes(attribute)) {
+    const uint32_t number = Number(part).value_or(0);
+    if (mnl_attr_get_type(part) == NFTA_HOOK_HOOKNUM) base.hook = HookName(number);
+    if (mnl_attr_get_type(part) == NFTA_HOOK_PRIORITY) base.priority = static_cast<int>(number);
+  }
+  return base;
 }
 
 bool HasName(const nlmsghdr* message, uint16_t type, const std::string& name) {
@@ -99,6 +115,8 @@ void TableReader::AddSet(const nlmsghdr* message) {
 void TableReader::AddChain(const nlmsghdr* message) {
   if (!HasName(message, NFTA_CHAIN_TABLE, table_)) return;
   std::string name;
+  std::optional<BaseChain> base;
+  std::string type;
   uint64_t digest = 0;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
@@ -106,8 +124,14 @@ void TableReader::AddChain(const nlmsghdr* message) {
         name = AttributeText(attribute);
         break;
       case NFTA_CHAIN_HOOK:
-      case NFTA_CHAIN_POLICY:
+        base = ReadHook(attribute);
+        digest = Digest(attribute, digest);
+        break;
       case NFTA_CHAIN_TYPE:
+        type = AttributeText(attribute);
+        digest = Digest(attribute, digest);
+        break;
+      case NFTA_CHAIN_POLICY:
       case NFTA_CHAIN_FLAGS:
         digest = Digest(attribute, digest);
         break;
@@ -116,6 +140,9 @@ void TableReader::AddChain(const nlmsghdr* message) {
     }
   }
   content_.chains[name] = digest;
+  if (!base) return;
+  base->type = std::move(type);
+  content_.bases[name] = *std::move(base);
 }
 
 void TableReader::AddRule(const nlmsghdr* message) {

@@ -47,7 +47,7 @@ std::string TypesText(std::span<const Field> fields) {
   return text;
 }
 
-std::string SetDeclaration(const SetSpec& set, uint32_t size) {
+std::string SetDeclaration(const SetSpec& set) {
   std::string text = set.data.empty() ? "\tset " : "\tmap ";
   text += set.name + " {\n\t\t";
   if (!set.typeof_text.empty()) {
@@ -57,7 +57,6 @@ std::string SetDeclaration(const SetSpec& set, uint32_t size) {
     if (!set.data.empty()) text += " : " + TypesText(set.data);
   }
   text += "\n";
-  if (set.sized && size != 0) text += "\t\tsize " + std::to_string(size) + "\n";
   if (set.dynamic_size != 0) {
     text += "\t\tsize " + std::to_string(set.dynamic_size) + "\n\t\tflags dynamic,timeout\n";
   }
@@ -103,15 +102,7 @@ std::string KeyText(const SetSpec& set, std::span<const uint8_t> key,
 }
 
 std::string TableLine(const TableSpec& table, const Transaction::TableCreation& creation) {
-  std::string text =
-      (creation.in_place ? "# in place: add table " : "add table ") + TableName(table);
-  const char* separator = " # size: ";
-  for (size_t i = 0; i < table.sets.size() && i < creation.sizes.size(); ++i) {
-    if (!table.sets[i].sized) continue;
-    text += separator + table.sets[i].name + " " + std::to_string(creation.sizes[i]);
-    separator = ", ";
-  }
-  return text + "\n";
+  return (creation.existing ? "# in place: add table " : "add table ") + TableName(table) + "\n";
 }
 
 std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
@@ -123,7 +114,11 @@ std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
     }
   };
   add("# rewritten: chain", repair.rewrite);
-  add("delete set", repair.remove_sets);
+  for (const std::string& set : repair.remove_sets) {
+    const auto is_set = [&](const SetSpec& spec) { return spec.name == set; };
+    const bool again = std::any_of(table.sets.begin(), table.sets.end(), is_set);
+    add(again ? "# replaced: set" : "delete set", {set});
+  }
   add("delete chain", repair.remove_chains);
   return text;
 }
@@ -193,11 +188,11 @@ std::string ElementLine(const TableSpecs& tables, const ElementParts& words) {
 
 }  // namespace
 
-std::string TableText(const TableSpec& table, std::span<const uint32_t> sizes) {
+std::string TableText(const TableSpec& table) {
   std::string text = "table " + TableName(table) + " {\n";
   const char* separator = "";
-  for (size_t i = 0; i < table.sets.size(); ++i) {
-    text += separator + SetDeclaration(table.sets[i], i < sizes.size() ? sizes[i] : 0);
+  for (const SetSpec& set : table.sets) {
+    text += separator + SetDeclaration(set);
     separator = "\n";
   }
   for (const ChainSpec& chain : table.chains) {

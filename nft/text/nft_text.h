@@ -17,14 +17,14 @@
 
 namespace svcmap::nft {
 
-// Returns the table without elements, byte for byte like `nft list table` 1.0.6 for a table created
-// with `sizes` (TableCreation::sizes).
-std::string TableText(const TableSpec& table, std::span<const uint32_t> sizes);
+// Returns the table without elements, byte for byte as `nft list table` 1.0.6 prints a table that
+// was created from this specification.
+std::string TableText(const TableSpec& table);
 
 // Prints one line per operation, in order:
 //
 //     delete table ip svcmap
-//     add table ip svcmap # size: service-ips 1024, endpoints 4096
+//     add table ip svcmap
 //     add element ip svcmap service-ips { 10.96.0.1 . tcp . 80 comment "ns/web:http" : 3.0.0.1 }
 //
 // A range start and the following range end share a line (10.96.0.0/16 or 10.96.0.1-10.96.0.9). A

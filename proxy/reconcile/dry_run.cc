@@ -13,13 +13,6 @@ int32_t CountOf(const SharedCounts& counts, const std::string& key) {
   return found == counts.end() ? 0 : found->second;
 }
 
-SetCounts Sum(SetCounts a, const SetCounts& b) {
-  for (const Family family : kFamilies) {
-    for (size_t set = 0; set < kSetCount; ++set) a[Index(family)][set] += b[Index(family)][set];
-  }
-  return a;
-}
-
 }  // namespace
 
 // The rows that will be applied: a layer over those that are, of the Services that have changed.
@@ -110,10 +103,8 @@ DryRun Reconciler::Try(const std::function<void()>& change) {
   }
   plan.Finish();
 
-  const bool fits = !recreate_ && Fits(Sum(waiting.counts(), plan.counts()),
-                                       waiting.source_rows_removed() + plan.source_rows_removed());
   result.rows = std::move(plan.transaction());
-  result.recreates = !result.rows.empty() && !fits;
+  result.recreates = !result.rows.empty() && recreate_;
   return result;
 }
 

@@ -182,6 +182,7 @@ std::optional<Loop::Clock::time_point> Loop::NextWork() const {
   if (reconciler_.Pending()) {
     return failures_in_row_ == 0 ? Clock::time_point() : retry_at_;
   }
+  if (reconciler_.HasLeftovers()) return Clock::time_point();
   if (reconciler_.HasSuspects()) return repair_at_;
   Clock::time_point next = audit_at_;
   if (reconciler_.rejected_services() > 0) next = std::min(next, retry_rejected_at_);
@@ -213,13 +214,16 @@ void Loop::Run() {
     }
     const auto now = Clock::now();
     if (failures_in_row_ == 0 || now >= retry_at_) {
+      while (failures_in_row_ > 0 && reconciler_.HasLeftovers()) RemoveOnce();
       for (int i = 0; failures_in_row_ > 0 && i < kLooksBeforeRetry && reconciler_.HasSuspects();
            ++i) {
         RepairOnce();
       }
       SyncOnce();
     }
-    if (reconciler_.HasSuspects()) {
+    if (reconciler_.HasLeftovers()) {
+      RemoveOnce();
+    } else if (reconciler_.HasSuspects()) {
       if (now >= repair_at_) RepairOnce();
     } else if (!reconciler_.Pending() && now >= audit_at_) {
       AuditOnce();
@@ -231,6 +235,7 @@ void Loop::Run() {
     reconciler_.RetrySaving();
     EndTurn();
   }
+  while (reconciler_.HasLeftovers()) RemoveOnce();
   EndTurn();
   AnswerAll(BatchResult::Outcome::kFailed, absl::UnavailableError("the agent is stopping"));
   std::deque<Task> dropped;
@@ -279,6 +284,14 @@ Loop::Clock::duration Loop::Backoff(int failures) {
   const auto wait = std::min<std::chrono::milliseconds>(
       options_.last_retry, options_.first_retry * (1 << std::min(failures, 20)));
   return wait + wait * (random_() % 256) / 1024;
+}
+
+void Loop::RemoveOnce() {
+  const RemovalResult result = reconciler_.RemoveLeftovers();
+  stages_.Add(Stage::kRemove, result.duration);
+  if (result.error.ok()) return;
+  const std::lock_guard lock(mutex_);
+  status_.last_error = std::string(result.error.message());
 }
 
 void Loop::RepairOnce() {

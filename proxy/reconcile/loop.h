@@ -226,6 +226,7 @@ class Loop {
   BatchEffect ApplyChanges(const Batch& batch);
   void SyncOnce();
   std::optional<Clock::time_point> NextWork() const;
+  void RemoveOnce();
   void RepairOnce();
   void AuditOnce();
   void Notify(const RepairResult& result);

@@ -1,44 +1,19 @@
 #include "proxy/reconcile/reconciler.h"
 
 #include <algorithm>
-#include <bit>
+#include <utility>
 
 #include "nft/base/status.h"
 #include "proxy/desired/node_rows.h"
 #include "proxy/desired/service.h"
+#include "proxy/diff/removals.h"
 #include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
 namespace {
 
-constexpr uint32_t kSmallSize = 1024;
-constexpr uint64_t kGrowth = 4;
-
-// At least `elements`, and all that their hash buckets take: three quarters of a power of 2.
-uint32_t FullSize(uint64_t elements) {
-  return static_cast<uint32_t>(3 * std::bit_ceil((elements + 2) / 3));
-}
-
-// The names that `specs` do not have.
-template <typename Spec>
-std::vector<std::string> NotAmong(const std::vector<Spec>& specs,
-                                  const std::map<std::string, uint64_t>& names) {
-  std::vector<std::string> others;
-  for (const auto& [name, digest] : names) {
-    const auto same = [&name = name](const Spec& spec) { return spec.name == name; };
-    if (std::none_of(specs.begin(), specs.end(), same)) others.push_back(name);
-  }
-  return others;
-}
-
-// What has to go from a table that is written in place.
-nft::ChainRepair Leftovers(const nft::TableContent& former,
-                           std::shared_ptr<const nft::TableSpec> spec) {
-  return {.family = spec->family,
-          .spec = spec,
-          .remove_chains = NotAmong(spec->chains, former.chains),
-          .remove_sets = NotAmong(spec->sets, former.sets)};
-}
+// Maximum number of elements in one commit, unless other rows of the same commit lead to them.
+constexpr size_t kMaxElements = 10000;
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
@@ -173,7 +148,7 @@ Reconciler::SyncPlan Reconciler::MakeSyncPlan(size_t element_limit) {
   return sync_plan;
 }
 
-Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit) {
+Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit, const FoundElements* found) {
   static const SharedCounts kNone;
   SyncPlan sync_plan(kNone);
   sync_plan.recreate = true;
@@ -186,62 +161,13 @@ Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit) {
     if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
   }
   sync_plan.plan.Finish();
-  nft::Transaction& transaction = sync_plan.plan.transaction();
-  const SetCounts counts = Expected(sync_plan.plan.counts());
   for (const Family family : kFamilies) {
-    if (!in_place_) transaction.DropTable(family);
-    const auto spec =
+    sync_plan.specs[Index(family)] =
         std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds()));
-    transaction.CreateTable({family, SizesFor(family, counts[Index(family)]), spec, in_place_});
-    if (!in_place_ || !previous_tables_[Index(family)]) continue;
-    nft::ChainRepair leftovers = Leftovers(*previous_tables_[Index(family)], spec);
-    if (leftovers.remove_chains.empty() && leftovers.remove_sets.empty()) continue;
-    transaction.RepairChains(std::move(leftovers));
   }
+  if (found != nullptr && ChangeTables(*found, sync_plan)) return sync_plan;
+  for (const Family family : kFamilies) ReplaceTable(family, sync_plan);
   return sync_plan;
-}
-
-// What is left to program will follow at once: the maps are made for it, too.
-SetCounts Reconciler::Expected(SetCounts counts) const {
-  store_.ForEachDirty([&](const Store::Dirty& dirty) {
-    const ServiceEntry* entry = store_.Find(dirty.key);
-    if (entry == nullptr || !entry->service) return;
-    const auto ports = static_cast<int64_t>(entry->service->ports.size());
-    for (const auto& slice : entry->slices) {
-      counts[Index(slice->family)][kEndpoints] +=
-          ports * static_cast<int64_t>(slice->endpoints.size());
-    }
-    for (const ClaimKey& claim : ClaimsOf(*entry->service)) {
-      ++counts[Index(claim.address.family())][kServiceIps];
-    }
-  });
-  return counts;
-}
-
-std::vector<uint32_t> Reconciler::SizesFor(Family family,
-                                           const std::array<int64_t, kSetCount>& counts) const {
-  std::vector<uint32_t> sizes(kSetCount, kSmallSize);
-  const bool fits = counts[kServiceIps] <= kSmallSize && counts[kEndpoints] <= kSmallSize;
-  if (family == Family::kIpv6 && fits) return sizes;
-  for (const auto& [set, first] : {std::pair(kServiceIps, options_.first_service_ips),
-                                   std::pair(kEndpoints, options_.first_endpoints)}) {
-    const auto needed = static_cast<uint64_t>(counts[set]);
-    sizes[set] = std::max(first, FullSize(needed * kGrowth));
-  }
-  return sizes;
-}
-
-bool Reconciler::Fits(const SetCounts& more, size_t source_rows_removed) const {
-  if (timers_created_ != timers_.seconds().size()) return false;
-  if (source_rows_removed > kMaxSourceRowsRemoved) return false;
-  for (const Family family : kFamilies) {
-    for (const SetIndex set : {kServiceIps, kEndpoints}) {
-      const size_t index = Index(family);
-      const int64_t after = applied_.counts()[index][set] + more[index][set];
-      if (after > static_cast<int64_t>(sizes_[index][set])) return false;
-    }
-  }
-  return true;
 }
 
 void Reconciler::Undo(SyncPlan& sync_plan) {
@@ -253,57 +179,76 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   SyncResult result;
+  FreeNumbers();
   FollowNode();
-  if (recreate_ && in_place_) ReadPreviousTables();
-  SyncPlan sync_plan = recreate_ ? MakeRecreation(element_limit) : MakeSyncPlan(element_limit);
-  if (!sync_plan.recreate && !Fits(sync_plan.plan.counts(), sync_plan.plan.source_rows_removed())) {
+  tables_read_ = false;
+  if (recreate_ && !rewrite_unread_) ReadPreviousTables();
+  const std::optional<FoundElements> found =
+      recreate_ ? ReadFoundElements() : std::optional<FoundElements>();
+  if (found) ReserveGroups(*found);
+  const auto make_plan = [&] {
+    return recreate_ ? MakeRecreation(element_limit, found ? &*found : nullptr)
+                     : MakeSyncPlan(element_limit);
+  };
+  SyncPlan sync_plan = make_plan();
+  if (leftovers_.CollideWith(sync_plan.plan.transaction())) {
     Undo(sync_plan);
-    sync_plan = MakeRecreation(element_limit);
+    while (HasLeftovers()) RemoveLeftovers();
+    sync_plan = make_plan();
   }
+  AddTimerChains(sync_plan);
+  ReplaceManyRanges(sync_plan);
   const uint64_t node_version = store_.node_version();
-  const bool empty = sync_plan.plan.transaction().empty();
+  const bool empty = !sync_plan.recreate && sync_plan.plan.transaction().empty();
   result.recreated = sync_plan.recreate;
   Marker marker = applied_.marker();
   if (!empty) {
     marker.digest = (sync_plan.recreate ? 0 : marker.digest) + sync_plan.plan.digest_change();
     ++marker.generation;
+    sync_plan.removals = TakeRemovals(sync_plan.plan.transaction());
     sync_plan.plan.AddMarker(sync_plan.recreate ? nullptr : &applied_.marker(), marker);
 
     const auto planned = Clock::now();
     LogAttempt(sync_plan, marker);
     const auto start = Clock::now();
+    AddAhead(sync_plan);
     const nft::ApplyResult applied = kernel_.Apply(sync_plan.plan.transaction());
     const auto end = Clock::now();
     result.error = Settle(applied, marker);
-    LogOutcome(result.error.ok());
+    LogOutcome(result.error.ok(), sync_plan.removals.empty());
     result.plan_duration = planned - began;
     result.duration = end - start;
     result.save_duration = start - planned + (Clock::now() - end);
     if (!result.error.ok()) {
+      if (!sync_plan.ahead.empty()) repairer_.MarkRowsSuspect(sync_plan.ahead);
       HandleRejection(sync_plan, applied);
       Undo(sync_plan);
       result.outcome = SyncResult::Outcome::kFailed;
       return result;
     }
     result.outcome = SyncResult::Outcome::kCommitted;
-    result.elements = sync_plan.plan.transaction().element_count();
+    result.elements = sync_plan.plan.transaction().element_count() +
+                      sync_plan.ahead.element_count() + sync_plan.removals.element_count();
     rejections_ = 0;
   }
   if (sync_plan.recreate) {
-    Specs specs;
-    for (const auto& creation : sync_plan.plan.transaction().creations()) {
-      sizes_[Index(creation.family)] = creation.sizes;
-      specs[Index(creation.family)] = creation.spec;
-    }
     recreate_ = false;
     in_place_ = true;
-    for (std::optional<nft::TableContent>& former : previous_tables_) former.reset();
-    timers_created_ = timers_.seconds().size();
-    repairer_.TablesWritten(std::move(specs));
+    failed_rewrites_ = 0;
+    rewrite_unread_ = false;
+    for (std::optional<nft::TableContent>& previous : previous_tables_) previous.reset();
+    result.replaced_chains = std::move(sync_plan.replaced_chains);
+    leftovers_.Clear();
+    leftovers_.Add({}, std::exchange(reserved_groups_, {}));
+    repairer_.TablesWritten(std::move(sync_plan.specs));
+  } else if (sync_plan.specs[0] != nullptr) {
+    repairer_.RulesWritten(std::move(sync_plan.specs));
   }
+  timers_created_ = timers_.seconds().size();
   applied_.Advance(sync_plan.plan, sync_plan.recreate, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);
-  numbers_.Release(sync_plan.old_numbers);
+  leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);
+  FreeNumbers();
   node_changed_ = false;
   node_version_ = node_version;
   if (take_limit_ < SIZE_MAX / 2) take_limit_ *= 2;
@@ -322,6 +267,56 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }
   return result;
+}
+
+// No commit may block the kernel for long. Elements that no packet can reach before the commit of
+// the plan are added in parts ahead of it.
+void Reconciler::AddAhead(SyncPlan& sync_plan) {
+  nft::Transaction& transaction = sync_plan.plan.transaction();
+  if (transaction.element_count() <= kMaxElements || !transaction.creations().empty()) return;
+  nft::Transaction ahead = TakeAdditions(transaction);
+  nft::Transaction part;
+  bool failed = false;
+  const auto apply = [&] {
+    if (!failed && !part.empty()) {
+      failed = kernel_.Apply(part).outcome != nft::ApplyOutcome::kCommitted;
+      if (!failed && known_generation_) ++*known_generation_;
+      if (!failed) sync_plan.ahead.AddElements(std::move(part));
+    }
+    // The commit of the plan tries again, and reports the error.
+    if (failed) transaction.AddElements(std::move(part));
+    part = {};
+  };
+  ahead.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    part.Add(element);
+    if (part.element_count() == kMaxElements) apply();
+  });
+  apply();
+}
+
+RemovalResult Reconciler::RemoveLeftovers() {
+  RemovalResult result;
+  const auto start = std::chrono::steady_clock::now();
+  const nft::ApplyResult applied = kernel_.Apply(leftovers_.Next());
+  result.duration = std::chrono::steady_clock::now() - start;
+  if (applied.outcome == nft::ApplyOutcome::kCommitted) {
+    result.elements = leftovers_.Next().element_count();
+    leftovers_.ForgetNext();
+    if (known_generation_) ++*known_generation_;
+  } else {
+    // Another process may have deleted some of the elements. Repair() checks each of them.
+    result.error = applied.error;
+    for (; HasLeftovers(); leftovers_.ForgetNext()) repairer_.MarkRowsSuspect(leftovers_.Next());
+  }
+  if (!HasLeftovers()) LogRemoval();
+  FreeNumbers();
+  return result;
+}
+
+// Numbers of deleted elements are free once no such element can be left in the kernel.
+void Reconciler::FreeNumbers() {
+  if (HasLeftovers() || repairer_.has_suspects()) return;
+  numbers_.Release(leftovers_.TakeFreeNumbers());
 }
 
 void Reconciler::AddHealthCheck(const std::string& key, SyncResult& result) {

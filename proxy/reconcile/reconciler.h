@@ -1,14 +1,16 @@
-// Brings the kernel to the state that the store holds, one transaction at a time: wanted rows of
-// the Services that changed against what is applied, one batch, and the applied view moves only
-// when the kernel has committed. The cost follows the change.
+// Brings the kernel to the state in the store. Each Sync() compares the rows of the changed
+// Services with the applied rows and sends one batch. The applied view changes only after the
+// commit. The cost of a Sync depends on the size of the change.
 //
-// Where the kernel is not what we applied, Repair() finds the difference and writes only that. When
-// too much is wrong, or nothing is known (start, an outcome that stays unknown), one transaction
-// drops our tables and writes them whole: packets see the old rules or the new ones. Where the
-// tables are known to be ours (a map must grow, a new affinity timeout, other rules) it writes them
-// in place, and clients keep the endpoints that were recorded for them.
+// Make before break: a batch adds elements and switches to them. RemoveLeftovers() deletes elements
+// that packets can no longer reach, after the commit. See docs/decisions/0011-make-before-break.md.
 //
-// A Service that the kernel refuses is left out with its last good state, and tried again later.
+// If the kernel differs from the applied rows, Repair() finds the differences and writes only
+// these. If too much differs, or if nothing is known (start, unknown outcome of a commit), Sync()
+// reads both tables and changes what differs. Base chains stay hooked, and clients keep their
+// affinity records.
+//
+// A Service that the kernel rejects keeps its last accepted rows. Sync() tries it again later.
 //
 // Not thread-safe; owned by the reconcile loop.
 #pragma once
@@ -25,6 +27,8 @@
 #include "proxy/desired/groups.h"
 #include "proxy/desired/service.h"
 #include "proxy/desired/sticky.h"
+#include "proxy/diff/leftovers.h"
+#include "proxy/diff/rewrite.h"
 #include "proxy/explain/explain.h"
 #include "proxy/health/health_check.h"
 #include "proxy/node/nodeport_addresses.h"
@@ -39,13 +43,6 @@ struct ReconcilerOptions {
   std::string node_name;
   NodePortAddresses node_port_addresses;
   RulesetOptions ruleset;
-  // Of a family's `service-ips` and `endpoints` at first, in elements. The kernel takes 16 bytes
-  // for a third more of them, rounded up to a power of 2, at once: 5 MiB for a family
-  // (nft_hash_buckets and kvmalloc, Linux 6.18). A map that becomes full is written anew with
-  // everything else, for four times what is needed: clusters of the usual sizes shall not need
-  // that. IPv6 has 1,024 elements until they do not suffice, as few clusters use it.
-  uint32_t first_service_ips = 3 << 14;
-  uint32_t first_endpoints = 3 << 16;
 };
 
 struct SyncResult {
@@ -56,7 +53,10 @@ struct SyncResult {
   };
   Outcome outcome = Outcome::kNothing;
   absl::Status error;      // kFailed only.
-  bool recreated = false;  // Tables were written whole, or that is what failed.
+  bool recreated = false;  // A complete rewrite was committed, or failed.
+  // Base chains that had another type, hook or priority and were created again, in nft's notation.
+  // Packets may have passed them untranslated.
+  std::vector<std::string> replaced_chains;
   size_t elements = 0;
   std::chrono::nanoseconds duration{0};  // Of the commit.
   // With it: Stage::kPlan and kSave.
@@ -85,6 +85,14 @@ struct RepairResult {
   absl::Status error;   // kFailed only.
   size_t elements = 0;  // Missing, wrong or not ours.
   size_t chains = 0;
+  std::chrono::nanoseconds duration{0};
+};
+
+// The outcome of RemoveLeftovers. After an error, the elements are suspect, and Repair() deletes
+// them.
+struct RemovalResult {
+  absl::Status error;
+  size_t elements = 0;
   std::chrono::nanoseconds duration{0};
 };
 
@@ -140,7 +148,7 @@ class Reconciler {
   // Somebody changed our tables: Repair() will look.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
   bool HasSuspects() const { return !recreate_ && repairer_.has_suspects(); }
-  bool Verified() const { return !recreate_ && !repairer_.has_suspects(); }
+  bool Verified() const { return !recreate_ && !repairer_.has_suspects() && leftovers_.empty(); }
   size_t applied_rows() const;  // In the kernel, in all sets.
   // At most one look at what is in doubt, and what it takes to mend it.
   RepairResult Repair();
@@ -176,6 +184,12 @@ class Reconciler {
   // `element_limit` elements; one Service is never split.
   SyncResult Sync(size_t element_limit);
 
+  // Returns true while elements that packets can no longer reach wait for their deletion. The loop
+  // deletes them as soon as the batches are answered. No Repair() and no Audit() until then.
+  bool HasLeftovers() const { return !leftovers_.empty(); }
+  // Deletes one portion of these elements.
+  RemovalResult RemoveLeftovers();
+
   // Grows with every commit that changed something, also over restarts.
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
@@ -206,7 +220,12 @@ class Reconciler {
   using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
 
   SyncPlan MakeSyncPlan(size_t element_limit);
-  SyncPlan MakeRecreation(size_t element_limit);
+  SyncPlan MakeRecreation(size_t element_limit, const FoundElements* found);
+  void ReplaceTable(Family family, SyncPlan& sync_plan);
+  bool ChangeTables(const FoundElements& found, SyncPlan& sync_plan);
+  std::optional<FoundElements> ReadFoundElements();
+  void ReserveGroups(const FoundElements& found);
+  void AddAhead(SyncPlan& sync_plan);
   DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
   absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
   absl::Status AdoptAffinity();
@@ -216,9 +235,7 @@ class Reconciler {
   uint64_t RulesetDigest() const;
   void ReadPreviousTables();
   void AddDirty(SyncPlan& sync_plan, size_t element_limit);
-  bool Fits(const SetCounts& more, size_t source_rows_removed) const;
-  SetCounts Expected(SetCounts counts) const;
-  std::vector<uint32_t> SizesFor(Family family, const std::array<int64_t, kSetCount>& counts) const;
+  void ReplaceManyRanges(SyncPlan& sync_plan) const;
   bool NodeChanged() const { return node_changed_ || node_version_ != store_.node_version(); }
   NodeFacts FactsNow() const;
   void FollowNode();
@@ -226,10 +243,13 @@ class Reconciler {
   void Undo(SyncPlan& sync_plan);
   void AddHealthCheck(const std::string& key, SyncResult& result);
   void LogAttempt(const SyncPlan& sync_plan, const Marker& marker);
-  void LogOutcome(bool committed);
+  void LogOutcome(bool committed, bool complete);
+  void LogRemoval();
   void PutObjects();
   void RewriteLog();
-  SavedTables TablesOf(const nft::Transaction& transaction) const;
+  SavedTables TablesNow() const;
+  void AddTimerChains(SyncPlan& sync_plan) const;
+  void FreeNumbers();
   void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
   bool IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& result);
   RepairResult ApplyRepair(absl::StatusOr<Damage> damage);
@@ -240,15 +260,20 @@ class Reconciler {
   Store store_;
   Applied applied_;
   Repairer repairer_{kernel_, applied_};
+  Leftovers leftovers_;
+  std::vector<Number> reserved_groups_;  // Groups of unknown Services in the kernel.
+  bool outcome_open_ = false;  // The last commit is logged after its leftovers are deleted.
   Numbers numbers_;
   AffinityTimers timers_;
   AffinityMemory memory_;
   std::vector<IpAddress> interfaces_;
-  std::array<std::vector<uint32_t>, 2> sizes_;  // Of the sized sets, as created.
   bool recreate_ = true;
-  bool in_place_ = false;         // Our sets are there, for the next recreation.
-  size_t timers_created_ = 0;     // For so many timeouts the tables have chains.
-  int rejections_ = 0;            // In a row.
+  bool in_place_ = false;      // Our sets are there, for the next recreation.
+  size_t timers_created_ = 0;  // For so many timeouts the tables have chains.
+  int rejections_ = 0;         // In a row.
+  int failed_rewrites_ = 0;    // In a row.
+  // The next rewrite does not read the tables, because other processes change them continuously.
+  bool rewrite_unread_ = false;
   int failed_repairs_ = 0;        // In a row.
   size_t take_limit_ = SIZE_MAX;  // Services of one transaction, while one is being isolated.
   absl::flat_hash_set<std::string> health_checked_;         // Services with a healthCheckNodePort.
@@ -264,6 +289,7 @@ class Reconciler {
   // What is there before tables of ours that are not known to be as we make them are written in
   // place: sets and chains of it that the new ones do not have go.
   std::optional<nft::TableContent> previous_tables_[2];
+  bool tables_read_ = false;  // previous_tables_ are the tables as they are now.
 };
 
 }  // namespace svcmap::proxy

@@ -11,7 +11,7 @@ constexpr int kRejectionPatience = 3;
 
 enum class Cause : uint8_t {
   kPassing,   // No memory, busy, interrupted: the same may be taken later.
-  kFull,      // A set has no room: there is more in it than we know of.
+  kFull,      // A set has a maximum size, which an earlier version declared, and is full.
   kDiffers,   // An element, a set or a table was there, or was not.
   kContents,  // Something in it is not to the kernel's liking.
 };
@@ -61,6 +61,7 @@ bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& row
 
 void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result) {
   ++rejections_;
+  if (sync_plan.recreate) ++failed_rewrites_;
   if (result.outcome == nft::ApplyOutcome::kUnknown) {
     if (sync_plan.recreate) in_place_ = false;
     return;
@@ -79,7 +80,7 @@ void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& re
   } else if (rejections_ == 1) {
     repairer_.MarkRowsSuspect(sync_plan.plan.transaction());  // Somebody may have been there.
   } else if (cause == Cause::kDiffers || !IsolateRejected(sync_plan, result)) {
-    recreate_ = rejections_ >= kRejectionPatience;
+    recreate_ = rewrite_unread_ = rejections_ >= kRejectionPatience;
   }
 }
 

@@ -59,7 +59,7 @@ size_t Reconciler::applied_rows() const {
 }
 
 void Reconciler::NoteGeneration(uint32_t generation) {
-  if (known_generation_ == generation || recreate_ || repairer_.has_suspects()) return;
+  if (known_generation_ == generation || !Verified()) return;
   known_generation_ = generation;
   if (log_ != nullptr) log_->NoteGeneration(generation);
 }

@@ -28,15 +28,39 @@ bool ReserveNumbers(const Markers& markers, const Marker& marker) {
   return markers[0] == marker && markers[1] == marker;
 }
 
+// The rows that the attempt replaced, of each Service that it changed.
+std::vector<std::pair<std::string, ServiceRows>> ReplacedBy(
+    const SavedState::Attempt& attempt,
+    const std::vector<std::pair<std::string, ServiceRows>>& before) {
+  absl::flat_hash_set<std::string_view> changed;
+  for (const auto& [key, rows] : attempt.services) changed.insert(key);
+  std::vector<std::pair<std::string, ServiceRows>> replaced;
+  for (const auto& service : before) {
+    if (!attempt.whole && changed.contains(service.first)) replaced.push_back(service);
+  }
+  return replaced;
+}
+
+nft::Transaction AllRows(const std::string& key, const ServiceRows& rows) {
+  nft::Transaction transaction;
+  ForEachOwnRow(key, rows, [&](const Row& row) { transaction.Add(row.view()); });
+  for (const Row& row : SharedRows(rows)) transaction.Add(row.view());
+  return transaction;
+}
+
 }  // namespace
 
 absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   const absl::StatusOr<Markers> markers = ReadMarkers(kernel_);
   if (!markers.ok()) return markers.status();
+  std::vector<std::pair<std::string, ServiceRows>> replaced;
+  bool rewritten = false;
   if (saved.attempt) {
-    Resolve(saved, ReserveNumbers(*markers, saved.attempt->marker));
-    if (log_ != nullptr)
-      log_->End(ReserveNumbers(*markers, saved.attempt->marker), saved.generation);
+    const bool committed = ReserveNumbers(*markers, saved.attempt->marker);
+    rewritten = committed && saved.attempt->whole;
+    if (committed) replaced = ReplacedBy(*saved.attempt, saved.services);
+    Resolve(saved, committed);
+    if (log_ != nullptr) log_->End(committed, saved.generation);
   }
   recreate_ = true;
   in_place_ = false;
@@ -44,7 +68,15 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   if (saved_marker && ReserveNumbers(*markers, *saved_marker)) {
     const std::optional<uint32_t> saved_generation = saved.generation;
     const uint64_t ruleset = saved.tables.ruleset;
-    if (Restore(saved)) return Verify(saved_generation, ruleset);
+    if (Restore(saved)) {
+      // The previous run may have ended between the commit and the deletion of what it left over.
+      // After a rewrite, that may be anything.
+      in_place_ = true;
+      if (rewritten) return AdoptedState::kSaved;
+      const absl::StatusOr<AdoptedState> adopted = Verify(saved_generation, ruleset);
+      for (const auto& [key, rows] : replaced) repairer_.MarkRowsSuspect(AllRows(key, rows));
+      return adopted;
+    }
   }
 
   Marker newest = applied_.marker();
@@ -87,7 +119,6 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
 // The elements are as saved, if nobody has touched them since.
 absl::StatusOr<AdoptedState> Reconciler::Verify(std::optional<uint32_t> saved_generation,
                                                 uint64_t saved_ruleset) {
-  in_place_ = true;
   if (saved_ruleset != RulesetDigest()) return AdoptedState::kUpgrade;
   recreate_ = false;
   const absl::StatusOr<uint32_t> generation = kernel_.Generation();
@@ -126,9 +157,6 @@ absl::Status Reconciler::AdoptAffinity() {
 
 // False if what is saved is not what the marker in the kernel stands for.
 bool Reconciler::Restore(SavedState& saved) {
-  for (const std::vector<uint32_t>& sizes : saved.tables.sizes) {
-    if (sizes.size() != kSetCount) return false;  // Of a version with other sets.
-  }
   std::array<std::array<std::vector<uint32_t>, 2>, 3> numbers;  // By pool and family.
   for (const auto& [key, rows] : saved.services) {
     for (const Number& number : NumbersOf(rows)) {
@@ -148,7 +176,6 @@ bool Reconciler::Restore(SavedState& saved) {
   }
   timers_.Restore(saved.tables.timers);
   timers_created_ = timers_.seconds().size();
-  sizes_ = saved.tables.sizes;
   node_version_ = UINT64_MAX;  // Ranges depend on our options, too.
   Specs specs;
   for (const Family family : kFamilies) {
@@ -183,10 +210,11 @@ uint64_t Reconciler::RulesetDigest() const {
   return digest;
 }
 
-// What cannot be read now is found when everything is compared.
 void Reconciler::ReadPreviousTables() {
+  tables_read_ = true;
   for (const Family family : kFamilies) {
     auto content = kernel_.ReadTable(family);
+    tables_read_ &= content.ok();
     previous_tables_[Index(family)] = content.ok() ? *std::move(content) : std::nullopt;
   }
 }
@@ -208,16 +236,13 @@ void Reconciler::PutObjects() {
   }
 }
 
-SavedTables Reconciler::TablesOf(const nft::Transaction& transaction) const {
-  SavedTables tables{.sizes = sizes_, .timers = timers_.seconds(), .ruleset = RulesetDigest()};
-  for (const auto& creation : transaction.creations()) {
-    tables.sizes[Index(creation.family)] = creation.sizes;
-  }
-  return tables;
+SavedTables Reconciler::TablesNow() const {
+  return {.timers = timers_.seconds(), .ruleset = RulesetDigest()};
 }
 
 void Reconciler::LogAttempt(const SyncPlan& sync_plan, const Marker& marker) {
   if (log_ == nullptr) return;
+  if (std::exchange(outcome_open_, false)) log_->End(true, std::nullopt);
   if (log_->needs_everything()) RewriteLog();
   PutObjects();
   SavedCommit commit{
@@ -226,9 +251,11 @@ void Reconciler::LogAttempt(const SyncPlan& sync_plan, const Marker& marker) {
     if (!sync_plan.recreate || !rows.empty()) commit.services.emplace_back(key, &rows);
   }
   SavedTables tables;
-  if (sync_plan.recreate) {
-    tables = TablesOf(sync_plan.plan.transaction());
+  if (sync_plan.specs[0] != nullptr) {
+    tables = TablesNow();
     commit.tables = &tables;
+  }
+  if (sync_plan.recreate) {
     absl::flat_hash_set<std::string_view> changed;
     for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
     for (const auto& [key, rows] : applied_.services()) {
@@ -238,16 +265,28 @@ void Reconciler::LogAttempt(const SyncPlan& sync_plan, const Marker& marker) {
   log_->Begin(commit);
 }
 
-void Reconciler::LogOutcome(bool committed) {
+// With leftovers, the outcome is logged after their deletion: a log that ends without the outcome
+// makes the next run look for them.
+void Reconciler::LogOutcome(bool committed, bool complete) {
   if (committed && known_generation_) ++*known_generation_;
-  if (log_ != nullptr) log_->End(committed, known_generation_);
+  outcome_open_ = committed && !complete;
+  if (log_ == nullptr || outcome_open_) return;
+  log_->End(committed, HasLeftovers() ? std::nullopt : known_generation_);
+}
+
+void Reconciler::LogRemoval() {
+  if (log_ == nullptr) return;
+  if (std::exchange(outcome_open_, false)) {
+    log_->End(true, known_generation_);
+  } else if (known_generation_) {
+    log_->NoteGeneration(*known_generation_);
+  }
 }
 
 // After the file could not be written for a while.
 void Reconciler::RewriteLog() {
   store_.TakeTouched();
-  const SavedTables tables{
-      .sizes = sizes_, .timers = timers_.seconds(), .ruleset = RulesetDigest()};
+  const SavedTables tables = TablesNow();
   SavedCommit commit{.marker = applied_.marker(),
                      .whole = true,
                      .node_rows = &applied_.node_rows(),
@@ -264,7 +303,8 @@ void Reconciler::RewriteLog() {
       put(Kind::kServiceCidr, key, cidr->message);
     }
   };
-  log_->Rewrite(objects, recreate_ ? nullptr : &commit, known_generation_);
+  log_->Rewrite(objects, recreate_ ? nullptr : &commit,
+                HasLeftovers() ? std::nullopt : known_generation_);
 }
 
 }  // namespace svcmap::proxy

@@ -25,12 +25,14 @@ enum class Stage : uint8_t {
   kFollow,  // All that follows: what is applied is noted and told, also to those who watch.
   // Of a batch.
   kAnswer,  // Making its answer and handing it to gRPC.
+  // Of a commit that deletes leftovers, after the answers.
+  kRemove,
 };
-inline constexpr size_t kStages = 8;
+inline constexpr size_t kStages = 9;
 
 constexpr std::string_view StageName(Stage stage) {
   constexpr std::array<std::string_view, kStages> kNames = {
-      "convert", "queue", "intake", "plan", "save", "kernel", "follow", "answer"};
+      "convert", "queue", "intake", "plan", "save", "kernel", "follow", "answer", "remove"};
   return kNames[static_cast<size_t>(stage)];
 }
 

@@ -14,7 +14,11 @@ struct Reconciler::SyncPlan {
   explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
 
   Plan plan;
+  nft::Transaction ahead;     // Additions that were committed before the plan.
+  nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
   bool recreate = false;
+  std::vector<std::string> replaced_chains;  // See SyncResult.
+  Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
   std::vector<Store::Dirty> dirty;
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;

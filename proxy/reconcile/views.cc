@@ -55,7 +55,7 @@ nft::Transaction Reconciler::PendingRows() {
   FollowNode();
   const Numbers numbers = numbers_;
   const AffinityTimers timers = timers_;
-  SyncPlan sync_plan = recreate_ ? MakeRecreation(SIZE_MAX) : MakeSyncPlan(SIZE_MAX);
+  SyncPlan sync_plan = recreate_ ? MakeRecreation(SIZE_MAX, nullptr) : MakeSyncPlan(SIZE_MAX);
   nft::Transaction rows = std::move(sync_plan.plan.transaction());
   Undo(sync_plan);
   numbers_ = numbers;

@@ -19,6 +19,11 @@ bool HasRanges(uint8_t set) {
          set == kFirewallSources;
 }
 
+std::optional<nft::BaseChain> BaseOf(const nft::TableContent& content, const std::string& chain) {
+  const auto base = content.bases.find(chain);
+  return base == content.bases.end() ? std::nullopt : std::optional(base->second);
+}
+
 size_t MaxDeletions(uint8_t set) {
   return set == kFirewallSources ? kMaxSourceRowsRemoved : SIZE_MAX;
 }
@@ -34,6 +39,11 @@ void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2
   everything_ = audit_covers_ = false;
   at_service_.clear();
   at_row_ = 0;
+}
+
+void Repairer::RulesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
+  specs_ = std::move(specs);
+  references_ = {};
 }
 
 void Repairer::MarkSuspect(const nft::ForeignChange& change) {
@@ -165,6 +175,10 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
   for (const auto& [name, digest] : wanted.chains) {
     const auto chain = found.chains.find(name);
     if (chain == found.chains.end() || chain->second != digest) repair.rewrite.push_back(name);
+    // The kernel cannot change the type, hook or priority of a chain.
+    if (chain != found.chains.end() && BaseOf(found, name) != BaseOf(wanted, name)) {
+      repair.remove_chains.push_back(name);
+    }
   }
   for (const auto& [name, digest] : found.chains) {
     if (!wanted.chains.contains(name)) repair.remove_chains.push_back(name);

@@ -52,6 +52,9 @@ class Repairer {
   // Call after the tables were written from `specs` and contain exactly the applied rows.
   void TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs);
 
+  // Call after chains and rules were changed to those of `specs`. Sets and rows did not change.
+  void RulesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs);
+
   // Marks the changed objects as suspect.
   void MarkSuspect(const nft::ForeignChange& change);
   void MarkRowsSuspect(const nft::Transaction& transaction);

@@ -95,8 +95,6 @@ std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections) {
   sets[kClusterIps].key = {address};
   sets[kServiceIps].key = service;
   sets[kServiceIps].data = {address};
-  sets[kServiceIps].sized = true;
-  sets[kEndpoints].sized = true;
   sets[kLocalSets].key = {address};
   sets[kLocalSets].data = {address};
   sets[kNoEndpointServices].key = service;

@@ -33,7 +33,7 @@ void AddPickVerdicts(DispatchKind kind, Verdicts& verdicts) {
   }
 }
 
-std::vector<nft::ChainSpec> MakeChains() {
+std::vector<nft::ChainSpec> MakeChains(bool count_connections) {
   std::vector<nft::ChainSpec> chains = {
       {"firewall-prerouting", "before dnat: KUBE-FW", {{"filter", "prerouting", -110}}},
       {"firewall-output", "before dnat: KUBE-FW", {{"filter", "output", -110}}},
@@ -55,6 +55,7 @@ std::vector<nft::ChainSpec> MakeChains() {
       {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses", {}},
       {"pick-first", "fallback if no random pick found an endpoint", {}},
   };
+  if (count_connections) chains.push_back({"count", "counts new connections by address", {}});
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string capacity = std::to_string(PickCapacity(pick));
     if (pick <= kMaxExactClass) {
@@ -105,14 +106,18 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
     }
   }
   rules.Add(masquerade.Jump("mark-masq"));
-  rules.Add(
-      rules.In("services").RewriteDestination(kServiceKey, Named(kServiceIps)).Goto("dispatch"));
+  // Options change only chains without anonymous sets. When such a set is replaced, packets that
+  // still evaluate the old rule miss its elements (Linux 6.18).
+  rules.Add(rules.In("services")
+                .RewriteDestination(kServiceKey, Named(kServiceIps))
+                .Goto(options.count_connections ? "count" : "dispatch"));
 
   if (options.count_connections) {
     rules.Add(
-        rules.In("dispatch")
+        rules.In("count")
             .Count({KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
                    Named(kServiceConnections), kCountedSeconds));
+    rules.Add(rules.In("count").Goto("dispatch"));
   }
   Verdicts internal;
   AddPickVerdicts(DispatchKind::kInternal, internal);
@@ -212,7 +217,7 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   AddNatRules(family, options, rules);
   AddFilterRules(rules);
   AddAffinityRules(family, timers, rules);
-  std::vector<nft::ChainSpec> chains = MakeChains();
+  std::vector<nft::ChainSpec> chains = MakeChains(options.count_connections);
   AddAffinityChains(timers, chains);
   return {.family = family,
           .name = std::string(kTableName),

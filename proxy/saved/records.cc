@@ -273,17 +273,12 @@ std::optional<std::vector<Row>> FromMessage(const saved::v1::NodeRows& message) 
 }
 
 void ToMessage(const SavedTables& tables, saved::v1::Tables& message) {
-  const auto& [ipv4, ipv6] = tables.sizes;
-  message.mutable_ipv4_sizes()->Assign(ipv4.begin(), ipv4.end());
-  message.mutable_ipv6_sizes()->Assign(ipv6.begin(), ipv6.end());
   message.mutable_timers()->Assign(tables.timers.begin(), tables.timers.end());
   message.set_ruleset(tables.ruleset);
 }
 
 SavedTables FromMessage(const saved::v1::Tables& message) {
-  return {.sizes = {{{message.ipv4_sizes().begin(), message.ipv4_sizes().end()},
-                     {message.ipv6_sizes().begin(), message.ipv6_sizes().end()}}},
-          .timers = {message.timers().begin(), message.timers().end()},
+  return {.timers = {message.timers().begin(), message.timers().end()},
           .ruleset = message.ruleset()};
 }
 

@@ -18,8 +18,6 @@ namespace svcmap::proxy {
 
 // Properties of the tables other than their elements.
 struct SavedTables {
-  // Sizes with which the sets of fixed size were created. Indexed by Index(Family).
-  std::array<std::vector<uint32_t>, 2> sizes;
   std::vector<uint32_t> timers;  // The affinity timeouts that have chains in the table.
   uint64_t ruleset = 0;          // Digest of the constant ruleset.
 

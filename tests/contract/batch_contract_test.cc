@@ -15,7 +15,7 @@ INSTANTIATE_TEST_SUITE_P(All, BatchContract, EveryKernel(), KernelCaseName);
 
 TEST_P(BatchContract, AHundredThousandElementsInOneBatch) {
   constexpr uint32_t kCount = 100'000;
-  Transaction transaction = Creation(kCount);
+  Transaction transaction = Creation();
   for (uint32_t i = 0; i < kCount; ++i) {
     transaction.Add(EndpointRow(i / 10, i % 10, Address(family(), i), 8080));
   }
@@ -32,7 +32,7 @@ TEST_P(BatchContract, AHundredThousandElementsInOneBatch) {
 // 6,000 messages would not fit into a socket's buffer.
 TEST_P(BatchContract, ABatchOfThousandsOfMessages) {
   constexpr uint32_t kCount = 3000;
-  CreateTable(kCount);
+  CreateTable();
   Transaction transaction;
   for (uint32_t i = 0; i < kCount; ++i) {
     transaction.Add(ServiceRow(family(), i));

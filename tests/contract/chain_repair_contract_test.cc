@@ -136,9 +136,24 @@ TEST_P(ChainRepairContract, ChainsOfTheGivenSpecAreWritten) {
   whole.DropTable(family());
   Commit(whole);
   Transaction in_place;
-  in_place.CreateTable({.family = family(), .sizes = {}, .spec = repair.spec, .in_place = true});
+  in_place.CreateTable(
+      {.family = family(), .spec = repair.spec, .existing = svcmap::testing::DataSets()});
   Commit(in_place);
   EXPECT_EQ(Content().chains, repaired.chains);
+}
+
+// A set of the spec is created again. The elements in the same transaction belong to the new set.
+TEST_P(ChainRepairContract, ASetIsReplacedTogetherWithItsRules) {
+  Fill();
+  Transaction transaction;
+  transaction.RepairChains(Of({"firewall-check"}, {}, {"firewall-sources"}));
+  transaction.Add(SourceRow(family(), 2, 0x100, 0x1ff));
+  Commit(transaction);
+  EXPECT_EQ(Content().chains, content_.chains);
+  EXPECT_EQ(Content().sets, content_.sets);
+  EXPECT_THAT(Read(proxy::kFirewallSources),
+              ::testing::ElementsAre(SourceRow(family(), 2, 0x100, 0x1ff).Read()));
+  EXPECT_EQ(Read(proxy::kServiceIps).size(), 1u);
 }
 
 TEST_P(ChainRepairContract, WithoutATableItIsRejected) {
@@ -175,7 +190,7 @@ TEST_P(ChainRepairContract, AMissingTargetIsRejected) {
 TEST_P(ChainRepairContract, TheFamiliesDoNotMeet) {
   Fill();
   Transaction other;
-  other.CreateTable({other_family(), {}});
+  other.CreateTable({other_family()});
   Commit(other);
   ASSERT_OK_AND_ASSIGN(const auto before, kernel_->ReadTable(other_family()));
   AddRule("services");

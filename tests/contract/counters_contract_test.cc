@@ -39,7 +39,7 @@ class CountersContract : public KernelContract {
   }
   Transaction InPlace() const {
     Transaction transaction;
-    transaction.CreateTable({.family = family(), .sizes = {}, .spec = {}, .in_place = true});
+    transaction.CreateTable({.family = family(), .existing = svcmap::testing::DataSets()});
     return transaction;
   }
 };
@@ -105,7 +105,8 @@ TEST_P(RealCounters, CountingBeginsAndEndsInPlace) {
   Add({ServiceRow(family(), 1), CountedRow(1)});
 
   Transaction back = InPlace();
-  back.RepairChains({.family = family(), .remove_sets = {"service-connections"}});
+  back.RepairChains(
+      {.family = family(), .remove_chains = {"count"}, .remove_sets = {"service-connections"}});
   ASSERT_OK(without->Apply(back).error);
   ASSERT_OK_AND_ASSIGN(const auto after, without->ReadTable(family()));
   EXPECT_EQ(after, before);

@@ -39,7 +39,7 @@ class DumpConsistencyTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(reader_, netns_->Run([&] { return NetlinkKernel::Open(tables); }));
     ASSERT_OK_AND_ASSIGN(writer_, netns_->Run([&] { return NetlinkKernel::Open(tables); }));
     Transaction creation;
-    creation.CreateTable({Family::kIpv4, std::vector<uint32_t>(proxy::kSetCount, kCount)});
+    creation.CreateTable({Family::kIpv4});
     AddState(creation, 1);
     ASSERT_EQ(writer_->Apply(creation).outcome, ApplyOutcome::kCommitted);
   }
@@ -93,7 +93,7 @@ TEST_F(DumpConsistencyTest, ElementsAreReplacedUnderADump) {
 TEST_F(DumpConsistencyTest, TheTableIsRecreatedUnderADump) {
   ReadWhile([](Transaction& transaction, uint32_t state) {
     transaction.DropTable(Family::kIpv4);
-    transaction.CreateTable({Family::kIpv4, std::vector<uint32_t>(proxy::kSetCount, kCount)});
+    transaction.CreateTable({Family::kIpv4});
     AddState(transaction, state);
   });
 }

@@ -161,7 +161,7 @@ TEST_P(ElementContract, WrongLengthsAreRejected) {
 }
 
 TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
-  CreateTable(4096);
+  CreateTable();
   Add({ServiceRow(family(), 1), ServiceRow(family(), 2)});
   Transaction transaction;
   transaction.Delete(ServiceRow(family(), 1));
@@ -178,7 +178,7 @@ TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
 
 TEST_P(ElementContract, ABadElementIsNamedInAnyMessageOfALargeBatch) {
   constexpr uint32_t kCount = 20'000;  // A dump of this many elements has about a dozen messages.
-  CreateTable(kCount);
+  CreateTable();
   Add({EndpointRow(17'123, 0, Address(family(), 5), 5)});
   Transaction transaction;
   for (uint32_t i = 1; i < kCount; ++i) {
@@ -217,7 +217,7 @@ TEST_P(ElementContract, ReadElementWithAKeyOfTheWrongLengthIsAnError) {
 
 TEST_P(ElementContract, ReadElementsAnswersInTheOrderOfTheKeys) {
   constexpr uint32_t kCount = 5'000;
-  CreateTable(kCount);
+  CreateTable();
   std::vector<Row> rows;
   for (uint32_t i = 0; i < kCount; i += 2) {
     rows.push_back(ServiceRow(family(), i, i + 1).Comment("service-" + std::to_string(i)));
@@ -259,7 +259,7 @@ TEST_P(ElementContract, ReadSetOfAMissingTableIsAnError) {
 
 TEST_P(ElementContract, ReadSetReturnsEachOfTenThousandElementsOnce) {
   constexpr uint32_t kCount = 10'000;
-  CreateTable(kCount);
+  CreateTable();
   Transaction transaction;
   std::vector<Element> expected;
   for (uint32_t i = 0; i < kCount; ++i) {

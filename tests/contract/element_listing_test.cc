@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ElementListingTest, ::testing::ValuesIn(kFami
                          [](const auto& info) { return std::string(FamilyName(info.param)); });
 
 TEST_P(ElementListingTest, ATableFullOfEdgeValuesListsAndLoadsAgain) {
-  Create(Sizes());
+  Create();
   CommitEdgeValues();
   const std::string listing = List(*netns_);
   ASSERT_OK(LoadFresh(listing));
@@ -67,7 +67,7 @@ TEST_P(ElementListingTest, ATableFullOfEdgeValuesListsAndLoadsAgain) {
 // Equal listings alone are not sufficient, because nft would read and write an incorrect byte order
 // the same way.
 TEST_P(ElementListingTest, ALoadedListingHasTheSameBytesInEverySet) {
-  Create(Sizes());
+  Create();
   CommitEdgeValues();
   ASSERT_OK(RunNft(*fresh_netns_, List(*netns_)));
   ASSERT_OK_AND_ASSIGN(const auto fresh_kernel,
@@ -85,7 +85,7 @@ TEST_P(ElementListingTest, ALoadedListingHasTheSameBytesInEverySet) {
 }
 
 TEST_P(ElementListingTest, TheWholeAddressSpaceAsARangeListsAndLoadsAgain) {
-  Create(Sizes());
+  Create();
   Transaction transaction;
   transaction.Add(RangeStart(family() == Family::kIpv4 ? Ip("0.0.0.0") : Ip("::")));
   Commit(transaction);
@@ -108,7 +108,7 @@ std::vector<std::string> ListedElements(const std::string& text) {
 
 // Loading the text of a transaction with nft has the same effect as the batch.
 TEST_P(ElementListingTest, ATransactionAsTextDoesTheSame) {
-  Create(Sizes());
+  Create();
   Transaction first, second;
   const std::vector<Row> rows = testing::EdgeRows(family());
   for (const Row& row : AllRows()) first.Add(row);
@@ -120,7 +120,7 @@ TEST_P(ElementListingTest, ATransactionAsTextDoesTheSame) {
   Commit(first);
   Commit(second);
 
-  ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));
+  ASSERT_OK(RunNft(*fresh_netns_, TableText(table())));
   ASSERT_OK(RunNft(*fresh_netns_, TransactionText(tables_, first)));
   ASSERT_OK(RunNft(*fresh_netns_, TransactionText(tables_, second)));
   for (const SetSpec& set : table().sets) {  // nft lists ranges in order of insertion.
@@ -131,7 +131,7 @@ TEST_P(ElementListingTest, ATransactionAsTextDoesTheSame) {
 }
 
 TEST_P(ElementListingTest, ElementsReadBackPrintAsNftListsThem) {
-  Create(Sizes());
+  Create();
   CommitEdgeValues();
   for (uint8_t set = 0; set < proxy::kSetCount; ++set) {
     const SetSpec& spec = table().sets[set];
@@ -143,7 +143,7 @@ TEST_P(ElementListingTest, ElementsReadBackPrintAsNftListsThem) {
 }
 
 TEST_P(ElementListingTest, CommentsThatNftCouldNotReadArePrintedWithQuestionMarks) {
-  ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));
+  ASSERT_OK(RunNft(*fresh_netns_, TableText(table())));
   Transaction transaction;
   transaction.Add(ServiceRow(family(), 1)
                       .Comment("a\"b\nc\td\x7f"
@@ -159,7 +159,7 @@ TEST_P(ElementListingTest, S127RecordsListWithTheirTimesAndLoadAgain) {
   const std::string data = family() == Family::kIpv4 ? "0.1.0.2" : "0x10002fffefffd";
   const std::string set = TableName() + " affinity ";
   for (const std::string timeout : {"1m30s", "1h30m", "1d", "3h"}) {
-    Create(Sizes());
+    Create();
     ASSERT_OK(RunNft(*netns_, "add element " + set + "{ " + key + " timeout " + timeout + " : " +
                                   data + " }\n"));
     const std::string listing = List(*netns_);

@@ -34,9 +34,6 @@ class FaultyKernel final : public Kernel {
     if (fault && kind == 2) return unknown;
     ApplyResult result = kernel_.Apply(transaction);
     if (result.outcome != ApplyOutcome::kRejected) {
-      for (const Transaction::TableCreation& creation : transaction.creations()) {
-        sizes_[Index(creation.family)] = creation.sizes;
-      }
       last_ = transaction;
     } else if (!excused_ || !excused_()) {
       rejected_.push_back(result.error.ToString());
@@ -65,7 +62,6 @@ class FaultyKernel final : public Kernel {
   // Returns the last transaction that may have been committed.
   const Transaction& last() const { return last_; }
   const std::vector<std::string>& rejected() const { return rejected_; }
-  const std::vector<uint32_t>& sizes(Family family) const { return sizes_[Index(family)]; }
 
  private:
   bool Chance(unsigned percent) { return random_() % 100 < percent; }
@@ -76,7 +72,6 @@ class FaultyKernel final : public Kernel {
   std::function<bool()> excused_;
   Transaction last_;
   std::vector<std::string> rejected_;
-  std::array<std::vector<uint32_t>, 2> sizes_;
 };
 
 }  // namespace svcmap::nft

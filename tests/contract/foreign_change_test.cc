@@ -170,7 +170,7 @@ TEST_F(ForeignChangeTest, OwnCommitsAreNotReportedLargeOrSmall) {
   repair.RepairChains({kFamily, nullptr, {"services"}, {}, {}});
   Commit(repair);
   Transaction in_place;
-  in_place.CreateTable({.family = kFamily, .sizes = Sizes(), .spec = {}, .in_place = true});
+  in_place.CreateTable({.family = kFamily, .existing = svcmap::testing::DataSets()});
   Commit(in_place);
   Add({ServiceRow(kFamily, 4)});
   ExpectNothing();

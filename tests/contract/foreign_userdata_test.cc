@@ -1,5 +1,5 @@
-// Other processes may write any user data to svcmapd's tables. ReadSet must return the keys of
-// elements with any user data, and the comment if there is a comment.
+// Other processes can store any nftables user data in svcmapd's tables. ReadSet must return the
+// keys of elements with any user data, and the comment if there is a comment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -19,13 +19,12 @@ using ::testing::UnorderedElementsAre;
 
 class InPlaceContract : public KernelContract {
  protected:
-  Transaction InPlace(uint32_t size = 1024, const std::vector<uint32_t>& timers = {10800}) const {
+  Transaction InPlace(const std::vector<uint32_t>& timers = {10800}) const {
     Transaction transaction;
     transaction.CreateTable(
         {.family = family(),
-         .sizes = std::vector<uint32_t>(proxy::kSetCount, size),
          .spec = std::make_shared<TableSpec>(proxy::MakeTable(family(), {}, timers)),
-         .in_place = true});
+         .existing = svcmap::testing::DataSets()});
     return transaction;
   }
 };
@@ -59,25 +58,13 @@ TEST_P(InPlaceContract, TheBatchFillsTheNewSets) {
                                                              ServiceRow(family(), 3).Read()));
 }
 
-TEST_P(InPlaceContract, TheNewSizeCounts) {
-  CreateTable(1);
-  Add({ServiceRow(family(), 1)});
-  Transaction transaction = InPlace(2);
-  transaction.Add(ServiceRow(family(), 1));
-  transaction.Add(ServiceRow(family(), 2));
-  Commit(transaction);
-  Transaction full;
-  full.Add(ServiceRow(family(), 3));
-  ExpectRejected(full, absl::StatusCode::kOutOfRange, 0);
-}
-
 TEST_P(InPlaceContract, TimeoutsMayComeAndGo) {
   CreateTable();
   const Row record = RecordRow(family(), 7, 1, 0x10001);
   Add({record});
-  Commit(InPlace(1024, {10800, 90, 86400}));
-  Commit(InPlace(1024, {10800, 90, 86400}));
-  Commit(InPlace(1024, {60}));
+  Commit(InPlace({10800, 90, 86400}));
+  Commit(InPlace({10800, 90, 86400}));
+  Commit(InPlace({60}));
   EXPECT_THAT(Read(proxy::kAffinity), ElementsAre(record.Read()));
 }
 
@@ -105,7 +92,7 @@ TEST_P(InPlaceContract, AddsOneToTheGeneration) {
 TEST_P(InPlaceContract, TheFamiliesDoNotMeet) {
   CreateTable();
   Transaction other;
-  other.CreateTable({other_family(), {}});
+  other.CreateTable({other_family()});
   other.Add(ServiceRow(other_family(), 1));
   Commit(other);
   Commit(InPlace());

@@ -46,12 +46,12 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
   Family other_family() const { return family() == Family::kIpv4 ? Family::kIpv6 : Family::kIpv4; }
   SetRef Set(proxy::SetIndex set) const { return {family(), set}; }
 
-  Transaction Creation(uint32_t size = 1024) const {
+  Transaction Creation() const {
     Transaction transaction;
-    transaction.CreateTable({family(), std::vector<uint32_t>(proxy::kSetCount, size)});
+    transaction.CreateTable({family()});
     return transaction;
   }
-  void CreateTable(uint32_t size = 1024) { Commit(Creation(size)); }
+  void CreateTable() { Commit(Creation()); }
 
   void Commit(const Transaction& transaction) {
     const ApplyResult result = kernel_->Apply(transaction);

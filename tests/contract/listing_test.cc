@@ -12,6 +12,7 @@
 #include "proxy/ruleset/descriptor.h"
 #include "tests/contract/instructions.h"
 #include "tests/contract/listing_world.h"
+#include "tests/contract/rows.h"
 #include "tests/support/raw_nft.h"
 
 namespace svcmap::nft {
@@ -56,19 +57,14 @@ TEST_P(ListingTest, NftListsOurTableAsWePrintIt) {
   for (const Variant& variant : Variants()) {
     SCOPED_TRACE(variant.name);
     UseTables(variant.options, variant.timers);
-    Create(Sizes());
-    EXPECT_EQ(List(*netns_), TableText(table(), Sizes()));
+    Create();
+    EXPECT_EQ(List(*netns_), TableText(table()));
   }
-}
-
-TEST_P(ListingTest, NftListsATableWithoutSizesAsWePrintIt) {
-  Create({});
-  EXPECT_EQ(List(*netns_), TableText(table(), {}));
 }
 
 TEST_P(ListingTest, S127NftListsTimeoutsInUnitsOfItsOwn) {
   UseTables({}, {90, 5400, 86400});
-  Create(Sizes());
+  Create();
   for (const char* text : {"timeout 1m30s : ", "timeout 1h30m : ", "timeout 1d : "}) {
     EXPECT_THAT(List(*netns_), HasSubstr(text));
   }
@@ -77,16 +73,15 @@ TEST_P(ListingTest, S127NftListsTimeoutsInUnitsOfItsOwn) {
 // A rewrite in place removes the previous run's content, except for the affinity chains of the
 // previous timeouts.
 TEST_P(ListingTest, ATableWrittenInPlaceListsAsACreatedOne) {
-  Create({});
+  Create();
   for (const std::vector<uint32_t>& timers : {std::vector<uint32_t>{10800, 90}, {10800, 90, 60}}) {
     const TableSpec spec = proxy::MakeTable(family(), {}, timers);
     Transaction transaction;
     transaction.CreateTable({.family = family(),
-                             .sizes = Sizes(),
                              .spec = std::make_shared<TableSpec>(spec),
-                             .in_place = true});
+                             .existing = svcmap::testing::DataSets()});
     Commit(transaction);
-    ASSERT_OK(LoadFresh(TableText(spec, Sizes())));
+    ASSERT_OK(LoadFresh(TableText(spec)));
     EXPECT_EQ(ListSorted(*netns_), ListSorted(*fresh_netns_));
   }
 }
@@ -106,8 +101,8 @@ TEST_P(ListingTest, OurTextLoadedByNftGivesTheSameListingAndInstructions) {
   for (const Variant& variant : Variants()) {
     SCOPED_TRACE(variant.name);
     UseTables(variant.options, variant.timers);
-    Create(Sizes());
-    ASSERT_OK(LoadFresh(TableText(table(), Sizes())));
+    Create();
+    ASSERT_OK(LoadFresh(TableText(table())));
     EXPECT_EQ(List(*fresh_netns_), List(*netns_));
     EXPECT_EQ(instructions(*netns_), instructions(*fresh_netns_));
   }
@@ -128,14 +123,14 @@ TEST_P(ListingTest, ChainPrioritiesPrintAsNftPrintsThem) {
                            .base = BaseChain{"filter", hook, priority}});
   }
   OpenKernel();
-  Create({});
-  EXPECT_EQ(List(*netns_), TableText(table(), {}));
+  Create();
+  EXPECT_EQ(List(*netns_), TableText(table()));
 }
 
 // nft 1.0.6 needs the user data to read keys that have no named type or that have another byte
 // order.
 TEST_P(ListingTest, UserDataOfOurSetsIsWhatNftWrites) {
-  ASSERT_OK(RunNft(*fresh_netns_, TableText(table(), Sizes())));
+  ASSERT_OK(RunNft(*fresh_netns_, TableText(table())));
   const std::map<std::string, testing::Bytes> nfts =
       fresh_netns_->Run([&] { return testing::ReadSetUserdata(family()); });
   EXPECT_EQ(nfts.size(), table().sets.size());

@@ -48,17 +48,10 @@ class ListingTest : public ::testing::TestWithParam<Family> {
     return std::string(family() == Family::kIpv4 ? "ip " : "ip6 ") + table().name;
   }
 
-  static std::vector<uint32_t> Sizes() {
-    std::vector<uint32_t> sizes(proxy::kSetCount,
-                                77);  // The size is ignored for sets without a fixed size.
-    sizes[proxy::kServiceIps] = 1024;
-    sizes[proxy::kEndpoints] = 65536;
-    return sizes;
-  }
-  void Create(const std::vector<uint32_t>& sizes) {
+  void Create() {
     Transaction creation;
     creation.DropTable(family());
-    creation.CreateTable({family(), sizes});
+    creation.CreateTable({family()});
     Commit(creation);
   }
   void Commit(const Transaction& transaction) {

@@ -47,7 +47,7 @@ class SessionFaultsTest : public ::testing::Test {
     }));
     ASSERT_OK_AND_ASSIGN(observer_, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
     Transaction creation;
-    creation.CreateTable({kFamily, std::vector<uint32_t>(proxy::kSetCount, 1024)});
+    creation.CreateTable({kFamily});
     creation.Add(ServiceRow(kFamily, 1));
     ASSERT_OK(kernel_->Apply(creation).error);
   }

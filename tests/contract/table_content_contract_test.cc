@@ -36,8 +36,8 @@ std::set<std::string> Changed(const Digests& before, const Digests& after) {
 
 class TableContentContract : public ForeignContract {
  protected:
-  Transaction Recreation(uint32_t size = 1024) {
-    Transaction recreation = Creation(size);
+  Transaction Recreation() {
+    Transaction recreation = Creation();
     recreation.DropTable(family());
     return recreation;
   }
@@ -60,13 +60,22 @@ TEST_P(TableContentContract, NamesTheChainsAndSetsOfTheSpec) {
   EXPECT_THAT(content.others, IsEmpty());
 }
 
+TEST_P(TableContentContract, NamesTypeHookAndPriorityOfBaseChains) {
+  CreateTable();
+  std::map<std::string, BaseChain> bases;
+  for (const ChainSpec& chain : proxy::MakeTable(family(), {}).chains) {
+    if (chain.base) bases[chain.name] = *chain.base;
+  }
+  EXPECT_EQ(Content().bases, bases);
+}
+
 TEST_P(TableContentContract, TwoCreationsAreEqual) {
   CreateTable();
   const TableContent first = Content();
-  Commit(Recreation(77));  // Sizes are not part of the content.
+  Commit(Recreation());  // Sizes are not part of the content.
   EXPECT_EQ(Content(), first);
   Transaction in_place;
-  in_place.CreateTable({.family = family(), .sizes = {}, .spec = {}, .in_place = true});
+  in_place.CreateTable({.family = family(), .existing = svcmap::testing::DataSets()});
   Commit(in_place);
   EXPECT_EQ(Content(), first);
 }

@@ -66,7 +66,7 @@ class WatchedWorld : public ::testing::Test {
     for (const Family family : kFamilies) tables_.push_back(proxy::MakeTable(family, {}));
     Open({});
     Transaction creation;
-    for (const Family family : kFamilies) creation.CreateTable({family, Sizes()});
+    for (const Family family : kFamilies) creation.CreateTable({family});
     Commit(creation);
     Add({testing::ServiceRow(Family::kIpv4, 1), testing::ServiceRow(Family::kIpv4, 2),
          testing::ClusterIpRow(Family::kIpv4, 1),
@@ -85,7 +85,6 @@ class WatchedWorld : public ::testing::Test {
           tables_, [this](const ForeignChange& change) { heard_.Add(change); }, options);
     }));
   }
-  static std::vector<uint32_t> Sizes() { return std::vector<uint32_t>(proxy::kSetCount, 1 << 17); }
 
   void Commit(const Transaction& transaction) {
     const ApplyResult result = kernel_->Apply(transaction);

@@ -2,7 +2,7 @@
 //
 //   With {"P -> V:80", "L1,R1 -"}, L1 and R1 answer and see the address of the pod P.
 //   With {"X -> VIP:80", "L1 m"}, only L1 answers and sees the node's address (masqueraded).
-//   With {"B -> VIP:80", "DROP"}, the node drops the packet.
+//   {"B -> VIP:80", "DROP"} means that the node drops the packet.
 //   Other results are "REJECT" and "untouched" (as without a Service).
 //
 // Sources:

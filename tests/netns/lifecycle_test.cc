@@ -45,7 +45,8 @@ class LifecycleTest : public ServiceTest {
     ASSERT_OK(RunNft(node().netns(), damage + "\n"));
     EXPECT_OK(Eventually("repair", [&] {
       const auto status = agent().GetStatus();
-      return status.ok() && status->repairs() > before.repairs() && agent().CheckServing().ok();
+      return status.ok() && status->repairs() > before.repairs() && status->verified() &&
+             agent().CheckServing().ok();
     }));
     EXPECT_EQ(Answering(kWeb), "pod-a");
     EXPECT_EQ(Answering(kExternalIp), "pod-a");

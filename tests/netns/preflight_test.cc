@@ -120,7 +120,7 @@ TEST_F(PreflightTest, OurOwnTablesAndHarmlessOnesAreNoProblem) {
     auto kernel = *nft::NetlinkKernel::Open(OurTables());
     nft::Transaction transaction;
     for (const Family family : kFamilies) {
-      transaction.CreateTable({family, std::vector<uint32_t>(proxy::kSetCount, 64)});
+      transaction.CreateTable({family});
     }
     return kernel->Apply(transaction).error;
   });

@@ -1,5 +1,6 @@
-// Checks with clients that lack valid credentials or the required role. Each client uses a separate
-// connection. The authorized client must be able to call the agent before and after each check.
+// Tests that use clients without valid credentials or without the required role. Each client uses a
+// separate connection. The authorized client must be able to call the agent before and after each
+// check.
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 

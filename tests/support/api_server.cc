@@ -471,8 +471,8 @@ struct FakeApiServer::Impl {
       if (at_least > all.version) {
         return Reject(response, encoding, 504, "Timeout: Too large resource version", 1);
       }
-      // The server does not keep old versions, so it cannot answer a list at a newer version than
-      // the frozen cache.
+      // The frozen cache contains only one version, so the server cannot answer a list that
+      // requires a newer version.
       if (limit > 0 && at_least > 0 && at_least < all.version) {
         return Reject(response, encoding, 410,
                       "The resourceVersion for the provided list is too old.");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tests/support/process.h"
 
@@ -39,17 +40,24 @@ bool Compared(const std::string& set) {
          !set.ends_with(" affinity") && !set.ends_with(" service-connections");
 }
 
+// Sorts the tables of a listing by name, because nft lists a table that was created again last.
 // Removes the dormant tables that exist while svcmapd compares chains (see proxy/README.md).
-std::string WithoutReferenceTables(std::string listing) {
-  for (const std::string table : {"table ip svcmap-reference", "table ip6 svcmap-reference"}) {
-    const size_t begin = listing.find(table);
-    if (begin == std::string::npos) continue;
-    const bool has_content = listing.compare(begin + table.size(), 2, " {") == 0;
-    const std::string_view end_text = has_content ? "\n}\n" : "\n";
-    const size_t end = listing.find(end_text, begin);
-    listing.erase(begin, end == std::string::npos ? end : end + end_text.size() - begin);
+std::string WithTablesInOrder(const std::string& listing) {
+  const std::string start = "table ";
+  std::vector<std::string> tables;
+  std::string before;
+  for (const auto& piece : absl::StrSplit(listing, '\n')) {
+    const std::string line(piece);
+    if (line.starts_with(start)) tables.emplace_back();
+    absl::StrAppend(tables.empty() ? &before : &tables.back(), line, "\n");
   }
-  return listing;
+  std::string& last = tables.empty() ? before : tables.back();
+  last.pop_back();  // The line break after the last line.
+  std::erase_if(tables, [](const std::string& table) {
+    return table.substr(0, table.find('\n')).find(" svcmap-reference") != std::string::npos;
+  });
+  std::sort(tables.begin(), tables.end());
+  return before + absl::StrJoin(tables, "");
 }
 
 // Appends the elements that exist only in `one` to `differences`.
@@ -106,8 +114,9 @@ std::string WithBlocksInOrder(const std::string& rules) {
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments) {
   std::vector<std::string> argv = {"nft"};
   for (const auto& argument : absl::StrSplit(arguments, ' ')) argv.emplace_back(argument);
-  absl::StatusOr<std::string> output = RunOk({.argv = argv, .netns = &netns}, kListTimeout);
-  return output.ok() ? WithoutReferenceTables(*std::move(output)) : output;
+  const absl::StatusOr<std::string> output = RunOk({.argv = argv, .netns = &netns}, kListTimeout);
+  if (!output.ok()) return output.status();
+  return WithTablesInOrder(*output);
 }
 
 std::vector<ElementsAt> FindElements(const std::string& listing) {

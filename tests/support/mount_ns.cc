@@ -38,7 +38,7 @@ absl::StatusOr<MountNs> MountNs::Create() {
 void MountNs::Run(const std::function<void()>& fn) const {
   std::thread([&] {
     if (::unshare(CLONE_FS) != 0 || ::setns(fd_.get(), CLONE_NEWNS) != 0) {
-      // A failure is unexpected, because Create() has entered the namespace once.
+      // A failure is unexpected, because Create() has already entered the namespace.
       std::perror("cannot enter mount namespace");
       std::abort();
     }

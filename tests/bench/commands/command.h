@@ -19,7 +19,7 @@ namespace svcmap::bench {
 struct CommonOptions {
   std::vector<ClusterShape> shapes;
   std::vector<std::string> opponents;  // Compared implementations in the order of their turns.
-  int rounds = 3;                      // Number of turns per compared implementation.
+  int rounds = 3;                      // Number of rounds for each implementation.
   OpponentSettings settings;
   Samples* samples = nullptr;
 };

@@ -26,22 +26,12 @@ nft::TableSpec FloorTable(Family family) {
           .name = "floor",
           .sets = {{.name = "services",
                     .key = {address, Field::kInetProto, Field::kInetService},
-                    .data = {Field::kIpv4Addr, Field::kInetService},
-                    .sized = true},
+                    .data = {Field::kIpv4Addr, Field::kInetService}},
                    {.name = "endpoints",
                     .key = {Field::kIpv4Addr, Field::kInetService},
-                    .data = {address, Field::kInetService},
-                    .sized = true},
+                    .data = {address, Field::kInetService}},
                    {.name = "hairpins",
-                    .key = {address, address, Field::kInetProto, Field::kInetService},
-                    .sized = true}}};
-}
-
-// Returns a map size for `elements` initial elements, with room for more elements.
-uint32_t WithRoom(size_t elements) { return static_cast<uint32_t>(elements + elements / 2 + 4096); }
-
-size_t AddressCount(const ServicePort& port) {
-  return 1 + port.external_ips.size() + port.load_balancer_ips.size() + (port.node_port != 0);
+                    .key = {address, address, Field::kInetProto, Field::kInetService}}}};
 }
 
 double ThreadCpuSeconds() {
@@ -162,10 +152,7 @@ class Netlink final : public Opponent {
     const Family family = cluster.shape().family;
     nft::Transaction transaction;
     if (replace) transaction.DropTable(family);
-    size_t addresses = 0;
-    for (const ServicePort& port : cluster.ports()) addresses += AddressCount(port);
-    const uint32_t endpoints = WithRoom(cluster.endpoint_count());
-    transaction.CreateTable({family, {WithRoom(addresses), endpoints, endpoints}, {}});
+    transaction.CreateTable({family});
     FloorRows rows(family, transaction);
     for (const ServicePort& port : cluster.ports()) rows.Change(GroupOf(port), nullptr, &port);
     return Send(transaction);

@@ -65,7 +65,8 @@ class ListWatchThreadTest : public ::testing::Test {
     connection.Write(size + bytes + "\r\n");
   }
 
-  // Returns the next change that the push would take from the mirror, for example "+web" or "-web".
+  // Takes the next change from the mirror, as svcmap-kube does before it pushes the change.
+  // Examples: "+web", "-web".
   std::string NextChange() {
     if (mirror_.Wait(Clock::now() + kSoon) != Mirror::Wake::kChanges) return "none came";
     v1::Change change;

@@ -21,7 +21,7 @@ class FakeKernelTest : public ::testing::Test {
  protected:
   FakeKernelTest() : kernel_(proxy::MakeTables({})) {
     Transaction creation;
-    creation.CreateTable({Family::kIpv4, {}});
+    creation.CreateTable({Family::kIpv4});
     EXPECT_EQ(kernel_.Apply(creation).outcome, ApplyOutcome::kCommitted);
   }
 
@@ -138,7 +138,7 @@ TEST_F(FakeKernelTest, AnInjectedRejectionLeavesATableToBeWrittenInPlaceAsItWas)
   Transaction add, in_place;
   add.Add(record);
   EXPECT_EQ(kernel_.Apply(add).outcome, ApplyOutcome::kCommitted);
-  in_place.CreateTable({.family = Family::kIpv4, .in_place = true});
+  in_place.CreateTable({.family = Family::kIpv4, .existing = svcmap::testing::DataSets()});
   kernel_.SetFaultHook([](const Transaction&) { return Fault::kUnknownNotCommitted; });
   EXPECT_EQ(kernel_.Apply(in_place).outcome, ApplyOutcome::kUnknown);
   EXPECT_EQ(Count(), 1u);

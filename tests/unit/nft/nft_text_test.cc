@@ -37,17 +37,14 @@ TEST(TransactionTextTest, NothingPrintsNothing) {
 TEST(TransactionTextTest, EachOperationIsALineInOrder) {
   Transaction transaction;
   transaction.DropTable(Family::kIpv4);
-  std::vector<uint32_t> sizes(proxy::kSetCount, 1);
-  sizes[proxy::kServiceIps] = 1024;
-  sizes[proxy::kEndpoints] = 4096;
-  transaction.CreateTable({Family::kIpv4, sizes});
-  transaction.CreateTable({Family::kIpv6, {}});
+  transaction.CreateTable({Family::kIpv4});
+  transaction.CreateTable({Family::kIpv6});
   transaction.Delete(ServiceRow(Ip("fd00:96::1"), 80, Ip("300::1")));
   transaction.Add(ServiceRow(Ip("10.96.0.1"), 80, Ip("3.0.0.1")).Comment("ns/web:http"));
   transaction.Add(EndpointRow(0x10, 65534, Ip("10.244.1.5"), 8080));
   EXPECT_EQ(TransactionText(Tables(), transaction),
             "delete table ip svcmap\n"
-            "add table ip svcmap # size: service-ips 1024, endpoints 4096\n"
+            "add table ip svcmap\n"
             "add table ip6 svcmap\n"
             "delete element ip6 svcmap service-ips { fd00:96::1 . tcp . 80 }\n"
             "add element ip svcmap service-ips { 10.96.0.1 . tcp . 80 comment \"ns/web:http\" : "
@@ -96,10 +93,8 @@ TEST(TransactionTextTest, ARangeOfSeveralFieldsIsALineOfItsOwn) {
 // comment.
 TEST(TransactionTextTest, ACreationInPlaceIsACommentLine) {
   Transaction transaction;
-  std::vector<uint32_t> sizes(proxy::kSetCount, 2048);
-  transaction.CreateTable({.family = Family::kIpv6, .sizes = sizes, .in_place = true});
-  EXPECT_EQ(TransactionText(Tables(), transaction),
-            "# in place: add table ip6 svcmap # size: service-ips 2048, endpoints 2048\n");
+  transaction.CreateTable({.family = Family::kIpv6, .existing = svcmap::testing::DataSets()});
+  EXPECT_EQ(TransactionText(Tables(), transaction), "# in place: add table ip6 svcmap\n");
 }
 
 TEST(TransactionTextTest, ARepairNamesItsChainsAndWhatItRemoves) {
@@ -114,7 +109,7 @@ TEST(TransactionTextTest, ARepairNamesItsChainsAndWhatItRemoves) {
 }
 
 TEST(TableTextTest, SetsAreDeclaredAsNftDeclaresThem) {
-  const std::string text = TableText(Tables()[0], {});
+  const std::string text = TableText(Tables()[0]);
   for (const char* declaration : {"\tset firewall-sources {\n"
                                   "\t\ttype ipv4_addr . inet_proto . inet_service . ipv4_addr\n"
                                   "\t\tflags interval\n\t}\n",

@@ -54,7 +54,7 @@ TEST(TransactionTest, TableOperationsAndElementsMakeItNotEmpty) {
   Transaction drop, creation, repair, element;
   drop.DropTable(Family::kIpv6);
   repair.RepairChains({Family::kIpv4, nullptr, {"services"}, {}, {}});
-  creation.CreateTable({Family::kIpv4, {}});
+  creation.CreateTable({Family::kIpv4});
   element.Delete(View({1}));
   EXPECT_FALSE(drop.empty());
   EXPECT_FALSE(creation.empty());
@@ -153,14 +153,13 @@ TEST(TransactionTest, AnEndpointTakesAboutThirtyBytes) {
 
 TEST(TransactionTest, DropsAndCreationsAreKeptInOrder) {
   Transaction transaction;
-  transaction.CreateTable({Family::kIpv6, {1, 2}});
+  transaction.CreateTable({Family::kIpv6});
   transaction.DropTable(Family::kIpv6);
   transaction.DropTable(Family::kIpv4);
   ASSERT_EQ(transaction.creations().size(), 1u);
   EXPECT_EQ(transaction.creations()[0].family, Family::kIpv6);
-  EXPECT_THAT(transaction.creations()[0].sizes, ElementsAre(1, 2));
   EXPECT_EQ(transaction.creations()[0].spec, nullptr);
-  EXPECT_FALSE(transaction.creations()[0].in_place);
+  EXPECT_FALSE(transaction.creations()[0].existing);
   EXPECT_THAT(transaction.drops(), ElementsAre(Family::kIpv6, Family::kIpv4));
 }
 

@@ -22,9 +22,10 @@ class ReconcilerInPlaceTest : public ReconcilerTest {
     if (sent_.empty() || sent_.back().creations().empty()) return false;
     EXPECT_THAT(sent_.back().creations(), SizeIs(2));
     for (const auto& creation : sent_.back().creations()) {
-      EXPECT_EQ(creation.in_place, sent_.back().drops().empty());
+      EXPECT_EQ(creation.existing.has_value(), sent_.back().creations()[0].existing.has_value());
     }
-    return sent_.back().creations()[0].in_place;
+    EXPECT_THAT(sent_.back().drops(), IsEmpty());
+    return sent_.back().creations()[0].existing.has_value();
   }
 };
 
@@ -33,12 +34,11 @@ TEST_F(ReconcilerInPlaceTest, TheFirstSyncDropsWhatMayBeThere) {
   EXPECT_FALSE(SentInPlace());
 }
 
-TEST_F(ReconcilerInPlaceTest, S126WhenAMapGrowsTheRecordsStay) {
+TEST_F(ReconcilerInPlaceTest, S126GrowthRewritesNothing) {
   Settle({Web().Affinity(10800), Slice("shop/web", 2)});
   WriteRecord();
-  Apply({AService("shop/more").At("10.96.0.2").Port(80), Slice("shop/more", 1100, 2)});
-  EXPECT_TRUE(Sync().recreated);
-  EXPECT_TRUE(SentInPlace());
+  Apply({AService("shop/more").At("10.96.0.2").Port(80), Slice("shop/more", 60000, 2)});
+  EXPECT_FALSE(Sync().recreated);
   EXPECT_TRUE(HasRecord());
   ExpectConverged();
 }
@@ -54,10 +54,13 @@ TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay)
   Settle({restricted, Slice("shop/web", 2)});
   WriteRecord();
   Apply({web().SourceRange("10.0.0.0/25")});
-  EXPECT_TRUE(Sync().recreated);
-  EXPECT_TRUE(SentInPlace());
+  EXPECT_FALSE(Sync().recreated);
+  ASSERT_THAT(sent_.front().repairs(), SizeIs(2));
+  EXPECT_THAT(sent_.front().repairs()[0].remove_sets, ::testing::ElementsAre("firewall-sources"));
+  EXPECT_THAT(sent_.front().repairs()[0].rewrite, ::testing::ElementsAre("firewall-check"));
   EXPECT_TRUE(HasRecord());
   ExpectConverged();
+  sent_.clear();
   Apply({web().SourceRange("10.1.0.0/25")});
   EXPECT_FALSE(Sync().recreated) << "one goes, one comes";
   ExpectConverged();
@@ -89,13 +92,12 @@ TEST_F(ReconcilerInPlaceTest, S127ANewTimeoutBringsItsChainsAndTheRecordsStay) {
   Settle({Web().Affinity(10800), Slice("shop/web", 2)});
   WriteRecord();
   Apply({Web().Affinity(90)});
-  EXPECT_TRUE(Sync().recreated);
-  EXPECT_TRUE(SentInPlace());
+  EXPECT_FALSE(Sync().recreated);
   EXPECT_TRUE(HasRecord());
-  const nft::TableSpec& table = *sent_.back().creations()[0].spec;
-  for (const char* name : {"stick-90", "stick-local-90", "recall-90", "stick-10800"}) {
-    EXPECT_THAT(table.chains, Contains(::testing::Field(&nft::ChainSpec::name, name)));
-  }
+  ASSERT_THAT(sent_.front().repairs(), SizeIs(2));
+  EXPECT_THAT(sent_.front().repairs()[0].rewrite,
+              ::testing::UnorderedElementsAre("stick", "stick-90", "stick-local-90", "recall-90",
+                                              "recall-local-90"));
   ExpectConverged();
   Apply({Web().Affinity(10800), AService("shop/b").At("10.96.0.2").Port(80).Affinity(90),
          Slice("shop/b", 1, 2)});
@@ -110,43 +112,42 @@ TEST_F(ReconcilerInPlaceTest, ATimeoutNobodyCanUseYetNeedsNoChains) {
   ExpectConverged();
 }
 
-TEST_F(ReconcilerInPlaceTest, ACreationInPlaceThatGoesOnFailingIsFollowedByADrop) {
-  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
-  WriteRecord();
-  Apply({Web().Affinity(90)});
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);
-    EXPECT_TRUE(SentInPlace());
-  }
-  EXPECT_TRUE(HasRecord());
-  EXPECT_TRUE(Sync().recreated);
-  EXPECT_FALSE(SentInPlace());
-  EXPECT_FALSE(HasRecord());
-  ExpectConverged();
-}
-
 TEST_F(ReconcilerInPlaceTest, ATableThatIsGoneRejectsAndIsRecreated) {
   Settle({Web().Affinity(10800), Slice("shop/web", 2)});
   kernel_.ForeignDropTable(Family::kIpv4);
   Apply({Web().Affinity(90)});
   EXPECT_EQ(Sync().outcome, Outcome::kFailed);
+  for (int i = 0; i < 10 && reconciler_.HasSuspects(); ++i) reconciler_.Repair();
   EXPECT_TRUE(Sync().recreated);
-  EXPECT_FALSE(SentInPlace());
+  EXPECT_FALSE(sent_.back().creations()[0].existing);
+  EXPECT_TRUE(sent_.back().creations()[1].existing);
   ExpectConverged();
 }
 
-TEST_F(ReconcilerInPlaceTest, WhatSomebodyChangedIsDroppedWithTheRecords) {
+TEST_F(ReconcilerInPlaceTest, ARewriteOfRightTablesWritesOnlyTheMarker) {
   Settle({Web().Affinity(10800), Slice("shop/web", 2)});
   WriteRecord();
   reconciler_.Invalidate();
-  EXPECT_TRUE(Sync().recreated);
-  EXPECT_FALSE(SentInPlace());
-  EXPECT_FALSE(HasRecord());
+  const SyncResult result = Sync();
+  EXPECT_TRUE(result.recreated);
+  EXPECT_EQ(result.elements, kMarkerElements);
+  EXPECT_TRUE(HasRecord());
   ExpectConverged();
-  WriteRecord();
-  Apply({Web().Affinity(90)});
-  EXPECT_TRUE(Sync().recreated);
-  EXPECT_TRUE(HasRecord()) << "they are ours again";
+}
+
+// The rewrite must not delete rows that packets reach through others before these others.
+TEST_F(ReconcilerInPlaceTest, ARewriteDeletesWhatIsUnknownAfterItsCommit) {
+  Settle({Web(), Slice("shop/web", 2)});
+  const svcmap::testing::Row unknown =
+      svcmap::testing::EndpointRow(77, 0, svcmap::testing::Address(Family::kIpv4, 9), 80);
+  ASSERT_TRUE(kernel_.ForeignAddElement(unknown));
+  reconciler_.Invalidate();
+  fault_ = Fault::kNone;
+  EXPECT_TRUE(reconciler_.Sync(SIZE_MAX).recreated);
+  EXPECT_TRUE(reconciler_.HasLeftovers());
+  RemoveLeftovers(reconciler_);
+  EXPECT_THAT(Operations(sent_.back()), ::testing::ElementsAre("- endpoints 0x4d . 0"));
+  ExpectConverged();
 }
 
 TEST_F(ReconcilerInPlaceTest, DumpsTakeNoTimerAndNoNumber) {
@@ -190,6 +191,7 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
     fault_ = Fault::kNone;
     for (int i = 0; i < 20 && next.Pending(); ++i) EXPECT_OK(next.Sync(limit).error);
     EXPECT_FALSE(next.Pending());
+    RemoveLeftovers(next);
   }
 
   Lines before_;
@@ -215,7 +217,8 @@ TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   Notify(next, State());
   EXPECT_TRUE(next.Sync(SIZE_MAX).recreated);
-  EXPECT_TRUE(SentInPlace());
+  EXPECT_FALSE(SentInPlace()) << "only differences are written";
+  RemoveLeftovers(next);
   EXPECT_TRUE(HasRecord());
   EXPECT_EQ(Records(), before_);
   EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
@@ -276,13 +279,12 @@ TEST_F(ReconcilerRestartTest, WhatNobodyAskedForIsForgottenWithTheSnapshot) {
   EXPECT_NE(Records(), before_);
 }
 
-TEST_F(ReconcilerRestartTest, WithOneTableMissingEverythingIsRecreated) {
+TEST_F(ReconcilerRestartTest, AMissingTableIsCreatedAndTheOtherIsReplaced) {
   kernel_.ForeignDropTable(Family::kIpv6);
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   Notify(next, State());
   SyncAll(next, SIZE_MAX);
-  EXPECT_FALSE(SentInPlace());
   EXPECT_FALSE(HasRecord());
   EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
 }

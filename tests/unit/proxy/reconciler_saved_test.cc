@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -64,8 +65,33 @@ class SavedTest : public ::testing::Test {
     fault_ = fault;
     const SyncResult result = reconciler_->Sync(SIZE_MAX);
     fault_ = Fault::kNone;
+    while (remove_leftovers_ && reconciler_->HasLeftovers()) reconciler_->RemoveLeftovers();
     reconciler_->SaveObjects();
     return result;
+  }
+  // Returns the deletions of all elements that the applied state does not contain.
+  nft::Transaction DeletionsOf(Reconciler& reconciler) {
+    nft::Transaction deletions;
+    const Lines applied = Additions(reconciler.AppliedRows());
+    for (const Family family : kFamilies) {
+      for (uint8_t set = kMarker + 1; set < kSetCount; ++set) {
+        const auto elements = kernel_.ReadSet({family, set});
+        for (const nft::Element& element : *elements) {
+          nft::Transaction addition;
+          addition.Add({.set = {family, set},
+                        .key = element.key,
+                        .data = element.data,
+                        .comment = element.comment,
+                        .interval_end = element.interval_end,
+                        .key_end = element.key_end});
+          const Lines line = Additions(addition);
+          if (std::find(applied.begin(), applied.end(), line[0]) == applied.end()) {
+            deletions.Delete({.set = {family, set}, .key = element.key});
+          }
+        }
+      }
+    }
+    return deletions;
   }
   void Note() { reconciler_->NoteGeneration(*kernel_.Generation()); }
   std::vector<Change> World() {
@@ -87,6 +113,7 @@ class SavedTest : public ::testing::Test {
   std::vector<Change> objects_;
   std::vector<nft::Transaction> sent_;
   Fault fault_ = Fault::kNone;
+  bool remove_leftovers_ = true;
   uint64_t sequence_ = 0;
   size_t saved_objects_ = 0;
 };
@@ -215,7 +242,8 @@ TEST_F(SavedTest, OtherRulesAreWrittenInPlaceAndNumbersStay) {
   EXPECT_EQ(Begin(), AdoptedState::kUpgrade);
   EXPECT_TRUE(Sync().recreated);
   ASSERT_THAT(sent_, SizeIs(1));
-  EXPECT_TRUE(sent_[0].creations()[0].in_place);
+  EXPECT_THAT(sent_[0].creations(), IsEmpty()) << "only chains are written";
+  EXPECT_FALSE(sent_[0].repairs().empty());
   EXPECT_EQ(kernel_.ReadSet({Family::kIpv4, kAffinityEndpoints}), before);
   ExpectConverged();
 }
@@ -250,6 +278,40 @@ TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
   End();
   EXPECT_EQ(Begin(), AdoptedState::kUnknown);
   EXPECT_EQ(saved_objects_, 0u);
+}
+
+// The agent is killed after the commit that makes elements unreachable and before their deletion.
+TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheNextRun) {
+  Begin();
+  Notify(World());
+  Sync();
+  Note();
+  remove_leftovers_ = false;
+  Notify({NoService("shop/b"), Slice("shop/web", 1)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_TRUE(reconciler_->HasLeftovers());
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
+  EXPECT_TRUE(reconciler_->HasSuspects());
+  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
+  Sync();
+  ExpectConverged();
+}
+
+// The agent is killed after the deletion and before the log contains the outcome.
+TEST_F(SavedTest, DeletedLeftoversOfAKilledRunAreNotMissed) {
+  Begin();
+  Notify(World());
+  Sync();
+  Note();
+  remove_leftovers_ = false;
+  Notify({NoService("shop/b")});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  const nft::Transaction removal = DeletionsOf(*reconciler_);
+  EXPECT_OK(kernel_.Apply(removal).error);
+  EXPECT_EQ(Begin(), AdoptedState::kToVerify);
+  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
+  Sync();
+  ExpectConverged();
 }
 
 TEST_F(SavedTest, AServiceThatIsAmongTheSavedRowsButNotTheObjectsGoes) {

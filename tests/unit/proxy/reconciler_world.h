@@ -44,7 +44,12 @@ class ReconcilerTest : public ::testing::Test {
   }
   SyncResult Sync(size_t limit = SIZE_MAX, Fault fault = Fault::kNone) {
     fault_ = fault;
-    return reconciler_.Sync(limit);
+    SyncResult result = reconciler_.Sync(limit);
+    RemoveLeftovers(reconciler_);
+    return result;
+  }
+  static void RemoveLeftovers(Reconciler& reconciler) {
+    while (reconciler.HasLeftovers()) reconciler.RemoveLeftovers();
   }
   // Applies the changes, and checks that the changes are committed and visible in the kernel.
   void Settle(const std::vector<Change>& changes) {
@@ -83,9 +88,7 @@ class ReconcilerTest : public ::testing::Test {
   }
 
   nft::FakeKernel kernel_{Tables()};
-  // The initial size of the maps is 1,024 elements.
-  Reconciler reconciler_{kernel_,
-                         {.node_name = "n1", .first_service_ips = 1024, .first_endpoints = 1024}};
+  Reconciler reconciler_{kernel_, {.node_name = "n1"}};
   std::vector<nft::Transaction> sent_;
   Fault fault_ = Fault::kNone;
   uint64_t sequence_ = 0;

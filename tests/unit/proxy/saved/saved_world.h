@@ -105,7 +105,6 @@ inline SavedTables RandomTables(Dice& dice) {
     for (uint32_t& value : values) value = static_cast<uint32_t>(dice.Number());
     return values;
   };
-  tables.sizes = {{numbers(), numbers()}};
   tables.timers = numbers();
   return tables;
 }

@@ -50,7 +50,7 @@ void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
   reported.push_back({});
   world.compact_above = 4000;
   step([&] { world.Open(); });
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 6; ++round) {
     for (int i = 0; i < 3; ++i) step([&] { world.RandomObjectChange(); });
     commit();
     work();

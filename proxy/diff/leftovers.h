@@ -1,0 +1,46 @@
+// Elements in the kernel that no packet can reach any more, and the numbers that they use. They
+// are deleted in parts after the commit that made them unreachable. A number is free again when its
+// elements are deleted.
+//
+// Not thread-safe.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "nft/model/transaction.h"
+#include "proxy/desired/groups.h"
+
+namespace svcmap::proxy {
+
+class Leftovers {
+ public:
+  // Maximum number of elements in one portion, so that a commit takes about 10 ms at most.
+  static constexpr size_t kPortion = 10000;
+
+  // `rows` are deletions. Without rows, the numbers become free with the rows added before.
+  void Add(nft::Transaction rows, const std::vector<Number>& numbers);
+
+  bool empty() const { return portions_.empty(); }
+  size_t size() const { return keys_.size(); }
+
+  // Returns true if the transaction adds an element that is still to be deleted.
+  bool CollideWith(const nft::Transaction& transaction) const;
+
+  // Returns the oldest portion. Must not be called if there is none.
+  const nft::Transaction& Next() const { return portions_.front(); }
+  void ForgetNext();  // Call when the oldest portion is deleted.
+  void Clear();       // Forgets all elements, but not the numbers.
+  // Returns the numbers if no element is left, and forgets them.
+  std::vector<Number> TakeFreeNumbers();
+
+ private:
+  std::deque<nft::Transaction> portions_;
+  absl::flat_hash_set<std::string> keys_;
+  std::vector<Number> numbers_;
+};
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,131 @@
+#include "proxy/diff/removals.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "proxy/diff/plan.h"
+
+namespace svcmap::proxy {
+namespace {
+
+bool HasSlots(uint8_t set) { return set == kEndpoints || set == kAffinitySlots; }
+
+// Packets reach the elements of these sets only through service-ips, except for hairpin pairs,
+// which translated packets need.
+bool IsReachedThroughOthers(uint8_t set) {
+  return HasSlots(set) || set == kLocalSets || set == kHairpinConnections;
+}
+
+constexpr size_t kSlotSize = 4;
+
+bool IsFirstSlot(const nft::ElementView& element) {
+  const auto slot = element.key.last(kSlotSize);
+  return std::all_of(slot.begin(), slot.end(), [](uint8_t byte) { return byte == 0; });
+}
+
+std::string GroupKey(const nft::ElementView& slot) {
+  return SharedKey(slot.set, slot.key.first(slot.key.size() - kSlotSize));
+}
+
+// The address, protocol and port in the key of a source range.
+std::string FirewallIpKey(const nft::ElementView& source) {
+  const size_t size = source.set.family == Family::kIpv4 ? 4 : 16;
+  return SharedKey({source.set.family, kFirewallIps},
+                   source.key.subspan(0, source.key.size() - size));
+}
+
+// What a transaction changes in the sets that matter here.
+struct Changes {
+  size_t reached = 0;  // Deletions of elements that packets reach through other rows.
+  size_t sources = 0;  // Deletions of source ranges.
+  bool others = false;
+  bool adds_sources = false;
+  absl::flat_hash_set<std::string> added;
+  absl::flat_hash_set<std::string> deleted_groups;
+  absl::flat_hash_set<std::string> deleted_firewall_ips;
+};
+
+Changes ChangesOf(const nft::Transaction& transaction) {
+  Changes changes;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    const uint8_t set = element.set.set;
+    const bool reached = IsReachedThroughOthers(set);
+    if (verb == nft::Verb::kDelete) {
+      changes.reached += reached ? 1 : 0;
+      if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.insert(GroupKey(element));
+      changes.sources += set == kFirewallSources ? 1 : 0;
+      changes.others |= !reached && set != kFirewallSources;
+      if (set == kFirewallIps) {
+        changes.deleted_firewall_ips.insert(SharedKey(element.set, element.key));
+      }
+      return;
+    }
+    changes.others = true;
+    if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.erase(GroupKey(element));
+    changes.adds_sources |= set == kFirewallSources;
+    // Without deletions, which come first, the added keys do not matter.
+    if (reached && changes.reached > 0) changes.added.insert(SharedKey(element.set, element.key));
+    if (set == kFirewallIps)
+      changes.deleted_firewall_ips.erase(SharedKey(element.set, element.key));
+  });
+  return changes;
+}
+
+}  // namespace
+
+nft::Transaction TakeRemovals(nft::Transaction& transaction) {
+  nft::Transaction removals;
+  if (transaction.deletion_count() == 0) return removals;
+  const Changes changes = ChangesOf(transaction);
+  if (!changes.others || changes.reached + changes.sources == 0) return removals;
+
+  // If a load balancer IP is no longer restricted, its source ranges must not be deleted before
+  // packets that still see the restriction. Ranges of a restricted IP are replaced at once, because
+  // old and new ranges may overlap.
+  const auto is_removal = [&](const nft::ElementView& element) {
+    if (element.set.set == kFirewallSources) {
+      return !changes.adds_sources && changes.deleted_firewall_ips.contains(FirewallIpKey(element));
+    }
+    // If a pick finds no endpoint in its slot, the rules use the first slot. Therefore, the slots
+    // of a group that stays are deleted at once.
+    if (HasSlots(element.set.set)) return changes.deleted_groups.contains(GroupKey(element));
+    return IsReachedThroughOthers(element.set.set) &&
+           !changes.added.contains(SharedKey(element.set, element.key));
+  };
+  nft::Transaction kept;
+  for (const nft::ChainRepair& repair : transaction.repairs()) kept.RepairChains(repair);
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (verb == nft::Verb::kAdd) {
+      kept.Add(element);
+    } else if (is_removal(element)) {
+      removals.Delete(element);
+    } else {
+      kept.Delete(element);
+    }
+  });
+  if (removals.empty()) return removals;
+  transaction = std::move(kept);
+  return removals;
+}
+
+nft::Transaction TakeAdditions(nft::Transaction& transaction) {
+  nft::Transaction taken, kept;
+  for (const nft::ChainRepair& repair : transaction.repairs()) kept.RepairChains(repair);
+  absl::flat_hash_set<std::string> deleted;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    const bool reached = IsReachedThroughOthers(element.set.set);
+    if (verb == nft::Verb::kDelete) {
+      if (reached) deleted.insert(SharedKey(element.set, element.key));
+      kept.Delete(element);
+    } else if (reached && !deleted.contains(SharedKey(element.set, element.key))) {
+      taken.Add(element);
+    } else {
+      kept.Add(element);
+    }
+  });
+  transaction = std::move(kept);
+  return taken;
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,25 @@
+// Make before break: splits a transaction in two, so that no packet loses its endpoint.
+//
+// A packet looks up several maps in a row: its destination becomes a descriptor, and the descriptor
+// leads to an endpoint. If one commit deletes both rows, a packet that holds the old descriptor
+// finds no endpoint and is dropped. Therefore rows that other rows lead to are deleted by a second
+// transaction, after the commit that makes them unreachable.
+#pragma once
+
+#include "nft/model/transaction.h"
+
+namespace svcmap::proxy {
+
+// Moves these deletions from `transaction` to the result: elements that packets reach only through
+// other rows, and that the transaction does not add again. Slots are moved only together with the
+// first slot of their group. Transactions that only delete such
+// elements stay as they are, because then no other row changes.
+//
+// `transaction` contains all its deletions before its additions, and no marker.
+nft::Transaction TakeRemovals(nft::Transaction& transaction);
+
+// Moves these additions from `transaction` to the result: elements that packets reach only through
+// other rows, and whose keys the transaction does not delete.
+nft::Transaction TakeAdditions(nft::Transaction& transaction);
+
+}  // namespace svcmap::proxy

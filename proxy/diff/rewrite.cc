@@ -1,0 +1,142 @@
+#include "proxy/diff/rewrite.h"
+
+#include <algorithm>
+
+#include "proxy/diff/plan.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::proxy {
+namespace {
+
+bool HasOneFieldRanges(uint8_t set) {
+  return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs;
+}
+
+std::string_view TextOf(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Family, set, kind of bound, length of the key, key, last key.
+std::string FoundKey(const nft::ElementView& element) {
+  std::string key;
+  key += static_cast<char>(element.set.family);
+  key += static_cast<char>(element.set.set);
+  key += element.interval_end ? 'e' : ' ';
+  key += static_cast<char>(element.key.size());
+  key += TextOf(element.key);
+  key += TextOf(element.key_end);
+  return key;
+}
+
+nft::ElementView FromFoundKey(std::string_view key) {
+  constexpr size_t kHeader = 4;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(key.data());
+  nft::ElementView element;
+  element.set = {static_cast<Family>(key[0]), static_cast<uint8_t>(key[1])};
+  element.interval_end = key[2] == 'e';
+  const size_t size = bytes[3];
+  element.key = {bytes + kHeader, size};
+  element.key_end = {bytes + kHeader + size, key.size() - kHeader - size};
+  return element;
+}
+
+}  // namespace
+
+// Comments are compared as the transaction stores them.
+bool FoundElements::Same(const Value& value, const nft::ElementView& element) {
+  return value.data == TextOf(element.data) &&
+         value.comment == element.comment.substr(0, nft::Transaction::kMaxComment);
+}
+
+void FoundElements::Add(nft::SetRef set, const std::vector<nft::Element>& elements) {
+  for (const nft::Element& element : elements) {
+    values_.emplace(FoundKey({.set = set,
+                              .key = element.key,
+                              .data = {},
+                              .comment = {},
+                              .interval_end = element.interval_end,
+                              .key_end = element.key_end}),
+                    Value{std::string(TextOf(element.data)), element.comment});
+  }
+}
+
+std::vector<std::pair<Number, std::vector<uint32_t>>> FoundElements::Groups() const {
+  std::vector<uint32_t> groups, sticky[2];
+  for (const auto& [key, value] : values_) {
+    const nft::ElementView element = FromFoundKey(key);
+    const bool ipv4 = element.set.family == Family::kIpv4;
+    if (element.set.set == kEndpoints) {
+      groups.push_back(nft::ReadBigEndian(element.key.subspan(0, ipv4 ? 3 : 4)));
+    } else if (element.set.set == kAffinitySlots) {
+      sticky[Index(element.set.family)].push_back(nft::ReadBigEndian(element.key.subspan(0, 2)));
+    }
+  }
+  std::vector<std::pair<Number, std::vector<uint32_t>>> found;
+  const auto add = [&](Number pool, std::vector<uint32_t>& numbers) {
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    if (!numbers.empty()) found.emplace_back(pool, std::move(numbers));
+  };
+  add({NumberPool::kGroups, Family::kIpv4, 0}, groups);
+  for (const Family family : kFamilies) {
+    add({NumberPool::kStickyGroups, family, 0}, sticky[Index(family)]);
+  }
+  return found;
+}
+
+std::vector<nft::SetRef> FoundElements::SetsToReplace(
+    const absl::flat_hash_set<std::string>& wanted) const {
+  size_t ranges_deleted[2] = {};
+  bool bounds_differ[2][kSetCount] = {};
+  const auto compare = [&](const std::string& key) {
+    const nft::ElementView element = FromFoundKey(key);
+    bounds_differ[Index(element.set.family)][element.set.set] |= HasOneFieldRanges(element.set.set);
+  };
+  for (const std::string& key : wanted) {
+    if (!values_.contains(key)) compare(key);
+  }
+  for (const auto& [key, value] : values_) {
+    if (wanted.contains(key)) continue;
+    compare(key);
+    const nft::ElementView element = FromFoundKey(key);
+    if (element.set.set == kFirewallSources) ++ranges_deleted[Index(element.set.family)];
+  }
+  std::vector<nft::SetRef> sets;
+  for (const Family family : kFamilies) {
+    for (uint8_t set = 0; set < kSetCount; ++set) {
+      const bool many =
+          set == kFirewallSources && ranges_deleted[Index(family)] > kMaxSourceRowsRemoved;
+      if (many || bounds_differ[Index(family)][set]) sets.push_back({family, set});
+    }
+  }
+  return sets;
+}
+
+nft::Transaction FoundElements::ChangesTo(const nft::Transaction& desired,
+                                          std::vector<nft::SetRef>& replaced) const {
+  absl::flat_hash_set<std::string> wanted;
+  desired.ForEachElement(
+      [&](nft::Verb, const nft::ElementView& element) { wanted.insert(FoundKey(element)); });
+  replaced = SetsToReplace(wanted);
+  const auto is_replaced = [&](nft::SetRef set) {
+    return std::find(replaced.begin(), replaced.end(), set) != replaced.end();
+  };
+  nft::Transaction deletions, additions;
+  for (const auto& [key, value] : values_) {
+    const nft::ElementView element = FromFoundKey(key);
+    if (!wanted.contains(key) && !is_replaced(element.set)) deletions.Delete(element);
+  }
+  desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    const auto found = values_.find(FoundKey(element));
+    if (found == values_.end() || is_replaced(element.set)) {
+      additions.Add(element);
+    } else if (!Same(found->second, element)) {
+      deletions.Delete(element);
+      additions.Add(element);
+    }
+  });
+  deletions.AddElements(std::move(additions));
+  return deletions;
+}
+
+}  // namespace svcmap::proxy

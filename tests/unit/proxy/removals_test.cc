@@ -1,0 +1,129 @@
+#include "proxy/diff/removals.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proxy/diff/leftovers.h"
+#include "tests/contract/rows.h"
+#include "tests/unit/proxy/row_text.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::svcmap::testing::ClusterIpRow;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+svcmap::testing::Row Slot(uint32_t group, uint32_t slot, const char* endpoint = "10.0.0.1") {
+  return svcmap::testing::EndpointRow(group, slot, svcmap::testing::Ip(endpoint), 8080);
+}
+svcmap::testing::Row ServiceIp(const char* descriptor) {
+  return svcmap::testing::ServiceRow(svcmap::testing::Ip("10.96.0.1"), 80,
+                                     svcmap::testing::Ip(descriptor));
+}
+
+TEST(RemovalsTest, AGroupIsDeletedAfterTheSwitch) {
+  nft::Transaction transaction;
+  transaction.Delete(Slot(1, 1));
+  transaction.Delete(Slot(1, 0));
+  transaction.Delete(ServiceIp("2.0.0.1"));
+  transaction.Add(ServiceIp("1.0.0.2"));
+  const nft::Transaction removals = TakeRemovals(transaction);
+  EXPECT_THAT(Operations(transaction), ElementsAre("- service-ips 10.96.0.1 . tcp . 80",
+                                                   "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.2"));
+  EXPECT_THAT(Operations(removals), ElementsAre("- endpoints 0x1 . 1", "- endpoints 0x1 . 0"));
+}
+
+// If a pick finds no endpoint, the rules use the first slot.
+TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
+  nft::Transaction transaction;
+  transaction.Delete(Slot(1, 1));
+  transaction.Delete(ServiceIp("2.0.0.1"));
+  transaction.Add(ServiceIp("1.0.0.1"));
+  EXPECT_TRUE(TakeRemovals(transaction).empty());
+  EXPECT_EQ(transaction.element_count(), 3u);
+}
+
+TEST(RemovalsTest, AReplacedSlotIsPartOfTheSwitch) {
+  nft::Transaction transaction;
+  transaction.Delete(Slot(1, 1));
+  transaction.Add(Slot(1, 1, "10.0.0.2"));
+  EXPECT_TRUE(TakeRemovals(transaction).empty());
+  EXPECT_THAT(Operations(transaction),
+              ElementsAre("- endpoints 0x1 . 1", "+ endpoints 0x1 . 1 : 10.0.0.2 . 8080"));
+}
+
+TEST(RemovalsTest, WithoutASwitchOneTransactionIsEnough) {
+  nft::Transaction transaction;
+  transaction.Delete(Slot(1, 39));
+  EXPECT_TRUE(TakeRemovals(transaction).empty());
+  EXPECT_EQ(transaction.element_count(), 1u);
+}
+
+TEST(RemovalsTest, RepairsOfChainsStayWithTheSwitch) {
+  nft::Transaction transaction;
+  transaction.RepairChains({.family = Family::kIpv4, .rewrite = {"stick"}});
+  transaction.Delete(Slot(1, 0));
+  transaction.Add(ClusterIpRow(Family::kIpv4, 1));
+  EXPECT_EQ(TakeRemovals(transaction).element_count(), 1u);
+  EXPECT_EQ(transaction.repairs().size(), 1u);
+}
+
+// A load balancer IP that is no longer restricted loses its restriction before its source ranges.
+TEST(RemovalsTest, S116SourceRangesAreDeletedAfterTheRestriction) {
+  const svcmap::testing::Row range = svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff);
+  svcmap::testing::Row restriction{.set = {Family::kIpv4, kFirewallIps}};
+  restriction.key.Append(range.key.bytes().subspan(0, range.key.bytes().size() - 4));
+  nft::Transaction all;
+  all.Delete(range);
+  all.Delete(restriction);
+  EXPECT_EQ(TakeRemovals(all).element_count(), 1u);
+  nft::Transaction part;  // The IP is still restricted.
+  part.Delete(range);
+  part.Add(ClusterIpRow(Family::kIpv4, 1));
+  EXPECT_TRUE(TakeRemovals(part).empty());
+}
+
+TEST(RemovalsTest, NewGroupsAreAddedAhead) {
+  nft::Transaction transaction;
+  transaction.Delete(Slot(1, 0));
+  transaction.Delete(ServiceIp("1.0.0.1"));
+  transaction.Add(Slot(1, 0, "10.0.0.2"));
+  transaction.Add(Slot(2, 0));
+  transaction.Add(ServiceIp("1.0.0.2"));
+  const nft::Transaction ahead = TakeAdditions(transaction);
+  EXPECT_THAT(Operations(ahead), ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080"));
+  EXPECT_EQ(transaction.element_count(), 4u);
+}
+
+TEST(LeftoversTest, NumbersAreFreeAfterTheLastPortion) {
+  Leftovers leftovers;
+  nft::Transaction rows;
+  for (uint32_t i = 0; i <= Leftovers::kPortion; ++i) rows.Delete(Slot(1, i));
+  const Number number{NumberPool::kGroups, Family::kIpv4, 1};
+  leftovers.Add(std::move(rows), {number});
+  EXPECT_EQ(leftovers.Next().element_count(), Leftovers::kPortion);
+  EXPECT_THAT(leftovers.TakeFreeNumbers(), IsEmpty());
+  leftovers.ForgetNext();
+  EXPECT_EQ(leftovers.size(), 1u);
+  EXPECT_THAT(leftovers.TakeFreeNumbers(), IsEmpty());
+  leftovers.ForgetNext();
+  EXPECT_TRUE(leftovers.empty());
+  EXPECT_THAT(leftovers.TakeFreeNumbers(), ElementsAre(number));
+  EXPECT_THAT(leftovers.TakeFreeNumbers(), IsEmpty());
+}
+
+TEST(LeftoversTest, AnAdditionOfALeftoverCollides) {
+  Leftovers leftovers;
+  nft::Transaction rows, same, other;
+  rows.Delete(Slot(1, 3));
+  leftovers.Add(std::move(rows), {});
+  same.Add(Slot(1, 3, "10.0.0.9"));
+  other.Add(Slot(1, 4));
+  EXPECT_TRUE(leftovers.CollideWith(same));
+  EXPECT_FALSE(leftovers.CollideWith(other));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test
