@@ -107,7 +107,7 @@ absl::StatusOr<Command> MakeGet(const Words& words) {
   return GetOptions{*id, *output};
 }
 
-// Parses the output format of a command that prints a single message.
+// Parses the --output flag of a command that prints a single message.
 absl::StatusOr<OutputFormat> PageFormat(const Words& words) {
   return Choose<OutputFormat>("--output", words.output.empty() ? "text" : words.output,
                               {{"text", OutputFormat::kTable},

@@ -1,7 +1,7 @@
 // HTTP server of the health checks: /healthz and /livez of svcmapd (S-250..S-258), and the
 // healthCheckNodePorts of Services (S-259..S-266).
 //
-// Runs one thread with one event loop of libevent. All methods are thread-safe and do not block.
+// Runs a libevent event loop in one thread. All methods are thread-safe and do not block.
 // A client cannot delay other clients, and the memory and file descriptors for clients are limited
 // (api/health/connections.h).
 #pragma once

@@ -46,7 +46,7 @@ class BoundedSink : public spdlog::sinks::base_sink<std::mutex> {
   // Number of bytes that a writable pipe accepts without blocking (PIPE_BUF).
   static constexpr size_t kChunk = 4096;
 
-  // If the reader is blocked, returns false and may have written only a part of the line.
+  // If the pipe is full, returns false and may have written only a part of the line.
   bool Write(std::string_view text) {
     while (!text.empty()) {
       pollfd ready = {fd_, POLLOUT, 0};
