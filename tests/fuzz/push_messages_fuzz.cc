@@ -154,6 +154,7 @@ class Agent {
       Require(result.outcome != proxy::SyncResult::Outcome::kFailed);
       for (const auto& [sequence, finding] : result.findings) Notify(finding);
     }
+    while (reconciler_.HasLeftovers()) Require(reconciler_.RemoveLeftovers().error.ok());
     Require(reconciler_.rejected_services() == 0);
     const proxy::test::Lines wanted = proxy::test::Additions(reconciler_.DesiredRows());
     Require(wanted == proxy::test::Additions(reconciler_.AppliedRows()));

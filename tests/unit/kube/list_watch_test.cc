@@ -316,7 +316,7 @@ TEST_F(ReflectorTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   EXPECT_EQ(waited(), milliseconds(0));
   Page({Named("web", "3")}, "5");
   EXPECT_THAT(Next(), StartsWith("watch "));
-  EXPECT_THAT(Lines(), Contains(HasSubstr("before Kubernetes 1.31")));
+  EXPECT_THAT(Lines(), Contains(HasSubstr("Kubernetes before 1.31")));
   // The client repeats the request without the field selector only once. A second rejection counts
   // as a failure.
   Reject({.code = 400, .reason = "BadRequest", .message = "no"});

@@ -48,9 +48,9 @@ void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
     step([&] { world.End(world.dice.Chance(80), world.RandomGeneration()); });
   };
   reported.push_back({});
-  world.compact_above = 4000;
+  world.compact_above = 2000;
   step([&] { world.Open(); });
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 8; ++round) {
     for (int i = 0; i < 3; ++i) step([&] { world.RandomObjectChange(); });
     commit();
     work();
