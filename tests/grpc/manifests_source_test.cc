@@ -60,6 +60,7 @@ TEST_F(ManifestsSourceTest, FolderIsFollowedFilesAddedChangedAndRemoved) {
   Write("a.yaml", Service("a", "10.96.0.1"));
   Start(manifests_);
   EXPECT_TRUE(BecomesStored({"a"}));
+  AwaitTurn();
   EXPECT_EQ(GetStatus().state(), v1::SERVING);
   Write("b.yaml", Service("b", "10.96.0.2") + "---\n" + Service("c", "10.96.0.3"));
   EXPECT_TRUE(BecomesStored({"a", "b", "c"}));

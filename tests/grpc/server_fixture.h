@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <atomic>
 #include <chrono>
@@ -31,6 +32,8 @@ inline v1::Object Web(const std::string& name = "shop/web", const std::string& i
 class ServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    // As in svcmapd: the server writes to connections that clients have closed.
+    std::signal(SIGPIPE, SIG_IGN);
     spdlog::set_level(spdlog::level::off);
     char folder[] = "/tmp/svcmap-test-XXXXXX";
     ASSERT_NE(mkdtemp(folder), nullptr);
@@ -103,6 +106,12 @@ class ServerTest : public ::testing::Test {
     const grpc::Status status = stub_->Apply(&context, request, &ack);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return ack;
+  }
+
+  // Waits until the status contains everything that the loop has taken. The first call may run in
+  // the same turn as a batch, before the batch is committed.
+  void AwaitTurn() {
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(loop_->Call([](proxy::Reconciler&) {}));
   }
 
   v1::GetStatusResponse GetStatus() {

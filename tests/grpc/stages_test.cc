@@ -25,6 +25,7 @@ TEST_F(ServerTest, EachBatchIsInEachStageAndNoStageOverlapsAnother) {
   ASSERT_TRUE(stream.Open("test"));
   ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
   stream.ReadAck();
+  AwaitTurn();
   std::map<std::string, v1::StageTime> before;
   const v1::GetStatusResponse first = GetStatus();
   for (const v1::StageTime& stage : first.stages()) before[stage.name()] = stage;
@@ -36,8 +37,7 @@ TEST_F(ServerTest, EachBatchIsInEachStageAndNoStageOverlapsAnother) {
         ASlice("shop/web").Endpoint("10.1.0." + std::to_string(i)).Port("http", 8080);
     ASSERT_TRUE(stream.Send(static_cast<uint64_t>(i) + 1, {Upsert(slice)}));
     EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
-    // The Ack may arrive before the agent has recorded the stage durations.
-    ASSERT_TRUE(loop_->Call([](proxy::Reconciler&) {}));
+    AwaitTurn();  // The Ack may arrive before the agent has recorded the stage durations.
   }
   const nanoseconds wall = std::chrono::steady_clock::now() - start;
 
