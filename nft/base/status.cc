@@ -27,6 +27,7 @@ absl::StatusCode CodeFor(int error) {
       return absl::StatusCode::kDeadlineExceeded;
     case ENFILE:  // The kernel returns ENFILE if a set is full.
       return absl::StatusCode::kOutOfRange;
+    case EMFILE:
     case ENOMEM:
     case ENOBUFS:
     case ENOSPC:
