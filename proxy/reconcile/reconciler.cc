@@ -303,12 +303,12 @@ RemovalResult Reconciler::RemoveLeftovers() {
     result.elements = leftovers_.Next().element_count();
     leftovers_.ForgetNext();
     if (known_generation_) ++*known_generation_;
+    if (!HasLeftovers()) LogRemoval();
   } else {
     // Another process may have deleted some of the elements. Repair() checks each of them.
     result.error = applied.error;
     for (; HasLeftovers(); leftovers_.ForgetNext()) repairer_.MarkRowsSuspect(leftovers_.Next());
   }
-  if (!HasLeftovers()) LogRemoval();
   FreeNumbers();
   return result;
 }

@@ -245,6 +245,7 @@ class Reconciler {
   void LogAttempt(const SyncPlan& sync_plan, const Marker& marker);
   void LogOutcome(bool committed, bool complete);
   void LogRemoval();
+  std::optional<uint32_t> GenerationToSave() const;
   void PutObjects();
   void RewriteLog();
   SavedTables TablesNow() const;

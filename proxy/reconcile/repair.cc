@@ -59,9 +59,9 @@ size_t Reconciler::applied_rows() const {
 }
 
 void Reconciler::NoteGeneration(uint32_t generation) {
-  if (known_generation_ == generation || !Verified()) return;
+  if (!Verified() || (known_generation_ == generation && !outcome_open_)) return;
   known_generation_ = generation;
-  if (log_ != nullptr) log_->NoteGeneration(generation);
+  LogRemoval();
 }
 
 }  // namespace svcmap::proxy

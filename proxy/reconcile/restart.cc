@@ -60,7 +60,9 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
     rewritten = committed && saved.attempt->whole;
     if (committed) replaced = ReplacedBy(*saved.attempt, saved.services);
     Resolve(saved, committed);
-    if (log_ != nullptr) log_->End(committed, saved.generation);
+    // What the attempt left over is not checked yet.
+    outcome_open_ = committed;
+    if (log_ != nullptr && !committed) log_->End(false, saved.generation);
   }
   recreate_ = true;
   in_place_ = false;
@@ -271,20 +273,27 @@ void Reconciler::LogOutcome(bool committed, bool complete) {
   if (committed && known_generation_) ++*known_generation_;
   outcome_open_ = committed && !complete;
   if (log_ == nullptr || outcome_open_) return;
-  log_->End(committed, HasLeftovers() ? std::nullopt : known_generation_);
+  log_->End(committed, GenerationToSave());
+}
+
+// Nothing while elements may be left over: the next run then compares everything.
+std::optional<uint32_t> Reconciler::GenerationToSave() const {
+  return HasLeftovers() || repairer_.has_suspects() ? std::nullopt : known_generation_;
 }
 
 void Reconciler::LogRemoval() {
   if (log_ == nullptr) return;
+  const std::optional<uint32_t> generation = GenerationToSave();
   if (std::exchange(outcome_open_, false)) {
-    log_->End(true, known_generation_);
-  } else if (known_generation_) {
-    log_->NoteGeneration(*known_generation_);
+    log_->End(true, generation);
+  } else if (generation) {
+    log_->NoteGeneration(*generation);
   }
 }
 
 // After the file could not be written for a while.
 void Reconciler::RewriteLog() {
+  outcome_open_ = false;
   store_.TakeTouched();
   const SavedTables tables = TablesNow();
   SavedCommit commit{.marker = applied_.marker(),
@@ -303,8 +312,7 @@ void Reconciler::RewriteLog() {
       put(Kind::kServiceCidr, key, cidr->message);
     }
   };
-  log_->Rewrite(objects, recreate_ ? nullptr : &commit,
-                HasLeftovers() ? std::nullopt : known_generation_);
+  log_->Rewrite(objects, recreate_ ? nullptr : &commit, GenerationToSave());
 }
 
 }  // namespace svcmap::proxy

@@ -297,6 +297,43 @@ TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheNextRun) {
   ExpectConverged();
 }
 
+// The next run is killed too, before it has checked the rows.
+TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheRunAfterNext) {
+  Begin();
+  Notify(World());
+  Sync();
+  Note();
+  remove_leftovers_ = false;
+  Notify({NoService("shop/b"), Slice("shop/web", 1)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_TRUE(reconciler_->HasLeftovers());
+  Begin();
+  Begin();
+  EXPECT_TRUE(reconciler_->HasSuspects());
+  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
+  Sync();
+  ExpectConverged();
+}
+
+// The kernel rejects the deletion, and the agent is killed before it has checked the rows.
+TEST_F(SavedTest, LeftoversThatCouldNotBeDeletedAreDeletedByTheNextRun) {
+  Begin();
+  Notify(World());
+  Sync();
+  Note();
+  remove_leftovers_ = false;
+  Notify({NoService("shop/b"), Slice("shop/web", 1)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  fault_ = Fault::kReject;
+  EXPECT_FALSE(reconciler_->RemoveLeftovers().error.ok());
+  fault_ = Fault::kNone;
+  Begin();
+  EXPECT_TRUE(reconciler_->HasSuspects());
+  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
+  Sync();
+  ExpectConverged();
+}
+
 // The agent is killed after the deletion and before the log contains the outcome.
 TEST_F(SavedTest, DeletedLeftoversOfAKilledRunAreNotMissed) {
   Begin();
