@@ -25,7 +25,6 @@ class Leftovers {
   void Add(nft::Transaction rows, const std::vector<Number>& numbers);
 
   bool empty() const { return portions_.empty(); }
-  size_t size() const { return keys_.size(); }
 
   // Returns true if the transaction adds an element that is still to be deleted.
   bool CollideWith(const nft::Transaction& transaction) const;

@@ -41,7 +41,7 @@ struct Changes {
   size_t sources = 0;  // Deletions of source ranges.
   bool others = false;
   bool adds_sources = false;
-  absl::flat_hash_set<std::string> added;
+  absl::flat_hash_set<std::string> added;  // Elements without slots.
   absl::flat_hash_set<std::string> deleted_groups;
   absl::flat_hash_set<std::string> deleted_firewall_ips;
 };
@@ -64,8 +64,10 @@ Changes ChangesOf(const nft::Transaction& transaction) {
     changes.others = true;
     if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.erase(GroupKey(element));
     changes.adds_sources |= set == kFirewallSources;
-    // Without deletions, which come first, the added keys do not matter.
-    if (reached && changes.reached > 0) changes.added.insert(SharedKey(element.set, element.key));
+    // Deletions come first. Without them, the added keys do not matter.
+    if (reached && !HasSlots(set) && changes.reached > 0) {
+      changes.added.insert(SharedKey(element.set, element.key));
+    }
     if (set == kFirewallIps)
       changes.deleted_firewall_ips.erase(SharedKey(element.set, element.key));
   });

@@ -148,7 +148,7 @@ Reconciler::SyncPlan Reconciler::MakeSyncPlan(size_t element_limit) {
   return sync_plan;
 }
 
-Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit, const FoundElements* found) {
+Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit, const FoundTables* found) {
   static const SharedCounts kNone;
   SyncPlan sync_plan(kNone);
   sync_plan.recreate = true;
@@ -183,18 +183,16 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   FollowNode();
   tables_read_ = false;
   if (recreate_ && !rewrite_unread_) ReadPreviousTables();
-  const std::optional<FoundElements> found =
-      recreate_ ? ReadFoundElements() : std::optional<FoundElements>();
-  if (found) ReserveGroups(*found);
-  const auto make_plan = [&] {
-    return recreate_ ? MakeRecreation(element_limit, found ? &*found : nullptr)
-                     : MakeSyncPlan(element_limit);
-  };
-  SyncPlan sync_plan = make_plan();
-  if (leftovers_.CollideWith(sync_plan.plan.transaction())) {
+  const std::optional<FoundTables> found =
+      recreate_ ? ReadFoundTables() : std::optional<FoundTables>();
+  if (found) ReserveGroups(found->elements);
+  SyncPlan sync_plan = recreate_ ? MakeRecreation(element_limit, found ? &*found : nullptr)
+                                 : MakeSyncPlan(element_limit);
+  // A rewrite has read the leftovers, or replaces their sets.
+  if (!recreate_ && leftovers_.CollideWith(sync_plan.plan.transaction())) {
     Undo(sync_plan);
     while (HasLeftovers()) RemoveLeftovers();
-    sync_plan = make_plan();
+    sync_plan = MakeSyncPlan(element_limit);
   }
   AddTimerChains(sync_plan);
   ReplaceManyRanges(sync_plan);

@@ -215,15 +215,16 @@ class Reconciler {
 
  private:
   struct SyncPlan;  // A plan with what becomes true when it is committed.
+  struct FoundTables;
   class Preview;
   class DryRunState;
   using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
 
   SyncPlan MakeSyncPlan(size_t element_limit);
-  SyncPlan MakeRecreation(size_t element_limit, const FoundElements* found);
+  SyncPlan MakeRecreation(size_t element_limit, const FoundTables* found);
   void ReplaceTable(Family family, SyncPlan& sync_plan);
-  bool ChangeTables(const FoundElements& found, SyncPlan& sync_plan);
-  std::optional<FoundElements> ReadFoundElements();
+  bool ChangeTables(const FoundTables& found, SyncPlan& sync_plan);
+  std::optional<FoundTables> ReadFoundTables();
   void ReserveGroups(const FoundElements& found);
   void AddAhead(SyncPlan& sync_plan);
   DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }

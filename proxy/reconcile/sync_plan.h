@@ -1,6 +1,7 @@
 // Parts of the reconciler that its files share. Not for others.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <utility>
@@ -26,6 +27,14 @@ struct Reconciler::SyncPlan {
   std::vector<Row> node_rows;
   std::vector<std::pair<uint64_t, Finding>> findings;
   int64_t source_rows[2] = {};  // More than applied, by Index(Family).
+};
+
+// Both tables as a rewrite found them.
+struct Reconciler::FoundTables {
+  FoundElements elements;
+  // The content of unmodified tables with so many affinity timeouts.
+  std::array<nft::TableContent, 2> references;
+  size_t timers = 0;
 };
 
 // One Service as the store has it, after others that have `source_rows` more than is applied; adds

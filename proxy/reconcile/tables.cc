@@ -1,42 +1,16 @@
 // How the tables themselves change: at start, after damage, with a new affinity timeout, and when
 // many source ranges are deleted. Base chains stay hooked.
 #include <algorithm>
-#include <map>
 #include <span>
 #include <utility>
 #include <variant>
 
 #include "absl/container/flat_hash_set.h"
 #include "proxy/reconcile/sync_plan.h"
+#include "proxy/repair/structure.h"
 
 namespace svcmap::proxy {
 namespace {
-
-// The names that `specs` do not have.
-template <typename Spec>
-std::vector<std::string> NotAmong(const std::vector<Spec>& specs,
-                                  const std::map<std::string, uint64_t>& names) {
-  std::vector<std::string> others;
-  for (const auto& [name, digest] : names) {
-    const auto same = [&name = name](const Spec& spec) { return spec.name == name; };
-    if (std::none_of(specs.begin(), specs.end(), same)) others.push_back(name);
-  }
-  return others;
-}
-
-// The base chains of `spec` that exist with another type, hook or priority. The kernel cannot
-// change these values, so such a chain is deleted and created again.
-std::vector<std::string> ChainsToReplace(const nft::TableContent& found,
-                                         const nft::TableSpec& spec) {
-  std::vector<std::string> chains;
-  for (const nft::ChainSpec& chain : spec.chains) {
-    if (!found.chains.contains(chain.name)) continue;
-    const auto base = found.bases.find(chain.name);
-    const bool same = base == found.bases.end() ? !chain.base : chain.base == base->second;
-    if (!same) chains.push_back(chain.name);
-  }
-  return chains;
-}
 
 // All sets and chains of a table that must not stay when it is written again. `keep_records`: sets
 // that only rules write to keep the records of clients.
@@ -51,7 +25,7 @@ nft::Transaction::TableCreation::Existing ToDelete(const nft::TableContent& foun
         keep_records && std::any_of(spec.sets.begin(), spec.sets.end(), is_record_set);
     if (!keep) existing.sets.push_back(name);
   }
-  existing.chains = NotAmong(spec.chains, found.chains);
+  existing.chains = UnknownChains(found, spec);
   const std::vector<std::string> replaced = ChainsToReplace(found, spec);
   existing.chains.insert(existing.chains.end(), replaced.begin(), replaced.end());
   return existing;
@@ -97,17 +71,6 @@ std::vector<std::string> ChangedChains(const nft::TableSpec& before, const nft::
   return changed;
 }
 
-// The names in `desired` that are missing in `found` or have another digest there.
-std::vector<std::string> Differing(const std::map<std::string, uint64_t>& desired,
-                                   const std::map<std::string, uint64_t>& found) {
-  std::vector<std::string> names;
-  for (const auto& [name, digest] : desired) {
-    const auto other = found.find(name);
-    if (other == found.end() || other->second != digest) names.push_back(name);
-  }
-  return names;
-}
-
 // The sets that svcmapd has created, without those that keep the records of clients.
 nft::Transaction::TableCreation::Existing OwnSets(const nft::TableSpec& spec, bool keep_records) {
   nft::Transaction::TableCreation::Existing existing;
@@ -148,36 +111,28 @@ void Reconciler::ReplaceTable(Family family, SyncPlan& sync_plan) {
 
 // Writes only what differs from the elements, chains and sets that exist. Returns false if the
 // kernel's rules cannot be compared.
-bool Reconciler::ChangeTables(const FoundElements& found, SyncPlan& sync_plan) {
+bool Reconciler::ChangeTables(const FoundTables& found, SyncPlan& sync_plan) {
   std::vector<nft::ChainRepair> repairs;
   for (const Family family : kFamilies) {
     const auto& spec = sync_plan.specs[Index(family)];
-    const auto reference = kernel_.ReferenceContent(*spec);
+    // The plan may have added affinity timeouts, which have chains of their own.
+    absl::StatusOr<nft::TableContent> reference = found.references[Index(family)];
+    if (found.timers != timers_.seconds().size()) reference = kernel_.ReferenceContent(*spec);
     if (!reference.ok()) return false;
     const nft::TableContent& content = *previous_tables_[Index(family)];
-    repairs.push_back({.family = family,
-                       .spec = spec,
-                       .rewrite = Differing(reference->chains, content.chains),
-                       .remove_chains = NotAmong(spec->chains, content.chains),
-                       .remove_sets = NotAmong(spec->sets, content.sets)});
-    for (std::string& chain : ChainsToReplace(content, *spec)) {
-      repairs.back().remove_chains.push_back(std::move(chain));
-    }
+    repairs.push_back(StructureRepair(content, *reference, spec));
     for (const nft::SetSpec& set : spec->sets) {  // Rules that look up a missing set differ.
       if (!content.sets.contains(set.name)) repairs.back().remove_sets.push_back(set.name);
     }
     ReportReplacedChains(content, *spec, sync_plan.replaced_chains);
   }
   std::vector<nft::SetRef> replaced;
-  nft::Transaction changes = found.ChangesTo(sync_plan.plan.transaction(), replaced);
+  nft::Transaction changes = found.elements.ChangesTo(sync_plan.plan.transaction(), replaced);
   for (nft::ChainRepair& repair : repairs) {
     for (const nft::SetRef set : replaced) {
       if (set.family == repair.family) ReplaceSet(static_cast<SetIndex>(set.set), repair);
     }
-    if (repair.rewrite.empty() && repair.remove_chains.empty() && repair.remove_sets.empty()) {
-      continue;
-    }
-    changes.RepairChains(std::move(repair));
+    if (RepairSize(repair) > 0) changes.RepairChains(std::move(repair));
   }
   sync_plan.plan.transaction() = std::move(changes);
   return true;
@@ -185,16 +140,17 @@ bool Reconciler::ChangeTables(const FoundElements& found, SyncPlan& sync_plan) {
 
 // Reads the elements of both tables. Returns nullopt if a table is missing, if a set has another
 // type, or if a set is too large to be read.
-std::optional<FoundElements> Reconciler::ReadFoundElements() {
+std::optional<Reconciler::FoundTables> Reconciler::ReadFoundTables() {
   if (!tables_read_ || failed_rewrites_ > 0) return std::nullopt;
   for (const std::optional<nft::TableContent>& content : previous_tables_) {
     if (!content || !content->others.empty()) return std::nullopt;
   }
-  FoundElements found;
+  FoundTables found;
+  found.timers = timers_.seconds().size();
   for (const Family family : kFamilies) {
     const std::optional<nft::TableContent>& content = previous_tables_[Index(family)];
     const nft::TableSpec spec = MakeTable(family, options_.ruleset, timers_.seconds());
-    const auto reference = kernel_.ReferenceContent(spec);
+    absl::StatusOr<nft::TableContent> reference = kernel_.ReferenceContent(spec);
     if (!reference.ok()) return std::nullopt;
     for (uint8_t set = 0; set < spec.sets.size(); ++set) {
       const auto digest = content->sets.find(spec.sets[set].name);
@@ -207,8 +163,9 @@ std::optional<FoundElements> Reconciler::ReadFoundElements() {
       }
       const auto elements = kernel_.ReadSet({family, set});
       if (!elements.ok()) return std::nullopt;
-      found.Add({family, set}, *elements);
+      found.elements.Add({family, set}, *elements);
     }
+    found.references[Index(family)] = *std::move(reference);
   }
   return found;
 }

@@ -5,6 +5,7 @@
 
 #include "proxy/repair/differences.h"
 #include "proxy/repair/expected.h"
+#include "proxy/repair/structure.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -17,11 +18,6 @@ bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 bool HasRanges(uint8_t set) {
   return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs ||
          set == kFirewallSources;
-}
-
-std::optional<nft::BaseChain> BaseOf(const nft::TableContent& content, const std::string& chain) {
-  const auto base = content.bases.find(chain);
-  return base == content.bases.end() ? std::nullopt : std::optional(base->second);
 }
 
 size_t MaxDeletions(uint8_t set) {
@@ -160,9 +156,6 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
   const auto reference = Reference(family);
   if (!reference.ok()) return reference.status();
   const nft::TableContent& wanted = **reference;
-  nft::ChainRepair repair;
-  repair.family = family;
-  repair.spec = specs_[Index(family)];
   bool sets_lost = !found.others.empty();
   for (const auto& [name, digest] : wanted.sets) {
     const auto set = found.sets.find(name);
@@ -172,21 +165,8 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
     damage.rewrite = Damage::Rewrite::kRecreate;
     return absl::OkStatus();
   }
-  for (const auto& [name, digest] : wanted.chains) {
-    const auto chain = found.chains.find(name);
-    if (chain == found.chains.end() || chain->second != digest) repair.rewrite.push_back(name);
-    // The kernel cannot change the type, hook or priority of a chain.
-    if (chain != found.chains.end() && BaseOf(found, name) != BaseOf(wanted, name)) {
-      repair.remove_chains.push_back(name);
-    }
-  }
-  for (const auto& [name, digest] : found.chains) {
-    if (!wanted.chains.contains(name)) repair.remove_chains.push_back(name);
-  }
-  for (const auto& [name, digest] : found.sets) {
-    if (!wanted.sets.contains(name)) repair.remove_sets.push_back(name);
-  }
-  damage.chains = repair.rewrite.size() + repair.remove_chains.size() + repair.remove_sets.size();
+  nft::ChainRepair repair = StructureRepair(found, wanted, specs_[Index(family)]);
+  damage.chains = RepairSize(repair);
   if (damage.chains > 0) damage.repair.RepairChains(std::move(repair));
   return absl::OkStatus();
 }

@@ -106,7 +106,7 @@ TEST(LeftoversTest, NumbersAreFreeAfterTheLastPortion) {
   EXPECT_EQ(leftovers.Next().element_count(), Leftovers::kPortion);
   EXPECT_THAT(leftovers.TakeFreeNumbers(), IsEmpty());
   leftovers.ForgetNext();
-  EXPECT_EQ(leftovers.size(), 1u);
+  EXPECT_EQ(leftovers.Next().element_count(), 1u);
   EXPECT_THAT(leftovers.TakeFreeNumbers(), IsEmpty());
   leftovers.ForgetNext();
   EXPECT_TRUE(leftovers.empty());
