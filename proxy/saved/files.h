@@ -40,6 +40,9 @@ enum class OpenMode : uint8_t {
   kLock,    // Existing or new file. The content is not used.
 };
 
+// Returns true for the errors ENOSPC and EDQUOT of a File or of Files.
+bool IsNoSpace(const absl::Status& status);
+
 class Files {
  public:
   virtual ~Files() = default;

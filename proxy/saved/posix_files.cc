@@ -203,6 +203,13 @@ class TheFiles : public Files {
 
 }  // namespace
 
+// ErrnoStatus ends each message with the name of the error. The status code does not distinguish
+// ENOSPC from other missing resources, such as file descriptors.
+bool IsNoSpace(const absl::Status& status) {
+  const std::string message(status.message());
+  return message.ends_with("(ENOSPC)") || message.ends_with("(EDQUOT)");
+}
+
 Files& PosixFiles() {
   static TheFiles files;
   return files;

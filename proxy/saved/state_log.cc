@@ -143,13 +143,29 @@ void StateLog::RenameDamaged(const absl::Status& damage, const absl::Status& not
 }
 
 void StateLog::PruneDamaged() {
+  const std::vector<std::string> names = DamagedFiles();
+  for (size_t i = kMaxDamaged; i < names.size(); ++i) {
+    files_.Remove(Path(names[i].c_str())).IgnoreError();
+  }
+}
+
+// Returns the names of the damaged files, newest first.
+std::vector<std::string> StateLog::DamagedFiles() const {
   absl::StatusOr<std::vector<std::string>> names = files_.List(folder_);
-  if (!names.ok()) return;
+  if (!names.ok()) return {};
   std::erase_if(*names, [](const std::string& name) { return name.rfind(kDamaged, 0) != 0; });
   std::sort(names->begin(), names->end(), std::greater<>());
-  for (size_t i = kMaxDamaged; i < names->size(); ++i) {
-    files_.Remove(Path((*names)[i].c_str())).IgnoreError();
-  }
+  return *std::move(names);
+}
+
+// Removes the old state file, or the oldest damaged file if there is no state file. Call FreeSpace
+// only if the old state file is out of date. Returns the name of the removed file, or an empty
+// string.
+std::string StateLog::FreeSpace() {
+  if (files_.Remove(Path(kState)).ok()) return kState;
+  const std::vector<std::string> damaged = DamagedFiles();
+  if (damaged.empty() || !files_.Remove(Path(damaged.back().c_str())).ok()) return "";
+  return damaged.back();
 }
 
 // The first file gets its final name immediately, because it replaces no other file.
@@ -298,7 +314,7 @@ void StateLog::Rewrite(const std::function<void(const PutObjectFn&)>& objects,
   if (const absl::Status locked = LockFolder(); !locked.ok()) return Fail(nullptr, locked);
   absl::StatusOr<std::shared_ptr<FrameFile>> file =
       FrameFile::Create(files_, Path(kRewritten), options_.writer);
-  if (!file.ok()) return Fail(nullptr, file.status());
+  if (!file.ok()) return Fail(nullptr, file.status(), /*rewriting=*/true);
   {
     const std::lock_guard lock(mutex_);
     file_ = *std::move(file);
@@ -500,13 +516,16 @@ absl::StatusOr<bool> StateLog::Compact(const std::shared_ptr<FrameFile>& old, ui
 }
 
 // Disables the log after an error. Does nothing if `file` is no longer the current file.
-void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
+void StateLog::Fail(const FrameFile* file, const absl::Status& status, bool rewriting) {
   bool first = false;
+  std::string removed;
   {
     const std::lock_guard lock(mutex_);
     if (file_.get() != file) return;
     // Removes the unfinished new file, because it may have filled the disk.
     if (unnamed_) files_.Remove(Path(kRewritten)).IgnoreError();
+    // The old file is out of date, and may occupy the space that the new file needs.
+    if ((unnamed_ || rewriting) && IsNoSpace(status)) removed = FreeSpace();
     file_.reset();
     unfinished_ = unnamed_ = folder_changed_ = false;
     generation_.reset();
@@ -516,10 +535,15 @@ void StateLog::Fail(const FrameFile* file, const absl::Status& status) {
                  options_.last_retry);
     std::uniform_real_distribution<double> part(0.5, 1);
     retry_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(retry * part(random_));
+    if (!removed.empty()) retry_ = Clock::now();
     first = status_.error.empty();
     if (first) status_.error_since = SystemClock::now();
     status_.error = folder_ + ": " + std::string(status.message());
     Publish();
+  }
+  if (!removed.empty()) {
+    Problem("no space for the complete state, removed an outdated file path=" +
+            Path(removed.c_str()));
   }
   if (!first) return;
   Problem(

@@ -11,6 +11,7 @@
 // Errors never affect the caller. After an error, the log reports the problem once and stops
 // writing. After a delay, needs_everything() requests a complete rewrite. Before the rewrite, the
 // old file is out of date. After a restart, the kernel's marker shows that the file is out of date.
+// If the disk has too little space for the rewrite, the log removes the old file and tries again.
 #pragma once
 
 #include <chrono>
@@ -24,6 +25,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proxy/saved/files.h"
@@ -50,8 +52,9 @@ struct StateLogOptions {
   uint64_t compact_above = uint64_t{4} << 20;
   // If false, the caller must call Work().
   bool own_thread = true;
-  // StateLog calls `on_problem` with a message for the operator when a damaged file is renamed, or
-  // when the log stops writing after an error. The call may be made on any thread.
+  // StateLog calls `on_problem` with a message for the operator when a damaged file is renamed,
+  // when the log stops writing after an error, or when the log removes files because the disk is
+  // full. The call may be made on any thread.
   std::function<void(const std::string&)> on_problem;
   // StateLog calls `on_shared_folder` at most once, if other users can change the directory.
   // `reason` is the directory's owner or mode.
@@ -138,6 +141,8 @@ class StateLog {
   void Load(absl::Status not_writable, SavedState* found);
   void RenameDamaged(const absl::Status& damage, const absl::Status& not_writable);
   void PruneDamaged();
+  std::vector<std::string> DamagedFiles() const;
+  std::string FreeSpace();
   void StartFile();
   bool Write();
   void Publish();
@@ -150,7 +155,8 @@ class StateLog {
   bool SyncFile();
   bool CompactIfDue();
   absl::StatusOr<bool> Compact(const std::shared_ptr<FrameFile>& old, uint64_t size);
-  void Fail(const FrameFile* file, const absl::Status& status);
+  // `rewriting` is true if `status` is the error of a new file.
+  void Fail(const FrameFile* file, const absl::Status& status, bool rewriting = false);
   void Problem(const std::string& line) const;
 
   std::string Path(const char* name) const { return folder_ + "/" + name; }

@@ -143,7 +143,8 @@ TEST(StateLogFaultTest, RandomFaultsComeAndGo) {
   }
 }
 
-TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
+// `error` is the error that made the log stop writing.
+void ExpectOldOrNewAfterCrashes(int error) {
   bool over = false;
   size_t news = 0;
   for (size_t call = 0; !over; ++call) {
@@ -155,7 +156,7 @@ TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
     world.Flush();
     const Reported old = world.model.reported();
     world.files.SetPlan(
-        [](size_t, Call what) { return Fault{.error = what == Call::kAppend ? ENOSPC : 0}; });
+        [error](size_t, Call what) { return Fault{.error = what == Call::kAppend ? error : 0}; });
     Live(world, 10);
     const Reported now = world.model.reported();
     ASSERT_NE(old, now);
@@ -169,10 +170,20 @@ TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
     over = !world.files.crashed();
     const bool power_loss = call % 2 == 1;
     const Reported found = power_loss ? world.ReopenAfterPowerLoss() : world.Reopen();
-    ASSERT_TRUE(found == old || found == world.model.reported()) << call;
-    if (found != old) ++news;
+    // On a full disk, the log removes the old file to make room for the new file.
+    const bool lost = error == ENOSPC && found == Reported();
+    ASSERT_TRUE(found == old || lost || found == world.model.reported()) << call;
+    if (found == world.model.reported()) ++news;
   }
   EXPECT_GT(news, 0u);
+}
+
+TEST(StateLogFaultTest, KilledWhileEverythingIsWrittenItSaysTheOldOrTheNew) {
+  ExpectOldOrNewAfterCrashes(EIO);
+}
+
+TEST(StateLogFaultTest, KilledWhileAFullDiskIsRewrittenItSaysTheOldOrTheNewOrNothing) {
+  ExpectOldOrNewAfterCrashes(ENOSPC);
 }
 
 // The background thread may run at any time during a rewrite. A partially written file must not
@@ -334,6 +345,96 @@ TEST_F(StateLogOutageTest, AFileThatCannotBeRewrittenGrowsOn) {
   // The log attempts the next rewrite only after the file has grown by a quarter.
   EXPECT_LT(opens, 30u);
   ExpectRecovery(*this, "");
+}
+
+// A log on a disk of limited size. The plan of MemoryFiles does not contain the size of a write, so
+// a write fails if less than one frame of this test would fit.
+class StateLogFullDiskTest : public StateLogOutageTest {
+ protected:
+  static constexpr size_t kLargestFrame = 4000;
+
+  void SetDiskSize(size_t size) {
+    files.SetPlan([this, size](size_t, Call call) {
+      size_t used = 0;
+      for (const std::string& name : files.Names()) used += files.Content(name)->size();
+      return Fault{.error = call == Call::kAppend && used + kLargestFrame > size ? ENOSPC : 0,
+                   .bytes = 0};
+    });
+  }
+  // Writes commits until a write fails. The last commit is not in the file.
+  void FillDisk() {
+    for (int i = 0; i < 1000 && log->status().error.empty(); ++i) Commit();
+    ASSERT_THAT(log->status().error, HasSubstr("No space left on device"));
+  }
+};
+
+// The log grows until its own file fills the disk. Then a complete new file fits only after the
+// removal of the old file, which is out of date.
+TEST_F(StateLogFullDiskTest, AFileThatFillsTheDiskIsReplaced) {
+  Open();
+  SetDiskSize(40'000);
+  for (int round = 0; round < 3; ++round) {
+    FillDisk();
+    if (HasFatalFailure()) return;
+    for (int retry = 0; retry < 3; ++retry) {
+      if (log->needs_everything()) Rewrite();
+      Work();
+    }
+    EXPECT_EQ(log->status().error, "") << round;
+  }
+  const Reported expected = model.reported();
+  EXPECT_EQ(Reopen(), expected);
+}
+
+TEST_F(StateLogFullDiskTest, DamagedFilesAreRemovedIfTheyFillTheDisk) {
+  Open();
+  const std::string first = std::string(kFolder) + "/state.damaged-20260101T000000Z";
+  files.SetContent(first, std::string(15'000, 'x'));
+  files.SetContent(std::string(kFolder) + "/state.damaged-20260102T000000Z",
+                   std::string(15'000, 'x'));
+  SetDiskSize(40'000);
+  while (log->status().error.empty()) Commit();
+  SetDiskSize(34'500);
+  for (int retry = 0; retry < 4; ++retry) {
+    if (log->needs_everything()) Rewrite();
+    Work();
+  }
+  EXPECT_EQ(log->status().error, "");
+  EXPECT_THAT(files.Names(), Not(Contains(first)));
+}
+
+// The removal of the old file must not follow from errors that the removal cannot resolve.
+TEST_F(StateLogFullDiskTest, OnlyALackOfSpaceRemovesTheOldFile) {
+  Open();
+  Commit();
+  Work();
+  for (const int error : {EMFILE, EIO, EROFS, ENOMEM}) {
+    Break(error);
+    Live(*this, 5);
+    EXPECT_THAT(files.Names(), Contains(kPath)) << error;
+  }
+}
+
+// Without enough space for a complete file, the log retries with a delay, and works again after
+// space has become available.
+TEST_F(StateLogFullDiskTest, WorksAgainWhenSpaceReturns) {
+  Open();
+  SetDiskSize(40'000);
+  FillDisk();
+  if (HasFatalFailure()) return;
+  SetDiskSize(kLargestFrame);
+  for (int retry = 0; retry < 5; ++retry) {
+    if (log->needs_everything()) Rewrite();
+    Work();
+  }
+  EXPECT_THAT(log->status().error, HasSubstr("No space left on device"));
+  EXPECT_THAT(files.Names(), Not(Contains(HasSubstr("state.new"))));
+  SetDiskSize(40'000);
+  Rewrite();
+  Work();
+  EXPECT_EQ(log->status().error, "");
+  const Reported expected = model.reported();
+  EXPECT_EQ(Reopen(), expected);
 }
 
 // If the log finds damage in its file during a rewrite, the log starts a new file. A restart could
