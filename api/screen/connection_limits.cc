@@ -58,69 +58,84 @@ TokenBucket& ConnectionLimits::BucketOf(const std::string& key, Clock::time_poin
   return buckets_.emplace(key, TokenBucket(burst, options_.per_second, now)).first->second;
 }
 
-bool ConnectionLimits::MakeRoom(std::optional<Role> role) {
-  // Before the TLS handshake, the role of a client is unknown. A new connection with an unknown
-  // role replaces only connections that have sent no HTTP/2 preface or have no role.
-  const int weight = 1 + static_cast<int>(role.value_or(Role::kRead));
-  Entry* victim = nullptr;
-  for (Entry& entry : entries_) {
-    if (entry.made_room || Weight(entry) >= weight) continue;
-    if (victim == nullptr || Weight(entry) < Weight(*victim)) victim = &entry;
+bool ConnectionLimits::MakeRoom(Role role) {
+  if (count_ - handshakes_ >= options_.max_connections) {
+    Entry* victim = nullptr;
+    for (Entry& entry : entries_) {
+      if (entry.made_room || !entry.role || Weight(entry) > static_cast<int>(role)) continue;
+      if (victim == nullptr || Weight(entry) < Weight(*victim)) victim = &entry;
+    }
+    if (!Evict(victim)) return false;
   }
-  if (victim == nullptr) return false;
-  Evict(*victim);
-  return true;
+  return MakeRoomForHandshake();
+}
+
+// Shuts down the oldest handshake of the address with the most handshakes, so that an address
+// cannot displace the handshakes of other addresses.
+bool ConnectionLimits::MakeRoomForHandshake() {
+  if (count_ < options_.max_connections + options_.max_handshakes) return true;
+  Entry* victim = nullptr;
+  uint32_t most = 0;
+  for (Entry& entry : entries_) {
+    if (entry.made_room || entry.role || of_key_[entry.key] <= most) continue;
+    victim = &entry;
+    most = of_key_[entry.key];
+  }
+  return Evict(victim);
 }
 
 bool ConnectionLimits::MakeRoomOfPeer(const std::string& key) {
+  const auto found = of_key_.find(key);
+  if (found == of_key_.end() || found->second < options_.max_connections_per_peer) return true;
   for (Entry& entry : entries_) {
-    if (entry.key != key || entry.greeted || entry.made_room) continue;
-    Evict(entry);
-    return true;
+    if (entry.key == key && !entry.greeted && !entry.made_room) return Evict(&entry);
   }
   return false;
 }
 
-void ConnectionLimits::Evict(Entry& entry) {
-  Uncount(entry);
-  entry.made_room = true;
-  shutdown(entry.fd, SHUT_RDWR);  // The thread of the connection closes the descriptor.
+bool ConnectionLimits::Evict(Entry* entry) {
+  if (entry == nullptr) return false;
+  Count(*entry, -1);
+  entry->made_room = true;
+  shutdown(entry->fd, SHUT_RDWR);  // The thread of the connection closes the descriptor.
+  return true;
 }
 
-void ConnectionLimits::Uncount(const Entry& entry) {
-  --count_;
-  for (const std::string* key : {&entry.key, &entry.identity}) {
-    const auto found = of_key_.find(*key);
-    if (found != of_key_.end() && --found->second == 0) of_key_.erase(found);
-  }
+// Adds `by`, which is 1 or -1, to the counters to which the connection belongs.
+void ConnectionLimits::Count(const Entry& entry, int by) {
+  count_ += by;
+  if (!entry.role) handshakes_ += by;
+  const auto of_key = of_key_.try_emplace(entry.key).first;
+  of_key->second += by;
+  if (of_key->second == 0) of_key_.erase(of_key);
 }
 
 std::optional<Rejection> ConnectionLimits::Admit(const std::string& key, std::optional<Role> role,
                                                  int fd, Clock::time_point now, Handle& handle) {
   const std::lock_guard lock(mutex_);
   if (!BucketOf(key, now).Take(1, now)) return Rejection::kRateLimit;
-  const auto found = of_key_.find(key);
-  if (found != of_key_.end() && found->second >= options_.max_connections_per_peer &&
-      !MakeRoomOfPeer(key)) {
-    return Rejection::kPeerLimit;
-  }
-  if (count_ >= options_.max_connections && !MakeRoom(role)) return Rejection::kTotalLimit;
-  ++of_key_[key];
-  ++count_;
+  if (!MakeRoomOfPeer(key)) return Rejection::kPeerLimit;
+  if (!(role ? MakeRoom(*role) : MakeRoomForHandshake())) return Rejection::kTotalLimit;
   handle = entries_.insert(entries_.end(), Entry{.key = key, .role = role, .fd = fd});
+  Count(*handle, 1);
   return std::nullopt;
 }
 
-std::optional<Rejection> ConnectionLimits::Identify(Handle handle, const std::string& identity,
-                                                    Role role) {
+std::optional<Rejection> ConnectionLimits::Identify(Handle handle, const std::string& name,
+                                                    Role role, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
+  const std::string key = "certificate " + name;  // Differs from all addresses and users.
   if (handle->made_room) return Rejection::kMadeRoom;
-  handle->role = role;
-  uint32_t& count = of_key_[identity];
-  if (count >= options_.max_connections_per_peer) return Rejection::kPeerLimit;
-  ++count;
-  handle->identity = identity;
-  return std::nullopt;
+  if (!BucketOf(key, now).Take(1, now)) return Rejection::kRateLimit;
+  if (!MakeRoomOfPeer(key)) return Rejection::kPeerLimit;
+  Count(*handle, -1);
+  const bool room = MakeRoom(role);
+  if (room) {
+    handle->key = key;
+    handle->role = role;
+  }
+  Count(*handle, 1);
+  return room ? std::nullopt : std::optional(Rejection::kTotalLimit);
 }
 
 void ConnectionLimits::Greeted(Handle handle) {
@@ -133,15 +148,12 @@ void ConnectionLimits::Penalize(Handle handle, Clock::time_point now) {
   BucketOf(handle->key, now).Drain(options_.offence_cost, now);
 }
 
-bool ConnectionLimits::made_room(Handle handle) const {
+bool ConnectionLimits::Remove(Handle handle) {
   const std::lock_guard lock(mutex_);
-  return handle->made_room;
-}
-
-void ConnectionLimits::Remove(Handle handle) {
-  const std::lock_guard lock(mutex_);
-  if (!handle->made_room) Uncount(*handle);
+  const bool made_room = handle->made_room;
+  if (!made_room) Count(*handle, -1);
   entries_.erase(handle);
+  return made_room;
 }
 
 }  // namespace svcmap::api

@@ -38,6 +38,9 @@ const char* NameOf(Rejection rejection);  // "peer-limit"
 struct ConnectionLimitOptions {
   uint32_t max_connections = 64;
   uint32_t max_connections_per_peer = 32;
+  // Maximum number of connections above max_connections, for clients whose TLS handshake is not
+  // complete.
+  uint32_t max_handshakes = 16;
   // Rate limit for new connections of one peer. The burst is at least twice
   // max_connections_per_peer.
   double burst = 200, per_second = 50;
@@ -50,11 +53,10 @@ class ConnectionLimits {
   using Clock = TokenBucket::Clock;
 
   struct Entry {
-    std::string key = {};  // Address or uid of the peer.
-    // Identity from the certificate, set by Identify(). The limits per peer apply to `key` and
-    // `identity`.
-    std::string identity = {};
-    std::optional<Role> role = {};
+    // Peer of the connection: the address until the TLS handshake is complete, and then the name in
+    // the certificate.
+    std::string key = {};
+    std::optional<Role> role = {};  // Nullopt until the TLS handshake is complete.
     bool greeted = false;
     // True if the connection is being closed in favor of a newer connection. A connection that is
     // being closed is not counted.
@@ -68,17 +70,22 @@ class ConnectionLimits {
   // Call Admit before reading from the connection `fd`. Returns a reason if the connection is
   // rejected. `role` is nullopt before a TLS handshake. At the limit of the peer, shuts down the
   // peer's oldest connection that has sent no HTTP/2 preface. At the total limit, shuts down the
-  // oldest connection that has sent no HTTP/2 preface or has a lower role.
+  // oldest connection that has sent no HTTP/2 preface or has a lower role. At the total limit,
+  // admits up to `max_handshakes` additional connections with an unknown role.
   std::optional<Rejection> Admit(const std::string& key, std::optional<Role> role, int fd,
                                  Clock::time_point now, Handle& handle);
-  // Call Identify after the TLS handshake.
-  std::optional<Rejection> Identify(Handle handle, const std::string& identity, Role role);
+  // Call Identify after the TLS handshake. Applies the limits per peer to the `name` in the
+  // certificate, and the total limit to `role`. From then on, the connection does not count for the
+  // address of the client.
+  std::optional<Rejection> Identify(Handle handle, const std::string& name, Role role,
+                                    Clock::time_point now);
   // Call Greeted after the client has sent the HTTP/2 preface.
   void Greeted(Handle handle);
   // Call Penalize when the peer has exceeded a limit.
   void Penalize(Handle handle, Clock::time_point now);
-  bool made_room(Handle handle) const;
-  void Remove(Handle handle);  // Call before the descriptor is closed.
+  // Call Remove before the descriptor is closed. Returns true if the connection was shut down in
+  // favor of a newer connection.
+  bool Remove(Handle handle);
 
   size_t connections() const { return count_; }
 
@@ -87,15 +94,18 @@ class ConnectionLimits {
   // first.
   static int Weight(const Entry& entry);
   TokenBucket& BucketOf(const std::string& key, Clock::time_point now);
-  bool MakeRoom(std::optional<Role> role);
+  // These methods return false if there is no room for another connection.
+  bool MakeRoom(Role role);
   bool MakeRoomOfPeer(const std::string& key);
-  void Evict(Entry& entry);
-  void Uncount(const Entry& entry);
+  bool MakeRoomForHandshake();
+  bool Evict(Entry* entry);
+  void Count(const Entry& entry, int by);
 
   const ConnectionLimitOptions options_;
   std::atomic<size_t> count_ = 0;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // Connections, oldest first.
+  size_t handshakes_ = 0;     // Number of connections in `count_` with an unknown role.
   std::map<std::string, uint32_t> of_key_;
   std::map<std::string, TokenBucket> buckets_;  // At most kMaxBuckets buckets.
 };

@@ -96,6 +96,9 @@ struct Screen::Connection {
   ConnectionLimits::Handle handle;
   FrameCheck check;
   ScreenClock::time_point deadline = ScreenClock::time_point::max();
+  // Reason why the connection is being closed, or nullopt if the client or gRPC closes it.
+  std::optional<Rejection> rejection;
+  std::string rejection_detail;
   bool dead = false;
 };
 
@@ -215,11 +218,9 @@ class ScreenLoop {
     Proceed(connection);
   }
 
-  // Handles a connection that the client has closed.
+  // Handles a connection that the client has closed, or that was shut down in favor of a newer
+  // connection.
   void Gone(Connection& connection) {
-    if (screen_.limits_.made_room(connection.handle)) {
-      return Reject(connection, Rejection::kMadeRoom, "");
-    }
     if (connection.handshake) {
       return Reject(connection, Rejection::kHandshakeFailed, "error=\"connection closed\"");
     }
@@ -248,7 +249,7 @@ class ScreenLoop {
     connection.peer = screen_.options_.identify(NamesOf(connection.ssl.get()));
     connection.check = FrameCheck(screen_.FrameLimitsOf(connection.peer.role), now_);
     if (const auto rejected = screen_.limits_.Identify(connection.handle, connection.peer.key,
-                                                       connection.peer.role)) {
+                                                       connection.peer.role, now_)) {
       return Reject(connection, *rejected, screen_.LimitText(*rejected));
     }
     Proceed(connection);
@@ -264,7 +265,7 @@ class ScreenLoop {
         Gone(connection);
         return false;
       case Io::kEof:
-        if (!connection.server.fd.ok() || screen_.limits_.made_room(connection.handle)) {
+        if (!connection.server.fd.ok()) {
           Gone(connection);
           return false;
         }
@@ -453,17 +454,18 @@ class ScreenLoop {
     // A connection without a preface has used no resources in gRPC, so its peer is not penalized.
     if (connection.server.fd.ok()) screen_.limits_.Penalize(connection.handle, now_);
     CountForTrim(kTrimAfter);
-    const Rejection reason = RejectionOf(offence);
+    connection.rejection = RejectionOf(offence);
     if (connection.server.fd.ok() && connection.check.server_between_frames() &&
         connection.client.pending.empty()) {
-      connection.client.pending = Goaway(NameOf(reason));
-      if (!Flush(connection, connection.client)) return;
+      connection.client.pending = Goaway(NameOf(*connection.rejection));
+      if (!Flush(connection, connection.client)) return;  // The client has closed the connection.
     }
-    Reject(connection, reason, screen_.LimitText(reason));
+    Close(connection);
   }
 
   void Reject(Connection& connection, Rejection reason, const std::string& detail) {
-    screen_.rejections_.Add(reason, connection.peer.key, detail);
+    connection.rejection = reason;
+    connection.rejection_detail = detail;
     Close(connection);
   }
 
@@ -472,7 +474,14 @@ class ScreenLoop {
     Watch(connection.client, 0);
     if (connection.server.fd.ok()) Watch(connection.server, 0);
     if (connection.deadline != ScreenClock::time_point::max()) --connections_with_deadline_;
-    screen_.limits_.Remove(connection.handle);
+    if (screen_.limits_.Remove(connection.handle)) {
+      connection.rejection = Rejection::kMadeRoom;
+      connection.rejection_detail.clear();
+    }
+    if (connection.rejection) {
+      screen_.rejections_.Add(*connection.rejection, connection.peer.key,
+                              connection.rejection_detail);
+    }
     const auto found = connections_.find(&connection);
     // Keep the object, because events of the same epoll_wait() may still refer to the connection.
     dead_.push_back(std::move(found->second));

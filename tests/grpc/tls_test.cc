@@ -169,6 +169,37 @@ TEST_F(TlsTest, PlainTextOnTheTlsPortIsUnavailableAndHurtsNobody) {
   EXPECT_EQ(Probe(writer_).problem, "");
 }
 
+// Connections stay open as long as their channel.
+TEST_F(TlsTest, AtTheConnectionLimitAWriterReplacesAReader) {
+  limits_.max_connections = 4;
+  Listen();
+  std::vector<std::shared_ptr<grpc::Channel>> readers;
+  for (int i = 0; i < 4; ++i) {
+    readers.push_back(ChannelOf(reader_));
+    ASSERT_TRUE(CallAny(readers.back(), "/svcmap.v1.Control/GetStatus").ok());
+  }
+  EXPECT_EQ(CallAny(ChannelOf(reader_), "/svcmap.v1.Control/GetStatus").error_code(),
+            grpc::UNAVAILABLE);
+  for (int i = 0; i < 4; ++i) {
+    const auto writer = readers.emplace_back(ChannelOf(writer_));
+    EXPECT_TRUE(CallAny(writer, "/svcmap.v1.Control/Apply").ok()) << i;
+  }
+  EXPECT_EQ(service_->rejections().count(Rejection::kMadeRoom), 4u);
+}
+
+TEST_F(TlsTest, ReadersOnTheAddressOfAWriterHaveALimitOfTheirOwn) {
+  limits_.max_connections_per_peer = 2;
+  Listen();
+  std::vector<std::shared_ptr<grpc::Channel>> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.push_back(ChannelOf(reader_));
+    ASSERT_TRUE(CallAny(readers.back(), "/svcmap.v1.Control/GetStatus").ok());
+  }
+  EXPECT_EQ(CallAny(ChannelOf(reader_), "/svcmap.v1.Control/GetStatus").error_code(),
+            grpc::UNAVAILABLE);
+  EXPECT_TRUE(CallAny(ChannelOf(writer_), "/svcmap.v1.Control/Apply").ok());
+}
+
 TEST_F(TlsTest, NewCertificateIsForNewConnectionsAndALiveStreamGoesOn) {
   Listen();
   const auto stub = v1::Control::NewStub(ChannelOf(writer_));
