@@ -109,6 +109,9 @@ absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOption
                  LogValue(options.state_dir), LogValue(reason));
   };
   log_options.on_recovery = [] { spdlog::info("saving state works again"); };
+  proxy::ReportReplacedFiles([](const std::string& reason) {
+    spdlog::warn("untrusted file replaced error={}", LogValue(reason));
+  });
   // Never freed, because threads that wait for a hung disk use the object until the process exits.
   static proxy::Files& files = *proxy::MakeBoundedFiles(proxy::PosixFiles()).release();
   return proxy::StateLog::Open(options.state_dir, files, &saved, std::move(log_options));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,6 +63,10 @@ class Files {
   virtual absl::Status SyncFolder(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& folder) = 0;
 };
+
+// `report` is called with the path and the reason each time PosixFiles() replaces or deletes a file
+// that another user may have created. `report` must be thread-safe.
+void ReportReplacedFiles(std::function<void(const std::string& reason)> report);
 
 // Implementation that uses the operating system.
 Files& PosixFiles();

@@ -6,6 +6,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <functional>
+#include <mutex>
+#include <utility>
 
 #include "nft/base/status.h"
 #include "nft/base/unique_fd.h"
@@ -84,13 +87,22 @@ class PosixFile : public File {
   const UniqueFd fd_;
 };
 
+struct ReplacedFiles {
+  std::mutex mutex;
+  std::function<void(const std::string&)> report;
+};
+ReplacedFiles& TheReplacedFiles() {
+  static ReplacedFiles& files = *new ReplacedFiles;  // Worker threads may outlive the main thread.
+  return files;
+}
+
 // Returns kDataLoss with a reason if a user other than root and this process's user may have
 // written the file.
-absl::Status CheckTrusted(int fd, const std::string& path) {
-  struct stat found = {};
-  if (::fstat(fd, &found) != 0) return Failed("stat", path);
+absl::Status CheckTrusted(const struct stat& found, const std::string& path) {
   std::string reason;
-  if (!S_ISREG(found.st_mode)) {
+  if (S_ISLNK(found.st_mode)) {
+    reason = "is a symbolic link";
+  } else if (!S_ISREG(found.st_mode)) {
     reason = "is not a regular file";
   } else if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
     reason = "is owned by uid " + std::to_string(found.st_uid) + ", expected uid " +
@@ -103,12 +115,44 @@ absl::Status CheckTrusted(int fd, const std::string& path) {
   return reason.empty() ? absl::OkStatus() : absl::DataLossError(path + " " + reason);
 }
 
+absl::Status CheckTrusted(int fd, const std::string& path) {
+  struct stat found = {};
+  if (::fstat(fd, &found) != 0) return Failed("stat", path);
+  return CheckTrusted(found, path);
+}
+
+void ReportReplaced(const absl::Status& untrusted) {
+  ReplacedFiles& replaced = TheReplacedFiles();
+  const std::lock_guard lock(replaced.mutex);
+  if (replaced.report) replaced.report(std::string(untrusted.message()));
+}
+
+// Runs `replace`, which deletes or replaces `path` and returns 0 if successful. Reports the
+// replacement of a file that another user may have created.
+template <typename Fn>
+int Replace(const std::string& path, Fn replace) {
+  struct stat found = {};
+  const absl::Status trusted =
+      ::lstat(path.c_str(), &found) == 0 ? CheckTrusted(found, path) : absl::OkStatus();
+  const int result = replace();
+  if (result == 0 && !trusted.ok()) {
+    const int error = errno;
+    ReportReplaced(trusted);
+    errno = error;
+  }
+  return result;
+}
+
+int Unlink(const std::string& path) {
+  return Replace(path, [&] { return ::unlink(path.c_str()); });
+}
+
 class TheFiles : public Files {
  public:
   absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, OpenMode mode) override {
     absl::StatusOr<UniqueFd> fd = OpenTrusted(path, Flags(mode));
     // Deletes a lock file that another user created, perhaps to block svcmapd by holding the lock.
-    if (mode == OpenMode::kLock && absl::IsDataLoss(fd.status()) && ::unlink(path.c_str()) == 0) {
+    if (mode == OpenMode::kLock && absl::IsDataLoss(fd.status()) && Unlink(path) == 0) {
       fd = OpenTrusted(path, Flags(mode));
     }
     // An existing file can be locked even if its file system is read-only.
@@ -121,12 +165,12 @@ class TheFiles : public Files {
   }
 
   absl::Status Rename(const std::string& from, const std::string& to) override {
-    return ::rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
-                                                   : Failed("rename", from + " to " + to);
+    const int result = Replace(to, [&] { return ::rename(from.c_str(), to.c_str()); });
+    return result == 0 ? absl::OkStatus() : Failed("rename", from + " to " + to);
   }
 
   absl::Status Remove(const std::string& path) override {
-    return ::unlink(path.c_str()) == 0 ? absl::OkStatus() : Failed("remove", path);
+    return Unlink(path) == 0 ? absl::OkStatus() : Failed("remove", path);
   }
 
   absl::Status MakeFolder(const std::string& path) override {
@@ -174,7 +218,7 @@ class TheFiles : public Files {
   static absl::StatusOr<UniqueFd> OpenTrusted(const std::string& path, int flags) {
     // Removes an existing file instead of truncating it, because the path may be a hard link to
     // another user's file.
-    if ((flags & O_EXCL) != 0) ::unlink(path.c_str());
+    if ((flags & O_EXCL) != 0) Unlink(path);
     UniqueFd fd(
         ::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, kFileMode));
     if (!fd.ok()) {
@@ -208,6 +252,12 @@ class TheFiles : public Files {
 bool IsNoSpace(const absl::Status& status) {
   const std::string message(status.message());
   return message.ends_with("(ENOSPC)") || message.ends_with("(EDQUOT)");
+}
+
+void ReportReplacedFiles(std::function<void(const std::string& reason)> report) {
+  ReplacedFiles& replaced = TheReplacedFiles();
+  const std::lock_guard lock(replaced.mutex);
+  replaced.report = std::move(report);
 }
 
 Files& PosixFiles() {

@@ -11,7 +11,7 @@
 // Errors never affect the caller. After an error, the log reports the problem once and stops
 // writing. After a delay, needs_everything() requests a complete rewrite. Before the rewrite, the
 // old file is out of date. After a restart, the kernel's marker shows that the file is out of date.
-// If the disk has too little space for the rewrite, the log removes the old file and tries again.
+// If the disk has too little space for the rewrite, the log removes the old file and retries.
 #pragma once
 
 #include <chrono>

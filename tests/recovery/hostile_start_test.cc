@@ -61,13 +61,30 @@ TEST_F(HostileStartTest, FilesOfAnotherUserAreNotTrusted) {
     std::ofstream(Path(name), std::ios::app).flush();
     ASSERT_EQ(chown(Path(name).c_str(), 65534, 65534), 0);
     ASSERT_OK(StartAgent());
-    if (std::string(name) != "lock") {
-      EXPECT_THAT(agent().log(), HasSubstr(Path(name) + " is owned by uid 65534, expected uid 0"));
-    }
+    EXPECT_THAT(agent().log(), HasSubstr(Path(name) + " is owned by uid 65534, expected uid 0"));
     ASSERT_OK(agent().Replace(Everything()));
     ASSERT_OK(EndAgent(/*kill=*/false));
   }
   ExpectItStartsAndSaves();
+}
+
+// The agent reports each file that it replaces, with the reason, including files that it does not
+// read.
+TEST_F(HostileStartTest, EachReplacedFileIsLoggedOnce) {
+  for (const char* name : {"state.new", "state.compacted", "lock"}) {
+    SCOPED_TRACE(name);
+    fs::remove(Path(name));
+    ASSERT_EQ(mkfifo(Path(name).c_str(), 0666), 0);
+    ASSERT_OK(StartAgent());
+    const std::string line =
+        "untrusted file replaced error=\"" + Path(name) + " is not a regular file\"";
+    const std::string log = agent().log();
+    EXPECT_THAT(log, HasSubstr(line));
+    EXPECT_EQ(log.find(line), log.rfind(line)) << log;
+    ASSERT_OK(EndAgent(/*kill=*/false));
+  }
+  ASSERT_OK(StartAgent());
+  EXPECT_THAT(agent().log(), Not(HasSubstr("untrusted file replaced")));
 }
 
 TEST_F(HostileStartTest, AnotherUsersLockDoesNotPreventTheStart) {

@@ -114,6 +114,47 @@ TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsReported) {
   EXPECT_EQ(found.objects.size(), 1u);
 }
 
+TEST_F(PosixFilesTest, ReplacedFilesOfOtherUsersAreReportedWithTheReason) {
+  std::vector<std::string> reports;
+  ReportReplacedFiles([&](const std::string& reason) { reports.push_back(reason); });
+  Files& files = PosixFiles();
+  const std::string path = top_ + "/file";
+  const auto make_fifo = [&] {
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  };
+  make_fifo();
+  EXPECT_OK(files.Open(path, OpenMode::kCreate));
+  make_fifo();
+  EXPECT_OK(files.Open(path, OpenMode::kLock));
+  make_fifo();
+  EXPECT_OK(files.Remove(path));
+  make_fifo();
+  EXPECT_OK(files.Open(path + ".new", OpenMode::kCreate));
+  EXPECT_OK(files.Rename(path + ".new", path));
+  const std::string reason = path + " is not a regular file";
+  EXPECT_THAT(reports, ElementsAre(reason, reason, reason, reason));
+  reports.clear();
+
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  EXPECT_OK(files.Open(path, OpenMode::kCreate));
+  EXPECT_THAT(reports, ElementsAre(path + " is writable by other users"));
+  reports.clear();
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/etc/passwd", path);
+  EXPECT_OK(files.Remove(path));
+  EXPECT_THAT(reports, ElementsAre(path + " is a symbolic link"));
+  reports.clear();
+
+  // svcmapd's own files are replaced without a report.
+  EXPECT_OK(files.Open(path, OpenMode::kCreate));
+  EXPECT_OK(files.Open(path, OpenMode::kLock));
+  EXPECT_OK(files.Open(path, OpenMode::kCreate));
+  EXPECT_OK(files.Remove(path));
+  EXPECT_THAT(reports, IsEmpty());
+  ReportReplacedFiles(nullptr);
+}
+
 TEST_F(PosixFilesTest, ErrorsNameTheCallAndThePath) {
   Files& files = PosixFiles();
   EXPECT_EQ(files.Open("/no/state", OpenMode::kUpdate).status(),
