@@ -74,6 +74,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
   if (status.ok() && !addresses.empty()) status = server->StartTcp(options, addresses);
   if (status.ok() && !paths.empty()) status = server->StartUnix(options.allow, paths);
   if (!status.ok()) return status;
+  server->listening_ = true;
+  service.SetClientNames(
+      [&names = server->names_](const std::string& peer) { return names.Of(peer); });
   for (const std::string& listen : options.listen) {
     spdlog::info("listening for controllers address={}", LogValue(listen));
   }
@@ -213,6 +216,7 @@ Server::~Server() {
     service_.rejections().SetConnections(nullptr);
   }
   screen_.reset();
+  if (listening_) service_.SetClientNames(nullptr);
 }
 
 }  // namespace svcmap::api

@@ -56,6 +56,7 @@ class Server {
   const PushLimits limits_;
   ControlService& service_;
   PeerNames names_;
+  bool listening_ = false;
   std::vector<std::unique_ptr<GuardedControl>> guards_;  // Must outlive servers_.
   std::map<Role, std::unique_ptr<grpc::Server>> servers_;
   std::unique_ptr<Screen> screen_;

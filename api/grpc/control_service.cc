@@ -136,12 +136,14 @@ grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push
   opened.set_revision(loop_.status().revision);
   FillLimits(options_.limits, loop_.limits(), *opened.mutable_limits());
   SetTimestamp(*opened.mutable_started(), started_);
-  return NewPushStream(intake_, active_session_, options_.limits, connection, std::move(opened));
+  return NewPushStream(intake_, active_session_, options_.limits, connection,
+                       ClientName(connection), std::move(opened));
 }
 
 grpc::Status ControlService::SubmitAndWait(
-    int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
-    bool validate_only, v1::Ack* ack) {
+    const grpc::ServerContext& context, int size,
+    const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, bool validate_only,
+    v1::Ack* ack) {
   if (const grpc::Status rejected = RejectedByManifests(); !rejected.ok()) return rejected;
   if (validate_only) {
     const absl::StatusOr<proxy::DryRun> tried = intake_.Try(size, convert);
@@ -151,26 +153,27 @@ grpc::Status ControlService::SubmitAndWait(
   }
   auto answer = std::make_shared<std::promise<proxy::BatchResult>>();
   std::future<proxy::BatchResult> result = answer->get_future();
-  const absl::Status submitted =
-      intake_.Submit(proxy::Batch::Mark::kNone, size, convert,
-                     [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); });
+  const absl::Status submitted = intake_.Submit(
+      proxy::Batch::Mark::kNone, size, convert,
+      [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); },
+      /*gate=*/nullptr, ClientName(context.peer()));
   if (!submitted.ok()) return ToGrpc(submitted);
   *ack = ToAck(0, result.get());
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Apply(grpc::ServerContext*, const v1::ApplyRequest* request,
+grpc::Status ControlService::Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
                                    v1::Ack* ack) {
   return SubmitAndWait(
-      request->objects_size(),
+      *context, request->objects_size(),
       [&](int i) { return ConvertObject(request->objects(i), intake_.context()); },
       request->validate_only(), ack);
 }
 
-grpc::Status ControlService::Remove(grpc::ServerContext*, const v1::RemoveRequest* request,
+grpc::Status ControlService::Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
                                     v1::Ack* ack) {
   return SubmitAndWait(
-      request->objects_size(), [&](int i) { return ConvertRemoval(request->objects(i)); },
+      *context, request->objects_size(), [&](int i) { return ConvertRemoval(request->objects(i)); },
       request->validate_only(), ack);
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -57,6 +59,13 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
   grpc::ServerWriteReactor<v1::WatchEvent>* Watch(grpc::CallbackServerContext* context,
                                                   const v1::WatchRequest* request) override;
 
+  // `name` returns the client of a connection, for log lines. Null: log lines contain gRPC's name
+  // of the connection.
+  void SetClientNames(std::function<std::string(const std::string& peer)> name) {
+    const std::lock_guard lock(names_mutex_);
+    client_name_ = std::move(name);
+  }
+
   // Of whoever stands before this service and lets calls in; GetStatus tells of them.
   RejectedCalls& rejected_calls() { return rejected_calls_; }
   // Connections that were rejected or closed for a limit; GetStatus reports failed handshakes.
@@ -65,10 +74,14 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
   std::optional<ActiveSession::Controller> controller() const { return active_session_.current(); }
 
  private:
+  std::string ClientName(const std::string& peer) const {
+    const std::lock_guard lock(names_mutex_);
+    return client_name_ ? client_name_(peer) : peer;
+  }
   grpc::Status RejectedByManifests() const;
   grpc::Status AdmitStream(const std::string& connection);
   void FillStatus(v1::GetStatusResponse& response);
-  grpc::Status SubmitAndWait(int size,
+  grpc::Status SubmitAndWait(const grpc::ServerContext& context, int size,
                              const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                              bool validate_only, v1::Ack* ack);
 
@@ -77,6 +90,8 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
   WatchHub& hub_;
   const nft::TableSpecs& tables_;
   const ControlOptions options_;
+  mutable std::mutex names_mutex_;
+  std::function<std::string(const std::string& peer)> client_name_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   ActiveSession active_session_{
       options_.leader, options_.save_leader,

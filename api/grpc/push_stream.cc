@@ -46,11 +46,12 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
                          public std::enable_shared_from_this<PushStream> {
  public:
   PushStream(Intake& intake, ActiveSession& holder, const PushLimits& limits,
-             std::string connection, v1::Opened opened)
+             std::string connection, std::string client, v1::Opened opened)
       : intake_(intake),
         active_session_(holder),
         limits_(limits),
         connection_(std::move(connection)),
+        client_(std::move(client)),
         opened_(std::move(opened)) {}
 
   void Start() {
@@ -96,8 +97,8 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   }
 
   void OnDone() override {
-    if (active_session_.Leave(id_, connection_))
-      spdlog::info("controller disconnected {}", log_fields_);
+    const bool was_active = active_session_.Leave(id_, connection_);
+    if (was_active && MayLog()) spdlog::info("controller disconnected {}", log_fields_);
     self_.reset();  // Batches that are not answered yet keep it alive.
   }
 
@@ -114,11 +115,15 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
       const std::lock_guard lock(mutex_);
       if (std::exchange(finished_, true)) return;
     }
-    spdlog::warn("push stream closed {} error={}",
-                 log_fields_.empty() ? "name=unknown" : log_fields_,
-                 LogValue(status.error_message()));
+    if (MayLog()) {
+      spdlog::warn("push stream closed {} error={}",
+                   log_fields_.empty() ? "name=unknown" : log_fields_,
+                   LogValue(status.error_message()));
+    }
     Finish(status);
   }
+
+  bool MayLog() { return intake_.log_limit().Admit(client_); }
 
   void FreeRequest() {
     arena_.Reset();
@@ -176,7 +181,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
                                }
                              });
     if (!taken.ok()) return ToGrpc(taken);
-    spdlog::info("controller connected {}", log_fields_);
+    if (MayLog()) spdlog::info("controller connected {}", log_fields_);
     const std::optional<proxy::StateToken> offered = TokenFromBytes(open.state_token());
     intake_.StartSession(
         offered, [self = shared_from_this(), offered](std::optional<proxy::StateToken> held) {
@@ -194,7 +199,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     if (held) opened.set_state_token(ToBytes(*held));
     const bool same = held && offered == held;
     opened.set_resume(same ? v1::CONTINUE : v1::SEND_SNAPSHOT);
-    if (offered) {
+    if (offered && MayLog()) {
       spdlog::info("{} {}",
                    same ? "controller resumed without a snapshot"
                         : "controller must send a snapshot because its state differs",
@@ -244,7 +249,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     const absl::Status submitted = intake_.Submit(
         mark, batch.changes_size(),
         [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
-        [this] { return active_session_.Enter(id_); });
+        [this] { return active_session_.Enter(id_); }, client_);
     // Whoever took over ends this stream, and says who that is.
     if (absl::IsAborted(submitted)) return grpc::Status::OK;
     return ToGrpc(submitted);
@@ -289,6 +294,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   ActiveSession& active_session_;
   const PushLimits limits_;
   const std::string connection_;  // As gRPC names it.
+  const std::string client_;      // For the limit on log lines.
   const v1::Opened opened_;
   const uint64_t id_ = NextStreamId();
 
@@ -404,13 +410,11 @@ std::optional<ActiveSession::Controller> ActiveSession::current() const {
   return controller_;
 }
 
-grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
-                                                                          ActiveSession& holder,
-                                                                          const PushLimits& limits,
-                                                                          std::string connection,
-                                                                          v1::Opened opened) {
+grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(
+    Intake& intake, ActiveSession& holder, const PushLimits& limits, std::string connection,
+    std::string client, v1::Opened opened) {
   const auto stream = std::make_shared<PushStream>(intake, holder, limits, std::move(connection),
-                                                   std::move(opened));
+                                                   std::move(client), std::move(opened));
   stream->Start();
   return stream.get();
 }

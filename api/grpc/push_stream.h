@@ -71,12 +71,10 @@ class ActiveSession {
   std::function<void(const std::string&)> end_;
 };
 
-// For a stream on `connection` that `holder` admitted. Deletes itself when it is over and the last
-// batch is answered.
-grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(Intake& intake,
-                                                                          ActiveSession& holder,
-                                                                          const PushLimits& limits,
-                                                                          std::string connection,
-                                                                          v1::Opened opened);
+// For a stream of `client` on `connection` that `holder` admitted. Deletes itself when it is over
+// and the last batch is answered.
+grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(
+    Intake& intake, ActiveSession& holder, const PushLimits& limits, std::string connection,
+    std::string client, v1::Opened opened);
 
 }  // namespace svcmap::api

@@ -1,7 +1,5 @@
 #include "api/intake/intake.h"
 
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -13,15 +11,6 @@ namespace svcmap::api {
 namespace {
 
 using Mark = proxy::Batch::Mark;
-
-void Log(const std::vector<proxy::Finding>& findings) {
-  for (const proxy::Finding& finding : findings) {
-    spdlog::warn("{} kind={} name={} error={}",
-                 finding.rejected() ? "object rejected" : "object accepted with a warning",
-                 std::string(KindName(finding.kind)), LogValue(finding.key),
-                 LogValue(finding.ToString()));
-  }
-}
 
 void Append(std::vector<proxy::Finding>& findings, const std::vector<proxy::Finding>& more) {
   findings.insert(findings.end(), more.begin(), more.end());
@@ -65,20 +54,30 @@ std::vector<proxy::Finding> FindingsOf(const std::vector<ConvertedChange>& conve
 
 }  // namespace
 
-void Intake::Notify(const std::vector<proxy::Finding>& findings) const {
-  Log(findings);
+void Intake::Log(const std::string& client, const std::vector<proxy::Finding>& findings) {
+  for (const proxy::Finding& finding : findings) {
+    if (!client.empty() && !log_limit_.Admit(client)) continue;
+    spdlog::warn("{} kind={} name={} error={}",
+                 finding.rejected() ? "object rejected" : "object accepted with a warning",
+                 std::string(KindName(finding.kind)), LogValue(finding.key),
+                 LogValue(finding.ToString()));
+  }
+}
+
+void Intake::Notify(const std::string& client, const std::vector<proxy::Finding>& findings) {
+  Log(client, findings);
   if (found_) found_(findings);
 }
 
 absl::Status Intake::Submit(Mark mark, int size,
                             const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
-                            Done done, const Gate& gate) {
+                            Done done, const Gate& gate, const std::string& client) {
   const auto received = std::chrono::steady_clock::now();
   absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
   if (!converted.ok()) return converted.status();
   // All findings of the batch. Only the loop's thread adds to them.
   const auto reported = std::make_shared<std::vector<proxy::Finding>>(FindingsOf(*converted));
-  Notify(*reported);  // Logging may take time, so it comes before the lock of `gate`.
+  Notify(client, *reported);  // Logging may take time, so it comes before the lock of `gate`.
   proxy::Batch batch = MakeBatch(*converted, context_);
   std::unique_lock<std::mutex> entered;
   if (gate) {
@@ -89,7 +88,7 @@ absl::Status Intake::Submit(Mark mark, int size,
   batch.out_of_band = !gate;
   batch.received = received;
   // The book follows the order in which the loop takes batches, from whatever thread they came.
-  batch.on_accepted = [this, mark, reported, converted = *std::move(converted)](
+  batch.on_accepted = [this, mark, reported, client, converted = *std::move(converted)](
                           const std::vector<proxy::Finding>& findings) {
     if (mark == Mark::kSnapshotBegin) book_.BeginSnapshot();
     if (mark == Mark::kSnapshotEnd) book_.EndSnapshot();
@@ -97,12 +96,12 @@ absl::Status Intake::Submit(Mark mark, int size,
       book_.Set(change.kind, change.key, change.findings);
     }
     book_.Add(findings);
-    Notify(findings);
+    Notify(client, findings);
     Append(*reported, findings);
   };
-  batch.done = [this, reported, done = std::move(done)](proxy::BatchResult result) {
+  batch.done = [this, reported, client, done = std::move(done)](proxy::BatchResult result) {
     book_.Add(result.findings);
-    Log(result.findings);
+    Log(client, result.findings);
     result.findings.insert(result.findings.begin(), reported->begin(), reported->end());
     if (done) done(std::move(result));
   };

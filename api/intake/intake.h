@@ -3,6 +3,8 @@
 // others go on. Any thread.
 #pragma once
 
+#include <spdlog/spdlog.h>
+
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "absl/status/status.h"
 #include "api/convert/convert.h"
 #include "api/intake/findings_book.h"
+#include "api/log/line_limit.h"
 #include "proxy/reconcile/loop.h"
 
 namespace svcmap::api {
@@ -32,10 +35,13 @@ class Intake {
   //
   // The batch is handed over under the lock of `gate`, if there is one: kAborted, with nothing
   // taken, if it comes unlocked. Without one it comes from aside (see proxy::Batch).
+  //
+  // `client` is the client that sent the batch. log_limit() limits the log lines about its objects.
+  // An empty `client` has no limit.
   using Gate = std::function<std::unique_lock<std::mutex>()>;
   absl::Status Submit(proxy::Batch::Mark mark, int size,
                       const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, Done done,
-                      const Gate& gate = nullptr);
+                      const Gate& gate = nullptr, const std::string& client = "");
 
   // What such a batch would change, with all that there would be to say about it; nothing of it is
   // taken, kept or logged. Waits; kUnavailable once the loop has stopped.
@@ -50,14 +56,18 @@ class Intake {
 
   const ConvertContext& context() const { return context_; }
   const FindingsBook& findings() const { return book_; }
+  // For all log lines that a client with write permission can cause.
+  LineLimit& log_limit() { return log_limit_; }
 
  private:
-  void Notify(const std::vector<proxy::Finding>& findings) const;
+  void Log(const std::string& client, const std::vector<proxy::Finding>& findings);
+  void Notify(const std::string& client, const std::vector<proxy::Finding>& findings);
 
   proxy::Loop& loop_;
   ConvertContext context_;
   const std::function<void(const std::vector<proxy::Finding>&)> found_;
   FindingsBook book_;
+  LineLimit log_limit_{[](const std::string& line) { spdlog::warn("{}", line); }};
 };
 
 }  // namespace svcmap::api

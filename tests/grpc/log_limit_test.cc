@@ -1,0 +1,136 @@
+// Tests that a client with write permission can cause only a limited number of log lines.
+#include <gmock/gmock.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include <mutex>
+#include <vector>
+
+#include "tests/grpc/server_fixture.h"
+
+namespace svcmap::api {
+namespace {
+
+using svcmap::testing::AService;
+using svcmap::testing::Upsert;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::Le;
+
+class LineSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::vector<std::string> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(lines_, {});
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    lines_.emplace_back(message.payload.data(), message.payload.size());
+  }
+  void flush_() override {}
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+class LogLimitTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    before_ = spdlog::default_logger();
+    const auto logger = std::make_shared<spdlog::logger>("lines", sink_);
+    logger->set_level(spdlog::level::info);
+    spdlog::set_default_logger(logger);
+    Serve();
+  }
+  void TearDown() override {
+    ServerTest::TearDown();
+    intake_.reset();
+    service_.reset();
+    spdlog::set_default_logger(before_);
+  }
+
+  // Expects that `lines` of a client's lines were logged or counted, in at most `seconds` periods.
+  void ExpectLimited(const std::string& text, uint64_t lines, uint64_t seconds) {
+    loop_->Stop();
+    server_.reset();
+    service_.reset();
+    intake_.reset();  // Logs the number of suppressed lines.
+    uint64_t logged = 0;
+    uint64_t suppressed = 0;
+    for (const std::string& line : sink_->Take()) {
+      if (line.find(text) != std::string::npos) ++logged;
+      if (line.rfind("log lines suppressed client=", 0) != 0) continue;
+      EXPECT_THAT(line, HasSubstr("client=\"uid "));
+      suppressed += std::stoull(line.substr(line.find("count=") + 6));
+    }
+    EXPECT_THAT(logged, Ge(1u));
+    EXPECT_THAT(logged, Le(seconds * LineLimit::kLines));
+    EXPECT_THAT(logged + suppressed, Ge(lines));
+  }
+
+  static v1::Object Bad(int number) {
+    return AService("shop/bad-" + std::to_string(number)).ClusterIp("10.96.0.9").Port("", 0);
+  }
+  // Runs `fn` and returns the number of periods of the limit that it can have touched.
+  template <typename Fn>
+  static uint64_t Seconds(Fn fn) {
+    const auto start = std::chrono::steady_clock::now();
+    fn();
+    const auto time = std::chrono::steady_clock::now() - start;
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(time).count()) +
+           2;
+  }
+
+  const std::shared_ptr<LineSink> sink_ = std::make_shared<LineSink>();
+  std::shared_ptr<spdlog::logger> before_;
+};
+
+TEST_F(LogLimitTest, RejectedObjectsOfAStream) {
+  constexpr int kObjects = 5000;
+  const uint64_t seconds = Seconds([&] {
+    Stream stream(*stub_);
+    ASSERT_TRUE(stream.Open("test"));
+    std::vector<v1::Change> changes;
+    for (int i = 0; i < kObjects; ++i) changes.push_back(Upsert(Bad(i)));
+    ASSERT_TRUE(stream.Send(1, changes));
+    EXPECT_EQ(stream.ReadAck().results_size(), kObjects);
+  });
+  ExpectLimited("object rejected", kObjects, seconds);
+}
+
+TEST_F(LogLimitTest, RejectedObjectsOfApply) {
+  constexpr int kCalls = 500;
+  const uint64_t seconds = Seconds([&] {
+    for (int i = 0; i < kCalls; ++i) EXPECT_EQ(Apply({Bad(i)}).results_size(), 1);
+  });
+  ExpectLimited("object rejected", kCalls, seconds);
+}
+
+TEST_F(LogLimitTest, ClosedStreams) {
+  constexpr int kStreams = 300;
+  const uint64_t seconds = Seconds([&] {
+    for (int i = 0; i < kStreams; ++i) {
+      Stream stream(*stub_);
+      ASSERT_TRUE(stream.Send(1, {}));  // The first message must be open.
+      EXPECT_EQ(stream.Finish().error_code(), grpc::INVALID_ARGUMENT);
+    }
+  });
+  ExpectLimited("push stream closed", kStreams, seconds);
+}
+
+TEST_F(LogLimitTest, ControllersThatReplaceEachOther) {
+  constexpr int kStreams = 300;
+  const uint64_t seconds = Seconds([&] {
+    std::vector<std::unique_ptr<Stream>> streams;
+    for (int i = 0; i < kStreams; ++i) {
+      streams.push_back(std::make_unique<Stream>(*stub_));
+      ASSERT_TRUE(streams.back()->Open("test"));
+      if (streams.size() > 4) streams.erase(streams.begin());
+    }
+  });
+  ExpectLimited("controller connected", kStreams, seconds);
+}
+
+}  // namespace
+}  // namespace svcmap::api

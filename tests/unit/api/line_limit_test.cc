@@ -1,0 +1,97 @@
+#include "api/log/line_limit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace svcmap::api {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Le;
+
+class LineLimitTest : public ::testing::Test {
+ protected:
+  // Returns the number of logged lines.
+  uint64_t Log(const std::string& client, uint64_t count) {
+    uint64_t admitted = 0;
+    for (uint64_t i = 0; i < count; ++i) admitted += limit_.Admit(client, now_) ? 1 : 0;
+    return admitted;
+  }
+
+  LineLimit::Clock::time_point now_ = LineLimit::Clock::now();
+  std::vector<std::string> reports_;
+  LineLimit limit_{[this](const std::string& line) { reports_.push_back(line); },
+                   /*own_thread=*/false};
+};
+
+TEST_F(LineLimitTest, LogsTheFirstLinesOfASecondAndTheNumberOfTheOthers) {
+  EXPECT_EQ(Log("uid 0", LineLimit::kLines + 5), LineLimit::kLines);
+  now_ += milliseconds(999);
+  EXPECT_EQ(Log("uid 0", 1), 0u);
+  EXPECT_EQ(limit_.Report(now_), now_ + milliseconds(1));
+  EXPECT_THAT(reports_, IsEmpty());
+  now_ += milliseconds(1);
+  EXPECT_EQ(limit_.Report(now_), std::nullopt);
+  EXPECT_THAT(reports_, ElementsAre("log lines suppressed client=\"uid 0\" count=6"));
+  EXPECT_EQ(Log("uid 0", 3), 3u);
+}
+
+TEST_F(LineLimitTest, LinesBelowTheLimitAreNotReported) {
+  EXPECT_EQ(Log("uid 0", LineLimit::kLines), LineLimit::kLines);
+  now_ += LineLimit::kPeriod;
+  EXPECT_EQ(Log("uid 0", LineLimit::kLines), LineLimit::kLines);
+  EXPECT_EQ(limit_.Report(now_ + LineLimit::kPeriod), std::nullopt);
+  EXPECT_THAT(reports_, IsEmpty());
+}
+
+TEST_F(LineLimitTest, AClientDoesNotUseTheLinesOfAnother) {
+  Log("uid 1", 1000);
+  EXPECT_EQ(Log("uid 2", 5), 5u);
+}
+
+TEST_F(LineLimitTest, ManyClientsShareAPeriod) {
+  uint64_t admitted = 0;
+  constexpr uint64_t kNames = 1000;
+  for (uint64_t i = 0; i < kNames; ++i) admitted += Log("uid " + std::to_string(i), 100);
+  EXPECT_THAT(admitted, Le((LineLimit::kClients + 1) * LineLimit::kLines));
+  now_ += LineLimit::kPeriod;
+  limit_.Report(now_);
+  EXPECT_EQ(reports_.size(), LineLimit::kClients + 1);
+  EXPECT_EQ(reports_.front(),
+            "log lines suppressed client=others count=" +
+                std::to_string((kNames - LineLimit::kClients) * 100 - LineLimit::kLines));
+}
+
+TEST(LineLimitThreadTest, TheNumberIsLoggedWithoutFurtherLines) {
+  std::mutex mutex;
+  std::vector<std::string> reports;
+  LineLimit limit([&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    reports.push_back(line);
+  });
+  for (uint64_t i = 0; i < LineLimit::kLines + 7; ++i) limit.Admit("uid 0");
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return reports.size();
+  };
+  for (int i = 0; i < 1000 && count() == 0; ++i) std::this_thread::sleep_for(milliseconds(10));
+  const std::lock_guard lock(mutex);
+  EXPECT_THAT(reports, ElementsAre("log lines suppressed client=\"uid 0\" count=7"));
+}
+
+TEST(LineLimitThreadTest, TheNumberIsLoggedAtTheEnd) {
+  std::vector<std::string> reports;
+  {
+    LineLimit limit([&](const std::string& line) { reports.push_back(line); });
+    for (uint64_t i = 0; i < LineLimit::kLines + 1; ++i) limit.Admit("uid 0");
+  }
+  EXPECT_THAT(reports, ElementsAre("log lines suppressed client=\"uid 0\" count=1"));
+}
+
+}  // namespace
+}  // namespace svcmap::api
