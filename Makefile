@@ -4,19 +4,23 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo image boot test test-long format format-check tidy prose bench \
+.PHONY: help deps build clients demo image boot test test-long format format-check tidy prose bench \
         bench-quick bench-alone clean
 
 help:           ## List all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 deps:           ## Install missing Debian packages
-	@.ci/deps.sh build test tidy
+	@.ci/deps.sh build test clients tidy
 
 build:          ## Build the release binaries in build/release/bin/
 	@.ci/deps.sh build test
 	cmake --preset release
 	cmake --build --preset programs
+
+clients:        ## Generate the stubs of api/clients after a change to proto/
+	@.ci/deps.sh build clients
+	@api/clients/generate.sh
 
 demo:           ## Open real connections through real rules in network namespaces
 	@.ci/deps.sh build test
@@ -37,7 +41,7 @@ boot:           ## Test the systemd units in a container
 	@.ci/boot.sh
 
 test:           ## Run all tests: release build, then sanitizer builds
-	@.ci/deps.sh build test
+	@.ci/deps.sh build test clients
 	@.ci/test.sh
 
 test-long: deps ## Run test, clang-tidy, repeated tests and fuzzers; more than an hour

@@ -1,0 +1,24 @@
+#!/bin/bash
+# Generates the gRPC stubs of the Go and Python clients from proto/. `make clients` runs this script
+# after a change to the schema. With an argument, the stubs are written to this directory instead, so
+# that tests can compare them with the committed stubs.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+out=${1-api/clients}
+module=$(sed -n 's/^module //p' api/clients/go/go.mod)
+protos=(svcmap/v1/objects.proto svcmap/v1/control.proto)
+
+go=("module=$module")
+for proto in "${protos[@]}"; do
+  go+=("M$proto=$module/svcmapv1")
+done
+go_opt=$(IFS=,; echo "${go[*]}")
+
+mkdir -p "$out/go" "$out/python"
+protoc -I proto \
+  --go_out="$out/go" --go_opt="$go_opt" \
+  --go-grpc_out="$out/go" --go-grpc_opt="$go_opt" \
+  --python_out="$out/python" --pyi_out="$out/python" \
+  --grpc_python_out="$out/python" --plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin \
+  "${protos[@]}"

@@ -1,0 +1,183 @@
+package svcmap
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/you/svcmap/api/clients/go/svcmapv1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// Object is a *svcmapv1.Service, *svcmapv1.EndpointSlice, *svcmapv1.Node or *svcmapv1.ServiceCIDR.
+type Object interface {
+	proto.Message
+	GetMetadata() *svcmapv1.ObjectMeta
+}
+
+// Result is a rejected object or a warning.
+type Result = svcmapv1.ObjectResult
+
+// ReadList parses a file, see ParseList.
+func ReadList(path string) ([]Object, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return ParseList(data)
+}
+
+// ParseList parses a Kubernetes list or a single Kubernetes object in JSON, for example the output of
+// `kubectl get services,endpointslices -A -o json`. Fields that svcmap does not use are ignored.
+func ParseList(data []byte) ([]Object, error) { return parseList(data, "") }
+
+func parseList(data []byte, defaultKind string) ([]Object, error) {
+	var list struct {
+		Kind  string
+		Items []json.RawMessage
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("svcmap: parse list: %w", err)
+	}
+	if list.Kind == "" {
+		list.Kind = defaultKind // The API server omits the kind of list items.
+	}
+	var object Object
+	switch list.Kind {
+	case "Service":
+		object = &svcmapv1.Service{}
+	case "EndpointSlice":
+		object = &svcmapv1.EndpointSlice{}
+	case "Node":
+		object = &svcmapv1.Node{}
+	case "ServiceCIDR":
+		object = &svcmapv1.ServiceCIDR{}
+	default:
+		if !strings.HasSuffix(list.Kind, "List") {
+			return nil, fmt.Errorf("svcmap: kind: Unsupported value: %q: supported values: "+
+				"\"List\", \"Service\", \"EndpointSlice\", \"Node\", \"ServiceCIDR\"", list.Kind)
+		}
+		var objects []Object
+		for i, item := range list.Items {
+			parsed, err := parseList(item, strings.TrimSuffix(list.Kind, "List"))
+			if err != nil {
+				return nil, fmt.Errorf("items[%d]: %w", i, err)
+			}
+			objects = append(objects, parsed...)
+		}
+		return objects, nil
+	}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, object); err != nil {
+		return nil, fmt.Errorf("svcmap: parse %s: %w", keyOf(object), err)
+	}
+	return []Object{object}, nil
+}
+
+// key identifies an object.
+type key struct {
+	kind            svcmapv1.Kind
+	namespace, name string
+}
+
+func keyOf(object Object) key {
+	k := key{namespace: object.GetMetadata().GetNamespace(), name: object.GetMetadata().GetName()}
+	switch object.(type) {
+	case *svcmapv1.Service:
+		k.kind = svcmapv1.Kind_KIND_SERVICE
+	case *svcmapv1.EndpointSlice:
+		k.kind = svcmapv1.Kind_KIND_ENDPOINT_SLICE
+	case *svcmapv1.Node:
+		k.kind = svcmapv1.Kind_KIND_NODE
+	case *svcmapv1.ServiceCIDR:
+		k.kind = svcmapv1.Kind_KIND_SERVICE_CIDR
+	default:
+		panic(fmt.Sprintf("svcmap: unsupported object type %T", object))
+	}
+	return k
+}
+
+// rank is the position of the kind in a snapshot. EndpointSlices precede Services, because a Service
+// without endpoints rejects connections.
+func (k key) rank() int {
+	switch k.kind {
+	case svcmapv1.Kind_KIND_SERVICE_CIDR:
+		return 0
+	case svcmapv1.Kind_KIND_NODE:
+		return 1
+	case svcmapv1.Kind_KIND_ENDPOINT_SLICE:
+		return 2
+	default:
+		return 3
+	}
+}
+
+func (k key) String() string {
+	kind := map[svcmapv1.Kind]string{
+		svcmapv1.Kind_KIND_SERVICE:        "Service",
+		svcmapv1.Kind_KIND_ENDPOINT_SLICE: "EndpointSlice",
+		svcmapv1.Kind_KIND_NODE:           "Node",
+		svcmapv1.Kind_KIND_SERVICE_CIDR:   "ServiceCIDR",
+	}[k.kind]
+	if k.namespace == "" {
+		return kind + " " + k.name
+	}
+	return kind + " " + k.namespace + "/" + k.name
+}
+
+// result returns the result for an object that the client did not send.
+func (k key) result(reason string) *Result {
+	return &Result{
+		Kind: k.kind, Namespace: k.namespace, Name: k.name, Severity: svcmapv1.Severity_REFUSED,
+		Reason: reason,
+		Message: fmt.Sprintf("%s rejected: %s; the previously accepted version, if any, stays in effect",
+			k, reason),
+	}
+}
+
+// digest identifies a version of an object. The zero value means that the object does not exist.
+type digest [16]byte
+
+// change is the desired version of one object.
+type change struct {
+	key    key
+	entry  []byte // Serialized Batch that contains only this change. Empty for removals.
+	digest digest
+	err    error // The object cannot be serialized.
+}
+
+func upsert(object Object) change {
+	c := change{key: keyOf(object)}
+	var wire svcmapv1.Change
+	switch o := object.(type) {
+	case *svcmapv1.Service:
+		wire.Change = &svcmapv1.Change_Service{Service: o}
+	case *svcmapv1.EndpointSlice:
+		wire.Change = &svcmapv1.Change_EndpointSlice{EndpointSlice: o}
+	case *svcmapv1.Node:
+		wire.Change = &svcmapv1.Change_Node{Node: o}
+	case *svcmapv1.ServiceCIDR:
+		wire.Change = &svcmapv1.Change_ServiceCidr{ServiceCidr: o}
+	}
+	if c.entry, c.err = serialize(&wire); c.err == nil {
+		sum := sha256.Sum256(c.entry)
+		copy(c.digest[:], sum[:])
+	}
+	return c
+}
+
+func removal(k key) []byte {
+	entry, err := serialize(&svcmapv1.Change{Change: &svcmapv1.Change_Remove{
+		Remove: &svcmapv1.ObjectRef{Kind: k.kind, Namespace: k.namespace, Name: k.name}}})
+	if err != nil {
+		panic(err) // The key was part of a serialized object.
+	}
+	return entry
+}
+
+func serialize(c *svcmapv1.Change) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(
+		&svcmapv1.Batch{Changes: []*svcmapv1.Change{c}})
+}

@@ -1,0 +1,332 @@
+package svcmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/you/svcmap/api/clients/go/svcmapv1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	protocolVersion = 1
+
+	firstRetry    = 200 * time.Millisecond
+	lastRetry     = 10 * time.Second
+	openedTimeout = 30 * time.Second
+	ackTimeout    = 2 * time.Minute
+	closeTimeout  = 10 * time.Second
+)
+
+// transportOptions returns the options for a target: a Unix socket without transport security, or TCP
+// with the transport credentials of the caller.
+func transportOptions(target string) ([]grpc.DialOption, error) {
+	network, address := "", ""
+	switch {
+	case strings.HasPrefix(target, "unix://"):
+		network, address = "unix", strings.TrimPrefix(target, "unix://")
+	case strings.HasPrefix(target, "tcp://"):
+		network, address = "tcp", strings.TrimPrefix(target, "tcp://")
+	}
+	if address == "" {
+		return nil, fmt.Errorf("svcmap: target %q: must be unix:///path or tcp://host:port", target)
+	}
+	options := []grpc.DialOption{
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
+	}
+	if network == "unix" {
+		return append(options, grpc.WithInsecure(), grpc.WithAuthority("localhost")), nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("svcmap: target %q: %w", target, err)
+	}
+	return append(options, grpc.WithAuthority(host), grpc.WithKeepaliveParams(
+		keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})), nil
+}
+
+// isFinal returns whether a new stream would end with the same error.
+func isFinal(err error) bool {
+	switch status.Code(err) {
+	case codes.Aborted, codes.FailedPrecondition, codes.InvalidArgument, codes.PermissionDenied,
+		codes.Unauthenticated, codes.Unimplemented:
+		return true
+	}
+	return false
+}
+
+// run opens streams until Close or a final error.
+func (a *Agent) run() {
+	defer close(a.done)
+	retry := firstRetry
+	replacedBySelf := false
+	for {
+		acked, err := a.stream()
+		a.mu.Lock()
+		a.state.disconnect()
+		a.status.Connected = false
+		closing := a.closing
+		a.mu.Unlock()
+		if closing {
+			return
+		}
+		// A delayed Open of a broken connection can replace the next stream of the same controller.
+		bySelf := status.Code(err) == codes.Aborted && status.Convert(err).Message() ==
+			fmt.Sprintf("replaced by %s (%s)", a.controller.Name, a.controller.Instance)
+		if isFinal(err) && (!bySelf || replacedBySelf) {
+			a.mu.Lock()
+			a.finalErr = err
+			a.mu.Unlock()
+			return
+		}
+		replacedBySelf = bySelf
+		if acked {
+			retry = firstRetry
+		}
+		a.report(err)
+		if !a.sleep(retry/2 + time.Duration(rand.Int63n(int64(retry/2)))) {
+			return
+		}
+		if retry *= 2; retry > lastRetry {
+			retry = lastRetry
+		}
+	}
+}
+
+// sleep returns false if Close was called.
+func (a *Agent) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		a.mu.Lock()
+		closing := a.closing
+		a.mu.Unlock()
+		if closing {
+			return false
+		}
+		select {
+		case <-timer.C:
+			return true
+		case <-a.wake:
+		}
+	}
+}
+
+// stream runs one stream until its end.
+func (a *Agent) stream() (acked bool, err error) {
+	ctx, cancel := context.WithCancel(a.ctx)
+	defer cancel()
+	conn, err := grpc.DialContext(ctx, a.connectionTarget(), a.options...)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	push, err := svcmapv1.NewControlClient(conn).Push(ctx)
+	if err != nil {
+		return false, err
+	}
+
+	a.mu.Lock()
+	token := a.state.token
+	a.mu.Unlock()
+	if err := push.Send(&svcmapv1.PushRequest{Message: &svcmapv1.PushRequest_Open{Open: &svcmapv1.Open{
+		Name: a.controller.Name, Instance: a.controller.Instance, ProtocolVersion: protocolVersion,
+		Epoch: a.controller.Epoch, StateToken: token}}}); err != nil && err != io.EOF {
+		return false, err
+	}
+	watchdog := newWatchdog(cancel)
+	defer watchdog.stop()
+	watchdog.expect("no response to Open", openedTimeout)
+	response, err := push.Recv()
+	if err != nil {
+		return false, watchdog.reason(err)
+	}
+	watchdog.expectNothing()
+	if response.GetOpened() == nil {
+		return false, errors.New("svcmap: the first response is not Opened")
+	}
+
+	a.mu.Lock()
+	resumed := a.state.opened(response.GetOpened())
+	a.status.Connected = true
+	a.status.AgentVersion = response.GetOpened().GetAgentVersion()
+	a.status.NodeName = response.GetOpened().GetNodeName()
+	a.status.Revision = response.GetOpened().GetRevision()
+	if resumed {
+		a.status.Resumed++
+	} else {
+		a.status.Snapshots++
+	}
+	for w := range a.waiters {
+		w.target = a.state.enqueued // The queue is new.
+	}
+	a.releaseWaiters()
+	a.mu.Unlock()
+
+	sender := make(chan struct{})
+	go func() {
+		defer close(sender)
+		a.send(ctx, push, watchdog)
+	}()
+	defer func() {
+		cancel()
+		<-sender
+	}()
+	a.wakeSender()
+	kernelError := ""
+	for {
+		response, err := push.Recv()
+		if err == io.EOF {
+			return acked, errors.New("svcmap: svcmapd closed the stream without an error")
+		}
+		if err != nil {
+			return acked, watchdog.reason(err)
+		}
+		ack := response.GetAck()
+		a.mu.Lock()
+		saved, err := a.state.ack(ack)
+		a.status.Revision = ack.GetRevision()
+		if len(a.state.inFlight) == 0 {
+			watchdog.expectNothing()
+		} else {
+			watchdog.expect("no Ack", ackTimeout)
+		}
+		a.mu.Unlock()
+		acked = true
+		for _, r := range ack.GetResults() {
+			a.result(r)
+		}
+		if saved != nil {
+			a.report(fmt.Errorf("svcmap: write Controller.StateFile: %w", saved))
+		}
+		if ack.GetError() != "" && ack.GetError() != kernelError {
+			a.report(fmt.Errorf("svcmap: kernel commit failed, svcmapd is retrying: %s", ack.GetError()))
+		}
+		kernelError = ack.GetError()
+		// After the callbacks, so that results precede the end of Wait.
+		a.mu.Lock()
+		a.releaseWaiters()
+		a.mu.Unlock()
+		a.wakeSender()
+		if err != nil {
+			return acked, fmt.Errorf("svcmap: %w", err)
+		}
+	}
+}
+
+// connectionTarget is a name for gRPC, which the dialer does not use.
+func (a *Agent) connectionTarget() string { return "passthrough:///svcmapd" }
+
+// send sends messages until the end of the stream.
+func (a *Agent) send(ctx context.Context, push svcmapv1.Control_PushClient, watchdog *watchdog) {
+	retry := time.NewTicker(retryRejected)
+	defer retry.Stop()
+	for {
+		a.mu.Lock()
+		closing := a.closing
+		var request *svcmapv1.PushRequest
+		var refused []*svcmapv1.ObjectResult
+		if !closing {
+			idle := len(a.state.inFlight) == 0
+			request, refused = a.state.next()
+			if idle && len(a.state.inFlight) > 0 {
+				watchdog.expect("no Ack", ackTimeout)
+			}
+		}
+		a.releaseWaiters()
+		a.mu.Unlock()
+		for _, r := range refused {
+			a.result(r)
+		}
+		if closing {
+			push.CloseSend()
+			return
+		}
+		if request != nil {
+			if push.Send(request) != nil {
+				return // Recv returns the error.
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.wake:
+		case <-retry.C:
+			a.mu.Lock()
+			a.state.retry()
+			a.mu.Unlock()
+		}
+	}
+}
+
+// watchdog cancels the stream if an expected response does not arrive.
+type watchdog struct {
+	cancel context.CancelFunc
+
+	mu       sync.Mutex // Guards the fields below.
+	timer    *time.Timer
+	deadline time.Time // Zero if no response is expected.
+	what     string
+	expired  string // What did not arrive.
+}
+
+func newWatchdog(cancel context.CancelFunc) *watchdog {
+	w := &watchdog{cancel: cancel}
+	w.timer = time.AfterFunc(time.Hour, w.check)
+	return w
+}
+
+func (w *watchdog) expect(what string, timeout time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deadline.IsZero() {
+		w.timer.Reset(timeout)
+	}
+	w.what, w.deadline = what, time.Now().Add(timeout)
+}
+
+func (w *watchdog) expectNothing() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deadline = time.Time{}
+}
+
+func (w *watchdog) check() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deadline.IsZero() {
+		return
+	}
+	if left := time.Until(w.deadline); left > 0 {
+		w.timer.Reset(left)
+		return
+	}
+	w.expired = w.what
+	w.cancel()
+}
+
+func (w *watchdog) stop() { w.timer.Stop() }
+
+// reason returns the error of a stream: the timeout, or else the error that gRPC returned.
+func (w *watchdog) reason(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.expired != "" {
+		return fmt.Errorf("svcmap: timeout: %s", w.expired)
+	}
+	return err
+}

@@ -1,0 +1,19 @@
+"""Keeps svcmapd agents equal to a list of Services, EndpointSlices, Nodes and ServiceCIDRs.
+
+    with svcmap.Agent("unix:///run/svcmap/svcmap.sock", name="example") as agent:
+        agent.set(objects)      # The complete list. Nothing is sent before the first set().
+        agent.apply(slice)      # Adds or replaces individual objects.
+        agent.remove(service)   # Removes objects by kind, namespace and name.
+        agent.wait()            # Returns when the agent has acknowledged all of the above.
+
+An Agent connects, reconnects with backoff, and sends only objects that differ from the objects that the
+agent acknowledged. Changes to an object that is waiting to be sent are merged. With `state_file`, a
+restarted controller also sends only differences. `svcmap.aio.Agent` is the same class for asyncio.
+"""
+from svcmap._agent import Agent, Closed, Status, Stopped, StreamError
+from svcmap._objects import parse_list
+from svcmap.v1.control_pb2 import ObjectResult
+from svcmap.v1.objects_pb2 import EndpointSlice, Node, Service, ServiceCIDR
+
+__all__ = ["Agent", "Closed", "EndpointSlice", "Node", "ObjectResult", "Service", "ServiceCIDR", "Status",
+           "Stopped", "StreamError", "parse_list"]

@@ -1,0 +1,99 @@
+"""Conversion of objects to keys and serialized changes."""
+import hashlib
+import json
+from typing import List, NamedTuple, Optional, Union
+
+from google.protobuf import json_format
+
+from svcmap.v1 import control_pb2 as control, objects_pb2 as objects
+
+Object = Union[objects.Service, objects.EndpointSlice, objects.Node, objects.ServiceCIDR]
+
+_TYPES = {
+    "Service": (objects.Service, "service", control.KIND_SERVICE),
+    "EndpointSlice": (objects.EndpointSlice, "endpoint_slice", control.KIND_ENDPOINT_SLICE),
+    "Node": (objects.Node, "node", control.KIND_NODE),
+    "ServiceCIDR": (objects.ServiceCIDR, "service_cidr", control.KIND_SERVICE_CIDR),
+}
+_NAMES = {kind: name for name, (_, _, kind) in _TYPES.items()}
+# Order in a snapshot. EndpointSlices precede Services, because a Service without endpoints rejects
+# connections.
+_RANKS = {control.KIND_SERVICE_CIDR: 0, control.KIND_NODE: 1, control.KIND_ENDPOINT_SLICE: 2,
+          control.KIND_SERVICE: 3}
+
+
+def parse_list(data: Union[str, bytes]) -> List[Object]:
+    """Parses a Kubernetes list or a single Kubernetes object in JSON, for example the output of
+    `kubectl get services,endpointslices -A -o json`. Fields that svcmap does not use are ignored."""
+    return _parse(json.loads(data), "")
+
+
+def _parse(value, default_kind):
+    # The API server omits the kind of list items.
+    kind = value.get("kind") or default_kind
+    if kind in _TYPES:
+        return [json_format.ParseDict(value, _TYPES[kind][0](), ignore_unknown_fields=True)]
+    if not kind.endswith("List"):
+        raise ValueError(f'kind: Unsupported value: "{kind}": supported values: "List", "Service", '
+                         '"EndpointSlice", "Node", "ServiceCIDR"')
+    return [found for item in value.get("items") or [] for found in _parse(item, kind[:-len("List")])]
+
+
+class Key(NamedTuple):
+    """Identifies an object."""
+    kind: int
+    namespace: str
+    name: str
+
+    @property
+    def rank(self) -> int:
+        return _RANKS.get(self.kind, 3)
+
+    def __str__(self) -> str:
+        path = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{_NAMES.get(self.kind, self.kind)} {path}"
+
+    def refused(self, reason: str) -> control.ObjectResult:
+        """The result for an object that the client did not send."""
+        return control.ObjectResult(
+            kind=self.kind, namespace=self.namespace, name=self.name, severity=control.REFUSED,
+            reason=reason, message=f"{self} rejected: {reason}; the previously accepted version, if any, "
+            "stays in effect")
+
+
+class Version(NamedTuple):
+    """A version of an object: a serialized Batch with this change only, and its digest."""
+    entry: bytes
+    digest: bytes
+
+
+ABSENT = Version(b"", b"")
+
+
+def key_of(obj: Object) -> Key:
+    try:
+        kind = _TYPES[obj.DESCRIPTOR.name][2]
+    except (AttributeError, KeyError):
+        raise TypeError(f"unsupported object type {type(obj).__name__}") from None
+    return Key(kind, obj.metadata.namespace, obj.metadata.name)
+
+
+def version_of(obj: Object) -> Version:
+    batch = control.Batch()
+    getattr(batch.changes.add(), _TYPES[obj.DESCRIPTOR.name][1]).CopyFrom(obj)
+    entry = batch.SerializeToString(deterministic=True)
+    return Version(entry, hashlib.sha256(entry).digest()[:16])
+
+
+def removal_of(key: Key) -> bytes:
+    batch = control.Batch()
+    batch.changes.add().remove.MergeFrom(
+        control.ObjectRef(kind=key.kind, namespace=key.namespace, name=key.name))
+    return batch.SerializeToString()
+
+
+def refused_key(result: control.ObjectResult) -> Optional[Key]:
+    """The key of the object if the result rejects it."""
+    if result.severity != control.REFUSED:
+        return None
+    return Key(result.kind, result.namespace, result.name)

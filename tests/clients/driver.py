@@ -1,0 +1,72 @@
+"""The Python clients as a process that tests control, see driver/main.go. The first argument selects
+the blocking or the asyncio client."""
+import asyncio
+import dataclasses
+import inspect
+import json
+import sys
+import threading
+
+import svcmap
+import svcmap.aio
+
+_output = threading.Lock()
+
+
+def say(event, value):
+    with _output:
+        sys.stdout.write(json.dumps({"event": event, "value": value}) + "\n")
+        sys.stdout.flush()
+
+
+def text(error):
+    if error is None:
+        return None
+    if isinstance(error, svcmap.StreamError):
+        return {"code": error.code.value[0], "details": error.details}
+    return {"code": None, "details": str(error) or type(error).__name__}
+
+
+async def maybe(value):
+    """Awaits the result of the asyncio client."""
+    return await value if inspect.isawaitable(value) else value
+
+
+async def main(kind, settings):
+    client = {"blocking": svcmap.Agent, "asyncio": svcmap.aio.Agent}[kind]
+    agent = client(settings["Target"], name=settings["Name"], instance=settings.get("Instance"),
+                   epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"),
+                   on_result=lambda result: say("result", result.message),
+                   on_error=lambda error: say("error", text(error)))
+    while True:
+        line = await asyncio.to_thread(sys.stdin.readline)
+        if not line:
+            return
+        command = json.loads(line)
+        objects = svcmap.parse_list(json.dumps(command["List"])) if "List" in command else []
+        done = None
+        if command["Do"] == "set":
+            agent.set(objects)
+        elif command["Do"] == "apply":
+            for obj in objects:
+                agent.apply(obj)
+        elif command["Do"] == "remove":
+            agent.remove(*objects)
+        elif command["Do"] == "wait":
+            try:
+                if kind == "asyncio":
+                    await asyncio.wait_for(agent.wait(), command["Timeout"])
+                else:
+                    agent.wait(command["Timeout"])
+            except (svcmap.Stopped, svcmap.Closed, TimeoutError, asyncio.TimeoutError) as error:
+                done = text(error)
+        elif command["Do"] == "status":
+            done = {key: value for key, value in dataclasses.asdict(agent.status).items()
+                    if key not in ("agent_version", "revision")}
+        elif command["Do"] == "close":
+            await maybe(agent.close())
+            done = text(agent.error)
+        say("done", done)
+
+
+asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))

@@ -1,0 +1,105 @@
+// The Go client as a process that tests control: reads commands as JSON lines from stdin, and writes
+// answers, results and errors as JSON lines to stdout. driver.py is the same for Python.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"sync"
+	"time"
+
+	svcmap "github.com/you/svcmap/api/clients/go"
+	"google.golang.org/grpc/status"
+)
+
+type settings struct {
+	Target, Name, Instance, StateFile string
+	Epoch                             uint64
+}
+
+type command struct {
+	Do      string
+	List    json.RawMessage
+	Timeout float64
+}
+
+var output sync.Mutex
+
+func say(event, value any) {
+	output.Lock()
+	defer output.Unlock()
+	line, err := json.Marshal(map[string]any{"event": event, "value": value})
+	if err != nil {
+		panic(err)
+	}
+	os.Stdout.Write(append(line, '\n'))
+}
+
+func text(err error) any {
+	if err == nil {
+		return nil
+	}
+	if s, ok := status.FromError(err); ok {
+		return map[string]any{"code": s.Code(), "details": s.Message()}
+	}
+	return map[string]any{"code": nil, "details": err.Error()}
+}
+
+func main() {
+	var s settings
+	if err := json.Unmarshal([]byte(os.Args[1]), &s); err != nil {
+		panic(err)
+	}
+	agent, err := svcmap.Dial(s.Target, svcmap.Controller{
+		Name: s.Name, Instance: s.Instance, Epoch: s.Epoch, StateFile: s.StateFile,
+		OnResult: func(r *svcmap.Result) { say("result", r.GetMessage()) },
+		OnError:  func(err error) { say("error", text(err)) },
+	})
+	if err != nil {
+		panic(err)
+	}
+	lines := bufio.NewReader(os.Stdin)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var c command
+		if err := json.Unmarshal(line, &c); err != nil {
+			panic(err)
+		}
+		var objects []svcmap.Object
+		if len(c.List) > 0 {
+			if objects, err = svcmap.ParseList(c.List); err != nil {
+				panic(err)
+			}
+		}
+		switch c.Do {
+		case "set":
+			agent.Set(objects)
+			say("done", nil)
+		case "apply":
+			for _, o := range objects {
+				agent.Apply(o)
+			}
+			say("done", nil)
+		case "remove":
+			agent.Remove(objects...)
+			say("done", nil)
+		case "wait":
+			ctx, cancel := context.WithTimeout(context.Background(),
+				time.Duration(c.Timeout*float64(time.Second)))
+			say("done", text(agent.Wait(ctx)))
+			cancel()
+		case "status":
+			status := agent.Status()
+			say("done", map[string]any{"connected": status.Connected, "node_name": status.NodeName,
+				"objects": status.Objects, "rejected": status.Rejected, "changes": status.Changes,
+				"batches": status.Batches, "snapshots": status.Snapshots, "resumed": status.Resumed})
+		case "close":
+			say("done", text(agent.Close()))
+		}
+	}
+}

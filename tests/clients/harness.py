@@ -1,0 +1,204 @@
+"""Processes for the tests of api/clients: the clients, their examples, and svcmapd."""
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+PYTHON_CLIENT = TOP / "api/clients/python"
+BIN = pathlib.Path(os.environ.get("SVCMAP_BIN", TOP / "build/release/bin"))
+WORK = pathlib.Path(os.environ.get("SVCMAP_CLIENTS_BUILD", TOP / "build/clients"))
+PATIENCE = 30
+
+sys.path.insert(0, str(PYTHON_CLIENT))
+import grpc  # noqa: E402
+from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services  # noqa: E402
+
+PYTHON = "/usr/bin/python3"  # Debian's packages are for this interpreter.
+MODULE = (TOP / "api/clients/go/go.mod").read_text().split()[1]
+_REPOSITORY = MODULE[:-len("/api/clients/go")]
+
+
+def go(*arguments):
+    """Runs the go command with Debian's packages, which are no modules. WORK/go is a GOPATH that contains
+    this repository."""
+    source = WORK / "go/src" / _REPOSITORY
+    source.parent.mkdir(parents=True, exist_ok=True)
+    if not source.is_symlink() or os.readlink(source) != str(TOP):
+        new = source.with_name(f"{source.name}.{os.getpid()}")
+        new.symlink_to(TOP)
+        new.rename(source)
+    environment = {**os.environ, "GO111MODULE": "off", "GOFLAGS": "", "GOPATH": f"{WORK}/go:/usr/share/gocode",
+                   "GOCACHE": f"{WORK}/go-cache", "GOENV": "off"}
+    done = subprocess.run(["go", *arguments], env=environment, cwd=WORK, capture_output=True, text=True)
+    assert done.returncode == 0, f"go {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def go_program(package, *flags):
+    """Builds a Go program of this repository."""
+    path = WORK / package.replace("/", "-")
+    go("build", *flags, "-o", str(path), f"{_REPOSITORY}/{package}")
+    return str(path)
+
+
+def python_environment():
+    return {**os.environ, "PYTHONPATH": str(PYTHON_CLIENT), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def service(name, address):
+    return {"kind": "Service", "metadata": {"namespace": "shop", "name": name},
+            "spec": {"clusterIP": address, "ports": [{"name": "http", "port": 80}]}}
+
+
+def endpoint_slice(name, *addresses):
+    return {"kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"namespace": "shop", "name": f"{name}-1",
+                         "labels": {"kubernetes.io/service-name": name}},
+            "ports": [{"name": "http", "port": 8080}],
+            "endpoints": [{"addresses": [address]} for address in addresses]}
+
+
+def kubernetes_list(objects):
+    return {"kind": "List", "items": list(objects)}
+
+
+class Driver:
+    """A client under control of the test, see driver/main.go."""
+
+    def __init__(self, command, target, *, state_file=None, name="test", instance="host-1", epoch=0):
+        settings = {"Target": target, "Name": name, "Instance": instance, "Epoch": epoch,
+                    "StateFile": str(state_file) if state_file else None}
+        settings = {key: value for key, value in settings.items() if value is not None}
+        self._process = subprocess.Popen([*command, json.dumps(settings)], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, text=True, env=python_environment())
+        self._answers = queue.Queue()
+        self.results, self.errors = [], []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            event = json.loads(line)
+            {"result": self.results.append, "error": self.errors.append,
+             "done": self._answers.put}[event["event"]](event["value"])
+        self._answers.put("exited")
+
+    def _do(self, **command):
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        return self._answers.get(timeout=PATIENCE + 10)
+
+    def set(self, *objects):
+        assert self._do(Do="set", List=kubernetes_list(objects)) is None
+
+    def apply(self, *objects):
+        assert self._do(Do="apply", List=kubernetes_list(objects)) is None
+
+    def remove(self, *objects):
+        assert self._do(Do="remove", List=kubernetes_list(objects)) is None
+
+    def wait(self, timeout=PATIENCE):
+        """Returns the error, or None."""
+        return self._do(Do="wait", Timeout=timeout)
+
+    def synced(self):
+        error = self.wait()
+        assert error is None, f"{error}, errors: {self.errors}"
+
+    def status(self):
+        return self._do(Do="status")
+
+    def close(self):
+        return self._do(Do="close")
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+def until(condition, what):
+    """Waits until the condition returns a true value."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"timeout: {what() if callable(what) else what}"
+        time.sleep(0.005)
+    return found
+
+
+class Svcmapd:
+    """svcmapd in a network namespace that survives restarts of svcmapd."""
+
+    def __init__(self, folder):
+        self._folder = pathlib.Path(folder)
+        self.target = f"unix://{self._folder}/agent.sock"
+        read, write = os.pipe()
+        # `cat` lives until its stdin is closed, and holds the namespace.
+        self._keeper = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up; echo ready; exec cat"], stdin=read,
+                                        stdout=subprocess.PIPE, close_fds=True)
+        os.close(read)
+        self._write = write
+        self._keeper.stdout.readline()
+        self._process = None
+        self._channel = self._stub = None
+
+    def start(self):
+        log = open(self._folder / "svcmapd.log", "ab")
+        self._process = subprocess.Popen(
+            ["nsenter", f"--net=/proc/{self._keeper.pid}/ns/net", BIN / "svcmapd", "--listen", self.target,
+             "--node-name", "n1", "--state-dir", self._folder / "state", "--healthz-bind-address", "",
+             "--metrics-bind-address", "127.0.0.1:10249"], stdout=log, stderr=log)
+        log.close()
+        self._channel = grpc.insecure_channel(self.target.replace("unix://", "unix:"), [
+            ("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 100)])
+        self._stub = services.ControlStub(self._channel)
+
+    def kill(self):
+        if self._process is not None:
+            self._channel.close()
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def objects(self):
+        """The stored objects by kind and name, without dependence on their serialization."""
+        found = {}
+        for part in self._stub.List(control.ListRequest(), wait_for_ready=True, timeout=PATIENCE):
+            for obj in part.objects:
+                kind = obj.WhichOneof("object")
+                value = getattr(obj, kind)
+                found[kind, value.metadata.name] = value
+        return found
+
+    def status(self):
+        return self._stub.GetStatus(control.GetStatusRequest(), wait_for_ready=True, timeout=PATIENCE)
+
+    def received(self):
+        """Numbers of batches and of changes that the agent has received since its start."""
+        batches = {stage.name: stage.count for stage in self.status().stages}["intake"]
+        metrics = subprocess.run(
+            ["nsenter", f"--net=/proc/{self._keeper.pid}/ns/net", PYTHON, "-c",
+             "import urllib.request\n"
+             "print(urllib.request.urlopen('http://127.0.0.1:10249/metrics').read().decode())"],
+            check=True, capture_output=True, text=True).stdout
+        changes = sum(float(line.split()[1]) for line in metrics.splitlines() if line.startswith((
+            "kubeproxy_sync_proxy_rules_service_changes_total",
+            "kubeproxy_sync_proxy_rules_endpoint_changes_total")))
+        return batches, int(changes)
+
+    def log(self):
+        return (self._folder / "svcmapd.log").read_text()
+
+    def close(self):
+        self.kill()
+        os.close(self._write)
+        self._keeper.wait()
+        self._keeper.stdout.close()

@@ -1,0 +1,59 @@
+"""The files of api/clients: generated stubs, module and package metadata, examples, documentation."""
+import filecmp
+import pathlib
+import re
+import subprocess
+import tempfile
+import tomllib
+import unittest
+
+from harness import MODULE, TOP, go
+
+CLIENTS = TOP / "api/clients"
+EXAMPLES = ("go/examples/sync/main.go", "python/examples/sync.py", "python/examples/sync_asyncio.py")
+
+
+class Package(unittest.TestCase):
+    def test_the_stubs_are_those_of_the_schema(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([CLIENTS / "generate.sh", folder], check=True)
+            generated = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
+            self.assertGreaterEqual(len(generated), 9)
+            for path in generated:
+                name = path.relative_to(folder)
+                self.assertTrue((CLIENTS / name).is_file() and filecmp.cmp(path, CLIENTS / name, shallow=False),
+                                f"api/clients/{name} is outdated: run `make clients`")
+
+    def test_examples_have_at_most_20_lines_and_are_documented(self):
+        documentation = (TOP / "proto/README.md").read_text()
+        for name in EXAMPLES:
+            text = (CLIENTS / name).read_text()
+            lines = [line for line in text.splitlines()
+                     if line.strip() and not line.lstrip().startswith(("//", "#", '"""'))]
+            self.assertLessEqual(len(lines), 20, name)
+            if not name.endswith("_asyncio.py"):
+                self.assertIn(f"\n{text.strip()}\n```", documentation, f"proto/README.md does not contain {name}")
+
+    def test_go_code_is_formatted_and_sound(self):
+        sources = [str(p) for folder in (CLIENTS / "go", TOP / "tests/clients") for p in folder.rglob("*.go")]
+        self.assertEqual(subprocess.run(["gofmt", "-l", *sources], check=True, capture_output=True).stdout, b"")
+        go("vet", MODULE, f"{MODULE}/examples/sync", MODULE.replace("/api/clients/go", "/tests/clients/driver"))
+
+    def test_go_mod_lists_the_imported_modules(self):
+        imports = set(re.findall(r'"((?:[a-z]+\.)+[a-z]+/[^"]+)"', "".join(
+            path.read_text() for path in (CLIENTS / "go").rglob("*.go") if not path.name.endswith("_test.go"))))
+        modules = re.findall(r"^\t(\S+) v", (CLIENTS / "go/go.mod").read_text(), re.M)
+        for name in imports:
+            self.assertTrue(name.startswith((MODULE, *modules)), name)
+
+    def test_pyproject_lists_all_packages(self):
+        project = tomllib.loads((CLIENTS / "python/pyproject.toml").read_text())
+        folder = CLIENTS / "python"
+        packages = {str(p.parent.relative_to(folder)).replace("/", ".") for p in folder.rglob("__init__.py")}
+        self.assertEqual(set(project["tool"]["setuptools"]["packages"]), packages)
+        version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
+        self.assertEqual(project["project"]["version"], version[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
