@@ -76,8 +76,8 @@ type state struct {
 	enqueued uint64
 	popped   uint64 // Number of objects ever removed from the queue.
 	toList   int    // Objects at the head of the queue that belong to the snapshot.
-	inFlight []batch
-	bytes    int    // Size of inFlight.
+	unacked  []batch
+	bytes    int    // Size of `unacked`.
 	acked    uint64 // Progress of the last acknowledged batch.
 	batches  uint64 // Number of batches ever sent.
 	changes  uint64 // Number of changes ever sent.
@@ -151,7 +151,7 @@ func (s *state) count() (objects, rejected int) {
 // opened starts a stream. The result tells whether the stream continues without a snapshot.
 func (s *state) opened(opened *svcmapv1.Opened) bool {
 	s.limits = opened.GetLimits()
-	s.number, s.inFlight, s.bytes = 0, nil, 0
+	s.number, s.unacked, s.bytes = 0, nil, 0
 	resume := opened.GetResume() == svcmapv1.Resume_CONTINUE && len(s.token) > 0
 	// All waiters wait for the new queue.
 	s.queue, s.popped = nil, s.enqueued+1
@@ -189,20 +189,20 @@ func (s *state) opened(opened *svcmapv1.Opened) bool {
 
 // disconnect ends the stream. The versions in `stored` still belong to `token`.
 func (s *state) disconnect() {
-	s.phase, s.inFlight, s.bytes = disconnected, nil, 0
+	s.phase, s.unacked, s.bytes = disconnected, nil, 0
 }
 
 // progress returns the position in the queue up to which all changes are acknowledged.
 func (s *state) progress() uint64 {
-	if s.phase == following && len(s.inFlight) == 0 {
+	if s.phase == following && len(s.unacked) == 0 {
 		return s.popped
 	}
 	return s.acked
 }
 
 func (s *state) room() bool {
-	return len(s.inFlight) == 0 ||
-		len(s.inFlight) < window && len(s.inFlight) < int(s.limits.GetMaxBatchesInFlight()) &&
+	return len(s.unacked) == 0 ||
+		len(s.unacked) < window && len(s.unacked) < int(s.limits.GetMaxBatchesInFlight()) &&
 			uint64(s.bytes+batchBytes) <= s.limits.GetMaxBytesInFlight()
 }
 
@@ -244,7 +244,7 @@ func (s *state) next() (request *svcmapv1.PushRequest, refused []*Result) {
 }
 
 func (s *state) send(b batch) {
-	s.inFlight = append(s.inFlight, b)
+	s.unacked = append(s.unacked, b)
 	s.bytes += b.bytes
 	if !b.end {
 		s.batches++
@@ -302,11 +302,11 @@ func (s *state) forget(o *object) {
 
 // ack processes an Ack and saves the new state. `violation` is an error of the agent.
 func (s *state) ack(ack *svcmapv1.Ack) (saved, violation error) {
-	if len(s.inFlight) == 0 || s.inFlight[0].number != ack.GetNumber() {
+	if len(s.unacked) == 0 || s.unacked[0].number != ack.GetNumber() {
 		return nil, fmt.Errorf("unexpected Ack with number %d", ack.GetNumber())
 	}
-	b := s.inFlight[0]
-	s.inFlight = s.inFlight[1:]
+	b := s.unacked[0]
+	s.unacked = s.unacked[1:]
 	s.bytes -= b.bytes
 	refused := map[key]bool{}
 	for _, r := range ack.GetResults() {

@@ -199,7 +199,7 @@ func (a *Agent) stream() (acked bool, err error) {
 		a.mu.Lock()
 		saved, err := a.state.ack(ack)
 		a.status.Revision = ack.GetRevision()
-		if len(a.state.inFlight) == 0 {
+		if len(a.state.unacked) == 0 {
 			watchdog.expectNothing()
 		} else {
 			watchdog.expect("no Ack", ackTimeout)
@@ -240,9 +240,9 @@ func (a *Agent) send(ctx context.Context, push svcmapv1.Control_PushClient, watc
 		var request *svcmapv1.PushRequest
 		var refused []*svcmapv1.ObjectResult
 		if !closing {
-			idle := len(a.state.inFlight) == 0
+			idle := len(a.state.unacked) == 0
 			request, refused = a.state.next()
-			if idle && len(a.state.inFlight) > 0 {
+			if idle && len(a.state.unacked) > 0 {
 				watchdog.expect("no Ack", ackTimeout)
 			}
 		}
