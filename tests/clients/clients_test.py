@@ -1,4 +1,5 @@
 """Each client against a fake agent that checks what controllers send (fake_agent.py)."""
+import asyncio
 import os
 import pathlib
 import tempfile
@@ -9,6 +10,7 @@ import harness
 from harness import Driver, endpoint_slice, service, until
 
 import grpc
+import svcmap.aio
 from fake_agent import FakeAgent
 
 
@@ -451,20 +453,42 @@ class _Thread:
 
 
 class BlockingTest(Contract, unittest.TestCase):
-    COMMAND = [harness.PYTHON, str(harness.TOP / "tests/clients/driver.py"), "blocking"]
+    COMMAND = harness.python_driver("blocking")
 
 
 class AsyncioTest(Contract, unittest.TestCase):
-    COMMAND = [harness.PYTHON, str(harness.TOP / "tests/clients/driver.py"), "asyncio"]
+    COMMAND = harness.python_driver("asyncio")
+
+    def test_callbacks_run_in_the_event_loop(self):
+        agent = self.serve()
+        agent.refused_names = {"bad"}
+        threads = []
+
+        async def run():
+            threads.append(threading.get_ident())
+            async with svcmap.aio.Agent(agent.target, name="test",
+                                        on_result=lambda _: threads.append(threading.get_ident())) as client:
+                client.set([svcmap.Service(metadata={"namespace": "shop", "name": "bad"})])
+                await client.wait()
+                self.assertEqual(len(threads), 2)
+
+        asyncio.run(run())
+        self.assertEqual(threads[0], threads[1])
+
+    def test_cancelled_waits_leave_no_waiters(self):
+        async def run():
+            async with svcmap.aio.Agent(f"unix://{self.folder}/agent.sock", name="test") as client:
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(client.wait(), 0.01)
+                self.assertEqual(client._agent._waiters, [])
+
+        asyncio.run(run())
 
 
 class GoTest(Contract, unittest.TestCase):
-    """SVCMAP_CLIENTS_RACE=1 adds Go's race detector, whose first build takes minutes."""
-
     @classmethod
     def setUpClass(cls):
-        flags = ["-race"] if os.environ.get("SVCMAP_CLIENTS_RACE") == "1" else []
-        cls.COMMAND = [harness.go_program("tests/clients/driver", *flags)]
+        cls.COMMAND = harness.go_driver()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@ import asyncio
 import dataclasses
 import inspect
 import json
+import pathlib
 import sys
 import threading
+
+import grpc
 
 import svcmap
 import svcmap.aio
@@ -34,7 +37,13 @@ async def maybe(value):
 
 async def main(kind, settings):
     client = {"blocking": svcmap.Agent, "asyncio": svcmap.aio.Agent}[kind]
+    credentials = None
+    if folder := settings.get("Certificates"):
+        authority, certificate, key = (pathlib.Path(folder, name).read_bytes()
+                                       for name in ("ca.pem", "client.pem", "client.key"))
+        credentials = grpc.ssl_channel_credentials(authority, key, certificate)
     agent = client(settings["Target"], name=settings["Name"], instance=settings.get("Instance"),
+                   credentials=credentials,
                    epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"),
                    on_result=lambda result: say("result", result.message),
                    on_error=lambda error: say("error", text(error)))

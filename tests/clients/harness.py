@@ -46,6 +46,15 @@ def go_program(package, *flags):
     return str(path)
 
 
+def go_driver():
+    """SVCMAP_CLIENTS_RACE=1 adds Go's race detector, whose first build takes minutes."""
+    return [go_program("tests/clients/driver", *(["-race"] if os.environ.get("SVCMAP_CLIENTS_RACE") == "1" else []))]
+
+
+def python_driver(kind):
+    return [PYTHON, str(TOP / "tests/clients/driver.py"), kind]
+
+
 def python_environment():
     return {**os.environ, "PYTHONPATH": str(PYTHON_CLIENT), "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -70,9 +79,11 @@ def kubernetes_list(objects):
 class Driver:
     """A client under control of the test, see driver/main.go."""
 
-    def __init__(self, command, target, *, state_file=None, name="test", instance="host-1", epoch=0):
+    def __init__(self, command, target, *, state_file=None, certificates=None, name="test",
+                 instance="host-1", epoch=0):
         settings = {"Target": target, "Name": name, "Instance": instance, "Epoch": epoch,
-                    "StateFile": str(state_file) if state_file else None}
+                    "StateFile": str(state_file) if state_file else None,
+                    "Certificates": str(certificates) if certificates else None}
         settings = {key: value for key, value in settings.items() if value is not None}
         self._process = subprocess.Popen([*command, json.dumps(settings)], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, env=python_environment())
@@ -149,12 +160,16 @@ class Svcmapd:
         self._process = None
         self._channel = self._stub = None
 
-    def start(self):
+    def inside(self, *command):
+        """A command that runs in the namespace."""
+        return ["nsenter", f"--net=/proc/{self._keeper.pid}/ns/net", *command]
+
+    def start(self, *flags):
         log = open(self._folder / "svcmapd.log", "ab")
         self._process = subprocess.Popen(
-            ["nsenter", f"--net=/proc/{self._keeper.pid}/ns/net", BIN / "svcmapd", "--listen", self.target,
-             "--node-name", "n1", "--state-dir", self._folder / "state", "--healthz-bind-address", "",
-             "--metrics-bind-address", "127.0.0.1:10249"], stdout=log, stderr=log)
+            self.inside(BIN / "svcmapd", "--listen", self.target, "--node-name", "n1",
+                        "--state-dir", self._folder / "state", "--healthz-bind-address", "",
+                        "--metrics-bind-address", "127.0.0.1:10249", *flags), stdout=log, stderr=log)
         log.close()
         self._channel = grpc.insecure_channel(self.target.replace("unix://", "unix:"), [
             ("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1),
@@ -185,9 +200,8 @@ class Svcmapd:
         """Numbers of batches and of changes that the agent has received since its start."""
         batches = {stage.name: stage.count for stage in self.status().stages}["intake"]
         metrics = subprocess.run(
-            ["nsenter", f"--net=/proc/{self._keeper.pid}/ns/net", PYTHON, "-c",
-             "import urllib.request\n"
-             "print(urllib.request.urlopen('http://127.0.0.1:10249/metrics').read().decode())"],
+            self.inside(PYTHON, "-c", "import urllib.request\n"
+                        "print(urllib.request.urlopen('http://127.0.0.1:10249/metrics').read().decode())"),
             check=True, capture_output=True, text=True).stdout
         changes = sum(float(line.split()[1]) for line in metrics.splitlines() if line.startswith((
             "kubeproxy_sync_proxy_rules_service_changes_total",

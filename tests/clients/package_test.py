@@ -37,7 +37,8 @@ class Package(unittest.TestCase):
     def test_go_code_is_formatted_and_sound(self):
         sources = [str(p) for folder in (CLIENTS / "go", TOP / "tests/clients") for p in folder.rglob("*.go")]
         self.assertEqual(subprocess.run(["gofmt", "-l", *sources], check=True, capture_output=True).stdout, b"")
-        go("vet", MODULE, f"{MODULE}/examples/sync", MODULE.replace("/api/clients/go", "/tests/clients/driver"))
+        tests = MODULE.replace("/api/clients/go", "/tests/clients")
+        go("vet", MODULE, f"{MODULE}/examples/sync", f"{tests}/bench", f"{tests}/certificates", f"{tests}/driver")
 
     def test_go_mod_lists_the_imported_modules(self):
         imports = set(re.findall(r'"((?:[a-z]+\.)+[a-z]+/[^"]+)"', "".join(

@@ -9,11 +9,12 @@ import tempfile
 import unittest
 
 import harness
-from harness import Svcmapd, endpoint_slice, kubernetes_list, service, until
+from harness import Driver, Svcmapd, endpoint_slice, kubernetes_list, service, until
 
 class Examples:
-    """The tests of all examples."""
-    COMMAND = []
+    """The tests of all clients and their examples."""
+    COMMAND = []  # The example.
+    DRIVER = []
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -85,6 +86,18 @@ class Examples:
         for action in what.split():
             actions[action]()
 
+    def test_connects_with_mutual_tls(self):
+        subprocess.run([harness.go_program("tests/clients/certificates"), self.folder], check=True)
+        self.wanted = {}
+        self.agent.start("--listen", "tcp://127.0.0.1:7070", "--tls-cert", self.folder / "server.pem",
+                         "--tls-key", self.folder / "server.key", "--tls-client-ca", self.folder / "ca.pem")
+        client = Driver(self.agent.inside(*self.DRIVER), "tcp://127.0.0.1:7070", certificates=self.folder)
+        self.addCleanup(client.kill)
+        client.set(service("web-1", "10.96.0.1"), endpoint_slice("web-1", "10.1.0.1"))
+        client.synced()
+        self.assertEqual(self.stored(), {"web-1": "10.1.0.1"})
+        self.assertIsNone(client.close())
+
     def test_nothing_is_sent_twice_after_restarts_in_any_order(self):
         addresses = {f"web-{i}": "10.1.0.1" for i in range(50)}
         self.agent.start()
@@ -132,16 +145,19 @@ class Examples:
 
 class BlockingTest(Examples, unittest.TestCase):
     COMMAND = [harness.PYTHON, str(harness.TOP / "api/clients/python/examples/sync.py")]
+    DRIVER = harness.python_driver("blocking")
 
 
 class AsyncioTest(Examples, unittest.TestCase):
     COMMAND = [harness.PYTHON, str(harness.TOP / "api/clients/python/examples/sync_asyncio.py")]
+    DRIVER = harness.python_driver("asyncio")
 
 
 class GoTest(Examples, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.COMMAND = [harness.go_program("api/clients/go/examples/sync")]
+        cls.DRIVER = harness.go_driver()
 
 
 if __name__ == "__main__":

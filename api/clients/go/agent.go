@@ -69,7 +69,7 @@ type Status struct {
 // Agent is the connection to one agent. All methods can be called from any goroutine.
 type Agent struct {
 	controller Controller
-	target     string
+	target     string // Name in gRPC.
 	options    []grpc.DialOption
 
 	mu       sync.Mutex // Guards the fields below.
@@ -105,13 +105,13 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 		}
 		controller.Instance = host
 	}
-	transport, err := transportOptions(target)
+	name, transport, err := connectTo(target)
 	if err != nil {
 		return nil, err
 	}
 	a := &Agent{
 		controller: controller,
-		target:     target,
+		target:     name,
 		options:    append(transport, options...),
 		waiters:    map[*waiter]struct{}{},
 		wake:       make(chan struct{}, 1),

@@ -28,9 +28,9 @@ const (
 	closeTimeout  = 10 * time.Second
 )
 
-// transportOptions returns the options for a target: a Unix socket without transport security, or TCP
-// with the transport credentials of the caller.
-func transportOptions(target string) ([]grpc.DialOption, error) {
+// connectTo returns the name of a target in gRPC and its options: a Unix socket without transport
+// security, or TCP with the transport credentials of the caller.
+func connectTo(target string) (string, []grpc.DialOption, error) {
 	network, address := "", ""
 	switch {
 	case strings.HasPrefix(target, "unix://"):
@@ -39,7 +39,7 @@ func transportOptions(target string) ([]grpc.DialOption, error) {
 		network, address = "tcp", strings.TrimPrefix(target, "tcp://")
 	}
 	if address == "" {
-		return nil, fmt.Errorf("svcmap: target %q: must be unix:///path or tcp://host:port", target)
+		return "", nil, fmt.Errorf("svcmap: target %q: must be unix:///path or tcp://host:port", target)
 	}
 	options := []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -48,13 +48,9 @@ func transportOptions(target string) ([]grpc.DialOption, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
 	}
 	if network == "unix" {
-		return append(options, grpc.WithInsecure(), grpc.WithAuthority("localhost")), nil
+		return "passthrough:///localhost", append(options, grpc.WithInsecure()), nil
 	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fmt.Errorf("svcmap: target %q: %w", target, err)
-	}
-	return append(options, grpc.WithAuthority(host), grpc.WithKeepaliveParams(
+	return "passthrough:///" + address, append(options, grpc.WithKeepaliveParams(
 		keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})), nil
 }
 
@@ -129,7 +125,7 @@ func (a *Agent) sleep(d time.Duration) bool {
 func (a *Agent) stream() (acked bool, err error) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
-	conn, err := grpc.DialContext(ctx, a.connectionTarget(), a.options...)
+	conn, err := grpc.DialContext(ctx, a.target, a.options...)
 	if err != nil {
 		return false, err
 	}
@@ -226,9 +222,6 @@ func (a *Agent) stream() (acked bool, err error) {
 		}
 	}
 }
-
-// connectionTarget is a name for gRPC, which the dialer does not use.
-func (a *Agent) connectionTarget() string { return "passthrough:///svcmapd" }
 
 // send sends messages until the end of the stream.
 func (a *Agent) send(ctx context.Context, push svcmapv1.Control_PushClient, watchdog *watchdog) {

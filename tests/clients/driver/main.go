@@ -5,17 +5,22 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"os"
 	"sync"
 	"time"
 
 	svcmap "github.com/you/svcmap/api/clients/go"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 )
 
 type settings struct {
 	Target, Name, Instance, StateFile string
+	Certificates                      string // Folder with ca.pem, client.pem and client.key.
 	Epoch                             uint64
 }
 
@@ -47,16 +52,34 @@ func text(err error) any {
 	return map[string]any{"code": nil, "details": err.Error()}
 }
 
+func transportCredentials(folder string) credentials.TransportCredentials {
+	authority, err := os.ReadFile(folder + "/ca.pem")
+	if err != nil {
+		panic(err)
+	}
+	pair, err := tls.LoadX509KeyPair(folder+"/client.pem", folder+"/client.key")
+	if err != nil {
+		panic(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	return credentials.NewTLS(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}})
+}
+
 func main() {
 	var s settings
 	if err := json.Unmarshal([]byte(os.Args[1]), &s); err != nil {
 		panic(err)
 	}
+	var options []grpc.DialOption
+	if s.Certificates != "" {
+		options = append(options, grpc.WithTransportCredentials(transportCredentials(s.Certificates)))
+	}
 	agent, err := svcmap.Dial(s.Target, svcmap.Controller{
 		Name: s.Name, Instance: s.Instance, Epoch: s.Epoch, StateFile: s.StateFile,
 		OnResult: func(r *svcmap.Result) { say("result", r.GetMessage()) },
 		OnError:  func(err error) { say("error", text(err)) },
-	})
+	}, options...)
 	if err != nil {
 		panic(err)
 	}
