@@ -44,7 +44,7 @@ def main():
     parser.add_argument("--services", type=int, default=10000)
     parser.add_argument("--changes", type=int, default=20000)
     parser.add_argument("--round-trips", type=int, default=3000)
-    parser.add_argument("--rounds", type=int, default=3, help="the median of each figure is printed")
+    parser.add_argument("--rounds", type=int, default=5, help="the best value of each figure is printed")
     arguments = parser.parse_args()
     go = harness.go_program("tests/clients/bench")
     python = [PYTHON, str(HERE / "bench_client.py")]
@@ -57,11 +57,11 @@ def main():
     for _ in range(arguments.rounds):  # In turn, so that other load on the machine affects all.
         for name, run in runs.items():
             figures[name].append(run())
-    median = {name: {key: sorted(f[key] for f in found)[len(found) // 2] for key in found[0]}
-              for name, found in figures.items()}
-    base = median["C++ (svcmap-bench-push)"]
+    best = {name: {key: (max if key == "changes_per_s" else min)(f[key] for f in found) for key in found[0]}
+            for name, found in figures.items()}
+    base = best["C++ (svcmap-bench-push)"]
     print("| client | changes/s | to C++ | p50 of one change | to C++ | p99 |\n|---|---:|---:|---:|---:|---:|")
-    for name, f in median.items():
+    for name, f in best.items():
         print(f"| {name} | {f['changes_per_s']:,.0f} | {f['changes_per_s'] / base['changes_per_s']:.2f} "
               f"| {f['p50_ms']:.2f} ms | {f['p50_ms'] / base['p50_ms']:.2f} | {f['p99_ms']:.2f} ms |")
 

@@ -35,6 +35,7 @@ class FakeAgent(services.ControlServicer):
         self.lose_next_batch = False  # Ends the stream instead of applying the next batch.
         self.lose_next_ack = False  # Ends the stream instead of sending the next Ack.
         self.end_with = []  # (code, details): ends the next streams instead of sending Opened.
+        self.silent_opens = 0  # Number of streams on which Open is not answered.
         self.foreign = False  # An Apply of another client: Acks have no token until a snapshot ends.
         self.ack_offset = 0  # Added to the number of each Ack.
         self._held = []
@@ -112,6 +113,10 @@ class FakeAgent(services.ControlServicer):
             self._changed.notify_all()
             if self.end_with:
                 context.abort(*self.end_with.pop(0))
+            if self.silent_opens:
+                self.silent_opens -= 1
+                self._changed.wait_for(lambda: not context.is_active())
+                return
             if self.connected:
                 self._context.cancel()
             self._context, self.connected = context, True

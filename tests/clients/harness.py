@@ -23,9 +23,9 @@ MODULE = (TOP / "api/clients/go/go.mod").read_text().split()[1]
 _REPOSITORY = MODULE[:-len("/api/clients/go")]
 
 
-def go(*arguments):
+def go(*arguments, cwd=None, modules=False):
     """Runs the go command with Debian's packages, which are no modules. WORK/go is a GOPATH that contains
-    this repository."""
+    this repository. With `modules`, runs the go command with the modules in the directory `vendor`."""
     source = WORK / "go/src" / _REPOSITORY
     source.parent.mkdir(parents=True, exist_ok=True)
     if not source.is_symlink() or os.readlink(source) != str(TOP):
@@ -34,7 +34,9 @@ def go(*arguments):
         new.rename(source)
     environment = {**os.environ, "GO111MODULE": "off", "GOFLAGS": "", "GOPATH": f"{WORK}/go:/usr/share/gocode",
                    "GOCACHE": f"{WORK}/go-cache", "GOENV": "off"}
-    done = subprocess.run(["go", *arguments], env=environment, cwd=WORK, capture_output=True, text=True)
+    if modules:
+        environment |= {"GO111MODULE": "on", "GOFLAGS": "-mod=vendor", "GOPROXY": "off"}
+    done = subprocess.run(["go", *arguments], env=environment, cwd=cwd or WORK, capture_output=True, text=True)
     assert done.returncode == 0, f"go {' '.join(arguments)}:\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -2,6 +2,7 @@
 import filecmp
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import tomllib
@@ -46,6 +47,29 @@ class Package(unittest.TestCase):
         modules = re.findall(r"^\t(\S+) v", (CLIENTS / "go/go.mod").read_text(), re.M)
         for name in imports:
             self.assertTrue(name.startswith((MODULE, *modules)), name)
+
+    def test_go_code_needs_only_the_language_version_of_the_module(self):
+        version = re.search(r"^go (\S+)", (CLIENTS / "go/go.mod").read_text(), re.M)[1]
+        go("build", f"-gcflags=-lang=go{version}", MODULE, f"{MODULE}/svcmapv1")
+
+    def test_the_go_module_is_complete(self):
+        """All imports are in the modules of go.mod. Debian's packages are the vendored modules."""
+        packages = go("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", MODULE,
+                      f"{MODULE}/examples/sync").split()
+        with tempfile.TemporaryDirectory() as folder:
+            module = pathlib.Path(folder, "module")
+            shutil.copytree(CLIENTS / "go", module)
+            text = (module / "go.mod").read_text()
+            required = dict(re.findall(r"^\t(\S+) (v\S+)", text, re.M))
+            listed = []
+            for name in sorted({*required, "github.com/golang/protobuf", "golang.org/x/net", "golang.org/x/sys",
+                                "golang.org/x/text", "google.golang.org/genproto"}):
+                (module / "vendor" / name).parent.mkdir(parents=True, exist_ok=True)
+                (module / "vendor" / name).symlink_to(pathlib.Path("/usr/share/gocode/src", name))
+                listed += [f"# {name} {required.get(name, 'v0.0.0')}"] + ["## explicit"] * (name in required)
+                listed += [package for package in packages if f"{package}/".startswith(f"{name}/")]
+            (module / "vendor/modules.txt").write_text("\n".join(listed) + "\n")
+            go("list", "-deps", "./...", cwd=module, modules=True)
 
     def test_pyproject_lists_all_packages(self):
         project = tomllib.loads((CLIENTS / "python/pyproject.toml").read_text())

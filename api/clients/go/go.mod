@@ -1,6 +1,6 @@
 module github.com/you/svcmap/api/clients/go
 
-go 1.19
+go 1.16
 
 require (
 	google.golang.org/grpc v1.33.3

@@ -3,7 +3,6 @@ package svcmap
 import (
 	"fmt"
 	"sort"
-	"time"
 
 	"github.com/you/svcmap/api/clients/go/svcmapv1"
 )
@@ -13,9 +12,8 @@ const (
 	batchBytes   = 1 << 20 // Size at which a batch is sent. A larger object is sent alone.
 	// Maximum number of batches without an Ack. More batches would not make commits faster, because
 	// the agent merges waiting batches, and fewer changes could be merged here.
-	window        = 8
-	frameBytes    = 64 // Upper bound of the size of a PushRequest without its changes.
-	retryRejected = 10 * time.Minute
+	window     = 8
+	frameBytes = 64 // Upper bound of the size of a PushRequest without its changes.
 )
 
 // unknown is the digest of an object whose stored version is unknown. It differs from all versions.

@@ -21,11 +21,16 @@ import (
 const (
 	protocolVersion = 1
 
-	firstRetry    = 200 * time.Millisecond
-	lastRetry     = 10 * time.Second
+	firstRetry   = 200 * time.Millisecond
+	lastRetry    = 10 * time.Second
+	closeTimeout = 10 * time.Second
+)
+
+// Variables only for tests.
+var (
 	openedTimeout = 30 * time.Second
 	ackTimeout    = 2 * time.Minute
-	closeTimeout  = 10 * time.Second
+	retryRejected = 10 * time.Minute
 )
 
 // connectTo returns the name of a target in gRPC and its options: a Unix socket without transport

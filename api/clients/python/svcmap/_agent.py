@@ -376,6 +376,7 @@ class Agent:
             self._deadline = None
             self._kernel_error = ""
             self._retry_at = time.monotonic() + _RETRY_REJECTED
+            self._wake_before(self._retry_at)
             self._requests = requests
             refused = self._flush()
             ready = self._take_ready()
@@ -410,9 +411,14 @@ class Agent:
     # ---- Timeouts ----
 
     def _expect(self, what: str, timeout: float) -> None:
-        """Expects the lock. Wakes _watch() only if it would continue too late."""
+        """Expects the lock."""
         self._deadline = (time.monotonic() + timeout, what)
-        if self._wake_at > self._deadline[0]:
+        self._wake_before(self._deadline[0])
+
+    def _wake_before(self, when: float) -> None:
+        """Expects the lock. Wakes _watch() only if it would continue too late."""
+        if self._wake_at > when:
+            self._wake_at = when
             self._changed.notify_all()
 
     def _watch(self) -> None:
