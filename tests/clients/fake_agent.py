@@ -9,10 +9,10 @@ import time
 
 import grpc
 
+from svcmap._agent import PROTOCOL_VERSION
 from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
 
 PATIENCE = 20
-PROTOCOL_VERSION = 1
 _KINDS = {"service": control.KIND_SERVICE, "endpoint_slice": control.KIND_ENDPOINT_SLICE,
           "node": control.KIND_NODE, "service_cidr": control.KIND_SERVICE_CIDR}
 
