@@ -69,8 +69,10 @@ class FakeAgent(services.ControlServicer):
                 f"timeout: messages={self.messages}, opens={len(self.opens)}, objects={self.names()}, "
                 f"violations={self.violations}")
 
-    def _notify(self):
+    def _ended(self, context):
         with self._changed:
+            if self._context is context:
+                self.connected = False
             self._changed.notify_all()
 
     def names(self):
@@ -106,7 +108,7 @@ class FakeAgent(services.ControlServicer):
         opened = first.open
         if not opened.name or opened.protocol_version != PROTOCOL_VERSION:
             self._violation(context, f"invalid Open: {opened}")
-        context.add_callback(self._notify)
+        context.add_callback(lambda: self._ended(context))
         with self._changed:
             self.opens.append(opened)
             self.open_times.append(time.monotonic())
@@ -125,13 +127,7 @@ class FakeAgent(services.ControlServicer):
                 agent_version="0.0.0", node_name="fake", limits=self._limits,
                 resume=control.CONTINUE if resumes else control.SEND_SNAPSHOT, state_token=self._token()))
         yield response
-        try:
-            yield from self._session(requests, context, resumes)
-        finally:
-            with self._changed:
-                if self._context is context:
-                    self.connected = False
-                self._changed.notify_all()
+        yield from self._session(requests, context, resumes)
 
     def _session(self, requests, context, synced):
         """Answers each message at once, or after release_acks()."""
