@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <future>
+#include <memory>
+#include <string_view>
 #include <tuple>
 
 #include "api/grpc/dry_run.h"
@@ -11,68 +13,86 @@
 #include "api/grpc/status_report.h"
 #include "api/grpc/watch_stream.h"
 #include "nft/text/nft_text.h"
+#include "proxy/explain/kernel_check.h"
+#include "proxy/reconcile/row_reader.h"
 
 namespace svcmap::api {
 namespace {
 
 constexpr size_t kChunkBytes = 256 * 1024;  // Of a List or Dump answer, about.
+// Duration of one portion of a Dump or Explain on the loop's thread, during which changes wait.
+constexpr std::chrono::milliseconds kPortion{5};
 
+// An object that List returns, as the Store stores it.
 struct Listed {
   proxy::Kind kind;
-  std::string key;
-  // One of them.
-  std::shared_ptr<const proxy::Service> service;
-  std::shared_ptr<const proxy::EndpointSlice> slice;
-  std::shared_ptr<const proxy::Node> node;
-  std::shared_ptr<const proxy::ServiceCidr> service_cidr;
+  std::shared_ptr<const void> object;
 
+  template <typename T>
+  const T& As() const {
+    return *static_cast<const T*>(object.get());
+  }
+  const std::string& key() const {
+    switch (kind) {
+      case proxy::Kind::kService:
+        return As<proxy::Service>().key;
+      case proxy::Kind::kEndpointSlice:
+        return As<proxy::EndpointSlice>().key;
+      case proxy::Kind::kNode:
+        return As<proxy::Node>().name;
+      case proxy::Kind::kServiceCidr:
+        break;
+    }
+    return As<proxy::ServiceCidr>().name;
+  }
   v1::Object ToObject() const {
-    if (service) return ToProto(*service);
-    if (slice) return ToProto(*slice);
-    if (node) return ToProto(*node);
-    return ToProto(*service_cidr);
+    switch (kind) {
+      case proxy::Kind::kService:
+        return ToProto(As<proxy::Service>());
+      case proxy::Kind::kEndpointSlice:
+        return ToProto(As<proxy::EndpointSlice>());
+      case proxy::Kind::kNode:
+        return ToProto(As<proxy::Node>());
+      case proxy::Kind::kServiceCidr:
+        break;
+    }
+    return ToProto(As<proxy::ServiceCidr>());
   }
 };
 
-bool Matches(const v1::ListRequest& request, const std::string& key) {
+bool Matches(const v1::ListRequest& request, std::string_view key) {
   const size_t slash = key.find('/');
-  const std::string name = slash == std::string::npos ? key : key.substr(slash + 1);
-  const std::string name_space = slash == std::string::npos ? "" : key.substr(0, slash);
+  const std::string_view name = slash == key.npos ? key : key.substr(slash + 1);
+  const std::string_view name_space = slash == key.npos ? "" : key.substr(0, slash);
   return (request.namespace_().empty() || request.namespace_() == name_space) &&
          (request.name().empty() || request.name() == name);
 }
 
-std::vector<Listed> Collect(const proxy::Store& store, const v1::ListRequest& request) {
+// Returns all stored objects of the requested kinds. The loop's thread runs this function between
+// two changes, so the function only copies pointers.
+std::vector<Listed> Collect(const proxy::Store& store, v1::Kind requested) {
   std::vector<Listed> listed;
   const auto wanted = [&](v1::Kind kind) {
-    return request.kind() == v1::KIND_UNSPECIFIED || request.kind() == kind;
+    return requested == v1::KIND_UNSPECIFIED || requested == kind;
   };
+  listed.reserve((wanted(v1::KIND_SERVICE) ? store.service_count() : 0) +
+                 (wanted(v1::KIND_ENDPOINT_SLICE) ? store.slice_count() : 0));
   if (wanted(v1::KIND_SERVICE)) {
-    store.ForEachService([&](const std::string& key, const proxy::ServiceEntry& entry) {
-      if (entry.service && Matches(request, key)) {
-        listed.push_back({.kind = proxy::Kind::kService, .key = key, .service = entry.service});
-      }
+    store.ForEachService([&](const std::string&, const proxy::ServiceEntry& entry) {
+      if (entry.service) listed.push_back({proxy::Kind::kService, entry.service});
     });
   }
   if (wanted(v1::KIND_ENDPOINT_SLICE)) {
     store.ForEachSlice([&](const std::shared_ptr<const proxy::EndpointSlice>& slice) {
-      if (Matches(request, slice->key)) {
-        listed.push_back({.kind = proxy::Kind::kEndpointSlice, .key = slice->key, .slice = slice});
-      }
+      listed.push_back({proxy::Kind::kEndpointSlice, slice});
     });
   }
   if (wanted(v1::KIND_NODE)) {
-    for (const auto& [key, node] : store.nodes()) {
-      if (Matches(request, key)) {
-        listed.push_back({.kind = proxy::Kind::kNode, .key = key, .node = node});
-      }
-    }
+    for (const auto& [key, node] : store.nodes()) listed.push_back({proxy::Kind::kNode, node});
   }
   if (wanted(v1::KIND_SERVICE_CIDR)) {
     for (const auto& [key, cidr] : store.service_cidrs()) {
-      if (Matches(request, key)) {
-        listed.push_back({.kind = proxy::Kind::kServiceCidr, .key = key, .service_cidr = cidr});
-      }
+      listed.push_back({proxy::Kind::kServiceCidr, cidr});
     }
   }
   return listed;
@@ -182,23 +202,30 @@ grpc::Status ControlService::List(grpc::ServerContext*, const v1::ListRequest* r
   if (request->kind() != v1::KIND_UNSPECIFIED && !KindFromProto(request->kind())) {
     return {grpc::INVALID_ARGUMENT, "kind: Unsupported value: " + std::to_string(request->kind())};
   }
+  // One call at a time copies or converts objects, so that readers leave CPU time to the loop. A
+  // call that waits for its client does not own the lock.
+  std::unique_lock converting(list_mutex_);
   std::vector<Listed> listed;
-  if (!loop_.Call([&](proxy::Reconciler& r) { listed = Collect(r.store(), *request); })) {
-    return Stopping();
-  }
+  const auto collect = [&](proxy::Reconciler& r) { listed = Collect(r.store(), request->kind()); };
+  if (!loop_.Call(collect)) return Stopping();
+  std::erase_if(listed, [&](const Listed& object) { return !Matches(*request, object.key()); });
   std::sort(listed.begin(), listed.end(), [](const Listed& a, const Listed& b) {
-    return std::tie(a.kind, a.key) < std::tie(b.kind, b.key);
+    return std::tie(a.kind, a.key()) < std::tie(b.kind, b.key());
   });
   v1::ListResponse response;
   size_t bytes = 0;
-  for (const Listed& object : listed) {
+  for (Listed& object : listed) {
     *response.add_objects() = object.ToObject();
+    object.object.reset();
     bytes += response.objects(response.objects_size() - 1).ByteSizeLong();
     if (bytes < kChunkBytes) continue;
+    converting.unlock();
     if (!writer->Write(response)) return grpc::Status::OK;  // The client has gone.
+    converting.lock();
     response.Clear();
     bytes = 0;
   }
+  converting.unlock();
   if (response.objects_size() > 0) writer->Write(response);
   return grpc::Status::OK;
 }
@@ -229,28 +256,24 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   FillFindings(intake_.findings(), response);
 }
 
-grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* request,
+grpc::Status ControlService::Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
                                   grpc::ServerWriter<v1::DumpResponse>* writer) {
-  nft::Transaction rows;
-  const auto read = [&](proxy::Reconciler& reconciler) {
-    switch (request->what()) {
-      case v1::DumpRequest::DESIRED:
-        rows = reconciler.DesiredRows();
-        break;
-      case v1::DumpRequest::APPLIED:
-        rows = reconciler.AppliedRows();
-        break;
-      default:
-        rows = reconciler.PendingRows();
-        break;
-    }
-  };
-  if (request->what() != v1::DumpRequest::DESIRED && request->what() != v1::DumpRequest::APPLIED &&
-      request->what() != v1::DumpRequest::PLAN) {
+  using Rows = proxy::RowReader::Rows;
+  std::optional<Rows> requested;
+  if (request->what() == v1::DumpRequest::DESIRED) requested = Rows::kDesired;
+  if (request->what() == v1::DumpRequest::APPLIED) requested = Rows::kApplied;
+  if (request->what() == v1::DumpRequest::PLAN) requested = Rows::kPending;
+  if (!requested) {
     return {grpc::INVALID_ARGUMENT, "what: Unsupported value: " + std::to_string(request->what())};
   }
-  if (!loop_.Call(read)) return Stopping();
-  std::string text = nft::TransactionText(tables_, rows);
+  proxy::RowReader reader(*requested);
+  for (bool done = false; !done;) {
+    if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    const auto read = [&](proxy::Reconciler& r) { done = reader.Read(r, kPortion); };
+    if (!loop_.Call(read)) return Stopping();
+    reader.Merge();
+  }
+  std::string text = nft::TransactionText(tables_, reader.Take());
   // In order of text, so that two dumps can be compared; a plan stays in its own order.
   if (request->what() != v1::DumpRequest::PLAN) text = SortLines(text);
   for (size_t offset = 0; offset < text.size(); offset += kChunkBytes) {
@@ -261,18 +284,55 @@ grpc::Status ControlService::Dump(grpc::ServerContext*, const v1::DumpRequest* r
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Explain(grpc::ServerContext*, const v1::ExplainRequest* request,
+grpc::Status ControlService::Explain(grpc::ServerContext* context,
+                                     const v1::ExplainRequest* request,
                                      v1::ExplainResponse* response) {
   const absl::StatusOr<proxy::Question> question = ToQuestion(*request);
   if (!question.ok()) return ToGrpc(question.status());
-  const bool called = loop_.Call([&](proxy::Reconciler& reconciler) {
-    const proxy::Explained explained = proxy::Explain(reconciler.ContextForExplain(), *question);
-    FillExplained(*question, explained, *response);
-    FillKernelCheck(reconciler.Disagreements(tables_, *question, explained), reconciler.Pending(),
-                    *response->mutable_kernel());
-    response->set_revision(reconciler.revision());
-  });
-  return called ? grpc::Status::OK : Stopping();
+  // One call at a time, so that many calls do not follow each other without a change in between.
+  const std::lock_guard lock(explain_mutex_);
+  proxy::Explained explained;
+  std::unique_ptr<proxy::KernelCheck> check;
+  uint64_t revision = 0;
+  const auto explain = [&](proxy::Reconciler& reconciler) {
+    explained = proxy::Explain(reconciler.ContextForExplain(), *question);
+    check = std::make_unique<proxy::KernelCheck>(
+        tables_, reconciler.DestinationRows(*question, explained),
+        proxy::DecidingRows(question->destination, question->protocol, question->port));
+    revision = reconciler.revision();
+    response->mutable_kernel()->set_pending(reconciler.Pending());
+  };
+  bool done = false;
+  bool changed = false;
+  const auto first = [&](proxy::Reconciler& reconciler) {
+    explain(reconciler);
+    done = reconciler.Compare(*check, kPortion);
+  };
+  const auto next = [&](proxy::Reconciler& reconciler) {
+    done = reconciler.Compare(*check, kPortion);
+    changed = reconciler.revision() != revision;
+  };
+  if (!loop_.Call(first)) return Stopping();
+  while (!done) {
+    if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    if (!loop_.Call(next)) return Stopping();
+  }
+  absl::StatusOr<std::vector<std::string>> differences = check->differences();
+  // A commit between two portions may be the reason for the differences.
+  if (changed && differences.ok() && !differences->empty()) {
+    const auto confirm = [&](proxy::Reconciler& reconciler) {
+      const std::unique_ptr<proxy::KernelCheck> earlier = std::move(check);
+      explain(reconciler);
+      check->Confirm(*earlier);
+      reconciler.Compare(*check, proxy::RowReader::kNoLimit);
+    };
+    if (!loop_.Call(confirm)) return Stopping();
+    differences = check->differences();
+  }
+  FillExplained(*question, explained, *response);
+  FillKernelCheck(differences, response->kernel().pending(), *response->mutable_kernel());
+  response->set_revision(revision);
+  return grpc::Status::OK;
 }
 
 grpc::ServerWriteReactor<v1::WatchEvent>* ControlService::Watch(grpc::CallbackServerContext*,

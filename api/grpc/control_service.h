@@ -96,6 +96,8 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
   ActiveSession active_session_{
       options_.leader, options_.save_leader,
       [this](const v1::WatchController& event) { hub_.PublishController(event); }};
+  std::mutex list_mutex_;
+  std::mutex explain_mutex_;
   RejectedCalls rejected_calls_;
   Rejections rejections_;
 };

@@ -64,8 +64,13 @@ grpc::Status GuardedControl::GetStatus(grpc::ServerContext* context,
 
 grpc::Status GuardedControl::Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
                                   grpc::ServerWriter<v1::DumpResponse>* writer) {
+  if (grpc::Status rejected = Check(*context, "Dump"); !rejected.ok()) return rejected;
   const CallDeadline deadline(context, kCallTime);
-  return Call("Dump", &ControlService::Dump, context, request, writer);
+  // The text of a dump can have hundreds of megabytes. The slot is not free until the client has
+  // read the text. Each role has its own slot, so that readers cannot delay controllers.
+  const CallSlot::Lease lease(dump_slot_, *context);
+  if (!lease.owned()) return grpc::Status::CANCELLED;
+  return control_.Dump(context, request, writer);
 }
 
 grpc::Status GuardedControl::Explain(grpc::ServerContext* context,

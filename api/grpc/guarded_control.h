@@ -7,6 +7,7 @@
 #include <string>
 
 #include "api/access/access.h"
+#include "api/grpc/call_slot.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
@@ -53,6 +54,7 @@ class GuardedControl final : public v1::Control::WithCallbackMethod_Push<
 
   ControlService& control_;
   const Identify identify_;
+  CallSlot dump_slot_;
 };
 
 }  // namespace svcmap::api

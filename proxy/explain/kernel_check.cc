@@ -1,10 +1,13 @@
 #include "proxy/explain/kernel_check.h"
 
 #include <algorithm>
-#include <optional>
+#include <string_view>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "nft/text/nft_text.h"
+#include "proxy/diff/plan.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
@@ -13,6 +16,8 @@ namespace {
 bool SameKey(const nft::ElementView& a, const nft::ElementView& b) {
   return a.set == b.set && std::ranges::equal(a.key, b.key);
 }
+
+std::string KeyOf(const nft::ElementView& element) { return SharedKey(element.set, element.key); }
 
 std::string Difference(const nft::SetSpec& set, const nft::ElementView& wanted,
                        const std::optional<nft::Element>& found) {
@@ -43,41 +48,63 @@ std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint1
   return rows;
 }
 
-absl::StatusOr<std::vector<std::string>> KernelDifferences(nft::Kernel& kernel,
-                                                           const nft::TableSpecs& tables,
-                                                           const nft::Transaction& wanted,
-                                                           const std::vector<Row>& deciding) {
-  const auto set_of = [&](const nft::ElementView& element) -> const nft::SetSpec& {
-    return tables[Index(element.set.family)].sets[element.set.set];
-  };
-  std::vector<std::string> differences;
-  absl::Status status;
-  std::vector<bool> named(deciding.size(), false);
-  wanted.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    if (!status.ok() || set_of(element).interval) return;
-    for (size_t i = 0; i < deciding.size(); ++i) {
-      if (SameKey(deciding[i].view(), element)) named[i] = true;
+KernelCheck::KernelCheck(const nft::TableSpecs& tables, nft::Transaction desired,
+                         std::vector<Row> deciding)
+    : tables_(tables), desired_(std::move(desired)), deciding_(std::move(deciding)) {
+  std::vector<bool> is_desired(deciding_.size(), false);
+  desired_.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (SetOf(element).interval) return;
+    for (size_t i = 0; i < deciding_.size(); ++i) {
+      if (SameKey(deciding_[i].view(), element)) is_desired[i] = true;
     }
-    const auto found = kernel.ReadElement(element.set, element.key);
-    if (!found.ok()) {
-      status = found.status();
-      return;
-    }
-    std::string difference = Difference(set_of(element), element, *found);
-    if (!difference.empty()) differences.push_back(std::move(difference));
+    items_.push_back({element, true});
   });
-  for (size_t i = 0; i < deciding.size() && status.ok(); ++i) {
-    if (named[i]) continue;
-    const nft::ElementView element = deciding[i].view();
-    const auto found = kernel.ReadElement(element.set, element.key);
-    if (!found.ok()) return found.status();
-    if (*found) {
-      differences.push_back(nft::ElementText(set_of(element), element) +
-                            " is in the kernel but not in the desired state");
-    }
+  for (size_t i = 0; i < deciding_.size(); ++i) {
+    if (!is_desired[i]) items_.push_back({deciding_[i].view(), false});
   }
-  if (!status.ok()) return status;
-  return differences;
+}
+
+const nft::SetSpec& KernelCheck::SetOf(const nft::ElementView& element) const {
+  return tables_[Index(element.set.family)].sets[element.set.set];
+}
+
+void KernelCheck::Confirm(const KernelCheck& earlier) {
+  const size_t count = std::min(earlier.differing_.size(), kMaxConfirmed);
+  const absl::flat_hash_set<std::string_view> keys(
+      earlier.differing_.begin(), earlier.differing_.begin() + static_cast<ptrdiff_t>(count));
+  std::erase_if(items_, [&](const Item& item) {
+    return !keys.contains(std::string_view(KeyOf(item.element)));
+  });
+}
+
+bool KernelCheck::Read(nft::Kernel& kernel, std::chrono::steady_clock::duration limit) {
+  const auto start = std::chrono::steady_clock::now();
+  while (next_ < items_.size() && status_.ok()) {
+    const Item& item = items_[next_++];
+    const auto found = kernel.ReadElement(item.element.set, item.element.key);
+    status_ = found.status();
+    if (found.ok()) Compare(item, *found);
+    if (std::chrono::steady_clock::now() - start >= limit) break;
+  }
+  return next_ == items_.size() || !status_.ok();
+}
+
+void KernelCheck::Compare(const Item& item, const std::optional<nft::Element>& found) {
+  const nft::SetSpec& set = SetOf(item.element);
+  std::string line;
+  if (item.is_desired) {
+    line = Difference(set, item.element, found);
+  } else if (found) {
+    line = nft::ElementText(set, item.element) + " is in the kernel but not in the desired state";
+  }
+  if (line.empty()) return;
+  differing_.push_back(KeyOf(item.element));
+  lines_.push_back(std::move(line));
+}
+
+absl::StatusOr<std::vector<std::string>> KernelCheck::differences() const {
+  if (!status_.ok()) return status_;
+  return lines_;
 }
 
 }  // namespace svcmap::proxy

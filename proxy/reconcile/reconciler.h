@@ -30,9 +30,11 @@
 #include "proxy/diff/leftovers.h"
 #include "proxy/diff/rewrite.h"
 #include "proxy/explain/explain.h"
+#include "proxy/explain/kernel_check.h"
 #include "proxy/health/health_check.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/reconcile/applied.h"
+#include "proxy/reconcile/row_reader.h"
 #include "proxy/repair/repairer.h"
 #include "proxy/saved/state_log.h"
 #include "proxy/state/store.h"
@@ -196,17 +198,15 @@ class Reconciler {
 
   // What the rows are made from; valid until the next call of anything else.
   ExplainContext ContextForExplain();
-  // How the kernel differs from what is wanted of `question`'s destination, one line each; empty:
-  // it agrees. `explained` is Explain's answer to it.
-  absl::StatusOr<std::vector<std::string>> Disagreements(const nft::TableSpecs& tables,
-                                                         const Question& question,
-                                                         const Explained& explained);
+  // Returns the desired elements that decide about the destination of `question`. `explained` is
+  // the result of Explain().
+  nft::Transaction DestinationRows(const Question& question, const Explained& explained);
+  // Calls check.Read() with the kernel.
+  bool Compare(KernelCheck& check, std::chrono::steady_clock::duration limit);
 
-  // Every row that is wanted but the marker, as if the tables were written anew; for dumps.
+  // Return the result of a RowReader. For tests: the duration is proportional to the state.
   nft::Transaction DesiredRows();
-  // The same of what is applied.
-  nft::Transaction AppliedRows() const;
-  // What the next transactions would change.
+  nft::Transaction AppliedRows();
   nft::Transaction PendingRows();
 
   // What `change` would change, which applies changes to the store: nothing of it stays. Where
@@ -214,12 +214,13 @@ class Reconciler {
   DryRun Try(const std::function<void()>& change);
 
  private:
+  friend class RowReader;
   struct SyncPlan;  // A plan with what becomes true when it is committed.
   struct FoundTables;
-  class Preview;
   class DryRunState;
   using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
 
+  nft::Transaction ReadAllRows(RowReader& reader);
   SyncPlan MakeSyncPlan(size_t element_limit);
   SyncPlan MakeRecreation(size_t element_limit, const FoundTables* found);
   void ReplaceTable(Family family, SyncPlan& sync_plan);

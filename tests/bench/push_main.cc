@@ -4,9 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -140,7 +143,7 @@ class Bench {
          absl::StrCat("tcp://127.0.0.1:", port_), "--tls-cert", folder_.path() + "/agent.pem",
          "--tls-key", folder_.path() + "/agent.key", "--tls-client-ca", folder_.path() + "/ca.pem",
          "--max-streams", "10000", "--max-watchers", "10000", "--max-connections", "10000",
-         "--max-connections-per-peer", "10000"});
+         "--max-connections-per-peer", "10000", "--max-batch-bytes", "100000000"});
     if (!agent.ok()) Give(std::string(agent.status().message()));
     agent_ = *std::move(agent);
   }
@@ -289,6 +292,138 @@ void Resume(Bench& bench, const ClusterShape& shape) {
   print("the agent was killed and started", start, token.size());
 }
 
+// Prints the time from a message to its Ack while other clients run a read method in a loop.
+void PushesDuring(Bench& bench, const ClusterShape& shape, uint64_t count, int readers) {
+  std::printf("\n%d x %d, batches of one changed endpoint while %d other clients read:\n",
+              shape.services, shape.endpoints, readers);
+  std::printf(
+      "| read | reads | longest read | message to ack p50 | p99 | max |\n"
+      "|---|---|---|---|---|---|\n");
+  using Stub = v1::Control::Stub;
+  const auto dump = [](v1::DumpRequest::What what) {
+    return [what](Stub& stub, grpc::ClientContext& context) {
+      v1::DumpRequest request;
+      request.set_what(what);
+      const auto reader = stub.Dump(&context, request);
+      for (v1::DumpResponse response; reader->Read(&response);) {
+      }
+      return reader->Finish();
+    };
+  };
+  const auto list = [](Stub& stub, grpc::ClientContext& context) {
+    const auto reader = stub.List(&context, {});
+    for (v1::ListResponse response; reader->Read(&response);) {
+    }
+    return reader->Finish();
+  };
+  const std::pair<const char*, std::function<grpc::Status(Stub&, grpc::ClientContext&)>> reads[] = {
+      {"none", nullptr},
+      {"Dump DESIRED", dump(v1::DumpRequest::DESIRED)},
+      {"Dump APPLIED", dump(v1::DumpRequest::APPLIED)},
+      {"Dump PLAN", dump(v1::DumpRequest::PLAN)},
+      {"List", list}};
+  Push push(bench.Connect(false));
+  push.Open();
+  uint64_t number = 0;
+  Cluster cluster(shape);
+  push.Snapshot(cluster, number);
+  for (const auto& [name, read] : reads) {
+    std::atomic<bool> stop = false;
+    std::atomic<int> finished = 0;
+    std::atomic<double> longest = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; read && i < readers; ++i) {
+      threads.emplace_back([&, &read = read] {
+        const auto stub = v1::Control::NewStub(bench.Connect(false));
+        while (!stop) {
+          grpc::ClientContext context;
+          const auto start = Clock::now();
+          const grpc::Status status = read(*stub, context);
+          if (!status.ok()) Give(status.error_message());
+          longest = std::max<double>(longest, Milliseconds(Clock::now() - start));
+          ++finished;
+        }
+      });
+    }
+    std::vector<double> times;
+    const auto start = Clock::now();
+    // At least three complete reads, and at most a minute.
+    while (times.size() < count ||
+           (read && finished < 3 * readers && Clock::now() - start < std::chrono::minutes(1))) {
+      const v1::PushRequest request = OneEndpoint(cluster, ++number);
+      const auto sent = Clock::now();
+      push.Write(request);
+      push.Await(number);
+      times.push_back(Milliseconds(Clock::now() - sent));
+    }
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+    std::sort(times.begin(), times.end());
+    std::printf("| %s | %d | %.0f ms | %.2f ms | %.2f ms | %.2f ms |\n", name, finished.load(),
+                longest.load(), times[times.size() / 2], times[times.size() * 99 / 100],
+                times.back());
+    std::fflush(stdout);
+  }
+}
+
+int64_t KernelKib() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string name; meminfo >> name;) {
+    int64_t value = 0;
+    if (name == "SUnreclaim:" && meminfo >> value) return value;
+  }
+  return 0;
+}
+
+struct ServiceShape {
+  int services = 0;
+  int ports = 1;
+  int endpoints = 0;
+};
+
+std::string AddressOf(int prefix, int number) {
+  return absl::StrCat(prefix + number / 65536, ".", number / 256 % 256, ".", number % 256, ".1");
+}
+
+// Prints the memory that Services with `shape` use. The kernel's memory includes other processes.
+void MemoryOfServices(Bench& bench, const ServiceShape& shape) {
+  Push push(bench.Connect(false));
+  push.Open();
+  const int64_t rss = bench.Rss();
+  const int64_t kernel = KernelKib();
+  const auto start = Clock::now();
+  Clock::duration longest{0};
+  uint64_t number = 0;
+  for (int i = 0; i < shape.services; ++i) {
+    const std::string name = absl::StrCat("s", i);
+    v1::PushRequest request;
+    request.mutable_batch()->set_number(++number);
+    testing::AService service("shop/" + name);
+    service.ClusterIp(AddressOf(20, i));
+    for (int port = 1; port <= shape.ports; ++port) service.Port(absl::StrCat("p", port), port);
+    *request.mutable_batch()->add_changes()->mutable_service() =
+        service.proto();
+    for (int first = 0; first < shape.endpoints; first += 1000) {
+      testing::ASlice slice("shop/" + name);
+      slice.Named(absl::StrCat(name, "-", first));
+      for (int port = 1; port <= shape.ports; ++port) slice.Port(absl::StrCat("p", port), port);
+      for (int e = first; e < std::min(first + 1000, shape.endpoints); ++e) {
+        slice.Endpoint(AddressOf(100, e));
+      }
+      *request.mutable_batch()->add_changes()->mutable_endpoint_slice() =
+          slice.proto();
+    }
+    const auto sent = Clock::now();
+    push.Write(request);
+    push.Await(number);
+    longest = std::max(longest, Clock::now() - sent);
+  }
+  std::printf("| %d | %d | %d | %.0f | %.0f | %.0f s | %.0f ms |\n", shape.services, shape.ports,
+              shape.endpoints, static_cast<double>(bench.Rss() - rss) / 1024,
+              static_cast<double>(KernelKib() - kernel) / 1024,
+              Milliseconds(Clock::now() - start) / 1000, Milliseconds(longest));
+}
+
 int Main(int argc, char** argv) {
   ClusterShape shape{.services = 10000, .endpoints = 10};
   uint64_t messages = 20000;
@@ -297,11 +432,32 @@ int Main(int argc, char** argv) {
   app.add_option("--services", shape.services)->capture_default_str();
   app.add_option("--messages", messages)->capture_default_str();
   app.add_option("--idle", idle)->capture_default_str();
+  bool reads_only = false;
+  int readers = 1;
+  app.add_option("--readers", readers, "Number of clients that call Dump or List")
+      ->capture_default_str();
+  app.add_flag("--reads-only", reads_only, "Measures only changes during Dump and List.");
+  ServiceShape large;
+  app.add_option("--memory-of", large.services,
+                 "Measures only the memory of so many Services with --ports and --endpoints");
+  app.add_option("--ports", large.ports, "Ports of each Service for --memory-of");
+  app.add_option("--endpoints", large.endpoints, "Endpoints of each Service for --memory-of");
   CLI11_PARSE(app, argc, argv);
   Bench bench;
   bench.Start();
+  if (large.services > 0) {
+    std::printf("| Services | ports | endpoints | RSS, MiB | kernel, MiB | time | longest Ack |\n"
+                "|---|---|---|---|---|---|---|\n");
+    MemoryOfServices(bench, large);
+    return 0;
+  }
+  if (reads_only) {
+    PushesDuring(bench, shape, std::min<uint64_t>(messages, kRoundTrips), readers);
+    return 0;
+  }
   Idle(bench, idle);
   Messages(bench, shape, messages);
+  PushesDuring(bench, shape, std::min<uint64_t>(messages, kRoundTrips), readers);
   Resume(bench, shape);
   return 0;
 }

@@ -83,7 +83,12 @@ class Agent {
     FillExplained(*question, explained, response);
     reported_ += response.SerializeAsString();
     if (reconciler_.revision() == 0) return;  // The tables do not exist yet.
-    const auto differences = reconciler_.Disagreements(proxy::test::Tables(), *question, explained);
+    const nft::TableSpecs tables = proxy::test::Tables();
+    proxy::KernelCheck check(
+        tables, reconciler_.DestinationRows(*question, explained),
+        proxy::DecidingRows(question->destination, question->protocol, question->port));
+    Require(reconciler_.Compare(check, proxy::RowReader::kNoLimit));
+    const auto differences = check.differences();
     Require(differences.ok() && differences->empty());
   }
 

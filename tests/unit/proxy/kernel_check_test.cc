@@ -1,4 +1,4 @@
-// Tests the differences that Disagreements reports between the desired state and the kernel state
+// Tests the differences that KernelCheck reports between the desired state and the kernel state
 // after changes by other processes.
 #include "proxy/explain/kernel_check.h"
 
@@ -19,6 +19,7 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 class KernelCheckTest : public ::testing::Test {
@@ -38,7 +39,14 @@ class KernelCheckTest : public ::testing::Test {
   Lines Disagreements(const std::string& address, uint16_t port) {
     const Question question{.destination = Ip(address), .port = port};
     const Explained explained = Explain(reconciler_.ContextForExplain(), question);
-    const auto lines = reconciler_.Disagreements(Tables(), question, explained);
+    const nft::TableSpecs tables = Tables();
+    KernelCheck check(tables, reconciler_.DestinationRows(question, explained),
+                      DecidingRows(question.destination, question.protocol, question.port));
+    // Every portion contains one element.
+    size_t portions = 1;
+    while (!reconciler_.Compare(check, {})) ++portions;
+    EXPECT_EQ(portions, check.elements());
+    const auto lines = check.differences();
     return lines.ok() ? *lines : Lines{lines.status().ToString()};
   }
 
@@ -124,6 +132,30 @@ TEST_F(KernelCheckTest, OtherDataIsNamedWithBoth) {
   EXPECT_THAT(
       Disagreements("10.96.0.1", 80),
       ElementsAre("0x1 . 1 in endpoints has value 10.1.1.7 . 8080, expected 10.1.1.8 . 8080"));
+}
+
+// A commit between two portions makes correct elements look different.
+TEST_F(KernelCheckTest, DifferencesThatACommitExplainsAreNotConfirmed) {
+  const nft::TableSpecs tables = Tables();
+  const Question question{.destination = Ip("10.96.0.1"), .port = 80};
+  const auto rows = [&] {
+    const Explained explained = Explain(reconciler_.ContextForExplain(), question);
+    return reconciler_.DestinationRows(question, explained);
+  };
+  const auto deciding = [&] { return DecidingRows(Ip("10.96.0.1"), Protocol::kTcp, 80); };
+  KernelCheck early(tables, rows(), deciding());
+  Commit({ASlice("shop/web-1", "shop/web").Port(8080).Local("10.1.0.5").Ready("10.1.1.8")});
+  Remove(kServiceIps, "10.96.0.1", 80);
+  while (!reconciler_.Compare(early, {})) {
+  }
+  EXPECT_THAT(*early.differences(), SizeIs(2));
+  KernelCheck confirmed(tables, rows(), deciding());
+  confirmed.Confirm(early);
+  EXPECT_EQ(confirmed.elements(), 2u);
+  while (!reconciler_.Compare(confirmed, {})) {
+  }
+  EXPECT_THAT(*confirmed.differences(),
+              ElementsAre("10.96.0.1 . tcp . 80 in service-ips is missing in the kernel"));
 }
 
 }  // namespace

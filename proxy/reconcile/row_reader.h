@@ -1,0 +1,77 @@
+// Reads the rows of a dump in portions. The loop's thread copies one portion at a time, so that a
+// dump of any size delays changes only briefly. Another thread builds the result.
+//
+// Each Service is copied at one point in time. Services in different portions may have different
+// revisions, if a commit comes between the portions.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "nft/model/transaction.h"
+#include "proxy/desired/rows.h"
+#include "proxy/diff/plan.h"
+
+namespace svcmap::proxy {
+
+class Reconciler;
+
+class RowReader {
+ public:
+  enum class Rows : uint8_t {
+    kDesired,  // All desired rows except the marker, as if the tables were written completely.
+    kApplied,  // All applied rows except the marker.
+    kPending,  // The changes of the next transactions.
+  };
+  static constexpr auto kNoLimit = std::chrono::steady_clock::duration::max();
+
+  explicit RowReader(Rows rows);
+  ~RowReader();
+  RowReader(const RowReader&) = delete;
+  RowReader& operator=(const RowReader&) = delete;
+
+  // Copies rows until `limit` has passed, but at least one Service. Returns true after the last
+  // row. Call on the loop's thread.
+  bool Read(Reconciler& reconciler, std::chrono::steady_clock::duration limit);
+  // Adds the copied rows to the result. Call after each Read(), on any thread.
+  void Merge();
+  // Returns the result. Call after the last Merge(), on any thread.
+  nft::Transaction Take();
+
+ private:
+  enum class Step : uint8_t { kStart, kServices, kApplied, kEnd };
+  struct Portion {
+    std::string key;
+    std::optional<ServiceRows> before;
+    ServiceRows after;
+  };
+  friend class Reconciler;
+  class Numbering;
+
+  void Start(Reconciler& reconciler);
+  void ReadService(Reconciler& reconciler, const std::string& key);
+  void ReadEnd(Reconciler& reconciler);
+
+  const Rows rows_;
+  Step step_ = Step::kStart;
+  bool recreates_ = false;  // kPending only: the next transaction writes the tables completely.
+  bool merging_ = false;
+  std::vector<std::string> keys_;  // Services to read.
+  size_t next_key_ = 0;
+  std::optional<std::string> last_applied_;
+  absl::flat_hash_set<std::string> read_;  // Services of `keys_`, if the applied Services follow.
+  std::unique_ptr<Numbering> numbering_;
+  int64_t source_rows_[2] = {};  // More than applied, by Index(Family).
+  std::vector<Row> node_rows_before_, node_rows_;
+  std::vector<Portion> copied_;
+  nft::Transaction tables_;
+  SharedCounts shared_;
+  Plan plan_{shared_};
+};
+
+}  // namespace svcmap::proxy
