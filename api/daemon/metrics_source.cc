@@ -46,8 +46,12 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources
   server.bind_address = *options.metrics_bind_address;
   server.bind_hard_fail = options.bind_address_hard_fail;
   server.facts = [sources] { return sources.Read(); };
-  server.constants = {SVCMAP_VERSION, tables, options.state_limits.objects,
-                      options.state_limits.bytes, std::chrono::system_clock::now()};
+  server.constants = {SVCMAP_VERSION,
+                      tables,
+                      options.state_limits.objects,
+                      options.state_limits.bytes,
+                      options.state_limits.elements,
+                      std::chrono::system_clock::now()};
   if (options.config) {
     server.pages["/configz"] = [&config = options.config->config] {
       return JsonPage(ConfigzText(config));

@@ -30,6 +30,12 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
                  "Maximum total size of all stored objects as sent, in bytes")
       ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
       ->capture_default_str();
+  app.add_option(
+         "--max-elements", state.elements,
+         "Maximum number of map elements of all Services, measured as ports times endpoints "
+         "plus 4 times ports times addresses")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40))
+      ->capture_default_str();
   app.add_option("--max-endpoints-per-service", state.endpoints_per_service,
                  "Maximum number of endpoints of a Service per IP family, including endpoints that "
                  "are not ready")

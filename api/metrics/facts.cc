@@ -110,6 +110,8 @@ void AddState(const MetricsFacts& facts, const MetricsConstants& constants, Fami
   page.Add("svcmap_objects_limit", constants.max_objects);
   page.Add("svcmap_object_bytes", loop.object_bytes);
   page.Add("svcmap_object_bytes_limit", constants.max_bytes);
+  page.Add("svcmap_object_elements", loop.object_elements);
+  page.Add("svcmap_object_elements_limit", constants.max_elements);
   page.Add("svcmap_pending_services", loop.pending_services);
   page.Add("svcmap_pending_age_seconds",
            loop.oldest_unsynced

@@ -49,6 +49,7 @@ struct MetricsConstants {
   nft::TableSpecs tables;
   size_t max_objects = 0;
   uint64_t max_bytes = 0;
+  uint64_t max_elements = 0;
   std::chrono::system_clock::time_point started;
 };
 

@@ -554,6 +554,7 @@ void Loop::PublishStatus(const SyncResult& result) {
     status_.nodes = store.nodes().size();
     status_.service_cidrs = store.service_cidrs().size();
     status_.object_bytes = store.bytes();
+    status_.object_elements = store.elements();
     status_.pending_services = store.dirty_count();
     if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
     status_.service_ports = reconciler_.applied().service_ports();

@@ -95,7 +95,8 @@ struct LoopStatus {
   State state = State::kWaitingForState;
   uint64_t revision = 0;
   size_t services = 0, slices = 0, nodes = 0, service_cidrs = 0;
-  uint64_t object_bytes = 0;  // Size of all stored objects as they were sent.
+  uint64_t object_bytes = 0;     // Size of all stored objects as they were sent.
+  uint64_t object_elements = 0;  // Store::elements().
   size_t pending_services = 0;
   size_t service_ports = 0;
   SetCounts elements = {};

@@ -17,7 +17,12 @@ struct StateLimits {
   size_t objects = 500'000;                      // Total number of objects of all kinds.
   size_t endpoints_per_service = kMaxEndpoints;  // Endpoints in all EndpointSlices of one family.
   uint64_t bytes = uint64_t{512} << 20;          // Total size of all objects as received.
+  uint64_t elements = 5'000'000;                 // Total of ElementCount() over all objects.
 };
+
+// Maximum number of ports times endpoints in all EndpointSlices of a Service, per family. The limit
+// bounds the size of one commit, because a Service is never divided.
+inline constexpr uint64_t kMaxPortsTimesEndpoints = uint64_t{1} << 18;
 
 // Returns a finding if `change` would exceed a limit, or nullopt.
 std::optional<Finding> OverLimit(const Store& store, const Change& change,

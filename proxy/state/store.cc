@@ -47,6 +47,31 @@ StateToken TokenOf(Kind kind, const std::string& key, const std::string& message
 
 }  // namespace
 
+uint64_t SlotCount(const EndpointSlice& slice) {
+  return uint64_t{slice.ports.size()} * slice.endpoints.size();
+}
+
+uint64_t ElementCount(const Service& service) {
+  if (!service.proxied) return 0;
+  uint64_t addresses = 0;
+  for (const Family family : kFamilies) {
+    if (!service.cluster_ip[Index(family)]) continue;  // The family is not programmed.
+    ++addresses;
+    for (const auto* list : {&service.external_ips, &service.load_balancer_ips}) {
+      for (const IpAddress& address : *list) addresses += address.family() == family ? 1 : 0;
+    }
+  }
+  return kElementsPerAddress * addresses * service.ports.size();
+}
+
+uint64_t ElementCount(const EndpointSlice& slice) {
+  if (slice.service_key.empty()) return 0;
+  uint64_t weights = 0;
+  for (const Endpoint& endpoint : slice.endpoints)
+    weights += std::max<uint16_t>(endpoint.weight, 1);
+  return weights * slice.ports.size();
+}
+
 bool Store::Apply(const Change& change, uint64_t sequence) {
   if (!change.removal()) AddToSnapshot(change.kind, change.key);
   if (trial_) trial_->undo.push_back(Stored(change.kind, change.key));
@@ -82,6 +107,8 @@ bool Store::ApplyService(const Change& change, uint64_t sequence) {
   const std::shared_ptr<const Service> before = std::exchange(entry.service, change.service);
   service_count_ += (change.service ? 1 : 0);
   service_count_ -= (before ? 1 : 0);
+  elements_ += change.service ? ElementCount(*change.service) : 0;
+  elements_ -= before ? ElementCount(*before) : 0;
   MarkDirty(change.key, sequence);
   const Claims::Moved claims = claims_.Update(before.get(), change.service);
   moved_ |= !claims.others.empty() || (released_ && claims.acquired);
@@ -120,12 +147,16 @@ void Store::AddSlice(const std::shared_ptr<const EndpointSlice>& slice) {
   ServiceEntry& entry = services_[slice->service_key];
   entry.slices.insert(slice);
   entry.endpoints[Index(slice->family)] += slice->endpoints.size();
+  entry.slots[Index(slice->family)] += SlotCount(*slice);
+  elements_ += ElementCount(*slice);
 }
 
 void Store::RemoveSlice(const EndpointSlice& slice) {
   ServiceEntry& entry = services_[slice.service_key];
   entry.slices.erase(entry.slices.find(slice.key));
   entry.endpoints[Index(slice.family)] -= slice.endpoints.size();
+  entry.slots[Index(slice.family)] -= SlotCount(slice);
+  elements_ -= ElementCount(slice);
 }
 
 void Store::Touch(const Change& change, const std::string* before, const std::string* after) {

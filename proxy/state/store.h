@@ -39,7 +39,19 @@ struct ServiceEntry {
   std::shared_ptr<const Service> service;
   absl::btree_set<std::shared_ptr<const EndpointSlice>, SliceKeyLess> slices;
   size_t endpoints[2] = {};  // Number of endpoints in `slices`, by Index(Family).
+  uint64_t slots[2] = {};    // Sum of SlotCount() over `slices`, by Index(Family).
 };
+
+// Returns the number of ports times the number of endpoints.
+uint64_t SlotCount(const EndpointSlice& slice);
+
+// Return a measure for the memory of the map elements that an object causes. An endpoint counts
+// once for each port. With weight W, an endpoint counts W times, because it can use W slots. An
+// address of a Service counts kElementsPerAddress times for each port, because a port needs about
+// four times the memory of an endpoint. nodePorts do not count.
+inline constexpr uint64_t kElementsPerAddress = 4;
+uint64_t ElementCount(const Service& service);
+uint64_t ElementCount(const EndpointSlice& slice);
 
 // Digest of a set of objects, independent of their order. Equal sets of names and messages have
 // equal tokens. Tokens are not resistant to deliberate collisions, because the hash is not
@@ -123,6 +135,8 @@ class Store {
   size_t slice_count() const { return slices_.size(); }
   // Total size of all stored objects as received, including their names.
   uint64_t bytes() const { return bytes_; }
+  // Sum of ElementCount() over all Services and EndpointSlices.
+  uint64_t elements() const { return elements_; }
 
  private:
   // State from before the trial, which EndTrial() restores.
@@ -159,6 +173,7 @@ class Store {
 
   StateToken token_ = {};
   uint64_t bytes_ = 0;
+  uint64_t elements_ = 0;
   bool keep_touched_ = false;
   std::vector<std::pair<Kind, std::string>> touched_;
 

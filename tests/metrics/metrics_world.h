@@ -23,6 +23,7 @@ inline MetricsConstants SomeConstants() {
           .tables = proxy::MakeTables({}),
           .max_objects = 500'000,
           .max_bytes = 512 << 20,
+          .max_elements = 5'000'000,
           .started = {}};
 }
 
@@ -38,6 +39,7 @@ inline MetricsFacts SomeFacts() {
   loop.nodes = 104;
   loop.service_cidrs = 105;
   loop.object_bytes = 138;
+  loop.object_elements = 139;
   loop.pending_services = 106;
   loop.service_ports = 107;
   for (size_t set = 0; set < proxy::kSetCount; ++set) {

@@ -120,6 +120,7 @@ TEST(DaemonOptionsTest, LimitsOfWhatControllersMayCost) {
   EXPECT_EQ(usual.state_limits.objects, 500'000u);
   EXPECT_EQ(usual.state_limits.endpoints_per_service, 65535u);
   EXPECT_EQ(usual.state_limits.bytes, 512u << 20);
+  EXPECT_EQ(usual.state_limits.elements, 5'000'000u);
   EXPECT_EQ(usual.push_limits.max_batch_bytes, 16u * 1024 * 1024);
   EXPECT_EQ(usual.push_limits.max_batches_in_flight, 64u);
   EXPECT_EQ(usual.push_limits.max_bytes_in_flight, 64u * 1024 * 1024);
@@ -128,12 +129,13 @@ TEST(DaemonOptionsTest, LimitsOfWhatControllersMayCost) {
   EXPECT_EQ(usual.push_limits.max_connections, 64u);
   EXPECT_EQ(usual.push_limits.max_connections_per_peer, 32u);
   const DaemonOptions small =
-      Parse({"--max-objects=1", "--max-bytes=5001", "--max-endpoints-per-service=2",
-             "--max-batch-bytes=4096", "--max-batches-in-flight=3", "--max-bytes-in-flight=5000",
-             "--max-streams=4", "--max-watchers=5", "--max-connections=6",
-             "--max-connections-per-peer=7"});
+      Parse({"--max-objects=1", "--max-bytes=5001", "--max-elements=5002",
+             "--max-endpoints-per-service=2", "--max-batch-bytes=4096", "--max-batches-in-flight=3",
+             "--max-bytes-in-flight=5000", "--max-streams=4", "--max-watchers=5",
+             "--max-connections=6", "--max-connections-per-peer=7"});
   EXPECT_EQ(small.state_limits.objects, 1u);
   EXPECT_EQ(small.state_limits.bytes, 5001u);
+  EXPECT_EQ(small.state_limits.elements, 5002u);
   EXPECT_EQ(small.state_limits.endpoints_per_service, 2u);
   EXPECT_EQ(small.push_limits.max_batch_bytes, 4096u);
   EXPECT_EQ(small.push_limits.max_batches_in_flight, 3u);

@@ -133,6 +133,103 @@ TEST_F(StateLimitsTest, ATrialLeavesTheBytesAsTheyWere) {
   EXPECT_EQ(store_.bytes(), 600u);
 }
 
+TEST_F(StateLimitsTest, PortsTimesAddressesAndPortsTimesEndpointsCount) {
+  // 2 ports x (clusterIP, external IP, load balancer IP) in each of two families.
+  const Change web = AService("shop/web")
+                         .At("10.96.0.1")
+                         .At("fd00:96::1")
+                         .External("192.0.2.1")
+                         .LoadBalancer("198.51.100.1")
+                         .LoadBalancer("2001:db8::1")
+                         .Port(80, "http")
+                         .Port(443, "https");
+  Hold({web});
+  EXPECT_EQ(store_.elements(), 40u);
+  const Change slice = Slice("a", 3).Port(8080, "http").Port(8443, "https").Port(9000, "other");
+  Hold({slice});
+  EXPECT_EQ(store_.elements(), 49u);
+  // An endpoint can use as many slots as its weight.
+  Hold({Slice("a", 2).Weight(100).Port(8080, "http").Port(8443, "https")});
+  EXPECT_EQ(store_.elements(), 40u + 2 * 101);
+  Hold({Slice("a", 2).Weight(0).Port(8080, "http")});
+  EXPECT_EQ(store_.elements(), 42u);
+  Hold({NoService("shop/web")});
+  EXPECT_EQ(store_.elements(), 2u);
+  Hold({NoSlice("shop/a")});
+  EXPECT_EQ(store_.elements(), 0u);
+  // A slice without a Service causes no elements.
+  Hold({ASlice("shop/b", "").Port(80).Ready("10.1.0.1")});
+  EXPECT_EQ(store_.elements(), 0u);
+}
+
+TEST_F(StateLimitsTest, ElementsOfAllObjectsAreLimited) {
+  limits_.elements = 13;
+  Hold({AService("shop/web").At("10.96.0.1").Port(80), Slice("a", 4).Port(8080)});
+  EXPECT_EQ(store_.elements(), 8u);
+  EXPECT_EQ(Rejection(Slice("b", 5).Port(8080)), "");
+  EXPECT_EQ(Rejection(Slice("b", 3).Port(8080).Port(8443, "https")),
+            "EndpointSlice shop/b rejected: Forbidden: this object of 6 elements would raise the "
+            "total to 14 elements, more than --max-elements 13");
+  EXPECT_EQ(Rejection(Slice("a", 9).Port(8080)), "");
+  EXPECT_EQ(Rejection(Slice("a", 10).Port(8080)),
+            "EndpointSlice shop/a rejected: Forbidden: this object of 10 elements would raise the "
+            "total to 14 elements, more than --max-elements 13; the previously accepted version, "
+            "if any, stays in effect");
+  const Change large = AService("shop/large").At("10.96.0.2").Port(80, "http").Port(443, "https");
+  EXPECT_EQ(Rejection(large),
+            "Service shop/large rejected: Forbidden: this object of 8 elements would raise the "
+            "total to 16 elements, more than --max-elements 13");
+  EXPECT_EQ(Rejection(ANode("n1", {"192.0.2.1"})), "");
+  Hold({NoSlice("shop/a")});
+  EXPECT_EQ(Rejection(large), "");
+}
+
+TEST_F(StateLimitsTest, ObjectsWithoutMoreElementsAreTakenAboveTheLimit) {
+  Hold({Slice("a", 4).Port(8080), Slice("b", 4).Port(8080)});
+  limits_.elements = 5;  // Lower the limit, as after a restart with a lower limit.
+  EXPECT_EQ(Rejection(Slice("a", 4).Port(9090)), "");
+  EXPECT_EQ(Rejection(Slice("a", 3).Port(8080)), "");
+  EXPECT_NE(Rejection(Slice("a", 5).Port(8080)), "");
+  EXPECT_EQ(Rejection(NoSlice("shop/a")), "");
+}
+
+TEST_F(StateLimitsTest, ATrialLeavesTheElementsAsTheyWere) {
+  Hold({Slice("a", 4).Port(8080)});
+  while (store_.dirty_count() > 0) store_.TakeDirty();
+  store_.BeginTrial();
+  store_.Apply(Slice("a", 2).Port(8080).Port(8443, "https").Port(1, "x"), 2);
+  store_.Apply(Slice("b", 9).Port(8080), 2);
+  store_.EndTrial();
+  EXPECT_EQ(store_.elements(), 4u);
+  const ServiceEntry* entry = store_.Find("shop/web");
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->slots[0], 4u);
+}
+
+// 512 ports times 512 endpoints are permitted, one port more is not.
+TEST_F(StateLimitsTest, PortsTimesEndpointsOfAServiceAreLimited) {
+  const auto slice = [](const std::string& name, int ports, Family family = Family::kIpv4) {
+    ASlice made("shop/" + name, "shop/web", family);
+    for (int i = 0; i < 256; ++i) {
+      made.Ready((family == Family::kIpv4 ? "10.1." : "fd00::") + std::to_string(i / 256) +
+                 (family == Family::kIpv4 ? "." : ":") + std::to_string(i % 256));
+    }
+    for (int i = 1; i <= ports; ++i) {
+      made.Port(static_cast<uint16_t>(i), "p" + std::to_string(i));
+    }
+    return made;
+  };
+  Hold({slice("a", 512)});
+  EXPECT_EQ(Rejection(slice("b", 512)), "");
+  EXPECT_EQ(Rejection(slice("b", 513)),
+            "EndpointSlice shop/b rejected: endpoints: Too many: 256: the sum of ports times "
+            "endpoints over all EndpointSlices of Service shop/web would be 262400 for IPv4, must "
+            "be at most 262144; the previously accepted version, if any, stays in effect");
+  EXPECT_EQ(Rejection(slice("b", 513, Family::kIpv6)), "");
+  EXPECT_EQ(Rejection(slice("a", 1024)), "");
+  EXPECT_NE(Rejection(slice("a", 1025)), "");
+}
+
 TEST_F(StateLimitsTest, SliceThatBelongsToNoServiceHasNoLimitOfEndpoints) {
   limits_.endpoints_per_service = 0;
   EXPECT_EQ(Rejection(ASlice("shop/a", "").Ready("10.1.0.1")), "");
