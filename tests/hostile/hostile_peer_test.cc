@@ -6,6 +6,10 @@
 // number of batches and the number of the attacker's connections.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/frames.h"
 #include "tests/hostile/hostile_world.h"
@@ -193,6 +197,65 @@ TEST(NeverOpenTest, ControllerOpensAStreamMeanwhile) {
     ASSERT_TRUE(stream.ok()) << stream.status();
   }
 }
+
+// Returns true if svcmapd passes the connection to gRPC, which sends SETTINGS.
+bool IsAccepted(Wire& wire, Clock::time_point until) {
+  wire.Send(Greeting(), until);
+  while (!wire.closed() && Clock::now() < until) {
+    if (!wire.Receive().empty()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+// Other clients open connections from the controller's address as fast as they can. svcmapd cannot
+// distinguish them from the controller before the TLS handshake. The parameter tells whether the
+// other clients complete the handshake.
+class SameAddressTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(SameAddressTest, AControllerThatRetriesConnectsDuringAFlood) {
+  constexpr double kMaxSeconds = 30;
+  World& world = WorldOf(Peer::kUnlisted);
+  world.NextPeer();
+  std::atomic<bool> stop = false;
+  std::atomic<size_t> connections = 0;
+  std::vector<std::thread> flood;
+  for (int i = 0; i < 2; ++i) {
+    flood.emplace_back([&] {
+      for (; !stop; ++connections) {
+        const auto wire = GetParam() ? world.Connect(Peer::kUnlisted) : world.ConnectToTlsPort();
+      }
+    });
+  }
+  const auto start = Clock::now();
+  const auto since = [](Clock::time_point time) {
+    return std::chrono::duration<double>(Clock::now() - time).count();
+  };
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // Exceeds the limit for the address.
+  std::vector<double> delays;
+  do {
+    const auto begin = Clock::now();
+    bool accepted = false;
+    while (!accepted && since(begin) < kMaxSeconds) {
+      const auto wire = world.Connect(Peer::kWriterCertificate);
+      accepted = wire && IsAccepted(*wire, Clock::now() + std::chrono::seconds(5));
+      if (!accepted) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_TRUE(accepted) << "not connected within " << kMaxSeconds << " s";
+    delays.push_back(since(begin));
+  } while (Clock::now() < start + AttackTime());
+  stop = true;
+  for (std::thread& thread : flood) thread.join();
+  std::sort(delays.begin(), delays.end());
+  std::printf("| SameAddress/%s | %.0f connections/s | p50 %.2f s | max %.2f s | %zu |\n",
+              GetParam() ? "CompleteHandshakes" : "NoHandshake",
+              static_cast<double>(connections) / since(start), delays[delays.size() / 2],
+              delays.back(), delays.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, SameAddressTest, ::testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "CompleteHandshakes" : "NoHandshake");
+});
 
 }  // namespace
 }  // namespace svcmap::hostile

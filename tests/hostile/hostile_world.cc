@@ -105,6 +105,8 @@ std::string NameOf(Peer peer) {
       return "ReaderUid";
     case Peer::kWriterUid:
       return "WriterUid";
+    case Peer::kWriterCertificate:
+      return "WriterCertificate";
   }
   return "";
 }
@@ -163,6 +165,8 @@ std::unique_ptr<Wire> World::Connect(Peer peer) const {
       return netns_.Run([this] { return Wire::ConnectTcp(port_, kSource + peer_); });
     case Peer::kUnlisted:
       return netns_.Run([this] { return Wire::ConnectTls(port_, kSource + peer_, client_); });
+    case Peer::kWriterCertificate:
+      return netns_.Run([this] { return Wire::ConnectTls(port_, kSource + peer_, writer_); });
     case Peer::kReaderUid:
       return Wire::ConnectUnix(folder_.path() + "/shared.sock", kReader + peer_);
     case Peer::kWriterUid:

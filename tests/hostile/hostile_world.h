@@ -20,10 +20,11 @@
 namespace svcmap::hostile {
 
 enum class Peer {
-  kAnonymous,  // Peer of an agent with --insecure.
-  kUnlisted,   // Client with a valid certificate that is not in any allow list.
-  kReaderUid,  // User whose uid is listed in --allow-read-uid.
-  kWriterUid,  // User whose uid is listed in --allow-write-uid.
+  kAnonymous,          // Peer of an agent with --insecure.
+  kUnlisted,           // Client with a valid certificate that is not in any allow list.
+  kReaderUid,          // User whose uid is listed in --allow-read-uid.
+  kWriterUid,          // User whose uid is listed in --allow-write-uid.
+  kWriterCertificate,  // Client whose certificate is listed in --allow-write.
 };
 std::string NameOf(Peer peer);
 
@@ -53,6 +54,7 @@ class World {
   testing::CertificateAuthority ca_{"CA of the hostile-peer suite"};
   uint32_t peer_ = 0;
   testing::KeyPair client_;
+  testing::KeyPair writer_ = ca_.Issue("w", "URI:spiffe://test/writer");
   uint16_t port_ = 0;
   uint16_t metrics_port_ = 0;
   std::unique_ptr<testing::Agent> agent_;
