@@ -1,6 +1,6 @@
 #include "api/health/connections.h"
 
-#include <event2/http.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -9,13 +9,12 @@
 namespace svcmap::api {
 namespace {
 
-// Returns evhttp's object for the connection, which evhttp passes to its callbacks of the
-// bufferevent. Returns null if evhttp has closed the connection, because evhttp then removes its
-// callbacks.
-evhttp_connection* OwnerOf(bufferevent* connection) {
-  void* owner = nullptr;
-  bufferevent_getcb(connection, nullptr, nullptr, nullptr, &owner);
-  return static_cast<evhttp_connection*>(owner);
+// Returns true if evhttp has released the connection. When evhttp releases a connection, evhttp
+// removes its callbacks from the bufferevent.
+bool Ended(bufferevent* connection) {
+  void* user = nullptr;
+  bufferevent_getcb(connection, nullptr, nullptr, nullptr, &user);
+  return user == nullptr;
 }
 
 }  // namespace
@@ -28,15 +27,15 @@ Connections::Connections(event_base* base, size_t max, std::chrono::milliseconds
       sweep_(base, [this] { Sweep(); }) {}
 
 Connections::~Connections() {
-  for (const Connection& connection : by_silence_) bufferevent_decref(connection.bev);
+  for (List* list : {&by_silence_, &ending_}) {
+    for (const Connection& connection : *list) bufferevent_decref(connection.bev);
+  }
 }
 
 bufferevent* Connections::Add() {
-  if (by_silence_.size() >= max_) ReleaseEnded();
+  if (by_silence_.size() >= max_) ReleaseEnded(by_silence_);
   if (by_silence_.size() >= max_) End(by_silence_.begin());
-  // Without BEV_OPT_CLOSE_ON_FREE, evhttp_connection_free() closes the descriptor immediately. With
-  // this option, the descriptor stays open until the event loop destroys the bufferevent.
-  bufferevent* bev = bufferevent_socket_new(base_, -1, 0);
+  bufferevent* bev = bufferevent_socket_new(base_, -1, BEV_OPT_CLOSE_ON_FREE);
   if (bev == nullptr) return nullptr;
   bufferevent_setwatermark(bev, EV_READ, 0, kMaxUnread);
   bufferevent_set_max_single_read(bev, kMaxSingleRead);
@@ -48,34 +47,35 @@ bufferevent* Connections::Add() {
 
 void Connections::Heard(bufferevent* connection) {
   const auto found = index_.find(connection);
-  if (found == index_.end()) return;  // Add() returned null, and evhttp created the bufferevent.
+  if (found == index_.end()) return;  // The connection is already being closed.
   found->second->heard = Clock::now();
   by_silence_.splice(by_silence_.end(), by_silence_, found->second);
 }
 
 void Connections::Sweep() {
-  ReleaseEnded();
+  ReleaseEnded(ending_);
+  ReleaseEnded(by_silence_);
   const auto limit = Clock::now() - patience_;
   while (!by_silence_.empty() && by_silence_.front().heard <= limit) End(by_silence_.begin());
-  if (!by_silence_.empty()) sweep_.After(sweep_after_);
+  if (!by_silence_.empty() || !ending_.empty()) sweep_.After(sweep_after_);
 }
 
-void Connections::ReleaseEnded() {
-  for (auto it = by_silence_.begin(); it != by_silence_.end();) {
-    const auto connection = it++;
-    if (OwnerOf(connection->bev) == nullptr) Release(connection);
+void Connections::ReleaseEnded(List& list) {
+  for (auto it = list.begin(); it != list.end();) {
+    if (!Ended(it->bev)) {
+      ++it;
+      continue;
+    }
+    index_.erase(it->bev);
+    bufferevent_decref(it->bev);
+    it = list.erase(it);
   }
 }
 
 void Connections::End(List::iterator connection) {
-  if (evhttp_connection* owner = OwnerOf(connection->bev)) evhttp_connection_free(owner);
-  Release(connection);
-}
-
-void Connections::Release(List::iterator connection) {
+  shutdown(bufferevent_getfd(connection->bev), SHUT_RDWR);
   index_.erase(connection->bev);
-  bufferevent_decref(connection->bev);
-  by_silence_.erase(connection);
+  ending_.splice(ending_.end(), by_silence_, connection);
 }
 
 }  // namespace svcmap::api

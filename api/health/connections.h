@@ -18,8 +18,8 @@ namespace svcmap::api {
 
 class Connections {
  public:
-  // Closes every connection whose last complete request is older than `patience`. At `max`
-  // connections, each new connection closes the connection with the oldest request immediately.
+  // Closes every connection whose last complete request is older than `patience`. If there are more
+  // than `max` connections, also closes the connections with the oldest requests.
   Connections(event_base* base, size_t max, std::chrono::milliseconds patience);
   ~Connections();
 
@@ -38,17 +38,15 @@ class Connections {
   using List = std::list<Connection>;
 
   void Sweep();
-  void ReleaseEnded();  // Forgets all connections that evhttp has closed.
+  void ReleaseEnded(List& list);
   void End(List::iterator connection);
-  void Release(List::iterator connection);
 
   event_base* base_;
   const size_t max_;
   const std::chrono::milliseconds patience_;
   const std::chrono::milliseconds sweep_after_;
-  // Ordered by time of the last request, oldest first. Contains connections that evhttp has closed
-  // until ReleaseEnded().
-  List by_silence_;
+  List by_silence_;  // Open connections, ordered by time of the last request, oldest first.
+  List ending_;      // Connections that were shut down and that evhttp has not released yet.
   // Maps connections to their position in by_silence_.
   absl::flat_hash_map<bufferevent*, List::iterator> index_;
   Event sweep_;  // The timer is pending while connections exist.
