@@ -4,6 +4,7 @@
 #include "api/cli/inputs.h"
 #include "api/cli/push.h"
 #include "api/cli/text.h"
+#include "api/convert/protocol_version.h"
 
 namespace svcmap::api {
 namespace {
@@ -21,6 +22,7 @@ Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& 
   }
   push.call = [&objects, dry_run, &client](size_t begin, size_t end) {
     v1::ApplyRequest request;
+    request.set_protocol_version(kProtocolVersion);
     request.set_validate_only(dry_run);
     for (size_t i = begin; i < end; ++i) *request.add_objects() = objects[i].object;
     return client.Apply(request);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/cli/channel.h"
 #include "api/cli/text.h"
+#include "api/convert/protocol_version.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
@@ -119,7 +120,7 @@ class Client::Impl {
     };
     v1::PushRequest request;
     request.mutable_open()->set_name("svcmapctl");
-    request.mutable_open()->set_protocol_version(1);
+    request.mutable_open()->set_protocol_version(kProtocolVersion);
     bool good = send(request, true);
     request.mutable_snapshot_begin();
     good = good && send(request, false);

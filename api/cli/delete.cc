@@ -2,6 +2,7 @@
 #include "api/cli/commands.h"
 #include "api/cli/inputs.h"
 #include "api/cli/push.h"
+#include "api/convert/protocol_version.h"
 
 namespace svcmap::api {
 namespace {
@@ -15,6 +16,7 @@ Push MakePush(const std::vector<SentObject>& objects, bool dry_run, Client& clie
   }
   push.call = [&objects, dry_run, &client](size_t begin, size_t end) {
     v1::RemoveRequest request;
+    request.set_protocol_version(kProtocolVersion);
     request.set_validate_only(dry_run);
     for (size_t i = begin; i < end; ++i) *request.add_objects() = objects[i].id.ToRef();
     return client.Remove(request);

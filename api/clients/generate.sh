@@ -7,13 +7,16 @@ cd "$(dirname "$0")/../.."
 
 out=${1-api/clients}
 module=$(sed -n 's/^module //p' api/clients/go/go.mod)
-protos=(svcmap/v1/objects.proto svcmap/v1/control.proto)
+declare -A packages=(
+  [svcmap/v1/objects.proto]=svcmapv1
+  [svcmap/v1/control.proto]=svcmapv1
+  [svcmap/rpc/v1/rpc.proto]=internal/rpcv1
+)
 
-go=("module=$module")
-for proto in "${protos[@]}"; do
-  go+=("M$proto=$module/svcmapv1")
+go_opt=module=$module
+for proto in "${!packages[@]}"; do
+  go_opt+=",M$proto=$module/${packages[$proto]}"
 done
-go_opt=$(IFS=,; echo "${go[*]}")
 
 mkdir -p "$out/go" "$out/python"
 protoc -I proto \
@@ -21,4 +24,4 @@ protoc -I proto \
   --go-grpc_out="$out/go" --go-grpc_opt="$go_opt" \
   --python_out="$out/python" --pyi_out="$out/python" \
   --grpc_python_out="$out/python" --plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin \
-  "${protos[@]}"
+  "${!packages[@]}"

@@ -5,6 +5,8 @@
 #include "absl/time/time.h"
 #include "api/convert/endpoint_delta.h"
 #include "api/convert/metadata.h"
+#include "api/convert/projection.h"
+#include "google/protobuf/arena.h"
 
 namespace svcmap::api {
 namespace {
@@ -68,35 +70,93 @@ ConvertedChange Upsert(const v1::ServiceCIDR& cidr, const ConvertContext& contex
                   ConvertServiceCidr(cidr, context), &proxy::Change::service_cidr);
 }
 
-ConvertedChange Delta(const v1::EndpointDelta& delta) {
+// Reduces and decodes a message. `message` contains the fields before an error.
+template <typename T>
+std::optional<ProjectionError> Decode(std::string_view bytes, T& message) {
+  std::string projected;
+  std::optional<ProjectionError> error = Project(bytes, *T::descriptor(), IsUsedLabel, projected);
+  if (!message.ParseFromString(projected) && !error) error = {"", "unreadable"};
+  return error;
+}
+
+ConvertedChange Unreadable(Kind kind, std::string key, ProjectionError error) {
   ConvertedChange result;
-  result.kind = Kind::kEndpointSlice;
-  result.key = KeyFor(Kind::kEndpointSlice, delta.namespace_(), delta.name());
-  Report report(result.kind, result.key);
-  CheckDelta(delta, report);
-  if (!report.rejected()) result.delta = std::make_shared<v1::EndpointDelta>(delta);
+  result.kind = kind;
+  result.key = std::move(key);
+  Report report(kind, result.key);
+  report.Reject(std::move(error.field),
+                {.code = proxy::FindingCode::kUnreadable, .detail = std::move(error.detail)});
   result.findings = report.Take();
   return result;
 }
 
+template <typename T>
+ConvertedChange DecodeAndUpsert(Kind kind, std::string_view bytes, const ConvertContext& context) {
+  google::protobuf::Arena arena;  // An object has thousands of small parts.
+  T& message = *google::protobuf::Arena::CreateMessage<T>(&arena);
+  if (std::optional<ProjectionError> error = Decode(bytes, message)) {
+    return Unreadable(kind, KeyOf(kind, message.metadata()), *std::move(error));
+  }
+  return Upsert(message, context);
+}
+
+ConvertedChange Delta(std::string_view bytes) {
+  const auto delta = std::make_shared<v1::EndpointDelta>();
+  std::optional<ProjectionError> error = Decode(bytes, *delta);
+  const Kind kind = Kind::kEndpointSlice;
+  std::string key = KeyFor(kind, delta->namespace_(), delta->name());
+  if (error) return Unreadable(kind, std::move(key), *std::move(error));
+  ConvertedChange result;
+  result.kind = kind;
+  result.key = std::move(key);
+  Report report(result.kind, result.key);
+  CheckDelta(*delta, report);
+  if (!report.rejected()) result.delta = delta;
+  result.findings = report.Take();
+  return result;
+}
+
+absl::StatusOr<ConvertedChange> Removal(std::string_view bytes) {
+  v1::ObjectRef ref;
+  if (!ref.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::InvalidArgumentError("remove: Invalid value: must be an ObjectRef");
+  }
+  return ConvertRemoval(ref);
+}
+
 }  // namespace
 
-absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
+ConvertedChange ConvertObject(Kind kind, std::string_view bytes, const ConvertContext& context) {
+  switch (kind) {
+    case Kind::kService:
+      return DecodeAndUpsert<v1::Service>(kind, bytes, context);
+    case Kind::kEndpointSlice:
+      return DecodeAndUpsert<v1::EndpointSlice>(kind, bytes, context);
+    case Kind::kNode:
+      return DecodeAndUpsert<v1::Node>(kind, bytes, context);
+    case Kind::kServiceCidr:
+      break;
+  }
+  return DecodeAndUpsert<v1::ServiceCIDR>(kind, bytes, context);
+}
+
+absl::StatusOr<ConvertedChange> ConvertChange(const envelope::v1::Change& change,
                                               const ConvertContext& context) {
+  using envelope::v1::Change;
   switch (change.change_case()) {
-    case v1::Change::kService:
-      return Upsert(change.service(), context);
-    case v1::Change::kEndpointSlice:
-      return Upsert(change.endpoint_slice(), context);
-    case v1::Change::kNode:
-      return Upsert(change.node(), context);
-    case v1::Change::kServiceCidr:
-      return Upsert(change.service_cidr(), context);
-    case v1::Change::kRemove:
-      return ConvertRemoval(change.remove());
-    case v1::Change::kEndpointDelta:
+    case Change::kService:
+      return ConvertObject(Kind::kService, change.service(), context);
+    case Change::kEndpointSlice:
+      return ConvertObject(Kind::kEndpointSlice, change.endpoint_slice(), context);
+    case Change::kNode:
+      return ConvertObject(Kind::kNode, change.node(), context);
+    case Change::kServiceCidr:
+      return ConvertObject(Kind::kServiceCidr, change.service_cidr(), context);
+    case Change::kRemove:
+      return Removal(change.remove());
+    case Change::kEndpointDelta:
       return Delta(change.endpoint_delta());
-    case v1::Change::CHANGE_NOT_SET:
+    case Change::CHANGE_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
@@ -105,15 +165,18 @@ absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
 
 absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
                                               const ConvertContext& context) {
+  const auto convert = [&](Kind kind, const google::protobuf::MessageLite& message) {
+    return ConvertObject(kind, message.SerializeAsString(), context);
+  };
   switch (object.object_case()) {
     case v1::Object::kService:
-      return Upsert(object.service(), context);
+      return convert(Kind::kService, object.service());
     case v1::Object::kEndpointSlice:
-      return Upsert(object.endpoint_slice(), context);
+      return convert(Kind::kEndpointSlice, object.endpoint_slice());
     case v1::Object::kNode:
-      return Upsert(object.node(), context);
+      return convert(Kind::kNode, object.node());
     case v1::Object::kServiceCidr:
-      return Upsert(object.service_cidr(), context);
+      return convert(Kind::kServiceCidr, object.service_cidr());
     case v1::Object::OBJECT_NOT_SET:
       break;
   }

@@ -13,10 +13,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "proxy/state/objects.h"
+#include "svcmap/envelope/v1/envelope.pb.h"
 #include "svcmap/v1/control.pb.h"
 #include "svcmap/v1/objects.pb.h"
 
@@ -66,10 +68,15 @@ struct ConvertedChange {
   std::vector<proxy::Finding> findings;
 };
 
+// Converts the protobuf encoding of an object. Reduces the object first (see Project). An encoding
+// that cannot be decoded is a rejected object, with its name if the metadata could be decoded.
+ConvertedChange ConvertObject(proxy::Kind kind, std::string_view bytes,
+                              const ConvertContext& context);
+
 // Return INVALID_ARGUMENT if no known field is set, or if a reference has no known kind. A change
 // without a known field or kind comes from a faulty controller or from a newer version of the
 // protocol.
-absl::StatusOr<ConvertedChange> ConvertChange(const v1::Change& change,
+absl::StatusOr<ConvertedChange> ConvertChange(const envelope::v1::Change& change,
                                               const ConvertContext& context);
 absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
                                               const ConvertContext& context);
@@ -79,9 +86,10 @@ absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref);
 v1::Kind ToProto(proxy::Kind kind);
 // Returns nullopt for KIND_UNSPECIFIED and for unknown kinds.
 std::optional<proxy::Kind> KindFromProto(v1::Kind kind);
+v1::ResultCode ToProto(proxy::FindingCode code);
 v1::ObjectResult ToProto(const proxy::Finding& finding);
 
-// Return the object as the controller sent it.
+// Return the reduced object.
 v1::Object ToProto(const proxy::Service& service);
 v1::Object ToProto(const proxy::EndpointSlice& slice);
 v1::Object ToProto(const proxy::Node& node);

@@ -102,6 +102,7 @@ Converted<proxy::EndpointSlice> ConvertDeltas(
         {{.severity = proxy::Finding::Severity::kNotStored,
           .kind = proxy::Kind::kEndpointSlice,
           .key = key,
+          .code = proxy::FindingCode::kNotStored,
           .reason = "the EndpointSlice is not stored; send the complete object before deltas"}}};
   }
   EndpointList endpoints(*slice.mutable_endpoints());

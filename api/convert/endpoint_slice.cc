@@ -246,7 +246,8 @@ Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& me
     // Requirement S-17: the slice is stored but not used, so its other fields are not checked.
   } else if (type == "FQDN") {
     // Requirement S-19: slices with FQDN addresses are stored but not used.
-    report.Warn("addressType", {"Unsupported value", Quote(type), "the EndpointSlice is not used"});
+    report.Warn("addressType",
+                {proxy::FindingCode::kUnsupported, Quote(type), "the EndpointSlice is not used"});
   } else if (type != "IPv4" && type != "IPv6") {
     report.Reject("addressType",
                   type.empty() ? Required("") : Unsupported(type, {"IPv4", "IPv6", "FQDN"}));

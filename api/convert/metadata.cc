@@ -10,6 +10,8 @@
 namespace svcmap::api {
 namespace {
 
+constexpr std::string_view kNoName = "(no name)";
+
 bool IsLowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
 // Does not check the length, because Kubernetes limits only the total length of a subdomain.
@@ -37,10 +39,12 @@ bool IsDnsSubdomain(std::string_view name) {
 }
 
 std::string KeyFor(proxy::Kind kind, std::string_view name_space, std::string_view name) {
-  const std::string last = IsDnsSubdomain(name) ? std::string(name) : KeyPart(name, "(no name)");
+  const std::string last = IsDnsSubdomain(name) ? std::string(name) : KeyPart(name, kNoName);
   if (!IsNamespaced(kind)) return last;
   return absl::StrCat(KeyPart(name_space, "(no namespace)"), "/", last);
 }
+
+bool IsNamed(std::string_view key) { return !key.ends_with(kNoName); }
 
 void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view name,
                 std::string_view prefix, Report& report) {

@@ -23,6 +23,8 @@ constexpr bool IsNamespaced(proxy::Kind kind) {
 // Returns "namespace/name" or "name". For an invalid name, the key is escaped for display, and no
 // stored object has the escaped key.
 std::string KeyFor(proxy::Kind kind, std::string_view name_space, std::string_view name);
+// Returns false if KeyFor returned `key` for an object without a name.
+bool IsNamed(std::string_view key);
 
 // Rejects missing and malformed names. `prefix` is the path of the fields: "metadata." or "".
 void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view name,

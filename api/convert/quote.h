@@ -22,4 +22,7 @@ std::string Escape(std::string_view text);
 // U+10FFFF.
 size_t Utf8Length(std::string_view text);
 
+// Returns true if `text` is valid UTF-8.
+bool IsUtf8(std::string_view text);
+
 }  // namespace svcmap::api

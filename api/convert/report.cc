@@ -9,9 +9,10 @@
 namespace svcmap::api {
 
 using proxy::Finding;
+using proxy::FindingCode;
 
 FieldError Invalid(std::string value, std::string detail) {
-  return {"Invalid value", std::move(value), std::move(detail)};
+  return {FindingCode::kInvalid, std::move(value), std::move(detail)};
 }
 
 FieldError OutOfRange(int64_t value, int64_t first, int64_t last) {
@@ -19,7 +20,7 @@ FieldError OutOfRange(int64_t value, int64_t first, int64_t last) {
                  absl::StrCat("must be between ", first, " and ", last, ", inclusive"));
 }
 
-FieldError Required(std::string detail) { return {"Required value", "", std::move(detail)}; }
+FieldError Required(std::string detail) { return {FindingCode::kRequired, "", std::move(detail)}; }
 
 FieldError Unsupported(std::string_view value, std::initializer_list<std::string_view> supported) {
   std::string detail = "supported values: ";
@@ -28,15 +29,15 @@ FieldError Unsupported(std::string_view value, std::initializer_list<std::string
     absl::StrAppend(&detail, separator, Quote(name));
     separator = ", ";
   }
-  return {"Unsupported value", Quote(value), std::move(detail)};
+  return {FindingCode::kUnsupported, Quote(value), std::move(detail)};
 }
 
 FieldError Duplicate(std::string value, std::string detail) {
-  return {"Duplicate value", std::move(value), std::move(detail)};
+  return {FindingCode::kDuplicate, std::move(value), std::move(detail)};
 }
 
 FieldError TooMany(int count, int limit, std::string detail) {
-  return {"Too many", absl::StrCat(count),
+  return {FindingCode::kTooMany, absl::StrCat(count),
           absl::StrCat("must have at most ", limit, " items; ", detail)};
 }
 
@@ -45,7 +46,7 @@ Finding Report::MakeFinding(Finding::Severity severity, std::string field, Field
           .kind = kind_,
           .key = key_,
           .field = std::move(field),
-          .error_type = error.type,
+          .code = error.code,
           .value = std::move(error.value),
           .reason = std::move(error.detail)};
 }
@@ -69,8 +70,9 @@ void Report::Warn(std::string field, FieldError error) {
 
 std::vector<Finding> Report::Take() {
   if (!rejected_ && dropped_ > 0) {
-    findings_.push_back(MakeFinding(Finding::Severity::kWarning, "",
-                                    {"", "", absl::StrCat(dropped_, " more warnings omitted")}));
+    findings_.push_back(
+        MakeFinding(Finding::Severity::kWarning, "",
+                    {FindingCode::kOmitted, "", absl::StrCat(dropped_, " more warnings omitted")}));
   }
   return std::move(findings_);
 }

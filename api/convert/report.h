@@ -12,9 +12,7 @@ namespace svcmap::api {
 
 // An error about a field, with the wording of the Kubernetes API server.
 struct FieldError {
-  // Category of the error, such as "Invalid value". Static storage. If `type` is empty, `detail` is
-  // the complete message.
-  std::string_view type;
+  proxy::FindingCode code = proxy::FindingCode::kInvalid;
   std::string value;   // The value of the field, ready for display.
   std::string detail;  // "must be between 1 and 65535, inclusive"
 };

@@ -137,7 +137,7 @@ void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& conte
                         proxy::Service& service, Report& report) {
   if (!context.external_ips && spec.external_ips_size() > 0) {
     report.Warn("spec.externalIPs",
-                {"Forbidden", "",
+                {proxy::FindingCode::kForbidden, "",
                  "svcmapd runs with --no-external-ips; the external IPs are not programmed"});
     return;
   }

@@ -102,7 +102,7 @@ void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, R
                     [family](const IpAddress& address) { return address.family() == family; });
     if (!has_addresses) continue;
     const std::string name(FamilyName(family));
-    report.Warn(kField, {"", "",
+    report.Warn(kField, {proxy::FindingCode::kInvalid, "",
                          absl::StrCat("contains no valid ", name, " CIDR; the ", name,
                                       " load balancer IPs accept traffic from all sources")});
   }

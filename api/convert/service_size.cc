@@ -46,7 +46,7 @@ void CheckServiceSize(const proxy::Service& service, Report& report) {
     const size_t addresses = CountAddresses(service, family);
     if (service.ports.size() * addresses <= kMaxPortsTimesAddresses) continue;
     const auto [field, items] = LargestField(service, family, addresses);
-    report.Reject(field, {"Too many", absl::StrCat(items),
+    report.Reject(field, {proxy::FindingCode::kTooMany, absl::StrCat(items),
                           absl::StrCat("the number of ports (", service.ports.size(),
                                        ") times the number of ", std::string(FamilyName(family)),
                                        " addresses (", addresses, ") must be at most ",

@@ -35,6 +35,34 @@ std::optional<proxy::Kind> KindFromProto(v1::Kind kind) {
   }
 }
 
+v1::ResultCode ToProto(proxy::FindingCode code) {
+  switch (code) {
+    case proxy::FindingCode::kInvalid:
+      return v1::INVALID;
+    case proxy::FindingCode::kRequired:
+      return v1::REQUIRED;
+    case proxy::FindingCode::kUnsupported:
+      return v1::UNSUPPORTED;
+    case proxy::FindingCode::kDuplicate:
+      return v1::DUPLICATE;
+    case proxy::FindingCode::kTooMany:
+      return v1::TOO_MANY;
+    case proxy::FindingCode::kForbidden:
+      return v1::FORBIDDEN;
+    case proxy::FindingCode::kLimit:
+      return v1::LIMIT;
+    case proxy::FindingCode::kUnreadable:
+      return v1::UNREADABLE;
+    case proxy::FindingCode::kNotStored:
+      return v1::NOT_STORED;
+    case proxy::FindingCode::kKernelRejected:
+      return v1::KERNEL_REJECTED;
+    case proxy::FindingCode::kOmitted:
+      return v1::OMITTED;
+  }
+  return v1::RESULT_CODE_UNSPECIFIED;
+}
+
 v1::ObjectResult ToProto(const proxy::Finding& finding) {
   v1::ObjectResult result;
   result.set_kind(ToProto(finding.kind));
@@ -44,8 +72,10 @@ v1::ObjectResult ToProto(const proxy::Finding& finding) {
   result.set_severity(finding.rejected() ? v1::REFUSED : v1::WARNING);
   result.set_field(finding.field);
   result.set_value(finding.value);
-  const bool both = !finding.error_type.empty() && !finding.reason.empty();
-  result.set_reason(std::string(finding.error_type) + (both ? ": " : "") + finding.reason);
+  result.set_code(ToProto(finding.code));
+  const std::string_view category = CategoryOf(finding.code);
+  const bool both = !category.empty() && !finding.reason.empty();
+  result.set_reason(std::string(category) + (both ? ": " : "") + finding.reason);
   result.set_message(finding.ToString());
   return result;
 }

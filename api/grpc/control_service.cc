@@ -121,7 +121,7 @@ void FillLimits(const PushLimits& push, const proxy::StateLimits& state, v1::Lim
   limits.set_max_bytes_in_flight(push.max_bytes_in_flight);
 }
 
-grpc::Status Stopping() { return {grpc::UNAVAILABLE, "the agent is stopping"}; }
+grpc::Status Stopping() { return Error(grpc::UNAVAILABLE, v1::STOPPING, "the agent is stopping"); }
 
 }  // namespace
 
@@ -131,24 +131,26 @@ ControlService::ControlService(proxy::Loop& loop, Intake& intake, WatchHub& hub,
 
 grpc::Status ControlService::RejectedByManifests() const {
   if (options_.manifests_path.empty()) return grpc::Status::OK;
-  return {grpc::FAILED_PRECONDITION, "the state comes from --manifests " + options_.manifests_path +
-                                         "; controllers and svcmapctl cannot change it"};
+  return Error(grpc::FAILED_PRECONDITION, v1::STATE_FROM_MANIFESTS,
+               "the state comes from --manifests " + options_.manifests_path +
+                   "; controllers and svcmapctl cannot change it",
+               {{"path", options_.manifests_path}});
 }
 
 grpc::Status ControlService::AdmitStream(const std::string& connection) {
   if (const grpc::Status rejected = RejectedByManifests(); !rejected.ok()) return rejected;
   const uint32_t limit = options_.limits.max_streams;
   if (active_session_.Admit(connection, limit)) return grpc::Status::OK;
-  return {grpc::RESOURCE_EXHAUSTED,
-          "no more than --max-streams " + std::to_string(limit) +
-              " push streams on one connection at a time; stream rejected"};
+  return Error(grpc::RESOURCE_EXHAUSTED, v1::LIMIT_REACHED,
+               "no more than --max-streams " + std::to_string(limit) +
+                   " push streams on one connection at a time; stream rejected",
+               {{"flag", "--max-streams"}, {"limit", std::to_string(limit)}});
 }
 
-grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push(
-    grpc::CallbackServerContext* context) {
+PushReactor* ControlService::Push(grpc::CallbackServerContext* context) {
   const std::string connection = context->peer();
   if (const grpc::Status rejected = AdmitStream(connection); !rejected.ok()) {
-    return new RejectedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(rejected);
+    return new RejectedStream<PushReactor>(rejected);
   }
   v1::Opened opened;
   opened.set_agent_version(options_.version);
@@ -160,14 +162,19 @@ grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* ControlService::Push
                        ClientName(connection), std::move(opened));
 }
 
+template <typename Request>
 grpc::Status ControlService::SubmitAndWait(
-    const grpc::ServerContext& context, int size,
-    const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, bool validate_only,
-    v1::Ack* ack) {
+    const grpc::ServerContext& context, const Request& request,
+    const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, v1::Ack* ack) {
+  if (grpc::Status unsupported = CheckVersion("protocol_version", request.protocol_version());
+      !unsupported.ok()) {
+    return unsupported;
+  }
   if (const grpc::Status rejected = RejectedByManifests(); !rejected.ok()) return rejected;
-  if (validate_only) {
+  const int size = request.objects_size();
+  if (request.validate_only()) {
     const absl::StatusOr<proxy::DryRun> tried = intake_.Try(size, convert);
-    if (!tried.ok()) return ToGrpc(tried.status());
+    if (!tried.ok()) return NotTaken(tried.status());
     *ack = ToAck(tables_, *tried);
     return grpc::Status::OK;
   }
@@ -177,7 +184,7 @@ grpc::Status ControlService::SubmitAndWait(
       proxy::Batch::Mark::kNone, size, convert,
       [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); },
       /*gate=*/nullptr, ClientName(context.peer()));
-  if (!submitted.ok()) return ToGrpc(submitted);
+  if (!submitted.ok()) return NotTaken(submitted);
   *ack = ToAck(0, result.get());
   return grpc::Status::OK;
 }
@@ -185,22 +192,22 @@ grpc::Status ControlService::SubmitAndWait(
 grpc::Status ControlService::Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
                                    v1::Ack* ack) {
   return SubmitAndWait(
-      *context, request->objects_size(),
-      [&](int i) { return ConvertObject(request->objects(i), intake_.context()); },
-      request->validate_only(), ack);
+      *context, *request,
+      [&](int i) { return ConvertObject(request->objects(i), intake_.context()); }, ack);
 }
 
 grpc::Status ControlService::Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
                                     v1::Ack* ack) {
   return SubmitAndWait(
-      *context, request->objects_size(), [&](int i) { return ConvertRemoval(request->objects(i)); },
-      request->validate_only(), ack);
+      *context, *request, [&](int i) { return ConvertRemoval(request->objects(i)); }, ack);
 }
 
 grpc::Status ControlService::List(grpc::ServerContext*, const v1::ListRequest* request,
                                   grpc::ServerWriter<v1::ListResponse>* writer) {
   if (request->kind() != v1::KIND_UNSPECIFIED && !KindFromProto(request->kind())) {
-    return {grpc::INVALID_ARGUMENT, "kind: Unsupported value: " + std::to_string(request->kind())};
+    return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD,
+                 "kind: Unsupported value: " + std::to_string(request->kind()),
+                 {{"field", "kind"}});
   }
   // One call at a time copies or converts objects, so that readers leave CPU time to the loop. A
   // call that waits for its client does not own the lock.
@@ -264,7 +271,9 @@ grpc::Status ControlService::Dump(grpc::ServerContext* context, const v1::DumpRe
   if (request->what() == v1::DumpRequest::APPLIED) requested = Rows::kApplied;
   if (request->what() == v1::DumpRequest::PLAN) requested = Rows::kPending;
   if (!requested) {
-    return {grpc::INVALID_ARGUMENT, "what: Unsupported value: " + std::to_string(request->what())};
+    return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD,
+                 "what: Unsupported value: " + std::to_string(request->what()),
+                 {{"field", "what"}});
   }
   proxy::RowReader reader(*requested);
   for (bool done = false; !done;) {
@@ -288,7 +297,10 @@ grpc::Status ControlService::Explain(grpc::ServerContext* context,
                                      const v1::ExplainRequest* request,
                                      v1::ExplainResponse* response) {
   const absl::StatusOr<proxy::Question> question = ToQuestion(*request);
-  if (!question.ok()) return ToGrpc(question.status());
+  if (!question.ok()) {
+    return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD,
+                 std::string(question.status().message()));
+  }
   // One call at a time, so that many calls do not follow each other without a change in between.
   const std::lock_guard lock(explain_mutex_);
   proxy::Explained explained;

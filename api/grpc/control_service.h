@@ -35,15 +35,14 @@ struct ControlOptions {
   std::function<void(const proxy::Leader&)> save_leader;
 };
 
-class ControlService final : public v1::Control::WithCallbackMethod_Push<
+class ControlService final : public v1::Control::WithRawCallbackMethod_Push<
                                  v1::Control::WithCallbackMethod_Watch<v1::Control::Service>> {
  public:
   // `hub` hears of controllers from here; it ends (WatchHub::End) before this service does.
   ControlService(proxy::Loop& loop, Intake& intake, WatchHub& hub, const nft::TableSpecs& tables,
                  ControlOptions options);
 
-  grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* Push(
-      grpc::CallbackServerContext* context) override;
+  PushReactor* Push(grpc::CallbackServerContext* context) override;
   grpc::Status Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
                      v1::Ack* ack) override;
   grpc::Status Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
@@ -81,9 +80,11 @@ class ControlService final : public v1::Control::WithCallbackMethod_Push<
   grpc::Status RejectedByManifests() const;
   grpc::Status AdmitStream(const std::string& connection);
   void FillStatus(v1::GetStatusResponse& response);
-  grpc::Status SubmitAndWait(const grpc::ServerContext& context, int size,
+  // `Request`: v1::ApplyRequest or v1::RemoveRequest.
+  template <typename Request>
+  grpc::Status SubmitAndWait(const grpc::ServerContext& context, const Request& request,
                              const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
-                             bool validate_only, v1::Ack* ack);
+                             v1::Ack* ack);
 
   proxy::Loop& loop_;
   Intake& intake_;

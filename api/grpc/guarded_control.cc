@@ -3,6 +3,7 @@
 #include "api/grpc/call_deadline.h"
 #include "api/grpc/control_service.h"
 #include "api/grpc/rejected_stream.h"
+#include "api/grpc/status.h"
 #include "api/log/log_value.h"
 
 namespace svcmap::api {
@@ -20,7 +21,8 @@ grpc::Status GuardedControl::Check(const grpc::ServerContextBase& context, const
       RejectionText(std::string("svcmap.v1.Control/") + method, caller.name, caller.role);
   control_.rejected_calls().Add(caller.name, "call denied client=" + LogValue(caller.name) +
                                                  " method=" + method + " error=" + LogValue(text));
-  return {grpc::PERMISSION_DENIED, text};
+  return Error(grpc::PERMISSION_DENIED, v1::NOT_AUTHORIZED, text,
+               {{"method", method}, {"client", caller.name}});
 }
 
 template <typename... Arguments>
@@ -32,10 +34,9 @@ grpc::Status GuardedControl::Call(const char* name,
   return (control_.*method)(context, arguments...);
 }
 
-grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* GuardedControl::Push(
-    grpc::CallbackServerContext* context) {
+PushReactor* GuardedControl::Push(grpc::CallbackServerContext* context) {
   if (const grpc::Status rejected = Check(*context, "Push"); !rejected.ok()) {
-    return new RejectedStream<grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>>(rejected);
+    return new RejectedStream<PushReactor>(rejected);
   }
   return control_.Push(context);
 }

@@ -8,13 +8,14 @@
 
 #include "api/access/access.h"
 #include "api/grpc/call_slot.h"
+#include "api/grpc/push_stream.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
 
 class ControlService;
 
-class GuardedControl final : public v1::Control::WithCallbackMethod_Push<
+class GuardedControl final : public v1::Control::WithRawCallbackMethod_Push<
                                  v1::Control::WithCallbackMethod_Watch<v1::Control::Service>> {
  public:
   struct Caller {
@@ -26,8 +27,7 @@ class GuardedControl final : public v1::Control::WithCallbackMethod_Push<
   GuardedControl(ControlService& control, Identify identify)
       : control_(control), identify_(std::move(identify)) {}
 
-  grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* Push(
-      grpc::CallbackServerContext* context) override;
+  PushReactor* Push(grpc::CallbackServerContext* context) override;
   grpc::Status Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
                      v1::Ack* ack) override;
   grpc::Status Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,

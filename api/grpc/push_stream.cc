@@ -14,7 +14,6 @@
 namespace svcmap::api {
 namespace {
 
-constexpr uint32_t kProtocolVersion = 1;
 constexpr size_t kMaxNameBytes = 253;
 
 // "svcmap-kube (pod-7)", for logs and messages.
@@ -27,6 +26,15 @@ std::string LogFields(const v1::Open& open) {
   if (!open.instance().empty()) fields += " instance=" + LogValue(Escape(open.instance()));
   if (open.epoch() != 0) fields += " epoch=" + std::to_string(open.epoch());
   return fields;
+}
+
+grpc::Status OutOfOrder(const std::string& message) {
+  return Error(grpc::INVALID_ARGUMENT, v1::OUT_OF_ORDER, message);
+}
+
+grpc::Status InvalidField(const std::string& field, const std::string& message) {
+  return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD, field + ": " + message,
+               {{"field", field}});
 }
 
 uint64_t NextStreamId() {
@@ -42,8 +50,7 @@ google::protobuf::ArenaOptions MakeArenaOptions() {
   return options;
 }
 
-class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>,
-                         public std::enable_shared_from_this<PushStream> {
+class PushStream final : public PushReactor, public std::enable_shared_from_this<PushStream> {
  public:
   PushStream(Intake& intake, ActiveSession& holder, const PushLimits& limits,
              std::string connection, std::string client, v1::Opened opened)
@@ -57,7 +64,7 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   void Start() {
     self_ = shared_from_this();
     AwaitOpen();
-    StartRead(request_);
+    StartRead(&request_);
   }
 
   void OnReadDone(bool ok) override {
@@ -71,7 +78,6 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
       End(status);
       return;
     }
-    FreeRequest();
     const std::lock_guard lock(mutex_);
     reading_ = false;
     MaybeRead();
@@ -105,7 +111,9 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
  private:
   void AwaitOpen() {
     open_deadline_.Start(limits_.open_within, [weak = weak_from_this()](const std::string& late) {
-      if (const auto stream = weak.lock()) stream->End({grpc::DEADLINE_EXCEEDED, late});
+      if (const auto stream = weak.lock()) {
+        stream->End(Error(grpc::DEADLINE_EXCEEDED, v1::OPEN_TIMEOUT, late));
+      }
     });
   }
 
@@ -125,62 +133,64 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
 
   bool MayLog() { return intake_.log_limit().Admit(client_); }
 
-  void FreeRequest() {
-    arena_.Reset();
-    request_ = google::protobuf::Arena::CreateMessage<v1::PushRequest>(&arena_);
-  }
-
   grpc::Status Handle() {
-    switch (request_->message_case()) {
-      case v1::PushRequest::kOpen:
+    google::protobuf::Arena arena(MakeArenaOptions());  // A batch has thousands of small parts.
+    auto& request = *google::protobuf::Arena::CreateMessage<envelope::v1::PushRequest>(&arena);
+    const size_t bytes = request_.Length();
+    const grpc::Status parsed =
+        grpc::SerializationTraits<envelope::v1::PushRequest>::Deserialize(&request_, &request);
+    if (!parsed.ok()) {
+      return Error(grpc::INVALID_ARGUMENT, v1::UNKNOWN_MESSAGE,
+                   "message cannot be decoded as svcmap.v1.PushRequest");
+    }
+    using envelope::v1::PushRequest;
+    switch (request.message_case()) {
+      case PushRequest::kOpen:
         if (!open_deadline_.Meet()) return grpc::Status::OK;  // The stream ends already.
-        return HandleOpen();
-      case v1::PushRequest::kSnapshotBegin:
-      case v1::PushRequest::kBatch:
-      case v1::PushRequest::kSnapshotEnd:
+        return HandleOpen(request.open());
+      case PushRequest::kSnapshotBegin:
+      case PushRequest::kBatch:
+      case PushRequest::kSnapshotEnd:
         if (name_.empty()) {
-          return {grpc::INVALID_ARGUMENT, "the first message of a stream must be open"};
+          return OutOfOrder("the first message of a stream must be open");
         }
-        return HandleState();
-      case v1::PushRequest::MESSAGE_NOT_SET:
+        return HandleState(request, bytes);
+      case PushRequest::MESSAGE_NOT_SET:
         break;
     }
-    return {grpc::INVALID_ARGUMENT, "message has no field that this agent supports"};
+    return Error(grpc::INVALID_ARGUMENT, v1::UNKNOWN_MESSAGE,
+                 "message has no field that this agent supports");
   }
 
-  grpc::Status HandleOpen() {
-    const v1::Open& open = request_->open();
+  grpc::Status HandleOpen(const v1::Open& open) {
     if (!name_.empty()) {
-      return {grpc::INVALID_ARGUMENT, "open sent twice on the stream of " + name_};
+      return OutOfOrder("open sent twice on the stream of " + name_);
     }
-    if (open.name().empty()) return {grpc::INVALID_ARGUMENT, "open.name: Required value"};
-    if (open.protocol_version() != kProtocolVersion) {
-      return {grpc::FAILED_PRECONDITION,
-              "open.protocol_version " + std::to_string(open.protocol_version()) +
-                  " is not supported; supported versions: " + std::to_string(kProtocolVersion)};
+    if (open.name().empty()) return InvalidField("open.name", "Required value");
+    if (grpc::Status unsupported = CheckVersion("open.protocol_version", open.protocol_version());
+        !unsupported.ok()) {
+      return unsupported;
     }
     for (const auto& [field, text] :
          {std::pair("open.name", &open.name()), std::pair("open.instance", &open.instance())}) {
       if (text->size() > kMaxNameBytes) {
-        return {grpc::INVALID_ARGUMENT, std::string(field) + ": Too long: must have at most " +
-                                            std::to_string(kMaxNameBytes) + " bytes"};
+        return InvalidField(
+            field, "Too long: must have at most " + std::to_string(kMaxNameBytes) + " bytes");
       }
     }
     name_ = DisplayName(open.name(), open.instance());
     log_fields_ = LogFields(open);
     const std::weak_ptr<PushStream> weak = weak_from_this();
-    const absl::Status taken =
-        active_session_.Take(id_,
-                             {.name = open.name(),
-                              .instance = open.instance(),
-                              .epoch = open.epoch(),
-                              .since = std::chrono::system_clock::now()},
-                             [weak](const std::string& by) {
-                               if (const auto stream = weak.lock()) {
-                                 stream->End({grpc::ABORTED, "replaced by " + by});
-                               }
-                             });
-    if (!taken.ok()) return ToGrpc(taken);
+    const grpc::Status taken = active_session_.Take(id_,
+                                                    {.name = open.name(),
+                                                     .instance = open.instance(),
+                                                     .epoch = open.epoch(),
+                                                     .since = std::chrono::system_clock::now()},
+                                                    [weak](const grpc::Status& replaced) {
+                                                      if (const auto stream = weak.lock())
+                                                        stream->End(replaced);
+                                                    });
+    if (!taken.ok()) return taken;
     if (MayLog()) spdlog::info("controller connected {}", log_fields_);
     const std::optional<proxy::StateToken> offered = TokenFromBytes(open.state_token());
     intake_.StartSession(
@@ -210,49 +220,51 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     MaybeWrite();
   }
 
-  grpc::Status HandleState() {
+  // `bytes`: size of the request.
+  grpc::Status HandleState(const envelope::v1::PushRequest& request, size_t bytes) {
     proxy::Batch::Mark mark = proxy::Batch::Mark::kNone;
     uint64_t number = 0;
-    if (request_->has_snapshot_begin()) {
-      if (in_snapshot_) return {grpc::INVALID_ARGUMENT, "snapshot_begin inside a snapshot"};
+    if (request.has_snapshot_begin()) {
+      if (in_snapshot_) return OutOfOrder("snapshot_begin inside a snapshot");
       in_snapshot_ = true;
       active_session_.SetInSnapshot(id_, true);
-      return Submit(proxy::Batch::Mark::kSnapshotBegin, nullptr);
+      return Submit(proxy::Batch::Mark::kSnapshotBegin, request.batch(), nullptr);
     }
-    if (request_->has_snapshot_end()) {
-      if (!in_snapshot_) return {grpc::INVALID_ARGUMENT, "snapshot_end outside a snapshot"};
+    if (request.has_snapshot_end()) {
+      if (!in_snapshot_) return OutOfOrder("snapshot_end outside a snapshot");
       in_snapshot_ = false;
       active_session_.SetInSnapshot(id_, false);
       mark = proxy::Batch::Mark::kSnapshotEnd;
-      number = request_->snapshot_end().number();
+      number = request.snapshot_end().number();
     } else {
-      number = request_->batch().number();
+      number = request.batch().number();
     }
     if (number <= last_number_) {
-      return {grpc::INVALID_ARGUMENT, "batch number " + std::to_string(number) +
-                                          " does not follow " + std::to_string(last_number_)};
+      return OutOfOrder("batch number " + std::to_string(number) + " does not follow " +
+                        std::to_string(last_number_));
     }
     last_number_ = number;
-    const size_t bytes = request_->ByteSizeLong();
     {
       const std::lock_guard lock(mutex_);
       ++unanswered_;
       unanswered_bytes_ += bytes;
     }
-    return Submit(mark, [self = shared_from_this(), number, bytes](proxy::BatchResult result) {
-      self->Answer(ToAck(number, result), bytes);
-    });
+    return Submit(mark, request.batch(),
+                  [self = shared_from_this(), number, bytes](proxy::BatchResult result) {
+                    self->Answer(ToAck(number, result), bytes);
+                  });
   }
 
-  grpc::Status Submit(proxy::Batch::Mark mark, Intake::Done done) {
-    const v1::Batch& batch = request_->batch();  // Empty if it is another message.
+  // `batch` is empty if the request has none.
+  grpc::Status Submit(proxy::Batch::Mark mark, const envelope::v1::Batch& batch,
+                      Intake::Done done) {
     const absl::Status submitted = intake_.Submit(
         mark, batch.changes_size(),
         [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
         [this] { return active_session_.Enter(id_); }, client_);
     // Whoever took over ends this stream, and says who that is.
-    if (absl::IsAborted(submitted)) return grpc::Status::OK;
-    return ToGrpc(submitted);
+    if (submitted.ok() || absl::IsAborted(submitted)) return grpc::Status::OK;
+    return NotTaken(submitted);
   }
 
   // On the loop's thread. `bytes`: of the batch.
@@ -273,13 +285,16 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
     if (unanswered_ + responses_.size() >= limits_.max_batches_in_flight) return;
     if (unanswered_bytes_ >= limits_.max_bytes_in_flight) return;
     reading_ = true;
-    StartRead(request_);
+    StartRead(&request_);
   }
 
   void MaybeWrite() {
     if (writing_ || finished_ || responses_.empty()) return;
     writing_ = true;
-    response_ = std::move(responses_.front());
+    response_.Clear();
+    bool own_buffer = false;
+    grpc::SerializationTraits<v1::PushResponse>::Serialize(responses_.front(), &response_,
+                                                           &own_buffer);
     responses_.pop_front();
     StartWrite(&response_);
   }
@@ -299,15 +314,14 @@ class PushStream final : public grpc::ServerBidiReactor<v1::PushRequest, v1::Pus
   const uint64_t id_ = NextStreamId();
 
   // Only in OnReadDone, which gRPC calls one at a time.
-  google::protobuf::Arena arena_{MakeArenaOptions()};  // Of request_: thousands of small parts.
-  v1::PushRequest* request_ = google::protobuf::Arena::CreateMessage<v1::PushRequest>(&arena_);
+  grpc::ByteBuffer request_;
   std::string name_;
   std::string log_fields_;
   uint64_t last_number_ = 0;
   bool in_snapshot_ = false;
 
   std::mutex mutex_;  // Guards what follows.
-  v1::PushResponse response_;
+  grpc::ByteBuffer response_;
   std::deque<v1::PushResponse> responses_;
   size_t unanswered_ = 0;
   uint64_t unanswered_bytes_ = 0;
@@ -330,17 +344,23 @@ bool ActiveSession::Admit(const std::string& connection, uint32_t limit) {
   return true;
 }
 
-absl::Status ActiveSession::CheckEpoch(const Controller& controller) const {
+grpc::Status ActiveSession::CheckEpoch(const Controller& controller) const {
   const bool same = controller.name == leader_.name && controller.instance == leader_.instance;
-  if (controller.epoch > leader_.epoch || leader_.epoch == 0) return absl::OkStatus();
-  if (controller.epoch == leader_.epoch && same) return absl::OkStatus();
+  if (controller.epoch > leader_.epoch || leader_.epoch == 0) return grpc::Status::OK;
+  if (controller.epoch == leader_.epoch && same) return grpc::Status::OK;
   const std::string leader = DisplayName(leader_.name, leader_.instance);
-  return absl::FailedPreconditionError("open.epoch " + std::to_string(controller.epoch) +
-                                       (controller.epoch == leader_.epoch
-                                            ? " belongs to leader " + leader
-                                            : " is lower than " + std::to_string(leader_.epoch) +
-                                                  ", the epoch of leader " + leader) +
-                                       "; stream rejected");
+  const std::string epoch = std::to_string(controller.epoch);
+  const std::string leader_epoch = std::to_string(leader_.epoch);
+  return Error(grpc::FAILED_PRECONDITION, v1::EPOCH_REJECTED,
+               "open.epoch " + epoch +
+                   (controller.epoch == leader_.epoch
+                        ? " belongs to leader " + leader
+                        : " is lower than " + leader_epoch + ", the epoch of leader " + leader) +
+                   "; stream rejected",
+               {{"epoch", epoch},
+                {"leader_epoch", leader_epoch},
+                {"leader_name", leader_.name},
+                {"leader_instance", leader_.instance}});
 }
 
 void ActiveSession::Notify(v1::WatchController::What what, const Controller& controller,
@@ -355,15 +375,17 @@ void ActiveSession::Notify(v1::WatchController::What what, const Controller& con
   notify_(event);
 }
 
-absl::Status ActiveSession::Take(uint64_t id, Controller controller,
-                                 std::function<void(const std::string&)> end) {
+grpc::Status ActiveSession::Take(uint64_t id, Controller controller, OnReplaced end) {
   const std::string by = DisplayName(controller.name, controller.instance);
-  std::function<void(const std::string&)> end_previous;
+  const grpc::Status replaced =
+      Error(grpc::ABORTED, v1::REPLACED, "replaced by " + by,
+            {{"name", controller.name}, {"instance", controller.instance}});
+  OnReplaced end_previous;
   // Saving waits for the disk. GetStatus and the present controller must not wait for it.
   const std::lock_guard taking(take_mutex_);
-  if (absl::Status status = CheckEpoch(controller); !status.ok()) {
+  if (grpc::Status status = CheckEpoch(controller); !status.ok()) {
     const std::lock_guard lock(mutex_);
-    Notify(v1::WatchController::FENCED, controller, std::string(status.message()));
+    Notify(v1::WatchController::FENCED, controller, status.error_message());
     return status;
   }
   if (controller.epoch > leader_.epoch) {
@@ -378,8 +400,8 @@ absl::Status ActiveSession::Take(uint64_t id, Controller controller,
     controller_ = std::move(controller);
     Notify(v1::WatchController::CAME, *controller_);
   }
-  if (end_previous) end_previous(by);
-  return absl::OkStatus();
+  if (end_previous) end_previous(replaced);
+  return grpc::Status::OK;
 }
 
 std::unique_lock<std::mutex> ActiveSession::Enter(uint64_t id) {
@@ -410,9 +432,8 @@ std::optional<ActiveSession::Controller> ActiveSession::current() const {
   return controller_;
 }
 
-grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(
-    Intake& intake, ActiveSession& holder, const PushLimits& limits, std::string connection,
-    std::string client, v1::Opened opened) {
+PushReactor* NewPushStream(Intake& intake, ActiveSession& holder, const PushLimits& limits,
+                           std::string connection, std::string client, v1::Opened opened) {
   const auto stream = std::make_shared<PushStream>(intake, holder, limits, std::move(connection),
                                                    std::move(client), std::move(opened));
   stream->Start();

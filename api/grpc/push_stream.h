@@ -3,6 +3,7 @@
 // floods or does not read costs bounded memory and no thread.
 #pragma once
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <chrono>
@@ -20,9 +21,14 @@
 
 namespace svcmap::api {
 
+// The bytes of v1::PushRequest and v1::PushResponse. A request is decoded object by object.
+using PushReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
 // Who holds the stream: the newest one of those with the highest epoch that ever came.
 class ActiveSession {
  public:
+  using OnReplaced = std::function<void(const grpc::Status&)>;
+
   struct Controller {
     std::string name;
     std::string instance;
@@ -44,10 +50,9 @@ class ActiveSession {
   // in the end.
   bool Admit(const std::string& connection, uint32_t limit);
 
-  // Makes `id` the holder and ends the stream that was: its `end` is called with the reason.
-  // kFailedPrecondition, and nothing changes, for a controller that another one has deposed.
-  absl::Status Take(uint64_t id, Controller controller,
-                    std::function<void(const std::string&)> end);
+  // Makes `id` the holder and ends the stream that was: its `end` is called with the status.
+  // FAILED_PRECONDITION, and nothing changes, for a controller that another one has deposed.
+  grpc::Status Take(uint64_t id, Controller controller, OnReplaced end);
   // Owned while `id` is the holder, and it stays that for as long as it is.
   std::unique_lock<std::mutex> Enter(uint64_t id);
   bool Leave(uint64_t id,
@@ -56,7 +61,7 @@ class ActiveSession {
   std::optional<Controller> current() const;
 
  private:
-  absl::Status CheckEpoch(const Controller& controller) const;
+  grpc::Status CheckEpoch(const Controller& controller) const;
   void Notify(v1::WatchController::What what, const Controller& controller,
               const std::string& reason = "") const;
 
@@ -68,13 +73,12 @@ class ActiveSession {
   std::map<std::string, uint32_t> streams_;  // By connection.
   uint64_t id_ = 0;
   std::optional<Controller> controller_;
-  std::function<void(const std::string&)> end_;
+  OnReplaced end_;
 };
 
 // For a stream of `client` on `connection` that `holder` admitted. Deletes itself when it is over
 // and the last batch is answered.
-grpc::ServerBidiReactor<v1::PushRequest, v1::PushResponse>* NewPushStream(
-    Intake& intake, ActiveSession& holder, const PushLimits& limits, std::string connection,
-    std::string client, v1::Opened opened);
+PushReactor* NewPushStream(Intake& intake, ActiveSession& holder, const PushLimits& limits,
+                           std::string connection, std::string client, v1::Opened opened);
 
 }  // namespace svcmap::api

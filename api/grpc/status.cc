@@ -1,6 +1,8 @@
 #include "api/grpc/status.h"
 
 #include "api/convert/convert.h"
+#include "api/convert/error_info.h"
+#include "api/convert/protocol_version.h"
 
 namespace svcmap::api {
 namespace {
@@ -21,14 +23,31 @@ v1::Outcome ToProto(proxy::BatchResult::Outcome outcome) {
 
 }  // namespace
 
+grpc::Status Error(grpc::StatusCode code, v1::ErrorReason reason, const std::string& message,
+                   std::map<std::string, std::string> metadata) {
+  return {code, message, EncodeErrorDetails(code, message, {reason, std::move(metadata)})};
+}
+
+grpc::Status CheckVersion(std::string_view field, uint32_t version) {
+  if (version == kProtocolVersion) return grpc::Status::OK;
+  const std::string supported = std::to_string(kProtocolVersion);
+  return Error(grpc::FAILED_PRECONDITION, v1::UNSUPPORTED_PROTOCOL_VERSION,
+               std::string(field) + " " + std::to_string(version) +
+                   " is not supported; supported versions: " + supported,
+               {{"field", std::string(field)},
+                {"value", std::to_string(version)},
+                {"supported", supported}});
+}
+
+grpc::Status NotTaken(const absl::Status& status) {
+  const bool stopping = absl::IsUnavailable(status);
+  return Error(static_cast<grpc::StatusCode>(status.code()),
+               stopping ? v1::STOPPING : v1::UNKNOWN_MESSAGE, std::string(status.message()));
+}
+
 void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from) {
   to.set_seconds(from.count() / 1'000'000'000);
   to.set_nanos(static_cast<int32_t>(from.count() % 1'000'000'000));
-}
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  // Both enumerations are the canonical codes.
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
 std::string ToBytes(const proxy::StateToken& token) {

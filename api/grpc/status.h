@@ -4,7 +4,9 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "proxy/reconcile/loop.h"
@@ -12,7 +14,15 @@
 
 namespace svcmap::api {
 
-grpc::Status ToGrpc(const absl::Status& status);
+// Returns a status with `reason` and `metadata` as details.
+grpc::Status Error(grpc::StatusCode code, v1::ErrorReason reason, const std::string& message,
+                   std::map<std::string, std::string> metadata = {});
+
+// Returns the status of a request that the intake did not take: UNAVAILABLE or INVALID_ARGUMENT.
+grpc::Status NotTaken(const absl::Status& status);
+
+// Returns FAILED_PRECONDITION with the name of the field if the agent does not support `version`.
+grpc::Status CheckVersion(std::string_view field, uint32_t version);
 
 void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from);
 

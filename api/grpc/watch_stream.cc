@@ -24,7 +24,11 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
     if (joined.ok()) {
       number_ = *joined;
     } else {
-      Close(ToGrpc(joined.status()));
+      const bool stopping = absl::IsUnavailable(joined.status());
+      Close(stopping ? Error(grpc::UNAVAILABLE, v1::STOPPING, kWatchEnd)
+                     : Error(grpc::RESOURCE_EXHAUSTED, v1::LIMIT_REACHED,
+                             std::string(joined.status().message()),
+                             {{"flag", "--max-watchers"}, {"limit", std::to_string(limit)}}));
     }
   }
 
@@ -39,7 +43,7 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
 
   void End() override {
     const std::lock_guard lock(mutex_);
-    Close({grpc::UNAVAILABLE, kWatchEnd});
+    Close(Error(grpc::UNAVAILABLE, v1::STOPPING, kWatchEnd));
   }
 
   void OnWriteDone(bool ok) override {

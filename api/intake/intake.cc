@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "api/convert/metadata.h"
 #include "api/intake/deferred_slices.h"
 #include "api/log/log_value.h"
 
@@ -23,6 +24,11 @@ absl::StatusOr<std::vector<ConvertedChange>> ConvertAll(
   for (int i = 0; i < size; ++i) {
     absl::StatusOr<ConvertedChange> change = convert(i);
     if (!change.ok()) return change.status();
+    if (!change->change && !change->delta && !IsNamed(change->key)) {
+      for (proxy::Finding& finding : change->findings) {
+        finding.reason += "; index " + std::to_string(i) + " in the request";
+      }
+    }
     converted.push_back(*std::move(change));
   }
   return converted;

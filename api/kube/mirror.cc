@@ -8,13 +8,6 @@
 namespace svcmap::kube {
 namespace {
 
-// An object's bytes are those of the change that upserts it.
-constexpr bool Same(int object_field, int change_field) { return object_field == change_field; }
-static_assert(Same(v1::Object::kServiceFieldNumber, v1::Change::kServiceFieldNumber));
-static_assert(Same(v1::Object::kEndpointSliceFieldNumber, v1::Change::kEndpointSliceFieldNumber));
-static_assert(Same(v1::Object::kNodeFieldNumber, v1::Change::kNodeFieldNumber));
-static_assert(Same(v1::Object::kServiceCidrFieldNumber, v1::Change::kServiceCidrFieldNumber));
-
 // Slices before Services, and the blocks whose unused addresses are dropped when the used ones are
 // known.
 constexpr std::array kSnapshotOrder = {Resource::kNode, Resource::kEndpointSlices,
@@ -55,8 +48,7 @@ void Mirror::Replace(Resource resource, std::vector<Item> items) {
   std::vector<std::pair<std::string, std::string>> named;
   named.reserve(items.size());
   for (Item& item : items) {
-    named.emplace_back(std::move(item.key), api::Serialize(item.object));
-    item.object.Clear();  // There are many, and nobody wants both.
+    named.emplace_back(std::move(item.key), std::move(item.change));
   }
 
   const std::lock_guard lock(mutex_);
@@ -73,9 +65,8 @@ void Mirror::Replace(Resource resource, std::vector<Item> items) {
 }
 
 void Mirror::Upsert(Resource resource, const Item& item) {
-  std::string bytes = api::Serialize(item.object);
   const std::lock_guard lock(mutex_);
-  Put(resource, item.key, std::move(bytes));
+  Put(resource, item.key, item.change);
   WakeUp();
 }
 

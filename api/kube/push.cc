@@ -14,6 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "api/cli/channel.h"
+#include "api/convert/error_info.h"
+#include "api/convert/protocol_version.h"
 #include "api/kube/batch_message.h"
 #include "api/kube/findings.h"
 #include "api/kube/push_stream.h"
@@ -270,9 +272,10 @@ bool Push::Worker::IsEnding() const {
 // With mutex_ held.
 Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::TlsMaterial& tls) {
   // An Open of ours that was lost on the way can arrive after the one that followed it.
-  const bool by_ourselves = status.error_code() == grpc::StatusCode::ABORTED &&
-                            status.error_message() == absl::StrCat("replaced by ", kControllerName,
-                                                                   " (", options_.instance, ")");
+  api::ErrorInfo error = api::ReadErrorDetails(status.error_details());
+  const bool by_ourselves = error.reason == v1::REPLACED &&
+                            error.metadata["name"] == kControllerName &&
+                            error.metadata["instance"] == options_.instance;
   const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
   // It may have ended by itself at the same time: that says more.
   const bool ended = !status.ok() && status.error_code() != grpc::StatusCode::CANCELLED;
@@ -293,7 +296,7 @@ bool Push::Worker::RunStream(PushStream& stream, const std::string& token) {
   v1::Open& open = *request.mutable_open();
   open.set_name(kControllerName);
   open.set_instance(options_.instance);
-  open.set_protocol_version(1);
+  open.set_protocol_version(api::kProtocolVersion);
   open.set_state_token(token);
   if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
   {

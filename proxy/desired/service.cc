@@ -82,7 +82,7 @@ class Builder {
          .kind = Kind::kService,
          .key = service_.key,
          .field = "spec.loadBalancerSourceRanges",
-         .error_type = "Too many",
+         .code = FindingCode::kTooMany,
          .value = std::to_string(wanted),
          .reason = "all Services together must have at most " + std::to_string(kMaxSourceRows) +
                    " ranges, counted for each " + std::string(FamilyName(family)) +
@@ -180,7 +180,7 @@ class Builder {
          .kind = Kind::kService,
          .key = service_.key,
          .field = field,
-         .error_type = "Duplicate value",
+         .code = FindingCode::kDuplicate,
          .value = claim.ToString(),
          .reason = "already used by Service " + (owner != nullptr ? owner->key : std::string("?")) +
                    ", which is older, or has the same age and is first by name; not programmed"});
@@ -202,7 +202,7 @@ class Builder {
         FillSet(rows, before, before != nullptr ? &before->local : nullptr,
                 Weighted(std::move(resolved.local), resolved.local_weights), rows.local);
     if (!rows.any) {
-      Warn(port, "", "",
+      Warn(port, FindingCode::kLimit, "",
            "all endpoint groups are in use; new connections to the port are rejected");
       return;
     }
@@ -212,7 +212,7 @@ class Builder {
   void Shorten(const ServicePort& port, std::vector<EndpointAddress>& endpoints,
                std::vector<uint16_t>& weights) {
     if (endpoints.size() <= kMaxEndpoints) return;
-    Warn(port, "Too many", std::to_string(endpoints.size()),
+    Warn(port, FindingCode::kTooMany, std::to_string(endpoints.size()),
          "must have at most " + std::to_string(kMaxEndpoints) +
              " endpoints; the remaining endpoints are ignored");
     endpoints.resize(kMaxEndpoints);
@@ -235,7 +235,7 @@ class Builder {
       affinity.port_number = context_.numbers.Of(NumberPool::kStickyPorts, rows.family).Allocate();
     }
     if (affinity.port_number == 0) {
-      Warn(port, "", "",
+      Warn(port, FindingCode::kLimit, "",
            "session affinity is not programmed: at most " + std::to_string(kMaxStickyPort) +
                " Service ports of an IP family can have session affinity, with at most " +
                std::to_string(kMaxStickyEndpoint) + " endpoints each");
@@ -244,7 +244,7 @@ class Builder {
     affinity.timer = context_.timers.For(service_.affinity_seconds);
     const uint32_t seconds = context_.timers.seconds()[affinity.timer];
     if (seconds != service_.affinity_seconds) {
-      Warn(port, "", "",
+      Warn(port, FindingCode::kLimit, "",
            "all Services together can have at most " + std::to_string(kMaxTimers) +
                " different session affinity timeouts; " + std::to_string(seconds) +
                " s is used instead of " + std::to_string(service_.affinity_seconds) + " s");
@@ -271,13 +271,12 @@ class Builder {
     return true;
   }
 
-  void Warn(const ServicePort& port, std::string_view error_type, std::string value,
-            std::string reason) {
+  void Warn(const ServicePort& port, FindingCode code, std::string value, std::string reason) {
     desired_.findings.push_back({.severity = Finding::Severity::kWarning,
                                  .kind = Kind::kService,
                                  .key = service_.key,
                                  .field = "spec.ports." + port.name,
-                                 .error_type = error_type,
+                                 .code = code,
                                  .value = std::move(value),
                                  .reason = std::move(reason)});
   }

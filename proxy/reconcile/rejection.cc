@@ -110,6 +110,7 @@ bool Reconciler::IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& re
       Finding{.severity = Finding::Severity::kRejected,
               .kind = Kind::kService,
               .key = culprit->key,
+              .code = FindingCode::kKernelRejected,
               .reason = "the kernel rejected the rules, retrying every minute: " +
                         std::string(result.error.message())});
   rejected_[culprit->key] = std::string(result.error.message());

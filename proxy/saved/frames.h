@@ -25,7 +25,7 @@
 
 namespace svcmap::proxy {
 
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 inline constexpr size_t kFrameHeaderSize = 40;
 // Writers start a new frame when a frame exceeds this size, so that a reader needs little memory.
 inline constexpr size_t kFrameTarget = size_t{256} << 10;

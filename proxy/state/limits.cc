@@ -38,7 +38,7 @@ std::optional<Finding> OverEndpoints(const Store& store, const Change& change, s
                  .kind = change.kind,
                  .key = change.key,
                  .field = "endpoints",
-                 .error_type = "Too many",
+                 .code = FindingCode::kTooMany,
                  .value = std::to_string(wanted),
                  .reason = "all EndpointSlices of Service " + slice.service_key +
                            " together must have at most " + std::to_string(limit) + " " +
@@ -62,7 +62,7 @@ std::optional<Finding> OverSlots(const Store& store, const Change& change) {
                  .kind = change.kind,
                  .key = change.key,
                  .field = "endpoints",
-                 .error_type = "Too many",
+                 .code = FindingCode::kTooMany,
                  .value = std::to_string(slice.endpoints.size()),
                  .reason = "the sum of ports times endpoints over all EndpointSlices of Service " +
                            slice.service_key + " would be " + std::to_string(desired) + " for " +
@@ -87,7 +87,7 @@ std::optional<Finding> OverElements(const Store& store, const Change& change, ui
       .severity = held.removal() ? Finding::Severity::kNotStored : Finding::Severity::kRejected,
       .kind = change.kind,
       .key = change.key,
-      .error_type = "Forbidden",
+      .code = FindingCode::kLimit,
       .reason = "this object of " + std::to_string(after) + " elements would raise the total to " +
                 std::to_string(total) + " elements, more than --max-elements " +
                 std::to_string(limit)};
@@ -112,7 +112,7 @@ std::optional<Finding> OverBytes(const Store& store, const Change& change, uint6
       .severity = held == nullptr ? Finding::Severity::kNotStored : Finding::Severity::kRejected,
       .kind = change.kind,
       .key = change.key,
-      .error_type = "Forbidden",
+      .code = FindingCode::kLimit,
       .reason = "this object of " + std::to_string(after) + " bytes would raise the total to " +
                 std::to_string(total) + " bytes, more than --max-bytes " + std::to_string(limit)};
 }
@@ -127,7 +127,7 @@ std::optional<Finding> OverLimit(const Store& store, const Change& change,
     return Finding{.severity = Finding::Severity::kNotStored,
                    .kind = change.kind,
                    .key = change.key,
-                   .error_type = "Forbidden",
+                   .code = FindingCode::kLimit,
                    .reason = "the agent already stores --max-objects " +
                              std::to_string(limits.objects) + " objects"};
   }

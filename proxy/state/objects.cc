@@ -14,11 +14,35 @@ bool ExternallyAccessible(const Service& service, Family family, const ServicePo
          std::any_of(service.external_ips.begin(), service.external_ips.end(), in_family);
 }
 
+std::string_view CategoryOf(FindingCode code) {
+  switch (code) {
+    case FindingCode::kInvalid:
+    case FindingCode::kUnreadable:
+      return "Invalid value";
+    case FindingCode::kRequired:
+      return "Required value";
+    case FindingCode::kUnsupported:
+      return "Unsupported value";
+    case FindingCode::kDuplicate:
+      return "Duplicate value";
+    case FindingCode::kTooMany:
+      return "Too many";
+    case FindingCode::kForbidden:
+      return "Forbidden";
+    case FindingCode::kLimit:
+    case FindingCode::kNotStored:
+    case FindingCode::kKernelRejected:
+    case FindingCode::kOmitted:
+      break;
+  }
+  return "";
+}
+
 std::string Finding::ToString() const {
   std::string text =
       absl::StrCat(std::string(KindName(kind)), " ", key, rejected() ? " rejected" : "");
-  for (const std::string_view part :
-       {std::string_view(field), error_type, std::string_view(value), std::string_view(reason)}) {
+  for (const std::string_view part : {std::string_view(field), CategoryOf(code),
+                                      std::string_view(value), std::string_view(reason)}) {
     if (!part.empty()) absl::StrAppend(&text, ": ", std::string(part));
   }
   if (severity == Severity::kRejected) {

@@ -166,6 +166,25 @@ struct Change {
 };
 
 // A problem with one object: the reason why the object was rejected or why a part has no effect.
+// Reason of a finding. svcmap.v1.ResultCode has the same values.
+enum class FindingCode : uint8_t {
+  kInvalid,
+  kRequired,
+  kUnsupported,
+  kDuplicate,
+  kTooMany,
+  kForbidden,
+  kLimit,
+  kUnreadable,
+  kNotStored,
+  kKernelRejected,
+  kOmitted,
+};
+
+// Returns the category of the error as in the Kubernetes API server, such as "Invalid value". Can
+// be empty.
+std::string_view CategoryOf(FindingCode code);
+
 struct Finding {
   enum class Severity : uint8_t {
     kRejected,   // The new object was rejected. The previously accepted version stays in effect.
@@ -176,9 +195,7 @@ struct Finding {
   Kind kind = Kind::kService;
   std::string key;
   std::string field;  // Field path, such as "spec.ports[1].port". Empty for the whole object.
-  // Error type as in the Kubernetes API server, such as "Invalid value". The string has static
-  // storage and may be empty.
-  std::string_view error_type;
+  FindingCode code = FindingCode::kInvalid;
   std::string value;   // Value of the field, at most 64 bytes.
   std::string reason;  // "must be between 1 and 65535, inclusive"
 

@@ -51,7 +51,7 @@ class Push {
   v1::Opened Open(const std::string& token = "") {
     v1::PushRequest request;
     request.mutable_open()->set_name("svcmap-bench-push");
-    request.mutable_open()->set_protocol_version(1);
+    request.mutable_open()->set_protocol_version(2);
     request.mutable_open()->set_state_token(token);
     Write(request);
     return Read().opened();

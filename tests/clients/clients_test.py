@@ -11,7 +11,17 @@ from harness import Driver, endpoint_slice, service, until
 
 import grpc
 import svcmap.aio
-from fake_agent import FakeAgent
+from fake_agent import End, FakeAgent
+from svcmap.v1 import control_pb2 as control
+
+
+def error(code, details, reason="ERROR_REASON_UNSPECIFIED"):
+    """An error in the form of the drivers."""
+    return {"code": code, "details": details, "reason": reason}
+
+
+def replaced(name, instance):
+    return End(grpc.StatusCode.ABORTED, "any text", control.REPLACED, name=name, instance=instance)
 
 
 class Contract:
@@ -171,7 +181,7 @@ class Contract:
         client.synced()
         self.assertEqual(agent.messages[2:], ["end", ["+web"]])
         self.assertIn(b"10.96.0.3", agent.objects[1, "shop", "web"])
-        self.assertEqual(client.errors, [{"code": 14, "details": "lost batch"}])
+        self.assertEqual(client.errors, [error(14, "lost batch")])
         self.assertEqual(client.status()["resumed"], 1)
 
     def test_sends_a_snapshot_after_a_lost_ack(self):
@@ -216,7 +226,7 @@ class Contract:
 
     def test_retries_with_increasing_pauses(self):
         agent = self.serve()
-        agent.end_with = [(grpc.StatusCode.UNAVAILABLE, "not yet")] * 3
+        agent.end_with = [End(grpc.StatusCode.UNAVAILABLE, "not yet")] * 3
         client = self.client()
         client.set()
         client.synced()
@@ -224,11 +234,11 @@ class Contract:
         pauses = [after - before for before, after in zip(times, times[1:])]
         for pause, least in zip(pauses, (0.1, 0.2, 0.4)):
             self.assertGreaterEqual(pause, least)
-        self.assertEqual(client.errors, [{"code": 14, "details": "not yet"}] * 3)
+        self.assertEqual(client.errors, [error(14, "not yet")] * 3)
 
     def test_an_ack_resets_the_pauses(self):
         agent = self.serve()
-        agent.end_with = [(grpc.StatusCode.UNAVAILABLE, "not yet")] * 3
+        agent.end_with = [End(grpc.StatusCode.UNAVAILABLE, "not yet")] * 3
         client = self.client()
         client.set()
         client.synced()
@@ -252,27 +262,31 @@ class Contract:
 
     def test_stops_if_another_instance_is_the_leader(self):
         agent = self.serve()
-        agent.end_with = [(grpc.StatusCode.FAILED_PRECONDITION, "open.epoch 6 is lower than 7")]
+        agent.end_with = [End(grpc.StatusCode.FAILED_PRECONDITION, "epoch 6", control.EPOCH_REJECTED)]
         client = self.client(epoch=6)
         client.set()
-        error = {"code": 9, "details": "open.epoch 6 is lower than 7"}
-        self.assertEqual(client.wait(), error)
+        expected = error(9, "epoch 6", "EPOCH_REJECTED")
+        self.assertEqual(client.wait(), expected)
         client.apply(service("web", "10.96.0.1"))
-        self.assertEqual(client.wait(), error)
-        self.assertEqual(client.close(), error)
+        self.assertEqual(client.wait(), expected)
+        self.assertEqual(client.close(), expected)
         self.assertEqual(len(agent.opens), 1)
 
     def test_stops_if_another_controller_replaces_it(self):
-        agent = self.serve()
-        agent.end_with = [(grpc.StatusCode.ABORTED, "replaced by other (host-1)")]
-        client = self.client()
-        client.set()
-        self.assertEqual(client.wait(), {"code": 10, "details": "replaced by other (host-1)"})
-        self.assertEqual(len(agent.opens), 1)
+        for name, instance in (("test", "host-2"), ("other", "host-1"), ("", "")):
+            with self.subTest(name=name, instance=instance):
+                agent = self.serve()
+                agent.end_with = [replaced(name, instance)]
+                client = self.client()
+                client.set()
+                self.assertEqual(client.wait(), error(10, "any text", "REPLACED"))
+                self.assertEqual(len(agent.opens), 1)
+                client.kill()
+                agent.stop()
 
     def test_reconnects_once_if_its_own_delayed_open_replaces_it(self):
         agent = self.serve()
-        own = (grpc.StatusCode.ABORTED, "replaced by test (host-1)")
+        own = replaced("test", "host-1")
         agent.end_with = [own]
         client = self.client()
         client.set()
@@ -280,7 +294,7 @@ class Contract:
         agent.end_with = [own, own]
         agent.break_stream()
         client.apply(service("web", "10.96.0.1"))
-        self.assertEqual(client.wait(), {"code": 10, "details": "replaced by test (host-1)"})
+        self.assertEqual(client.wait(), error(10, "any text", "REPLACED"))
         self.assertEqual(len(agent.opens), 4)
 
     # ---- Rejected objects ----

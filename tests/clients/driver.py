@@ -26,7 +26,8 @@ def text(error):
     if error is None:
         return None
     if isinstance(error, svcmap.StreamError):
-        return {"code": error.code.value[0], "details": error.details}
+        return {"code": error.code.value[0], "details": error.details,
+                "reason": svcmap.ErrorReason.Name(error.reason)}
     return {"code": None, "details": str(error) or type(error).__name__}
 
 

@@ -10,6 +10,7 @@ import time
 import grpc
 
 from svcmap._agent import PROTOCOL_VERSION
+from svcmap.rpc.v1 import rpc_pb2 as rpc
 from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
 
 PATIENCE = 20
@@ -34,7 +35,7 @@ class FakeAgent(services.ControlServicer):
         self.hold_acks = False
         self.lose_next_batch = False  # Ends the stream instead of applying the next batch.
         self.lose_next_ack = False  # Ends the stream instead of sending the next Ack.
-        self.end_with = []  # (code, details): ends the next streams instead of sending Opened.
+        self.end_with = []  # End: the ends of the next streams instead of Opened.
         self.silent_opens = 0  # Number of streams on which Open is not answered.
         self.foreign = False  # An Apply of another client: Acks have no token until a snapshot ends.
         self.ack_offset = 0  # Added to the number of each Ack.
@@ -114,7 +115,7 @@ class FakeAgent(services.ControlServicer):
             self.open_times.append(time.monotonic())
             self._changed.notify_all()
             if self.end_with:
-                context.abort(*self.end_with.pop(0))
+                self.end_with.pop(0).abort(context)
             if self.silent_opens:
                 self.silent_opens -= 1
                 self._changed.wait_for(lambda: not context.is_active())
@@ -140,7 +141,7 @@ class FakeAgent(services.ControlServicer):
                 over.append(None)
             except grpc.RpcError as error:
                 over.append(error)
-            except _End as end:
+            except End as end:
                 over.append(end)
             except Exception as error:  # The iterator raises this after a cancellation.
                 over.append(error)
@@ -155,11 +156,11 @@ class FakeAgent(services.ControlServicer):
                                        not context.is_active())
                 if not context.is_active():
                     return
-                ended = over and (not answers or isinstance(over[0], _End))
+                ended = over and (not answers or isinstance(over[0], End))
                 answer = None if ended else (answers.pop(0) if not self.hold_acks else None)
             if ended:
-                if isinstance(over[0], _End):
-                    context.abort(over[0].code, over[0].details)
+                if isinstance(over[0], End):
+                    over[0].abort(context)
                 return
             if answer is not None:
                 yield answer
@@ -191,7 +192,7 @@ class FakeAgent(services.ControlServicer):
                     raise self._end(f"{len(answers) + 1} batches in flight")
                 if self.lose_next_batch:
                     self.lose_next_batch = False
-                    raise _End(grpc.StatusCode.UNAVAILABLE, "lost batch")
+                    raise End(grpc.StatusCode.UNAVAILABLE, "lost batch")
                 ack = control.Ack(number=number + self.ack_offset, outcome=control.COMMITTED)
                 if kind == "batch":
                     self._apply(message, snapshot, ack)
@@ -206,7 +207,7 @@ class FakeAgent(services.ControlServicer):
                     ack.state_token = self._token()
                 if self.lose_next_ack:
                     self.lose_next_ack = False
-                    raise _End(grpc.StatusCode.UNAVAILABLE, "lost Ack")
+                    raise End(grpc.StatusCode.UNAVAILABLE, "lost Ack")
                 answers.append(control.PushResponse(ack=ack))
                 self._changed.notify_all()
         with self._changed:
@@ -214,7 +215,7 @@ class FakeAgent(services.ControlServicer):
 
     def _end(self, text):
         self.violations.append(text)
-        return _End(grpc.StatusCode.INVALID_ARGUMENT, text)
+        return End(grpc.StatusCode.INVALID_ARGUMENT, text)
 
     def _apply(self, batch, snapshot, ack):
         seen, names = set(), []
@@ -246,9 +247,18 @@ class FakeAgent(services.ControlServicer):
         self.messages.append(names)
 
 
-class _End(Exception):
-    """Ends the stream with a status."""
+class End(Exception):
+    """Ends the stream with a status, a text and an ErrorInfo."""
 
-    def __init__(self, code, details):
+    def __init__(self, code, details, reason=None, **metadata):
         super().__init__(details)
-        self.code, self.details = code, details
+        self._code, self._details, self._reason, self._metadata = code, details, reason, metadata
+
+    def abort(self, context):
+        if self._reason is not None:
+            info = rpc.ErrorInfo(reason=control.ErrorReason.Name(self._reason), domain="svcmap.v1",
+                                 metadata=self._metadata)
+            status = rpc.Status(code=self._code.value[0], message=self._details, details=[
+                rpc.Any(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=info.SerializeToString())])
+            context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+        context.abort(self._code, self._details)

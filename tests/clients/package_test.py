@@ -1,5 +1,6 @@
 """The files of api/clients: generated stubs, module and package metadata, examples, documentation."""
 import filecmp
+import json
 import pathlib
 import re
 import shutil
@@ -8,7 +9,11 @@ import tempfile
 import tomllib
 import unittest
 
+from google.protobuf import json_format
+
 from harness import MODULE, TOP, go
+
+import svcmap
 
 CLIENTS = TOP / "api/clients"
 EXAMPLES = ("go/examples/sync/main.go", "python/examples/sync.py", "python/examples/sync_asyncio.py")
@@ -78,6 +83,25 @@ class Package(unittest.TestCase):
         self.assertEqual(set(project["tool"]["setuptools"]["packages"]), packages)
         version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
         self.assertEqual(project["project"]["version"], version[1])
+
+
+class ParseList(unittest.TestCase):
+    def test_parses_lists_of_the_api_server_and_of_kubectl(self):
+        metadata = {"namespace": "shop", "name": "web", "resourceVersion": "7"}
+        spec = {"clusterIP": "10.96.0.10", "ports": [{"port": 80, "targetPort": "http"}]}
+        want = svcmap.Service(metadata={"namespace": "shop", "name": "web"},
+                              spec={"cluster_ip": "10.96.0.10", "ports": [{"port": 80}]})
+        item = {"metadata": metadata, "spec": spec}
+        for value in ({"kind": "ServiceList", "items": [item]}, {"kind": "List", "items": [
+                {"kind": "Service", **item}]}, {"kind": "Service", **item}):
+            self.assertEqual(svcmap.parse_list(value), [want])
+            self.assertEqual(svcmap.parse_list(json.dumps(value)), [want])
+
+    def test_rejects_other_values(self):
+        for text in ("", "[]", "{}", '{"kind": "Pod"}', '{"kind": "List", "items": [{"kind": "Pod"}]}',
+                     '{"kind": "Service", "metadata": {"name": 5}}'):
+            with self.assertRaises((ValueError, json_format.ParseError), msg=text):
+                svcmap.parse_list(text)
 
 
 if __name__ == "__main__":

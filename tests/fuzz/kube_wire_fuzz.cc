@@ -9,6 +9,7 @@
 
 #include "api/convert/quote.h"
 #include "api/kube/wire/decode.h"
+#include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube {
 namespace {
@@ -40,15 +41,13 @@ void CheckError(const absl::Status& status) {
 
 // Checks that all strings are valid UTF-8, because gRPC cannot send or parse invalid UTF-8.
 void CheckItem(const Item& item) {
-  RequireWire(!item.key.empty() && item.object.object_case() != v1::Object::OBJECT_NOT_SET);
-  v1::Object again;
-  RequireWire(again.ParseFromString(item.object.SerializeAsString()));
+  v1::Change change;
+  RequireWire(!item.key.empty() && change.ParseFromString(item.change));
 }
 
 std::string Shown(const WatchEvent& event) {
   return std::to_string(static_cast<int>(event.type)) + " " + event.item.key + " " +
-         event.item.resource_version + " " + event.item.object.DebugString() + " " +
-         event.status.message;
+         event.item.resource_version + " " + event.item.change + " " + event.status.message;
 }
 
 struct Watched {

@@ -22,6 +22,7 @@
 #include "google/protobuf/util/delimited_message_util.h"
 #include "nft/fake/fake_kernel.h"
 #include "proxy/reconcile/reconciler.h"
+#include "tests/support/encoded.h"
 #include "tests/unit/proxy/row_text.h"
 
 namespace svcmap::api {
@@ -61,8 +62,9 @@ class Agent {
         store().BeginSnapshot();
         return;
       case v1::PushRequest::kBatch:
-        return Apply(request.batch().changes(),
-                     [this](const v1::Change& change) { return ConvertChange(change, context_); });
+        return Apply(request.batch().changes(), [this](const v1::Change& change) {
+          return ConvertChange(testing::Encoded(change), context_);
+        });
       case v1::PushRequest::kSnapshotEnd:
         store().EndSnapshot(++sequence_);
         return Settle();
@@ -96,6 +98,7 @@ class Agent {
   void TakeAgain() {
     Settle();
     v1::ApplyRequest request;
+    request.set_protocol_version(2);
     store().ForEachService([&](const std::string&, const proxy::ServiceEntry& entry) {
       if (entry.service) *request.add_objects() = ToProto(*entry.service);
     });

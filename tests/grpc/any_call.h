@@ -25,7 +25,10 @@ inline grpc::Status CallAny(const std::shared_ptr<grpc::Channel>& channel,
   const auto call = stub.PrepareCall(&context, method, &queue);
   call->StartCall(nullptr);
   if (done()) {
-    call->WriteLast(grpc::ByteBuffer(nullptr, 0), {}, nullptr);
+    // `protocol_version` of ApplyRequest and RemoveRequest; other requests are empty.
+    const bool versioned = method.ends_with("/Apply") || method.ends_with("/Remove");
+    const grpc::Slice request(versioned ? "\x18\x02" : "");
+    call->WriteLast(grpc::ByteBuffer(&request, 1), {}, nullptr);
     done();
     do {
       grpc::ByteBuffer answer;

@@ -40,11 +40,12 @@ TEST_F(ControlTest, TcpNeedsCertificatesOrTheWordInsecure) {
             "needs TLS; use --insecure to allow read-only access without TLS");
 }
 
-TEST_F(ControlTest, StoredObjectsAreListedAsTheyWereSent) {
+TEST_F(ControlTest, StoredObjectsAreListedWithoutUnusedLabels) {
   Serve();
-  v1::Object web = Web();
-  (*web.mutable_service()->mutable_metadata()->mutable_labels())["team"] = "shop";
-  Apply({web});
+  const v1::Object web = Web();
+  v1::Object labelled = web;
+  (*labelled.mutable_service()->mutable_metadata()->mutable_labels())["team"] = "shop";
+  Apply({labelled});
   const std::vector<v1::Object> listed = List(v1::KIND_SERVICE);
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].SerializeAsString(), web.SerializeAsString());
@@ -74,6 +75,7 @@ TEST_F(ControlTest, WithManifestsNobodyElseMayChangeTheState) {
   grpc::ClientContext context;
   SetDeadline(context);
   v1::ApplyRequest request;
+  request.set_protocol_version(2);
   *request.add_objects() = Web();
   v1::Ack ack;
   const grpc::Status status = stub_->Apply(&context, request, &ack);
@@ -97,6 +99,7 @@ TEST_F(ControlTest, MessageOverTheLimitIsRejectedAndTheNextOneTaken) {
   grpc::ClientContext context;
   SetDeadline(context);
   v1::ApplyRequest request;
+  request.set_protocol_version(2);
   for (int i = 0; i < 5000; ++i) *request.add_objects() = Web();
   v1::Ack ack;
   EXPECT_EQ(stub_->Apply(&context, request, &ack).error_code(), grpc::RESOURCE_EXHAUSTED);

@@ -47,6 +47,7 @@ class DryRunTest : public ServerTest {
     grpc::ClientContext context;
     SetDeadline(context);
     v1::ApplyRequest request;
+    request.set_protocol_version(2);
     for (const v1::Object& object : objects) *request.add_objects() = object;
     request.set_validate_only(true);
     v1::Ack ack;
@@ -58,6 +59,7 @@ class DryRunTest : public ServerTest {
     grpc::ClientContext context;
     SetDeadline(context);
     v1::RemoveRequest request;
+    request.set_protocol_version(2);
     for (const v1::ObjectRef& ref : refs) *request.add_objects() = ref;
     request.set_validate_only(true);
     v1::Ack ack;
@@ -238,6 +240,7 @@ TEST_F(DryRunTest, WithManifestsItIsRejectedLikeTheRealCall) {
   grpc::ClientContext context;
   SetDeadline(context);
   v1::ApplyRequest request;
+  request.set_protocol_version(2);
   request.set_validate_only(true);
   v1::Ack ack;
   EXPECT_EQ(stub_->Apply(&context, request, &ack).error_code(), grpc::FAILED_PRECONDITION);
@@ -249,6 +252,7 @@ TEST_F(DryRunTest, StoppedAgentReportsIt) {
   grpc::ClientContext context;
   SetDeadline(context);
   v1::RemoveRequest request;
+  request.set_protocol_version(2);
   request.set_validate_only(true);
   v1::Ack ack;
   EXPECT_EQ(stub_->Remove(&context, request, &ack).error_code(), grpc::UNAVAILABLE);

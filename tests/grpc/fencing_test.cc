@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/encoded.h"
 
 namespace svcmap::api {
 namespace {
@@ -69,7 +70,7 @@ TEST_F(FencingTest, WithoutEpochsTheNewestWins) {
 TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
   ActiveSession holder;
   int ended = 0;
-  const auto end = [&](const std::string&) { ++ended; };
+  const auto end = [&](const grpc::Status&) { ++ended; };
   ASSERT_TRUE(holder.Take(1, {.name = "a", .epoch = 1}, end).ok());
   EXPECT_TRUE(holder.Enter(1).owns_lock());
   ASSERT_TRUE(holder.Take(2, {.name = "b", .epoch = 2}, end).ok());
@@ -79,7 +80,7 @@ TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
       proxy::Batch::Mark::kNone, 1,
       [&](int) {
         ++converted;
-        return ConvertChange(Upsert(Web()), intake_->context());
+        return ConvertChange(testing::Encoded(Upsert(Web())), intake_->context());
       },
       [](const proxy::BatchResult&) { FAIL() << "taken"; }, [&] { return holder.Enter(1); });
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
@@ -91,7 +92,7 @@ TEST_F(FencingTest, TheLeaderIsSavedBeforeItCounts) {
   std::vector<proxy::Leader> saved;
   ActiveSession holder({.epoch = 5, .name = "a"},
                        [&](const proxy::Leader& leader) { saved.push_back(leader); });
-  const auto end = [](const std::string&) {};
+  const auto end = [](const grpc::Status&) {};
   EXPECT_FALSE(holder.Take(1, {.name = "b", .epoch = 4}, end).ok());
   EXPECT_TRUE(holder.Take(2, {.name = "a", .epoch = 5}, end).ok());
   EXPECT_THAT(saved, SizeIs(0));

@@ -51,7 +51,7 @@ TEST_F(LimitsTest, OpenedSaysThemAll) {
   Stream stream(*stub_);
   v1::PushRequest request;
   request.mutable_open()->set_name("test");
-  request.mutable_open()->set_protocol_version(1);
+  request.mutable_open()->set_protocol_version(2);
   v1::PushResponse response;
   ASSERT_TRUE(stream.stream->Write(request) && stream.stream->Read(&response));
   const v1::Limits& limits = response.opened().limits();
@@ -104,9 +104,8 @@ TEST_F(LimitsTest, OneObjectMoreIsRejectedAndTheOthersOfItsBatchAreTaken) {
   const v1::Ack ack =
       Apply({Web("a/one"), Web("a/two", "10.96.0.11"), Web("a/more", "10.96.0.12")});
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
-  EXPECT_THAT(Messages(ack),
-              ElementsAre("Service a/more rejected: Forbidden: the agent already stores "
-                          "--max-objects 2 objects"));
+  EXPECT_THAT(Messages(ack), ElementsAre("Service a/more rejected: the agent already stores "
+                                         "--max-objects 2 objects"));
   EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
   // At the object limit, stored objects can be modified, and removing an object makes room for a

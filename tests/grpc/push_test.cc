@@ -1,8 +1,10 @@
 // Tests of a controller's stream (see proto/README.md).
 #include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <thread>
 
+#include "api/convert/error_info.h"
 #include "tests/grpc/server_fixture.h"
 
 namespace svcmap::api {
@@ -54,6 +56,28 @@ TEST_F(PushTest, BatchThatChangesNothingIsUnchangedWithTheSameRevision) {
   const v1::Ack ack = stream.ReadAck();
   EXPECT_EQ(ack.outcome(), v1::UNCHANGED);
   EXPECT_EQ(ack.revision(), revision);
+}
+
+TEST_F(PushTest, ObjectsThatAreNotUtf8AreRejectedAndTheOthersGoOn) {
+  const google::protobuf::LogSilencer silencer;
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  v1::Object bad_port = AService("shop/bad").ClusterIp("10.96.0.77").Port("\xff\xfe", 80);
+  v1::Object nameless = AService("shop/\xff").ClusterIp("10.96.0.78").Port("http", 80);
+  v1::Object noted = Web();
+  (*noted.mutable_service()->mutable_metadata()->mutable_annotations())["note"] = "\xff";
+  ASSERT_TRUE(stream.Send(
+      1, {Upsert(bad_port), Upsert(nameless), Upsert(noted), Upsert(WebSlice("10.1.0.1"))}));
+  const v1::Ack ack = stream.ReadAck();
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  ASSERT_EQ(ack.results_size(), 2);
+  EXPECT_EQ(ack.results(0).code(), v1::UNREADABLE);
+  EXPECT_EQ(ack.results(0).name(), "bad");
+  EXPECT_EQ(ack.results(0).field(), "spec.ports[0].name");
+  EXPECT_EQ(ack.results(1).code(), v1::UNREADABLE);
+  EXPECT_EQ(ack.results(1).field(), "metadata.name");
+  EXPECT_THAT(ack.results(1).message(), ::testing::HasSubstr("index 1 in the request"));
+  EXPECT_EQ(Elements(proxy::kServiceIps), 1u);
 }
 
 TEST_F(PushTest, RejectedObjectKeepsItsLastGoodStateAndTheOthersGoOn) {
@@ -164,9 +188,16 @@ TEST_F(PushTest, UnknownProtocolVersionIsRejected) {
   Stream stream(*stub_);
   v1::PushRequest request;
   request.mutable_open()->set_name("test");
-  request.mutable_open()->set_protocol_version(2);
+  request.mutable_open()->set_protocol_version(1);
   stream.stream->Write(request);
-  EXPECT_EQ(stream.Finish().error_code(), grpc::FAILED_PRECONDITION);
+  const grpc::Status status = stream.Finish();
+  EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
+  EXPECT_EQ(status.error_message(),
+            "open.protocol_version 1 is not supported; supported versions: 2");
+  const ErrorInfo info = ReadErrorDetails(status.error_details());
+  EXPECT_EQ(info.reason, v1::UNSUPPORTED_PROTOCOL_VERSION);
+  EXPECT_EQ(info.metadata.at("field"), "open.protocol_version");
+  EXPECT_EQ(info.metadata.at("supported"), "2");
 }
 
 TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
@@ -177,6 +208,9 @@ TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
   const grpc::Status status = older.Finish();
   EXPECT_EQ(status.error_code(), grpc::ABORTED);
   EXPECT_EQ(status.error_message(), "replaced by second");
+  const ErrorInfo info = ReadErrorDetails(status.error_details());
+  EXPECT_EQ(info.reason, v1::REPLACED);
+  EXPECT_EQ(info.metadata.at("name"), "second");
   ASSERT_TRUE(newer.Send(1, {Upsert(Web())}));
   EXPECT_EQ(newer.ReadAck().outcome(), v1::COMMITTED);
   EXPECT_EQ(GetStatus().controller().name(), "second");

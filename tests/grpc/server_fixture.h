@@ -101,6 +101,7 @@ class ServerTest : public ::testing::Test {
     grpc::ClientContext context;
     SetDeadline(context);
     v1::ApplyRequest request;
+    request.set_protocol_version(2);
     for (const v1::Object& object : objects) *request.add_objects() = object;
     v1::Ack ack;
     const grpc::Status status = stub_->Apply(&context, request, &ack);
@@ -151,7 +152,7 @@ class ServerTest : public ::testing::Test {
     bool Open(const std::string& name, uint64_t epoch = 0, const std::string& state_token = "") {
       v1::PushRequest request;
       request.mutable_open()->set_name(name);
-      request.mutable_open()->set_protocol_version(1);
+      request.mutable_open()->set_protocol_version(2);
       request.mutable_open()->set_epoch(epoch);
       request.mutable_open()->set_state_token(state_token);
       v1::PushResponse response;

@@ -1,4 +1,5 @@
 #include "tests/instructions/core.h"
+#include "tests/support/encoded.h"
 
 #include <chrono>
 #include <cstdio>
@@ -64,13 +65,13 @@ Core::Core(const bench::Cluster& cluster) : Core(proxy::NodePortAddresses()) {
       *batch.add_changes()->mutable_endpoint_slice() = std::move(slice);
     }
     if (batch.changes_size() < 2 * kServicesAtOnce && &port != &cluster.ports().back()) continue;
-    Commit(Mark::kNone, batch);
+    Commit(Mark::kNone, testing::Encoded(batch));
     batch.Clear();
   }
   Commit(Mark::kSnapshotEnd, {});
 }
 
-proxy::BatchResult Core::Submit(Mark mark, const v1::Batch& batch) {
+proxy::BatchResult Core::Submit(Mark mark, const envelope::v1::Batch& batch) {
   std::promise<proxy::BatchResult> answer;
   const absl::Status status = intake_.Submit(
       mark, batch.changes_size(),
@@ -81,7 +82,7 @@ proxy::BatchResult Core::Submit(Mark mark, const v1::Batch& batch) {
   return answer.get_future().get();
 }
 
-void Core::Commit(Mark mark, const v1::Batch& batch) {
+void Core::Commit(Mark mark, const envelope::v1::Batch& batch) {
   const proxy::BatchResult result = Submit(mark, batch);
   if (!result.findings.empty()) Die(result.findings.front().ToString());
   if (mark == Mark::kNone && result.outcome != proxy::BatchResult::Outcome::kCommitted) {
@@ -90,7 +91,7 @@ void Core::Commit(Mark mark, const v1::Batch& batch) {
 }
 
 void Core::Push(const std::string& request) {
-  v1::PushRequest parsed;
+  envelope::v1::PushRequest parsed;
   if (!parsed.ParseFromString(request)) Die("not a PushRequest: " + request);
   Commit(Mark::kNone, parsed.batch());
 }

@@ -29,14 +29,14 @@ class Core {
   void Push(const std::string& request);
 
   // Submits a batch and returns its result. Exits the process if the batch is not accepted.
-  proxy::BatchResult Submit(proxy::Batch::Mark mark, const v1::Batch& batch);
+  proxy::BatchResult Submit(proxy::Batch::Mark mark, const envelope::v1::Batch& batch);
 
   // Number of times the tables were rewritten completely.
   uint64_t recreations() const { return loop_.status().recreations; }
 
  private:
   explicit Core(proxy::NodePortAddresses node_port_addresses);
-  void Commit(proxy::Batch::Mark mark, const v1::Batch& batch);
+  void Commit(proxy::Batch::Mark mark, const envelope::v1::Batch& batch);
 
   const nft::TableSpecs tables_ = proxy::MakeTables({});
   SinkKernel kernel_{tables_};

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/instructions/core.h"
 #include "tests/support/builders.h"
+#include "tests/support/encoded.h"
 
 namespace svcmap::instructions {
 namespace {
@@ -137,8 +138,9 @@ v1::ObjectRef RefOf(const v1::Object& object) {
 }
 
 void Count(Core& core, const char* operation, const v1::Batch& batch) {
+  const envelope::v1::Batch encoded = svcmap::testing::Encoded(batch);
   CALLGRIND_ZERO_STATS;
-  const proxy::BatchResult result = core.Submit(proxy::Batch::Mark::kNone, batch);
+  const proxy::BatchResult result = core.Submit(proxy::Batch::Mark::kNone, encoded);
   CALLGRIND_DUMP_STATS_AT(operation);
   if (result.outcome == proxy::BatchResult::Outcome::kCommitted) return;
   std::fprintf(stderr, "%s: not committed: %s\n", operation, result.error.ToString().c_str());

@@ -79,7 +79,7 @@ v1::PushRequest OpenOf(const std::string& name, const std::string& instance, uin
   v1::PushRequest request;
   request.mutable_open()->set_name(name);
   request.mutable_open()->set_instance(instance);
-  request.mutable_open()->set_protocol_version(1);
+  request.mutable_open()->set_protocol_version(2);
   request.mutable_open()->set_epoch(epoch);
   return request;
 }

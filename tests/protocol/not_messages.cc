@@ -47,6 +47,7 @@ grpc::Status CallWith(const Target& target, const std::string& method, const std
 // Returns an ApplyRequest with a name that is not valid UTF-8.
 std::string NotUtf8() {
   v1::ApplyRequest request;
+  request.set_protocol_version(2);
   *request.add_objects()->mutable_service() = Service("XX", 9);
   std::string bytes = request.SerializeAsString();
   bytes.replace(bytes.find("XX"), 2, "\xff\xfe");
@@ -78,7 +79,7 @@ void CheckNotMessages(const Target& target, Verdict& verdict) {
   }
   verdict.Equal("Apply with invalid UTF-8:", "INTERNAL",
                 CodeName(CallWith(target, "Apply", NotUtf8(), answers).error_code()));
-  verdict.Equal("Push with an invalid message:", "OK",
+  verdict.Equal("Push with an invalid message:", "INVALID_ARGUMENT",
                 CodeName(CallWith(target, "Push", garbage, answers).error_code()));
   verdict.Equal("number of responses:", 0, answers);
   ExpectStored(target, StateOf(base), "after invalid messages", verdict);

@@ -23,7 +23,9 @@ v1::Service Service(const std::string& name, int ip, const std::string& note) {
   v1::Service service;
   service.mutable_metadata()->set_namespace_(kNamespace);
   service.mutable_metadata()->set_name(name);
-  if (!note.empty()) (*service.mutable_metadata()->mutable_annotations())["note"] = note;
+  if (!note.empty()) {
+    service.mutable_status()->mutable_load_balancer()->add_ingress()->set_hostname(note);
+  }
   service.mutable_spec()->set_cluster_ip("198.18.0." + std::to_string(ip));
   v1::ServicePort& port = *service.mutable_spec()->add_ports();
   port.set_name("http");

@@ -17,7 +17,7 @@ using Changes = std::vector<v1::Change>;
 // serialized object.
 using State = std::map<std::string, std::string>;
 
-// Returns a Service with port 80 and cluster IP 198.18.0.`ip`. `note` is an annotation, which makes
+// Returns a Service with port 80 and cluster IP 198.18.0.`ip`. `note` is a host name, which makes
 // versions of a Service different.
 v1::Service Service(const std::string& name, int ip, const std::string& note = "");
 // Returns a slice of Service `service` with the endpoint 198.19.0.`ip` and port 8080.

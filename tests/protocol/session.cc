@@ -23,7 +23,7 @@ v1::PushRequest Session::OpenRequest(const Target& target, const std::string& st
   v1::PushRequest request;
   v1::Open& open = *request.mutable_open();
   open.set_name(kController);
-  open.set_protocol_version(1);
+  open.set_protocol_version(2);
   open.set_epoch(target.epoch());
   open.set_state_token(state_token);
   return request;

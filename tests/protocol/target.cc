@@ -102,6 +102,7 @@ grpc::Status Target::Apply(const v1::Service& service, v1::Ack* ack) const {
   grpc::ClientContext context;
   SetDeadline(context);
   v1::ApplyRequest request;
+  request.set_protocol_version(2);
   *request.add_objects()->mutable_service() = service;
   return stub_->Apply(&context, request, ack);
 }

@@ -163,6 +163,7 @@ absl::Status Agent::CleanUp(const NetNs& netns) {
 
 absl::StatusOr<v1::Ack> Agent::TryApply(const Objects& objects) {
   v1::ApplyRequest request;
+  request.set_protocol_version(2);
   for (const v1::Object& object : objects) *request.add_objects() = object;
   v1::Ack ack;
   absl::Status status = impl_->Call(&v1::Control::Stub::Apply, request, &ack, "Apply");
@@ -172,6 +173,7 @@ absl::StatusOr<v1::Ack> Agent::TryApply(const Objects& objects) {
 
 absl::StatusOr<v1::Ack> Agent::TryRemove(const std::vector<v1::ObjectRef>& objects) {
   v1::RemoveRequest request;
+  request.set_protocol_version(2);
   for (const v1::ObjectRef& ref : objects) *request.add_objects() = ref;
   v1::Ack ack;
   absl::Status status = impl_->Call(&v1::Control::Stub::Remove, request, &ack, "Remove");
@@ -317,7 +319,7 @@ absl::StatusOr<std::unique_ptr<PushStream>> Agent::Push(const std::string& contr
   impl->stream = impl_->stub->Push(&impl->context);
   v1::PushRequest request;
   request.mutable_open()->set_name(controller);
-  request.mutable_open()->set_protocol_version(1);
+  request.mutable_open()->set_protocol_version(2);
   v1::PushResponse response;
   if (!impl->stream->Write(request) || !impl->stream->Read(&response)) {
     return impl_->WithLog(impl->Ended());

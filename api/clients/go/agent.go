@@ -215,7 +215,7 @@ func (a *Agent) Wait(ctx context.Context) error {
 // reconnecting cannot solve, such as an outdated epoch.
 func (a *Agent) Done() <-chan struct{} { return a.done }
 
-// Err returns the gRPC status error that stopped the Agent, or nil.
+// Err returns the gRPC status error that stopped the Agent, or nil. See ErrorInfo.
 func (a *Agent) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -76,6 +76,23 @@ func parseList(data []byte, defaultKind string) ([]Object, error) {
 	return []Object{object}, nil
 }
 
+// FromKubernetes converts a Kubernetes object, such as a *corev1.Service, to the message of the same kind:
+//
+//	var service svcmapv1.Service
+//	err := svcmap.FromKubernetes(informerService, &service)
+//
+// Fields that svcmap does not use are dropped, so a change of resourceVersion alone is not sent.
+func FromKubernetes(from interface{ Marshal() ([]byte, error) }, to Object) error {
+	data, err := from.Marshal()
+	if err == nil {
+		err = (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, to)
+	}
+	if err != nil {
+		return fmt.Errorf("svcmap: convert %T: %w", from, err)
+	}
+	return nil
+}
+
 // key identifies an object.
 type key struct {
 	kind            svcmapv1.Kind

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	protocolVersion = 1
+	protocolVersion = 2
 
 	firstRetry   = 200 * time.Millisecond
 	lastRetry    = 10 * time.Second
@@ -85,8 +85,9 @@ func (a *Agent) run() {
 			return
 		}
 		// A delayed Open of a broken connection can replace the next stream of the same controller.
-		bySelf := status.Code(err) == codes.Aborted && status.Convert(err).Message() ==
-			fmt.Sprintf("replaced by %s (%s)", a.controller.Name, a.controller.Instance)
+		reason, metadata := ErrorInfo(err)
+		bySelf := reason == svcmapv1.ErrorReason_REPLACED && metadata["name"] == a.controller.Name &&
+			metadata["instance"] == a.controller.Instance
 		if isFinal(err) && (!bySelf || replacedBySelf) {
 			a.mu.Lock()
 			a.finalErr = err

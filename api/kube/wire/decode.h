@@ -1,8 +1,8 @@
 // What the API server answers, as svcmap's objects. Pure: bytes in, objects out.
 //
-// Of labels and annotations only what the agent reads is kept (svcmap/v1/objects.proto), without
-// service.kubernetes.io/service-proxy-name, which has done its work in the selector. Protobuf and
-// JSON of one object give equal messages.
+// Objects are reduced to the fields, labels and annotations that the agent reads, without the label
+// service.kubernetes.io/service-proxy-name, which the selector has already evaluated. Protobuf and
+// JSON of one object give equal bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@
 #include "absl/status/statusor.h"
 #include "api/kube/resource.h"
 #include "api/kube/wire/content_type.h"
-#include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube {
 
@@ -23,7 +22,9 @@ namespace svcmap::kube {
 struct Item {
   std::string key;               // "namespace/name", or "name" where there are no namespaces.
   std::string resource_version;  // Opaque.
-  v1::Object object;             // Empty, but for its name, where an object was deleted.
+  // The reduced object as a serialized v1::Change (see api/convert/projection.h). Empty for deleted
+  // objects.
+  std::string change;
 };
 
 struct ListPage {

@@ -3,12 +3,36 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/projection.h"
 #include "api/convert/quote.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube {
 namespace {
 
 constexpr size_t kMaxOneLine = 512;
+
+bool KeepNoLabel(std::string_view) { return false; }
+
+struct TypeOfObject {
+  const google::protobuf::Descriptor* descriptor;
+  int field;  // In v1::Change.
+};
+
+TypeOfObject ObjectType(Resource resource) {
+  switch (resource) {
+    case Resource::kServices:
+      return {v1::Service::descriptor(), v1::Change::kServiceFieldNumber};
+    case Resource::kEndpointSlices:
+      return {v1::EndpointSlice::descriptor(), v1::Change::kEndpointSliceFieldNumber};
+    case Resource::kNode:
+      return {v1::Node::descriptor(), v1::Change::kNodeFieldNumber};
+    case Resource::kServiceCidrs:
+      break;
+  }
+  return {v1::ServiceCIDR::descriptor(), v1::Change::kServiceCidrFieldNumber};
+}
 
 std::string JoinedField(std::string_view where, std::string_view field) {
   if (where.empty() || field.empty()) return absl::StrCat(std::string(where), std::string(field));
@@ -31,42 +55,37 @@ const api::ManifestKind& KindOf(Resource resource) {
   return *api::FindManifestKind("networking.k8s.io/v1", "ServiceCIDR");
 }
 
-v1::ObjectMeta& MetadataOf(Resource resource, v1::Object& object) {
-  switch (resource) {
-    case Resource::kServices:
-      return *object.mutable_service()->mutable_metadata();
-    case Resource::kEndpointSlices:
-      return *object.mutable_endpoint_slice()->mutable_metadata();
-    case Resource::kNode:
-      return *object.mutable_node()->mutable_metadata();
-    case Resource::kServiceCidrs:
-      break;
-  }
-  return *object.mutable_service_cidr()->mutable_metadata();
-}
-
-bool KeepsLabel(Resource resource, std::string_view key) {
-  if (resource == Resource::kEndpointSlices) {
-    return key == "kubernetes.io/service-name" || key == "service.kubernetes.io/headless";
-  }
-  return resource == Resource::kNode && key == "topology.kubernetes.io/zone";
-}
-
-bool KeepsAnnotation(Resource resource, std::string_view key) {
-  return resource == Resource::kEndpointSlices &&
-         key == "endpoints.kubernetes.io/last-change-trigger-time";
-}
-
-std::optional<ObjectError> SetKey(Resource resource, Item& item) {
-  const v1::ObjectMeta& metadata = MetadataOf(resource, item.object);
-  if (metadata.name().empty()) return ObjectError{"metadata.name", "Required value"};
+std::optional<ObjectError> SetKey(Resource resource, std::string_view name_space,
+                                  std::string_view name, Item& item) {
+  if (name.empty()) return ObjectError{"metadata.name", "Required value"};
   if (!KindOf(resource).namespaced) {
-    item.key = metadata.name();
-  } else if (metadata.namespace_().empty()) {
+    item.key = std::string(name);
+  } else if (name_space.empty()) {
     return ObjectError{"metadata.namespace", "Required value"};
   } else {
-    item.key = absl::StrCat(metadata.namespace_(), "/", metadata.name());
+    item.key = absl::StrCat(std::string(name_space), "/", std::string(name));
   }
+  return std::nullopt;
+}
+
+std::optional<ObjectError> SetChange(Resource resource, std::string_view object, Item& item) {
+  const auto [descriptor, field] = ObjectType(resource);
+  // The selector has evaluated the only label of Services that the agent uses.
+  const api::LabelFilter keep_label =
+      resource == Resource::kServices ? KeepNoLabel : api::IsUsedLabel;
+  std::string projected;
+  if (const auto error = api::Project(object, *descriptor, keep_label, projected)) {
+    return ObjectError{error->field, error->detail};
+  }
+  using google::protobuf::io::CodedOutputStream;
+  const auto size = static_cast<uint32_t>(projected.size());
+  const uint32_t tag = static_cast<uint32_t>(field) << 3 | 2;
+  uint8_t head[2 * 5];
+  const uint8_t* end = CodedOutputStream::WriteVarint32ToArray(
+      size, CodedOutputStream::WriteVarint32ToArray(tag, head));
+  item.change.reserve(static_cast<size_t>(end - head) + size);
+  item.change.assign(reinterpret_cast<const char*>(head), static_cast<size_t>(end - head));
+  item.change += projected;
   return std::nullopt;
 }
 
@@ -95,19 +114,6 @@ bool IsKind(std::string_view kind, std::string_view api_version, Resource resour
   if (!api_version.empty() && api_version != wanted.api_version) return false;
   return kind.empty() ||
          (kind.starts_with(wanted.name) && kind.substr(wanted.name.size()) == suffix);
-}
-
-bool IsUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    if (static_cast<unsigned char>(text[i]) < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t length = api::Utf8Length(text.substr(i));
-    if (length == 0) return false;
-    i += length;
-  }
-  return true;
 }
 
 std::string OneLine(std::string_view text) {

@@ -17,13 +17,6 @@ inline constexpr size_t kMaxObjectBytes = size_t{16} << 20;  // Of one object or
 
 const api::ManifestKind& KindOf(Resource resource);
 
-// The message that `resource` means in `object`, made if need be: its metadata.
-v1::ObjectMeta& MetadataOf(Resource resource, v1::Object& object);
-
-// Whether the agent reads it (svcmap/v1/objects.proto).
-bool KeepsLabel(Resource resource, std::string_view key);
-bool KeepsAnnotation(Resource resource, std::string_view key);
-
 // What is wrong with an object, found while it is read: where ("metadata.name"; empty: the object)
 // and what.
 struct ObjectError {
@@ -31,8 +24,12 @@ struct ObjectError {
   std::string reason;
 };
 
-// item.key from the object's metadata; an error if it has no name.
-std::optional<ObjectError> SetKey(Resource resource, Item& item);
+// Sets item.key. Returns an error if a required name is empty.
+std::optional<ObjectError> SetKey(Resource resource, std::string_view name_space,
+                                  std::string_view name, Item& item);
+
+// Sets item.change from the protobuf encoding of an object.
+std::optional<ObjectError> SetChange(Resource resource, std::string_view object, Item& item);
 
 // "services: items[3] ...": DATA_LOSS. `where` may be empty.
 absl::Status WireError(Resource resource, std::string_view where, std::string_view what);
@@ -44,8 +41,6 @@ std::optional<WatchEvent::Type> ParseEventType(std::string_view type);
 // Checks a kind that was said, "Service" or "ServiceList"; empty: nothing was said.
 bool IsKind(std::string_view kind, std::string_view api_version, Resource resource,
             std::string_view suffix);
-
-bool IsUtf8(std::string_view text);
 
 // Text of others in one line of a log: what cannot be printed is escaped, what is long is cut.
 std::string OneLine(std::string_view text);

@@ -1,17 +1,19 @@
 // Lists are read item by item: a tree of all of them would take many times their bytes.
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/fields.h"
+#include "api/convert/quote.h"
 #include "api/kube/wire/encodings.h"
 #include "api/kube/wire/item.h"
 #include "api/manifests/fill.h"
 #include "api/manifests/readers.h"
+#include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube {
 namespace {
@@ -35,16 +37,6 @@ int32_t JsonNumber(const TreeNode* node) {
   return number;
 }
 
-void KeepJsonMetadata(Resource resource, v1::ObjectMeta& metadata) {
-  const auto keep = [resource](auto& map, bool (*keeps)(Resource, std::string_view)) {
-    for (auto entry = map.begin(); entry != map.end();) {
-      entry = keeps(resource, entry->first) ? std::next(entry) : map.erase(entry);
-    }
-  };
-  keep(*metadata.mutable_labels(), KeepsLabel);
-  keep(*metadata.mutable_annotations(), KeepsAnnotation);
-}
-
 std::optional<ObjectError> CheckJsonKind(Resource resource, const TreeNode& node,
                                          std::string_view suffix) {
   const std::string_view kind = JsonText(node.Find("kind"));
@@ -60,20 +52,21 @@ std::optional<ObjectError> ReadJsonItem(Resource resource, const TreeNode& node,
   if (const auto error = CheckJsonKind(resource, node, "")) return error;
   const TreeNode* metadata = node.Find("metadata");
   item.resource_version = JsonText(JsonField(metadata, "resourceVersion"));
-  if (whole) {
-    const auto error = FillMessage(node, MutableMessage(KindOf(resource), item.object));
-    if (error)
-      return ObjectError{error->field,
-                         error->value.empty()
-                             ? error->reason
-                             : absl::StrCat("Invalid value: ", error->value, ": ", error->reason)};
-    KeepJsonMetadata(resource, MetadataOf(resource, item.object));
-  } else {
-    v1::ObjectMeta& kept = MetadataOf(resource, item.object);
-    kept.set_name(std::string(JsonText(JsonField(metadata, "name"))));
-    kept.set_namespace_(std::string(JsonText(JsonField(metadata, "namespace"))));
+  const auto set_key = [&] {
+    return SetKey(resource, JsonText(JsonField(metadata, "namespace")),
+                  JsonText(JsonField(metadata, "name")), item);
+  };
+  if (!whole) return set_key();
+  v1::Object object;
+  google::protobuf::Message& message = MutableMessage(KindOf(resource), object);
+  if (const auto error = FillMessage(node, message)) {
+    return ObjectError{error->field,
+                       error->value.empty()
+                           ? error->reason
+                           : absl::StrCat("Invalid value: ", error->value, ": ", error->reason)};
   }
-  return SetKey(resource, item);
+  if (const auto error = set_key()) return error;
+  return SetChange(resource, api::Serialize(message), item);
 }
 
 bool TakeJsonStatus(const TreeNode* node, ApiStatus& status) {
@@ -182,12 +175,12 @@ class JsonListReader {
 
 absl::StatusOr<ListPage> ReadJsonList(Resource resource, std::string_view body,
                                       uint64_t max_items) {
-  if (!IsUtf8(body)) return WireError(resource, "list", "must be UTF-8 text");
+  if (!api::IsUtf8(body)) return WireError(resource, "list", "must be UTF-8 text");
   return JsonListReader(resource, body, max_items).Read();
 }
 
 absl::StatusOr<WatchEvent> ReadJsonEvent(Resource resource, std::string_view frame) {
-  if (!IsUtf8(frame)) return WireError(resource, "event", "must be UTF-8 text");
+  if (!api::IsUtf8(frame)) return WireError(resource, "event", "must be UTF-8 text");
   int line = 1;
   const api::ReadTree read = api::ReadJson(frame, line);
   if (const auto* error = std::get_if<api::SyntaxError>(&read)) {
@@ -223,7 +216,7 @@ absl::StatusOr<WatchEvent> ReadJsonEvent(Resource resource, std::string_view fra
 }
 
 bool ReadJsonStatus(std::string_view body, ApiStatus& status) {
-  if (body.size() > kMaxObjectBytes || !IsUtf8(body)) return false;
+  if (body.size() > kMaxObjectBytes || !api::IsUtf8(body)) return false;
   int line = 1;
   const api::ReadTree read = api::ReadJson(body, line);
   const auto* tree = std::get_if<api::Tree>(&read);

@@ -8,13 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "api/kube/wire/encodings.h"
 #include "api/kube/wire/fields.h"
-#include "api/kube/wire/from_wire.h"
 #include "api/kube/wire/item.h"
+#include "svcmap/kube/wire/kubernetes.pb.h"
 
 namespace svcmap::kube {
 namespace {
 
 constexpr std::string_view kMagic("k8s\0", 4);
+constexpr uint64_t kMetadataFieldNumber = 1;  // In objects of all kinds.
 
 template <typename Message>
 bool ParseWire(std::string_view bytes, Message& message) {
@@ -60,51 +61,28 @@ absl::StatusOr<std::string_view> OpenWireBody(Resource resource, std::string_vie
   return envelope->raw;
 }
 
-// Reads objects one after another into messages that it keeps: their memory serves all objects of a
-// list, and what they hold that is not in kubernetes.proto goes nowhere.
-class WireObjectReader {
- public:
-  explicit WireObjectReader(Resource resource) : resource_(resource) {}
-
-  std::optional<ObjectError> Read(std::string_view bytes, Item& item) {
-    switch (resource_) {
-      case Resource::kServices:
-        return Read(bytes, service_, *item.object.mutable_service(), item);
-      case Resource::kEndpointSlices:
-        return Read(bytes, slice_, *item.object.mutable_endpoint_slice(), item);
-      case Resource::kNode:
-        return Read(bytes, node_, *item.object.mutable_node(), item);
-      case Resource::kServiceCidrs:
-        break;
-    }
-    return Read(bytes, cidr_, *item.object.mutable_service_cidr(), item);
-  }
-
- private:
-  template <typename Wire, typename Object>
-  std::optional<ObjectError> Read(std::string_view bytes, Wire& wire, Object& object, Item& item) {
-    if (!ParseWire(bytes, wire)) return ObjectError{"", "cannot be decoded"};
-    item.resource_version = std::move(*wire.mutable_metadata()->mutable_resource_version());
-    MoveObject(wire, object);
-    return SetKey(resource_, item);
-  }
-
-  const Resource resource_;
-  wire::Service service_;
-  wire::EndpointSlice slice_;
-  wire::Node node_;
-  wire::ServiceCIDR cidr_;
-};
-
-// The metadata of an object of any kind, which is always its field 1.
 bool ReadWireMetadata(std::string_view object, wire::ObjectMeta& metadata) {
   FieldReader fields(object);
   bool understood = true;
   while (fields.Next()) {
-    if (fields.number() != wire::Service::kMetadataFieldNumber) continue;
+    if (fields.number() != kMetadataFieldNumber) continue;
     understood = understood && ParseWire(fields.value(), metadata);
   }
   return understood && fields.good();
+}
+
+// `whole`: also sets item.change.
+std::optional<ObjectError> ReadObject(Resource resource, std::string_view object, bool whole,
+                                      Item& item) {
+  wire::ObjectMeta metadata;
+  if (object.size() > kMaxObjectBytes || !ReadWireMetadata(object, metadata)) {
+    return ObjectError{"", "cannot be decoded"};
+  }
+  item.resource_version = std::move(*metadata.mutable_resource_version());
+  if (const auto error = SetKey(resource, metadata.namespace_(), metadata.name(), item)) {
+    return error;
+  }
+  return whole ? SetChange(resource, object, item) : std::nullopt;
 }
 
 void TakeWireStatus(const wire::Status& wire, ApiStatus& status) {
@@ -117,18 +95,13 @@ void TakeWireStatus(const wire::Status& wire, ApiStatus& status) {
 // The object of an event that is not an error.
 std::optional<ObjectError> ReadEventObject(Resource resource, std::string_view raw,
                                            WatchEvent& event) {
-  Item& item = event.item;
-  if (event.type == WatchEvent::Type::kAdded || event.type == WatchEvent::Type::kModified) {
-    return WireObjectReader(resource).Read(raw, item);
+  if (event.type != WatchEvent::Type::kBookmark) {
+    return ReadObject(resource, raw, event.type != WatchEvent::Type::kDeleted, event.item);
   }
   wire::ObjectMeta metadata;
   if (!ReadWireMetadata(raw, metadata)) return ObjectError{"", "cannot be decoded"};
-  item.resource_version = std::move(*metadata.mutable_resource_version());
-  if (event.type == WatchEvent::Type::kBookmark) return std::nullopt;
-  v1::ObjectMeta& kept = MetadataOf(resource, item.object);
-  kept.set_name(std::move(*metadata.mutable_name()));
-  kept.set_namespace_(std::move(*metadata.mutable_namespace_()));
-  return SetKey(resource, item);
+  event.item.resource_version = std::move(*metadata.mutable_resource_version());
+  return std::nullopt;
 }
 
 }  // namespace
@@ -138,7 +111,6 @@ absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view bo
   const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "list", body, "List");
   if (!raw.ok()) return raw.status();
   ListPage page;
-  WireObjectReader reader(resource);
   FieldReader fields(*raw);
   while (fields.Next()) {
     if (fields.number() == wire::List::kMetadataFieldNumber) {
@@ -150,7 +122,8 @@ absl::StatusOr<ListPage> ReadProtobufList(Resource resource, std::string_view bo
       page.continue_token = metadata.continue_();
     } else if (fields.number() == wire::List::kItemsFieldNumber) {
       if (page.items.size() >= max_items) return TooManyItems(max_items);
-      const auto error = reader.Read(fields.value(), page.items.emplace_back());
+      const auto error =
+          ReadObject(resource, fields.value(), /*whole=*/true, page.items.emplace_back());
       if (error) {
         return WireError(resource,
                          absl::StrCat("at byte ", fields.value().data() - body.data(), ": items[",

@@ -94,7 +94,7 @@ bool Session(Control::Stub& agent, const std::string& path, uint64_t epoch, grpc
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
   request.mutable_open()->set_instance(host);
-  request.mutable_open()->set_protocol_version(1);
+  request.mutable_open()->set_protocol_version(2);
   request.mutable_open()->set_epoch(epoch);
 
   grpc::ClientContext context;

@@ -44,7 +44,7 @@ def session(path, target, epoch, saved):
     with grpc.insecure_channel(target.replace("unix://", "unix:")) as channel:
         answers = services.ControlStub(channel).Push(iter(to_agent.get, None), wait_for_ready=True)
         to_agent.put(control.PushRequest(open=dict(
-            name="example", instance=os.uname().nodename, protocol_version=1, epoch=epoch,
+            name="example", instance=os.uname().nodename, protocol_version=2, epoch=epoch,
             state_token=bytes.fromhex(saved["token"]))))
         resume = next(answers).opened.resume == control.CONTINUE
         print("resume" if resume else "snapshot", flush=True)

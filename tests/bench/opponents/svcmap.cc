@@ -63,7 +63,7 @@ class SvcmapProcess final : public Svcmap {
     stream_ = stub_->Push(&context_);
     v1::PushRequest open;
     open.mutable_open()->set_name("svcmap-bench");
-    open.mutable_open()->set_protocol_version(1);
+    open.mutable_open()->set_protocol_version(2);
     v1::PushResponse opened;
     if (!stream_->Write(open) || !stream_->Read(&opened) || !opened.has_opened()) {
       return Broken("does not open a stream");

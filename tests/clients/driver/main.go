@@ -47,7 +47,8 @@ func text(err error) any {
 		return nil
 	}
 	if s, ok := status.FromError(err); ok {
-		return map[string]any{"code": s.Code(), "details": s.Message()}
+		reason, _ := svcmap.ErrorInfo(err)
+		return map[string]any{"code": s.Code(), "details": s.Message(), "reason": reason.String()}
 	}
 	return map[string]any{"code": nil, "details": err.Error()}
 }

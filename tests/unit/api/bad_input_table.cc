@@ -315,12 +315,12 @@ std::vector<BadInput> BadInputs() {
        WebWith("loadBalancerSourceRanges: [10.0.0.0]") + kBalanced,
        R"(Service shop/web: spec.loadBalancerSourceRanges[0]: Invalid value: "10.0.0.0": must be a valid CIDR; the entry is ignored)"
        "\n"
-       R"(Service shop/web: spec.loadBalancerSourceRanges: contains no valid IPv4 CIDR; the IPv4 load balancer IPs accept traffic from all sources)"},
+       R"(Service shop/web: spec.loadBalancerSourceRanges: Invalid value: contains no valid IPv4 CIDR; the IPv4 load balancer IPs accept traffic from all sources)"},
       {kPolicies, "source ranges for one of two IP families",
        WebWith("clusterIPs: [10.96.0.10, \"fd00::10\"]\nipFamilies: [IPv4, IPv6]\n"
                "loadBalancerSourceRanges: [10.0.0.0/8]") +
            kBalanced,
-       R"(Service shop/web: spec.loadBalancerSourceRanges: contains no valid IPv6 CIDR; the IPv6 load balancer IPs accept traffic from all sources)"},
+       R"(Service shop/web: spec.loadBalancerSourceRanges: Invalid value: contains no valid IPv6 CIDR; the IPv6 load balancer IPs accept traffic from all sources)"},
       {kPolicies, "externalTrafficPolicy Local without external addresses",
        WebWith("externalTrafficPolicy: Local"),
        R"(Service shop/web: spec.externalTrafficPolicy: Invalid value: "Local": has no effect for type ClusterIP without spec.externalIPs; "Cluster" is used)"},
@@ -334,8 +334,8 @@ std::vector<BadInput> BadInputs() {
        R"(EndpointSlice shop/web-1: metadata.labels["kubernetes.io/service-name"]: Required value: the EndpointSlice belongs to no Service and is not used)"},
       {kSlices, "missing addressType", SliceText(""),
        R"(EndpointSlice shop/web-1 rejected: addressType: Required value; the previously accepted version, if any, stays in effect)"},
-      {kSlices,
-       "unknown addressType", SliceText("addressType: ipv4"), R"(EndpointSlice shop/web-1 rejected: addressType: Unsupported value: "ipv4": supported values: "IPv4", "IPv6", "FQDN"; the previously accepted version, if any, stays in effect)"},
+      {kSlices, "unknown addressType",
+       SliceText("addressType: ipv4"), R"(EndpointSlice shop/web-1 rejected: addressType: Unsupported value: "ipv4": supported values: "IPv4", "IPv6", "FQDN"; the previously accepted version, if any, stays in effect)"},
       {kSlices, "addressType FQDN", SliceText("addressType: FQDN"),
        R"(EndpointSlice shop/web-1: addressType: Unsupported value: "FQDN": the EndpointSlice is not used)"},
       {kSlices, "address of the wrong IP family",

@@ -131,10 +131,12 @@ Converted<proxy::Service> Ranges(const std::string& ranges,
 }
 
 const char kOpen4[] =
-    "Service shop/web: spec.loadBalancerSourceRanges: contains no valid IPv4 CIDR; the IPv4 load "
+    "Service shop/web: spec.loadBalancerSourceRanges: Invalid value: contains no valid IPv4 CIDR; "
+    "the IPv4 load "
     "balancer IPs accept traffic from all sources";
 const char kOpen6[] =
-    "Service shop/web: spec.loadBalancerSourceRanges: contains no valid IPv6 CIDR; the IPv6 load "
+    "Service shop/web: spec.loadBalancerSourceRanges: Invalid value: contains no valid IPv6 CIDR; "
+    "the IPv6 load "
     "balancer IPs accept traffic from all sources";
 
 TEST(ConvertSourceRangesTest, S11_RangesAreTrimmedAndCanonical) {

@@ -8,6 +8,7 @@
 
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
+#include "tests/support/encoded.h"
 #include "tests/unit/api/convert_objects.h"
 
 namespace svcmap::api {
@@ -66,7 +67,8 @@ std::vector<std::string> Addresses(const Converted<proxy::EndpointSlice>& conver
 std::vector<std::string> Findings(const v1::EndpointDelta& delta) {
   v1::Change change;
   *change.mutable_endpoint_delta() = delta;
-  const absl::StatusOr<ConvertedChange> converted = ConvertChange(change, test::kContext);
+  const absl::StatusOr<ConvertedChange> converted =
+      ConvertChange(testing::Encoded(change), test::kContext);
   if (!converted.ok()) return {std::string(converted.status().message())};
   EXPECT_EQ(converted->delta == nullptr, !converted->findings.empty());
   EXPECT_FALSE(converted->change);

@@ -32,16 +32,17 @@ using ::testing::StartsWith;
 class ReflectorTest : public ::testing::Test {
  protected:
   static Item Named(const std::string& name, const std::string& version) {
-    Item item = {.key = "shop/" + name, .resource_version = version, .object = {}};
-    item.object.mutable_service()->mutable_metadata()->set_name(name);
-    item.object.mutable_service()->mutable_metadata()->set_namespace_("shop");
-    return item;
+    v1::Change change;
+    change.mutable_service()->mutable_metadata()->set_name(name);
+    change.mutable_service()->mutable_metadata()->set_namespace_("shop");
+    return {
+        .key = "shop/" + name, .resource_version = version, .change = change.SerializeAsString()};
   }
 
   static WatchEvent Change(WatchEvent::Type type, const std::string& name,
                            const std::string& version) {
     WatchEvent event = {.type = type, .item = Named(name, version), .status = {}};
-    if (type == WatchEvent::Type::kDeleted) event.item.object.Clear();
+    if (type == WatchEvent::Type::kDeleted) event.item.change.clear();
     return event;
   }
   static WatchEvent Bookmark(const std::string& version) {

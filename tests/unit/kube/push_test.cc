@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "api/convert/error_info.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/kube/fake_agent.h"
 
@@ -23,11 +24,20 @@ using ::testing::SizeIs;
 Item AService(const std::string& name, const std::string& ip) {
   Item item;
   item.key = "shop/" + name;
-  v1::Service& service = *item.object.mutable_service();
+  v1::Change change;
+  v1::Service& service = *change.mutable_service();
   service.mutable_metadata()->set_namespace_("shop");
   service.mutable_metadata()->set_name(name);
   service.mutable_spec()->set_cluster_ip(ip);
+  item.change = change.SerializeAsString();
   return item;
+}
+
+grpc::Status Replaced(const std::string& name, const std::string& instance) {
+  const std::string text = "replaced by " + name + " (" + instance + ")";
+  return {grpc::StatusCode::ABORTED, text,
+          api::EncodeErrorDetails(grpc::StatusCode::ABORTED, text,
+                                  {v1::REPLACED, {{"name", name}, {"instance", instance}}})};
 }
 
 bool Eventually(const std::function<bool()>& condition) {
@@ -113,7 +123,7 @@ TEST_F(PushTest, SendsEverythingAndThenWhatChanges) {
   ASSERT_TRUE(Settled());
   const v1::Open open = agent_->seen().opens.at(0);
   EXPECT_EQ(open.name() + "/" + open.instance(), "svcmap-kube/node-1");
-  EXPECT_EQ(open.protocol_version(), 1u);
+  EXPECT_EQ(open.protocol_version(), 2u);
   EXPECT_EQ(agent_->seen().snapshots_ended, 1);
 
   Upsert("a", "3");
@@ -147,8 +157,10 @@ TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
 
   Item slice;
   slice.key = "shop/web-1";
-  slice.object.mutable_endpoint_slice()->mutable_metadata()->set_namespace_("shop");
-  slice.object.mutable_endpoint_slice()->mutable_metadata()->set_name("web-1");
+  v1::Change change;
+  change.mutable_endpoint_slice()->mutable_metadata()->set_namespace_("shop");
+  change.mutable_endpoint_slice()->mutable_metadata()->set_name("web-1");
+  slice.change = change.SerializeAsString();
   mirror_.Replace(Resource::kEndpointSlices, {slice});
   EXPECT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 1; }));
   EXPECT_EQ(agent_->seen().held, (std::set<std::string>{"a=1", "web-1="}));
@@ -316,10 +328,10 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   ASSERT_TRUE(Settled());
   // A delayed Open of the same controller replaced the stream, so the controller immediately
   // reconnects once.
-  agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by svcmap-kube (node-1)"});
+  agent_->EndWithNext(Replaced("svcmap-kube", "node-1"));
   Upsert("a", "2");
   ASSERT_TRUE(agent_->AwaitStored({"a=2"}));
-  agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
+  agent_->EndWithNext(Replaced("other", "node-2"));
   Upsert("a", "3");
   ASSERT_TRUE(Eventually([this] { return push_->facts().failures == 2; }));
   EXPECT_THAT(push_->facts().last_error,
@@ -344,7 +356,7 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
     StartPush(mirror, agent_->target());
     // The batches exceed the limit for bytes in flight, so each batch waits for the previous Ack.
     EXPECT_TRUE(Eventually([this] { return push_->facts().batches >= 2; }));
-    agent_->EndWithNext({grpc::StatusCode::ABORTED, "replaced by other (node-2)"});
+    agent_->EndWithNext(Replaced("other", "node-2"));
     EXPECT_TRUE(Eventually([this] { return push_->facts().failures > 0; }));
     EXPECT_THAT(push_->facts().last_error, HasSubstr("replaced by other (node-2)"));
     push_.reset();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/kube/wire/decode.h"
+#include "svcmap/v1/control.pb.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/kube/wire_bytes.h"
 
@@ -62,10 +63,11 @@ void ExpectEvents(const std::vector<WatchEvent>& events) {
     EXPECT_EQ(events[i].item.resource_version, versions[i]);
     EXPECT_EQ(events[i].item.key, i < 3 ? "shop/web" : "");
   }
-  EXPECT_EQ(events[1].item.object.service().spec().cluster_ip(), "10.96.0.10");
-  EXPECT_EQ(events[2].item.object.ShortDebugString(),
-            "service { metadata { name: \"web\" namespace: \"shop\" } }");
-  EXPECT_EQ(events[3].item.object.object_case(), v1::Object::OBJECT_NOT_SET);
+  v1::Change modified;
+  ASSERT_TRUE(modified.ParseFromString(events[1].item.change));
+  EXPECT_EQ(modified.service().spec().cluster_ip(), "10.96.0.10");
+  EXPECT_EQ(events[2].item.change, "");
+  EXPECT_EQ(events[3].item.change, "");
   EXPECT_EQ(events[4].status.code, 410);
   EXPECT_EQ(events[4].status.reason, "Expired");
   EXPECT_EQ(events[4].status.message, "too old");

@@ -41,10 +41,9 @@ TEST_F(StateLimitsTest, ObjectsOfAllKindsCount) {
   for (const Change& change :
        std::vector<Change>{AService("shop/more").Port(80), ASlice("shop/more-1", "shop/more"),
                            ANode("n2", {"192.0.2.2"}), AServiceCidr("d", {"10.97.0.0/16"})}) {
-    EXPECT_EQ(Rejection(change),
-              std::string(KindName(change.kind)) + " " + change.key +
-                  " rejected: Forbidden: the agent already stores --max-objects 4 "
-                  "objects");
+    EXPECT_EQ(Rejection(change), std::string(KindName(change.kind)) + " " + change.key +
+                                     " rejected: the agent already stores --max-objects 4 "
+                                     "objects");
   }
 }
 
@@ -103,12 +102,12 @@ TEST_F(StateLimitsTest, BytesOfAllObjectsCount) {
   EXPECT_EQ(store_.bytes(), 600u);
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/b", 400)), "");
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/b", 401)),
-            "Service shop/b rejected: Forbidden: this object of 401 bytes would raise the total to "
+            "Service shop/b rejected: this object of 401 bytes would raise the total to "
             "1001 bytes, more than --max-bytes 1000");
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/a", 1000)), "");
   EXPECT_EQ(
       Rejection(ServiceOfBytes("shop/a", 1001)),
-      "Service shop/a rejected: Forbidden: this object of 1001 bytes would raise the total to "
+      "Service shop/a rejected: this object of 1001 bytes would raise the total to "
       "1001 bytes, more than --max-bytes 1000; the previously accepted version, if any, stays "
       "in effect");
 }
@@ -168,16 +167,16 @@ TEST_F(StateLimitsTest, ElementsOfAllObjectsAreLimited) {
   EXPECT_EQ(store_.elements(), 8u);
   EXPECT_EQ(Rejection(Slice("b", 5).Port(8080)), "");
   EXPECT_EQ(Rejection(Slice("b", 3).Port(8080).Port(8443, "https")),
-            "EndpointSlice shop/b rejected: Forbidden: this object of 6 elements would raise the "
+            "EndpointSlice shop/b rejected: this object of 6 elements would raise the "
             "total to 14 elements, more than --max-elements 13");
   EXPECT_EQ(Rejection(Slice("a", 9).Port(8080)), "");
   EXPECT_EQ(Rejection(Slice("a", 10).Port(8080)),
-            "EndpointSlice shop/a rejected: Forbidden: this object of 10 elements would raise the "
+            "EndpointSlice shop/a rejected: this object of 10 elements would raise the "
             "total to 14 elements, more than --max-elements 13; the previously accepted version, "
             "if any, stays in effect");
   const Change large = AService("shop/large").At("10.96.0.2").Port(80, "http").Port(443, "https");
   EXPECT_EQ(Rejection(large),
-            "Service shop/large rejected: Forbidden: this object of 8 elements would raise the "
+            "Service shop/large rejected: this object of 8 elements would raise the "
             "total to 16 elements, more than --max-elements 13");
   EXPECT_EQ(Rejection(ANode("n1", {"192.0.2.1"})), "");
   Hold({NoSlice("shop/a")});

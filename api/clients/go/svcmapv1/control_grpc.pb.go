@@ -27,7 +27,8 @@ type ControlClient interface {
 	// Removes objects in one atomic batch without a stream. Returns an Ack with number 0. The removal of
 	// an object that does not exist is not an error.
 	Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*Ack, error)
-	// Lists the stored objects as their controllers sent them, sorted by kind, namespace and name.
+	// Lists the stored objects, sorted by kind, namespace and name. Each object contains the fields,
+	// labels and annotations of objects.proto that its controller sent.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (Control_ListClient, error)
 	// Returns the state of the agent. The call is cheap and suitable for polling.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
@@ -229,7 +230,8 @@ type ControlServer interface {
 	// Removes objects in one atomic batch without a stream. Returns an Ack with number 0. The removal of
 	// an object that does not exist is not an error.
 	Remove(context.Context, *RemoveRequest) (*Ack, error)
-	// Lists the stored objects as their controllers sent them, sorted by kind, namespace and name.
+	// Lists the stored objects, sorted by kind, namespace and name. Each object contains the fields,
+	// labels and annotations of objects.proto that its controller sent.
 	List(*ListRequest, Control_ListServer) error
 	// Returns the state of the agent. The call is cheap and suitable for polling.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)

@@ -12,8 +12,8 @@ restarted controller also sends only differences. `svcmap.aio.Agent` is the same
 """
 from svcmap._agent import Agent, Closed, Status, Stopped, StreamError
 from svcmap._objects import parse_list
-from svcmap.v1.control_pb2 import ObjectResult
+from svcmap.v1.control_pb2 import ErrorReason, ObjectResult, ResultCode
 from svcmap.v1.objects_pb2 import EndpointSlice, Node, Service, ServiceCIDR
 
-__all__ = ["Agent", "Closed", "EndpointSlice", "Node", "ObjectResult", "Service", "ServiceCIDR", "Status",
-           "Stopped", "StreamError", "parse_list"]
+__all__ = ["Agent", "Closed", "EndpointSlice", "ErrorReason", "Node", "ObjectResult", "ResultCode", "Service",
+           "ServiceCIDR", "Status", "Stopped", "StreamError", "parse_list"]

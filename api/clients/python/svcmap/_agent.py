@@ -7,16 +7,17 @@ import random
 import socket
 import threading
 import time
-from typing import Callable, Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import grpc
 
 from svcmap._objects import ABSENT, Object, key_of, version_of
 from svcmap._state import ProtocolError, State
 from svcmap._statefile import StateFile
+from svcmap.rpc.v1 import rpc_pb2 as rpc
 from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 _FIRST_RETRY = 0.2
 _LAST_RETRY = 10.0
@@ -31,12 +32,30 @@ _FINAL = frozenset({
 
 
 class StreamError(Exception):
-    """The stream ended. `code` is a grpc.StatusCode. The Agent reconnects with backoff."""
+    """The stream ended, and the Agent reconnects with backoff.
 
-    def __init__(self, code: grpc.StatusCode, details: str):
-        super().__init__(f"{code.name}: {details}")
-        self.code = code
-        self.details = details
+    code: a grpc.StatusCode.
+    details: the text for people.
+    reason: svcmap.ErrorReason, or ERROR_REASON_UNSPECIFIED if the error is not from an agent.
+    metadata: values that ErrorReason documents, for example the name of the new controller.
+    """
+
+    def __init__(self, error: grpc.RpcError):
+        super().__init__(f"{error.code().name}: {error.details()}")
+        self.code: grpc.StatusCode = error.code()
+        self.details: str = error.details()
+        self.reason = control.ERROR_REASON_UNSPECIFIED
+        self.metadata: Dict[str, str] = {}
+        status = rpc.Status()
+        for key, value in error.trailing_metadata() or ():
+            if key == "grpc-status-details-bin":
+                status.ParseFromString(value)
+        for detail in status.details:
+            if detail.type_url.endswith("/google.rpc.ErrorInfo"):
+                info = rpc.ErrorInfo.FromString(detail.value)
+                if info.domain == "svcmap.v1" and info.reason in control.ErrorReason.keys():
+                    self.reason = control.ErrorReason.Value(info.reason)
+                    self.metadata = dict(info.metadata)
 
 
 class Stopped(StreamError):
@@ -297,20 +316,23 @@ class Agent:
         retry, replaced_by_self = _FIRST_RETRY, False
         while not self._closing:
             acked, error = self._stream()
-            code = error.code() if isinstance(error, grpc.RpcError) else None
-            # A delayed Open of a broken connection can replace the next stream of the same controller.
-            by_self = code == grpc.StatusCode.ABORTED and (
-                error.details() == f"replaced by {self._name} ({self._instance})")
+            final = by_self = False
+            if isinstance(error, grpc.RpcError):
+                final = error.code() in _FINAL
+                error = (Stopped if final else StreamError)(error)
+                # A delayed Open of a broken connection can replace the next stream of the same controller.
+                by_self = error.reason == control.REPLACED and (
+                    error.metadata.get("name"), error.metadata.get("instance")) == (self._name, self._instance)
             with self._changed:
                 if self._closing:
                     break
-                if code in _FINAL and (not by_self or replaced_by_self):
-                    self._final = Stopped(code, error.details())
+                if final and (not by_self or replaced_by_self):
+                    self._final = error
                     break
             replaced_by_self = by_self
             if acked:
                 retry = _FIRST_RETRY
-            self._on_error(StreamError(code, error.details()) if code else error)
+            self._on_error(error)
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, random.uniform(retry / 2, retry))
             retry = min(2 * retry, _LAST_RETRY)

@@ -22,13 +22,16 @@ _RANKS = {control.KIND_SERVICE_CIDR: 0, control.KIND_NODE: 1, control.KIND_ENDPO
           control.KIND_SERVICE: 3}
 
 
-def parse_list(data: Union[str, bytes]) -> List[Object]:
-    """Parses a Kubernetes list or a single Kubernetes object in JSON, for example the output of
-    `kubectl get services,endpointslices -A -o json`. Fields that svcmap does not use are ignored."""
-    return _parse(json.loads(data), "")
+def parse_list(data: Union[str, bytes, dict]) -> List[Object]:
+    """Parses a Kubernetes list or a single Kubernetes object, for example the output of
+    `kubectl get services,endpointslices -A -o json`. Fields that svcmap does not use are ignored. `data` is
+    JSON or a dictionary with the structure of the JSON."""
+    return _parse(data if isinstance(data, dict) else json.loads(data), "")
 
 
 def _parse(value, default_kind):
+    if not isinstance(value, dict):
+        raise ValueError("must be a Kubernetes object")
     # The API server omits the kind of list items.
     kind = value.get("kind") or default_kind
     if kind in _TYPES:

@@ -169,12 +169,12 @@ TEST_F(StateLogDamageTest, WhatWasRenamedIsKeptAsItWasAndTheOldestGo) {
 TEST_F(StateLogDamageTest, AnotherVersionOfTheFormatIsNotRead) {
   Stop();
   std::string content = *files.Content(kPath);
-  content[8] = 2;
+  content[8] = 1;
   EXPECT_EQ(FoundIn(content), Reported());
   EXPECT_THAT(other_->problems,
               ElementsAre(StartsWith("saved state has an unsupported format version, not using it "
-                                     "path=/var/lib/svcmap/state error=\"format version 2 is not "
-                                     "supported, expected version 1\" renamed_to=state.damaged-")));
+                                     "path=/var/lib/svcmap/state error=\"format version 1 is not "
+                                     "supported, expected version 2\" renamed_to=state.damaged-")));
 }
 
 TEST_F(StateLogDamageTest, AFileOfSomethingElseIsRenamed) {

@@ -10,22 +10,46 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 COMMITTED: Outcome
 CONTINUE: Resume
 DESCRIPTOR: _descriptor.FileDescriptor
+DUPLICATE: ResultCode
+EPOCH_REJECTED: ErrorReason
+ERROR_REASON_UNSPECIFIED: ErrorReason
 FAILED: Outcome
+FORBIDDEN: ResultCode
 HELD: Outcome
+INVALID: ResultCode
+INVALID_FIELD: ErrorReason
+KERNEL_REJECTED: ResultCode
 KIND_ENDPOINT_SLICE: Kind
 KIND_NODE: Kind
 KIND_SERVICE: Kind
 KIND_SERVICE_CIDR: Kind
 KIND_UNSPECIFIED: Kind
+LIMIT: ResultCode
+LIMIT_REACHED: ErrorReason
+NOT_AUTHORIZED: ErrorReason
+NOT_STORED: ResultCode
+OMITTED: ResultCode
+OPEN_TIMEOUT: ErrorReason
 OUTCOME_UNSPECIFIED: Outcome
+OUT_OF_ORDER: ErrorReason
 REFUSED: Severity
+REPLACED: ErrorReason
+REQUIRED: ResultCode
+RESULT_CODE_UNSPECIFIED: ResultCode
 RESUME_UNSPECIFIED: Resume
 RETRYING: State
 SEND_SNAPSHOT: Resume
 SERVING: State
 SEVERITY_UNSPECIFIED: Severity
+STATE_FROM_MANIFESTS: ErrorReason
 STATE_UNSPECIFIED: State
+STOPPING: ErrorReason
+TOO_MANY: ResultCode
 UNCHANGED: Outcome
+UNKNOWN_MESSAGE: ErrorReason
+UNREADABLE: ResultCode
+UNSUPPORTED: ResultCode
+UNSUPPORTED_PROTOCOL_VERSION: ErrorReason
 WAITING_FOR_STATE: State
 WARNING: Severity
 WOULD_CHANGE: Outcome
@@ -53,12 +77,14 @@ class Ack(_message.Message):
     def __init__(self, number: _Optional[int] = ..., revision: _Optional[int] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., commit_duration: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue_duration: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., results: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., error: _Optional[str] = ..., state_token: _Optional[bytes] = ..., dry_run: _Optional[_Union[DryRun, _Mapping]] = ...) -> None: ...
 
 class ApplyRequest(_message.Message):
-    __slots__ = ["objects", "validate_only"]
+    __slots__ = ["objects", "protocol_version", "validate_only"]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     objects: _containers.RepeatedCompositeFieldContainer[Object]
+    protocol_version: int
     validate_only: bool
-    def __init__(self, objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., validate_only: bool = ...) -> None: ...
+    def __init__(self, objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., validate_only: bool = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ["changes", "number"]
@@ -433,7 +459,8 @@ class ObjectRef(_message.Message):
     def __init__(self, kind: _Optional[_Union[Kind, str]] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class ObjectResult(_message.Message):
-    __slots__ = ["field", "kind", "message", "name", "namespace", "reason", "severity", "value"]
+    __slots__ = ["code", "field", "kind", "message", "name", "namespace", "reason", "severity", "value"]
+    CODE_FIELD_NUMBER: _ClassVar[int]
     FIELD_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -442,6 +469,7 @@ class ObjectResult(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     SEVERITY_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    code: ResultCode
     field: str
     kind: Kind
     message: str
@@ -450,7 +478,7 @@ class ObjectResult(_message.Message):
     reason: str
     severity: Severity
     value: str
-    def __init__(self, kind: _Optional[_Union[Kind, str]] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., severity: _Optional[_Union[Severity, str]] = ..., field: _Optional[str] = ..., value: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    def __init__(self, kind: _Optional[_Union[Kind, str]] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., severity: _Optional[_Union[Severity, str]] = ..., field: _Optional[str] = ..., value: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., code: _Optional[_Union[ResultCode, str]] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ["epoch", "instance", "name", "protocol_version", "state_token"]
@@ -517,12 +545,14 @@ class PushResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ...) -> None: ...
 
 class RemoveRequest(_message.Message):
-    __slots__ = ["objects", "validate_only"]
+    __slots__ = ["objects", "protocol_version", "validate_only"]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     objects: _containers.RepeatedCompositeFieldContainer[ObjectRef]
+    protocol_version: int
     validate_only: bool
-    def __init__(self, objects: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., validate_only: bool = ...) -> None: ...
+    def __init__(self, objects: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., validate_only: bool = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class SavedStateStatus(_message.Message):
     __slots__ = ["bytes", "error", "folder", "synced"]
@@ -681,6 +711,12 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class Severity(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class ResultCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

@@ -85,7 +85,8 @@ class ControlServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def List(self, request, context):
-        """Lists the stored objects as their controllers sent them, sorted by kind, namespace and name.
+        """Lists the stored objects, sorted by kind, namespace and name. Each object contains the fields,
+        labels and annotations of objects.proto that its controller sent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,59 @@
+package svcmap
+
+import (
+	"testing"
+
+	"github.com/you/svcmap/api/clients/go/svcmapv1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// encoded has the method of Kubernetes objects.
+type encoded []byte
+
+func (e encoded) Marshal() ([]byte, error) { return e, nil }
+
+func TestFromKubernetesDropsUnknownFields(t *testing.T) {
+	want := &svcmapv1.Service{
+		Metadata: &svcmapv1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:     &svcmapv1.ServiceSpec{ClusterIp: "10.96.0.10"}}
+	known, err := proto.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown := protowire.AppendString(protowire.AppendTag(nil, 999, protowire.BytesType), "resourceVersion")
+	var got svcmapv1.Service
+	if err := FromKubernetes(encoded(append(known, unknown...)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(&got, want) {
+		t.Errorf("got %v, want %v", &got, want)
+	}
+}
+
+func TestFromKubernetesReturnsErrors(t *testing.T) {
+	if err := FromKubernetes(encoded{0xff}, &svcmapv1.Service{}); err == nil {
+		t.Error("got no error for an incomplete message")
+	}
+}
+
+func TestParseList(t *testing.T) {
+	objects, err := ParseList([]byte(`{"kind": "ServiceList", "items": [
+		{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "7"},
+		 "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80, "targetPort": "http"}]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &svcmapv1.Service{
+		Metadata: &svcmapv1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:     &svcmapv1.ServiceSpec{ClusterIp: "10.96.0.10", Ports: []*svcmapv1.ServicePort{{Port: 80}}}}
+	if len(objects) != 1 || !proto.Equal(objects[0], want) {
+		t.Errorf("got %v, want %v", objects, want)
+	}
+	for _, text := range []string{"", "[]", "{}", `{"kind": "Pod"}`, `{"kind": "List", "items": [{"kind": "Pod"}]}`,
+		`{"kind": "Service", "metadata": {"name": 5}}`} {
+		if _, err := ParseList([]byte(text)); err == nil {
+			t.Errorf("%q: got no error", text)
+		}
+	}
+}

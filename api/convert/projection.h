@@ -1,0 +1,34 @@
+// Reduces the protobuf encoding of a Kubernetes object to what svcmap/v1/objects.proto describes.
+//
+// Pure and thread-safe. Safe for untrusted input: takes linear time, and its depth is limited by
+// the schema.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "google/protobuf/descriptor.h"
+
+namespace svcmap::api {
+
+// Reason why an object cannot be decoded.
+struct ProjectionError {
+  std::string field;  // Path in JSON names, such as "spec.ports[1].name".
+  std::string detail;
+};
+
+using LabelFilter = bool (*)(std::string_view key);
+
+// Returns true for labels that the agent uses.
+bool IsUsedLabel(std::string_view key);
+
+// Appends the encoding of a message of type `type` to `projected`. Drops unknown fields, empty
+// values that have the same meaning as absent fields, labels that `keep_label` rejects, unused
+// annotations, and unused strings that are not UTF-8. After an error, `projected` contains the
+// fields before the error.
+std::optional<ProjectionError> Project(std::string_view bytes,
+                                       const google::protobuf::Descriptor& type,
+                                       LabelFilter keep_label, std::string& projected);
+
+}  // namespace svcmap::api

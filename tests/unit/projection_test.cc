@@ -1,0 +1,211 @@
+#include "api/convert/projection.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "api/convert/convert.h"
+#include "api/manifests/manifests.h"
+#include "tests/differential/random_cluster.h"
+#include "tests/support/encoded.h"
+#include "tests/support/kube_encoding.h"
+
+namespace svcmap::api {
+namespace {
+
+using ::svcmap::testing::AService;
+using ::svcmap::testing::ASlice;
+using ::svcmap::testing::CollectionOf;
+using ::svcmap::testing::EncodeItem;
+using ::svcmap::testing::Encoding;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const ConvertContext kNode1 = {.node_name = "n1"};
+
+proxy::Kind KindOf(const v1::Object& object) {
+  switch (object.object_case()) {
+    case v1::Object::kService:
+      return proxy::Kind::kService;
+    case v1::Object::kEndpointSlice:
+      return proxy::Kind::kEndpointSlice;
+    case v1::Object::kNode:
+      return proxy::Kind::kNode;
+    default:
+      return proxy::Kind::kServiceCidr;
+  }
+}
+
+// Returns the bytes that the agent stores, or the reason for a rejection.
+std::string Stored(const ConvertedChange& converted) {
+  if (!converted.change) return converted.findings.at(0).ToString();
+  const proxy::Change& change = *converted.change;
+  if (change.service) return change.service->message;
+  if (change.slice) return change.slice->message;
+  if (change.node) return change.node->message;
+  return change.service_cidr->message;
+}
+
+std::string StoredFromKubernetes(const v1::Object& object, uint64_t version) {
+  return Stored(
+      ConvertObject(KindOf(object), EncodeItem(Encoding::kProtobuf, object, version), kNode1));
+}
+
+std::string StoredFromManifest(const v1::Object& object) {
+  const auto& names = NamesOf(CollectionOf(object));
+  const std::string json = EncodeItem(Encoding::kJson, object, 1);
+  const Manifests manifests =
+      ReadManifests(absl::StrCat("{\"apiVersion\":\"", names.api_version, "\",\"kind\":\"",
+                                 names.kind, "\",", json.substr(json.find('{') + 1)),
+                    "object.json");
+  if (manifests.objects.size() != 1) return manifests.errors.at(0).ToString();
+  return Stored(*ConvertObject(manifests.objects[0].object, kNode1));
+}
+
+const google::protobuf::Descriptor& ServiceType() { return *v1::Service::descriptor(); }
+
+std::string Projected(std::string_view bytes, const google::protobuf::Descriptor& type) {
+  std::string projected;
+  const auto error = Project(bytes, type, IsUsedLabel, projected);
+  return error ? absl::StrCat(error->field, ": ", error->detail) : projected;
+}
+
+std::string Replaced(std::string bytes, std::string_view from, std::string_view to) {
+  bytes.replace(bytes.find(from), from.size(), to);
+  return bytes;
+}
+
+v1::Object Web() { return AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80); }
+
+// The stored bytes determine the rules, so equal bytes mean equal rules.
+TEST(ProjectionTest, KubernetesBytesAndManifestsOfRandomObjectsAreStoredAsEqualBytes) {
+  size_t objects = 0;
+  for (uint64_t seed = 1; objects < 500; ++seed) {
+    testing::RandomCluster cluster(seed, "shop", {"10.244.1.0/24", "fd00:10:244:1::/64"});
+    for (v1::Object object : cluster.Render()) {
+      // The weight is a field of svcmap.
+      if (object.has_endpoint_slice()) {
+        for (v1::Endpoint& endpoint : *object.mutable_endpoint_slice()->mutable_endpoints()) {
+          endpoint.clear_weight();
+        }
+        // The reader of manifests applies these defaults of the API server.
+        for (v1::EndpointPort& port : *object.mutable_endpoint_slice()->mutable_ports()) {
+          if (!port.has_name()) port.set_name("");
+          if (!port.has_protocol()) port.set_protocol("TCP");
+        }
+      }
+      ++objects;
+      const std::string stored = StoredFromKubernetes(object, 1);
+      EXPECT_EQ(stored, StoredFromManifest(object)) << object.DebugString();
+      EXPECT_EQ(stored, StoredFromKubernetes(object, 2)) << "another resourceVersion";
+      EXPECT_LT(stored.size(), EncodeItem(Encoding::kProtobuf, object, 1).size());
+    }
+  }
+}
+
+TEST(ProjectionTest, OwnFieldsHaveNumbersFrom1000) {
+  const auto* weight = v1::Endpoint::descriptor()->FindFieldByName("weight");
+  ASSERT_NE(weight, nullptr);
+  EXPECT_EQ(weight->number(), 1000);
+  v1::EndpointSlice slice;
+  slice.add_endpoints()->set_weight(7);
+  EXPECT_EQ(Projected(slice.SerializeAsString(), *slice.GetDescriptor()),
+            slice.SerializeAsString());
+}
+
+// Project supports only these types, and at most 32 fields in a message.
+void ExpectSupportedTypes(const google::protobuf::Descriptor& type) {
+  EXPECT_LE(type.field_count(), 32) << type.full_name();
+  for (int i = 0; i < type.field_count(); ++i) {
+    using Field = google::protobuf::FieldDescriptor;
+    const Field& field = *type.field(i);
+    EXPECT_THAT(field.type(),
+                ::testing::AnyOf(Field::TYPE_STRING, Field::TYPE_MESSAGE, Field::TYPE_BOOL,
+                                 Field::TYPE_INT32, Field::TYPE_INT64, Field::TYPE_UINT32))
+        << field.full_name();
+    if (field.is_map()) {
+      EXPECT_TRUE(field.name() == "labels" || field.name() == "annotations") << field.full_name();
+    } else if (field.message_type() != nullptr) {
+      ExpectSupportedTypes(*field.message_type());
+    }
+  }
+}
+
+TEST(ProjectionTest, SupportsAllTypesInTheSchema) {
+  for (const auto* type :
+       {v1::Service::descriptor(), v1::EndpointSlice::descriptor(), v1::Node::descriptor(),
+        v1::ServiceCIDR::descriptor(), v1::EndpointDelta::descriptor()}) {
+    ExpectSupportedTypes(*type);
+  }
+}
+
+TEST(ProjectionTest, UnusedDataIsDroppedEvenIfItIsNotUtf8) {
+  const v1::Object web = Web();
+  v1::Service service = web.service();
+  auto& metadata = *service.mutable_metadata();
+  (*metadata.mutable_labels())["team"] = "LABEL";
+  (*metadata.mutable_annotations())["note"] = "NOTE";
+  metadata.mutable_creation_timestamp();  // The zero time of Go.
+  service.mutable_status()->mutable_load_balancer();
+  std::string bytes = service.SerializeAsString() + std::string("\xba\x06\x03xyz", 6);
+  bytes = Replaced(Replaced(bytes, "LABEL", "\xff\xff\xff\xff\xff"), "NOTE", "\xc3\x28\xa0\xa1");
+  EXPECT_EQ(Projected(bytes, ServiceType()), web.service().SerializeAsString());
+
+  v1::EndpointSlice slice;
+  slice.add_endpoints()->add_addresses("10.0.0.1");
+  const std::string without_zone = slice.SerializeAsString();
+  slice.mutable_endpoints(0)->set_zone("ZONE");
+  EXPECT_EQ(Projected(Replaced(slice.SerializeAsString(), "ZONE", "\xff\xfe\xfd\xfc"),
+                      *slice.GetDescriptor()),
+            without_zone);
+}
+
+TEST(ProjectionTest, AUsedStringThatIsNotUtf8IsNamed) {
+  const std::string good = Web().service().SerializeAsString();
+  EXPECT_EQ(Projected(Replaced(good, "http", "\xff\xfe\xfd\xfc"), ServiceType()),
+            "spec.ports[0].name: must be valid UTF-8");
+  v1::EndpointSlice slice;
+  (*slice.mutable_metadata()->mutable_labels())["kubernetes.io/service-name"] = "WEB";
+  EXPECT_EQ(
+      Projected(Replaced(slice.SerializeAsString(), "WEB", "\xff\xfe\xfd"), *slice.GetDescriptor()),
+      "metadata.labels: must be valid UTF-8");
+}
+
+TEST(ProjectionTest, AFieldWithAnotherTypeIsNamed) {
+  EXPECT_EQ(Projected(std::string("\x10\x05", 2), ServiceType()), "spec: has another type");
+}
+
+TEST(ProjectionTest, TruncatedObjectsAreRejectedWithTheirNameIfItIsComplete) {
+  const std::string bytes = EncodeItem(Encoding::kProtobuf, Web(), 1);
+  const auto whole = ConvertObject(proxy::Kind::kService, bytes, kNode1);
+  ASSERT_TRUE(whole.change);
+  // The encoding starts with the tag and the length of the metadata, which has two bytes.
+  const size_t metadata_end =
+      3 + (static_cast<size_t>(bytes[1] & 0x7f) | static_cast<size_t>(bytes[2]) << 7);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const ConvertedChange cut =
+        ConvertObject(proxy::Kind::kService, std::string_view(bytes).substr(0, size), kNode1);
+    EXPECT_EQ(cut.change.has_value(), cut.findings.empty() || !cut.findings[0].rejected()) << size;
+    if (!cut.change) EXPECT_THAT(cut.findings, SizeIs(1)) << size;
+    EXPECT_EQ(cut.key == "shop/web", size >= metadata_end) << size;
+  }
+}
+
+TEST(ProjectionTest, RandomChangesNeverCrash) {
+  const google::protobuf::LogSilencer silencer;
+  const std::string bytes = EncodeItem(Encoding::kProtobuf, Web(), 1);
+  std::mt19937 random(1);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string changed = bytes;
+    for (int i = 0; i < 3; ++i) changed[random() % changed.size()] = static_cast<char>(random());
+    ConvertObject(proxy::Kind::kService, changed, kNode1);
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::api
