@@ -27,12 +27,6 @@ void AppendVarint(uint64_t value, std::string& out) {
   out += static_cast<char>(value);
 }
 
-void AppendBytes(uint32_t tag, std::string_view bytes, std::string& out) {
-  AppendVarint(tag, out);
-  AppendVarint(bytes.size(), out);
-  out += bytes;
-}
-
 bool ReadBytes(CodedInputStream& in, std::string_view& bytes) {
   uint32_t size = 0;
   if (!in.ReadVarint32(&size)) return false;
@@ -100,14 +94,14 @@ class Projector {
     if (field.is_map()) return Entry(tag, field, bytes, out);
     std::string message;
     const bool good = Message(bytes, *field.message_type(), message);
-    if (!message.empty() || field.is_repeated()) AppendBytes(tag, message, out);
+    if (!message.empty() || field.is_repeated()) AppendField(tag, message, out);
     return good;
   }
 
   bool String(uint32_t tag, const FieldDescriptor& field, std::string_view text, std::string& out) {
     if (!IsUtf8(text)) return IsUnusedString(field) || Fail(kNotUtf8);
     if (text.empty() && IsDefault(field)) return true;
-    AppendBytes(tag, text, out);
+    AppendField(tag, text, out);
     return true;
   }
 
@@ -128,7 +122,7 @@ class Projector {
     const bool label = field.name() == "labels";
     if (!(label ? keep_label_ : IsUsedAnnotation)(key)) return true;
     if (!IsUtf8(value)) return !label || Fail(kNotUtf8);
-    AppendBytes(tag, bytes, out);
+    AppendField(tag, bytes, out);
     return true;
   }
 
@@ -153,6 +147,12 @@ class Projector {
 bool IsUsedLabel(std::string_view key) {
   return key == "kubernetes.io/service-name" || key == "service.kubernetes.io/headless" ||
          key == "service.kubernetes.io/service-proxy-name" || key == "topology.kubernetes.io/zone";
+}
+
+void AppendField(uint32_t tag, std::string_view bytes, std::string& out) {
+  AppendVarint(tag, out);
+  AppendVarint(bytes.size(), out);
+  out += bytes;
 }
 
 std::optional<ProjectionError> Project(std::string_view bytes, const Descriptor& type,

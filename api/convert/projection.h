@@ -4,6 +4,7 @@
 // the schema.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,10 @@ using LabelFilter = bool (*)(std::string_view key);
 
 // Returns true for labels that the agent uses.
 bool IsUsedLabel(std::string_view key);
+
+// Appends a field of type string, bytes or message to `out`. `tag` is the field number times 8,
+// plus 2.
+void AppendField(uint32_t tag, std::string_view bytes, std::string& out);
 
 // Appends the encoding of a message of type `type` to `projected`. Drops unknown fields, empty
 // values that have the same meaning as absent fields, labels that `keep_label` rejects, unused

@@ -191,7 +191,9 @@ TEST(ProjectionTest, TruncatedObjectsAreRejectedWithTheirNameIfItIsComplete) {
     const ConvertedChange cut =
         ConvertObject(proxy::Kind::kService, std::string_view(bytes).substr(0, size), kNode1);
     EXPECT_EQ(cut.change.has_value(), cut.findings.empty() || !cut.findings[0].rejected()) << size;
-    if (!cut.change) EXPECT_THAT(cut.findings, SizeIs(1)) << size;
+    if (!cut.change) {
+      EXPECT_THAT(cut.findings, SizeIs(1)) << size;
+    }
     EXPECT_EQ(cut.key == "shop/web", size >= metadata_end) << size;
   }
 }

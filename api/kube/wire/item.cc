@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "api/convert/projection.h"
 #include "api/convert/quote.h"
-#include "google/protobuf/io/coded_stream.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube {
@@ -77,15 +76,9 @@ std::optional<ObjectError> SetChange(Resource resource, std::string_view object,
   if (const auto error = api::Project(object, *descriptor, keep_label, projected)) {
     return ObjectError{error->field, error->detail};
   }
-  using google::protobuf::io::CodedOutputStream;
-  const auto size = static_cast<uint32_t>(projected.size());
-  const uint32_t tag = static_cast<uint32_t>(field) << 3 | 2;
-  uint8_t head[2 * 5];
-  const uint8_t* end = CodedOutputStream::WriteVarint32ToArray(
-      size, CodedOutputStream::WriteVarint32ToArray(tag, head));
-  item.change.reserve(static_cast<size_t>(end - head) + size);
-  item.change.assign(reinterpret_cast<const char*>(head), static_cast<size_t>(end - head));
-  item.change += projected;
+  constexpr size_t kMaxHeadBytes = 8;  // Of the tag and the length.
+  item.change.reserve(kMaxHeadBytes + projected.size());
+  api::AppendField(static_cast<uint32_t>(field) << 3 | 2, projected, item.change);
   return std::nullopt;
 }
 
