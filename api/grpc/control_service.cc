@@ -205,9 +205,7 @@ grpc::Status ControlService::Remove(grpc::ServerContext* context, const v1::Remo
 grpc::Status ControlService::List(grpc::ServerContext*, const v1::ListRequest* request,
                                   grpc::ServerWriter<v1::ListResponse>* writer) {
   if (request->kind() != v1::KIND_UNSPECIFIED && !KindFromProto(request->kind())) {
-    return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD,
-                 "kind: Unsupported value: " + std::to_string(request->kind()),
-                 {{"field", "kind"}});
+    return InvalidField("kind", "Unsupported value: " + std::to_string(request->kind()));
   }
   // One call at a time copies or converts objects, so that readers leave CPU time to the loop. A
   // call that waits for its client does not own the lock.
@@ -271,9 +269,7 @@ grpc::Status ControlService::Dump(grpc::ServerContext* context, const v1::DumpRe
   if (request->what() == v1::DumpRequest::APPLIED) requested = Rows::kApplied;
   if (request->what() == v1::DumpRequest::PLAN) requested = Rows::kPending;
   if (!requested) {
-    return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD,
-                 "what: Unsupported value: " + std::to_string(request->what()),
-                 {{"field", "what"}});
+    return InvalidField("what", "Unsupported value: " + std::to_string(request->what()));
   }
   proxy::RowReader reader(*requested);
   for (bool done = false; !done;) {

@@ -32,11 +32,6 @@ grpc::Status OutOfOrder(const std::string& message) {
   return Error(grpc::INVALID_ARGUMENT, v1::OUT_OF_ORDER, message);
 }
 
-grpc::Status InvalidField(const std::string& field, const std::string& message) {
-  return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD, field + ": " + message,
-               {{"field", field}});
-}
-
 uint64_t NextStreamId() {
   static std::atomic<uint64_t> next{1};
   return next++;

@@ -28,6 +28,11 @@ grpc::Status Error(grpc::StatusCode code, v1::ErrorReason reason, const std::str
   return {code, message, EncodeErrorDetails(code, message, {reason, std::move(metadata)})};
 }
 
+grpc::Status InvalidField(const std::string& field, const std::string& message) {
+  return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD, field + ": " + message,
+               {{"field", field}});
+}
+
 grpc::Status CheckVersion(std::string_view field, uint32_t version) {
   if (version == kProtocolVersion) return grpc::Status::OK;
   const std::string supported = std::to_string(kProtocolVersion);

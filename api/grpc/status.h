@@ -18,6 +18,9 @@ namespace svcmap::api {
 grpc::Status Error(grpc::StatusCode code, v1::ErrorReason reason, const std::string& message,
                    std::map<std::string, std::string> metadata = {});
 
+// Returns INVALID_ARGUMENT for a field of a request.
+grpc::Status InvalidField(const std::string& field, const std::string& message);
+
 // Returns the status of a request that the intake did not take: UNAVAILABLE or INVALID_ARGUMENT.
 grpc::Status NotTaken(const absl::Status& status);
 
