@@ -135,10 +135,12 @@ class FakeAgent final : private v1::Control::Service {
       stream->Write(response);
       changed_.notify_all();
     }
-    while (MayRead() && stream->Read(&request) && Take(request)) continue;
+    while (MayRead() && stream->Read(&request) && Take(request, stream)) continue;
     const std::lock_guard lock(mutex_);
-    context_ = nullptr;
-    stream_ = nullptr;
+    if (stream_ == stream) {
+      context_ = nullptr;
+      stream_ = nullptr;
+    }
     return std::exchange(end_, grpc::Status::OK);
   }
 
@@ -148,9 +150,10 @@ class FakeAgent final : private v1::Control::Service {
     return !receives_nothing_;
   }
 
-  bool Take(const v1::PushRequest& request) {
+  bool Take(const v1::PushRequest& request, const Stream* stream) {
     const std::lock_guard lock(mutex_);
-    if (!end_.ok()) return false;
+    // The client may connect again before the end of its previous stream is noticed.
+    if (!end_.ok() || stream != stream_) return false;
     v1::PushResponse response;
     v1::Ack& ack = *response.mutable_ack();
     ack.set_outcome(v1::COMMITTED);
