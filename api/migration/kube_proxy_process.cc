@@ -1,5 +1,7 @@
 #include "api/migration/kube_proxy_process.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -27,6 +29,14 @@ constexpr char kListening[] = "0A";  // TCP_LISTEN in /proc/net/tcp.
 std::string LinkOf(const fs::path& path) {
   std::error_code error;
   return fs::read_symlink(path, error).string();
+}
+
+// Identifies a network namespace without the privileges that /proc/PID/ns/net requires: each
+// namespace has its own files in /proc/PID/net (Linux 6.18). Returns 0 if the process has
+// exited.
+ino_t NetworkNamespaceOf(const fs::path& process) {
+  struct stat file = {};
+  return stat((process / "net/dev").c_str(), &file) == 0 ? file.st_ino : 0;
 }
 
 std::string FirstWord(const fs::path& path) {
@@ -84,15 +94,12 @@ std::map<std::string, uint16_t> Listeners() {
 
 std::string FindKubeProxy() {
   std::map<std::string, uint16_t> listeners = Listeners();
-  const std::string ours = LinkOf("/proc/thread-self/ns/net");
+  const ino_t ours = NetworkNamespaceOf("/proc/thread-self");
   for (const fs::path& process : Processes()) {
     const std::string comm = FirstWord(process / "comm");
-    if (comm == "kube-proxy") {
-      const std::string theirs = LinkOf(process / "ns/net");
-      // Ignores kube-proxies in other network namespaces, such as other kind nodes on this machine.
-      if (theirs.empty() || theirs == ours) {
-        return absl::StrCat("process ", process.filename().string(), " is kube-proxy");
-      }
+    // Ignores kube-proxies in other network namespaces, such as kind nodes on this machine.
+    if (comm == "kube-proxy" && NetworkNamespaceOf(process) == ours) {
+      return absl::StrCat("process ", process.filename().string(), " is kube-proxy");
     }
     if (listeners.empty() || !comm.starts_with("svcmap")) continue;
     for (const fs::path& fd : EntriesOf(process / "fd")) listeners.erase(LinkOf(fd));

@@ -510,6 +510,27 @@ TEST_F(MigrateTest, WhatOnlyRootMayReadIsReportedToBeUnread) {
                                    "/proc/thread-self/net/ip_tables_names: Permission denied"));
 }
 
+// A user without CAP_SYS_PTRACE cannot read /proc/PID/ns/net of kube-proxy.
+TEST_F(MigrateTest, S330_AKubeProxyOfAnotherNetworkNamespaceIsIgnored) {
+  const auto check = [&] {
+    const auto result =
+        RunCommand({.argv = {"setpriv", "--reuid=65532", "--regid=65532", "--clear-groups",
+                             "--inh-caps=+net_admin", "--ambient-caps=+net_admin",
+                             SVCMAP_BIN_DIR "/svcmapctl", "migrate", "check"},
+                    .netns = &node()});
+    EXPECT_OK(result);
+    return result.ok() ? result->out : "";
+  };
+  FakeKubeProxy other;
+  ASSERT_OK_AND_ASSIGN(const NetNs other_node, NetNs::Create());
+  ASSERT_OK(other.Start(other_node));
+  EXPECT_THAT(check(), Not(HasSubstr(other.sign())));
+
+  FakeKubeProxy ours;
+  ASSERT_OK(ours.Start(node()));
+  EXPECT_THAT(check(), HasSubstr(ours.sign()));
+}
+
 // svcmapd keeps kube-proxy's chains that the node needs for other purposes.
 TEST_F(MigrateTest, S146_WhereForwardDropsByDefaultItsChainStays) {
   const Mode mode = Mode::kIptablesLegacy;
