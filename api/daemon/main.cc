@@ -138,7 +138,12 @@ absl::Status ApplyToKernel(const KubeProxyConfiguration& config) {
     spdlog::warn("sysctl not set error={}", LogValue(warning));
   }
   const absl::Status scored = WriteOomScoreAdj(config.oom_score_adj);
-  if (!scored.ok()) spdlog::warn("oomScoreAdj not set error={}", LogValue(scored));
+  if (absl::IsPermissionDenied(scored)) {
+    // A container without CAP_SYS_RESOURCE keeps the value that the kubelet has set.
+    spdlog::info("oomScoreAdj not set error={}", LogValue(scored));
+  } else if (!scored.ok()) {
+    spdlog::warn("oomScoreAdj not set error={}", LogValue(scored));
+  }
   return absl::OkStatus();
 }
 
@@ -238,7 +243,7 @@ int Run(DaemonOptions options) {
     const absl::Status prepared = Prepare(options, tables);
     return prepared.ok() ? 0 : Fail(prepared);
   }
-  const absl::StatusOr<UniqueFd> lock = LockNetworkNamespace();
+  absl::StatusOr<UniqueFd> lock = LockNetworkNamespace();
   if (!lock.ok()) {
     // Runs the preflight checks, because their errors name the missing capability or kernel module.
     if (!absl::IsAlreadyExists(lock.status()) && !options.cleanup) {
@@ -247,7 +252,16 @@ int Run(DaemonOptions options) {
     }
     return Fail(lock.status());
   }
-  if (options.cleanup) return CleanUp(tables, options.state_dir);
+  if (options.cleanup) {
+    const int exit_code = CleanUp(tables, options.state_dir);
+    if (exit_code != 0 || !options.stay) return exit_code;
+    *lock = UniqueFd();  // Another svcmapd may start.
+    starting.reset();
+    spdlog::info("cleanup complete, waiting for SIGTERM");
+    int signal = SIGHUP;
+    while (signal == SIGHUP) sigwait(&signals, &signal);
+    return 0;
+  }
 
   if (const absl::Status prepared = Prepare(options, tables); !prepared.ok()) return Fail(prepared);
 

@@ -167,8 +167,13 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       "Count new connections per Service and export them at /metrics, with one series per address "
       "and port of a Service port");
   AddLimits(app, options);
-  app.add_flag("--cleanup", options.cleanup,
-               "Delete svcmapd's nftables tables and the state in --state-dir, and exit");
+  CLI::Option* cleanup =
+      app.add_flag("--cleanup", options.cleanup,
+                   "Delete svcmapd's nftables tables and the state in --state-dir, and exit");
+  app.add_flag("--stay", options.stay,
+               "With --cleanup: wait for SIGTERM instead of exiting after a successful cleanup, "
+               "because the pods of a DaemonSet cannot complete")
+      ->needs(cleanup);
   app.add_flag(
       "--remove-kube-proxy", options.remove_kube_proxy,
       "Remove kube-proxy's nftables tables and iptables chains after svcmapd has programmed all "

@@ -34,6 +34,7 @@ struct DaemonOptions {
   PushLimits push_limits;
   proxy::StateLimits state_limits;
   bool cleanup = false;
+  bool stay = false;  // After the cleanup, wait for SIGTERM.
   bool remove_kube_proxy = false;
   bool preflight = false;
   int verbosity = 0;

@@ -109,6 +109,27 @@ TEST_F(LifecycleTest, OtherTablesAreNotModified) {
   ASSERT_OK(world()->RestartAgent({}));
 }
 
+// The container of deploy/kubernetes/cleanup stays after the cleanup. It must not prevent the start
+// of another svcmapd.
+TEST_F(LifecycleTest, CleanupThatStaysLetsAnotherAgentStart) {
+  ASSERT_OK(Serve());
+  ASSERT_OK(agent().Stop());
+  world()->agent.reset();
+  ASSERT_OK_AND_ASSIGN(
+      const auto cleanup,
+      testing::ChildProcess::Start(
+          {.argv = {SVCMAP_BIN_DIR "/svcmapd", "--cleanup", "--stay", "--state-dir="},
+           .netns = &node().netns()}));
+  ASSERT_TRUE(cleanup->WaitForOutput("cleanup complete", std::chrono::seconds(10)));
+  ASSERT_OK_AND_ASSIGN(const std::string tables, Nft(node().netns(), "list tables"));
+  EXPECT_EQ(tables, "");
+  ASSERT_OK(world()->RestartAgent({}));
+  ASSERT_OK(cleanup->Signal(SIGTERM));
+  const auto exit = cleanup->Wait(std::chrono::seconds(10));
+  ASSERT_TRUE(exit);
+  EXPECT_TRUE(exit->ok()) << exit->ToString();
+}
+
 // The parameter is true if the agent is killed, and false if it exits after SIGTERM.
 class RestartTest : public LifecycleTest, public ::testing::WithParamInterface<bool> {
  protected:
