@@ -1,4 +1,5 @@
 // No packet is lost while Services and endpoints change.
+#include <filesystem>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -59,8 +60,8 @@ TEST_F(ChangeLossTest, ServiceAfterService) {
   const int64_t rewrites = Rewrites(60);
   ASSERT_NO_FATAL_FAILURE(StartTraffic());
   for (int64_t i = 0; i < rewrites; ++i) {
-    const int round = static_cast<int>(i / 4);
-    CountedService changed = counted(static_cast<int>(i % 4));
+    const int round = static_cast<int>(i / 6);
+    CountedService changed = counted(static_cast<int>(i % 6));
     switch (changed.number) {
       case 0:  // The number of endpoints changes.
         changed.endpoints = Consecutive(0, kNumbersOfEndpoints[round % 6]);
@@ -73,6 +74,13 @@ TEST_F(ChangeLossTest, ServiceAfterService) {
         break;
       case 3:  // One of four endpoints moves.
         changed.endpoints = Consecutive(48 + round % 8, 4);
+        break;
+      case 4:
+        changed.affinity = !changed.affinity;
+        break;
+      case 5:  // The endpoints of a Service with session affinity change.
+        changed.affinity = true;
+        changed.endpoints = Consecutive(80 + round % 4 * 4, kNumbersOfEndpoints[round % 6]);
         break;
     }
     ASSERT_OK(Change({changed}));
@@ -93,6 +101,7 @@ TEST_F(ChangeLossTest, AllServicesAtOnce) {
     for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
       CountedService service = counted(number);
       if (number % 2 == 1) service.key = KeyIn(round, number);
+      if (number >= 4) service.affinity = round / (number - 3) % 2 == 0;
       service.endpoints =
           Consecutive(number * 16 + round % 4 * 4, kNumbersOfEndpoints[(round + number) % 6]);
       changed.push_back(std::move(service));
@@ -122,19 +131,30 @@ TEST_F(ChangeLossTest, Growth) {
   ExpectNoLoss("growth", rewrites);
 }
 
-// Each timeout that no Service has used before adds rules.
+// Each timeout that no Service has used before adds rules, until the table has the maximum number
+// of timeouts. An agent without state starts again with the default timeout.
 TEST_F(ChangeLossTest, NewAffinityTimeout) {
-  const int64_t rewrites = Rewrites(40);
-  ASSERT_OK(agent().Apply({ASlice("shop/timer")
-                               .Endpoint(CountedEndpoint(120), kAgentNode)
-                               .Endpoint(CountedEndpoint(121), kAgentNode)
-                               .Port("p", kPodPort)}));
+  constexpr int kTimeouts = 28;
+  const int64_t rewrites = Rewrites(kTimeouts);
+  std::vector<CountedService> changed = {counted(3), counted(4), counted(5)};
+  for (CountedService& service : changed) service.affinity = true;
+  ASSERT_OK(Change(changed));
   ASSERT_NO_FATAL_FAILURE(StartTraffic());
   for (int64_t i = 0; i < rewrites; ++i) {
+    if (i > 0 && i % kTimeouts == 0) {
+      ASSERT_OK(EndAgent(/*kill=*/true));
+      std::filesystem::remove_all(state_folder());
+      ASSERT_OK(StartAgent());
+      ASSERT_OK(agent().Replace(Everything()));
+    }
     ASSERT_OK(agent().Apply({AService("shop/timer")
                                  .ClusterIp(ClusterIp(70).v4)
                                  .Port("p", 80)
-                                 .ClientIpAffinity(static_cast<int>(2000 + i))}));
+                                 .ClientIpAffinity(static_cast<int>(2000 + i)),
+                             ASlice("shop/timer")
+                                 .Endpoint(CountedEndpoint(120), kAgentNode)
+                                 .Endpoint(CountedEndpoint(121), kAgentNode)
+                                 .Port("p", kPodPort)}));
     ASSERT_OK(LetTrafficFlow());
   }
   ExpectNoLoss("new affinity timeout", rewrites);

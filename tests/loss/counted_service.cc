@@ -10,7 +10,10 @@ std::string CountedEndpoint(int n) { return absl::StrCat("10.244.1.", 128 + n); 
 std::string CountedService::cluster_ip() const { return ClusterIp(50 + number).v4; }
 
 v1::Object CountedService::Service() const {
-  return AService(key).ClusterIp(cluster_ip()).Port("dns", kCountedPort, Protocol::kUdp);
+  AService service(key);
+  service.ClusterIp(cluster_ip()).Port("dns", kCountedPort, Protocol::kUdp);
+  if (affinity) service.ClientIpAffinity(kCountedAffinitySeconds);
+  return service;
 }
 
 v1::Object CountedService::Slice() const {

@@ -20,6 +20,7 @@ inline constexpr int kCountedSourceCount = 32768;
 inline constexpr char kCountedEndpoints[] = "10.244.1.128/25";
 inline constexpr int kCountedEndpointCount = 128;
 inline constexpr uint16_t kCountedPort = 53;
+inline constexpr int kCountedAffinitySeconds = 60;
 
 // Returns 10.244.1.(128 + n), with n below kCountedEndpointCount.
 std::string CountedEndpoint(int n);
@@ -28,6 +29,7 @@ struct CountedService {
   int number = 0;  // Number of the Service, which determines the address and the ports.
   std::string key;
   std::set<int> endpoints;  // Arguments of CountedEndpoint.
+  bool affinity = false;
 
   std::string cluster_ip() const;
   uint16_t source_port() const { return static_cast<uint16_t>(10000 + number); }

@@ -118,19 +118,22 @@ void LossTest::StartTraffic() {
 
 absl::Status LossTest::LetTrafficFlow() const { return flows_->Go(kFlowsBetweenChanges); }
 
-absl::Status LossTest::Change(const std::vector<CountedService>& changed) {
+absl::Status LossTest::Change(const std::vector<CountedService>& changed,
+                              std::vector<v1::Change> others) {
   const absl::StatusOr<std::unique_ptr<PushStream>> stream = agent().Push();
   if (!stream.ok()) return stream.status();
   const absl::StatusOr<DatagramCounts> left = watch_->Left();
   if (!left.ok()) return left.status();
   judge_->Judge(*left);
-  std::vector<v1::Change> changes;
+  std::vector<v1::Change> changes = std::move(others);
   for (const CountedService& service : changed) {
     judge_->Change(service);
-    const std::string& old_key = counted(service.number).key;
-    if (service.key != old_key) {
-      changes.push_back(Removal(ServiceRef(old_key)));
-      changes.push_back(Removal(SliceRef(absl::StrCat(old_key, "-1"))));
+    const CountedService& old = counted(service.number);
+    if (service.key != old.key) {
+      changes.push_back(Removal(ServiceRef(old.key)));
+      changes.push_back(Removal(SliceRef(absl::StrCat(old.key, "-1"))));
+    }
+    if (service.key != old.key || service.affinity != old.affinity) {
       changes.push_back(Upsert(service.Service()));
     }
     changes.push_back(Upsert(service.Slice()));

@@ -48,9 +48,10 @@ class LossTest : public RecoveryTest {
   // Waits until some datagrams more are sent.
   absl::Status LetTrafficFlow() const;
 
-  // Sends new versions of counted Services in one batch. A Service with another key replaces the
-  // Service that has the same number.
-  absl::Status Change(const std::vector<CountedService>& changed);
+  // Sends `others` and new versions of counted Services in one batch. A Service with another key
+  // replaces the Service that has the same number.
+  absl::Status Change(const std::vector<CountedService>& changed,
+                      std::vector<v1::Change> others = {});
 
   // Stops the traffic. Fails if anything other than the node's rules may have lost datagrams.
   void StopTraffic(LossCounts& counts);
