@@ -125,21 +125,6 @@ RuleBuilder& RuleBuilder::DestinationIs(const IpAddress& mask, const IpAddress& 
   return Text("== " + value.ToString());
 }
 
-RuleBuilder& RuleBuilder::GotoByDestination(
-    const IpAddress& mask, const std::vector<std::pair<IpAddress, std::string>>& chains) {
-  AnonymousSet set{.key = family_ == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr,
-                   .entries = {}};
-  std::string text = "vmap { ";
-  for (const auto& [address, chain] : chains) {
-    if (!set.entries.empty()) text += ", ";
-    text += address.ToString() + " : goto " + chain;
-    set.entries.push_back({Bytes(address), chain});
-  }
-  LoadMaskedDestination(mask);
-  LookUp(std::move(set), Lookup::Into::kVerdict);
-  return Text(text + " }");
-}
-
 RuleBuilder& RuleBuilder::SourceIsLocal() {
   Add(SourceTypeLoad{0});
   Add(Compare{true, 0, HostOrder(kRouteTypeLocal)});

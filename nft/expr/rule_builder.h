@@ -60,10 +60,6 @@ class RuleBuilder {
   RuleBuilder& GotoByDestinationByte(uint32_t byte,
                                      const std::vector<std::pair<uint8_t, std::string>>& chains);
 
-  // `D & MASK vmap { ADDRESS : goto CHAIN, ... }`
-  RuleBuilder& GotoByDestination(const IpAddress& mask,
-                                 const std::vector<std::pair<IpAddress, std::string>>& chains);
-
   // `meta l4proto { tcp, udp, sctp } dnat to GROUP . numgen random mod N map @map`, where GROUP is
   // the last 3 (IPv4) or 4 (IPv6) bytes of the destination address. nft accepts a port from a map
   // only if the same rule matches the transport protocol first.

@@ -11,6 +11,8 @@ namespace {
 using nft::KeyPart;
 using Verdicts = std::vector<std::pair<uint8_t, std::string>>;
 
+constexpr int kRepeatedAttempts = 2;
+
 std::string ChooseChain(unsigned pick_class) {
   return "choose-" + std::to_string(PickCapacity(pick_class));
 }
@@ -51,9 +53,13 @@ void AddTimerRules(uint32_t seconds, bool local, RuleList& rules) {
   const std::string recall = TimerChain("recall", local, seconds);
   rules.Add(rules.In(stick).Jump("choose"));
   rules.Add(rules.In(stick).Jump(recall));
-  rules.Add(rules.In(stick).Jump(local ? "restore-local" : "restore"));
-  rules.Add(rules.In(stick).Jump("choose"));
-  rules.Add(rules.In(stick).Jump(recall));
+  // The client's record may refer to a removed endpoint. A commit may also delete the endpoint that
+  // the second attempt picked.
+  for (int i = 0; i < kRepeatedAttempts; ++i) {
+    rules.Add(rules.In(stick).Jump(local ? "restore-local" : "restore"));
+    rules.Add(rules.In(stick).Jump("choose"));
+    rules.Add(rules.In(stick).Jump(recall));
+  }
   rules.Add(rules.In(stick).Drop());
 
   rules.Add(rules.In(recall).Remember(Named(kAffinity), seconds));
@@ -97,24 +103,27 @@ void AddAffinityRules(Family family, std::span<const uint32_t> timers, RuleList&
   }
   rules.Add(rules.In("sticky").Goto("stick"));
 
-  std::vector<std::pair<IpAddress, std::string>> by_timer;
+  // One rule for each timeout, although a verdict map would be faster for many timeouts: a new
+  // timeout would replace the anonymous set, and packets that still evaluate the old rule would
+  // miss its elements (Linux 6.18).
+  const IpAddress not_kind = StickyPattern(family, 0, static_cast<uint8_t>(~kStickyKindMask));
   for (const bool local : {false, true}) {
     for (uint8_t timer = 0; timer < timers.size(); ++timer) {
       const uint8_t byte = StickyByte(DispatchKind::kInternal, {timer, local});
-      by_timer.emplace_back(StickyPattern(family, 0, byte),
-                            TimerChain("stick", local, timers[timer]));
+      rules.Add(rules.In("stick")
+                    .DestinationIs(not_kind, StickyPattern(family, 0, byte))
+                    .Goto(TimerChain("stick", local, timers[timer])));
     }
   }
-  const auto not_kind = static_cast<uint8_t>(~kStickyKindMask);
-  rules.Add(rules.In("stick").GotoByDestination(StickyPattern(family, 0, not_kind), by_timer));
   rules.Add(rules.In("stick").Drop());
 
-  rules.Add(rules.In("restore").RewriteDestination(
-      {KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
-      Named(kServiceIps)));
-  rules.Add(rules.In("restore-local").Jump("restore"));
-  rules.Add(
-      rules.In("restore-local").RewriteDestination({KeyPart::kDestination}, Named(kLocalSets)));
+  const nft::Key original = {KeyPart::kOriginalDestination, KeyPart::kProtocol,
+                             KeyPart::kDestinationPort};
+  rules.Add(rules.In("restore").RewriteDestination(original, Named(kServiceIps)).Goto("restored"));
+  rules.Add(rules.In("restore-local").RewriteDestination(original, Named(kServiceIps)));
+  rules.Add(rules.In("restore-local")
+                .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
+                .Goto("restored"));
   AddChooseRules(rules);
   for (const uint32_t seconds : timers) {
     for (const bool local : {false, true}) AddTimerRules(seconds, local, rules);

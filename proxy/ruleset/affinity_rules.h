@@ -4,14 +4,15 @@
 // an address. A record with an invalid choice is stale.
 //
 // Chain stick-N calls choose and recall-N. If the record is stale, stick-N then calls restore,
-// choose and recall-N. A packet that is still not translated is dropped.
+// choose and recall-N, at most twice. A packet that is still not translated is dropped.
 //
 // Chain choose writes the choice from a random slot of the group to the destination address.
 //
 // Chain recall-N creates the client's record if the client has none, and translates the destination
 // to the recorded endpoint. If the record is stale, recall-N deletes the record.
 //
-// Chain restore writes the descriptor to the destination address again.
+// Chain restore writes the descriptor to the destination address again. If a commit has ended the
+// affinity in the meantime, chain restored picks an endpoint without affinity.
 //
 // N is the timeout in seconds. Chains with -local- in their name use the local endpoint set.
 #pragma once

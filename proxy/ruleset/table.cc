@@ -54,6 +54,7 @@ std::vector<nft::ChainSpec> MakeChains(bool count_connections) {
       {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints", {}},
       {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses", {}},
       {"pick-first", "fallback if no random pick found an endpoint", {}},
+      {"restored", "picks an endpoint if session affinity has just ended", {}},
   };
   if (count_connections) chains.push_back({"count", "counts new connections by address", {}});
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
@@ -113,10 +114,9 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
                 .Goto(options.count_connections ? "count" : "dispatch"));
 
   if (options.count_connections) {
-    rules.Add(
-        rules.In("count")
-            .Count({KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
-                   Named(kServiceConnections), kCountedSeconds));
+    rules.Add(rules.In("count").Count(
+        {KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
+        Named(kServiceConnections), kCountedSeconds));
     rules.Add(rules.In("count").Goto("dispatch"));
   }
   Verdicts internal;
@@ -154,6 +154,12 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
                 .DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky))
                 .Goto("stick"));
   rules.Add(rules.In("pick").Drop());
+  // A packet whose affinity has ended is already marked for masquerade.
+  Verdicts unsticky = internal;
+  unsticky.insert(unsticky.end(), picks.begin(), picks.end());
+  rules.Add(
+      rules.In("restored").DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky)).Return());
+  rules.Add(rules.In("restored").GotoByDestinationByte(0, unsticky));
   rules.Add(rules.In("mark-masq").MarkOr(options.masquerade_mark));
 
   rules.Add(rules.In("nat-postrouting")

@@ -223,16 +223,6 @@ TEST(RuleBuilderTest, TheDestinationIsComparedUnderAMask) {
   EXPECT_EQ(is.text, "ip daddr & 192.192.0.0 == 192.64.0.0");
   EXPECT_EQ(At<Bitwise>(is, 1).mask, (Bytes{192, 192, 0, 0}));
   EXPECT_EQ(At<Compare>(is, 2).value, (Bytes{192, 64, 0, 0}));
-  const RuleSpec to = Rule(Family::kIpv4)
-                          .GotoByDestination(address("0.63.0.0"), {{address("0.0.0.0"), "a"},
-                                                                   {address("0.33.0.0"), "b"}})
-                          .Build();
-  EXPECT_EQ(to.text, "ip daddr & 0.63.0.0 vmap { 0.0.0.0 : goto a, 0.33.0.0 : goto b }");
-  ASSERT_EQ(to.sets.size(), 1u);
-  EXPECT_EQ(to.sets[0].key, Field::kIpv4Addr);
-  EXPECT_EQ(to.sets[0].entries.at(1).key, (Bytes{0, 33, 0, 0}));
-  EXPECT_EQ(to.sets[0].entries.at(1).goto_chain, "b");
-  EXPECT_EQ(At<Lookup>(to, 2).into, Lookup::Into::kVerdict);
 }
 
 TEST(RuleBuilderTest, AnInvertedLookupGoesOnAfterAMiss) {
