@@ -46,6 +46,7 @@ if [[ $kind == alone ]]; then
   other svcmap-bench-push
   other svcmap-bench-kube
   other svcmap-bench-recovery
+  other svcmap-bench-delay
   [[ ! -e $out/failed.txt ]]
   exit
 fi

@@ -1,0 +1,275 @@
+// svcmap-bench-delay: measures how long a change of one Service takes while svcmapd processes other
+// changes: growth, one Service with 65,000 ports, one Service with 65,535 endpoints, and repairs.
+// A second client changes one endpoint, waits for the Ack, and repeats. Requires root.
+#include <grpcpp/grpcpp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "svcmap/v1/control.grpc.pb.h"
+#include "tests/bench/cluster/cluster.h"
+#include "tests/support/agent.h"
+#include "tests/support/process.h"
+
+namespace svcmap::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using testing::Agent;
+using testing::AService;
+using testing::ASlice;
+using testing::Objects;
+
+constexpr int kPorts = 65000;
+constexpr int kPortsPerSlice = 100;
+constexpr int kEndpoints = 65535;
+constexpr int kEndpointsPerSlice = 1000;
+constexpr size_t kObjectsPerBatch = 1000;
+constexpr std::chrono::milliseconds kBetweenChanges{2};
+constexpr std::chrono::milliseconds kQuiet{300};  // After each phase.
+
+[[noreturn]] void Fail(const std::string& what) {
+  std::fprintf(stderr, "svcmap-bench-delay: %s\n", what.c_str());
+  std::exit(1);
+}
+
+void Check(const absl::Status& status, const std::string& what) {
+  if (!status.ok()) Fail(absl::StrCat(what, ": ", status.ToString()));
+}
+
+// Changes an endpoint of the probe Service continuously.
+class Prober {
+ public:
+  explicit Prober(const std::string& socket)
+      : stub_(
+            v1::Control::NewStub(grpc::CreateChannel(socket, grpc::InsecureChannelCredentials()))) {
+  }
+
+  static v1::Object Service() {
+    return AService("probe/probe").ClusterIp("10.111.255.1").Port("p", 80);
+  }
+  static v1::Object Slice(int version) {
+    return ASlice("probe/probe")
+        .Endpoint(absl::StrCat("10.244.9.", 1 + version % 2), testing::kAgentNode)
+        .Port("p", 8080);
+  }
+
+  void Start() {
+    stop_ = false;
+    milliseconds_.clear();
+    thread_ = std::thread([this] { Run(); });
+  }
+  std::vector<double> Stop() {
+    stop_ = true;
+    thread_.join();
+    std::sort(milliseconds_.begin(), milliseconds_.end());
+    return milliseconds_;
+  }
+
+ private:
+  void Run() {
+    while (!stop_) {
+      v1::ApplyRequest request;
+      *request.add_objects() = Slice(++version_);
+      v1::Ack ack;
+      grpc::ClientContext context;
+      const Clock::time_point start = Clock::now();
+      const grpc::Status status = stub_->Apply(&context, request, &ack);
+      if (!status.ok() || ack.outcome() != v1::COMMITTED) {
+        Fail(absl::StrCat("probe: ", status.error_message(), ack.ShortDebugString()));
+      }
+      milliseconds_.push_back(
+          std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+      std::this_thread::sleep_for(kBetweenChanges);
+    }
+  }
+
+  std::unique_ptr<v1::Control::Stub> stub_;
+  int version_ = 0;
+  std::atomic<bool> stop_{false};
+  std::vector<double> milliseconds_;
+  std::thread thread_;
+};
+
+// Sends all changes on a stream, and waits for the last Ack.
+void Push(Agent& agent, const std::vector<v1::Change>& changes, size_t per_batch) {
+  auto stream = agent.Push("bulk");
+  Check(stream.status(), "stream");
+  uint64_t last = 0;
+  for (size_t first = 0; first < changes.size(); first += per_batch) {
+    const auto begin = changes.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end =
+        changes.begin() + static_cast<std::ptrdiff_t>(std::min(first + per_batch, changes.size()));
+    const absl::StatusOr<uint64_t> number = (*stream)->Send({begin, end});
+    Check(number.status(), "batch");
+    last = *number;
+  }
+  for (uint64_t number = 0; number < last;) {
+    const absl::StatusOr<v1::Ack> ack = (*stream)->ReadAck();
+    Check(ack.status(), "Ack");
+    if (ack->results_size() > 0) Fail(ack->results(0).message());
+    number = ack->number();
+  }
+}
+
+std::vector<v1::Change> Upserts(const Objects& objects) {
+  std::vector<v1::Change> changes;
+  for (const v1::Object& object : objects) changes.push_back(testing::Upsert(object));
+  return changes;
+}
+
+std::vector<v1::Change> Removals(const Objects& objects) {
+  std::vector<v1::Change> changes;
+  for (const v1::Object& object : objects) {
+    const bool service = object.has_service();
+    const v1::ObjectMeta& meta =
+        service ? object.service().metadata() : object.endpoint_slice().metadata();
+    const std::string key = absl::StrCat(meta.namespace_(), "/", meta.name());
+    changes.push_back(
+        testing::Removal(service ? testing::ServiceRef(key) : testing::SliceRef(key)));
+  }
+  return changes;
+}
+
+Objects ObjectsOf(const Cluster& cluster) {
+  Objects objects;
+  for (const ServicePort& port : cluster.ports()) {
+    *objects.emplace_back().mutable_service() = ServiceMessage(port);
+    for (v1::EndpointSlice& slice : SliceMessages(port)) {
+      *objects.emplace_back().mutable_endpoint_slice() = std::move(slice);
+    }
+  }
+  return objects;
+}
+
+Objects ServiceWithPorts(int version) {
+  AService service("big/ports");
+  service.ClusterIp("10.111.255.2");
+  Objects objects;
+  for (int i = 0; i < kPorts; ++i) service.Port(absl::StrCat("p", i), 1 + i);
+  objects.push_back(service);
+  for (int first = 0; first < kPorts; first += kPortsPerSlice) {
+    ASlice slice("big/ports");
+    slice.Named(absl::StrCat("ports-", first))
+        .Endpoint(absl::StrCat("10.244.8.", 1 + version), testing::kAgentNode);
+    for (int i = first; i < first + kPortsPerSlice; ++i) slice.Port(absl::StrCat("p", i), 1 + i);
+    objects.push_back(slice);
+  }
+  return objects;
+}
+
+Objects ServiceWithEndpoints(int version) {
+  Objects objects = {AService("big/endpoints").ClusterIp("10.111.255.3").Port("p", 80)};
+  for (int first = 0; first < kEndpoints; first += kEndpointsPerSlice) {
+    ASlice slice("big/endpoints");
+    slice.Named(absl::StrCat("endpoints-", first)).Port("p", 8080);
+    for (int i = first; i < std::min(first + kEndpointsPerSlice, kEndpoints); ++i) {
+      // Each version has 2 * 250 * 250 addresses.
+      const int block = i / (250 * 250);
+      slice.Endpoint(
+          absl::StrCat("10.", 128 + 2 * version + block, ".", i / 250 % 250, ".", i % 250),
+          testing::kAgentNode);
+    }
+    objects.push_back(slice);
+  }
+  return objects;
+}
+
+class Bench {
+ public:
+  Bench(const ClusterShape& shape, const std::string& svcmapd) : shape_(shape) {
+    absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();
+    Check(netns.status(), "namespace");
+    netns_.emplace(*std::move(netns));
+    absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::Launch(*netns_, {}, svcmapd);
+    Check(agent.status(), "svcmapd");
+    agent_ = *std::move(agent);
+    Check(agent_->WaitUntilItAnswers(), "svcmapd");
+    Check(agent_->Replace({testing::ANode(testing::kAgentNode).InternalIp("192.0.2.1"),
+                           Prober::Service(), Prober::Slice(0)}),
+          "first objects");
+    prober_.emplace(agent_->socket());
+  }
+
+  void Run() {
+    const Objects cluster = ObjectsOf(Cluster(shape_));
+    const Objects more = ObjectsOf(Cluster(shape_, shape_.services));
+    Phase("idle", [] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
+    Phase("load", [&] { Push(*agent_, Upserts(cluster), kObjectsPerBatch); });
+    Phase("growth", [&] { Push(*agent_, Upserts(more), kObjectsPerBatch); });
+    Phase("deletion", [&] { Push(*agent_, Removals(more), kObjectsPerBatch); });
+    Large("ports", ServiceWithPorts(0), ServiceWithPorts(1));
+    Large("endpoints", ServiceWithEndpoints(0), ServiceWithEndpoints(1));
+    Damage("flushed service-ips", "flush map ip svcmap service-ips\n");
+    Damage("flushed endpoints", "flush map ip svcmap endpoints\n");
+    Damage("deleted tables", "flush ruleset\n");
+  }
+
+ private:
+  void Large(const std::string& name, const Objects& first, const Objects& second) {
+    const size_t all = first.size();
+    Phase(name + " added", [&] { Push(*agent_, Upserts(first), all); });
+    Phase(name + " replaced", [&] { Push(*agent_, Upserts(second), all); });
+    Phase(name + " deleted", [&] { Push(*agent_, Removals(second), all); });
+  }
+
+  void Damage(const std::string& name, const std::string& script) {
+    Phase(name, [&] {
+      const absl::StatusOr<v1::GetStatusResponse> before = agent_->GetStatus();
+      Check(before.status(), "status");
+      Check(testing::RunNft(*netns_, script), "nft");
+      for (;;) {
+        const absl::StatusOr<v1::GetStatusResponse> now = agent_->GetStatus();
+        Check(now.status(), "status");
+        if (now->repairs() > before->repairs() && now->verified()) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+
+  void Phase(const std::string& name, const std::function<void()>& action) {
+    prober_->Start();
+    const double from = Now();
+    action();
+    const double to = Now();
+    std::this_thread::sleep_for(kQuiet);
+    const std::vector<double> ms = prober_->Stop();
+    std::printf(
+        "%-24s %9.1f ms, %6zu probes: p50 %8.2f ms, p99 %8.2f ms, longest %8.2f ms  [%.6f %.6f]\n",
+        name.c_str(), (to - from) * 1e3, ms.size(), ms[ms.size() / 2], ms[ms.size() * 99 / 100],
+        ms.back(), from, Now());
+    std::fflush(stdout);
+  }
+
+  // Seconds since the epoch, for comparison with traces of system calls.
+  static double Now() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+
+  const ClusterShape shape_;
+  std::optional<testing::NetNs> netns_;
+  std::unique_ptr<Agent> agent_;
+  std::optional<Prober> prober_;
+};
+
+}  // namespace
+}  // namespace svcmap::bench
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures how long a change takes while svcmapd processes other changes.");
+  std::string shape = "10000x10";
+  std::string svcmapd;
+  app.add_option("--shape", shape, "Cluster to load, SERVICESxENDPOINTS")->capture_default_str();
+  app.add_option("--svcmapd", svcmapd, "Path of the svcmapd binary (default: of this build)");
+  CLI11_PARSE(app, argc, argv);
+  const auto parsed = svcmap::bench::ParseShape(shape);
+  if (!parsed.ok()) return 1;
+  svcmap::bench::Bench(*parsed, svcmapd).Run();
+  return 0;
+}
