@@ -63,12 +63,16 @@ class NumberAllocator {
   }
 
   // Restores the numbers allocated by the previous run. `numbers` must be ascending and without
-  // duplicates. Call Restore before the first allocation.
-  void Restore(const std::vector<uint32_t>& numbers) {
+  // duplicates. Call Restore before the first allocation. Returns the smaller numbers that are not
+  // in `numbers`. These numbers are not allocated until Release, because elements of the previous
+  // run may still use them.
+  std::vector<uint32_t> Restore(const std::vector<uint32_t>& numbers) {
+    std::vector<uint32_t> unused;
     for (const uint32_t number : numbers) {
-      while (next_ < number) free_.push_back(next_++);
+      while (next_ < number) unused.push_back(next_++);
       next_ = number + 1;
     }
+    return unused;
   }
 
   // Reserves an unused `number` for a later Take. Returns false if the number is out of range or in

@@ -15,6 +15,17 @@
 namespace svcmap::proxy {
 namespace {
 
+// Maximum number of slots of a group that change in one commit.
+constexpr size_t kMaxChangedSlots = 5000;
+
+size_t ChangedSlots(const std::vector<EndpointAddress>& before,
+                    const std::vector<EndpointAddress>& after) {
+  const size_t common = std::min(before.size(), after.size());
+  size_t changed = std::max(before.size(), after.size()) - common;
+  for (size_t i = 0; i < common; ++i) changed += before[i] == after[i] ? 0 : 1;
+  return changed;
+}
+
 // Identifies a Service port by name and protocol. If only the port number changes, the port counts
 // as the same port (S-122).
 using PortIdentity = std::tuple<Family, absl::string_view, Protocol>;
@@ -262,11 +273,14 @@ class Builder {
     if (kept) {
       set.group = set_before->group;
       set.slots = AssignSlots(set_before->slots, wanted);
-      return true;
+      if (ChangedSlots(set_before->slots, set.slots) <= kMaxChangedSlots) return true;
     }
+    // The elements of a new group are added before the commit that switches to the group. The slots
+    // of a group that stays change in one commit, which must not block the kernel for long.
     const NumberPool pool = rows.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
-    set.group = context_.numbers.Of(pool, rows.family).Allocate();
-    if (set.group == 0) return false;
+    const uint32_t group = context_.numbers.Of(pool, rows.family).Allocate();
+    if (group == 0) return kept;
+    set.group = group;
     set.slots = std::move(wanted);
     return true;
   }

@@ -76,12 +76,23 @@ Changes ChangesOf(const nft::Transaction& transaction) {
 
 }  // namespace
 
-nft::Transaction TakeRemovals(nft::Transaction& transaction) {
+bool IsStickyEndpoint(uint8_t set) {
+  return set == kAffinityEndpoints || set == kAffinityLocalEndpoints;
+}
+
+Number StickyPortOf(const nft::ElementView& endpoint) {
+  constexpr size_t kPortSize = 2;
+  return {NumberPool::kStickyPorts, endpoint.set.family,
+          nft::ReadBigEndian(endpoint.key.first(kPortSize))};
+}
+
+nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed) {
   nft::Transaction removals;
   if (transaction.deletion_count() == 0) return removals;
   const Changes changes = ChangesOf(transaction);
   if (!changes.others || changes.reached + changes.sources == 0) return removals;
 
+  const absl::flat_hash_set<Number> freed_numbers(freed.begin(), freed.end());
   // If a load balancer IP is no longer restricted, its source ranges must not be deleted before
   // packets that still see the restriction. Ranges of a restricted IP are replaced at once, because
   // old and new ranges may overlap.
@@ -92,6 +103,9 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction) {
     // If a pick finds no endpoint in its slot, the rules use the first slot. Therefore, the slots
     // of a group that stays are deleted at once.
     if (HasSlots(element.set.set)) return changes.deleted_groups.contains(GroupKey(element));
+    // A packet that has picked an endpoint of a port looks up its address next. If the port has no
+    // affinity any more, the rules cannot pick again.
+    if (IsStickyEndpoint(element.set.set)) return freed_numbers.contains(StickyPortOf(element));
     return IsReachedThroughOthers(element.set.set) &&
            !changes.added.contains(SharedKey(element.set, element.key));
   };

@@ -6,17 +6,26 @@
 // transaction, after the commit that makes them unreachable.
 #pragma once
 
+#include <vector>
+
 #include "nft/model/transaction.h"
+#include "proxy/desired/groups.h"
 
 namespace svcmap::proxy {
 
+// Returns true for the sets with the endpoints of ports with session affinity.
+bool IsStickyEndpoint(uint8_t set);
+// Returns the number of the port in the key of such an element.
+Number StickyPortOf(const nft::ElementView& endpoint);
+
 // Moves these deletions from `transaction` to the result: elements that packets reach only through
 // other rows, and that the transaction does not add again. Slots are moved only together with the
-// first slot of their group. Transactions that only delete such
-// elements stay as they are, because then no other row changes.
+// first slot of their group. Endpoints for session affinity are moved only if `freed` contains the
+// number of their port. Transactions that only delete elements that packets reach through other
+// rows stay as they are, because then no other row changes.
 //
 // `transaction` contains all its deletions before its additions, and no marker.
-nft::Transaction TakeRemovals(nft::Transaction& transaction);
+nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed = {});
 
 // Moves these additions from `transaction` to the result: elements that packets reach only through
 // other rows, and whose keys the transaction does not delete.

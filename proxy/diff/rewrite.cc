@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "proxy/diff/plan.h"
+#include "proxy/diff/removals.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
@@ -82,6 +83,21 @@ std::vector<std::pair<Number, std::vector<uint32_t>>> FoundElements::Groups() co
     add({NumberPool::kStickyGroups, family, 0}, sticky[Index(family)]);
   }
   return found;
+}
+
+std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desired) const {
+  absl::flat_hash_set<Number> wanted;
+  desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (IsStickyEndpoint(element.set.set)) wanted.insert(StickyPortOf(element));
+  });
+  absl::flat_hash_set<Number> found;
+  for (const auto& [key, value] : values_) {
+    const nft::ElementView element = FromFoundKey(key);
+    if (!IsStickyEndpoint(element.set.set)) continue;
+    const Number port = StickyPortOf(element);
+    if (!wanted.contains(port)) found.insert(port);
+  }
+  return {found.begin(), found.end()};
 }
 
 std::vector<nft::SetRef> FoundElements::SetsToReplace(

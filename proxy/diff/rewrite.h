@@ -22,6 +22,9 @@ class FoundElements {
   // The groups that endpoints and affinity slots use, ascending for each allocator.
   std::vector<std::pair<Number, std::vector<uint32_t>>> Groups() const;
 
+  // Returns the ports with session affinity that have endpoints here and none in `desired`.
+  std::vector<Number> StickyPortsNotIn(const nft::Transaction& desired) const;
+
   // Returns the deletions and additions that lead from these elements to the additions in
   // `desired`. All deletions come first. `replaced` are sets that must be deleted and created again
   // in the same transaction, which only adds their elements: the bounds of ranges cannot be deleted

@@ -289,6 +289,7 @@ Loop::Clock::duration Loop::Backoff(int failures) {
 void Loop::RemoveOnce() {
   const RemovalResult result = reconciler_.RemoveLeftovers();
   stages_.Add(Stage::kRemove, result.duration);
+  if (reconciler_.store().dirty_count() == 0) reconciler_.ForgetPreviousRun();
   if (result.error.ok()) return;
   const std::lock_guard lock(mutex_);
   status_.last_error = std::string(result.error.message());

@@ -12,9 +12,6 @@
 namespace svcmap::proxy {
 namespace {
 
-// Maximum number of elements in one commit, unless other rows of the same commit lead to them.
-constexpr size_t kMaxElements = 10000;
-
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
 }  // namespace
@@ -179,6 +176,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   SyncResult result;
+  CheckLeftOver();
   FreeNumbers();
   FollowNode();
   tables_read_ = false;
@@ -203,14 +201,18 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   if (!empty) {
     marker.digest = (sync_plan.recreate ? 0 : marker.digest) + sync_plan.plan.digest_change();
     ++marker.generation;
-    sync_plan.removals = TakeRemovals(sync_plan.plan.transaction());
+    sync_plan.removals =
+        TakeRemovals(sync_plan.plan.transaction(),
+                     sync_plan.recreate ? sync_plan.gone_ports : sync_plan.old_numbers);
     sync_plan.plan.AddMarker(sync_plan.recreate ? nullptr : &applied_.marker(), marker);
 
     const auto planned = Clock::now();
     LogAttempt(sync_plan, marker);
     const auto start = Clock::now();
     AddAhead(sync_plan);
-    const nft::ApplyResult applied = kernel_.Apply(sync_plan.plan.transaction());
+    const bool in_parts = sync_plan.recreate && TablesAreGone();
+    const nft::ApplyResult applied = in_parts ? ApplyInParts(sync_plan.plan.transaction())
+                                              : kernel_.Apply(sync_plan.plan.transaction());
     const auto end = Clock::now();
     result.error = Settle(applied, marker);
     LogOutcome(result.error.ok(), sync_plan.removals.empty());

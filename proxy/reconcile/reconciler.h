@@ -5,10 +5,10 @@
 // Make before break: a batch adds elements and switches to them. RemoveLeftovers() deletes elements
 // that packets can no longer reach, after the commit. See docs/decisions/0011-make-before-break.md.
 //
-// If the kernel differs from the applied rows, Repair() finds the differences and writes only
-// these. If too much differs, or if nothing is known (start, unknown outcome of a commit), Sync()
-// reads both tables and changes what differs. Base chains stay hooked, and clients keep their
-// affinity records.
+// If the tables do not exist, Sync() writes Service after Service in several batches. If the kernel
+// differs from the applied rows, Repair() finds the differences and writes only these. If too much
+// differs, or if nothing is known (start, unknown outcome of a commit), Sync() reads both tables
+// and changes what differs. Base chains stay hooked, and clients keep their affinity records.
 //
 // A Service that the kernel rejects keeps its last accepted rows. Sync() tries it again later.
 //
@@ -177,7 +177,9 @@ class Reconciler {
   }
 
   // The state is complete: what a former life had and nobody asked for can be forgotten.
-  void ForgetPreviousRun() { memory_.Forget(numbers_); }
+  void ForgetPreviousRun() {
+    if (!HasLeftovers()) memory_.Forget(numbers_);
+  }
 
   // True when there is something to write.
   bool Pending() const;
@@ -219,6 +221,7 @@ class Reconciler {
   struct FoundTables;
   class DryRunState;
   using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
+  using SavedRows = std::vector<std::pair<std::string, ServiceRows>>;
 
   nft::Transaction ReadAllRows(RowReader& reader);
   SyncPlan MakeSyncPlan(size_t element_limit);
@@ -227,13 +230,15 @@ class Reconciler {
   bool ChangeTables(const FoundTables& found, SyncPlan& sync_plan);
   std::optional<FoundTables> ReadFoundTables();
   void ReserveGroups(const FoundElements& found);
+  bool TablesAreGone() const;
   void AddAhead(SyncPlan& sync_plan);
   DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
   absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
   absl::Status AdoptAffinity();
-  bool Restore(SavedState& saved);
+  bool Restore(SavedState& saved, const SavedRows& left_over);
   absl::StatusOr<AdoptedState> Verify(std::optional<uint32_t> saved_generation,
                                       uint64_t saved_ruleset);
+  void CheckLeftOver();
   uint64_t RulesetDigest() const;
   void ReadPreviousTables();
   void AddDirty(SyncPlan& sync_plan, size_t element_limit);
@@ -256,6 +261,7 @@ class Reconciler {
   void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
   bool IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& result);
   RepairResult ApplyRepair(absl::StatusOr<Damage> damage);
+  nft::ApplyResult ApplyInParts(const nft::Transaction& transaction);
 
   nft::Kernel& kernel_;
   ReconcilerOptions options_;
@@ -265,6 +271,7 @@ class Reconciler {
   Repairer repairer_{kernel_, applied_};
   Leftovers leftovers_;
   std::vector<Number> reserved_groups_;  // Groups of unknown Services in the kernel.
+  bool check_left_over_ = false;         // Elements of the previous run are suspect.
   bool outcome_open_ = false;  // The last commit is logged after its leftovers are deleted.
   Numbers numbers_;
   AffinityTimers timers_;

@@ -1,5 +1,6 @@
 // How the reconciler mends what others have done.
 #include <numeric>
+#include <utility>
 
 #include "proxy/reconcile/sync_plan.h"
 
@@ -32,7 +33,7 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
     return result;
   }
   const auto start = std::chrono::steady_clock::now();
-  const nft::ApplyResult applied = kernel_.Apply(damage->repair);
+  const nft::ApplyResult applied = ApplyInParts(damage->repair);
   result.duration = std::chrono::steady_clock::now() - start;
   if (applied.outcome == nft::ApplyOutcome::kCommitted) {
     if (known_generation_) ++*known_generation_;
@@ -48,6 +49,38 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
     Invalidate();
     failed_repairs_ = 0;
   }
+  return result;
+}
+
+// Adds elements in bounded commits, so that the first Services work early. A transaction that
+// deletes elements or changes rules is one commit, because an element that is replaced must not be
+// missing between two commits. The caller counts the last commit.
+nft::ApplyResult Reconciler::ApplyInParts(const nft::Transaction& transaction) {
+  if (!transaction.repairs().empty() || !transaction.drops().empty() ||
+      transaction.deletion_count() > 0 || transaction.element_count() <= kMaxElements) {
+    return kernel_.Apply(transaction);
+  }
+  nft::Transaction part;
+  for (const nft::Transaction::TableCreation& creation : transaction.creations()) {
+    part.CreateTable(creation);
+  }
+  nft::ApplyResult result;
+  size_t before = 0;  // Number of elements before this part.
+  const auto apply = [&] {
+    result = kernel_.Apply(part);
+    if (result.failed_element) *result.failed_element += before;
+    before += part.element_count();
+    part = {};
+  };
+  transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (result.outcome != nft::ApplyOutcome::kCommitted) return;
+    if (part.element_count() == kMaxElements) {
+      apply();
+      if (known_generation_ && result.error.ok()) ++*known_generation_;
+    }
+    part.Add(element);
+  });
+  if (result.outcome == nft::ApplyOutcome::kCommitted) apply();
   return result;
 }
 

@@ -53,12 +53,17 @@ nft::Transaction AllRows(const std::string& key, const ServiceRows& rows) {
 absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   const absl::StatusOr<Markers> markers = ReadMarkers(kernel_);
   if (!markers.ok()) return markers.status();
-  std::vector<std::pair<std::string, ServiceRows>> replaced;
+  SavedRows replaced;  // By a committed attempt.
+  SavedRows added;     // Possibly, ahead of an attempt that was not committed.
   bool rewritten = false;
   if (saved.attempt) {
     const bool committed = ReserveNumbers(*markers, saved.attempt->marker);
     rewritten = committed && saved.attempt->whole;
-    if (committed) replaced = ReplacedBy(*saved.attempt, saved.services);
+    if (committed) {
+      replaced = ReplacedBy(*saved.attempt, saved.services);
+    } else if (!saved.attempt->whole) {
+      added = saved.attempt->services;
+    }
     Resolve(saved, committed);
     // What the attempt left over is not checked yet.
     outcome_open_ = committed;
@@ -70,13 +75,16 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   if (saved_marker && ReserveNumbers(*markers, *saved_marker)) {
     const std::optional<uint32_t> saved_generation = saved.generation;
     const uint64_t ruleset = saved.tables.ruleset;
-    if (Restore(saved)) {
+    if (Restore(saved, replaced.empty() ? added : replaced)) {
       // The previous run may have ended between the commit and the deletion of what it left over.
       // After a rewrite, that may be anything.
       in_place_ = true;
       if (rewritten) return AdoptedState::kSaved;
       const absl::StatusOr<AdoptedState> adopted = Verify(saved_generation, ruleset);
-      for (const auto& [key, rows] : replaced) repairer_.MarkRowsSuspect(AllRows(key, rows));
+      for (const SavedRows* left_over : {&replaced, &added}) {
+        for (const auto& [key, rows] : *left_over) repairer_.MarkRowsSuspect(AllRows(key, rows));
+      }
+      check_left_over_ = true;
       return adopted;
     }
   }
@@ -94,7 +102,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   }
   // None, only one of them, or tables that are older than what is saved: somebody else's doing.
   if (saved_marker && !newer) {
-    if (!Restore(saved)) applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
+    if (!Restore(saved, {})) applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
     // With the saved numbers, records that clients still have lead where they did.
     for (const Family family : kFamilies) {
       const absl::StatusOr<bool> there = kernel_.HasTable(family);
@@ -116,6 +124,16 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   in_place_ = status.ok();  // Otherwise they are of a version that did not know affinity.
   return AdoptedState::kUnknown;
+}
+
+// The log describes only the last attempt. Therefore, checks the elements that the last attempt of
+// the previous run may have left over, before the first attempt of this run.
+void Reconciler::CheckLeftOver() {
+  constexpr int kMaxFailures = 3;
+  if (!std::exchange(check_left_over_, false)) return;
+  for (int failures = 0; !recreate_ && repairer_.has_suspect_rows() && failures < kMaxFailures;) {
+    if (Repair().outcome == RepairResult::Outcome::kFailed) ++failures;
+  }
 }
 
 // The elements are as saved, if nobody has touched them since.
@@ -157,12 +175,23 @@ absl::Status Reconciler::AdoptAffinity() {
   return absl::OkStatus();
 }
 
-// False if what is saved is not what the marker in the kernel stands for.
-bool Reconciler::Restore(SavedState& saved) {
+// Returns false if the marker in the kernel does not belong to the saved rows. `left_over` are rows
+// that may be in the kernel, in addition to the saved rows.
+bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   std::array<std::array<std::vector<uint32_t>, 2>, 3> numbers;  // By pool and family.
+  std::vector<Number> unused;
+  absl::flat_hash_set<Number> used;
   for (const auto& [key, rows] : saved.services) {
     for (const Number& number : NumbersOf(rows)) {
       numbers[static_cast<size_t>(number.pool)][Index(number.family)].push_back(number.value);
+      if (!left_over.empty()) used.insert(number);
+    }
+  }
+  for (const auto& [key, rows] : left_over) {
+    for (const Number& number : NumbersOf(rows)) {
+      if (!used.insert(number).second) continue;
+      numbers[static_cast<size_t>(number.pool)][Index(number.family)].push_back(number.value);
+      unused.push_back(number);
     }
   }
   if (!applied_.Restore(std::move(saved.services), std::move(saved.node_rows), *saved.marker)) {
@@ -173,9 +202,14 @@ bool Reconciler::Restore(SavedState& saved) {
     for (const Family family : kFamilies) {
       std::vector<uint32_t>& values = numbers[static_cast<size_t>(pool)][Index(family)];
       std::sort(values.begin(), values.end());
-      if (!values.empty()) numbers_.Of(pool, family).Restore(values);
+      for (const uint32_t value : numbers_.Of(pool, family).Restore(values)) {
+        unused.push_back({pool, family, value});
+      }
     }
   }
+  // Elements of the previous run may still use these numbers. A client's affinity record would lead
+  // to the endpoint of another Service.
+  leftovers_.Add({}, unused);
   timers_.Restore(saved.tables.timers);
   timers_created_ = timers_.seconds().size();
   node_version_ = UINT64_MAX;  // Ranges depend on our options, too.

@@ -11,6 +11,9 @@
 
 namespace svcmap::proxy {
 
+// Maximum number of elements in one commit, unless other rows of the same commit lead to them.
+inline constexpr size_t kMaxElements = 10000;
+
 struct Reconciler::SyncPlan {
   explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
 
@@ -24,6 +27,7 @@ struct Reconciler::SyncPlan {
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;
   std::vector<Number> old_numbers;
+  std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
   std::vector<Row> node_rows;
   std::vector<std::pair<uint64_t, Finding>> findings;
   int64_t source_rows[2] = {};  // More than applied, by Index(Family).

@@ -134,6 +134,7 @@ bool Reconciler::ChangeTables(const FoundTables& found, SyncPlan& sync_plan) {
     }
     if (RepairSize(repair) > 0) changes.RepairChains(std::move(repair));
   }
+  sync_plan.gone_ports = found.elements.StickyPortsNotIn(sync_plan.plan.transaction());
   sync_plan.plan.transaction() = std::move(changes);
   return true;
 }
@@ -170,12 +171,27 @@ std::optional<Reconciler::FoundTables> Reconciler::ReadFoundTables() {
   return found;
 }
 
+// Returns true if no table contains rows of Services, because the tables do not exist.
+bool Reconciler::TablesAreGone() const {
+  if (!tables_read_) return false;
+  return std::ranges::all_of(kFamilies, [&](Family family) {
+    const auto& counts = applied_.counts()[Index(family)];
+    bool has_rows = false;
+    for (uint8_t set = 0; set < kSetCount; ++set) {
+      const bool ranges = set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs;
+      has_rows |= !ranges && counts[set] != 0;
+    }
+    return !previous_tables_[Index(family)] || (!has_rows && !applied_.services().empty());
+  });
+}
+
 // Keeps the groups of unknown Services out of use until their elements are deleted: a packet with
 // an old descriptor must not reach another Service.
 void Reconciler::ReserveGroups(const FoundElements& found) {
   if (!applied_.services().empty() || !reserved_groups_.empty()) return;
   for (const auto& [pool, values] : found.Groups()) {
-    numbers_.Of(pool.pool, pool.family).Restore(values);
+    NumberAllocator& allocator = numbers_.Of(pool.pool, pool.family);
+    for (const uint32_t unused : allocator.Restore(values)) allocator.Release(unused);
     for (const uint32_t value : values) {
       reserved_groups_.push_back({pool.pool, pool.family, value});
     }

@@ -63,6 +63,8 @@ class Repairer {
   // Returns true if there are suspect objects to check.
   bool has_suspects() const;
 
+  bool has_suspect_rows() const { return !rows_.empty(); }
+
   // Checks the next suspect object. If no damage is found, the object is no longer suspect.
   absl::StatusOr<Damage> CheckNext();
   // Checks the next rows of the audit. After the last row, the next audit starts at the first row.

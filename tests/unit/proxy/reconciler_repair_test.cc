@@ -156,6 +156,53 @@ TEST_F(RepairTest, ATableThatIsGoneIsRewritten) {
   ExpectRepaired();
 }
 
+// The first Services work again before all Services are written.
+TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
+  Settle({Slice("shop/web", 25000)});
+  for (const bool fails : {false, true}) {
+    for (const Family family : kFamilies) ASSERT_TRUE(kernel_.ForeignDropTable(family));
+    nft::ForeignChange change;
+    change.table = true;
+    reconciler_.MarkSuspect(change);
+    ApplyRepair();
+    sent_.clear();
+    if (fails) {  // The second of three commits is rejected.
+      kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+        sent_.push_back(transaction);
+        return sent_.size() == 2 ? Fault::kReject : Fault::kNone;
+      });
+      EXPECT_EQ(Sync().outcome, Outcome::kFailed);
+      EXPECT_THAT(sent_, SizeIs(2));
+    }
+    EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+    EXPECT_EQ(sent_.size(), 3u);
+    for (const nft::Transaction& transaction : sent_) {
+      // A table that already exists is written in one commit.
+      if (!fails) EXPECT_LE(transaction.element_count(), 10000u);
+    }
+    ExpectConverged();
+    EXPECT_TRUE(reconciler_.Verified());
+  }
+}
+
+TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
+  constexpr int kEndpoints = 25000;
+  Settle({Slice("shop/web", kEndpoints)});
+  const auto elements = kernel_.ReadSet({kV4, SetIndex::kEndpoints});
+  for (const nft::Element& element : *elements) {
+    ASSERT_TRUE(kernel_.ForeignRemoveElement({kV4, SetIndex::kEndpoints}, element.key));
+  }
+  nft::ForeignChange change;
+  change.sets.push_back({kV4, SetIndex::kEndpoints});
+  reconciler_.MarkSuspect(change);
+  EXPECT_EQ(ApplyRepair(), 1);
+  EXPECT_THAT(sent_, SizeIs(3));
+  for (const nft::Transaction& transaction : sent_) {
+    EXPECT_LE(transaction.element_count(), 10000u);
+  }
+  ExpectConverged();
+}
+
 TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
   Remove(kServiceIps);
   Remove(kEndpoints);

@@ -297,6 +297,24 @@ TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheNextRun) {
   ExpectConverged();
 }
 
+// Before the elements of the killed run are deleted, their numbers are not used for other Services.
+TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedAgain) {
+  Begin();
+  Notify(World());
+  Sync();
+  Note();
+  remove_leftovers_ = false;
+  Notify({NoService("shop/b")});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_TRUE(reconciler_->HasLeftovers());
+  Begin();
+  Notify({AService("shop/new").At("10.96.0.9").Port(80), Slice("shop/new", 3, 9)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
+  Sync();
+  ExpectConverged();
+}
+
 // The next run is killed too, before it has checked the rows.
 TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheRunAfterNext) {
   Begin();
@@ -310,6 +328,27 @@ TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheRunAfterNext) {
   Begin();
   Begin();
   EXPECT_TRUE(reconciler_->HasSuspects());
+  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
+  Sync();
+  ExpectConverged();
+}
+
+TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedByTheRunAfterNext) {
+  Begin();
+  Notify(World());
+  Sync();
+  Note();
+  remove_leftovers_ = false;
+  Notify({NoService("shop/web")});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_TRUE(reconciler_->HasLeftovers());
+  Begin();
+  Notify({AService("shop/c").At("10.96.0.8").Port(80), Slice("shop/c", 3, 8)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  EXPECT_EQ(Begin(), AdoptedState::kToVerify);
+  Notify({AService("shop/new").At("10.96.0.9").Port(80).Affinity(90), Slice("shop/new", 3, 9),
+          AService("shop/d").At("10.96.0.10").Port(80), Slice("shop/d", 3, 10)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
   Sync();
   ExpectConverged();

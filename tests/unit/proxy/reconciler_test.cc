@@ -160,6 +160,21 @@ TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
 // An address moves between Services, so both changes must be in one transaction. If the transaction
 // added the new owner's rows before deleting the old owner's rows, the kernel would reject or
 // delete the new rows.
+// A group of which many slots change is replaced, because new groups are added before the switch.
+TEST_F(ReconcilerTest, ManyEndpointsOfAServiceAreReplacedInBoundedCommits) {
+  constexpr int kEndpoints = 25000;
+  Settle({Web(), Slice("shop/web", kEndpoints)});
+  for (const int count : {kEndpoints, 1, kEndpoints}) {
+    Apply({Slice("shop/web", count, 2 + count % 2)});
+    EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+    for (const nft::Transaction& transaction : sent_) {
+      EXPECT_LE(transaction.element_count(), 10000 + kMarkerElements);
+    }
+    sent_.clear();
+    ExpectConverged();
+  }
+}
+
 TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
   Settle({AService("shop/b").At("10.96.0.9").Port(80)});
   Apply({AService("shop/a").At("10.96.0.9").Port(80), AService("shop/c").At("10.96.0.3").Port(1)});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "proxy/diff/leftovers.h"
+#include "proxy/ruleset/descriptor.h"
 #include "tests/contract/rows.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -68,6 +69,29 @@ TEST(RemovalsTest, RepairsOfChainsStayWithTheSwitch) {
   transaction.Add(ClusterIpRow(Family::kIpv4, 1));
   EXPECT_EQ(TakeRemovals(transaction).element_count(), 1u);
   EXPECT_EQ(transaction.repairs().size(), 1u);
+}
+
+// A packet of a port whose affinity ends may have picked an endpoint already.
+TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
+  const auto sticky_endpoint = [](uint16_t port) {
+    svcmap::testing::Row row{.set = {Family::kIpv4, kAffinityEndpoints}};
+    row.key.AppendU32Be(Choice(port, 1));
+    return row;
+  };
+  nft::Transaction transaction;
+  transaction.Delete(
+      svcmap::testing::Row{.set = {Family::kIpv4, kAffinitySlots},
+                           .key = nft::FieldBytes().AppendU16Be(3).AppendU32Host(0)});
+  transaction.Delete(sticky_endpoint(5));
+  transaction.Delete(sticky_endpoint(6));
+  transaction.Delete(ServiceIp("192.0.0.3"));
+  transaction.Add(ServiceIp("1.0.0.2"));
+  const nft::Transaction removals =
+      TakeRemovals(transaction, {{NumberPool::kStickyPorts, Family::kIpv4, 5},
+                                 {NumberPool::kStickyPorts, Family::kIpv6, 6},
+                                 {NumberPool::kStickyGroups, Family::kIpv4, 6}});
+  EXPECT_EQ(removals.element_count(), 2u);
+  EXPECT_EQ(transaction.element_count(), 3u);  // The other port still has its affinity.
 }
 
 // A load balancer IP that is no longer restricted loses its restriction before its source ranges.
