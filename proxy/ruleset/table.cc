@@ -48,13 +48,13 @@ std::vector<nft::ChainSpec> MakeChains(bool count_connections) {
       {"external", "KUBE-EXT: masquerade, then pick", {}},
       {"external-local", "KUBE-EXT with policy Local: pods, the node, other sources", {}},
       {"pick", "picks a random endpoint", {}},
+      {"restored", "picks an endpoint if session affinity has just ended", {}},
       {"mark-masq", "KUBE-MARK-MASQ", {}},
       {"firewall-check", "KUBE-FW: drops sources that may not use a load balancer IP", {}},
       {"nodeport-endpoints-check", "KUBE-NODEPORTS (filter): nodePorts without endpoints", {}},
       {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints", {}},
       {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses", {}},
       {"pick-first", "fallback if no random pick found an endpoint", {}},
-      {"restored", "picks an endpoint if session affinity has just ended", {}},
   };
   if (count_connections) chains.push_back({"count", "counts new connections by address", {}});
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
