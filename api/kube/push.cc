@@ -7,7 +7,6 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -20,6 +19,7 @@
 #include "api/kube/findings.h"
 #include "api/kube/push_stream.h"
 #include "api/log/log_value.h"
+#include "nft/base/backoff.h"
 
 namespace svcmap::kube {
 namespace {
@@ -141,7 +141,6 @@ class Push::Worker {
 
   const PushOptions options_;
   Mirror& mirror_;
-  std::minstd_rand random_{std::random_device()()};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -173,15 +172,14 @@ class Push::Worker {
 };
 
 void Push::Worker::Run() {
-  milliseconds retry = options_.first_retry;
+  Backoff backoff(options_.first_retry, options_.last_retry);
   while (AwaitMirror()) {
     const End end = OneStream();
     std::unique_lock lock(mutex_);
     if (ending_) return;
-    if (acked_) retry = options_.first_retry;
-    milliseconds wait = end.lasting ? options_.slow_retry : retry;
-    retry = std::min(2 * retry, options_.last_retry);
-    wait = wait * std::uniform_int_distribution<int>(50, 100)(random_) / 100;
+    if (acked_) backoff.Success();
+    milliseconds wait = backoff.Failure();
+    if (end.lasting) wait = options_.slow_retry / 2 + backoff.RandomPart(options_.slow_retry / 2);
     ++facts_.failures;
     if (facts_.last_error != end.text) {
       spdlog::warn("stream to svcmapd failed, retrying, rules stay in effect error={}",

@@ -133,15 +133,14 @@ void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows, const
                      bool second_scan) {
   auto rest = std::chrono::duration_cast<Clock::duration>(cleanup.duration * options_.rest_factor);
   if (cleanup.complete) {
-    failures_in_row_ = 0;
+    backoff_.Success();
     book_.Finish(round, flows);
     if (!second_scan && cleanup.deleted[0] + cleanup.deleted[1] > 0) {
       second_scans_.push_back(round);
       second_scan_at_ = Clock::now() + options_.second_scan;
     }
   } else {
-    const auto retry = options_.first_retry * (1 << std::min(failures_in_row_++, 20));
-    rest = std::max<Clock::duration>(rest, std::min(retry, options_.last_retry));
+    rest = std::max<Clock::duration>(rest, backoff_.Failure());
     book_.Return(round);
   }
   next_ = Clock::now() + rest;

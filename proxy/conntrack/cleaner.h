@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "nft/base/backoff.h"
 #include "nft/conntrack/flow_table.h"
 #include "proxy/conntrack/udp_book.h"
 
@@ -91,7 +92,7 @@ class Cleaner {
   bool complete_ = false;
   CleanerStatus status_;
   std::chrono::steady_clock::time_point next_;
-  int failures_in_row_ = 0;
+  Backoff backoff_{options_.first_retry, options_.last_retry};
   // Rounds that deleted flows, whose Services are scanned a second time.
   std::vector<UdpBook::Round> second_scans_;
   std::chrono::steady_clock::time_point second_scan_at_;

@@ -180,7 +180,7 @@ void Loop::StartSession(std::optional<StateToken> offered,
 std::optional<Loop::Clock::time_point> Loop::NextWork() const {
   if (keep_previous_rules_) return std::nullopt;
   if (reconciler_.Pending()) {
-    return failures_in_row_ == 0 ? Clock::time_point() : retry_at_;
+    return backoff_.failures() == 0 ? Clock::time_point() : retry_at_;
   }
   if (reconciler_.HasLeftovers()) return Clock::time_point();
   if (reconciler_.HasSuspects()) return repair_at_;
@@ -213,9 +213,9 @@ void Loop::Run() {
       continue;
     }
     const auto now = Clock::now();
-    if (failures_in_row_ == 0 || now >= retry_at_) {
-      while (failures_in_row_ > 0 && reconciler_.HasLeftovers()) RemoveOnce();
-      for (int i = 0; failures_in_row_ > 0 && i < kLooksBeforeRetry && reconciler_.HasSuspects();
+    if (backoff_.failures() == 0 || now >= retry_at_) {
+      while (backoff_.failures() > 0 && reconciler_.HasLeftovers()) RemoveOnce();
+      for (int i = 0; backoff_.failures() > 0 && i < kLooksBeforeRetry && reconciler_.HasSuspects();
            ++i) {
         RepairOnce();
       }
@@ -270,20 +270,12 @@ void Loop::PublishTurn(bool answered) {
   status_.stages = stages_;
   if (verified) status_.last_verified = Clock::now();
   status_.complete |=
-      idle && !keep_previous_rules_ && has_state_ && !in_snapshot_ && failures_in_row_ == 0;
-  status_.confirmed |= status_.complete && idle && confirmed_ && failures_in_row_ == 0;
+      idle && !keep_previous_rules_ && has_state_ && !in_snapshot_ && backoff_.failures() == 0;
+  status_.confirmed |= status_.complete && idle && confirmed_ && backoff_.failures() == 0;
   status_.audits = reconciler_.audits();
   status_.rejected_services = reconciler_.rejected_services();
   if (idle) clock_.Synced();
   if (idle && !keep_previous_rules_) status_.pending_changes = {};
-}
-
-// Doubles from first_retry to last_retry, and up to a quarter more so that nodes that failed
-// together do not come back together.
-Loop::Clock::duration Loop::Backoff(int failures) {
-  const auto wait = std::min<std::chrono::milliseconds>(
-      options_.last_retry, options_.first_retry * (1 << std::min(failures, 20)));
-  return wait + wait * (random_() % 256) / 1024;
 }
 
 void Loop::RemoveOnce() {
@@ -300,12 +292,12 @@ void Loop::RepairOnce() {
   const RepairResult result = reconciler_.Repair();
   const auto now = Clock::now();
   if (result.outcome == RepairResult::Outcome::kFailed) {
-    Clock::duration wait = Backoff(failed_repairs_in_row_++);
+    Clock::duration wait = repair_backoff_.Failure();
     if (absl::IsUnavailable(result.error))
       wait = std::min<Clock::duration>(wait, kLongestDisturbance);
     repair_at_ = now + wait;
   } else {
-    failed_repairs_in_row_ = 0;
+    repair_backoff_.Success();
     repair_at_ = now + (now - start);
   }
   Notify(result);
@@ -436,15 +428,15 @@ void Loop::SyncOnce() {
   SyncResult result = reconciler_.Sync(limit);
   result.whole = Clock::now() - started;
   if (result.outcome == SyncResult::Outcome::kFailed) {
-    retry_at_ = Clock::now() + Backoff(failures_in_row_++);
+    retry_at_ = Clock::now() + backoff_.Failure();
     PublishStatus(result);
     CountStages(result, started);
-    if (failures_in_row_ >= options_.patience) {
+    if (backoff_.failures() >= options_.patience) {
       AnswerAll(BatchResult::Outcome::kFailed, result.error);
     }
     return;
   }
-  failures_in_row_ = 0;
+  backoff_.Success();
   if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();
   if (result.recreated) repair_at_ = std::max(repair_at_, Clock::now() + result.duration);
   if (reconciler_.store().dirty_count() == 0) {
@@ -535,7 +527,7 @@ void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {
 }
 
 LoopStatus::State Loop::State() const {
-  if (failures_in_row_ > 0) return LoopStatus::State::kRetrying;
+  if (backoff_.failures() > 0) return LoopStatus::State::kRetrying;
   return has_state_ ? LoopStatus::State::kServing : LoopStatus::State::kWaitingForState;
 }
 

@@ -18,13 +18,13 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "nft/base/backoff.h"
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/health/sync_clock.h"
 #include "proxy/reconcile/reconciler.h"
@@ -233,7 +233,6 @@ class Loop {
   void Notify(const RepairResult& result);
   void EndTurn();
   void PublishTurn(bool answered);
-  Clock::duration Backoff(int failures);
   void CountStages(const SyncResult& result, Clock::time_point started);
   void Answer(const SyncResult& result, std::chrono::steady_clock::time_point started);
   void Answer(Waiting waiting);
@@ -259,14 +258,13 @@ class Loop {
   bool confirmed_ = false;          // All there is, in this life (LoopStatus::confirmed).
   bool split_allowed_ = true;
   bool has_health_checks_ = false;  // Now or before.
-  int failures_in_row_ = 0;
+  Backoff backoff_{options_.first_retry, options_.last_retry};
   Clock::time_point retry_at_;
-  int failed_repairs_in_row_ = 0;
+  Backoff repair_backoff_{options_.first_retry, options_.last_retry};
   Clock::time_point repair_at_;
   Clock::time_point audit_at_;
   Clock::time_point retry_rejected_at_;
   std::string damage_, damaged_by_;  // What the next repair is for.
-  std::minstd_rand random_{std::random_device()()};
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -437,7 +437,7 @@ bool StateLog::SyncFile() {
   if (file_ != file) return false;
   file->SetSynced(size);
   unnamed_ = folder_changed_ = false;
-  failures_in_row_ = 0;
+  backoff_.Success();
   status_.synced = now;
   const bool recovered = !std::exchange(status_.error, "").empty();
   Publish();
@@ -530,11 +530,7 @@ void StateLog::Fail(const FrameFile* file, const absl::Status& status, bool rewr
     unfinished_ = unnamed_ = folder_changed_ = false;
     generation_.reset();
     ++status_.failures;
-    const auto retry =
-        std::min(options_.first_retry * (int64_t{1} << std::min(failures_in_row_++, 20)),
-                 options_.last_retry);
-    std::uniform_real_distribution<double> part(0.5, 1);
-    retry_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(retry * part(random_));
+    retry_ = Clock::now() + backoff_.Failure();
     if (!removed.empty()) retry_ = Clock::now();
     first = status_.error.empty();
     if (first) status_.error_since = SystemClock::now();

@@ -21,13 +21,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nft/base/backoff.h"
 #include "proxy/saved/files.h"
 #include "proxy/saved/saved_state.h"
 
@@ -44,8 +44,7 @@ struct StateLogOptions {
   // Name and version of the program, for information.
   std::string writer;
   std::chrono::milliseconds sync_interval{1000};  // Minimum interval between two syncs.
-  // Delay between an error and the request for a rewrite. The delay doubles after each failure. A
-  // random part of up to half of the delay is subtracted.
+  // Delay between an error and the request for a rewrite (nft/base/backoff.h).
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
   // The file is compacted if it exceeds this size and twice the size of its live records.
@@ -181,8 +180,7 @@ class StateLog {
   uint64_t compact_from_ = 0;           // Minimum file size for the next compaction.
   bool recount_ = false;                // Set by Recount.
   Clock::time_point retry_;
-  int failures_in_row_ = 0;
-  std::minstd_rand random_{std::random_device()()};
+  Backoff backoff_{options_.first_retry, options_.last_retry};
   StateLogStatus status_;
   mutable std::mutex published_mutex_;  // Locked only for a copy, after all other mutexes.
   StateLogStatus published_;            // Copy of status_ for other threads.

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -41,10 +40,7 @@ class ListWatch::Worker {
          Mirror& mirror)
       : resource_(resource),
         client_(std::move(client)),
-        reflector_(resource, std::move(options), mirror,
-                   [random = std::mt19937_64(std::random_device()())]() mutable {
-                     return std::uniform_real_distribution<double>()(random);
-                   }),
+        reflector_(resource, std::move(options), mirror),
         thread_([this] { Run(); }) {}
 
   ~Worker() {

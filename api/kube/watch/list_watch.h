@@ -32,8 +32,8 @@ struct ListWatchOptions {
   // What is asked for first; after an answer that is neither protobuf nor usable (406, or DATA_LOSS
   // once), JSON alone.
   std::string accept = "application/vnd.kubernetes.protobuf,application/json";
-  // The wait is half of it to all of it, at random; it doubles up to last_retry, and begins anew
-  // only after a good minute.
+  // Delays after failures (nft/base/backoff.h). The first delay applies again after a minute
+  // without failures.
   std::chrono::milliseconds first_retry{800};
   std::chrono::milliseconds last_retry{30000};
   std::chrono::seconds watch_timeout_min{300};  // timeoutSeconds is random in [min, 2 * min].

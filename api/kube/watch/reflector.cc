@@ -13,6 +13,9 @@
 namespace svcmap::kube {
 namespace {
 
+// An API server that answers every second request is overloaded, so the delay continues to grow.
+constexpr std::chrono::minutes kGoodTime{1};
+
 using std::chrono::milliseconds;
 
 constexpr char kJson[] = "application/json";
@@ -70,14 +73,15 @@ bool LagsBehind(const ApiStatus& status) {
 
 }  // namespace
 
-Reflector::Reflector(Resource resource, ListWatchOptions options, Mirror& mirror, Random random)
+Reflector::Reflector(Resource resource, ListWatchOptions options, Mirror& mirror,
+                     Backoff::Random random)
     : resource_(resource),
       options_(std::move(options)),
       page_size_(options_.page_size),
       selection_(options_.selection),
       path_(CollectionPath(resource, selection_)),
       mirror_(mirror),
-      backoff_(options_.first_retry, options_.last_retry, std::move(random)),
+      backoff_(options_.first_retry, options_.last_retry, kGoodTime, std::move(random)),
       accept_(options_.accept) {}
 
 Reflector::Request Reflector::Next(Clock::time_point now) {
@@ -104,7 +108,8 @@ Reflector::Request Reflector::Next(Clock::time_point now) {
   brought_object_ = false;
   // Not all watches of all nodes at the same time.
   const std::chrono::seconds min = options_.watch_timeout_min;
-  const auto timeout = std::chrono::duration_cast<std::chrono::seconds>(min + backoff_.Part(min));
+  const auto timeout =
+      std::chrono::duration_cast<std::chrono::seconds>(min + backoff_.RandomPart(min));
   ask.request.path = absl::StrCat(path_, "&watch=1&allowWatchBookmarks=true&resourceVersion=",
                                   PercentEncoded(version_), "&timeoutSeconds=", timeout.count());
   ask.request.silence_timeout = timeout + kWatchSlack;
@@ -360,7 +365,7 @@ void Reflector::Fail(const std::string& why, Clock::time_point now,
   milliseconds wait = backoff_.Failure(now);
   if (retry_after.count() > 0) {
     wait = std::min<milliseconds>(retry_after, kLongestRetryAfter) +
-           backoff_.Part(options_.first_retry);
+           backoff_.RandomPart(options_.first_retry);
   }
   not_before_ = now + wait;
 

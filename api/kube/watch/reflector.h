@@ -26,9 +26,9 @@
 #include "api/kube/http/http_client.h"
 #include "api/kube/mirror.h"
 #include "api/kube/resource.h"
-#include "api/kube/watch/backoff.h"
 #include "api/kube/watch/list_watch.h"
 #include "api/kube/wire/decode.h"
+#include "nft/base/backoff.h"
 
 namespace svcmap::kube {
 
@@ -49,7 +49,8 @@ class Reflector {
     std::string text;
   };
 
-  Reflector(Resource resource, ListWatchOptions options, Mirror& mirror, Random random);
+  Reflector(Resource resource, ListWatchOptions options, Mirror& mirror,
+            Backoff::Random random = Backoff::SeededRandom());
 
   // ---- What to ask, and not before when ----
 
