@@ -221,11 +221,13 @@ void Loop::Run() {
       }
       SyncOnce();
     }
-    if (reconciler_.HasLeftovers()) {
-      RemoveOnce();
-    } else if (reconciler_.HasSuspects()) {
+    // Leftovers are deleted before a repair, because a repair would find unknown elements. Both may
+    // happen in one turn, so that continuous changes do not delay repairs.
+    if (reconciler_.HasLeftovers()) RemoveOnce();
+    const bool clean = !reconciler_.HasLeftovers();
+    if (clean && reconciler_.HasSuspects()) {
       if (now >= repair_at_) RepairOnce();
-    } else if (!reconciler_.Pending() && now >= audit_at_) {
+    } else if (clean && !reconciler_.Pending() && now >= audit_at_) {
       AuditOnce();
     }
     if (reconciler_.rejected_services() > 0 && now >= retry_rejected_at_) {

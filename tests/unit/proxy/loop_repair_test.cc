@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/proxy/loop_world.h"
 
 namespace svcmap::proxy::test {
@@ -87,6 +89,28 @@ TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
   AwaitVerified();
   EXPECT_EQ(loop_->status().recreations, 1u);
   ExpectConverged();
+}
+
+// Each batch replaces a Service, so each turn of the loop deletes elements of the previous Service.
+TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
+  constexpr int kBatches = 300;
+  std::atomic<int> batches = kBatches + 1;
+  const auto submit_next = [&] {
+    const int number = --batches;
+    const std::string key = absl::StrCat("shop/s", number);
+    const std::string previous = absl::StrCat("shop/s", number + 1);
+    Submit({AService(key).At("10.96.254.1").Port(80), ASlice(key, key).Port(8080).Ready("10.0.0.1"),
+            NoService(previous), NoSlice(previous)});
+  };
+  options_.on_sync = [&](const SyncResult&, const LoopStatus& status) {
+    if (batches <= kBatches && batches > 0 && status.repairs == 0) submit_next();
+  };
+  StartServing();
+  const nft::ForeignChange change = Remove(kClusterIps);
+  submit_next();
+  loop_->Repair(change);
+  repairs_.Await(1);
+  EXPECT_GT(batches, kBatches - 100);
 }
 
 TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
