@@ -15,11 +15,8 @@
 #include "api/cli/target.h"
 #include "api/cli/text.h"
 #include "api/convert/quote.h"
+#include "api/version/version.h"
 #include "nft/types/ip_address.h"
-
-#ifndef SVCMAP_VERSION
-#define SVCMAP_VERSION "0.0.0-dev"
-#endif
 
 namespace svcmap::api {
 namespace {
@@ -228,7 +225,7 @@ std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
   app.fallthrough();  // Global options may follow the command.
   app.footer(kProgramFooter);
   app.set_help_flag("-h,--help", "Print help and exit");
-  app.set_version_flag("--version", "svcmapctl " SVCMAP_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", VersionLine("svcmapctl"), "Print the version and exit");
   app.add_option("--address", words.address,
                  "Address of the agent: unix:///PATH or tcp://HOST:PORT\n"
                  "[default: $SVCMAP_ADDRESS or " +

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "api/config/detect_local.h"
 #include "api/config/program_options.h"
+#include "api/version/version.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -90,7 +91,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   std::string metrics = "127.0.0.1:10249";  // Default of kube-proxy (S-267).
 
   CLI::App app("Programs Kubernetes Services into nftables maps on this node.", "svcmapd");
-  app.set_version_flag("--version", std::string("svcmapd ") + SVCMAP_VERSION);
+  app.set_version_flag("--version", VersionLine("svcmapd"));
   ListenOptions& listeners = options.listeners;
   app.add_option("--listen", listeners.listen,
                  std::string("Address for controllers and svcmapctl, unix:///path or "

@@ -11,6 +11,7 @@
 #include "api/config/program_options.h"
 #include "api/convert/quote.h"
 #include "api/kube/http/server_url.h"
+#include "api/version/version.h"
 #include "nft/base/status.h"
 
 namespace svcmap::kube {
@@ -71,7 +72,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   options.agent = api::kDefaultAddress;
 
   CLI::App app("Sends Services and endpoints from the Kubernetes API to svcmapd.", "svcmap-kube");
-  app.set_version_flag("--version", std::string("svcmap-kube ") + SVCMAP_VERSION);
+  app.set_version_flag("--version", api::VersionLine("svcmap-kube"));
   app.add_option(
       "--config", config_path,
       "kube-proxy configuration file (KubeProxyConfiguration). Uses clientConnection and "

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "api/version/version.h"
 #include "tests/bench/commands/command.h"
 #include "tests/bench/opponents/proxy_cpu.h"
 #include "tests/bench/record/machine.h"
@@ -152,6 +153,7 @@ int main(int argc, char** argv) {
   RunCommand run;
   CLI::App app("svcmap-bench measures svcmapd and other service proxies side by side.",
                "svcmap-bench");
+  app.set_version_flag("--version", svcmap::api::VersionLine("svcmap-bench"));
   app.fallthrough();  // Accept common options after the subcommand too.
   AddOptions(app, options, common);
   app.require_subcommand(1);

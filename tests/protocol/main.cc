@@ -8,6 +8,7 @@
 #include <future>
 #include <sstream>
 
+#include "api/version/version.h"
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 
@@ -128,6 +129,7 @@ int Main(int argc, char** argv) {
       "svcmap-check and an epoch that excludes controllers with lower epochs.\n\n"
       "Exit codes: 0, all checks passed; 1, at least one check failed; 2, no check ran.");
   Arguments arguments;
+  app.set_version_flag("--version", api::VersionLine("svcmap-protocol-check"));
   DefineFlags(app, arguments);
   CLI11_PARSE(app, argc, argv);
   const auto usage = [](const std::string& problem) {
