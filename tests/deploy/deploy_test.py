@@ -2,6 +2,7 @@
 and match the flags of the binaries. SVCMAP_BIN is the directory of the binaries."""
 
 import functools
+import json
 import os
 import pathlib
 import re
@@ -9,10 +10,12 @@ import subprocess
 import tempfile
 import unittest
 
+import jsonschema
 import yaml
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 KUBERNETES = TOP / "deploy/kubernetes"
+HELM = TOP / "deploy/helm"
 SYSTEMD = TOP / "deploy/systemd"
 BIN = pathlib.Path(os.environ.get("SVCMAP_BIN", TOP / "build/release/bin"))
 
@@ -269,6 +272,119 @@ class Cluster(unittest.TestCase):
         for c in containers(overlay):
             self.assertEqual(set(c["resources"]), {"requests"})
             self.assertEqual(set(c["resources"]["requests"]), {"cpu", "memory"})
+
+
+@functools.cache
+def renderer():
+    """Builds tests/deploy/helm/render.go with Debian's Go packages, which are not Go modules."""
+    folder = pathlib.Path(os.environ.get("SVCMAP_HELM_BUILD", TOP / "build/release/helm"))
+    environment = {**os.environ, "GO111MODULE": "off", "GOFLAGS": "", "GOPATH": "/usr/share/gocode"}
+    built = subprocess.run(["go", "build", "-o", folder / "render", TOP / "tests/deploy/helm/render.go"],
+                           capture_output=True, text=True, env=environment)
+    assert built.returncode == 0, built.stderr
+    return folder / "render"
+
+
+class Helm(unittest.TestCase):
+    """Tests of the chart in deploy/helm, rendered without Helm."""
+    SCHEMA = json.loads((HELM / "svcmap/values.schema.json").read_text())
+
+    def rendered(self, *values, expected=0):
+        """Returns the values, and the rendered templates by file name; or the error message."""
+        files = []
+        for i, value in enumerate(values):
+            path = value
+            if isinstance(value, dict):
+                path = self.folder / f"{i}.yaml"
+                path.write_text(yaml.safe_dump(value))
+            files.append(str(path))
+        ended = subprocess.run([renderer(), HELM / "svcmap", "kube-system", *files],
+                               capture_output=True, text=True)
+        self.assertEqual(ended.returncode, expected, ended.stderr)
+        return json.loads(ended.stdout) if expected == 0 else ended.stderr
+
+    def objects(self, *values):
+        templates = self.rendered(*values)["rendered"]
+        objects = [o for name, text in templates.items() if name != "NOTES.txt"
+                   for o in yaml.safe_load_all(text) if o]
+        return {o["kind"]: o for o in objects}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def comparable(self, objects):
+        """Parses the configuration files, and sorts lists whose order has no meaning."""
+        copy = json.loads(json.dumps(objects))
+        for key, text in copy.get("ConfigMap", {}).get("data", {}).items():
+            copy["ConfigMap"]["data"][key] = yaml.safe_load(text)
+        spec = copy["DaemonSet"]["spec"]["template"]["spec"]
+        spec["volumes"].sort(key=lambda v: v["name"])
+        for c in spec["containers"] + spec.get("initContainers", []):
+            c["volumeMounts"].sort(key=lambda m: m["name"])
+            c.get("env", []).sort(key=lambda e: e["name"])
+        return copy
+
+    def test_each_overlay_has_a_values_file(self):
+        self.assertEqual({f.stem for f in (HELM / "values").glob("*.yaml")}, set(AGENTS))
+
+    @each(AGENTS)
+    def test_chart_and_kustomize_render_the_same_objects(self, overlay):
+        self.maxDiff = None
+        self.assertEqual(self.comparable(self.objects(HELM / f"values/{overlay}.yaml")),
+                         self.comparable(built(overlay)))
+
+    @each(AGENTS)
+    def test_values_files_match_the_schema(self, overlay):
+        jsonschema.Draft7Validator.check_schema(self.SCHEMA)
+        jsonschema.validate(self.rendered(HELM / f"values/{overlay}.yaml")["values"], self.SCHEMA)
+
+    def test_schema_rejects_errors(self):
+        base = self.rendered(HELM / "values/base.yaml")["values"]
+        for wrong in ({"imgae": {}}, {"apiServer": ""}, {"apiServer": "10.0.0.1:6443"},
+                      {"takeOver": "yes"}, {"agent": {"extraArgs": "--service-counters"}},
+                      {"image": {"repository": "r", "pullPolicy": "Sometimes"}},
+                      {"config": {**base["config"], "healthzBindAddress": "0.0.0.0"}}):
+            with self.subTest(wrong):
+                with self.assertRaises(jsonschema.ValidationError):
+                    jsonschema.validate({**base, **wrong}, self.SCHEMA)
+
+    def test_a_missing_api_server_is_an_error(self):
+        self.assertIn("apiServer is required", self.rendered(expected=1))
+
+    def test_values_reach_the_objects(self):
+        objects = self.objects(HELM / "values/base.yaml", {
+            "image": {"repository": "registry.example/svcmap", "tag": "1.2.3"},
+            "agent": {"extraArgs": ["--service-counters"], "resources": {"requests": {"memory": "1Gi"}}},
+            "config": {"clusterCIDR": "10.0.0.0/8", "healthzBindAddress": "0.0.0.0:1234"}})
+        agent = objects["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]
+        self.assertEqual(agent["image"], "registry.example/svcmap:1.2.3")
+        self.assertEqual(agent["args"][-1], "--service-counters")
+        self.assertEqual(agent["resources"]["requests"]["memory"], "1Gi")
+        self.assertEqual(agent["livenessProbe"]["httpGet"]["port"], 1234)
+        config = yaml.safe_load(objects["ConfigMap"]["data"]["config.conf"])
+        self.assertEqual(config["clusterCIDR"], "10.0.0.0/8")
+
+    @each(AGENTS)
+    def test_notes_name_the_next_command(self, overlay):
+        notes = self.rendered(HELM / f"values/{overlay}.yaml")["rendered"]["NOTES.txt"]
+        self.assertRegex(notes, r"(?m)Next command[^:]*:$\n\n  kubectl ")
+
+    def test_versions_are_those_of_the_project(self):
+        version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())[1]
+        chart = yaml.safe_load((HELM / "svcmap/Chart.yaml").read_text())
+        self.assertEqual((chart["version"], chart["appVersion"]), (version, version))
+
+
+class Version(unittest.TestCase):
+    def test_every_program_prints_version_and_commit(self):
+        version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())[1]
+        for program in ("svcmapd", "svcmapctl", "svcmap-kube", "svcmap-bench", "svcmap-protocol-check"):
+            with self.subTest(program):
+                self.assertRegex(run(str(BIN / program), "--version"),
+                                 rf"^{program} {re.escape(version)} "
+                                 r"\(commit ([0-9a-f]{12}(-dirty)?|unknown)\)\n$")
 
 
 class AsPodman(unittest.TestCase):
