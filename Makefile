@@ -4,8 +4,8 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build clients demo image boot test test-long format format-check tidy prose bench \
-        bench-quick bench-alone clean
+.PHONY: help deps build clients demo deb deb-test image boot test test-long format format-check tidy \
+        prose bench bench-quick bench-alone clean
 
 help:           ## List all targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,14 @@ demo:           ## Open real connections through real rules in network namespace
 	cmake --preset release
 	cmake --build --preset demo
 	build/release/bin/svcmap-demo
+
+deb:            ## Build the Debian packages in build/deb/ and run lintian
+	@.ci/deps.sh build test deb
+	@.ci/packages.sh
+
+deb-test:       ## Test installation, upgrade and removal of the packages in a clean root
+	@.ci/deps.sh deb image
+	@.ci/deb.sh
 
 image:          ## Build and test the container image with podman (docs/install.md)
 	@.ci/deps.sh build test image
