@@ -29,24 +29,26 @@ using std::chrono::milliseconds;
 
 constexpr char kControllerName[] = "svcmap-kube";
 
-// Of changes in a batch; some 1,000 objects.
+// Maximum size of the changes in one batch, about 1,000 objects.
 constexpr size_t kBatchBytes = 1 << 20;
 
-// Batches without an ack. While one is committed the next ones wait at the agent, which commits
-// them together: more of them would make nothing faster, and leave less to coalesce.
+// Maximum number of batches without an Ack. While svcmapd commits one batch, the next batches wait
+// in svcmapd and are committed together. A larger window would not increase the throughput, and
+// fewer changes would coalesce in the mirror.
 constexpr size_t kWindow = 8;
 
-constexpr milliseconds kLook{200};  // At a mirror that is not complete.
+constexpr milliseconds kLook{200};  // Interval for checking whether the mirror is complete.
 
 std::string CodeName(grpc::StatusCode code) {
   return absl::StatusCodeToString(
       static_cast<absl::StatusCode>(code));  // The numbers are the same.
 }
 
-// Whether the same will be said until somebody changes something.
+// Returns whether an error probably persists until an operator acts.
 bool IsLasting(grpc::StatusCode code) {
   switch (code) {
-    case grpc::StatusCode::ABORTED:  // Somebody else pushes: do not chase each other.
+    case grpc::StatusCode::ABORTED:  // Another controller is connected. Do not replace it in a
+                                     // loop.
     case grpc::StatusCode::FAILED_PRECONDITION:
     case grpc::StatusCode::PERMISSION_DENIED:
     case grpc::StatusCode::UNAUTHENTICATED:
@@ -107,11 +109,11 @@ class Push::Worker {
  private:
   struct Sent {
     uint64_t number = 0;
-    std::vector<std::string> changes;  // None: a SnapshotEnd.
-    size_t bytes = 0;                  // Of the message.
+    std::vector<std::string> changes;  // Empty: a SnapshotEnd.
+    size_t bytes = 0;                  // Size of the message.
   };
 
-  // How a stream ended, in our words.
+  // The reason for the end of a stream, as text for the log.
   struct End {
     std::string text;
     bool lasting = false;
@@ -126,7 +128,7 @@ class Push::Worker {
   End EndOf(const grpc::Status& status, const api::TlsMaterial& tls);
   std::shared_ptr<grpc::Channel> Connect(const api::TlsMaterial& tls) const;
 
-  // On the stream: false as soon as it is over.
+  // Functions that use the stream. They return false if the stream is over.
   bool RunStream(PushStream& stream, const std::string& token);
   bool SendSnapshot(PushStream& stream);
   bool Follow(PushStream& stream);
@@ -146,29 +148,33 @@ class Push::Worker {
   std::condition_variable changed_;
   // Guarded by mutex_.
   bool ending_ = false;
-  bool broken_ = false;  // The stream is.
-  std::string problem_;  // Why we gave it up: something took too long.
+  bool broken_ = false;  // The stream is broken.
+  std::string problem_;  // The timeout because of which the worker gave up the stream.
   std::optional<v1::Opened> opened_;
   uint64_t last_number_ = 0;
-  bool in_snapshot_ = false;                     // Until its end is acked.
-  uint64_t snapshot_end_ = 0;                    // Number of the last SnapshotEnd.
-  std::optional<Clock::time_point> send_again_;  // When: something was refused.
-  // What was taken from the mirror and not acked; over the end of a stream, too.
+  bool in_snapshot_ = false;   // Until SnapshotEnd is acknowledged.
+  uint64_t snapshot_end_ = 0;  // Number of the last SnapshotEnd.
+  // When to send the next snapshot, because svcmapd has rejected objects.
+  std::optional<Clock::time_point> send_again_;
+  // Messages without an Ack. Kept after the end of a stream.
   std::deque<Sent> in_flight_;
   size_t in_flight_bytes_ = 0;
-  Clock::time_point progress_;  // The last ack, or when something was sent after all was acked.
-  bool acked_ = false;          // Something, on this stream.
-  std::string token_;           // Of the last ack. Stands for the mirror if nothing is in flight.
+  // Time of the last Ack, or of the first message that was sent after all messages were
+  // acknowledged.
+  Clock::time_point progress_;
+  bool acked_ = false;  // An Ack has arrived on this stream.
+  std::string
+      token_;  // From the last Ack. Identifies the state of the mirror if nothing is in flight.
   Findings findings_;
-  std::string failed_;  // What the kernel did not take, as it was logged.
+  std::string failed_;  // Last logged commit error. Empty after an Ack without an error.
   bool reported_synced_ = false;
-  bool replaced_by_ourselves_ = false;  // So the last stream ended.
+  bool replaced_by_ourselves_ = false;  // The last stream ended like this.
   PushFacts facts_;
 
-  std::mutex stream_mutex_;       // No callback takes it.
-  PushStream* stream_ = nullptr;  // While there is one. Guarded by stream_mutex_.
+  std::mutex stream_mutex_;       // gRPC callbacks never lock it.
+  PushStream* stream_ = nullptr;  // Null between streams. Guarded by stream_mutex_.
 
-  std::thread thread_;  // Last: uses all of the above.
+  std::thread thread_;  // Last, because the thread uses all members above.
 };
 
 void Push::Worker::Run() {
@@ -193,10 +199,10 @@ void Push::Worker::Run() {
   }
 }
 
-// Until it is complete; false if it has ended.
+// Waits until the mirror is complete. Returns false if the worker must stop.
 bool Push::Worker::AwaitMirror() {
   while (!mirror_.complete()) {
-    // A mirror that is complete and empty has no changes to wake us by.
+    // Wait does not return when an empty mirror becomes complete, because there are no changes.
     if (mirror_.Wait(Clock::now() + kLook) == Mirror::Wake::kEnded) return false;
   }
   return !IsEnding();
@@ -204,9 +210,9 @@ bool Push::Worker::AwaitMirror() {
 
 std::shared_ptr<grpc::Channel> Push::Worker::Connect(const api::TlsMaterial& tls) const {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // So long it may take to connect.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // Connection timeout.
   if (!absl::StartsWith(options_.target, "unix:")) {
-    // A peer that went without a word is noticed after 30 s.
+    // Detects a dead peer within 30 s.
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
@@ -227,7 +233,7 @@ Push::Worker::End Push::Worker::OneStream() {
     problem_.clear();
     opened_.reset();
     last_number_ = snapshot_end_ = 0;
-    // What the agent refused is sent again with a snapshot: it may take it now.
+    // After a rejection, start with a snapshot, because svcmapd may accept the object now.
     if (in_flight_.empty() && !findings_.any_rejected()) token = token_;
     progress_ = Clock::now();
   }
@@ -241,7 +247,8 @@ Push::Worker::End Push::Worker::OneStream() {
                                         }});
   SetStream(&stream);
   RunStream(stream, token);
-  // What has ended, or is cancelled by the destructor, tells why by itself: do not cut that short.
+  // Cancel only if the worker gave up the stream. Otherwise the stream has ended by itself or was
+  // cancelled by the destructor, and its status contains the reason.
   if (GaveUp()) stream.Cancel();
   const grpc::Status status = stream.Finish();
   SetStream(nullptr);
@@ -250,7 +257,8 @@ Push::Worker::End Push::Worker::OneStream() {
   return EndOf(status, *tls);
 }
 
-// The destructor cancels it, also if that has come first.
+// Lets the destructor cancel the stream. If the destructor has already begun, cancels the stream
+// itself.
 void Push::Worker::SetStream(PushStream* stream) {
   const std::lock_guard lock(stream_mutex_);
   stream_ = stream;
@@ -267,15 +275,15 @@ bool Push::Worker::IsEnding() const {
   return ending_;
 }
 
-// With mutex_ held.
+// mutex_ must be held.
 Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::TlsMaterial& tls) {
-  // An Open of ours that was lost on the way can arrive after the one that followed it.
+  // A delayed Open from an earlier stream of this process may arrive after the Open of this stream.
   api::ErrorInfo error = api::ReadErrorDetails(status.error_details());
   const bool by_ourselves = error.reason == v1::REPLACED &&
                             error.metadata["name"] == kControllerName &&
                             error.metadata["instance"] == options_.instance;
   const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
-  // It may have ended by itself at the same time: that says more.
+  // If the stream has ended with an error at the same time, that error is more useful.
   const bool ended = !status.ok() && status.error_code() != grpc::StatusCode::CANCELLED;
   if (!problem_.empty() && !ended) return {problem_, false};
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !opened_) {
@@ -322,7 +330,7 @@ bool Push::Worker::RunStream(PushStream& stream, const std::string& token) {
 
 bool Push::Worker::SendSnapshot(PushStream& stream) {
   {
-    // What was in flight is in the mirror, and so in the snapshot.
+    // The mirror contains the changes in flight, so the snapshot includes them.
     const std::lock_guard lock(mutex_);
     in_flight_.clear();
     in_flight_bytes_ = 0;
@@ -362,7 +370,7 @@ bool Push::Worker::Follow(PushStream& stream) {
       if (send_again_) deadline = std::min(deadline, *send_again_);
     }
     if (again) {
-      // Once all is acked: no token of before the snapshot comes within it.
+      // Wait until everything is acknowledged, so that no Ack from before the snapshot sets token_.
       if (!AwaitRoom(1) || !SendSnapshot(stream)) return false;
       continue;
     }
@@ -371,8 +379,9 @@ bool Push::Worker::Follow(PushStream& stream) {
   }
 }
 
-// Until fewer than `window` batches are unacked, and another one may be sent. Changes coalesce in
-// the mirror meanwhile.
+// Waits until fewer than `window` batches are unacknowledged and the limits of svcmapd permit
+// another batch. Changes coalesce in the mirror meanwhile. Returns false if the stream is broken,
+// the worker must stop, or no Ack arrives within ack_timeout.
 bool Push::Worker::AwaitRoom(size_t window) {
   std::unique_lock lock(mutex_);
   const auto room = [this, window] {
@@ -397,11 +406,11 @@ bool Push::Worker::SendBatch(PushStream& stream) {
     sent.number = ++last_number_;
     max_bytes = opened_->limits().max_batch_bytes();
   }
-  // Half of what there may be: the frame around each change takes a few bytes.
+  // Half of the maximum size, because the encoding adds a few bytes to each change.
   sent.changes = mirror_.TakeChanges(std::min(kBatchBytes, max_bytes / 2));
-  if (sent.changes.empty()) return true;  // What there was went before we came.
+  if (sent.changes.empty()) return true;  // The changed objects were removed before they were sent.
   const std::string message = BatchMessage(sent.number, sent.changes);
-  if (message.size() > max_bytes) {  // It is a single one.
+  if (message.size() > max_bytes) {  // Only possible for a batch with a single change.
     const std::lock_guard lock(mutex_);
     for (const std::string& line :
          findings_.LeaveOut(sent.changes.front(), message.size(), max_bytes)) {
@@ -412,7 +421,8 @@ bool Push::Worker::SendBatch(PushStream& stream) {
   return Send(stream, std::move(sent), message);
 }
 
-// Counts as in flight even if it cannot be written.
+// Counts the message as in flight even if the write fails, so that the next stream sends a
+// snapshot.
 bool Push::Worker::Send(PushStream& stream, Sent sent, const std::string& message) {
   {
     const std::lock_guard lock(mutex_);
@@ -432,7 +442,8 @@ bool Push::Worker::Write(PushStream& stream, const std::string& message, millise
   return Fail("timeout: svcmapd does not read from the stream");
 }
 
-// With mutex_ held; false. A stream that is broken tells by itself why.
+// Sets problem_ unless the stream is broken, because its status then contains the reason. Always
+// returns false. mutex_ must be held.
 bool Push::Worker::Fail(std::string problem) {
   if (!broken_ && !ending_) problem_ = std::move(problem);
   return false;
@@ -449,7 +460,7 @@ void Push::Worker::Take(const v1::PushResponse& answer) {
   if (first && options_.on_synced) options_.on_synced();
 }
 
-// With mutex_ held.
+// mutex_ must be held.
 void Push::Worker::TakeAck(const v1::Ack& ack) {
   acked_ = true;
   token_ = ack.state_token();
@@ -479,7 +490,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
     send_again_.reset();
   } else if (!send_again_) {
     send_again_ = Clock::now() + options_.rejected_retry;
-    mirror_.Interrupt();  // Follow waits for something later.
+    mirror_.Interrupt();  // Wakes Follow, which may wait for a later time.
   }
 }
 

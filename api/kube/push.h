@@ -1,11 +1,11 @@
-// Keeps the agent equal to the mirror, over a stream of the push protocol (proto/README.md).
+// Keeps svcmapd in sync with the mirror, over a stream of the push protocol (proto/README.md).
 //
-// A change goes out at once while few batches are unacked; beyond that changes wait in the mirror,
-// where those of one object become one. A broken stream is opened again for as long as we live. A
-// new one goes on from where the old one was if all that was taken from the mirror is acked and the
-// agent says that it holds exactly that; otherwise it begins with a snapshot. While the agent
-// refuses an object a snapshot is sent again from time to time. Nothing is sent before the mirror
-// is complete.
+// Changes are sent immediately while only a few batches are unacknowledged. Otherwise they wait in
+// the mirror, where several changes of one object become one change. A broken stream is reopened
+// until Push is destroyed. A new stream resumes without a snapshot if all changes taken from the
+// mirror are acknowledged and svcmapd reports the same state token. Otherwise it begins with a
+// snapshot. While svcmapd rejects objects, a new snapshot is sent every `rejected_retry`. Nothing
+// is sent before the mirror is complete.
 #pragma once
 
 #include <chrono>
@@ -20,39 +20,41 @@
 namespace svcmap::kube {
 
 struct PushOptions {
-  std::string target;  // As api::ParseTarget gives it.
-  api::TlsFiles tls;   // Read anew for each connection.
+  std::string target;  // A result of api::ParseTarget.
+  api::TlsFiles tls;   // The files are read again for each connection.
   std::string instance;
   std::chrono::milliseconds first_retry{100};  // Doubles up to last_retry, with jitter.
   std::chrono::milliseconds last_retry{5000};
-  std::chrono::milliseconds slow_retry{30000};  // After what time alone will hardly change.
+  std::chrono::milliseconds slow_retry{30000};  // After errors that need an action of the operator.
   std::chrono::milliseconds opened_timeout{30000};
   std::chrono::milliseconds ack_timeout{120000};
-  // After a refusal, or a snapshot with one, until everything is sent again: the agent may have
-  // room by then.
+  // Delay between a rejection and the next snapshot. The rejected object may be accepted then, for
+  // example because a limit is no longer exceeded.
   std::chrono::milliseconds rejected_retry{600000};
-  std::function<void()> on_synced;  // Once: the first snapshot was acked. On a thread of gRPC.
+  // Called once, on a gRPC thread, when svcmapd has acknowledged the first snapshot.
+  std::function<void()> on_synced;
 };
 
-// All since the start.
+// Status and counters. Counters start at 0 when the process starts.
 struct PushFacts {
-  bool connected = false;  // The agent has answered Open.
-  bool synced = false;     // And holds a whole state of ours.
-  uint64_t revision = 0;   // Of the last ack.
-  size_t in_flight = 0;    // Batches without an ack.
-  size_t rejected = 0;     // Objects.
+  bool connected = false;  // svcmapd has answered Open.
+  // svcmapd has the complete state, except for batches in flight.
+  bool synced = false;
+  uint64_t revision = 0;  // Revision in the last Ack.
+  size_t in_flight = 0;   // Batches without an Ack.
+  size_t rejected = 0;    // Objects that svcmapd rejected.
   uint64_t batches = 0, snapshots = 0, resumed = 0, failures = 0;
-  std::string last_error;  // Empty once things go well again.
+  std::string last_error;  // Empty after a successful connection.
 };
 
-// A thread of its own.
+// Runs its own thread.
 class Push {
  public:
-  // `mirror` outlives it.
+  // `mirror` must outlive the Push.
   static std::unique_ptr<Push> Start(PushOptions options, Mirror& mirror);
-  ~Push();  // Ends the mirror and the stream; does not wait for acks.
+  ~Push();  // Ends the mirror and the stream. Does not wait for Acks.
 
-  PushFacts facts() const;  // Any thread.
+  PushFacts facts() const;  // Thread-safe.
 
  private:
   class Worker;

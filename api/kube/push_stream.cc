@@ -11,7 +11,7 @@ PushStream::PushStream(const std::shared_ptr<grpc::Channel>& channel, Handlers h
     : handlers_(std::move(handlers)) {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::PushResponse> stub(channel);
   stub.PrepareBidiStreamingCall(&context_, "/svcmap.v1.Control/Push", {}, this);
-  AddHold();  // Write is called from outside of the callbacks.
+  AddHold();  // Because Write is called outside gRPC callbacks.
   StartRead(&answer_);
   StartCall();
 }
@@ -70,7 +70,7 @@ void PushStream::OnWriteDone(bool ok) {
 }
 
 void PushStream::OnDone(const grpc::Status& status) {
-  // Whoever waits may end us as soon as the lock is free.
+  // Notify with the mutex held, because the waiting thread may then destroy this object.
   const std::lock_guard lock(mutex_);
   end_ = status;
   changed_.notify_all();

@@ -1,4 +1,5 @@
-// One call of svcmap.v1.Control.Push: messages go out as bytes, answers come in by callback.
+// One call of svcmap.v1.Control.Push. Messages are sent as serialized bytes. Responses arrive in a
+// callback.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -20,23 +21,26 @@ namespace svcmap::kube {
 class PushStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::PushResponse> {
  public:
   struct Handlers {
-    // On threads of gRPC, one at a time; nothing after Finish returned.
+    // Called on gRPC threads, one call at a time. Never called after Finish has returned.
     std::function<void(const v1::PushResponse&)> on_answer;
-    std::function<void()> on_broken;  // Nothing is answered any more. Once.
+    // Called once: no more responses will arrive.
+    std::function<void()> on_broken;
   };
 
-  // Begins the call.
+  // Starts the call.
   PushStream(const std::shared_ptr<grpc::Channel>& channel, Handlers handlers);
-  ~PushStream() override;  // Cancels it if it has not ended.
+  ~PushStream() override;  // Cancels the call if it has not ended.
 
   enum class Written : uint8_t { kYes, kTimedOut, kBroken };
-  // Sends a serialized PushRequest once gRPC has taken the one before. kLate: it has not by
-  // `deadline`. kBroken: the call is, and Finish tells why. One thread.
+  // Sends a serialized PushRequest after gRPC has accepted the previous message. Returns kTimedOut
+  // if gRPC has not accepted the previous message by `deadline`, and kBroken if the call has
+  // failed. Finish then returns the reason. Must always be called on the same thread.
   Written Write(const std::string& message, std::chrono::steady_clock::time_point deadline);
 
-  void Cancel();  // Any thread.
+  void Cancel();  // Thread-safe.
 
-  // Waits for the end, which has to be near: it is broken, or was cancelled. The thread of Write.
+  // Waits for the end of the call and returns its status. Call it only if the call is broken or was
+  // cancelled. Otherwise it may block forever. Must be called on the thread that calls Write.
   grpc::Status Finish();
 
  private:
@@ -46,15 +50,16 @@ class PushStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::P
 
   const Handlers handlers_;
   grpc::ClientContext context_;
-  v1::PushResponse answer_;    // Of the read under way.
-  grpc::ByteBuffer outgoing_;  // Of the write under way.
+  v1::PushResponse answer_;    // Buffer of the current read.
+  grpc::ByteBuffer outgoing_;  // Buffer of the current write.
 
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
   bool writing_ = false;
   bool broken_ = false;
-  bool released_ = false;  // Nothing is begun any more from outside of gRPC's callbacks.
+  bool released_ =
+      false;  // Finish has removed the hold, so no new operation may start outside gRPC callbacks.
   std::optional<grpc::Status> end_;
 };
 

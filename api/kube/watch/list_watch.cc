@@ -20,10 +20,11 @@
 namespace svcmap::kube {
 namespace {
 
-// Of an answer that is no success.
+// Maximum number of bytes read from the body of an error response.
 constexpr size_t kMaxStatusBytes = 64 * 1024;
 
-// A list that takes several times as much in passing, which malloc would keep.
+// Minimum size of a list response after which malloc_trim is called. Decoding such a response takes
+// several times its size, and malloc would keep this memory.
 constexpr size_t kBigBody = 4 * 1024 * 1024;
 
 absl::Status ForeignContent(const HttpResponse& response) {
@@ -33,7 +34,8 @@ absl::Status ForeignContent(const HttpResponse& response) {
 
 }  // namespace
 
-// Asks what its Course says, and tells it what came. The Course is the thread's alone.
+// Sends the requests that the Reflector chooses and passes the results to it. Only the worker
+// thread uses the Reflector.
 class ListWatch::Worker {
  public:
   Worker(Resource resource, std::unique_ptr<HttpClient> client, ListWatchOptions options,
@@ -115,7 +117,7 @@ class ListWatch::Worker {
     std::optional<WatchDecoder> decoder;
     std::string rejection;
     absl::Status unreadable;
-    bool over = false;  // The course has said so.
+    bool over = false;  // The Reflector has ended the watch.
     const absl::StatusOr<HttpResponse> response =
         client_->Get(request, [&](const HttpResponse& head, std::string_view piece) {
           if (head.status != 200) {
@@ -155,7 +157,7 @@ class ListWatch::Worker {
     body += piece.substr(0, kMaxStatusBytes - body.size());
   }
 
-  // False: it is to end.
+  // Returns false if the worker must stop.
   bool WaitUntil(Clock::time_point time) {
     std::unique_lock lock(mutex_);
     return !stop_.wait_until(lock, time, [this] { return stopping_; });
@@ -182,7 +184,7 @@ class ListWatch::Worker {
   bool stopping_ = false;
   ListWatchFacts facts_;
 
-  std::thread thread_;  // Last: it uses all of the above.
+  std::thread thread_;  // Last, because the thread uses all members above.
 };
 
 std::unique_ptr<ListWatch> ListWatch::Start(Resource resource, std::unique_ptr<HttpClient> client,

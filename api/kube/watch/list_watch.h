@@ -1,8 +1,8 @@
-// Keeps the mirror equal to one resource of the API server: list, then watch, then list again where
-// the server says so. What is asked when, and why, is in course.h.
+// Keeps the mirror in sync with one resource of the API server: list, then watch, then list again
+// if the server requires it. reflector.h describes the order of the requests.
 //
-// There is no limit of requests a second: four at a time are all there are, each after the last one
-// has ended, and what fails waits.
+// Requests are not rate-limited: each of the four resources has at most one request at a time, and
+// failed requests are retried with backoff.
 #pragma once
 
 #include <chrono>
@@ -17,52 +17,56 @@
 
 namespace svcmap::kube {
 
-// Bounds of the memory of a list. Cost is what an answer takes: its bytes after decompression, and
+// Memory bounds of a list. The cost of a response is its size in bytes after decompression plus
 // kItemCost for each object.
 struct ListBounds {
   static constexpr uint64_t kItemCost = 512;
-  uint64_t page = uint64_t{64} << 20;   // Bytes of one answer.
-  uint64_t list = uint64_t{512} << 20;  // Cost of a list in pages.
-  // Bytes of a list in one piece: `page`, and this many times what the mirror stores.
+  uint64_t page = uint64_t{64} << 20;   // Maximum size of one page in bytes.
+  uint64_t list = uint64_t{512} << 20;  // Maximum cost of a list in pages.
+  // An unpaged list may have `page` bytes plus this many times the cost of the stored objects.
   uint64_t times_stored = 8;
 };
 
 struct ListWatchOptions {
   Selection selection;
-  // What is asked for first; after an answer that is neither protobuf nor usable (406, or DATA_LOSS
-  // once), JSON alone.
+  // Accept header. Changes to JSON only after status 406, or after a protobuf response that cannot
+  // be decoded.
   std::string accept = "application/vnd.kubernetes.protobuf,application/json";
   // Delays after failures (nft/base/backoff.h). The first delay applies again after a minute
   // without failures.
   std::chrono::milliseconds first_retry{800};
   std::chrono::milliseconds last_retry{30000};
   std::chrono::seconds watch_timeout_min{300};  // timeoutSeconds is random in [min, 2 * min].
-  int64_t page_size = 500;                      // Of lists of the newest state.
+  int64_t page_size = 500;                      // Objects per page of a paged list.
   ListBounds bounds;
 };
 
-// What a watch has been doing, for metrics and /healthz. All since the start.
+// Statistics of one list-watch since its start, for metrics and /healthz.
 struct ListWatchFacts {
-  uint64_t lists = 0;    // Complete ones.
-  uint64_t watches = 0;  // Asked for.
-  uint64_t events = 0;   // Bookmarks and errors among them.
+  uint64_t lists = 0;    // Completed lists.
+  uint64_t watches = 0;  // Started watches.
+  uint64_t events = 0;   // Watch events, including bookmarks and errors.
   uint64_t failures = 0;
-  uint64_t expired = 0;    // 410, of lists and pages, too: listed again. No failure.
-  bool listed = false;     // At least once, completely.
-  std::string last_error;  // Empty once things go well again.
-  std::chrono::steady_clock::time_point last_contact;  // Bytes of an answer that is a success.
+  // Lists, pages and watches that ended with 410 Gone and caused a new list. Not counted as
+  // failures.
+  uint64_t expired = 0;
+  bool listed = false;     // Whether at least one list was completed.
+  std::string last_error;  // Empty after a success.
+  // When data of a successful response last arrived.
+  std::chrono::steady_clock::time_point last_contact;
 };
 
-// A thread of its own. ServiceCIDRs that the server does not know (404 several times in a row:
-// Kubernetes before 1.33, as v1 is what is asked for, or the API is off) count as an empty list,
-// and are asked for again every five minutes.
+// Runs its own thread. If the server does not know ServiceCIDRs, ListWatch stores an empty list and
+// requests a list again every five minutes. Several consecutive 404 responses mean that the server
+// does not know ServiceCIDRs: Kubernetes before 1.33 does not serve them as v1 by default, or the
+// API is disabled.
 class ListWatch {
  public:
   static std::unique_ptr<ListWatch> Start(Resource resource, std::unique_ptr<HttpClient> client,
                                           ListWatchOptions options, Mirror& mirror);
-  ~ListWatch();  // Ends the request that runs, and the thread.
+  ~ListWatch();  // Cancels the current request and joins the thread.
 
-  ListWatchFacts facts() const;  // Any thread.
+  ListWatchFacts facts() const;  // Thread-safe.
 
  private:
   class Worker;

@@ -13,45 +13,49 @@
 namespace svcmap::kube {
 namespace {
 
-// An API server that answers every second request is overloaded, so the delay continues to grow.
+// Time without failures after which the retry delay is reset. A shorter success does not reset it,
+// because an API server that answers only every second request is overloaded.
 constexpr std::chrono::minutes kGoodTime{1};
 
 using std::chrono::milliseconds;
 
 constexpr char kJson[] = "application/json";
 
-// The API server gives up a list after as long (its --request-timeout).
+// The API server aborts a list after its --request-timeout, which is 60 s by default.
 constexpr std::chrono::seconds kListPatience{60};
 
-// A quiet watch says nothing: bookmarks come about every minute, but nobody promises them. So what
-// is waited for is the end that the server gives it, and a bit; connections that are dead are found
-// by TCP's keepalive, unless somebody in between keeps our half of them. Where bookmarks have come,
-// their absence says enough.
+// A watch without changes may be silent: bookmarks usually arrive about every minute, but the API
+// does not guarantee them. So a silent watch times out kWatchSlack after the server should have
+// ended it (timeoutSeconds). TCP keepalive detects dead connections earlier, unless a proxy in
+// between keeps the connection open. If the server is known to send bookmarks, a watch times out
+// after kWithoutBookmark without data.
 constexpr std::chrono::seconds kWatchSlack{30};
 constexpr std::chrono::minutes kWithoutBookmark{3};
 
-// A watch that ends sooner, and without an object, is no watch, and would be asked for as fast as
-// the network allows.
+// A watch that ends earlier than this and without an object counts as a failure. Otherwise, a
+// broken server would receive requests as fast as the network allows.
 constexpr std::chrono::seconds kShortWatch{1};
 
-// How many lists in a row have to be refused before that counts as an empty one (S-333): an API
-// server that starts says 403 to everybody until it has read the roles, so that takes some ten
-// seconds. It says 503, not 404, while it does not know its own paths: a 404 is only to be no
-// accident, unless it knew them before.
+// Number of consecutive rejected lists of ServiceCIDRs after which an empty list is assumed
+// (S-333). A starting API server returns 403 to all clients until it has loaded the RBAC roles,
+// which takes about ten seconds. While its own paths are incomplete, it returns 503, not 404. So a
+// few 404 responses are sufficient, unless the server has listed ServiceCIDRs before.
 constexpr int kRefusals = 5;
 constexpr int kUnknownFromTheStart = 3;
 
-// A page with fewer objects than a part of what was asked for, though more pages follow: an API
-// server seldom sends one, and a broken one must not be asked as fast as the network allows.
-constexpr int64_t kShortPage = 10;  // The part: a tenth.
+// A page is short if it has less than page_size / kShortPage objects although more pages follow.
+// The next page is then requested after a pause. API servers rarely send short pages, and a broken
+// server must not receive requests as fast as the network allows.
+constexpr int64_t kShortPage = 10;
 constexpr milliseconds kShortPagePause{100};
 
 constexpr std::chrono::minutes kMissingRest{5};
-constexpr std::chrono::minutes kLogAgain{5};  // The same failure.
-constexpr std::chrono::minutes kLongestRetryAfter{
-    2};  // Whatever it says, we are not gone for hours.
+constexpr std::chrono::minutes kLogAgain{5};  // Interval for logging the same failure again.
+// Limit for Retry-After, so that a wrong value cannot stop the requests for hours.
+constexpr std::chrono::minutes kLongestRetryAfter{2};
 
-// "endpointslices.discovery.k8s.io": as in RBAC and kubectl.
+// Name of the resource with its API group, as in RBAC and kubectl:
+// "endpointslices.discovery.k8s.io".
 std::string NameWithGroup(Resource resource) {
   std::string name(ResourceName(resource));
   if (resource == Resource::kEndpointSlices) return name + ".discovery.k8s.io";
@@ -66,7 +70,8 @@ std::string MillisecondsText(Reflector::Clock::duration time) {
   return absl::StrCat(std::chrono::duration_cast<milliseconds>(time).count(), "ms");
 }
 
-// The API server's cache has not seen yet what we have. 504 has other reasons, too.
+// Returns whether the API server's cache is older than the requested version. Status 504 alone is
+// not sufficient, because it has other causes as well.
 bool LagsBehind(const ApiStatus& status) {
   return status.message.find("Too large resource version") != std::string::npos;
 }
@@ -106,7 +111,7 @@ Reflector::Request Reflector::Next(Clock::time_point now) {
   }
   ++facts_.watches;
   brought_object_ = false;
-  // Not all watches of all nodes at the same time.
+  // The random part prevents the watches of all nodes from ending at the same time.
   const std::chrono::seconds min = options_.watch_timeout_min;
   const auto timeout =
       std::chrono::duration_cast<std::chrono::seconds>(min + backoff_.RandomPart(min));
@@ -122,13 +127,13 @@ Reflector::Request Reflector::Next(Clock::time_point now) {
 
 std::string Reflector::ListPath() const {
   const std::string limit = absl::StrCat("&limit=", page_size_);
-  // The token stands for the version, too: both together are refused.
+  // The continue token includes the version. The API server rejects requests that have both.
   if (!continue_token_.empty()) {
     return absl::StrCat(path_, limit, "&continue=", PercentEncoded(continue_token_));
   }
   switch (from_) {
     case From::kNotOlder:
-      // Without a limit: with one this would mean exactly that version.
+      // Without a limit, because the API server would otherwise require exactly this version.
       return absl::StrCat(path_, "&resourceVersion=", PercentEncoded(version_));
     case From::kNewest:
       return absl::StrCat(path_, limit);
@@ -160,7 +165,8 @@ void Reflector::Page(ListPage page, Clock::time_point now, uint64_t bytes) {
     if (list_cost_ >= options_.bounds.list) return TooLarge(now);
   }
   const bool short_page = static_cast<int64_t>(page.items.size()) < page_size_ / kShortPage;
-  // All pages are of the version of the first; were they not, the first would be the safe one.
+  // All pages have the version of the first page. If a broken server sent different versions,
+  // watching from the first version would still be safe.
   if (continue_token_.empty()) list_version_ = std::move(page.resource_version);
   items_.insert(items_.end(), std::make_move_iterator(page.items.begin()),
                 std::make_move_iterator(page.items.end()));
@@ -195,7 +201,7 @@ void Reflector::Listed(Clock::time_point now) {
   watching_ = true;
   ++facts_.lists;
   facts_.listed = true;
-  failures_in_a_row_ = 0;  // The line above says it.
+  failures_in_a_row_ = 0;  // The log line above reports the success.
   reported_missing_ = false;
   Succeeded(now);
 }
@@ -206,7 +212,7 @@ void Reflector::Missing(Clock::time_point now) {
   version_.clear();
   ++facts_.lists;
   facts_.listed = true;
-  failures_in_a_row_ = 0;  // Said below.
+  failures_in_a_row_ = 0;  // The log line below reports the success.
   Contact(now);
   Succeeded(now);
   not_before_ = now + kMissingRest;
@@ -229,7 +235,7 @@ bool Reflector::Event(const WatchEvent& event, Clock::time_point now) {
       mirror_.Upsert(resource_, event.item);
       brought_object_ = true;
       break;
-    case WatchEvent::Type::kDeleted:  // Or it left the selection.
+    case WatchEvent::Type::kDeleted:  // Or the object no longer matches the selectors.
       mirror_.Remove(resource_, event.item.key);
       brought_object_ = true;
       break;
@@ -269,8 +275,8 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
       return Fail(absl::StrCat("API server returned 401, check the credentials: ", status.message),
                   now, retry_after);
     case 403:
-      // Nothing but the DROP of unused addresses depends on them, and kube-proxy's own role has not
-      // always had them; the Services do not wait for that (S-333).
+      // Only the DROP rule for unused cluster IPs needs ServiceCIDRs. Older kube-proxy roles do not
+      // permit to list them, so Services must not wait for ServiceCIDRs (S-333).
       if (resource_ == Resource::kServiceCidrs && !facts_.listed && failures_in_row_ >= kRefusals) {
         mirror_.Replace(resource_, {});
       }
@@ -278,8 +284,8 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
                                NameWithGroup(resource_), ": ", status.message),
                   now, retry_after);
     case 404:
-      // networking.k8s.io/v1beta1, of 1.31 and 1.32, is not asked for: it is off there unless
-      // somebody turned it on.
+      // networking.k8s.io/v1beta1 of Kubernetes 1.31 and 1.32 is not tried, because it is disabled
+      // by default.
       if (resource_ == Resource::kServiceCidrs &&
           failures_in_row_ >= (version_.empty() ? kUnknownFromTheStart : kRefusals)) {
         return Missing(now);
@@ -296,7 +302,7 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
     case 429:
     case 502:
     case 503:
-      // Says nothing about what was asked: the same again.
+      // The request is not the cause, so the same request is sent again.
       return Fail(why, now, retry_after);
     case 504:
       Fail(why, now, retry_after);
@@ -306,8 +312,8 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
       break;
   }
   Fail(why, now, retry_after);
-  // Not one of those that pass by themselves: perhaps it is our version or our place in the list
-  // that the server cannot do with.
+  // Other errors are probably not transient. The version or the continue token may be invalid on
+  // this server, so list again.
   ListAgain(watching_ ? From::kNotOlder : from_);
 }
 
@@ -315,12 +321,13 @@ void Reflector::Expired(const std::string& why, From next, Clock::time_point now
   ++facts_.expired;
   lines_.push_back({.text = LogText("expired, listing again", why)});
   ListAgain(next);
-  // All nodes' watches may have expired together; and not in a loop.
+  // The delay prevents a loop, and it spreads the requests of all nodes if all watches expire
+  // together.
   not_before_ = now + backoff_.Failure(now);
 }
 
 void Reflector::Failed(const absl::Status& error, Clock::time_point now) {
-  // Perhaps it is another server by now, which sends none.
+  // The next connection may lead to another server, which may not send bookmarks.
   if (absl::IsDeadlineExceeded(error)) bookmarks_come_ = false;
   failures_in_row_ = 0;
   Fail(std::string(error.message()), now);
@@ -331,11 +338,13 @@ void Reflector::Unreadable(const absl::Status& error, ContentType type, Clock::t
       absl::StrCat("invalid response from the API server: ", std::string(error.message()));
   if (type == ContentType::kProtobuf && accept_ != kJson) return ToJson(why, now);
   Fail(why, now);
-  // The same event would come again.
+  // A watch from the same version would receive the same event again.
   if (watching_) ListAgain(From::kNotOlder);
 }
 
-// S-1. False: that is not what it minds.
+// Handles status 400 for a list of Services: API servers before Kubernetes 1.31 reject the field
+// selector that excludes headless Services, so headless Services are listed as well (S-1). Returns
+// false if the field selector cannot be the cause.
 bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point now) {
   if (resource_ != Resource::kServices || watching_ || !continue_token_.empty()) return false;
   if (selection_.headless_services) return false;
@@ -361,7 +370,8 @@ void Reflector::Fail(const std::string& why, Clock::time_point now,
                      std::chrono::seconds retry_after) {
   ++facts_.failures;
   if (failures_in_a_row_++ == 0) failing_since_ = now;
-  // What the server asks for, a bit apart from all others whom it told the same.
+  // Retry-After of the server applies, plus a random part, because other clients have received the
+  // same value.
   milliseconds wait = backoff_.Failure(now);
   if (retry_after.count() > 0) {
     wait = std::min<milliseconds>(retry_after, kLongestRetryAfter) +

@@ -1,19 +1,25 @@
-// What to ask the API server next about one resource, given what it answered so far. Keeps the
-// mirror, and asks nothing itself: no clock, no thread, no connection.
+// Chooses the next request to the API server for one resource, based on the previous results, and
+// updates the mirror. Contains no clock, thread or connection.
 //
-//     [list] --all pages--> [watch] --clean end, connection lost, 429, 503 ...--> [watch], from the
-//       ^                      |                                                  last version
-//       +------ version too old (410), an error that is none of these ------------+
+//     [list] --all pages--> [watch] --normal end, connection lost, 429, 503 ...--> [watch], from
+//     the
+//       ^                      |                                                   last version
+//       +------ version too old (410), any other error ----------------------------+
 //
-// Versions. No list may go back in time: what it does not name is taken away. An API server's cache
-// may lag, so what any of them has (resourceVersion=0, with which client-go begins) will not do,
-// not even for the first list: this program knows nothing yet, but svcmapd was told more by the one
-// before it. So the first list is of the newest state of all (no resourceVersion), in pages: the
-// API server reads it from etcd, or from a cache of which it made sure. A later list names the last
-// version we know, and gets that or something newer, which a cache may serve. Where that cannot be
-// had (410; or a server that lags behind, "too large resource version") it is the newest state
-// again, and where the pages of a list expired before the last one was read, that in one piece.
-// Versions are opaque: they are never compared.
+// Resource versions: a list must not be older than the stored objects, because objects that the
+// list does not contain are removed. The cache of an API server may lag, so resourceVersion=0 (any
+// cached version, which client-go uses for its first list) is not usable. This includes the first
+// list: the mirror is still empty, but svcmapd may have newer state from a previous run of
+// svcmap-kube.
+// - The first list has no resourceVersion and is paged. The API server reads the newest state from
+//   etcd, or from a cache that it has verified to be up to date.
+// - A later list passes the last known version. The response has this version or a newer version,
+//   and the API server may answer from its cache.
+// - If the last known version is not available (410, or "Too large resource version" from a lagging
+//   server), the list requests the newest state in pages again.
+// - If a page expires before the last page was read, the list requests the newest state without
+//   pages.
+// Versions are opaque strings and are never compared.
 #pragma once
 
 #include <chrono>
@@ -38,13 +44,14 @@ class Reflector {
   using Clock = std::chrono::steady_clock;
 
   struct Request {
-    bool watch = false;  // Or list.
+    bool watch = false;  // False: list.
     HttpRequest request;
-    // Of a list: a larger answer, or one with more objects, is not read to its end.
+    // Only for lists. The caller stops reading a response that exceeds one of these limits and
+    // calls TooLarge.
     uint64_t max_bytes = 0;
     uint64_t max_items = 0;
   };
-  struct Line {  // For the log: something is not as it was.
+  struct Line {  // A line for the log.
     bool warning = false;
     std::string text;
   };
@@ -52,48 +59,52 @@ class Reflector {
   Reflector(Resource resource, ListWatchOptions options, Mirror& mirror,
             Backoff::Random random = Backoff::SeededRandom());
 
-  // ---- What to ask, and not before when ----
+  // ---- The next request. It must not be sent earlier than not_before() ----
 
   Clock::time_point not_before() const { return not_before_; }
   Request Next(Clock::time_point now);
 
-  // ---- What came. A list ends with one of Page, TooLarge, Refused, Failed, Unreadable; a watch is
-  // any number of Events, and then WatchEnded, Refused, Failed or Unreadable ----
+  // ---- Results. A list ends with one call of Page, TooLarge, Rejected, Failed or Unreadable. A
+  // watch consists of any number of calls of Event, followed by one call of WatchEnded, Rejected,
+  // Failed or Unreadable ----
 
-  void Contact(Clock::time_point now) { facts_.last_contact = now; }  // Bytes of a success.
+  // Data of a successful response has arrived.
+  void Contact(Clock::time_point now) { facts_.last_contact = now; }
   void Page(ListPage page, Clock::time_point now, uint64_t bytes = 0);
-  void TooLarge(Clock::time_point now);  // Beyond a bound of Ask.
-  // False: the watch is over, nothing else of it is wanted, not even its end.
+  void TooLarge(Clock::time_point now);  // The response exceeds a limit of Request.
+  // Returns false if the watch is over. The caller then closes the watch and does not report its
+  // end.
   bool Event(const WatchEvent& event, Clock::time_point now);
-  void WatchEnded(Clock::time_point now);  // By the server, as it should be.
-  // An answer that is no success.
+  void WatchEnded(Clock::time_point now);  // The server has closed the watch without an error.
+  // The response has an HTTP error status.
   void Rejected(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
                 Clock::time_point now);
-  // No answer, or not all of it.
+  // No response was received, or only a part of it.
   void Failed(const absl::Status& error, Clock::time_point now);
-  // An answer of this type that is none.
+  // The response has the content type `type` but cannot be decoded.
   void Unreadable(const absl::Status& error, ContentType type, Clock::time_point now);
 
   const ListWatchFacts& facts() const { return facts_; }
   std::vector<Line> TakeLines();
 
  private:
-  // What a list has to be.
+  // Required version of a list.
   enum class From : uint8_t {
-    kNotOlder,      // Than version_.
-    kNewest,        // In pages.
-    kNewestUnpaged  // Without pages: those have just expired.
+    kNotOlder,      // version_ or newer.
+    kNewest,        // The newest version, in pages.
+    kNewestUnpaged  // The newest version without pages, because a paged list has failed.
   };
 
   std::string ListPath() const;
   void ListAgain(From from);
   void Listed(Clock::time_point now);
   bool InPages() const { return from_ == From::kNewest; }
-  void Missing(Clock::time_point now);  // The server does not know ServiceCIDRs, and means it.
+  // Handles a server that does not know ServiceCIDRs: stores an empty list.
+  void Missing(Clock::time_point now);
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
   void ToJson(const std::string& why, Clock::time_point now);
-  // Counts, says and waits.
+  // Counts and logs a failure and sets the time of the next request.
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
   void Succeeded(Clock::time_point now);
   std::string Subject() const;  // "watch of services"
@@ -109,18 +120,18 @@ class Reflector {
 
   bool watching_ = false;
   From from_ = From::kNewest;
-  std::string version_;  // The last one we know: of a list, an event or a bookmark.
+  std::string version_;  // Last known version, from a list, an event or a bookmark.
   std::string accept_;
   Clock::time_point not_before_;
-  Clock::time_point asked_;      // The request that runs.
-  bool brought_object_ = false;  // The watch that runs.
-  bool bookmarks_come_ = false;  // From this server, as far as we know.
+  Clock::time_point asked_;      // When the current request was created.
+  bool brought_object_ = false;  // The current watch has delivered an object.
+  bool bookmarks_come_ = false;  // The server is known to send bookmarks.
 
-  // A list that is not complete yet.
+  // The pages of an incomplete list.
   std::vector<Item> items_;
   std::string list_version_;
   std::string continue_token_;
-  absl::flat_hash_set<uint64_t> tokens_;  // Hashes of all that came with this list.
+  absl::flat_hash_set<uint64_t> tokens_;  // Hashes of all continue tokens of this list.
   uint64_t list_cost_ = 0;
   Clock::time_point list_requested_;
 
@@ -128,8 +139,8 @@ class Reflector {
   std::vector<Line> lines_;
   uint64_t failures_in_a_row_ = 0;
   Clock::time_point failing_since_;
-  int failures_in_row_ = 0;  // Lists in a row with 403 or 404.
-  std::string reported_;     // The last failure in the log, and when.
+  int failures_in_row_ = 0;  // Consecutive lists that ended with 403 or 404.
+  std::string reported_;     // Last logged failure. Empty after a success.
   Clock::time_point reported_at_;
   bool reported_missing_ = false;
 };
