@@ -1,5 +1,5 @@
-// What the kernel has confirmed: per Service the rows that are committed, and what follows from all
-// of them. Moves in one place, after a commit.
+// The state that the kernel has confirmed: the committed rows of each Service, and data derived
+// from all rows. Changes only after a commit.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@
 
 namespace svcmap::proxy {
 
-// Service ports that have an endpoint somewhere, none on this node, and a policy Local: whom it
-// holds for finds nobody (S-279). By Index(Family).
+// Number of Service ports with a Local traffic policy that have endpoints, but none on this node.
+// Packets to which the policy applies find no endpoint (S-279). By Index(Family).
 struct NoLocalEndpoints {
   int64_t internal[2] = {};
   int64_t external[2] = {};
@@ -22,7 +22,7 @@ struct NoLocalEndpoints {
 
 class Applied {
  public:
-  // In order, so that a walk can be left and gone on with; entries stay where they are.
+  // Ordered, so that a traversal can be interrupted and resumed. Addresses of entries are stable.
   using Services = std::map<std::string, ServiceRows>;
   using ServiceChanges = std::vector<std::pair<std::string, ServiceRows>>;
 
@@ -32,7 +32,7 @@ class Applied {
   }
   const Services& services() const { return services_; }
   const RowOwners& owners() const { return owners_; }
-  // Service ports, a port in both families counted once.
+  // Number of Service ports. A dual-stack port counts once.
   size_t service_ports() const { return service_ports_; }
   const SharedCounts& shared() const { return shared_; }
   const SetCounts& counts() const { return counts_; }
@@ -40,11 +40,12 @@ class Applied {
   const std::vector<Row>& node_rows() const { return node_rows_; }
   const Marker& marker() const { return marker_; }
 
-  // The plan was committed. `recreated`: it built the tables anew, with everything in it.
+  // The plan was committed. `recreated`: the plan rewrote the tables completely.
   void Advance(const Plan& plan, bool recreated, ServiceChanges services,
                std::vector<Row> node_rows, const Marker& marker);
 
-  // What a former life knew. False, and nothing is taken over, if it is not what the marker says.
+  // Takes over the rows of the previous run. Returns false and changes nothing if the rows do not
+  // match the marker.
   bool Restore(ServiceChanges services, std::vector<Row> node_rows, const Marker& marker);
 
  private:

@@ -1,4 +1,4 @@
-// What changes would change, without making them.
+// Computes the effect of changes without applying them.
 #include <algorithm>
 #include <iterator>
 
@@ -15,8 +15,8 @@ int32_t CountOf(const SharedCounts& counts, const std::string& key) {
 
 }  // namespace
 
-// The rows that will be applied: a layer over those that are, of the Services that have changed.
-// The numbers that it takes for them are given back at its end.
+// The rows after future commits: a layer over the applied rows that contains the changed Services.
+// The destructor releases the numbers that were allocated for the layer.
 class Reconciler::DryRunState {
  public:
   explicit DryRunState(Reconciler& reconciler)
@@ -31,7 +31,7 @@ class Reconciler::DryRunState {
   DryRunState(const DryRunState&) = delete;
   DryRunState& operator=(const DryRunState&) = delete;
 
-  // Brings the rows to the store as it is; `plan` gets what that takes.
+  // Updates the layer from the current store. Adds the difference to `plan`.
   void Follow(bool node_changed, Plan& plan, std::vector<Finding>& findings) {
     const NodeFacts before = node_;
     if (node_changed) {
@@ -45,7 +45,8 @@ class Reconciler::DryRunState {
   }
 
  private:
-  // Those that are dirty, and in front, as in Store::MarkDirtyIf, those that depend on the node.
+  // Returns the keys of Services to compute. Services that depend on the change of the node come
+  // first, as in Store::MarkDirtyIf. Dirty Services follow.
   std::vector<std::string> ChangedServices(const NodeFacts& before) const {
     const Store& store = reconciler_.store_;
     std::vector<std::string> dirty, keys;
@@ -79,7 +80,7 @@ class Reconciler::DryRunState {
   std::vector<Row> node_rows_;
   absl::flat_hash_map<std::string, ServiceRows> rows_;
   std::vector<Number> new_numbers_;
-  int64_t source_rows_[2] = {};  // More than applied, by Index(Family).
+  int64_t source_rows_[2] = {};  // More than the applied rows have. Indexed by Index(Family).
 };
 
 DryRun Reconciler::Try(const std::function<void()>& change) {
@@ -87,7 +88,7 @@ DryRun Reconciler::Try(const std::function<void()>& change) {
   result.revision = revision();
   DryRunState outlook(*this);
   static const SharedCounts kNone;
-  Plan waiting(kNone);  // What is to be written anyway.
+  Plan waiting(kNone);  // Changes that are not written yet, without `change`.
   std::vector<Finding> found_before;
   outlook.Follow(NodeChanged(), waiting, found_before);
 

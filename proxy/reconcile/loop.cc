@@ -13,14 +13,16 @@ namespace {
 
 using SystemClock = std::chrono::system_clock;
 
-// Looks before a batch is tried again that failed on what others did.
+// Maximum number of repairs before a failed sync is retried, if other processes may have caused the
+// failure.
 constexpr int kLooksBeforeRetry = 8;
-// The log of the state says itself when it is worth another try.
+// Interval for calling RetrySaving while saving fails. The state log decides whether a retry is
+// due.
 constexpr std::chrono::seconds kRetrySaving{1};
-// A look that commits of others disturbed is tried again at least so often.
+// Maximum delay of the next repair after commits of other processes interrupted a repair.
 constexpr std::chrono::milliseconds kLongestDisturbance{50};
 
-// With what the kernel does in our calls; waiting does not count.
+// User and kernel CPU time of this thread. Does not include waiting.
 std::chrono::nanoseconds CpuTimeOfThread() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -38,7 +40,7 @@ void Count(const Change& change, ChangeCounts& counts) {
   if (change.kind == Kind::kEndpointSlice) ++counts.slices;
 }
 
-// IPv4 for what has none.
+// Returns IPv4 if the object has no family.
 Family FamilyOf(const Store& store, const Change& change) {
   const auto slice = change.slice ? change.slice : store.Stored(change.kind, change.key).slice;
   return slice ? slice->family : Family::kIpv4;
@@ -55,7 +57,7 @@ void Loop::Start(bool keep_previous_rules, bool complete) {
   keep_previous_rules_ = keep_previous_rules;
   has_state_ = complete;
   audit_at_ = Clock::now() + options_.first_audit;
-  split_allowed_ = !keep_previous_rules;  // What replaces something is not cut.
+  split_allowed_ = !keep_previous_rules;  // A replacement of rules is not split.
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
@@ -83,7 +85,7 @@ void Loop::Post(Task task) {
 }
 
 void Loop::Submit(Batch batch) {
-  // std::function wants copies, a batch is only ever moved.
+  // std::function copies its target, but a batch must only be moved.
   auto shared = std::make_shared<Batch>(std::move(batch));
   const auto now = Clock::now();
   {
@@ -176,7 +178,8 @@ void Loop::StartSession(std::optional<StateToken> offered,
   });
 }
 
-// When there is something to do without being told; now is in the past.
+// Returns when the loop must act without a new task. A time in the past means immediately, nullopt
+// means never.
 std::optional<Loop::Clock::time_point> Loop::NextWork() const {
   if (keep_previous_rules_) return std::nullopt;
   if (reconciler_.Pending()) {
@@ -206,7 +209,7 @@ void Loop::Run() {
       clock_.Started();
       stopping = stopping_;
     }
-    for (Task& task : tasks) task();  // Batches, too, so that each is answered.
+    for (Task& task : tasks) task();  // Also when stopping, so that each batch is answered.
     tasks.clear();
     if (stopping || keep_previous_rules_) {
       EndTurn();
@@ -249,8 +252,9 @@ void Loop::Run() {
 }
 
 void Loop::EndTurn() {
-  // Also of commits of others that left our tables alone. All reports up to it were there before it
-  // was read; with no task left they have been worked off.
+  // The reported generation includes commits of other processes that did not change svcmap's
+  // tables. All reports up to this generation are already in the queue, so they are processed if no
+  // task is left.
   const std::optional<uint32_t> generation = reconciler_.ReportedGeneration();
   ++turns_;
   PublishTurn(/*answered=*/waiting_.empty());
@@ -310,7 +314,8 @@ void Loop::AuditOnce() {
   const RepairResult result = reconciler_.Audit();
   const std::chrono::nanoseconds spent = CpuTimeOfThread() - start;
   const auto now = Clock::now();
-  // So that the walk takes one cycle, but no more than the share even if the machine is slow.
+  // Makes one audit last for one cycle, or longer if the machine is so slow that the CPU share
+  // would be exceeded.
   const auto rows = std::max<size_t>(reconciler_.applied_rows(), 1);
   const auto steps = static_cast<Clock::rep>(rows / Repairer::kRows + 1);
   const auto by_cycle = std::chrono::duration_cast<Clock::duration>(options_.audit_cycle) / steps;
@@ -337,7 +342,7 @@ void Loop::Notify(const RepairResult& result) {
   damaged_by_.clear();
 }
 
-// Touches nothing but the store: dry runs come here, too.
+// Must change nothing but the store, because dry runs call this function, too.
 Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   Store& store = reconciler_.store();
   std::vector<Finding> findings;
@@ -349,7 +354,7 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
       return;
     }
     taken.any = true;
-    // Of a slice that goes, the family is known before.
+    // The family of a deleted slice is only known before the deletion.
     const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
     Count(change, taken.seen);
     if (!store.Apply(change, sequence_)) return;
@@ -377,7 +382,8 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().BeginSnapshot();
     in_snapshot_ = true;
-    session_is_synced_ = true;  // In the end, unless somebody else changes something meanwhile.
+    // Takes effect at the end of the snapshot, unless an out-of-band change arrives before.
+    session_is_synced_ = true;
   }
   const BatchEffect taken = ApplyChanges(batch);
   if (taken.changed && batch.out_of_band) session_is_synced_ = false;
@@ -395,7 +401,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
     keep_previous_rules_ = false;
   } else if (!in_snapshot_ && taken.any) {
     has_state_ = true;
-    // What replaces something is not cut.
+    // A replacement of existing rules is not split.
     split_allowed_ = split_allowed_ && reconciler_.applied().services().empty();
   }
   stages_.Add(Stage::kIntake, Clock::now() - start);
@@ -475,7 +481,8 @@ void Loop::NotifyHealthChecks(SyncResult& result) {
   options_.on_health_checks(std::move(result.health_checks));
 }
 
-// Before the state is complete a Service may be known without all of its slices.
+// Until the state is complete, a Service may be known without all of its slices, so the cleaner
+// must wait.
 void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
   options_.cleaner->Update(std::move(result.udp));
@@ -483,7 +490,7 @@ void Loop::NotifyCleaner(SyncResult& result) {
   if (complete) options_.cleaner->StateIsComplete();
 }
 
-// A batch is answered when no Service that it changed is left to program.
+// Answers a batch when all Services that it changed are programmed.
 void Loop::Answer(const SyncResult& result, Clock::time_point started) {
   const bool committed = result.outcome == SyncResult::Outcome::kCommitted;
   for (const auto& [sequence, finding] : result.findings) {
@@ -513,7 +520,7 @@ void Loop::Answer(Waiting waiting) {
   stages_.Add(Stage::kAnswer, Clock::now() - start);
 }
 
-// The sequence of the first change that is not in the kernel.
+// Returns the sequence number of the first change that is not in the kernel.
 uint64_t Loop::FirstUnprogrammed() const {
   const Store::Dirty* first = reconciler_.store().FirstDirty();
   return first == nullptr ? sequence_ + 1 : first->sequence;

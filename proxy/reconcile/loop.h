@@ -1,14 +1,15 @@
-// The one thread that changes anything. Batches of changes come in from any thread; what has come
-// in while a commit was in flight is merged, the latest state of an object wins, and each batch is
-// answered once what it said is in the kernel.
+// The reconcile loop: the only thread that changes the store and the kernel. Any thread may submit
+// batches of changes. Batches that arrive during a commit are merged, and the latest version of
+// each object takes effect. A batch is answered when all its changes are in the kernel.
 //
-// A batch is committed whole, in one transaction, together with what it was merged with. Only
-// inside a snapshot, and while nothing is programmed yet, a load is cut into transactions of about
-// `max_elements` so that none holds the kernel for long; a Service is never cut.
+// Merged batches are committed in one transaction. Only during a snapshot, and while no Service is
+// programmed, the load is split into transactions of about `max_elements` elements, so that no
+// transaction blocks the kernel for long. A Service is never split.
 //
-// What others do to our tables is mended between two batches, in parts that are small where the
-// damage allows; after each part that took long it rests as long, so that batches come through. In
-// quiet times it goes through everything that is applied, slowly.
+// Changes of svcmap's tables by other processes are repaired between two commits, in small parts if
+// possible. After each part, repairs pause for as long as the part took, so that batches are not
+// delayed. While there is nothing else to do, the loop slowly compares all applied rows with the
+// kernel (audit).
 #pragma once
 
 #include <atomic>
@@ -36,27 +37,28 @@ namespace svcmap::proxy {
 
 struct BatchResult {
   enum class Outcome : uint8_t {
-    kCommitted,  // In the kernel.
-    kUnchanged,  // The kernel already was what the batch asks for.
-    kPending,    // Taken; the rules of the former life serve on until the snapshot ends.
-    kFailed,     // Taken, but the kernel refuses; we go on trying.
+    kCommitted,  // The changes are in the kernel.
+    kUnchanged,  // The kernel already had the desired state.
+    kPending,    // Accepted. The previous run's rules stay in effect until a snapshot ends.
+    kFailed,     // Accepted, but the commit failed and is retried, or the loop has stopped.
   };
   Outcome outcome = Outcome::kCommitted;
   uint64_t revision = 0;
-  std::chrono::nanoseconds commit_duration{0};  // Of the last transaction it was part of.
-  std::chrono::nanoseconds queue_duration{0};   // From Submit to that commit's start.
+  std::chrono::nanoseconds commit_duration{0};  // Duration of the last commit before the answer.
+  std::chrono::nanoseconds queue_duration{0};   // From Submit to the start of that commit.
   std::vector<Finding> findings;
   absl::Status error;
-  // Of what was held when the batch had been taken; absent unless whoever speaks knows all of that:
-  // from the end of a snapshot, or an offer that was right, to a change from aside.
+  // State token of the store after the batch. Absent unless the session has the complete state: it
+  // has sent a snapshot or offered the matching token, and no out-of-band batch has changed the
+  // store since.
   std::optional<StateToken> token;
 };
 
-// A change that follows from what is held of its object when its turn comes. The object counts as
-// named, also if nothing comes of it.
+// A change that is computed on the loop's thread from the stored version of its object. A snapshot
+// does not prune the object, even if the result contains no change.
 struct DeferredChange {
   struct Result {
-    std::optional<Change> change;  // Nothing: refused, see `findings`.
+    std::optional<Change> change;  // Absent: rejected, see `findings`.
     std::vector<Finding> findings;
   };
   Kind kind = Kind::kService;
@@ -68,19 +70,20 @@ struct Batch {
   enum class Mark : uint8_t { kNone, kSnapshotBegin, kSnapshotEnd };
   Mark mark = Mark::kNone;
   std::vector<Change> changes;
-  // Objects that were named but refused: a snapshot must not prune their last good state.
+  // Rejected objects. A snapshot does not prune their last accepted version.
   std::vector<std::pair<Kind, std::string>> rejected;
-  std::vector<DeferredChange> deferred;  // After `changes`.
-  bool out_of_band = false;              // Not from whoever speaks (see StartSession).
-  // When it came in, before anything was made of it; Stage::kConvert is not counted without.
+  std::vector<DeferredChange> deferred;  // Applied after `changes`.
+  bool out_of_band = false;              // Not from the session's controller (see StartSession).
+  // When the message was received, before its conversion. If absent, Stage::kConvert is not
+  // counted.
   std::optional<std::chrono::steady_clock::time_point> received;
-  // Called once, on the loop's thread, when the changes are in the store, before `done`: with what
-  // the late ones found, and what is over a limit. Must not block.
+  // Called once, on the loop's thread, after the changes are in the store and before `done`. The
+  // findings are those of deferred changes and of changes that exceed a limit. Must not block.
   std::function<void(const std::vector<Finding>&)> on_accepted;
   std::function<void(BatchResult)> done;  // Called once, on the loop's thread; must not block.
 };
 
-// By what was changed; other kinds are rare.
+// Number of changes by kind. Other kinds are rare and not counted.
 struct ChangeCounts {
   uint64_t services = 0;
   uint64_t slices = 0;
@@ -88,81 +91,92 @@ struct ChangeCounts {
 
 struct LoopStatus {
   enum class State : uint8_t {
-    kWaitingForState,  // Nobody has told us yet what to serve.
+    kWaitingForState,  // No state has been received or restored yet.
     kServing,
-    kRetrying,  // The kernel does not take what we want.
+    kRetrying,  // The last commit failed.
   };
   State state = State::kWaitingForState;
   uint64_t revision = 0;
   size_t services = 0, slices = 0, nodes = 0, service_cidrs = 0;
-  uint64_t object_bytes = 0;     // Size of all stored objects as they were sent.
+  uint64_t object_bytes = 0;     // Size of all stored objects as received.
   uint64_t object_elements = 0;  // Store::elements().
   size_t pending_services = 0;
   size_t service_ports = 0;
   SetCounts elements = {};
   uint64_t commits = 0, recreations = 0, failures = 0;
-  uint64_t repairs = 0;  // Looks at the kernel that found something, which was mended.
+  uint64_t repairs = 0;  // Checks that found differences, which were repaired.
   uint64_t repaired_elements = 0, repaired_chains = 0;
-  uint64_t audits = 0;           // Walks through everything that have ended.
-  size_t rejected_services = 0;  // That the kernel does not take.
-  // We were told everything there is to serve, and it was in the kernel once.
+  uint64_t audits = 0;           // Completed audits of all applied rows.
+  size_t rejected_services = 0;  // Services that the kernel has rejected.
+  // The complete state was received or restored, and it was in the kernel at least once.
   bool complete = false;
-  // As `complete`, and told in this life: by a snapshot, or by a speaker whose offer was right.
-  // What a former life left on disk does not count, nor single changes.
+  // As `complete`, but received in this run: a controller has sent a snapshot or offered the
+  // matching state token. Saved state of the previous run and single changes do not count.
   bool confirmed = false;
-  // Nobody is known to have changed our tables, or they have been looked at since.
+  // All reported changes of svcmap's tables by other processes were checked and repaired.
   bool verified = false;
-  std::optional<std::chrono::steady_clock::time_point> last_verified;  // When that held last.
-  // When the oldest change came that is not in the kernel; absent when all are, and while tables of
-  // a former life serve.
+  // When `verified` was last true.
+  std::optional<std::chrono::steady_clock::time_point> last_verified;
+  // When the oldest change was received that is not in the kernel. Absent if all changes are in the
+  // kernel, or while rules of the previous run are in effect.
   std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;
-  std::chrono::system_clock::time_point last_sync;  // That did not fail; before it, the start.
-  bool node_eligible = false;  // For load balancers (S-253); as the last Node said that was ours.
+  // Last successful sync. Initially the start of the loop.
+  std::chrono::system_clock::time_point last_sync;
+  // Whether load balancers may send traffic to this node (S-253), from its last known Node object.
+  bool node_eligible = false;
   std::chrono::nanoseconds last_commit_duration{0};
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;
-  uint64_t elements_written = 0;  // Added and deleted, by commits and repairs.
+  uint64_t elements_written = 0;  // Added and deleted elements, by commits and repairs.
   ProgrammingLatency programming_latency;
-  StageTimes stages;             // Of all turns that have ended.
-  std::string last_error;        // Empty when the last sync or look succeeded.
-  ChangeCounts changes;          // That were told, also where they changed nothing.
-  ChangeCounts pending_changes;  // Those of them that did and are not in the kernel.
-  std::chrono::system_clock::time_point last_queued;  // When something was told last, or the start.
+  StageTimes stages;             // Of all completed turns.
+  std::string last_error;        // Empty if the last sync or repair succeeded.
+  ChangeCounts changes;          // All received changes, including changes without an effect.
+  ChangeCounts pending_changes;  // Changes with an effect that are not in the kernel yet.
+  // When the last batch was submitted. Initially the start of the loop.
+  std::chrono::system_clock::time_point last_queued;
   NoLocalEndpoints no_local_endpoints;
 };
 
-// One look at the kernel that found something, or could not be taken.
+// A repair that found differences or failed.
 struct Repaired {
   RepairResult result;
-  std::string what;     // What was told last, "3 elements deleted from endpoints"; may be empty.
-  std::string process;  // Who did it, as far as the kernel says.
+  // The last reported change by another process, such as "3 elements deleted from endpoints". May
+  // be empty.
+  std::string what;
+  std::string process;  // The process that made the change, if known.
 };
 
 struct LoopOptions {
-  Cleaner* cleaner = nullptr;  // Is told what was programmed; outlives the loop.
+  Cleaner* cleaner = nullptr;  // Receives the programmed UDP ports. Must outlive the loop.
   size_t max_elements = 10000;
-  // Failed syncs in a row before the waiting batches are answered kFailed.
+  // Consecutive failed syncs before the waiting batches are answered with kFailed.
   int patience = 4;
   std::chrono::milliseconds first_retry{5};
   std::chrono::milliseconds last_retry{2000};
-  // Called after each sync that did or tried something, on the loop's thread.
+  // Called on the loop's thread after each sync, including failed syncs and syncs without an
+  // effect.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
-  // The same for syncs that did not fail, once their batches are answered: for what may take time.
-  // `done`: nothing is left to program.
+  // Called on the loop's thread after a sync that did not fail, when its batches have been
+  // answered. The call may take time. `done`: no Service is left to program.
   std::function<void(const SyncResult&, bool done)> on_answered;
-  // The same for batches that changed objects, but nothing that has to be programmed.
+  // Called on the loop's thread after batches were answered that required no sync. The call may
+  // take time.
   std::function<void()> on_stored;
-  std::function<void(const Repaired&)> on_repair;  // As on_sync.
+  // Called on the loop's thread after each repair that found differences or failed.
+  std::function<void(const Repaired&)> on_repair;
   TriggerTimes::Observer on_programmed;
-  // What changed about healthCheckNodePorts, after each sync that did not fail while there are any.
+  // Called with changes of healthCheckNodePorts, after each successful sync once a Service has had
+  // one.
   std::function<void(HealthCheckChanges)> on_health_checks;
-  std::function<void(std::vector<IpAddress>)> on_health_check_addresses;  // Whenever they change.
-  // In which all that is applied is compared with the kernel once; and the share of one CPU that
-  // this may take.
+  // Called when the addresses for healthCheckNodePorts change.
+  std::function<void(std::vector<IpAddress>)> on_health_check_addresses;
+  // Duration of one audit of all applied rows, and the maximum share of one CPU for it. If both
+  // conflict, the share takes precedence.
   std::chrono::milliseconds audit_cycle{std::chrono::minutes(5)};
   double audit_share = 0.015;
-  std::chrono::milliseconds first_audit{std::chrono::seconds(30)};  // After the start.
-  // After which what the kernel refused is tried again.
+  std::chrono::milliseconds first_audit{std::chrono::seconds(30)};  // Delay after the start.
+  // Interval for retrying Services that the kernel has rejected.
   std::chrono::milliseconds retry_rejected{std::chrono::minutes(1)};
   StateLimits limits;
 };
@@ -170,36 +184,41 @@ struct LoopOptions {
 class Loop {
  public:
   Loop(Reconciler& reconciler, LoopOptions options);
-  ~Loop();  // Stops.
+  ~Loop();  // Calls Stop().
 
-  // `hold`: tables of a former life serve; nothing is written before a snapshot has ended.
-  // `complete`: the store holds the whole state already.
+  // `keep_previous_rules`: rules of a previous run are in effect, and nothing is written before a
+  // snapshot has ended. `complete`: the store already contains the complete state.
   void Start(bool keep_previous_rules, bool complete = false);
-  // Finishes the commit in flight and answers what waits with kFailed. The rules stay.
+  // Waits for the commit in flight, answers waiting batches with kFailed and stops the thread. The
+  // rules stay in effect.
   void Stop();
 
   void Submit(Batch batch);
   void SetInterfaceAddresses(std::vector<IpAddress> addresses);
-  // Somebody changed our tables.
+  // Another process has changed svcmap's tables.
   void Repair(nft::ForeignChange change);
 
-  // Somebody new speaks, who knows what `offered` stands for: a snapshot that another left open is
-  // abandoned, and `answer` gets what is held then, or nothing while the rules of a former life
-  // serve; on the loop's thread, never if the loop stops first.
+  // Starts a controller session and discards a snapshot that the previous session left open.
+  // `offered` is the state token that the controller offers. `answer` receives the token of the
+  // stored state, or nullopt while rules of a previous run are in effect. It is called on the
+  // loop's thread, but not if the loop stops first.
   void StartSession(std::optional<StateToken> offered,
                     std::function<void(std::optional<StateToken>)> answer);
 
-  // What a batch without a mark would change, and what there would be to say of its changes;
-  // nothing of it stays. `taken` is called, `done` is not. Waits; nothing once stopped.
+  // Computes the effect of a batch without a mark, but changes nothing. Calls `on_accepted`, but
+  // not `done`. Blocks until the loop's thread has the result. Returns nullopt if the loop has
+  // stopped.
   std::optional<DryRun> Try(const Batch& batch);
 
-  // Runs `fn` on the loop's thread, between two transactions, and waits for it. False once stopped.
+  // Runs `fn` on the loop's thread between two transactions, and blocks until it returns. Returns
+  // false if the loop has stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
 
   const StateLimits& limits() const { return options_.limits; }
-  // Never waits for a commit. After the Ack of a batch, the status contains the batch.
+  // Does not wait for a commit. After a batch is answered, the status includes the batch.
   LoopStatus status() const;
-  // Grows as long as the loop turns; makes it turn once more.
+  // Returns the number of completed turns and starts another turn. If the number does not grow, the
+  // loop hangs.
   uint64_t Turn();
 
  private:
@@ -216,11 +235,11 @@ class Loop {
   void Run();
   std::optional<StateToken> Token() const;
   void Accept(Batch batch, std::chrono::steady_clock::time_point submitted);
-  // What became of the changes of a batch.
+  // The effect of a batch on the store.
   struct BatchEffect {
-    bool any = false;      // What is over a limit counts as named, as everything that is refused.
-    bool changed = false;  // Not all were held already.
-    // Of those that changed something.
+    bool any = false;      // The batch contained a change that exceeds no limit.
+    bool changed = false;  // At least one change had an effect.
+    // For each change with an effect and a trigger time.
     std::vector<std::pair<TriggerTimes::Time, Family>> triggered;
     ChangeCounts seen, net;
   };
@@ -246,25 +265,25 @@ class Loop {
   Reconciler& reconciler_;
   LoopOptions options_;
 
-  // Only on the loop's thread.
+  // Only used on the loop's thread.
   std::deque<Waiting> waiting_;
   uint64_t sequence_ = 0;
   TriggerTimes triggers_{std::chrono::system_clock::now()};
   StageTimes stages_;
   bool keep_previous_rules_ = false;
   bool in_snapshot_ = false;
-  bool session_is_synced_ = false;  // All that is held.
-  bool has_state_ = false;          // A snapshot has ended, or changes came outside of one.
-  bool confirmed_ = false;          // All there is, in this life (LoopStatus::confirmed).
+  bool session_is_synced_ = false;  // The session has the complete state.
+  bool has_state_ = false;          // A snapshot has ended, or changes came outside of a snapshot.
+  bool confirmed_ = false;  // The complete state was received in this run (LoopStatus::confirmed).
   bool split_allowed_ = true;
-  bool has_health_checks_ = false;  // Now or before.
+  bool has_health_checks_ = false;  // A Service has, or has had, a healthCheckNodePort.
   Backoff backoff_{options_.first_retry, options_.last_retry};
   Clock::time_point retry_at_;
   Backoff repair_backoff_{options_.first_retry, options_.last_retry};
   Clock::time_point repair_at_;
   Clock::time_point audit_at_;
   Clock::time_point retry_rejected_at_;
-  std::string damage_, damaged_by_;  // What the next repair is for.
+  std::string damage_, damaged_by_;  // Reported change that the next repair is for.
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

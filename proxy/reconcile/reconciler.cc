@@ -92,8 +92,8 @@ std::function<bool(const ServiceEntry&)> DependsOn(const NodeFacts& before,
   };
 }
 
-// When the node changes, all Services that depend on the change are written again: the one change
-// that costs more than itself, and it is rare.
+// A change of the node marks all Services as dirty that depend on it. The cost of this rare change
+// depends on the number of these Services.
 void Reconciler::FollowNode() {
   if (!NodeChanged()) return;
   std::vector<IpAddress> health_checks =
@@ -108,11 +108,12 @@ void Reconciler::FollowNode() {
 
 void Reconciler::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
   DesiredContext context = Context();
-  // What one Service gives up must not be taken by another one before.
+  // If an address moves between Services, all of them are changed in the same transaction.
+  // Otherwise, one Service would add the address before the other Service releases it.
   if (store_.addresses_moved()) element_limit = SIZE_MAX;
   while (store_.FirstDirty() != nullptr && sync_plan.plan.element_bound() < element_limit &&
          sync_plan.dirty.size() < take_limit_) {
-    // What was refused once is tried alone.
+    // A Service that the kernel has rejected is retried alone.
     const bool alone = rejected_.contains(store_.FirstDirty()->key);
     if (alone && !sync_plan.dirty.empty()) break;
     if (alone) element_limit = 0;
@@ -186,7 +187,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   if (found) ReserveGroups(found->elements);
   SyncPlan sync_plan = recreate_ ? MakeRecreation(element_limit, found ? &*found : nullptr)
                                  : MakeSyncPlan(element_limit);
-  // A rewrite has read the leftovers, or replaces their sets.
+  // Not necessary for a rewrite, which has read the leftovers or replaces their sets.
   if (!recreate_ && leftovers_.CollideWith(sync_plan.plan.transaction())) {
     Undo(sync_plan);
     while (HasLeftovers()) RemoveLeftovers();
@@ -283,7 +284,7 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
       if (!failed && known_generation_) ++*known_generation_;
       if (!failed) sync_plan.ahead.AddElements(std::move(part));
     }
-    // The commit of the plan tries again, and reports the error.
+    // After a failure, the plan contains the remaining additions. Its commit reports the error.
     if (failed) transaction.AddElements(std::move(part));
     part = {};
   };
@@ -313,7 +314,7 @@ RemovalResult Reconciler::RemoveLeftovers() {
   return result;
 }
 
-// Numbers of deleted elements are free once no such element can be left in the kernel.
+// Releases numbers of deleted elements when no element with these numbers can remain in the kernel.
 void Reconciler::FreeNumbers() {
   if (HasLeftovers() || repairer_.has_suspects()) return;
   numbers_.Release(leftovers_.TakeFreeNumbers());
@@ -325,8 +326,8 @@ void Reconciler::AddHealthCheck(const std::string& key, SyncResult& result) {
   if (check || had) result.health_checks.emplace_back(key, check);
 }
 
-// OK if the kernel holds what was attempted. Where the marker cannot tell everything is written
-// again next time.
+// Returns OK if the kernel has committed the attempt. If the markers do not prove the outcome, the
+// next Sync rewrites the tables.
 absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& attempted) {
   if (result.outcome == nft::ApplyOutcome::kCommitted) return absl::OkStatus();
   if (result.outcome == nft::ApplyOutcome::kRejected) return result.error;

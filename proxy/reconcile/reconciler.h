@@ -49,43 +49,44 @@ struct ReconcilerOptions {
 
 struct SyncResult {
   enum class Outcome : uint8_t {
-    kNothing,    // Nothing to write; the kernel was not asked.
-    kCommitted,  // In the kernel.
-    kFailed,     // Not, or not known to be, in the kernel; what was taken is dirty again.
+    kNothing,    // No commit was necessary.
+    kCommitted,  // The changes are in the kernel.
+    kFailed,     // Not committed, or outcome unknown. The Services are dirty again.
   };
   Outcome outcome = Outcome::kNothing;
   absl::Status error;      // kFailed only.
   bool recreated = false;  // A complete rewrite was committed, or failed.
-  // Base chains that had another type, hook or priority and were created again, in nft's notation.
-  // Packets may have passed them untranslated.
+  // Base chains with a wrong type, hook or priority that were created again, in nft notation.
+  // Packets may have passed untranslated meanwhile.
   std::vector<std::string> replaced_chains;
   size_t elements = 0;
-  std::chrono::nanoseconds duration{0};  // Of the commit.
-  // With it: Stage::kPlan and kSave.
+  std::chrono::nanoseconds duration{0};  // Duration of the commit.
+  // Durations of Stage::kPlan and Stage::kSave.
   std::chrono::nanoseconds plan_duration{0};
   std::chrono::nanoseconds save_duration{0};
-  // What is not programmed, with the sequence of the change that showed it.
+  // Why rules are not programmed, each with the sequence number of the change.
   std::vector<std::pair<uint64_t, Finding>> findings;
-  // Unless it failed: the UDP ports, as they are now, of all Services that were taken.
+  // Current UDP ports of all synced Services. Empty after a failure.
   std::vector<std::pair<std::string, UdpPorts>> udp;
-  // Unless it failed: of those that were taken and have a healthCheckNodePort, or had one.
+  // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
   HealthCheckChanges health_checks;
-  std::optional<std::vector<IpAddress>> health_check_addresses;  // If they changed (S-260).
-  // Of the attempt, with all that was computed; 0: there was nothing to try. The loop measures it.
+  std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).
+  // Duration of the whole sync, including planning. 0 if there was nothing to sync. Set by the
+  // loop.
   std::chrono::nanoseconds whole{0};
 };
 
-// What a look at the kernel came to.
+// Outcome of comparing some rows with the kernel.
 struct RepairResult {
   enum class Outcome : uint8_t {
-    kNothing,   // What was looked at is right.
-    kRepaired,  // It was not, and is again.
-    kRewrite,   // Too much is wrong: the next Sync writes everything.
-    kFailed,    // The kernel does not answer, or does not take the repair.
+    kNothing,   // No differences.
+    kRepaired,  // Differences were found and repaired.
+    kRewrite,   // Too many differences. The next Sync rewrites the tables.
+    kFailed,    // The kernel could not be read, or it rejected the repair.
   };
   Outcome outcome = Outcome::kNothing;
   absl::Status error;   // kFailed only.
-  size_t elements = 0;  // Missing, wrong or not ours.
+  size_t elements = 0;  // Missing, wrong and unknown elements.
   size_t chains = 0;
   std::chrono::nanoseconds duration{0};
 };
@@ -98,85 +99,87 @@ struct RemovalResult {
   std::chrono::nanoseconds duration{0};
 };
 
-// What changes would change, had they been applied.
+// The effect that changes would have.
 struct DryRun {
   // Elements deleted and added, in the order of the transaction, without the marker.
   nft::Transaction rows;
-  // It would write the tables whole; `rows` are what differs even so.
+  // The tables would be rewritten. `rows` contains only the differences even then.
   bool recreates = false;
   std::vector<Finding> findings;  // What would not be programmed.
-  uint64_t revision = 0;          // The present one.
+  uint64_t revision = 0;          // The current revision.
 };
 
-// What a life begins with.
+// What a run finds at its start.
 enum class AdoptedState : uint8_t {
-  kNothing,   // No tables of ours, nothing saved.
-  kUnknown,   // The tables of a life that left nothing behind that we may trust.
-  kSaved,     // No tables; what is saved is to be written.
-  kTrusted,   // The tables are as saved, and nobody has touched nf_tables since.
-  kToVerify,  // They were as saved, but somebody has changed something somewhere.
-  kUpgrade,   // They are as saved, but our rules are others now.
+  kNothing,   // No tables of svcmap, and no saved state.
+  kUnknown,   // Tables of a previous run, but no matching saved state.
+  kSaved,     // Saved state, but no matching tables. The state must be written.
+  kTrusted,   // The tables match the saved state, and nf_tables has not changed since.
+  kToVerify,  // The tables matched the saved state, but nf_tables has changed since.
+  kUpgrade,   // The tables match the saved state, but this version has other rules.
 };
 
 class Reconciler {
  public:
-  // `log` may be null: nothing is saved.
+  // If `log` is null, no state is saved.
   Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log = nullptr);
 
   Store& store() { return store_; }
   const Store& store() const { return store_; }
 
-  // Null: unknown.
+  // Returns null if the Node is unknown.
   const Node* ThisNode() const;
 
-  // The node's own addresses, whenever they change.
+  // Sets the node's own addresses. Called when they change.
   void SetInterfaceAddresses(std::vector<IpAddress> addresses);
 
-  // The kernel is no longer what we applied; the next Sync writes everything.
+  // The kernel no longer matches the applied rows. The next Sync rewrites the tables.
   void Invalidate() {
     recreate_ = true;
     in_place_ = false;
   }
 
-  // Reads what a former life left in the kernel and compares it with what it saved, of which it
-  // takes all but the objects. Unless the beginning is kNothing or kUnknown, those are to be
-  // applied to the store next. Revisions go on from the former life's.
+  // Reads the tables of a previous run and compares them with its saved state. Takes over `saved`
+  // except for the objects. Unless the result is kNothing or kUnknown, the caller must apply the
+  // objects to the store next. Revisions continue from the previous run's revision.
   absl::StatusOr<AdoptedState> Adopt(SavedState& saved);
   absl::StatusOr<AdoptedState> Adopt() {
     SavedState nothing;
     return Adopt(nothing);
   }
 
-  // Somebody changed our tables: Repair() will look.
+  // Another process has changed svcmap's tables. Repair() will check the changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
   bool HasSuspects() const { return !recreate_ && repairer_.has_suspects(); }
   bool Verified() const { return !recreate_ && !repairer_.has_suspects() && leftovers_.empty(); }
-  size_t applied_rows() const;  // In the kernel, in all sets.
-  // At most one look at what is in doubt, and what it takes to mend it.
+  size_t applied_rows() const;  // Number of applied elements in all sets.
+  // Checks one portion of the suspect rows and repairs differences.
   RepairResult Repair();
-  // The same for the next rows of all that is applied.
+  // Checks the next portion of all applied rows and repairs differences.
   RepairResult Audit();
   uint64_t audits() const { return repairer_.audits(); }
 
-  // The kernel's generation up to which all foreign changes have been told to Doubt().
+  // Returns the generation of the kernel up to which all changes by other processes were reported
+  // to svcmapd. See nft::Kernel.
   std::optional<uint32_t> ReportedGeneration() { return kernel_.ReportedGeneration(); }
-  // Nothing is in doubt at that generation.
+  // No row is suspect at this generation.
   void NoteGeneration(uint32_t generation);
 
-  // What the kernel refused is pending again.
+  // Marks all Services that the kernel has rejected as dirty.
   void RetryRejected();
   size_t rejected_services() const { return rejected_.size(); }
 
-  // Objects that changed without a commit are saved, too.
+  // Saves objects that changed without a commit.
   void SaveObjects();
-  // Nothing can be saved at the moment.
+  // Returns true if the state cannot be saved currently.
   bool SavingFails() const { return log_ != nullptr && !log_->status().error.empty(); }
-  // Tries again if it is time to.
+  // Retries saving the state if a retry is due.
   void RetrySaving() {
     if (log_ != nullptr && log_->needs_everything()) RewriteLog();
   }
 
-  // The state is complete: what a former life had and nobody asked for can be forgotten.
+  // Forgets affinity numbers of the previous run that no Service has claimed. Call when the state
+  // is complete.
   void ForgetPreviousRun() {
     if (!HasLeftovers()) memory_.Forget(numbers_);
   }
@@ -184,8 +187,9 @@ class Reconciler {
   // True when there is something to write.
   bool Pending() const;
 
-  // At most one transaction, of the Services that changed first. It stops taking more once it has
-  // `element_limit` elements; one Service is never split.
+  // Commits one plan for the Services that changed first. Adds Services until the plan has
+  // `element_limit` elements. Never splits a Service. A large plan takes several transactions: the
+  // first ones add elements that no packet can reach before the last one.
   SyncResult Sync(size_t element_limit);
 
   // Returns true while elements that packets can no longer reach wait for their deletion. The loop
@@ -194,11 +198,11 @@ class Reconciler {
   // Deletes one portion of these elements.
   RemovalResult RemoveLeftovers();
 
-  // Grows with every commit that changed something, also over restarts.
+  // Grows with each commit that has an effect, across restarts.
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
 
-  // What the rows are made from; valid until the next call of anything else.
+  // Returns the data from which rows are computed. Valid until the next call of any other function.
   ExplainContext ContextForExplain();
   // Returns the desired elements that decide about the destination of `question`. `explained` is
   // the result of Explain().
@@ -211,13 +215,13 @@ class Reconciler {
   nft::Transaction AppliedRows();
   nft::Transaction PendingRows();
 
-  // What `change` would change, which applies changes to the store: nothing of it stays. Where
-  // others wait to be written, it is what these add to them; their rows are made for it, too.
+  // Returns the effect of `change`, which changes the store, and reverts it. If other changes are
+  // not written yet, the result contains only what `change` adds to them.
   DryRun Try(const std::function<void()>& change);
 
  private:
   friend class RowReader;
-  struct SyncPlan;  // A plan with what becomes true when it is committed.
+  struct SyncPlan;  // A plan, and the state that becomes valid when the plan is committed.
   struct FoundTables;
   class DryRunState;
   using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
@@ -278,28 +282,31 @@ class Reconciler {
   AffinityMemory memory_;
   std::vector<IpAddress> interfaces_;
   bool recreate_ = true;
-  bool in_place_ = false;      // Our sets are there, for the next recreation.
-  size_t timers_created_ = 0;  // For so many timeouts the tables have chains.
-  int rejections_ = 0;         // In a row.
-  int failed_rewrites_ = 0;    // In a row.
+  bool in_place_ = false;      // The sets exist, so the next rewrite can keep them.
+  size_t timers_created_ = 0;  // Number of affinity timeouts that have chains in the tables.
+  int rejections_ = 0;         // Consecutive.
+  int failed_rewrites_ = 0;    // Consecutive.
   // The next rewrite does not read the tables, because other processes change them continuously.
   bool rewrite_unread_ = false;
-  int failed_repairs_ = 0;        // In a row.
-  size_t take_limit_ = SIZE_MAX;  // Services of one transaction, while one is being isolated.
-  absl::flat_hash_set<std::string> health_checked_;         // Services with a healthCheckNodePort.
-  absl::flat_hash_map<std::string, std::string> rejected_;  // Services, and what the kernel says.
-  std::vector<std::pair<uint64_t, Finding>> rejected_findings_;  // Not told yet.
-  // Every commit up to this generation was ours or left our tables alone.
+  int failed_repairs_ = 0;  // Consecutive.
+  // Maximum number of Services in one transaction. Reduced to find the Service that the kernel
+  // rejects.
+  size_t take_limit_ = SIZE_MAX;
+  absl::flat_hash_set<std::string> health_checked_;  // Services with a healthCheckNodePort.
+  // Rejected Services and the kernel's error.
+  absl::flat_hash_map<std::string, std::string> rejected_;
+  std::vector<std::pair<uint64_t, Finding>> rejected_findings_;  // Not reported yet.
+  // All commits up to this generation were made by svcmapd or did not change its tables.
   std::optional<uint32_t> known_generation_;
   NodeFacts node_;
   std::vector<IpAddress> health_check_addresses_;
   bool health_check_addresses_changed_ = false;
   bool node_changed_ = true;
   uint64_t node_version_ = 0;
-  // What is there before tables of ours that are not known to be as we make them are written in
-  // place: sets and chains of it that the new ones do not have go.
+  // Existing tables with possibly unknown content, before they are rewritten in place. Their sets
+  // and chains that the new tables do not have are deleted.
   std::optional<nft::TableContent> previous_tables_[2];
-  bool tables_read_ = false;  // previous_tables_ are the tables as they are now.
+  bool tables_read_ = false;  // previous_tables_ is up to date.
 };
 
 }  // namespace svcmap::proxy

@@ -1,4 +1,4 @@
-// What to do when the kernel does not take a transaction.
+// Handles rejected transactions.
 #include <algorithm>
 
 #include "proxy/reconcile/sync_plan.h"
@@ -6,14 +6,14 @@
 namespace svcmap::proxy {
 namespace {
 
-// So many times the same is tried before more is written.
+// Number of attempts before a larger part of the tables is rewritten.
 constexpr int kRejectionPatience = 3;
 
 enum class Cause : uint8_t {
-  kPassing,   // No memory, busy, interrupted: the same may be taken later.
-  kFull,      // A set has a maximum size, which an earlier version declared, and is full.
-  kDiffers,   // An element, a set or a table was there, or was not.
-  kContents,  // Something in it is not to the kernel's liking.
+  kPassing,   // Temporary, such as out of memory, busy or interrupted.
+  kFull,      // A set has reached a maximum size, which an earlier version declared.
+  kDiffers,   // An element, a set or a table exists or is missing unexpectedly.
+  kContents,  // The kernel rejects the content.
 };
 
 Cause CauseOf(const absl::Status& error) {
@@ -69,7 +69,8 @@ void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& re
   const Cause cause = CauseOf(result.error);
   if (cause == Cause::kPassing && rejections_ % kRejectionPatience != 0) return;
   if (sync_plan.recreate) {
-    // In place it needs the tables as we know them.
+    // After a rejected rewrite in place, the next rewrite replaces the tables, because their
+    // content may differ from the last dump.
     if (!std::exchange(in_place_, false) && cause == Cause::kContents)
       IsolateRejected(sync_plan, result);
     return;
@@ -78,14 +79,16 @@ void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& re
   if (cause == Cause::kFull) {
     recreate_ = true;
   } else if (rejections_ == 1) {
-    repairer_.MarkRowsSuspect(sync_plan.plan.transaction());  // Somebody may have been there.
+    // Another process may have changed these rows.
+    repairer_.MarkRowsSuspect(sync_plan.plan.transaction());
   } else if (cause == Cause::kDiffers || !IsolateRejected(sync_plan, result)) {
     recreate_ = rewrite_unread_ = rejections_ >= kRejectionPatience;
   }
 }
 
-// The Service that the kernel named stays as it is, without the others; if it named none they are
-// tried in ever smaller parts.
+// Excludes the Service that the kernel has rejected from the next transactions; its applied rows
+// stay in effect. If the kernel's error names no element of a Service, halves the number of
+// Services in the next transaction. Returns false if the plan contains no Service.
 bool Reconciler::IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& result) {
   auto culprit = sync_plan.dirty.end();
   if (sync_plan.dirty.size() == 1) {

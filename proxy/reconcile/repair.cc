@@ -1,4 +1,4 @@
-// How the reconciler mends what others have done.
+// Repairs changes by other processes.
 #include <numeric>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace svcmap::proxy {
 namespace {
 
-// Repairs that fail one after the other before the tables are written anew.
+// Consecutive failed repairs before the tables are rewritten.
 constexpr int kRepairPatience = 3;
 
 }  // namespace
@@ -41,7 +41,7 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
     result.outcome = RepairResult::Outcome::kRepaired;
     return result;
   }
-  // Whoever was there may have been there again. What became of it is seen by looking once more.
+  // Another process may have changed the tables again, so the same rows are checked again.
   repairer_.NotRepaired();
   result.outcome = RepairResult::Outcome::kFailed;
   result.error = applied.error;

@@ -1,4 +1,4 @@
-// What a life takes over from the one before, and what it leaves to the next.
+// Takes over the state of the previous run, and saves the state for the next run.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace svcmap::proxy {
 namespace {
 
-// Absent where the table, or the marker in it, is not there.
+// By Index(Family). Absent if the table or its marker does not exist.
 using Markers = std::array<std::optional<Marker>, 2>;
 
 absl::StatusOr<Markers> ReadMarkers(nft::Kernel& kernel) {
@@ -28,7 +28,7 @@ bool ReserveNumbers(const Markers& markers, const Marker& marker) {
   return markers[0] == marker && markers[1] == marker;
 }
 
-// The rows that the attempt replaced, of each Service that it changed.
+// Returns the rows that the attempt replaced, for each Service that it changed.
 std::vector<std::pair<std::string, ServiceRows>> ReplacedBy(
     const SavedState::Attempt& attempt,
     const std::vector<std::pair<std::string, ServiceRows>>& before) {
@@ -53,8 +53,8 @@ nft::Transaction AllRows(const std::string& key, const ServiceRows& rows) {
 absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   const absl::StatusOr<Markers> markers = ReadMarkers(kernel_);
   if (!markers.ok()) return markers.status();
-  SavedRows replaced;  // By a committed attempt.
-  SavedRows added;     // Possibly, ahead of an attempt that was not committed.
+  SavedRows replaced;  // Rows that a committed attempt replaced.
+  SavedRows added;     // Rows that may have been added ahead of an attempt that was not committed.
   bool rewritten = false;
   if (saved.attempt) {
     const bool committed = ReserveNumbers(*markers, saved.attempt->marker);
@@ -65,7 +65,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
       added = saved.attempt->services;
     }
     Resolve(saved, committed);
-    // What the attempt left over is not checked yet.
+    // The leftovers of the attempt are not checked yet.
     outcome_open_ = committed;
     if (log_ != nullptr && !committed) log_->End(false, saved.generation);
   }
@@ -76,8 +76,8 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
     const std::optional<uint32_t> saved_generation = saved.generation;
     const uint64_t ruleset = saved.tables.ruleset;
     if (Restore(saved, replaced.empty() ? added : replaced)) {
-      // The previous run may have ended between the commit and the deletion of what it left over.
-      // After a rewrite, that may be anything.
+      // The previous run may have ended before it deleted the leftovers of its last commit. After a
+      // rewrite, any element may be left over, so the tables are written again.
       in_place_ = true;
       if (rewritten) return AdoptedState::kSaved;
       const absl::StatusOr<AdoptedState> adopted = Verify(saved_generation, ruleset);
@@ -91,8 +91,8 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
 
   Marker newest = applied_.marker();
   bool found = false;
-  bool newer = ReserveNumbers(*markers,
-                              saved_marker.value_or(Marker()));  // And yet it is not what is saved.
+  // True if the markers match, but the saved rows do not match the markers.
+  bool newer = ReserveNumbers(*markers, saved_marker.value_or(Marker()));
   for (const std::optional<Marker>& marker : *markers) {
     if (!marker) continue;
     found = true;
@@ -100,10 +100,11 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
     newer |=
         marker != saved_marker && marker->generation >= saved_marker.value_or(Marker()).generation;
   }
-  // None, only one of them, or tables that are older than what is saved: somebody else's doing.
+  // Another process has deleted at least one table, or restored tables that are older than the
+  // saved state.
   if (saved_marker && !newer) {
     if (!Restore(saved, {})) applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
-    // With the saved numbers, records that clients still have lead where they did.
+    // The saved numbers keep clients' affinity records valid.
     for (const Family family : kFamilies) {
       const absl::StatusOr<bool> there = kernel_.HasTable(family);
       if (!there.ok()) return there.status();
@@ -111,7 +112,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
     }
     return AdoptedState::kSaved;
   }
-  // What is saved is not to be believed by the next life, either.
+  // The next run must not trust the saved objects, either.
   if (log_ != nullptr && !saved.objects.empty()) {
     for (const SavedState::Object& object : saved.objects) {
       log_->RemoveObject(object.kind, object.key);
@@ -122,7 +123,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   if (!found) return AdoptedState::kNothing;
   const absl::Status status = AdoptAffinity();
   if (!status.ok() && !absl::IsNotFound(status)) return status;
-  in_place_ = status.ok();  // Otherwise they are of a version that did not know affinity.
+  in_place_ = status.ok();  // kNotFound: a version without session affinity created the tables.
   return AdoptedState::kUnknown;
 }
 
@@ -136,7 +137,7 @@ void Reconciler::CheckLeftOver() {
   }
 }
 
-// The elements are as saved, if nobody has touched them since.
+// Trusts the saved rows if nf_tables has not changed since.
 absl::StatusOr<AdoptedState> Reconciler::Verify(std::optional<uint32_t> saved_generation,
                                                 uint64_t saved_ruleset) {
   if (saved_ruleset != RulesetDigest()) return AdoptedState::kUpgrade;
@@ -151,7 +152,8 @@ absl::StatusOr<AdoptedState> Reconciler::Verify(std::optional<uint32_t> saved_ge
   return AdoptedState::kToVerify;
 }
 
-// Commits of others disturb a dump, and nothing else is to be done meanwhile.
+// Retries while commits of other processes interrupt the dump. May block, because nothing else is
+// to be done at start.
 absl::StatusOr<std::vector<nft::Element>> Reconciler::ReadUndisturbed(nft::SetRef set) {
   constexpr int kAttempts = 100;
   absl::StatusOr<std::vector<nft::Element>> elements;
@@ -163,7 +165,7 @@ absl::StatusOr<std::vector<nft::Element>> Reconciler::ReadUndisturbed(nft::SetRe
   return elements;
 }
 
-// Under which numbers clients' records are.
+// Remembers the numbers that clients' affinity records use.
 absl::Status Reconciler::AdoptAffinity() {
   for (const Family family : kFamilies) {
     for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
@@ -212,19 +214,21 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   leftovers_.Add({}, unused);
   timers_.Restore(saved.tables.timers);
   timers_created_ = timers_.seconds().size();
-  node_version_ = UINT64_MAX;  // Ranges depend on our options, too.
+  // The next Sync compares the node rows, because they also depend on the options of this run.
+  node_version_ = UINT64_MAX;
   Specs specs;
   for (const Family family : kFamilies) {
     specs[Index(family)] =
         std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds()));
   }
   repairer_.TablesWritten(std::move(specs));
-  // A Service that is not among the objects has no business in the kernel.
+  // Mark all Services as dirty, so that Services without an object are deleted from the kernel.
   for (const auto& [key, rows] : applied_.services()) store_.MarkDirty(key, 0);
   return true;
 }
 
-// Of all that is created once, but for affinity timeouts, which are saved by themselves.
+// Digest of the sets, chains and rules. Affinity timeouts are not included, because they are saved
+// separately.
 uint64_t Reconciler::RulesetDigest() const {
   uint64_t digest = 0;
   for (const Family family : kFamilies) {
@@ -301,8 +305,8 @@ void Reconciler::LogAttempt(const SyncPlan& sync_plan, const Marker& marker) {
   log_->Begin(commit);
 }
 
-// With leftovers, the outcome is logged after their deletion: a log that ends without the outcome
-// makes the next run look for them.
+// If elements are left over, logs the outcome after their deletion. If the log ends without the
+// outcome, the next run searches for leftovers.
 void Reconciler::LogOutcome(bool committed, bool complete) {
   if (committed && known_generation_) ++*known_generation_;
   outcome_open_ = committed && !complete;
@@ -310,7 +314,7 @@ void Reconciler::LogOutcome(bool committed, bool complete) {
   log_->End(committed, GenerationToSave());
 }
 
-// Nothing while elements may be left over: the next run then compares everything.
+// Returns nullopt while elements may be left over, so that the next run compares all rows.
 std::optional<uint32_t> Reconciler::GenerationToSave() const {
   return HasLeftovers() || repairer_.has_suspects() ? std::nullopt : known_generation_;
 }
@@ -325,7 +329,7 @@ void Reconciler::LogRemoval() {
   }
 }
 
-// After the file could not be written for a while.
+// Writes the complete state after the log was disabled by an error.
 void Reconciler::RewriteLog() {
   outcome_open_ = false;
   store_.TakeTouched();

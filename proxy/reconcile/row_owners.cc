@@ -9,7 +9,7 @@ namespace {
 
 struct Anchor {
   SetIndex set;
-  size_t size;  // Of the key, so much of it.
+  size_t size;  // Number of leading key bytes that identify the Service.
 };
 
 Anchor AnchorOf(uint8_t set, size_t key_size) {
@@ -26,13 +26,13 @@ Anchor AnchorOf(uint8_t set, size_t key_size) {
       return {static_cast<SetIndex>(set), key_size - sizeof(uint32_t)};  // Without the slot.
     case kAffinityEndpoints:
     case kAffinityLocalEndpoints:
-      return {kAffinityEndpoints, sizeof(uint16_t)};  // The port's number.
+      return {kAffinityEndpoints, sizeof(uint16_t)};  // Number of the port.
     default:
       return {kSetCount, 0};
   }
 }
 
-// 0: none.
+// Returns 0 for rows without an anchor.
 uint64_t AnchorHash(nft::SetRef set, std::span<const uint8_t> key) {
   if (key.size() < sizeof(uint32_t)) return 0;
   const Anchor anchor = AnchorOf(set.set, key.size());

@@ -1,5 +1,6 @@
-// Which Service a row in the kernel belongs to, told by its key alone: what a foreign change or a
-// rejected batch names. Grows with Services and their addresses, not with endpoints.
+// Finds the Service to which a row in the kernel belongs, from the set and key of the row. Used for
+// rows that another process changed. The size depends on the number of Services and addresses, not
+// of endpoints.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,17 @@ namespace svcmap::proxy {
 
 class RowOwners {
  public:
-  // `key` must stay where it is until it is removed.
+  // `key` must stay at its address until Remove is called.
   void Add(const std::string& key, const ServiceRows& rows);
   void Remove(const std::string& key, const ServiceRows& rows);
 
-  // Null: nobody's, or of a set that has no rows of single Services or has ranges. An owner is who
-  // would have such a row, not whether it does.
+  // Returns null if no Service owns the row, or if the set has ranges or no rows of single
+  // Services. The result is the Service that would own the row. The row itself may not exist.
   const std::string* Find(nft::SetRef set, std::span<const uint8_t> row_key) const;
 
  private:
-  // What the rows of one Service have in common: an address with its port, or a number that was
-  // given to it. By hash: of two that are the same one would be taken for nobody's.
+  // Hash of the key part that all rows of one Service have in common: an address with its port, or
+  // an allocated number. After a hash collision, Find may return null for one of the Services.
   absl::flat_hash_map<uint64_t, const std::string*> owners_;
 };
 

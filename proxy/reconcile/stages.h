@@ -1,5 +1,5 @@
-// Where the time from a message to its answer goes: what each stage took, since the start. Sums and
-// counts only: what two looks differ by says what happened in between.
+// Measures how long a message spends in each stage until its answer, since the start. The
+// difference between two readings describes the time between them.
 #pragma once
 
 #include <algorithm>
@@ -11,21 +11,21 @@
 
 namespace svcmap::proxy {
 
-// In the order in which a change goes through them; no two of them overlap for one batch.
+// In processing order. The stages of one batch do not overlap.
 enum class Stage : uint8_t {
-  // Of a batch.
-  kConvert,  // From when it came in, decoded, to when the loop gets it: checked, and made to
-             // values.
-  kQueue,    // From then until the loop takes it.
-  kIntake,   // Into the store.
-  // Of a transaction, for all batches merged in it; also of one that the kernel refuses.
-  kPlan,    // What its Services resolve to, the rows they want, and how these differ from what is.
-  kSave,    // Saving objects and attempt before the kernel is asked, and its outcome after.
-  kKernel,  // The netlink batch: built, sent, and taken.
-  kFollow,  // All that follows: what is applied is noted and told, also to those who watch.
-  // Of a batch.
-  kAnswer,  // Making its answer and handing it to gRPC.
-  // Of a commit that deletes leftovers, after the answers.
+  // Stages of a batch.
+  kConvert,  // From the receipt of the decoded message to Submit: validation and conversion.
+  kQueue,    // From Submit until the loop takes the batch.
+  kIntake,   // Changing the store.
+  // Stages of a transaction, which may contain several merged batches. Includes rejected
+  // transactions.
+  kPlan,    // Computing the desired rows and the difference to the applied rows.
+  kSave,    // Saving objects and the attempt before the commit, and the outcome after it.
+  kKernel,  // Building and sending the netlink batch, and waiting for its acknowledgement.
+  kFollow,  // Updating the applied rows, the status and observers after the commit.
+  // A stage of a batch.
+  kAnswer,  // Building the answer and passing it to gRPC.
+  // Deleting leftovers after the answers.
   kRemove,
 };
 inline constexpr size_t kStages = 9;

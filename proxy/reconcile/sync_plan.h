@@ -1,4 +1,4 @@
-// Parts of the reconciler that its files share. Not for others.
+// Declarations that only the source files of the reconciler share.
 #pragma once
 
 #include <array>
@@ -30,28 +30,29 @@ struct Reconciler::SyncPlan {
   std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
   std::vector<Row> node_rows;
   std::vector<std::pair<uint64_t, Finding>> findings;
-  int64_t source_rows[2] = {};  // More than applied, by Index(Family).
+  int64_t source_rows[2] = {};  // More than the applied rows have. Indexed by Index(Family).
 };
 
 // Both tables as a rewrite found them.
 struct Reconciler::FoundTables {
   FoundElements elements;
-  // The content of unmodified tables with so many affinity timeouts.
+  // The content of unmodified tables with `timers` affinity timeouts.
   std::array<nft::TableContent, 2> references;
   size_t timers = 0;
 };
 
-// One Service as the store has it, after others that have `source_rows` more than is applied; adds
-// its own to that.
+// Computes the desired rows of a Service. `source_rows` is the number of source range rows that the
+// plan has in addition to the applied rows. Desire adds the Service's share.
 DesiredService Desire(const std::string& key, const Store& store, const Applied& applied,
                       const ServiceRows* before, int64_t (&source_rows)[2],
                       DesiredContext& context);
 
-// What the others leave of the room for source ranges, who have `more` than is applied.
+// Sets context.source_rows, the number of source range rows that the Service may have. `more`: rows
+// of other Services in addition to the applied rows.
 void AllowSources(const Applied& applied, const int64_t (&more)[2], const ServiceRows* before,
                   DesiredContext& context);
 
-// Whether a Service has other rows when the node is `after`.
+// Returns a predicate that is true for Services whose rows may change with the node.
 std::function<bool(const ServiceEntry&)> DependsOn(const NodeFacts& before, const NodeFacts& after);
 
 size_t SourceRowsBefore(const ServiceRows* before, Family family);

@@ -1,6 +1,6 @@
-// When what changes tell of happened, until they are in the kernel: what lies between is the
-// network programming latency (S-346). Better than there: the time of a change that is removed
-// again, or whose commit failed, is not lost.
+// Measures the network programming latency (S-346): the time from the event that triggered a change
+// until the change is in the kernel. Unlike kube-proxy, TriggerTimes counts changes that are
+// removed again or whose commit failed.
 //
 // Not thread-safe; owned by the reconcile loop.
 #pragma once
@@ -16,30 +16,34 @@
 namespace svcmap::proxy {
 
 struct ProgrammingLatency {
-  uint64_t count = 0;  // Changes that told when.
+  uint64_t count = 0;  // Changes with a trigger time.
   std::chrono::nanoseconds sum{0}, last{0}, longest{0};
 };
 
 class TriggerTimes {
  public:
   using Time = std::chrono::system_clock::time_point;
-  static constexpr size_t kMost = 65536;  // While the kernel takes nothing; others are not counted.
+  // Maximum number of waiting changes, because the kernel may reject commits for long. Further
+  // changes are not counted.
+  static constexpr size_t kMost = 65536;
 
-  // How long it took, for each change that told when. On the loop's thread; must not block.
+  // Called with the latency of each change with a trigger time, on the loop's thread. Must not
+  // block.
   using Observer = std::function<void(Family, std::chrono::nanoseconds)>;
 
-  // What happened before `start` was not ours to program (S-346).
+  // Changes that were triggered before `start` are not counted (S-346).
   explicit TriggerTimes(Time start) : start_(start) {}
 
-  // A change that came with `sequence`, which never decreases.
+  // Adds a change of the batch `sequence`. Sequence numbers must not decrease.
   void Add(uint64_t sequence, Time time, Family family) {
     if (time > start_ && waiting_.size() < kMost) waiting_.push_back({sequence, time, family});
   }
 
-  // What came before `end` is in the kernel `now`. `observer` may be null.
+  // All changes with a sequence number below `end` are in the kernel since `now`. `observer` may be
+  // null.
   void Programmed(uint64_t end, Time now, const Observer& observer = nullptr) {
     for (; !waiting_.empty() && waiting_.front().sequence < end; waiting_.pop_front()) {
-      // Another machine's clock said when it was.
+      // Not negative: the trigger time is from another machine's clock.
       const std::chrono::nanoseconds took =
           std::max<std::chrono::nanoseconds>(now - waiting_.front().time, {});
       ++latency_.count;
