@@ -19,18 +19,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/cli/reader.h"
 #include "api/tls/tls_files.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
 
-class Client {
+class Client : public Reader {
  public:
   // `target` must be a result of ParseTarget. `tls` must have passed CheckTlsMaterial. TLS is
   // disabled if `tls` contains no CA. Connects on the first call. `timeout` limits the wait for the
   // connection, and then the wait for each response or streamed message.
   Client(const std::string& target, const TlsMaterial& tls, std::chrono::milliseconds timeout);
-  ~Client();
+  ~Client() override;
 
   absl::StatusOr<v1::Ack> Apply(const v1::ApplyRequest& request);
   absl::StatusOr<v1::Ack> Remove(const v1::RemoveRequest& request);
@@ -42,16 +43,12 @@ class Client {
 
   // Waits for `at_most` or the client's timeout, whichever is shorter.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(std::chrono::milliseconds at_most);
-  absl::StatusOr<v1::GetStatusResponse> GetStatus();
-
-  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
-
-  // Pass each streamed message to `take` when the message arrives. If `take` returns false, the
-  // call is cancelled and returns OK.
+  absl::StatusOr<v1::GetStatusResponse> GetStatus() override;
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) override;
   absl::Status List(const v1::ListRequest& request,
-                    const std::function<bool(const v1::ListResponse&)>& take);
+                    const std::function<bool(const v1::ListResponse&)>& take) override;
   absl::Status Dump(const v1::DumpRequest& request,
-                    const std::function<bool(const v1::DumpResponse&)>& take);
+                    const std::function<bool(const v1::DumpResponse&)>& take) override;
   // Works like List, but waits without a timeout after the first event.
   absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take);
 

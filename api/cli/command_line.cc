@@ -3,33 +3,23 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "api/cli/completion.h"
+#include "api/cli/describe.h"
 #include "api/cli/destination.h"
 #include "api/cli/help_text.h"
 #include "api/cli/target.h"
 #include "api/cli/text.h"
 #include "api/convert/quote.h"
-#include "api/version/version.h"
 #include "nft/types/ip_address.h"
 
 namespace svcmap::api {
 namespace {
-
-// Raw command-line values, which CLI11 fills in. MakeOptions converts these values to Options.
-struct Words {
-  std::string address, timeout = "10s";
-  TlsFiles tls;
-  std::vector<std::string> apply_files, delete_files, delete_names;
-  std::string kind, name, name_space, output, what, migrate, to, from, in_interface,
-      wait_for = "serving", wait_timeout = "30s";
-  bool strict = false, prune = false, dry_run = false, requirements = false;
-};
 
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
 
@@ -55,10 +45,11 @@ absl::StatusOr<const KindWords*> ParseKind(const std::string& word) {
   return kind;
 }
 
-absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text) {
+absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text,
+                                                       const char* option = "--timeout") {
   absl::StatusOr<std::chrono::milliseconds> timeout = ParseDuration(text);
   if (timeout.ok()) return timeout;
-  return Usage(absl::StrCat("--timeout: ", std::string(timeout.status().message())));
+  return Usage(absl::StrCat(option, ": ", std::string(timeout.status().message())));
 }
 
 absl::StatusOr<Command> MakeApply(const Words& words) {
@@ -184,6 +175,27 @@ absl::StatusOr<Command> MakeWatch(const Words& words) {
   return WatchOptions{*output};
 }
 
+absl::StatusOr<Command> MakeCheck(const Words& words) {
+  const auto output = TextOrJson(words);
+  if (!output.ok()) return output.status();
+  if (!words.netns.empty() && words.pid != 0) {
+    return Usage("check: --netns and --pid cannot be used together");
+  }
+  if (words.rate < 1 || words.rate > 10000) {
+    return Usage(absl::StrCat("--rate: Invalid value: ", words.rate,
+                              ": must be between 1 and 10000, inclusive"));
+  }
+  const auto timeout = ParseTimeout(words.probe_timeout, "--probe-timeout");
+  if (!timeout.ok()) return timeout.status();
+  return CheckOptions{.netns = words.netns,
+                      .pid = words.pid,
+                      .name_space = words.name_space,
+                      .sample = words.sample,
+                      .endpoints = !words.no_endpoints,
+                      .limits = {.per_second = words.rate, .timeout = *timeout},
+                      .output = *output};
+}
+
 absl::StatusOr<Command> MakeMigrate(const Words& words) {
   if (words.migrate != "check") {
     return Usage(absl::StrCat("migrate: Unsupported value: ", Quote(words.migrate),
@@ -194,118 +206,54 @@ absl::StatusOr<Command> MakeMigrate(const Words& words) {
   return MigrateCheckOptions{*output};
 }
 
+absl::StatusOr<Command> MakeTop(const Words& words) {
+  const auto group = Choose<RateGroup>("--by", words.by,
+                                       {{"service", RateGroup::kService},
+                                        {"port", RateGroup::kPort},
+                                        {"destination", RateGroup::kDestination}});
+  if (!group.ok()) return group.status();
+  const auto order = Choose<RateOrder>(
+      "--sort", words.sort,
+      {{"rate", RateOrder::kRate}, {"total", RateOrder::kTotal}, {"name", RateOrder::kName}});
+  if (!order.ok()) return order.status();
+  const auto interval = ParseTimeout(words.interval, "--interval");
+  if (!interval.ok()) return interval.status();
+  return TopOptions{words.metrics_address, *group, *order, *interval, words.rows, words.once};
+}
+
+absl::StatusOr<Command> MakeBundle(const Words& words) {
+  return BundleOptions{.file = words.bundle_file,
+                       .hash_names = words.hash_names,
+                       .log_file = words.log_file,
+                       .check = !words.no_check,
+                       .metrics_address = words.metrics_address};
+}
+
 using Maker = absl::StatusOr<Command> (*)(const Words&);
 
-// Defines the commands and options in CLI11. Returns, for each command, the function that converts
-// `words` to its options.
-std::map<const CLI::App*, Maker> Describe(CLI::App& app, Words& words) {
-  std::map<const CLI::App*, Maker> makers;
-  const auto command = [&](const char* name, const char* description, const char* footer,
-                           Maker maker) {
-    CLI::App* sub = app.add_subcommand(name, description);
-    sub->footer(footer);
-    makers[sub] = maker;
-    return sub;
-  };
-  const auto files = [](CLI::App* sub, std::vector<std::string>& to) {
-    return sub
-        ->add_option("-f,--filename", to,
-                     "Manifest, directory of manifests, or - for standard input (repeatable)")
-        ->type_name("FILE")
-        ->allow_extra_args(false);
-  };
-  const auto dry_run = [&words](CLI::App* sub) {
-    sub->add_flag("--dry-run", words.dry_run, "Show the changes without making them");
-  };
-  const auto name_space = [&words](CLI::App* sub) {
-    sub->add_option("-n,--namespace", words.name_space, "Namespace of the objects")
-        ->type_name("NAMESPACE");
-  };
-  app.require_subcommand(1);
-  app.fallthrough();  // Global options may follow the command.
-  app.footer(kProgramFooter);
-  app.set_help_flag("-h,--help", "Print help and exit");
-  app.set_version_flag("--version", VersionLine("svcmapctl"), "Print the version and exit");
-  app.add_option("--address", words.address,
-                 "Address of the agent: unix:///PATH or tcp://HOST:PORT\n"
-                 "[default: $SVCMAP_ADDRESS or " +
-                     std::string(kDefaultAddress) + "]")
-      ->type_name("ADDRESS");
-  app.add_option("--tls-ca", words.tls.ca,
-                 "PEM file of the CAs that may sign the agent's certificate. Enables TLS for a\n"
-                 "tcp:// address [default: no TLS]")
-      ->type_name("FILE");
-  app.add_option("--tls-cert", words.tls.certificate,
-                 "PEM file of the client certificate; requires --tls-key")
-      ->type_name("FILE");
-  app.add_option("--tls-key", words.tls.key, "PEM file of the client certificate's private key")
-      ->type_name("FILE");
-  app.add_option("--timeout", words.timeout,
-                 "Time to wait for the connection and for each response [default: 10s]")
-      ->type_name("DURATION");
+// Returns the function that converts the values of `command` to its options.
+Maker MakerOf(const std::string& command) {
+  static const std::map<std::string, Maker> makers = {{"apply", MakeApply},
+                                                      {"delete", MakeDelete},
+                                                      {"get", MakeGet},
+                                                      {"status", MakeStatus},
+                                                      {"dump", MakeDump},
+                                                      {"explain", MakeExplain},
+                                                      {"wait", MakeWait},
+                                                      {"watch", MakeWatch},
+                                                      {"check", MakeCheck},
+                                                      {"top", MakeTop},
+                                                      {"support-bundle", MakeBundle},
+                                                      {"migrate", MakeMigrate}};
+  return makers.at(command);
+}
 
-  CLI::App* apply =
-      command("apply", "Create or update objects from manifests", kApplyFooter, MakeApply);
-  files(apply, words.apply_files)->required();
-  apply->add_flag("--strict", words.strict, "Send nothing if a manifest cannot be read");
-  apply->add_flag("--prune", words.prune, "Delete all objects that are not in the manifests");
-  dry_run(apply);
-
-  CLI::App* remove =
-      command("delete", "Delete objects by name or manifest", kDeleteFooter, MakeDelete);
-  files(remove, words.delete_files);
-  dry_run(remove);
-  name_space(remove);
-  remove->add_option("KIND", words.kind, KindList())->type_name("");
-  remove->add_option("NAME", words.delete_names, "NAMESPACE/NAME (repeatable)")->type_name("");
-
-  CLI::App* get = command("get", "List the objects that the agent stores", kGetFooter, MakeGet);
-  name_space(get);
-  get->add_option("-o,--output", words.output,
-                  "Output format: table, wide, json, yaml or name [default: table]")
-      ->type_name("FORMAT");
-  get->add_option("KIND", words.kind, KindList())->required()->type_name("");
-  get->add_option("NAME", words.name, "NAMESPACE/NAME, or NAME in any namespace")->type_name("");
-
-  constexpr char kPageFormats[] = "Output format: text, json or yaml [default: text]";
-  constexpr char kLineFormats[] = "Output format: text or json [default: text]";
-  CLI::App* status = command("status", "Show the agent's status", kStatusFooter, MakeStatus);
-  status->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
-
-  CLI::App* dump = command("dump", "Print the ruleset in nft syntax", kDumpFooter, MakeDump);
-  dump->add_option("WHAT", words.what, "desired, applied or plan")->required()->type_name("");
-
-  CLI::App* explain = command("explain", "Explain how svcmap handles a connection, step by step",
-                              kExplainFooter, MakeExplain);
-  explain
-      ->add_option("--from", words.from,
-                   "Source IP address, or \"node\" [default: explain each kind of source]")
-      ->type_name("ADDRESS");
-  explain
-      ->add_option("--in-interface", words.in_interface,
-                   "Interface on which the packet arrives; used if pods are detected by interface")
-      ->type_name("NAME");
-  explain->add_flag("--requirements", words.requirements,
-                    "Print the numbers of the requirements in docs/specification.md");
-  explain->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
-  explain->add_option("TO", words.to, "ADDRESS:PORT[/PROTOCOL]")->required()->type_name("");
-
-  CLI::App* wait = command("wait", "Wait until the agent meets a condition", kWaitFooter, MakeWait);
-  wait->add_option("--for", words.wait_for,
-                   "Condition: serving, controller or revision=NUMBER [default: serving]")
-      ->type_name("CONDITION");
-  wait->add_option("--timeout", words.wait_timeout, "Total time to wait [default: 30s]")
-      ->type_name("DURATION");
-
-  CLI::App* watch =
-      command("watch", "Print events of the agent as they happen", kWatchFooter, MakeWatch);
-  watch->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
-
-  CLI::App* migrate = command("migrate", "Check whether this node is ready to replace kube-proxy",
-                              kMigrateFooter, MakeMigrate);
-  migrate->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
-  migrate->add_option("WHAT", words.migrate, "check")->required()->type_name("");
-  return makers;
+// Returns whether a support bundle can answer all calls of the command.
+bool ReadsBundles(const Command& command) {
+  return std::holds_alternative<GetOptions>(command) ||
+         std::holds_alternative<StatusOptions>(command) ||
+         std::holds_alternative<DumpOptions>(command) ||
+         std::holds_alternative<ExplainOptions>(command);
 }
 
 // Returns CLI11's error message, prefixed with the command. For a missing or unknown command,
@@ -346,6 +294,10 @@ absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& addre
   absl::StatusOr<Command> command = maker(words);
   if (!command.ok()) return command.status();
   options.command = *std::move(command);
+  if (!words.bundle.empty() && !ReadsBundles(options.command)) {
+    return Usage("--bundle: only supported by get, status, dump and explain");
+  }
+  options.bundle = words.bundle;
   return options;
 }
 
@@ -355,7 +307,7 @@ absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
     const std::vector<std::string>& args, const std::string& address_from_env) {
   Words words;
   CLI::App app(kProgramDescription, "svcmapctl");
-  const std::map<const CLI::App*, Maker> makers = Describe(app, words);
+  Describe(app, words);
   try {
     app.parse(
         std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 expects reverse order.
@@ -366,8 +318,15 @@ absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
   } catch (const CLI::ParseError& error) {
     return Usage(ParseProblem(app, error));
   }
-  const absl::StatusOr<Options> options =
-      MakeOptions(words, address_from_env, makers.at(app.get_subcommands().front()));
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "completion") {
+    const auto script = Choose<const char*>(
+        "completion: SHELL", words.shell,
+        {{"bash", kBashCompletion}, {"zsh", kZshCompletion}, {"fish", kFishCompletion}});
+    if (!script.ok()) return script.status();
+    return HelpText{*script};
+  }
+  const absl::StatusOr<Options> options = MakeOptions(words, address_from_env, MakerOf(command));
   if (!options.ok()) return options.status();
   return *options;
 }

@@ -15,6 +15,9 @@ ExitCode RunDump(const DumpOptions& options, Session& session);
 ExitCode RunExplain(const ExplainOptions& options, Session& session);
 ExitCode RunWait(const WaitOptions& options, Session& session);
 ExitCode RunWatch(const WatchOptions& options, Session& session);
+ExitCode RunCheck(const CheckOptions& options, Session& session);
+ExitCode RunTop(const TopOptions& options, Session& session);
+ExitCode RunSupportBundle(const BundleOptions& options, Session& session);
 ExitCode RunMigrateCheck(const MigrateCheckOptions& options, Session& session);
 
 }  // namespace svcmap::api

@@ -7,14 +7,15 @@ namespace svcmap::api {
 
 enum class ExitCode : int {
   kOk = 0,
-  kIncomplete = 1,     // An object was rejected or not found, or input or output failed.
-  kUsage = 2,          // Invalid command line. No action was taken.
-  kUnreachable = 3,    // No connection to the agent, or no response.
-  kCallRejected = 4,   // The agent rejected the entire call.
-  kWaitTimeout = 5,    // wait: the condition was not met in time.
-  kKernelFailed = 6,   // The kernel rejected the change; the agent retries.
-  kKernelDiffers = 7,  // explain: the kernel state differs or could not be read.
-  kAttention = 8,      // migrate check: a finding needs attention.
+  kIncomplete = 1,         // An object was rejected or not found, or input or output failed.
+  kUsage = 2,              // Invalid command line. No action was taken.
+  kUnreachable = 3,        // No connection to the agent, or no response.
+  kCallRejected = 4,       // The agent rejected the entire call.
+  kWaitTimeout = 5,        // wait: the condition was not met in time.
+  kKernelFailed = 6,       // The kernel rejected the change; the agent retries.
+  kKernelDiffers = 7,      // explain: the kernel state differs or could not be read.
+  kAttention = 8,          // migrate check: a finding needs attention.
+  kConnectionDiffers = 9,  // check: a connection or flow differs from the prediction.
 };
 
 // Returns the exit code of a command whose parts result in `a` and `b`: the larger code.

@@ -17,7 +17,7 @@ void ClearRequirements(v1::ExplainResponse& response) {
 }  // namespace
 
 ExitCode RunExplain(const ExplainOptions& options, Session& session) {
-  absl::StatusOr<v1::ExplainResponse> answer = session.client.Explain(options.request);
+  absl::StatusOr<v1::ExplainResponse> answer = session.reader.Explain(options.request);
   if (!answer.ok()) return session.CallFailed(answer.status());
   if (!options.requirements) ClearRequirements(*answer);
   session.out << (options.output == OutputFormat::kJson   ? MessageJson(*answer)

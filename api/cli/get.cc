@@ -35,7 +35,7 @@ ExitCode RunGet(const GetOptions& options, Session& session) {
     if (!writer) writer = MakeObjectWriter(options.output, filter.kind, single, session.out);
   };
   size_t count = 0;
-  const absl::Status status = session.client.List(request, [&](const v1::ListResponse& part) {
+  const absl::Status status = session.reader.List(request, [&](const v1::ListResponse& part) {
     make();
     for (const v1::Object& object : part.objects()) writer->Write(object);
     count += static_cast<size_t>(part.objects_size());

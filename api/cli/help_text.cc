@@ -13,6 +13,9 @@ const char kProgramFooter[] = R"(Examples:
   svcmapctl explain 10.96.0.10:80            explain how a connection is handled
   svcmapctl wait --for serving               wait until the agent is serving
   svcmapctl watch                            print events as they happen
+  svcmapctl check                            connect to all Services and explain differences
+  svcmapctl top                              show new connections per second by Service
+  svcmapctl support-bundle                   collect facts for support in a file
   svcmapctl migrate check                    look for leftovers of kube-proxy and other conflicts
   svcmapctl COMMAND --help                   show the help of a command
 
@@ -25,7 +28,8 @@ Exit codes:
   5  wait: the condition was not met before the timeout
   6  the kernel rejected the change; the agent stores the change and retries
   7  explain: the kernel state differs from the desired state, or could not be read
-  8  migrate check: at least one finding needs attention)";
+  8  migrate check: at least one finding needs attention
+  9  check: at least one connection differs from the prediction)";
 
 const char kApplyFooter[] =
     R"(Accepts Service, EndpointSlice, Node, ServiceCIDR and List manifests in YAML or JSON.
@@ -106,6 +110,51 @@ With -o json, each line is a WatchEvent message of proto/svcmap/v1/control.proto
 Examples:
   svcmapctl watch
   svcmapctl watch -o json | jq -c 'select(.repair)')";
+
+const char kCheckFooter[] =
+    R"(Connects to each address and port of the Services, and to each of their endpoints.
+Compares each result with the prediction of "svcmapctl explain".
+Prints each difference with its likely cause.
+A UDP server that does not answer is not a difference.
+
+Must run in the network namespace of the agent. --netns and --pid require root.
+With --netns or --pid, svcmapctl connects from the namespace of a pod.
+Reads the rules of other software with nft and iptables-save, if installed.
+
+Examples:
+  svcmapctl check
+  svcmapctl check -n shop --pid $(pgrep -o nginx)
+  svcmapctl check --netns cni-1234 --sample 100
+  svcmapctl check -o json | jq -r '.differences[] | .service + " " + .cause.kind')";
+
+const char kTopFooter[] =
+    R"(Requires an agent with --service-counters.
+On a terminal, svcmapctl updates the list until it is interrupted.
+With --once or without a terminal, svcmapctl prints one interval.
+
+Examples:
+  svcmapctl top
+  svcmapctl top --sort total --by destination
+  svcmapctl top --once --interval 10s --rows 20)";
+
+const char kBundleFooter[] =
+    R"(The file contains the state of the agent, the rules in the kernel, settings of the node and a check.
+README.txt in the bundle describes the files. The bundle contains no keys, certificates or tokens.
+Run the command as root on the node, even if the agent is not running.
+
+Examples:
+  svcmapctl support-bundle
+  svcmapctl support-bundle --hash-names bundle.tar.gz
+  svcmapctl --bundle bundle.tar.gz status
+  svcmapctl --bundle bundle.tar.gz explain 10.96.0.10:80)";
+
+const char kCompletionFooter[] =
+    R"(The script completes commands, options, and names of objects that the agent stores.
+
+Examples:
+  source <(svcmapctl completion bash)
+  svcmapctl completion zsh > /usr/local/share/zsh/site-functions/_svcmapctl
+  svcmapctl completion fish > ~/.config/fish/completions/svcmapctl.fish)";
 
 const char kMigrateFooter[] =
     R"(check  looks for the following conflicts on this node and does not change anything:

@@ -13,6 +13,10 @@ extern const char kDumpFooter[];
 extern const char kExplainFooter[];
 extern const char kWaitFooter[];
 extern const char kWatchFooter[];
+extern const char kCheckFooter[];
+extern const char kTopFooter[];
+extern const char kBundleFooter[];
+extern const char kCompletionFooter[];
 extern const char kMigrateFooter[];
 
 }  // namespace svcmap::api

@@ -1,9 +1,7 @@
 // Implements `svcmapctl migrate check`. The command does not connect to an agent. The command
 // inspects the local node with `svcmapd --preflight` and iptables-save.
 #include <algorithm>
-#include <filesystem>
 #include <ostream>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
@@ -14,12 +12,9 @@
 namespace svcmap::api {
 namespace {
 
-// Runs svcmapd from the directory of svcmapctl, or from $PATH.
+// Runs `svcmapd --preflight`.
 absl::StatusOr<NodeReport> QuerySvcmapd() {
-  std::error_code error;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::optional<std::string> program = (own.parent_path() / "svcmapd").string();
-  if (error || !std::filesystem::exists(*program, error)) program = FindProgram("svcmapd");
+  const std::optional<std::string> program = FindSvcmapd();
   if (!program) {
     return absl::NotFoundError("svcmapd not found in the directory of svcmapctl or in PATH");
   }

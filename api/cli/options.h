@@ -7,7 +7,9 @@
 #include <variant>
 #include <vector>
 
+#include "api/check/probe.h"
 #include "api/cli/object_id.h"
+#include "api/cli/service_rates.h"
 #include "api/tls/tls_files.h"
 #include "svcmap/v1/control.pb.h"
 
@@ -63,14 +65,44 @@ struct MigrateCheckOptions {
   OutputFormat output = OutputFormat::kTable;  // kTable (text) or kJson.
 };
 
+struct CheckOptions {
+  // At most one of `netns` and `pid` is set. If neither is set, svcmapctl connects from the node.
+  std::string netns;       // Name in /run/netns, or path.
+  int pid = 0;             // A process in the network namespace.
+  std::string name_space;  // Kubernetes namespace of the Services. Empty selects all Services.
+  size_t sample = 0;       // Number of random addresses. 0 selects all addresses.
+  bool endpoints = true;   // Also connect to each endpoint directly.
+  ProbeLimits limits;
+  OutputFormat output = OutputFormat::kTable;  // kTable (text) or kJson.
+};
+
+struct TopOptions {
+  std::string metrics_address;  // HOST:PORT
+  RateGroup group = RateGroup::kService;
+  RateOrder order = RateOrder::kRate;
+  std::chrono::milliseconds interval = std::chrono::seconds(2);
+  size_t rows = 0;    // Maximum number of lines. 0 means all lines that fit.
+  bool once = false;  // Print one interval even on a terminal.
+};
+
+struct BundleOptions {
+  std::string file;             // Output file. "-" means standard output. Empty selects a name.
+  bool hash_names = false;      // Replace names of objects with hashes.
+  std::string log_file;         // Log of svcmapd. Empty means the systemd journal.
+  bool check = true;            // Include the result of `svcmapctl check`.
+  std::string metrics_address;  // HOST:PORT
+};
+
 using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOptions, DumpOptions,
-                             ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions>;
+                             ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions,
+                             CheckOptions, TopOptions, BundleOptions>;
 
 struct Options {
   std::string address;  // Agent address as typed by the user.
   std::string target;   // `address` converted to a gRPC target.
   TlsFiles tls;         // TLS is disabled if `ca` is empty.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);  // Timeout for each call.
+  std::string bundle;  // Support bundle to read instead of calling the agent, or empty.
   Command command;
 };
 

@@ -4,8 +4,10 @@
 #include <ostream>
 #include <variant>
 
+#include "api/cli/bundle_reader.h"
 #include "api/cli/command_line.h"
 #include "api/cli/commands.h"
+#include "api/cli/completion.h"
 
 namespace svcmap::api {
 namespace {
@@ -20,6 +22,11 @@ struct RunCommand {
   ExitCode operator()(const ExplainOptions& options) const { return RunExplain(options, session); }
   ExitCode operator()(const WaitOptions& options) const { return RunWait(options, session); }
   ExitCode operator()(const WatchOptions& options) const { return RunWatch(options, session); }
+  ExitCode operator()(const CheckOptions& options) const { return RunCheck(options, session); }
+  ExitCode operator()(const TopOptions& options) const { return RunTop(options, session); }
+  ExitCode operator()(const BundleOptions& options) const {
+    return RunSupportBundle(options, session);
+  }
   ExitCode operator()(const MigrateCheckOptions& options) const {
     return RunMigrateCheck(options, session);
   }
@@ -30,6 +37,9 @@ struct RunCommand {
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
         std::ostream& err) {
   const char* address = std::getenv("SVCMAP_ADDRESS");
+  if (!args.empty() && args[0] == "__complete") {
+    return RunComplete({args.begin() + 1, args.end()}, address == nullptr ? "" : address, out);
+  }
   const auto parsed = ParseCommandLine(args, address == nullptr ? "" : address);
   if (!parsed.ok()) {
     err << "error: " << parsed.status().message() << "; see svcmapctl --help\n";
@@ -47,7 +57,22 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
     return static_cast<int>(ExitCode::kUsage);
   }
   Client client(options.target, *tls, options.timeout);
-  Session session{client, options.address, in, out, err};
+  std::unique_ptr<BundleReader> bundle;
+  if (!options.bundle.empty()) {
+    absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(options.bundle);
+    if (!opened.ok()) {
+      err << "error: " << opened.status().message() << '\n';
+      return static_cast<int>(ExitCode::kIncomplete);
+    }
+    bundle = *std::move(opened);
+  }
+  Session session{client,
+                  bundle ? static_cast<Reader&>(*bundle) : client,
+                  options.address,
+                  options.bundle,
+                  in,
+                  out,
+                  err};
   return static_cast<int>(std::visit(RunCommand{session}, options.command));
 }
 

@@ -25,6 +25,10 @@ std::string CallProblem(const absl::Status& status, std::string_view address) {
 }
 
 ExitCode Session::CallFailed(const absl::Status& status, std::string_view sent) const {
+  if (!bundle.empty()) {
+    Error(absl::StrCat("bundle ", bundle, ": ", std::string(status.message())));
+    return ExitCode::kIncomplete;
+  }
   std::string text = CallProblem(status, address);
   const std::string what(sent);
   switch (status.code()) {

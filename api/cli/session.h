@@ -13,7 +13,9 @@ namespace svcmap::api {
 
 struct Session {
   Client& client;
+  Reader& reader;       // The client, or the support bundle of --bundle.
   std::string address;  // Agent address as typed by the user, for messages.
+  std::string bundle;   // Name of the support bundle, or empty.
   std::istream& in;
   std::ostream& out;  // Receives results.
   std::ostream& err;  // Receives errors, warnings and notes, one line each.

@@ -8,7 +8,7 @@
 namespace svcmap::api {
 
 ExitCode RunStatus(const StatusOptions& options, Session& session) {
-  const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus();
+  const absl::StatusOr<v1::GetStatusResponse> status = session.reader.GetStatus();
   if (!status.ok()) return session.CallFailed(status.status());
   session.out << (options.output == OutputFormat::kJson   ? MessageJson(*status)
                   : options.output == OutputFormat::kYaml ? MessageYaml(*status)

@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -111,6 +113,14 @@ std::optional<std::string> FindProgram(const std::string& name) {
     if (access(file.c_str(), X_OK) == 0) return file;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> FindSvcmapd() {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::string program = own.parent_path() / "svcmapd";
+  if (!error && std::filesystem::exists(program, error)) return program;
+  return FindProgram("svcmapd");
 }
 
 absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& argv, std::string_view input,

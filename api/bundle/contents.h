@@ -1,0 +1,43 @@
+// Names and formats of the files in a support bundle. Messages of the API are stored in protobuf's
+// JSON format, so that svcmapctl --bundle and other programs can read them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+
+namespace svcmap::api {
+
+inline constexpr char kBundleInfoFile[] = "bundle.json";
+inline constexpr char kStatusFile[] = "agent/status.json";
+inline constexpr char kObjectsFile[] = "agent/objects.jsonl";  // One Object per line.
+inline constexpr char kExplainFile[] = "agent/explain.jsonl";  // One ExplainResponse per line.
+inline constexpr char kDesiredFile[] = "agent/desired.nft";
+inline constexpr char kAppliedFile[] = "agent/applied.nft";
+inline constexpr char kPlanFile[] = "agent/plan.nft";
+
+// Returns the message as one line of JSON.
+std::string ToJsonLine(const google::protobuf::Message& message);
+absl::Status FromJson(std::string_view json, google::protobuf::Message& message);
+
+// A file that could not be created.
+struct MissingPart {
+  std::string file;
+  std::string reason;
+};
+
+struct BundleInfo {
+  std::string created;  // "2026-11-22T05:24:45Z"
+  std::string version;  // Output of svcmapctl --version.
+  bool hashed_names = false;
+  std::vector<MissingPart> missing;
+};
+
+std::string BundleInfoJson(const BundleInfo& info);
+// Returns the reason why `file` is missing, or an empty string if it is unknown.
+std::string ReasonFor(std::string_view bundle_info_json, std::string_view file);
+
+}  // namespace svcmap::api

@@ -1,0 +1,115 @@
+#include "api/check/report.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+
+namespace svcmap::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Count(size_t count, const char* noun, const char* plural) {
+  return absl::StrCat(count, " ", count == 1 ? noun : plural);
+}
+
+std::string Heading(const CheckTarget& target) {
+  return absl::StrCat(target.service, " ", target.role, " ", target.ToString());
+}
+
+Json TargetJson(const CheckTarget& target) {
+  return {{"service", target.service},
+          {"role", target.role},
+          {"address", target.address.ToString()},
+          {"port", target.port},
+          {"protocol", std::string(proxy::ProtocolName(target.protocol))}};
+}
+
+}  // namespace
+
+std::string ExpectedText(const v1::Explanation& explanation) {
+  switch (explanation.verdict()) {
+    case v1::Explanation::DNAT:
+      return explanation.endpoints_size() == 1
+                 ? "connection to 1 endpoint"
+                 : absl::StrCat("connection to one of ", explanation.endpoints_size(),
+                                " endpoints");
+    case v1::Explanation::REJECT:
+      return "rejection with ICMP port unreachable";
+    case v1::Explanation::DROP:
+      return "no answer";
+    default:
+      return "not modified by svcmap";
+  }
+}
+
+std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds timeout) {
+  switch (result.observation) {
+    case Observation::kConnected:
+      return "connected";
+    case Observation::kAnswered:
+      return "answered";
+    case Observation::kSilent:
+      return absl::StrCat("no answer within ", absl::FormatDuration(absl::FromChrono(timeout)));
+    case Observation::kRefused:
+      return "refused";
+    case Observation::kUnreachable:
+      return absl::StrCat("unreachable: ", result.detail);
+    case Observation::kBlocked:
+      return absl::StrCat("blocked on this host: ", result.detail);
+    case Observation::kNotChecked:
+      break;
+  }
+  return absl::StrCat("not checked: ", result.detail);
+}
+
+std::string ReportText(const CheckReport& report) {
+  std::string text = absl::StrCat(
+      "Connected from ", report.from, " to ",
+      Count(report.addresses, "Service address", "Service addresses"), " and ",
+      Count(report.endpoints, "endpoint", "endpoints"), ": ",
+      Count(report.differences.size(), "difference", "differences"),
+      report.not_checked.empty() ? ""
+                                 : absl::StrCat(", ", report.not_checked.size(), " not checked"),
+      "\n");
+  for (const CheckReport::Difference& difference : report.differences) {
+    absl::StrAppend(&text, "\n", Heading(difference.target), "\n");
+    absl::StrAppendFormat(&text, "  %-9s %s\n", "expected", difference.expected);
+    absl::StrAppendFormat(&text, "  %-9s %s\n", "observed", difference.observed);
+    absl::StrAppendFormat(&text, "  %-9s %s: %s\n", "cause", difference.cause.kind,
+                          difference.cause.text);
+  }
+  std::map<std::string, std::vector<std::string>> omissions;
+  for (const CheckReport::Omission& omission : report.not_checked) {
+    omissions[omission.reason].push_back(Heading(omission.target));
+  }
+  for (const auto& [reason, headings] : omissions) {
+    absl::StrAppend(&text, "\nNot checked: ", reason, "\n");
+    for (const std::string& heading : headings) absl::StrAppend(&text, "  ", heading, "\n");
+  }
+  return text;
+}
+
+std::string ReportJson(const CheckReport& report) {
+  Json json = {{"from", report.from},           {"addresses", report.addresses},
+               {"endpoints", report.endpoints}, {"differences", Json::array()},
+               {"notChecked", Json::array()},   {"notes", report.notes}};
+  for (const CheckReport::Difference& difference : report.differences) {
+    Json entry = TargetJson(difference.target);
+    entry["expected"] = difference.expected;
+    entry["observed"] = difference.observed;
+    entry["cause"] = {{"kind", difference.cause.kind}, {"text", difference.cause.text}};
+    json["differences"].push_back(entry);
+  }
+  for (const CheckReport::Omission& omission : report.not_checked) {
+    Json entry = TargetJson(omission.target);
+    entry["reason"] = omission.reason;
+    json["notChecked"].push_back(entry);
+  }
+  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,39 @@
+// The result of `svcmapctl check`, as text and as JSON. Pure functions.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "api/check/cause.h"
+
+namespace svcmap::api {
+
+struct CheckReport {
+  struct Difference {
+    CheckTarget target;
+    std::string expected;
+    std::string observed;
+    Cause cause;
+  };
+  struct Omission {
+    CheckTarget target;
+    std::string reason;
+  };
+  std::string from;      // "the node", "network namespace cni-1"
+  size_t addresses = 0;  // Number of connections to Service addresses.
+  size_t endpoints = 0;  // Number of direct connections to endpoints.
+  std::vector<Difference> differences;
+  std::vector<Omission> not_checked;
+  std::vector<std::string> notes;  // Facts that could not be read, with reasons.
+};
+
+// "a connection to one of 2 endpoints"
+std::string ExpectedText(const v1::Explanation& explanation);
+// "no answer within 1s"
+std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds timeout);
+
+std::string ReportText(const CheckReport& report);
+std::string ReportJson(const CheckReport& report);
+
+}  // namespace svcmap::api

@@ -1,0 +1,365 @@
+// Implements `svcmapctl check`.
+#include "api/cli/check.h"
+
+#include <map>
+#include <ostream>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "api/check/rp_filter.h"
+#include "api/check/tracked_udp.h"
+#include "api/cli/commands.h"
+#include "api/cli/text.h"
+#include "api/migration/iptables.h"
+#include "api/migration/program.h"
+
+namespace svcmap::api {
+namespace {
+
+// Number of targets that are explained before connections to them are opened. A small portion keeps
+// the time between the prediction and the connection short.
+constexpr size_t kPortion = 64;
+// Number of connections that are repeated one by one to find the connections that the reverse path
+// filter drops.
+constexpr size_t kMaxOneByOne = 20;
+
+using EndpointKey = std::tuple<IpAddress, uint16_t, proxy::Protocol>;
+
+EndpointKey KeyOf(const CheckTarget& target) {
+  return {target.address, target.port, target.protocol};
+}
+
+absl::StatusOr<Place> OpenPlace(const CheckOptions& options) {
+  if (!options.netns.empty()) return Place::Named(options.netns);
+  if (options.pid != 0) return Place::OfProcess(options.pid);
+  return Place::Own();
+}
+
+std::string PlaceText(const CheckOptions& options, const Place& place) {
+  if (place.is_own()) return "the node";
+  return options.pid != 0 ? absl::StrCat("the network namespace of process ", options.pid)
+                          : absl::StrCat("network namespace ", options.netns);
+}
+
+// Reads the rules of other software: nf_tables with nft, and the legacy backend of iptables.
+std::vector<ForeignRule> ReadForeignRules(std::vector<std::string>& notes) {
+  std::vector<ForeignRule> rules;
+  if (const std::optional<std::string> nft = FindProgram("nft")) {
+    // -s omits counters, and -t omits the elements of sets and maps.
+    const absl::StatusOr<std::string> listing =
+        RunProgram({*nft, "--stateless", "--terse", "list", "ruleset"});
+    if (listing.ok()) {
+      rules = ParseForeignRules(*listing);
+    } else {
+      notes.push_back("rules of other software in nf_tables: " +
+                      std::string(listing.status().message()));
+    }
+  } else {
+    notes.push_back("rules of other software in nf_tables: nft not found");
+  }
+  const IptablesRead iptables = ReadIptables({}, [](const nft::ForeignChain&) { return false; });
+  notes.insert(notes.end(), iptables.unread.begin(), iptables.unread.end());
+  for (const IptablesRead::Found& found : iptables.found) {
+    const bool v4 = found.flavour.family == Family::kIpv4;
+    for (const IptablesTable& table : found.save.tables) {
+      for (const IptablesRule& rule : table.rules) {
+        if (!rule.drops()) continue;
+        rules.push_back({v4 ? "ip" : "ip6",
+                         absl::StrCat(found.flavour.ToString(), " ", table.name, " ", rule.chain()),
+                         rule.text, rule.target() == "REJECT"});
+      }
+    }
+  }
+  return rules;
+}
+
+class Check {
+ public:
+  Check(const CheckOptions& options, const Place& place, Reader& reader)
+      : options_(options), place_(place), reader_(reader) {
+    report_.from = PlaceText(options, place);
+  }
+
+  absl::Status Run() {
+    absl::Status status = ListTargets();
+    for (size_t begin = 0; status.ok() && begin < targets_.size(); begin += kPortion) {
+      const size_t end = std::min(targets_.size(), begin + kPortion);
+      status = CheckPortion({targets_.begin() + static_cast<std::ptrdiff_t>(begin),
+                             targets_.begin() + static_cast<std::ptrdiff_t>(end)});
+    }
+    if (status.ok()) status = Diagnose();
+    if (status.ok()) CheckTrackedFlows();
+    return status;
+  }
+
+  const CheckReport& report() const { return report_; }
+
+ private:
+  struct Case {
+    CheckTarget target;
+    bool is_endpoint = false;
+    v1::ExplainResponse explained;  // Empty for an endpoint.
+    std::vector<CheckTarget> endpoints;
+    std::optional<IpAddress> source;
+    ProbeResult result;
+  };
+
+  absl::Status ListTargets() {
+    const absl::StatusOr<v1::GetStatusResponse> status = reader_.GetStatus();
+    if (!status.ok()) return status.status();
+    std::vector<v1::Service> services;
+    std::vector<IpAddress> node_addresses;
+    v1::ListRequest request;
+    const absl::Status listed = reader_.List(request, [&](const v1::ListResponse& part) {
+      for (const v1::Object& object : part.objects()) {
+        const auto& name_space = object.service().metadata().namespace_();
+        if (object.has_service() &&
+            (options_.name_space.empty() || options_.name_space == name_space)) {
+          services.push_back(object.service());
+        }
+        if (object.has_node() && object.node().metadata().name() == status->node_name()) {
+          node_addresses = InternalAddresses(object.node());
+        }
+      }
+      return true;
+    });
+    if (!listed.ok()) return listed;
+    for (const v1::Service& service : services) AddTargets(service, node_addresses, targets_);
+    if (options_.sample > 0) SampleTargets(options_.sample, std::random_device()(), targets_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<v1::ExplainResponse> Explain(const CheckTarget& target, const std::string& from) {
+    v1::ExplainRequest request;
+    request.set_address(target.address.ToString());
+    request.set_port(target.port);
+    request.set_protocol(std::string(proxy::ProtocolName(target.protocol)));
+    request.set_from(from);
+    return reader_.Explain(request);
+  }
+
+  // Asks the agent for the prediction. Adds an omission if there is none.
+  absl::StatusOr<bool> Predict(Case& one) {
+    if (!one.source) {
+      report_.not_checked.push_back({one.target, "no route from " + report_.from});
+      return false;
+    }
+    auto explained = Explain(one.target, place_.is_own() ? "node" : one.source->ToString());
+    if (!explained.ok()) return explained.status();
+    one.explained = *std::move(explained);
+    one.endpoints.clear();
+    bool handled = false;
+    std::set<EndpointKey> seen;
+    for (const v1::Explanation& explanation : one.explained.explanations()) {
+      handled = handled || explanation.verdict() != v1::Explanation::UNTOUCHED;
+      for (const v1::ExplainedEndpoint& endpoint : explanation.endpoints()) {
+        CheckTarget to = one.target;
+        to.role = "endpoint";
+        to.address = *IpAddress::Parse(endpoint.address());
+        to.port = static_cast<uint16_t>(endpoint.port());
+        if (seen.insert(KeyOf(to)).second) one.endpoints.push_back(std::move(to));
+      }
+    }
+    if (!handled) {
+      report_.not_checked.push_back({one.target, "svcmap does not handle this address"});
+    }
+    return handled;
+  }
+
+  static bool AsPredicted(const Case& one) {
+    if (one.is_endpoint) {
+      return Matches(v1::Explanation::DNAT, one.target.protocol, one.result.observation);
+    }
+    const auto& explanations = one.explained.explanations();
+    return std::any_of(explanations.begin(), explanations.end(), [&](const auto& explanation) {
+      return Matches(explanation.verdict(), one.target.protocol, one.result.observation);
+    });
+  }
+
+  absl::Status CheckPortion(const std::vector<CheckTarget>& targets) {
+    const auto sources = SourceAddresses(place_, targets);
+    if (!sources.ok()) return sources.status();
+    std::vector<Case> cases;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      Case one{.target = targets[i], .source = (*sources)[i]};
+      const absl::StatusOr<bool> predicted = Predict(one);
+      if (!predicted.ok()) return predicted.status();
+      if (*predicted) cases.push_back(std::move(one));
+    }
+    const size_t addresses = cases.size();
+    if (options_.endpoints) AddEndpoints(cases);
+    std::vector<CheckTarget> all;
+    for (const Case& one : cases) all.push_back(one.target);
+    const auto results = RunProbes(place_, all, options_.limits);
+    if (!results.ok()) return results.status();
+    for (size_t i = 0; i < cases.size(); ++i) {
+      Case& one = cases[i];
+      one.result = (*results)[i];
+      if (one.is_endpoint) reached_[KeyOf(one.target)] = one.result;
+      if (one.result.observation == Observation::kNotChecked) {
+        report_.not_checked.push_back({one.target, one.result.detail});
+        continue;
+      }
+      ++(i < addresses ? report_.addresses : report_.endpoints);
+      if (!AsPredicted(one)) suspects_.push_back(std::move(one));
+    }
+    return absl::OkStatus();
+  }
+
+  // Adds each endpoint that has not been checked yet.
+  void AddEndpoints(std::vector<Case>& cases) {
+    std::vector<Case> endpoints;
+    for (const Case& one : cases) {
+      for (const CheckTarget& endpoint : one.endpoints) {
+        if (!reached_.try_emplace(KeyOf(endpoint)).second) continue;
+        endpoints.push_back({.target = endpoint, .is_endpoint = true, .source = one.source});
+      }
+    }
+    for (Case& endpoint : endpoints) cases.push_back(std::move(endpoint));
+  }
+
+  // Repeats the connections with unexpected results, because objects may have changed between the
+  // prediction and the connection. Keeps only connections that still have unexpected results.
+  absl::Status RepeatSuspects() {
+    std::vector<Case> predicted;
+    std::vector<CheckTarget> targets;
+    for (Case& one : suspects_) {
+      const absl::StatusOr<bool> handled = one.is_endpoint ? true : Predict(one);
+      if (!handled.ok()) return handled.status();
+      if (!*handled) continue;
+      targets.push_back(one.target);
+      predicted.push_back(std::move(one));
+    }
+    suspects_.clear();
+    const auto results = RunProbes(place_, targets, options_.limits);
+    if (!results.ok()) return results.status();
+    for (size_t i = 0; i < predicted.size(); ++i) {
+      predicted[i].result = (*results)[i];
+      if (!AsPredicted(predicted[i])) suspects_.push_back(std::move(predicted[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Diagnose() {
+    if (suspects_.empty()) return absl::OkStatus();
+    const uint64_t before = RpFilterDrops();
+    if (absl::Status repeated = RepeatSuspects(); !repeated.ok()) return repeated;
+    const bool filtered = RpFilterDrops() != before;
+    const std::vector<ForeignRule> rules = ReadForeignRules(report_.notes);
+    for (size_t i = 0; i < suspects_.size(); ++i) {
+      const Case& one = suspects_[i];
+      Evidence evidence;
+      evidence.target = one.target;
+      evidence.result = one.result;
+      evidence.kernel = one.explained.kernel();
+      evidence.is_endpoint = one.is_endpoint;
+      for (const CheckTarget& endpoint : one.endpoints) {
+        const auto reached = reached_.find(KeyOf(endpoint));
+        if (reached != reached_.end()) evidence.endpoints.push_back({endpoint, reached->second});
+      }
+      if (one.source) evidence.sources = {*one.source};
+      if (filtered && i < kMaxOneByOne) {
+        const uint64_t drops = RpFilterDrops();
+        const auto results = RunProbes(place_, {one.target}, options_.limits);
+        if (!results.ok()) return results.status();
+        evidence.rp_filter_drops = RpFilterDrops() - drops;
+        evidence.strict_interfaces = StrictInterfaces();
+      }
+      report_.differences.push_back(
+          {one.target, one.is_endpoint ? "connection" : ExpectedText(one.explained.explanations(0)),
+           ObservedText(one.result, options_.limits.timeout), LikelyCause(evidence, rules)});
+    }
+    return absl::OkStatus();
+  }
+
+  // Finds UDP flows to the checked addresses that are translated to other addresses than the
+  // endpoints. Asks the agent only about addresses with flows.
+  void CheckTrackedFlows() {
+    std::map<std::pair<IpAddress, uint16_t>, std::vector<UdpEntry>> flows;
+    std::map<std::pair<IpAddress, uint16_t>, const CheckTarget*> udp;
+    for (const CheckTarget& target : targets_) {
+      if (target.protocol == proxy::Protocol::kUdp) udp[{target.address, target.port}] = &target;
+    }
+    if (udp.empty()) return;
+    const absl::Status listed = ForEachUdpEntry([&](const UdpEntry& entry) {
+      const std::pair key(entry.destination, entry.destination_port);
+      if (udp.contains(key)) flows[key].push_back(entry);
+    });
+    if (!listed.ok()) {
+      report_.notes.push_back("UDP flows were not checked: " + std::string(listed.message()));
+      return;
+    }
+    for (const auto& [key, entries] : flows) CheckFlows(*udp[key], entries);
+  }
+
+  void CheckFlows(const CheckTarget& target, const std::vector<UdpEntry>& entries) {
+    const auto explained = Explain(target, "");  // All kinds of sources.
+    if (!explained.ok()) return;
+    std::set<std::pair<std::string, uint32_t>> endpoints;
+    for (const v1::Explanation& explanation : explained->explanations()) {
+      for (const v1::ExplainedEndpoint& endpoint : explanation.endpoints()) {
+        endpoints.insert({endpoint.address(), endpoint.port()});
+      }
+    }
+    if (endpoints.empty()) return;
+    std::vector<UdpEntry> wrong;
+    for (const UdpEntry& entry : entries) {
+      if (!endpoints.contains({entry.answers.ToString(), entry.answers_port})) {
+        wrong.push_back(entry);
+      }
+    }
+    if (wrong.empty()) return;
+    const UdpEntry& first = wrong.front();
+    CheckTarget client = target, answers = target;
+    client.address = first.client;
+    client.port = first.client_port;
+    answers.address = first.answers;
+    answers.port = first.answers_port;
+    report_.differences.push_back(
+        {target,
+         absl::StrCat("flows to ", CountText(endpoints.size(), "endpoint")),
+         absl::StrCat(CountText(wrong.size(), "flow"), " to other addresses"),
+         {"conntrack-entry",
+          absl::StrCat("the connection tracking entry of ", client.ToString(), " leads to ",
+                       answers.ToString(),
+                       ", which is not an endpoint; remedy: conntrack -D -p udp", " --orig-dst ",
+                       target.address.ToString(), " --orig-port-dst ", target.port)}});
+  }
+
+  const CheckOptions& options_;
+  const Place& place_;
+  Reader& reader_;
+  std::vector<CheckTarget> targets_;
+  std::map<EndpointKey, ProbeResult> reached_;
+  std::vector<Case> suspects_;
+  CheckReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<CheckReport> CheckServices(const CheckOptions& options, const Place& place,
+                                          Reader& reader) {
+  Check check(options, place, reader);
+  if (const absl::Status status = check.Run(); !status.ok()) return status;
+  return check.report();
+}
+
+ExitCode RunCheck(const CheckOptions& options, Session& session) {
+  const absl::StatusOr<Place> place = OpenPlace(options);
+  // Fails here if this process may not enter the namespace.
+  const absl::Status entered = place.ok() ? place->Run([] {}) : place.status();
+  if (!entered.ok()) {
+    session.Error(std::string(entered.message()));
+    return ExitCode::kIncomplete;
+  }
+  const absl::StatusOr<CheckReport> report = CheckServices(options, *place, session.reader);
+  if (!report.ok()) return session.CallFailed(report.status());
+  session.out << (options.output == OutputFormat::kJson ? ReportJson(*report)
+                                                        : ReportText(*report));
+  for (const std::string& note : report->notes) session.Note(note);
+  return report->differences.empty() ? ExitCode::kOk : ExitCode::kConnectionDiffers;
+}
+
+}  // namespace svcmap::api

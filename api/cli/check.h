@@ -1,0 +1,16 @@
+// Connects to Services and compares the results with the agent's predictions.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "api/check/place.h"
+#include "api/check/report.h"
+#include "api/cli/options.h"
+#include "api/cli/reader.h"
+
+namespace svcmap::api {
+
+// Returns the error of a failed call to the agent.
+absl::StatusOr<CheckReport> CheckServices(const CheckOptions& options, const Place& place,
+                                          Reader& reader);
+
+}  // namespace svcmap::api

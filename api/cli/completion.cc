@@ -1,0 +1,233 @@
+#include "api/cli/completion.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <filesystem>
+#include <optional>
+#include <ostream>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "api/check/target.h"
+#include "api/cli/bundle_reader.h"
+#include "api/cli/client.h"
+#include "api/cli/describe.h"
+#include "api/cli/object_id.h"
+#include "api/cli/target.h"
+#include "api/cli/text.h"
+
+namespace svcmap::api {
+namespace {
+
+using Candidate = Completion::Candidate;
+
+// Returns the first line of a description, without the default.
+std::string Summary(const std::string& description) {
+  const std::string line = absl::StrReplaceAll(description, {{"\n", " "}});
+  return line.substr(0, line.find(" [default"));
+}
+
+// Returns the values that a description lists, such as "Output format: text or json".
+std::vector<Candidate> ListedValues(const std::string& description) {
+  std::string list = Summary(description);
+  const size_t colon = list.find(": ");
+  if (colon != std::string::npos) list.erase(0, colon + 2);
+  std::vector<Candidate> values;
+  for (const auto word : absl::StrSplit(absl::StrReplaceAll(list, {{" or ", ", "}}), ", ")) {
+    values.push_back({std::string(word.substr(0, word.find("NUMBER"))), ""});
+  }
+  return values;
+}
+
+std::vector<Candidate> Kinds() {
+  std::vector<Candidate> kinds;
+  for (const v1::Kind kind :
+       {v1::KIND_SERVICE, v1::KIND_ENDPOINT_SLICE, v1::KIND_NODE, v1::KIND_SERVICE_CIDR}) {
+    kinds.push_back({std::string(WordsOf(kind).plural), std::string(WordsOf(kind).short_name)});
+  }
+  return kinds;
+}
+
+void AddValues(const CLI::Option& option, Completion& completion) {
+  using Source = Completion::Source;
+  const bool positional = option.get_positional() && option.get_lnames().empty();
+  const std::string type = positional ? option.get_name() : option.get_type_name();
+  if (type == "FILE") completion.source = Source::kFiles;
+  if (type == "NAMESPACE") completion.source = Source::kNamespaces;
+  if (type == "TO") completion.source = Source::kAddresses;
+  if (positional && type == "NAME") completion.source = Source::kObjects;
+  if (option.check_lname("netns")) completion.source = Source::kNetns;
+  if (type == "KIND") completion.candidates = Kinds();
+  static const std::set<std::string> listed = {"FORMAT", "CONDITION", "ORDER",
+                                               "GROUP",  "WHAT",      "SHELL"};
+  if (listed.contains(type)) completion.candidates = ListedValues(option.get_description());
+}
+
+void AddOptions(const CLI::App& app, std::vector<Candidate>& candidates) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      candidates.push_back({"--" + name, Summary(option->get_description())});
+    }
+  }
+}
+
+bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+// Returns the option with this name ("-o", "--output") of the command or of the program.
+const CLI::Option* FindOption(const CLI::App& app, const CLI::App& command,
+                              const std::string& name) {
+  const CLI::Option* option = command.get_option_no_throw(name);
+  return option != nullptr ? option : app.get_option_no_throw(name);
+}
+
+// Returns the value of a global option that may be anywhere in the words.
+std::string ValueOf(const std::vector<std::string>& words, const std::string& option) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == option && i + 2 < words.size()) return words[i + 1];
+    if (words[i].starts_with(option + "=")) return words[i].substr(option.size() + 1);
+  }
+  return "";
+}
+
+std::vector<std::string> NamesOf(Reader& reader, const Completion& completion) {
+  using Source = Completion::Source;
+  v1::ListRequest request;
+  const bool addresses = completion.source == Source::kAddresses;
+  const KindWords* kind = FindKind(completion.kind);
+  if (completion.source == Source::kObjects) {
+    if (kind == nullptr) return {};
+    request.set_kind(kind->kind);
+    request.set_namespace_(completion.name_space);
+  } else {
+    request.set_kind(v1::KIND_SERVICE);
+  }
+  std::set<std::string> names;
+  std::vector<CheckTarget> targets;
+  // If the call fails, the names that have arrived are sufficient.
+  (void)reader.List(request, [&](const v1::ListResponse& part) {
+    for (const v1::Object& object : part.objects()) {
+      const ObjectId id = IdOf(object);
+      if (addresses) {
+        AddTargets(object.service(), {}, targets);
+      } else if (completion.source == Source::kNamespaces) {
+        names.insert(id.name_space);
+      } else {
+        const bool full = !id.name_space.empty() && completion.name_space.empty();
+        names.insert(full ? id.name_space + "/" + id.name : id.name);
+      }
+    }
+    return true;
+  });
+  for (const CheckTarget& target : targets) names.insert(target.ToString());
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> NetnsNames() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/run/netns", error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename());
+  }
+  return names;
+}
+
+}  // namespace
+
+Completion CompleteWords(const std::vector<std::string>& words) {
+  Words values;
+  CLI::App app;
+  Describe(app, values);
+  Completion completion;
+  const CLI::App* command = &app;
+  const CLI::Option* pending = nullptr;  // The option whose value is the next word.
+  std::vector<std::string> positionals;
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (pending != nullptr) {
+      if (pending->check_lname("namespace")) completion.name_space = word;
+      pending = nullptr;
+    } else if (word.starts_with('-')) {
+      const size_t equal = word.find('=');
+      const CLI::Option* option = FindOption(app, *command, word.substr(0, equal));
+      if (option != nullptr && TakesValue(*option) && equal == std::string::npos) pending = option;
+    } else if (command == &app) {
+      const std::vector<const CLI::App*> named = std::as_const(app).get_subcommands(
+          [&word](const CLI::App* sub) { return sub->check_name(word); });
+      if (named.empty()) return completion;
+      command = named.front();
+    } else {
+      positionals.push_back(word);
+    }
+  }
+  const std::string last = words.empty() ? "" : words.back();
+  if (pending != nullptr) {
+    AddValues(*pending, completion);
+  } else if (const size_t equal = last.find('='); last.starts_with("--") && equal != last.npos) {
+    const CLI::Option* option = FindOption(app, *command, last.substr(0, equal));
+    if (option != nullptr) AddValues(*option, completion);
+    for (Candidate& candidate : completion.candidates) {
+      candidate.word.insert(0, last.substr(0, equal + 1));
+    }
+  } else if (last.starts_with('-')) {
+    AddOptions(*command, completion.candidates);
+    if (command != &app) AddOptions(app, completion.candidates);
+  } else if (command == &app) {
+    for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+      completion.candidates.push_back({sub->get_name(), sub->get_description()});
+    }
+  } else {
+    size_t index = positionals.size();
+    for (const CLI::Option* option : command->get_options()) {
+      if (!option->get_positional()) continue;
+      // The last positional argument of `delete` can be repeated.
+      if (index-- > 0 && option->get_items_expected_max() <= 1) continue;
+      AddValues(*option, completion);
+      break;
+    }
+    if (!positionals.empty()) completion.kind = positionals[0];
+  }
+  return completion;
+}
+
+int RunComplete(const std::vector<std::string>& words, const std::string& address_from_env,
+                std::ostream& out) {
+  using Source = Completion::Source;
+  const Completion completion = CompleteWords(words);
+  std::vector<Candidate> candidates = completion.candidates;
+  std::vector<std::string> names;
+  if (completion.source == Source::kFiles) out << ":file\n";
+  if (completion.source == Source::kNetns) names = NetnsNames();
+  if (completion.source == Source::kNamespaces || completion.source == Source::kObjects ||
+      completion.source == Source::kAddresses) {
+    const std::string bundle = ValueOf(words, "--bundle");
+    std::string address = ValueOf(words, "--address");
+    if (address.empty()) address = address_from_env;
+    const auto target = ParseTarget(address.empty() ? std::string(kDefaultAddress) : address);
+    const auto tls = ReadTlsFiles({.certificate = ValueOf(words, "--tls-cert"),
+                                   .key = ValueOf(words, "--tls-key"),
+                                   .ca = ValueOf(words, "--tls-ca")});
+    if (!bundle.empty()) {
+      const auto reader = BundleReader::Open(bundle);
+      if (reader.ok()) names = NamesOf(**reader, completion);
+    } else if (target.ok() && tls.ok()) {
+      Client client(*target, *tls, std::chrono::seconds(1));
+      names = NamesOf(client, completion);
+    }
+  }
+  const std::string last = words.empty() ? "" : words.back();
+  const size_t equal = last.starts_with("--") ? last.find('=') : std::string::npos;
+  const std::string before = equal == std::string::npos ? "" : last.substr(0, equal + 1);
+  for (const std::string& name : names) candidates.push_back({before + name, ""});
+  for (const Candidate& candidate : candidates) {
+    if (!candidate.word.starts_with(last)) continue;
+    out << OneLine(candidate.word) << '\t' << OneLine(candidate.description) << '\n';
+  }
+  return 0;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,183 @@
+#include "api/cli/describe.h"
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "api/cli/help_text.h"
+#include "api/cli/object_id.h"
+#include "api/cli/target.h"
+#include "api/version/version.h"
+
+namespace svcmap::api {
+
+void Describe(CLI::App& app, Words& words) {
+  const auto command = [&app](const char* name, const char* description, const char* footer) {
+    CLI::App* sub = app.add_subcommand(name, description);
+    sub->footer(footer);
+    return sub;
+  };
+  const auto files = [](CLI::App* sub, std::vector<std::string>& to) {
+    return sub
+        ->add_option("-f,--filename", to,
+                     "Manifest, directory of manifests, or - for standard input (repeatable)")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+  };
+  const auto dry_run = [&words](CLI::App* sub) {
+    sub->add_flag("--dry-run", words.dry_run, "Show the changes without making them");
+  };
+  const auto name_space = [&words](CLI::App* sub) {
+    sub->add_option("-n,--namespace", words.name_space, "Namespace of the objects")
+        ->type_name("NAMESPACE");
+  };
+  app.require_subcommand(1);
+  app.fallthrough();  // Global options may follow the command.
+  app.footer(kProgramFooter);
+  app.set_help_flag("-h,--help", "Print help and exit");
+  app.set_version_flag("--version", VersionLine("svcmapctl"), "Print the version and exit");
+  app.add_option("--address", words.address,
+                 "Address of the agent: unix:///PATH or tcp://HOST:PORT\n"
+                 "[default: $SVCMAP_ADDRESS or " +
+                     std::string(kDefaultAddress) + "]")
+      ->type_name("ADDRESS");
+  app.add_option("--bundle", words.bundle,
+                 "Read this file of \"svcmapctl support-bundle\" instead of calling the agent.\n"
+                 "Only for get, status, dump and explain")
+      ->type_name("FILE");
+  app.add_option("--tls-ca", words.tls.ca,
+                 "PEM file of the CAs that may sign the agent's certificate. Enables TLS for a\n"
+                 "tcp:// address [default: no TLS]")
+      ->type_name("FILE");
+  app.add_option("--tls-cert", words.tls.certificate,
+                 "PEM file of the client certificate; requires --tls-key")
+      ->type_name("FILE");
+  app.add_option("--tls-key", words.tls.key, "PEM file of the client certificate's private key")
+      ->type_name("FILE");
+  app.add_option("--timeout", words.timeout,
+                 "Time to wait for the connection and for each response [default: 10s]")
+      ->type_name("DURATION");
+
+  CLI::App* apply = command("apply", "Create or update objects from manifests", kApplyFooter);
+  files(apply, words.apply_files)->required();
+  apply->add_flag("--strict", words.strict, "Send nothing if a manifest cannot be read");
+  apply->add_flag("--prune", words.prune, "Delete all objects that are not in the manifests");
+  dry_run(apply);
+
+  CLI::App* remove = command("delete", "Delete objects by name or manifest", kDeleteFooter);
+  files(remove, words.delete_files);
+  dry_run(remove);
+  name_space(remove);
+  remove->add_option("KIND", words.kind, KindList())->type_name("");
+  remove->add_option("NAME", words.delete_names, "NAMESPACE/NAME (repeatable)")->type_name("");
+
+  CLI::App* get = command("get", "List the objects that the agent stores", kGetFooter);
+  name_space(get);
+  get->add_option("-o,--output", words.output,
+                  "Output format: table, wide, json, yaml or name [default: table]")
+      ->type_name("FORMAT");
+  get->add_option("KIND", words.kind, KindList())->required()->type_name("");
+  get->add_option("NAME", words.name, "NAMESPACE/NAME, or NAME in any namespace")->type_name("");
+
+  constexpr char kPageFormats[] = "Output format: text, json or yaml [default: text]";
+  constexpr char kLineFormats[] = "Output format: text or json [default: text]";
+  CLI::App* status = command("status", "Show the agent's status", kStatusFooter);
+  status->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
+
+  CLI::App* dump = command("dump", "Print the ruleset in nft syntax", kDumpFooter);
+  dump->add_option("WHAT", words.what, "desired, applied or plan")->required()->type_name("");
+
+  CLI::App* explain =
+      command("explain", "Explain how svcmap handles a connection, step by step", kExplainFooter);
+  explain
+      ->add_option("--from", words.from,
+                   "Source IP address, or \"node\" [default: explain each kind of source]")
+      ->type_name("ADDRESS");
+  explain
+      ->add_option("--in-interface", words.in_interface,
+                   "Interface on which the packet arrives; used if pods are detected by interface")
+      ->type_name("NAME");
+  explain->add_flag("--requirements", words.requirements,
+                    "Print the numbers of the requirements in docs/specification.md");
+  explain->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
+  explain->add_option("TO", words.to, "ADDRESS:PORT[/PROTOCOL]")->required()->type_name("");
+
+  CLI::App* wait = command("wait", "Wait until the agent meets a condition", kWaitFooter);
+  wait->add_option("--for", words.wait_for,
+                   "Condition: serving, controller or revision=NUMBER [default: serving]")
+      ->type_name("CONDITION");
+  wait->add_option("--timeout", words.wait_timeout, "Total time to wait [default: 30s]")
+      ->type_name("DURATION");
+
+  CLI::App* watch = command("watch", "Print events of the agent as they happen", kWatchFooter);
+  watch->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
+
+  CLI::App* check =
+      command("check", "Connect to Services and explain unexpected results", kCheckFooter);
+  check
+      ->add_option("--netns", words.netns,
+                   "Network namespace to connect from: a name in /run/netns, or a path\n"
+                   "[default: this namespace]")
+      ->type_name("NAME");
+  check->add_option("--pid", words.pid, "Connect from the network namespace of this process")
+      ->type_name("PID")
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+  check
+      ->add_option("-n,--namespace", words.name_space,
+                   "Kubernetes namespace of the Services [default: all]")
+      ->type_name("NAMESPACE");
+  check->add_option("--sample", words.sample, "Check only this number of random addresses")
+      ->type_name("NUMBER")
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+  check->add_option("--rate", words.rate, "Connections per second, 1 to 10000 [default: 100]")
+      ->type_name("NUMBER");
+  check
+      ->add_option("--probe-timeout", words.probe_timeout,
+                   "Time to wait for each answer [default: 2s]")
+      ->type_name("DURATION");
+  check->add_flag("--no-endpoints", words.no_endpoints, "Do not connect to endpoints directly");
+  check->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
+
+  const auto metrics_address = [&words](CLI::App* sub) {
+    sub->add_option("--metrics-address", words.metrics_address,
+                    "Address of the agent's metrics [default: 127.0.0.1:10249]")
+        ->type_name("HOST:PORT");
+  };
+  CLI::App* top = command("top", "Show new connections per second by Service", kTopFooter);
+  metrics_address(top);
+  top->add_option("--interval", words.interval, "Time between two readings [default: 2s]")
+      ->type_name("DURATION");
+  top->add_option("--sort", words.sort, "Order of lines: rate, total or name [default: rate]")
+      ->type_name("ORDER");
+  top->add_option("--by", words.by,
+                  "Group connections by: service, port or destination [default: service]")
+      ->type_name("GROUP");
+  top->add_option("--rows", words.rows, "Maximum number of lines [default: all that fit]")
+      ->type_name("NUMBER");
+  top->add_flag("--once", words.once, "Print one interval and exit");
+
+  CLI::App* bundle = command("support-bundle",
+                             "Collect facts about the agent and the node in a file", kBundleFooter);
+  bundle
+      ->add_option("FILE", words.bundle_file,
+                   "New file, or - for standard output [default: svcmap-bundle-NODE-TIME.tar.gz]")
+      ->type_name("");
+  bundle->add_flag("--hash-names", words.hash_names,
+                   "Replace names of namespaces, Services, EndpointSlices and Nodes with hashes");
+  bundle
+      ->add_option("--log", words.log_file,
+                   "Include this log file of svcmapd [default: the systemd journal]")
+      ->type_name("FILE");
+  bundle->add_flag("--no-check", words.no_check, "Do not connect to Services");
+  metrics_address(bundle);
+
+  CLI::App* migrate =
+      command("migrate", "Check whether this node is ready to replace kube-proxy", kMigrateFooter);
+  migrate->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
+  migrate->add_option("WHAT", words.migrate, "check")->required()->type_name("");
+
+  CLI::App* completion =
+      command("completion", "Print a completion script for a shell", kCompletionFooter);
+  completion->add_option("SHELL", words.shell, "bash, zsh or fish")->required()->type_name("");
+}
+
+}  // namespace svcmap::api

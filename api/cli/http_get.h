@@ -1,0 +1,18 @@
+// Reads a page of the agent's metrics server.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace svcmap::api {
+
+// Returns the body of http://ADDRESS/PATH. `address` is HOST:PORT, with an IPv6 address in
+// brackets. Returns an error if the server does not answer completely within `timeout`, or if the
+// status is not 200.
+absl::StatusOr<std::string> HttpGet(const std::string& address, const std::string& path,
+                                    std::chrono::milliseconds timeout);
+
+}  // namespace svcmap::api

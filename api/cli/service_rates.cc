@@ -1,0 +1,81 @@
+#include "api/cli/service_rates.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "api/cli/text.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr std::string_view kMetric = "svcmap_service_connections_total{";
+
+std::string LabelOf(std::string_view line, const char* name) {
+  const std::string start = absl::StrCat(name, "=\"");
+  const size_t begin = line.find(start);
+  if (begin == std::string_view::npos) return "";
+  const std::string_view rest = line.substr(begin + start.size());
+  return std::string(rest.substr(0, rest.find('"')));
+}
+
+std::string NameOf(std::string_view line, RateGroup group) {
+  std::string name = absl::StrCat(LabelOf(line, "{namespace"), "/", LabelOf(line, ",name"));
+  if (group == RateGroup::kService) return name;
+  absl::StrAppend(&name, " ", LabelOf(line, "port"), "/", LabelOf(line, "protocol"));
+  if (group == RateGroup::kPort) return name;
+  return absl::StrCat(name, " ", LabelOf(line, "destination"));
+}
+
+// Removes the end of a line that does not fit.
+std::string Fit(std::string line, size_t columns) {
+  if (columns > 0 && line.size() > columns) line.replace(columns - 3, std::string::npos, "...");
+  return line + "\n";
+}
+
+}  // namespace
+
+ConnectionCounts ReadConnectionCounts(std::string_view page, RateGroup group) {
+  ConnectionCounts counts;
+  while (!page.empty()) {
+    const size_t length = std::min(page.find('\n'), page.size());
+    const std::string line(page.substr(0, length));
+    page.remove_prefix(std::min(length + 1, page.size()));
+    if (!line.starts_with(kMetric)) continue;
+    const double value = std::strtod(line.c_str() + line.rfind(' ') + 1, nullptr);
+    counts[NameOf(line, group)] += static_cast<uint64_t>(value);
+  }
+  return counts;
+}
+
+std::vector<ServiceRate> RatesBetween(const ConnectionCounts& before, const ConnectionCounts& after,
+                                      double seconds, RateOrder order) {
+  std::vector<ServiceRate> rates;
+  for (const auto& [name, total] : after) {
+    const auto old = before.find(name);
+    // A counter without an earlier value is new, because the agent exports counters with value 0.
+    const uint64_t start = old == before.end() || old->second > total ? 0 : old->second;
+    rates.push_back({name, static_cast<double>(total - start) / seconds, total});
+  }
+  // The rates are sorted by name already.
+  std::stable_sort(rates.begin(), rates.end(), [order](const auto& a, const auto& b) {
+    return order == RateOrder::kRate    ? a.per_second > b.per_second
+           : order == RateOrder::kTotal ? a.total > b.total
+                                        : false;
+  });
+  return rates;
+}
+
+std::string RatesText(const std::vector<ServiceRate>& rates, size_t max_rows, size_t columns) {
+  std::string text = Fit(absl::StrFormat("%10s %12s  %s", "CONN/S", "TOTAL", "SERVICE"), columns);
+  const size_t rows = max_rows == 0 ? rates.size() : std::min(rates.size(), max_rows);
+  for (size_t i = 0; i < rows; ++i) {
+    text += Fit(absl::StrFormat("%10.1f %12d  %s", rates[i].per_second, rates[i].total,
+                                OneLine(rates[i].name)),
+                columns);
+  }
+  return text;
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,188 @@
+// Tests of `svcmapctl check` with planted faults.
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/ctl/ctl_world.h"
+#include "tests/support/foreign_storm.h"
+#include "tests/support/tracked_flows.h"
+
+namespace svcmap::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using Json = nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr int kDifferent = 9;  // Exit code.
+
+class CheckTest : public CtlTest {
+ protected:
+  std::string timeout_ = "300ms";
+
+  // Runs `svcmapctl check -o json` and returns the report.
+  Json Check(std::vector<std::string> args, int expected_code) {
+    args.insert(args.begin(),
+                {"check", "-o", "json", "--rate", "1000", "--probe-timeout", timeout_});
+    const CommandResult result = Ctl(std::move(args));
+    EXPECT_EQ(result.exit.code, expected_code) << result.out << result.err;
+    Json json = Json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+    EXPECT_FALSE(json.is_discarded()) << result.out << result.err;
+    return json;
+  }
+  Json CheckFrom(const Host& pod, int expected_code) {
+    return Check({"--netns", pod.netns().path()}, expected_code);
+  }
+
+  // Returns the causes as "NAMESPACE/NAME:PORT ROLE KIND".
+  static std::vector<std::string> Causes(const Json& report) {
+    std::vector<std::string> causes;
+    for (const Json& difference : report["differences"]) {
+      causes.push_back(absl::StrCat(difference["service"].get<std::string>(), " ",
+                                    difference["role"].get<std::string>(), " ",
+                                    difference["cause"]["kind"].get<std::string>()));
+    }
+    return causes;
+  }
+};
+
+TEST_F(CheckTest, HealthyNodeHasNoDifferences) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/empty", ClusterIp(11))} +
+                          WebSlices("shop/web", {&pod_a(), &remote_pod()})));
+  timeout_ = "2s";  // Rejections can take more than 1 s, see ProbeLimits.
+  // 8 addresses of shop/web and 2 of shop/empty, over TCP and UDP. SCTP sockets do not exist.
+  const Json from_node = Check({}, 0);
+  EXPECT_EQ(from_node["addresses"], 20) << from_node.dump(2);
+  EXPECT_EQ(from_node["endpoints"], 8);
+  EXPECT_EQ(from_node["from"], "the node");
+  EXPECT_EQ(from_node["notChecked"].size(), 14);
+  EXPECT_EQ(CheckFrom(pod_b(), 0)["addresses"], 20);
+  EXPECT_EQ(CheckFrom(client(), 0)["addresses"], 20);
+  const Json one = Check({"--sample", "3", "--no-endpoints", "-n", "shop"}, 0);
+  EXPECT_EQ(one["addresses"].get<int>() + static_cast<int>(one["notChecked"].size()), 3);
+  EXPECT_EQ(one["endpoints"], 0);
+  EXPECT_EQ(Check({"-n", "other"}, 0)["addresses"], 0);
+}
+
+TEST_F(CheckTest, MissingNamespaceIsAnError) {
+  const CommandResult result = Ctl({"check", "--netns", "no-such-namespace"});
+  EXPECT_EQ(result.exit.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("error: open network namespace /run/netns/no-such-namespace"));
+}
+
+TEST_F(CheckTest, FindsADropRuleOfAnotherTable) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/other", ClusterIp(11))} +
+                          WebSlices("shop/web", {&pod_a()}) +
+                          WebSlices("shop/other", {&remote_pod()})));
+  ASSERT_OK(RunNft(node().netns(),
+                   absl::StrCat("table inet firewall { chain forward {\n",
+                                "type filter hook forward priority 0;\n", "ct state invalid drop\n",
+                                "ip daddr 192.0.2.1 drop\n", "ip daddr ", pod_a().v4(),
+                                " tcp dport 8080 drop\n}\n}\n")));
+  const Json report = CheckFrom(pod_b(), kDifferent);
+  EXPECT_THAT(Causes(report),
+              ::testing::UnorderedElementsAre("shop/web:tcp clusterIP foreign-rule",
+                                              "shop/web:tcp endpoint foreign-rule"));
+  const std::string text = report["differences"][0]["cause"]["text"];
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("ip daddr ", pod_a().v4(), " tcp dport 8080 drop")));
+  EXPECT_THAT(text, HasSubstr("inet firewall forward"));
+  EXPECT_THAT(text, Not(HasSubstr("192.0.2.1")));
+  EXPECT_THAT(text, Not(HasSubstr("invalid")));
+  ASSERT_OK(RunNft(node().netns(), "delete table inet firewall"));
+  CheckFrom(pod_b(), 0);
+}
+
+// Another process deletes elements again whenever the agent has restored them.
+TEST_F(CheckTest, FindsAMissingElement) {
+  ASSERT_OK(agent().Apply({AService("shop/web").ClusterIp(kWeb.v4).Port("http", 80),
+                           ASlice("shop/web").Endpoint(pod_a().v4()).Port("http", 8080)}));
+  ASSERT_OK_AND_ASSIGN(auto storm, ForeignStorm::Start(node().netns(), 5000));
+  Json report;
+  const absl::Status found = Eventually(
+      "the check finds the missing element",
+      [&] {
+        const CommandResult result =
+            Ctl({"check", "--no-endpoints", "-o", "json", "--probe-timeout", "100ms"});
+        report = Json::parse(result.out, nullptr, false);
+        return result.exit.code == kDifferent &&
+               Causes(report) == std::vector<std::string>{"shop/web:http clusterIP kernel-state"};
+      },
+      60s);
+  storm.reset();
+  ASSERT_OK(found) << report.dump(2);
+  EXPECT_THAT(report["differences"][0]["cause"]["text"].get<std::string>(),
+              HasSubstr("10.96.0.10 . tcp . 80 in service-ips is missing"));
+  EXPECT_OK(Eventually("the element is restored", [&] { return agent().CheckServing().ok(); }));
+  Check({}, 0);
+}
+
+TEST_F(CheckTest, FindsADeadEndpoint) {
+  // Nothing listens on port 8081 of pod A.
+  ASSERT_OK(
+      agent().Apply({AService("shop/web").ClusterIp(kWeb.v4).Port("http", 80),
+                     ASlice("shop/web").Named("web-1").Endpoint(pod_b().v4()).Port("http", 8080),
+                     ASlice("shop/web").Named("web-2").Endpoint(pod_a().v4()).Port("http", 8081)}));
+  const Json report = Check({}, kDifferent);
+  EXPECT_THAT(Causes(report), ::testing::Contains("shop/web:http endpoint dead-endpoint"));
+  const std::string text = report["differences"].back()["cause"]["text"];
+  EXPECT_THAT(text,
+              HasSubstr(absl::StrCat("endpoint ", pod_a().v4(), ":8081/TCP refuses connections")));
+  // The address of no pod.
+  ASSERT_OK(
+      agent().Apply({ASlice("shop/web").Named("web-1").Endpoint("10.244.1.250").Port("http", 8080),
+                     ASlice("shop/web").Named("web-2")}));
+  const CommandResult result = Ctl({"check", "--probe-timeout", "300ms"});
+  EXPECT_EQ(result.exit.code, kDifferent);
+  EXPECT_THAT(result.out, HasSubstr("dead-endpoint: endpoint 10.244.1.250:8080/TCP"));
+}
+
+// The node sends packets to the pod through a second interface, so the reverse path filter of the
+// first interface drops the packets of the pod.
+TEST_F(CheckTest, FindsAReversePathFilter) {
+  const Host& pod = *world()->cast.at("P");
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&remote_pod()})));
+  const auto ip = [](const Host& host, const std::string& batch) {
+    return RunOk({.argv = {"ip", "-batch", "-"}, .netns = &host.netns(), .stdin_text = batch})
+        .status();
+  };
+  ASSERT_OK(ip(node(), absl::StrCat("link add second type veth peer name eth1 netns ",
+                                    pod.netns().path(), "\nlink set second up\n")));
+  ASSERT_OK(ip(pod, "link set eth1 up\n"));
+  ASSERT_OK(pod.netns().WriteSysctl("net/ipv4/conf/eth1/rp_filter", "0"));
+  ASSERT_OK(node().netns().WriteSysctl("net/ipv4/conf/second/rp_filter", "0"));
+  ASSERT_OK(ip(node(), absl::StrCat("route replace ", pod.v4(), "/32 dev second\n")));
+  const std::string filter = absl::StrCat("net/ipv4/conf/", pod.device(), "/rp_filter");
+  CheckFrom(pod, 0);
+  ASSERT_OK(node().netns().WriteSysctl(filter, "1"));
+  const Json report = CheckFrom(pod, kDifferent);
+  ASSERT_OK(node().netns().WriteSysctl(filter, "0"));
+  ASSERT_OK(ip(node(), absl::StrCat("route replace ", pod.v4(), "/32 dev ", pod.device(),
+                                    "\nlink delete second\n")));
+  EXPECT_THAT(Causes(report), ::testing::UnorderedElementsAre("shop/web:tcp clusterIP rp-filter",
+                                                              "shop/web:tcp endpoint rp-filter"));
+  EXPECT_THAT(report["differences"][0]["cause"]["text"].get<std::string>(),
+              HasSubstr("strict on " + pod.device()));
+  CheckFrom(pod, 0);
+}
+
+TEST_F(CheckTest, FindsAWrongConntrackEntry) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  const auto end = [](const std::string& ip, uint16_t port) {
+    return nft::FlowEnd{*IpAddress::Parse(ip), port};
+  };
+  ASSERT_OK(node().netns().Run([&] {
+    return AddTrackedFlows(
+        {AFlow(end(pod_b().v4(), 40000), end(kWeb.v4, 80), end(pod_a().v4(), 8080)),
+         AFlow(end(pod_b().v4(), 40001), end(kWeb.v4, 80), end("10.244.1.250", 8080))});
+  }));
+  const Json report = Check({}, kDifferent);
+  EXPECT_THAT(Causes(report), ::testing::ElementsAre("shop/web:udp clusterIP conntrack-entry"));
+  EXPECT_THAT(report["differences"][0]["cause"]["text"].get<std::string>(),
+              HasSubstr(absl::StrCat(pod_b().v4(), ":40001/UDP leads to 10.244.1.250:8080/UDP")));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  Check({}, 0);
+}
+
+}  // namespace
+}  // namespace svcmap::testing
