@@ -5,7 +5,8 @@
 # the demo of the release build with svcmapd of the image. In a network namespace, kubeadm-sysctls sets
 # its sysctls, and take-over removes the chains of a kube-proxy.
 #   IMAGE=name (localhost/svcmap:VERSION)   BASE=base image   JOBS=number of compilers
-#   TRY_ONLY=1: test an existing image
+#   TRY_ONLY=1: test an existing image   TWICE=1: build twice and compare the image IDs, without tests
+#   PROGRAMS=directory of svcmapd, svcmapctl and svcmap-kube: package these binaries instead of compiling
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,10 +17,12 @@ image=${IMAGE:-localhost/svcmap:$version}
 label=svcmap-image-$$
 work=$(mktemp -d)
 kube_proxy=
+programs=build  # The stage of the Dockerfile, or the image with the binaries of PROGRAMS.
 clean_up() {
   [[ -z $kube_proxy ]] || kill "$kube_proxy"
   podman ps --all --quiet --filter "label=$label" | xargs -r podman rm --force --time 1 >/dev/null
   [[ ! -e /run/netns/$label ]] || ip netns delete "$label"
+  [[ $programs == build ]] || podman rmi --force "$programs" >/dev/null 2>&1
   rm -rf "$work"
 }
 trap clean_up EXIT
@@ -36,10 +39,45 @@ build() {
     base=localhost/svcmap-base:bookworm
     mmdebstrap --quiet --variant=apt bookworm - | podman import --quiet - "$base"
   fi
-  # Isolation by chroot also works on machines without cgroups and namespaces.
-  podman build --isolation=chroot --network=host -f deploy/image/Dockerfile -t "$image" \
-    --build-arg BASE="$base" --build-arg JOBS="${JOBS:-0}" --build-arg VERSION="$version" \
-    --build-arg REVISION="$(git describe --always --dirty 2>/dev/null || echo unknown)" .
+  local revision created
+  if [[ -n ${PROGRAMS-} ]]; then
+    mkdir -p "$work/root/programs"
+    install -m 755 "$PROGRAMS"/{svcmapd,svcmapctl,svcmap-kube} "$work/root/programs/"
+    strip --strip-debug "$work"/root/programs/*
+    programs=localhost/svcmap-programs:$$
+    tar -C "$work/root" -c . | podman import --quiet - "$programs"
+  fi
+  revision=$(git describe --always --dirty --exclude='*' --abbrev=12 2>/dev/null || echo unknown)
+  created=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+  # Isolation by chroot also works on machines without cgroups and namespaces. The time stamp of all files
+  # is the date of the commit, so that equal files give an equal image.
+  podman build --isolation=chroot --network=host -f deploy/image/Dockerfile -t "$image" "$@" \
+    --timestamp "$created" --build-arg BASE="$base" --build-arg PROGRAMS="$programs" \
+    --build-arg JOBS="${JOBS:-0}" --build-arg VERSION="$version" --build-arg REVISION="$revision" \
+    --build-arg CREATED="$created" --label org.opencontainers.image.created="$(date -u -d "@$created" +%FT%TZ)" .
+}
+
+# Builds without cached layers, so that two builds share nothing.
+build_twice() {
+  local first second
+  build --no-cache
+  first=$(podman image inspect --format '{{.Id}} {{.Digest}}' "$image")
+  build --no-cache
+  second=$(podman image inspect --format '{{.Id}} {{.Digest}}' "$image")
+  printf 'first build:  %s\nsecond build: %s\n' "$first" "$second"
+  [[ $first == "$second" ]] || fail "two builds give different images"
+}
+
+# Copies the SBOM out of the image, checks it, and prints the size of each package.
+try_sbom() {
+  local container
+  container=$(podman create --label "$label" "$image")
+  mkdir -p build/image "$work/unpacked"
+  podman export "$container" | tar -x -C "$work/unpacked" usr/share var/lib/dpkg usr/bin
+  podman rm "$container" >/dev/null
+  cp "$work/unpacked/usr/share/doc/svcmap/sbom.spdx.json" build/image/
+  /usr/bin/python3 -B .ci/check_sbom.py build/image/sbom.spdx.json "$work/unpacked" | tee build/image/sizes.txt
+  ((PIPESTATUS[0] == 0)) || fail "the SBOM is wrong"
 }
 
 # podman_run OVERLAY/CONTAINER...: runs with the security context and the volumes of this container of
@@ -190,9 +228,16 @@ END
   tail -n 1 "$work/demo.log"
 }
 
+if [[ -n ${TWICE-} ]]; then
+  build_twice
+  try_sbom
+  exit
+fi
 [[ -n ${TRY_ONLY-} ]] || build
 echo "== binaries of $image, $(podman image inspect --format '{{.Size}}' "$image" | numfmt --to=iec)"
 try_programs
+echo "== SBOM, licences and sizes"
+try_sbom
 echo "== svcmapd with the security context of the DaemonSet"
 try_pod
 ip netns add "$label"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Unpacks Debian packages and their dependencies into an empty directory, as a root file system.
-# packages_into.sh DIRECTORY PACKAGE...
+# packages_into.sh DIRECTORY PACKAGE...: also writes the files of each package to DIRECTORY.files/PACKAGE.
 set -euo pipefail
 root=$1
 shift
@@ -15,14 +15,16 @@ apt-get -qq install --download-only --no-install-recommends \
   -o Dir::Cache::archives="$work/archives" "$@"
 
 # Debian has a merged /usr, but packages can still contain /lib.
-mkdir -p "$root"/{etc,run,tmp,var/lib/dpkg/status.d} "$root"/usr/{bin,lib,lib64,sbin}
+mkdir -p "$root.files" "$root"/{etc,run,tmp,var/lib/dpkg/status.d} "$root"/usr/{bin,lib,lib64,sbin}
 chmod 1777 "$root/tmp"
 for folder in bin lib lib64 sbin; do ln -s "usr/$folder" "$root/$folder"; done
 
 for archive in "$work"/archives/*.deb; do
+  name=$(dpkg-deb --field "$archive" Package)
   dpkg-deb --fsys-tarfile "$archive" | tar -x --keep-directory-symlink -C "$root"
+  dpkg-deb --fsys-tarfile "$archive" | tar -t >"$root.files/$name"
   # Image scanners read the list of packages here.
-  dpkg-deb --field "$archive" >"$root/var/lib/dpkg/status.d/$(dpkg-deb --field "$archive" Package)"
+  dpkg-deb --field "$archive" >"$root/var/lib/dpkg/status.d/$name"
 done
 
 # No program reads these files. Licences are kept.
