@@ -17,12 +17,12 @@ image=${IMAGE:-localhost/svcmap:$version}
 label=svcmap-image-$$
 work=$(mktemp -d)
 kube_proxy=
-programs=build  # The stage of the Dockerfile, or the image with the binaries of PROGRAMS.
+programs=  # The image with the binaries of PROGRAMS.
 clean_up() {
   [[ -z $kube_proxy ]] || kill "$kube_proxy"
   podman ps --all --quiet --filter "label=$label" | xargs -r podman rm --force --time 1 >/dev/null
   [[ ! -e /run/netns/$label ]] || ip netns delete "$label"
-  [[ $programs == build ]] || podman rmi --force "$programs" >/dev/null 2>&1
+  [[ -z $programs ]] || podman rmi --force "$programs" >/dev/null 2>&1
   rm -rf "$work"
 }
 trap clean_up EXIT
@@ -39,22 +39,25 @@ build() {
     base=localhost/svcmap-base:bookworm
     mmdebstrap --quiet --variant=apt bookworm - | podman import --quiet - "$base"
   fi
-  local revision created
+  local dockerfile=deploy/image/Dockerfile revision created
   if [[ -n ${PROGRAMS-} ]]; then
     mkdir -p "$work/root/programs"
     install -m 755 "$PROGRAMS"/{svcmapd,svcmapctl,svcmap-kube} "$work/root/programs/"
     strip --strip-debug "$work"/root/programs/*
     programs=localhost/svcmap-programs:$$
     tar -C "$work/root" -c . | podman import --quiet - "$programs"
+    dockerfile=$work/Dockerfile
+    # podman skips the stage "build", because nothing uses it.
+    sed "s#--from=build#--from=$programs#" deploy/image/Dockerfile >"$dockerfile"
   fi
   revision=$(git describe --always --dirty --exclude='*' --abbrev=12 2>/dev/null || echo unknown)
   created=$(git log -1 --format=%ct 2>/dev/null || echo 0)
   # Isolation by chroot also works on machines without cgroups and namespaces. The time stamp of all files
   # is the date of the commit, so that equal files give an equal image.
-  podman build --isolation=chroot --network=host -f deploy/image/Dockerfile -t "$image" "$@" \
-    --timestamp "$created" --build-arg BASE="$base" --build-arg PROGRAMS="$programs" \
-    --build-arg JOBS="${JOBS:-0}" --build-arg VERSION="$version" --build-arg REVISION="$revision" \
-    --build-arg CREATED="$created" --label org.opencontainers.image.created="$(date -u -d "@$created" +%FT%TZ)" .
+  podman build --isolation=chroot --network=host -f "$dockerfile" -t "$image" "$@" \
+    --timestamp "$created" --label org.opencontainers.image.created="$(date -u -d "@$created" +%FT%TZ)" \
+    --build-arg BASE="$base" --build-arg JOBS="${JOBS:-0}" --build-arg VERSION="$version" \
+    --build-arg REVISION="$revision" --build-arg CREATED="$created" .
 }
 
 # Builds without cached layers, so that two builds share nothing.
