@@ -1,4 +1,4 @@
-// Messages of the push protocol from changes that are serialized already. Pure.
+// Builds messages of the push protocol from serialized changes. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace svcmap::kube {
 
-// A serialized v1::PushRequest with a batch of `changes`, each a serialized v1::Change.
+// Returns a serialized v1::PushRequest with a batch of `changes`. Each change is a serialized
+// v1::Change.
 std::string BatchMessage(uint64_t number, const std::vector<std::string>& changes);
 
 }  // namespace svcmap::kube

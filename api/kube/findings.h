@@ -1,5 +1,5 @@
-// What the agent has to say about objects that it was sent: each text once while it stays true.
-// Bounded. One thread at a time.
+// Results that svcmapd reports for objects: rejections and warnings. Each text is logged once while
+// it applies. The number of stored objects is bounded. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,27 @@ namespace svcmap::kube {
 
 class Findings {
  public:
-  static constexpr size_t kMaxObjects = 1000;  // Of more, nothing is kept.
-  static constexpr size_t kMaxTexts = 20;      // Of one object.
+  static constexpr size_t kMaxObjects = 1000;  // Results of further objects are dropped.
+  static constexpr size_t kMaxTexts = 20;      // Maximum number of texts per object.
 
-  // `changes` were acked; gives what is new, as lines for the log. What was said before about these
-  // objects and was not said again is over.
+  // Processes the Ack of `changes` and returns new texts as lines for the log. Removes earlier
+  // results of these objects that the Ack does not repeat.
   std::vector<std::string> Take(const v1::Ack& ack, const std::vector<std::string>& changes);
 
-  // The only change of a batch, which the agent would not read; gives the line for the log, if it
-  // is new. Counts as refused.
+  // Records that the only change of a batch was not sent, because the message of `bytes` bytes
+  // exceeds `max_bytes`. The object counts as rejected. Returns the line for the log if it is new.
   std::vector<std::string> LeaveOut(const std::string& change, size_t bytes, size_t max_bytes);
 
-  // A snapshot begins; when it has ended, what was said about objects that it did not name is over.
+  // Call these functions at the begin and end of a snapshot. EndSnapshot removes results that are
+  // older than the snapshot.
   void BeginSnapshot();
   void EndSnapshot();
 
-  // Objects that the agent holds in another state than they were sent in, or not at all.
+  // Number of stored objects that svcmapd has rejected. svcmapd stores an earlier version of such
+  // an object, or no version.
   size_t rejected() const;
-  // Whether there are any: refused() does not know of those that were too many to keep.
+  // Returns whether objects were rejected. Also returns true if results were dropped because of
+  // kMaxObjects.
   bool any_rejected() const { return dropped_ || rejected() > 0; }
 
  private:
@@ -39,7 +42,7 @@ class Findings {
   struct Reported {
     std::vector<std::string> texts;
     bool rejected = false;
-    uint64_t snapshot = 0;  // Counted; when it was said.
+    uint64_t snapshot = 0;  // Number of the snapshot in which the result arrived.
   };
 
   static Key KeyOf(const v1::Change& change);
@@ -47,7 +50,7 @@ class Findings {
 
   std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;
-  bool dropped_ = false;  // Since the last snapshot began.
+  bool dropped_ = false;  // Results were dropped since the begin of the last snapshot.
 };
 
 }  // namespace svcmap::kube

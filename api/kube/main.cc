@@ -1,4 +1,4 @@
-// svcmap-kube: the API server's watches at one end, the stream to svcmapd at the other.
+// svcmap-kube: watches resources of the API server and sends the objects to svcmapd.
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// Signals are waited for, so no other thread may take them.
+// Blocks the signals in all threads, because the main thread receives signals with sigwait.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -33,8 +33,8 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// Until we are told to leave. An error if we have to be started again, as `config` has changed; it
-// may be null.
+// Waits for SIGTERM or SIGINT. Returns an error if `config` has changed, so that the process is
+// restarted. `config` may be null.
 absl::Status AwaitEnd(const sigset_t& signals, const api::ConfigWatch* config) {
   int signal = 0;
   sigwait(&signals, &signal);
@@ -53,7 +53,7 @@ using Watches = std::array<std::unique_ptr<ListWatch>, kResources.size()>;
 
 absl::StatusOr<Watches> StartWatches(const ApiServer& server, const KubeOptions& options,
                                      Mirror& mirror) {
-  // All of them, before any of them runs.
+  // All clients are created before the first watch starts, because the creation may fail.
   std::array<std::unique_ptr<HttpClient>, kResources.size()> clients;
   for (std::unique_ptr<HttpClient>& client : clients) {
     absl::StatusOr<std::unique_ptr<HttpClient>> created =
@@ -76,7 +76,7 @@ PushOptions PushOptionsOf(const KubeOptions& options) {
   push.target = options.target;
   push.tls = options.tls;
   push.instance = options.instance;
-  // A socket that is not there costs nothing to try.
+  // An attempt to connect to a missing Unix socket is cheap.
   if (options.target.starts_with("unix:")) push.last_retry = std::chrono::seconds(1);
   push.on_synced = [] { api::NotifyReady("all objects are synced to svcmapd"); };
   return push;
@@ -108,7 +108,7 @@ int Run(const KubeOptions& options) {
           facts.mirror = mirror.counts();
           facts.push = push->facts();
           facts.started = started;
-          facts.now = std::chrono::steady_clock::now();  // Last: ages are not negative.
+          facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
           return facts;
         });
     if (!serving.ok()) return Fail(serving.status());
@@ -133,10 +133,10 @@ int main(int argc, char** argv) {
   const svcmap::kube::ParsedKubeOptions parsed = svcmap::kube::ParseKubeOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::api::SetUpLog(parsed.options.verbosity);
-  // For good: where a socket was full before, gRPC's shutdown waits up to 10 s for its poller
-  // (1.51).
+  // Keeps gRPC initialized until exit. Otherwise, gRPC 1.51 may wait up to 10 s for its poller at
+  // shutdown if a socket was full before.
   grpc_init();
-  // What matters of it we say ourselves.
+  // svcmap-kube logs relevant errors itself, so gRPC's own messages are only for debugging.
   gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
   for (const std::string& finding : parsed.options.findings) spdlog::info("{}", finding);
   return svcmap::kube::Run(parsed.options);

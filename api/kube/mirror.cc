@@ -8,8 +8,9 @@
 namespace svcmap::kube {
 namespace {
 
-// Slices before Services, and the blocks whose unused addresses are dropped when the used ones are
-// known.
+// EndpointSlices come before Services, because a Service without EndpointSlices rejects
+// connections. ServiceCIDRs come last, because packets to unused addresses in their ranges are
+// dropped.
 constexpr std::array kSnapshotOrder = {Resource::kNode, Resource::kEndpointSlices,
                                        Resource::kServices, Resource::kServiceCidrs};
 static_assert(kSnapshotOrder.size() == kResources.size());
@@ -53,8 +54,8 @@ void Mirror::Replace(Resource resource, std::vector<Item> items) {
 
   const std::lock_guard lock(mutex_);
   const uint32_t list = ++lists_[static_cast<size_t>(resource)];
-  // What is new before what goes: where endpoints moved to another slice there are some all the
-  // time.
+  // New objects are stored before old objects are removed. Otherwise, endpoints that moved to
+  // another slice would be missing for a moment.
   for (auto& [key, bytes] : named) Put(resource, key, std::move(bytes));
   for (auto object = objects(resource).begin(); object != objects(resource).end();) {
     const auto next = std::next(object);
@@ -91,7 +92,7 @@ void Mirror::Put(Resource resource, const std::string& key, std::string bytes) {
 
 void Mirror::RemoveObject(Resource resource, Objects::iterator object) {
   Stored& held = object->second;
-  if (held.bytes.empty()) return;  // Gone already.
+  if (held.bytes.empty()) return;  // Already removed.
   --counts_.objects;
   counts_.bytes -= held.bytes.size();
   if (held.sent) {

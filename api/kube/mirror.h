@@ -1,4 +1,5 @@
-// What the cluster has, as the API server told it, and what the agent still has to be told.
+// Stores the objects of the cluster as received from the API server, and the changes that are not
+// sent to svcmapd yet.
 #pragma once
 
 #include <array>
@@ -17,66 +18,70 @@
 
 namespace svcmap::kube {
 
-// Written by one watch per resource, read by the one that pushes. Objects are kept serialized, as
-// changes of svcmap.v1; what is equal to what is held is no change. Costs follow the change, but
-// for Replace and StartSnapshot. Beside its bytes an object takes some 200, its key among them.
-// Threads: any.
+// Each watch writes the objects of one resource, and Push reads the changes. Objects are stored as
+// serialized v1::Change messages. An object that is equal to the stored version is not a change.
+// The cost of a call depends on the size of the change, except for Replace and StartSnapshot. In
+// addition to its serialized size, an object takes about 200 bytes including its key. Thread-safe.
 //
-// What is taken counts as told: where it did not arrive, or may not have, the push has to start a
-// snapshot, and one that broke off from its beginning.
+// A change counts as sent when Push has taken it. If a taken change may not have arrived, or if a
+// snapshot was interrupted, Push must call StartSnapshot again.
 class Mirror {
  public:
-  // ---- The watches ----
+  // ---- Called by the watches ----
 
-  // A complete list: what it does not name is gone. Items have their object.
+  // Stores a complete list. Removes objects that `items` does not contain. Each item must contain
+  // an object.
   void Replace(Resource resource, std::vector<Item> items);
   void Upsert(Resource resource, const Item& item);
   void Remove(Resource resource, const std::string& key);
 
-  // ---- The push ----
+  // ---- Called by Push ----
 
-  // Whether every resource was listed once. Before that nothing may be pushed: a snapshot would
-  // prune what was not listed yet.
+  // Returns whether each resource was listed at least once. Nothing may be sent before, because a
+  // snapshot prunes the objects that it does not contain.
   bool complete() const;
 
   enum class Wake : uint8_t { kChanges, kTimeout, kEnded };
-  // Until the mirror is complete and there are changes, `deadline`, or End.
+  // Waits until the mirror is complete and has changes, until `deadline`, or until End or Interrupt
+  // is called.
   Wake Wait(std::chrono::steady_clock::time_point deadline);
   void End();        // Wait returns kEnded from now on.
-  void Interrupt();  // Wait returns kTimeout at once, now or the next time it is called.
+  void Interrupt();  // The current or the next call of Wait returns kTimeout immediately.
 
-  // Takes the changes since the last Take..., the oldest first, as serialized v1::Change messages
-  // of together at most `max_bytes` (one at least): what was changed and then removed is one
-  // removal.
+  // Takes waiting changes, oldest first, and returns serialized v1::Change messages. Their total
+  // size is at most `max_bytes`, but at least one waiting change is returned. If an object was
+  // changed and then removed, only the removal is returned.
   std::vector<std::string> TakeChanges(size_t max_bytes);
 
-  // Everything held, as if all of it had changed, instead of what had changed so far: TakeChanges
-  // gives it, slices before Services, which would reject without them. Removals that are waiting
-  // are dropped: a snapshot prunes. So is what goes before it was taken; what goes afterwards
-  // becomes a removal.
+  // Marks all stored objects as changed and drops all earlier changes, including removals, because
+  // a snapshot prunes. TakeChanges then returns EndpointSlices before Services, because a Service
+  // without EndpointSlices rejects connections. An object that is removed before it was taken is
+  // not returned. An object that is removed after it was taken results in a removal.
   void StartSnapshot();
   bool AllSent() const;
 
   struct Counts {
     size_t objects = 0;
     size_t waiting = 0;
-    size_t bytes = 0;  // Serialized.
+    size_t bytes = 0;  // Total size of the serialized objects.
   };
   Counts counts() const;
 
  private:
   struct Stored {
-    std::string bytes;  // A serialized v1::Change. Empty: gone, and the agent has to be told.
-    uint64_t turn = 0;  // Its key in waiting_; 0: it does not wait.
-    uint32_t list = 0;  // The number of the last list that named it.
+    // A serialized v1::Change. Empty if the object was removed, but the removal was not taken yet.
+    std::string bytes;
+    uint64_t turn = 0;  // Key in waiting_, or 0 if no change is waiting.
+    uint32_t list = 0;  // Number of the last list that contained the object.
     bool sent = false;  // Taken since the last StartSnapshot.
   };
   using Objects = std::unordered_map<std::string, Stored>;
 
-  // With mutex_ held.
+  // mutex_ must be held.
   void Put(Resource resource, const std::string& key, std::string bytes);
   void RemoveObject(Resource resource, Objects::iterator object);
-  void Line(Resource resource, Objects::value_type& object);  // At the end, unless it stands there.
+  // Appends the object to waiting_ unless it is already waiting.
+  void Line(Resource resource, Objects::value_type& object);
   bool Complete() const;
   void WakeUp();
 
@@ -87,11 +92,11 @@ class Mirror {
   bool ended_ = false;
   bool interrupted_ = false;
   std::array<Objects, kResources.size()> objects_;
-  std::array<uint32_t, kResources.size()> lists_{};  // How many there were.
-  // The oldest first. Objects stay where they are in their map.
+  std::array<uint32_t, kResources.size()> lists_{};  // Number of lists per resource.
+  // Oldest first. Each pointer stays valid until its object is erased.
   absl::btree_map<uint64_t, std::pair<Resource, Objects::value_type*>> waiting_;
   uint64_t last_turn_ = 0;
-  Counts counts_;  // All but `waiting`.
+  Counts counts_;  // Does not include `waiting`.
 };
 
 }  // namespace svcmap::kube

@@ -22,16 +22,16 @@ using api::Quote;
 constexpr char kProtobufType[] = "application/vnd.kubernetes.protobuf";
 constexpr char kJsonType[] = "application/json";
 
-// Which kube-proxy ignores as well where there is a file (S-318).
+// Flags that are ignored with --config, as in kube-proxy (S-318).
 constexpr const char* kFlagsOfTheFile[] = {"--kubeconfig", "--kube-api-content-type"};
 
-// JSON is what every server speaks.
+// Adds JSON as a fallback, because every API server supports JSON.
 std::string Accept(const std::string& accept_content_types, const std::string& content_type) {
   if (!accept_content_types.empty()) return accept_content_types;
   return content_type == kJsonType ? content_type : content_type + "," + kJsonType;
 }
 
-// A label's value, or empty.
+// Checks that `name` is a valid label value. It may be empty.
 absl::Status CheckServiceProxyName(const std::string& name) {
   const bool good =
       name.size() <= 63 &&

@@ -1,4 +1,4 @@
-// What svcmap-kube is told on its command line, checked.
+// Command-line options of svcmap-kube, parsed and validated.
 #pragma once
 
 #include <optional>
@@ -15,30 +15,31 @@
 namespace svcmap::kube {
 
 struct KubeOptions {
-  std::string kubeconfig;  // Empty, as the next one: what a pod finds.
-  std::string master;      // Instead of the server that the kubeconfig names (S-290).
+  std::string kubeconfig;  // If kubeconfig and master are empty: the service account of the pod.
+  std::string master;      // URL of the API server. Overrides the kubeconfig (S-290).
   Selection selection;
-  std::string accept;  // What is asked of the API server; of the form of an Accept header.
-  std::string agent;   // As given.
-  std::string target;  // For gRPC.
+  std::string accept;  // Accept header for requests to the API server.
+  std::string agent;   // Address of svcmapd as given on the command line.
+  std::string target;  // Address of svcmapd for gRPC.
   api::TlsFiles tls;
-  std::string instance;                                  // Of us: $POD_NAME, or the host name.
-  std::optional<api::BindAddress> healthz_bind_address;  // Nothing: nothing is served.
+  std::string instance;  // Instance of this controller: $POD_NAME, or the host name.
+  std::optional<api::BindAddress> healthz_bind_address;  // Absent: no HTTP server.
   int verbosity = 0;
-  // What --config names. Where fields above have a place there, they are from it.
+  // The --config file. kubeconfig and accept have the values of the file. The file also contains
+  // the defaults of node name and verbosity.
   std::optional<api::ConfigurationFile> config;
-  std::vector<std::string> findings;  // To be logged.
+  std::vector<std::string> findings;  // Messages to log.
 };
 
-// Reads the command line. Where the program shall end at once (--help, --version, bad usage) `exit`
-// is set, and what there is to say was printed.
+// Parses the command line. After --help, --version or a usage error, prints the output or the error
+// and sets `exit` to the exit code.
 struct ParsedKubeOptions {
   KubeOptions options;
   std::optional<int> exit;
 };
 ParsedKubeOptions ParseKubeOptions(int argc, char** argv);
 
-// Of kubeconfig and master, or in the cluster (S-290).
+// Uses kubeconfig and master, or the service account of the pod if both are empty (S-290).
 absl::StatusOr<ApiServer> FindApiServer(const std::string& kubeconfig, const std::string& master);
 
 }  // namespace svcmap::kube

@@ -5,7 +5,7 @@
 namespace svcmap::kube {
 namespace {
 
-// RFC 3986: what stands for itself.
+// Unreserved characters of RFC 3986.
 bool IsPlainInQuery(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '.' || c == '_' || c == '~';
@@ -50,7 +50,8 @@ std::string CollectionPath(Resource resource, const Selection& selection) {
       return absl::StrCat("/api/v1/nodes?fieldSelector=",
                           PercentEncoded("metadata.name=" + selection.node_name));
     case Resource::kServiceCidrs:
-      return "/apis/networking.k8s.io/v1/servicecidrs?labelSelector=";  // All of them.
+      // An empty selector selects all objects.
+      return "/apis/networking.k8s.io/v1/servicecidrs?labelSelector=";
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// What the bridge asks of the API server.
+// The resources that svcmap-kube reads from the API server.
 #pragma once
 
 #include <array>
@@ -15,23 +15,24 @@ inline constexpr std::array kResources = {Resource::kServices, Resource::kEndpoi
 
 std::string_view ResourceName(Resource resource);  // "services", "endpointslices" ...
 
-// Which objects of each resource.
+// Selects the objects of each resource.
 struct Selection {
-  std::string node_name;  // Required: the Node of this name alone.
+  std::string node_name;  // Required. Only the Node with this name is selected.
 
-  // Services whose label service.kubernetes.io/service-proxy-name is this; empty: those without the
-  // label (S-1).
+  // Value of the label service.kubernetes.io/service-proxy-name of the selected Services. If empty,
+  // Services without the label are selected (S-1).
   std::string service_proxy_name;
 
-  // Services without a clusterIP, too, which svcmapd leaves alone (S-2): API servers before
-  // Kubernetes 1.31 know no field selector that leaves them out.
+  // Also select headless Services, which svcmapd ignores (S-2). API servers before Kubernetes 1.31
+  // do not support the field selector that excludes them.
   bool headless_services = false;
 };
 
-// Path and query of the collection with its selectors (S-1, S-17), percent-encoded, without what a
-// single request adds: "/api/v1/services?labelSelector=...". Each has a query.
+// Returns path and query of the collection with its selectors (S-1, S-17), percent-encoded:
+// "/api/v1/services?labelSelector=...". There is always a query, so that parameters of a request
+// can be appended with "&".
 std::string CollectionPath(Resource resource, const Selection& selection);
 
-std::string PercentEncoded(std::string_view text);  // As a value in a query.
+std::string PercentEncoded(std::string_view text);  // Encodes a value in a query.
 
 }  // namespace svcmap::kube

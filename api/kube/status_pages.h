@@ -1,4 +1,4 @@
-// What svcmap-kube says of itself over HTTP. Pure.
+// Content of svcmap-kube's HTTP pages. Pure functions.
 #pragma once
 
 #include <array>
@@ -15,22 +15,23 @@ namespace svcmap::kube {
 
 struct BridgeFacts {
   std::array<ListWatchFacts, kResources.size()> watches;  // In the order of kResources.
-  bool complete = false;                                  // The mirror is.
+  bool complete = false;                                  // Mirror::complete().
   Mirror::Counts mirror;
   PushFacts push;
   std::chrono::steady_clock::time_point started;
   std::chrono::steady_clock::time_point now;
 };
 
-// Every metric of svcmap-kube: the one list of their names.
+// Names and descriptions of all metrics of svcmap-kube.
 const api::Catalogue& KubeMetrics();
 
-// In Prometheus' text format.
+// Returns all metrics in the Prometheus text format.
 std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version);
 
-// 200 once the mirror is complete and while the agent has it; otherwise 503, with a line for each
-// thing that is missing. A resource that we do without, as it is forbidden, is only named. That the
-// API server cannot be reached for a time is none: what was listed goes on.
+// Returns 200 if the mirror is complete and svcmapd is synced. Otherwise, returns 503 with one line
+// for each missing part. Optional resources that cannot be listed are mentioned, but do not cause
+// 503. An unreachable API server does not cause 503 either, because the listed objects stay in
+// effect.
 api::Answer KubeHealthzAnswer(const BridgeFacts& facts);
 
 }  // namespace svcmap::kube

@@ -35,7 +35,7 @@ class StatusServer::Impl {
 
   const std::function<BridgeFacts()> facts_;
   api::EventThread thread_;
-  // Only on the thread once it runs.
+  // Only used on the thread after Start.
   api::Connections connections_;
   api::ServedAddress address_;
 };

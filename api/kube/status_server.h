@@ -1,4 +1,4 @@
-// /healthz, /livez and /metrics of svcmap-kube, on a thread and an event loop of its own.
+// Serves /healthz, /livez and /metrics of svcmap-kube on its own thread and event loop.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ namespace svcmap::kube {
 
 class StatusServer {
  public:
-  // `facts` is called for each answer, on the server's thread. An address that cannot be had is
-  // tried again.
+  // `facts` is called for each response, on the server's thread. If the address cannot be bound,
+  // the server retries.
   static absl::StatusOr<std::unique_ptr<StatusServer>> Start(const api::BindAddress& at,
                                                              std::function<BridgeFacts()> facts);
   ~StatusServer();

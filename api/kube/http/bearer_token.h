@@ -1,4 +1,4 @@
-// A token that Kubernetes replaces in its file while we run.
+// A bearer token from a file that Kubernetes may replace.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace svcmap::kube {
 
-// Fit for a header: an error otherwise, without what stands there.
+// Returns an error if the token cannot be sent in a header. The error does not contain the token.
 absl::Status CheckToken(const std::string& text);
 
 // Not thread-safe.
@@ -16,15 +16,16 @@ class BearerToken {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Both empty: there is no token. `file` counts if `text` is empty.
+  // If both are empty, there is no token. A token from `file` replaces `text`.
   BearerToken(std::string text, std::string file)
       : text_(std::move(text)), file_(std::move(file)) {}
 
-  // Reads the file if what is known of it is a minute old. What was read before stays if the file
-  // cannot be read any more: the error is for when there is nothing. It names the file.
+  // Reads the file if it was last read a minute ago or earlier. If the file cannot be read, the
+  // previous token stays in effect. Returns an error only if there is no previous token. The error
+  // names the file.
   absl::Status Refresh(Time now);
 
-  // Reads the file in any case and says whether there is another token in it now.
+  // Reads the file, and returns whether it contains another token.
   bool Renew(Time now);
 
   const std::string& text() const { return text_; }

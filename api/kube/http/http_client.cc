@@ -26,10 +26,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr size_t kMaxHeaderBytes = 64 * 1024;  // Of one answer, together.
+constexpr size_t kMaxHeaderBytes = 64 * 1024;  // Of all headers of one response.
 
-// A peer that is gone without a word is noticed by the kernel: the first probe after half a minute
-// without traffic, the end when three are unanswered. The same for what we sent.
+// The kernel detects dead peers: it sends the first keepalive probe after 30 s without traffic, and
+// closes the connection after 45 s without an acknowledgement. The same limit applies to sent data.
 constexpr long kProbeAfterSeconds = 30;
 constexpr long kProbeEverySeconds = 5;
 constexpr unsigned kUnansweredMilliseconds = 45000;
@@ -45,7 +45,7 @@ void SetBlob(CURL* easy, CURLoption option, const std::string& pem) {
   curl_easy_setopt(easy, option, pem.empty() ? nullptr : &blob);
 }
 
-// The alerts of a connection belong to the request that it serves: one at a time.
+// A client has only one request at a time, so the alert belongs to the current request.
 void NoteAlert(const SSL* ssl, int where, int code) {
   constexpr int kFatal = 2;
   if (where != SSL_CB_READ_ALERT || (code >> 8) != kFatal) return;
@@ -84,20 +84,21 @@ struct HttpClient::Impl {
     curl_multi_cleanup(multi);
   }
 
-  // One request on the wire, and what came of it.
+  // One request and its response.
   struct Exchange {
     Impl& client;
     OnBody on_body;
-    bool may_renew;  // A 401 is answered with the token that the file has now, if it is another.
+    bool may_renew;  // After a 401, read the token file again and retry if the token has changed.
     HttpResponse response = {};
-    bool heard = false;     // Something of an answer.
+    bool heard = false;     // Data of the response has arrived.
     bool answered = false;  // `response` is filled.
-    bool renewed = false;   // To be sent again.
+    bool renewed = false;   // The request must be sent again with a new token.
     size_t header_bytes = 0;
-    Clock::time_point last = Clock::now();  // When it was sent, then the newest bytes.
-    absl::Status error = {};                // Of on_body, or of the headers: complete.
+    Clock::time_point last = Clock::now();  // When the request was sent, or when data last arrived.
+    // Error of on_body or of the headers. Does not need the server's name as a prefix.
+    absl::Status error = {};
 
-    // For libcurl, which hands over the exchange; what is not `bytes` ends it.
+    // Callbacks of libcurl. libcurl aborts the request if the result is not `bytes`.
     static size_t OnHeader(const char*, size_t, size_t bytes, void* exchange);
     static size_t OnBytes(const char* data, size_t, size_t bytes, void* exchange);
 
@@ -119,7 +120,7 @@ struct HttpClient::Impl {
 
   const ApiServer server;
   const ServerUrl url;
-  std::string base_url;  // Whose host TLS is about.
+  std::string base_url;  // Its host is the name that TLS verifies.
   std::string proxy_name;
   TlsSource tls;
   BearerToken token;
@@ -129,11 +130,11 @@ struct HttpClient::Impl {
   std::unique_ptr<CURL, FreeCurl> easy;
   CurlList connect_to;
   CurlList headers;
-  // What stands was made with other certificates, or does not answer: libcurl gives up the request,
-  // and would keep an HTTP/2 connection for the next one.
+  // The existing connection uses previous certificates or does not respond. libcurl would reuse an
+  // HTTP/2 connection even after the failed request.
   bool fresh_connection = false;
   char error_text[CURL_ERROR_SIZE] = {};
-  int alert = -1;  // The fatal one that the server sent.
+  int alert = -1;  // Fatal alert from the server, or -1.
 };
 
 size_t HttpClient::Impl::Exchange::OnHeader(const char*, size_t, size_t bytes, void* exchange) {
@@ -157,9 +158,9 @@ bool HttpClient::Impl::Exchange::CountHeader(size_t bytes) {
 
 bool HttpClient::Impl::Exchange::Deliver(std::string_view bytes) {
   Answer();
-  if (renewed) return false;  // Nobody wants to read why the old token was refused.
+  if (renewed) return false;  // The body of this 401 is not needed.
   error = on_body(response, bytes);
-  last = Clock::now();  // The time that on_body took is not the server's.
+  last = Clock::now();  // Does not include the time that on_body took.
   return error.ok();
 }
 
@@ -200,7 +201,8 @@ absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
 
   CURL* e = easy.get();
   curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);  // Stop does not wait for a name server.
+  // Lets Stop return without waiting for a name server.
+  curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
   curl_easy_setopt(e, CURLOPT_ERRORBUFFER, error_text);
   curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, url.scheme.c_str());
   curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
@@ -218,19 +220,19 @@ absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
   curl_easy_setopt(e, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, server.insecure_skip_tls_verify ? 0L : 1L);
   curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, server.insecure_skip_tls_verify ? 0L : 2L);
-  // A resumed session is one of the certificates of that time.
+  // A resumed TLS session would continue to use previous certificates.
   curl_easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
   curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, WatchAlerts);
   curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, &alert);
 
-  // "" is none; without these two, libcurl asks the environment.
+  // Empty values disable proxies. Otherwise, libcurl reads environment variables.
   curl_easy_setopt(e, CURLOPT_PROXY, "");
   curl_easy_setopt(e, CURLOPT_NOPROXY, "");
   if (!server.proxy_url.empty()) {
     const absl::StatusOr<std::string> proxy = ParseProxyUrl(server.proxy_url);
     if (!proxy.ok()) return Annotate(proxy.status(), "proxy-url");
     proxy_name = *proxy;
-    // Names are for the proxy to resolve, as with kubectl.
+    // The proxy resolves host names, as with kubectl.
     constexpr std::string_view kSocks = "socks5:";
     std::string proxy_url = server.proxy_url;
     if (proxy_url.starts_with(kSocks)) proxy_url.replace(0, kSocks.size(), "socks5h:");
@@ -241,7 +243,7 @@ absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
 
   base_url = url.ToString();
   if (!server.tls_server_name.empty()) {
-    // The name goes into the URL, so that TLS is about it; the connection goes where the URL went.
+    // The URL contains the name that TLS verifies. CURLOPT_CONNECT_TO contains the real host.
     const bool ipv6 = server.tls_server_name.find(':') != std::string::npos;
     ServerUrl named = url;
     named.host = ipv6 ? "[" + server.tls_server_name + "]" : server.tls_server_name;
@@ -269,9 +271,10 @@ void HttpClient::Impl::UseMaterial() {
   CURL* e = easy.get();
   SetBlob(e, CURLOPT_SSLCERT_BLOB, tls.material().certificate);
   SetBlob(e, CURLOPT_SSLKEY_BLOB, tls.material().key);
-  if (tls.material().ca.empty()) return;  // What the system trusts.
+  if (tls.material().ca.empty()) return;  // Use the system's CAs.
   SetBlob(e, CURLOPT_CAINFO_BLOB, tls.material().ca);
-  curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);  // Else the system's would count as well.
+  // Otherwise, the system's CAs would be trusted as well.
+  curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);
 }
 
 absl::Status HttpClient::Impl::Prepare(const HttpRequest& request) {
@@ -298,7 +301,7 @@ absl::Status HttpClient::Impl::Prepare(const HttpRequest& request) {
   curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(e, CURLOPT_URL, (base_url + request.path).c_str());
   curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, fresh_connection ? 1L : 0L);
-  // With several addresses libcurl divides this time among them.
+  // libcurl divides this time among the addresses of the host.
   curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
                    static_cast<long>(request.first_byte_timeout.count()));
   return absl::OkStatus();
@@ -312,7 +315,7 @@ absl::Status HttpClient::Impl::Run(const HttpRequest& request, Exchange& exchang
     while (const CURLMsg* message = curl_multi_info_read(multi, &left)) {
       if (message->msg != CURLMSG_DONE) continue;
       const CURLcode code = message->data.result;
-      // Its own clock is for connecting.
+      // libcurl's own timeout applies only to connecting.
       return code == CURLE_OPERATION_TIMEDOUT ? exchange.Timeout(request) : Explain(code, exchange);
     }
     if (stopped) return absl::CancelledError("stopped");
@@ -350,7 +353,7 @@ absl::Status HttpClient::Impl::Transfer(const HttpRequest& request, Exchange& ex
   }
   const absl::Status status = Run(request, exchange);
   if (status.ok()) {
-    fresh_connection = false;  // The new one is kept, and the old one gone.
+    fresh_connection = false;  // The new connection is used for the next request.
     exchange.Answer();
   } else if (exchange.error.ok()) {
     fresh_connection = true;

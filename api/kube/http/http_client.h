@@ -1,4 +1,4 @@
-// GET requests to the API server over one kept connection, with libcurl.
+// Sends GET requests to the API server over one persistent connection, with libcurl.
 #pragma once
 
 #include <chrono>
@@ -15,18 +15,18 @@ namespace svcmap::kube {
 
 struct HttpResponse {
   int status = 0;                       // 200, 401, 410 ...
-  std::string content_type;             // As the header says.
-  std::chrono::seconds retry_after{0};  // 0: the header was not there, or not a number.
+  std::string content_type;             // Value of the header.
+  std::chrono::seconds retry_after{0};  // 0 if the header is missing or invalid.
 };
 
 struct HttpRequest {
-  std::string path;    // With its query: "/api/v1/services?watch=1".
+  std::string path;    // Includes the query: "/api/v1/services?watch=1".
   std::string accept;  // "application/vnd.kubernetes.protobuf, application/json"
-  std::chrono::milliseconds first_byte_timeout{30000};  // Connecting included.
-  std::chrono::milliseconds silence_timeout{30000};     // Between bytes of the body.
+  std::chrono::milliseconds first_byte_timeout{30000};  // Includes the connection setup.
+  std::chrono::milliseconds silence_timeout{30000};  // Maximum time between two parts of the body.
 };
 
-// One request at a time; several clients for several watches. Thread: all but Stop of one thread.
+// Handles one request at a time, so each watch needs its own client. Only Stop is thread-safe.
 class HttpClient {
  public:
   // `user_agent`: "svcmap-kube/0.1.0".
@@ -36,14 +36,17 @@ class HttpClient {
 
   using OnBody = absl::FunctionRef<absl::Status(const HttpResponse&, std::string_view)>;
 
-  // Blocks until the answer is complete. `on_body` gets the body in pieces, whatever the status is;
-  // an error of it ends the request and is returned. Any HTTP status is OK here. UNAVAILABLE: no
-  // connection, or it broke; DEADLINE_EXCEEDED: a timeout; UNAUTHENTICATED: TLS does not trust one
-  // another, or credentials cannot be read; CANCELLED: Stop. Messages name the server and what is
-  // wrong. Redirects are not followed.
+  // Sends a request and blocks until the response is complete. `on_body` receives the body in
+  // pieces, for any HTTP status. If it returns an error, the request ends and Get returns this
+  // error. Every HTTP status is a successful result of Get. Redirects are not followed. Other
+  // errors name the server and the reason:
+  // UNAVAILABLE: the connection failed or was lost.
+  // DEADLINE_EXCEEDED: a timeout has expired.
+  // UNAUTHENTICATED: TLS authentication failed, or credentials could not be read.
+  // CANCELLED: Stop was called.
   absl::StatusOr<HttpResponse> Get(const HttpRequest& request, OnBody on_body);
 
-  // Any thread: the request that runs and all later ones end with CANCELLED.
+  // Cancels the current request and all later requests with CANCELLED. Thread-safe.
   void Stop();
 
  private:

@@ -23,10 +23,10 @@ constexpr char kInstead[] =
     "svcmap-kube does not run credential plugins. Use tokenFile, or client-certificate and "
     "client-key. In a pod, omit the kubeconfig to use the service account of the pod";
 
-// The fields of one map. What is absent or null is empty; the first error stays.
+// The fields of a map. Missing fields and null values are empty. Keeps the first error.
 class KubeconfigFields {
  public:
-  // `place`: "users \"kubelet\"", or empty for the file itself.
+  // `place` is the name of the map in errors, such as "users \"kubelet\"", or empty for the file.
   KubeconfigFields(const TreeNode* map, std::string place) : map_(map), place_(std::move(place)) {}
 
   const std::string& place() const { return place_; }
@@ -70,7 +70,7 @@ class KubeconfigFields {
     return value != nullptr && value->text == "true";
   }
 
-  // Of fields that exclude one another.
+  // Fails if two fields are set that exclude each other.
   void NotBoth(const char* one, const char* other) {
     if (Given(one) && Given(other))
       Fail(one, absl::StrCat("Forbidden: must not be set together with ", other));
@@ -98,7 +98,7 @@ class KubeconfigFields {
 
 absl::Status BadKubeconfig(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// "a", "b"; for a message.
+// Returns the names in quotes, separated by commas, for a message.
 std::string NamesInList(const TreeNode* list) {
   std::string names;
   int count = 0;
@@ -111,7 +111,7 @@ std::string NamesInList(const TreeNode* list) {
   return names.empty() ? "none" : names;
 }
 
-// What stands under `inner` in the entry called `name` of the list `list`.
+// Returns the field `inner` of the entry `name` in the list `list`.
 absl::StatusOr<KubeconfigFields> FindNamed(const KubeconfigFields& file, const char* list,
                                            const char* inner, const std::string& name) {
   const std::string place = absl::StrCat(list, " ", api::Quote(name));
@@ -196,7 +196,7 @@ absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServ
     const absl::Status token = CheckToken(server.token);
     if (!token.ok()) user.Fail("token", std::string(token.message()));
   }
-  // Of both, the file counts, as in kubectl: the other may be what it was when this was written.
+  // If both are set, tokenFile takes precedence as in kubectl, because the token may be outdated.
   if (!server.token_file.empty()) server.token.clear();
   return user.status();
 }
@@ -229,7 +229,8 @@ absl::StatusOr<ApiServer> ReadRoot(const TreeNode& root, const std::string& fold
   if (const absl::Status status = ReadCluster(*cluster, folder, server); !status.ok()) {
     return status;
   }
-  if (user_name.empty()) return server;  // Such as `kubectl proxy`: nobody asks.
+  // The server needs no credentials, for example `kubectl proxy`.
+  if (user_name.empty()) return server;
   absl::StatusOr<KubeconfigFields> user = FindNamed(file, "users", "user", user_name);
   if (!user.ok()) return Annotate(user.status(), context->place());
   if (const absl::Status status = ReadUser(*user, folder, server); !status.ok()) return status;
@@ -243,11 +244,12 @@ absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::stri
   int documents = 0;
   api::ReadDocuments(text, api::Repeats::kRejected, [&](const api::ReadTree& read) {
     const auto* error = std::get_if<api::SyntaxError>(&read);
-    if (error == nullptr && std::get<api::Tree>(read).root == nullptr) return;  // Comments.
+    // The document contains only comments.
+    if (error == nullptr && std::get<api::Tree>(read).root == nullptr) return;
     if (++documents > 1) return;
     if (error == nullptr) {
       server = ReadRoot(*std::get<api::Tree>(read).root, folder);
-    } else {  // The parsers' reason may quote a secret.
+    } else {  // The parser's error may contain a secret.
       server =
           BadKubeconfig(absl::StrCat("line ", error->line,
                                      ": invalid YAML or JSON; for details, run `kubectl config "

@@ -1,4 +1,4 @@
-// The text of a kubeconfig file. Pure.
+// Parses kubeconfig files. Pure functions.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace svcmap::kube {
 
-// As ReadKubeconfig, for a file in `folder`. Errors name the field, and never show a value that
-// could be a secret.
+// Like ReadKubeconfig, for the content of a file in `folder`. Errors name the field, but never
+// contain a value that may be a secret.
 absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::string& folder);
 
 }  // namespace svcmap::kube

@@ -20,7 +20,7 @@ struct FreeUrl {
 };
 using UrlParts = std::unique_ptr<CURLU, FreeUrl>;
 
-// Null if it is no URL.
+// Returns null if `url` is not a URL.
 UrlParts SplitUrl(const std::string& url) {
   UrlParts parts(curl_url());
   if (curl_url_set(parts.get(), CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
@@ -28,7 +28,7 @@ UrlParts SplitUrl(const std::string& url) {
   return parts;
 }
 
-// Empty if it is not there.
+// Returns an empty string if the part is missing.
 std::string PartOf(const UrlParts& parts, CURLUPart part, unsigned flags = 0) {
   char* text = nullptr;
   if (curl_url_get(parts.get(), part, &text, flags) != CURLUE_OK) return "";

@@ -1,4 +1,4 @@
-// The URLs of API servers and proxies, taken apart and judged. Pure functions.
+// Parses and validates URLs of API servers and proxies. Pure functions.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 namespace svcmap::kube {
 
 struct ServerUrl {
-  std::string scheme;  // "https", or "http" to this machine.
-  std::string host;    // IPv6 in brackets.
-  std::string port;    // Always there.
-  std::string path;    // "" or "/k8s/clusters/c-1": without a slash at its end.
+  std::string scheme;  // "https". "http" is only allowed for the local host.
+  std::string host;    // IPv6 addresses are in brackets.
+  std::string port;    // Never empty.
+  std::string path;    // "" or "/k8s/clusters/c-1", without a trailing slash.
 
   // "https://10.96.0.1:443/path"
   std::string ToString() const { return scheme + "://" + host + ":" + port + path; }
 };
 
-// Errors begin with the URL, unless a password could be in it.
+// Errors begin with the URL, unless it may contain a password.
 absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& url);
 
-// The proxy without user name and password, for messages. http, https, socks5 and socks5h are
-// proxies; errors never show the URL.
+// Returns the URL of a proxy without user name and password, for messages. Accepts http, https,
+// socks5 and socks5h. Errors never contain the URL.
 absl::StatusOr<std::string> ParseProxyUrl(const std::string& url);
 
 }  // namespace svcmap::kube

@@ -1,5 +1,4 @@
-// The certificates and keys of a client, from text or from files that Kubernetes replaces while we
-// run.
+// Certificates and keys of a client, from text or from files that Kubernetes may replace.
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,9 +13,10 @@ class TlsSource {
  public:
   explicit TlsSource(const ApiServer& server);
 
-  // Reads the files again, and says whether they are others than before: then connections that
-  // stand are of the past. If they cannot be used (one of a pair was not replaced yet), what was
-  // read before stays and problem() says why; without that it is the error.
+  // Reads the files again. Returns true if their content has changed, so existing connections use
+  // previous certificates. If the new content is invalid, for example because only one file of a
+  // pair was replaced, the previous content stays in effect and problem() contains the reason.
+  // Returns an error only if there is no previous content.
   absl::StatusOr<bool> Refresh();
 
   const api::TlsMaterial& material() const { return material_; }
@@ -26,11 +26,11 @@ class TlsSource {
   const api::TlsFiles& names() const { return names_; }
 
  private:
-  api::TlsMaterial text_;  // From the configuration.
-  api::TlsFiles paths_;    // Empty where there is text.
+  api::TlsMaterial text_;  // Text from the configuration.
+  api::TlsFiles paths_;    // Empty if there is text.
   api::TlsFiles names_;
   api::TlsMaterial material_;
-  bool usable_ = false;  // material_ was read and checked.
+  bool usable_ = false;  // material_ was read and is valid.
   absl::Status problem_;
 };
 

@@ -11,7 +11,7 @@
 namespace svcmap::kube {
 namespace {
 
-// libcurl's words may hold the server's.
+// Replaces unprintable characters, because libcurl's text may contain data from the server.
 std::string PrintableDetail(std::string text) {
   for (char& c : text) {
     if (c < 0x20 || c > 0x7e) c = '?';
@@ -29,7 +29,8 @@ std::string CertificateProblem(const TransferFailure& failure) {
   const std::string reason = X509_verify_cert_error_string(verified);
   switch (verified) {
     case X509_V_OK:
-    case X509_V_ERR_UNSPECIFIED:  // What libcurl begins with: the chain was not what it minded.
+    // Initial value in libcurl: verifying the chain did not fail, so the name did not match.
+    case X509_V_ERR_UNSPECIFIED:
       return absl::StrCat("server certificate is not valid for ", failure.verified_name,
                           "; set tls-server-name to a name in the certificate");
     case X509_V_ERR_CERT_HAS_EXPIRED:
@@ -48,7 +49,7 @@ absl::Status AlertError(const TransferFailure& failure) {
       SSL_alert_desc_string_long(failure.alert), "\"; ",
       failure.names.certificate.empty() ? "no client certificate is configured"
                                         : "the client certificate is " + failure.names.certificate);
-  // Servers that have no certificate yet say that they are at fault.
+  // An API server that has no certificate yet sends internal_error.
   return failure.alert == SSL_AD_INTERNAL_ERROR ? absl::UnavailableError(what)
                                                 : absl::UnauthenticatedError(what);
 }

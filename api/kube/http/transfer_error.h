@@ -1,4 +1,4 @@
-// What libcurl says of a request that failed, for people.
+// Converts libcurl errors to messages for operators.
 #pragma once
 
 #include <curl/curl.h>
@@ -12,15 +12,15 @@ namespace svcmap::kube {
 
 struct TransferFailure {
   CURLcode code = CURLE_OK;
-  CURL* easy = nullptr;        // Still with what it knows of the request.
+  CURL* easy = nullptr;        // The handle of the failed request.
   std::string detail;          // libcurl's error buffer.
-  int alert = -1;              // The fatal TLS alert that the server sent; -1: none.
-  std::string verified_name;   // What its certificate had to be made out to.
-  const api::TlsFiles& names;  // Of certificates and keys, for the message.
+  int alert = -1;              // Fatal TLS alert from the server, or -1.
+  std::string verified_name;   // Name that the server's certificate must contain.
+  const api::TlsFiles& names;  // Names of the certificates and keys, for the message.
 };
 
-// With the code that HttpClient::Get promises; not for timeouts. The message begins behind the
-// server's name.
+// Returns a status with a code as documented for HttpClient::Get. Does not handle timeouts. The
+// caller adds the server's name to the message.
 absl::Status TransferError(const TransferFailure& failure);
 
 }  // namespace svcmap::kube

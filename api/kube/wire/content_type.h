@@ -9,7 +9,7 @@ namespace svcmap::kube {
 
 enum class ContentType : uint8_t { kProtobuf, kJson };
 
-// Of a Content-Type header, with or without parameters; nothing if it is neither.
+// Parses a Content-Type header with or without parameters. Returns nullopt for other types.
 std::optional<ContentType> ParseContentType(std::string_view header);
 
 }  // namespace svcmap::kube

@@ -10,7 +10,8 @@ absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::st
   absl::StatusOr<ListPage> page = type == ContentType::kProtobuf
                                       ? ReadProtobufList(resource, body, max_items)
                                       : ReadJsonList(resource, body, max_items);
-  // What says nothing must not pass for a list of nothing: everything held would be removed.
+  // An empty or unknown message must not be accepted as an empty list, because all stored objects
+  // would be removed.
   if (page.ok() && page->resource_version.empty()) {
     return WireError(resource, "metadata.resourceVersion", "Required value");
   }

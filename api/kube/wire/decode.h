@@ -1,8 +1,8 @@
-// What the API server answers, as svcmap's objects. Pure: bytes in, objects out.
+// Decodes responses of the API server to svcmap's objects. Pure functions, except for WatchDecoder.
 //
-// Objects are reduced to the fields, labels and annotations that the agent reads, without the label
-// service.kubernetes.io/service-proxy-name, which the selector has already evaluated. Protobuf and
-// JSON of one object give equal bytes.
+// Objects contain only the fields, labels and annotations that svcmapd uses. The label
+// service.kubernetes.io/service-proxy-name is omitted, because the label selector has already
+// evaluated it. The protobuf and JSON encodings of an object result in equal bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace svcmap::kube {
 
 // One object of a list or an event.
 struct Item {
-  std::string key;               // "namespace/name", or "name" where there are no namespaces.
+  std::string key;               // "namespace/name", or "name" for cluster-scoped resources.
   std::string resource_version;  // Opaque.
   // The reduced object as a serialized v1::Change (see api/convert/projection.h). Empty for deleted
   // objects.
@@ -28,54 +28,55 @@ struct Item {
 };
 
 struct ListPage {
-  std::string resource_version;  // Of the list: where a watch goes on.
-  std::string continue_token;    // Empty: the last page.
+  std::string resource_version;  // Version of the list, from which a watch starts.
+  std::string continue_token;    // Empty on the last page.
   std::vector<Item> items;
 };
 
-// metav1.Status: why a request or a watch failed.
+// metav1.Status: the reason why a request or watch failed.
 struct ApiStatus {
-  int32_t code = 0;    // As in HTTP: 410.
+  int32_t code = 0;    // HTTP status, such as 410.
   std::string reason;  // "Expired".
   std::string message;
-  int32_t retry_after_seconds = 0;  // 0: nothing said.
+  int32_t retry_after_seconds = 0;  // 0 if absent.
 };
 
 struct WatchEvent {
   enum class Type : uint8_t { kAdded, kModified, kDeleted, kBookmark, kError };
   Type type = Type::kAdded;
-  Item item;         // kBookmark: its resource_version alone. kError: nothing.
-  ApiStatus status;  // kError.
+  Item item;         // kBookmark: only resource_version is set. kError: empty.
+  ApiStatus status;  // Only for kError.
 };
 
-// One page. An object that cannot be decoded or has no name refuses the page, as does a list
-// without resourceVersion: DATA_LOSS, naming resource and offset or path.
-// RESOURCE_EXHAUSTED, before more memory is taken: the page has more than `max_items` objects.
+// Decodes one page of a list. Returns DATA_LOSS with the resource and the offset or path if an
+// object cannot be decoded or has no name, or if the list has no resourceVersion. Returns
+// RESOURCE_EXHAUSTED if the page has more than `max_items` objects, before memory for more objects
+// is allocated.
 absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body,
                                     uint64_t max_items = UINT64_MAX);
 
-// The body of an answer that is no success. Whatever it is: an unreadable one becomes the message.
-// Texts are one line, shortened and printable.
+// Decodes the body of an error response. A body that cannot be decoded becomes the message. Texts
+// are shortened to one printable line.
 ApiStatus DecodeStatus(ContentType type, std::string_view body);
 
-// The events of one watch, as its bytes arrive in pieces of any size.
+// Decodes the events of one watch from pieces of any size.
 class WatchDecoder {
  public:
   WatchDecoder(Resource resource, ContentType type) : resource_(resource), type_(type) {}
 
-  // Appends the events that have become complete. After an error (DATA_LOSS: bytes that are no
-  // event, RESOURCE_EXHAUSTED: an event of more than 16 MiB) the decoder is of no use.
+  // Appends all events that are complete. Returns DATA_LOSS for an invalid event and
+  // RESOURCE_EXHAUSTED for an event of more than 16 MiB. Do not use the decoder after an error.
   absl::Status Feed(std::string_view bytes, std::vector<WatchEvent>& events);
 
  private:
-  // Takes the next event from the front of `rest`; false: it is not complete.
+  // Removes the next event from the front of `rest`. Returns false if the event is incomplete.
   absl::StatusOr<bool> CutProtobuf(std::string_view& rest, std::string_view& frame);
   absl::StatusOr<bool> CutJson(std::string_view& rest, std::string_view& frame);
 
   const Resource resource_;
   const ContentType type_;
-  std::string pending_;  // The beginning of an event.
-  // Of JSON, how much of it was looked at, and what is open there.
+  std::string pending_;  // The begin of an incomplete event.
+  // JSON only: number of bytes of pending_ that were scanned, and the state of the scanner.
   size_t scanned_ = 0;
   size_t depth_ = 0;
   bool in_string_ = false;

@@ -1,4 +1,5 @@
-// The two encodings behind decode.h. Pure functions; errors are DATA_LOSS, and TooManyItems.
+// The two encodings that decode.h uses. Pure functions. All errors are DATA_LOSS, except for
+// TooManyItems.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,11 @@ inline absl::Status TooManyItems(uint64_t max_items) {
                                       " objects");
 }
 
-// One event, whole: in protobuf without the length before it.
+// `frame` is one complete event. In protobuf, it does not include the length prefix.
 absl::StatusOr<WatchEvent> ReadProtobufEvent(Resource resource, std::string_view frame);
 absl::StatusOr<WatchEvent> ReadJsonEvent(Resource resource, std::string_view frame);
 
-// False: `body` is no metav1.Status.
+// Return false if `body` is not a metav1.Status.
 bool ReadProtobufStatus(std::string_view body, ApiStatus& status);
 bool ReadJsonStatus(std::string_view body, ApiStatus& status);
 

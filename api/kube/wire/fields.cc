@@ -22,7 +22,7 @@ bool FieldReader::Next() {
       case 5:
         good_ = good_ && Take(4, value_);
         break;
-      default:  // Groups: Kubernetes has none.
+      default:  // Groups, which Kubernetes does not use.
         good_ = false;
     }
   }

@@ -1,5 +1,5 @@
-// Walks over the fields of a protobuf message without copying: for the messages around the objects,
-// which are as large as the whole answer.
+// Iterates over the fields of a protobuf message without copying. Used for the messages that
+// contain the objects, because these messages are as large as the response.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace svcmap::kube {
 
-// `bytes` outlives the reader.
+// `bytes` must outlive the reader.
 class FieldReader {
  public:
   explicit FieldReader(std::string_view bytes) : rest_(bytes) {}
 
-  // The next field that holds a message, a string or bytes; other fields are skipped. False at the
-  // end, and where the bytes are no protobuf message: `good` tells which.
+  // Moves to the next field that contains a message, a string or bytes. Skips other fields. Returns
+  // false at the end of the message, or if the bytes are not a protobuf message. good()
+  // distinguishes both cases.
   bool Next();
 
   uint64_t number() const { return number_; }

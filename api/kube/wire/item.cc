@@ -69,14 +69,14 @@ std::optional<ObjectError> SetKey(Resource resource, std::string_view name_space
 
 std::optional<ObjectError> SetChange(Resource resource, std::string_view object, Item& item) {
   const auto [descriptor, field] = ObjectType(resource);
-  // The selector has evaluated the only label of Services that the agent uses.
+  // The label selector has already evaluated the only label of Services that svcmapd uses.
   const api::LabelFilter keep_label =
       resource == Resource::kServices ? KeepNoLabel : api::IsUsedLabel;
   std::string projected;
   if (const auto error = api::Project(object, *descriptor, keep_label, projected)) {
     return ObjectError{error->field, error->detail};
   }
-  constexpr size_t kMaxHeadBytes = 8;  // Of the tag and the length.
+  constexpr size_t kMaxHeadBytes = 8;  // Maximum size of the tag and the length.
   item.change.reserve(kMaxHeadBytes + projected.size());
   api::AppendField(static_cast<uint32_t>(field) << 3 | 2, projected, item.change);
   return std::nullopt;

@@ -1,5 +1,5 @@
-// What both encodings have in common: which kind a resource has, which part of its metadata is
-// kept, and what an object is called. Pure functions.
+// Functions that both encodings use: the kind of a resource, and the key and change of an object.
+// Pure functions.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,13 @@
 
 namespace svcmap::kube {
 
-inline constexpr size_t kMaxObjectBytes = size_t{16} << 20;  // Of one object or event, encoded.
+// Maximum encoded size of one object or event.
+inline constexpr size_t kMaxObjectBytes = size_t{16} << 20;
 
 const api::ManifestKind& KindOf(Resource resource);
 
-// What is wrong with an object, found while it is read: where ("metadata.name"; empty: the object)
-// and what.
+// Error in an object. `field` is the path of the field, such as "metadata.name", or empty for the
+// object itself.
 struct ObjectError {
   std::string field;
   std::string reason;
@@ -31,18 +32,20 @@ std::optional<ObjectError> SetKey(Resource resource, std::string_view name_space
 // Sets item.change from the protobuf encoding of an object.
 std::optional<ObjectError> SetChange(Resource resource, std::string_view object, Item& item);
 
-// "services: items[3] ...": DATA_LOSS. `where` may be empty.
+// Returns DATA_LOSS with a message such as "services: items[3] ...". `where` may be empty.
 absl::Status WireError(Resource resource, std::string_view where, std::string_view what);
 absl::Status WireError(Resource resource, std::string_view where, const ObjectError& error);
 
-// Nothing: not a type that Kubernetes has.
+// Returns nullopt for an unknown type.
 std::optional<WatchEvent::Type> ParseEventType(std::string_view type);
 
-// Checks a kind that was said, "Service" or "ServiceList"; empty: nothing was said.
+// Returns whether `kind` and `api_version` match the resource. `suffix` is "" or "List". An empty
+// kind or api_version matches, because the API server may omit it.
 bool IsKind(std::string_view kind, std::string_view api_version, Resource resource,
             std::string_view suffix);
 
-// Text of others in one line of a log: what cannot be printed is escaped, what is long is cut.
+// Converts text from a response to one line for the log. Escapes unprintable characters and
+// shortens long text.
 std::string OneLine(std::string_view text);
 
 }  // namespace svcmap::kube

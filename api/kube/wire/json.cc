@@ -1,4 +1,4 @@
-// Lists are read item by item: a tree of all of them would take many times their bytes.
+// Reads lists item by item, because a tree of the whole list would take many times its size.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -46,7 +46,8 @@ std::optional<ObjectError> CheckJsonKind(Resource resource, const TreeNode& node
                                       OneLine(api_version), "\"")};
 }
 
-// A whole object, or of a deleted one the name.
+// Reads an object. If `whole` is false, reads only its key and resourceVersion, for deleted
+// objects.
 std::optional<ObjectError> ReadJsonItem(Resource resource, const TreeNode& node, bool whole,
                                         Item& item) {
   if (const auto error = CheckJsonKind(resource, node, "")) return error;
@@ -154,7 +155,7 @@ class JsonListReader {
   bool Next(char c) {
     if (!IsNext(c)) return false;
     rest_.remove_prefix(1);
-    IsNext(c);  // Takes the blanks behind it.
+    IsNext(c);  // Skips whitespace.
     return true;
   }
 

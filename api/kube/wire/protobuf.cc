@@ -1,5 +1,6 @@
-// Every body is the bytes "k8s\0" and a runtime.Unknown that says the kind and holds the message of
-// that kind; so is the object of every event. The event around it is bare.
+// A response body consists of the bytes "k8s\0" and a runtime.Unknown, which contains the kind and
+// the message of that kind. The object of an event has the same format, but the event itself has no
+// such envelope.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -15,7 +16,7 @@ namespace svcmap::kube {
 namespace {
 
 constexpr std::string_view kMagic("k8s\0", 4);
-constexpr uint64_t kMetadataFieldNumber = 1;  // In objects of all kinds.
+constexpr uint64_t kMetadataFieldNumber = 1;  // The same in objects of all kinds.
 
 template <typename Message>
 bool ParseWire(std::string_view bytes, Message& message) {
@@ -46,7 +47,7 @@ std::optional<OpenedEnvelope> OpenEnvelope(std::string_view bytes) {
   return envelope;
 }
 
-// An envelope around what `resource` has: "" for an object, "List" for a list.
+// Opens an envelope and checks its kind. `suffix` is "" for an object and "List" for a list.
 absl::StatusOr<std::string_view> OpenWireBody(Resource resource, std::string_view where,
                                               std::string_view bytes, std::string_view suffix) {
   const std::optional<OpenedEnvelope> envelope = OpenEnvelope(bytes);
@@ -92,7 +93,7 @@ void TakeWireStatus(const wire::Status& wire, ApiStatus& status) {
   status.retry_after_seconds = std::max(wire.details().retry_after_seconds(), 0);
 }
 
-// The object of an event that is not an error.
+// Reads the object of an event that is not an error.
 std::optional<ObjectError> ReadEventObject(Resource resource, std::string_view raw,
                                            WatchEvent& event) {
   if (event.type != WatchEvent::Type::kBookmark) {

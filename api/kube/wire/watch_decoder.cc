@@ -31,7 +31,7 @@ absl::Status WatchDecoder::Feed(std::string_view bytes, std::vector<WatchEvent>&
                                            ? ReadProtobufEvent(resource_, frame)
                                            : ReadJsonEvent(resource_, frame);
     if (!event.ok()) return event.status();
-    // A watch goes on from here: without it, deletions would be missed.
+    // The next watch starts from this version. Without a version, deletions would be missed.
     if (event->type != WatchEvent::Type::kError && event->item.resource_version.empty()) {
       return WireError(resource_, "event: object.metadata.resourceVersion", "Required value");
     }
@@ -41,7 +41,7 @@ absl::Status WatchDecoder::Feed(std::string_view bytes, std::vector<WatchEvent>&
   return absl::OkStatus();
 }
 
-// Four bytes of length, the highest first, and the event.
+// An event has a prefix of four bytes with its length, in big-endian order.
 absl::StatusOr<bool> WatchDecoder::CutProtobuf(std::string_view& rest, std::string_view& frame) {
   if (rest.size() < 4) return false;
   size_t size = 0;
@@ -53,8 +53,8 @@ absl::StatusOr<bool> WatchDecoder::CutProtobuf(std::string_view& rest, std::stri
   return true;
 }
 
-// A JSON object from its brace to the one that closes it, with or without blanks between objects.
-// Every byte is looked at once, in however many pieces it comes.
+// An event is a JSON object. Whitespace between objects is optional. Each byte is scanned only
+// once, regardless of the number of pieces.
 absl::StatusOr<bool> WatchDecoder::CutJson(std::string_view& rest, std::string_view& frame) {
   if (scanned_ == 0) {
     rest.remove_prefix(std::min(rest.find_first_not_of(" \t\r\n"), rest.size()));
