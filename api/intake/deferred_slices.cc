@@ -13,7 +13,7 @@ namespace {
 using proxy::DeferredChange;
 using proxy::Kind;
 
-// The earliest, of those that say.
+// Returns the earliest trigger time of the deltas that have one.
 std::optional<std::chrono::system_clock::time_point> TriggerTime(
     const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas) {
   std::optional<absl::Time> first;

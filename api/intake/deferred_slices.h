@@ -1,6 +1,7 @@
-// The slices of a batch of which single endpoints change. Only the loop knows what is held of them,
-// so they become changes there. All deltas of a slice become one change, whose cost is that of the
-// slice and not theirs together. Not thread-safe.
+// Collects changes of single endpoints (deltas) in a batch. They are converted on the loop's
+// thread, because only the loop knows the stored EndpointSlices. All deltas of a slice become one
+// change, so the cost depends on the size of the slice, not on the number of deltas. Not
+// thread-safe.
 #pragma once
 
 #include <memory>
@@ -17,16 +18,17 @@ class DeferredSlices {
  public:
   void Add(const std::string& key, std::shared_ptr<const v1::EndpointDelta> delta);
 
-  // `change` says all that counts about its object: deltas before it do not.
+  // Discards earlier deltas of the object, because `change` replaces it completely.
   void Forget(const proxy::Change& change);
 
-  // In the order in which the slices were first added.
+  // Returns the changes in the order in which the slices were first added.
   std::vector<proxy::DeferredChange> Take(const ConvertContext& context);
 
  private:
   using Deltas = std::vector<std::shared_ptr<const v1::EndpointDelta>>;
 
-  std::vector<std::pair<std::string, Deltas>> slices_;  // Without deltas: forgotten.
+  // A slice without deltas was discarded by Forget.
+  std::vector<std::pair<std::string, Deltas>> slices_;
   absl::flat_hash_map<std::string, size_t> places_;
 };
 

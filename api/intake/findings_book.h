@@ -1,5 +1,5 @@
-// What we have to say about objects, by object: refusals and warnings, until the object is sent
-// again in order or removed. For svcmapctl status; bounded. Any thread.
+// Stores the findings (rejections and warnings) of each object until the object is removed or sent
+// again without findings. Used by svcmapctl status. The size is bounded. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,29 @@ namespace svcmap::api {
 
 class FindingsBook {
  public:
-  static constexpr size_t kMaxObjects = 1000;  // Of more, nothing is kept.
-  static constexpr size_t kMaxFindings = 100;  // Per object, of those that Add() reports.
+  static constexpr size_t kMaxObjects = 1000;  // Findings of further objects are dropped.
+  static constexpr size_t kMaxFindings = 100;  // Maximum number of findings per object for Add().
 
-  // Replaces what was said about an object when it came in.
+  // Replaces the findings of an object when the object is received.
   void Set(proxy::Kind kind, const std::string& key, const std::vector<proxy::Finding>& findings);
-  // A snapshot has begun; when it ends, what was said about objects that it did not name goes.
+  // Call these functions at the begin and end of a snapshot. EndSnapshot removes the findings of
+  // objects that the snapshot did not contain.
   void BeginSnapshot();
   void EndSnapshot();
 
-  // Adds to it what came up when it was programmed.
+  // Adds findings that occur after the objects were converted, for example when they are
+  // programmed.
   void Add(const std::vector<proxy::Finding>& findings);
 
   std::vector<proxy::Finding> All() const;
-  uint64_t rejected() const;  // Objects of which something was refused.
+  uint64_t rejected() const;  // Number of objects with at least one rejection.
 
  private:
   using Key = std::pair<proxy::Kind, std::string>;
   mutable std::mutex mutex_;
   struct Reported {
     std::vector<proxy::Finding> findings;
-    uint64_t snapshot = 0;  // Counted; when it was said.
+    uint64_t snapshot = 0;  // Number of the snapshot in which the findings were reported.
   };
   std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;

@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<ConvertedChange>> ConvertAll(
   return converted;
 }
 
-// Leaves nothing in `converted` but what there is to say.
+// Moves everything except the findings out of `converted`.
 proxy::Batch MakeBatch(std::vector<ConvertedChange>& converted, const ConvertContext& context) {
   proxy::Batch batch;
   DeferredSlices late;
@@ -93,7 +93,8 @@ absl::Status Intake::Submit(Mark mark, int size,
   batch.mark = mark;
   batch.out_of_band = !gate;
   batch.received = received;
-  // The book follows the order in which the loop takes batches, from whatever thread they came.
+  // on_accepted updates the book, because the book must follow the order in which the loop accepts
+  // batches from all threads.
   batch.on_accepted = [this, mark, reported, client, converted = *std::move(converted)](
                           const std::vector<proxy::Finding>& findings) {
     if (mark == Mark::kSnapshotBegin) book_.BeginSnapshot();

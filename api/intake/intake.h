@@ -1,6 +1,6 @@
-// The one way in: whatever a controller, svcmapctl or a manifest says goes through here, is
-// checked, and becomes a batch of the reconcile loop. Refused objects are reported and logged; the
-// others go on. Any thread.
+// Receives all changes from controllers, svcmapctl and manifests. Intake validates and converts
+// them and submits them to the reconcile loop as a batch. Rejected objects are reported and logged;
+// the other objects of the batch are accepted. Thread-safe.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -21,34 +21,37 @@ namespace svcmap::api {
 
 class Intake {
  public:
-  // `done` gets the loop's result with the refusals in front; on the loop's thread, must not block.
+  // Receives the loop's result, with the findings of the conversion first. Called on the loop's
+  // thread. Must not block.
   using Done = std::function<void(proxy::BatchResult)>;
 
-  // `found` is told what there is to say about objects as they come in, not what the loop finds
-  // when it programs them; any thread, must not block.
+  // `found` receives findings of the conversion and of accepting the batch, but not findings of
+  // programming. Called on any thread. Must not block.
   Intake(proxy::Loop& loop, ConvertContext context,
          std::function<void(const std::vector<proxy::Finding>&)> found = nullptr)
       : loop_(loop), context_(std::move(context)), found_(std::move(found)) {}
 
-  // INVALID_ARGUMENT, with nothing taken, for a change that says nothing this agent knows; `done`
-  // is not called then. `size` and `convert(i)` stand for a repeated field.
+  // Submits `size` changes, which `convert(i)` returns. Returns INVALID_ARGUMENT and accepts
+  // nothing if a change has no content that this agent knows. `done` is not called after an error.
   //
-  // The batch is handed over under the lock of `gate`, if there is one: kAborted, with nothing
-  // taken, if it comes unlocked. Without one it comes from aside (see proxy::Batch).
+  // If there is a `gate`, the batch is submitted while holding the lock that `gate` returns. If
+  // `gate` returns an unlocked lock, another controller has taken over, and Submit returns ABORTED
+  // and accepts nothing. Without a `gate`, the batch is out of band (see proxy::Batch).
   //
   // `client` is the client that sent the batch. log_limit() limits the log lines about its objects.
+  // An empty `client` has no limit.
   // An empty `client` has no limit.
   using Gate = std::function<std::unique_lock<std::mutex>()>;
   absl::Status Submit(proxy::Batch::Mark mark, int size,
                       const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, Done done,
                       const Gate& gate = nullptr, const std::string& client = "");
 
-  // What such a batch would change, with all that there would be to say about it; nothing of it is
-  // taken, kept or logged. Waits; kUnavailable once the loop has stopped.
+  // Computes the effect of the changes with all findings. Nothing is stored or logged. Blocks until
+  // the loop has the result. Returns UNAVAILABLE if the loop has stopped.
   absl::StatusOr<proxy::DryRun> Try(
       int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert);
 
-  // See proxy::Loop.
+  // See proxy::Loop::StartSession.
   void StartSession(std::optional<proxy::StateToken> offered,
                     std::function<void(std::optional<proxy::StateToken>)> answer) {
     loop_.StartSession(offered, std::move(answer));
@@ -56,7 +59,7 @@ class Intake {
 
   const ConvertContext& context() const { return context_; }
   const FindingsBook& findings() const { return book_; }
-  // For all log lines that a client with write permission can cause.
+  // Limits all log lines that a client with write permission can cause.
   LineLimit& log_limit() { return log_limit_; }
 
  private:
