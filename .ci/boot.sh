@@ -25,7 +25,7 @@ fail() {
   exit 1
 }
 inside() { podman exec "$container" "$@"; }
-# until_true SECONDS WHAT COMMAND...
+# until_true SECONDS WHAT COMMAND...: repeats COMMAND until it succeeds, and fails after SECONDS.
 until_true() {
   local deadline=$((SECONDS + $1))
   until "${@:3}" >/dev/null 2>&1; do
@@ -43,7 +43,7 @@ if ! podman image exists "$image"; then
     podman import --quiet - "$image"
 fi
 
-# With a sysctl to set, and an oomScoreAdj that needs no privilege.
+# The configuration sets a sysctl, and an oomScoreAdj that needs no privilege.
 mkdir "$work/etc"
 sed 's/tcpCloseWaitTimeout: 0s/tcpCloseWaitTimeout: 1m/; s/oomScoreAdj:.*/oomScoreAdj: 1000/' \
   deploy/kubernetes/push/config.conf >"$work/etc/config.conf"

@@ -17,7 +17,7 @@ image=${IMAGE:-localhost/svcmap:$version}
 label=svcmap-image-$$
 work=$(mktemp -d)
 kube_proxy=
-programs=  # The image with the binaries of PROGRAMS.
+programs=  # Name of the image with the binaries of PROGRAMS.
 clean_up() {
   [[ -z $kube_proxy ]] || kill "$kube_proxy"
   podman ps --all --quiet --filter "label=$label" | xargs -r podman rm --force --time 1 >/dev/null
@@ -95,7 +95,7 @@ podman_run() {
     "${options[@]}" "${@:2}"
 }
 
-# command_of OVERLAY/CONTAINER: sets the array `command`.
+# command_of OVERLAY/CONTAINER: sets the array `command` to the command of the container.
 command_of() {
   mapfile -t command < <(.ci/pod_as_podman.py "${1%/*}" "${1#*/}" "$work/${1%/*}" command)
 }
@@ -119,7 +119,7 @@ try_programs() {
   done
 }
 
-# As the pod, except for its network.
+# Tests the security context of the pod. Only the network differs.
 try_pod() {
   local command agent
   command_of base/svcmapd
@@ -200,7 +200,7 @@ END
   may_do "$agent" "$net_admin_and_net_raw"
 
   cp "$(command -v sleep)" "$work/kube-proxy"
-  ip netns exec "$label" "$work/kube-proxy" infinity >/dev/null 2>&1 &  # No function: $! is the program.
+  ip netns exec "$label" "$work/kube-proxy" infinity >/dev/null 2>&1 &  # Not in a function, so that $! is its process ID.
   kube_proxy=$!
   "${as_bridge[@]}" "$image" "${ctl[@]}" apply --prune -f /demo.yaml || fail "svcmapd does not accept objects"
   until_says "$agent" "process $kube_proxy is kube-proxy"

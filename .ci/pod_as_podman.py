@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""How a container of a pod in deploy/kubernetes would be run by podman.
+"""Prints options and command with which podman runs a container of a pod in deploy/kubernetes.
 
-pod_as_podman.py OVERLAY CONTAINER FOLDER options: the options of `podman run`, one a line, but for the
-network. Volumes are folders and files in FOLDER, which are made, and filled where they are a ConfigMap
-of the overlay.
-pod_as_podman.py OVERLAY CONTAINER FOLDER command: what it runs.
+pod_as_podman.py OVERLAY CONTAINER FOLDER options: prints the options of `podman run`, one per line,
+except for network options. Creates a directory or file in FOLDER for each volume, and writes the files
+of the overlay's ConfigMap.
+pod_as_podman.py OVERLAY CONTAINER FOLDER command: prints the command of the container, one word per line.
 """
 
 import os
@@ -61,7 +61,7 @@ for mount in container["volumeMounts"]:
     else:
         path.mkdir(parents=True, exist_ok=True)
     if "emptyDir" in volume:
-        os.chmod(path, 0o777)  # As the kubelet creates them.
+        os.chmod(path, 0o777)  # The kubelet creates emptyDir volumes with this mode.
     if "configMap" in volume and "ConfigMap" in objects:
         assert volume["configMap"]["name"] == objects["ConfigMap"]["metadata"]["name"]
         for key, value in objects["ConfigMap"]["data"].items():

@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 status=0
-log=$(mktemp)  # Of the unit tests, then the ignored words.
+log=$(mktemp)  # First the log of the unit tests, then the list of ignored words.
 trap 'rm -f "$log"' EXIT
 python3 -B -m unittest discover -s .ci/prose -p '*_test.py' --buffer 2>"$log" || {
   cat "$log" >&2

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Builds and runs the test suites named, release, asan and tsan if none is; their presets say what
-# each holds. Checks the language first, and continues after a failure; ends with ctest's summaries, one line for people, and the
-# status. The log of each suite is build/<suite>/test.log.
+# Checks the language of the repository, then builds and runs the given test suites. The default suites
+# are release, asan and tsan. CMakePresets.json defines the content of each suite. Continues after a
+# failure. The output ends with ctest's summary of each suite and one line with the result. The log of
+# each suite is build/<suite>/test.log.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,8 @@ if ! message=$(unshare --net true 2>&1); then
   exit 1
 fi
 
-# A terminal sees ninja's progress, a log only what fails.
+# build SUITE LOG: shows ninja's progress on a terminal. Otherwise, writes the output to LOG and prints
+# only the end of LOG after a failure.
 build() {
   if [[ -t 1 ]]; then
     cmake --preset "$1" && cmake --build --preset "$1"
@@ -44,7 +46,7 @@ for suite in "${suites[@]}"; do
   echo "   built in $(minutes $((SECONDS - start)))"
   echo "== $suite: test"
   start=$SECONDS
-  # g++ 12's sanitizers may refuse to start where addresses are randomised much.
+  # Programs with g++ 12's sanitizers may fail to start if the kernel randomises many address bits.
   no_aslr=()
   [[ $suite != release ]] && setarch -R true 2>/dev/null && no_aslr=(setarch -R)
   # conformance_test fails if another test of the suite left no results.

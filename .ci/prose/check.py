@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Checks words and links of the repository; see .ci/prose.sh.
 
-Words: prose of Markdown files (not code blocks and `code`), comments of all sources, user-visible
-strings of the programs (nft/, proxy/, api/), descriptions of .proto files, and all text of deploy/.
-Links: each relative link of a Markdown file names a file, and its #anchor a heading or an
-`<a id>` of that file."""
+Words: the word list applies to the prose of Markdown files (not to code blocks and `code`), comments
+of all sources, user-visible strings (nft/, proxy/, api/), .proto files, and all text of deploy/.
+Links: each relative link in a Markdown file must lead to an existing file, and its #anchor to a
+heading or an `<a id>` of that file."""
 
 import functools
 import os
@@ -14,10 +14,10 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Rooms whose comments are rewritten together with their code. Their strings are checked today.
-# Remove a room from this list when it is rebuilt.
-COMMENTS_LATER = ("api/grpc/", "api/intake/", "api/kube/", "proxy/reconcile/")
-# Data, and the list itself.
+# Directories whose comments are not checked yet, only their strings. Remove a directory from this list
+# when its comments are rewritten.
+COMMENTS_LATER = ("api/grpc/",)
+# Data, and the word list itself.
 SKIPPED = ("tests/fuzz/corpus/", ".ci/prose/", "LICENSE")
 # Strings in these folders reach users. Strings of tests are test data.
 STRINGS = ("nft/", "proxy/", "api/")
@@ -28,7 +28,7 @@ NUMBER_REASON = "requirement numbers belong into docs/specification.md: describe
 
 
 def read_words(text: str):
-    """The entries of words.txt: [(regular expression, reason)]."""
+    """Returns the entries of words.txt as a list of (regular expression, reason)."""
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -43,12 +43,12 @@ def read_words(text: str):
 
 
 def blank(match) -> str:
-    """The same number of lines and columns, without the characters."""
+    """Returns the matched text with all characters except newlines replaced by spaces."""
     return re.sub(r"[^\n]", " ", match.group(0))
 
 
 def markdown_prose(text: str) -> str:
-    """Without fenced and indented code, `code`, HTML comments and link targets."""
+    """Blanks fenced and indented code, `code`, HTML comments and link targets."""
     text = re.sub(r"^```.*?^```", blank, text, flags=re.S | re.M)
     text = re.sub(r"<!--.*?-->", blank, text, flags=re.S)
     # Four spaces after a blank line begin a code block, unless a list is open.
@@ -77,14 +77,14 @@ _CXX = re.compile(
 
 
 def cxx_parts(text: str, comments: bool, strings: bool) -> str:
-    """Only the comments and the strings that look like sentences (those with a space)."""
+    """Blanks everything except comments, and strings that contain a space."""
     kept, at = [], 0
     for match in _CXX.finditer(text):
         kept.append(re.sub(r"[^\n]", " ", text[at:match.start()]))
         part = match.group(0)
         wanted = comments if match.group("comment") else \
             strings and (match.group("string") or match.group("raw")) and " " in part
-        # Adjacent comment lines are one text; their marks would stand between two words.
+        # Blanks the comment marks, because a phrase may continue on the next comment line.
         kept.append(re.sub(r"//|/\*|\*/", blank, part) if wanted else
                     re.sub(r"[^\n]", " ", part))
         at = match.end()
@@ -93,7 +93,7 @@ def cxx_parts(text: str, comments: bool, strings: bool) -> str:
 
 
 def hash_comments(text: str) -> str:
-    """Comments of shell, Python, CMake and YAML, and docstrings."""
+    """Blanks everything except the # comments of shell, Python, CMake and YAML."""
     kept = []
     for line in text.split("\n"):
         match = re.search(r"(?:^|\s)(#(?!!).*)$", line)
@@ -102,7 +102,7 @@ def hash_comments(text: str) -> str:
 
 
 def prose_of(path: str, text: str) -> str:
-    """The checked part of a file, at its place; empty if nothing is checked."""
+    """Returns the text of a file with all unchecked parts blanked, or "" if nothing is checked."""
     if path.startswith(SKIPPED):
         return ""
     if path.endswith(".md"):
@@ -118,7 +118,7 @@ def prose_of(path: str, text: str) -> str:
 
 
 def word_findings(path: str, text: str, words):
-    """[(line, word, reason)]."""
+    """Returns a list of (line, word, reason)."""
     prose = "\n".join(" ".join(line.split()) for line in prose_of(path, text).split("\n"))
     if not prose.strip():
         return []
@@ -136,7 +136,7 @@ def word_findings(path: str, text: str, words):
 
 @functools.lru_cache(maxsize=None)
 def anchors(text: str):
-    """The anchors of a page: `<a id="name"></a>`, and those that GitHub gives to headings."""
+    """Returns the anchors of a page: `<a id="name"></a>`, and GitHub's anchors of headings."""
     found, count = set(re.findall(r'<a id="([^"]+)"></a>', text)), {}
     for line in re.sub(r"^```.*?^```", "", text, flags=re.S | re.M).splitlines():
         match = re.match(r"#+ +(.*?) *#*$", line)
@@ -151,7 +151,8 @@ def anchors(text: str):
 
 
 def link_findings(path: str, text: str, read):
-    """[(line, target, reason)]. `read` returns the text of a file, "" for a folder, or None."""
+    """Returns a list of (line, target, reason). `read` returns the text of a file, "" for a directory,
+    or None if the path does not exist."""
     findings = []
     visible = re.sub(r"^```.*?^```|`[^`\n]*`", blank, text, flags=re.S | re.M)
     for match in re.finditer(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)", visible):

@@ -1,4 +1,4 @@
-"""What check.py finds, and what it leaves out."""
+"""Tests of check.py: text with findings, and text that is not checked."""
 
 import unittest
 

@@ -1,5 +1,5 @@
-// Results that svcmapd reports for objects: rejections and warnings. Each text is logged once while
-// it applies. The number of stored objects is bounded. Not thread-safe.
+// Results that svcmapd reports for objects: rejections and warnings. Each message is logged once
+// while it applies. The number of stored objects is bounded. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace svcmap::kube {
 class Findings {
  public:
   static constexpr size_t kMaxObjects = 1000;  // Results of further objects are dropped.
-  static constexpr size_t kMaxTexts = 20;      // Maximum number of texts per object.
+  static constexpr size_t kMaxTexts = 20;      // Maximum number of messages per object.
 
-  // Processes the Ack of `changes` and returns new texts as lines for the log. Removes earlier
+  // Processes the Ack of `changes` and returns new messages as lines for the log. Removes earlier
   // results of these objects that the Ack does not repeat.
   std::vector<std::string> Take(const v1::Ack& ack, const std::vector<std::string>& changes);
 

@@ -69,7 +69,7 @@ class Mirror {
 
  private:
   struct Stored {
-    // A serialized v1::Change. Empty if the object was removed, but the removal was not taken yet.
+    // A serialized v1::Change. Empty if the object was removed, but its removal is still waiting.
     std::string bytes;
     uint64_t turn = 0;  // Key in waiting_, or 0 if no change is waiting.
     uint32_t list = 0;  // Number of the last list that contained the object.

@@ -209,7 +209,7 @@ void Loop::Run() {
       clock_.Started();
       stopping = stopping_;
     }
-    for (Task& task : tasks) task();  // Also when stopping, so that each batch is answered.
+    for (Task& task : tasks) task();  // Runs before a stop, so that each batch is answered.
     tasks.clear();
     if (stopping || keep_previous_rules_) {
       EndTurn();

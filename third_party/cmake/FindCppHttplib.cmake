@@ -1,5 +1,5 @@
-# Finds cpp-httplib as Debian compiles it, through pkg-config; gives CppHttplib::CppHttplib with the
-# definitions that its header wants.
+# Finds Debian's compiled cpp-httplib with pkg-config and defines the target CppHttplib::CppHttplib. The
+# target contains the preprocessor definitions with which the library was compiled.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CppHttplib REQUIRED IMPORTED_TARGET cpp-httplib)
 if(NOT TARGET CppHttplib::CppHttplib)

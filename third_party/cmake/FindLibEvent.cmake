@@ -1,4 +1,4 @@
-# Finds libevent's loop and its HTTP through pkg-config; gives LibEvent::LibEvent.
+# Finds libevent's event loop and HTTP library with pkg-config and defines the target LibEvent::LibEvent.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LibEvent REQUIRED IMPORTED_TARGET libevent_core libevent_extra)
 if(NOT TARGET LibEvent::LibEvent)

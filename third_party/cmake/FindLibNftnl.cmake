@@ -1,4 +1,4 @@
-# Finds libnftnl through pkg-config; gives LibNftnl::LibNftnl.
+# Finds libnftnl with pkg-config and defines the target LibNftnl::LibNftnl.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LibNftnl REQUIRED IMPORTED_TARGET libnftnl)
 if(NOT TARGET LibNftnl::LibNftnl)

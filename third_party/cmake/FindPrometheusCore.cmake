@@ -1,5 +1,5 @@
-# Finds prometheus-cpp's core through pkg-config; gives PrometheusCore::PrometheusCore. Its own CMake
-# package also requires the web servers and clients of its other components, which are not used.
+# Finds the core of prometheus-cpp with pkg-config and defines the target PrometheusCore::PrometheusCore.
+# The CMake package of prometheus-cpp also requires the web servers and clients of other components.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(PrometheusCore REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 if(NOT TARGET PrometheusCore::PrometheusCore)

@@ -55,7 +55,7 @@ struct WatchEvent {
 absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body,
                                     uint64_t max_items = UINT64_MAX);
 
-// Decodes the body of an error response. A body that cannot be decoded becomes the message. Texts
+// Decodes the body of an error response. A body that cannot be decoded becomes the message. Strings
 // are shortened to one printable line.
 ApiStatus DecodeStatus(ContentType type, std::string_view body);
 
