@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <thread>
 
 #include "tests/hostile/attacks.h"
@@ -19,6 +20,9 @@ namespace {
 
 using ::testing::HasSubstr;
 using Clock = Wire::Clock;
+
+constexpr char kReflectionMethod[] =
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 
 struct Case {
   Peer peer;
@@ -197,6 +201,74 @@ TEST(NeverOpenTest, ControllerOpensAStreamMeanwhile) {
     ASSERT_TRUE(stream.ok()) << stream.status();
   }
 }
+
+// Returns true if the response of the call on stream 1 is complete.
+bool HasEnded(const std::string& received) {
+  for (size_t at = 0; at + 9 <= received.size();) {
+    const auto byte = [&](size_t i) { return static_cast<uint8_t>(received[at + i]); };
+    if (byte(3) == kHeaders && (byte(4) & kEndStream) != 0 && byte(8) == 1) return true;
+    at += 9 + (byte(0) << 16 | byte(1) << 8 | byte(2));
+  }
+  return false;
+}
+
+// Calls `method` on a new connection. Returns the time in milliseconds, or nullopt after 5 s.
+std::optional<double> TimeOfCall(const World& world, Peer peer, const std::string& method) {
+  const auto start = Clock::now();
+  const auto until = start + std::chrono::seconds(5);
+  const std::unique_ptr<Wire> wire = world.Connect(peer);
+  if (!wire) return std::nullopt;
+  wire->Send(Greeting() + Call(1, "/svcmap.v1.Control/" + method) +
+                 Frame(kData, kEndStream, 1, MessagePrefix(0)),
+             until);
+  for (std::string received; !HasEnded(received); received += wire->Receive()) {
+    if (wire->closed() || Clock::now() > until) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// A peer uses all its connections and calls, and reads no responses.
+class UnreadTest : public ::testing::TestWithParam<Peer> {};
+
+TEST_P(UnreadTest, AnotherClientOfTheRoleIsAnsweredMeanwhile) {
+  World& world = WorldOf(GetParam());
+  world.NextPeer();
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  std::vector<std::unique_ptr<Wire>> wires;
+  for (int i = 0; i < 32; ++i) {
+    wires.push_back(world.Connect(GetParam()));
+    ASSERT_TRUE(wires.back());
+    std::string bytes = Greeting(0);
+    for (uint32_t n = 0; n < 9; ++n) {
+      const char* method[] = {"GetStatus", "List", "Dump"};
+      bytes += Call(2 * n + 1, std::string("/svcmap.v1.Control/") + method[n % 3]) +
+               Frame(kData, kEndStream, 2 * n + 1, MessagePrefix(0));
+    }
+    ASSERT_TRUE(wires.back()->Send(bytes + Call(19, kReflectionMethod), until));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  world.NextPeer();
+  std::vector<double> times;
+  const auto end = Clock::now() + AttackTime();
+  do {
+    for (const char* method : {"GetStatus", "List"}) {
+      const std::optional<double> time = TimeOfCall(world, GetParam(), method);
+      ASSERT_TRUE(time) << "svcmapd does not answer " << method;
+      times.push_back(*time);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (Clock::now() < end);
+  std::sort(times.begin(), times.end());
+  std::printf("| %s/UnreadResponses | p50 %.2f | p99 %.2f | max %.1f | %zu |\n",
+              NameOf(GetParam()).c_str(), times[times.size() / 2], times[times.size() * 99 / 100],
+              times.back(), times.size());
+  EXPECT_LT(times[times.size() * 99 / 100], ChecksLatency() ? 50 : 1000) << "ms";
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, UnreadTest,
+                         ::testing::Values(Peer::kAnonymous, Peer::kReaderUid, Peer::kWriterUid),
+                         [](const auto& info) { return NameOf(info.param); });
 
 // Returns true if svcmapd passes the connection to gRPC, which sends SETTINGS.
 bool IsAccepted(Wire& wire, Clock::time_point until) {
