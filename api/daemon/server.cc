@@ -15,8 +15,9 @@
 namespace svcmap::api {
 namespace {
 
-constexpr int kMaxThreads = 32;
-constexpr int kReaderThreads = 16;
+constexpr size_t kWriterCalls = 32;
+constexpr size_t kReaderCalls = 16;
+constexpr int kReflectionThreads = 8;
 constexpr int kKeepaliveMilliseconds = 30000;
 constexpr int kIdleMilliseconds = 300000;
 // Minimum time between keepalive pings from a client without calls. gRPC's default is 5 minutes.
@@ -39,15 +40,15 @@ uint32_t WriterStreams(const PushLimits& limits) { return limits.max_streams + k
 
 }  // namespace
 
-void Server::PeerNames::Set(int fd, const std::string& name) {
+void Server::Peers::Set(int fd, const Peer& peer) {
   const std::lock_guard lock(mutex_);
-  names_["fd:" + std::to_string(fd)] = name;
+  peers_["fd:" + std::to_string(fd)] = peer;
 }
 
-std::string Server::PeerNames::Of(const std::string& peer) const {
+Peer Server::Peers::Of(const std::string& connection) const {
   const std::lock_guard lock(mutex_);
-  const auto found = names_.find(peer);
-  return found == names_.end() ? peer : found->second;
+  const auto found = peers_.find(connection);
+  return found == peers_.end() ? Peer{connection, connection} : found->second;
 }
 
 Server::Server(const PushLimits& limits, ControlService& service)
@@ -74,9 +75,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
   if (status.ok() && !addresses.empty()) status = server->StartTcp(options, addresses);
   if (status.ok() && !paths.empty()) status = server->StartUnix(options.allow, paths);
   if (!status.ok()) return status;
-  server->listening_ = true;
-  service.SetClientNames(
-      [&names = server->names_](const std::string& peer) { return names.Of(peer); });
   for (const std::string& listen : options.listen) {
     spdlog::info("listening for controllers address={}", LogValue(listen));
   }
@@ -109,7 +107,7 @@ absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
   screen.hand_over = [this](UniqueFd connection, const Peer& peer) {
     const auto server = servers_.find(peer.role);
     if (server == servers_.end()) return;
-    names_.Set(connection.get(), peer.name);
+    peers_.Set(connection.get(), peer);
     grpc::AddInsecureChannelFromFd(server->second.get(), connection.Release());
   };
   screen.identify = [allow = options.allow](const CertificateNames& names) {
@@ -172,10 +170,15 @@ absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::st
 }
 
 absl::Status Server::StartOne(Role role) {
+  const auto identify = [this, role](const grpc::ServerContextBase& context) {
+    Peer peer = peers_.Of(context.peer());
+    peer.role = role;
+    return peer;
+  };
   guards_.push_back(std::make_unique<GuardedControl>(
-      service_, [this, role](const grpc::ServerContextBase& context) {
-        return GuardedControl::Caller{role, names_.Of(context.peer())};
-      }));
+      service_, identify,
+      GuardedControlOptions{role == Role::kWrite ? kWriterCalls : kReaderCalls,
+                            limits_.read_within}));
   grpc::ServerBuilder builder;
   builder.RegisterService(guards_.back().get());
   builder.SetMaxReceiveMessageSize(role == Role::kWrite ? static_cast<int>(limits_.max_batch_bytes)
@@ -195,9 +198,9 @@ absl::Status Server::StartOne(Role role) {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kReaderMetadataBytes);
   }
-  // The quota prevents clients of one role from using the threads of another role.
+  // Only reflection uses threads of gRPC, one for each open stream.
   grpc::ResourceQuota quota;
-  quota.SetMaxThreads(role == Role::kWrite ? kMaxThreads : kReaderThreads);
+  quota.SetMaxThreads(kReflectionThreads);
   builder.SetResourceQuota(quota);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (!server) return absl::InternalError("gRPC cannot start a server");
@@ -216,7 +219,6 @@ Server::~Server() {
     service_.rejections().SetConnections(nullptr);
   }
   screen_.reset();
-  if (listening_) service_.SetClientNames(nullptr);
 }
 
 }  // namespace svcmap::api

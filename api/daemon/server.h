@@ -42,21 +42,20 @@ class Server {
   absl::Status StartUnix(const AllowList& allow, const std::vector<std::string>& paths);
   absl::Status StartOne(Role role);
 
-  // Maps gRPC's name of a connection ("fd:7") to the name of the client, for messages.
-  class PeerNames {
+  // Maps gRPC's name of a connection ("fd:7") to the client.
+  class Peers {
    public:
-    void Set(int fd, const std::string& name);
-    std::string Of(const std::string& peer) const;
+    void Set(int fd, const Peer& peer);
+    Peer Of(const std::string& connection) const;
 
    private:
     mutable std::mutex mutex_;
-    std::map<std::string, std::string> names_;  // At most one entry per file descriptor.
+    std::map<std::string, Peer> peers_;  // At most one entry per file descriptor.
   };
 
   const PushLimits limits_;
   ControlService& service_;
-  PeerNames names_;
-  bool listening_ = false;
+  Peers peers_;
   std::vector<std::unique_ptr<GuardedControl>> guards_;  // Must outlive servers_.
   std::map<Role, std::unique_ptr<grpc::Server>> servers_;
   std::unique_ptr<Screen> screen_;

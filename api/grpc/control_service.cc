@@ -5,10 +5,11 @@
 #include <memory>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "api/grpc/dry_run.h"
 #include "api/grpc/explain.h"
-#include "api/grpc/rejected_stream.h"
+#include "api/grpc/rejected_call.h"
 #include "api/grpc/status.h"
 #include "api/grpc/status_report.h"
 #include "api/grpc/watch_stream.h"
@@ -147,10 +148,10 @@ grpc::Status ControlService::AdmitStream(const std::string& connection) {
                {{"flag", "--max-streams"}, {"limit", std::to_string(limit)}});
 }
 
-PushReactor* ControlService::Push(grpc::CallbackServerContext* context) {
+PushReactor* ControlService::Push(grpc::CallbackServerContext* context, const std::string& client) {
   const std::string connection = context->peer();
   if (const grpc::Status rejected = AdmitStream(connection); !rejected.ok()) {
-    return new RejectedStream<PushReactor>(rejected);
+    return new RejectedCall<PushReactor>(rejected);
   }
   v1::Opened opened;
   opened.set_agent_version(options_.version);
@@ -158,14 +159,14 @@ PushReactor* ControlService::Push(grpc::CallbackServerContext* context) {
   opened.set_revision(loop_.status().revision);
   FillLimits(options_.limits, loop_.limits(), *opened.mutable_limits());
   SetTimestamp(*opened.mutable_started(), started_);
-  return NewPushStream(intake_, active_session_, options_.limits, connection,
-                       ClientName(connection), std::move(opened));
+  return NewPushStream(intake_, active_session_, options_.limits, connection, client,
+                       std::move(opened));
 }
 
 template <typename Request>
 grpc::Status ControlService::SubmitAndWait(
-    const grpc::ServerContext& context, const Request& request,
-    const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, v1::Ack* ack) {
+    const Request& request, const std::string& client,
+    const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, v1::Ack& ack) {
   if (grpc::Status unsupported = CheckVersion("protocol_version", request.protocol_version());
       !unsupported.ok()) {
     return unsupported;
@@ -175,7 +176,7 @@ grpc::Status ControlService::SubmitAndWait(
   if (request.validate_only()) {
     const absl::StatusOr<proxy::DryRun> tried = intake_.Try(size, convert);
     if (!tried.ok()) return NotTaken(tried.status());
-    *ack = ToAck(tables_, *tried);
+    ack = ToAck(tables_, *tried);
     return grpc::Status::OK;
   }
   auto answer = std::make_shared<std::promise<proxy::BatchResult>>();
@@ -183,61 +184,45 @@ grpc::Status ControlService::SubmitAndWait(
   const absl::Status submitted = intake_.Submit(
       proxy::Batch::Mark::kNone, size, convert,
       [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); },
-      /*gate=*/nullptr, ClientName(context.peer()));
+      /*gate=*/nullptr, client);
   if (!submitted.ok()) return NotTaken(submitted);
-  *ack = ToAck(0, result.get());
+  ack = ToAck(0, result.get());
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
-                                   v1::Ack* ack) {
+grpc::Status ControlService::Apply(const v1::ApplyRequest& request, const std::string& client,
+                                   v1::Ack& ack) {
   return SubmitAndWait(
-      *context, *request,
-      [&](int i) { return ConvertObject(request->objects(i), intake_.context()); }, ack);
+      request, client, [&](int i) { return ConvertObject(request.objects(i), intake_.context()); },
+      ack);
 }
 
-grpc::Status ControlService::Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
-                                    v1::Ack* ack) {
+grpc::Status ControlService::Remove(const v1::RemoveRequest& request, const std::string& client,
+                                    v1::Ack& ack) {
   return SubmitAndWait(
-      *context, *request, [&](int i) { return ConvertRemoval(request->objects(i)); }, ack);
+      request, client, [&](int i) { return ConvertRemoval(request.objects(i)); }, ack);
 }
 
-grpc::Status ControlService::List(grpc::ServerContext*, const v1::ListRequest* request,
-                                  grpc::ServerWriter<v1::ListResponse>* writer) {
-  if (request->kind() != v1::KIND_UNSPECIFIED && !KindFromProto(request->kind())) {
-    return InvalidField("kind", "Unsupported value: " + std::to_string(request->kind()));
+grpc::Status ControlService::List(const v1::ListRequest& request,
+                                  NextMessage<v1::ListResponse>& next) {
+  if (request.kind() != v1::KIND_UNSPECIFIED && !KindFromProto(request.kind())) {
+    return InvalidField("kind", "Unsupported value: " + std::to_string(request.kind()));
   }
-  // One call at a time copies or converts objects, so that readers leave CPU time to the loop. A
-  // call that waits for its client does not own the lock.
-  std::unique_lock converting(list_mutex_);
   std::vector<Listed> listed;
-  const auto collect = [&](proxy::Reconciler& r) { listed = Collect(r.store(), request->kind()); };
+  const auto collect = [&](proxy::Reconciler& r) { listed = Collect(r.store(), request.kind()); };
   if (!loop_.Call(collect)) return Stopping();
-  std::erase_if(listed, [&](const Listed& object) { return !Matches(*request, object.key()); });
+  std::erase_if(listed, [&](const Listed& object) { return !Matches(request, object.key()); });
   std::sort(listed.begin(), listed.end(), [](const Listed& a, const Listed& b) {
     return std::tie(a.kind, a.key()) < std::tie(b.kind, b.key());
   });
-  v1::ListResponse response;
-  size_t bytes = 0;
-  for (Listed& object : listed) {
-    *response.add_objects() = object.ToObject();
-    object.object.reset();
-    bytes += response.objects(response.objects_size() - 1).ByteSizeLong();
-    if (bytes < kChunkBytes) continue;
-    converting.unlock();
-    if (!writer->Write(response)) return grpc::Status::OK;  // The client has gone.
-    converting.lock();
-    response.Clear();
-    bytes = 0;
-  }
-  converting.unlock();
-  if (response.objects_size() > 0) writer->Write(response);
-  return grpc::Status::OK;
-}
-
-grpc::Status ControlService::GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
-                                       v1::GetStatusResponse* response) {
-  FillStatus(*response);
+  next = [listed = std::move(listed), at = size_t{0}](v1::ListResponse& response) mutable {
+    for (size_t bytes = 0; at < listed.size() && bytes < kChunkBytes; ++at) {
+      *response.add_objects() = listed[at].ToObject();
+      listed[at].object.reset();
+      bytes += response.objects(response.objects_size() - 1).ByteSizeLong();
+    }
+    return response.objects_size() > 0;
+  };
   return grpc::Status::OK;
 }
 
@@ -261,44 +246,44 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   FillFindings(intake_.findings(), response);
 }
 
-grpc::Status ControlService::Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
-                                  grpc::ServerWriter<v1::DumpResponse>* writer) {
+grpc::Status ControlService::Dump(const grpc::CallbackServerContext& context,
+                                  const v1::DumpRequest& request,
+                                  NextMessage<v1::DumpResponse>& next) {
   using Rows = proxy::RowReader::Rows;
   std::optional<Rows> requested;
-  if (request->what() == v1::DumpRequest::DESIRED) requested = Rows::kDesired;
-  if (request->what() == v1::DumpRequest::APPLIED) requested = Rows::kApplied;
-  if (request->what() == v1::DumpRequest::PLAN) requested = Rows::kPending;
+  if (request.what() == v1::DumpRequest::DESIRED) requested = Rows::kDesired;
+  if (request.what() == v1::DumpRequest::APPLIED) requested = Rows::kApplied;
+  if (request.what() == v1::DumpRequest::PLAN) requested = Rows::kPending;
   if (!requested) {
-    return InvalidField("what", "Unsupported value: " + std::to_string(request->what()));
+    return InvalidField("what", "Unsupported value: " + std::to_string(request.what()));
   }
   proxy::RowReader reader(*requested);
   for (bool done = false; !done;) {
-    if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    if (context.IsCancelled()) return grpc::Status::CANCELLED;
     const auto read = [&](proxy::Reconciler& r) { done = reader.Read(r, kPortion); };
     if (!loop_.Call(read)) return Stopping();
     reader.Merge();
   }
   std::string text = nft::TransactionText(tables_, reader.Take());
   // In order of text, so that two dumps can be compared; a plan stays in its own order.
-  if (request->what() != v1::DumpRequest::PLAN) text = SortLines(text);
-  for (size_t offset = 0; offset < text.size(); offset += kChunkBytes) {
-    v1::DumpResponse response;
+  if (request.what() != v1::DumpRequest::PLAN) text = SortLines(text);
+  next = [text = std::move(text), offset = size_t{0}](v1::DumpResponse& response) mutable {
+    if (offset >= text.size()) return false;
     response.set_text(text.substr(offset, kChunkBytes));
-    if (!writer->Write(response)) break;
-  }
+    offset += kChunkBytes;
+    return true;
+  };
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Explain(grpc::ServerContext* context,
-                                     const v1::ExplainRequest* request,
-                                     v1::ExplainResponse* response) {
-  const absl::StatusOr<proxy::Question> question = ToQuestion(*request);
+grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
+                                     const v1::ExplainRequest& request,
+                                     v1::ExplainResponse& response) {
+  const absl::StatusOr<proxy::Question> question = ToQuestion(request);
   if (!question.ok()) {
     return Error(grpc::INVALID_ARGUMENT, v1::INVALID_FIELD,
                  std::string(question.status().message()));
   }
-  // One call at a time, so that many calls do not follow each other without a change in between.
-  const std::lock_guard lock(explain_mutex_);
   proxy::Explained explained;
   std::unique_ptr<proxy::KernelCheck> check;
   uint64_t revision = 0;
@@ -308,7 +293,7 @@ grpc::Status ControlService::Explain(grpc::ServerContext* context,
         tables_, reconciler.DestinationRows(*question, explained),
         proxy::DecidingRows(question->destination, question->protocol, question->port));
     revision = reconciler.revision();
-    response->mutable_kernel()->set_pending(reconciler.Pending());
+    response.mutable_kernel()->set_pending(reconciler.Pending());
   };
   bool done = false;
   bool changed = false;
@@ -322,7 +307,7 @@ grpc::Status ControlService::Explain(grpc::ServerContext* context,
   };
   if (!loop_.Call(first)) return Stopping();
   while (!done) {
-    if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    if (context.IsCancelled()) return grpc::Status::CANCELLED;
     if (!loop_.Call(next)) return Stopping();
   }
   absl::StatusOr<std::vector<std::string>> differences = check->differences();
@@ -337,14 +322,13 @@ grpc::Status ControlService::Explain(grpc::ServerContext* context,
     if (!loop_.Call(confirm)) return Stopping();
     differences = check->differences();
   }
-  FillExplained(*question, explained, *response);
-  FillKernelCheck(differences, response->kernel().pending(), *response->mutable_kernel());
-  response->set_revision(revision);
+  FillExplained(*question, explained, response);
+  FillKernelCheck(differences, response.kernel().pending(), *response.mutable_kernel());
+  response.set_revision(revision);
   return grpc::Status::OK;
 }
 
-grpc::ServerWriteReactor<v1::WatchEvent>* ControlService::Watch(grpc::CallbackServerContext*,
-                                                                const v1::WatchRequest*) {
+grpc::ServerWriteReactor<v1::WatchEvent>* ControlService::Watch() {
   return NewWatchStream(hub_, options_.limits.max_watchers,
                         [this](v1::GetStatusResponse& status) { FillStatus(status); });
 }

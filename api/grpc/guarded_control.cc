@@ -1,21 +1,15 @@
 #include "api/grpc/guarded_control.h"
 
-#include "api/grpc/call_deadline.h"
+#include <utility>
+
 #include "api/grpc/control_service.h"
-#include "api/grpc/rejected_stream.h"
+#include "api/grpc/rejected_call.h"
 #include "api/grpc/status.h"
 #include "api/log/log_value.h"
 
 namespace svcmap::api {
-namespace {
 
-// Of List and Dump; a List of a million endpoints takes seconds.
-constexpr std::chrono::seconds kCallTime{60};
-
-}  // namespace
-
-grpc::Status GuardedControl::Check(const grpc::ServerContextBase& context, const char* method) {
-  const Caller caller = identify_(context);
+grpc::Status GuardedControl::Check(const Peer& caller, const char* method) {
   if (caller.role >= NeededRole(method)) return grpc::Status::OK;
   const std::string text =
       RejectionText(std::string("svcmap.v1.Control/") + method, caller.name, caller.role);
@@ -25,67 +19,113 @@ grpc::Status GuardedControl::Check(const grpc::ServerContextBase& context, const
                {{"method", method}, {"client", caller.name}});
 }
 
-template <typename... Arguments>
-grpc::Status GuardedControl::Call(const char* name,
-                                  grpc::Status (ControlService::*method)(grpc::ServerContext*,
-                                                                         Arguments...),
-                                  grpc::ServerContext* context, Arguments... arguments) {
-  if (grpc::Status rejected = Check(*context, name); !rejected.ok()) return rejected;
-  return (control_.*method)(context, arguments...);
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* GuardedControl::Unary(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* response, const char* method, Workers& workers,
+    std::function<grpc::Status(const Peer&, const Request&, Response&)> answer) {
+  const Peer caller = identify_(*context);
+  if (const grpc::Status rejected = Check(caller, method); !rejected.ok()) {
+    return new RejectedCall<grpc::ServerUnaryReactor>(rejected);
+  }
+  auto* call = new UnaryCall<Request, Response>(response, context, options_.read_within, workers,
+                                                caller.key);
+  call->Start(request, [call, caller, answer = std::move(answer)](const Request& parsed) {
+    call->Respond(answer(caller, parsed, call->response));
+  });
+  return call;
+}
+
+template <typename Request, typename Response>
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GuardedControl::Streaming(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, const char* method,
+    Workers& workers, std::function<grpc::Status(const Request&, NextMessage<Response>&)> answer) {
+  const Peer caller = identify_(*context);
+  if (const grpc::Status rejected = Check(caller, method); !rejected.ok()) {
+    return new RejectedCall<grpc::ServerWriteReactor<grpc::ByteBuffer>>(rejected);
+  }
+  auto* call =
+      new StreamingCall<Request, Response>(context, options_.read_within, workers, caller.key);
+  call->Start(request, [call, answer = std::move(answer)](const Request& parsed) {
+    NextMessage<Response> next;
+    const grpc::Status status = answer(parsed, next);
+    if (!status.ok()) return call->End(status);
+    call->Respond(std::move(next));
+  });
+  return call;
 }
 
 PushReactor* GuardedControl::Push(grpc::CallbackServerContext* context) {
-  if (const grpc::Status rejected = Check(*context, "Push"); !rejected.ok()) {
-    return new RejectedStream<PushReactor>(rejected);
+  const Peer caller = identify_(*context);
+  if (const grpc::Status rejected = Check(caller, "Push"); !rejected.ok()) {
+    return new RejectedCall<PushReactor>(rejected);
   }
-  return control_.Push(context);
-}
-
-grpc::Status GuardedControl::Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
-                                   v1::Ack* ack) {
-  return Call("Apply", &ControlService::Apply, context, request, ack);
-}
-
-grpc::Status GuardedControl::Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
-                                    v1::Ack* ack) {
-  return Call("Remove", &ControlService::Remove, context, request, ack);
-}
-
-grpc::Status GuardedControl::List(grpc::ServerContext* context, const v1::ListRequest* request,
-                                  grpc::ServerWriter<v1::ListResponse>* writer) {
-  const CallDeadline deadline(context, kCallTime);
-  return Call("List", &ControlService::List, context, request, writer);
-}
-
-grpc::Status GuardedControl::GetStatus(grpc::ServerContext* context,
-                                       const v1::GetStatusRequest* request,
-                                       v1::GetStatusResponse* response) {
-  return Call("GetStatus", &ControlService::GetStatus, context, request, response);
-}
-
-grpc::Status GuardedControl::Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
-                                  grpc::ServerWriter<v1::DumpResponse>* writer) {
-  if (grpc::Status rejected = Check(*context, "Dump"); !rejected.ok()) return rejected;
-  const CallDeadline deadline(context, kCallTime);
-  // The text of a dump can have hundreds of megabytes. The slot is not free until the client has
-  // read the text. Each role has its own slot, so that readers cannot delay controllers.
-  const CallSlot::Lease lease(dump_slot_, *context);
-  if (!lease.owned()) return grpc::Status::CANCELLED;
-  return control_.Dump(context, request, writer);
-}
-
-grpc::Status GuardedControl::Explain(grpc::ServerContext* context,
-                                     const v1::ExplainRequest* request,
-                                     v1::ExplainResponse* response) {
-  return Call("Explain", &ControlService::Explain, context, request, response);
+  return control_.Push(context, caller.name);
 }
 
 grpc::ServerWriteReactor<v1::WatchEvent>* GuardedControl::Watch(
-    grpc::CallbackServerContext* context, const v1::WatchRequest* request) {
-  if (const grpc::Status rejected = Check(*context, "Watch"); !rejected.ok()) {
-    return new RejectedStream<grpc::ServerWriteReactor<v1::WatchEvent>>(rejected);
+    grpc::CallbackServerContext* context, const v1::WatchRequest*) {
+  if (const grpc::Status rejected = Check(identify_(*context), "Watch"); !rejected.ok()) {
+    return new RejectedCall<grpc::ServerWriteReactor<v1::WatchEvent>>(rejected);
   }
-  return control_.Watch(context, request);
+  return control_.Watch();
+}
+
+grpc::ServerUnaryReactor* GuardedControl::Apply(grpc::CallbackServerContext* context,
+                                                const grpc::ByteBuffer* request,
+                                                grpc::ByteBuffer* response) {
+  return Unary<v1::ApplyRequest, v1::Ack>(
+      context, request, response, "Apply", changes_,
+      [this](const Peer& caller, const v1::ApplyRequest& parsed, v1::Ack& ack) {
+        return control_.Apply(parsed, caller.name, ack);
+      });
+}
+
+grpc::ServerUnaryReactor* GuardedControl::Remove(grpc::CallbackServerContext* context,
+                                                 const grpc::ByteBuffer* request,
+                                                 grpc::ByteBuffer* response) {
+  return Unary<v1::RemoveRequest, v1::Ack>(
+      context, request, response, "Remove", changes_,
+      [this](const Peer& caller, const v1::RemoveRequest& parsed, v1::Ack& ack) {
+        return control_.Remove(parsed, caller.name, ack);
+      });
+}
+
+grpc::ServerUnaryReactor* GuardedControl::GetStatus(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request,
+                                                    grpc::ByteBuffer* response) {
+  return Unary<v1::GetStatusRequest, v1::GetStatusResponse>(
+      context, request, response, "GetStatus", status_calls_,
+      [this](const Peer&, const v1::GetStatusRequest&, v1::GetStatusResponse& status) {
+        control_.FillStatus(status);
+        return grpc::Status::OK;
+      });
+}
+
+grpc::ServerUnaryReactor* GuardedControl::Explain(grpc::CallbackServerContext* context,
+                                                  const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Unary<v1::ExplainRequest, v1::ExplainResponse>(
+      context, request, response, "Explain", reads_,
+      [this, context](const Peer&, const v1::ExplainRequest& parsed,
+                      v1::ExplainResponse& explained) {
+        return control_.Explain(*context, parsed, explained);
+      });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GuardedControl::List(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
+  return Streaming<v1::ListRequest, v1::ListResponse>(
+      context, request, "List", reads_,
+      [this](const auto& parsed, auto& next) { return control_.List(parsed, next); });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* GuardedControl::Dump(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
+  return Streaming<v1::DumpRequest, v1::DumpResponse>(
+      context, request, "Dump", dumps_, [this, context](const auto& parsed, auto& next) {
+        return control_.Dump(*context, parsed, next);
+      });
 }
 
 }  // namespace svcmap::api

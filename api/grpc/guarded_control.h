@@ -1,60 +1,89 @@
-// Stands before the control service and lets through what the caller's role allows: the only place
-// that asks. Each listener has one of its own, so that who called is known from where the call
-// came in. Any thread.
+// Authorizes each call by the role of the client, and then calls the ControlService. Each role has
+// its own GuardedControl and its own threads. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
-#include "api/access/access.h"
-#include "api/grpc/call_slot.h"
+#include "api/grpc/answered_call.h"
 #include "api/grpc/push_stream.h"
+#include "api/grpc/workers.h"
+#include "api/screen/peer.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
 
 class ControlService;
 
-class GuardedControl final : public v1::Control::WithRawCallbackMethod_Push<
-                                 v1::Control::WithCallbackMethod_Watch<v1::Control::Service>> {
- public:
-  struct Caller {
-    Role role = Role::kNone;
-    std::string name;  // "uid 1000"; for people.
-  };
-  using Identify = std::function<Caller(const grpc::ServerContextBase&)>;
+struct GuardedControlOptions {
+  // Maximum number of calls of Apply and Remove, and maximum number of calls of List and Explain.
+  // One peer can use a quarter of them.
+  size_t calls = 16;
+  std::chrono::milliseconds read_within{60000};  // Time for a client to read a response.
+};
 
-  GuardedControl(ControlService& control, Identify identify)
-      : control_(control), identify_(std::move(identify)) {}
+// Calls of Push and Watch use gRPC's threads, because these calls never wait.
+using ControlBase = v1::Control::WithRawCallbackMethod_Push<
+    v1::Control::WithCallbackMethod_Watch<v1::Control::WithRawCallbackMethod_Apply<
+        v1::Control::WithRawCallbackMethod_Remove<v1::Control::WithRawCallbackMethod_List<
+            v1::Control::WithRawCallbackMethod_GetStatus<v1::Control::WithRawCallbackMethod_Dump<
+                v1::Control::WithRawCallbackMethod_Explain<v1::Control::Service>>>>>>>>;
+
+class GuardedControl final : public ControlBase {
+ public:
+  using Identify = std::function<Peer(const grpc::ServerContextBase&)>;
+
+  GuardedControl(ControlService& control, Identify identify, const GuardedControlOptions& options)
+      : control_(control), identify_(std::move(identify)), options_(options) {}
 
   PushReactor* Push(grpc::CallbackServerContext* context) override;
-  grpc::Status Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
-                     v1::Ack* ack) override;
-  grpc::Status Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
-                      v1::Ack* ack) override;
-  grpc::Status List(grpc::ServerContext* context, const v1::ListRequest* request,
-                    grpc::ServerWriter<v1::ListResponse>* writer) override;
-  grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
-                         v1::GetStatusResponse* response) override;
-  grpc::Status Dump(grpc::ServerContext* context, const v1::DumpRequest* request,
-                    grpc::ServerWriter<v1::DumpResponse>* writer) override;
-  grpc::Status Explain(grpc::ServerContext* context, const v1::ExplainRequest* request,
-                       v1::ExplainResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchEvent>* Watch(grpc::CallbackServerContext* context,
                                                   const v1::WatchRequest* request) override;
+  grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context,
+                                  const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Remove(grpc::CallbackServerContext* context,
+                                   const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* List(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Dump(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request) override;
 
  private:
-  // PERMISSION_DENIED, counted and logged, unless the caller may.
-  grpc::Status Check(const grpc::ServerContextBase& context, const char* method);
-  // Check, then the method itself.
-  template <typename... Arguments>
-  grpc::Status Call(const char* name,
-                    grpc::Status (ControlService::*method)(grpc::ServerContext*, Arguments...),
-                    grpc::ServerContext* context, Arguments... arguments);
+  // Returns PERMISSION_DENIED, and counts and logs the call, if the caller may not call `method`.
+  grpc::Status Check(const Peer& caller, const char* method);
+  // Runs `answer` on a thread of `workers` if the caller is authorized.
+  template <typename Request, typename Response>
+  grpc::ServerUnaryReactor* Unary(
+      grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+      grpc::ByteBuffer* response, const char* method, Workers& workers,
+      std::function<grpc::Status(const Peer&, const Request&, Response&)> answer);
+  // Like Unary. `answer` sets the function that fills the messages of the response.
+  template <typename Request, typename Response>
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Streaming(
+      grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, const char* method,
+      Workers& workers, std::function<grpc::Status(const Request&, NextMessage<Response>&)> answer);
 
   ControlService& control_;
   const Identify identify_;
-  CallSlot dump_slot_;
+  const GuardedControlOptions options_;
+
+  // GetStatus never waits. Apply and Remove wait for commits.
+  Workers status_calls_{4, 1, 4};
+  Workers changes_{options_.calls, options_.calls / 4, options_.calls};
+  // One thread copies and converts objects, so that readers leave CPU time to the loop.
+  Workers reads_{options_.calls, options_.calls / 4, 1};
+  // The text of a dump can have hundreds of megabytes, which are in use until the client has read
+  // the text. Therefore only one call of Dump is processed at a time.
+  Workers dumps_{1, 1, 1};
 };
 
 }  // namespace svcmap::api

@@ -16,6 +16,7 @@ struct PushLimits {
   uint32_t max_connections_per_peer = 32;           // Of one address, user or certificate name.
   std::chrono::milliseconds open_within{10000};     // A stream without Open ends then.
   std::chrono::milliseconds greet_within{10000};    // A connection without HTTP/2 ends then.
+  std::chrono::milliseconds read_within{60000};     // Time for a client to read a response.
 };
 
 }  // namespace svcmap::api

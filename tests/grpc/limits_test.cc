@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <future>
 #include <map>
 #include <thread>
@@ -153,6 +154,128 @@ TEST_F(LimitsTest, RejectedObjectCountsAsNamedInASnapshot) {
   ASSERT_TRUE(stream.EndSnapshot(2));
   EXPECT_EQ(stream.ReadAck().outcome(), v1::UNCHANGED);
   EXPECT_EQ(GetStatus().endpoints(), 2u);
+}
+
+// The responses are larger than the flow-control window of a client that does not read them.
+TEST_F(LimitsTest, CallsWhoseResponseIsNotReadAreCancelled) {
+  limits_.read_within = std::chrono::milliseconds(200);
+  Serve();
+  testing::Objects valid;
+  v1::ApplyRequest invalid;
+  invalid.set_protocol_version(2);
+  for (int i = 0; i < 3000; ++i) {
+    const std::string name = "shop/web-" + std::to_string(i);
+    const std::string ip = std::to_string(i / 200) + "." + std::to_string(1 + i % 200);
+    valid.push_back(Web(name, "10.96." + ip));
+    *invalid.add_objects() = Web(name, "10.96.0.999");
+  }
+  Apply(valid);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto channel =
+      grpc::CreateCustomChannel("unix:" + socket(), grpc::InsecureChannelCredentials(), arguments);
+  const auto stub = v1::Control::NewStub(channel);
+  grpc::GenericStub generic(channel);
+  // A generic call does not read the response before Read().
+  grpc::CompletionQueue queue;
+  void* tag = nullptr;
+  bool ok = false;
+  grpc::ClientContext apply_context;
+  SetDeadline(apply_context);
+  const auto apply = generic.PrepareCall(&apply_context, "/svcmap.v1.Control/Apply", &queue);
+  apply->StartCall(nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  const grpc::Slice bytes(invalid.SerializeAsString());
+  apply->WriteLast(grpc::ByteBuffer(&bytes, 1), {}, nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok) && ok);
+  grpc::ClientContext list_context;
+  SetDeadline(list_context);
+  const auto list = stub->List(&list_context, {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+
+  grpc::Status status;
+  grpc::ByteBuffer response;
+  apply->Read(&response, nullptr);
+  EXPECT_TRUE(queue.Next(&tag, &ok) && !ok) << response.Length() << " bytes";
+  apply->Finish(&status, nullptr);
+  ASSERT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_EQ(status.error_code(), grpc::CANCELLED) << status.error_message();
+  for (v1::ListResponse part; list->Read(&part);) {
+  }
+  EXPECT_EQ(list->Finish().error_code(), grpc::CANCELLED);
+  EXPECT_EQ(GetStatus().node_name(), "n1");
+}
+
+// Keeps the loop busy until the destructor.
+class BusyLoop {
+ public:
+  explicit BusyLoop(proxy::Loop& loop)
+      : thread_([this, &loop] {
+          loop.Call([&](proxy::Reconciler&) {
+            busy_.set_value();
+            go_on_.get_future().wait();
+          });
+        }) {
+    busy_.get_future().wait();
+  }
+  ~BusyLoop() {
+    go_on_.set_value();
+    thread_.join();
+  }
+
+ private:
+  std::promise<void> busy_;
+  std::promise<void> go_on_;
+  std::thread thread_;
+};
+
+TEST_F(LimitsTest, GetStatusDoesNotWaitForOtherCalls) {
+  Serve();
+  std::vector<std::future<grpc::Status>> calls;
+  {
+    const BusyLoop busy(*loop_);
+    for (int i = 0; i < 40; ++i) {
+      calls.push_back(std::async(std::launch::async, [this] {
+        grpc::ClientContext context;
+        SetDeadline(context);
+        v1::ApplyRequest request;
+        request.set_protocol_version(2);
+        request.set_validate_only(true);
+        v1::Ack ack;
+        return stub_->Apply(&context, request, &ack);
+      }));
+    }
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(GetStatus().node_name(), "n1");
+  }
+  for (auto& call : calls) EXPECT_TRUE(call.get().ok());
+}
+
+// A client can have 8 calls of Apply at the same time. Further calls wait.
+TEST_F(LimitsTest, CallThatIsCancelledWhileItWaitsChangesNothing) {
+  Serve();
+  const auto apply = [this](int i, std::chrono::milliseconds time) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + time);
+    v1::ApplyRequest request;
+    request.set_protocol_version(2);
+    *request.add_objects() = Web("shop/web-" + std::to_string(i), "10.96.0." + std::to_string(i));
+    v1::Ack ack;
+    return stub_->Apply(&context, request, &ack).error_code();
+  };
+  std::vector<std::future<grpc::StatusCode>> calls;
+  {
+    const BusyLoop busy(*loop_);
+    for (int i = 1; i <= 8; ++i) {
+      calls.push_back(std::async(std::launch::async, apply, i, kDeadline));
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    EXPECT_EQ(apply(9, std::chrono::milliseconds(100)), grpc::DEADLINE_EXCEEDED);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  for (auto& call : calls) EXPECT_EQ(call.get(), grpc::OK);
+  EXPECT_EQ(apply(10, kDeadline), grpc::OK);
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 9u);
 }
 
 TEST_F(LimitsTest, StreamOnWhichOpenDoesNotComeEnds) {

@@ -1,0 +1,131 @@
+// Calls whose responses are computed by Workers instead of threads of gRPC. gRPC passes messages as
+// bytes, so that the Workers also parse and serialize the messages. The objects delete themselves
+// at the end of the call.
+#pragma once
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "api/grpc/reading_deadline.h"
+#include "api/grpc/workers.h"
+
+namespace svcmap::api {
+
+// Fills the next message of a response. Returns false after the last message.
+template <typename Response>
+using NextMessage = std::function<bool(Response&)>;
+
+// `Reactor`: grpc::ServerUnaryReactor or grpc::ServerWriteReactor<grpc::ByteBuffer>.
+template <typename Reactor, typename Request>
+class AnsweredCall : public Reactor {
+ public:
+  AnsweredCall(grpc::CallbackServerContext* context, std::chrono::milliseconds read_within,
+               Workers& workers, std::string peer)
+      : workers_(workers), context_(context), read_within_(read_within), peer_(std::move(peer)) {}
+
+  // Parses the request and calls `answer` as soon as the peer has a slot. The call occupies the
+  // slot until End().
+  void Start(const grpc::ByteBuffer* bytes, std::function<void(const Request&)> answer) {
+    ticket_ = workers_.Start(peer_, [this, bytes, answer = std::move(answer)](Workers::Slot slot) {
+      slot_ = std::move(slot);
+      grpc::ByteBuffer copy(*bytes);  // Shares the bytes.
+      const grpc::Status parsed = grpc::SerializationTraits<Request>::Deserialize(&copy, &request_);
+      if (!parsed.ok()) return End(parsed);
+      answer(request_);
+    });
+  }
+
+  // Sends the status. Call End once.
+  void End(const grpc::Status& status) {
+    StartReadingDeadline();
+    slot_.reset();
+    this->Finish(status);
+  }
+
+  void OnCancel() override {
+    if (workers_.Cancel(peer_, ticket_)) this->Finish(grpc::Status::CANCELLED);
+  }
+  void OnDone() override { delete this; }
+
+ protected:
+  template <typename Response>
+  static grpc::Status Serialize(const Response& response, grpc::ByteBuffer& bytes) {
+    bool owned = false;
+    bytes.Clear();
+    return grpc::SerializationTraits<Response>::Serialize(response, &bytes, &owned);
+  }
+  void StartReadingDeadline() { deadline_.Start(context_, read_within_); }
+
+  Workers& workers_;
+
+ private:
+  grpc::CallbackServerContext* const context_;
+  const std::chrono::milliseconds read_within_;
+  const std::string peer_;
+  uint64_t ticket_ = 0;
+  Workers::Slot slot_;
+  Request request_;
+  ReadingDeadline deadline_;
+};
+
+template <typename Request, typename Response>
+class UnaryCall final : public AnsweredCall<grpc::ServerUnaryReactor, Request> {
+ public:
+  UnaryCall(grpc::ByteBuffer* response_bytes, auto&&... base)
+      : AnsweredCall<grpc::ServerUnaryReactor, Request>(base...), bytes_(response_bytes) {}
+
+  // Sends the response, or only the status if the status is an error. Call Respond or End, once.
+  void Respond(const grpc::Status& status) {
+    this->End(status.ok() ? this->Serialize(response, *bytes_) : status);
+  }
+
+  Response response;
+
+ private:
+  grpc::ByteBuffer* const bytes_;
+};
+
+// A call with several response messages. Computes each message when the client has read most of the
+// previous message.
+template <typename Request, typename Response>
+class StreamingCall final
+    : public AnsweredCall<grpc::ServerWriteReactor<grpc::ByteBuffer>, Request> {
+ public:
+  using AnsweredCall<grpc::ServerWriteReactor<grpc::ByteBuffer>, Request>::AnsweredCall;
+
+  // Sends all messages, and then the status. Call either Respond or End, once.
+  void Respond(NextMessage<Response> next) {
+    next_ = std::move(next);
+    this->StartReadingDeadline();
+    Send();
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Stop(grpc::Status::CANCELLED);
+    this->workers_.Continue([this] { Send(); });
+  }
+
+ private:
+  void Send() {
+    Response response;
+    if (!next_(response)) return Stop(grpc::Status::OK);
+    if (grpc::Status status = this->Serialize(response, bytes_); !status.ok()) return Stop(status);
+    this->StartWrite(&bytes_);
+  }
+  void Stop(const grpc::Status& status) {
+    next_ = nullptr;  // The memory of the response is free before the slot.
+    this->End(status);
+  }
+
+  NextMessage<Response> next_;
+  grpc::ByteBuffer bytes_;  // The message that is being sent.
+};
+
+}  // namespace svcmap::api
