@@ -24,7 +24,8 @@ Connections::Connections(event_base* base, size_t max, std::chrono::milliseconds
       max_(max),
       patience_(patience),
       sweep_after_(std::min(patience / 4, std::chrono::milliseconds(1000))),
-      sweep_(base, [this] { Sweep(); }) {}
+      sweep_(base, [this] { Sweep(); }),
+      release_(base, [this] { ReleaseEnded(ending_); }) {}
 
 Connections::~Connections() {
   for (List* list : {&by_silence_, &ending_}) {
@@ -76,6 +77,9 @@ void Connections::End(List::iterator connection) {
   shutdown(bufferevent_getfd(connection->bev), SHUT_RDWR);
   index_.erase(connection->bev);
   ending_.splice(ending_.end(), by_silence_, connection);
+  // evhttp releases the connection in the next iteration of the event loop. Only then is this
+  // reference the last one, and libevent closes the descriptor after it has removed the events.
+  release_.After(std::chrono::milliseconds(0));
 }
 
 }  // namespace svcmap::api

@@ -19,7 +19,8 @@ namespace svcmap::api {
 class Connections {
  public:
   // Closes every connection whose last complete request is older than `patience`. If there are more
-  // than `max` connections, also closes the connections with the oldest requests.
+  // than `max` connections, also closes the connections with the oldest requests. The descriptor of
+  // a closed connection is released in the next iteration of the event loop.
   Connections(event_base* base, size_t max, std::chrono::milliseconds patience);
   ~Connections();
 
@@ -49,7 +50,8 @@ class Connections {
   List ending_;      // Connections that were shut down and that evhttp has not released yet.
   // Maps connections to their position in by_silence_.
   absl::flat_hash_map<bufferevent*, List::iterator> index_;
-  Event sweep_;  // The timer is pending while connections exist.
+  Event sweep_;    // The timer is pending while connections exist.
+  Event release_;  // Releases connections after evhttp has released them.
 };
 
 }  // namespace svcmap::api

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -86,6 +88,42 @@ TEST_F(FloodTest, OfTooManyConnectionsTheOnesSilentForLongestAreClosed) {
   for (size_t i = 0; i < 300 - 64; ++i) EXPECT_OK(silent[i].WaitForEnd()) << i;
   ExpectAnswered();
   EXPECT_FALSE(silent.back().WaitForEnd(milliseconds(0)).ok());
+}
+
+// The client's ends of the connections are descriptors of this process too, and are not counted.
+TEST_F(FloodTest, DescriptorsOfClosedConnectionsAreReleasedImmediately) {
+  constexpr size_t kLimit = 64;
+  // The server accepts at most this number of connections in a row.
+  constexpr size_t kAcceptsInARow = 64;
+  ASSERT_OK(Start({.max_connections = kLimit}));
+  ExpectAnswered();
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+  };
+  const size_t before = descriptors();
+  std::vector<RawConnection> connections;
+  size_t most = 0;
+  for (int i = 0; i < 500; ++i) {
+    for (RawConnection& connection : ConnectMany(1)) connections.push_back(std::move(connection));
+    most = std::max(most, descriptors() - before - connections.size());
+  }
+  ExpectAnswered();
+  EXPECT_LE(most, kLimit + kAcceptsInARow);
+}
+
+// New connections receive the descriptor numbers of closed connections.
+TEST_F(FloodTest, RequestsAreAnsweredWhileOtherConnectionsAreClosed) {
+  ASSERT_OK(Start({.max_connections = 8}));
+  std::vector<RawConnection> silent;
+  for (int i = 0; i < 1000; ++i) {
+    for (RawConnection& connection : ConnectMany(3)) silent.push_back(std::move(connection));
+    auto asking = Connect();
+    ASSERT_TRUE(asking);
+    ASSERT_OK(asking->Send(kRequest));
+    ASSERT_OK(asking->Read()) << i;
+    if (silent.size() > 30) silent.erase(silent.begin(), silent.begin() + 10);
+  }
 }
 
 TEST_F(FloodTest, AThousandConnectionsAtOnceAreAllAnswered) {
