@@ -19,7 +19,7 @@ class FindingsBook {
 
   // Replaces the findings of an object when the object is received.
   void Set(proxy::Kind kind, const std::string& key, const std::vector<proxy::Finding>& findings);
-  // Call these functions at the begin and end of a snapshot. EndSnapshot removes the findings of
+  // Call these functions at the start and end of a snapshot. EndSnapshot removes the findings of
   // objects that the snapshot did not contain.
   void BeginSnapshot();
   void EndSnapshot();

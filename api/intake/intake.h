@@ -22,7 +22,7 @@ namespace svcmap::api {
 class Intake {
  public:
   // Receives the loop's result, with the findings of the conversion first. Called on the loop's
-  // thread. Must not block.
+  // thread, or on the caller's thread if the loop has stopped. Must not block.
   using Done = std::function<void(proxy::BatchResult)>;
 
   // `found` receives findings of the conversion and of accepting the batch, but not findings of
@@ -39,7 +39,6 @@ class Intake {
   // and accepts nothing. Without a `gate`, the batch is out of band (see proxy::Batch).
   //
   // `client` is the client that sent the batch. log_limit() limits the log lines about its objects.
-  // An empty `client` has no limit.
   // An empty `client` has no limit.
   using Gate = std::function<std::unique_lock<std::mutex>()>;
   absl::Status Submit(proxy::Batch::Mark mark, int size,

@@ -25,7 +25,7 @@ class Findings {
   // exceeds `max_bytes`. The object counts as rejected. Returns the line for the log if it is new.
   std::vector<std::string> LeaveOut(const std::string& change, size_t bytes, size_t max_bytes);
 
-  // Call these functions at the begin and end of a snapshot. EndSnapshot removes results that are
+  // Call these functions at the start and end of a snapshot. EndSnapshot removes results that are
   // older than the snapshot.
   void BeginSnapshot();
   void EndSnapshot();
@@ -50,7 +50,7 @@ class Findings {
 
   std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;
-  bool dropped_ = false;  // Results were dropped since the begin of the last snapshot.
+  bool dropped_ = false;  // Results were dropped since the start of the last snapshot.
 };
 
 }  // namespace svcmap::kube

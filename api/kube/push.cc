@@ -44,11 +44,11 @@ std::string CodeName(grpc::StatusCode code) {
       static_cast<absl::StatusCode>(code));  // The numbers are the same.
 }
 
-// Returns whether an error probably persists until an operator acts.
+// Returns whether an error probably persists until an operator acts. ABORTED means that another
+// controller is connected. The delay prevents two controllers from replacing each other in a loop.
 bool IsLasting(grpc::StatusCode code) {
   switch (code) {
-    case grpc::StatusCode::ABORTED:  // Another controller is connected. Do not replace it in a
-                                     // loop.
+    case grpc::StatusCode::ABORTED:
     case grpc::StatusCode::FAILED_PRECONDITION:
     case grpc::StatusCode::PERMISSION_DENIED:
     case grpc::StatusCode::UNAUTHENTICATED:
@@ -163,12 +163,13 @@ class Push::Worker {
   // acknowledged.
   Clock::time_point progress_;
   bool acked_ = false;  // An Ack has arrived on this stream.
-  std::string
-      token_;  // From the last Ack. Identifies the state of the mirror if nothing is in flight.
+  // State token in the last Ack. Identifies the state of the mirror if nothing is in flight.
+  std::string token_;
   Findings findings_;
   std::string failed_;  // Last logged commit error. Empty after an Ack without an error.
   bool reported_synced_ = false;
-  bool replaced_by_ourselves_ = false;  // The last stream ended like this.
+  // A delayed Open of this process has replaced the last stream.
+  bool replaced_by_ourselves_ = false;
   PushFacts facts_;
 
   std::mutex stream_mutex_;       // gRPC callbacks never lock it.

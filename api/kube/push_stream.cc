@@ -11,7 +11,7 @@ PushStream::PushStream(const std::shared_ptr<grpc::Channel>& channel, Handlers h
     : handlers_(std::move(handlers)) {
   grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::PushResponse> stub(channel);
   stub.PrepareBidiStreamingCall(&context_, "/svcmap.v1.Control/Push", {}, this);
-  AddHold();  // Because Write is called outside gRPC callbacks.
+  AddHold();  // Required because Write is called outside gRPC callbacks.
   StartRead(&answer_);
   StartCall();
 }

@@ -58,8 +58,8 @@ class PushStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::P
   // Guarded by mutex_.
   bool writing_ = false;
   bool broken_ = false;
-  bool released_ =
-      false;  // Finish has removed the hold, so no new operation may start outside gRPC callbacks.
+  // Finish has removed the hold, so no new operation may start outside gRPC callbacks.
+  bool released_ = false;
   std::optional<grpc::Status> end_;
 };
 

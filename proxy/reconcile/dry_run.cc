@@ -80,7 +80,7 @@ class Reconciler::DryRunState {
   std::vector<Row> node_rows_;
   absl::flat_hash_map<std::string, ServiceRows> rows_;
   std::vector<Number> new_numbers_;
-  int64_t source_rows_[2] = {};  // More than the applied rows have. Indexed by Index(Family).
+  int64_t source_rows_[2] = {};  // Number of source range rows in addition to the applied rows.
 };
 
 DryRun Reconciler::Try(const std::function<void()>& change) {

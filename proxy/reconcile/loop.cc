@@ -85,7 +85,7 @@ void Loop::Post(Task task) {
 }
 
 void Loop::Submit(Batch batch) {
-  // std::function copies its target, but a batch must only be moved.
+  // std::function copies its target, so the batch is shared instead of copied.
   auto shared = std::make_shared<Batch>(std::move(batch));
   const auto now = Clock::now();
   {
@@ -209,7 +209,8 @@ void Loop::Run() {
       clock_.Started();
       stopping = stopping_;
     }
-    for (Task& task : tasks) task();  // Runs before a stop, so that each batch is answered.
+    // When stopping, queued tasks still run, so that each batch is answered.
+    for (Task& task : tasks) task();
     tasks.clear();
     if (stopping || keep_previous_rules_) {
       EndTurn();

@@ -80,7 +80,9 @@ struct Batch {
   // Called once, on the loop's thread, after the changes are in the store and before `done`. The
   // findings are those of deferred changes and of changes that exceed a limit. Must not block.
   std::function<void(const std::vector<Finding>&)> on_accepted;
-  std::function<void(BatchResult)> done;  // Called once, on the loop's thread; must not block.
+  // Called once, on the loop's thread, or on the caller's thread if the loop has stopped. Must not
+  // block.
+  std::function<void(BatchResult)> done;
 };
 
 // Number of changes by kind. Other kinds are rare and not counted.

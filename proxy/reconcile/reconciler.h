@@ -1,6 +1,6 @@
 // Brings the kernel to the state in the store. Each Sync() compares the rows of the changed
-// Services with the applied rows and sends one batch. The applied view changes only after the
-// commit. The cost of a Sync depends on the size of the change.
+// Services with the applied rows and writes the difference, usually in one batch. The applied view
+// changes only after the commit. The cost of a Sync depends on the size of the change.
 //
 // Make before break: a batch adds elements and switches to them. RemoveLeftovers() deletes elements
 // that packets can no longer reach, after the commit. See docs/decisions/0011-make-before-break.md.

@@ -152,8 +152,8 @@ absl::StatusOr<AdoptedState> Reconciler::Verify(std::optional<uint32_t> saved_ge
   return AdoptedState::kToVerify;
 }
 
-// Retries while commits of other processes interrupt the dump. May block, because nothing else is
-// to be done at start.
+// Reads a set, and retries while commits of other processes interrupt the dump. May block, because
+// svcmapd has nothing else to do at start.
 absl::StatusOr<std::vector<nft::Element>> Reconciler::ReadUndisturbed(nft::SetRef set) {
   constexpr int kAttempts = 100;
   absl::StatusOr<std::vector<nft::Element>> elements;

@@ -66,7 +66,7 @@ class RowReader {
   std::optional<std::string> last_applied_;
   absl::flat_hash_set<std::string> read_;  // Services of `keys_`, if the applied Services follow.
   std::unique_ptr<Numbering> numbering_;
-  int64_t source_rows_[2] = {};  // More than applied, by Index(Family).
+  int64_t source_rows_[2] = {};  // Number of source range rows in addition to the applied rows.
   std::vector<Row> node_rows_before_, node_rows_;
   std::vector<Portion> copied_;
   nft::Transaction tables_;

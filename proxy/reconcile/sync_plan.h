@@ -30,7 +30,7 @@ struct Reconciler::SyncPlan {
   std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
   std::vector<Row> node_rows;
   std::vector<std::pair<uint64_t, Finding>> findings;
-  int64_t source_rows[2] = {};  // More than the applied rows have. Indexed by Index(Family).
+  int64_t source_rows[2] = {};  // Number of source range rows in addition to the applied rows.
 };
 
 // Both tables as a rewrite found them.

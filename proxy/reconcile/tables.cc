@@ -1,5 +1,5 @@
-// How the tables themselves change: at start, after damage, with a new affinity timeout, and when
-// many source ranges are deleted. Base chains stay hooked.
+// Changes the structure of the tables: at start, after damage, with a new affinity timeout, and
+// when many source ranges are deleted. Base chains stay hooked.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -12,8 +12,8 @@
 namespace svcmap::proxy {
 namespace {
 
-// All sets and chains of a table that must not stay when it is written again. `keep_records`: sets
-// that only rules write to keep the records of clients.
+// Returns the sets and chains of a table to delete when the table is rewritten. `keep_records`:
+// keeps the sets that only rules write, because they contain the affinity records of clients.
 nft::Transaction::TableCreation::Existing ToDelete(const nft::TableContent& found,
                                                    const nft::TableSpec& spec, bool keep_records) {
   nft::Transaction::TableCreation::Existing existing;
@@ -45,7 +45,7 @@ std::vector<std::string> ChainsThatUse(const nft::TableSpec& table, SetIndex set
   return chains;
 }
 
-// The set is deleted and created again. The rules that look it up are written again.
+// Deletes the set and creates it again. Rewrites the chains whose rules look up the set.
 void ReplaceSet(SetIndex set, nft::ChainRepair& repair) {
   repair.remove_sets.push_back(repair.spec->sets[set].name);
   for (std::string& chain : ChainsThatUse(*repair.spec, set)) {
@@ -71,7 +71,8 @@ std::vector<std::string> ChangedChains(const nft::TableSpec& before, const nft::
   return changed;
 }
 
-// The sets that svcmapd has created, without those that keep the records of clients.
+// Returns the sets of svcmapd's table. `keep_records`: without the sets that contain the affinity
+// records of clients.
 nft::Transaction::TableCreation::Existing OwnSets(const nft::TableSpec& spec, bool keep_records) {
   nft::Transaction::TableCreation::Existing existing;
   for (const nft::SetSpec& set : spec.sets) {
@@ -171,7 +172,8 @@ std::optional<Reconciler::FoundTables> Reconciler::ReadFoundTables() {
   return found;
 }
 
-// Returns true if no table contains rows of Services, because the tables do not exist.
+// Returns true if no table with rows of Services exists, so the tables can be written in several
+// commits.
 bool Reconciler::TablesAreGone() const {
   if (!tables_read_) return false;
   return std::ranges::all_of(kFamilies, [&](Family family) {
@@ -198,8 +200,8 @@ void Reconciler::ReserveGroups(const FoundElements& found) {
   }
 }
 
-// A Service has an affinity timeout that no Service had before: adds its chains, and writes the
-// rules that lead to them again.
+// If a Service has an affinity timeout that no Service had before, adds the chains of this timeout
+// and rewrites the rules that jump to them.
 void Reconciler::AddTimerChains(SyncPlan& sync_plan) const {
   const std::vector<uint32_t>& timers = timers_.seconds();
   if (sync_plan.recreate || timers_created_ == timers.size()) return;

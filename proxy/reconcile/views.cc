@@ -1,4 +1,4 @@
-// What the reconciler shows of itself: dumps, and what explain needs.
+// Provides the state of the reconciler for dumps and for explain.
 #include <utility>
 
 #include "proxy/desired/node_rows.h"
@@ -175,7 +175,7 @@ nft::Transaction Reconciler::DestinationRows(const Question& question, const Exp
              port.protocol != explained.port.protocol || port.port != explained.port.port;
     });
   }
-  // The address may be the clusterIP of another Service than the one that has the port.
+  // The address may be the clusterIP of a Service that does not have the port.
   rows.cluster_ips.clear();
   if (explained.cluster_ip) rows.cluster_ips = {question.destination};
   plan.AddService(explained.service_key, nullptr, rows);

@@ -29,7 +29,8 @@ std::string CertificateProblem(const TransferFailure& failure) {
   const std::string reason = X509_verify_cert_error_string(verified);
   switch (verified) {
     case X509_V_OK:
-    // Initial value in libcurl: verifying the chain did not fail, so the name did not match.
+    // libcurl's initial value. The verification of the chain did not fail, so the name does not
+    // match.
     case X509_V_ERR_UNSPECIFIED:
       return absl::StrCat("server certificate is not valid for ", failure.verified_name,
                           "; set tls-server-name to a name in the certificate");

@@ -165,8 +165,8 @@ void Reflector::Page(ListPage page, Clock::time_point now, uint64_t bytes) {
     if (list_cost_ >= options_.bounds.list) return TooLarge(now);
   }
   const bool short_page = static_cast<int64_t>(page.items.size()) < page_size_ / kShortPage;
-  // All pages have the version of the first page. If a broken server sent different versions,
-  // watching from the first version would still be safe.
+  // All pages have the version of the first page. If a broken server sent different versions, a
+  // watch from the first version would still miss no event.
   if (continue_token_.empty()) list_version_ = std::move(page.resource_version);
   items_.insert(items_.end(), std::make_move_iterator(page.items.begin()),
                 std::make_move_iterator(page.items.end()));
@@ -276,7 +276,7 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
                   now, retry_after);
     case 403:
       // Only the DROP rule for unused cluster IPs needs ServiceCIDRs. Older kube-proxy roles do not
-      // permit to list them, so Services must not wait for ServiceCIDRs (S-333).
+      // permit listing them, so Services must not wait for ServiceCIDRs (S-333).
       if (resource_ == Resource::kServiceCidrs && !facts_.listed && failures_in_row_ >= kRefusals) {
         mirror_.Replace(resource_, {});
       }

@@ -1,10 +1,9 @@
 // Chooses the next request to the API server for one resource, based on the previous results, and
 // updates the mirror. Contains no clock, thread or connection.
 //
-//     [list] --all pages--> [watch] --normal end, connection lost, 429, 503 ...--> [watch], from
-//     the
-//       ^                      |                                                   last version
-//       +------ version too old (410), any other error ----------------------------+
+//     [list] --all pages--> [watch] --ended, connection lost, 429, 503 ...--> [watch] from the last
+//       ^                      |                                              known version
+//       +------ version too old (410), any other error
 //
 // Resource versions: a list must not be older than the stored objects, because objects that the
 // list does not contain are removed. The cache of an API server may lag, so resourceVersion=0 (any
@@ -72,8 +71,8 @@ class Reflector {
   void Contact(Clock::time_point now) { facts_.last_contact = now; }
   void Page(ListPage page, Clock::time_point now, uint64_t bytes = 0);
   void TooLarge(Clock::time_point now);  // The response exceeds a limit of Request.
-  // Returns false if the watch is over. The caller then closes the watch and does not report its
-  // end.
+  // Returns false if the watch is over. The caller then closes the watch and reports no further
+  // result.
   bool Event(const WatchEvent& event, Clock::time_point now);
   void WatchEnded(Clock::time_point now);  // The server has closed the watch without an error.
   // The response has an HTTP error status.
@@ -90,7 +89,7 @@ class Reflector {
  private:
   // Required version of a list.
   enum class From : uint8_t {
-    kNotOlder,      // version_ or newer.
+    kNotOlder,      // version_ or a newer version.
     kNewest,        // The newest version, in pages.
     kNewestUnpaged  // The newest version without pages, because a paged list has failed.
   };

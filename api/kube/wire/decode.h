@@ -75,7 +75,7 @@ class WatchDecoder {
 
   const Resource resource_;
   const ContentType type_;
-  std::string pending_;  // The begin of an incomplete event.
+  std::string pending_;  // The start of an incomplete event.
   // JSON only: number of bytes of pending_ that were scanned, and the state of the scanner.
   size_t scanned_ = 0;
   size_t depth_ = 0;
