@@ -58,8 +58,7 @@ struct ListWatchFacts {
 
 // Runs its own thread. If the server does not know ServiceCIDRs, ListWatch stores an empty list and
 // requests a list again every five minutes. Several consecutive 404 responses mean that the server
-// does not know ServiceCIDRs: Kubernetes before 1.33 does not serve them as v1 by default, or the
-// API is disabled.
+// does not know ServiceCIDRs: Kubernetes before 1.33 has no v1 of them, or the API is disabled.
 class ListWatch {
  public:
   static std::unique_ptr<ListWatch> Start(Resource resource, std::unique_ptr<HttpClient> client,
