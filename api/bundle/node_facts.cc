@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "api/check/tracked_udp.h"
 #include "api/migration/iptables.h"
+#include "api/migration/node_report.h"
 #include "api/migration/program.h"
 #include "nft/base/status.h"
 
@@ -168,8 +169,14 @@ absl::StatusOr<std::string> Conntrack() {
   return text;
 }
 
-absl::StatusOr<std::string> LegacyIptables() {
-  const IptablesRead read = ReadIptables({}, [](const nft::ForeignChain&) { return false; });
+// Reads the rules of the legacy backend. Without nft, also reads the rules of the nf_tables
+// backend, which are part of the ruleset otherwise.
+absl::StatusOr<std::string> Iptables(const absl::StatusOr<std::string>& node_checks) {
+  std::vector<nft::ForeignChain> chains;
+  if (!FindProgram("nft") && node_checks.ok()) {
+    if (const auto report = ParseNodeReport(*node_checks); report.ok()) chains = report->chains;
+  }
+  const IptablesRead read = ReadIptables(chains, IsOfIptables);
   std::string text;
   for (const std::string& unread : read.unread) absl::StrAppend(&text, "# ", unread, "\n");
   for (const IptablesRead::Found& found : read.found) {
@@ -214,12 +221,13 @@ std::vector<BundleFile> CollectNodeFacts(const std::string& log_file,
     }
   };
   add("node/system.txt", NamesIn::kText, System());
-  add("node/preflight.json", NamesIn::kNone, NodeChecks());
+  const absl::StatusOr<std::string> node_checks = NodeChecks();
+  add("node/preflight.json", NamesIn::kNone, node_checks);
   add("node/sysctls.txt", NamesIn::kNone, Sysctls());
   add("node/ruleset.nft", NamesIn::kQuotes,
       Output({"nft", "--stateless", "--terse", "list", "ruleset"}));
   add("node/svcmap.nft", NamesIn::kQuotes, SvcmapTables());
-  add("node/iptables-legacy.txt", NamesIn::kQuotes, LegacyIptables());
+  add("node/iptables.txt", NamesIn::kQuotes, Iptables(node_checks));
   add("node/conntrack.txt", NamesIn::kNone, Conntrack());
   add("node/network.txt", NamesIn::kNone,
       Outputs({{"ip", "address"},

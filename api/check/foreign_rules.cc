@@ -36,9 +36,10 @@ std::optional<IpPrefix> PrefixOf(const std::string& word) {
   return IpPrefix::Parse(word);
 }
 
-// Parses "80" or "8000-9000". Returns nullopt for names such as "ssh".
+// Parses "80", "8000-9000" or "8000:9000". Returns nullopt for names such as "ssh".
 std::optional<std::pair<int, int>> PortsOf(const std::string& word) {
-  const std::vector<std::string> ends = absl::StrSplit(word, absl::MaxSplits('-', 1));
+  const std::vector<std::string> ends =
+      absl::StrSplit(word, absl::MaxSplits(absl::ByAnyChar("-:"), 1));
   int first = 0, last = 0;
   if (!absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last)) {
     return std::nullopt;
@@ -126,11 +127,14 @@ RuleMatch MatchRule(const ForeignRule& rule, const ConnectionParts& connection) 
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     RuleMatch condition = RuleMatch::kPossible;
-    if (word == "saddr" || word == "daddr") {
+    if (i > 0 && words[i - 1] == "!") continue;  // A negated condition of iptables.
+    if (word == "saddr" || word == "daddr" || word == "-s" || word == "-d") {
       if (i > 0 && words[i - 1] == "ether") continue;
       condition = MatchAddress(ValuesAfter(words, i), connection);
-    } else if (word == "dport") {
+    } else if (word == "dport" || word == "--dport" || word == "--dports") {
       condition = MatchPort(ValuesAfter(words, i), connection);
+    } else if (word == "--ctstate" || word == "--state") {
+      if (!Has(words, "NEW")) condition = RuleMatch::kNo;
     } else if (word == "state" && i > 0 && words[i - 1] == "ct") {
       if (i + 1 < words.size() && words[i + 1].find("new") == std::string::npos &&
           words[i + 1] != "!=" && !Has(words, "new")) {

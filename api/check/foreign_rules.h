@@ -1,5 +1,4 @@
-// Finds rules of other software that can drop or reject a connection. Pure functions, which parse
-// the output of `nft -s -t list ruleset`.
+// Finds rules of other software that can drop or reject a connection. Pure functions.
 #pragma once
 
 #include <string>
@@ -18,7 +17,8 @@ struct ForeignRule {
   bool rejects = false;
 };
 
-// Returns the rules and policies in all tables except svcmap's tables, in the order of `listing`.
+// Returns the rules and policies in all tables except svcmap's tables, in the order of `listing`,
+// which is the output of `nft -s -t list ruleset`.
 std::vector<ForeignRule> ParseForeignRules(std::string_view listing);
 
 enum class RuleMatch : uint8_t {
@@ -34,7 +34,8 @@ struct ConnectionParts {
   proxy::Protocol protocol = proxy::Protocol::kTcp;
 };
 
-// Evaluates only address, port and connection state conditions.
+// Evaluates only conditions on addresses, ports, protocols and connection states, in the syntax of
+// nft or iptables-save.
 RuleMatch MatchRule(const ForeignRule& rule, const ConnectionParts& connection);
 
 }  // namespace svcmap::api

@@ -13,6 +13,7 @@
 #include "api/cli/commands.h"
 #include "api/cli/text.h"
 #include "api/migration/iptables.h"
+#include "api/migration/node_report.h"
 #include "api/migration/program.h"
 
 namespace svcmap::api {
@@ -43,35 +44,66 @@ std::string PlaceText(const CheckOptions& options, const Place& place) {
                           : absl::StrCat("network namespace ", options.netns);
 }
 
-// Reads the rules of other software: nf_tables with nft, and the legacy backend of iptables.
-std::vector<ForeignRule> ReadForeignRules(std::vector<std::string>& notes) {
-  std::vector<ForeignRule> rules;
-  if (const std::optional<std::string> nft = FindProgram("nft")) {
-    // -s omits counters, and -t omits the elements of sets and maps.
-    const absl::StatusOr<std::string> listing =
-        RunProgram({*nft, "--stateless", "--terse", "list", "ruleset"});
-    if (listing.ok()) {
-      rules = ParseForeignRules(*listing);
-    } else {
-      notes.push_back("rules of other software in nf_tables: " +
-                      std::string(listing.status().message()));
-    }
-  } else {
-    notes.push_back("rules of other software in nf_tables: nft not found");
-  }
-  const IptablesRead iptables = ReadIptables({}, [](const nft::ForeignChain&) { return false; });
-  notes.insert(notes.end(), iptables.unread.begin(), iptables.unread.end());
+void AddIptablesRules(const IptablesRead& iptables, std::vector<ForeignRule>& rules) {
   for (const IptablesRead::Found& found : iptables.found) {
-    const bool v4 = found.flavour.family == Family::kIpv4;
+    const std::string family = found.flavour.family == Family::kIpv4 ? "ip" : "ip6";
     for (const IptablesTable& table : found.save.tables) {
+      const std::string place = absl::StrCat(found.flavour.ToString(), " ", table.name, " ");
+      for (const IptablesChain& chain : table.chains) {
+        if (chain.policy == "DROP") rules.push_back({family, place + chain.name, "policy drop"});
+      }
       for (const IptablesRule& rule : table.rules) {
         if (!rule.drops()) continue;
-        rules.push_back({v4 ? "ip" : "ip6",
-                         absl::StrCat(found.flavour.ToString(), " ", table.name, " ", rule.chain()),
-                         rule.text, rule.target() == "REJECT"});
+        rules.push_back({family, place + rule.chain(), rule.text, rule.target() == "REJECT"});
       }
     }
   }
+}
+
+// Reads policies and rules without nft, which svcmap's image does not contain.
+void ReadRulesWithoutNft(std::vector<ForeignRule>& rules, std::vector<std::string>& notes) {
+  notes.push_back(
+      "nft not found: only chain policies and iptables rules of other software were read");
+  std::vector<nft::ForeignChain> chains;
+  if (const std::optional<std::string> svcmapd = FindSvcmapd()) {
+    const absl::StatusOr<std::string> json = RunProgram({*svcmapd, "--preflight"});
+    const absl::StatusOr<NodeReport> report = json.ok() ? ParseNodeReport(*json) : json.status();
+    if (report.ok()) {
+      chains = report->chains;
+    } else {
+      notes.push_back("chains of other software: " + std::string(report.status().message()));
+    }
+  }
+  for (const nft::ForeignChain& chain : chains) {
+    if (!chain.base || !chain.base->policy_drop || IsOfIptables(chain)) continue;
+    rules.push_back({chain.family, absl::StrCat(chain.family, " ", chain.table, " ", chain.name),
+                     "policy drop"});
+  }
+  const IptablesRead iptables = ReadIptables(chains, IsOfIptables);
+  notes.insert(notes.end(), iptables.unread.begin(), iptables.unread.end());
+  AddIptablesRules(iptables, rules);
+}
+
+// Reads the rules of other software in nf_tables and in the legacy backend of iptables.
+std::vector<ForeignRule> ReadForeignRules(std::vector<std::string>& notes) {
+  std::vector<ForeignRule> rules;
+  const std::optional<std::string> program = FindProgram("nft");
+  if (!program) {
+    ReadRulesWithoutNft(rules, notes);
+    return rules;
+  }
+  // -s omits counters, and -t omits the elements of sets and maps.
+  const absl::StatusOr<std::string> listing =
+      RunProgram({*program, "--stateless", "--terse", "list", "ruleset"});
+  if (listing.ok()) {
+    rules = ParseForeignRules(*listing);
+  } else {
+    notes.push_back("rules of other software in nf_tables: " +
+                    std::string(listing.status().message()));
+  }
+  const IptablesRead legacy = ReadIptables({}, [](const nft::ForeignChain&) { return false; });
+  notes.insert(notes.end(), legacy.unread.begin(), legacy.unread.end());
+  AddIptablesRules(legacy, rules);
   return rules;
 }
 

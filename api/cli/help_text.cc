@@ -119,7 +119,7 @@ A UDP server that does not answer is not a difference.
 
 Must run in the network namespace of the agent. --netns and --pid require root.
 With --netns or --pid, svcmapctl connects from the namespace of a pod.
-Reads the rules of other software with nft and iptables-save, if installed.
+Reads the rules of other software with nft and iptables-legacy-save, if installed.
 
 Examples:
   svcmapctl check

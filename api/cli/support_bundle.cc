@@ -49,7 +49,7 @@ node/preflight.json     node checks of svcmapd and all nf_tables chains
 node/sysctls.txt        network settings
 node/ruleset.nft        all nf_tables tables, without elements
 node/svcmap.nft         svcmap's tables in the kernel, with elements
-node/iptables-legacy.txt  rules of the legacy backend of iptables
+node/iptables.txt       rules of iptables that are not in ruleset.nft
 node/conntrack.txt      size of the connection tracking table, and UDP entries
 node/network.txt        addresses, rules and routes
 node/netstat.txt        kernel counters

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "tests/ctl/ctl_world.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/support/tracked_flows.h"
 
 namespace svcmap::testing {
 namespace {
@@ -61,13 +60,7 @@ TEST_F(BundleTest, FaultIsFoundWithoutTheNode) {
                    absl::StrCat("table inet firewall { chain output {\n",
                                 "type filter hook output priority 10; policy accept;\n",
                                 "ip daddr ", pod_a().v4(), " tcp dport 8080 drop\n}\n}\n")));
-  ASSERT_OK(node().netns().Run([&] {
-    const auto end = [](const std::string& ip, uint16_t port) {
-      return nft::FlowEnd{*IpAddress::Parse(ip), port};
-    };
-    return AddTrackedFlows(
-        {AFlow(end(pod_b().v4(), 40001), end(kWeb.v4, 80), end("10.244.1.250", 8080))});
-  }));
+  ASSERT_OK(Plant(40001, kWeb, "10.244.1.250"));
   const CommandResult live_status = Ctl({"status"});
   const CommandResult live_get = Ctl({"get", "eps", "-o", "yaml"});
   const CommandResult live_dump = Ctl({"dump", "applied"});

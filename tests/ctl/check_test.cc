@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "tests/ctl/ctl_world.h"
 #include "tests/support/foreign_storm.h"
-#include "tests/support/tracked_flows.h"
 
 namespace svcmap::testing {
 namespace {
@@ -93,6 +92,29 @@ TEST_F(CheckTest, FindsADropRuleOfAnotherTable) {
   CheckFrom(pod_b(), 0);
 }
 
+// svcmap's image contains iptables but not nft.
+TEST_F(CheckTest, FindsAnIptablesRuleWithoutNft) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK(RunOk({.argv = {"iptables-nft", "-A", "OUTPUT", "-d", pod_a().v4(), "-p", "tcp",
+                            "--dport", "8080", "-j", "DROP"},
+                   .netns = &node().netns()}));
+  const absl::StatusOr<CommandResult> result =
+      RunCommand({.argv = {"unshare", "--mount", "sh", "-c",
+                           "mount --bind /dev/null /usr/sbin/nft && exec \"$@\"", "sh",
+                           SVCMAP_BIN_DIR "/svcmapctl", "check", "--probe-timeout", "300ms",
+                           "--address", agent().socket()},
+                  .netns = &node().netns()});
+  ASSERT_OK(RunNft(node().netns(), "delete table ip filter"));
+  ASSERT_OK(result);
+  EXPECT_EQ(result->exit.code, kDifferent);
+  EXPECT_THAT(result->out,
+              HasSubstr(absl::StrCat(
+                  "foreign-rule: a rule of other software matches: \"-A OUTPUT -d ", pod_a().v4(),
+                  "/32 -p tcp -m tcp --dport 8080 -j DROP\" in "
+                  "chain iptables-nft filter OUTPUT")));
+  EXPECT_THAT(result->err, HasSubstr("note: nft not found"));
+}
+
 // Another process deletes elements again whenever the agent has restored them.
 TEST_F(CheckTest, FindsAMissingElement) {
   ASSERT_OK(agent().Apply({AService("shop/web").ClusterIp(kWeb.v4).Port("http", 80),
@@ -113,8 +135,9 @@ TEST_F(CheckTest, FindsAMissingElement) {
   ASSERT_OK(found) << report.dump(2);
   EXPECT_THAT(report["differences"][0]["cause"]["text"].get<std::string>(),
               HasSubstr("10.96.0.10 . tcp . 80 in service-ips is missing"));
-  EXPECT_OK(Eventually("the element is restored", [&] { return agent().CheckServing().ok(); }));
-  Check({}, 0);
+  EXPECT_OK(Eventually("the element is restored", [&] {
+    return agent().CheckServing().ok() && Ctl({"check"}).exit.code == 0;
+  }));
 }
 
 TEST_F(CheckTest, FindsADeadEndpoint) {
@@ -168,14 +191,8 @@ TEST_F(CheckTest, FindsAReversePathFilter) {
 
 TEST_F(CheckTest, FindsAWrongConntrackEntry) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  const auto end = [](const std::string& ip, uint16_t port) {
-    return nft::FlowEnd{*IpAddress::Parse(ip), port};
-  };
-  ASSERT_OK(node().netns().Run([&] {
-    return AddTrackedFlows(
-        {AFlow(end(pod_b().v4(), 40000), end(kWeb.v4, 80), end(pod_a().v4(), 8080)),
-         AFlow(end(pod_b().v4(), 40001), end(kWeb.v4, 80), end("10.244.1.250", 8080))});
-  }));
+  ASSERT_OK(Plant(40000, kWeb, pod_a().v4()));
+  ASSERT_OK(Plant(40001, kWeb, "10.244.1.250"));
   const Json report = Check({}, kDifferent);
   EXPECT_THAT(Causes(report), ::testing::ElementsAre("shop/web:udp clusterIP conntrack-entry"));
   EXPECT_THAT(report["differences"][0]["cause"]["text"].get<std::string>(),

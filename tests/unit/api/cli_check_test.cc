@@ -166,6 +166,21 @@ TEST(ForeignRulesTest, MatchDependsOnAddressesPortsAndState) {
       {"iifname \"10.9.9.9\" drop", kPossible},
   };
   for (const auto& [rule, expected] : cases) EXPECT_EQ(Match(rule), expected) << rule;
+  const std::vector<std::pair<std::string, RuleMatch>> iptables = {
+      {"-A FORWARD -j DROP", kPossible},
+      {"-A FORWARD -d 10.244.1.1/32 -j DROP", kExplicit},
+      {"-A FORWARD -d 10.244.1.2/32 -j DROP", kNo},
+      {"-A FORWARD ! -s 10.9.9.9/32 -j DROP", kPossible},
+      {"-A INPUT -p tcp -m tcp --dport 8000:9000 -j REJECT --reject-with tcp-reset", kExplicit},
+      {"-A INPUT -p tcp -m multiport --dports 22,80 -j DROP", kExplicit},
+      {"-A INPUT -p tcp -m tcp --dport 22 -j DROP", kNo},
+      {"-A INPUT -p udp -m udp --dport 80 -j DROP", kNo},
+      {"-A INPUT -m conntrack --ctstate INVALID -j DROP", kNo},
+      {"-A INPUT -m conntrack --ctstate INVALID,NEW -j DROP", kPossible},
+  };
+  for (const auto& [rule, expected] : iptables) {
+    EXPECT_EQ(Match(rule, Protocol::kTcp, "ip"), expected) << rule;
+  }
   EXPECT_EQ(Match("tcp dport 80 drop", Protocol::kUdp), kNo);
   EXPECT_EQ(Match("reject with tcp reset", Protocol::kUdp), kPossible);
   EXPECT_EQ(Match("drop", Protocol::kTcp, "ip6"), kNo);
