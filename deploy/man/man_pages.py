@@ -16,6 +16,7 @@ SEE_ALSO = {
     "svcmapctl": "svcmapd(8), svcmap-kube(8)",
     "svcmap-kube": "svcmapd(8), svcmapctl(1)",
     "svcmap-bench": "svcmapd(8)",
+    "svcmap-protocol-check": "svcmapd(8)",
 }
 
 

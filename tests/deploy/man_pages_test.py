@@ -9,7 +9,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ["SVCMAP_BIN"])
-PROGRAMS = {"svcmapd": "8", "svcmapctl": "1", "svcmap-kube": "8", "svcmap-bench": "1"}
+PROGRAMS = {"svcmapd": "8", "svcmapctl": "1", "svcmap-kube": "8", "svcmap-bench": "1",
+            "svcmap-protocol-check": "1"}
 
 
 def help_of(*command):

@@ -127,7 +127,8 @@ int Main(int argc, char** argv) {
       "Checks whether a running svcmapd implements the protocol of proto/README.md.\n\n"
       "FOR TEST AGENTS ONLY: removes all objects of the agent, and leaves objects in the namespace "
       "svcmap-check and an epoch that excludes controllers with lower epochs.\n\n"
-      "Exit codes: 0, all checks passed; 1, at least one check failed; 2, no check ran.");
+      "Exit codes: 0, all checks passed; 1, at least one check failed; 2, no check ran.",
+      "svcmap-protocol-check");
   Arguments arguments;
   app.set_version_flag("--version", api::VersionLine("svcmap-protocol-check"));
   DefineFlags(app, arguments);
