@@ -33,7 +33,7 @@ deb:            ## Build the Debian packages in build/deb/ and run lintian
 	@.ci/packages.sh
 
 deb-test:       ## Test installation, upgrade and removal of the packages in a clean root
-	@.ci/deps.sh deb image
+	@.ci/deps.sh test deb image
 	@.ci/deb.sh
 
 image:          ## Build and test the container image with podman (docs/install.md)

@@ -231,6 +231,8 @@ def test_change(cluster, package, version):
 
 
 def test_remove_and_purge():
+    """Tests the scripts of the new packages."""
+    apt("install", *(f"{package}={new}" for package in versions()))
     apt("remove", "svcmap-agent", "svcmap-kube")
     for unit in ("svcmapd", "svcmap-kube"):
         if inside("systemctl", "is-active", unit, check=False) == 0:
