@@ -83,7 +83,8 @@ void Workers::EraseIfUnused(Peers::iterator peer) {
 
 void Workers::Enqueue(Task task) {
   tasks_.push_back(std::move(task));
-  if (tasks_.size() > idle_ && threads_.size() < max_threads_) {
+  // The destructor waits for the existing threads, so no threads are started after it has begun.
+  if (tasks_.size() > idle_ && threads_.size() < max_threads_ && !stopping_) {
     try {
       threads_.emplace_back([this] { Work(); });
     } catch (const std::system_error&) {

@@ -29,7 +29,7 @@ class Workers {
 
   // Starts threads when they are needed, up to `threads`.
   Workers(size_t slots, size_t per_peer, size_t threads);
-  // Runs all tasks first. All slots must be free, and no calls may wait.
+  // Runs all tasks first, including those of waiting calls. No other thread may own a slot.
   ~Workers();
 
   // Runs `start` on a thread as soon as `peer` has a slot. Returns a ticket for Cancel().
