@@ -85,11 +85,11 @@ until_true 20 "svcmap-kube connects to its API server" \
   inside journalctl --unit svcmap-kube --grep "list failed.*resource=services.*Connection refused" --quiet
 
 inside systemctl reload svcmapd || fail "svcmapd cannot be reloaded"
-inside kill -KILL "$main"
+inside bash -c "kill -KILL $main"
 until_true 20 "svcmapd restarts after a kill" restarted 1
 sed -i 's/^metricsBindAddress:.*/metricsBindAddress: 127.0.0.1:10250/' "$work/etc/config.conf"
 until_true 20 "svcmapd restarts after a configuration change" restarted 2
-inside kill -STOP "$(property MainPID)"
+inside bash -c "kill -STOP $(property MainPID)"
 until_true 90 "systemd restarts a svcmapd that hangs" restarted 3
 
 inside systemctl stop svcmapd

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Tests the Debian packages in a clean Debian 12 root under systemd: installation, upgrade and downgrade of
 # agent and bridge under traffic, removal and purge (tests/packages/packages_test.py). Needs root and takes
-# about two minutes, the first time longer.
+# about two minutes, the first time longer. Fails if svcmapd needs more than a second to restart, so give
+# the test priority over other processes: nice -n -10 .ci/deb.sh
 #   NEW=directory of the packages (build/deb)
 #   OLD=directory of packages of another version; without OLD, the packages of NEW with a lower version
 set -euo pipefail

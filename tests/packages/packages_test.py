@@ -233,6 +233,7 @@ def test_change(cluster, package, version):
 def test_remove_and_purge():
     """Tests the scripts of the new packages."""
     apt("install", *(f"{package}={new}" for package in versions()))
+    inside("systemctl", "reload", "svcmapd")
     apt("remove", "svcmap-agent", "svcmap-kube")
     for unit in ("svcmapd", "svcmap-kube"):
         if inside("systemctl", "is-active", unit, check=False) == 0:
