@@ -220,15 +220,15 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     proxy::Batch::Mark mark = proxy::Batch::Mark::kNone;
     uint64_t number = 0;
     if (request.has_snapshot_begin()) {
-      if (in_snapshot_) return OutOfOrder("snapshot_begin inside a snapshot");
-      in_snapshot_ = true;
-      active_session_.SetInSnapshot(id_, true);
+      if (!active_session_.SetInSnapshot(id_, true)) {
+        return OutOfOrder("snapshot_begin inside a snapshot");
+      }
       return Submit(proxy::Batch::Mark::kSnapshotBegin, request.batch(), nullptr);
     }
     if (request.has_snapshot_end()) {
-      if (!in_snapshot_) return OutOfOrder("snapshot_end outside a snapshot");
-      in_snapshot_ = false;
-      active_session_.SetInSnapshot(id_, false);
+      if (!active_session_.SetInSnapshot(id_, false)) {
+        return OutOfOrder("snapshot_end outside a snapshot");
+      }
       mark = proxy::Batch::Mark::kSnapshotEnd;
       number = request.snapshot_end().number();
     } else {
@@ -313,7 +313,6 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   std::string name_;
   std::string log_fields_;
   uint64_t last_number_ = 0;
-  bool in_snapshot_ = false;
 
   std::mutex mutex_;  // Guards what follows.
   grpc::ByteBuffer response_;
@@ -417,9 +416,10 @@ bool ActiveSession::Leave(uint64_t id, const std::string& connection) {
   return true;
 }
 
-void ActiveSession::SetInSnapshot(uint64_t id, bool in_snapshot) {
+bool ActiveSession::SetInSnapshot(uint64_t id, bool in_snapshot) {
   const std::lock_guard lock(mutex_);
-  if (id_ == id && controller_) controller_->in_snapshot = in_snapshot;
+  if (id_ != id || !controller_) return true;
+  return std::exchange(controller_->in_snapshot, in_snapshot) != in_snapshot;
 }
 
 std::optional<ActiveSession::Controller> ActiveSession::current() const {

@@ -57,7 +57,8 @@ class ActiveSession {
   std::unique_lock<std::mutex> Enter(uint64_t id);
   bool Leave(uint64_t id,
              const std::string& connection);  // False if it was not the holder any more.
-  void SetInSnapshot(uint64_t id, bool in_snapshot);
+  // Begins or ends a snapshot of the holder. Returns false if its state was the same before.
+  bool SetInSnapshot(uint64_t id, bool in_snapshot);
   std::optional<Controller> current() const;
 
  private:

@@ -169,7 +169,7 @@ uint64_t Loop::Turn() {
 void Loop::StartSession(std::optional<StateToken> offered,
                         std::function<void(std::optional<StateToken>)> answer) {
   Post([this, offered, answer = std::move(answer)] {
-    if (std::exchange(in_snapshot_, false)) reconciler_.store().AbandonSnapshot();
+    reconciler_.store().AbandonSnapshot();
     std::optional<StateToken> held;
     if (!keep_previous_rules_) held = reconciler_.store().token();
     session_is_synced_ = offered && held == offered;
@@ -276,8 +276,8 @@ void Loop::PublishTurn(bool answered) {
   status_.verified = verified;
   status_.stages = stages_;
   if (verified) status_.last_verified = Clock::now();
-  status_.complete |=
-      idle && !keep_previous_rules_ && has_state_ && !in_snapshot_ && backoff_.failures() == 0;
+  status_.complete |= idle && !keep_previous_rules_ && has_state_ &&
+                      !reconciler_.store().in_snapshot() && backoff_.failures() == 0;
   status_.confirmed |= status_.complete && idle && confirmed_ && backoff_.failures() == 0;
   status_.audits = reconciler_.audits();
   status_.rejected_services = reconciler_.rejected_services();
@@ -382,7 +382,6 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   ++sequence_;
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().BeginSnapshot();
-    in_snapshot_ = true;
     // Takes effect at the end of the snapshot, unless an out-of-band change arrives before.
     session_is_synced_ = true;
   }
@@ -396,11 +395,10 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   }
   if (batch.mark == Batch::Mark::kSnapshotEnd) {
     reconciler_.store().EndSnapshot(sequence_);
-    in_snapshot_ = false;
     has_state_ = true;
     confirmed_ = true;
     keep_previous_rules_ = false;
-  } else if (!in_snapshot_ && taken.any) {
+  } else if (!reconciler_.store().in_snapshot() && taken.any) {
     has_state_ = true;
     // A replacement of existing rules is not split.
     split_allowed_ = split_allowed_ && reconciler_.applied().services().empty();
@@ -409,7 +407,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   if (!batch.done) return;
   Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
   waiting.result.outcome = BatchResult::Outcome::kUnchanged;
-  if (session_is_synced_ && !keep_previous_rules_ && !in_snapshot_) {
+  if (session_is_synced_ && !keep_previous_rules_ && !reconciler_.store().in_snapshot()) {
     waiting.result.token = reconciler_.store().token();
   }
   if (keep_previous_rules_) {
@@ -487,7 +485,8 @@ void Loop::NotifyHealthChecks(SyncResult& result) {
 void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
   options_.cleaner->Update(std::move(result.udp));
-  const bool complete = has_state_ && !in_snapshot_ && reconciler_.store().dirty_count() == 0;
+  const bool complete =
+      has_state_ && !reconciler_.store().in_snapshot() && reconciler_.store().dirty_count() == 0;
   if (complete) options_.cleaner->StateIsComplete();
 }
 

@@ -274,7 +274,6 @@ class Loop {
   TriggerTimes triggers_{std::chrono::system_clock::now()};
   StageTimes stages_;
   bool keep_previous_rules_ = false;
-  bool in_snapshot_ = false;
   bool session_is_synced_ = false;  // The session has the complete state.
   bool has_state_ = false;          // A snapshot has ended, or changes came outside of a snapshot.
   bool confirmed_ = false;  // The complete state was received in this run (LoopStatus::confirmed).

@@ -77,6 +77,7 @@ class Store {
   void EndSnapshot(uint64_t sequence);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { snapshot_keys_.reset(); }
+  bool in_snapshot() const { return snapshot_keys_.has_value(); }
 
   // EndTrial() undoes all changes since BeginTrial(). The cost of EndTrial() is proportional to the
   // number of changes. A trial may begin only if no Service is dirty and no snapshot is open.
