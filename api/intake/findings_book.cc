@@ -9,9 +9,13 @@ void FindingsBook::Set(proxy::Kind kind, const std::string& key,
   const std::lock_guard lock(mutex_);
   if (findings.empty()) {
     reported_.erase({kind, key});
-  } else if (reported_.size() < kMaxObjects) {
+  } else if (HasRoomFor({kind, key})) {
     reported_[{kind, key}] = {findings, snapshot_};
   }
+}
+
+bool FindingsBook::HasRoomFor(const Key& key) const {
+  return reported_.size() < kMaxObjects || reported_.contains(key);
 }
 
 void FindingsBook::BeginSnapshot() {
@@ -27,7 +31,7 @@ void FindingsBook::EndSnapshot() {
 void FindingsBook::Add(const std::vector<proxy::Finding>& findings) {
   const std::lock_guard lock(mutex_);
   for (const proxy::Finding& finding : findings) {
-    if (reported_.size() >= kMaxObjects) return;
+    if (!HasRoomFor({finding.kind, finding.key})) continue;
     Reported& reported = reported_[{finding.kind, finding.key}];
     reported.snapshot = snapshot_;
     const auto same = [&](const proxy::Finding& other) {

@@ -38,6 +38,8 @@ class FindingsBook {
     std::vector<proxy::Finding> findings;
     uint64_t snapshot = 0;  // Number of the snapshot in which the findings were reported.
   };
+  bool HasRoomFor(const Key& key) const;
+
   std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;
 };

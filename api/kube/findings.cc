@@ -85,6 +85,7 @@ std::vector<std::string> Findings::Keep(std::map<Key, Reported> reported) {
   for (auto& [key, now] : reported) {
     const auto before = reported_.find(key);
     if (before == reported_.end() && reported_.size() >= kMaxObjects) {
+      dropped_rejection_ |= now.rejected;
       if (!std::exchange(dropped_, true)) {
         lines.push_back(absl::StrCat("more than ", kMaxObjects,
                                      " objects have findings; further objects are not logged"));
@@ -105,7 +106,7 @@ std::vector<std::string> Findings::Keep(std::map<Key, Reported> reported) {
 
 void Findings::BeginSnapshot() {
   ++snapshot_;
-  dropped_ = false;
+  dropped_ = dropped_rejection_ = false;
 }
 
 void Findings::EndSnapshot() {

@@ -33,9 +33,9 @@ class Findings {
   // Number of stored objects that svcmapd has rejected. svcmapd stores an earlier version of such
   // an object, or no version.
   size_t rejected() const;
-  // Returns whether objects were rejected. Also returns true if results were dropped because of
+  // Returns whether objects were rejected, including objects whose results were dropped because of
   // kMaxObjects.
-  bool any_rejected() const { return dropped_ || rejected() > 0; }
+  bool any_rejected() const { return dropped_rejection_ || rejected() > 0; }
 
  private:
   using Key = std::tuple<v1::Kind, std::string, std::string>;
@@ -50,7 +50,9 @@ class Findings {
 
   std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;
-  bool dropped_ = false;  // Results were dropped since the start of the last snapshot.
+  // Results were dropped since the start of the last snapshot.
+  bool dropped_ = false;
+  bool dropped_rejection_ = false;
 };
 
 }  // namespace svcmap::kube
