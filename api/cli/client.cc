@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "api/cli/channel.h"
 #include "api/cli/text.h"
+#include "api/connect/channel.h"
 #include "api/convert/protocol_version.h"
 #include "svcmap/v1/control.grpc.pb.h"
 

@@ -13,8 +13,8 @@
 #include "api/cli/describe.h"
 #include "api/cli/destination.h"
 #include "api/cli/help_text.h"
-#include "api/cli/target.h"
 #include "api/cli/text.h"
+#include "api/connect/target.h"
 #include "api/convert/quote.h"
 #include "nft/types/ip_address.h"
 

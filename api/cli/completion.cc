@@ -17,8 +17,8 @@
 #include "api/cli/client.h"
 #include "api/cli/describe.h"
 #include "api/cli/object_id.h"
-#include "api/cli/target.h"
 #include "api/cli/text.h"
+#include "api/connect/target.h"
 
 namespace svcmap::api {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "api/cli/help_text.h"
 #include "api/cli/object_id.h"
-#include "api/cli/target.h"
+#include "api/connect/target.h"
 #include "api/version/version.h"
 
 namespace svcmap::api {

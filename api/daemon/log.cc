@@ -1,16 +1,12 @@
 #include "api/daemon/log.h"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "api/log/log_value.h"
-
-#include "api/log/stderr_sink.h"
 
 namespace svcmap::api {
 namespace {
@@ -30,19 +26,6 @@ std::string RepairFields(const proxy::Repaired& repaired, uint64_t suppressed) {
 }
 
 }  // namespace
-
-void SetUpLog(int verbosity) {
-  // Limits the time of each log call, because a slow reader of the log must not delay the
-  // programming of Services.
-  spdlog::set_default_logger(isatty(STDERR_FILENO) == 1
-                                 ? spdlog::stderr_color_mt("svcmapd")
-                                 : std::make_shared<spdlog::logger>(
-                                       "svcmapd", std::make_shared<BoundedSink>(STDERR_FILENO)));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_level(verbosity == 0   ? spdlog::level::info
-                    : verbosity == 1 ? spdlog::level::debug
-                                     : spdlog::level::trace);
-}
 
 void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
   switch (result.outcome) {

@@ -1,5 +1,4 @@
-// Sets up svcmapd's logger and writes the log lines of the reconcile loop. Every line is a
-// lower-case event followed by `key=value` fields (api/log/log_value.h).
+// Writes the log lines of the reconcile loop.
 #pragma once
 
 #include <chrono>
@@ -8,9 +7,6 @@
 #include "proxy/reconcile/loop.h"
 
 namespace svcmap::api {
-
-// Logs to standard error: info at `verbosity` 0, debug at 1, trace from 2.
-void SetUpLog(int verbosity);
 
 void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status);
 void LogCleanup(const proxy::Cleanup& cleanup);

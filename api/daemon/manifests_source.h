@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "api/daemon/file_watch.h"
 #include "api/intake/intake.h"
+#include "api/process/file_watch.h"
 
 namespace svcmap::api {
 

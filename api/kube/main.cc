@@ -4,15 +4,15 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
-#include "api/daemon/config_watch.h"
-#include "api/daemon/fatal.h"
-#include "api/daemon/log.h"
-#include "api/daemon/notify.h"
 #include "api/kube/options.h"
 #include "api/kube/push.h"
 #include "api/kube/status_server.h"
 #include "api/kube/watch/list_watch.h"
 #include "api/log/log_value.h"
+#include "api/log/set_up_log.h"
+#include "api/process/config_watch.h"
+#include "api/process/fatal.h"
+#include "api/process/notify.h"
 
 namespace svcmap::kube {
 namespace {

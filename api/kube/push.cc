@@ -12,7 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "api/cli/channel.h"
+#include "api/connect/channel.h"
 #include "api/convert/error_info.h"
 #include "api/convert/protocol_version.h"
 #include "api/kube/batch_message.h"

@@ -1,5 +1,5 @@
 // Tests of the notifications to systemd. The test's socket simulates systemd.
-#include "api/daemon/notify.h"
+#include "api/process/notify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "api/cli/target.h"
+#include "api/connect/target.h"
 
 namespace svcmap::api {
 namespace {

@@ -1,4 +1,4 @@
-#include "api/cli/target.h"
+#include "api/connect/target.h"
 
 #include <sys/un.h>
 

@@ -1,4 +1,4 @@
-#include "api/daemon/fatal.h"
+#include "api/process/fatal.h"
 
 #include <unistd.h>
 

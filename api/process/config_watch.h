@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/config/file.h"
-#include "api/daemon/file_watch.h"
+#include "api/process/file_watch.h"
 
 namespace svcmap::api {
 

@@ -1,4 +1,4 @@
-#include "api/daemon/config_watch.h"
+#include "api/process/config_watch.h"
 
 #include <signal.h>
 #include <spdlog/spdlog.h>

@@ -1,4 +1,4 @@
-#include "api/daemon/file_watch.h"
+#include "api/process/file_watch.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

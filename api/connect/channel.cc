@@ -1,4 +1,4 @@
-#include "api/cli/channel.h"
+#include "api/connect/channel.h"
 
 #include <algorithm>
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "api/daemon/notify.h"
+#include "api/process/notify.h"
 
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
