@@ -40,7 +40,12 @@ _svcmapctl() {
   done
   _describe svcmapctl candidates
 }
-compdef _svcmapctl svcmapctl
+# zsh runs a file in $fpath as the function _svcmapctl. `source` only defines the function.
+if [[ $funcstack[1] == _svcmapctl ]]; then
+  _svcmapctl "$@"
+else
+  compdef _svcmapctl svcmapctl
+fi
 )";
 
 const char kFishCompletion[] = R"(function __svcmapctl_complete
