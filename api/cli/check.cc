@@ -141,24 +141,27 @@ class Check {
   absl::Status ListTargets() {
     const absl::StatusOr<v1::GetStatusResponse> status = reader_.GetStatus();
     if (!status.ok()) return status.status();
-    std::vector<v1::Service> services;
     std::vector<IpAddress> node_addresses;
     v1::ListRequest request;
-    const absl::Status listed = reader_.List(request, [&](const v1::ListResponse& part) {
+    request.set_kind(v1::KIND_NODE);
+    request.set_name(status->node_name());
+    absl::Status listed = reader_.List(request, [&](const v1::ListResponse& part) {
       for (const v1::Object& object : part.objects()) {
-        const auto& name_space = object.service().metadata().namespace_();
-        if (object.has_service() &&
-            (options_.name_space.empty() || options_.name_space == name_space)) {
-          services.push_back(object.service());
-        }
-        if (object.has_node() && object.node().metadata().name() == status->node_name()) {
-          node_addresses = InternalAddresses(object.node());
-        }
+        node_addresses = InternalAddresses(object.node());
       }
       return true;
     });
     if (!listed.ok()) return listed;
-    for (const v1::Service& service : services) AddTargets(service, node_addresses, targets_);
+    request.Clear();
+    request.set_kind(v1::KIND_SERVICE);
+    request.set_namespace_(options_.name_space);
+    listed = reader_.List(request, [&](const v1::ListResponse& part) {
+      for (const v1::Object& object : part.objects()) {
+        AddTargets(object.service(), node_addresses, targets_);
+      }
+      return true;
+    });
+    if (!listed.ok()) return listed;
     if (options_.sample > 0) SampleTargets(options_.sample, std::random_device()(), targets_);
     return absl::OkStatus();
   }

@@ -58,6 +58,10 @@ TEST_F(CheckTest, HealthyNodeHasNoDifferences) {
   EXPECT_EQ(from_node["notChecked"].size(), 14);
   EXPECT_EQ(CheckFrom(pod_b(), 0)["addresses"], 20);
   EXPECT_EQ(CheckFrom(client(), 0)["addresses"], 20);
+  ASSERT_OK_AND_ASSIGN(const auto process,
+                       ChildProcess::Start({.argv = {"sleep", "60"}, .netns = &pod_b().netns()}));
+  const std::string pid = std::to_string(process->pid());
+  EXPECT_EQ(Check({"--pid", pid}, 0)["from"], "the network namespace of process " + pid);
   const Json one = Check({"--sample", "3", "--no-endpoints", "-n", "shop"}, 0);
   EXPECT_EQ(one["addresses"].get<int>() + static_cast<int>(one["notChecked"].size()), 3);
   EXPECT_EQ(one["endpoints"], 0);
@@ -194,7 +198,7 @@ TEST_F(CheckTest, FindsAWrongConntrackEntry) {
   ASSERT_OK(Plant(40000, kWeb, pod_a().v4()));
   ASSERT_OK(Plant(40001, kWeb, "10.244.1.250"));
   const Json report = Check({}, kDifferent);
-  EXPECT_THAT(Causes(report), ::testing::ElementsAre("shop/web:udp clusterIP conntrack-entry"));
+  ASSERT_THAT(Causes(report), ::testing::ElementsAre("shop/web:udp clusterIP conntrack-entry"));
   EXPECT_THAT(report["differences"][0]["cause"]["text"].get<std::string>(),
               HasSubstr(absl::StrCat(pod_b().v4(), ":40001/UDP leads to 10.244.1.250:8080/UDP")));
   ASSERT_OK(FlushConntrack(node().netns()));

@@ -14,7 +14,8 @@ namespace svcmap::testing {
 class CtlTest : public ServiceTest {
  protected:
   // Adds a connection tracking entry for a UDP flow from pod B to a Service that `answers` answers.
-  // svcmapd deletes stale flows after a commit, so the entry is added until it stays.
+  // svcmapd deletes stale flows immediately after a commit and 1 s later, so the entry is added
+  // until it stays for 1.5 s.
   absl::Status Plant(uint16_t source_port, const Address& service, const std::string& answers) {
     const auto end = [](const std::string& ip, uint16_t port) {
       return nft::FlowEnd{*IpAddress::Parse(ip), port};
@@ -24,7 +25,7 @@ class CtlTest : public ServiceTest {
     return Eventually("svcmapd does not delete the entry", [&] {
       // Adding an entry that exists is an error.
       if (!node().netns().Run([&] { return AddTrackedFlows({flow}); }).ok()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
       return false;
     });
   }
