@@ -14,9 +14,6 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Directories whose comments are not checked yet, only their strings. Remove a directory from this list
-# when its comments are rewritten.
-COMMENTS_LATER = ("api/grpc/",)
 # Data, and the word list itself.
 SKIPPED = ("tests/fuzz/corpus/", ".ci/prose/", "LICENSE")
 # Strings in these folders reach users. Strings of tests are test data.
@@ -76,13 +73,13 @@ _CXX = re.compile(
     r"|(?P<comment>//[^\n]*|/\*.*?\*/)", re.S)
 
 
-def cxx_parts(text: str, comments: bool, strings: bool) -> str:
+def cxx_parts(text: str, strings: bool) -> str:
     """Blanks everything except comments, and strings that contain a space."""
     kept, at = [], 0
     for match in _CXX.finditer(text):
         kept.append(re.sub(r"[^\n]", " ", text[at:match.start()]))
         part = match.group(0)
-        wanted = comments if match.group("comment") else \
+        wanted = match.group("comment") or \
             strings and (match.group("string") or match.group("raw")) and " " in part
         # Blanks the comment marks, because a phrase may continue on the next comment line.
         kept.append(re.sub(r"//|/\*|\*/", blank, part) if wanted else
@@ -108,7 +105,7 @@ def prose_of(path: str, text: str) -> str:
     if path.endswith(".md"):
         return markdown_prose(text)
     if path.endswith((".cc", ".h", ".proto")):
-        return cxx_parts(text, not path.startswith(COMMENTS_LATER), path.startswith(STRINGS))
+        return cxx_parts(text, path.startswith(STRINGS))
     if path.startswith("deploy/") and path.endswith((".yaml", ".json")):
         return text
     if path.endswith((".yaml", ".py", ".sh", ".cmake", ".txt", ".conf", ".service", ".clang-tidy",

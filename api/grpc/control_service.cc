@@ -20,7 +20,7 @@
 namespace svcmap::api {
 namespace {
 
-constexpr size_t kChunkBytes = 256 * 1024;  // Of a List or Dump answer, about.
+constexpr size_t kChunkBytes = 256 * 1024;  // Approximate size of a List or Dump message.
 // Duration of one portion of a Dump or Explain on the loop's thread, during which changes wait.
 constexpr std::chrono::milliseconds kPortion{5};
 
@@ -265,7 +265,7 @@ grpc::Status ControlService::Dump(const grpc::CallbackServerContext& context,
     reader.Merge();
   }
   std::string text = nft::TransactionText(tables_, reader.Take());
-  // In order of text, so that two dumps can be compared; a plan stays in its own order.
+  // Sorted lines allow a comparison of two dumps. The order of a plan is significant.
   if (request.what() != v1::DumpRequest::PLAN) text = SortLines(text);
   next = [text = std::move(text), offset = size_t{0}](v1::DumpResponse& response) mutable {
     if (offset >= text.size()) return false;

@@ -22,13 +22,15 @@ namespace svcmap::api {
 struct ControlOptions {
   std::string version;
   std::string node_name;
-  std::string manifests_path;  // Not empty: the state comes from there and from nowhere else.
+  // Path of --manifests. If not empty, clients cannot change the state.
+  std::string manifests_path;
   PushLimits limits;
-  // Whether changes by others are noticed; any thread. Null: nobody watches.
+  // Returns true if svcmapd receives notifications about changes by other processes. Thread-safe.
+  // Null if svcmapd does not subscribe to notifications.
   std::function<bool()> watching;
-  // Reads the kernel's generation id without waiting for a commit; any thread. May be null.
+  // Reads the kernel's generation ID without waiting for a commit. Thread-safe. May be null.
   std::function<absl::StatusOr<uint32_t>()> kernel_generation;
-  const proxy::StateLog* log = nullptr;  // Null: no state is kept on disk.
+  const proxy::StateLog* log = nullptr;  // Null if no state is saved.
   std::string state_dir;
   // See ActiveSession.
   proxy::Leader leader;
@@ -57,9 +59,10 @@ class ControlService {
 
   // Calls that GuardedControl rejected. GetStatus reports their number.
   RejectedCalls& rejected_calls() { return rejected_calls_; }
-  // Connections that were rejected or closed for a limit; GetStatus reports failed handshakes.
+  // Connections that were rejected or closed because of a limit. GetStatus reports failed
+  // handshakes.
   Rejections& rejections() { return rejections_; }
-  // Who pushes, if somebody does.
+  // Returns the active controller. Returns nullopt if no controller is connected.
   std::optional<ActiveSession::Controller> controller() const { return active_session_.current(); }
 
  private:

@@ -1,4 +1,4 @@
-// What a dry run found, as it is told.
+// Converts the result of a dry run to an acknowledgement.
 #pragma once
 
 #include "nft/model/table.h"
@@ -7,7 +7,7 @@
 
 namespace svcmap::api {
 
-// So many elements are listed, and no more: about 1 MB.
+// Maximum number of listed elements, which use about 1 MB.
 inline constexpr uint64_t kMaxListedElements = 10'000;
 
 v1::Ack ToAck(const nft::TableSpecs& tables, const proxy::DryRun& dry_run);

@@ -1,4 +1,5 @@
-// Explain's question and answer, between proto and proxy/explain. Pure functions.
+// Converts Explain requests and responses between protobuf messages and proxy/explain. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace svcmap::api {
 
-// INVALID_ARGUMENT names the field and its value.
+// Returns INVALID_ARGUMENT with the field and its value if a field is invalid.
 absl::StatusOr<proxy::Question> ToQuestion(const v1::ExplainRequest& request);
 
 void FillExplained(const proxy::Question& question, const proxy::Explained& explained,

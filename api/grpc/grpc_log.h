@@ -1,9 +1,10 @@
-// gRPC reports errors only by its log function. They become lines of our log.
+// Writes gRPC's error messages to svcmapd's log. gRPC reports some errors only through its log
+// function.
 #pragma once
 
 namespace svcmap::api {
 
-// From then on, for the process. Again has no effect.
+// Replaces gRPC's log function for the process. Further calls have no effect.
 void FollowGrpcLog();
 
 }  // namespace svcmap::api

@@ -1,5 +1,5 @@
-// The time in which Open has to come on a stream. Of Meet() and the deadline one is first, and only
-// that counts. Any thread.
+// Time limit for the message Open on a stream. Either Meet() or the deadline takes effect,
+// depending on which comes first. Thread-safe.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -16,7 +16,7 @@ class OpenDeadline {
  public:
   ~OpenDeadline() { Meet(); }
 
-  // Once. `missed` is told what to say, on a thread of gRPC's; at most once.
+  // Call Start once. At the deadline, calls `missed` with an error message on a gRPC thread.
   void Start(std::chrono::milliseconds within, std::function<void(const std::string&)> missed) {
     const auto deadline = std::chrono::system_clock::now() + within;
     alarm_.Set(deadline, [over = over_, within, missed = std::move(missed)](bool expired) {
@@ -25,7 +25,7 @@ class OpenDeadline {
     });
   }
 
-  // False: too late.
+  // Call Meet when Open has been received. Returns false if the deadline has passed.
   bool Meet() {
     if (met_) return true;
     if (over_->exchange(true)) return false;

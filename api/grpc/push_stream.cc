@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 253;
 
-// "svcmap-kube (pod-7)", for logs and messages.
+// Returns "svcmap-kube (pod-7)" for logs and messages.
 std::string DisplayName(const std::string& name, const std::string& instance) {
   return Escape(instance.empty() ? name : name + " (" + instance + ")");
 }
@@ -37,7 +37,7 @@ uint64_t NextStreamId() {
   return next++;
 }
 
-// The first block takes a batch of one change.
+// The first block is large enough for a batch with one change.
 google::protobuf::ArenaOptions MakeArenaOptions() {
   google::protobuf::ArenaOptions options;
   options.start_block_size = size_t{4} << 10;
@@ -63,7 +63,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   }
 
   void OnReadDone(bool ok) override {
-    if (!ok) {  // The controller is done; what it sent is still answered.
+    if (!ok) {  // The controller sends no more messages. Received batches are still acknowledged.
       const std::lock_guard lock(mutex_);
       half_closed_ = true;
       MaybeFinish();
@@ -100,7 +100,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   void OnDone() override {
     const bool was_active = active_session_.Leave(id_, connection_);
     if (was_active && MayLog()) spdlog::info("controller disconnected {}", log_fields_);
-    self_.reset();  // Batches that are not answered yet keep it alive.
+    self_.reset();  // Unacknowledged batches keep the stream alive.
   }
 
  private:
@@ -112,7 +112,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     });
   }
 
-  // Once; any thread.
+  // Ends the stream with an error. Further calls have no effect. Thread-safe.
   void End(const grpc::Status& status) {
     {
       const std::lock_guard lock(mutex_);
@@ -141,7 +141,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     using envelope::v1::PushRequest;
     switch (request.message_case()) {
       case PushRequest::kOpen:
-        if (!open_deadline_.Meet()) return grpc::Status::OK;  // The stream ends already.
+        if (!open_deadline_.Meet()) return grpc::Status::OK;  // The stream is ending.
         return HandleOpen(request.open());
       case PushRequest::kSnapshotBegin:
       case PushRequest::kBatch:
@@ -195,7 +195,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     return grpc::Status::OK;
   }
 
-  // On the loop's thread.
+  // Called on the loop's thread.
   void AnswerOpen(const std::optional<proxy::StateToken>& offered,
                   const std::optional<proxy::StateToken>& held) {
     v1::PushResponse response;
@@ -250,19 +250,19 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
                   });
   }
 
-  // `batch` is empty if the request has none.
+  // `batch` is empty if the request contains no batch.
   grpc::Status Submit(proxy::Batch::Mark mark, const envelope::v1::Batch& batch,
                       Intake::Done done) {
     const absl::Status submitted = intake_.Submit(
         mark, batch.changes_size(),
         [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
         [this] { return active_session_.Enter(id_); }, client_);
-    // Whoever took over ends this stream, and says who that is.
+    // kAborted: another controller has replaced this stream and ends it with a reason.
     if (submitted.ok() || absl::IsAborted(submitted)) return grpc::Status::OK;
     return NotTaken(submitted);
   }
 
-  // On the loop's thread. `bytes`: of the batch.
+  // Called on the loop's thread. `bytes` is the size of the batch.
   void Answer(v1::Ack ack, size_t bytes) {
     const std::lock_guard lock(mutex_);
     --unanswered_;
@@ -274,7 +274,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     MaybeFinish();
   }
 
-  // Batches without an answer count, and answers that the controller has not read.
+  // The limits include unprocessed batches and responses that the controller has not read.
   void MaybeRead() {
     if (reading_ || finished_ || half_closed_) return;
     if (unanswered_ + responses_.size() >= limits_.max_batches_in_flight) return;
@@ -303,24 +303,24 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   Intake& intake_;
   ActiveSession& active_session_;
   const PushLimits limits_;
-  const std::string connection_;  // As gRPC names it.
-  const std::string client_;      // For the limit on log lines.
+  const std::string connection_;  // Peer name in gRPC.
+  const std::string client_;      // Client for the limit on log lines.
   const v1::Opened opened_;
   const uint64_t id_ = NextStreamId();
 
-  // Only in OnReadDone, which gRPC calls one at a time.
+  // Used only in OnReadDone. gRPC does not call OnReadDone concurrently.
   grpc::ByteBuffer request_;
   std::string name_;
   std::string log_fields_;
   uint64_t last_number_ = 0;
 
-  std::mutex mutex_;  // Guards what follows.
+  std::mutex mutex_;  // Guards the members below.
   grpc::ByteBuffer response_;
   std::deque<v1::PushResponse> responses_;
   size_t unanswered_ = 0;
   uint64_t unanswered_bytes_ = 0;
   bool writing_ = false;
-  bool reading_ = true;  // From Start() on.
+  bool reading_ = true;  // Start() starts the first read.
   bool half_closed_ = false;
   bool finished_ = false;
 
@@ -375,7 +375,8 @@ grpc::Status ActiveSession::Take(uint64_t id, Controller controller, OnReplaced 
       Error(grpc::ABORTED, v1::REPLACED, "replaced by " + by,
             {{"name", controller.name}, {"instance", controller.instance}});
   OnReplaced end_previous;
-  // Saving waits for the disk. GetStatus and the present controller must not wait for it.
+  // Saving waits for the disk. take_mutex_ ensures that GetStatus and the active controller do not
+  // wait for the disk.
   const std::lock_guard taking(take_mutex_);
   if (grpc::Status status = CheckEpoch(controller); !status.ok()) {
     const std::lock_guard lock(mutex_);

@@ -1,6 +1,7 @@
-// One controller's stream: reads its messages in order, answers each batch when the loop has.
-// Nothing here waits: reading stops while too many batches are unanswered, so a controller that
-// floods or does not read costs bounded memory and no thread.
+// A controller's Push stream: reads messages in order, and acknowledges each batch after the loop
+// has processed it. No function waits. The stream stops reading while too many batches are
+// unacknowledged. Therefore a controller that sends too fast or does not read uses bounded memory
+// and no thread.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -21,10 +22,12 @@
 
 namespace svcmap::api {
 
-// The bytes of v1::PushRequest and v1::PushResponse. A request is decoded object by object.
+// Reads and writes serialized v1::PushRequest and v1::PushResponse messages. A request is decoded
+// object by object.
 using PushReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// Who holds the stream: the newest one of those with the highest epoch that ever came.
+// The active controller session, whose stream may change the state. The session with the highest
+// epoch is active. Among sessions with the same epoch, the newest session is active.
 class ActiveSession {
  public:
   using OnReplaced = std::function<void(const grpc::Status&)>;
@@ -37,27 +40,30 @@ class ActiveSession {
     bool in_snapshot = false;
   };
 
-  // `leader` came with the highest epoch so far. A new one is given to `save` before it counts;
-  // what cannot be saved is forgotten by a restart. `tell` hears who came and went, in that order;
-  // it must not block.
+  // `leader` is the controller with the highest epoch so far. ActiveSession calls `save` with a new
+  // leader before the leader takes effect. A leader that cannot be saved is lost at a restart.
+  // ActiveSession calls `notify` for each session that starts or ends, in order. `notify` must not
+  // block.
   explicit ActiveSession(proxy::Leader leader = {},
                          std::function<void(const proxy::Leader&)> save = nullptr,
                          std::function<void(const v1::WatchController&)> notify = nullptr)
       : leader_(std::move(leader)), save_(std::move(save)), notify_(std::move(notify)) {}
 
-  // One more stream on `connection`, unless it has `limit` streams already: a client without a
-  // message on its streams cannot lock out clients on other connections. The stream calls Leave()
-  // in the end.
+  // Counts a stream on `connection`. Returns false if the connection has `limit` streams already.
+  // Because the limit applies to each connection, a client with idle streams cannot lock out
+  // clients on other connections. The stream calls Leave() at its end.
   bool Admit(const std::string& connection, uint32_t limit);
 
-  // Makes `id` the holder and ends the stream that was: its `end` is called with the status.
-  // FAILED_PRECONDITION, and nothing changes, for a controller that another one has deposed.
+  // Makes the stream `id` active, and calls the `end` of the previously active stream. Returns
+  // FAILED_PRECONDITION without a change if a leader with a higher epoch has replaced the
+  // controller.
   grpc::Status Take(uint64_t id, Controller controller, OnReplaced end);
-  // Owned while `id` is the holder, and it stays that for as long as it is.
+  // Returns a locked mutex if `id` is active. The stream stays active until the lock is released.
   std::unique_lock<std::mutex> Enter(uint64_t id);
-  bool Leave(uint64_t id,
-             const std::string& connection);  // False if it was not the holder any more.
-  // Begins or ends a snapshot of the holder. Returns false if its state was the same before.
+  // Ends the stream `id`. Returns true if the stream was active.
+  bool Leave(uint64_t id, const std::string& connection);
+  // Begins or ends a snapshot of the active stream. Returns false if the snapshot had begun or
+  // ended already.
   bool SetInSnapshot(uint64_t id, bool in_snapshot);
   std::optional<Controller> current() const;
 
@@ -66,19 +72,19 @@ class ActiveSession {
   void Notify(v1::WatchController::What what, const Controller& controller,
               const std::string& reason = "") const;
 
-  std::mutex take_mutex_;     // Taken before mutex_; one Take() at a time.
+  std::mutex take_mutex_;     // Locked before mutex_. Serializes calls of Take().
   proxy::Leader leader_;      // Guarded by take_mutex_.
-  mutable std::mutex mutex_;  // Guards what follows.
+  mutable std::mutex mutex_;  // Guards the members below.
   const std::function<void(const proxy::Leader&)> save_;
   const std::function<void(const v1::WatchController&)> notify_;
-  std::map<std::string, uint32_t> streams_;  // By connection.
+  std::map<std::string, uint32_t> streams_;  // Number of streams by connection.
   uint64_t id_ = 0;
   std::optional<Controller> controller_;
   OnReplaced end_;
 };
 
-// For a stream of `client` on `connection` that `holder` admitted. Deletes itself when it is over
-// and the last batch is answered.
+// Returns the reactor of a stream that `holder` has admitted. The reactor deletes itself after the
+// stream has ended and the last batch has been processed.
 PushReactor* NewPushStream(Intake& intake, ActiveSession& holder, const PushLimits& limits,
                            std::string connection, std::string client, v1::Opened opened);
 

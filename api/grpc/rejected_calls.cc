@@ -6,7 +6,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr std::chrono::seconds kOneLinePer{1};
-constexpr size_t kMaxLoggedClients = 64;  // Of one second; more are only counted.
+constexpr size_t kMaxLoggedClients = 64;  // Maximum number of log lines per second.
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Counts those who were refused, and logs them: at most one line for a client and second, so that
-// one who tries for ever does not fill the log. Any thread.
+// Counts and logs rejected calls. Logs at most one line per client and second, so that repeated
+// calls of a client do not fill the log. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ class RejectedCalls {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Whether it was logged.
+  // Counts a call. Returns true if the call was logged.
   bool Add(const std::string& client, const std::string& what,
            Clock::time_point now = Clock::now());
 
@@ -24,7 +24,7 @@ class RejectedCalls {
  private:
   std::atomic<uint64_t> count_ = 0;
   std::mutex mutex_;
-  std::map<std::string, Clock::time_point> logged_;  // Of the last second; bounded.
+  std::map<std::string, Clock::time_point> logged_;  // Clients of the last second.
 };
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-// The one place where our statuses become gRPC's and results become acknowledgements.
+// Converts absl statuses to gRPC statuses, and results to acknowledgements.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -21,7 +21,7 @@ grpc::Status Error(grpc::StatusCode code, v1::ErrorReason reason, const std::str
 // Returns INVALID_ARGUMENT for a field of a request.
 grpc::Status InvalidField(const std::string& field, const std::string& message);
 
-// Returns the status of a request that the intake did not take: UNAVAILABLE or INVALID_ARGUMENT.
+// Returns the status of a request that the intake rejected: UNAVAILABLE or INVALID_ARGUMENT.
 grpc::Status NotTaken(const absl::Status& status);
 
 // Returns FAILED_PRECONDITION with the name of the field if the agent does not support `version`.
@@ -29,9 +29,10 @@ grpc::Status CheckVersion(std::string_view field, uint32_t version);
 
 void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from);
 
-// As it stands in messages.
+// Converts a token to and from the bytes in messages.
 std::string ToBytes(const proxy::StateToken& token);
-std::optional<proxy::StateToken> TokenFromBytes(const std::string& bytes);  // If they are one.
+// Returns nullopt if `bytes` are not a token.
+std::optional<proxy::StateToken> TokenFromBytes(const std::string& bytes);
 
 v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result);
 

@@ -1,4 +1,4 @@
-// GetStatus' answer from what the loop, the intake and the stream know.
+// Fills the response of GetStatus from the status of the loop, the intake and the controller.
 #pragma once
 
 #include <optional>

@@ -28,7 +28,7 @@ void FillCommit(const proxy::SyncResult& result, uint64_t revision, v1::WatchCom
   commit.set_revision(revision);
   SetDuration(*commit.mutable_duration(), result.duration);
   commit.set_elements(result.elements);
-  commit.set_services(result.udp.size());  // It has an entry for each that was taken.
+  commit.set_services(result.udp.size());  // One entry per committed Service.
   commit.set_tables_written(result.recreated);
 }
 

@@ -1,4 +1,4 @@
-// Events for watchers from what the loop and the intake tell. Pure functions.
+// Converts results of the loop and the intake to events for watchers. Pure functions.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace svcmap::api {
 
-inline constexpr int kMaxWatchedFindings = 100;  // Of one event; more are counted.
+inline constexpr int kMaxWatchedFindings = 100;  // Per event. Others are counted.
 
 void FillCommit(const proxy::SyncResult& result, uint64_t revision, v1::WatchCommit& commit);
 void FillRecovered(uint64_t revision, std::chrono::nanoseconds after, uint64_t failures,

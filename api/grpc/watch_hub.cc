@@ -94,7 +94,8 @@ absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<Watcher> watcher, uint32
 }
 
 void WatchHub::Leave(const Watcher& watcher) {
-  std::shared_ptr<Watcher> last;  // It may be gone with it, and must not be under our lock.
+  std::shared_ptr<Watcher>
+      last;  // Possibly the last reference, which is destroyed without the lock.
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(watchers_.begin(), watchers_.end(), [&](const Joined& joined) {
     return joined.watcher.get() == &watcher;

@@ -1,7 +1,8 @@
-// What happens at the agent, for those who watch. The last kKept events are kept, once for all
-// watchers; each reads them at its own pace and sees from the numbers what it came too late for.
-// Whoever tells something waits for no watcher: a thread of the hub's wakes those that had read
-// everything, and rests a moment after it did, as waking is what costs who tells. Any thread.
+// Distributes the agent's events to watchers. The hub stores the last kKept events once for all
+// watchers. Each watcher reads at its own pace, and the event numbers show which events the watcher
+// has missed. Publishing an event never waits for a watcher. A thread of the hub wakes watchers
+// that have read all events, and then pauses, because waking watchers uses CPU time that the
+// publishing threads need. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -24,10 +25,10 @@ inline constexpr char kWatchEnd[] = "the agent is stopping";
 class Watcher {
  public:
   virtual ~Watcher() = default;
-  // There may be something to read: once after it has joined, and once for each Next() that had
-  // nothing. On the hub's thread.
+  // Called on the hub's thread when there may be an event: once after Join(), and once after each
+  // Next() that returned null.
   virtual void Wake() = 0;
-  // Nothing more will be told. At most once.
+  // Called at most once, when there will be no more events.
   virtual void End() = 0;
 };
 
@@ -43,16 +44,16 @@ class WatchHub {
   void PublishFindings(const std::vector<proxy::Finding>& findings);
   void PublishController(const v1::WatchController& controller);
 
-  // The number of the last event before it joined. kResourceExhausted if there are `limit` watchers
-  // already, kUnavailable after End().
+  // Adds a watcher and returns the number of the last event. Returns kResourceExhausted if there
+  // are `limit` watchers already, and kUnavailable after End().
   absl::StatusOr<uint64_t> Join(std::shared_ptr<Watcher> watcher, uint32_t limit);
   void Leave(const Watcher& watcher);
 
-  // The first event that is kept of those after `number`, for one who has joined. Null: there is
-  // none yet; the watcher will be woken.
+  // Returns the first stored event after `number` for a watcher that has joined. If there is no
+  // such event yet, returns null, and wakes the watcher later.
   std::shared_ptr<const v1::WatchEvent> Next(const Watcher& watcher, uint64_t number);
 
-  // Ends all watchers; none is woken any more when it returns.
+  // Ends all watchers. No watcher is woken after End has returned.
   void End();
 
  private:
@@ -62,20 +63,21 @@ class WatchHub {
     bool wake = true;
   };
 
-  // Counts an event; made by `fill` if somebody watches. `mutex_` is held.
+  // Counts an event. Calls `fill` only if there are watchers. Requires `mutex_`.
   template <typename Fill>
   void Add(const Fill& fill);
-  void WakeThread();  // Likewise.
+  void WakeThread();  // Requires `mutex_`.
   void Run();
 
-  std::mutex mutex_;  // Guards what follows, but the thread.
+  std::mutex mutex_;  // Guards the members below, except the thread.
   std::condition_variable wake_;
-  uint64_t number_ = 0;                                     // Of the last event.
-  std::deque<std::shared_ptr<const v1::WatchEvent>> kept_;  // Up to the last one, without gaps.
+  uint64_t number_ = 0;  // Number of the last event.
+  std::deque<std::shared_ptr<const v1::WatchEvent>>
+      kept_;  // Consecutive, including the last event.
   std::vector<Joined> watchers_;
   bool ended_ = false;
-  bool asleep_ = false;    // The thread is, until it is woken.
-  uint64_t failures_ = 0;  // Of syncs, in a row.
+  bool asleep_ = false;    // True if the thread waits to be woken.
+  uint64_t failures_ = 0;  // Number of consecutive failed syncs.
   std::chrono::steady_clock::time_point failing_since_;
 
   std::thread thread_;

@@ -63,11 +63,11 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
 
   void OnDone() override {
     hub_.Leave(*this);
-    self_.reset();  // The hub may be about to wake it.
+    self_.reset();  // The hub may still have a reference.
   }
 
  private:
-  // Asks the loop, so without our lock.
+  // Reads the status of the loop. Must be called without mutex_.
   void SendStatus() {
     v1::GetStatusResponse status;
     fill_status_(status);
@@ -96,12 +96,12 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
 
   WatchHub& hub_;
   const std::function<void(v1::GetStatusResponse&)> fill_status_;
-  bool sent_status_ = false;  // Only on the hub's thread.
+  bool sent_status_ = false;  // Used only on the hub's thread.
 
-  std::mutex mutex_;  // Guards what follows. The hub's is taken inside of it.
+  std::mutex mutex_;  // Guards the members below. Locked before the hub's mutex.
   v1::WatchEvent event_;
-  uint64_t number_ = 0;  // Of the last event that was sent.
-  bool writing_ = true;  // The status is the first.
+  uint64_t number_ = 0;  // Number of the last sent event.
+  bool writing_ = true;  // The first message is the status.
   bool finished_ = false;
 
   std::shared_ptr<WatchStream> self_;

@@ -1,5 +1,5 @@
-// One watcher's stream: the agent's status, then events in their order. Nothing here waits for who
-// reads: while a message is under way the hub keeps what comes, or forgets it.
+// A Watch stream: sends the agent's status, and then events in order. No function waits for the
+// client. While a message is being sent, the hub stores new events and drops the oldest events.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -11,8 +11,8 @@
 
 namespace svcmap::api {
 
-// Joins `hub`, and ends at once if that has no room. `fill_status` is called once, on the hub's
-// thread. Deletes itself when it is over.
+// Joins `hub`. Ends immediately if the hub has `limit` watchers already. Calls `fill_status` once
+// on the hub's thread. Deletes itself at the end of the stream.
 grpc::ServerWriteReactor<v1::WatchEvent>* NewWatchStream(
     WatchHub& hub, uint32_t limit, std::function<void(v1::GetStatusResponse&)> fill_status);
 

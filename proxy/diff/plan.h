@@ -48,7 +48,7 @@ class Plan {
   // rows. Call AddService once per Service.
   void AddService(const std::string& key, const ServiceRows* before, const ServiceRows& after);
 
-  // Replaces the address ranges `before`, which belong to no Service, with `after`.
+  // Replaces the address ranges `before` with `after`. These ranges belong to no Service.
   void AddRanges(const std::vector<Row>& before, const std::vector<Row>& after);
 
   // Completes the transaction with the shared elements. Call Finish after all methods above.

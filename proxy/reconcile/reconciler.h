@@ -276,7 +276,7 @@ class Reconciler {
   Leftovers leftovers_;
   std::vector<Number> reserved_groups_;  // Groups of unknown Services in the kernel.
   bool check_left_over_ = false;         // Elements of the previous run are suspect.
-  bool outcome_open_ = false;  // The last commit is logged after its leftovers are deleted.
+  bool outcome_open_ = false;            // The outcome of the last commit is not in the log yet.
   Numbers numbers_;
   AffinityTimers timers_;
   AffinityMemory memory_;
