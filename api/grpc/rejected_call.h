@@ -1,11 +1,12 @@
-// A call that ends immediately with an error.
+// Reactor of a call that the agent rejects.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
 
 namespace svcmap::api {
 
-// Deletes itself. `Reactor` is the reactor type of gRPC for the method.
+// Finishes the call immediately with an error, and deletes itself at the end of the call. `Reactor`
+// is gRPC's reactor type of the method.
 template <typename Reactor>
 class RejectedCall final : public Reactor {
  public:

@@ -1,6 +1,5 @@
 // Limits the number of connections, in total and per peer, and the rate at which a peer opens
-// connections. Every connection has an entry from accept() until the connection is closed.
-// Thread-safe.
+// connections. Each connection has an entry from accept() to close(). Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -22,7 +21,7 @@ enum class Rejection {
   kTotalLimit,
   kPeerLimit,
   kRateLimit,
-  kMadeRoom,  // Closed in favor of a newer connection at one of the two limits.
+  kMadeRoom,  // Closed at a limit, so that a newer connection could be admitted.
   kGreetingTimeout,
   kHandshakeFailed,
   kNotHttp2,
@@ -58,8 +57,8 @@ class ConnectionLimits {
     std::string key = {};
     std::optional<Role> role = {};  // Nullopt until the TLS handshake is complete.
     bool greeted = false;
-    // True if the connection is being closed in favor of a newer connection. A connection that is
-    // being closed is not counted.
+    // True if the connection is being closed so that a newer connection can be admitted. Such a
+    // connection no longer counts towards the limits.
     bool made_room = false;
     int fd = -1;
   };
@@ -68,30 +67,32 @@ class ConnectionLimits {
   explicit ConnectionLimits(const ConnectionLimitOptions& options) : options_(options) {}
 
   // Call Admit before reading from the connection `fd`. Returns a reason if the connection is
-  // rejected. `role` is nullopt before a TLS handshake. At the limit of the peer, shuts down the
-  // peer's oldest connection that has sent no HTTP/2 preface. At the total limit, shuts down the
-  // oldest connection that has sent no HTTP/2 preface or has a lower role. At the total limit,
-  // admits up to `max_handshakes` additional connections with an unknown role.
+  // rejected. `role` is nullopt before a TLS handshake.
+  // At the limit per peer, Admit shuts down the oldest connection of the peer that has not sent the
+  // HTTP/2 preface.
+  // At the total limit, Admit shuts down the oldest connection that has not sent the HTTP/2 preface
+  // or has a lower role. Admit accepts up to `max_handshakes` additional connections with an
+  // unknown role.
   std::optional<Rejection> Admit(const std::string& key, std::optional<Role> role, int fd,
                                  Clock::time_point now, Handle& handle);
   // Call Identify after the TLS handshake. Applies the limits per peer to the `name` in the
-  // certificate, and the total limit to `role`. From then on, the connection does not count for the
-  // address of the client.
+  // certificate, and the total limit to `role`. Afterwards, the connection no longer counts towards
+  // the limit of the client's address.
   std::optional<Rejection> Identify(Handle handle, const std::string& name, Role role,
                                     Clock::time_point now);
   // Call Greeted after the client has sent the HTTP/2 preface.
   void Greeted(Handle handle);
   // Call Penalize when the peer has exceeded a limit.
   void Penalize(Handle handle, Clock::time_point now);
-  // Call Remove before the descriptor is closed. Returns true if the connection was shut down in
-  // favor of a newer connection.
+  // Call Remove before the descriptor is closed. Returns true if the connection was shut down so
+  // that a newer connection could be admitted.
   bool Remove(Handle handle);
 
   size_t connections() const { return count_; }
 
  private:
-  // Returns the weight of a connection. At the total limit, connections with weight 0 are closed
-  // first.
+  // Returns the priority of a connection. At the total limit, connections with priority 0 are
+  // closed first.
   static int Weight(const Entry& entry);
   TokenBucket& BucketOf(const std::string& key, Clock::time_point now);
   // These methods return false if there is no room for another connection.
@@ -104,7 +105,7 @@ class ConnectionLimits {
   const ConnectionLimitOptions options_;
   std::atomic<size_t> count_ = 0;
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // Connections, oldest first.
+  std::list<Entry> entries_;  // In order of arrival.
   size_t handshakes_ = 0;     // Number of connections in `count_` with an unknown role.
   std::map<std::string, uint32_t> of_key_;
   std::map<std::string, TokenBucket> buckets_;  // At most kMaxBuckets buckets.

@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kFrameHeaderBytes = 9;
-// Maximum frame size, except for DATA frames, which may be larger if gRPC permits.
+// Maximum payload of all frames except DATA frames. gRPC limits the size of DATA frames.
 constexpr uint32_t kMaxFrameBytes = 16384;
-// Maximum payload of a DATA frame that counts as tiny. Even the prefix of a gRPC message is longer
-// than this payload.
+// Maximum payload of a DATA frame that counts as tiny. The prefix of a gRPC message has 5 bytes, so
+// normal clients do not send shorter payloads.
 constexpr uint32_t kTinyDataBytes = 4;
 // Payload size above which a frame counts as several frames.
 constexpr double kBytesPerFrame = 1024;

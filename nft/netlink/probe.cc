@@ -25,11 +25,11 @@ constexpr size_t kBatchEndSize = MNL_NLMSG_HDRLEN + sizeof(nfgenmsg);
 
 enum class Comments : bool { kWithout, kWith };
 
-// The first message of a batch that the kernel rejected.
+// The first error in the kernel's response to a batch.
 struct Rejection {
   std::string what;
   int error;
-  bool whole = false;  // True if the kernel rejected the complete batch.
+  bool whole = false;  // True if the error applies to the complete batch.
 };
 
 std::vector<uint8_t> Zeros(std::span<const Field> fields) {
@@ -90,8 +90,9 @@ absl::StatusOr<std::optional<Rejection>> Prober::Try(TableSpec table, Comments c
   return AwaitVerdict(batch);
 }
 
-// The kernel reports all errors in message order and then acknowledges the last message, even
-// though it aborts the batch. An error for the first message (batch begin) is the last response.
+// Waits for the kernel's response to a batch. The kernel reports errors in the order of the
+// messages, and then acknowledges the last message, even if it aborts the batch. If the kernel
+// reports an error for the first message (batch begin), it sends no further responses.
 absl::StatusOr<std::optional<Rejection>> Prober::AwaitVerdict(const Batch& batch) {
   std::optional<Rejection> rejection;
   for (;;) {
@@ -125,7 +126,7 @@ struct Feature {
   std::string module;
 };
 
-// A minimal table that uses a single feature.
+// A small table that tests a single feature.
 struct Piece {
   Feature feature;
   TableSpec table;
@@ -250,8 +251,8 @@ class Pieces {
   std::vector<Piece> pieces_;
 };
 
-// Converts an error for the complete batch to a MissingFeature. The kernel would reject any other
-// batch with the same error.
+// Converts an error for the complete batch to a MissingFeature. The kernel rejects every batch with
+// this error, so smaller tables need not be tested.
 absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& rejection) {
   if (rejection.error == EPERM || rejection.error == EACCES) {
     return absl::PermissionDeniedError(
@@ -263,7 +264,7 @@ absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& r
   return ErrnoStatus(rejection.error, "probe nf_tables");
 }
 
-// Probes each piece of a rejected table to find the unsupported features.
+// Tests each piece of a rejected table to find the unsupported features.
 absl::Status Narrow(Prober& prober, const TableSpec& table, const Rejection& whole_table,
                     std::vector<MissingFeature>& missing_features) {
   const size_t before = missing_features.size();

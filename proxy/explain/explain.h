@@ -1,10 +1,12 @@
 // Explains how svcmap handles the first packet of a connection, step by step.
 //
-// Explain evaluates the desired state with the functions in proxy/state and proxy/resolve that also
-// produce the map elements. Later packets of a connection are handled like the first packet (S-95).
-// Other nftables tables on the node may still drop packets.
+// Explain evaluates the desired state with functions of proxy/state and proxy/resolve. The same
+// functions compute the map elements. Connection tracking handles later packets of a connection
+// like the first packet (S-95). Explain does not consider other nftables tables, which may drop
+// packets.
 //
-// Pure function. Visits every Service once, which takes about 10 ms for 100,000 Services.
+// Explain is a pure function. Explain visits each Service once, which takes about 10 ms for 100,000
+// Services.
 #pragma once
 
 #include <cstdint>
@@ -65,15 +67,15 @@ struct ExplainedEndpoint {
   uint32_t slots = 1;       // Number of the endpoint's slots (weight).
 };
 
-// Explanation for one kind of source. A query without a source address has several explanations. A
-// query without an interface also has several explanations if pods are detected by interface.
+// Explanation for one kind of source. A question without a source address has several explanations.
+// If pods are detected by interface, a question without an interface also has several explanations.
 struct Explanation {
   SourceKind kind = SourceKind::kOther;
   std::string source;  // "10.244.1.5, a pod"
   std::vector<Step> steps;
   Verdict verdict = Verdict::kUntouched;
   ChosenSet set = ChosenSet::kNone;
-  // Endpoints for kDnat, in ascending order. Each new connection uses a random slot (S-38).
+  // Possible endpoints for kDnat, in ascending order. A new connection uses a random slot (S-38).
   std::vector<ExplainedEndpoint> endpoints;
   // kube-proxy's chain names in iptables mode, in packet order: "KUBE-EXT-..."
   std::vector<std::string> kube_chains;

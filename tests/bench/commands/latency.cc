@@ -1,9 +1,9 @@
 // svcmap-bench latency: measures the time that a proxy adds to the first packet of a flow.
 //
-// All compared implementations keep the cluster loaded, each in a separate PacketWorld. The
-// implementations take turns (A B A B) at each position in the list of Services. With the compared
-// implementation "direct", clients connect to an endpoint through a node without rules. The latency
-// difference between a proxy and "direct" is the cost of the proxy, including connection tracking.
+// Each compared implementation loads the cluster in its own PacketWorld. For each measured Service,
+// the implementations are measured alternately (A B A B). With the implementation "direct", clients
+// connect to an endpoint through a node without rules. The latency difference between a proxy and
+// "direct" is the latency that the proxy adds, including connection tracking.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <functional>
@@ -42,7 +42,7 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   };
   add("count", static_cast<double>(latencies.count()));
   add("failures", static_cast<double>(latencies.failed));
-  // Do not record percentiles without samples, because a latency of 0 us would look like a valid
+  // Without samples, records no percentiles, because a latency of 0 us would look like a valid
   // result.
   if (latencies.count() == 0) return;
   const std::vector<double> microseconds = latencies.WithFailures();
@@ -166,8 +166,8 @@ class Latency {
     return absl::OkStatus();
   }
 
-  // Prints the table. `reference` returns the values with which the p50 of an implementation is
-  // compared.
+  // Prints the table. `reference` returns the p50 values that are subtracted from the p50 values of
+  // an implementation.
   void Print(const Recorder& recorder, const std::vector<std::string>& whats,
              const std::string& over,
              const std::function<Rounds(const std::string&, const std::string&)>& reference) const {

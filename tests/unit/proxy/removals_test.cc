@@ -36,7 +36,8 @@ TEST(RemovalsTest, AGroupIsDeletedAfterTheSwitch) {
   EXPECT_THAT(Operations(removals), ElementsAre("- endpoints 0x1 . 1", "- endpoints 0x1 . 0"));
 }
 
-// If a pick finds no endpoint, the rules use the first slot.
+// If a random slot does not exist, the rules use the first slot. Therefore slots other than the
+// first slot can be deleted immediately.
 TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
   nft::Transaction transaction;
   transaction.Delete(Slot(1, 1));
@@ -71,7 +72,8 @@ TEST(RemovalsTest, RepairsOfChainsStayWithTheSwitch) {
   EXPECT_EQ(transaction.repairs().size(), 1u);
 }
 
-// A packet of a port whose affinity ends may have picked an endpoint already.
+// When the session affinity of a port ends, a packet in the rules may already use an affinity
+// endpoint. Therefore affinity endpoints are deleted in a later transaction.
 TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
   const auto sticky_endpoint = [](uint16_t port) {
     svcmap::testing::Row row{.set = {Family::kIpv4, kAffinityEndpoints}};
@@ -91,10 +93,11 @@ TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
                                  {NumberPool::kStickyPorts, Family::kIpv6, 6},
                                  {NumberPool::kStickyGroups, Family::kIpv4, 6}});
   EXPECT_EQ(removals.element_count(), 2u);
-  EXPECT_EQ(transaction.element_count(), 3u);  // The other port still has its affinity.
+  EXPECT_EQ(transaction.element_count(), 3u);  // Port 6 keeps its session affinity.
 }
 
-// A load balancer IP that is no longer restricted loses its restriction before its source ranges.
+// If a load balancer IP is no longer restricted, the restriction is deleted before the source
+// ranges.
 TEST(RemovalsTest, S116SourceRangesAreDeletedAfterTheRestriction) {
   const svcmap::testing::Row range = svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff);
   svcmap::testing::Row restriction{.set = {Family::kIpv4, kFirewallIps}};
