@@ -126,7 +126,10 @@ TEST_F(LogLimitTest, ControllersThatReplaceEachOther) {
     for (int i = 0; i < kStreams; ++i) {
       streams.push_back(std::make_unique<Stream>(*stub_));
       ASSERT_TRUE(streams.back()->Open("test"));
-      if (streams.size() > 4) streams.erase(streams.begin());
+      if (streams.size() <= 4) continue;
+      // Waits for the end of a replaced stream, because open streams are limited.
+      EXPECT_EQ(streams.front()->Finish().error_code(), grpc::ABORTED);
+      streams.erase(streams.begin());
     }
   });
   ExpectLimited("controller connected", kStreams, seconds);
