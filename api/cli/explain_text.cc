@@ -41,7 +41,7 @@ std::string VerdictText(const v1::Explanation& explanation) {
 
 // Appends a line "  name        value" to `page`.
 void Line(std::string_view name, const std::string& value, std::string& page) {
-  absl::StrAppendFormat(&page, "  %-11s %s\n", name, OneLine(value));
+  absl::StrAppendFormat(&page, "  %-11s %s\n", OneLine(name), OneLine(value));
 }
 
 // Agents without support for weights do not set `slots`.
@@ -101,7 +101,8 @@ void Kernel(const v1::ExplainResponse& response, std::string& page) {
 
 std::string ExplainText(const v1::ExplainResponse& response) {
   std::string page = absl::StrCat(
-      AddressAndPort(response.address(), response.port()), "/", response.protocol(), ", ",
+      OneLine(AddressAndPort(response.address(), response.port())), "/",
+      OneLine(response.protocol()), ", ",
       response.has_service() ? OneLine(ServiceText(response.service())) : "not a Service port",
       "\n\n");
   for (const v1::Explanation& explanation : response.explanations()) {
