@@ -15,6 +15,8 @@
 namespace svcmap::api {
 namespace {
 
+constexpr unsigned kUnreadTimeoutMilliseconds = 30000;
+
 absl::Status CannotListen(const std::string& address, const std::string& reason) {
   return absl::UnavailableError(
       absl::StrCat("cannot listen on tcp://", address, reason.empty() ? "" : ": ", reason));
@@ -130,6 +132,10 @@ bool TcpListener::AcceptAll(int socket) {
     }
     const int on = 1;
     setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    // Ends a connection whose client reads nothing. gRPC cannot detect such a client, because it
+    // cannot send a keepalive PING while its output is blocked.
+    setsockopt(connection.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnreadTimeoutMilliseconds,
+               sizeof(kUnreadTimeoutMilliseconds));
     take_(std::move(connection), ClientOf(from));
   }
   return true;
