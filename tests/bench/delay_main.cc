@@ -75,6 +75,7 @@ class Prober {
   void Run() {
     while (!stop_) {
       v1::ApplyRequest request;
+      request.set_protocol_version(2);
       *request.add_objects() = Slice(++version_);
       v1::Ack ack;
       grpc::ClientContext context;
