@@ -1,5 +1,5 @@
-// Lists the fields of KubeProxyConfiguration: the path in the file, the struct member, and the
-// program that uses the field. Parsing, defaults and findings use this list.
+// Lists the fields of KubeProxyConfiguration: the path in the file, the struct member, and whether
+// the field is used. Parsing, defaults and findings use this list.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 namespace svcmap::api {
 
 enum class Use : uint8_t {
-  kUsed,    // svcmapd uses the field.
-  kBridge,  // svcmap-kube uses the field.
+  kUsed,    // svcmapd or svcmap-kube uses the field.
   kUnused,  // The field is not used. A value other than the default is reported as a finding.
 };
 
@@ -19,10 +18,10 @@ template <typename Config, typename Visit>
 void VisitConfigurationFields(Config& c, Visit&& visit) {
   visit("mode", c.mode, Use::kUnused);
   visit("featureGates", c.feature_gates, Use::kUnused);
-  visit("clientConnection.kubeconfig", c.client_connection.kubeconfig, Use::kBridge);
+  visit("clientConnection.kubeconfig", c.client_connection.kubeconfig, Use::kUsed);
   visit("clientConnection.acceptContentTypes", c.client_connection.accept_content_types,
-        Use::kBridge);
-  visit("clientConnection.contentType", c.client_connection.content_type, Use::kBridge);
+        Use::kUnused);
+  visit("clientConnection.contentType", c.client_connection.content_type, Use::kUnused);
   visit("clientConnection.qps", c.client_connection.qps, Use::kUnused);
   visit("clientConnection.burst", c.client_connection.burst, Use::kUnused);
   visit("logging.format", c.logging.format, Use::kUnused);

@@ -64,6 +64,9 @@ std::string_view Because(std::string_view path) {
   if (path == "iptables.masqueradeAll") return ": set nftables.masqueradeAll instead";
   if (path == "iptables.masqueradeBit") return ": set nftables.masqueradeBit instead";
   if (path == "bindAddress") return ": svcmapd uses the addresses of the Node object";
+  if (path == "clientConnection.acceptContentTypes" || path == "clientConnection.contentType") {
+    return ": svcmap-kube always requests application/vnd.kubernetes.protobuf";
+  }
   if (path == "nftables.minSyncPeriod") return ": svcmapd programs changes immediately";
   return "";
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/field_reader.h"
 #include "api/convert/quote.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format.h"
@@ -27,22 +28,6 @@ void AppendVarint(uint64_t value, std::string& out) {
   out += static_cast<char>(value);
 }
 
-bool ReadBytes(CodedInputStream& in, std::string_view& bytes) {
-  uint32_t size = 0;
-  if (!in.ReadVarint32(&size)) return false;
-  const void* data = nullptr;
-  int available = 0;
-  in.GetDirectBufferPointerInline(&data, &available);
-  if (size > static_cast<uint32_t>(available)) return false;
-  bytes = {static_cast<const char*>(data), size};
-  return in.Skip(static_cast<int>(size));
-}
-
-CodedInputStream StreamOf(std::string_view bytes) {
-  return CodedInputStream(reinterpret_cast<const uint8_t*>(bytes.data()),
-                          static_cast<int>(bytes.size()));
-}
-
 bool IsUsedAnnotation(std::string_view key) {
   return key == "endpoints.kubernetes.io/last-change-trigger-time";
 }
@@ -61,7 +46,8 @@ class Projector {
 
   // Returns false after an error, with the path in error().
   bool Message(std::string_view bytes, const Descriptor& type, std::string& out) {
-    CodedInputStream in = StreamOf(bytes);
+    CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                        static_cast<int>(bytes.size()));
     std::array<uint32_t, kMaxFields> counts{};
     while (const uint32_t tag = in.ReadTag()) {
       const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
@@ -107,18 +93,14 @@ class Projector {
 
   // One label or annotation.
   bool Entry(uint32_t tag, const FieldDescriptor& field, std::string_view bytes, std::string& out) {
-    CodedInputStream in = StreamOf(bytes);
+    FieldReader parts(bytes);
     std::string_view key;
     std::string_view value;
-    while (const uint32_t part = in.ReadTag()) {
-      const int number = WireFormatLite::GetTagFieldNumber(part);
-      const bool known = number == 1 || number == 2;
-      if (known ? !ReadBytes(in, number == 1 ? key : value)
-                : !WireFormatLite::SkipField(&in, part)) {
-        return Fail(kTruncated);
-      }
+    while (parts.Next()) {
+      if (parts.number() == 1) key = parts.value();
+      if (parts.number() == 2) value = parts.value();
     }
-    if (!in.ConsumedEntireMessage()) return Fail(kTruncated);
+    if (!parts.good()) return Fail(kTruncated);
     const bool label = field.name() == "labels";
     if (!(label ? keep_label_ : IsUsedAnnotation)(key)) return true;
     if (!IsUtf8(value)) return !label || Fail(kNotUtf8);

@@ -63,7 +63,6 @@ absl::StatusOr<Watches> StartWatches(const ApiServer& server, const KubeOptions&
   }
   ListWatchOptions watch;
   watch.selection = options.selection;
-  watch.accept = options.accept;
   Watches watches;
   for (size_t i = 0; i < kResources.size(); ++i) {
     watches[i] = ListWatch::Start(kResources[i], std::move(clients[i]), watch, mirror);

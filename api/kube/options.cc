@@ -19,18 +19,6 @@ namespace {
 
 using api::Quote;
 
-constexpr char kProtobufType[] = "application/vnd.kubernetes.protobuf";
-constexpr char kJsonType[] = "application/json";
-
-// Flags that are ignored with --config, as in kube-proxy (S-318).
-constexpr const char* kFlagsOfTheFile[] = {"--kubeconfig", "--kube-api-content-type"};
-
-// Adds JSON as a fallback, because every API server supports JSON.
-std::string Accept(const std::string& accept_content_types, const std::string& content_type) {
-  if (!accept_content_types.empty()) return accept_content_types;
-  return content_type == kJsonType ? content_type : content_type + "," + kJsonType;
-}
-
 // Checks that `name` is a valid label value. It may be empty.
 absl::Status CheckServiceProxyName(const std::string& name) {
   const bool good =
@@ -66,8 +54,6 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   ParsedKubeOptions parsed;
   KubeOptions& options = parsed.options;
   std::string config_path;
-  std::string content_type = kProtobufType;
-  std::string accept_content_types;
   std::string healthz;
   options.agent = api::kDefaultAddress;
 
@@ -87,10 +73,6 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
                  "Select Services with this value of the label "
                  "service.kubernetes.io/service-proxy-name; an empty value selects Services "
                  "without the label");
-  app.add_option("--kube-api-content-type", content_type,
-                 "Content type of API server responses; JSON is the fallback. Ignored with "
-                 "--config")
-      ->capture_default_str();
   app.add_option("--agent", options.agent, "Address of svcmapd: unix:///path or tcp://host:port")
       ->capture_default_str();
   app.add_option("--tls-ca", options.tls.ca,
@@ -116,20 +98,16 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
     if (file.ok()) {
       const api::KubeProxyConfiguration& c = file->config;
       options.kubeconfig = c.client_connection.kubeconfig;
-      accept_content_types = c.client_connection.accept_content_types;
-      content_type = c.client_connection.content_type;
       if (options.selection.node_name.empty()) options.selection.node_name = c.hostname_override;
       if (app.count("-v") == 0) options.verbosity = api::VerbosityOf(c.logging.verbosity);
-      for (const char* flag : kFlagsOfTheFile) {
-        if (app.count(flag) == 0) continue;
-        options.findings.push_back(std::string(flag) + " is ignored because --config is set");
+      if (app.count("--kubeconfig") > 0) {  // As in kube-proxy (S-318).
+        options.findings.emplace_back("--kubeconfig is ignored because --config is set");
       }
       options.config = *std::move(file);
     } else {
       problem = file.status();
     }
   }
-  options.accept = Accept(accept_content_types, content_type);
   options.selection.node_name = api::NodeName(options.selection.node_name);
   options.instance = Instance();
   const absl::StatusOr<std::string> target = api::ParseTarget(options.agent);

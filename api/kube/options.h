@@ -18,14 +18,13 @@ struct KubeOptions {
   std::string kubeconfig;  // If kubeconfig and master are empty: the service account of the pod.
   std::string master;      // URL of the API server. Overrides the kubeconfig (S-290).
   Selection selection;
-  std::string accept;  // Accept header for requests to the API server.
   std::string agent;   // Address of svcmapd as given on the command line.
   std::string target;  // Address of svcmapd for gRPC.
   api::TlsFiles tls;
   std::string instance;  // Instance of this controller: $POD_NAME, or the host name.
   std::optional<api::BindAddress> healthz_bind_address;  // Absent: no HTTP server.
   int verbosity = 0;
-  // The --config file. kubeconfig and accept have the values of the file. The file also contains
+  // The --config file. kubeconfig has the value of the file. The file also contains
   // the defaults of node name and verbosity.
   std::optional<api::ConfigurationFile> config;
   std::vector<std::string> findings;  // Messages to log.

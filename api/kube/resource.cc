@@ -32,28 +32,48 @@ std::string_view ResourceName(Resource resource) {
   return "";
 }
 
-std::string CollectionPath(Resource resource, const Selection& selection) {
+std::string NameWithGroup(Resource resource) {
+  const std::string_view group = KindOf(resource).group;
+  return absl::StrCat(std::string(ResourceName(resource)), group.empty() ? "" : ".",
+                      std::string(group));
+}
+
+const api::ManifestKind& KindOf(Resource resource) {
   switch (resource) {
-    case Resource::kServices: {
-      std::string path =
-          absl::StrCat("/api/v1/services?labelSelector=",
-                       PercentEncoded(ProxyNameSelector(selection.service_proxy_name)));
-      if (!selection.headless_services) {
-        absl::StrAppend(&path, "&fieldSelector=", PercentEncoded("spec.clusterIP!=None"));
-      }
-      return path;
-    }
+    case Resource::kServices:
+      return *api::FindManifestKind("v1", "Service");
     case Resource::kEndpointSlices:
-      return absl::StrCat("/apis/discovery.k8s.io/v1/endpointslices?labelSelector=",
-                          PercentEncoded("!service.kubernetes.io/headless"));
+      return *api::FindManifestKind("discovery.k8s.io/v1", "EndpointSlice");
     case Resource::kNode:
-      return absl::StrCat("/api/v1/nodes?fieldSelector=",
-                          PercentEncoded("metadata.name=" + selection.node_name));
+      return *api::FindManifestKind("v1", "Node");
     case Resource::kServiceCidrs:
-      // An empty selector selects all objects.
-      return "/apis/networking.k8s.io/v1/servicecidrs?labelSelector=";
+      break;
   }
-  return "";
+  return *api::FindManifestKind("networking.k8s.io/v1", "ServiceCIDR");
+}
+
+std::string CollectionPath(Resource resource, const Selection& selection) {
+  const api::ManifestKind& kind = KindOf(resource);
+  const std::string path =
+      absl::StrCat(kind.group.empty() ? "/api/" : "/apis/", std::string(kind.api_version), "/",
+                   std::string(ResourceName(resource)), "?");
+  switch (resource) {
+    case Resource::kServices:
+      return absl::StrCat(
+          path, "labelSelector=", PercentEncoded(ProxyNameSelector(selection.service_proxy_name)),
+          selection.headless_services
+              ? ""
+              : absl::StrCat("&fieldSelector=", PercentEncoded("spec.clusterIP!=None")));
+    case Resource::kEndpointSlices:
+      return absl::StrCat(path,
+                          "labelSelector=", PercentEncoded("!service.kubernetes.io/headless"));
+    case Resource::kNode:
+      return absl::StrCat(path,
+                          "fieldSelector=", PercentEncoded("metadata.name=" + selection.node_name));
+    case Resource::kServiceCidrs:
+      break;
+  }
+  return path + "labelSelector=";  // An empty selector selects all objects.
 }
 
 std::string PercentEncoded(std::string_view text) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "api/manifests/kinds.h"
+
 namespace svcmap::kube {
 
 enum class Resource : uint8_t { kServices, kEndpointSlices, kNode, kServiceCidrs };
@@ -14,6 +16,11 @@ inline constexpr std::array kResources = {Resource::kServices, Resource::kEndpoi
                                           Resource::kNode, Resource::kServiceCidrs};
 
 std::string_view ResourceName(Resource resource);  // "services", "endpointslices" ...
+
+// Name with the API group, as in RBAC and kubectl: "endpointslices.discovery.k8s.io".
+std::string NameWithGroup(Resource resource);
+
+const api::ManifestKind& KindOf(Resource resource);
 
 // Selects the objects of each resource.
 struct Selection {

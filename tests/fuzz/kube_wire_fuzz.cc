@@ -1,5 +1,5 @@
 // Fuzzes the decoders for lists, statuses and watches from the Kubernetes API. The first byte
-// selects the decoder (bits 0-1), the resource (bits 2-3) and the encoding (bit 4).
+// selects the decoder (bits 0-1) and the resource (bits 2-3).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -55,8 +55,8 @@ struct Watched {
   std::string error;
 };
 
-Watched WatchInPieces(Resource resource, ContentType type, std::string_view bytes, size_t piece) {
-  WatchDecoder decoder(resource, type);
+Watched WatchInPieces(Resource resource, std::string_view bytes, size_t piece) {
+  WatchDecoder decoder(resource);
   Watched watched;
   while (!bytes.empty() && watched.error.empty()) {
     std::vector<WatchEvent> events;
@@ -77,23 +77,23 @@ Watched WatchInPieces(Resource resource, ContentType type, std::string_view byte
   return watched;
 }
 
-void CheckWatch(Resource resource, ContentType type, std::string_view bytes) {
-  const Watched whole = WatchInPieces(resource, type, bytes, bytes.size());
+void CheckWatch(Resource resource, std::string_view bytes) {
+  const Watched whole = WatchInPieces(resource, bytes, bytes.size());
   for (const size_t piece : {size_t{1}, size_t{7}}) {
-    const Watched pieces = WatchInPieces(resource, type, bytes, piece);
+    const Watched pieces = WatchInPieces(resource, bytes, piece);
     RequireWire(pieces.events == whole.events && pieces.error.empty() == whole.error.empty());
   }
 }
 
-void CheckList(Resource resource, ContentType type, std::string_view bytes) {
-  const absl::StatusOr<ListPage> page = DecodeList(resource, type, bytes);
+void CheckList(Resource resource, std::string_view bytes) {
+  const absl::StatusOr<ListPage> page = DecodeList(resource, bytes);
   if (!page.ok()) return CheckError(page.status());
   RequireWire(!page->resource_version.empty());
   for (const Item& item : page->items) CheckItem(item);
 }
 
-void CheckStatus(ContentType type, std::string_view bytes) {
-  const ApiStatus status = DecodeStatus(type, bytes);
+void CheckStatus(std::string_view bytes) {
+  const ApiStatus status = DecodeStatus(bytes);
   CheckLine(status.message);
   CheckLine(status.reason);
   RequireWire(status.retry_after_seconds >= 0);
@@ -107,16 +107,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 1 << 18) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const Resource resource = kResources[data[0] >> 2 & 3];
-  const ContentType type = (data[0] & 16) != 0 ? ContentType::kJson : ContentType::kProtobuf;
   switch (data[0] & 3) {
     case 0:
-      CheckStatus(type, bytes);
+      CheckStatus(bytes);
       break;
     case 1:
-      CheckWatch(resource, type, bytes);
+      CheckWatch(resource, bytes);
       break;
     default:
-      CheckList(resource, type, bytes);
+      CheckList(resource, bytes);
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Tests with both encodings that objects in the API server affect packets.
+// Tests that objects in the API server affect packets.
 #include <gmock/gmock.h>
 
 #include "absl/strings/str_cat.h"
@@ -8,8 +8,6 @@
 
 namespace svcmap::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr char kProxyName[] = "service.kubernetes.io/service-proxy-name";
 
@@ -21,25 +19,19 @@ v1::Object Labeled(const AService& service, const std::string& label, const std:
 
 ANode ThisNode() { return ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6); }
 
-// The parameter is the content type of the responses.
-class EncodingsTest : public BridgeTest, public ::testing::WithParamInterface<const char*> {
+// Starts svcmap-kube with one Service.
+class ObjectsTest : public BridgeTest {
  protected:
   void SetUp() override {
     BridgeTest::SetUp();
     if (HasFatalFailure()) return;
     server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
-    ASSERT_OK(StartBridge({"--kube-api-content-type", GetParam()}));
+    ASSERT_OK(StartBridge());
     ASSERT_OK(Until(kWeb, "pod-a"));
   }
 };
-INSTANTIATE_TEST_SUITE_P(, EncodingsTest,
-                         ::testing::Values("application/vnd.kubernetes.protobuf",
-                                           "application/json"),
-                         [](const ::testing::TestParamInfo<const char*>& info) {
-                           return absl::StrCat(info.index == 0 ? "Protobuf" : "Json");
-                         });
 
-TEST_P(EncodingsTest, AServiceFollowsItsEndpointsToItsEnd) {
+TEST_F(ObjectsTest, AServiceFollowsItsEndpointsToItsEnd) {
   server().Put(WebSlices("shop/web", {&pod_b()}));
   EXPECT_OK(Until(kWeb, "pod-b"));
   server().Put({ExternalWeb("shop/web", kWeb)});
@@ -50,13 +42,13 @@ TEST_P(EncodingsTest, AServiceFollowsItsEndpointsToItsEnd) {
   ASSERT_OK(UntilTheAgentHasAll());
   ExpectAppliedIsInTheKernel(agent(), node().netns());
   for (const SeenRequest& request : server().requests()) {
-    EXPECT_THAT(request.headers.at("accept"), HasSubstr(GetParam()));
+    EXPECT_EQ(request.headers.at("accept"), "application/vnd.kubernetes.protobuf");
     EXPECT_EQ(request.answered, 200);
   }
   EXPECT_OK(StopBridge());
 }
 
-TEST_P(EncodingsTest, S1_TheProxyNameLabelTakesAServiceAwayAndItsRemovalBringsItBack) {
+TEST_F(ObjectsTest, S1_TheProxyNameLabelTakesAServiceAwayAndItsRemovalBringsItBack) {
   // The label excludes the Service from svcmap even if the label's value is empty.
   server().Put({Labeled(Web("shop/web", kWeb), kProxyName, "")});
   EXPECT_OK(Until(kWeb, ""));
@@ -64,7 +56,7 @@ TEST_P(EncodingsTest, S1_TheProxyNameLabelTakesAServiceAwayAndItsRemovalBringsIt
   EXPECT_OK(Until(kWeb, "pod-a"));
 }
 
-TEST_P(EncodingsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
+TEST_F(ObjectsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
   Objects headless = WebSlices("shop/web", {&pod_b()});
   for (v1::Object& slice : headless) {
     v1::ObjectMeta& meta = *slice.mutable_endpoint_slice()->mutable_metadata();
@@ -82,7 +74,7 @@ TEST_P(EncodingsTest, S17_HeadlessServicesAndSlicesAreNotSeen) {
 
 // The Node's zone selects endpoints by their hints (S-29). Packets to unused addresses of
 // ServiceCIDRs are dropped (S-83).
-TEST_P(EncodingsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
+TEST_F(ObjectsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
   Objects slices;
   for (const bool v6 : {false, true}) {
     slices.push_back(ASlice("shop/web")
@@ -111,7 +103,7 @@ TEST_P(EncodingsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
   EXPECT_OK(Until(kUnallocated, "outside"));
 }
 
-TEST_P(EncodingsTest, S346_TheTimeOfTheTriggerArrives) {
+TEST_F(ObjectsTest, S346_TheTimeOfTheTriggerArrives) {
   const auto measured = [&] {
     const auto status = agent().GetStatus();
     return status.ok() ? status->programming_latency().count() : 0;

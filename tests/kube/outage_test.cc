@@ -57,7 +57,7 @@ const Outage kOutages[] = {
     {"Unavailable", FailingLists({.code = 503})},
     {"Unauthorized", Failing({.code = 401})},
     {"Forbidden", FailingLists({.code = 403})},
-    {"NoProtobufAnyMore", FailingLists({.what = What::kNoProtobuf}), [](FakeApiServer&) {}},
+    {"NoProtobufAnyMore", FailingLists({.what = What::kNoProtobuf})},
     {"ListsAreTruncated", FailingLists({.what = What::kTruncate, .where = Where::kLists})},
     {"EventsAreTruncated", [](FakeApiServer& server) { server.Fail({.what = What::kTruncate}); }},
     {"EventsAreCut", [](FakeApiServer& server) { server.Fail({.what = What::kCutFrame}); }},

@@ -21,7 +21,7 @@ struct HttpResponse {
 
 struct HttpRequest {
   std::string path;    // Includes the query: "/api/v1/services?watch=1".
-  std::string accept;  // "application/vnd.kubernetes.protobuf, application/json"
+  std::string accept;  // "application/vnd.kubernetes.protobuf"
   std::chrono::milliseconds first_byte_timeout{30000};  // Includes the connection setup.
   std::chrono::milliseconds silence_timeout{30000};  // Maximum time between two parts of the body.
 };

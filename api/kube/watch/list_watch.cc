@@ -5,7 +5,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -13,8 +12,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
 #include "api/kube/watch/reflector.h"
-#include "api/kube/wire/content_type.h"
 #include "api/kube/wire/decode.h"
 
 namespace svcmap::kube {
@@ -27,9 +27,11 @@ constexpr size_t kMaxStatusBytes = 64 * 1024;
 // several times its size, and malloc would keep this memory.
 constexpr size_t kBigBody = 4 * 1024 * 1024;
 
-absl::Status ForeignContent(const HttpResponse& response) {
-  return absl::InternalError("the response must be protobuf or JSON, but its content type is \"" +
-                             response.content_type + "\"");
+absl::Status CheckContentType(const HttpResponse& response) {
+  if (IsProtobufType(response.content_type)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the response has content type ",
+                                          api::Quote(response.content_type), ", expected \"",
+                                          kProtobufType, "\""));
 }
 
 }  // namespace
@@ -99,22 +101,21 @@ class ListWatch::Worker {
     }
     if (!response.ok()) return reflector_.Failed(response.status(), now);
     if (response->status != 200) return Rejected(*response, body);
-    const std::optional<ContentType> type = ParseContentType(response->content_type);
-    if (!type) return reflector_.Failed(ForeignContent(*response), now);
-    absl::StatusOr<ListPage> page = DecodeList(resource_, *type, body, ask.max_items);
+    const absl::Status content_type = CheckContentType(*response);
+    if (!content_type.ok()) return reflector_.Failed(content_type, now);
+    absl::StatusOr<ListPage> page = DecodeList(resource_, body, ask.max_items);
     const size_t bytes = body.size();
     const bool big = bytes >= kBigBody;
     std::string().swap(body);
     if (absl::IsResourceExhausted(page.status())) return reflector_.TooLarge(Clock::now());
-    if (!page.ok()) return reflector_.Unreadable(page.status(), *type, Clock::now());
+    if (!page.ok()) return reflector_.Unreadable(page.status(), Clock::now());
     reflector_.Page(*std::move(page), Clock::now(), bytes);
     page = ListPage();
     if (big) malloc_trim(0);
   }
 
   void Watch(const HttpRequest& request) {
-    std::optional<ContentType> type;
-    std::optional<WatchDecoder> decoder;
+    WatchDecoder decoder(resource_);
     std::string rejection;
     absl::Status unreadable;
     bool over = false;  // The Reflector has ended the watch.
@@ -124,14 +125,10 @@ class ListWatch::Worker {
             AppendStatus(rejection, piece);
             return absl::OkStatus();
           }
-          if (!decoder) {
-            type = ParseContentType(head.content_type);
-            if (!type) return ForeignContent(head);
-            decoder.emplace(resource_, *type);
-          }
+          if (absl::Status status = CheckContentType(head); !status.ok()) return status;
           reflector_.Contact(Clock::now());
           std::vector<WatchEvent> events;
-          unreadable = decoder->Feed(piece, events);
+          unreadable = decoder.Feed(piece, events);
           for (const WatchEvent& event : events) {
             over = !reflector_.Event(event, Clock::now());
             if (over) return absl::CancelledError("the watch has ended");
@@ -141,16 +138,14 @@ class ListWatch::Worker {
         });
     if (over || stopping()) return;
     const Clock::time_point now = Clock::now();
-    if (!unreadable.ok()) return reflector_.Unreadable(unreadable, *type, now);
+    if (!unreadable.ok()) return reflector_.Unreadable(unreadable, now);
     if (!response.ok()) return reflector_.Failed(response.status(), now);
     if (response->status != 200) return Rejected(*response, rejection);
     reflector_.WatchEnded(now);
   }
 
   void Rejected(const HttpResponse& response, const std::string& body) {
-    const ContentType type = ParseContentType(response.content_type).value_or(ContentType::kJson);
-    reflector_.Rejected(response.status, response.retry_after, DecodeStatus(type, body),
-                        Clock::now());
+    reflector_.Rejected(response.status, response.retry_after, DecodeStatus(body), Clock::now());
   }
 
   static void AppendStatus(std::string& body, std::string_view piece) {

@@ -29,9 +29,6 @@ struct ListBounds {
 
 struct ListWatchOptions {
   Selection selection;
-  // Accept header of the requests. After status 406, or after a protobuf response that cannot be
-  // decoded, the requests accept only JSON.
-  std::string accept = "application/vnd.kubernetes.protobuf,application/json";
   // Delays after failures (nft/base/backoff.h). The first delay applies again after a minute
   // without failures.
   std::chrono::milliseconds first_retry{800};

@@ -19,8 +19,6 @@ constexpr std::chrono::minutes kGoodTime{1};
 
 using std::chrono::milliseconds;
 
-constexpr char kJson[] = "application/json";
-
 // The API server aborts a list after its --request-timeout, which is 60 s by default.
 constexpr std::chrono::seconds kListPatience{60};
 
@@ -54,15 +52,6 @@ constexpr std::chrono::minutes kLogAgain{5};  // Interval for logging the same f
 // Limit for Retry-After, so that a wrong value cannot stop the requests for hours.
 constexpr std::chrono::minutes kLongestRetryAfter{2};
 
-// Name of the resource with its API group, as in RBAC and kubectl:
-// "endpointslices.discovery.k8s.io".
-std::string NameWithGroup(Resource resource) {
-  std::string name(ResourceName(resource));
-  if (resource == Resource::kEndpointSlices) return name + ".discovery.k8s.io";
-  if (resource == Resource::kServiceCidrs) return name + ".networking.k8s.io";
-  return name;
-}
-
 std::string SecondsText(Reflector::Clock::duration time) {
   return absl::StrFormat("%.1fs", std::chrono::duration<double>(time).count());
 }
@@ -86,14 +75,13 @@ Reflector::Reflector(Resource resource, ListWatchOptions options, Mirror& mirror
       selection_(options_.selection),
       path_(CollectionPath(resource, selection_)),
       mirror_(mirror),
-      backoff_(options_.first_retry, options_.last_retry, kGoodTime, std::move(random)),
-      accept_(options_.accept) {}
+      backoff_(options_.first_retry, options_.last_retry, kGoodTime, std::move(random)) {}
 
 Reflector::Request Reflector::Next(Clock::time_point now) {
   asked_ = now;
   Request ask;
   ask.watch = watching_;
-  ask.request.accept = accept_;
+  ask.request.accept = kProtobufType;
   if (!watching_) {
     if (continue_token_.empty()) list_requested_ = now;
     ask.request.path = ListPath();
@@ -291,9 +279,6 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
         return Missing(now);
       }
       break;
-    case 406:
-      if (accept_ != kJson) return ToJson(why, now);
-      break;
     case 410:
       if (watching_) return Expired(why, From::kNotOlder, now);
       if (!continue_token_.empty()) return Expired(why, From::kNewestUnpaged, now);
@@ -333,11 +318,8 @@ void Reflector::Failed(const absl::Status& error, Clock::time_point now) {
   Fail(std::string(error.message()), now);
 }
 
-void Reflector::Unreadable(const absl::Status& error, ContentType type, Clock::time_point now) {
-  const std::string why =
-      absl::StrCat("invalid response from the API server: ", std::string(error.message()));
-  if (type == ContentType::kProtobuf && accept_ != kJson) return ToJson(why, now);
-  Fail(why, now);
+void Reflector::Unreadable(const absl::Status& error, Clock::time_point now) {
+  Fail(absl::StrCat("invalid response from the API server: ", std::string(error.message())), now);
   // A watch from the same version would receive the same event again.
   if (watching_) ListAgain(From::kNotOlder);
 }
@@ -357,13 +339,6 @@ bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point n
   ListAgain(from_);
   not_before_ = now;
   return true;
-}
-
-void Reflector::ToJson(const std::string& why, Clock::time_point now) {
-  ++facts_.failures;
-  lines_.push_back({.warning = true, .text = LogText("failed, switching to JSON", why)});
-  accept_ = kJson;
-  not_before_ = now;
 }
 
 void Reflector::Fail(const std::string& why, Clock::time_point now,

@@ -80,8 +80,8 @@ class Reflector {
                 Clock::time_point now);
   // No response was received, or only a part of it.
   void Failed(const absl::Status& error, Clock::time_point now);
-  // The response has the content type `type` but cannot be decoded.
-  void Unreadable(const absl::Status& error, ContentType type, Clock::time_point now);
+  // The response has the expected content type but cannot be decoded.
+  void Unreadable(const absl::Status& error, Clock::time_point now);
 
   const ListWatchFacts& facts() const { return facts_; }
   std::vector<Line> TakeLines();
@@ -102,7 +102,6 @@ class Reflector {
   void Missing(Clock::time_point now);
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
-  void ToJson(const std::string& why, Clock::time_point now);
   // Counts and logs a failure and sets the time of the next request.
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
   void Succeeded(Clock::time_point now);
@@ -120,7 +119,6 @@ class Reflector {
   bool watching_ = false;
   From from_ = From::kNewest;
   std::string version_;  // Last known version, from a list, an event or a bookmark.
-  std::string accept_;
   Clock::time_point not_before_;
   Clock::time_point asked_;      // When the current request was created.
   bool brought_object_ = false;  // The current watch has delivered an object.

@@ -1,29 +1,268 @@
 #include "api/kube/wire/decode.h"
 
-#include "api/kube/wire/encodings.h"
-#include "api/kube/wire/item.h"
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "api/convert/field_reader.h"
+#include "api/convert/projection.h"
+#include "api/convert/quote.h"
+#include "svcmap/kube/wire/kubernetes.pb.h"
+#include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube {
+namespace {
 
-absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body,
-                                    uint64_t max_items) {
-  absl::StatusOr<ListPage> page = type == ContentType::kProtobuf
-                                      ? ReadProtobufList(resource, body, max_items)
-                                      : ReadJsonList(resource, body, max_items);
+using api::FieldReader;
+
+constexpr std::string_view kMagic("k8s\0", 4);
+constexpr int kMetadataFieldNumber = 1;  // The same in objects of all kinds.
+constexpr size_t kMaxOneLine = 512;
+
+// Error in an object. `field` is the path of the field, such as "metadata.name", or empty for the
+// object itself.
+struct ObjectError {
+  std::string field;
+  std::string reason;
+};
+
+// Returns DATA_LOSS with a message such as "services: items[3] ...".
+absl::Status WireError(Resource resource, std::string_view where, std::string_view what) {
+  return absl::DataLossError(absl::StrCat(std::string(ResourceName(resource)), ": ",
+                                          std::string(where), ": ", std::string(what)));
+}
+
+absl::Status WireError(Resource resource, std::string where, const ObjectError& error) {
+  if (!error.field.empty()) absl::StrAppend(&where, ".", error.field);
+  return WireError(resource, where, std::string_view(error.reason));
+}
+
+// Converts text from a response to one line for the log. Escapes unprintable characters and
+// shortens long text.
+std::string OneLine(std::string_view text) {
+  std::string line;
+  while (!text.empty()) {
+    const size_t length = std::max<size_t>(api::Utf8Length(text), 1);
+    const std::string_view character = text.substr(0, length);
+    line += character == "\"" || character == "\\" ? std::string(character)
+            : character == "\n"                    ? " "
+                                                   : api::Escape(character);
+    if (line.size() > kMaxOneLine) return line + "...";
+    text.remove_prefix(length);
+  }
+  return line;
+}
+
+template <typename Message>
+bool ParseWire(std::string_view bytes, Message& message) {
+  return bytes.size() <= kMaxObjectBytes &&
+         message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+struct Envelope {
+  wire::TypeMeta type;
+  std::string_view raw;
+};
+
+std::optional<Envelope> OpenEnvelope(std::string_view bytes) {
+  if (!bytes.starts_with(kMagic)) return std::nullopt;
+  FieldReader fields(bytes.substr(kMagic.size()));
+  Envelope envelope;
+  bool understood = true;
+  while (fields.Next()) {
+    if (fields.number() == wire::Unknown::kTypeMetaFieldNumber) {
+      understood = understood && ParseWire(fields.value(), envelope.type);
+    } else if (fields.number() == wire::Unknown::kRawFieldNumber) {
+      envelope.raw = fields.value();
+    } else if (fields.number() == wire::Unknown::kContentEncodingFieldNumber) {
+      understood = understood && fields.value().empty();
+    }
+  }
+  if (!understood || !fields.good()) return std::nullopt;
+  return envelope;
+}
+
+// Returns whether `type` matches the resource. `suffix` is "" for an object and "List" for a list.
+// An empty kind or api_version matches, because the API server may omit it.
+bool IsKind(const wire::TypeMeta& type, Resource resource, std::string_view suffix) {
+  const api::ManifestKind& expected = KindOf(resource);
+  if (!type.api_version().empty() && type.api_version() != expected.api_version) return false;
+  return type.kind().empty() ||
+         type.kind() == absl::StrCat(std::string(expected.name), std::string(suffix));
+}
+
+// Opens an envelope and checks its kind.
+absl::StatusOr<std::string_view> OpenWireBody(Resource resource, std::string_view where,
+                                              std::string_view bytes, std::string_view suffix) {
+  const std::optional<Envelope> envelope = OpenEnvelope(bytes);
+  if (!envelope)
+    return WireError(resource, where, "not a message in the Kubernetes protobuf encoding");
+  if (!IsKind(envelope->type, resource, suffix)) {
+    return WireError(
+        resource, where,
+        absl::StrCat("unexpected kind \"", OneLine(envelope->type.kind()), "\" of apiVersion \"",
+                     OneLine(envelope->type.api_version()), "\""));
+  }
+  return envelope->raw;
+}
+
+std::optional<wire::ObjectMeta> ReadMetadata(std::string_view object) {
+  wire::ObjectMeta metadata;
+  FieldReader fields(object);
+  while (fields.Next()) {
+    if (fields.number() == kMetadataFieldNumber && !ParseWire(fields.value(), metadata)) {
+      return std::nullopt;
+    }
+  }
+  if (!fields.good()) return std::nullopt;
+  return metadata;
+}
+
+bool KeepNoLabel(std::string_view) { return false; }
+
+// Sets item.change from the protobuf encoding of an object.
+std::optional<ObjectError> SetChange(Resource resource, std::string_view object, Item& item) {
+  const auto* field = v1::Change::descriptor()->FindFieldByNumber(KindOf(resource).field);
+  // The label selector has already evaluated the only label of Services that svcmapd uses.
+  const api::LabelFilter keep_label =
+      resource == Resource::kServices ? KeepNoLabel : api::IsUsedLabel;
+  std::string projected;
+  if (const auto error = api::Project(object, *field->message_type(), keep_label, projected)) {
+    return ObjectError{error->field, error->detail};
+  }
+  constexpr size_t kMaxHeadBytes = 8;  // Maximum size of the tag and the length.
+  item.change.reserve(kMaxHeadBytes + projected.size());
+  api::AppendField(static_cast<uint32_t>(field->number()) << 3 | 2, projected, item.change);
+  return std::nullopt;
+}
+
+// `whole`: also sets item.change.
+std::optional<ObjectError> ReadObject(Resource resource, std::string_view object, bool whole,
+                                      Item& item) {
+  std::optional<wire::ObjectMeta> metadata;
+  if (object.size() <= kMaxObjectBytes) metadata = ReadMetadata(object);
+  if (!metadata) return ObjectError{"", "cannot be decoded"};
+  item.resource_version = std::move(*metadata->mutable_resource_version());
+  if (metadata->name().empty()) return ObjectError{"metadata.name", "Required value"};
+  if (!KindOf(resource).namespaced) {
+    item.key = metadata->name();
+  } else if (metadata->namespace_().empty()) {
+    return ObjectError{"metadata.namespace", "Required value"};
+  } else {
+    item.key = absl::StrCat(metadata->namespace_(), "/", metadata->name());
+  }
+  return whole ? SetChange(resource, object, item) : std::nullopt;
+}
+
+// Returns false if `body` is not a metav1.Status.
+bool ReadStatus(std::string_view body, ApiStatus& status) {
+  const std::optional<Envelope> envelope = OpenEnvelope(body);
+  wire::Status wire;
+  if (!envelope || envelope->type.kind() != "Status" || !ParseWire(envelope->raw, wire)) {
+    return false;
+  }
+  status.code = wire.code();
+  status.reason = OneLine(wire.reason());
+  status.message = OneLine(wire.message());
+  status.retry_after_seconds = std::max(wire.details().retry_after_seconds(), 0);
+  return true;
+}
+
+std::optional<WatchEvent::Type> ParseEventType(std::string_view type) {
+  if (type == "ADDED") return WatchEvent::Type::kAdded;
+  if (type == "MODIFIED") return WatchEvent::Type::kModified;
+  if (type == "DELETED") return WatchEvent::Type::kDeleted;
+  if (type == "BOOKMARK") return WatchEvent::Type::kBookmark;
+  if (type == "ERROR") return WatchEvent::Type::kError;
+  return std::nullopt;
+}
+
+// Reads the object of an event that is not an error.
+std::optional<ObjectError> ReadEventObject(Resource resource, std::string_view raw,
+                                           WatchEvent& event) {
+  if (event.type != WatchEvent::Type::kBookmark) {
+    return ReadObject(resource, raw, event.type != WatchEvent::Type::kDeleted, event.item);
+  }
+  std::optional<wire::ObjectMeta> metadata = ReadMetadata(raw);
+  if (!metadata) return ObjectError{"", "cannot be decoded"};
+  event.item.resource_version = std::move(*metadata->mutable_resource_version());
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool IsProtobufType(std::string_view header) {
+  std::string type(header.substr(0, header.find(';')));
+  absl::StripAsciiWhitespace(&type);
+  return absl::AsciiStrToLower(type) == kProtobufType;
+}
+
+absl::StatusOr<ListPage> DecodeList(Resource resource, std::string_view body, uint64_t max_items) {
+  const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "list", body, "List");
+  if (!raw.ok()) return raw.status();
+  ListPage page;
+  FieldReader fields(*raw);
+  while (fields.Next()) {
+    if (fields.number() == wire::List::kMetadataFieldNumber) {
+      wire::ListMeta metadata;
+      if (!ParseWire(fields.value(), metadata)) {
+        return WireError(resource, "metadata", "cannot be decoded");
+      }
+      page.resource_version = metadata.resource_version();
+      page.continue_token = metadata.continue_();
+    } else if (fields.number() == wire::List::kItemsFieldNumber) {
+      if (page.items.size() >= max_items) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the page has more than ", max_items, " objects"));
+      }
+      const auto error =
+          ReadObject(resource, fields.value(), /*whole=*/true, page.items.emplace_back());
+      if (error) {
+        return WireError(resource,
+                         absl::StrCat("at byte ", fields.value().data() - body.data(), ": items[",
+                                      page.items.size() - 1, "]"),
+                         *error);
+      }
+    }
+  }
+  if (!fields.good()) return WireError(resource, "list", "truncated message");
   // An empty or unknown message must not be accepted as an empty list, because all stored objects
   // would be removed.
-  if (page.ok() && page->resource_version.empty()) {
+  if (page.resource_version.empty()) {
     return WireError(resource, "metadata.resourceVersion", "Required value");
   }
   return page;
 }
 
-ApiStatus DecodeStatus(ContentType type, std::string_view body) {
+ApiStatus DecodeStatus(std::string_view body) {
   ApiStatus status;
-  const bool readable = type == ContentType::kProtobuf ? ReadProtobufStatus(body, status)
-                                                       : ReadJsonStatus(body, status);
-  if (!readable) status.message = OneLine(body);
+  if (!ReadStatus(body, status)) status.message = OneLine(body);
   return status;
+}
+
+absl::StatusOr<WatchEvent> DecodeEvent(Resource resource, std::string_view frame) {
+  wire::WatchEvent wire;
+  if (!ParseWire(frame, wire)) return WireError(resource, "event", "cannot be decoded");
+  const std::optional<WatchEvent::Type> type = ParseEventType(wire.type());
+  if (!type) return WireError(resource, "event", "unknown type \"" + OneLine(wire.type()) + "\"");
+  WatchEvent event;
+  event.type = *type;
+  const std::string_view object = wire.object().raw();
+  if (*type == WatchEvent::Type::kError) {
+    if (!ReadStatus(object, event.status)) event.status.message = "the event contains no Status";
+    return event;
+  }
+  const absl::StatusOr<std::string_view> raw = OpenWireBody(resource, "event", object, "");
+  if (!raw.ok()) return raw.status();
+  if (const auto error = ReadEventObject(resource, *raw, event)) {
+    return WireError(resource, "event: object", *error);
+  }
+  // The next watch starts from this version. Without a version, deletions would be missed.
+  if (event.item.resource_version.empty()) {
+    return WireError(resource, "event: object.metadata.resourceVersion", "Required value");
+  }
+  return event;
 }
 
 }  // namespace svcmap::kube

@@ -1,8 +1,13 @@
-// Decodes responses of the API server to svcmap's objects. Pure functions, except for WatchDecoder.
+// Decodes protobuf responses of the API server to svcmap's objects. Pure functions, except for
+// WatchDecoder.
 //
 // Objects contain only the fields, labels and annotations that svcmapd uses. The label
 // service.kubernetes.io/service-proxy-name is omitted, because the label selector has already
-// evaluated it. The protobuf and JSON encodings of an object result in equal bytes.
+// evaluated it.
+//
+// A response body consists of the bytes "k8s\0" and a runtime.Unknown, which contains the kind and
+// the message of that kind. The object of a watch event has the same format, but the event itself
+// has no such envelope.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +19,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/kube/resource.h"
-#include "api/kube/wire/content_type.h"
 
 namespace svcmap::kube {
+
+inline constexpr char kProtobufType[] = "application/vnd.kubernetes.protobuf";
+
+// Compares a Content-Type header, with or without parameters, with kProtobufType.
+bool IsProtobufType(std::string_view header);
+
+// Maximum encoded size of one object or event.
+inline constexpr size_t kMaxObjectBytes = size_t{16} << 20;
 
 // One object of a list or an event.
 struct Item {
@@ -52,17 +64,20 @@ struct WatchEvent {
 // object cannot be decoded or has no name, or if the list has no resourceVersion. Returns
 // RESOURCE_EXHAUSTED if the page has more than `max_items` objects, before memory for more objects
 // is allocated.
-absl::StatusOr<ListPage> DecodeList(Resource resource, ContentType type, std::string_view body,
+absl::StatusOr<ListPage> DecodeList(Resource resource, std::string_view body,
                                     uint64_t max_items = UINT64_MAX);
 
-// Decodes the body of an error response. A body that cannot be decoded becomes the message. Strings
-// are shortened to one printable line.
-ApiStatus DecodeStatus(ContentType type, std::string_view body);
+// Decodes the body of an error response. Another body than a metav1.Status in protobuf, such as the
+// JSON or HTML of a proxy, becomes the message. Strings are shortened to one printable line.
+ApiStatus DecodeStatus(std::string_view body);
+
+// Decodes one event without its length prefix. Returns DATA_LOSS for an invalid event.
+absl::StatusOr<WatchEvent> DecodeEvent(Resource resource, std::string_view frame);
 
 // Decodes the events of one watch from pieces of any size.
 class WatchDecoder {
  public:
-  WatchDecoder(Resource resource, ContentType type) : resource_(resource), type_(type) {}
+  explicit WatchDecoder(Resource resource) : resource_(resource) {}
 
   // Appends all events that are complete. Returns DATA_LOSS for an invalid event and
   // RESOURCE_EXHAUSTED for an event of more than 16 MiB. Do not use the decoder after an error.
@@ -70,17 +85,10 @@ class WatchDecoder {
 
  private:
   // Removes the next event from the front of `rest`. Returns false if the event is incomplete.
-  absl::StatusOr<bool> CutProtobuf(std::string_view& rest, std::string_view& frame);
-  absl::StatusOr<bool> CutJson(std::string_view& rest, std::string_view& frame);
+  absl::StatusOr<bool> Cut(std::string_view& rest, std::string_view& frame) const;
 
   const Resource resource_;
-  const ContentType type_;
   std::string pending_;  // The start of an incomplete event.
-  // JSON only: number of bytes of pending_ that were scanned, and the state of the scanner.
-  size_t scanned_ = 0;
-  size_t depth_ = 0;
-  bool in_string_ = false;
-  bool escaped_ = false;
 };
 
 }  // namespace svcmap::kube

@@ -131,7 +131,7 @@ class ReflectorTest : public ::testing::Test {
 
 TEST_F(ReflectorTest, TheFirstListIsOfTheNewestStateAndTheWatchGoesOnFromIt) {
   EXPECT_EQ(Next(), "list &limit=500");
-  EXPECT_EQ(request_.request.accept, "application/vnd.kubernetes.protobuf,application/json");
+  EXPECT_EQ(request_.request.accept, "application/vnd.kubernetes.protobuf");
   now_ += milliseconds(20);
   Page({Named("a", "3"), Named("b", "4")}, "5");
   EXPECT_THAT(Stored(), ElementsAre("a", "b"));
@@ -535,35 +535,28 @@ TEST_F(ReflectorTest, TheWaitStartsAgainAfterAGoodMinute) {
   EXPECT_EQ(waited().count(), 400);
 }
 
-// ---- Protobuf and JSON ----
+// ---- Content types ----
 
-TEST_F(ReflectorTest, AServerWithoutProtobufIsAskedForJson) {
+TEST_F(ReflectorTest, S291_OnlyProtobufIsRequestedAndAServerWithoutItIsAFailure) {
   Next();
+  EXPECT_EQ(request_.request.accept, "application/vnd.kubernetes.protobuf");
   Reject({.code = 406, .reason = "NotAcceptable", .message = "only JSON"});
-  EXPECT_EQ(Next(), "list &limit=500");
-  EXPECT_EQ(waited().count(), 0);
-  EXPECT_EQ(request_.request.accept, "application/json");
   EXPECT_THAT(Lines(),
-              ElementsAre("W list failed, switching to JSON resource=services error=\"API server "
+              ElementsAre("W list failed, retrying in 0.4s resource=services error=\"API server "
                           "returned 406 NotAcceptable: only JSON\""));
-  Reject({.code = 406, .message = "not even that"});  // Status 406 for JSON is a regular failure.
-  Next();
+  EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited().count(), 400);
 }
 
-TEST_F(ReflectorTest, ProtobufThatCannotBeReadIsAskedForAsJson) {
+TEST_F(ReflectorTest, AfterAnEventThatCannotBeReadTheResourceIsListed) {
   StartWatching();
   Event(Bookmark("6"));
-  reflector_->Unreadable(absl::DataLossError("offset 7"), ContentType::kProtobuf, now_);
-  EXPECT_THAT(Next(), HasSubstr("watch &watch=1&allowWatchBookmarks=true&resourceVersion=6&"));
-  EXPECT_EQ(waited().count(), 0);
-  EXPECT_EQ(request_.request.accept, "application/json");
-  // A resumed watch would receive the unreadable event again, so the client lists the resource
-  // again.
-  reflector_->Unreadable(absl::DataLossError("offset 7"), ContentType::kJson, now_);
+  // A resumed watch would receive the unreadable event again.
+  reflector_->Unreadable(absl::DataLossError("offset 7"), now_);
   EXPECT_EQ(Next(), "list &resourceVersion=6");
   EXPECT_EQ(waited().count(), 400);
-  EXPECT_EQ(request_.request.accept, "application/json");
+  reflector_->Unreadable(absl::DataLossError("offset 7"), now_);
+  EXPECT_EQ(Next(), "list &resourceVersion=6");
 }
 
 // ---- ServiceCIDRs ----

@@ -8,12 +8,15 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "api/kube/mirror.h"
 #include "api/kube/watch/list_watch.h"
 #include "svcmap/v1/control.pb.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/kube/tls_server.h"
+#include "tests/unit/kube/wire_bytes.h"
 
 namespace svcmap::kube::test {
 namespace {
@@ -40,24 +43,25 @@ class ListWatchThreadTest : public ::testing::Test {
     return ListWatch::Start(Resource::kServices, *std::move(client), options_, mirror_);
   }
 
-  static std::string Service(const std::string& name, const std::string& version) {
-    return R"({"kind":"Service","apiVersion":"v1","metadata":{"namespace":"shop","name":")" + name +
-           R"(","resourceVersion":")" + version + R"("},"spec":{"clusterIP":"10.96.0.1"}})";
+  static std::string Object(const std::string& name, const std::string& version) {
+    return pb::Bytes(1, pb::ObjectMeta(name, "shop", version)) +
+           pb::Bytes(2, pb::Bytes(3, "10.96.0.1"));
   }
-  static std::string List(const std::string& items, const std::string& version) {
-    return R"({"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":")" + version +
-           R"("},"items":[)" + items + "]}";
+  static std::string List(const std::vector<std::string>& objects, const std::string& version) {
+    std::string list = pb::Bytes(1, pb::ListMeta(version, ""));
+    for (const std::string& object : objects) list += pb::Bytes(2, object);
+    return pb::Envelope("v1", "ServiceList", list);
   }
   static std::string Event(const std::string& type, const std::string& object) {
-    return R"({"type":")" + type + R"(","object":)" + object + "}\n";
+    return pb::Frame(type, pb::Envelope("v1", "Service", object));
   }
-  static void AnswerJson(TlsConnection& connection, const std::string& body) {
-    connection.Answer("200 OK", body, "Content-Type: application/json\r\n");
+  static void AnswerList(TlsConnection& connection, const std::string& body) {
+    connection.Answer("200 OK", body, "Content-Type: application/vnd.kubernetes.protobuf\r\n");
   }
-  static void BeginWatch(TlsConnection& connection) {
-    connection.Write(
-        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
-        "Transfer-Encoding: chunked\r\n\r\n");
+  static void BeginWatch(TlsConnection& connection,
+                         const char* type = "application/vnd.kubernetes.protobuf;stream=watch") {
+    connection.Write(absl::StrCat("HTTP/1.1 200 OK\r\nContent-Type: ", type,
+                                  "\r\nTransfer-Encoding: chunked\r\n\r\n"));
   }
   static void Chunk(TlsConnection& connection, const std::string& bytes) {
     char size[16];
@@ -90,7 +94,8 @@ class ListWatchThreadTest : public ::testing::Test {
 };
 
 TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
-  TlsServer server(ca_.Issue("server", "IP:127.0.0.1"), "", [](TlsConnection& connection) {
+  std::atomic<bool> damaged = false;
+  TlsServer server(ca_.Issue("server", "IP:127.0.0.1"), "", [&](TlsConnection& connection) {
     while (true) {
       const std::string request = connection.ReadRequest();
       if (request.empty()) return;
@@ -99,28 +104,29 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
         return request.find("resourceVersion=" + version + "&") != std::string::npos ||
                request.find("resourceVersion=" + version + " ") != std::string::npos;
       };
-      if (request.find("protobuf") != std::string::npos) {
-        connection.Answer("200 OK", "that is none",
-                          "Content-Type: application/vnd.kubernetes.protobuf\r\n");
+      EXPECT_THAT(request, HasSubstr("Accept: application/vnd.kubernetes.protobuf\r\n"));
+      if (!damaged.exchange(true)) {
+        AnswerList(connection, "that is none");
       } else if (!watch && request.find("resourceVersion") == std::string::npos) {
-        AnswerJson(connection, List(Service("web", "3"), "5"));
+        AnswerList(connection, List({Object("web", "3")}, "5"));
       } else if (watch && from("5")) {
-        const std::string event = Event("ADDED", Service("new", "6"));
+        const std::string event = Event("ADDED", Object("new", "6"));
         BeginWatch(connection);
         Chunk(connection, event.substr(0, 50));
         Chunk(connection, event.substr(50));
         return;  // The handler closes the connection without ending the stream.
       } else if (watch && from("6")) {
         BeginWatch(connection);
-        Chunk(connection, Event("ERROR", R"({"kind":"Status","apiVersion":"v1","status":"Failure",)"
-                                         R"("reason":"Expired","message":"too old","code":410})"));
+        const std::string expired = pb::Envelope(
+            "v1", "Status", pb::Bytes(3, "too old") + pb::Bytes(4, "Expired") + pb::Int(6, 410));
+        Chunk(connection, pb::Frame("ERROR", expired));
         connection.ReadRequest();  // ReadRequest returns when the client closes the connection.
         return;
       } else if (!watch && from("6")) {
-        AnswerJson(connection, List(Service("new", "6") + "," + Service("last", "8"), "9"));
+        AnswerList(connection, List({Object("new", "6"), Object("last", "8")}, "9"));
       } else if (watch && from("9")) {
         BeginWatch(connection);
-        Chunk(connection, Event("DELETED", Service("new", "10")));
+        Chunk(connection, Event("DELETED", Object("new", "10")));
         connection.ReadRequest();  // ReadRequest returns when the client closes the connection.
         return;
       } else {
@@ -151,6 +157,48 @@ TEST_F(ListWatchThreadTest, FollowsTheServerThroughWhatGoesWrong) {
   EXPECT_EQ(server.requests().size(), 6u);
 }
 
+// A proxy may convert responses, or answer by itself.
+TEST_F(ListWatchThreadTest, AnotherContentTypeIsAFailureThatNamesItAndIsRetried) {
+  options_.last_retry = std::chrono::milliseconds(5);
+  std::atomic<bool> lists_protobuf = false;
+  std::atomic<bool> watches_protobuf = false;
+  TlsServer server(ca_.Issue("server", "IP:127.0.0.1"), "", [&](TlsConnection& connection) {
+    while (true) {
+      const std::string request = connection.ReadRequest();
+      if (request.empty()) return;
+      const bool watch = request.find("&watch=1") != std::string::npos;
+      if (!watch && !lists_protobuf) {
+        connection.Answer("200 OK", R"({"kind":"ServiceList"})",
+                          "Content-Type: application/json\r\n");
+      } else if (!watch) {
+        AnswerList(connection, List({Object("web", "3")}, "5"));
+      } else if (!watches_protobuf) {
+        BeginWatch(connection, "application/json;stream=watch");
+        Chunk(connection, R"({"type":"ADDED"})");
+        return;
+      } else {
+        BeginWatch(connection);
+        Chunk(connection, Event("ADDED", Object("new", "6")));
+      }
+    }
+  });
+  std::unique_ptr<ListWatch> watch = Start(server.url());
+  const auto expect_error = [&](const std::string& subject, const std::string& type) {
+    Await([&] { return watch->facts().last_error.find(subject) == 0; });
+    EXPECT_THAT(watch->facts().last_error,
+                HasSubstr("failed: the response has content type \"" + type +
+                          "\", expected \"application/vnd.kubernetes.protobuf\""));
+  };
+  expect_error("list of services", "application/json");
+  EXPECT_FALSE(watch->facts().listed);
+  lists_protobuf = true;
+  EXPECT_EQ(NextChange(), "+web");
+  expect_error("watch of services", "application/json;stream=watch");
+  watches_protobuf = true;
+  EXPECT_EQ(NextChange(), "+new");
+  EXPECT_EQ(watch->facts().lists, 1u);
+}
+
 TEST_F(ListWatchThreadTest, EndsWhileItWaitsToTryAgain) {
   options_.first_retry = options_.last_retry = std::chrono::hours(1);
   std::unique_ptr<ListWatch> watch =
@@ -176,7 +224,7 @@ TEST_F(ListWatchThreadTest, AListWithoutEndIsCutOffAndTheNextOneIsRead) {
         continue;
       }
       if (++lists > 2) {
-        AnswerJson(connection, List(Service("web", "3"), "5"));
+        AnswerList(connection, List({Object("web", "3")}, "5"));
         continue;
       }
       BeginWatch(connection);

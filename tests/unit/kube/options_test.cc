@@ -47,25 +47,23 @@ TEST(KubeOptionsTest, Defaults) {
   EXPECT_EQ(options.selection.node_name, "node-1");  // S-29
   EXPECT_EQ(options.selection.service_proxy_name, "");
   EXPECT_EQ(options.target, "unix:/run/svcmap/svcmap.sock");
-  EXPECT_EQ(options.accept, "application/vnd.kubernetes.protobuf,application/json");  // S-291
   EXPECT_EQ(options.kubeconfig + options.master, "");
   EXPECT_FALSE(options.healthz_bind_address.has_value());
   EXPECT_FALSE(options.instance.empty());
 }
 
-TEST(KubeOptionsTest, S290_S291_S293_TheFileCountsButForTheNameOfTheNodeAndTheMaster) {
+TEST(KubeOptionsTest, S290_S293_TheFileCountsButForTheNameOfTheNodeAndTheMaster) {
   const auto folder = testing::TemporaryFolder::Make();
   const std::string path = folder->path() + "/config.conf";
   std::ofstream(path) << "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"
                          "kind: KubeProxyConfiguration\n"
                          "hostnameOverride: From-File\n"
-                         "clientConnection: {kubeconfig: /file, contentType: application/json}\n"
+                         "clientConnection: {kubeconfig: /file, qps: 1}\n"
                          "healthzBindAddress: 0.0.0.0:10256\n"
                          "logging: {verbosity: 4}\n";
   const KubeOptions file = ParseKube({"--config", path});
   EXPECT_EQ(file.kubeconfig, "/file");
   EXPECT_EQ(file.selection.node_name, "from-file");
-  EXPECT_EQ(file.accept, "application/json");
   EXPECT_EQ(file.verbosity, 1);
   EXPECT_FALSE(file.healthz_bind_address.has_value()) << "that is svcmapd's";
   EXPECT_THAT(file.findings, IsEmpty());

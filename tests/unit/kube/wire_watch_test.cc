@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "api/kube/wire/decode.h"
 #include "svcmap/v1/control.pb.h"
 #include "tests/support/status_matchers.h"
@@ -16,17 +15,11 @@ namespace {
 using ::testing::HasSubstr;
 using EventType = WatchEvent::Type;
 
-// Returns a Service in protobuf and JSON. wire_list_test.cc tests all fields.
+// wire_list_test.cc tests all fields.
 std::string ServiceBytes(const char* name, const char* resource_version) {
   return pb::Envelope("v1", "Service",
                       pb::Bytes(1, pb::ObjectMeta(name, "shop", resource_version)) +
                           pb::Bytes(2, pb::Bytes(3, "10.96.0.10") + pb::Bytes(4, "ClusterIP")));
-}
-
-std::string ServiceJson(const char* name, const char* resource_version) {
-  return absl::StrCat(R"({"kind":"Service","apiVersion":"v1","metadata":{"name":")", name,
-                      R"(","namespace":"shop","resourceVersion":")", resource_version,
-                      R"(","annotations":{"note":"}{\"\\"}},"spec":{"clusterIP":"10.96.0.10"}})");
 }
 
 std::string ProtobufStream() {
@@ -40,17 +33,6 @@ std::string ProtobufStream() {
          pb::Frame("MODIFIED", ServiceBytes("web", "11")) +
          pb::Frame("DELETED", ServiceBytes("web", "12")) + pb::Frame("BOOKMARK", bookmark) +
          pb::Frame("ERROR", expired);
-}
-
-std::string JsonStream(const char* between) {
-  const auto event = [between](const char* type, const std::string& object) {
-    return absl::StrCat(R"({"type":")", type, R"(","object":)", object, "}", between);
-  };
-  return event("ADDED", ServiceJson("web", "10")) + event("MODIFIED", ServiceJson("web", "11")) +
-         event("DELETED", ServiceJson("web", "12")) +
-         event("BOOKMARK",
-               R"({"kind":"Service","apiVersion":"v1","metadata":{"resourceVersion":"13"}})") +
-         event("ERROR", R"({"kind":"Status","message":"too old","reason":"Expired","code":410})");
 }
 
 void ExpectEvents(const std::vector<WatchEvent>& events) {
@@ -73,38 +55,26 @@ void ExpectEvents(const std::vector<WatchEvent>& events) {
   EXPECT_EQ(events[4].status.message, "too old");
 }
 
-void ExpectEventsInAnyPieces(ContentType type, const std::string& stream) {
+TEST(WireWatchTest, ProtobufFramesMayBeCutAnywhere) {
+  const std::string stream = ProtobufStream();
   for (size_t cut = 0; cut <= stream.size(); ++cut) {
-    WatchDecoder decoder(Resource::kServices, type);
+    WatchDecoder decoder(Resource::kServices);
     std::vector<WatchEvent> events;
     ASSERT_OK(decoder.Feed(stream.substr(0, cut), events));
     ASSERT_OK(decoder.Feed(stream.substr(cut), events));
     ExpectEvents(events);
   }
-  WatchDecoder decoder(Resource::kServices, type);
+  WatchDecoder decoder(Resource::kServices);
   std::vector<WatchEvent> events;
   for (const char byte : stream) ASSERT_OK(decoder.Feed(std::string_view(&byte, 1), events));
   ExpectEvents(events);
 }
 
-TEST(WireWatchTest, ProtobufFramesMayBeCutAnywhere) {
-  ExpectEventsInAnyPieces(ContentType::kProtobuf, ProtobufStream());
-}
-
-TEST(WireWatchTest, JsonObjectsMayBeCutAnywhereAndStandInLinesOrNot) {
-  ExpectEventsInAnyPieces(ContentType::kJson, JsonStream("\n"));
-  ExpectEventsInAnyPieces(ContentType::kJson, JsonStream(""));
-  ExpectEventsInAnyPieces(ContentType::kJson, "\r\n" + JsonStream("\r\n \n"));
-}
-
 TEST(WireWatchTest, AnErrorWithoutAStatusIsAnError) {
-  for (const auto& [type, stream] :
-       {std::pair(ContentType::kProtobuf, pb::Frame("ERROR", "")),
-        {ContentType::kJson, std::string(R"({"type":"ERROR","object":{"kind":"Pod"}})")},
-        {ContentType::kJson, std::string(R"({"type":"ERROR"})")}}) {
-    WatchDecoder decoder(Resource::kServices, type);
+  for (const std::string& object : {std::string(), pb::Envelope("v1", "Pod", "")}) {
+    WatchDecoder decoder(Resource::kServices);
     std::vector<WatchEvent> events;
-    ASSERT_OK(decoder.Feed(stream, events));
+    ASSERT_OK(decoder.Feed(pb::Frame("ERROR", object), events));
     ASSERT_EQ(events.size(), 1u);
     EXPECT_EQ(events[0].type, EventType::kError);
     EXPECT_EQ(events[0].status.message, "the event contains no Status");
@@ -114,60 +84,39 @@ TEST(WireWatchTest, AnErrorWithoutAStatusIsAnError) {
 TEST(WireWatchTest, WhatIsNoEventEndsTheWatchBehindTheEventsThatWere) {
   const struct {
     const char* name;
-    ContentType type;
     std::string bytes;
     const char* error;
   } cases[] = {
-      {"empty event", ContentType::kProtobuf, std::string(4, '\0'), "event: unknown type "},
-      {"unknown type", ContentType::kProtobuf, pb::Frame("SYNC", ServiceBytes("a", "1")),
-       R"(event: unknown type "SYNC")"},
-      {"bare object", ContentType::kProtobuf,
-       pb::Frame("ADDED", pb::Bytes(1, pb::ObjectMeta("a", "b", "1"))),
+      {"empty event", std::string(4, '\0'), "event: unknown type "},
+      {"unknown type", pb::Frame("SYNC", ServiceBytes("a", "1")), R"(event: unknown type "SYNC")"},
+      {"bare object", pb::Frame("ADDED", pb::Bytes(1, pb::ObjectMeta("a", "b", "1"))),
        "event: not a message in the Kubernetes protobuf encoding"},
-      {"other kind", ContentType::kProtobuf, pb::Frame("ADDED", pb::Envelope("v1", "Pod", "")),
+      {"other kind", pb::Frame("ADDED", pb::Envelope("v1", "Pod", "")),
        R"(event: unexpected kind "Pod" of apiVersion "v1")"},
-      {"no name", ContentType::kProtobuf, pb::Frame("DELETED", pb::Envelope("v1", "Service", "")),
+      {"no name", pb::Frame("DELETED", pb::Envelope("v1", "Service", "")),
        "event: object.metadata.name: Required value"},
-      {"no version", ContentType::kProtobuf,
-       pb::Frame("BOOKMARK", pb::Envelope("v1", "Service", "")),
+      {"no version", pb::Frame("BOOKMARK", pb::Envelope("v1", "Service", "")),
        "event: object.metadata.resourceVersion: Required value"},
-      {"no JSON", ContentType::kJson, "[]", R"(event: expected a JSON object, received "[]")"},
-      {"wrong brackets", ContentType::kJson, "{]", "event: invalid JSON"},
-      {"JSON of unknown type", ContentType::kJson, "{}", "event: unknown type "},
-      {"JSON without object", ContentType::kJson, R"({"type":"ADDED"})",
-       "event: object: Required value"},
-      {"JSON not UTF-8", ContentType::kJson, "{\"type\":\"\xff\"}", "event: must be UTF-8 text"},
-      {"JSON bookmark without version", ContentType::kJson,
-       R"({"type":"BOOKMARK","object":{"kind":"Service"}})",
-       "event: object.metadata.resourceVersion: Required value"},
-      {"JSON bookmark of another kind", ContentType::kJson,
-       R"({"type":"BOOKMARK","object":{"kind":"Pod"}})", R"(event: object: unexpected kind "Pod")"},
+      {"bookmark of another kind", pb::Frame("BOOKMARK", pb::Envelope("v1", "Pod", "")),
+       R"(event: unexpected kind "Pod" of apiVersion "v1")"},
   };
   for (const auto& test : cases) {
-    const bool protobuf = test.type == ContentType::kProtobuf;
-    WatchDecoder decoder(Resource::kServices, test.type);
+    WatchDecoder decoder(Resource::kServices);
     std::vector<WatchEvent> events;
-    const absl::Status status =
-        decoder.Feed((protobuf ? ProtobufStream() : JsonStream("\n")) + test.bytes, events);
+    const absl::Status status = decoder.Feed(ProtobufStream() + test.bytes, events);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << test.name;
     EXPECT_THAT(std::string(status.message()), HasSubstr(test.error)) << test.name;
     EXPECT_EQ(events.size(), 5u) << test.name;
   }
 }
 
-TEST(WireWatchTest, AnEventThatNeverEndsIsRejectedAtSixteenMebibytes) {
+TEST(WireWatchTest, AnEventOfMoreThanSixteenMebibytesIsRejected) {
   std::vector<WatchEvent> events;
-  WatchDecoder protobuf(Resource::kServices, ContentType::kProtobuf);
-  EXPECT_OK(protobuf.Feed(std::string("\x01\x00\x00\x00", 4), events));
-  EXPECT_EQ(WatchDecoder(Resource::kServices, ContentType::kProtobuf)
-                .Feed(std::string("\x01\x00\x00\x01", 4), events)
-                .code(),
+  WatchDecoder longest(Resource::kServices);
+  EXPECT_OK(longest.Feed(std::string("\x01\x00\x00\x00", 4), events));
+  WatchDecoder too_long(Resource::kServices);
+  EXPECT_EQ(too_long.Feed(std::string("\x01\x00\x00\x01", 4), events).code(),
             absl::StatusCode::kResourceExhausted);
-  WatchDecoder json(Resource::kServices, ContentType::kJson);
-  const std::string piece(size_t{1} << 20, 'x');
-  ASSERT_OK(json.Feed("{\"", events));
-  for (int i = 0; i < 15; ++i) ASSERT_OK(json.Feed(piece, events));
-  EXPECT_EQ(json.Feed(piece, events).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(events.empty());
 }
 
