@@ -20,11 +20,12 @@ TEST_P(UnchangedRestartTest, S342_ItServesByItselfAndWritesNothing) {
                        TcpFlow::Open(client().netns(), {.destination = kSteady.v4, .port = 80}));
   StartTraffic();
   if (HasFatalFailure()) return;
+  ASSERT_OK(WaitUntilGenerationIsSaved());
   const KernelState before = ReadKernelState();
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse reported, agent().GetStatus());
-  ASSERT_OK(agent().WaitUntilSaved());
   for (int restart = 1; restart <= 3; ++restart) {
     SCOPED_TRACE(absl::StrCat("restart ", restart));
+    ASSERT_OK(WaitUntilGenerationIsSaved());
     ASSERT_OK(EndAgent(/*kill=*/GetParam()));
     ASSERT_OK(StartAgent());
     ASSERT_OK(WaitUntilServing());
@@ -94,7 +95,7 @@ TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
 
 // A snapshot after a restart replaces the saved state, so objects that the snapshot does not
 // contain are deleted.
-TEST_P(UnchangedRestartTest, S342_AControllerThatReportsItmethingElseIsFollowed) {
+TEST_P(UnchangedRestartTest, S342_AControllerThatReportsOtherObjectsIsFollowed) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/old", kLate)} + WebSlices("shop/old", {&pod_a()})));
   StartTraffic();
   if (HasFatalFailure()) return;

@@ -1,9 +1,12 @@
 #include "tests/recovery/saved_state_world.h"
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "nft/netlink/netlink_kernel.h"
+#include "proxy/saved/replay.h"
 
 namespace svcmap::testing {
 namespace {
@@ -62,6 +65,25 @@ SavedStateTest::KernelState SavedStateTest::ReadKernelState() {
   }
   EXPECT_EQ(state.markers.size(), 2u);
   return state;
+}
+
+absl::Status SavedStateTest::WaitUntilGenerationIsSaved() {
+  using std::chrono::steady_clock;
+  const auto deadline = steady_clock::now() + std::chrono::seconds(20);
+  for (;;) {
+    const auto file = proxy::PosixFiles().Open(state_folder() + "/state", proxy::OpenMode::kRead);
+    if (!file.ok()) return file.status();
+    const absl::StatusOr<proxy::Replayed> saved = proxy::Replay(**file);
+    if (!saved.ok()) return saved.status();
+    const uint32_t generation = ReadKernelState().generation;
+    if (saved->state.generation == generation) return absl::OkStatus();
+    if (steady_clock::now() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("saved generation ", saved->state.generation.value_or(0),
+                       ", generation of the kernel ", generation));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 void SavedStateTest::ExpectItGoesOn() {
