@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nft/model/table.h"
@@ -113,6 +114,18 @@ class Transaction {
       offset = Parse(offset, verb, view);
       fn(verb, static_cast<const ElementView&>(view));
     }
+  }
+
+  // Calls fn(Transaction) for each part of the element operations, in order. A part has at most
+  // `max_elements` elements.
+  template <typename Fn>
+  void ForEachPart(size_t max_elements, Fn&& fn) const {
+    Transaction part;
+    ForEachElement([&](Verb verb, const ElementView& element) {
+      part.Append(verb, element);
+      if (part.element_count() == max_elements) fn(std::exchange(part, Transaction()));
+    });
+    if (!part.empty()) fn(std::move(part));
   }
 
  private:

@@ -95,6 +95,11 @@ std::string IpAddress::ToString() const {
   return buffer;
 }
 
+std::string IpAddress::WithPort(uint16_t port) const {
+  const bool v4 = family_ == Family::kIpv4;
+  return (v4 ? ToString() + ":" : "[" + ToString() + "]:") + std::to_string(port);
+}
+
 IpPrefix::IpPrefix(const IpAddress& address, uint8_t length) : length_(length) {
   std::array<uint8_t, 16> bytes = {};
   const std::span<const uint8_t> source = address.bytes();

@@ -43,6 +43,7 @@ class IpAddress {
 
   // Returns canonical text: dotted decimal for IPv4, RFC 5952 for IPv6.
   std::string ToString() const;
+  std::string WithPort(uint16_t port) const;  // "10.96.0.1:80", "[fd00::1]:80"
 
   friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
   template <typename H>

@@ -9,10 +9,6 @@
 namespace svcmap::proxy {
 namespace {
 
-bool HasOneFieldRanges(uint8_t set) {
-  return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs;
-}
-
 std::string_view TextOf(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -106,7 +102,7 @@ std::vector<nft::SetRef> FoundElements::SetsToReplace(
   bool bounds_differ[2][kSetCount] = {};
   const auto compare = [&](const std::string& key) {
     const nft::ElementView element = FromFoundKey(key);
-    bounds_differ[Index(element.set.family)][element.set.set] |= HasOneFieldRanges(element.set.set);
+    bounds_differ[Index(element.set.family)][element.set.set] |= HasAddressRanges(element.set.set);
   };
   for (const std::string& key : wanted) {
     if (!values_.contains(key)) compare(key);

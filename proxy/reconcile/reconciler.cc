@@ -275,24 +275,14 @@ SyncResult Reconciler::Sync(size_t element_limit) {
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
   if (transaction.element_count() <= kMaxElements || !transaction.creations().empty()) return;
-  nft::Transaction ahead = TakeAdditions(transaction);
-  nft::Transaction part;
+  const nft::Transaction ahead = TakeAdditions(transaction);
   bool failed = false;
-  const auto apply = [&] {
-    if (!failed && !part.empty()) {
-      failed = kernel_.Apply(part).outcome != nft::ApplyOutcome::kCommitted;
-      if (!failed && known_generation_) ++*known_generation_;
-      if (!failed) sync_plan.ahead.AddElements(std::move(part));
-    }
+  ahead.ForEachPart(kMaxElements, [&](nft::Transaction part) {
+    failed = failed || kernel_.Apply(part).outcome != nft::ApplyOutcome::kCommitted;
+    if (!failed && known_generation_) ++*known_generation_;
     // After a failure, the plan contains the remaining additions. Its commit reports the error.
-    if (failed) transaction.AddElements(std::move(part));
-    part = {};
-  };
-  ahead.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    part.Add(element);
-    if (part.element_count() == kMaxElements) apply();
+    (failed ? transaction : sync_plan.ahead).AddElements(std::move(part));
   });
-  apply();
 }
 
 RemovalResult Reconciler::RemoveLeftovers() {

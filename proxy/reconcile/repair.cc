@@ -60,27 +60,19 @@ nft::ApplyResult Reconciler::ApplyInParts(const nft::Transaction& transaction) {
       transaction.deletion_count() > 0 || transaction.element_count() <= kMaxElements) {
     return kernel_.Apply(transaction);
   }
-  nft::Transaction part;
-  for (const nft::Transaction::TableCreation& creation : transaction.creations()) {
-    part.CreateTable(creation);
-  }
   nft::ApplyResult result;
   size_t before = 0;  // Number of elements before this part.
-  const auto apply = [&] {
+  transaction.ForEachPart(kMaxElements, [&](nft::Transaction part) {
+    if (result.outcome != nft::ApplyOutcome::kCommitted) return;
+    if (before > 0) {
+      if (known_generation_) ++*known_generation_;  // Counts the previous part.
+    } else {
+      for (const auto& creation : transaction.creations()) part.CreateTable(creation);
+    }
     result = kernel_.Apply(part);
     if (result.failed_element) *result.failed_element += before;
     before += part.element_count();
-    part = {};
-  };
-  transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    if (result.outcome != nft::ApplyOutcome::kCommitted) return;
-    if (part.element_count() == kMaxElements) {
-      apply();
-      if (known_generation_ && result.error.ok()) ++*known_generation_;
-    }
-    part.Add(element);
   });
-  if (result.outcome == nft::ApplyOutcome::kCommitted) apply();
   return result;
 }
 

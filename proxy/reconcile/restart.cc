@@ -53,16 +53,17 @@ nft::Transaction AllRows(const std::string& key, const ServiceRows& rows) {
 absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   const absl::StatusOr<Markers> markers = ReadMarkers(kernel_);
   if (!markers.ok()) return markers.status();
-  SavedRows replaced;  // Rows that a committed attempt replaced.
-  SavedRows added;     // Rows that may have been added ahead of an attempt that was not committed.
+  // Rows that a committed attempt replaced, or that were possibly added ahead of an attempt that
+  // was not committed.
+  SavedRows left_over;
   bool rewritten = false;
   if (saved.attempt) {
     const bool committed = ReserveNumbers(*markers, saved.attempt->marker);
     rewritten = committed && saved.attempt->whole;
     if (committed) {
-      replaced = ReplacedBy(*saved.attempt, saved.services);
+      left_over = ReplacedBy(*saved.attempt, saved.services);
     } else if (!saved.attempt->whole) {
-      added = saved.attempt->services;
+      left_over = saved.attempt->services;
     }
     Resolve(saved, committed);
     // The leftovers of the attempt are not checked yet.
@@ -75,15 +76,13 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   if (saved_marker && ReserveNumbers(*markers, *saved_marker)) {
     const std::optional<uint32_t> saved_generation = saved.generation;
     const uint64_t ruleset = saved.tables.ruleset;
-    if (Restore(saved, replaced.empty() ? added : replaced)) {
+    if (Restore(saved, left_over)) {
       // The previous run may have ended before it deleted the leftovers of its last commit. After a
       // rewrite, any element may be left over, so the tables are written again.
       in_place_ = true;
       if (rewritten) return AdoptedState::kSaved;
       const absl::StatusOr<AdoptedState> adopted = Verify(saved_generation, ruleset);
-      for (const SavedRows* left_over : {&replaced, &added}) {
-        for (const auto& [key, rows] : *left_over) repairer_.MarkRowsSuspect(AllRows(key, rows));
-      }
+      for (const auto& [key, rows] : left_over) repairer_.MarkRowsSuspect(AllRows(key, rows));
       check_left_over_ = true;
       return adopted;
     }

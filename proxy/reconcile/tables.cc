@@ -180,8 +180,7 @@ bool Reconciler::TablesAreGone() const {
     const auto& counts = applied_.counts()[Index(family)];
     bool has_rows = false;
     for (uint8_t set = 0; set < kSetCount; ++set) {
-      const bool ranges = set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs;
-      has_rows |= !ranges && counts[set] != 0;
+      has_rows |= !HasAddressRanges(set) && counts[set] != 0;
     }
     return !previous_tables_[Index(family)] || (!has_rows && !applied_.services().empty());
   });

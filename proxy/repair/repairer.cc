@@ -15,10 +15,7 @@ namespace {
 // never checks those sets.
 bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
-bool HasRanges(uint8_t set) {
-  return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs ||
-         set == kFirewallSources;
-}
+bool HasRanges(uint8_t set) { return HasAddressRanges(set) || set == kFirewallSources; }
 
 size_t MaxDeletions(uint8_t set) {
   return set == kFirewallSources ? kMaxSourceRowsRemoved : SIZE_MAX;

@@ -60,6 +60,11 @@ enum SetIndex : uint8_t {
   kServiceConnections = kSetCount,  // address . protocol . port, with a counter
 };
 
+// Returns true for the sets whose elements are address ranges.
+inline bool HasAddressRanges(uint8_t set) {
+  return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs;
+}
+
 // Method for detecting pod traffic (S-64 to S-68).
 enum class DetectLocal : uint8_t {
   kClusterCidr,  // The source is in cluster_cidr.

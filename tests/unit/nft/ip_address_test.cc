@@ -90,6 +90,11 @@ TEST(IpAddressTest, FamiliesNeverCompareEqual) {
   EXPECT_LT(Ip("10.0.0.9"), Ip("10.0.0.10"));
 }
 
+TEST(IpAddressTest, BracketsSeparateAnIpv6AddressFromThePort) {
+  EXPECT_EQ(IpAddress::Parse("10.96.0.1")->WithPort(80), "10.96.0.1:80");
+  EXPECT_EQ(IpAddress::Parse("fd00::1")->WithPort(65535), "[fd00::1]:65535");
+}
+
 TEST(IpAddressTest, SpecialAddressesAreKnown) {
   struct Case {
     const char* address;

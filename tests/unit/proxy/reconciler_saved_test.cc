@@ -69,6 +69,17 @@ class SavedTest : public ::testing::Test {
     reconciler_->SaveObjects();
     return result;
   }
+  // Programs World() and commits `changes`, but does not delete the elements that they leave over.
+  void CommitWithoutRemoval(const std::vector<Change>& changes) {
+    Begin();
+    Notify(World());
+    Sync();
+    Note();
+    remove_leftovers_ = false;
+    Notify(changes);
+    EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+    ASSERT_TRUE(reconciler_->HasLeftovers());
+  }
   // Returns the deletions of all elements that the applied state does not contain.
   nft::Transaction DeletionsOf(Reconciler& reconciler) {
     nft::Transaction deletions;
@@ -282,14 +293,7 @@ TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
 
 // The agent is killed after the commit that makes elements unreachable and before their deletion.
 TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheNextRun) {
-  Begin();
-  Notify(World());
-  Sync();
-  Note();
-  remove_leftovers_ = false;
-  Notify({NoService("shop/b"), Slice("shop/web", 1)});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  ASSERT_TRUE(reconciler_->HasLeftovers());
+  ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/b"), Slice("shop/web", 1)}));
   EXPECT_EQ(Begin(), AdoptedState::kTrusted);
   EXPECT_TRUE(reconciler_->HasSuspects());
   while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
@@ -299,14 +303,7 @@ TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheNextRun) {
 
 // Before the elements of the killed run are deleted, their numbers are not used for other Services.
 TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedAgain) {
-  Begin();
-  Notify(World());
-  Sync();
-  Note();
-  remove_leftovers_ = false;
-  Notify({NoService("shop/b")});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  ASSERT_TRUE(reconciler_->HasLeftovers());
+  ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/b")}));
   Begin();
   Notify({AService("shop/new").At("10.96.0.9").Port(80), Slice("shop/new", 3, 9)});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
@@ -317,14 +314,7 @@ TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedAgain) {
 
 // The next run is killed too, before it has checked the rows.
 TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheRunAfterNext) {
-  Begin();
-  Notify(World());
-  Sync();
-  Note();
-  remove_leftovers_ = false;
-  Notify({NoService("shop/b"), Slice("shop/web", 1)});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  ASSERT_TRUE(reconciler_->HasLeftovers());
+  ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/b"), Slice("shop/web", 1)}));
   Begin();
   Begin();
   EXPECT_TRUE(reconciler_->HasSuspects());
@@ -334,14 +324,7 @@ TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheRunAfterNext) {
 }
 
 TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedByTheRunAfterNext) {
-  Begin();
-  Notify(World());
-  Sync();
-  Note();
-  remove_leftovers_ = false;
-  Notify({NoService("shop/web")});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  ASSERT_TRUE(reconciler_->HasLeftovers());
+  ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/web")}));
   Begin();
   Notify({AService("shop/c").At("10.96.0.8").Port(80), Slice("shop/c", 3, 8)});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
@@ -356,13 +339,7 @@ TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedByTheRunAfterNext) {
 
 // The kernel rejects the deletion, and the agent is killed before it has checked the rows.
 TEST_F(SavedTest, LeftoversThatCouldNotBeDeletedAreDeletedByTheNextRun) {
-  Begin();
-  Notify(World());
-  Sync();
-  Note();
-  remove_leftovers_ = false;
-  Notify({NoService("shop/b"), Slice("shop/web", 1)});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/b"), Slice("shop/web", 1)}));
   fault_ = Fault::kReject;
   EXPECT_FALSE(reconciler_->RemoveLeftovers().error.ok());
   fault_ = Fault::kNone;
@@ -375,13 +352,7 @@ TEST_F(SavedTest, LeftoversThatCouldNotBeDeletedAreDeletedByTheNextRun) {
 
 // The agent is killed after the deletion and before the log contains the outcome.
 TEST_F(SavedTest, DeletedLeftoversOfAKilledRunAreNotMissed) {
-  Begin();
-  Notify(World());
-  Sync();
-  Note();
-  remove_leftovers_ = false;
-  Notify({NoService("shop/b")});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/b")}));
   const nft::Transaction removal = DeletionsOf(*reconciler_);
   EXPECT_OK(kernel_.Apply(removal).error);
   EXPECT_EQ(Begin(), AdoptedState::kToVerify);
