@@ -68,12 +68,6 @@ absl::StatusOr<std::string> System() {
   return absl::StrCat(text, "\n# /etc/os-release\n", ReadText("/etc/os-release"));
 }
 
-absl::StatusOr<std::string> NodeChecks() {
-  const std::optional<std::string> svcmapd = FindSvcmapd();
-  if (!svcmapd) return absl::NotFoundError("svcmapd not found");
-  return RunProgram({*svcmapd, "--preflight"});
-}
-
 // Lists svcmap's tables with all elements.
 absl::StatusOr<std::string> SvcmapTables() {
   const absl::StatusOr<std::string> tables = Output({"nft", "list", "tables"});
@@ -146,14 +140,10 @@ absl::StatusOr<std::string> Conntrack() {
     std::string example;
   };
   std::map<std::string, Flows> flows;
-  const auto end = [](const IpAddress& address, uint16_t port) {
-    const bool v6 = address.family() == Family::kIpv6;
-    return absl::StrCat(v6 ? "[" : "", address.ToString(), v6 ? "]:" : ":", port);
-  };
+  const auto text_of = [](const nft::FlowEnd& end) { return end.address.WithPort(end.port); };
   const absl::Status listed = ForEachUdpEntry([&](const UdpEntry& entry) {
-    Flows& same = flows[absl::StrCat(end(entry.destination, entry.destination_port), " -> ",
-                                     end(entry.answers, entry.answers_port))];
-    if (same.count++ == 0) same.example = end(entry.client, entry.client_port);
+    Flows& same = flows[absl::StrCat(text_of(entry.destination), " -> ", text_of(entry.answers))];
+    if (same.count++ == 0) same.example = text_of(entry.client);
   });
   absl::StrAppend(&text,
                   "\n# UDP entries: destination -> address that answers, entries, first client\n");
@@ -221,7 +211,7 @@ std::vector<BundleFile> CollectNodeFacts(const std::string& log_file,
     }
   };
   add("node/system.txt", NamesIn::kText, System());
-  const absl::StatusOr<std::string> node_checks = NodeChecks();
+  const absl::StatusOr<std::string> node_checks = RunPreflight();
   add("node/preflight.json", NamesIn::kNone, node_checks);
   add("node/sysctls.txt", NamesIn::kNone, Sysctls());
   add("node/ruleset.nft", NamesIn::kQuotes,

@@ -26,9 +26,7 @@ void Add(const CheckTarget& port, const std::string& role, const std::string& te
 }  // namespace
 
 std::string CheckTarget::ToString() const {
-  const bool v6 = address.family() == Family::kIpv6;
-  return absl::StrCat(v6 ? "[" : "", address.ToString(), v6 ? "]:" : ":", port, "/",
-                      std::string(proxy::ProtocolName(protocol)));
+  return absl::StrCat(address.WithPort(port), "/", std::string(proxy::ProtocolName(protocol)));
 }
 
 void AddTargets(const v1::Service& service, const std::vector<IpAddress>& node_addresses,
@@ -56,6 +54,14 @@ void AddTargets(const v1::Service& service, const std::vector<IpAddress>& node_a
       targets.push_back(base);
     }
   }
+}
+
+v1::ExplainRequest ExplainRequestFor(const CheckTarget& target) {
+  v1::ExplainRequest request;
+  request.set_address(target.address.ToString());
+  request.set_port(target.port);
+  request.set_protocol(std::string(proxy::ProtocolName(target.protocol)));
+  return request;
 }
 
 std::vector<IpAddress> InternalAddresses(const v1::Node& node) {

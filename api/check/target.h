@@ -7,7 +7,7 @@
 
 #include "nft/types/ip_address.h"
 #include "proxy/state/objects.h"
-#include "svcmap/v1/objects.pb.h"
+#include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
 
@@ -25,6 +25,9 @@ struct CheckTarget {
 // `node_addresses`. Ignores invalid addresses, ports and protocols, because the agent reports them.
 void AddTargets(const v1::Service& service, const std::vector<IpAddress>& node_addresses,
                 std::vector<CheckTarget>& targets);
+
+// Asks for the explanation of all kinds of sources.
+v1::ExplainRequest ExplainRequestFor(const CheckTarget& target);
 
 // Returns the valid addresses of type InternalIP.
 std::vector<IpAddress> InternalAddresses(const v1::Node& node);

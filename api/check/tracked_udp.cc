@@ -47,13 +47,8 @@ uint16_t PortOf(Bytes bytes) {
   return ntohs(port);
 }
 
-struct Tuple {
-  IpAddress source, destination;
-  uint16_t source_port = 0, destination_port = 0;
-};
-
 // Returns nullopt if the tuple is not a UDP tuple.
-std::optional<Tuple> TupleOf(Bytes bytes) {
+std::optional<nft::FlowTuple> TupleOf(Bytes bytes) {
   const Attributes tuple = Parse(bytes);
   const Attributes ip = Parse(tuple[CTA_TUPLE_IP]);
   const Attributes proto = Parse(tuple[CTA_TUPLE_PROTO]);
@@ -62,18 +57,16 @@ std::optional<Tuple> TupleOf(Bytes bytes) {
   const auto source = IpAddress::FromBytes(ip[v6 ? CTA_IP_V6_SRC : CTA_IP_V4_SRC]);
   const auto destination = IpAddress::FromBytes(ip[v6 ? CTA_IP_V6_DST : CTA_IP_V4_DST]);
   if (!source || !destination) return std::nullopt;
-  return Tuple{*source, *destination, PortOf(proto[CTA_PROTO_SRC_PORT]),
-               PortOf(proto[CTA_PROTO_DST_PORT])};
+  return nft::FlowTuple{.source = {*source, PortOf(proto[CTA_PROTO_SRC_PORT])},
+                        .destination = {*destination, PortOf(proto[CTA_PROTO_DST_PORT])}};
 }
 
 void TakeEntry(Bytes payload, const std::function<void(const UdpEntry&)>& take) {
   if (payload.size() < sizeof(nfgenmsg)) return;
   const Attributes entry = Parse(payload.subspan(sizeof(nfgenmsg)));
-  const std::optional<Tuple> original = TupleOf(entry[CTA_TUPLE_ORIG]);
-  const std::optional<Tuple> reply = TupleOf(entry[CTA_TUPLE_REPLY]);
-  if (!original || !reply) return;
-  take({original->source, original->source_port, original->destination, original->destination_port,
-        reply->source, reply->source_port});
+  const std::optional<nft::FlowTuple> original = TupleOf(entry[CTA_TUPLE_ORIG]);
+  const std::optional<nft::FlowTuple> reply = TupleOf(entry[CTA_TUPLE_REPLY]);
+  if (original && reply) take({original->source, original->destination, reply->source});
 }
 
 }  // namespace

@@ -8,17 +8,14 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "nft/types/ip_address.h"
+#include "nft/conntrack/flow_table.h"
 
 namespace svcmap::api {
 
 struct UdpEntry {
-  IpAddress client;
-  uint16_t client_port = 0;
-  IpAddress destination;  // Destination of the first packet.
-  uint16_t destination_port = 0;
-  IpAddress answers;  // Address that sends the replies, after translation.
-  uint16_t answers_port = 0;
+  nft::FlowEnd client;
+  nft::FlowEnd destination;  // Destination of the first packet.
+  nft::FlowEnd answers;      // Sends the replies, after translation.
 };
 
 // Calls `take` for each UDP entry in the network namespace of the calling thread. Entries that

@@ -8,6 +8,7 @@
 #include "api/bundle/archive.h"
 #include "api/bundle/contents.h"
 #include "api/cli/destination.h"
+#include "api/cli/object_id.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -15,25 +16,12 @@ namespace {
 
 constexpr int kObjectsPerPart = 1000;
 
-bool IsSelected(const v1::ListRequest& request, v1::Kind kind, const v1::ObjectMeta& metadata) {
-  return (request.kind() == v1::KIND_UNSPECIFIED || request.kind() == kind) &&
-         (request.namespace_().empty() || request.namespace_() == metadata.namespace_()) &&
-         (request.name().empty() || request.name() == metadata.name());
-}
-
 bool IsSelected(const v1::ListRequest& request, const v1::Object& object) {
-  switch (object.object_case()) {
-    case v1::Object::kService:
-      return IsSelected(request, v1::KIND_SERVICE, object.service().metadata());
-    case v1::Object::kEndpointSlice:
-      return IsSelected(request, v1::KIND_ENDPOINT_SLICE, object.endpoint_slice().metadata());
-    case v1::Object::kNode:
-      return IsSelected(request, v1::KIND_NODE, object.node().metadata());
-    case v1::Object::kServiceCidr:
-      return IsSelected(request, v1::KIND_SERVICE_CIDR, object.service_cidr().metadata());
-    default:
-      return false;
-  }
+  const ObjectId id = IdOf(object);
+  return id.kind != v1::KIND_UNSPECIFIED &&
+         (request.kind() == v1::KIND_UNSPECIFIED || request.kind() == id.kind) &&
+         (request.namespace_().empty() || request.namespace_() == id.name_space) &&
+         (request.name().empty() || request.name() == id.name);
 }
 
 // Calls `take` with each line of `text` until `take` returns false or an error.

@@ -65,14 +65,12 @@ void ReadRulesWithoutNft(std::vector<ForeignRule>& rules, std::vector<std::strin
   notes.push_back(
       "nft not found: only chain policies and iptables rules of other software were read");
   std::vector<nft::ForeignChain> chains;
-  if (const std::optional<std::string> svcmapd = FindSvcmapd()) {
-    const absl::StatusOr<std::string> json = RunProgram({*svcmapd, "--preflight"});
-    const absl::StatusOr<NodeReport> report = json.ok() ? ParseNodeReport(*json) : json.status();
-    if (report.ok()) {
-      chains = report->chains;
-    } else {
-      notes.push_back("chains of other software: " + std::string(report.status().message()));
-    }
+  const absl::StatusOr<std::string> json = RunPreflight();
+  const absl::StatusOr<NodeReport> report = json.ok() ? ParseNodeReport(*json) : json.status();
+  if (report.ok()) {
+    chains = report->chains;
+  } else if (!absl::IsNotFound(report.status())) {
+    notes.push_back("chains of other software: " + std::string(report.status().message()));
   }
   for (const nft::ForeignChain& chain : chains) {
     if (!chain.base || !chain.base->policy_drop || IsOfIptables(chain)) continue;
@@ -167,10 +165,7 @@ class Check {
   }
 
   absl::StatusOr<v1::ExplainResponse> Explain(const CheckTarget& target, const std::string& from) {
-    v1::ExplainRequest request;
-    request.set_address(target.address.ToString());
-    request.set_port(target.port);
-    request.set_protocol(std::string(proxy::ProtocolName(target.protocol)));
+    v1::ExplainRequest request = ExplainRequestFor(target);
     request.set_from(from);
     return reader_.Explain(request);
   }
@@ -312,21 +307,20 @@ class Check {
   // Finds UDP flows to the checked addresses that are translated to other addresses than the
   // endpoints. Asks the agent only about addresses with flows.
   void CheckTrackedFlows() {
-    std::map<std::pair<IpAddress, uint16_t>, std::vector<UdpEntry>> flows;
-    std::map<std::pair<IpAddress, uint16_t>, const CheckTarget*> udp;
+    std::map<nft::FlowEnd, std::vector<UdpEntry>> flows;
+    std::map<nft::FlowEnd, const CheckTarget*> udp;
     for (const CheckTarget& target : targets_) {
       if (target.protocol == proxy::Protocol::kUdp) udp[{target.address, target.port}] = &target;
     }
     if (udp.empty()) return;
     const absl::Status listed = ForEachUdpEntry([&](const UdpEntry& entry) {
-      const std::pair key(entry.destination, entry.destination_port);
-      if (udp.contains(key)) flows[key].push_back(entry);
+      if (udp.contains(entry.destination)) flows[entry.destination].push_back(entry);
     });
     if (!listed.ok()) {
       report_.notes.push_back("UDP flows were not checked: " + std::string(listed.message()));
       return;
     }
-    for (const auto& [key, entries] : flows) CheckFlows(*udp[key], entries);
+    for (const auto& [destination, entries] : flows) CheckFlows(*udp[destination], entries);
   }
 
   void CheckFlows(const CheckTarget& target, const std::vector<UdpEntry>& entries) {
@@ -341,17 +335,16 @@ class Check {
     if (endpoints.empty()) return;
     std::vector<UdpEntry> wrong;
     for (const UdpEntry& entry : entries) {
-      if (!endpoints.contains({entry.answers.ToString(), entry.answers_port})) {
-        wrong.push_back(entry);
-      }
+      const nft::FlowEnd& answers = entry.answers;
+      if (!endpoints.contains({answers.address.ToString(), answers.port})) wrong.push_back(entry);
     }
     if (wrong.empty()) return;
     const UdpEntry& first = wrong.front();
     CheckTarget client = target, answers = target;
-    client.address = first.client;
-    client.port = first.client_port;
-    answers.address = first.answers;
-    answers.port = first.answers_port;
+    client.address = first.client.address;
+    client.port = first.client.port;
+    answers.address = first.answers.address;
+    answers.port = first.answers.port;
     report_.differences.push_back(
         {target,
          absl::StrCat("flows to ", CountText(endpoints.size(), "endpoint")),

@@ -12,13 +12,8 @@
 namespace svcmap::api {
 namespace {
 
-// Runs `svcmapd --preflight`.
 absl::StatusOr<NodeReport> QuerySvcmapd() {
-  const std::optional<std::string> program = FindSvcmapd();
-  if (!program) {
-    return absl::NotFoundError("svcmapd not found in the directory of svcmapctl or in PATH");
-  }
-  const absl::StatusOr<std::string> json = RunProgram({*program, "--preflight"});
+  const absl::StatusOr<std::string> json = RunPreflight();
   if (!json.ok()) return json.status();
   return ParseNodeReport(*json);
 }

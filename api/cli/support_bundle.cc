@@ -151,11 +151,8 @@ class Bundle {
       targets.resize(kMaxExplained);
     }
     for (const CheckTarget& target : targets) {
-      v1::ExplainRequest request;
-      request.set_address(target.address.ToString());
-      request.set_port(target.port);
-      request.set_protocol(std::string(proxy::ProtocolName(target.protocol)));
-      absl::StatusOr<v1::ExplainResponse> explained = session_.reader.Explain(request);
+      absl::StatusOr<v1::ExplainResponse> explained =
+          session_.reader.Explain(ExplainRequestFor(target));
       if (!explained.ok()) return AgentPartMissing(kExplainFile, explained.status());
       explained_.push_back(*std::move(explained));
     }

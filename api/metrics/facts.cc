@@ -152,18 +152,12 @@ void AddSavedState(const proxy::StateLogStatus& saved, Families& page) {
   page.Add("svcmap_saved_state_synced_timestamp_seconds", UnixTime(saved.synced));
 }
 
-// Formats "10.96.0.1:80" or "[fd00::1]:80".
-std::string Destination(const proxy::ServiceConnections& at) {
-  const bool v4 = at.address.family() == Family::kIpv4;
-  return absl::StrCat(v4 ? "" : "[", at.address.ToString(), v4 ? ":" : "]:", at.reached_at);
-}
-
 void AddConnections(const std::vector<proxy::ServiceConnections>& connections, Families& page) {
   for (const proxy::ServiceConnections& at : connections) {
     const size_t slash = at.service.find('/');
     page.Add("svcmap_service_connections_total", static_cast<double>(at.connections),
              {at.service.substr(0, slash), at.service.substr(slash + 1), std::to_string(at.port),
-              std::string(proxy::ProtocolName(at.protocol)), Destination(at)});
+              std::string(proxy::ProtocolName(at.protocol)), at.address.WithPort(at.reached_at)});
   }
 }
 

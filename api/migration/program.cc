@@ -102,6 +102,14 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int in, int ou
   return pid;
 }
 
+std::optional<std::string> FindSvcmapd() {
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::string program = own.parent_path() / "svcmapd";
+  if (!error && std::filesystem::exists(program, error)) return program;
+  return FindProgram("svcmapd");
+}
+
 }  // namespace
 
 std::optional<std::string> FindProgram(const std::string& name) {
@@ -113,14 +121,6 @@ std::optional<std::string> FindProgram(const std::string& name) {
     if (access(file.c_str(), X_OK) == 0) return file;
   }
   return std::nullopt;
-}
-
-std::optional<std::string> FindSvcmapd() {
-  std::error_code error;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
-  std::string program = own.parent_path() / "svcmapd";
-  if (!error && std::filesystem::exists(program, error)) return program;
-  return FindProgram("svcmapd");
 }
 
 absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& argv, std::string_view input,
@@ -153,6 +153,14 @@ absl::StatusOr<std::string> RunProgram(const std::vector<std::string>& argv, std
                      reported.empty() ? "" : ": ", Escape(reported)));
   }
   return ContentOf(*out);
+}
+
+absl::StatusOr<std::string> RunPreflight() {
+  const std::optional<std::string> svcmapd = FindSvcmapd();
+  if (!svcmapd) {
+    return absl::NotFoundError("svcmapd not found in the directory of svcmapctl or in PATH");
+  }
+  return RunProgram({*svcmapd, "--preflight"});
 }
 
 }  // namespace svcmap::api
