@@ -6,18 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-source .ci/cgroups.sh
+source .ci/container.sh
 
 bin=${SVCMAP_BIN:-build/release/bin}
 packages=$(.ci/deps.sh --print runtime | paste -sd,)
 image=localhost/svcmap-systemd:$(sha256sum <<<"$packages" | cut -c 1-12)
-work=$(mktemp -d)
-container=
-clean_up() {
-  [[ -z $container ]] || podman rm --force --time 1 "$container" >/dev/null 2>&1
-  rm -rf "$work"
-}
-trap clean_up EXIT
 
 fail() {
   echo "boot: $*" >&2

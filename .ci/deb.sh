@@ -8,16 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-source .ci/cgroups.sh
+source .ci/container.sh
 
 new=${NEW:-build/deb}
-work=$(mktemp -d)
-container=
-clean_up() {
-  [[ -z $container ]] || podman rm --force --time 1 "$container" >/dev/null 2>&1
-  rm -rf "$work"
-}
-trap clean_up EXIT
 
 version_in() { dpkg-deb --field "$1"/svcmap-agent_*.deb Version; }
 
