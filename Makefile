@@ -5,10 +5,10 @@ SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build clients demo deb deb-test image boot test test-long format format-check tidy \
-        prose bench bench-quick bench-alone clean
+        prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e cluster-down clean
 
 help:           ## List all targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
 
 deps:           ## Install missing Debian packages
 	@.ci/deps.sh build test clients tidy
@@ -88,6 +88,20 @@ bench-alone:    ## Measure svcmapd only: UDP cleanup, state file, streams, memor
 	cmake --preset release
 	cmake --build --preset bench
 	@.ci/bench.sh alone
+
+cluster:        ## Start a Kubernetes cluster in namespaces: make cluster KUBERNETES=DIR [FAMILY=ipv4|ipv6|dual]
+	@.ci/deps.sh cluster
+	@tests/cluster/cluster.sh up
+
+cluster-documents: ## Run the commands of the documents in the cluster under traffic (tests/cluster/README.md)
+	@.ci/deps.sh clients
+	@tests/cluster/documents.sh
+
+cluster-e2e:    ## Run Kubernetes' e2e tests with kube-proxy, then with svcmap (docs/e2e.md)
+	@tests/cluster/e2e.sh
+
+cluster-down:   ## Remove the cluster
+	@tests/cluster/cluster.sh down
 
 clean:          ## Remove build/
 	rm -rf build
