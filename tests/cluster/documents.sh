@@ -234,7 +234,7 @@ for command in 'svcmapctl status' 'svcmapctl check' 'svcmapctl dump applied'; do
   kubectl -n kube-system exec "$node1_pod" -c svcmapd -- $command >"$folder/output" ||
     { cat "$folder/output"; fail "$command failed"; }
 done
-kubectl -n kube-system get configmap kube-proxy -o yaml | sed 's/configSyncPeriod: 0s/configSyncPeriod: 1m/' |
+kubectl -n kube-system get configmap kube-proxy -o yaml | sed "s/configSyncPeriod: .*/configSyncPeriod: $((60 + RANDOM % 600))s/" |
   kubectl replace -f - >/dev/null
 restarted() { kubectl -n kube-system get pod "$node1_pod" -o 'jsonpath={.status.containerStatuses[*].restartCount}' | grep -qx '[1-9] [1-9]'; }
 until_true 180 "svcmapd and svcmap-kube restart" restarted
