@@ -4,7 +4,7 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build clients demo deb deb-test image boot test test-long format format-check tidy \
+.PHONY: help deps build clients demo deb deb-test image arm64 boot test test-long format format-check tidy \
         prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e cluster-down clean
 
 help:           ## List all targets
@@ -41,6 +41,11 @@ image:          ## Build and test the container image with podman (docs/install.
 	cmake --preset release
 	cmake --build --preset demo
 	@.ci/image.sh
+
+arm64:          ## Cross-compile the binaries and the image for arm64 and run the unit tests under qemu
+	@.ci/deps.sh build test image arm64
+	@.ci/arm64.sh
+	@ARCH=arm64 PROGRAMS=build/arm64/bin .ci/image.sh
 
 boot:           ## Test the systemd units in a container
 	@.ci/deps.sh build test image

@@ -7,13 +7,18 @@
 #   IMAGE=name (localhost/svcmap:VERSION)   BASE=base image   JOBS=number of compilers
 #   TRY_ONLY=1: test an existing image   TWICE=1: build twice and compare the image IDs, without tests
 #   PROGRAMS=directory of svcmapd, svcmapctl and svcmap-kube: package these binaries instead of compiling
+#   ARCH=arm64: image for another architecture, emulated by qemu; set PROGRAMS, because compiling takes hours.
+#     qemu does not emulate netlink for nf_tables, so only the start of the programs and the SBOM are tested
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 source .ci/cgroups.sh
 
 version=$(sed -n 's/^project(svcmap VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
-image=${IMAGE:-localhost/svcmap:$version}
+native=$(dpkg --print-architecture)
+arch=${ARCH:-$native}
+[[ $arch == "$native" ]] && suffix= || suffix=-$arch
+image=${IMAGE:-localhost/svcmap:$version$suffix}
 label=svcmap-image-$$
 work=$(mktemp -d)
 kube_proxy=
@@ -32,20 +37,30 @@ fail() {
   exit 1
 }
 
+# Lets the kernel start arm64 programs with qemu, also in containers. systemd does the same at boot.
+emulate() {
+  local misc=/proc/sys/fs/binfmt_misc
+  [[ $arch != "$native" ]] || return 0
+  [[ -e $misc/register ]] || mount -t binfmt_misc none "$misc"
+  [[ -e $misc/qemu-aarch64 ]] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$misc/register"
+}
+
 build() {
   local base=${BASE:-docker.io/library/debian:12-slim}
-  if [[ -z ${BASE-} ]] && ! timeout 60 podman pull --quiet "$base" >"$work/pull.log" 2>&1; then
+  if [[ -z ${BASE-} ]] && ! timeout 60 podman pull --quiet --arch "$arch" "$base" >"$work/pull.log" 2>&1; then
     echo "image: $base is not available, creating a base with mmdebstrap: $(tail -n 1 "$work/pull.log")"
-    base=localhost/svcmap-base:bookworm
-    mmdebstrap --quiet --variant=apt bookworm - | podman import --quiet - "$base"
+    base=localhost/svcmap-base:bookworm$suffix
+    mmdebstrap --quiet --variant=apt --architectures="$arch" bookworm - |
+      podman import --quiet --arch "$arch" - "$base"
   fi
-  local dockerfile=deploy/image/Dockerfile revision created
+  local dockerfile=deploy/image/Dockerfile strip=strip revision created
+  [[ $arch == "$native" ]] || strip=aarch64-linux-gnu-strip
   if [[ -n ${PROGRAMS-} ]]; then
     mkdir -p "$work/root/programs"
     install -m 755 "$PROGRAMS"/{svcmapd,svcmapctl,svcmap-kube} "$work/root/programs/"
-    strip --strip-debug "$work"/root/programs/*
+    "$strip" --strip-debug "$work"/root/programs/*
     programs=localhost/svcmap-programs:$$
-    tar -C "$work/root" -c . | podman import --quiet - "$programs"
+    tar -C "$work/root" -c . | podman import --quiet --arch "$arch" - "$programs"
     dockerfile=$work/Dockerfile
     # podman skips the stage "build", because nothing uses it.
     sed "s#--from=build#--from=$programs#" deploy/image/Dockerfile >"$dockerfile"
@@ -54,7 +69,7 @@ build() {
   created=$(git log -1 --format=%ct 2>/dev/null || echo 0)
   # Isolation by chroot also works on machines without cgroups and namespaces. The time stamp of all files
   # is the date of the commit, so that equal files give an equal image.
-  podman build --isolation=chroot --network=host -f "$dockerfile" -t "$image" "$@" \
+  podman build --arch "$arch" --isolation=chroot --network=host -f "$dockerfile" -t "$image" "$@" \
     --timestamp "$created" --label org.opencontainers.image.created="$(date -u -d "@$created" +%FT%TZ)" \
     --build-arg BASE="$base" --build-arg JOBS="${JOBS:-0}" --build-arg VERSION="$version" \
     --build-arg REVISION="$revision" --build-arg CREATED="$created" .
@@ -115,7 +130,7 @@ readonly ctl=(svcmapctl --address unix:///run/svcmap/svcmap.sock)
 try_programs() {
   local program
   for program in svcmapd svcmap-kube svcmapctl; do
-    podman_run base/svcmap-kube --rm --network=none "$image" "$program" --version
+    podman_run base/svcmap-kube --rm --network=none --arch="$arch" "$image" "$program" --version
   done
 }
 
@@ -231,16 +246,21 @@ END
   tail -n 1 "$work/demo.log"
 }
 
+emulate
 if [[ -n ${TWICE-} ]]; then
   build_twice
   try_sbom
   exit
 fi
-[[ -n ${TRY_ONLY-} ]] || build
+if [[ -z ${TRY_ONLY-} ]]; then build; fi
 echo "== binaries of $image, $(podman image inspect --format '{{.Size}}' "$image" | numfmt --to=iec)"
 try_programs
 echo "== SBOM, licences and sizes"
 try_sbom
+if [[ $arch != "$native" ]]; then
+  echo "image: $image built; its programs start under qemu"
+  exit
+fi
 echo "== svcmapd with the security context of the DaemonSet"
 try_pod
 ip netns add "$label"

@@ -8,7 +8,7 @@ root=$1 version=$2 commit=$3 created=$4
 # Libraries of all programs and plug-ins, as paths outside of the root.
 needed() {
   local loader file
-  loader=$(cd "$root" && echo lib64/ld-linux-*.so.*)
+  loader=$(cd "$root" && echo lib*/ld-linux-*.so.*)  # In lib64 on amd64, in lib on arm64.
   while read -r file; do
     chroot "$root" "/$loader" --list "/${file#"$root"/}" 2>/dev/null || true
   done < <(find "$root"/usr/bin "$root"/usr/sbin "$root"/usr/lib/*/xtables -type f) |

@@ -51,6 +51,9 @@ function(_svcmap_register_test name target labels timeout serial)
   if(NOT timeout)
     set(timeout 300)
   endif()
+  if(CMAKE_CROSSCOMPILING)
+    math(EXPR timeout "10 * ${timeout}")  # Emulated.
+  endif()
   set_tests_properties(${name} PROPERTIES
     LABELS "${labels}"
     TIMEOUT ${timeout}
