@@ -4,7 +4,7 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build clients demo deb deb-test image arm64 boot test test-long format format-check tidy \
+.PHONY: help deps build clients demo deb deb-test image arm64 boot test test-kernels test-long format format-check tidy \
         prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e cluster-down clean
 
 help:           ## List all targets
@@ -56,6 +56,12 @@ boot:           ## Test the systemd units in a container
 test:           ## Run all tests: release build, then sanitizer builds
 	@.ci/deps.sh build test clients
 	@.ci/test.sh
+
+test-kernels:   ## Run tests on Debian's kernels from 5.10 to the newest, in virtual machines
+	@.ci/deps.sh build test kernels
+	cmake --preset release
+	cmake --build --preset kernels
+	@tests/kernels/run.py $(KERNELS)
 
 test-long: deps ## Run test, clang-tidy, repeated tests and fuzzers; more than an hour
 	@.ci/deps.sh long

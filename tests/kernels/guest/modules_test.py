@@ -1,0 +1,100 @@
+"""Kernel modules: loading on demand, missing modules, and a kernel that forbids loading. Must run last in
+a virtual machine, because module loading stays disabled."""
+
+import glob
+import pathlib
+import re
+import subprocess
+import time
+import unittest
+
+from world import BIN, NODE_OBJECT, World, ask, kernel_version, note, run, service
+
+PATTERN = re.compile(r"^(nft?_|nf_|xt_|ip_tables|ip6_tables|iptable|ip6table|x_tables|nfnetlink|br_netf)")
+CONF = pathlib.Path("/etc/modprobe.d/test.conf")
+HELPER = pathlib.Path("/proc/sys/kernel/modprobe")
+
+
+def loaded():
+    return [line.split()[0] for line in pathlib.Path("/proc/modules").read_text().splitlines()]
+
+
+def unload():
+    """Unloads all modules of netfilter."""
+    deadline = time.monotonic() + 60
+    while names := [n for n in loaded() if PATTERN.match(n)]:
+        for name in names:
+            subprocess.run(["rmmod", name], capture_output=True, check=False)
+        assert time.monotonic() < deadline, f"still loaded: {names}"
+
+
+def is_module(name):
+    return bool(glob.glob(f"/usr/lib/modules/*/kernel/**/{name}.ko*", recursive=True))
+
+
+def check(*prefix):
+    return run(*prefix, f"{BIN}/svcmapd", "--init-only", "--node-name=n1", check=False)
+
+
+class ModulesTest(unittest.TestCase):
+    def setUp(self):
+        CONF.parent.mkdir(exist_ok=True)
+        CONF.write_text("")
+        HELPER.write_text("/sbin/modprobe")
+        unload()
+
+    def test_1_the_kernel_loads_modules_on_demand(self):
+        ended = check()
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("nft_masq", loaded())
+        note(f"modules loaded on demand: {len([n for n in loaded() if PATTERN.match(n)])}")
+
+    def test_2_cap_net_admin_is_sufficient(self):
+        ended = check("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                      "--inh-caps=-all,+net_admin", "--ambient-caps=+net_admin",
+                      "--bounding-set=-all,+net_admin")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+
+    def test_3_a_missing_module_is_named(self):
+        required = """nfnetlink nf_tables nf_conntrack nf_conntrack_netlink nft_ct nft_chain_nat nft_nat
+            nft_masq nft_numgen nft_fib_ipv4 nft_fib_ipv6 nft_reject_ipv4 nft_reject_ipv6""".split()
+        for name in filter(is_module, required):
+            with self.subTest(module=name):
+                unload()
+                CONF.write_text(f"install {name} /bin/false\n")
+                ended = check()
+                output = ended.stdout + ended.stderr
+                self.assertNotEqual(ended.returncode, 0, output)
+                self.assertRegex(output, rf"modprobe -a [a-z0-9_ ]*\b{name}\b", output)
+                CONF.write_text("")
+                ended = check()
+                self.assertEqual(ended.returncode, 0, ended.stderr)
+
+    def test_4_the_remedy_loads_all_modules_if_the_kernel_loads_none(self):
+        HELPER.write_text("/bin/false")
+        ended = check()
+        self.assertNotEqual(ended.returncode, 0)
+        remedy = re.search(r"modprobe -a [a-z0-9_ ]+", ended.stdout + ended.stderr)
+        self.assertTrue(remedy, ended.stdout + ended.stderr)
+        run(*remedy.group(0).split())
+        ended = check()
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        HELPER.write_text("/sbin/modprobe")  # veth
+        with World() as world:
+            HELPER.write_text("/bin/false")
+            world.serve(("TCP",))
+            world.apply(NODE_OBJECT + service("web", 10))
+            self.assertIn(ask("pod", "TCP", "10.96.0.10", 80)[0], ("b1", "b2"))
+        note(f"required modules: {' '.join(remedy.group(0).split()[2:])}")
+
+    def test_5_modules_disabled(self):
+        pathlib.Path("/proc/sys/kernel/modules_disabled").write_text("1")
+        ended = check()
+        self.assertNotEqual(ended.returncode, 0)
+        output = ended.stdout + ended.stderr
+        self.assertIn("modprobe -a", output)
+        self.assertIn("modules_disabled", output)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,84 @@
+"""Tests of the kernel tests without virtual machines, and of the table in docs/install.md."""
+
+import json
+import re
+import unittest
+
+import groups
+import machine
+import matrix
+import run
+
+REPORT = """@@ booted 6.1.0-56-cloud-amd64 7.86
+@@ begin preflight
+note: preflight passed
+
+@@ end preflight 0 6327
+@@ begin packet
+[  FAILED  ] A.B
+@@ test passed 12 A.C
+@@ test failed 3 A.B
+@@ test skipped 0 A.D
+
+@@ end packet 1 1500
+@@ begin loss
+"""
+
+
+class MachineTest(unittest.TestCase):
+    def test_an_interrupted_report_contains_the_finished_groups(self):
+        ran = machine.parse_report(REPORT)
+        self.assertEqual((ran.release, ran.boot_seconds), ("6.1.0-56-cloud-amd64", 7.86))
+        self.assertEqual(list(ran.groups), ["preflight", "packet"])
+        self.assertFalse(ran.finished)
+        self.assertEqual(ran.groups["packet"].tests,
+                         [("passed", "A.C"), ("failed", "A.B"), ("skipped", "A.D")])
+        self.assertEqual(ran.groups["packet"].log, "[  FAILED  ] A.B")
+        self.assertTrue(machine.parse_report(REPORT + "@@ done\n").finished)
+
+    def test_kernel_warnings_are_listed_once(self):
+        console = ("[ 1.0] BUG: soft lockup - CPU#0\n[ 2.0] guest: demo\n"
+                   "[ 3.0] BUG: soft lockup - CPU#0\n[ 4.0] WARNING: CPU: 0 at x.c:1\n")
+        self.assertEqual(machine.kernel_warnings(console),
+                         ["BUG: soft lockup - CPU#0", "WARNING: CPU: 0 at x.c:1"])
+
+
+class OutcomeTest(unittest.TestCase):
+    def outcome(self, name):
+        group = next(g for g in groups.GROUPS if g.name == name)
+        return run.outcome(group, machine.parse_report(REPORT).groups.get(name))
+
+    def test_outcomes(self):
+        self.assertEqual(self.outcome("preflight"), {"result": "passed", "seconds": 6.3,
+                                                     "notes": ["preflight passed"]})
+        packet = self.outcome("packet")
+        self.assertEqual((packet["result"], packet["passed"], packet["failures"]),
+                         ("failed", 1, ["A.B"]))
+        self.assertEqual(self.outcome("loss")["result"], "failed")
+
+    def test_a_group_without_tests_has_failed(self):
+        """A filter that matches no test must not count as passed."""
+        ran = machine.GroupRun(0, 1.0, "", [])
+        group = next(g for g in groups.GROUPS if g.name == "packet")
+        self.assertEqual(run.outcome(group, ran)["result"], "failed")
+
+
+class TableTest(unittest.TestCase):
+    def test_the_page_contains_the_stored_results(self):
+        page = matrix.PAGE.read_text()
+        self.assertEqual(page, matrix.rendered(page, json.loads(matrix.RESULTS.read_text())),
+                         "run tests/kernels/matrix.py")
+
+    def test_a_failure_is_visible(self):
+        record = {"result": "failed", "passed": 3, "failures": ["A.B"]}
+        self.assertEqual(matrix.cell(record), "**1 failed**, 3 passed")
+
+    def test_every_kernel_is_readable(self):
+        kernels = run.read_kernels(run.HERE / "kernels.txt")
+        self.assertTrue(any(default for *_, default in kernels))
+        for _, _, pattern, _ in kernels:
+            re.compile(pattern)
+
+
+if __name__ == "__main__":
+    unittest.main()

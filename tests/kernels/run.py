@@ -1,0 +1,233 @@
+#!/usr/bin/python3
+"""Runs svcmap's tests on the kernels of Debian, in virtual machines; see `run.py --help` and README.md."""
+
+import argparse
+import concurrent.futures
+import datetime
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import groups as group_table
+import image
+import machine
+import matrix
+import packages
+
+# Debian suites whose nft programs list and load svcmap's tables.
+NFT_SUITES = ("bullseye", "bookworm", "trixie", "sid")
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parents[1]
+
+
+def read_kernels(path):
+    """Returns [(name, suite, package, is_default)]."""
+    kernels = []
+    for line in pathlib.Path(path).read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, suite, package, selection = line.split()
+            kernels.append((name, suite, package, selection == "default"))
+    return kernels
+
+
+def fetch(kernel, cache):
+    """Returns the folder with the extracted kernel, and its package with version."""
+    name, suite_name, pattern, _ = kernel
+    folder = cache / "linux" / name
+    stamp = folder / "package"
+    if not stamp.exists():
+        suite = packages.Suite(suite_name, cache / "apt")
+        package, version = suite.newest(pattern)
+        shutil.rmtree(folder, ignore_errors=True)
+        suite.extract([package], folder)
+        stamp.write_text(f"{package} {version} {suite_name}\n")
+    return folder, stamp.read_text().split()
+
+
+def outcome(group, ran):
+    """Returns the record of a group for results.json."""
+    if ran is None:
+        return {"result": "failed", "reason": "the virtual machine stopped before the group ended"}
+    record = {"result": "passed" if ran.status == 0 else "failed", "seconds": round(ran.seconds, 1)}
+    if ran.tests:
+        for result in ("passed", "failed", "skipped"):
+            record[result] = sum(1 for r, _ in ran.tests if r == result)
+        if record["failed"]:
+            record["failures"] = [n for r, n in ran.tests if r == "failed"]
+        if record["skipped"]:
+            record["skips"] = [n for r, n in ran.tests if r == "skipped"]
+    elif record["result"] == "passed" and "gtest_filter" in group.command:
+        record.update(result="failed", reason="no test ran")
+    if ran.status == 124:
+        record["reason"] = "time limit exceeded"
+    elif ran.status != 0 and "failures" not in record:
+        lines = [l for l in ran.log.splitlines() if l.strip()]
+        record["reason"] = lines[-1][:300] if lines else f"exit status {ran.status}"
+    notes = [l.removeprefix("note: ") for l in ran.log.splitlines() if l.startswith("note: ")]
+    if notes:
+        record["notes"] = notes
+    return record
+
+
+class Runner:
+    def __init__(self, options):
+        self.options = options
+        self.cache = TOP / "build/kernels"
+        self.build = pathlib.Path(options.build).resolve()
+        self.logs = self.cache / "logs"
+        self.cache.mkdir(parents=True, exist_ok=True)
+        self._print = threading.Lock()
+
+    def say(self, text):
+        with self._print:
+            print(f"{datetime.datetime.now():%H:%M:%S} {text}", flush=True)
+
+    def limit(self, group):
+        return group.limit * (10 if self.options.full and group.full else 1)
+
+    def prepare(self):
+        with tempfile.TemporaryDirectory(dir=self.cache) as work:
+            root = pathlib.Path(work) / "root"
+            image.programs_root(self.build, root)
+            image.archive(root, self.cache / "programs.cpio")
+
+        target = self.cache / "nft.cpio"
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=self.cache) as work:
+                root = pathlib.Path(work) / "root"
+                for name in NFT_SUITES:
+                    image.nft_root(packages.Suite(name, self.cache / "apt"), root)
+                image.archive(root, target)
+
+    def modules(self, name, folder):
+        target = self.cache / f"modules-{name}.cpio"
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=self.cache) as work:
+                root = pathlib.Path(work) / "root"
+                image.modules_root(folder, root)
+                image.archive(root, target)
+        return target
+
+    def run_kernel(self, kernel, accelerator, selected):
+        name = kernel[0]
+        folder, package = fetch(kernel, self.cache)
+        plan = [(g.name, self.limit(g), g.full if self.options.full and g.full else g.command)
+                for g in selected]
+        logs = self.logs / name
+        shutil.rmtree(logs, ignore_errors=True)
+        ran = machine.boot(image.vmlinuz(folder),
+                           [self.cache / "programs.cpio", self.cache / "nft.cpio",
+                            self.modules(name, folder)], plan, logs,
+                           self.options.memory, accelerator,
+                           sum(self.limit(g) for g in selected) + 300)
+        record = {"package": package[0], "version": package[1], "suite": package[2],
+                  "release": ran.release, "seconds": round(ran.seconds), "groups": {}}
+        for group in selected:
+            record["groups"][group.name] = outcome(group, ran.groups.get(group.name))
+            if group.name in ran.groups and ran.groups[group.name].log:
+                (logs / f"{group.name}.log").write_text(ran.groups[group.name].log + "\n")
+        if not ran.release:
+            record["reason"] = "the kernel did not boot"
+        if ran.warnings:
+            record["kernel_warnings"] = ran.warnings
+        failed = [g for g, r in record["groups"].items() if r["result"] == "failed"]
+        self.say(f"{name} ({ran.release or 'did not boot'}): "
+                 f"{'failed: ' + ', '.join(failed) if failed else 'passed'} in {ran.seconds:.0f} s")
+        return record
+
+    def main(self):
+        names = self.options.kernels
+        kernels = [k for k in read_kernels(HERE / "kernels.txt") if (k[0] in names if names else k[3])]
+        unknown = set(names) - {k[0] for k in kernels}
+        if unknown:
+            sys.exit(f"unknown kernels: {', '.join(sorted(unknown))}")
+        selected = [g for g in group_table.GROUPS
+                    # Preflight also loads the modules, so that later groups start quickly.
+                    if g.name in [*self.options.groups, "preflight"] or not self.options.groups
+                    if g.smoke or not self.options.smoke]
+        start = time.monotonic()
+        self.prepare()
+        first, _ = fetch(kernels[0], self.cache)
+        accelerator = machine.accelerator_arguments(
+            image.vmlinuz(first), self.cache / "programs.cpio", self.logs / "kvm-probe")
+        self.say(f"{len(kernels)} kernels, {len(selected)} groups, {accelerator[1]}")
+        results = {}
+        with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
+            futures = {k[0]: pool.submit(self.run_kernel, k, accelerator, selected) for k in kernels}
+            for name, future in futures.items():
+                try:
+                    results[name] = future.result()
+                except packages.PackageError as error:
+                    results[name] = {"reason": str(error), "groups": {}}
+        document = {"date": f"{datetime.date.today()}", "accelerator": accelerator[1],
+                    "minutes": round((time.monotonic() - start) / 60, 1), "kernels": results}
+        out = pathlib.Path(self.options.output or self.cache / "results.json")
+        out.write_text(json.dumps(document, indent=1) + "\n")
+        if self.options.store:
+            matrix.store(document)
+        print(summary(document))
+        print(f"results: {out}; logs: {self.logs}")
+        bad = any("reason" in k or any(g["result"] == "failed" for g in k["groups"].values())
+                  for k in results.values())
+        return 1 if bad else 0
+
+
+def cell(record):
+    if record is None:
+        return "-"
+    if record["result"] == "not applicable":
+        return "n/a"
+    counts = f" {record['passed']}" if "passed" in record else ""
+    if record["result"] == "failed":
+        failed = record.get("failed")
+        return f"FAILED {failed}/{failed + record['passed']}" if failed else "FAILED"
+    return f"ok{counts}"
+
+
+def summary(document):
+    """Returns a table of kernels and groups."""
+    names = list(dict.fromkeys(g for k in document["kernels"].values() for g in k["groups"]))
+    rows = [["kernel", "release", *names, "minutes"]]
+    for name, kernel in document["kernels"].items():
+        rows.append([name, kernel.get("release") or "-",
+                     *(cell(kernel["groups"].get(g)) for g in names),
+                     f"{kernel.get('seconds', 0) / 60:.1f}"])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip()
+             for row in rows]
+    for name, kernel in document["kernels"].items():
+        if "reason" in kernel:
+            lines.append(f"{name}: {kernel['reason']}")
+        for group, record in kernel["groups"].items():
+            for test in record.get("failures", []):
+                lines.append(f"{name}: {group}: FAILED {test}")
+            if "reason" in record:
+                lines.append(f"{name}: {group}: {record['reason']}")
+        for warning in kernel.get("kernel_warnings", []):
+            lines.append(f"{name}: kernel: {warning}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kernels", nargs="*", help="names from kernels.txt [all with 'default']")
+    parser.add_argument("--groups", nargs="+", default=[], metavar="GROUP",
+                        help="run only these groups [all]")
+    parser.add_argument("--smoke", action="store_true", help="run only the short groups")
+    parser.add_argument("--full", action="store_true", help="run all tests of each program; hours")
+    parser.add_argument("--store", action="store_true",
+                        help="add the results to tests/kernels/results.json and docs/install.md")
+    parser.add_argument("--build", default=TOP / "build/release", help="build folder [build/release]")
+    parser.add_argument("--jobs", type=int, default=2, help="number of parallel machines [2]")
+    parser.add_argument("--memory", type=int, default=3072, help="memory of a machine in MiB [3072]")
+    parser.add_argument("--output", help="result file [build/kernels/results.json]")
+    return Runner(parser.parse_args()).main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
