@@ -1,7 +1,7 @@
 #!/bin/bash
-# Checks the language of the repository, then builds and runs the given test suites. The default suites
-# are release, asan and tsan. CMakePresets.json defines the content of each suite. Continues after a
-# failure. The output ends with ctest's summary of each suite and one line with the result. The log of
+# Checks the language and the includes of the repository, then builds and runs the given test suites. The
+# default suites are release, asan and tsan. CMakePresets.json defines the content of each suite. Continues
+# after a failure. The output ends with ctest's summary of each suite and one line with the result. The log of
 # each suite is build/<suite>/test.log.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -32,6 +32,8 @@ passed=()
 
 echo "== prose"
 .ci/prose.sh || failed+=("prose")
+echo "== includes"
+.ci/includes.sh || failed+=("includes")
 
 for suite in "${suites[@]}"; do
   log=build/$suite/test.log

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Checks which directories include headers of which other directories. nft/ includes neither proxy/ nor
+# api/, and proxy/ does not include api/. In api/, the directories of the agent (svcmapd), the bridge
+# (svcmap-kube) and the CLI (svcmapctl) do not include each other's headers, and the shared directories
+# include none of them. Prints `file:line: text` for each finding and fails if there is one.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+git grep -n '^#include "\(nft\|proxy\|api\)/' -- 'nft/*.h' 'nft/*.cc' 'proxy/*.h' 'proxy/*.cc' 'api/*.h' 'api/*.cc' |
+  awk -F'[:"]' '
+    function owner_of(path, parts) {
+      split(path, parts, "/")
+      if (parts[1] != "api") return parts[1]
+      return parts[2] in owner ? owner[parts[2]] : "shared"
+    }
+    BEGIN {
+      split("access daemon grpc intake preflight screen", agent, " ")
+      split("bundle check cli", cli, " ")
+      for (i in agent) owner[agent[i]] = "agent"
+      for (i in cli) owner[cli[i]] = "cli"
+      owner["kube"] = "bridge"
+      allowed["proxy", "nft"] = allowed["shared", "nft"] = allowed["shared", "proxy"] = 1
+      split("agent bridge cli", programs, " ")
+      for (i in programs) {
+        program = programs[i]
+        allowed[program, "nft"] = allowed[program, "proxy"] = allowed[program, "shared"] = 1
+      }
+    }
+    {
+      from = owner_of($1)
+      to = owner_of($4)
+      if (from == to || (from, to) in allowed) next
+      print $1 ":" $2 ": " from " must not include " to " (" $4 ")"
+      failed = 1
+    }
+    END { exit failed }'
+if ((${PIPESTATUS[1]})); then
+  echo "includes: FAILED. .ci/includes.sh lists the allowed dependencies." >&2
+  exit 1
+fi
