@@ -5,7 +5,8 @@ SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build clients demo deb deb-test image arm64 boot test test-kernels test-long format format-check tidy \
-        prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e cluster-down clean
+        prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e \
+        cluster-bench cluster-down clean
 
 help:           ## List all targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -110,6 +111,10 @@ cluster-documents: ## Run the commands of the documents in the cluster under tra
 
 cluster-e2e:    ## Run Kubernetes' e2e tests with kube-proxy, then with svcmap (docs/e2e.md)
 	@tests/cluster/e2e.sh
+
+cluster-bench:  ## Measure kube-proxy and svcmap on one API server: make cluster-bench KUBERNETES=DIR
+	@.ci/deps.sh cluster
+	@tests/cluster/measure.sh
 
 cluster-down:   ## Remove the cluster
 	@tests/cluster/cluster.sh down

@@ -165,6 +165,7 @@ END
   echo "cluster: the API server is ready after $((SECONDS - started)) s"
   for node in "${nodes[@]}"; do
     until_true 120 "$node has registered" kubectl get node "$node"
+    kubectl label node "$node" "topology.kubernetes.io/zone=zone$(number "$node")" >/dev/null
     kubectl patch node "$node" -p "{\"spec\": {\"podCIDR\": \"$(first "$(pods_of4 "$node")" "$(pods_of6 "$node")")\",
       \"podCIDRs\": [\"$(both "$(pods_of4 "$node")" "$(pods_of6 "$node")" | sed 's/,/", "/')\"]}}" >/dev/null
   done

@@ -10,7 +10,7 @@ set -euo pipefail
 source "$(dirname "$0")/common.sh"
 
 focus=${FOCUS:-'\[sig-network\]'}
-skip=${SKIP:-'\[Slow\]|\[Disruptive\]|\[Flaky\]|DNS|NetworkPolicy|Netpol|SCTP'}
+skip=${SKIP:-'\[Slow\]|\[Disruptive\]|\[Flaky\]|DNS|NetworkPolicy|Netpol|SCTP|\[Feature:(Networking-|LoadBalancer)'}
 [[ -x ${KUBERNETES-}/e2e.test && -x $KUBERNETES/ginkgo ]] || fail "KUBERNETES needs e2e.test and ginkgo (tests/cluster/README.md)"
 
 use_kube_proxy() {

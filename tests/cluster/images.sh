@@ -55,14 +55,22 @@ tools_image() {
     [[ ! -e $KUBERNETES/$program ]] || needed+=("$KUBERNETES/$program")
   done
   older "$images/tools.tar" "${needed[@]}" || return 0
-  root tools busybox-static conntrack curl iproute2 iptables netcat-openbsd nftables
+  root tools busybox conntrack curl dash iproute2 iptables netcat-openbsd nftables wget
   gcc -Os -static -o "$own/pause" "$cluster_dir/pause.c"
   for program in agnhost kube-proxy regression-issue-74839; do
     [[ ! -e $KUBERNETES/$program ]] || install -m 755 "$KUBERNETES/$program" "$own/$program"
   done
   mkdir -p "$own"/{uploads,etc,proc,sys,dev}
+  # Files of the image of agnhost: the certificate of its HTTPS server.
+  openssl req -x509 -newkey rsa:2048 -nodes -keyout "$own/localhost.key" -subj /CN=localhost -days 3650 \
+    -out "$own/localhost.crt" 2>/dev/null
   echo 'root:x:0:0:root:/root:/bin/sh' >"$own/etc/passwd"
-  # The tests expect busybox's programs, for example its wget, which does not retry.
+  # Links that the packages make after their installation. busybox's shell would prefer its own nc.
+  ln -sf dash "$own/usr/bin/sh"
+  ln -sf nc.openbsd "$own/usr/bin/nc"
+  for program in {iptables,ip6tables}{,-save,-restore}; do ln -sf xtables-legacy-multi "$own/usr/sbin/$program"; done
+  # busybox: programs of the images that no package above contains. Its wget crashes in this root.
+  echo "tries = 1" >"$own/etc/wgetrc"  # The tests expect that wget does not retry.
   for program in $("$own/bin/busybox" --list); do
     [[ -e $own/usr/bin/$program || -e $own/usr/sbin/$program ]] || ln -s busybox "$own/usr/bin/$program"
   done

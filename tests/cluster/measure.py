@@ -193,11 +193,35 @@ def idle_cpu(processes, patience):
             return
 
 
+NFTABLES_GROUP = 1 << 6  # NFNLGRP_NFTABLES
+
+
+def listeners():
+    """Returns the number of sockets that receive nf_tables notifications in other network namespaces.
+
+    The kernel formats notifications for all transactions if one socket in any namespace receives them.
+    """
+    seen, found = {os.readlink("/proc/self/ns/net")}, 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            namespace = os.readlink(f"/proc/{pid}/ns/net")
+            if namespace in seen:
+                continue
+            seen.add(namespace)
+            with open(f"/proc/{pid}/net/netlink", encoding="utf-8") as file:
+                rows = [line.split() for line in file.readlines()[1:]]
+            found += sum(row[1] == "12" and bool(int(row[3], 16) & NFTABLES_GROUP) for row in rows)
+        except OSError:
+            pass  # The process has exited.
+    return found
+
+
 def measure(cluster, name, commands, arguments):
     processes = Processes(commands, f"{arguments.logs}/{name}.log")
     try:
         programmed, missing = wait_for_all(cluster, processes, 600)
-        result = {"proxy": name, "first_sync_s": round(programmed, 3), "missing_in_first_sweep": missing,
+        result = {"proxy": name, "other_listeners": listeners(),
+                  "first_sync_s": round(programmed, 3), "missing_in_first_sweep": missing,
                   "first_sync_cpu_s": round(processes.cpu(), 2)}
         idle_cpu(processes, 60)
         result["settled_cpu_s"] = round(processes.cpu(), 2)
@@ -248,6 +272,18 @@ def churn(cluster, processes, seconds):
     return round(done / elapsed, 1), round((processes.cpu() - before) / elapsed * 100, 1)
 
 
+def legacy_iptables(folder):
+    """Returns a directory in which `iptables` is iptables-legacy, which is faster than iptables-nft."""
+    directory = f"{folder}/iptables-legacy"
+    os.makedirs(directory, exist_ok=True)
+    for name in ("iptables", "ip6tables"):
+        for suffix in ("", "-save", "-restore"):
+            path = f"{directory}/{name}{suffix}"
+            if not os.path.islink(path):
+                os.symlink("/usr/sbin/xtables-legacy-multi", path)
+    return directory
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kubeconfig", required=True)
@@ -267,7 +303,8 @@ def main():
     socket_path = f"unix://{arguments.logs}/svcmap.sock"
     proxies = {
         "kube-proxy-nftables": [[*kube_proxy, "--proxy-mode", "nftables"]],
-        "kube-proxy-iptables": [[*kube_proxy, "--proxy-mode", "iptables"]],
+        "kube-proxy-iptables": [["env", f"PATH={legacy_iptables(arguments.logs)}:{os.environ['PATH']}",
+                                 *kube_proxy, "--proxy-mode", "iptables"]],
         "svcmap": [
             [f"{arguments.programs}/svcmapd", "--node-name", "measured", "--listen", socket_path, "--cluster-cidr",
              "10.128.0.0/9", "--state-dir", f"{arguments.logs}/svcmap-state"],
@@ -283,7 +320,15 @@ def main():
     print(f"{arguments.services} Services created in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     for number in range(arguments.rounds):
         for name in arguments.proxies.split(","):
-            result = measure(cluster, name, proxies[name], arguments)
+            listener = None
+            if name.endswith("+listener"):
+                listener = subprocess.Popen(["unshare", "--net", "nft", "monitor"], stdout=subprocess.DEVNULL)
+            try:
+                result = measure(cluster, name, proxies[name.removesuffix("+listener")], arguments)
+            finally:
+                if listener is not None:
+                    listener.kill()
+                    listener.wait()
             result["round"] = number + 1
             result["load_average"] = os.getloadavg()[0]
             print(json.dumps(result), flush=True)
