@@ -16,6 +16,9 @@ namespace {
 // Maximum number of interfaces listed in a warning. Further interfaces are only counted.
 constexpr size_t kMaxNamed = 3;
 
+// Oldest kernel that passes the tests in tests/kernels.
+constexpr char kOldestKernel[] = "5.10";
+
 using Warnings = std::vector<Warning>;
 
 void JudgeForwarding(const Facts& facts, Warnings& warnings) {
@@ -196,7 +199,8 @@ std::vector<Warning> Judge(const Facts& facts) {
   return warnings;
 }
 
-absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features) {
+absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features,
+                                   bool modules_disabled) {
   if (missing_features.empty()) return absl::OkStatus();
   struct Entry {
     const nft::MissingFeature* missing;
@@ -221,10 +225,15 @@ absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_
                     entry.missing->option, entry.missing->option.empty() ? "" : ", ",
                     error == nullptr ? std::to_string(entry.missing->error) : error, ")");
   });
-  const std::string remedy = modules.empty()
-                                 ? "run a newer kernel"
-                                 : absl::StrCat("modprobe -a ", absl::StrJoin(modules, " "),
-                                                ", or use a kernel with the listed options");
+  std::string remedy = absl::StrCat("use Linux ", kOldestKernel, " or later");
+  const std::string names = absl::StrJoin(modules, " ");
+  if (!modules.empty() && modules_disabled) {
+    remedy = absl::StrCat("kernel.modules_disabled is 1, so add the modules ", names,
+                          " to /etc/modules-load.d and reboot, or use a kernel with the listed "
+                          "options");
+  } else if (!modules.empty()) {
+    remedy = absl::StrCat("modprobe -a ", names, ", or use a kernel with the listed options");
+  }
   return absl::FailedPreconditionError(
       absl::StrCat("missing kernel features: ", list, "; remedy: ", remedy));
 }

@@ -13,8 +13,9 @@ absl::Status CheckKernel(const nft::TableSpecs& tables) {
                      "; remedy: run as root or with this capability (systemd: AmbientCapabilities="
                      "CAP_NET_ADMIN; pod: securityContext.capabilities.add: [NET_ADMIN])"));
   }
-  return missing_features.ok() ? MissingFeaturesStatus(*missing_features)
-                               : missing_features.status();
+  return missing_features.ok()
+             ? MissingFeaturesStatus(*missing_features, ModulesDisabled(ProcPaths().sysctl))
+             : missing_features.status();
 }
 
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
@@ -27,8 +28,9 @@ absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {
 absl::Status ProbeTables(const nft::TableSpecs& tables) {
   const absl::StatusOr<std::vector<nft::MissingFeature>> missing_features =
       nft::FindMissingFeatures(tables);
-  return missing_features.ok() ? MissingFeaturesStatus(*missing_features)
-                               : missing_features.status();
+  return missing_features.ok()
+             ? MissingFeaturesStatus(*missing_features, ModulesDisabled(ProcPaths().sysctl))
+             : missing_features.status();
 }
 
 }  // namespace svcmap::api

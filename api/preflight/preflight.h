@@ -51,8 +51,14 @@ struct Facts {
 // Returns warnings in a fixed order. Pure function.
 std::vector<Warning> Judge(const Facts& facts);
 
-// Returns kFailedPrecondition with one line that lists all missing features, or OK. Pure function.
-absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features);
+// Returns kFailedPrecondition with one line that lists all missing features, or OK.
+// `modules_disabled` is true if the kernel loads no modules until the next boot. Pure function.
+absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features,
+                                   bool modules_disabled);
+
+// Returns true if the sysctl kernel.modules_disabled is 1. `sysctl` is the directory of the
+// sysctls.
+bool ModulesDisabled(const std::string& sysctl);
 
 // Directories of the files that ReadProc reads.
 struct ProcPaths {

@@ -69,6 +69,10 @@ Facts ReadProc(const ProcPaths& paths) {
   return facts;
 }
 
+bool ModulesDisabled(const std::string& sysctl) {
+  return ReadNumber(sysctl + "/kernel/modules_disabled") == 1;
+}
+
 Facts ReadFacts() {
   Facts facts = ReadProc({});
   if (absl::StatusOr<std::vector<nft::Bridge>> bridges = nft::ReadBridges(); bridges.ok()) {

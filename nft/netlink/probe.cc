@@ -2,6 +2,7 @@
 
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include "nft/base/status.h"
 #include "nft/netlink/answer.h"
 #include "nft/netlink/batch.h"
+#include "nft/netlink/dump.h"
 #include "nft/netlink/messages.h"
 #include "nft/netlink/socket.h"
 
@@ -286,6 +288,26 @@ absl::Status Narrow(Prober& prober, const TableSpec& table, const Rejection& who
   return absl::OkStatus();
 }
 
+// Tests whether the kernel lists tracked connections, which is required to delete stale UDP flows.
+// If the module is missing, the kernel rejects all ctnetlink messages with EINVAL.
+absl::Status ProbeConntrack(std::vector<MissingFeature>& missing_features) {
+  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
+  if (!socket.ok()) return socket.status();
+  alignas(nlmsghdr) uint8_t buffer[kBatchEndSize];
+  nlmsghdr* request = mnl_nlmsg_put_header(buffer);
+  request->nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET_STATS;
+  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+  request->nlmsg_seq = 1;
+  mnl_nlmsg_put_extra_header(request, sizeof(nfgenmsg));
+  const absl::Status status = DumpOnce(*socket, request, [](const nlmsghdr*) { return true; });
+  if (!absl::IsInvalidArgument(status) && !absl::IsUnimplemented(status)) return status;
+  for (const Family family : kFamilies) {
+    missing_features.push_back({family, "deletion of tracked connections", "CONFIG_NF_CT_NETLINK",
+                                "nf_conntrack_netlink", EINVAL});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<MissingFeature>> FindMissingFeatures(const TableSpecs& tables) {
@@ -310,6 +332,7 @@ absl::StatusOr<std::vector<MissingFeature>> FindMissingFeatures(const TableSpecs
     const absl::Status status = Narrow(prober, table, **rejection, missing_features);
     if (!status.ok()) return status;
   }
+  if (const absl::Status status = ProbeConntrack(missing_features); !status.ok()) return status;
   return missing_features;
 }
 

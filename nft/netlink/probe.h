@@ -1,7 +1,8 @@
-// Tests whether the kernel supports all features that svcmap's tables use. The test does not change
-// any table. The probe sends batches without their end message. The kernel validates such a batch
-// and then aborts the batch, as for `nft --check`. During the validation, svcmap's base chains are
-// registered at their hooks, but are empty and have policy accept.
+// Tests whether the kernel supports all features that svcmap's tables use, and the deletion of
+// tracked connections. The test does not change any table. The probe sends batches without their
+// end message. The kernel validates such a batch and then aborts the batch, as for `nft --check`.
+// During the validation, svcmap's base chains are registered at their hooks, but are empty and have
+// policy accept.
 //
 // Like nft --check, the probe does not detect jump loops or too many nested jumps. The kernel
 // detects these errors only in existing tables or during a commit (Linux 6.18).

@@ -15,7 +15,9 @@ class Group:
 
 
 def gtest(program, only="*", skip="", environment=""):
-    return f"{environment} /svcmap/tests/{program} '--gtest_filter={only}{'-' + skip if skip else ''}'"
+    # The tests answer SCTP packets in raw sockets. The SCTP module would answer them as well.
+    return (f"rmmod sctp 2>/dev/null; {environment} /svcmap/tests/{program} "
+            f"'--gtest_filter={only}{'-' + skip if skip else ''}'")
 
 
 def python(name):

@@ -7,8 +7,7 @@ import threading
 import time
 import unittest
 
-from world import (HOSTS, NODE_OBJECT, World, ask, family_of, in_netns, kernel_version, note, run,
-                   service, slices)
+from world import NODE_OBJECT, World, family_of, in_netns, note, run, service, slices
 
 FLOWTABLE = """table inet foreign {
   flowtable f { hook ingress priority 0; devices = { to-b1, to-b2, to-pod, to-ext }; }

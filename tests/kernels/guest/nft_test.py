@@ -10,6 +10,8 @@ from world import NODE_OBJECT, World, ask, note, run, service
 # nft 0.9.8 aborts when it lists a map whose key contains an integer without a data type, for example
 # the slot number of an endpoint.
 CANNOT_LIST = {"bullseye": "concat_expr_msort_value"}
+# nft 1.0.6 cannot load sets of ranges with several fields on some kernels.
+CANNOT_LOAD = {"bookworm": "Operation not supported"}
 SUITES = sorted(os.listdir("/nft")) if os.path.isdir("/nft") else []
 
 
@@ -51,6 +53,9 @@ class NftTest(unittest.TestCase):
                 run("ip", "netns", "add", "empty")
                 try:
                     loaded = nft(suite, "-f", "-", netns="empty", input=listed.stdout)
+                    if suite in CANNOT_LOAD and CANNOT_LOAD[suite] in loaded.stderr:
+                        note(f"nft {version} ({suite}) lists the tables, but cannot load the listing")
+                        continue
                     self.assertEqual(loaded.returncode, 0, f"{version}: {loaded.stderr[:2000]}")
                     again = nft(suite, "list", "ruleset", netns="empty")
                     self.assertEqual(sorted(comparable(again.stdout).split()),

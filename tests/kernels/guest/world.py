@@ -5,7 +5,6 @@ import contextlib
 import ctypes
 import os
 import pathlib
-import re
 import select
 import socket
 import subprocess
@@ -269,10 +268,6 @@ endpoints: [{endpoints}]
 ---
 """
     return text
-
-
-def kernel_version():
-    return tuple(int(n) for n in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
 
 
 def note(text):

@@ -225,7 +225,10 @@ TEST(JudgeTest, NoRuleHidesAnother) {
   EXPECT_EQ(Lines(facts).size(), 6u);
 }
 
-TEST(MissingFeaturesStatusTest, NothingLackingIsOk) { EXPECT_TRUE(MissingFeaturesStatus({}).ok()); }
+TEST(MissingFeaturesStatusTest, NothingLackingIsOk) {
+  EXPECT_TRUE(MissingFeaturesStatus({}, false).ok());
+  EXPECT_TRUE(MissingFeaturesStatus({}, true).ok());
+}
 
 TEST(MissingFeaturesStatusTest, OneLineNamesAll) {
   const std::vector<nft::MissingFeature> missing_features = {
@@ -234,7 +237,7 @@ TEST(MissingFeaturesStatusTest, OneLineNamesAll) {
       {Family::kIpv6, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT},
       {Family::kIpv6, "maps", "CONFIG_NF_TABLES", "nf_tables", EOPNOTSUPP},
   };
-  const absl::Status status = MissingFeaturesStatus(missing_features);
+  const absl::Status status = MissingFeaturesStatus(missing_features, false);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(status.message()),
             "missing kernel features: masquerade for IPv4 and IPv6 (CONFIG_NFT_MASQ, "
@@ -246,9 +249,18 @@ TEST(MissingFeaturesStatusTest, OneLineNamesAll) {
 TEST(MissingFeaturesStatusTest, WhatNobodyCanName) {
   const std::vector<nft::MissingFeature> missing_features = {
       {Family::kIpv6, "add rule to services: drop", "", "", EINVAL}};
-  EXPECT_EQ(std::string(MissingFeaturesStatus(missing_features).message()),
-            "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: run a "
-            "newer kernel");
+  EXPECT_EQ(std::string(MissingFeaturesStatus(missing_features, false).message()),
+            "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: use "
+            "Linux 5.10 or later");
+}
+
+TEST(MissingFeaturesStatusTest, NoModuleCanBeLoadedBeforeTheNextBoot) {
+  const std::vector<nft::MissingFeature> missing_features = {
+      {Family::kIpv4, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT}};
+  EXPECT_EQ(std::string(MissingFeaturesStatus(missing_features, true).message()),
+            "missing kernel features: masquerade for IPv4 (CONFIG_NFT_MASQ, ENOENT); remedy: "
+            "kernel.modules_disabled is 1, so add the modules nft_masq to /etc/modules-load.d and "
+            "reboot, or use a kernel with the listed options");
 }
 
 // Creates a directory tree with the layout of /proc.
@@ -269,6 +281,14 @@ class ReadProcTest : public ::testing::Test {
 
   std::filesystem::path root_;
 };
+
+TEST_F(ReadProcTest, ModulesDisabled) {
+  EXPECT_FALSE(ModulesDisabled(root_ / "sys"));
+  Write("sys/kernel/modules_disabled", "0\n");
+  EXPECT_FALSE(ModulesDisabled(root_ / "sys"));
+  Write("sys/kernel/modules_disabled", "1\n");
+  EXPECT_TRUE(ModulesDisabled(root_ / "sys"));
+}
 
 TEST_F(ReadProcTest, NothingThere) {
   const Facts facts = Read();
