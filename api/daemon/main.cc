@@ -390,7 +390,7 @@ int Run(DaemonOptions options) {
   {
     // The metrics server starts first, because svcmapd exits if the bind fails and
     // --bind-address-hard-fail is set.
-    const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = ServeMetrics(
+    const absl::StatusOr<std::unique_ptr<PageServer>> metrics = ServeMetrics(
         {options, loop, cleaner, **kernel, log->get(), intake, service, connections->get()}, tables,
         observations);
     status = metrics.status();

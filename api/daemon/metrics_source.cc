@@ -37,27 +37,25 @@ MetricsFacts MetricsSources::Read() const {
   return facts;
 }
 
-absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources& sources,
-                                                            const nft::TableSpecs& tables,
-                                                            const Observations& observations) {
+absl::StatusOr<std::unique_ptr<PageServer>> ServeMetrics(const MetricsSources& sources,
+                                                         const nft::TableSpecs& tables,
+                                                         const Observations& observations) {
   const DaemonOptions& options = sources.options;
-  if (!options.metrics_bind_address) return std::unique_ptr<MetricsServer>();
-  MetricsServerOptions server;
+  if (!options.metrics_bind_address) return std::unique_ptr<PageServer>();
+  PageServerOptions server;
   server.bind_address = *options.metrics_bind_address;
   server.bind_hard_fail = options.bind_address_hard_fail;
-  server.facts = [sources] { return sources.Read(); };
-  server.constants = {SVCMAP_VERSION,
-                      tables,
-                      options.state_limits.objects,
-                      options.state_limits.bytes,
-                      options.state_limits.elements,
-                      std::chrono::system_clock::now()};
   if (options.config) {
     server.pages["/configz"] = [&config = options.config->config] {
       return JsonPage(ConfigzText(config));
     };
   }
-  return MetricsServer::Start(std::move(server), observations);
+  const proxy::StateLimits& limits = options.state_limits;
+  return StartMetricsServer(
+      std::move(server), [sources] { return sources.Read(); },
+      {SVCMAP_VERSION, tables, limits.objects, limits.bytes, limits.elements,
+       std::chrono::system_clock::now()},
+      observations);
 }
 
 }  // namespace svcmap::api

@@ -40,8 +40,8 @@ struct MetricsSources {
 };
 
 // Returns null if no metrics address is configured.
-absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const MetricsSources& sources,
-                                                            const nft::TableSpecs& tables,
-                                                            const Observations& observations);
+absl::StatusOr<std::unique_ptr<PageServer>> ServeMetrics(const MetricsSources& sources,
+                                                         const nft::TableSpecs& tables,
+                                                         const Observations& observations);
 
 }  // namespace svcmap::api

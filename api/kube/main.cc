@@ -6,10 +6,11 @@
 
 #include "api/kube/options.h"
 #include "api/kube/push.h"
-#include "api/kube/status_server.h"
+#include "api/kube/status_pages.h"
 #include "api/kube/watch/list_watch.h"
 #include "api/log/log_value.h"
 #include "api/log/set_up_log.h"
+#include "api/metrics/server.h"
 #include "api/process/config_watch.h"
 #include "api/process/fatal.h"
 #include "api/process/notify.h"
@@ -95,23 +96,23 @@ int Run(const KubeOptions& options) {
   if (!watches.ok()) return Fail(watches.status());
   const std::unique_ptr<Push> push = Push::Start(PushOptionsOf(options), mirror);
 
-  std::unique_ptr<StatusServer> status;
+  const auto read_facts = [&] {
+    BridgeFacts facts;
+    for (size_t i = 0; i < kResources.size(); ++i) facts.watches[i] = (*watches)[i]->facts();
+    facts.complete = mirror.complete();
+    facts.mirror = mirror.counts();
+    facts.push = push->facts();
+    facts.started = started;
+    facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
+    return facts;
+  };
+  std::unique_ptr<api::PageServer> status;
   if (options.healthz_bind_address) {
-    absl::StatusOr<std::unique_ptr<StatusServer>> serving =
-        StatusServer::Start(*options.healthz_bind_address, [&] {
-          BridgeFacts facts;
-          for (size_t i = 0; i < kResources.size(); ++i) {
-            facts.watches[i] = (*watches)[i]->facts();
-          }
-          facts.complete = mirror.complete();
-          facts.mirror = mirror.counts();
-          facts.push = push->facts();
-          facts.started = started;
-          facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
-          return facts;
-        });
-    if (!serving.ok()) return Fail(serving.status());
-    status = *std::move(serving);
+    auto server = api::PageServer::Start({.bind_address = *options.healthz_bind_address,
+                                          .what = "/healthz, /livez and /metrics",
+                                          .pages = KubePages(read_facts)});
+    if (!server.ok()) return Fail(server.status());
+    status = *std::move(server);
   }
   std::unique_ptr<api::ConfigWatch> config;
   if (options.config) {

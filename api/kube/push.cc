@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "api/connect/channel.h"
 #include "api/convert/error_info.h"
+#include "api/convert/projection.h"
 #include "api/convert/protocol_version.h"
-#include "api/kube/batch_message.h"
 #include "api/kube/findings.h"
 #include "api/kube/push_stream.h"
 #include "api/log/log_value.h"
@@ -75,6 +75,20 @@ std::string Hint(grpc::StatusCode code) {
     default:
       return "";
   }
+}
+
+// Returns a serialized v1::PushRequest with a batch of `changes`. Each change is a serialized
+// v1::Change.
+std::string BatchMessage(uint64_t number, const std::vector<std::string>& changes) {
+  constexpr uint32_t kChange = v1::Batch::kChangesFieldNumber << 3 | 2;
+  constexpr uint32_t kBatch = v1::PushRequest::kBatchFieldNumber << 3 | 2;
+  v1::Batch head;
+  head.set_number(number);
+  std::string batch = head.SerializeAsString();
+  for (const std::string& change : changes) api::AppendField(kChange, change, batch);
+  std::string message;
+  api::AppendField(kBatch, batch, message);
+  return message;
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 namespace svcmap::kube {
 namespace {
 
-constexpr auto kCounterMetric = prometheus::MetricType::Counter;
-constexpr auto kGaugeMetric = prometheus::MetricType::Gauge;
 constexpr char kResourceLabel[] = "resource";
 
 void AddWatch(const std::string& resource, const ListWatchFacts& watch, const BridgeFacts& facts,
@@ -30,75 +28,46 @@ void AddWatch(const std::string& resource, const ListWatchFacts& watch, const Br
 }  // namespace
 
 const api::Catalogue& KubeMetrics() {
+  using api::Counter;
+  using api::Gauge;
   static const auto* all = new api::Catalogue{
-      {"svcmap_kube_build_info",
-       kGaugeMetric,
-       {"version"},
-       "Version of svcmap-kube. The value is always 1"},
-      {"svcmap_kube_listed",
-       kGaugeMetric,
-       {kResourceLabel},
-       "Whether the resource has been listed completely (1) or not (0). The first push requires "
-       "all resources"},
-      {"svcmap_kube_lists_total",
-       kCounterMetric,
-       {kResourceLabel},
-       "Total number of lists that were received completely"},
-      {"svcmap_kube_watches_total",
-       kCounterMetric,
-       {kResourceLabel},
-       "Total number of watches that were started"},
-      {"svcmap_kube_events_total",
-       kCounterMetric,
-       {kResourceLabel},
-       "Total number of watch events"},
-      {"svcmap_kube_failures_total",
-       kCounterMetric,
-       {kResourceLabel},
-       "Total number of failed requests to the API server"},
-      {"svcmap_kube_expired_total",
-       kCounterMetric,
-       {kResourceLabel},
-       "Total number of expired watches (410 Gone) that required a new list"},
-      {"svcmap_kube_contact_age_seconds",
-       kGaugeMetric,
-       {kResourceLabel},
-       "Time in seconds since the last data was received from the API server, or since the start "
-       "if no data was received"},
-      {"svcmap_kube_objects", kGaugeMetric, {}, "Number of cached objects of all resources"},
-      {"svcmap_kube_object_bytes",
-       kGaugeMetric,
-       {},
-       "Total size of the serialized cached objects in bytes"},
-      {"svcmap_kube_changes_waiting",
-       kGaugeMetric,
-       {},
-       "Number of objects with changes that have not been sent yet"},
-      {"svcmap_kube_agent_connected",
-       kGaugeMetric,
-       {},
-       "Whether a stream to svcmapd is open (1) or not (0)"},
-      {"svcmap_kube_agent_synced",
-       kGaugeMetric,
-       {},
-       "1 if svcmapd has the complete state except for changes in flight, otherwise 0"},
-      {"svcmap_kube_agent_revision", kGaugeMetric, {}, "Revision of svcmapd in the last Ack"},
-      {"svcmap_kube_batches_in_flight", kGaugeMetric, {}, "Number of batches without an Ack"},
-      {"svcmap_kube_batches_total", kCounterMetric, {}, "Total number of batches sent"},
-      {"svcmap_kube_snapshots_total", kCounterMetric, {}, "Total number of snapshots started"},
-      {"svcmap_kube_resumed_total",
-       kCounterMetric,
-       {},
-       "Total number of streams that were resumed without a snapshot"},
-      {"svcmap_kube_stream_failures_total",
-       kCounterMetric,
-       {},
-       "Total number of closed streams to svcmapd and failed connection attempts"},
-      {"svcmap_kube_refused_objects",
-       kGaugeMetric,
-       {},
-       "Number of objects that svcmapd rejected. The previously accepted version of each object, "
-       "if any, stays in effect"},
+      Gauge("svcmap_kube_build_info", "Version of svcmap-kube. The value is always 1", {"version"}),
+      Gauge("svcmap_kube_listed",
+            "Whether the resource has been listed completely (1) or not (0). The first push "
+            "requires all resources",
+            {kResourceLabel}),
+      Counter("svcmap_kube_lists_total", "Total number of lists that were received completely",
+              {kResourceLabel}),
+      Counter("svcmap_kube_watches_total", "Total number of watches that were started",
+              {kResourceLabel}),
+      Counter("svcmap_kube_events_total", "Total number of watch events", {kResourceLabel}),
+      Counter("svcmap_kube_failures_total", "Total number of failed requests to the API server",
+              {kResourceLabel}),
+      Counter("svcmap_kube_expired_total",
+              "Total number of expired watches (410 Gone) that required a new list",
+              {kResourceLabel}),
+      Gauge("svcmap_kube_contact_age_seconds",
+            "Time in seconds since the last data was received from the API server, or since the "
+            "start if no data was received",
+            {kResourceLabel}),
+      Gauge("svcmap_kube_objects", "Number of cached objects of all resources"),
+      Gauge("svcmap_kube_object_bytes", "Total size of the serialized cached objects in bytes"),
+      Gauge("svcmap_kube_changes_waiting",
+            "Number of objects with changes that have not been sent yet"),
+      Gauge("svcmap_kube_agent_connected", "Whether a stream to svcmapd is open (1) or not (0)"),
+      Gauge("svcmap_kube_agent_synced",
+            "1 if svcmapd has the complete state except for changes in flight, otherwise 0"),
+      Gauge("svcmap_kube_agent_revision", "Revision of svcmapd in the last Ack"),
+      Gauge("svcmap_kube_batches_in_flight", "Number of batches without an Ack"),
+      Counter("svcmap_kube_batches_total", "Total number of batches sent"),
+      Counter("svcmap_kube_snapshots_total", "Total number of snapshots started"),
+      Counter("svcmap_kube_resumed_total",
+              "Total number of streams that were resumed without a snapshot"),
+      Counter("svcmap_kube_stream_failures_total",
+              "Total number of closed streams to svcmapd and failed connection attempts"),
+      Gauge("svcmap_kube_refused_objects",
+            "Number of objects that svcmapd rejected. The previously accepted version of each "
+            "object, if any, stays in effect"),
   };
   return *all;
 }
@@ -146,6 +115,13 @@ api::Answer KubeHealthzAnswer(const BridgeFacts& facts) {
   api::Answer answer = api::TextPage(missing.empty() ? "ok" + without : missing);
   if (!missing.empty()) answer.code = 503;
   return answer;
+}
+
+std::map<std::string, std::function<api::Answer()>> KubePages(std::function<BridgeFacts()> facts) {
+  return {
+      {"/livez", [] { return api::TextPage("ok"); }},
+      {"/healthz", [facts] { return KubeHealthzAnswer(facts()); }},
+      {"/metrics", [facts] { return api::MetricsPage(KubeMetricsText(facts(), SVCMAP_VERSION)); }}};
 }
 
 }  // namespace svcmap::kube

@@ -1,8 +1,10 @@
-// Content of svcmap-kube's HTTP pages. Pure functions.
+// Content of svcmap-kube's HTTP pages. Pure functions, except for KubePages.
 #pragma once
 
 #include <array>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <string>
 
 #include "api/health/answers.h"
@@ -33,5 +35,8 @@ std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version
 // 503. An unreachable API server does not cause 503 either, because the listed objects stay in
 // effect.
 api::Answer KubeHealthzAnswer(const BridgeFacts& facts);
+
+// Returns the pages by path. `facts` is called for each request.
+std::map<std::string, std::function<api::Answer()>> KubePages(std::function<BridgeFacts()> facts);
 
 }  // namespace svcmap::kube

@@ -6,6 +6,7 @@
 #include <prometheus/metric_type.h>
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace svcmap::api {
@@ -16,6 +17,23 @@ struct Metric {
   std::vector<std::string_view> labels;
   std::string_view help;
 };
+
+inline Metric Counter(std::string_view name, std::string_view help,
+                      std::vector<std::string_view> labels = {}) {
+  return {name, prometheus::MetricType::Counter, std::move(labels), help};
+}
+inline Metric Gauge(std::string_view name, std::string_view help,
+                    std::vector<std::string_view> labels = {}) {
+  return {name, prometheus::MetricType::Gauge, std::move(labels), help};
+}
+inline Metric Histogram(std::string_view name, std::string_view help,
+                        std::vector<std::string_view> labels = {}) {
+  return {name, prometheus::MetricType::Histogram, std::move(labels), help};
+}
+inline Metric Summary(std::string_view name, std::string_view help,
+                      std::vector<std::string_view> labels = {}) {
+  return {name, prometheus::MetricType::Summary, std::move(labels), help};
+}
 
 using Catalogue = std::vector<Metric>;
 

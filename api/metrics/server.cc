@@ -4,9 +4,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 
-#include "api/health/connections.h"
-#include "api/health/event_thread.h"
-
 namespace svcmap::api {
 namespace {
 
@@ -19,6 +16,18 @@ Answer Page(std::string content_type, std::string body) {
       .body = std::move(body)};
 }
 
+// Returns kube-proxy's page /statusz without the fields that exist only in Go programs.
+std::string Statusz(const MetricsConstants& constants, const std::string& paths) {
+  const auto up = std::chrono::duration_cast<std::chrono::seconds>(
+                      std::chrono::system_clock::now() - constants.started)
+                      .count();
+  return absl::StrFormat(
+      "svcmapd statusz\n\nStarted: %s\nUp: %d hr %02d min %02d sec\nBinary version: %s\nPaths:%s\n",
+      absl::FormatTime("%a %b %e %H:%M:%S UTC %Y", absl::FromChrono(constants.started),
+                       absl::UTCTimeZone()),
+      up / 3600, up / 60 % 60, up % 60, constants.version, paths);
+}
+
 }  // namespace
 
 Answer TextPage(std::string body) { return Page("text/plain; charset=utf-8", std::move(body)); }
@@ -27,76 +36,41 @@ Answer JsonPage(std::string body) { return Page("application/json", std::move(bo
 
 Answer MetricsPage(std::string body) { return Page(kMetricsType, std::move(body)); }
 
-class MetricsServer::Impl {
- public:
-  Impl(MetricsServerOptions options, const Observations& observations)
-      : options_(std::move(options)),
-        observations_(observations),
-        connections_(thread_.base(), options_.max_connections, options_.patience),
-        address_(thread_.base(), connections_,
-                 [this](const std::string& path) { return AnswerTo(path); },
-                 {options_.bind_address, options_.bind_hard_fail, options_.retry, "/metrics"}) {}
-  ~Impl() { thread_.Stop(); }
+PageServer::PageServer(PageServerOptions options)
+    : options_(std::move(options)),
+      connections_(thread_.base(), options_.max_connections, options_.patience),
+      address_(thread_.base(), connections_,
+               [this](const std::string& path) {
+                 const auto page = options_.pages.find(path);
+                 return page == options_.pages.end() ? NotFoundAnswer() : page->second();
+               },
+               {options_.bind_address, options_.bind_hard_fail, options_.retry, options_.what}) {}
 
-  absl::Status Start() {
-    if (absl::Status opened = address_.Open(); !opened.ok()) return opened;
-    thread_.Start();
-    return absl::OkStatus();
-  }
-
- private:
-  Answer AnswerTo(const std::string& path) const;
-  std::string Statusz() const;
-
-  const MetricsServerOptions options_;
-  const Observations& observations_;
-
-  EventThread thread_;
-  // Used only on the server's thread after Start().
-  Connections connections_;
-  ServedAddress address_;
-};
-
-Answer MetricsServer::Impl::AnswerTo(const std::string& path) const {
-  if (path == "/metrics") {
-    return MetricsPage(MetricsText(options_.facts(), options_.constants, observations_));
-  }
-  if (path == "/metrics/slis") return MetricsPage(SliText(options_.facts(), observations_));
-  if (path == "/healthz") return TextPage("ok");
-  if (path == "/proxyMode") return TextPage("nftables");
-  if (path == "/statusz") return TextPage(Statusz());
-  const auto page = options_.pages.find(path);
-  return page != options_.pages.end() ? page->second() : NotFoundAnswer();
+absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(PageServerOptions options) {
+  std::unique_ptr<PageServer> server(new PageServer(std::move(options)));
+  if (absl::Status opened = server->address_.Open(); !opened.ok()) return opened;
+  server->thread_.Start();
+  return server;
 }
 
-// Returns kube-proxy's page /statusz without the fields that exist only in Go programs.
-std::string MetricsServer::Impl::Statusz() const {
-  const auto up = std::chrono::duration_cast<std::chrono::seconds>(
-                      std::chrono::system_clock::now() - options_.constants.started)
-                      .count();
-  std::string text = "svcmapd statusz\n\n";
-  absl::StrAppend(
-      &text, "Started: ",
-      absl::FormatTime("%a %b %e %H:%M:%S UTC %Y", absl::FromChrono(options_.constants.started),
-                       absl::UTCTimeZone()));
-  absl::StrAppendFormat(&text,
-                        "\nUp: %d hr %02d min %02d sec\nBinary version: %s\nPaths:", up / 3600,
-                        up / 60 % 60, up % 60, options_.constants.version);
-  for (const char* path : {"/healthz", "/metrics", "/metrics/slis", "/proxyMode", "/statusz"}) {
-    absl::StrAppend(&text, " ", path);
-  }
-  for (const auto& [path, page] : options_.pages) absl::StrAppend(&text, " ", path);
-  return text + "\n";
-}
-
-MetricsServer::MetricsServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-MetricsServer::~MetricsServer() = default;
-
-absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    MetricsServerOptions options, const Observations& observations) {
-  auto impl = std::make_unique<Impl>(std::move(options), observations);
-  if (absl::Status started = impl->Start(); !started.ok()) return started;
-  return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(impl)));
+absl::StatusOr<std::unique_ptr<PageServer>> StartMetricsServer(PageServerOptions options,
+                                                               std::function<MetricsFacts()> facts,
+                                                               MetricsConstants constants,
+                                                               const Observations& observations) {
+  options.what = "/metrics";
+  auto& pages = options.pages;
+  std::string paths = " /healthz /metrics /metrics/slis /proxyMode /statusz";
+  for (const auto& [path, page] : pages) absl::StrAppend(&paths, " ", path);
+  pages["/metrics"] = [facts, constants, &observations] {
+    return MetricsPage(MetricsText(facts(), constants, observations));
+  };
+  pages["/metrics/slis"] = [facts, &observations] {
+    return MetricsPage(SliText(facts(), observations));
+  };
+  pages["/healthz"] = [] { return TextPage("ok"); };
+  pages["/proxyMode"] = [] { return TextPage("nftables"); };
+  pages["/statusz"] = [constants, paths] { return TextPage(Statusz(constants, paths)); };
+  return PageServer::Start(std::move(options));
 }
 
 }  // namespace svcmap::api

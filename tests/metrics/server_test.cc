@@ -26,15 +26,15 @@ class MetricsServerTest : public ::testing::Test {
  protected:
   void SetUp() override { svcmap::testing::MakePrivateNetNs(netns_); }
 
-  absl::Status Start(MetricsServerOptions options = {}, const std::string& at = "127.0.0.1") {
+  absl::Status Start(PageServerOptions options = {}, const std::string& at = "127.0.0.1") {
     options.bind_address = *BindAddress::Parse(at, kMetricsPort);
-    options.facts = [this] {
+    const auto facts = [this] {
       ++scrapes_;
       return SomeFacts();
     };
-    options.constants = SomeConstants();
-    auto server =
-        netns_->Run([&] { return MetricsServer::Start(std::move(options), observations_); });
+    auto server = netns_->Run([&] {
+      return StartMetricsServer(std::move(options), facts, SomeConstants(), observations_);
+    });
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
     return absl::OkStatus();
@@ -56,7 +56,7 @@ class MetricsServerTest : public ::testing::Test {
   std::optional<svcmap::testing::NetNs> netns_;
   Observations observations_;
   std::atomic<int> scrapes_ = 0;
-  std::unique_ptr<MetricsServer> server_;
+  std::unique_ptr<PageServer> server_;
 };
 
 TEST_F(MetricsServerTest, S267_EachPathHasItsPageAndType) {
