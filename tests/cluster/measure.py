@@ -196,6 +196,15 @@ def idle_cpu(processes, patience):
 NFTABLES_GROUP = 1 << 6  # NFNLGRP_NFTABLES
 
 
+# PROXY+NAME measures a proxy while these processes run.
+DISTURBANCES = {
+    "": [],
+    "listener": [["nft", "monitor"]],
+    "listener-elsewhere": [["unshare", "--net", "nft", "monitor"]],
+    "busy": [["sh", "-c", "ulimit -t 600; while :; do :; done"]] * 4,
+}
+
+
 def listeners():
     """Returns the number of sockets that receive nf_tables notifications in other network namespaces.
 
@@ -227,7 +236,11 @@ def measure(cluster, name, commands, arguments):
         result["settled_cpu_s"] = round(processes.cpu(), 2)
         api, changes = cluster.api(), []
         cluster.put(api, 0, [0])
-        until_endpoint(cluster, 0, 0)
+        # While the other endpoints are still programmed, some connections also reach endpoint 0.
+        reached = 0
+        while reached < 100:
+            address = endpoint_of(cluster.addresses[0])
+            reached = reached + 1 if address == endpoint_address(0, 0) else 0
         for number in range(1, arguments.changes + 1):
             time.sleep(random.uniform(1.1, 2.1))  # Not in step with periods of a second.
             target = number % cluster.endpoints
@@ -312,6 +325,8 @@ def main():
              "--node-name", "measured"]],
     }
     arguments.cleanup = [[f"{arguments.kubernetes}/kube-proxy", "--cleanup"],
+                         ["env", f"PATH={legacy_iptables(arguments.logs)}:{os.environ['PATH']}",
+                          f"{arguments.kubernetes}/kube-proxy", "--cleanup"],
                          [f"{arguments.programs}/svcmapd", "--cleanup", "--state-dir", f"{arguments.logs}/svcmap-state"]]
     threading.Thread(target=serve, daemon=True).start()
     cluster = Cluster(arguments.kubeconfig, arguments.services, arguments.endpoints)
@@ -320,15 +335,15 @@ def main():
     print(f"{arguments.services} Services created in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     for number in range(arguments.rounds):
         for name in arguments.proxies.split(","):
-            listener = None
-            if name.endswith("+listener"):
-                listener = subprocess.Popen(["unshare", "--net", "nft", "monitor"], stdout=subprocess.DEVNULL)
+            proxy, _, disturbance = name.partition("+")
+            disturbing = [subprocess.Popen(command, stdout=subprocess.DEVNULL)
+                          for command in DISTURBANCES[disturbance]]
             try:
-                result = measure(cluster, name, proxies[name.removesuffix("+listener")], arguments)
+                result = measure(cluster, name, proxies[proxy], arguments)
             finally:
-                if listener is not None:
-                    listener.kill()
-                    listener.wait()
+                for process in disturbing:
+                    process.kill()
+                    process.wait()
             result["round"] = number + 1
             result["load_average"] = os.getloadavg()[0]
             print(json.dumps(result), flush=True)
