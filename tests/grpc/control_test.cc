@@ -1,5 +1,6 @@
 // Tests of unary calls, the standard gRPC services, and requests that must not harm the server.
 #include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -50,6 +51,21 @@ TEST_F(ControlTest, StoredObjectsAreListedWithoutUnusedLabels) {
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].SerializeAsString(), web.SerializeAsString());
   EXPECT_TRUE(List(v1::KIND_NODE).empty());
+}
+
+TEST_F(ControlTest, ApplyRejectsOnlyTheObjectsThatAreNotUtf8) {
+  const google::protobuf::LogSilencer silencer;
+  Serve();
+  v1::Object noted = Web();
+  (*noted.mutable_service()->mutable_metadata()->mutable_annotations())["note"] = "\xff";
+  const v1::Object bad_port = AService("shop/bad").ClusterIp("10.96.0.77").Port("\xff\xfe", 80);
+  const v1::Ack ack = Apply({noted, bad_port});
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+  ASSERT_EQ(ack.results_size(), 1);
+  EXPECT_EQ(ack.results(0).code(), v1::UNREADABLE);
+  EXPECT_EQ(ack.results(0).name(), "bad");
+  EXPECT_EQ(ack.results(0).field(), "spec.ports[0].name");
+  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
 }
 
 TEST_F(ControlTest, DumpSpeaksNft) {
