@@ -116,6 +116,19 @@ ConvertedChange Delta(std::string_view bytes) {
   return result;
 }
 
+// Converts the object in `envelope`, an envelope::v1::Object or Change. Returns nullopt if there is
+// no object.
+template <typename Envelope>
+std::optional<ConvertedChange> ObjectIn(const Envelope& envelope, const ConvertContext& context) {
+  if (envelope.has_service()) return ConvertObject(Kind::kService, envelope.service(), context);
+  if (envelope.has_endpoint_slice()) {
+    return ConvertObject(Kind::kEndpointSlice, envelope.endpoint_slice(), context);
+  }
+  if (envelope.has_node()) return ConvertObject(Kind::kNode, envelope.node(), context);
+  if (!envelope.has_service_cidr()) return std::nullopt;
+  return ConvertObject(Kind::kServiceCidr, envelope.service_cidr(), context);
+}
+
 absl::StatusOr<ConvertedChange> Removal(std::string_view bytes) {
   v1::ObjectRef ref;
   if (!ref.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
@@ -142,46 +155,25 @@ ConvertedChange ConvertObject(Kind kind, std::string_view bytes, const ConvertCo
 
 absl::StatusOr<ConvertedChange> ConvertChange(const envelope::v1::Change& change,
                                               const ConvertContext& context) {
-  using envelope::v1::Change;
-  switch (change.change_case()) {
-    case Change::kService:
-      return ConvertObject(Kind::kService, change.service(), context);
-    case Change::kEndpointSlice:
-      return ConvertObject(Kind::kEndpointSlice, change.endpoint_slice(), context);
-    case Change::kNode:
-      return ConvertObject(Kind::kNode, change.node(), context);
-    case Change::kServiceCidr:
-      return ConvertObject(Kind::kServiceCidr, change.service_cidr(), context);
-    case Change::kRemove:
-      return Removal(change.remove());
-    case Change::kEndpointDelta:
-      return Delta(change.endpoint_delta());
-    case Change::CHANGE_NOT_SET:
-      break;
-  }
+  if (std::optional<ConvertedChange> object = ObjectIn(change, context)) return *std::move(object);
+  if (change.has_remove()) return Removal(change.remove());
+  if (change.has_endpoint_delta()) return Delta(change.endpoint_delta());
   return absl::InvalidArgumentError(
       "change: Required value: must have a field that this agent supports");
 }
 
-absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
+absl::StatusOr<ConvertedChange> ConvertObject(const envelope::v1::Object& object,
                                               const ConvertContext& context) {
-  const auto convert = [&](Kind kind, const google::protobuf::MessageLite& message) {
-    return ConvertObject(kind, message.SerializeAsString(), context);
-  };
-  switch (object.object_case()) {
-    case v1::Object::kService:
-      return convert(Kind::kService, object.service());
-    case v1::Object::kEndpointSlice:
-      return convert(Kind::kEndpointSlice, object.endpoint_slice());
-    case v1::Object::kNode:
-      return convert(Kind::kNode, object.node());
-    case v1::Object::kServiceCidr:
-      return convert(Kind::kServiceCidr, object.service_cidr());
-    case v1::Object::OBJECT_NOT_SET:
-      break;
-  }
+  if (std::optional<ConvertedChange> known = ObjectIn(object, context)) return *std::move(known);
   return absl::InvalidArgumentError(
       "object: Required value: must have a field that this agent supports");
+}
+
+absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
+                                              const ConvertContext& context) {
+  envelope::v1::Object envelope;
+  envelope.ParseFromString(object.SerializeAsString());
+  return ConvertObject(envelope, context);
 }
 
 absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref) {

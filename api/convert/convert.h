@@ -78,6 +78,8 @@ ConvertedChange ConvertObject(proxy::Kind kind, std::string_view bytes,
 // protocol.
 absl::StatusOr<ConvertedChange> ConvertChange(const envelope::v1::Change& change,
                                               const ConvertContext& context);
+absl::StatusOr<ConvertedChange> ConvertObject(const envelope::v1::Object& object,
+                                              const ConvertContext& context);
 absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
                                               const ConvertContext& context);
 absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref);

@@ -190,8 +190,8 @@ grpc::Status ControlService::SubmitAndWait(
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Apply(const v1::ApplyRequest& request, const std::string& client,
-                                   v1::Ack& ack) {
+grpc::Status ControlService::Apply(const envelope::v1::ApplyRequest& request,
+                                   const std::string& client, v1::Ack& ack) {
   return SubmitAndWait(
       request, client, [&](int i) { return ConvertObject(request.objects(i), intake_.context()); },
       ack);

@@ -48,7 +48,8 @@ class ControlService {
   grpc::ServerWriteReactor<v1::WatchEvent>* Watch();
   void FillStatus(v1::GetStatusResponse& response);  // Never waits.
   // The functions below wait for the loop.
-  grpc::Status Apply(const v1::ApplyRequest& request, const std::string& client, v1::Ack& ack);
+  grpc::Status Apply(const envelope::v1::ApplyRequest& request, const std::string& client,
+                     v1::Ack& ack);
   grpc::Status Remove(const v1::RemoveRequest& request, const std::string& client, v1::Ack& ack);
   grpc::Status Explain(const grpc::CallbackServerContext& context,
                        const v1::ExplainRequest& request, v1::ExplainResponse& response);
@@ -68,7 +69,7 @@ class ControlService {
  private:
   grpc::Status RejectedByManifests() const;
   grpc::Status AdmitStream(const std::string& connection);
-  // `Request`: v1::ApplyRequest or v1::RemoveRequest.
+  // `Request`: envelope::v1::ApplyRequest or v1::RemoveRequest.
   template <typename Request>
   grpc::Status SubmitAndWait(const Request& request, const std::string& client,
                              const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,

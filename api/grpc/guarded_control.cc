@@ -74,9 +74,9 @@ grpc::ServerWriteReactor<v1::WatchEvent>* GuardedControl::Watch(
 grpc::ServerUnaryReactor* GuardedControl::Apply(grpc::CallbackServerContext* context,
                                                 const grpc::ByteBuffer* request,
                                                 grpc::ByteBuffer* response) {
-  return Unary<v1::ApplyRequest, v1::Ack>(
+  return Unary<envelope::v1::ApplyRequest, v1::Ack>(
       context, request, response, "Apply", changes_,
-      [this](const Peer& caller, const v1::ApplyRequest& parsed, v1::Ack& ack) {
+      [this](const Peer& caller, const envelope::v1::ApplyRequest& parsed, v1::Ack& ack) {
         return control_.Apply(parsed, caller.name, ack);
       });
 }

@@ -41,7 +41,8 @@ constexpr Check kChecks[] = {
      "the object is rejected. The previously accepted version, if any, stays in effect. The other "
      "objects of the batch are applied.",
      CheckBadObjects},
-    {"not-messages", "a unary request is not a valid protobuf message or contains invalid UTF-8",
+    {"not-messages",
+     "a unary request is not a valid protobuf message, or contains invalid UTF-8 outside an object",
      CheckNotMessages},
     {"not-http2", "A connection without the HTTP/2 preface is closed after 10 s", CheckNotHttp2},
     {"flood",
