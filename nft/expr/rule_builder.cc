@@ -22,7 +22,7 @@ struct HeaderLayout {
 
 constexpr HeaderLayout Layout(Family family) {
   return family == Family::kIpv4 ? HeaderLayout{12, 16, 4, 3, 12, 16, 4, "ip"}
-                                 : HeaderLayout{8, 24, 16, 4, 12, 26, 8, "ip6"};
+                                 : HeaderLayout{8, 24, 16, 4, 12, 24, 8, "ip6"};
 }
 
 // Number of leading bytes of the endpoint identifier that DnatToChoice uses as the lookup key.
@@ -355,14 +355,9 @@ RuleBuilder& RuleBuilder::ChooseRandomSlot(uint32_t modulus, NamedSet map) {
 }
 
 RuleBuilder& RuleBuilder::IsChosen() {
-  const HeaderLayout layout = Layout(family_);
-  if (family_ == Family::kIpv4) {
-    MatchPrefix("daddr", layout.destination, false, *IpPrefix::Parse("192.0.0.0/2"));
-    return *this;
-  }
-  Add(PayloadLoad{Header::kNetwork, layout.choice, kServicePortSize, 0});
-  Add(Compare{false, 0, std::vector<uint8_t>(kServicePortSize)});
-  return Text(RawPayload(layout.choice, kServicePortSize) + " != 0x0");
+  const char* descriptors = family_ == Family::kIpv4 ? "192.0.0.0/2" : "c000::/2";
+  MatchPrefix("daddr", Layout(family_).destination, false, *IpPrefix::Parse(descriptors));
+  return *this;
 }
 
 uint32_t RuleBuilder::LoadClientAndPort() {

@@ -66,7 +66,8 @@ class RuleBuilder {
   RuleBuilder& DnatToRandomSlot(uint32_t modulus, NamedSet map);
 
   // Session affinity. In the clauses below, CHOICE identifies the selected endpoint. In IPv4,
-  // CHOICE is the complete destination address. In IPv6, CHOICE is bytes 2 to 9 of the destination
+  // CHOICE is the complete destination address. In IPv6, CHOICE is the first 8 bytes of the
+  // destination address, because Linux 7.2 does not execute rules that write other parts of an IPv6
   // address. In IPv6, the last four bytes of CHOICE are the complement of the first four bytes, so
   // that checksums do not change. PORT is the first two bytes of CHOICE and identifies the Service
   // port. CLIENT is the source address. In IPv6, CLIENT omits the first four bytes, because nft
@@ -75,7 +76,7 @@ class RuleBuilder {
   // `CHOICE set GROUP . numgen random mod N map @map`, where GROUP is the last 2 bytes of the
   // destination address.
   RuleBuilder& ChooseRandomSlot(uint32_t modulus, NamedSet map);
-  // Matches if an endpoint is selected: `D != 192.0.0.0/2` or `@nh,208,16 != 0`.
+  // Matches if an endpoint is selected: `D != 192.0.0.0/2` or `D != c000::/2`.
   RuleBuilder& IsChosen();
   // `update @map { CLIENT . PORT timeout N : CHOICE }`
   RuleBuilder& Remember(NamedSet map, uint32_t seconds);

@@ -53,6 +53,11 @@ IpAddress Descriptor::For(const IpAddress& address) const {
   for (size_t i = 0; i < 3; ++i) bytes[size - 1 - i] = static_cast<uint8_t>(low >> (8 * i));
   bytes[0] = DescriptorByte(sticky ? DispatchKind::kSticky : kind, PickClassFor(endpoints));
   if (address.family() == Family::kIpv6) {
+    // A choice overwrites bytes 0-7. Both have the sum 0, so that no checksum changes.
+    if (sticky) {
+      bytes[2] = static_cast<uint8_t>(~bytes[0]);
+      bytes[3] = 0xff;
+    }
     // In one's complement arithmetic, subtraction is addition of the complement.
     const uint32_t word = FoldedSum(address.bytes()) + (0xffff - FoldedSum(bytes));
     const uint32_t folded = (word & 0xffff) + (word >> 16);

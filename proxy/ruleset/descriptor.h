@@ -16,8 +16,8 @@
 // necessary because nf_tables incorrectly updates the checksum of a received packet when a rule
 // writes an IPv6 address. As a result, kernel 6.18 dropped datagrams to sockets on the node.
 // Because bytes 10-11 depend on the replaced address, an IPv6 descriptor is valid for only one
-// address. Bytes 2-9 are scratch space for session affinity. Scratch bytes and all other bytes are
-// initially zero.
+// address. With session affinity, a choice overwrites bytes 0-7, and bytes 2-3 are initially the
+// complement of bytes 0-1. All other bytes are zero.
 #pragma once
 
 #include <cstdint>

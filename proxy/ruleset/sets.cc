@@ -52,7 +52,7 @@ void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
   const Field address = v4 ? Field::kIpv4Addr : Field::kIpv6Addr;
   const TypeofPart destination = v4 ? kIpDestination : kIp6Destination;
   const TypeofPart slot = TypeofPart::Random(65536);
-  const TypeofPart choice = v4 ? kIpDestination : TypeofPart::Raw(208, 64);
+  const TypeofPart choice = v4 ? kIpDestination : TypeofPart::Raw(192, 64);
 
   sets[kEndpoints].key = {v4 ? Field::kRaw24 : Field::kRaw32, Field::kSlot};
   sets[kEndpoints].data = {address, Field::kInetService};
@@ -66,14 +66,14 @@ void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
   sets[kAffinity].key = {v4 ? Field::kIpv4Addr : Field::kRaw96, Field::kRaw16};
   sets[kAffinity].data = sets[kAffinitySlots].data;
   SetTypeof(sets[kAffinity],
-            {v4 ? kIpSource : TypeofPart::Raw(96, 96), TypeofPart::Raw(v4 ? 128 : 208, 16)},
+            {v4 ? kIpSource : TypeofPart::Raw(96, 96), TypeofPart::Raw(v4 ? 128 : 192, 16)},
             {choice});
 
   for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
     sets[set].key = {v4 ? Field::kIpv4Addr : Field::kRaw32};
     sets[set].data = {address, Field::kInetService};
     if (v4) continue;
-    SetTypeof(sets[set], {TypeofPart::Raw(208, 32)}, {destination, kTransportDestination});
+    SetTypeof(sets[set], {TypeofPart::Raw(192, 32)}, {destination, kTransportDestination});
   }
 }
 

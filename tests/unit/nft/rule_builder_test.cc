@@ -105,24 +105,24 @@ TEST(RuleBuilderTest, TheTextOfAffinityIsWhatAPersonWouldType) {
   };
   expect([&](RuleBuilder r) { return r.ChooseRandomSlot(7, kSlots); },
          "ip daddr set @nh,144,16 . numgen random mod 7 map @affinity-slots",
-         "@nh,208,64 set @nh,304,16 . numgen random mod 7 map @affinity-slots");
+         "@nh,192,64 set @nh,304,16 . numgen random mod 7 map @affinity-slots");
   expect([](RuleBuilder r) { return r.IsChosen().Return(); }, "ip daddr != 192.0.0.0/2 return",
-         "@nh,208,16 != 0x0 return");
+         "ip6 daddr != c000::/2 return");
   expect([&](RuleBuilder r) { return r.Remember(kRecords, 10800); },
          "update @affinity { ip saddr . @nh,128,16 timeout 3h : ip daddr }",
-         "update @affinity { @nh,96,96 . @nh,208,16 timeout 3h : @nh,208,64 }");
+         "update @affinity { @nh,96,96 . @nh,192,16 timeout 3h : @nh,192,64 }");
   expect([&](RuleBuilder r) { return r.Recall(kRecords); },
          "ip daddr set ip saddr . @nh,128,16 map @affinity",
-         "@nh,208,64 set @nh,96,96 . @nh,208,16 map @affinity");
+         "@nh,192,64 set @nh,96,96 . @nh,192,16 map @affinity");
   expect([&](RuleBuilder r) { return r.Forget(kRecords); },
          "delete @affinity { ip saddr . @nh,128,16 : ip daddr }",
-         "delete @affinity { @nh,96,96 . @nh,208,16 : @nh,208,64 }");
+         "delete @affinity { @nh,96,96 . @nh,192,16 : @nh,192,64 }");
   expect(
       [](RuleBuilder r) {
         return r.DnatToChoice({14, "affinity-endpoints"});
       },
       "meta l4proto { tcp, udp, sctp } dnat ip to ip daddr map @affinity-endpoints",
-      "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,208,32 map @affinity-endpoints");
+      "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,192,32 map @affinity-endpoints");
 }
 
 TEST(RuleBuilderTest, TimeoutsPrintAsNftPrintsTimes) {
@@ -151,7 +151,7 @@ TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
       EXPECT_EQ(loads[0].offset, 12u);
       EXPECT_EQ(loads[0].size, v4 ? 4u : 12u);
       EXPECT_EQ(loads[0].reg, 0u);
-      EXPECT_EQ(loads[1].offset, v4 ? 16u : 26u);
+      EXPECT_EQ(loads[1].offset, v4 ? 16u : 24u);
       EXPECT_EQ(loads[1].size, 2u);
       EXPECT_EQ(loads[1].reg, loads[0].size / 4);
       EXPECT_EQ(loads[2].offset, loads[1].offset);
@@ -178,7 +178,7 @@ TEST(RuleBuilderTest, AChoiceIsWrittenWithoutASumInIpv6Only) {
     EXPECT_EQ(address.size, 4u);
     EXPECT_EQ(address.reg, All<Lookup>(v4).at(0).data_reg);
     const NeutralWrite neutral = All<NeutralWrite>(v6).at(0);
-    EXPECT_EQ(neutral.offset, 26u);
+    EXPECT_EQ(neutral.offset, 24u);
     EXPECT_EQ(neutral.size, 8u);
     EXPECT_EQ(neutral.reg, All<Lookup>(v6).at(0).data_reg);
   }
@@ -188,7 +188,7 @@ TEST(RuleBuilderTest, DnatToAChoiceReadsItsFirstFourBytes) {
   for (const Family family : kFamilies) {
     const RuleSpec rule = Rule(family).DnatToChoice(kSet).Build();
     const PayloadLoad load = All<PayloadLoad>(rule).at(0);
-    EXPECT_EQ(load.offset, family == Family::kIpv4 ? 16u : 26u);
+    EXPECT_EQ(load.offset, family == Family::kIpv4 ? 16u : 24u);
     EXPECT_EQ(load.size, 4u);
     EXPECT_EQ(All<Lookup>(rule).at(1).data_reg, 1u);
     EXPECT_EQ(All<Dnat>(rule).at(0).address_reg, 1u);

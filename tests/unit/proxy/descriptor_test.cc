@@ -136,7 +136,7 @@ TEST(DescriptorTest, AnIpv6DescriptorHasTheGroupInItsLastFourBytes) {
                    .endpoints = 5,
                    .group = 0x0102,
                    .sticky = Descriptor::Sticky{.timer = 3, .local = true}}),
-            (std::vector<uint8_t>{0xc5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x63, 1, 2}));
+            (std::vector<uint8_t>{0xc5, 0, 0x3a, 0xff, 0, 0, 0, 0, 0, 0, 0, 0x63, 1, 2}));
 }
 
 // Returns the address's contribution to the checksum: the one's complement sum of its 16-bit words,
@@ -164,6 +164,15 @@ TEST(DescriptorTest, AnIpv6DescriptorHasTheChecksumOfItsAddress) {
     }
     const IpAddress descriptor = wanted.For(address);
     ASSERT_EQ(Sum(descriptor), Sum(address)) << address.ToString() << " " << descriptor.ToString();
+    if (!wanted.sticky) continue;
+    // A choice and its complement overwrite the first 8 bytes.
+    const uint32_t choice = Choice(1 + random() % kMaxStickyPort, random() % kMaxStickyEndpoint);
+    std::copy(descriptor.bytes().begin(), descriptor.bytes().end(), bytes);
+    for (int byte = 0; byte < 4; ++byte) {
+      bytes[byte] = static_cast<uint8_t>(choice >> (24 - 8 * byte));
+      bytes[byte + 4] = static_cast<uint8_t>(~bytes[byte]);
+    }
+    ASSERT_EQ(Sum(*IpAddress::FromBytes(bytes)), Sum(address)) << descriptor.ToString();
   }
   const IpAddress all_ones = Ip("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
   EXPECT_EQ(Sum(Descriptor{.endpoints = 1, .group = 1}.For(all_ones)), Sum(all_ones));
