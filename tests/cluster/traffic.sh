@@ -8,6 +8,7 @@ deploy_web() {
   sed "s|@EXTERNAL@|$(both "\"$external4\"" "\"$external6\"")|" "$cluster_dir/web.yaml" | kubectl apply -f - >/dev/null
   kubectl rollout status deployment/web --timeout=120s >/dev/null
   kubectl wait --for=condition=Ready pod/client --timeout=60s >/dev/null
+  sleep 3  # kube-proxy programs the last endpoints up to a second later.
   # A router sends external IPs to node3.
   ! has4 || in_network_of control ip route replace $external4 via "$(node4 node3)"
   ! has6 || in_network_of control ip route replace $external6 via "$(node6 node3)"
