@@ -190,7 +190,7 @@ down() {
   [[ -e $state ]] || { echo "cluster: no cluster"; return; }
   # Process 1 of a PID namespace takes all processes of the namespace with it. Mounts and network
   # interfaces disappear with the last process of their namespaces.
-  for file in "$state"/*/pid "$state"/*/parent; do end "$file"; done
+  for file in "$state"/traffic/*.pid "$state"/*/pid "$state"/*/parent; do end "$file"; done
   for cgroup in $(hierarchies); do
     [[ ! -e $cgroup/svcmap-cluster ]] || remove_cgroup "$cgroup/svcmap-cluster"
   done

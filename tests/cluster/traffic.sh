@@ -37,6 +37,12 @@ each() {
   ! has6 || echo "$1:[$4]:$2"
 }
 
+# Records the last background process, so that `cluster.sh down` also ends it.
+started_traffic() {
+  traffic+=($!)
+  echo "$! $(start_time $!)" >"$traffic_dir/$1.pid"
+}
+
 start_traffic() {
   local ips ip4 ip6 node inside outside=()
   rm -rf "$traffic_dir"
@@ -52,13 +58,13 @@ start_traffic() {
   local client=/usr/bin/python3
   nsenter --net="$(client_network)" $client -B "$cluster_dir/traffic.py" pod "${inside[@]}" \
     >"$traffic_dir/pod" 2>"$traffic_dir/pod.failures" &
-  traffic+=($!)
+  started_traffic pod
   nsenter --target "$(pid_of node2)" --net $client -B "$cluster_dir/traffic.py" node "${inside[@]}" \
     >"$traffic_dir/node" 2>"$traffic_dir/node.failures" &
-  traffic+=($!)
+  started_traffic node
   nsenter --target "$(pid_of outside)" --net $client -B "$cluster_dir/traffic.py" outside "${outside[@]}" \
     >"$traffic_dir/outside" 2>"$traffic_dir/outside.failures" &
-  traffic+=($!)
+  started_traffic outside
   sleep 2
   [[ $(failures) == 0 && $(ended) == 0 ]] || { cat "$traffic_dir"/*.failures; fail "connections fail before the first step"; }
 }
