@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,9 @@ namespace svcmap::api {
 struct Answer {
   int code = 200;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string body;
+  std::string body = {};
+  // Replaces `body` if set. All responses with this body share its memory.
+  std::shared_ptr<const std::string> shared_body = nullptr;
 };
 
 using SystemTime = std::chrono::system_clock::time_point;

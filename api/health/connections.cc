@@ -24,6 +24,8 @@ Connections::Connections(event_base* base, size_t max, std::chrono::milliseconds
       max_(max),
       patience_(patience),
       sweep_after_(std::min(patience / 4, std::chrono::milliseconds(1000))),
+      responses_(kMaxResponsesAtOnce, kMaxResponsesPerSecond, Clock::now()),
+      turn_(base, [this] { RespondInTurn(); }),
       sweep_(base, [this] { Sweep(); }),
       release_(base, [this] { ReleaseEnded(ending_); }) {}
 
@@ -41,16 +43,71 @@ bufferevent* Connections::Add() {
   bufferevent_setwatermark(bev, EV_READ, 0, kMaxUnread);
   bufferevent_set_max_single_read(bev, kMaxSingleRead);
   bufferevent_incref(bev);
-  index_[bev] = by_silence_.insert(by_silence_.end(), {bev, Clock::now()});
+  const auto now = Clock::now();
+  index_[bev] = by_silence_.insert(by_silence_.end(), {bev, now, now});
   if (!sweep_.pending()) sweep_.After(sweep_after_);
   return bev;
 }
 
-void Connections::Heard(bufferevent* connection) {
+void Connections::Respond(bufferevent* connection, const void* owner,
+                          std::function<void()> respond) {
   const auto found = index_.find(connection);
-  if (found == index_.end()) return;  // The connection is already being closed.
-  found->second->heard = Clock::now();
-  by_silence_.splice(by_silence_.end(), by_silence_, found->second);
+  if (found == index_.end()) return respond();  // The connection is already being closed.
+  Heard(found->second);
+  Connection& entry = *found->second;
+  const auto now = Clock::now();
+  const auto permitted = entry.recovered - (kRequestBurst - 1) * kRequestInterval;
+  if (!entry.has_response || (permitted <= now && responses_.Take(1, now))) {
+    CountResponse(entry, now);
+    return respond();
+  }
+  entry.delayed = delayed_.insert({permitted, {connection, owner, std::move(respond)}});
+  if (!turn_.pending()) ScheduleTurn(now);
+}
+
+void Connections::Discard(const void* owner) {
+  for (auto it = delayed_.begin(); it != delayed_.end();) {
+    if (it->second.owner != owner) {
+      ++it;
+      continue;
+    }
+    const auto found = index_.find(it->second.connection);
+    if (found != index_.end()) found->second->delayed.reset();
+    it = delayed_.erase(it);
+  }
+}
+
+void Connections::Heard(List::iterator connection) {
+  connection->heard = Clock::now();
+  by_silence_.splice(by_silence_.end(), by_silence_, connection);
+}
+
+void Connections::CountResponse(Connection& connection, Clock::time_point now) {
+  connection.has_response = true;
+  connection.recovered = std::max(connection.recovered, now) + kRequestInterval;
+}
+
+void Connections::RespondInTurn() {
+  const auto now = Clock::now();
+  while (!delayed_.empty() && delayed_.begin()->first <= now && responses_.Take(1, now)) {
+    Connection& connection = *index_.at(delayed_.begin()->second.connection);
+    CountResponse(connection, now);
+    RespondNow(connection);
+  }
+  if (!delayed_.empty()) ScheduleTurn(now);
+}
+
+void Connections::ScheduleTurn(Clock::time_point now) {
+  const auto wait =
+      std::chrono::duration_cast<std::chrono::microseconds>(delayed_.begin()->first - now);
+  turn_.After(std::max<std::chrono::microseconds>(wait, kResponseTurn));
+}
+
+void Connections::RespondNow(Connection& connection) {
+  const auto respond = std::move((*connection.delayed)->second.respond);
+  delayed_.erase(*connection.delayed);
+  connection.delayed.reset();
+  respond();
 }
 
 void Connections::Sweep() {
@@ -67,6 +124,7 @@ void Connections::ReleaseEnded(List& list) {
       ++it;
       continue;
     }
+    if (it->delayed) RespondNow(*it);  // Frees the request.
     index_.erase(it->bev);
     bufferevent_decref(it->bev);
     it = list.erase(it);
@@ -75,6 +133,8 @@ void Connections::ReleaseEnded(List& list) {
 
 void Connections::End(List::iterator connection) {
   shutdown(bufferevent_getfd(connection->bev), SHUT_RDWR);
+  // evhttp detects the shutdown only after the response to the last request.
+  if (connection->delayed) RespondNow(*connection);
   index_.erase(connection->bev);
   ending_.splice(ending_.end(), by_silence_, connection);
   // evhttp releases the connection in the next iteration of the event loop. Only then is this

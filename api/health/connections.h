@@ -1,7 +1,8 @@
 // Limits the resources of HTTP clients: the number of connections, the unread bytes per connection,
-// and the time for a request. evhttp has no such limits and does not report connections before
-// their first complete request. However, evhttp calls this class to create the bufferevent of each
-// connection, and this class keeps a reference to the bufferevent.
+// the time for a request, and the number of responses per second. evhttp has no such limits and
+// does not report connections before their first complete request. However, evhttp calls this class
+// to create the bufferevent of each connection, and this class keeps a reference to the
+// bufferevent.
 //
 // Used only on the thread of the event loop.
 #pragma once
@@ -9,10 +10,14 @@
 #include <event2/bufferevent.h>
 
 #include <chrono>
+#include <functional>
 #include <list>
+#include <map>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "api/health/event.h"
+#include "api/limits/token_bucket.h"
 
 namespace svcmap::api {
 
@@ -27,17 +32,39 @@ class Connections {
   // Returns the bufferevent of a new connection.
   bufferevent* Add();
 
-  // Call when `connection` has sent a complete request.
-  void Heard(bufferevent* connection);
+  // Call when `connection` has sent a complete request. Calls `respond` once: immediately, or later
+  // if the connection or all connections together exceed the limits in api/health/limits.h. evhttp
+  // reads no further requests of the connection in the meantime. Connections with few requests
+  // receive their responses first.
+  void Respond(bufferevent* connection, const void* owner, std::function<void()> respond);
+
+  // Discards the delayed responses of `owner`. Call before evhttp frees the requests.
+  void Discard(const void* owner);
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Response {
+    bufferevent* connection;
+    const void* owner;
+    std::function<void()> respond;
+  };
+  // Delayed responses by the time from which the limit of the connection permits the response.
+  using Responses = std::multimap<Clock::time_point, Response>;
   struct Connection {
     bufferevent* bev;
     Clock::time_point heard;
+    // Time at which all requests that the limit permits at once are permitted again.
+    Clock::time_point recovered;
+    bool has_response = false;  // True after the first response.
+    std::optional<Responses::iterator> delayed = std::nullopt;
   };
   using List = std::list<Connection>;
 
+  void Heard(List::iterator connection);
+  void CountResponse(Connection& connection, Clock::time_point now);
+  void RespondInTurn();
+  void ScheduleTurn(Clock::time_point now);
+  void RespondNow(Connection& connection);
   void Sweep();
   void ReleaseEnded(List& list);
   void End(List::iterator connection);
@@ -50,6 +77,9 @@ class Connections {
   List ending_;      // Connections that were shut down and that evhttp has not released yet.
   // Maps connections to their position in by_silence_.
   absl::flat_hash_map<bufferevent*, List::iterator> index_;
+  Responses delayed_;
+  TokenBucket responses_;
+  Event turn_;     // The timer is pending while responses are delayed.
   Event sweep_;    // The timer is pending while connections exist.
   Event release_;  // Releases connections after evhttp has released them.
 };

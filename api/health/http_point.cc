@@ -71,7 +71,10 @@ HttpPoint::HttpPoint(event_base* base, Connections& connections, Handler handler
   evhttp_set_gencb(http_.get(), OnRequest, this);
 }
 
-HttpPoint::~HttpPoint() { CloseOthers({}); }
+HttpPoint::~HttpPoint() {
+  connections_.Discard(this);
+  CloseOthers({});
+}
 
 absl::Status HttpPoint::Open(const BindAddress& at, Stack stack) {
   absl::StatusOr<UniqueFd> fd = Listen(at, stack);
@@ -121,17 +124,29 @@ void HttpPoint::Resume() {
 
 void HttpPoint::OnRequest(evhttp_request* request, void* self) {
   auto* point = static_cast<HttpPoint*>(self);
-  point->connections_.Heard(
-      evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)));
+  point->connections_.Respond(
+      evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)), point,
+      [point, request] { point->Send(request); });
+}
+
+void HttpPoint::Send(evhttp_request* request) {
   const evhttp_uri* uri = evhttp_request_get_evhttp_uri(request);
   const char* path = uri != nullptr ? evhttp_uri_get_path(uri) : nullptr;
-  const Answer answer = point->handler_(path != nullptr ? path : "");
+  const Answer answer = handler_(path != nullptr ? path : "");
   evkeyvalq* headers = evhttp_request_get_output_headers(request);
   for (const auto& [name, value] : answer.headers) {
     evhttp_add_header(headers, name.c_str(), value.c_str());
   }
   evbuffer* body = evhttp_request_get_output_buffer(request);
-  evbuffer_add(body, answer.body.data(), answer.body.size());
+  if (answer.shared_body) {
+    using Body = std::shared_ptr<const std::string>;
+    evbuffer_add_reference(
+        body, answer.shared_body->data(), answer.shared_body->size(),
+        [](const void*, size_t, void* owner) { delete static_cast<Body*>(owner); },
+        new Body(answer.shared_body));
+  } else {
+    evbuffer_add(body, answer.body.data(), answer.body.size());
+  }
   evhttp_send_reply(request, answer.code, ReasonPhrase(answer.code), nullptr);
 }
 

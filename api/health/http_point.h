@@ -48,6 +48,7 @@ class HttpPoint {
   static bufferevent* OnConnection(event_base* base, void* self);
   static void OnAcceptError(evconnlistener* listener, void* http);
   static void OnRequest(evhttp_request* request, void* self);
+  void Send(evhttp_request* request);
   void Pause(std::chrono::milliseconds time);
   void Resume();
 

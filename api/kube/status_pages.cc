@@ -121,7 +121,7 @@ std::map<std::string, std::function<api::Answer()>> KubePages(std::function<Brid
   return {
       {"/livez", [] { return api::TextPage("ok"); }},
       {"/healthz", [facts] { return KubeHealthzAnswer(facts()); }},
-      {"/metrics", [facts] { return api::MetricsPage(KubeMetricsText(facts(), SVCMAP_VERSION)); }}};
+      {"/metrics", api::MetricsPage([facts] { return KubeMetricsText(facts(), SVCMAP_VERSION); })}};
 }
 
 }  // namespace svcmap::kube

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "api/metrics/page_cache.h"
 
 namespace svcmap::api {
 namespace {
@@ -34,7 +35,13 @@ Answer TextPage(std::string body) { return Page("text/plain; charset=utf-8", std
 
 Answer JsonPage(std::string body) { return Page("application/json", std::move(body)); }
 
-Answer MetricsPage(std::string body) { return Page(kMetricsType, std::move(body)); }
+std::function<Answer()> MetricsPage(std::function<std::string()> render) {
+  return [cache = std::make_shared<PageCache>(std::move(render))] {
+    Answer answer = Page(kMetricsType, "");
+    answer.shared_body = cache->Get();
+    return answer;
+  };
+}
 
 PageServer::PageServer(PageServerOptions options)
     : options_(std::move(options)),
@@ -61,12 +68,10 @@ absl::StatusOr<std::unique_ptr<PageServer>> StartMetricsServer(PageServerOptions
   auto& pages = options.pages;
   std::string paths = " /healthz /metrics /metrics/slis /proxyMode /statusz";
   for (const auto& [path, page] : pages) absl::StrAppend(&paths, " ", path);
-  pages["/metrics"] = [facts, constants, &observations] {
-    return MetricsPage(MetricsText(facts(), constants, observations));
-  };
-  pages["/metrics/slis"] = [facts, &observations] {
-    return MetricsPage(SliText(facts(), observations));
-  };
+  pages["/metrics"] = MetricsPage(
+      [facts, constants, &observations] { return MetricsText(facts(), constants, observations); });
+  pages["/metrics/slis"] =
+      MetricsPage([facts, &observations] { return SliText(facts(), observations); });
   pages["/healthz"] = [] { return TextPage("ok"); };
   pages["/proxyMode"] = [] { return TextPage("nftables"); };
   pages["/statusz"] = [constants, paths] { return TextPage(Statusz(constants, paths)); };

@@ -47,8 +47,8 @@ class PageServer {
 };
 
 // Starts svcmapd's server for metrics, on port 10249 as in kube-proxy (S-267). Adds pages to
-// `options`. `facts` is called for each scrape, on the server's thread. `observations` must outlive
-// the server.
+// `options`. `facts` is called for each rendering of /metrics and /metrics/slis, on the server's
+// thread. `observations` must outlive the server.
 absl::StatusOr<std::unique_ptr<PageServer>> StartMetricsServer(PageServerOptions options,
                                                                std::function<MetricsFacts()> facts,
                                                                MetricsConstants constants,
@@ -56,6 +56,9 @@ absl::StatusOr<std::unique_ptr<PageServer>> StartMetricsServer(PageServerOptions
 
 Answer TextPage(std::string body);
 Answer JsonPage(std::string body);
-Answer MetricsPage(std::string body);  // `body` is in Prometheus' text format.
+
+// Returns the function of a page in Prometheus' text format. PageCache limits the number of calls
+// of `render`.
+std::function<Answer()> MetricsPage(std::function<std::string()> render);
 
 }  // namespace svcmap::api

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "api/access/access.h"
-#include "api/screen/token_bucket.h"
+#include "api/limits/token_bucket.h"
 
 namespace svcmap::api {
 

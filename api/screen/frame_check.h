@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/screen/token_bucket.h"
+#include "api/limits/token_bucket.h"
 
 namespace svcmap::api {
 

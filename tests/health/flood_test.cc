@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "api/health/limits.h"
 #include "tests/health/health_world.h"
 
 namespace svcmap::api::test {
@@ -175,8 +176,9 @@ TEST_F(FloodTest, ASmallBodyIsTaken) {
   EXPECT_EQ(answer.code, 200);
 }
 
-// The server stops reading from a client that does not read responses. Further requests stay in the
-// client's send buffer.
+// The server stops reading from a client that sends requests faster than the limit. Further
+// requests stay in the client's send buffer. The responses are too small to fill the socket buffers
+// soon; MetricsServerTest tests a client that does not read large responses.
 TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
   ASSERT_OK(Start({.patience = milliseconds(1000)}));
   auto connection = Connect();
@@ -187,7 +189,147 @@ TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
   while (sent < 64 && connection->Send(requests).ok()) ++sent;
   EXPECT_LT(sent, 64) << "socket buffers hold a few MiB";
   ExpectAnswered();
+}
+
+// Sends pipelined requests on all connections and reads the responses until `until`. Returns the
+// number of received responses.
+size_t Pipeline(const std::vector<RawConnection>& connections,
+                std::chrono::steady_clock::time_point until) {
+  constexpr std::string_view kStart = "HTTP/1.1 200";
+  std::string requests;
+  while (requests.size() < size_t{64} << 10) requests += kRequest;
+  std::vector<size_t> sent(connections.size());  // Position of the next byte in `requests`.
+  std::vector<std::string> received(connections.size());
+  size_t responses = 0;
+  char buffer[64 << 10];
+  while (std::chrono::steady_clock::now() < until) {
+    for (size_t i = 0; i < connections.size(); ++i) {
+      const ssize_t more = send(connections[i].fd(), requests.data() + sent[i],
+                                requests.size() - sent[i], MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (more > 0) sent[i] = (sent[i] + static_cast<size_t>(more)) % requests.size();
+      const ssize_t got = recv(connections[i].fd(), buffer, sizeof(buffer), MSG_DONTWAIT);
+      if (got <= 0) continue;
+      received[i].append(buffer, static_cast<size_t>(got));
+      for (size_t at = 0; (at = received[i].find(kStart, at)) != std::string::npos;) {
+        ++responses;
+        at += kStart.size();
+        received[i].erase(0, at);
+        at = 0;
+      }
+    }
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return responses;
+}
+
+TEST_F(FloodTest, OneConnectionReceivesALimitedNumberOfResponsesPerSecond) {
+  ASSERT_OK(Start());
+  const std::vector<RawConnection> connections = ConnectMany(1);
+  ASSERT_EQ(connections.size(), 1u);
+  const auto begin = std::chrono::steady_clock::now();
+  const size_t responses = Pipeline(connections, begin + milliseconds(1000));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  const auto intervals = static_cast<size_t>(took / kRequestInterval);
+  EXPECT_LE(responses, static_cast<size_t>(kRequestBurst) + intervals);
+  EXPECT_GE(responses, static_cast<size_t>(kRequestBurst)) << "the flood was not processed";
+}
+
+TEST_F(FloodTest, AllConnectionsTogetherReceiveALimitedNumberOfResponsesPerSecond) {
+  constexpr size_t kConnections = 900;
+  ASSERT_OK(Start());
+  const std::vector<RawConnection> connections = ConnectMany(kConnections);
+  ASSERT_EQ(connections.size(), kConnections);
+  const auto begin = std::chrono::steady_clock::now();
+  const size_t responses = Pipeline(connections, begin + milliseconds(1000));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const auto limit = kMaxResponsesAtOnce + took.count() * kMaxResponsesPerSecond;
+  EXPECT_LE(static_cast<double>(responses), kConnections + limit);
+  EXPECT_GT(responses, kConnections) << "the flood was not processed";
+  ExpectAnswered();
+}
+
+// A client with a kept connection that asks once per second does not wait for the flood.
+TEST_F(FloodTest, ConnectionsWithFewRequestsAreAnsweredFirst) {
+  ASSERT_OK(Start());
+  const std::vector<RawConnection> flood = ConnectMany(900);
+  ASSERT_EQ(flood.size(), 900u);
+  auto calm = Connect();
+  ASSERT_TRUE(calm);
+  ASSERT_OK(calm->Send(kRequest));
+  ASSERT_OK(calm->Read());
+  const auto until = std::chrono::steady_clock::now() + milliseconds(2000);
+  std::atomic<size_t> responses = 0;
+  std::thread attacker([&] { responses = Pipeline(flood, until); });
+  std::this_thread::sleep_for(milliseconds(1000));
+  std::vector<std::chrono::steady_clock::duration> waits;
+  for (int i = 0; i < 9; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_OK(calm->Send(kRequest));
+    EXPECT_OK(calm->Read());
+    waits.push_back(std::chrono::steady_clock::now() - begin);
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  attacker.join();
+  std::sort(waits.begin(), waits.end());
+  // In turn with the flood, each of these requests waits for about 900 other responses, 225 ms.
+  EXPECT_LT(waits[waits.size() / 2], milliseconds(150));
+}
+
+TEST_F(FloodTest, DelayedRequestsOfARemovedServiceAreDiscarded) {
+  ASSERT_OK(Start());
+  server().Update({{"shop/web", CheckAt(30500)}});
+  ASSERT_TRUE(SoonOpen(30500));
+  auto connection = RawConnection::Open(netns(), kV4, 30500);
+  ASSERT_OK(connection);
+  std::string requests;
+  for (int i = 0; i < 100; ++i) requests += kRequest;
+  ASSERT_OK(connection->Send(requests));
+  for (int i = 0; i < kRequestBurst; ++i) ASSERT_OK(connection->Read());
+  server().Update({{"shop/web", std::nullopt}});
   EXPECT_OK(connection->WaitForEnd());
+  ExpectAnswered();
+}
+
+TEST_F(FloodTest, ConnectionsWithDelayedRequestsAreClosedImmediately) {
+  ASSERT_OK(Start({.max_connections = 8}));
+  std::vector<RawConnection> flood = ConnectMany(8);
+  std::string requests;
+  for (int i = 0; i < 100; ++i) requests += kRequest;
+  for (RawConnection& connection : flood) {
+    ASSERT_OK(connection.Send(requests));
+    for (int i = 0; i < kRequestBurst; ++i) ASSERT_OK(connection.Read());
+  }
+  // A connection in `flood` can send a request between two new connections and is then not the
+  // oldest connection. Therefore the test opens more than 8 connections.
+  std::vector<RawConnection> others;
+  const auto all_closed = [&flood] {
+    return std::all_of(flood.begin(), flood.end(), [](RawConnection& connection) {
+      return connection.WaitForEnd(milliseconds(0)).ok();
+    });
+  };
+  for (int round = 0; round < 100 && !all_closed(); ++round) {
+    for (RawConnection& connection : ConnectMany(8)) others.push_back(std::move(connection));
+  }
+  EXPECT_TRUE(all_closed());
+  ExpectAnswered();
+}
+
+TEST_F(FloodTest, AClientThatClosesAConnectionWithADelayedRequestIsHarmless) {
+  ASSERT_OK(Start());
+  std::string requests;
+  for (int i = 0; i < 100; ++i) requests += kRequest;
+  for (int round = 0; round < 20; ++round) {
+    auto connection = Connect();
+    ASSERT_TRUE(connection);
+    ASSERT_OK(connection->Send(requests));
+    for (int i = 0; i < kRequestBurst; ++i) ASSERT_OK(connection->Read());
+    const linger reset = {.l_onoff = 1, .l_linger = 0};
+    if (round % 2 == 0) {
+      setsockopt(connection->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    }
+  }
+  std::this_thread::sleep_for(2 * kRequestInterval);
+  ExpectAnswered();
 }
 
 TEST_F(FloodTest, HalfClosedAndResetConnectionsAreLetGo) {

@@ -106,6 +106,51 @@ TEST_F(MetricsServerTest, S267_OtherPathsAreNotFoundAndProfilingIsOne) {
   EXPECT_EQ(scrapes_, 0);
 }
 
+// The page does not fit into the socket buffers.
+TEST_F(MetricsServerTest, AClientThatDoesNotReadIsDisconnected) {
+  const auto page = std::make_shared<const std::string>(size_t{32} << 20, 'x');
+  const auto answer_with_page = [&page] {
+    Answer answer = TextPage("");
+    answer.shared_body = page;
+    return answer;
+  };
+  ASSERT_OK(Start({.pages = {{"/large", answer_with_page}}, .patience = milliseconds(500)}));
+  auto connection = RawConnection::Open(*netns_, kLocalV4, kMetricsPort);
+  ASSERT_OK(connection);
+  std::string requests;
+  for (int i = 0; i < 50; ++i) requests += "GET /large HTTP/1.1\r\nHost: node\r\n\r\n";
+  ASSERT_OK(connection->Send(requests));
+  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+  while (page.use_count() == 1 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(page.use_count(), 2) << "only the first response is being sent";
+  while (page.use_count() > 1 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(page.use_count(), 1) << "the connection is open";
+  EXPECT_OK(connection->WaitForEnd());
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
+  EXPECT_EQ(answer.body, "ok");
+}
+
+// Rendering counts as at least 10 ms of CPU time, 200 ms at once and then 100 ms per second.
+TEST_F(MetricsServerTest, FrequentScrapesShareARecentPage) {
+  ASSERT_OK(Start());
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/metrics"));
+    ASSERT_EQ(answer.body, MetricsText(SomeFacts(), SomeConstants(), observations_));
+  }
+  const auto intervals = (std::chrono::steady_clock::now() - begin) / milliseconds(100);
+  EXPECT_LE(scrapes_, 20 + intervals + 1);
+  EXPECT_GE(scrapes_, 1 + intervals / 10);
+  std::this_thread::sleep_for(milliseconds(110));
+  const int before = scrapes_;
+  ASSERT_OK(Ask("/metrics"));
+  EXPECT_EQ(scrapes_, before + 1) << "the page is older than 100 ms";
+}
+
 TEST_F(MetricsServerTest, S267_EveryMethodIsAnswered) {
   ASSERT_OK(Start());
   for (const char* method : {"GET", "HEAD", "POST", "PUT", "OPTIONS"}) {
