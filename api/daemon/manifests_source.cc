@@ -1,5 +1,6 @@
 #include "api/daemon/manifests_source.h"
 
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <tuple>
@@ -30,6 +31,14 @@ ManifestsSource::ManifestsSource(std::string path, Intake& intake, std::unique_p
     : path_(std::move(path)), intake_(intake), watch_(std::move(watch)) {}
 
 absl::Status ManifestsSource::Load() {
+  const absl::Status status = ReadAndSubmit();
+  // Reading large files leaves free memory that malloc does not return to the system by itself.
+  constexpr size_t kMuch = size_t{32} << 20;
+  if (mallinfo2().fordblks > kMuch) malloc_trim(0);
+  return status;
+}
+
+absl::Status ManifestsSource::ReadAndSubmit() {
   const absl::StatusOr<Manifests> manifests = ReadManifestPath(path_);
   if (!manifests.ok()) return manifests.status();
   for (const ManifestError& error : manifests->errors) {

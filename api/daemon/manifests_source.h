@@ -20,6 +20,7 @@ class ManifestsSource {
  private:
   ManifestsSource(std::string path, Intake& intake, std::unique_ptr<FileWatch> watch);
   absl::Status Load();
+  absl::Status ReadAndSubmit();
 
   const std::string path_;
   Intake& intake_;

@@ -56,6 +56,28 @@ class ManifestsSourceTest : public ServerTest {
   std::unique_ptr<ManifestsSource> source_;
 };
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Returns the resident memory of this process in MiB.
+long ResidentMebibytes() {
+  std::ifstream file("/proc/self/statm");
+  long total = 0;
+  long resident = 0;
+  file >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE) / (1 << 20);
+}
+
+TEST_F(ManifestsSourceTest, MemoryForALargeFileIsReturned) {
+  std::string list;
+  while (list.size() < 3'000'000) list += "-\n";
+  Write("a.yaml", Service("a", "10.96.0.1"));
+  Write("b.yaml", list);
+  const long before = ResidentMebibytes();
+  Start(manifests_);
+  EXPECT_LE(ResidentMebibytes(), before + 20);
+  EXPECT_TRUE(BecomesStored({"a"}));
+}
+#endif
+
 TEST_F(ManifestsSourceTest, FolderIsFollowedFilesAddedChangedAndRemoved) {
   Write("a.yaml", Service("a", "10.96.0.1"));
   Start(manifests_);

@@ -202,7 +202,7 @@ std::vector<BadInput> BadInputs() {
       {kText, "exponential aliases (billion laughs)", Laughs(),
        R"(input.yaml: document 1, line 8: aliases must not expand to more than 100000 values or 10000000 bytes)"},
       {kText, "deeply nested YAML", std::string(100'000, '['),
-       R"(input.yaml: document 1, line 1: the key of a map must be a scalar)"},
+       R"(input.yaml: document 1, line 1: maps and lists must not be nested deeper than 64 levels)"},
       {kText, "deeply nested JSON", "{\"a\":" + std::string(100'000, '['),
        R"(input.yaml: document 1, line 1: maps and lists must not be nested deeper than 64 levels)"},
       {kText, "unknown fields (accepted)", WebWith("selector: {app: web}\nwhatever: [1, {a: b}]"),

@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <string>
 
@@ -231,6 +236,129 @@ spec: {ports: [&p {port: 80}, *p]}
   EXPECT_EQ(manifests.objects[0].object.service().spec().ports(1).port(), 80);
   EXPECT_THAT(Texts(Read("a: &a [*a]\n").errors),
               ElementsAre(HasSubstr("an alias must not refer to a value that contains the alias")));
+}
+
+std::string Repeat(std::string_view piece, size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += piece;
+  return text;
+}
+
+// Returns the additional memory of a process that reads `text`, in MiB.
+long PeakMemoryOfReading(const std::string& text) {
+  const auto peak_of = [](const std::function<void()>& run) {
+    const pid_t child = fork();
+    if (child == 0) {
+      run();
+      _exit(0);
+    }
+    rusage usage = {};
+    int status = -1;
+    EXPECT_EQ(wait4(child, &status, 0, &usage), child);
+    EXPECT_EQ(status, 0);
+    return usage.ru_maxrss / 1024;
+  };
+  const long before = peak_of([] {});
+  return peak_of([&text] { Read(text); }) - before;
+}
+
+// A value needs about 110 bytes in the tree of a document.
+TEST(ManifestsTest, MemoryForNestedAndRepeatedStructuresIsLimited) {
+  constexpr size_t kBytes = 3'000'000;
+  const struct {
+    const char* name;
+    std::string text;
+    long mebibytes;
+  } cases[] = {
+      {"nested lists", Repeat("[", kBytes), 10},
+      {"nested lists, one on a line", Repeat("[\n", kBytes), 10},
+      {"nested lists with comments", Repeat("[ # x\n", kBytes), 10},
+      {"nested lists with values", Repeat("[1, ", kBytes), 10},
+      {"nested lists in a list", "- a\n- " + Repeat("[", kBytes), 10},
+      {"nested lists after quotes", "- ['x', \"y\", " + Repeat("[", kBytes), 10},
+      {"nested lists after a block scalar", "a: |\n  b\nc:\n- " + Repeat("[", kBytes), 10},
+      {"nested maps", "--- " + Repeat("{", kBytes), 10},
+      {"nested maps and lists", "- " + Repeat("[{a: ", kBytes), 10},
+      {"nested maps with keys", "a: " + Repeat("{a: ", kBytes), 10},
+      {"nested keys", "- " + Repeat("{? ", kBytes), 10},
+      {"nested lists as keys", "- " + Repeat("{? [", kBytes), 10},
+      {"long list in brackets", "- [" + Repeat("1,", kBytes), 40},
+      {"nested block lists", Repeat("- ", kBytes), 10},
+      {"nested block keys", Repeat("? ", kBytes), 10},
+      {"tags", Repeat("!a ", kBytes), 120},
+      {"anchors", Repeat("- &a b\n", kBytes), 120},
+      {"block list", Repeat("-\n", kBytes), 180},
+      {"long key", std::string(kBytes, 'a') + ": 1\n", 40},
+      {"nested JSON", "{\"a\":" + Repeat("[", kBytes), 10},
+  };
+  for (const auto& c : cases) {
+    const long peak = PeakMemoryOfReading(c.text);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_LE(peak, c.mebibytes) << c.name;
+#else
+    EXPECT_GE(peak, 0) << c.name;
+#endif
+  }
+}
+
+TEST(ManifestsTest, ListsInBracketsAreLimitedByDepthAndNumberOfValues) {
+  const std::string head = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n";
+  const auto nested = [&](int depth) {
+    return absl::StrCat(head, "x:\n- ", std::string(static_cast<size_t>(depth), '['),
+                        std::string(static_cast<size_t>(depth), ']'), "\n");
+  };
+  EXPECT_THAT(Texts(Read(nested(62)).errors), IsEmpty());
+  EXPECT_THAT(Texts(Read(nested(65)).errors),
+              ElementsAre("x.yaml: document 1, line 5: maps and lists must not be nested deeper "
+                          "than 64 levels"));
+  const auto values = [&](size_t count) {
+    return absl::StrCat(head, "x: [", Repeat("1,", 2 * count), "]\n");
+  };
+  EXPECT_THAT(Texts(Read(values(99'000)).errors), IsEmpty());
+  EXPECT_THAT(Texts(Read(values(101'000)).errors),
+              ElementsAre(HasSubstr("document 1, line 4: a collection in brackets must have at "
+                                    "most 100000 values; write it in block style")));
+}
+
+TEST(ManifestsTest, BracketsInScalarsAndCommentsAreNotNested) {
+  const std::string open(1000, '[');
+  const std::string text = absl::StrCat(
+      "# ", open, "\napiVersion: v1\nkind: Service # ", open, "\nmetadata:\n  name: web\n",
+      "  annotations:\n    literal: |\n      ", open, "\n\n       more\n    folded: >2-\n       ",
+      open, "\n      ", open, "\n    plain: a ", open, "\n      ", open, "\n    double: \"\\\" ",
+      open, "\n      ", open, "\"\n    single: 'it''s ", open, "'\n    apostrophe: it's ", open,
+      "\n    ? key\n    : ", "a:", open, "\n    flow: a\nspec:\n  externalIPs: ['", open,
+      "', \"[\\\"", open, "\", # ", open, "\n    a#b]\n  ports:\n  - name: |\n     ", open,
+      "\n    port: 80\n");
+  const Manifests manifests = Read(text);
+  EXPECT_THAT(Texts(manifests.errors), IsEmpty()) << text;
+  ASSERT_THAT(manifests.objects, SizeIs(1));
+  const v1::Service& service = manifests.objects[0].object.service();
+  const auto& annotations = service.metadata().annotations();
+  EXPECT_EQ(annotations.at("plain"), absl::StrCat("a ", open, " ", open));
+  EXPECT_EQ(annotations.at("double"), absl::StrCat("\" ", open, " ", open));
+  EXPECT_EQ(annotations.at("single"), absl::StrCat("it's ", open));
+  EXPECT_EQ(annotations.at("apostrophe"), absl::StrCat("it's ", open));
+  EXPECT_EQ(annotations.at("key"), absl::StrCat("a:", open));
+  EXPECT_EQ(service.spec().external_ips(0), open);
+  EXPECT_EQ(service.spec().external_ips(1), absl::StrCat("[\"", open));
+  EXPECT_EQ(service.spec().ports(0).name(), absl::StrCat(open, "\n"));
+}
+
+// The JSON reader has no limit for the number of values.
+TEST(ManifestsTest, LargeJsonDocumentsInAYamlStreamAreRead) {
+  std::string items;
+  for (int i = 0; i < 30'000; ++i) {
+    absl::StrAppend(&items, i == 0 ? "" : ",", R"({"metadata":{"name":"n)", i,
+                    R"("},"spec":{"podCIDRs":[]}})");
+  }
+  const std::string list =
+      absl::StrCat(R"({"apiVersion":"v1","kind":"NodeList","items":[)", items, "]}\n");
+  const Manifests manifests = Read(absl::StrCat("---\n", list, "---\n", list));
+  EXPECT_THAT(Texts(manifests.errors), IsEmpty());
+  ASSERT_THAT(manifests.objects, SizeIs(60'000));
+  EXPECT_EQ(manifests.objects.back().document, 2);
+  EXPECT_EQ(manifests.objects.back().line, 4);
 }
 
 TEST(ManifestsTest, ConcatenatedJsonIsSeveralDocuments) {
