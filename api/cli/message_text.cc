@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "api/convert/control_character.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"
@@ -23,8 +24,11 @@ constexpr int kNoIndex = -1;
 // Quotes a string so that it is valid in JSON and in YAML. `text` is UTF-8, as protobuf guarantees.
 std::string Quoted(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (IsC1Control(text.substr(i))) {
+      absl::StrAppendFormat(&out, "\\u%04x", static_cast<unsigned char>(text[++i]));
+    } else if (c == '"' || c == '\\') {
       out += {'\\', c};
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       absl::StrAppendFormat(&out, "\\u%04x", static_cast<unsigned char>(c));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "api/convert/control_character.h"
 #include "api/convert/quote.h"
 #include "api/manifests/kinds.h"
 #include "api/manifests/manifests.h"
@@ -55,8 +56,11 @@ Tree ManifestTree(v1::Object object) {
 
 std::string JsonString(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (IsC1Control(text.substr(i))) {
+      absl::StrAppendFormat(&out, "\\u%04x", static_cast<uint8_t>(text[++i]));
+    } else if (c == '"' || c == '\\') {
       out += {'\\', c};
     } else if (c == '\n') {
       out += "\\n";
