@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <optional>
+#include <vector>
 
 #include "api/kube/http/bearer_token.h"
 #include "tests/support/status_matchers.h"
@@ -154,6 +157,56 @@ TEST_F(HttpClientTest, AnErrorOfTheReaderEndsTheRequestAndIsReturned) {
   });
   EXPECT_EQ(response.status(), absl::DataLossError("not protobuf"));
   EXPECT_EQ(GetAll(*client).body, "ok");
+}
+
+// Returns `size` zero bytes in gzip format, about a thousandth of the size.
+std::string CompressedZeros(size_t size) {
+  z_stream stream = {};
+  EXPECT_EQ(
+      deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY),
+      Z_OK);
+  const std::vector<char> zeros(size_t{1} << 20);
+  std::vector<char> chunk(size_t{1} << 20);
+  std::string out;
+  for (size_t done = 0; done < size; done += zeros.size()) {
+    const bool last = done + zeros.size() >= size;
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(zeros.data()));
+    stream.avail_in = static_cast<uInt>(zeros.size());
+    do {
+      stream.next_out = reinterpret_cast<Bytef*>(chunk.data());
+      stream.avail_out = static_cast<uInt>(chunk.size());
+      deflate(&stream, last ? Z_FINISH : Z_NO_FLUSH);
+      out.append(chunk.data(), chunk.size() - stream.avail_out);
+    } while (stream.avail_out == 0);
+  }
+  deflateEnd(&stream);
+  return out;
+}
+
+// The limits for responses apply to decompressed data, and the client does not decompress more data
+// than the reader accepts.
+TEST_F(HttpClientTest, CompressedDataIsDecompressedInPieces) {
+  constexpr size_t kSize = size_t{256} << 20;
+  constexpr size_t kLimit = size_t{16} << 20;
+  const std::string bomb = CompressedZeros(kSize);
+  EXPECT_LT(bomb.size(), kSize / 500);
+  Serve([&bomb](TlsConnection& connection) {
+    while (!connection.ReadRequest().empty()) {
+      connection.Answer("200 OK", bomb, "Content-Encoding: gzip\r\n");
+    }
+  });
+  size_t read = 0;
+  size_t longest = 0;
+  const auto response = Client()->Get(
+      {.path = "/version"}, [&](const HttpResponse&, std::string_view piece) -> absl::Status {
+        EXPECT_EQ(piece.find_first_not_of('\0'), std::string_view::npos);
+        read += piece.size();
+        longest = std::max(longest, piece.size());
+        return read <= kLimit ? absl::OkStatus() : absl::ResourceExhaustedError("too large");
+      });
+  EXPECT_EQ(response.status(), absl::ResourceExhaustedError("too large"));
+  EXPECT_LE(longest, size_t{64} << 10);
+  EXPECT_LE(read, kLimit + longest);
 }
 
 TEST_F(HttpClientTest, AServerOfAnotherAuthorityIsNotTrusted) {
