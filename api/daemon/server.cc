@@ -102,6 +102,7 @@ absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
   screen.connections = {.max_connections = limits_.max_connections,
                         .max_connections_per_peer = limits_.max_connections_per_peer};
   screen.greet_within = limits_.greet_within;
+  screen.unread_within = limits_.unread_within;
   screen.writer_streams = WriterStreams(limits_);
   screen.reader_streams = kReaderStreams;
   screen.hand_over = [this](UniqueFd connection, const Peer& peer) {
@@ -178,7 +179,7 @@ absl::Status Server::StartOne(Role role) {
   guards_.push_back(std::make_unique<GuardedControl>(
       service_, identify,
       GuardedControlOptions{role == Role::kWrite ? kWriterCalls : kReaderCalls,
-                            limits_.read_within}));
+                            {limits_.read_base, limits_.read_within}}));
   grpc::ServerBuilder builder;
   builder.RegisterService(guards_.back().get());
   builder.SetMaxReceiveMessageSize(role == Role::kWrite ? static_cast<int>(limits_.max_batch_bytes)

@@ -15,7 +15,7 @@
 namespace svcmap::api {
 namespace {
 
-constexpr unsigned kUnreadTimeoutMilliseconds = 30000;
+constexpr unsigned kUserTimeoutMilliseconds = 40000;
 
 absl::Status CannotListen(const std::string& address, const std::string& reason) {
   return absl::UnavailableError(
@@ -132,10 +132,11 @@ bool TcpListener::AcceptAll(int socket) {
     }
     const int on = 1;
     setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    // Ends a connection whose client reads nothing. gRPC cannot detect such a client, because it
-    // cannot send a keepalive PING while its output is blocked.
-    setsockopt(connection.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnreadTimeoutMilliseconds,
-               sizeof(kUnreadTimeoutMilliseconds));
+    // After svcmapd has closed a connection, the kernel keeps data that the client has not read.
+    // The timeout limits the time. It is longer than the time limit of the screen for open
+    // connections.
+    setsockopt(connection.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMilliseconds,
+               sizeof(kUserTimeoutMilliseconds));
     take_(std::move(connection), ClientOf(from));
   }
   return true;

@@ -7,7 +7,6 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -26,7 +25,7 @@ using NextMessage = std::function<bool(Response&)>;
 template <typename Reactor, typename Request>
 class AnsweredCall : public Reactor {
  public:
-  AnsweredCall(grpc::CallbackServerContext* context, std::chrono::milliseconds read_within,
+  AnsweredCall(grpc::CallbackServerContext* context, const ReadingLimits& read_within,
                Workers& workers, std::string peer)
       : workers_(workers), context_(context), read_within_(read_within), peer_(std::move(peer)) {}
 
@@ -62,12 +61,13 @@ class AnsweredCall : public Reactor {
     return grpc::SerializationTraits<Response>::Serialize(response, &bytes, &owned);
   }
   void StartReadingDeadline() { deadline_.Start(context_, read_within_); }
+  void ExtendReadingDeadline(size_t bytes) { deadline_.Extend(context_, bytes); }
 
   Workers& workers_;
 
  private:
   grpc::CallbackServerContext* const context_;
-  const std::chrono::milliseconds read_within_;
+  const ReadingLimits read_within_;
   const std::string peer_;
   uint64_t ticket_ = 0;
   Workers::Slot slot_;
@@ -109,6 +109,7 @@ class StreamingCall final
 
   void OnWriteDone(bool ok) override {
     if (!ok) return Stop(grpc::Status::CANCELLED);
+    this->ExtendReadingDeadline(bytes_.Length());
     this->workers_.Continue([this] { Send(); });
   }
 

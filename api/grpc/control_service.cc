@@ -328,8 +328,8 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
   return grpc::Status::OK;
 }
 
-grpc::ServerWriteReactor<v1::WatchEvent>* ControlService::Watch() {
-  return NewWatchStream(hub_, options_.limits.max_watchers,
+grpc::ServerWriteReactor<v1::WatchEvent>* ControlService::Watch(const std::string& peer) {
+  return NewWatchStream(hub_, peer, options_.limits.max_watchers,
                         [this](v1::GetStatusResponse& status) { FillStatus(status); });
 }
 

@@ -45,7 +45,7 @@ class ControlService {
 
   // `client` is the name of the client for log lines.
   PushReactor* Push(grpc::CallbackServerContext* context, const std::string& client);
-  grpc::ServerWriteReactor<v1::WatchEvent>* Watch();
+  grpc::ServerWriteReactor<v1::WatchEvent>* Watch(const std::string& peer);
   void FillStatus(v1::GetStatusResponse& response);  // Never waits.
   // The functions below wait for the loop.
   grpc::Status Apply(const envelope::v1::ApplyRequest& request, const std::string& client,

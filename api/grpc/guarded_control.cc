@@ -65,10 +65,11 @@ PushReactor* GuardedControl::Push(grpc::CallbackServerContext* context) {
 
 grpc::ServerWriteReactor<v1::WatchEvent>* GuardedControl::Watch(
     grpc::CallbackServerContext* context, const v1::WatchRequest*) {
-  if (const grpc::Status rejected = Check(identify_(*context), "Watch"); !rejected.ok()) {
+  const Peer caller = identify_(*context);
+  if (const grpc::Status rejected = Check(caller, "Watch"); !rejected.ok()) {
     return new RejectedCall<grpc::ServerWriteReactor<v1::WatchEvent>>(rejected);
   }
-  return control_.Watch();
+  return control_.Watch(caller.key);
 }
 
 grpc::ServerUnaryReactor* GuardedControl::Apply(grpc::CallbackServerContext* context,

@@ -2,7 +2,6 @@
 // its own GuardedControl and its own threads. Thread-safe.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 
@@ -20,7 +19,7 @@ struct GuardedControlOptions {
   // Maximum number of calls of Apply and Remove, and maximum number of calls of List and Explain.
   // One peer can use a quarter of them.
   size_t calls = 16;
-  std::chrono::milliseconds read_within{60000};  // Time for a client to read a response.
+  ReadingLimits read_within;  // Time for a client to read a response.
 };
 
 // Calls of Push and Watch use gRPC's threads, because these calls never wait.
@@ -82,7 +81,8 @@ class GuardedControl final : public ControlBase {
   // One thread copies and converts objects, so that readers leave CPU time to the loop.
   Workers reads_{options_.calls, options_.calls / 4, 1};
   // The text of a dump can have hundreds of megabytes, which are in use until the client has read
-  // the text. Therefore only one call of Dump is processed at a time.
+  // the text. Therefore only one call of Dump is processed at a time. ReadingLimits limits the time
+  // for which a client delays the next call.
   Workers dumps_{1, 1, 1};
 };
 

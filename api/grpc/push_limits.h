@@ -16,7 +16,10 @@ struct PushLimits {
   uint32_t max_connections_per_peer = 32;           // Per address, user or certificate name.
   std::chrono::milliseconds open_within{10000};     // Time until Open is received.
   std::chrono::milliseconds greet_within{10000};    // Time until the HTTP/2 preface.
-  std::chrono::milliseconds read_within{60000};     // Time for a client to read a response.
+  std::chrono::milliseconds unread_within{30000};   // Time until a client reads waiting bytes.
+  // Time for a client to read a response: read_base, plus 1 s for each MiB, at most read_within.
+  std::chrono::milliseconds read_base{10000};
+  std::chrono::milliseconds read_within{60000};
 };
 
 }  // namespace svcmap::api

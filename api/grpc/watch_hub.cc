@@ -81,14 +81,24 @@ void WatchHub::PublishController(const v1::WatchController& controller) {
   Add([&](v1::WatchEvent& event) { *event.mutable_controller() = controller; });
 }
 
-absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<Watcher> watcher, uint32_t limit) {
+absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<Watcher> watcher, const std::string& peer,
+                                        uint32_t limit) {
   const std::lock_guard lock(mutex_);
   if (ended_) return absl::UnavailableError(kWatchEnd);
   if (watchers_.size() >= limit) {
     return absl::ResourceExhaustedError("no more than --max-watchers " + std::to_string(limit) +
                                         " watchers at a time; stream rejected");
   }
-  watchers_.push_back({std::move(watcher)});
+  const uint32_t share = std::max(limit / 4, 1u);
+  const auto used = std::count_if(watchers_.begin(), watchers_.end(),
+                                  [&](const Joined& joined) { return joined.peer == peer; });
+  if (used >= static_cast<int64_t>(share)) {
+    return absl::ResourceExhaustedError("no more than " + std::to_string(share) +
+                                        " watchers of one client at a time, a quarter of "
+                                        "--max-watchers " +
+                                        std::to_string(limit) + "; stream rejected");
+  }
+  watchers_.push_back({std::move(watcher), peer});
   WakeThread();
   return number_;
 }

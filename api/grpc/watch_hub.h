@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -44,9 +45,11 @@ class WatchHub {
   void PublishFindings(const std::vector<proxy::Finding>& findings);
   void PublishController(const v1::WatchController& controller);
 
-  // Adds a watcher and returns the number of the last event. Returns kResourceExhausted if there
-  // are `limit` watchers already, and kUnavailable after End().
-  absl::StatusOr<uint64_t> Join(std::shared_ptr<Watcher> watcher, uint32_t limit);
+  // Adds a watcher of `peer` and returns the number of the last event. Returns kResourceExhausted
+  // if there are `limit` watchers already, or if a quarter of `limit` belongs to `peer`. Returns
+  // kUnavailable after End().
+  absl::StatusOr<uint64_t> Join(std::shared_ptr<Watcher> watcher, const std::string& peer,
+                                uint32_t limit);
   void Leave(const Watcher& watcher);
 
   // Returns the first stored event after `number` for a watcher that has joined. If there is no
@@ -59,6 +62,7 @@ class WatchHub {
  private:
   struct Joined {
     std::shared_ptr<Watcher> watcher;
+    std::string peer;
     bool has_read_all = false;
     bool wake = true;
   };

@@ -17,10 +17,10 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
   WatchStream(WatchHub& hub, std::function<void(v1::GetStatusResponse&)> fill_status)
       : hub_(hub), fill_status_(std::move(fill_status)) {}
 
-  void Start(uint32_t limit) {
+  void Start(const std::string& peer, uint32_t limit) {
     self_ = shared_from_this();
     const std::lock_guard lock(mutex_);
-    const absl::StatusOr<uint64_t> joined = hub_.Join(self_, limit);
+    const absl::StatusOr<uint64_t> joined = hub_.Join(self_, peer, limit);
     if (joined.ok()) {
       number_ = *joined;
     } else {
@@ -110,9 +110,10 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
 }  // namespace
 
 grpc::ServerWriteReactor<v1::WatchEvent>* NewWatchStream(
-    WatchHub& hub, uint32_t limit, std::function<void(v1::GetStatusResponse&)> fill_status) {
+    WatchHub& hub, const std::string& peer, uint32_t limit,
+    std::function<void(v1::GetStatusResponse&)> fill_status) {
   const auto stream = std::make_shared<WatchStream>(hub, std::move(fill_status));
-  stream->Start(limit);
+  stream->Start(peer, limit);
   return stream.get();
 }
 

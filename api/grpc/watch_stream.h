@@ -5,15 +5,18 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <functional>
+#include <string>
 
 #include "api/grpc/watch_hub.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
 
-// Joins `hub`. Ends immediately if the hub has `limit` watchers already. Calls `fill_status` once
-// on the hub's thread. Deletes itself at the end of the stream.
+// Joins `hub`. Ends immediately if the hub has `limit` watchers already, or if a quarter of `limit`
+// belongs to `peer`. Calls `fill_status` once on the hub's thread. Deletes itself at the end of the
+// stream.
 grpc::ServerWriteReactor<v1::WatchEvent>* NewWatchStream(
-    WatchHub& hub, uint32_t limit, std::function<void(v1::GetStatusResponse&)> fill_status);
+    WatchHub& hub, const std::string& peer, uint32_t limit,
+    std::function<void(v1::GetStatusResponse&)> fill_status);
 
 }  // namespace svcmap::api

@@ -37,6 +37,8 @@ const char* NameOf(Rejection rejection) {
       return "too-many-frames";
     case Rejection::kHeaderBlockTooLarge:
       return "header-block-too-large";
+    case Rejection::kResponsesNotRead:
+      return "responses-not-read";
   }
   return "unknown";
 }

@@ -30,8 +30,9 @@ enum class Rejection {
   kTooManyResets,
   kTooManyFrames,
   kHeaderBlockTooLarge,
+  kResponsesNotRead,
 };
-inline constexpr int kRejections = static_cast<int>(Rejection::kHeaderBlockTooLarge) + 1;
+inline constexpr int kRejections = static_cast<int>(Rejection::kResponsesNotRead) + 1;
 const char* NameOf(Rejection rejection);  // "peer-limit"
 
 struct ConnectionLimitOptions {

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 #include <optional>
@@ -194,8 +195,11 @@ class ScreenLoop {
       if (connection->deadline <= now_) late.push_back(connection);
     }
     for (Connection* connection : late) {
-      if (connection->server.fd.ok()) {  // The client did not read the last bytes in time.
+      if (connection->server.eof) {  // The client did not read the last bytes in time.
         Close(*connection);
+      } else if (connection->server.fd.ok()) {
+        Reject(*connection, Rejection::kResponsesNotRead,
+               absl::StrCat("limit=", screen_.options_.unread_within.count(), "ms"));
       } else {
         Reject(*connection, Rejection::kGreetingTimeout,
                absl::StrCat("limit=", screen_.options_.greet_within.count(), "ms"));
@@ -376,6 +380,10 @@ class ScreenLoop {
       }
       written += static_cast<size_t>(sent);
     }
+    if (&side == &connection.client && written > 0 && connection.server.fd.ok() &&
+        !connection.server.eof) {
+      SetDeadline(connection, ScreenClock::time_point::max());  // The client reads.
+    }
     if (written == side.pending.size()) {
       side.pending.clear();
       if (side.pending.capacity() > kKeptCapacity) side.pending.shrink_to_fit();
@@ -394,12 +402,19 @@ class ScreenLoop {
     if (connection.handshake) return Handshake(connection);
     if (connection.server.eof) {
       if (connection.client.pending.empty()) return Close(connection);
-      if (connection.deadline == ScreenClock::time_point::max()) {
-        connection.deadline = now_ + kLinger;
-        ++connections_with_deadline_;
-      }
+      SetDeadline(connection, std::min(connection.deadline, now_ + kLinger));
+    } else if (connection.server.fd.ok() && !connection.client.pending.empty() &&
+               connection.deadline == ScreenClock::time_point::max()) {
+      SetDeadline(connection, now_ + screen_.options_.unread_within);
     }
     UpdateInterest(connection);
+  }
+
+  void SetDeadline(Connection& connection, ScreenClock::time_point deadline) {
+    const auto none = ScreenClock::time_point::max();
+    if (connection.deadline != none) --connections_with_deadline_;
+    if (deadline != none) ++connections_with_deadline_;
+    connection.deadline = deadline;
   }
 
   void UpdateInterest(Connection& connection) {
@@ -440,8 +455,7 @@ class ScreenLoop {
     connection.server.fd = UniqueFd(ends[0]);
     UniqueFd grpc_end(ends[1]);
     screen_.limits_.Greeted(connection.handle);
-    --connections_with_deadline_;
-    connection.deadline = ScreenClock::time_point::max();
+    SetDeadline(connection, ScreenClock::time_point::max());
     Watch(connection.client, 0);
     const auto found = connections_.find(&connection);
     std::unique_ptr<Connection> owned = std::move(found->second);

@@ -25,6 +25,8 @@ struct ScreenOptions {
   ConnectionLimitOptions connections;
   // Time limit for the TLS handshake and the HTTP/2 preface.
   std::chrono::milliseconds greet_within{10000};
+  // Time limit for a client to read any of the bytes that wait for the client.
+  std::chrono::milliseconds unread_within{30000};
   uint32_t writer_streams = 116;  // Maximum number of open streams on one connection.
   // Limits for clients that may only read or have no role.
   uint32_t reader_streams = 10;

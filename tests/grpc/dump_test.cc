@@ -73,6 +73,37 @@ TEST_F(DumpTest, OneDumpAtATime) {
   EXPECT_TRUE(next.reader->Finish().ok());
 }
 
+TEST_F(DumpTest, AClientThatDoesNotReadDelaysTheNextDumpForALimitedTime) {
+  limits_.read_base = 300ms;
+  StoreManyEndpoints();
+  Call slow(*slow_stub_, kDeadline);
+  v1::DumpResponse first;
+  ASSERT_TRUE(slow.reader->Read(&first));  // Reads nothing more.
+  const auto begin = std::chrono::steady_clock::now();
+  Call next(*stub_, kDeadline);
+  EXPECT_GT(next.ReadAll(), 500'000u);
+  EXPECT_TRUE(next.reader->Finish().ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  slow.ReadAll();
+  EXPECT_EQ(slow.reader->Finish().error_code(), grpc::CANCELLED);
+}
+
+// Reads 256 KiB each 230 ms, which is more than 1 MiB per second.
+TEST_F(DumpTest, AClientThatReadsInTimeIsNotCancelled) {
+  limits_.read_base = 1s;
+  StoreManyEndpoints();
+  Call steady(*slow_stub_, kDeadline);
+  size_t size = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (v1::DumpResponse response; steady.reader->Read(&response);) {
+    size += response.text().size();
+    std::this_thread::sleep_for(230ms);
+  }
+  EXPECT_TRUE(steady.reader->Finish().ok());
+  EXPECT_GT(size, 500'000u);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, limits_.read_base);
+}
+
 // Every portion of a Dump is a turn of the loop, and a change fits between two portions.
 TEST_F(DumpTest, ChangesAndDumpsAtTheSameTime) {
   StoreManyEndpoints();

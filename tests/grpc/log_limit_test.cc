@@ -1,8 +1,10 @@
 // Tests that a client with write permission can cause only a limited number of log lines.
 #include <gmock/gmock.h>
+#include <grpc/support/log.h>
 #include <spdlog/sinks/base_sink.h>
 
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "tests/grpc/server_fixture.h"
@@ -12,6 +14,7 @@ namespace {
 
 using svcmap::testing::AService;
 using svcmap::testing::Upsert;
+using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Le;
@@ -89,6 +92,19 @@ class LogLimitTest : public ServerTest {
   const std::shared_ptr<LineSink> sink_ = std::make_shared<LineSink>();
   std::shared_ptr<spdlog::logger> before_;
 };
+
+// A client can send header fields with any bytes, which gRPC includes in its errors.
+TEST_F(LogLimitTest, BytesOfAClientInErrorsOfGrpcAreEscaped) {
+  std::vector<std::string> lines;
+  // At most one such line per second is logged.
+  for (int i = 0; i < 50 && lines.empty(); ++i) {
+    gpr_log(GPR_ERROR, "value=\x84\x9b\x1b[2J");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    lines = sink_->Take();
+    std::erase_if(lines, [](const std::string& line) { return !line.starts_with("gRPC error"); });
+  }
+  EXPECT_THAT(lines, ElementsAre("gRPC error error=\"value=\\\\x84\\\\x9b\\u001b[2J\""));
+}
 
 TEST_F(LogLimitTest, RejectedObjectsOfAStream) {
   constexpr int kObjects = 5000;

@@ -105,5 +105,48 @@ TEST_F(UidTest, ReaderReadsAndIsRejectedWhatChanges) {
       CallAny(channel, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo").ok());
 }
 
+// A Watch stream. `open` is true if the agent has sent the first event.
+struct OpenWatch {
+  explicit OpenWatch(v1::Control::Stub& stub) {
+    context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+    reader = stub.Watch(&context, {});
+    v1::WatchEvent event;
+    open = reader->Read(&event);
+  }
+  ~OpenWatch() {
+    context.TryCancel();
+    reader->Finish();
+  }
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReader<v1::WatchEvent>> reader;
+  bool open = false;
+};
+
+TEST_F(UidTest, OneUserCanUseAQuarterOfTheWatchStreams) {
+  limits_.max_watchers = 8;
+  ListenForUids();
+  const auto reader = v1::Control::NewStub(ChannelAs(kReaderUid));
+  const OpenWatch first(*reader);
+  EXPECT_TRUE(first.open);
+  const auto same_user = v1::Control::NewStub(ChannelAs(kReaderUid));
+  const OpenWatch second(*same_user);
+  EXPECT_TRUE(second.open);
+  {
+    grpc::ClientContext context;
+    SetDeadline(context);
+    const auto third = same_user->Watch(&context, {});
+    v1::WatchEvent event;
+    EXPECT_FALSE(third->Read(&event));
+    const grpc::Status status = third->Finish();
+    EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+    EXPECT_EQ(status.error_message(),
+              "no more than 2 watchers of one client at a time, a quarter of --max-watchers 8; "
+              "stream rejected");
+  }
+  const auto writer = v1::Control::NewStub(ChannelAs(kWriterUid));
+  const OpenWatch other(*writer);
+  EXPECT_TRUE(other.open);
+}
+
 }  // namespace
 }  // namespace svcmap::api

@@ -1,15 +1,20 @@
 // Tests of the connections that a Screen closes, with socket pairs instead of clients and gRPC.
 #include "api/screen/screen.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <mutex>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/hostile/frames.h"
@@ -121,6 +126,99 @@ TEST_F(ScreenTest, ConnectionsThatTheClientOrGrpcClosesAreNotCounted) {
   ASSERT_TRUE(Soon([&] { return screen_->connections() == 0; }));
   EXPECT_EQ(Counted(), 0u);
 }
+
+// Returns a connected pair of TCP sockets: the client's end and the agent's end.
+std::pair<UniqueFd, UniqueFd> TcpPair() {
+  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {.sin_family = AF_INET};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(listen(listener.get(), 1), 0);
+  EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  UniqueFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  UniqueFd agent(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  fcntl(client.get(), F_SETFL, O_NONBLOCK);
+  return {std::move(client), std::move(agent)};
+}
+
+// Clients whose responses fill all socket buffers.
+class UnreadResponsesTest : public ScreenTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  UniqueFd ConnectClient() {
+    if (std::string_view(GetParam()) == "unix") return Connect(hostile::Greeting());
+    auto [client, agent] = TcpPair();
+    const std::string greeting = hostile::Greeting();
+    EXPECT_EQ(send(client.get(), greeting.data(), greeting.size(), 0),
+              static_cast<ssize_t>(greeting.size()));
+    screen_->Add(std::move(agent), {.key = "peer", .name = "peer", .role = Role::kRead});
+    return std::move(client);
+  }
+  // Sends a frame from gRPC's end of the only connection. Returns false if the buffer is full.
+  bool SendFrame() {
+    const std::lock_guard lock(mutex_);
+    const ssize_t sent = send(handed_over_[0].get(), frame_.data() + sent_, frame_.size() - sent_,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent <= 0) return false;
+    sent_ = (sent_ + static_cast<size_t>(sent)) % frame_.size();
+    return true;
+  }
+  // Sends frames until the buffers have been full for 100 ms.
+  void FillBuffers() {
+    for (auto full_since = std::chrono::steady_clock::now();
+         std::chrono::steady_clock::now() - full_since < milliseconds(100);) {
+      if (SendFrame()) {
+        full_since = std::chrono::steady_clock::now();
+      } else {
+        std::this_thread::sleep_for(milliseconds(1));
+      }
+    }
+  }
+
+  const std::string frame_ = hostile::Frame(hostile::kData, 0, 1, std::string(16000, 'x'));
+  size_t sent_ = 0;  // Number of bytes of the current frame that were sent.
+};
+
+TEST_P(UnreadResponsesTest, CloseTheConnectionAfterTheTimeLimit) {
+  Start({.unread_within = milliseconds(500)});
+  const UniqueFd client = ConnectClient();
+  ASSERT_TRUE(Soon([&] { return handed_over() == 1; }));
+  FillBuffers();
+  ASSERT_TRUE(Soon([&] { return screen_->connections() == 0; }));
+  EXPECT_EQ(rejections_.count(Rejection::kResponsesNotRead), 1u);
+  EXPECT_EQ(Counted(), 1u);
+}
+
+TEST_P(UnreadResponsesTest, ASlowReaderIsNotDisconnected) {
+  constexpr milliseconds kLimit{500};
+  Start({.unread_within = kLimit});
+  const UniqueFd client = ConnectClient();
+  ASSERT_TRUE(Soon([&] { return handed_over() == 1; }));
+  FillBuffers();
+  std::vector<char> buffer(size_t{1} << 20);
+  for (const auto begin = std::chrono::steady_clock::now();
+       std::chrono::steady_clock::now() - begin < 4 * kLimit;) {
+    ASSERT_GT(recv(client.get(), buffer.data(), buffer.size(), 0), 0);
+    FillBuffers();
+    ASSERT_EQ(screen_->connections(), 1u);
+  }
+  EXPECT_EQ(Counted(), 0u);
+}
+
+TEST_P(UnreadResponsesTest, AClientWithoutUnreadResponsesIsNotDisconnected) {
+  constexpr milliseconds kLimit{50};
+  Start({.unread_within = kLimit});
+  const UniqueFd client = ConnectClient();
+  ASSERT_TRUE(Soon([&] { return handed_over() == 1; }));
+  ASSERT_TRUE(SendFrame());
+  std::this_thread::sleep_for(10 * kLimit);
+  EXPECT_EQ(screen_->connections(), 1u);
+  EXPECT_EQ(Counted(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sockets, UnreadResponsesTest, ::testing::Values("unix", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace svcmap::api
