@@ -46,7 +46,7 @@ ExitCode Prune(const Inputs& inputs, Session& session) {
 
 }  // namespace
 
-ExitCode RunApply(const ApplyOptions& options, Session& session) {
+ExitCode Execute(const ApplyOptions& options, Session& session) {
   const Inputs inputs = ReadInputs(options.files, "not sent", session);
   if (options.prune) return Prune(inputs, session);
   const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;

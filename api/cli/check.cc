@@ -374,7 +374,7 @@ absl::StatusOr<CheckReport> CheckServices(const CheckOptions& options, const Pla
   return check.report();
 }
 
-ExitCode RunCheck(const CheckOptions& options, Session& session) {
+ExitCode Execute(const CheckOptions& options, Session& session) {
   const absl::StatusOr<Place> place = OpenPlace(options);
   // Fails here if this process may not enter the namespace.
   const absl::Status entered = place.ok() ? place->Run([] {}) : place.status();

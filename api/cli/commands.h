@@ -7,17 +7,17 @@
 
 namespace svcmap::api {
 
-ExitCode RunApply(const ApplyOptions& options, Session& session);
-ExitCode RunDelete(const DeleteOptions& options, Session& session);
-ExitCode RunGet(const GetOptions& options, Session& session);
-ExitCode RunStatus(const StatusOptions& options, Session& session);
-ExitCode RunDump(const DumpOptions& options, Session& session);
-ExitCode RunExplain(const ExplainOptions& options, Session& session);
-ExitCode RunWait(const WaitOptions& options, Session& session);
-ExitCode RunWatch(const WatchOptions& options, Session& session);
-ExitCode RunCheck(const CheckOptions& options, Session& session);
-ExitCode RunTop(const TopOptions& options, Session& session);
-ExitCode RunSupportBundle(const BundleOptions& options, Session& session);
-ExitCode RunMigrateCheck(const MigrateCheckOptions& options, Session& session);
+ExitCode Execute(const ApplyOptions& options, Session& session);
+ExitCode Execute(const DeleteOptions& options, Session& session);
+ExitCode Execute(const GetOptions& options, Session& session);
+ExitCode Execute(const StatusOptions& options, Session& session);
+ExitCode Execute(const DumpOptions& options, Session& session);
+ExitCode Execute(const ExplainOptions& options, Session& session);
+ExitCode Execute(const WaitOptions& options, Session& session);
+ExitCode Execute(const WatchOptions& options, Session& session);
+ExitCode Execute(const CheckOptions& options, Session& session);
+ExitCode Execute(const TopOptions& options, Session& session);
+ExitCode Execute(const BundleOptions& options, Session& session);
+ExitCode Execute(const MigrateCheckOptions& options, Session& session);
 
 }  // namespace svcmap::api

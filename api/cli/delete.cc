@@ -26,7 +26,7 @@ Push MakePush(const std::vector<SentObject>& objects, bool dry_run, Client& clie
 
 }  // namespace
 
-ExitCode RunDelete(const DeleteOptions& options, Session& session) {
+ExitCode Execute(const DeleteOptions& options, Session& session) {
   std::vector<SentObject> objects;
   for (const ObjectId& id : options.objects) objects.push_back({id, ""});
   const Inputs inputs = ReadInputs(options.files, "not deleted", session);

@@ -23,7 +23,7 @@ std::string EscapeText(std::string_view text) {
 
 }  // namespace
 
-ExitCode RunDump(const DumpOptions& options, Session& session) {
+ExitCode Execute(const DumpOptions& options, Session& session) {
   v1::DumpRequest request;
   request.set_what(options.what);
   const absl::Status status = session.reader.Dump(request, [&](const v1::DumpResponse& part) {

@@ -16,7 +16,7 @@ void ClearRequirements(v1::ExplainResponse& response) {
 
 }  // namespace
 
-ExitCode RunExplain(const ExplainOptions& options, Session& session) {
+ExitCode Execute(const ExplainOptions& options, Session& session) {
   absl::StatusOr<v1::ExplainResponse> answer = session.reader.Explain(options.request);
   if (!answer.ok()) return session.CallFailed(answer.status());
   if (!options.requirements) ClearRequirements(*answer);

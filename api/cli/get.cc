@@ -18,7 +18,7 @@ std::string NothingFound(const ObjectId& filter) {
 
 }  // namespace
 
-ExitCode RunGet(const GetOptions& options, Session& session) {
+ExitCode Execute(const GetOptions& options, Session& session) {
   const ObjectId& filter = options.filter;
   v1::ListRequest request;
   request.set_kind(filter.kind);

@@ -38,7 +38,7 @@ MigrationFacts ReadMigrationFacts() {
 
 }  // namespace
 
-ExitCode RunMigrateCheck(const MigrateCheckOptions& options, Session& session) {
+ExitCode Execute(const MigrateCheckOptions& options, Session& session) {
   const std::vector<Finding> findings = JudgeMigration(ReadMigrationFacts());
   session.out << (options.output == OutputFormat::kJson ? FindingsJson(findings)
                                                         : FindingsText(findings));

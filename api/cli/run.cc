@@ -10,29 +10,6 @@
 #include "api/cli/completion.h"
 
 namespace svcmap::api {
-namespace {
-
-struct RunCommand {
-  Session& session;
-  ExitCode operator()(const ApplyOptions& options) const { return RunApply(options, session); }
-  ExitCode operator()(const DeleteOptions& options) const { return RunDelete(options, session); }
-  ExitCode operator()(const GetOptions& options) const { return RunGet(options, session); }
-  ExitCode operator()(const StatusOptions& options) const { return RunStatus(options, session); }
-  ExitCode operator()(const DumpOptions& options) const { return RunDump(options, session); }
-  ExitCode operator()(const ExplainOptions& options) const { return RunExplain(options, session); }
-  ExitCode operator()(const WaitOptions& options) const { return RunWait(options, session); }
-  ExitCode operator()(const WatchOptions& options) const { return RunWatch(options, session); }
-  ExitCode operator()(const CheckOptions& options) const { return RunCheck(options, session); }
-  ExitCode operator()(const TopOptions& options) const { return RunTop(options, session); }
-  ExitCode operator()(const BundleOptions& options) const {
-    return RunSupportBundle(options, session);
-  }
-  ExitCode operator()(const MigrateCheckOptions& options) const {
-    return RunMigrateCheck(options, session);
-  }
-};
-
-}  // namespace
 
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
         std::ostream& err) {
@@ -73,7 +50,8 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
                   in,
                   out,
                   err};
-  return static_cast<int>(std::visit(RunCommand{session}, options.command));
+  return static_cast<int>(
+      std::visit([&](const auto& command) { return Execute(command, session); }, options.command));
 }
 
 }  // namespace svcmap::api

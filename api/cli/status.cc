@@ -7,7 +7,7 @@
 
 namespace svcmap::api {
 
-ExitCode RunStatus(const StatusOptions& options, Session& session) {
+ExitCode Execute(const StatusOptions& options, Session& session) {
   const absl::StatusOr<v1::GetStatusResponse> status = session.reader.GetStatus();
   if (!status.ok()) return session.CallFailed(status.status());
   session.out << (options.output == OutputFormat::kJson   ? MessageJson(*status)

@@ -251,7 +251,7 @@ absl::Status WriteNewFile(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-ExitCode RunSupportBundle(const BundleOptions& options, Session& session) {
+ExitCode Execute(const BundleOptions& options, Session& session) {
   Bundle bundle(options, session);
   bundle.Collect();
   const absl::Time now = absl::Now();

@@ -47,7 +47,7 @@ std::string Summary(const std::vector<ServiceRate>& rates, double seconds) {
 
 }  // namespace
 
-ExitCode RunTop(const TopOptions& options, Session& session) {
+ExitCode Execute(const TopOptions& options, Session& session) {
   winsize window = {};
   const bool live =
       !options.once && isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;

@@ -36,7 +36,7 @@ bool WorthRetrying(const absl::Status& status) {
 
 }  // namespace
 
-ExitCode RunWait(const WaitOptions& options, Session& session) {
+ExitCode Execute(const WaitOptions& options, Session& session) {
   const auto deadline = Clock::now() + options.timeout;
   std::string last;
   for (;;) {

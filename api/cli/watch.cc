@@ -7,7 +7,7 @@
 
 namespace svcmap::api {
 
-ExitCode RunWatch(const WatchOptions& options, Session& session) {
+ExitCode Execute(const WatchOptions& options, Session& session) {
   const absl::Status status = session.client.Watch([&](const v1::WatchEvent& event) {
     const bool json = options.output == OutputFormat::kJson;
     // Flushes after each event, even if standard output is a pipe.

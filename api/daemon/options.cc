@@ -24,55 +24,40 @@ constexpr const char* kFlagsOfTheFile[] = {
 void AddLimits(CLI::App& app, DaemonOptions& options) {
   PushLimits& push = options.push_limits;
   proxy::StateLimits& state = options.state_limits;
-  app.add_option("--max-objects", state.objects, "Maximum number of stored objects of all kinds")
-      ->check(CLI::Range(size_t{1}, size_t{10'000'000}))
-      ->capture_default_str();
-  app.add_option("--max-bytes", state.bytes,
-                 "Maximum total size of all stored objects as sent, in bytes")
-      ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
-      ->capture_default_str();
-  app.add_option(
-         "--max-elements", state.elements,
-         "Maximum number of map elements of all Services, measured as ports times endpoints "
-         "plus 4 times ports times addresses")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40))
-      ->capture_default_str();
-  app.add_option("--max-endpoints-per-service", state.endpoints_per_service,
-                 "Maximum number of endpoints of a Service per IP family, including endpoints that "
-                 "are not ready")
-      ->check(CLI::Range(size_t{1}, size_t{1'000'000}))
-      ->capture_default_str();
-  app.add_option("--max-batch-bytes", push.max_batch_bytes,
-                 "Maximum size of a message from a controller")
-      ->check(CLI::Range(uint32_t{4096}, uint32_t{1} << 30))
-      ->capture_default_str();
-  app.add_option("--max-batches-in-flight", push.max_batches_in_flight,
-                 "Maximum number of unacknowledged batches per stream; svcmapd then stops reading "
-                 "from the stream")
-      ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
-      ->capture_default_str();
-  app.add_option(
-         "--max-bytes-in-flight", push.max_bytes_in_flight,
-         "Maximum size of unacknowledged batches per stream; svcmapd then stops reading from "
-         "the stream")
-      ->check(CLI::Range(uint64_t{4096}, uint64_t{1} << 40))
-      ->capture_default_str();
-  app.add_option("--max-streams", push.max_streams,
-                 "Maximum number of open push streams per connection")
-      ->check(CLI::Range(uint32_t{1}, uint32_t{10'000}))
-      ->capture_default_str();
-  app.add_option("--max-connections", push.max_connections,
-                 "Maximum total number of open connections from controllers and svcmapctl")
-      ->check(CLI::Range(uint32_t{1}, uint32_t{100'000}))
-      ->capture_default_str();
-  app.add_option("--max-connections-per-peer", push.max_connections_per_peer,
-                 "Maximum number of open connections from one IPv4 address, IPv6 /64 network, "
-                 "certificate name or Unix user")
-      ->check(CLI::Range(uint32_t{1}, uint32_t{100'000}))
-      ->capture_default_str();
-  app.add_option("--max-watchers", push.max_watchers, "Maximum number of open watch streams")
-      ->check(CLI::Range(uint32_t{0}, uint32_t{10'000}))
-      ->capture_default_str();
+  const auto add = [&app](const char* flag, auto& limit, uint64_t min, uint64_t max,
+                          const char* description) {
+    using Number = std::decay_t<decltype(limit)>;
+    app.add_option(flag, limit, description)
+        ->check(CLI::Range(static_cast<Number>(min), static_cast<Number>(max)))
+        ->capture_default_str();
+  };
+  constexpr uint64_t kTera = uint64_t{1} << 40;
+  add("--max-objects", state.objects, 1, 10'000'000,
+      "Maximum number of stored objects of all kinds");
+  add("--max-bytes", state.bytes, 4096, kTera,
+      "Maximum total size of all stored objects as sent, in bytes");
+  add("--max-elements", state.elements, 1, kTera,
+      "Maximum number of map elements of all Services, measured as ports times endpoints plus 4 "
+      "times ports times addresses");
+  add("--max-endpoints-per-service", state.endpoints_per_service, 1, 1'000'000,
+      "Maximum number of endpoints of a Service per IP family, including endpoints that are not "
+      "ready");
+  add("--max-batch-bytes", push.max_batch_bytes, 4096, 1 << 30,
+      "Maximum size of a message from a controller");
+  add("--max-batches-in-flight", push.max_batches_in_flight, 1, 10'000,
+      "Maximum number of unacknowledged batches per stream; svcmapd then stops reading from the "
+      "stream");
+  add("--max-bytes-in-flight", push.max_bytes_in_flight, 4096, kTera,
+      "Maximum size of unacknowledged batches per stream; svcmapd then stops reading from the "
+      "stream");
+  add("--max-streams", push.max_streams, 1, 10'000,
+      "Maximum number of open push streams per connection");
+  add("--max-connections", push.max_connections, 1, 100'000,
+      "Maximum total number of open connections from controllers and svcmapctl");
+  add("--max-connections-per-peer", push.max_connections_per_peer, 1, 100'000,
+      "Maximum number of open connections from one IPv4 address, IPv6 /64 network, certificate "
+      "name or Unix user");
+  add("--max-watchers", push.max_watchers, 0, 10'000, "Maximum number of open watch streams");
 }
 
 }  // namespace
