@@ -295,6 +295,9 @@ class Reconciler {
   absl::flat_hash_set<std::string> health_checked_;  // Services with a healthCheckNodePort.
   // Rejected Services and the kernel's error.
   absl::flat_hash_map<std::string, std::string> rejected_;
+  // Objects of the saved state that this run does not use. Deleted from the log with the first
+  // attempt.
+  std::vector<std::pair<Kind, std::string>> outdated_objects_;
   std::vector<std::pair<uint64_t, Finding>> rejected_findings_;  // Not reported yet.
   // All commits up to this generation were made by svcmapd or did not change its tables.
   std::optional<uint32_t> known_generation_;

@@ -111,12 +111,11 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
     }
     return AdoptedState::kSaved;
   }
-  // The next run must not trust the saved objects, either.
-  if (log_ != nullptr && !saved.objects.empty()) {
-    for (const SavedState::Object& object : saved.objects) {
-      log_->RemoveObject(object.kind, object.key);
-    }
-    log_->Flush();
+  // The objects stay in the log until the first attempt: if another version of svcmapd is started
+  // before, the tables still match its saved state, and without objects it would delete all
+  // Services.
+  for (const SavedState::Object& object : saved.objects) {
+    outdated_objects_.emplace_back(object.kind, object.key);
   }
   applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
   if (!found) return AdoptedState::kNothing;
@@ -284,6 +283,9 @@ void Reconciler::LogAttempt(const SyncPlan& sync_plan, const Marker& marker) {
   if (std::exchange(outcome_open_, false)) log_->End(true, std::nullopt);
   if (log_->needs_everything()) RewriteLog();
   PutObjects();
+  for (const auto& [kind, key] : std::exchange(outdated_objects_, {})) {
+    if (store_.FindMessage(kind, key) == nullptr) log_->RemoveObject(kind, key);
+  }
   SavedCommit commit{
       .marker = marker, .whole = sync_plan.recreate, .node_rows = &sync_plan.node_rows};
   for (const auto& [key, rows] : sync_plan.services) {
@@ -331,6 +333,7 @@ void Reconciler::LogRemoval() {
 // Writes the complete state after the log was disabled by an error.
 void Reconciler::RewriteLog() {
   outcome_open_ = false;
+  outdated_objects_.clear();
   store_.TakeTouched();
   const SavedTables tables = TablesNow();
   SavedCommit commit{.marker = applied_.marker(),

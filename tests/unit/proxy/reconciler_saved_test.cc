@@ -69,6 +69,18 @@ class SavedTest : public ::testing::Test {
     reconciler_->SaveObjects();
     return result;
   }
+  // Adds `difference` to the last byte of the markers.
+  void SetMarkers(int difference) {
+    for (const Family family : kFamilies) {
+      const nft::SetRef set = {family, kMarker};
+      ASSERT_OK_AND_ASSIGN(std::vector<nft::Element> markers, kernel_.ReadSet(set));
+      ASSERT_EQ(markers.size(), 1u);
+      nft::Element& marker = markers[0];
+      ASSERT_TRUE(kernel_.ForeignRemoveElement(set, marker.key));
+      marker.data.back() = static_cast<uint8_t>(marker.data.back() + difference);
+      ASSERT_TRUE(kernel_.ForeignAddElement({.set = set, .key = marker.key, .data = marker.data}));
+    }
+  }
   // Programs World() and commits `changes`, but does not delete the elements that they leave over.
   void CommitWithoutRemoval(const std::vector<Change>& changes) {
     Begin();
@@ -288,7 +300,33 @@ TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
   // Later runs must not use the old content of the state file either.
   End();
   EXPECT_EQ(Begin(), AdoptedState::kUnknown);
-  EXPECT_EQ(saved_objects_, 0u);
+  objects_.clear();
+  Notify({Web(), Slice("shop/web", 3)});
+  Sync();
+  Note();
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
+  EXPECT_EQ(saved_objects_, 2u);
+}
+
+// A downgrade before the new version has received the state. The new version could not use the
+// saved rows, so it left the tables as they were.
+TEST_F(SavedTest, ARunThatCannotUseTheStateLeavesItToTheNextRun) {
+  Begin();
+  Notify(World());
+  Sync();
+  Note();
+  End();
+  const Lines before = Contents(kernel_);
+  SetMarkers(+1);  // The saved rows do not match.
+  EXPECT_EQ(Begin(), AdoptedState::kUnknown);
+  End();
+  SetMarkers(-1);
+  ASSERT_EQ(Contents(kernel_), before);
+  Begin();
+  EXPECT_GT(saved_objects_, 0u);
+  Sync();
+  ExpectConverged();
+  EXPECT_EQ(Contents(kernel_), before);
 }
 
 // The agent is killed after the commit that makes elements unreachable and before their deletion.
