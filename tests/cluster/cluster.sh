@@ -5,6 +5,7 @@
 #   cluster.sh up                       KUBERNETES=directory of binaries, FAMILY=ipv4|ipv6|dual (dual),
 #                                       MODE=nftables|iptables: mode of kube-proxy, PROXY=none: no kube-proxy
 #   cluster.sh down
+#   cluster.sh reboot NODE              kills all processes of a node and starts the node again
 #   cluster.sh on MACHINE COMMAND...    MACHINE: node1, node2, node3, control, outside
 #   cluster.sh kubectl ARGUMENT...
 set -euo pipefail
@@ -46,12 +47,12 @@ start() {
   local machine=$1 cgroup pid child network
   mkdir -p "$state/$machine"
   for cgroup in $(hierarchies); do
-    mkdir -p "$cgroup/svcmap-cluster/$machine"
+    mkdir -p "$cgroup/$cgroup_name/$machine"
     # In a new cgroup of version 1, both are empty and no process can join.
     if [[ -e $cgroup/cpuset.cpus ]]; then
       for file in cpuset.cpus cpuset.mems; do
-        cat "$cgroup/$file" >"$cgroup/svcmap-cluster/$file"
-        cat "$cgroup/$file" >"$cgroup/svcmap-cluster/$machine/$file"
+        cat "$cgroup/$file" >"$cgroup/$cgroup_name/$file"
+        cat "$cgroup/$file" >"$cgroup/$cgroup_name/$machine/$file"
       done
     fi
   done
@@ -59,10 +60,10 @@ start() {
   # --kill-child: the processes of the machine end with `unshare`.
   # shellcheck disable=SC2016
   setsid bash -c 'for cgroup in $(awk "\$3 == \"cgroup\" || \$3 == \"cgroup2\" { print \$2 }" /proc/mounts); do
-      echo $$ >"$cgroup/svcmap-cluster/$0/cgroup.procs"
+      echo $$ >"$cgroup/$0/cgroup.procs"
     done
     exec unshare --net --mount --pid --uts --ipc --cgroup --fork --kill-child "$@"' \
-    "$machine" "${@:2}" </dev/null &>"$state/$machine/log" &
+    "$cgroup_name/$machine" "${@:2}" </dev/null &>"$state/$machine/log" &
   pid=$!
   echo "$pid $(start_time "$pid")" >"$state/$machine/parent"
   # The first children of the process are programs that the shell runs before it becomes `unshare`.
@@ -82,8 +83,8 @@ address() {
 }
 # route MACHINE TO4 VIA4 TO6 VIA6
 route() {
-  ! has4 || in_network_of "$1" ip route add "$2" via "$3"
-  ! has6 || in_network_of "$1" ip route add "$4" via "$5"
+  ! has4 || in_network_of "$1" ip route replace "$2" via "$3"
+  ! has6 || in_network_of "$1" ip route replace "$4" via "$5"
 }
 # link MACHINE INTERFACE-IN-CONTROL
 link() {
@@ -97,30 +98,31 @@ sysctls() {
   done
 }
 
-make_network() {
-  local node other
-  for node in control "${nodes[@]}"; do
-    sysctls "$node" net/ipv4/ip_forward=1 net/ipv6/conf/all/forwarding=1
+# connect NODE: connects the node to the bridge, and adds its routes.
+connect() {
+  local node=$1 other
+  sysctls "$node" net/ipv4/ip_forward=1 net/ipv6/conf/all/forwarding=1
+  # Packets of pods to Services pass the rules of the node, even if the endpoint is on the same bridge.
+  sysctls "$node" net/bridge/bridge-nf-call-iptables=1 net/bridge/bridge-nf-call-ip6tables=1
+  link "$node" "$node"
+  in_network_of control ip link set "$node" master nodes
+  address "$node" eth0 "$(node4 "$node")/24" "$(node6 "$node")/64"
+  route "$node" default $control4 default $control6
+  route control "$(pods_of4 "$node")" "$(node4 "$node")" "$(pods_of6 "$node")" "$(node6 "$node")"
+  for other in "${nodes[@]}"; do
+    [[ $node == "$other" ]] ||
+      route "$node" "$(pods_of4 "$other")" "$(node4 "$other")" "$(pods_of6 "$other")" "$(node6 "$other")"
   done
+}
+
+make_network() {
+  local node
+  sysctls control net/ipv4/ip_forward=1 net/ipv6/conf/all/forwarding=1
   # The bridge of the control plane is a switch: no connection tracking for packets between nodes.
   sysctls control net/bridge/bridge-nf-call-iptables=0 net/bridge/bridge-nf-call-ip6tables=0
   in_network_of control ip link add nodes type bridge
   address control nodes $control4/24 $control6/64
-  for node in "${nodes[@]}"; do
-    # Packets of pods to Services pass the rules of the node, even if the endpoint is on the same bridge.
-    sysctls "$node" net/bridge/bridge-nf-call-iptables=1 net/bridge/bridge-nf-call-ip6tables=1
-    link "$node" "$node"
-    in_network_of control ip link set "$node" master nodes
-    address "$node" eth0 "$(node4 "$node")/24" "$(node6 "$node")/64"
-    route "$node" default $control4 default $control6
-    route control "$(pods_of4 "$node")" "$(node4 "$node")" "$(pods_of6 "$node")" "$(node6 "$node")"
-  done
-  for node in "${nodes[@]}"; do
-    for other in "${nodes[@]}"; do
-      [[ $node == "$other" ]] ||
-        route "$node" "$(pods_of4 "$other")" "$(node4 "$other")" "$(pods_of6 "$other")" "$(node6 "$other")"
-    done
-  done
+  for node in "${nodes[@]}"; do connect "$node"; done
   link outside outside
   address control outside 172.31.0.1/24 fd00:31::3/64
   address outside eth0 $outside4/24 $outside6/64
@@ -179,9 +181,9 @@ END
 # end FILE: kills the recorded process, if it is still the same process.
 end() {
   local pid start
-  read -r pid start <"$1" 2>/dev/null || return 0
+  read -r pid start 2>/dev/null <"$1" || return 0
   [[ -n $start && $(start_time "$pid") == "$start" ]] || return 0
-  kill -KILL "$pid"
+  kill -KILL "$pid" 2>/dev/null || true  # It can exit after the check.
   while [[ $(start_time "$pid") == "$start" ]]; do sleep 0.05; done
 }
 
@@ -192,13 +194,27 @@ down() {
   # interfaces disappear with the last process of their namespaces.
   for file in "$state"/traffic/*.pid "$state"/*/pid "$state"/*/parent; do end "$file"; done
   for cgroup in $(hierarchies); do
-    [[ ! -e $cgroup/svcmap-cluster ]] || remove_cgroup "$cgroup/svcmap-cluster"
+    [[ ! -e $cgroup/$cgroup_name ]] || remove_cgroup "$cgroup/$cgroup_name"
   done
   for machine in "$state"/*/; do
     ! grep -q " $machine" /proc/self/mounts || fail "mounts are left below $machine"
   done
   rm -rf "$state"
   echo "cluster: removed"
+}
+
+# reboot NODE: kills all processes of the node, and starts the node again. Only /var survives.
+reboot() {
+  local cgroup
+  [[ -n ${1-} && " ${nodes[*]} " == *" $1 "* ]] || fail "unknown node: ${1-}"
+  check_programs
+  end "$state/$1/pid"
+  end "$state/$1/parent"
+  for cgroup in $(hierarchies); do remove_cgroup "$cgroup/$cgroup_name/$1"; done
+  mv "$state/network" "$state/network.before"  # The node waits for its network.
+  start "$1" "$cluster_dir/node.sh" "$1"
+  connect "$1"
+  mv "$state/network.before" "$state/network"
 }
 
 # The processes of a cgroup may need a moment to disappear.
@@ -214,6 +230,7 @@ remove_cgroup() {
 case ${1-} in
   up) up ;;
   down) down ;;
+  reboot) reboot "${@:2}" ;;
   on) on "${@:2}" ;;
   kubectl) kubectl "${@:2}" ;;
   *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;

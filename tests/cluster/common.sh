@@ -7,6 +7,7 @@ top=$(cd "$cluster_dir/../.." && pwd)
 work=${CLUSTER_DIR:-$top/build/cluster}
 state=$work/state    # Everything that `down` deletes.
 images=$work/images  # Image archives, which are built once.
+cgroup_name=svcmap-cluster${CLUSTER_DIR:+-$(basename "$CLUSTER_DIR")}
 
 # NODES=0: only the control plane, for measurements.
 mapfile -t nodes < <(seq -f 'node%g' "${NODES:-$(cat "$state/nodes" 2>/dev/null || echo 3)}")

@@ -2,11 +2,16 @@
 # Runs the commands of docs/migration.md, docs/install.md and docs/operations.md in the cluster, while
 # clients in a pod, on a node and outside the cluster open connections. Fails if a command is not in the
 # document, if a command fails, or if a connection fails that does not fail with kube-proxy.
+#
+#   documents.sh [push]   push: only the steps of push/steps.sh. KUBERNETES_SOURCES: a source tree of
+#                         Kubernetes, with which the controller with the Go client is built
 set -euo pipefail
 # shellcheck source=common.sh
 source "$(dirname "$0")/common.sh"
 # shellcheck source=traffic.sh
 source "$cluster_dir/traffic.sh"
+# shellcheck source=push/steps.sh
+source "$cluster_dir/push/steps.sh"
 
 folder=$work/documents
 rm -rf "$folder"
@@ -14,7 +19,7 @@ mkdir -p "$folder"
 cd "$folder"
 export PATH=$state/bin:$PATH
 
-trap '((${#traffic[@]} == 0)) || kill "${traffic[@]}"' EXIT
+trap '((${#traffic[@]} == 0)) || kill "${traffic[@]}"; [[ -z $controller ]] || kill "$controller"' EXIT
 
 # documented DOCUMENT COMMAND [WORD=VALUE...]: runs a command of a document, with words in capitals replaced.
 documented() {
@@ -44,9 +49,9 @@ END
 
 step() { echo "== $*"; }
 failed_before=0 ended_before=0
-# counted NAME: stores the counts of a step, including 3 s after it, the time limit of one request.
+# counted NAME: stores the counts of a step, including requests that have started before its end.
 counted() {
-  sleep 3
+  finish_requests
   local failed ended
   failed=$(failures) ended=$(ended)
   new_failures=$((failed - failed_before)) new_ends=$((ended - ended_before))
@@ -60,6 +65,11 @@ none_failed() {
   counted "$1"
   ((new_failures + new_ends == 0)) || problems+=("$1")
 }
+# none_new_failed NAME: like counted, for steps in which only connections to deleted pods may end.
+none_new_failed() {
+  counted "$1"
+  ((new_failures == 0)) || problems+=("$1")
+}
 problems=()
 
 pod_on() { kubectl -n kube-system get pods -l "k8s-app=$2" --field-selector "spec.nodeName=$1,status.phase=Running" -o 'jsonpath={.items[0].metadata.name}'; }
@@ -67,8 +77,14 @@ log_contains() { kubectl -n kube-system logs "$(pod_on "$1" svcmap)" -c svcmapd 
 no_pod_on() { [[ -z $(kubectl -n kube-system get pods -l "k8s-app=$2" --field-selector "spec.nodeName=$1" -o name) ]]; }
 pod_runs_on() { [[ -n $(pod_on "$1" "$2") ]]; }
 svcmap_serves_on() { kubectl -n kube-system exec "$(pod_on "$1" svcmap)" -c svcmapd -- svcmapctl wait --timeout 5s; }
-# A new kube-proxy has programmed the Service when its tables exist, in nftables mode.
-kube_proxy_programmed() { in_network_of "$1" nft list table "$(first ip ip6)" kube-proxy | grep -q /web; }
+# In nftables mode, kube-proxy's table of each IP family has a chain for the Service, with six endpoints.
+kube_proxy_programmed() {
+  local table
+  for table in $(! has4 || echo ip) $(! has6 || echo ip6); do
+    in_network_of "$1" nft list table "$table" kube-proxy | grep -A1 'chain service-.*/web/tcp/http' |
+      grep -q 'random mod 6' || return 1
+  done
+}
 tables_left() { in_network_of "$1" nft list tables | grep -c "$2" || true; }
 
 migrate_node() {
@@ -82,7 +98,7 @@ migrate_node() {
   [[ $(tables_left "$node" kube-proxy) == 0 ]] || fail "tables of kube-proxy are left on $node"
 }
 
-# configuration DIRECTORY FOLDER: the two configuration files that the user of `base` and `side-by-side` edits.
+# configuration DIRECTORY FOLDER: the configuration files that the user of `base`, `side-by-side` and `push` edits.
 configuration() {
   sed "s|^clusterCIDR: .*|clusterCIDR: $(both $pods4 $pods6)|; s|0\.0\.0\.0:|$(bracketed 0.0.0.0 ::):|" \
     "$top/deploy/kubernetes/$2/config.conf" >"$1/config.conf"
@@ -94,7 +110,7 @@ configMapGenerator:
     behavior: merge
     files:
       - config.conf
-      - kubeconfig.conf
+$([[ $2 == push ]] || echo '      - kubeconfig.conf')
 generatorOptions:
   disableNameSuffixHash: true
 END
@@ -110,9 +126,24 @@ for name, text in json.load(sys.stdin)["rendered"].items():
         print("---\n" + text)'
 }
 
+# containers_run: whether a pod runs on each node, with all its containers.
+containers_run() {
+  kubectl -n kube-system get pods -l k8s-app=svcmap -o json | /usr/bin/python3 -c '
+import json, sys
+pods = json.load(sys.stdin)["items"]
+running = [len(pod["spec"]["containers"]) == sum("running" in container["state"]
+           for container in pod["status"].get("containerStatuses", [])) for pod in pods]
+sys.exit(not (all(running) and len(running) == int(sys.argv[1])))' ${#nodes[@]}
+}
+# restarts: prints the number of restarts of each container.
+restarts() {
+  kubectl -n kube-system get pods -l k8s-app=svcmap \
+    -o 'jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].restartCount}{"\n"}{end}' | sort
+}
+
 # Steps 2 and 3 of install.md, kubeadm, when svcmap's pods run beside kube-proxy.
 replace_kube_proxy() {
-  sleep 3
+  until_true 60 "svcmap's containers run" containers_run
   documented install.md 'for pod in $(kubectl -n kube-system get pods -l k8s-app=svcmap -o name); do
   kubectl -n kube-system exec "$pod" -c svcmapd -- svcmapctl wait
 done'
@@ -148,7 +179,6 @@ back_to_kube_proxy() {
   for node in "${nodes[@]}"; do
     until_true 60 "kube-proxy has programmed its rules on $node" kube_proxy_programmed "$node"
   done
-  sleep 2
   documented install.md 'kubectl -n kube-system delete daemonset svcmap'
   clean_up
 }
@@ -156,7 +186,13 @@ back_to_kube_proxy() {
 update_endpoints() {
   kubectl rollout restart deployment/web >/dev/null
   kubectl rollout status deployment/web --timeout=180s >/dev/null
-  sleep 20  # The old pods end 15 s after their SIGTERM.
+  until_true 60 "the old pods have ended" pods_exist 6  # 15 s after their SIGTERM.
+}
+pods_exist() { (($(kubectl get pods -l app=web -o name | wc -l) == $1)); }
+
+finish() {
+  stop_traffic
+  ((${#problems[@]} == 0)) || fail "connections failed in: ${problems[*]}; see $folder/steps and $traffic_dir"
 }
 
 deploy_web
@@ -167,6 +203,12 @@ step "rolling update of the endpoints, with kube-proxy"
 update_endpoints
 counted endpoints-update-kube-proxy
 kube_proxy_failures=$new_failures
+
+if [[ ${1-} == push ]]; then
+  push_steps
+  finish
+  exit
+fi
 
 step "migration.md, step 1: exclude migrated nodes from kube-proxy's DaemonSet"
 documented migration.md "kubectl -n kube-system patch daemonset kube-proxy --type=merge -p '{\"spec\": {\"template\": {\"spec\": {\"affinity\":
@@ -190,7 +232,6 @@ for node in "${nodes[@]}"; do
   documented migration.md 'kubectl label --overwrite node NODE svcmap=beside' "NODE=$node"
   until_true 60 "kube-proxy runs on $node" pod_runs_on "$node" kube-proxy
   until_true 60 "kube-proxy has programmed its rules on $node" kube_proxy_programmed "$node"
-  sleep 2
   documented migration.md 'kubectl label node NODE svcmap-' "NODE=$node"
   until_true 60 "svcmap has left $node" no_pod_on "$node" svcmap
 done
@@ -242,18 +283,24 @@ until_true 60 "svcmapd handles traffic again" svcmap_serves_on node1
 none_failed config-map
 
 step "kill -9 of svcmapd and svcmap-kube on each node"
+before=$(restarts)
 for node in "${nodes[@]}"; do
   for name in svcmapd svcmap-kube; do
     on "$node" sh -c 'for p in /proc/[0-9]*; do [ "$(cat $p/comm)" != "$0" ] || kill -KILL "${p#/proc/}"; done' "$name" 2>/dev/null || true
   done
 done
-sleep 5
+# Each container has one restart more than before.
+all_restarted() {
+  paste -d ' ' <(echo "$before") <(restarts) | awk '$1 != $4 || $5 <= $2 || $6 <= $3 { exit 1 }' && containers_run
+}
+until_true 60 "svcmapd and svcmap-kube restart" all_restarted
 for node in "${nodes[@]}"; do until_true 60 "svcmapd handles traffic on $node" svcmap_serves_on "$node"; done
 none_failed kill
 
 step "all pods of svcmap are deleted"
-kubectl -n kube-system delete pods -l k8s-app=svcmap --wait=false >/dev/null
-sleep 3
+kubectl -n kube-system delete pods -l k8s-app=svcmap >/dev/null
+until_true 60 "svcmap's containers run" containers_run
+for node in "${nodes[@]}"; do until_true 60 "svcmapd handles traffic on $node" svcmap_serves_on "$node"; done
 kubectl -n kube-system rollout status daemonset/svcmap --timeout=120s >/dev/null
 none_failed deleted-pods
 
@@ -306,5 +353,5 @@ none_failed base
 back_to_kube_proxy
 none_failed base-back
 
-stop_traffic
-((${#problems[@]} == 0)) || fail "connections failed in: ${problems[*]}; see $folder/steps and $traffic_dir"
+push_steps
+finish

@@ -4,67 +4,66 @@
 # (Ginkgo's report), e2e-PROXY.tsv (one line for each spec) and e2e-PROXY.log, and compares the results.
 # docs/e2e.md describes the selection.
 #
-#   e2e.sh [kube-proxy|svcmap]...   Default: kube-proxy svcmap. FOCUS and SKIP: regular expressions
+#   e2e.sh [kube-proxy|svcmap]...   Default: kube-proxy svcmap. FOCUS and SKIP: regular expressions.
+#                                   SET=loadbalancer: the slow specs and the load balancer's, whose
+#                                   results are in e2e-loadbalancer-PROXY.*
 set -euo pipefail
 # shellcheck source=common.sh
 source "$(dirname "$0")/common.sh"
+# shellcheck source=proxies.sh
+source "$cluster_dir/proxies.sh"
 
-focus=${FOCUS:-'\[sig-network\]'}
-skip=${SKIP:-'\[Slow\]|\[Disruptive\]|\[Flaky\]|DNS|NetworkPolicy|Netpol|SCTP|\[Feature:(Networking-|LoadBalancer)'}
+set=${SET:-main}
+never='\[Disruptive\]|\[Flaky\]|DNS|NetworkPolicy|Netpol|SCTP|\[Feature:Networking-'
+case $set in
+  main)
+    focus=${FOCUS:-'\[sig-network\]'}
+    skip=${SKIP:-"$never|\[Slow\]|\[Feature:LoadBalancer\]"}
+    client=control
+    prefix=$work/e2e
+    ;;
+  loadbalancer)
+    focus=${FOCUS:-'\[sig-network\].*(\[Slow\]|\[Feature:LoadBalancer\])'}
+    skip=${SKIP:-$never}
+    client=outside  # The specs compare the address of the client with the subnet of the nodes.
+    prefix=$work/e2e-loadbalancer
+    ;;
+  *) echo "e2e: unknown SET: $set" >&2; exit 2 ;;
+esac
 [[ -x ${KUBERNETES-}/e2e.test && -x $KUBERNETES/ginkgo ]] || fail "KUBERNETES needs e2e.test and ginkgo (tests/cluster/README.md)"
-
-use_kube_proxy() {
-  kubectl -n kube-system delete daemonset svcmap --ignore-not-found --wait >/dev/null
-  kubectl -n kube-system patch daemonset kube-proxy --type merge \
-    -p '{"spec":{"template":{"spec":{"nodeSelector":{"svcmap.example/parked":null}}}}}' >/dev/null
-  kubectl -n kube-system rollout status daemonset/kube-proxy --timeout=120s >/dev/null
-}
-use_svcmap() {
-  kubectl apply -k "$top/deploy/kubernetes/kubeadm-sysctls" >/dev/null 2>&1
-  kubectl -n kube-system patch daemonset kube-proxy --type merge \
-    -p '{"spec":{"template":{"spec":{"nodeSelector":{"svcmap.example/parked":"true"}}}}}' >/dev/null
-  kubectl -n kube-system rollout status daemonset/svcmap --timeout=120s >/dev/null
-  local node pod
-  for node in "${nodes[@]}"; do
-    pod=$(kubectl -n kube-system get pods -l k8s-app=svcmap --field-selector "spec.nodeName=$node" -o name)
-    kubectl -n kube-system exec "$pod" -c svcmapd -- svcmapctl wait
-    # Without the rules of the other proxy, each result belongs to one proxy.
-    in_network_of "$node" nft delete table ip kube-proxy 2>/dev/null || true
-    in_network_of "$node" nft delete table ip6 kube-proxy 2>/dev/null || true
-  done
-}
-use_clean_kube_proxy() {
-  use_kube_proxy
-  local node
-  for node in "${nodes[@]}"; do
-    in_network_of "$node" nft delete table ip svcmap 2>/dev/null || true
-    in_network_of "$node" nft delete table ip6 svcmap 2>/dev/null || true
-  done
-}
 
 # run PROXY: continues after failed specs.
 run() {
   local started=$SECONDS
   echo "e2e: $1, $(kubectl version -o json | sed -n 's/.*"gitVersion": "\(.*\)".*/\1/p' | tail -n 1), family $family"
-  in_network_of control env KUBECONFIG="$state/admin.conf" \
+  in_network_of $client env KUBECONFIG="$state/admin.conf" \
     "$KUBERNETES/ginkgo" --procs="${PROCS:-6}" --timeout=90m --focus="$focus" --skip="$skip" --no-color \
-    --output-dir="$work" --json-report="e2e-$1.json" "$KUBERNETES/e2e.test" -- \
+    --output-dir="$work" --json-report="$(basename "$prefix")-$1.json" "$KUBERNETES/e2e.test" -- \
     --provider=skeleton --num-nodes=3 --kubeconfig="$state/admin.conf" --kubectl-path="$KUBERNETES/kubectl" \
-    --report-complete-junit=false >"$work/e2e-$1.log" 2>&1 || true
-  /usr/bin/python3 -B "$cluster_dir/e2e_results.py" "$work/e2e-$1.json" "$work/e2e-$1.tsv"
+    --report-complete-junit=false >"$prefix-$1.log" 2>&1 || true
+  /usr/bin/python3 -B "$cluster_dir/e2e_results.py" "$prefix-$1.json" "$prefix-$1.tsv"
   echo "e2e: $1 took $((SECONDS - started)) s"
 }
 
+start_load_balancer() {
+  local addresses=() node
+  for node in "${nodes[@]}"; do addresses+=("$(both "$(node4 "$node")" "$(node6 "$node")")"); done
+  mkdir -p "$state/traffic"
+  nsenter --target "$(pid_of control)" --net /usr/bin/python3 -B "$cluster_dir/loadbalancer.py" "$(server)" "$state/pki" \
+    "$(both $balancers4 $balancers6)" "${addresses[@]}" >"$prefix-routes.log" 2>&1 &
+  load_balancer=$!
+  # For `cluster.sh down`.
+  echo "$load_balancer $(start_time $load_balancer)" >"$state/traffic/loadbalancer.pid"
+  trap 'kill "$load_balancer"' EXIT
+}
+
 if (($# == 0)); then set -- kube-proxy svcmap; fi
+[[ $set != loadbalancer ]] || start_load_balancer
 for proxy in "$@"; do
-  case $proxy in
-    kube-proxy) use_clean_kube_proxy ;;
-    svcmap) use_svcmap ;;
-    *) fail "unknown proxy: $proxy" ;;
-  esac
+  use "$proxy"
   run "$proxy"
 done
 if (($# == 2)); then
   echo "e2e: differences:"
-  diff <(cut -f 1,2 "$work/e2e-$1.tsv") <(cut -f 1,2 "$work/e2e-$2.tsv") && echo "none"
+  diff <(cut -f 1,2 "$prefix-$1.tsv") <(cut -f 1,2 "$prefix-$2.tsv") && echo "none"
 fi

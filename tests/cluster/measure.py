@@ -196,12 +196,15 @@ def idle_cpu(processes, patience):
 NFTABLES_GROUP = 1 << 6  # NFNLGRP_NFTABLES
 
 
-# PROXY+NAME measures a proxy while these processes run.
+# PROXY+NAME measures a proxy while these processes run. `busy` and `memory` leave the CPUs to the proxy, but `memory`
+# replaces the content of the CPUs' caches and uses the memory's bandwidth.
+LIMITED = "ulimit -t 600; exec nice -n 19 "
 DISTURBANCES = {
     "": [],
     "listener": [["nft", "monitor"]],
     "listener-elsewhere": [["unshare", "--net", "nft", "monitor"]],
-    "busy": [["sh", "-c", "ulimit -t 600; while :; do :; done"]] * 4,
+    "busy": [["sh", "-c", LIMITED + "sh -c 'while :; do :; done'"]] * 2,
+    "memory": [["sh", "-c", LIMITED + "dd if=/dev/zero of=/dev/null bs=256M"]] * 2,
 }
 
 

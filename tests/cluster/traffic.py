@@ -2,11 +2,14 @@
 
 traffic.py NAME TARGET...: a target is tcp:ADDRESS:PORT (each request opens a connection), udp:ADDRESS:PORT
 (each request uses another source port) or held:ADDRESS:PORT (one connection, opened again if it breaks).
-Prints one line of JSON for each target at the end, and one line for each failure on standard error.
+Prints one line of JSON for each target at the end, and one line for each failure on standard error. After
+SIGUSR1, prints {"finished": true} when all earlier requests and at least one later request to each target
+have finished. Prints {"finished": true} also after the first request to each target.
 """
 
 import errno
 import json
+import queue
 import random
 import signal
 import socket
@@ -116,14 +119,28 @@ class Target:
             stop.wait(max(0.0, following - time.monotonic()))
 
 
+def report_marks(marks, targets):
+    """For each list of numbers: waits until each target has finished this number of requests."""
+    for numbers in iter(marks.get, None):
+        while any(target.requests < number for target, number in zip(targets, numbers)) and not stop.is_set():
+            time.sleep(0.01)
+        print(json.dumps({"finished": True}), flush=True)
+
+
 def main():
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     targets = [Target(text) for text in sys.argv[2:]]
     threads = [threading.Thread(target=target.run) for target in targets]
-    for thread in threads:
+    marks = queue.SimpleQueue()  # Safe in signal handlers. None: no further marks.
+    signal.signal(signal.SIGUSR1, lambda *_: marks.put([target.requests + 2 for target in targets]))
+    marks.put([1] * len(targets))
+    marker = threading.Thread(target=report_marks, args=(marks, targets))
+    for thread in [*threads, marker]:
         thread.start()
     for thread in threads:
         thread.join()
+    marks.put(None)
+    marker.join()
     for target in targets:
         print(json.dumps({
             "from": sys.argv[1], "to": target.text, "requests": target.requests, "failures": target.failures,

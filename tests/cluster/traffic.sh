@@ -8,10 +8,27 @@ deploy_web() {
   sed "s|@EXTERNAL@|$(both "\"$external4\"" "\"$external6\"")|" "$cluster_dir/web.yaml" | kubectl apply -f - >/dev/null
   kubectl rollout status deployment/web --timeout=120s >/dev/null
   kubectl wait --for=condition=Ready pod/client --timeout=60s >/dev/null
-  sleep 3  # kube-proxy programs the last endpoints up to a second later.
+  local node
+  for node in "${nodes[@]}"; do
+    until_true 30 "connections from $node reach all endpoints" reach_endpoints "$node" 6
+  done
   # A router sends external IPs to node3.
   ! has4 || in_network_of control ip route replace $external4 via "$(node4 node3)"
   ! has6 || in_network_of control ip route replace $external6 via "$(node6 node3)"
+}
+
+# reach_endpoints NODE COUNT: whether connections to each address of the Service reach this number of endpoints.
+reach_endpoints() {
+  local ips ip host request
+  read -r -a ips <<<"$(kubectl get service web -o 'jsonpath={.spec.clusterIPs[*]}')"
+  for ip in "${ips[@]}"; do
+    host=$ip
+    [[ $ip != *:* ]] || host="[$ip]"
+    # With random picks, 100 connections miss one of six endpoints in 1 of 10 million cases.
+    for request in {1..100}; do echo "url = http://$host/hostname?$request"; done >"$state/requests"
+    [[ $(in_network_of "$1" curl -s -m 20 --write-out '\n' -H 'Connection: close' -K "$state/requests" |
+      sort -u | grep -c '^web-') == "$2" ]] || return 1
+  done
 }
 
 # Prints the path of the network namespace of the pod `client`.
@@ -65,9 +82,23 @@ start_traffic() {
   nsenter --target "$(pid_of outside)" --net $client -B "$cluster_dir/traffic.py" outside "${outside[@]}" \
     >"$traffic_dir/outside" 2>"$traffic_dir/outside.failures" &
   started_traffic outside
-  sleep 2
+  for _ in {1..10}; do finish_requests; done
   [[ $(failures) == 0 && $(ended) == 0 ]] || { cat "$traffic_dir"/*.failures; fail "connections fail before the first step"; }
 }
+
+# Waits until all requests that have started before the call have finished.
+finish_requests() {
+  local name expected=()
+  for name in pod node outside; do
+    until_true 20 "traffic from $name has started" grep -q finished "$traffic_dir/$name"
+    expected+=("$name=$(($(grep -c finished "$traffic_dir/$name") + 1))")
+  done
+  kill -USR1 "${traffic[@]}"
+  for name in "${expected[@]}"; do
+    until_true 20 "requests from ${name%=*} finish" finished "${name%=*}" "${name#*=}"
+  done
+}
+finished() { (($(grep -c finished "$traffic_dir/$1") >= $2)); }
 
 # Number of failed requests of new connections, and of connections that have ended.
 failures() { cat "$traffic_dir"/*.failures | grep -vc ' held:' || true; }
@@ -84,6 +115,8 @@ import json, sys
 total = {"requests": 0, "failures": 0, "slow": 0}
 for line in open(sys.argv[1], encoding="utf-8"):
     counts = json.loads(line)
+    if "finished" in counts:
+        continue
     print("{from:8} {to:36} requests {requests:6} failures {failures:4} slow {slow:4} slowest {slowest_s:6} s".format(**counts))
     for key in total:
         total[key] += counts[key]
