@@ -16,8 +16,8 @@ class Group:
 
 def gtest(program, only="*", skip="", environment=""):
     # The tests answer SCTP packets in raw sockets. The SCTP module would answer them as well.
-    return (f"rmmod sctp 2>/dev/null; {environment} /svcmap/tests/{program} "
-            f"'--gtest_filter={only}{'-' + skip if skip else ''}'")
+    return (f"rmmod sctp 2>/dev/null; {environment} bash /source/tests/kernels/guest/gtest.sh "
+            f"$SECONDS_FOR_TESTS {program} '{only}{'-' + skip if skip else ''}'")
 
 
 def python(name):

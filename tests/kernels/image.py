@@ -139,6 +139,17 @@ def nft_root(suite, root):
     run("chroot", target, "/usr/sbin/nft", "--version")
 
 
+def nft_wrapper(suite, root):
+    """Creates /nft-bin/SUITE/nft, which runs the nft program of a suite with this suite's libraries."""
+    wrapper = root / "nft-bin" / suite / "nft"
+    wrapper.parent.mkdir(parents=True)
+    wrapper.write_text(f"""#!/bin/sh
+exec /nft/{suite}/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 --library-path /nft/{suite}/usr/lib/x86_64-linux-gnu \\
+  /nft/{suite}/usr/sbin/nft "$@"
+""")
+    wrapper.chmod(0o755)
+
+
 def modules_root(kernel, root):
     """Fills `root` with the modules for tests. `kernel` is a folder with an extracted kernel package."""
     modules = next(p for p in (*kernel.glob("lib/modules/*"), *kernel.glob("usr/lib/modules/*")))

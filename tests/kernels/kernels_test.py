@@ -19,6 +19,7 @@ note: preflight passed
 @@ test passed 12 A.C
 @@ test failed 3 A.B
 @@ test skipped 0 A.D
+@@ test not-run 0 B.E
 
 @@ end packet 1 1500
 @@ begin loss
@@ -32,7 +33,7 @@ class MachineTest(unittest.TestCase):
         self.assertEqual(list(ran.groups), ["preflight", "packet"])
         self.assertFalse(ran.finished)
         self.assertEqual(ran.groups["packet"].tests,
-                         [("passed", "A.C"), ("failed", "A.B"), ("skipped", "A.D")])
+                         [("passed", "A.C"), ("failed", "A.B"), ("skipped", "A.D"), ("not-run", "B.E")])
         self.assertEqual(ran.groups["packet"].log, "[  FAILED  ] A.B")
         self.assertTrue(machine.parse_report(REPORT + "@@ done\n").finished)
 
@@ -52,8 +53,8 @@ class OutcomeTest(unittest.TestCase):
         self.assertEqual(self.outcome("preflight"), {"result": "passed", "seconds": 6.3,
                                                      "notes": ["preflight passed"]})
         packet = self.outcome("packet")
-        self.assertEqual((packet["result"], packet["passed"], packet["failures"]),
-                         ("failed", 1, ["A.B"]))
+        self.assertEqual((packet["result"], packet["passed"], packet["failures"], packet["not_run"]),
+                         ("failed", 1, ["A.B"], 1))
         self.assertEqual(self.outcome("loss")["result"], "failed")
 
     def test_a_group_without_tests_has_failed(self):
@@ -73,11 +74,17 @@ class TableTest(unittest.TestCase):
         record = {"result": "failed", "passed": 3, "failures": ["A.B"]}
         self.assertEqual(matrix.cell(record), "**1 failed**, 3 passed")
 
+    def test_a_reduced_sample_is_visible(self):
+        record = {"result": "passed", "passed": 90, "failed": 0, "not_run": 39}
+        self.assertEqual(matrix.cell(record), "90 of 129 tests")
+        self.assertEqual(run.cell(record), "ok 90/129")
+
     def test_every_kernel_is_readable(self):
         kernels = run.read_kernels(run.HERE / "kernels.txt")
         self.assertTrue(any(default for *_, default in kernels))
-        for _, _, pattern, _ in kernels:
+        for _, _, pattern, nft, _ in kernels:
             re.compile(pattern)
+            self.assertIn(nft, ("-", *run.NFT_SUITES))
 
 
 if __name__ == "__main__":

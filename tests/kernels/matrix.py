@@ -19,6 +19,8 @@ def cell(record):
     if record["result"] != "passed":
         failed = len(record.get("failures", []))
         return f"**{failed} failed**, {record.get('passed', 0)} passed" if failed else "**failed**"
+    if record.get("not_run"):
+        return f"{record['passed']} of {record['passed'] + record['not_run']} tests"
     return f"{record['passed']} tests" if record.get("passed") else "passed"
 
 

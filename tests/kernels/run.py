@@ -26,18 +26,18 @@ TOP = HERE.parents[1]
 
 
 def read_kernels(path):
-    """Returns [(name, suite, package, is_default)]."""
+    """Returns [(name, suite, package, nft, is_default)]."""
     kernels = []
     for line in pathlib.Path(path).read_text().splitlines():
         if line.strip() and not line.startswith("#"):
-            name, suite, package, selection = line.split()
-            kernels.append((name, suite, package, selection == "default"))
+            name, suite, package, nft, selection = line.split()
+            kernels.append((name, suite, package, nft, selection == "default"))
     return kernels
 
 
 def fetch(kernel, cache):
     """Returns the folder with the extracted kernel, and its package with version."""
-    name, suite_name, pattern, _ = kernel
+    name, suite_name, pattern, *_ = kernel
     folder = cache / "linux" / name
     stamp = folder / "package"
     if not stamp.exists():
@@ -61,7 +61,9 @@ def outcome(group, ran):
             record["failures"] = [n for r, n in ran.tests if r == "failed"]
         if record["skipped"]:
             record["skips"] = [n for r, n in ran.tests if r == "skipped"]
-    elif record["result"] == "passed" and "gtest_filter" in group.command:
+        if not_run := sum(1 for r, _ in ran.tests if r == "not-run"):
+            record["not_run"] = not_run
+    elif record["result"] == "passed" and "gtest.sh" in group.command:
         record.update(result="failed", reason="no test ran")
     if ran.status == 124:
         record["reason"] = "time limit exceeded"
@@ -88,12 +90,14 @@ class Runner:
             print(f"{datetime.datetime.now():%H:%M:%S} {text}", flush=True)
 
     def limit(self, group):
-        return group.limit * (10 if self.options.full and group.full else 1)
+        return group.limit * (10 if self.options.full and group.full else 1) * self.options.slow
 
     def prepare(self):
         with tempfile.TemporaryDirectory(dir=self.cache) as work:
             root = pathlib.Path(work) / "root"
             image.programs_root(self.build, root)
+            for name in NFT_SUITES:
+                image.nft_wrapper(name, root)
             image.archive(root, self.cache / "programs.cpio")
 
         target = self.cache / "nft.cpio"
@@ -116,7 +120,9 @@ class Runner:
     def run_kernel(self, kernel, accelerator, selected):
         name = kernel[0]
         folder, package = fetch(kernel, self.cache)
-        plan = [(g.name, self.limit(g), g.full if self.options.full and g.full else g.command)
+        nft = "" if kernel[3] == "-" else (
+            f"export PATH=/nft-bin/{kernel[3]}:$PATH SVCMAP_TEST_NFT=nft; ")
+        plan = [(g.name, self.limit(g), nft + (g.full if self.options.full and g.full else g.command))
                 for g in selected]
         logs = self.logs / name
         shutil.rmtree(logs, ignore_errors=True)
@@ -142,7 +148,7 @@ class Runner:
 
     def main(self):
         names = self.options.kernels
-        kernels = [k for k in read_kernels(HERE / "kernels.txt") if (k[0] in names if names else k[3])]
+        kernels = [k for k in read_kernels(HERE / "kernels.txt") if (k[0] in names if names else k[4])]
         unknown = set(names) - {k[0] for k in kernels}
         if unknown:
             sys.exit(f"unknown kernels: {', '.join(sorted(unknown))}")
@@ -183,6 +189,8 @@ def cell(record):
     if record["result"] == "not applicable":
         return "n/a"
     counts = f" {record['passed']}" if "passed" in record else ""
+    if record.get("not_run"):
+        counts += f"/{record['passed'] + record['failed'] + record['not_run']}"
     if record["result"] == "failed":
         failed = record.get("failed")
         return f"FAILED {failed}/{failed + record['passed']}" if failed else "FAILED"
@@ -225,6 +233,8 @@ def main():
     parser.add_argument("--build", default=TOP / "build/release", help="build folder [build/release]")
     parser.add_argument("--jobs", type=int, default=2, help="number of parallel machines [2]")
     parser.add_argument("--memory", type=int, default=3072, help="memory of a machine in MiB [3072]")
+    parser.add_argument("--slow", type=int, default=1, metavar="FACTOR",
+                        help="multiply the time limits, on a busy machine [1]")
     parser.add_argument("--output", help="result file [build/kernels/results.json]")
     return Runner(parser.parse_args()).main()
 
