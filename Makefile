@@ -6,7 +6,7 @@ SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 .DEFAULT_GOAL := help
 .PHONY: help deps build clients demo deb deb-test image arm64 boot test test-kernels test-long format format-check tidy \
         prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e \
-        cluster-bench cluster-down clean
+        cluster-bench cluster-nodes cluster-down clean
 
 help:           ## List all targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -109,8 +109,11 @@ cluster-documents: ## Run the commands of the documents in the cluster under tra
 	@.ci/deps.sh clients
 	@tests/cluster/documents.sh
 
-cluster-e2e:    ## Run Kubernetes' e2e tests with kube-proxy, then with svcmap (docs/e2e.md)
+cluster-e2e:    ## Run Kubernetes' e2e tests with kube-proxy, then with svcmap (docs/e2e.md) [SET=loadbalancer]
 	@tests/cluster/e2e.sh
+
+cluster-nodes:  ## Restart parts of nodes under traffic with kube-proxy, then with svcmap (tests/cluster/README.md)
+	@tests/cluster/nodes.sh
 
 cluster-bench:  ## Measure kube-proxy and svcmap on one API server: make cluster-bench KUBERNETES=DIR
 	@.ci/deps.sh cluster

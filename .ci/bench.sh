@@ -80,6 +80,10 @@ sizes=100x10,1000x10,5000x10,5000x50,10000x10,30000x10,100000x10
 bench "${programming[@]}" --time-limit 60 --shapes $sizes sync
 bench --opponents "netlink,svcmap,$others,nftables-single" "${real[@]}" --time-limit 60 \
   --shapes 1000x1,44000x1 sync
+# Without the start of nft processes.
+bench --opponents svcmap,nftables,nftables-library --time-limit 60 --shapes 1000x10,10000x10 sync
+bench --opponents svcmap,nftables,nftables-library --time-limit 60 --shapes 1000x10,10000x10 \
+  change --budget 1
 # iptables-nft exceeds the limit at 5000x10. Each further attempt would take minutes.
 others=${others/,iptables-nft/}
 programming=(--opponents "netlink,svcmap,$others" "${real[@]}" --time-limit 30)

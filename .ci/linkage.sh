@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks that the licences of linked libraries are compatible (third_party/README.md): no release binary
-# may link libnftables (GPL-2.0-only), and svcmapctl and svcmap-kube may not link libnftnl or libmnl.
+# may link libnftables (GPL-2.0-only), and some binaries may not link libnftnl or libmnl.
 set -uo pipefail
 cd "$(dirname "$0")/../build/release/bin"
 
@@ -21,6 +21,9 @@ must_not_need() {
   done
 }
 must_not_need svcmapd libnftables
+must_not_need svcmap-bench libnftables
+must_not_need svcmap-protocol-check libnftables libnftnl libmnl
+must_not_need svcmap-demo libnftables
 must_not_need svcmapctl libnftables libnftnl libmnl
 must_not_need svcmap-kube libnftables libnftnl libmnl
 exit "$status"

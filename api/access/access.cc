@@ -51,6 +51,14 @@ std::string DisplayName(const CertificateNames& names) {
   return "without a subject alternative name";
 }
 
+std::string LimitKey(const CertificateNames& names) {
+  const std::string type = !names.uris.empty()  ? "URI "
+                           : !names.dns.empty() ? "DNS "
+                           : !names.ips.empty() ? "IP "
+                                                : "";
+  return type + DisplayName(names);
+}
+
 std::string RejectionText(std::string_view what, const std::string& client, Role role) {
   return std::string(what) + " denied: client " + client +
          (role == Role::kRead ? " may only read" : " is not authorized to read or write");

@@ -47,6 +47,10 @@ Role RoleOf(const AllowList& allowed, uid_t own, uid_t uid);
 // first IP address.
 std::string DisplayName(const CertificateNames& names);
 
+// Returns the identity to which limits apply: the name to show with its type, because names of
+// different types can be equal. Examples: "URI spiffe://example/viewer", "DNS viewer.example".
+std::string LimitKey(const CertificateNames& names);
+
 // Returns "WHAT denied: client CLIENT may only read", or "... is not authorized to read or write"
 // for Role::kNone.
 std::string RejectionText(std::string_view what, const std::string& client, Role role);

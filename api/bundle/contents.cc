@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/manifests/json_text.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace svcmap::api {
@@ -35,7 +36,7 @@ std::string BundleInfoJson(const BundleInfo& info) {
   for (const MissingPart& part : info.missing) {
     json["missing"].push_back({{"file", part.file}, {"reason", part.reason}});
   }
-  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 std::string ReasonFor(std::string_view bundle_info_json, std::string_view file) {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "api/check/tracked_udp.h"
+#include "api/check/tracked_entries.h"
 #include "api/migration/iptables.h"
 #include "api/migration/node_report.h"
 #include "api/migration/program.h"
@@ -141,7 +141,8 @@ absl::StatusOr<std::string> Conntrack() {
   };
   std::map<std::string, Flows> flows;
   const auto text_of = [](const nft::FlowEnd& end) { return end.address.WithPort(end.port); };
-  const absl::Status listed = ForEachUdpEntry([&](const UdpEntry& entry) {
+  const absl::Status listed = ForEachTrackedEntry([&](const TrackedEntry& entry) {
+    if (entry.protocol != proxy::Protocol::kUdp) return;
     Flows& same = flows[absl::StrCat(text_of(entry.destination), " -> ", text_of(entry.answers))];
     if (same.count++ == 0) same.example = text_of(entry.client);
   });
@@ -224,7 +225,8 @@ std::vector<BundleFile> CollectNodeFacts(const std::string& log_file,
                {"ip", "-4", "rule"},
                {"ip", "-4", "route", "show", "table", "all"},
                {"ip", "-6", "rule"},
-               {"ip", "-6", "route", "show", "table", "all"}}));
+               {"ip", "-6", "route", "show", "table", "all"},
+               {"ip", "neighbour"}}));
   add("node/netstat.txt", NamesIn::kNone,
       ReadText("/proc/self/net/snmp") + ReadText("/proc/self/net/netstat"));
   add("node/svcmapd.log", NamesIn::kText, Log(log_file));

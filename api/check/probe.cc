@@ -72,6 +72,8 @@ ProbeResult FromErrno(int error) {
     case ENOPROTOOPT:
     case EPROTO:
       return {Observation::kUnreachable, text};
+    case EINVAL:  // Of connect() and send().
+      return {Observation::kUnreachable, "a blackhole route leads to the destination"};
     default:
       return {Observation::kNotChecked, text};
   }

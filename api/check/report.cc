@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "api/manifests/json_text.h"
 
 namespace svcmap::api {
 namespace {
@@ -109,7 +110,7 @@ std::string ReportJson(const CheckReport& report) {
     entry["reason"] = omission.reason;
     json["notChecked"].push_back(entry);
   }
-  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 }  // namespace svcmap::api

@@ -6,30 +6,41 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/text.h"
+#include "api/convert/kinds.h"
+#include "api/convert/metadata.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::api {
 namespace {
 
-// Prints the agent's findings about individual objects. Returns the rejected objects.
-std::set<ObjectId> ReportFindings(const v1::Ack& ack, const std::vector<SentObject>& objects,
-                                  const Session& session) {
-  std::set<ObjectId> rejected;
+// Returns the name of an object in the agent's results, such as "service/shop/web". Invalid names
+// are escaped and shortened.
+std::string NameInResults(const ObjectId& id) {
+  const KindInfo* kind = FindKind(id.kind);
+  if (kind == nullptr) return id.ToString();
+  return absl::StrCat(std::string(kind->singular), "/", KeyFor(kind->kind, id.name_space, id.name));
+}
+
+// Prints the agent's findings about individual objects. Returns the names of rejected objects in
+// the results.
+std::set<std::string> ReportFindings(const v1::Ack& ack, const std::vector<SentObject>& objects,
+                                     const Session& session) {
+  std::set<std::string> rejected;
   if (ack.results().empty()) return rejected;
   // For duplicate objects, uses the origin of the last object, because the agent uses the last
   // object.
-  std::map<ObjectId, std::string> origins;
-  for (const SentObject& object : objects) origins[object.id] = object.origin;
+  std::map<std::string, std::string> origins;
+  for (const SentObject& object : objects) origins[NameInResults(object.id)] = object.origin;
   for (const v1::ObjectResult& result : ack.results()) {
-    const ObjectId id = IdOf(result);
-    const auto origin = origins.find(id);
+    const std::string name = IdOf(result).ToString();
+    const auto origin = origins.find(name);
     const bool known = origin != origins.end() && !origin->second.empty();
-    const std::string text = absl::StrCat(
-        known ? origin->second + ": " : "",
-        result.message().empty() ? id.ToString() + " " + result.reason() : result.message());
+    const std::string text =
+        absl::StrCat(known ? origin->second + ": " : "",
+                     result.message().empty() ? name + " " + result.reason() : result.message());
     if (result.severity() == v1::REFUSED) {
       session.Error(text);
-      rejected.insert(id);
+      rejected.insert(name);
     } else {
       session.Warn(text);
     }
@@ -99,13 +110,14 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
     session.Error("the agent does not support dry runs and has applied the change");
     return Worse(ExitCode::kIncomplete, ReportAck(ack, objects, done, false, session));
   }
-  const std::set<ObjectId> rejected = ReportFindings(ack, objects, session);
+  const std::set<std::string> rejected = ReportFindings(ack, objects, session);
   const bool failed = ack.outcome() == v1::FAILED;
   const std::string_view word = failed                      ? "stored, not committed"
                                 : ack.outcome() == v1::HELD ? "stored"
                                                             : done;
   for (const SentObject& object : objects) {
-    session.out << object.id.ToString() << ' ' << (rejected.contains(object.id) ? "rejected" : word)
+    const std::string name = NameInResults(object.id);
+    session.out << name << ' ' << (rejected.contains(name) ? "rejected" : word)
                 << (dry_run ? " (dry run)\n" : "\n");
   }
   ReportElements(ack.dry_run(), session);

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/check/rp_filter.h"
-#include "api/check/tracked_udp.h"
+#include "api/check/tracked_entries.h"
 #include "api/cli/commands.h"
 #include "api/cli/text.h"
 #include "api/migration/iptables.h"
@@ -307,13 +307,14 @@ class Check {
   // Finds UDP flows to the checked addresses that are translated to other addresses than the
   // endpoints. Asks the agent only about addresses with flows.
   void CheckTrackedFlows() {
-    std::map<nft::FlowEnd, std::vector<UdpEntry>> flows;
+    std::map<nft::FlowEnd, std::vector<TrackedEntry>> flows;
     std::map<nft::FlowEnd, const CheckTarget*> udp;
     for (const CheckTarget& target : targets_) {
       if (target.protocol == proxy::Protocol::kUdp) udp[{target.address, target.port}] = &target;
     }
     if (udp.empty()) return;
-    const absl::Status listed = ForEachUdpEntry([&](const UdpEntry& entry) {
+    const absl::Status listed = ForEachTrackedEntry([&](const TrackedEntry& entry) {
+      if (entry.protocol != proxy::Protocol::kUdp) return;
       if (udp.contains(entry.destination)) flows[entry.destination].push_back(entry);
     });
     if (!listed.ok()) {
@@ -323,7 +324,7 @@ class Check {
     for (const auto& [destination, entries] : flows) CheckFlows(*udp[destination], entries);
   }
 
-  void CheckFlows(const CheckTarget& target, const std::vector<UdpEntry>& entries) {
+  void CheckFlows(const CheckTarget& target, const std::vector<TrackedEntry>& entries) {
     const auto explained = Explain(target, "");  // All kinds of sources.
     if (!explained.ok()) return;
     std::set<std::pair<std::string, uint32_t>> endpoints;
@@ -333,13 +334,13 @@ class Check {
       }
     }
     if (endpoints.empty()) return;
-    std::vector<UdpEntry> wrong;
-    for (const UdpEntry& entry : entries) {
+    std::vector<TrackedEntry> wrong;
+    for (const TrackedEntry& entry : entries) {
       const nft::FlowEnd& answers = entry.answers;
       if (!endpoints.contains({answers.address.ToString(), answers.port})) wrong.push_back(entry);
     }
     if (wrong.empty()) return;
-    const UdpEntry& first = wrong.front();
+    const TrackedEntry& first = wrong.front();
     CheckTarget client = target, answers = target;
     client.address = first.client.address;
     client.port = first.client.port;

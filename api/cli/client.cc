@@ -23,13 +23,6 @@ std::string CodeName(grpc::StatusCode code) {
 
 constexpr size_t kObjectsPerBatch = 1000;  // Keeps a snapshot batch below about 2 MB.
 
-void ToChange(const v1::Object& object, v1::Change& change) {
-  if (object.has_service()) *change.mutable_service() = object.service();
-  if (object.has_endpoint_slice()) *change.mutable_endpoint_slice() = object.endpoint_slice();
-  if (object.has_node()) *change.mutable_node() = object.node();
-  if (object.has_service_cidr()) *change.mutable_service_cidr() = object.service_cidr();
-}
-
 }  // namespace
 
 class Client::Impl {
@@ -129,7 +122,10 @@ class Client::Impl {
       batch->Clear();
       batch->set_number(++number);
       const size_t end = std::min(objects.size(), begin + kObjectsPerBatch);
-      for (size_t i = begin; i < end; ++i) ToChange(objects[i], *batch->add_changes());
+      for (size_t i = begin; i < end; ++i) {
+        // The fields for objects have the same numbers in Object and Change.
+        batch->add_changes()->ParseFromString(objects[i].SerializeAsString());
+      }
       good = send(request, true);
     }
     request.mutable_snapshot_end()->set_number(++number);

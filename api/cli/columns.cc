@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "api/convert/fields.h"
+#include "api/convert/projection.h"
 #include "proxy/names/kube_names.h"
 
 namespace svcmap::api {
@@ -91,7 +92,7 @@ std::string EndpointsOf(const v1::EndpointSlice& slice) {
 
 std::vector<std::string> Cells(const v1::EndpointSlice& slice) {
   const auto& labels = slice.metadata().labels();
-  const auto service = labels.find("kubernetes.io/service-name");
+  const auto service = labels.find(kServiceNameLabel);
   return {slice.metadata().namespace_(),
           slice.metadata().name(),
           service == labels.end() ? "" : service->second,

@@ -37,8 +37,8 @@ absl::StatusOr<T> Choose(std::string_view option, const std::string& word,
                             ": supported values: ", all));
 }
 
-absl::StatusOr<const KindWords*> ParseKind(const std::string& word) {
-  const KindWords* kind = FindKind(word);
+absl::StatusOr<const KindInfo*> ParseKind(const std::string& word) {
+  const KindInfo* kind = FindKindWord(word);
   if (kind == nullptr)
     return Usage(
         absl::StrCat("kind: Unsupported value: ", Quote(word), ": supported values: ", KindList()));
@@ -218,7 +218,23 @@ absl::StatusOr<Command> MakeTop(const Words& words) {
   if (!order.ok()) return order.status();
   const auto interval = ParseTimeout(words.interval, "--interval");
   if (!interval.ok()) return interval.status();
-  return TopOptions{words.metrics_address, *group, *order, *interval, words.rows, words.once};
+  TopOptions options{.metrics_address = words.metrics_address,
+                     .group = *group,
+                     .order = *order,
+                     .interval = *interval,
+                     .rows = words.rows,
+                     .once = words.once};
+  if (words.endpoints.empty()) return options;
+  if (words.by != "service") return Usage("top: --endpoints and --by cannot be used together");
+  const size_t slash = words.endpoints.find('/');
+  if (slash == 0 || slash >= words.endpoints.size() - 1 ||
+      words.endpoints.find('/', slash + 1) != std::string::npos) {
+    return Usage(absl::StrCat("--endpoints: Invalid value: ", Quote(words.endpoints),
+                              ": must be NAMESPACE/NAME"));
+  }
+  options.endpoints = {v1::KIND_SERVICE, words.endpoints.substr(0, slash),
+                       words.endpoints.substr(slash + 1)};
+  return options;
 }
 
 absl::StatusOr<Command> MakeBundle(const Words& words) {

@@ -45,9 +45,8 @@ std::vector<Candidate> ListedValues(const std::string& description) {
 
 std::vector<Candidate> Kinds() {
   std::vector<Candidate> kinds;
-  for (const v1::Kind kind :
-       {v1::KIND_SERVICE, v1::KIND_ENDPOINT_SLICE, v1::KIND_NODE, v1::KIND_SERVICE_CIDR}) {
-    kinds.push_back({std::string(WordsOf(kind).plural), std::string(WordsOf(kind).short_name)});
+  for (const KindInfo& kind : kKinds) {
+    kinds.push_back({std::string(kind.plural), std::string(kind.short_name)});
   }
   return kinds;
 }
@@ -60,6 +59,10 @@ void AddValues(const CLI::Option& option, Completion& completion) {
   if (type == "NAMESPACE") completion.source = Source::kNamespaces;
   if (type == "TO") completion.source = Source::kAddresses;
   if (positional && type == "NAME") completion.source = Source::kObjects;
+  if (type == "NAMESPACE/NAME") {
+    completion.source = Source::kObjects;
+    completion.kind = "services";
+  }
   if (option.check_lname("netns")) completion.source = Source::kNetns;
   if (type == "KIND") completion.candidates = Kinds();
   static const std::set<std::string> listed = {"FORMAT", "CONDITION", "ORDER",
@@ -97,10 +100,10 @@ std::vector<std::string> NamesOf(Reader& reader, const Completion& completion) {
   using Source = Completion::Source;
   v1::ListRequest request;
   const bool addresses = completion.source == Source::kAddresses;
-  const KindWords* kind = FindKind(completion.kind);
+  const KindInfo* kind = FindKindWord(completion.kind);
   if (completion.source == Source::kObjects) {
     if (kind == nullptr) return {};
-    request.set_kind(kind->kind);
+    request.set_kind(kind->proto);
     request.set_namespace_(completion.name_space);
   } else {
     request.set_kind(v1::KIND_SERVICE);

@@ -142,8 +142,11 @@ void Describe(CLI::App& app, Words& words) {
                     "Address of the agent's metrics [default: 127.0.0.1:10249]")
         ->type_name("HOST:PORT");
   };
-  CLI::App* top = command("top", "Show new connections per second by Service", kTopFooter);
+  CLI::App* top =
+      command("top", "Show new connections per second by Service or endpoint", kTopFooter);
   metrics_address(top);
+  top->add_option("--endpoints", words.endpoints, "Show the endpoints of this Service")
+      ->type_name("NAMESPACE/NAME");
   top->add_option("--interval", words.interval, "Time between two readings [default: 2s]")
       ->type_name("DURATION");
   top->add_option("--sort", words.sort, "Order of lines: rate, total or name [default: rate]")

@@ -18,7 +18,7 @@ struct Words {
   std::string kind, name, name_space, output, what, migrate, to, from, in_interface,
       wait_for = "serving", wait_timeout = "30s", netns, probe_timeout = "2s", bundle, bundle_file,
       log_file, metrics_address = "127.0.0.1:10249", interval = "2s", sort = "rate", by = "service",
-      shell;
+      shell, endpoints;
   int pid = 0;
   size_t sample = 0, rows = 0;
   double rate = 100;

@@ -1,9 +1,11 @@
 // Implements `svcmapctl explain`.
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "api/cli/commands.h"
 #include "api/cli/explain_text.h"
 #include "api/cli/message_text.h"
+#include "api/manifests/json_text.h"
 
 namespace svcmap::api {
 namespace {
@@ -20,8 +22,8 @@ ExitCode Execute(const ExplainOptions& options, Session& session) {
   absl::StatusOr<v1::ExplainResponse> answer = session.reader.Explain(options.request);
   if (!answer.ok()) return session.CallFailed(answer.status());
   if (!options.requirements) ClearRequirements(*answer);
-  session.out << (options.output == OutputFormat::kJson   ? MessageJson(*answer)
-                  : options.output == OutputFormat::kYaml ? MessageYaml(*answer)
+  session.out << (options.output == OutputFormat::kJson   ? JsonText(MessageTree(*answer))
+                  : options.output == OutputFormat::kYaml ? YamlText(MessageTree(*answer))
                                                           : ExplainText(*answer));
   return answer->kernel().agrees() ? ExitCode::kOk : ExitCode::kKernelDiffers;
 }

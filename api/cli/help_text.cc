@@ -128,13 +128,16 @@ Examples:
   svcmapctl check -o json | jq -r '.differences[] | .service + " " + .cause.kind')";
 
 const char kTopFooter[] =
-    R"(Requires an agent with --service-counters.
+    R"(Requires an agent with --service-counters, except with --endpoints.
+With --endpoints, svcmapctl reads the connection tracking table of the node. This requires root and
+the network namespace of the agent. TRACKED is the number of connections in the table.
 On a terminal, svcmapctl updates the list until it is interrupted.
 With --once or without a terminal, svcmapctl prints one interval.
 
 Examples:
   svcmapctl top
   svcmapctl top --sort total --by destination
+  svcmapctl top --endpoints shop/web
   svcmapctl top --once --interval 10s --rows 20)";
 
 const char kBundleFooter[] =

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/text.h"
+#include "api/manifests/json_text.h"
 
 namespace svcmap::api {
 
@@ -37,7 +38,7 @@ std::string FindingsJson(const std::vector<Finding>& findings) {
                                 {"effect", finding.effect},
                                 {"remedy", finding.remedy}});
   }
-  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 }  // namespace svcmap::api

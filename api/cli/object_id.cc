@@ -10,42 +10,30 @@
 namespace svcmap::api {
 namespace {
 
-constexpr KindWords kKinds[] = {
-    {v1::KIND_SERVICE, "services", "service", "svc", true},
-    {v1::KIND_ENDPOINT_SLICE, "endpointslices", "endpointslice", "eps", true},
-    {v1::KIND_NODE, "nodes", "node", "no", false},
-    {v1::KIND_SERVICE_CIDR, "servicecidrs", "servicecidr", "cidr", false},
-};
-constexpr KindWords kUnknownKind = {v1::KIND_UNSPECIFIED, "objects", "object", "", true};
-
-template <typename T>
-ObjectId FromMetadata(v1::Kind kind, const T& object) {
-  return {kind, object.metadata().namespace_(), object.metadata().name()};
-}
+constexpr KindInfo kUnknownKind = {
+    .proto = v1::KIND_UNSPECIFIED, .singular = "object", .plural = "objects", .namespaced = true};
 
 }  // namespace
 
-const KindWords* FindKind(std::string_view word) {
-  for (const KindWords& words : kKinds) {
-    for (const std::string_view name : {words.plural, words.singular, words.short_name}) {
+const KindInfo* FindKindWord(std::string_view word) {
+  for (const KindInfo& kind : kKinds) {
+    for (const std::string_view name : {kind.plural, kind.singular, kind.short_name}) {
       if (absl::EqualsIgnoreCase({name.data(), name.size()}, {word.data(), word.size()})) {
-        return &words;
+        return &kind;
       }
     }
   }
   return nullptr;
 }
 
-const KindWords& WordsOf(v1::Kind kind) {
-  for (const KindWords& words : kKinds) {
-    if (words.kind == kind) return words;
-  }
-  return kUnknownKind;
+const KindInfo& WordsOf(v1::Kind kind) {
+  const KindInfo* known = FindKind(kind);
+  return known == nullptr ? kUnknownKind : *known;
 }
 
 std::string KindList() {
   std::string text;
-  for (const KindWords& words : kKinds) {
+  for (const KindInfo& words : kKinds) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", std::string(words.plural), " (",
                     std::string(words.short_name), ")");
   }
@@ -66,26 +54,17 @@ v1::ObjectRef ObjectId::ToRef() const {
 }
 
 ObjectId IdOf(const v1::Object& object) {
-  switch (object.object_case()) {
-    case v1::Object::kService:
-      return FromMetadata(v1::KIND_SERVICE, object.service());
-    case v1::Object::kEndpointSlice:
-      return FromMetadata(v1::KIND_ENDPOINT_SLICE, object.endpoint_slice());
-    case v1::Object::kNode:
-      return FromMetadata(v1::KIND_NODE, object.node());
-    case v1::Object::kServiceCidr:
-      return FromMetadata(v1::KIND_SERVICE_CIDR, object.service_cidr());
-    case v1::Object::OBJECT_NOT_SET:
-      break;
-  }
-  return {};
+  const KindInfo* kind = FindKindOfField(object.object_case());
+  if (kind == nullptr) return {};
+  const v1::ObjectMeta& metadata = *FindMetadata(object);
+  return {kind->proto, metadata.namespace_(), metadata.name()};
 }
 
 ObjectId IdOf(const v1::ObjectResult& result) {
   return {result.kind(), result.namespace_(), result.name()};
 }
 
-absl::StatusOr<ObjectId> ParseObjectId(const KindWords& kind, std::string_view text,
+absl::StatusOr<ObjectId> ParseObjectId(const KindInfo& kind, std::string_view text,
                                        std::string_view name_space, bool name_required) {
   const std::string plural(kind.plural);
   const auto bad = [](const auto&... parts) {
@@ -94,7 +73,7 @@ absl::StatusOr<ObjectId> ParseObjectId(const KindWords& kind, std::string_view t
   if (!kind.namespaced && !name_space.empty()) {
     return bad("--namespace: Forbidden: ", plural, " are not namespaced");
   }
-  if (text.empty() && !name_required) return ObjectId{kind.kind, std::string(name_space), ""};
+  if (text.empty() && !name_required) return ObjectId{kind.proto, std::string(name_space), ""};
   const size_t slash = text.find('/');
   const bool whole = slash != std::string_view::npos;
   const std::string_view name = whole ? text.substr(slash + 1) : text;
@@ -114,7 +93,7 @@ absl::StatusOr<ObjectId> ParseObjectId(const KindWords& kind, std::string_view t
     return bad("name: Invalid value: ", Quote(text),
                ": must be NAMESPACE/NAME unless --namespace is set");
   }
-  return ObjectId{kind.kind, std::string(whole ? given : name_space), std::string(name)};
+  return ObjectId{kind.proto, std::string(whole ? given : name_space), std::string(name)};
 }
 
 }  // namespace svcmap::api

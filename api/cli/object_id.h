@@ -7,22 +7,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "api/convert/kinds.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
 
-struct KindWords {
-  v1::Kind kind;
-  std::string_view plural;      // "services"
-  std::string_view singular;    // "service"
-  std::string_view short_name;  // "svc"
-  bool namespaced;
-};
-
 // Finds a kind by its plural, singular or short name, ignoring case. Returns null if no kind
 // matches `word`.
-const KindWords* FindKind(std::string_view word);
-const KindWords& WordsOf(v1::Kind kind);  // Returns "object" and "objects" for an unknown kind.
+const KindInfo* FindKindWord(std::string_view word);
+const KindInfo& WordsOf(v1::Kind kind);  // Returns "object" and "objects" for an unknown kind.
 
 // Returns the list of kinds for messages: "services (svc), endpointslices (eps), ...".
 std::string KindList();
@@ -43,7 +36,7 @@ ObjectId IdOf(const v1::ObjectResult& result);
 
 // Parses "shop/web". For "web", uses the namespace from -n, which is in `name_space`. If
 // `name_required` is false, an empty `text` and a name without a namespace are also valid.
-absl::StatusOr<ObjectId> ParseObjectId(const KindWords& kind, std::string_view text,
+absl::StatusOr<ObjectId> ParseObjectId(const KindInfo& kind, std::string_view text,
                                        std::string_view name_space, bool name_required);
 
 }  // namespace svcmap::api

@@ -78,6 +78,8 @@ struct CheckOptions {
 
 struct TopOptions {
   std::string metrics_address;  // HOST:PORT
+  // Shows the endpoints of this Service instead of all Services, if the name is not empty.
+  ObjectId endpoints;
   RateGroup group = RateGroup::kService;
   RateOrder order = RateOrder::kRate;
   std::chrono::milliseconds interval = std::chrono::seconds(2);

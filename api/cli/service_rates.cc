@@ -58,17 +58,22 @@ std::vector<ServiceRate> RatesBetween(const ConnectionCounts& before, const Conn
     const uint64_t start = old == before.end() || old->second > total ? 0 : old->second;
     rates.push_back({name, static_cast<double>(total - start) / seconds, total});
   }
-  // The rates are sorted by name already.
+  SortRates(order, rates);
+  return rates;
+}
+
+void SortRates(RateOrder order, std::vector<ServiceRate>& rates) {
   std::stable_sort(rates.begin(), rates.end(), [order](const auto& a, const auto& b) {
     return order == RateOrder::kRate    ? a.per_second > b.per_second
            : order == RateOrder::kTotal ? a.total > b.total
                                         : false;
   });
-  return rates;
 }
 
-std::string RatesText(const std::vector<ServiceRate>& rates, size_t max_rows, size_t columns) {
-  std::string text = Fit(absl::StrFormat("%10s %12s  %s", "CONN/S", "TOTAL", "SERVICE"), columns);
+std::string RatesText(const std::vector<ServiceRate>& rates, size_t max_rows, size_t columns,
+                      const RateHeading& heading) {
+  std::string text =
+      Fit(absl::StrFormat("%10s %12s  %s", "CONN/S", heading.total, heading.name), columns);
   const size_t rows = max_rows == 0 ? rates.size() : std::min(rates.size(), max_rows);
   for (size_t i = 0; i < rows; ++i) {
     text += Fit(absl::StrFormat("%10.1f %12d  %s", rates[i].per_second, rates[i].total,

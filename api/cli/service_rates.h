@@ -30,8 +30,18 @@ struct ServiceRate {
 std::vector<ServiceRate> RatesBetween(const ConnectionCounts& before, const ConnectionCounts& after,
                                       double seconds, RateOrder order);
 
+// Sorts rates that are sorted by name.
+void SortRates(RateOrder order, std::vector<ServiceRate>& rates);
+
+// Headings of the columns `total` and `name`.
+struct RateHeading {
+  const char* total = "TOTAL";
+  const char* name = "SERVICE";
+};
+
 // Returns a heading and at most `max_rows` lines, with at most `columns` characters each. 0 means
 // no limit.
-std::string RatesText(const std::vector<ServiceRate>& rates, size_t max_rows, size_t columns);
+std::string RatesText(const std::vector<ServiceRate>& rates, size_t max_rows, size_t columns,
+                      const RateHeading& heading = {});
 
 }  // namespace svcmap::api

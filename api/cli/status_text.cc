@@ -38,7 +38,7 @@ std::string CommitText(const v1::GetStatusResponse& status) {
 std::string ObjectsText(const v1::GetStatusResponse& status) {
   std::vector<std::string> texts;
   for (const v1::KindCount& count : status.objects()) {
-    const KindWords& words = WordsOf(count.kind());
+    const KindInfo& words = WordsOf(count.kind());
     texts.push_back(absl::StrCat(count.count(), " ",
                                  std::string(count.count() == 1 ? words.singular : words.plural)));
   }

@@ -51,7 +51,7 @@ node/ruleset.nft        all nf_tables tables, without elements
 node/svcmap.nft         svcmap's tables in the kernel, with elements
 node/iptables.txt       rules of iptables that are not in ruleset.nft
 node/conntrack.txt      size of the connection tracking table, and UDP entries
-node/network.txt        addresses, rules and routes
+node/network.txt        addresses, rules, routes and neighbour entries
 node/netstat.txt        kernel counters
 node/svcmapd.log        log of svcmapd
 

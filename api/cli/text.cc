@@ -4,21 +4,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "api/convert/quote.h"
+#include "api/log/printable.h"
 #include "google/protobuf/util/time_util.h"
 
 namespace svcmap::api {
-namespace {
 
 using google::protobuf::util::TimeUtil;
-
-bool IsControl(std::string_view character) {
-  const auto first = static_cast<uint8_t>(character[0]);
-  if (first < 0x20 || first == 0x7f) return true;
-  // C1 control characters. For example, U+009B starts a terminal escape sequence.
-  return first == 0xc2 && static_cast<uint8_t>(character[1]) < 0xa0;
-}
-
-}  // namespace
 
 std::string OneLine(std::string_view text) {
   std::string out;
@@ -27,7 +18,7 @@ std::string OneLine(std::string_view text) {
     const std::string_view character = text.substr(0, length == 0 ? 1 : length);
     if (character == "\n") {
       out += "\\n";
-    } else if (length == 0 || IsControl(character)) {
+    } else if (length == 0 || IsUnprintable(character)) {
       for (const char c : character)
         absl::StrAppendFormat(&out, "\\x%02x", static_cast<uint8_t>(c));
     } else {

@@ -1,17 +1,25 @@
 // Implements `svcmapctl top`.
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <memory>
 #include <ostream>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "api/check/target.h"
+#include "api/check/tracked_entries.h"
 #include "api/cli/commands.h"
+#include "api/cli/endpoint_rates.h"
 #include "api/cli/http_get.h"
 #include "api/cli/service_rates.h"
+#include "api/convert/projection.h"
 
 namespace svcmap::api {
 namespace {
@@ -20,20 +28,117 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kTimeout{10};
 
-struct Reading {
-  ConnectionCounts counts;
-  SteadyClock::time_point time;
+// Source of the displayed rates.
+class Meter {
+ public:
+  virtual ~Meter() = default;
+  // Reads the current state. The state before becomes the previous state.
+  virtual absl::Status Read() = 0;
+  // Returns the rates between the previous and the current state.
+  virtual std::vector<ServiceRate> Rates(double seconds) const = 0;
 };
 
-absl::StatusOr<Reading> Read(const TopOptions& options) {
-  const absl::StatusOr<std::string> page = HttpGet(options.metrics_address, "/metrics", kTimeout);
-  if (!page.ok()) return page.status();
-  Reading reading{ReadConnectionCounts(*page, options.group), SteadyClock::now()};
-  if (!reading.counts.empty()) return reading;
-  return absl::NotFoundError(
-      absl::StrCat("http://", options.metrics_address,
-                   "/metrics contains no connection counters: svcmapd runs without "
-                   "--service-counters, or the agent has no Services"));
+// Reads the connection counters in the agent's metrics.
+class ServiceMeter : public Meter {
+ public:
+  explicit ServiceMeter(const TopOptions& options) : options_(options) {}
+
+  absl::Status Read() override {
+    const absl::StatusOr<std::string> page =
+        HttpGet(options_.metrics_address, "/metrics", kTimeout);
+    if (!page.ok()) return page.status();
+    before_ = std::exchange(now_, ReadConnectionCounts(*page, options_.group));
+    if (!now_.empty()) return absl::OkStatus();
+    return absl::NotFoundError(
+        absl::StrCat("http://", options_.metrics_address,
+                     "/metrics contains no connection counters: svcmapd runs without "
+                     "--service-counters, or the agent has no Services"));
+  }
+
+  std::vector<ServiceRate> Rates(double seconds) const override {
+    return RatesBetween(before_, now_, seconds, options_.order);
+  }
+
+ private:
+  const TopOptions& options_;
+  ConnectionCounts before_, now_;
+};
+
+// Reads the connections to one Service in the connection tracking table (docs/decisions/0013).
+class EndpointMeter : public Meter {
+ public:
+  EndpointMeter(EndpointRates rates, RateOrder order) : rates_(std::move(rates)), order_(order) {}
+
+  absl::Status Read() override {
+    rates_.StartReading();
+    const absl::Status listed =
+        ForEachTrackedEntry([&](const TrackedEntry& entry) { rates_.Add(entry); });
+    // Without the required privileges, top shows nothing. kNotFound selects exit code 1.
+    return listed.ok() ? listed : absl::NotFoundError(listed.message());
+  }
+
+  std::vector<ServiceRate> Rates(double seconds) const override {
+    return rates_.Rates(seconds, order_);
+  }
+
+ private:
+  EndpointRates rates_;
+  const RateOrder order_;
+};
+
+// Returns the IP addresses of the interfaces in this network namespace.
+std::vector<IpAddress> LocalAddresses() {
+  std::vector<IpAddress> addresses;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return addresses;
+  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+    char text[INET6_ADDRSTRLEN];
+    const void* bytes = nullptr;
+    if (one->ifa_addr == nullptr) continue;
+    if (one->ifa_addr->sa_family == AF_INET) {
+      bytes = &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
+    } else if (one->ifa_addr->sa_family == AF_INET6) {
+      bytes = &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+    } else {
+      continue;
+    }
+    if (inet_ntop(one->ifa_addr->sa_family, bytes, text, sizeof(text)) == nullptr) continue;
+    if (const auto address = IpAddress::Parse(text)) addresses.push_back(*address);
+  }
+  freeifaddrs(list);
+  return addresses;
+}
+
+// Reads the addresses and endpoints of the Service from the agent. Returns null if the Service does
+// not exist or has no addresses.
+absl::StatusOr<std::unique_ptr<Meter>> MakeEndpointMeter(const TopOptions& options,
+                                                         Session& session) {
+  v1::ListRequest request;
+  request.set_kind(v1::KIND_SERVICE);
+  request.set_namespace_(options.endpoints.name_space);
+  request.set_name(options.endpoints.name);
+  const std::vector<IpAddress> local = LocalAddresses();
+  std::vector<CheckTarget> targets;
+  absl::Status listed = session.reader.List(request, [&](const v1::ListResponse& part) {
+    for (const v1::Object& object : part.objects()) AddTargets(object.service(), local, targets);
+    return true;
+  });
+  if (!listed.ok()) return listed;
+  if (targets.empty()) return nullptr;
+  EndpointRates rates(targets);
+  request.set_kind(v1::KIND_ENDPOINT_SLICE);
+  request.clear_name();
+  listed = session.reader.List(request, [&](const v1::ListResponse& part) {
+    for (const v1::Object& object : part.objects()) {
+      const v1::EndpointSlice& slice = object.endpoint_slice();
+      const auto label = slice.metadata().labels().find(kServiceNameLabel);
+      if (label == slice.metadata().labels().end()) continue;
+      if (label->second == options.endpoints.name) rates.AddEndpoints(slice);
+    }
+    return true;
+  });
+  if (!listed.ok()) return listed;
+  return std::make_unique<EndpointMeter>(std::move(rates), options.order);
 }
 
 // Describes the interval: "2026-11-22T15:40:00Z, 2.0 s, 812.5 connections/s".
@@ -51,23 +156,36 @@ ExitCode Execute(const TopOptions& options, Session& session) {
   winsize window = {};
   const bool live =
       !options.once && isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;
-  absl::StatusOr<Reading> before = Read(options);
+  RateHeading heading;
+  std::unique_ptr<Meter> meter = std::make_unique<ServiceMeter>(options);
+  if (!options.endpoints.name.empty()) {
+    absl::StatusOr<std::unique_ptr<Meter>> made = MakeEndpointMeter(options, session);
+    if (!made.ok()) return session.CallFailed(made.status());
+    if (*made == nullptr) {
+      session.Error(absl::StrCat("the agent has no ", options.endpoints.ToString(),
+                                 ", or the Service has no addresses"));
+      return ExitCode::kIncomplete;
+    }
+    meter = *std::move(made);
+    heading = {.total = "TRACKED", .name = "ENDPOINT"};
+  }
+  absl::Status read = meter->Read();
+  SteadyClock::time_point before = SteadyClock::now();
   for (;;) {
-    if (!before.ok()) {
-      session.Error(std::string(before.status().message()));
-      return absl::IsNotFound(before.status()) ? ExitCode::kIncomplete : ExitCode::kUnreachable;
+    if (read.ok()) {
+      std::this_thread::sleep_for(options.interval);
+      read = meter->Read();
     }
-    std::this_thread::sleep_for(options.interval);
-    absl::StatusOr<Reading> after = Read(options);
-    if (!after.ok()) {
-      before = std::move(after);
-      continue;
+    if (!read.ok()) {
+      session.Error(std::string(read.message()));
+      return absl::IsNotFound(read) ? ExitCode::kIncomplete : ExitCode::kUnreachable;
     }
-    const double seconds = std::chrono::duration<double>(after->time - before->time).count();
-    const std::vector<ServiceRate> rates =
-        RatesBetween(before->counts, after->counts, seconds, options.order);
+    const SteadyClock::time_point after = SteadyClock::now();
+    const double seconds = std::chrono::duration<double>(after - before).count();
+    before = after;
+    const std::vector<ServiceRate> rates = meter->Rates(seconds);
     if (!live) {
-      session.out << Summary(rates, seconds) << RatesText(rates, options.rows, 0);
+      session.out << Summary(rates, seconds) << RatesText(rates, options.rows, 0, heading);
       return ExitCode::kOk;
     }
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
@@ -75,9 +193,8 @@ ExitCode Execute(const TopOptions& options, Session& session) {
     const size_t rows = options.rows == 0 ? height : std::min(options.rows, height);
     // Moves the cursor to the top left corner and clears the screen.
     session.out << "\x1b[H\x1b[2J" << Summary(rates, seconds)
-                << RatesText(rates, rows, window.ws_col) << std::flush;
+                << RatesText(rates, rows, window.ws_col, heading) << std::flush;
     if (!session.out.good()) return ExitCode::kOk;
-    before = std::move(after);
   }
 }
 

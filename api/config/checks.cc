@@ -144,14 +144,9 @@ class Checker {
   }
 
   void NodePortAddresses() {
-    const auto& list = c_.node_port_addresses;
-    if (list.size() == 1 && list[0] == "primary") return;
-    for (const std::string& item : list) {
-      if (item == "primary") {
-        Error("nodePortAddresses", Quote(item), "must be the only item");
-      } else if (!IpPrefix::Parse(item)) {
-        Error("nodePortAddresses", Quote(item),
-              "must be \"primary\" or a CIDR, such as \"192.0.2.0/24\"");
+    for (const std::string& item : c_.node_port_addresses) {
+      if (!proxy::IsNodePortAddress(item)) {
+        Error("nodePortAddresses", Quote(item), proxy::kNodePortAddressDetail);
       }
     }
   }

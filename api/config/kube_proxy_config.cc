@@ -72,7 +72,9 @@ std::string_view Because(std::string_view path) {
 }
 
 void FindUnused(ReadConfiguration& result) {
-  const KubeProxyConfiguration& config = result.config;
+  KubeProxyConfiguration config = result.config;
+  config.feature_gates.erase(kExternalIpsGate);
+  config.feature_gates.erase(kLocalhostNodePortsGate);
   const std::vector<ShownField> fields = ShowFields(config);
   const std::vector<ShownField> defaults = ShowFields(DefaultConfiguration());
   for (size_t i = 0; i < fields.size(); ++i) {

@@ -17,6 +17,13 @@ inline constexpr char kConfigurationKind[] = "KubeProxyConfiguration";
 inline constexpr uint16_t kHealthzPort = 10256;  // Default port of /healthz (S-295).
 inline constexpr uint16_t kMetricsPort = 10249;  // Default port of /metrics (S-296).
 
+// Feature gate whose value false disables spec.externalIPs of Services (S-6). The default is true.
+inline constexpr char kExternalIpsGate[] = "AllowServiceExternalIPs";
+
+// Feature gate whose value true enables nodePorts on loopback addresses (S-113). The default is
+// false.
+inline constexpr char kLocalhostNodePortsGate[] = "KubeProxyNFTablesLocalhostNodePorts";
+
 // A scalar of any type, in the notation of the file.
 struct AnyScalar {
   std::string text;
@@ -32,6 +39,7 @@ struct Unread {
 struct KubeProxyConfiguration {
   using Duration = std::chrono::nanoseconds;
 
+  // Only kExternalIpsGate and kLocalhostNodePortsGate have an effect.
   std::map<std::string, bool> feature_gates;
   struct {
     std::string kubeconfig;

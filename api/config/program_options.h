@@ -1,14 +1,23 @@
 // Command-line functions that svcmapd and svcmap-kube share.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <vector>
+
+#include "absl/status/status.h"
+
+namespace CLI {
+class App;
+}
 
 namespace svcmap::api {
 
-// Returns the arguments in reverse order, which CLI11 expects. Splits "--option=" into "--option"
-// and "", because CLI11 reads "--option=" as an option without a value.
-std::vector<std::string> ReversedArguments(int argc, char** argv);
+// Parses the command line. After --help, --version or a usage error, prints the output or the error
+// and returns the exit code.
+std::optional<int> Parse(CLI::App& app, int argc, char** argv);
+
+// Prints each line of an error to stderr. Returns the exit code of usage errors.
+int UsageError(const char* program, const absl::Status& error);
 
 // Returns the name of this node: `name`, or the host name if `name` is empty. The result is trimmed
 // and in lower case (S-29).

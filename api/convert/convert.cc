@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "api/convert/endpoint_delta.h"
+#include "api/convert/kinds.h"
 #include "api/convert/metadata.h"
 #include "api/convert/projection.h"
 #include "google/protobuf/arena.h"
@@ -14,31 +15,6 @@ namespace {
 using proxy::Kind;
 
 constexpr char kTriggerTimeAnnotation[] = "endpoints.kubernetes.io/last-change-trigger-time";
-
-template <typename T>
-ConvertedChange AsChange(Kind kind, std::string key, Converted<T> converted,
-                         std::shared_ptr<const T> proxy::Change::*member) {
-  ConvertedChange result;
-  result.kind = kind;
-  result.key = std::move(key);
-  result.findings = std::move(converted.findings);
-  if (converted.value) {
-    proxy::Change& change = result.change.emplace();
-    change.kind = kind;
-    change.key = result.key;
-    change.*member = std::move(converted.value);
-  }
-  return result;
-}
-
-std::string KeyOf(Kind kind, const v1::ObjectMeta& metadata) {
-  return KeyFor(kind, metadata.namespace_(), metadata.name());
-}
-
-ConvertedChange Upsert(const v1::Service& service, const ConvertContext& context) {
-  return AsChange(Kind::kService, KeyOf(Kind::kService, service.metadata()),
-                  ConvertService(service, context), &proxy::Change::service);
-}
 
 // Returns the time in the annotation, or nullopt if the annotation is missing or is not an RFC 3339
 // time.
@@ -52,24 +28,6 @@ std::optional<std::chrono::system_clock::time_point> TriggerTime(const v1::Objec
   return absl::ToChronoTime(time);
 }
 
-ConvertedChange Upsert(const v1::EndpointSlice& slice, const ConvertContext& context) {
-  ConvertedChange result =
-      AsChange(Kind::kEndpointSlice, KeyOf(Kind::kEndpointSlice, slice.metadata()),
-               ConvertEndpointSlice(slice, context), &proxy::Change::slice);
-  if (result.change) result.change->triggered = TriggerTime(slice.metadata());
-  return result;
-}
-
-ConvertedChange Upsert(const v1::Node& node, const ConvertContext& context) {
-  return AsChange(Kind::kNode, KeyOf(Kind::kNode, node.metadata()), ConvertNode(node, context),
-                  &proxy::Change::node);
-}
-
-ConvertedChange Upsert(const v1::ServiceCIDR& cidr, const ConvertContext& context) {
-  return AsChange(Kind::kServiceCidr, KeyOf(Kind::kServiceCidr, cidr.metadata()),
-                  ConvertServiceCidr(cidr, context), &proxy::Change::service_cidr);
-}
-
 // Reduces and decodes a message. `message` contains the fields before an error.
 template <typename T>
 std::optional<ProjectionError> Decode(std::string_view bytes, T& message) {
@@ -79,38 +37,52 @@ std::optional<ProjectionError> Decode(std::string_view bytes, T& message) {
   return error;
 }
 
-ConvertedChange Unreadable(Kind kind, std::string key, ProjectionError error) {
-  ConvertedChange result;
-  result.kind = kind;
-  result.key = std::move(key);
-  Report report(kind, result.key);
+void RejectUnreadable(ProjectionError error, Report& report) {
   report.Reject(std::move(error.field),
                 {.code = proxy::FindingCode::kUnreadable, .detail = std::move(error.detail)});
-  result.findings = report.Take();
-  return result;
 }
 
-template <typename T>
-ConvertedChange DecodeAndUpsert(Kind kind, std::string_view bytes, const ConvertContext& context) {
+// Decodes a `Message`, passes it to `convert`, and stores the result in `member` of the change.
+template <typename Message, typename T>
+ConvertedChange DecodeAndConvert(Kind kind, std::string_view bytes, const ConvertContext& context,
+                                 Converted<T> (*convert)(const Message&, const ConvertContext&),
+                                 std::shared_ptr<const T> proxy::Change::*member) {
   google::protobuf::Arena arena;  // An object has thousands of small parts.
-  T& message = *google::protobuf::Arena::CreateMessage<T>(&arena);
-  if (std::optional<ProjectionError> error = Decode(bytes, message)) {
-    return Unreadable(kind, KeyOf(kind, message.metadata()), *std::move(error));
+  Message& message = *google::protobuf::Arena::CreateMessage<Message>(&arena);
+  std::optional<ProjectionError> error = Decode(bytes, message);
+  const v1::ObjectMeta& metadata = message.metadata();
+  ConvertedChange result;
+  result.kind = kind;
+  result.key = KeyFor(kind, metadata.namespace_(), metadata.name());
+  if (error) {
+    Report report(kind, result.key);
+    RejectUnreadable(*std::move(error), report);
+    result.findings = report.Take();
+    return result;
   }
-  return Upsert(message, context);
+  Converted<T> converted = convert(message, context);
+  result.findings = std::move(converted.findings);
+  if (!converted.value) return result;
+  proxy::Change& change = result.change.emplace();
+  change.kind = kind;
+  change.key = result.key;
+  change.*member = std::move(converted.value);
+  if (kind == Kind::kEndpointSlice) change.triggered = TriggerTime(metadata);
+  return result;
 }
 
 ConvertedChange Delta(std::string_view bytes) {
   const auto delta = std::make_shared<v1::EndpointDelta>();
   std::optional<ProjectionError> error = Decode(bytes, *delta);
-  const Kind kind = Kind::kEndpointSlice;
-  std::string key = KeyFor(kind, delta->namespace_(), delta->name());
-  if (error) return Unreadable(kind, std::move(key), *std::move(error));
   ConvertedChange result;
-  result.kind = kind;
-  result.key = std::move(key);
+  result.kind = Kind::kEndpointSlice;
+  result.key = KeyFor(result.kind, delta->namespace_(), delta->name());
   Report report(result.kind, result.key);
-  CheckDelta(*delta, report);
+  if (error) {
+    RejectUnreadable(*std::move(error), report);
+  } else {
+    CheckDelta(*delta, report);
+  }
   if (!report.rejected()) result.delta = delta;
   result.findings = report.Take();
   return result;
@@ -142,15 +114,15 @@ absl::StatusOr<ConvertedChange> Removal(std::string_view bytes) {
 ConvertedChange ConvertObject(Kind kind, std::string_view bytes, const ConvertContext& context) {
   switch (kind) {
     case Kind::kService:
-      return DecodeAndUpsert<v1::Service>(kind, bytes, context);
+      return DecodeAndConvert(kind, bytes, context, ConvertService, &proxy::Change::service);
     case Kind::kEndpointSlice:
-      return DecodeAndUpsert<v1::EndpointSlice>(kind, bytes, context);
+      return DecodeAndConvert(kind, bytes, context, ConvertEndpointSlice, &proxy::Change::slice);
     case Kind::kNode:
-      return DecodeAndUpsert<v1::Node>(kind, bytes, context);
+      return DecodeAndConvert(kind, bytes, context, ConvertNode, &proxy::Change::node);
     case Kind::kServiceCidr:
       break;
   }
-  return DecodeAndUpsert<v1::ServiceCIDR>(kind, bytes, context);
+  return DecodeAndConvert(kind, bytes, context, ConvertServiceCidr, &proxy::Change::service_cidr);
 }
 
 absl::StatusOr<ConvertedChange> ConvertChange(const envelope::v1::Change& change,
@@ -177,18 +149,20 @@ absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
 }
 
 absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref) {
-  const std::optional<Kind> kind = KindFromProto(ref.kind());
-  if (!kind)
+  const KindInfo* known = FindKind(ref.kind());
+  if (known == nullptr) {
     return absl::InvalidArgumentError(
         "remove.kind: Invalid value: must be a kind that this agent supports");
+  }
+  const Kind kind = known->kind;
   ConvertedChange result;
-  result.kind = *kind;
-  result.key = KeyFor(*kind, ref.namespace_(), ref.name());
-  Report report(*kind, result.key);
-  CheckNames(*kind, ref.namespace_(), ref.name(), "", report);
+  result.kind = kind;
+  result.key = KeyFor(kind, ref.namespace_(), ref.name());
+  Report report(kind, result.key);
+  CheckNames(kind, ref.namespace_(), ref.name(), "", report);
   if (!report.rejected()) {
     proxy::Change& change = result.change.emplace();
-    change.kind = *kind;
+    change.kind = kind;
     change.key = result.key;
   }
   result.findings = report.Take();

@@ -84,17 +84,11 @@ absl::StatusOr<ConvertedChange> ConvertObject(const v1::Object& object,
                                               const ConvertContext& context);
 absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref);
 
-// Converts kinds, findings and objects to protobuf for Ack, GetStatusResponse and ListResponse.
-v1::Kind ToProto(proxy::Kind kind);
-// Returns nullopt for KIND_UNSPECIFIED and for unknown kinds.
-std::optional<proxy::Kind> KindFromProto(v1::Kind kind);
+// Converts findings to protobuf for Ack and GetStatusResponse.
 v1::ResultCode ToProto(proxy::FindingCode code);
 v1::ObjectResult ToProto(const proxy::Finding& finding);
 
-// Return the reduced object.
-v1::Object ToProto(const proxy::Service& service);
-v1::Object ToProto(const proxy::EndpointSlice& slice);
-v1::Object ToProto(const proxy::Node& node);
-v1::Object ToProto(const proxy::ServiceCidr& cidr);
+// Returns the reduced object. `message` is the member `message` of a stored object.
+v1::Object ToObject(proxy::Kind kind, const std::string& message);
 
 }  // namespace svcmap::api

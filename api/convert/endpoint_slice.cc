@@ -10,12 +10,12 @@
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
 #include "api/convert/metadata.h"
+#include "api/convert/projection.h"
 #include "api/convert/quote.h"
 
 namespace svcmap::api {
 namespace {
 
-constexpr char kServiceNameLabel[] = "kubernetes.io/service-name";
 constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
 
 // Limits of the Kubernetes API for one EndpointSlice.

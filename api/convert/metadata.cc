@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/convert/fields.h"
+#include "api/convert/kinds.h"
 #include "api/convert/quote.h"
 
 namespace svcmap::api {
@@ -40,7 +41,7 @@ bool IsDnsSubdomain(std::string_view name) {
 
 std::string KeyFor(proxy::Kind kind, std::string_view name_space, std::string_view name) {
   const std::string last = IsDnsSubdomain(name) ? std::string(name) : KeyPart(name, kNoName);
-  if (!IsNamespaced(kind)) return last;
+  if (!InfoOf(kind).namespaced) return last;
   return absl::StrCat(KeyPart(name_space, "(no namespace)"), "/", last);
 }
 
@@ -57,7 +58,7 @@ void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view 
                           "must be a DNS-1123 subdomain: at most 253 lowercase letters, digits, "
                           "'-' and '.'"));
   }
-  if (!IsNamespaced(kind)) {
+  if (!InfoOf(kind).namespaced) {
     if (!name_space.empty()) {
       report.Reject(field("namespace"),
                     Invalid(Quote(name_space),

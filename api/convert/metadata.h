@@ -16,10 +16,6 @@ bool IsDnsLabel(std::string_view name);
 // Returns true if `name` is a DNS-1123 subdomain, as required for object names.
 bool IsDnsSubdomain(std::string_view name);
 
-constexpr bool IsNamespaced(proxy::Kind kind) {
-  return kind == proxy::Kind::kService || kind == proxy::Kind::kEndpointSlice;
-}
-
 // Returns "namespace/name" or "name". For an invalid name, the key is escaped for display, and no
 // stored object has the escaped key.
 std::string KeyFor(proxy::Kind kind, std::string_view name_space, std::string_view name);

@@ -127,7 +127,7 @@ class Projector {
 }  // namespace
 
 bool IsUsedLabel(std::string_view key) {
-  return key == "kubernetes.io/service-name" || key == "service.kubernetes.io/headless" ||
+  return key == kServiceNameLabel || key == "service.kubernetes.io/headless" ||
          key == "service.kubernetes.io/service-proxy-name" || key == "topology.kubernetes.io/zone";
 }
 

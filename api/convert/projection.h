@@ -21,6 +21,9 @@ struct ProjectionError {
 
 using LabelFilter = bool (*)(std::string_view key);
 
+// Label of an EndpointSlice with the name of its Service.
+inline constexpr char kServiceNameLabel[] = "kubernetes.io/service-name";
+
 // Returns true for labels that the agent uses.
 bool IsUsedLabel(std::string_view key);
 

@@ -10,17 +10,12 @@ namespace svcmap::api {
 inline constexpr size_t kMaxQuotedBytes = 64;
 
 // Returns `text` as a JSON string with at most kMaxQuotedBytes bytes between the quotation marks.
-// "..." after the closing quotation mark indicates truncation. Control characters and bytes that
-// are not valid UTF-8 are escaped.
+// "..." after the closing quotation mark indicates truncation. Unprintable characters and bytes
+// that are not valid UTF-8 are escaped (api/log/printable.h).
 std::string Quote(std::string_view text);
 
 // Like Quote, but without quotation marks.
 std::string Escape(std::string_view text);
-
-// Returns the length in bytes of the UTF-8 sequence at the start of `text`. Returns 0 if `text` is
-// empty or the sequence is invalid, including overlong forms, surrogates and code points above
-// U+10FFFF.
-size_t Utf8Length(std::string_view text);
 
 // Returns true if `text` is valid UTF-8.
 bool IsUtf8(std::string_view text);

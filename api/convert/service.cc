@@ -138,7 +138,8 @@ void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& conte
   if (!context.external_ips && spec.external_ips_size() > 0) {
     report.Warn("spec.externalIPs",
                 {proxy::FindingCode::kForbidden, "",
-                 "svcmapd runs with --no-external-ips; the external IPs are not programmed"});
+                 "svcmapd runs with --no-external-ips or without the feature gate "
+                 "AllowServiceExternalIPs; the external IPs are not programmed"});
     return;
   }
   absl::flat_hash_set<IpAddress> seen;

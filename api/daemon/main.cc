@@ -1,4 +1,5 @@
 // svcmapd: creates and connects all components, then waits for a signal to exit.
+#include <grpc/grpc.h>
 #include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -24,10 +25,10 @@
 #include "api/daemon/stop_guard.h"
 #include "api/daemon/sysctls.h"
 #include "api/health/server.h"
+#include "api/localhost/forwarder.h"
 #include "api/log/log_value.h"
 #include "api/log/set_up_log.h"
 #include "api/preflight/preflight.h"
-#include "api/preflight/report.h"
 #include "api/process/config_watch.h"
 #include "api/process/fatal.h"
 #include "api/process/notify.h"
@@ -182,12 +183,33 @@ size_t RaiseDescriptorLimit() {
   return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : before;
 }
 
-// Limits the sockets that listen on healthCheckNodePorts to half of the descriptors, and health
-// check connections to a quarter. The remaining quarter of the descriptors is for controllers,
-// netlink and files.
-void ShareDescriptors(size_t descriptors, HealthServerOptions& health) {
-  health.max_service_sockets = descriptors / 2;
+// Limits health check connections to a quarter of the descriptors. Another quarter is for
+// controllers, netlink and files. The sockets that listen on healthCheckNodePorts get the remaining
+// half, or a quarter if nodePorts on loopback addresses are enabled.
+void ShareDescriptors(size_t descriptors, bool localhost, HealthServerOptions& health) {
+  health.max_service_sockets = descriptors / (localhost ? 4 : 2);
   health.max_connections = std::min(health.max_connections, std::max<size_t>(descriptors / 4, 1));
+}
+
+// Limits the sockets that listen on loopback addresses to an eighth of the descriptors, and the
+// forwarded connections to another eighth.
+LocalhostForwarderOptions ForwarderOptions(size_t descriptors) {
+  LocalhostForwarderOptions options;
+  options.max_listeners = descriptors / 8;
+  options.max_connections =
+      std::clamp<size_t>(descriptors / 8 / kDescriptorsPerConnection, 1, kMaxForwardedConnections);
+  return options;
+}
+
+// Returns the loopback addresses on which nodePorts accept connections.
+std::vector<IpAddress> LocalhostAddresses(const DaemonOptions& options) {
+  std::vector<IpAddress> listed = proxy::ListedLoopbackAddresses(options.node_port_addresses);
+  if (options.localhost_node_ports || listed.empty()) return listed;
+  spdlog::warn(
+      "loopback addresses in nodePortAddresses have no effect without the feature gate {} or the "
+      "flag --localhost-nodeports",
+      kLocalhostNodePortsGate);
+  return {};
 }
 
 constexpr char kReadyStatus[] = "Programming Services";
@@ -283,8 +305,13 @@ int Run(DaemonOptions options) {
   proxy::SavedState saved;
   const absl::StatusOr<std::unique_ptr<proxy::StateLog>> log = OpenStateLog(options, saved);
   if (!log.ok()) return Fail(log.status());
-  proxy::Reconciler reconciler(
-      **kernel, {options.node_name, options.node_port_addresses, options.ruleset}, log->get());
+  const std::vector<IpAddress> localhost = LocalhostAddresses(options);
+  proxy::ReconcilerOptions reconciler_options{options.node_name, options.node_port_addresses,
+                                              options.ruleset};
+  for (const IpAddress& address : localhost) {
+    reconciler_options.localhost_node_ports[Index(address.family())] = true;
+  }
+  proxy::Reconciler reconciler(**kernel, std::move(reconciler_options), log->get());
   const absl::StatusOr<proxy::AdoptedState> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
   if (*beginning == proxy::AdoptedState::kUnknown && !saved.objects.empty()) {
@@ -307,6 +334,13 @@ int Run(DaemonOptions options) {
   loop_options.on_health_check_addresses = [&](std::vector<IpAddress> addresses) {
     health_checks->SetListenAddresses(std::move(addresses));
   };
+  std::optional<LocalhostForwarder> forwarder;
+  if (!localhost.empty()) {
+    forwarder.emplace(ForwarderOptions(descriptors));
+    loop_options.on_localhost_node_ports = [&](proxy::LocalhostNodePortChanges changes) {
+      forwarder->Update(std::move(changes));
+    };
+  }
   WatchHub watches;
   Observations observations;
   HeapTrim heap_trim;
@@ -362,7 +396,7 @@ int Run(DaemonOptions options) {
   health_options.on_answer = [&](const std::string& path, int code) {
     observations.Answered(path, code);
   };
-  ShareDescriptors(descriptors, health_options);
+  ShareDescriptors(descriptors, forwarder.has_value(), health_options);
   health_options.tick = watchdog.interval();
   health_options.on_tick = [&] { watchdog.Ping(); };
   const absl::StatusOr<std::unique_ptr<HealthServer>> health =
@@ -390,10 +424,15 @@ int Run(DaemonOptions options) {
   {
     // The metrics server starts first, because svcmapd exits if the bind fails and
     // --bind-address-hard-fail is set.
-    const absl::StatusOr<std::unique_ptr<PageServer>> metrics = ServeMetrics(
-        {options, loop, cleaner, **kernel, log->get(), intake, service, connections->get()}, tables,
-        observations);
+    const absl::StatusOr<std::unique_ptr<PageServer>> metrics =
+        ServeMetrics({options, loop, cleaner, **kernel, log->get(), intake, service,
+                      connections->get(), forwarder ? &*forwarder : nullptr},
+                     tables, observations);
     status = metrics.status();
+    // There is no matching grpc_shutdown(), so gRPC's threads run until the process exits.
+    // Otherwise, the last grpc::Server would wait for a thread that polls for 10 s after a large
+    // response.
+    grpc_init();
     std::unique_ptr<Server> server;
     if (status.ok()) {
       loop.Start(hold, complete);

@@ -33,6 +33,7 @@ MetricsFacts MetricsSources::Read() const {
     facts.rejected_connections.emplace_back(NameOf(reason), rejections.count(reason));
   }
   if (connections != nullptr) facts.connections = connections->Read();
+  if (localhost != nullptr) facts.localhost = localhost->status();
   facts.process = ReadProcessFigures();
   return facts;
 }

@@ -22,6 +22,7 @@ namespace svcmap::api {
 
 class ControlService;
 class Intake;
+class LocalhostForwarder;
 
 // Sources of all metrics. Read runs on the metrics server's thread for each scrape. Only reading
 // the connection counters can block, for a bounded time.
@@ -35,6 +36,8 @@ struct MetricsSources {
   ControlService& service;
   // Connection counters, or null if connections are not counted.
   proxy::ConnectionReader* connections;
+  // Forwarder for nodePorts on loopback addresses, or null if disabled.
+  const LocalhostForwarder* localhost;
 
   MetricsFacts Read() const;
 };

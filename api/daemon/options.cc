@@ -4,7 +4,6 @@
 #include <fstream>
 
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "api/config/detect_local.h"
 #include "api/config/program_options.h"
 #include "api/version/version.h"
@@ -131,9 +130,12 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                  "InterfaceNamePrefix");
   app.add_flag("--masquerade-all", masquerade_all, "Masquerade all traffic to cluster IPs");
   app.add_option("--nodeport-addresses", node_port_addresses,
-                 "Node addresses that accept node ports: \"primary\", or a comma-separated list of "
-                 "CIDRs")
+                 "Node addresses that accept node ports: a comma-separated list of CIDRs and the "
+                 "keywords \"primary\", \"localhost\" and \"all\"")
       ->capture_default_str();
+  app.add_flag("--localhost-nodeports", options.localhost_node_ports,
+               "Accept TCP node ports on 127.0.0.1 and ::1 if --nodeport-addresses contains "
+               "\"localhost\" or a CIDR of loopback addresses");
   app.add_flag("!--no-external-ips", options.external_ips, "Ignore spec.externalIPs of Services");
   app.add_option("--state-dir", options.state_dir,
                  "Directory for the last accepted state, which is restored after a restart; an "
@@ -173,12 +175,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       "Write the sysctls configured in --config, check the kernel, and exit; for a privileged "
       "init container");
   app.add_flag("-v", options.verbosity, "Log debug messages; -vv logs trace messages");
-  try {
-    app.parse(ReversedArguments(argc, argv));
-  } catch (const CLI::ParseError& error) {
-    parsed.exit = app.exit(error) == 0 ? 0 : 2;
-    return parsed;
-  }
+  parsed.exit = Parse(app, argc, argv);
+  if (parsed.exit) return parsed;
   if (!write_config_to.empty()) {
     std::ofstream file(write_config_to);
     parsed.exit = (file << WriteDefaultConfiguration()).flush() ? 0 : 1;
@@ -202,6 +200,11 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       healthz = c.healthz_bind_address;
       metrics = c.metrics_bind_address;
       options.bind_address_hard_fail = c.bind_address_hard_fail;
+      const auto& gates = c.feature_gates;
+      const auto external_ips = gates.find(kExternalIpsGate);
+      if (external_ips != gates.end() && !external_ips->second) options.external_ips = false;
+      const auto localhost = gates.find(kLocalhostNodePortsGate);
+      if (localhost != gates.end() && localhost->second) options.localhost_node_ports = true;
       if (options.node_name.empty()) options.node_name = c.hostname_override;
       if (app.count("-v") == 0) options.verbosity = VerbosityOf(c.logging.verbosity);
       for (const char* flag : kFlagsOfTheFile) {
@@ -248,12 +251,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     bind("--metrics-bind-address", metrics, kMetricsPort, options.metrics_bind_address);
   }
   if (problem.ok()) problem = CheckListeners(listeners);
-  if (!problem.ok()) {
-    for (const auto& line : absl::StrSplit(std::string(problem.message()), '\n')) {
-      std::fprintf(stderr, "svcmapd: %s\n", std::string(line).c_str());
-    }
-    parsed.exit = 2;
-  }
+  if (!problem.ok()) parsed.exit = UsageError("svcmapd", problem);
   return parsed;
 }
 

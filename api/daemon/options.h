@@ -26,6 +26,8 @@ struct DaemonOptions {
   std::string node_name;  // Name of this node in lower case.
   proxy::RulesetOptions ruleset;
   proxy::NodePortAddresses node_port_addresses;
+  // Whether nodePorts accept connections on the loopback addresses in `node_port_addresses`.
+  bool localhost_node_ports = false;
   bool external_ips = true;                         // Whether to program spec.externalIPs (S-6).
   std::string state_dir = kDefaultStateDir;         // If empty, no state is saved.
   std::optional<BindAddress> healthz_bind_address;  // If absent, /healthz is not served.

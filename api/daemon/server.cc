@@ -112,8 +112,7 @@ absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
     grpc::AddInsecureChannelFromFd(server->second.get(), connection.Release());
   };
   screen.identify = [allow = options.allow](const CertificateNames& names) {
-    const std::string name = Escape(DisplayName(names));
-    return Peer{name, name, RoleOf(allow, names)};
+    return Peer{Escape(LimitKey(names)), Escape(DisplayName(names)), RoleOf(allow, names)};
   };
   if (has_tcp && !options.insecure) {
     absl::StatusOr<std::unique_ptr<TlsServer>> tls = TlsServer::Load(options.tls);
@@ -179,7 +178,7 @@ absl::Status Server::StartOne(Role role) {
   guards_.push_back(std::make_unique<GuardedControl>(
       service_, identify,
       GuardedControlOptions{role == Role::kWrite ? kWriterCalls : kReaderCalls,
-                            {limits_.read_base, limits_.read_within}}));
+                            limits_.read_within}));
   grpc::ServerBuilder builder;
   builder.RegisterService(guards_.back().get());
   builder.SetMaxReceiveMessageSize(role == Role::kWrite ? static_cast<int>(limits_.max_batch_bytes)

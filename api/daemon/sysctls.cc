@@ -81,7 +81,9 @@ absl::StatusOr<std::vector<std::string>> WriteSysctls(const std::vector<Sysctl>&
         absl::StrCat(paths.sysctls, "/", absl::StrReplaceAll(sysctl.name, {{".", "/"}}));
     int64_t now = 0;
     int error = ReadNumber(path, now);
-    if (error == 0 && now != sysctl.value) error = WriteNumber(path, sysctl.value);
+    // A larger table than requested is never made smaller: the kernel would drop new connections.
+    const bool done = now == sysctl.value || (sysctl.name == kConntrackMax && now > sysctl.value);
+    if (error == 0 && !done) error = WriteNumber(path, sysctl.value);
     if (error != 0 && !IsForbidden(error)) {
       return ErrnoStatus(error, absl::StrCat("set ", sysctl.name, " to ", sysctl.value));
     }

@@ -33,7 +33,7 @@ absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
   // is full. With a full backlog, a non-blocking connect returns EAGAIN.
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
-      errno == EAGAIN) {
+      errno == EAGAIN || errno == EPROTOTYPE) {  // EPROTOTYPE: a live socket of another type.
     return absl::AlreadyExistsError("another process listens on " + path);
   }
   if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, "remove the old socket " + path);

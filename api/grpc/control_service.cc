@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "api/convert/kinds.h"
 #include "api/grpc/dry_run.h"
 #include "api/grpc/explain.h"
 #include "api/grpc/rejected_call.h"
@@ -26,39 +27,13 @@ constexpr std::chrono::milliseconds kPortion{5};
 
 // An object that List returns, as the Store stores it.
 struct Listed {
-  proxy::Kind kind;
-  std::shared_ptr<const void> object;
-
   template <typename T>
-  const T& As() const {
-    return *static_cast<const T*>(object.get());
-  }
-  const std::string& key() const {
-    switch (kind) {
-      case proxy::Kind::kService:
-        return As<proxy::Service>().key;
-      case proxy::Kind::kEndpointSlice:
-        return As<proxy::EndpointSlice>().key;
-      case proxy::Kind::kNode:
-        return As<proxy::Node>().name;
-      case proxy::Kind::kServiceCidr:
-        break;
-    }
-    return As<proxy::ServiceCidr>().name;
-  }
-  v1::Object ToObject() const {
-    switch (kind) {
-      case proxy::Kind::kService:
-        return ToProto(As<proxy::Service>());
-      case proxy::Kind::kEndpointSlice:
-        return ToProto(As<proxy::EndpointSlice>());
-      case proxy::Kind::kNode:
-        return ToProto(As<proxy::Node>());
-      case proxy::Kind::kServiceCidr:
-        break;
-    }
-    return ToProto(As<proxy::ServiceCidr>());
-  }
+  Listed(proxy::Kind kind, const std::shared_ptr<const T>& object, const std::string& key)
+      : kind(kind), key(&key), message(object, &object->message) {}
+
+  proxy::Kind kind;
+  const std::string* key;                      // Valid as long as `message`.
+  std::shared_ptr<const std::string> message;  // Keeps the object.
 };
 
 bool Matches(const v1::ListRequest& request, std::string_view key) {
@@ -80,20 +55,23 @@ std::vector<Listed> Collect(const proxy::Store& store, v1::Kind requested) {
                  (wanted(v1::KIND_ENDPOINT_SLICE) ? store.slice_count() : 0));
   if (wanted(v1::KIND_SERVICE)) {
     store.ForEachService([&](const std::string&, const proxy::ServiceEntry& entry) {
-      if (entry.service) listed.push_back({proxy::Kind::kService, entry.service});
+      if (!entry.service) return;
+      listed.emplace_back(proxy::Kind::kService, entry.service, entry.service->key);
     });
   }
   if (wanted(v1::KIND_ENDPOINT_SLICE)) {
     store.ForEachSlice([&](const std::shared_ptr<const proxy::EndpointSlice>& slice) {
-      listed.push_back({proxy::Kind::kEndpointSlice, slice});
+      listed.emplace_back(proxy::Kind::kEndpointSlice, slice, slice->key);
     });
   }
   if (wanted(v1::KIND_NODE)) {
-    for (const auto& [key, node] : store.nodes()) listed.push_back({proxy::Kind::kNode, node});
+    for (const auto& [key, node] : store.nodes()) {
+      listed.emplace_back(proxy::Kind::kNode, node, node->name);
+    }
   }
   if (wanted(v1::KIND_SERVICE_CIDR)) {
     for (const auto& [key, cidr] : store.service_cidrs()) {
-      listed.push_back({proxy::Kind::kServiceCidr, cidr});
+      listed.emplace_back(proxy::Kind::kServiceCidr, cidr, cidr->name);
     }
   }
   return listed;
@@ -173,6 +151,7 @@ grpc::Status ControlService::SubmitAndWait(
   }
   if (const grpc::Status rejected = RejectedByManifests(); !rejected.ok()) return rejected;
   const int size = request.objects_size();
+  if (const grpc::Status too_many = CheckBatchSize(size); !too_many.ok()) return too_many;
   if (request.validate_only()) {
     const absl::StatusOr<proxy::DryRun> tried = intake_.Try(size, convert);
     if (!tried.ok()) return NotTaken(tried.status());
@@ -205,20 +184,20 @@ grpc::Status ControlService::Remove(const v1::RemoveRequest& request, const std:
 
 grpc::Status ControlService::List(const v1::ListRequest& request,
                                   NextMessage<v1::ListResponse>& next) {
-  if (request.kind() != v1::KIND_UNSPECIFIED && !KindFromProto(request.kind())) {
+  if (request.kind() != v1::KIND_UNSPECIFIED && FindKind(request.kind()) == nullptr) {
     return InvalidField("kind", "Unsupported value: " + std::to_string(request.kind()));
   }
   std::vector<Listed> listed;
   const auto collect = [&](proxy::Reconciler& r) { listed = Collect(r.store(), request.kind()); };
   if (!loop_.Call(collect)) return Stopping();
-  std::erase_if(listed, [&](const Listed& object) { return !Matches(request, object.key()); });
+  std::erase_if(listed, [&](const Listed& object) { return !Matches(request, *object.key); });
   std::sort(listed.begin(), listed.end(), [](const Listed& a, const Listed& b) {
-    return std::tie(a.kind, a.key()) < std::tie(b.kind, b.key());
+    return std::tie(a.kind, *a.key) < std::tie(b.kind, *b.key);
   });
   next = [listed = std::move(listed), at = size_t{0}](v1::ListResponse& response) mutable {
     for (size_t bytes = 0; at < listed.size() && bytes < kChunkBytes; ++at) {
-      *response.add_objects() = listed[at].ToObject();
-      listed[at].object.reset();
+      *response.add_objects() = ToObject(listed[at].kind, *listed[at].message);
+      listed[at].message.reset();
       bytes += response.objects(response.objects_size() - 1).ByteSizeLong();
     }
     return response.objects_size() > 0;

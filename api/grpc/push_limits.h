@@ -6,6 +6,17 @@
 
 namespace svcmap::api {
 
+// Maximum number of objects in a message. Each rejected object has a result of about 1 KB, so
+// without this limit a message of 4 MiB with empty objects needed 1 GB of memory.
+inline constexpr int kMaxBatchObjects = 65536;
+
+// Time for a client to read a response: `base`, plus one second for each MiB that the client has
+// read, but at most `most`.
+struct ReadingLimits {
+  std::chrono::milliseconds base{10000};
+  std::chrono::milliseconds most{60000};
+};
+
 struct PushLimits {
   uint32_t max_batch_bytes = 16 * 1024 * 1024;
   uint32_t max_batches_in_flight = 64;              // Per stream.
@@ -17,9 +28,7 @@ struct PushLimits {
   std::chrono::milliseconds open_within{10000};     // Time until Open is received.
   std::chrono::milliseconds greet_within{10000};    // Time until the HTTP/2 preface.
   std::chrono::milliseconds unread_within{30000};   // Time until a client reads waiting bytes.
-  // Time for a client to read a response: read_base, plus 1 s for each MiB, at most read_within.
-  std::chrono::milliseconds read_base{10000};
-  std::chrono::milliseconds read_within{60000};
+  ReadingLimits read_within;
 };
 
 }  // namespace svcmap::api

@@ -211,6 +211,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
                    log_fields_);
     }
     const std::lock_guard lock(mutex_);
+    response_bytes_ += response.ByteSizeLong();
     responses_.push_front(std::move(response));
     MaybeWrite();
   }
@@ -253,6 +254,9 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   // `batch` is empty if the request contains no batch.
   grpc::Status Submit(proxy::Batch::Mark mark, const envelope::v1::Batch& batch,
                       Intake::Done done) {
+    if (const grpc::Status too_many = CheckBatchSize(batch.changes_size()); !too_many.ok()) {
+      return too_many;
+    }
     const absl::Status submitted = intake_.Submit(
         mark, batch.changes_size(),
         [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
@@ -269,6 +273,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     unanswered_bytes_ -= bytes;
     v1::PushResponse& response = responses_.emplace_back();
     *response.mutable_ack() = std::move(ack);
+    response_bytes_ += response.ByteSizeLong();
     MaybeWrite();
     MaybeRead();
     MaybeFinish();
@@ -278,7 +283,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   void MaybeRead() {
     if (reading_ || finished_ || half_closed_) return;
     if (unanswered_ + responses_.size() >= limits_.max_batches_in_flight) return;
-    if (unanswered_bytes_ >= limits_.max_bytes_in_flight) return;
+    if (unanswered_bytes_ + response_bytes_ >= limits_.max_bytes_in_flight) return;
     reading_ = true;
     StartRead(&request_);
   }
@@ -290,6 +295,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     bool own_buffer = false;
     grpc::SerializationTraits<v1::PushResponse>::Serialize(responses_.front(), &response_,
                                                            &own_buffer);
+    response_bytes_ -= response_.Length();
     responses_.pop_front();
     StartWrite(&response_);
   }
@@ -319,6 +325,8 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   std::deque<v1::PushResponse> responses_;
   size_t unanswered_ = 0;
   uint64_t unanswered_bytes_ = 0;
+  // Serialized size of responses_. An Ack contains about 260 bytes for a rejected object.
+  uint64_t response_bytes_ = 0;
   bool writing_ = false;
   bool reading_ = true;  // Start() starts the first read.
   bool half_closed_ = false;

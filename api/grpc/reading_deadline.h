@@ -10,14 +10,9 @@
 #include <memory>
 #include <mutex>
 
-namespace svcmap::api {
+#include "api/grpc/push_limits.h"
 
-// The time limit is `base`, plus one second for each MiB that the client has read, but at most
-// `most`.
-struct ReadingLimits {
-  std::chrono::milliseconds base{10000};
-  std::chrono::milliseconds most{60000};
-};
+namespace svcmap::api {
 
 // Not thread-safe.
 class ReadingDeadline {

@@ -3,6 +3,7 @@
 #include "api/convert/convert.h"
 #include "api/convert/error_info.h"
 #include "api/convert/protocol_version.h"
+#include "api/grpc/push_limits.h"
 
 namespace svcmap::api {
 namespace {
@@ -42,6 +43,13 @@ grpc::Status CheckVersion(std::string_view field, uint32_t version) {
                {{"field", std::string(field)},
                 {"value", std::to_string(version)},
                 {"supported", supported}});
+}
+
+grpc::Status CheckBatchSize(int objects) {
+  if (objects <= kMaxBatchObjects) return grpc::Status::OK;
+  return Error(grpc::RESOURCE_EXHAUSTED, v1::LIMIT_REACHED,
+               std::to_string(objects) + " objects in a message: must have at most " +
+                   std::to_string(kMaxBatchObjects) + "; send several messages");
 }
 
 grpc::Status NotTaken(const absl::Status& status) {

@@ -18,6 +18,9 @@ namespace svcmap::api {
 grpc::Status Error(grpc::StatusCode code, v1::ErrorReason reason, const std::string& message,
                    std::map<std::string, std::string> metadata = {});
 
+// Returns RESOURCE_EXHAUSTED if a message has more than kMaxBatchObjects objects.
+grpc::Status CheckBatchSize(int objects);
+
 // Returns INVALID_ARGUMENT for a field of a request.
 grpc::Status InvalidField(const std::string& field, const std::string& message);
 

@@ -14,24 +14,27 @@ namespace {
 
 constexpr int kBacklog = 512;
 
-// Writes the address to `storage` and returns its length.
-socklen_t Fill(const BindAddress& at, sockaddr_storage& storage) {
+// The loopback interface has this index in every network namespace.
+constexpr int kLoopbackIndex = 1;
+
+}  // namespace
+
+SocketAddress::SocketAddress(const BindAddress& at) {
   const auto bytes = at.address.bytes();
   if (at.address.family() == Family::kIpv4) {
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&storage_);
     v4->sin_family = AF_INET;
     v4->sin_port = htons(at.port);
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(&v4->sin_addr));
-    return sizeof(*v4);
+    size_ = sizeof(*v4);
+  } else {
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage_);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(at.port);
+    std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(&v6->sin6_addr));
+    size_ = sizeof(*v6);
   }
-  auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
-  v6->sin6_family = AF_INET6;
-  v6->sin6_port = htons(at.port);
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(&v6->sin6_addr));
-  return sizeof(*v6);
 }
-
-}  // namespace
 
 absl::StatusOr<BindAddress> BindAddress::Parse(const std::string& text, uint16_t default_port) {
   BindAddress at{.port = default_port};
@@ -70,20 +73,23 @@ std::string BindAddress::ToString() const {
          end;
 }
 
-absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack) {
-  sockaddr_storage storage = {};
-  const socklen_t size = Fill(at, storage);
-  UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack, Interfaces interfaces) {
+  const SocketAddress address(at);
+  UniqueFd fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return ErrnoStatus(errno, "create a socket");
   const int on = 1;
   const int v6_only = stack == Stack::kOne ? 1 : 0;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (storage.ss_family == AF_INET6 &&
+  if (interfaces == Interfaces::kLoopback &&
+      setsockopt(fd.get(), SOL_SOCKET, SO_BINDTOIFINDEX, &kLoopbackIndex, sizeof(kLoopbackIndex)) !=
+          0) {
+    return ErrnoStatus(errno, "bind a socket to the loopback interface");
+  }
+  if (address.family() == AF_INET6 &&
       setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof(v6_only)) != 0) {
     return ErrnoStatus(errno, "set IPV6_V6ONLY");
   }
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0 ||
-      listen(fd.get(), kBacklog) != 0) {
+  if (bind(fd.get(), address.get(), address.size()) != 0 || listen(fd.get(), kBacklog) != 0) {
     return ErrnoStatus(errno, "listen on " + at.ToString());
   }
   return fd;

@@ -1,6 +1,8 @@
 // Listen addresses of the HTTP servers and their sockets.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
 
@@ -20,10 +22,28 @@ struct BindAddress {
   std::string ToString() const;  // "0.0.0.0:10256", "[::]:10256"
 };
 
+// The address of a socket, for bind(2) and connect(2).
+class SocketAddress {
+ public:
+  explicit SocketAddress(const BindAddress& at);
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
+  socklen_t size() const { return size_; }
+  int family() const { return storage_.ss_family; }
+
+ private:
+  sockaddr_storage storage_ = {};
+  socklen_t size_ = 0;
+};
+
 // Whether a socket at "::" also accepts IPv4 connections.
 enum class Stack : uint8_t { kOne, kBoth };
 
+// Interfaces from which a socket accepts connections.
+enum class Interfaces : uint8_t { kAll, kLoopback };
+
 // Returns a non-blocking TCP socket that listens on `at`.
-absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack);
+absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack,
+                                Interfaces interfaces = Interfaces::kAll);
 
 }  // namespace svcmap::api

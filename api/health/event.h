@@ -34,6 +34,7 @@ class Event {
     const timeval tv = {.tv_sec = time.count() / 1000000, .tv_usec = time.count() % 1000000};
     event_add(event_, &tv);
   }
+  void Cancel() { event_del(event_); }  // Cancels Wait() and After().
   bool pending() const { return event_pending(event_, EV_TIMEOUT, nullptr) != 0; }
 
  private:

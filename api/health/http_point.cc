@@ -137,15 +137,18 @@ void HttpPoint::Send(evhttp_request* request) {
   for (const auto& [name, value] : answer.headers) {
     evhttp_add_header(headers, name.c_str(), value.c_str());
   }
+  const std::string_view text = answer.shared_body ? *answer.shared_body : answer.body;
   evbuffer* body = evhttp_request_get_output_buffer(request);
-  if (answer.shared_body) {
+  if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) {
+    evhttp_add_header(headers, "Content-Length", std::to_string(text.size()).c_str());
+  } else if (answer.shared_body) {
     using Body = std::shared_ptr<const std::string>;
     evbuffer_add_reference(
-        body, answer.shared_body->data(), answer.shared_body->size(),
+        body, text.data(), text.size(),
         [](const void*, size_t, void* owner) { delete static_cast<Body*>(owner); },
         new Body(answer.shared_body));
   } else {
-    evbuffer_add(body, answer.body.data(), answer.body.size());
+    evbuffer_add(body, text.data(), text.size());
   }
   evhttp_send_reply(request, answer.code, ReasonPhrase(answer.code), nullptr);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/kinds.h"
 
 namespace svcmap::kube {
 namespace {
@@ -12,39 +13,14 @@ std::string FullName(const std::string& name_space, const std::string& name) {
   return name_space.empty() ? name : name_space + "/" + name;
 }
 
-const char* KindText(v1::Kind kind) {
-  switch (kind) {
-    case v1::KIND_SERVICE:
-      return "Service";
-    case v1::KIND_ENDPOINT_SLICE:
-      return "EndpointSlice";
-    case v1::KIND_NODE:
-      return "Node";
-    case v1::KIND_SERVICE_CIDR:
-      return "ServiceCIDR";
-    default:
-      return "object";
-  }
-}
-
 }  // namespace
 
 Findings::Key Findings::KeyOf(const v1::Change& change) {
-  const auto key = [](v1::Kind kind, const auto& object) {
-    return Key(kind, object.metadata().namespace_(), object.metadata().name());
-  };
-  switch (change.change_case()) {
-    case v1::Change::kService:
-      return key(v1::KIND_SERVICE, change.service());
-    case v1::Change::kEndpointSlice:
-      return key(v1::KIND_ENDPOINT_SLICE, change.endpoint_slice());
-    case v1::Change::kNode:
-      return key(v1::KIND_NODE, change.node());
-    case v1::Change::kServiceCidr:
-      return key(v1::KIND_SERVICE_CIDR, change.service_cidr());
-    default:
-      return {change.remove().kind(), change.remove().namespace_(), change.remove().name()};
+  if (const api::KindInfo* kind = api::FindKindOfField(change.change_case())) {
+    const v1::ObjectMeta& metadata = *api::FindMetadata(change);
+    return {kind->proto, metadata.namespace_(), metadata.name()};
   }
+  return {change.remove().kind(), change.remove().namespace_(), change.remove().name()};
 }
 
 std::vector<std::string> Findings::Take(const v1::Ack& ack,
@@ -71,12 +47,14 @@ std::vector<std::string> Findings::LeaveOut(const std::string& change, size_t by
   v1::Change parsed;
   parsed.ParseFromString(change);
   const Key key = KeyOf(parsed);
-  const auto& [kind, name_space, name] = key;
+  const auto& [proto_kind, name_space, name] = key;
+  const api::KindInfo* kind = api::FindKind(proto_kind);
   Reported reported;
   reported.rejected = true;
-  reported.texts.push_back(absl::StrCat(
-      KindText(kind), " ", FullName(name_space, name), " not sent: Too long: ", bytes,
-      " bytes: must have at most ", max_bytes, " bytes (--max-batch-bytes of svcmapd)"));
+  reported.texts.push_back(absl::StrCat(kind == nullptr ? "object" : std::string(kind->name), " ",
+                                        FullName(name_space, name), " not sent: Too long: ", bytes,
+                                        " bytes: must have at most ", max_bytes,
+                                        " bytes (--max-batch-bytes of svcmapd)"));
   return Keep({{key, std::move(reported)}});
 }
 

@@ -15,24 +15,10 @@ constexpr std::array kSnapshotOrder = {Resource::kNode, Resource::kEndpointSlice
                                        Resource::kServices, Resource::kServiceCidrs};
 static_assert(kSnapshotOrder.size() == kResources.size());
 
-v1::Kind ProtoKind(Resource resource) {
-  switch (resource) {
-    case Resource::kServices:
-      return v1::KIND_SERVICE;
-    case Resource::kEndpointSlices:
-      return v1::KIND_ENDPOINT_SLICE;
-    case Resource::kNode:
-      return v1::KIND_NODE;
-    case Resource::kServiceCidrs:
-      return v1::KIND_SERVICE_CIDR;
-  }
-  return v1::KIND_UNSPECIFIED;
-}
-
 std::string Removal(Resource resource, const std::string& key) {
   v1::Change change;
   v1::ObjectRef& ref = *change.mutable_remove();
-  ref.set_kind(ProtoKind(resource));
+  ref.set_kind(KindOf(resource).proto);
   const size_t slash = key.find('/');
   if (slash == std::string::npos) {
     ref.set_name(key);

@@ -6,7 +6,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "api/config/program_options.h"
 #include "api/connect/target.h"
 #include "api/convert/quote.h"
@@ -85,12 +84,8 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   app.add_option("--healthz-bind-address", healthz,
                  "Address and port of /healthz, /livez and /metrics; an empty value disables them");
   app.add_flag("-v", options.verbosity, "Increase log verbosity; -vv for maximum");
-  try {
-    app.parse(api::ReversedArguments(argc, argv));
-  } catch (const CLI::ParseError& error) {
-    parsed.exit = app.exit(error) == 0 ? 0 : 2;
-    return parsed;
-  }
+  parsed.exit = api::Parse(app, argc, argv);
+  if (parsed.exit) return parsed;
 
   absl::Status problem;
   if (!config_path.empty()) {
@@ -128,12 +123,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
     problem = Annotate(at.status(), "--healthz-bind-address");
     if (at.ok()) options.healthz_bind_address = *at;
   }
-  if (!problem.ok()) {
-    for (const auto& line : absl::StrSplit(std::string(problem.message()), '\n')) {
-      std::fprintf(stderr, "svcmap-kube: %s\n", std::string(line).c_str());
-    }
-    parsed.exit = 2;
-  }
+  if (!problem.ok()) parsed.exit = api::UsageError("svcmap-kube", problem);
   return parsed;
 }
 

@@ -18,42 +18,14 @@ std::string ProxyNameSelector(const std::string& name) {
 
 }  // namespace
 
-std::string_view ResourceName(Resource resource) {
-  switch (resource) {
-    case Resource::kServices:
-      return "services";
-    case Resource::kEndpointSlices:
-      return "endpointslices";
-    case Resource::kNode:
-      return "nodes";
-    case Resource::kServiceCidrs:
-      return "servicecidrs";
-  }
-  return "";
-}
-
 std::string NameWithGroup(Resource resource) {
   const std::string_view group = KindOf(resource).group;
   return absl::StrCat(std::string(ResourceName(resource)), group.empty() ? "" : ".",
                       std::string(group));
 }
 
-const api::ManifestKind& KindOf(Resource resource) {
-  switch (resource) {
-    case Resource::kServices:
-      return *api::FindManifestKind("v1", "Service");
-    case Resource::kEndpointSlices:
-      return *api::FindManifestKind("discovery.k8s.io/v1", "EndpointSlice");
-    case Resource::kNode:
-      return *api::FindManifestKind("v1", "Node");
-    case Resource::kServiceCidrs:
-      break;
-  }
-  return *api::FindManifestKind("networking.k8s.io/v1", "ServiceCIDR");
-}
-
 std::string CollectionPath(Resource resource, const Selection& selection) {
-  const api::ManifestKind& kind = KindOf(resource);
+  const api::KindInfo& kind = KindOf(resource);
   const std::string path =
       absl::StrCat(kind.group.empty() ? "/api/" : "/apis/", std::string(kind.api_version), "/",
                    std::string(ResourceName(resource)), "?");

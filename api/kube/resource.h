@@ -6,21 +6,25 @@
 #include <string>
 #include <string_view>
 
-#include "api/manifests/kinds.h"
+#include "api/convert/kinds.h"
 
 namespace svcmap::kube {
 
+// In the order of proxy::Kind.
 enum class Resource : uint8_t { kServices, kEndpointSlices, kNode, kServiceCidrs };
 
 inline constexpr std::array kResources = {Resource::kServices, Resource::kEndpointSlices,
                                           Resource::kNode, Resource::kServiceCidrs};
 
-std::string_view ResourceName(Resource resource);  // "services", "endpointslices" ...
+constexpr const api::KindInfo& KindOf(Resource resource) {
+  return api::kKinds[static_cast<size_t>(resource)];
+}
+
+// "services", "endpointslices" ...
+constexpr std::string_view ResourceName(Resource resource) { return KindOf(resource).plural; }
 
 // Name with the API group, as in RBAC and kubectl: "endpointslices.discovery.k8s.io".
 std::string NameWithGroup(Resource resource);
-
-const api::ManifestKind& KindOf(Resource resource);
 
 // Selects the objects of each resource.
 struct Selection {

@@ -5,9 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "api/convert/kinds.h"
 #include "api/convert/quote.h"
+#include "api/log/printable.h"
 #include "api/manifests/fill.h"
-#include "api/manifests/kinds.h"
 #include "api/manifests/readers.h"
 
 namespace svcmap::api {
@@ -105,7 +106,7 @@ class Reader {
   }
 
   void Object(const TreeNode& node, std::string_view api_version, std::string_view kind) {
-    const ManifestKind* known = FindManifestKind(api_version, kind);
+    const KindInfo* known = FindKind(api_version, kind);
     if (known == nullptr) {
       Warn({.line = node.line,
             .object = DescribeObject(node, kind),

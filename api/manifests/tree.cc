@@ -19,6 +19,12 @@ const std::pair<std::string, const TreeNode*>* FindRepeated(const TreeNode& map)
   return nullptr;
 }
 
+// Reason of the error for more than kMaxManifestDepth levels.
+std::string NestedTooDeep() {
+  return absl::StrCat("maps and lists must not be nested deeper than ", kMaxManifestDepth,
+                      " levels");
+}
+
 }  // namespace
 
 const TreeNode* TreeNode::Find(std::string_view key) const {
@@ -48,19 +54,18 @@ bool TreeBuilder::BeginMap(int line) { return Begin(TreeNode::Type::kMap, line);
 
 bool TreeBuilder::Begin(TreeNode::Type type, int line) {
   if (open_.size() >= static_cast<size_t>(kMaxManifestDepth)) {
-    return Fail(line, absl::StrCat("maps and lists must not be nested deeper than ",
-                                   kMaxManifestDepth, " levels"));
+    return Fail(line, NestedTooDeep());
   }
   if (!open_.empty() && open_.back().node->type == TreeNode::Type::kMap && !open_.back().has_key) {
     return Fail(line, "the key of a map must be a scalar");
   }
   tree_.nodes.push_back({type, line, "", {}, {}});
-  open_.push_back({&tree_.nodes.back(), Size{}, std::exchange(next_anchor_, 0)});
+  open_.push_back({&tree_.nodes.back(), Size{}, std::exchange(next_anchor_, "")});
   return true;
 }
 
 bool TreeBuilder::Add(TreeNode node) {
-  const uint64_t anchor = std::exchange(next_anchor_, 0);
+  const std::string anchor = std::exchange(next_anchor_, "");
   if (!open_.empty() && open_.back().node->type == TreeNode::Type::kMap && !open_.back().has_key) {
     if (node.text == "<<") {
       return Fail(node.line, "merge keys (<<) are not supported; write the fields out");
@@ -71,7 +76,7 @@ bool TreeBuilder::Add(TreeNode node) {
   }
   const Size size = {1, node.text.size(), 1};
   tree_.nodes.push_back(std::move(node));
-  if (anchor != 0) anchors_[anchor] = {&tree_.nodes.back(), size};
+  if (!anchor.empty()) anchors_[anchor] = {&tree_.nodes.back(), size};
   return Attach(&tree_.nodes.back(), size);
 }
 
@@ -83,18 +88,23 @@ bool TreeBuilder::End() {
     return Fail(field->second->line, absl::StrCat("Duplicate value: ", Quote(field->first),
                                                   ": a map must not contain a key twice"));
   }
-  if (done.anchor != 0) anchors_[done.anchor] = {done.node, done.size};
+  if (!done.anchor.empty()) anchors_[done.anchor] = {done.node, done.size};
   return Attach(done.node, done.size);
 }
 
-bool TreeBuilder::Alias(int line, uint64_t anchor) {
-  const auto target = anchors_.find(anchor);
-  if (target == anchors_.end())
+bool TreeBuilder::Alias(int line, const std::string& anchor) {
+  if (std::any_of(open_.begin(), open_.end(),
+                  [&](const Open& open) { return open.anchor == anchor; })) {
     return Fail(line, "an alias must not refer to a value that contains the alias");
+  }
+  const auto target = anchors_.find(anchor);
+  if (target == anchors_.end()) {
+    return Fail(line, absl::StrCat("Not found: ", Quote(anchor),
+                                   ": an alias must refer to an anchor before the alias"));
+  }
   const auto& [node, size] = target->second;
   if (open_.size() + static_cast<size_t>(size.height) > static_cast<size_t>(kMaxManifestDepth)) {
-    return Fail(line, absl::StrCat("maps and lists must not be nested deeper than ",
-                                   kMaxManifestDepth, " levels"));
+    return Fail(line, NestedTooDeep());
   }
   if (size.values > aliases_.values || size.bytes > aliases_.bytes) {
     aliases_ = {};

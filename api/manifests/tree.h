@@ -65,9 +65,10 @@ class TreeBuilder {
   bool BeginMap(int line);
   bool End();  // Ends the innermost list or map.
 
-  // Assigns the identifier `anchor` to the next node. Alias(anchor) refers to this node.
-  void Anchor(uint64_t anchor) { next_anchor_ = anchor; }
-  bool Alias(int line, uint64_t anchor);
+  // Assigns the name `anchor` to the next node. Alias(anchor) refers to this node. An empty name
+  // has no effect.
+  void Anchor(std::string anchor) { next_anchor_ = std::move(anchor); }
+  bool Alias(int line, const std::string& anchor);
 
   const std::optional<SyntaxError>& error() const { return error_; }
   Tree Take() { return std::move(tree_); }
@@ -81,7 +82,7 @@ class TreeBuilder {
   struct Open {
     TreeNode* node;
     Size size;
-    uint64_t anchor;
+    std::string anchor;
     bool has_key = false;
     std::string key = {};
   };
@@ -93,8 +94,8 @@ class TreeBuilder {
 
   Tree tree_;
   std::vector<Open> open_;
-  std::map<uint64_t, std::pair<const TreeNode*, Size>> anchors_;
-  uint64_t next_anchor_ = 0;
+  std::map<std::string, std::pair<const TreeNode*, Size>> anchors_;
+  std::string next_anchor_;
   AliasBudget& aliases_;
   Repeats repeats_;
   std::optional<SyntaxError> error_;

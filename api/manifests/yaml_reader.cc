@@ -1,126 +1,109 @@
-// Reads YAML with the event interface of yaml-cpp. TreeBuilder limits the nesting depth. Event
-// handlers throw an exception to stop the parser and its recursion, because yaml-cpp offers no
-// alternative. Functions in this file catch the exception.
-#include <yaml-cpp/anchor.h>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/mark.h>
-#include <yaml-cpp/parser.h>
+// Reads YAML with the events of libyaml. kubectl parses YAML with a translation of libyaml to Go.
+// TreeBuilder limits the nesting depth.
+#include <yaml.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <exception>
-#include <istream>
-#include <streambuf>
 
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
-#include "api/manifests/flow_limits.h"
 #include "api/manifests/readers.h"
 
 namespace svcmap::api {
 namespace {
 
-class Stop : public std::exception {};
-
-// A stream buffer that reads from a string_view without copying the text.
-class ViewBuffer : public std::streambuf {
- public:
-  explicit ViewBuffer(std::string_view text) {
-    // Never written, because the stream buffer has no put area.
-    char* begin = const_cast<char*>(text.data());
-    setg(begin, begin, begin + text.size());
-  }
-};
-
-// Replaces bytes that are not valid UTF-8 with the Unicode code points of the same value. yaml-cpp
-// 0.7 produces such bytes for the escapes \N and \_ and in messages about unknown escapes.
-std::string WithWholeCharacters(std::string_view text) {
-  std::string whole;
-  whole.reserve(text.size());
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    if (length > 0) {
-      whole += text.substr(0, length);
-    } else {
-      const auto byte = static_cast<uint8_t>(text[0]);
-      whole += static_cast<char>(0xc0 | byte >> 6);
-      whole += static_cast<char>(0x80 | (byte & 0x3f));
-    }
-    text.remove_prefix(std::max<size_t>(length, 1));
-  }
-  return whole;
+std::string TextOf(const yaml_char_t* text) {
+  return text == nullptr ? "" : reinterpret_cast<const char*>(text);
 }
 
-class Events : public YAML::EventHandler {
+// Parses one document and passes the events to a TreeBuilder.
+class YamlParser {
  public:
-  Events(TreeBuilder& builder, int first_line) : builder_(builder), first_line_(first_line) {}
-
-  void OnDocumentStart(const YAML::Mark& mark) override {
-    if (documents_++ > 0) Fail(mark, "documents must be separated by \"---\"");
+  YamlParser(const YamlPiece& piece, AliasBudget& aliases, Repeats repeats)
+      : builder_(aliases, repeats), first_line_(piece.line) {
+    yaml_parser_initialize(&parser_);  // Fails only if memory is exhausted.
+    yaml_parser_set_input_string(&parser_, reinterpret_cast<const yaml_char_t*>(piece.text.data()),
+                                 piece.text.size());
   }
-  void OnDocumentEnd() override {}
+  ~YamlParser() { yaml_parser_delete(&parser_); }
+  YamlParser(const YamlParser&) = delete;
+  YamlParser& operator=(const YamlParser&) = delete;
 
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    builder_.Anchor(anchor);
-    Check(builder_.Null(Line(mark)));
-  }
-
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Check(builder_.Alias(Line(mark), anchor));
-  }
-
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& value) override {
-    builder_.Anchor(anchor);
-    const bool plain = tag == "?";
-    if (!plain && tag != "!" && tag != "tag:yaml.org,2002:str") {
-      Fail(mark, absl::StrCat("Unsupported value: ", Quote(tag), ": YAML tags are not supported"));
+  ReadTree Read() {
+    for (bool more = true; more;) {
+      yaml_event_t event;
+      if (yaml_parser_parse(&parser_, &event) == 0) return ParserError();
+      const bool good = Take(event);
+      more = event.type != YAML_STREAM_END_EVENT;
+      yaml_event_delete(&event);
+      if (!good) return builder_.error().value_or(error_);
     }
-    switch (plain ? PlainScalarType(value) : TreeNode::Type::kString) {
-      case TreeNode::Type::kNull:
-        return Check(builder_.Null(Line(mark)));
-      case TreeNode::Type::kBool:
-        return Check(builder_.Bool(Line(mark), value[0] == 't' || value[0] == 'T'));
-      case TreeNode::Type::kNumber:
-        return Check(builder_.Number(Line(mark), value));
-      default:
-        return Check(builder_.String(Line(mark), WithWholeCharacters(value)));
-    }
+    return builder_.Take();
   }
-
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    builder_.Anchor(anchor);
-    Check(builder_.BeginList(Line(mark)));
-  }
-  void OnSequenceEnd() override { Check(builder_.End()); }
-
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    builder_.Anchor(anchor);
-    Check(builder_.BeginMap(Line(mark)));
-  }
-  void OnMapEnd() override { Check(builder_.End()); }
-
-  int Line(const YAML::Mark& mark) const { return first_line_ + std::max(mark.line, 0); }
-  const std::optional<SyntaxError>& error() const { return error_; }
 
  private:
-  void Check(bool good) {
-    if (good) return;
-    error_ = builder_.error();
-    throw Stop();
-  }
-  void Fail(const YAML::Mark& mark, std::string reason) {
-    error_ = SyntaxError{Line(mark), std::move(reason)};
-    throw Stop();
+  int LineOf(const yaml_mark_t& mark) const { return first_line_ + static_cast<int>(mark.line); }
+
+  SyntaxError ParserError() const {
+    const std::string context = parser_.context == nullptr ? "" : parser_.context;
+    return {LineOf(parser_.problem_mark),
+            absl::StrCat("invalid YAML: ", context, context.empty() ? "" : ": ", parser_.problem)};
   }
 
-  TreeBuilder& builder_;
-  int first_line_;
+  bool Fail(int line, std::string reason) {
+    error_ = {line, std::move(reason)};
+    return false;
+  }
+
+  bool Take(const yaml_event_t& event) {
+    const int line = LineOf(event.start_mark);
+    switch (event.type) {
+      case YAML_DOCUMENT_START_EVENT:
+        return documents_++ == 0 || Fail(line, "documents must be separated by \"---\"");
+      case YAML_ALIAS_EVENT:
+        return builder_.Alias(line, TextOf(event.data.alias.anchor));
+      case YAML_SCALAR_EVENT:
+        builder_.Anchor(TextOf(event.data.scalar.anchor));
+        return Scalar(line, event);
+      case YAML_SEQUENCE_START_EVENT:
+        builder_.Anchor(TextOf(event.data.sequence_start.anchor));
+        return builder_.BeginList(line);
+      case YAML_MAPPING_START_EVENT:
+        builder_.Anchor(TextOf(event.data.mapping_start.anchor));
+        return builder_.BeginMap(line);
+      case YAML_SEQUENCE_END_EVENT:
+      case YAML_MAPPING_END_EVENT:
+        return builder_.End();
+      default:
+        return true;
+    }
+  }
+
+  bool Scalar(int line, const yaml_event_t& event) {
+    const auto& scalar = event.data.scalar;
+    const std::string tag = TextOf(scalar.tag);
+    if (!tag.empty() && tag != YAML_STR_TAG) {
+      return Fail(line,
+                  absl::StrCat("Unsupported value: ", Quote(tag), ": YAML tags are not supported"));
+    }
+    std::string text(reinterpret_cast<const char*>(scalar.value), scalar.length);
+    const bool plain = tag.empty() && scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    switch (plain ? PlainScalarType(text) : TreeNode::Type::kString) {
+      case TreeNode::Type::kNull:
+        return builder_.Null(line);
+      case TreeNode::Type::kBool:
+        return builder_.Bool(line, text[0] == 't' || text[0] == 'T');
+      case TreeNode::Type::kNumber:
+        return builder_.Number(line, std::move(text));
+      default:
+        return builder_.String(line, std::move(text));
+    }
+  }
+
+  yaml_parser_t parser_;
+  TreeBuilder builder_;
+  const int first_line_;
   int documents_ = 0;
-  std::optional<SyntaxError> error_;
+  SyntaxError error_;
 };
 
 bool IsDigits(std::string_view text) {
@@ -227,24 +210,7 @@ std::vector<YamlPiece> SplitYaml(std::string_view text) {
 
 ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases, Repeats repeats) {
   if (std::optional<Tree> tree = ReadJsonPiece(piece, repeats)) return *std::move(tree);
-  if (const auto error = CheckFlowLimits(piece.text, piece.line)) return *error;
-  TreeBuilder builder(aliases, repeats);
-  Events events(builder, piece.line);
-  try {
-    ViewBuffer buffer(piece.text);
-    std::istream stream(&buffer);
-    YAML::Parser parser(stream);
-    while (parser.HandleNextDocument(events)) {
-    }
-  } catch (const Stop&) {
-    return *events.error();
-  } catch (const YAML::Exception& error) {
-    return SyntaxError{events.Line(error.mark),
-                       absl::StrCat("invalid YAML: ", WithWholeCharacters(error.msg))};
-  } catch (const std::exception& error) {
-    return SyntaxError{piece.line, absl::StrCat("invalid YAML: ", error.what())};
-  }
-  return builder.Take();
+  return YamlParser(piece, aliases, repeats).Read();
 }
 
 }  // namespace svcmap::api

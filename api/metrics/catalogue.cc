@@ -54,6 +54,15 @@ const Catalogue& AllMetrics() {
               {"code"}),
       Counter("kubeproxy_proxy_livez_total", "Total number of /livez responses by status code",
               {"code"}),
+      Gauge("kubeproxy_nftables_localhost_nodeport_listeners",
+            "Number of sockets that listen on nodePorts of 127.0.0.1 or ::1. Absent if "
+            "localhost nodePorts are disabled",
+            {kFamily}),
+      Counter("kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
+              "Total number of nodePorts on which svcmapd could not listen on 127.0.0.1 or ::1. "
+              "Retries that fail for the same reason do not count. Absent if "
+              "localhost nodePorts are disabled",
+              {kFamily}),
       // Metrics of writes to the kernel.
       Gauge("svcmap_build_info", "Version of svcmapd. The value is always 1", {"version"}),
       Gauge("svcmap_state", "State of svcmapd: 1 for the current state, 0 for the other states",
@@ -106,7 +115,7 @@ const Catalogue& AllMetrics() {
       Counter("svcmap_refused_calls_total",
               "Total number of connections and calls denied because the client is not authorized"),
       Counter("svcmap_failed_handshakes_total", "Total number of failed TLS handshakes"),
-      Gauge("svcmap_api_connections", "Number of open connections of API clients"),
+      Gauge("svcmap_api_connections", "Number of API connections that count towards the limits"),
       Counter("svcmap_rejected_connections_total",
               "Total number of API connections rejected or closed because of a limit", {"reason"}),
       // Metrics of the verification and repair of the tables in the kernel.
@@ -140,6 +149,13 @@ const Catalogue& AllMetrics() {
               "Total number of new connections to a Service port by destination. Absent without "
               "--service-counters",
               {"namespace", "name", "port", "protocol", "destination"}),
+      // Metrics of connections to nodePorts on loopback addresses (--localhost-nodeports).
+      Gauge("svcmap_localhost_nodeport_connections",
+            "Number of connections to nodePorts on 127.0.0.1 and ::1. Absent if "
+            "localhost nodePorts are disabled"),
+      Counter("svcmap_localhost_nodeport_rejected_connections_total",
+              "Total number of connections to nodePorts on 127.0.0.1 and ::1 that were reset "
+              "because too many connections were open. Absent if localhost nodePorts are disabled"),
       // Process metrics with the names of Prometheus' Go client.
       Counter("process_cpu_seconds_total", "Total user and system CPU time in seconds"),
       Gauge("process_resident_memory_bytes", "Resident memory size in bytes"),

@@ -161,6 +161,18 @@ void AddConnections(const std::vector<proxy::ServiceConnections>& connections, F
   }
 }
 
+void AddLocalhost(const LocalhostForwarderStatus& localhost, Families& page) {
+  for (const Family family : kFamilies) {
+    const std::string name(FamilyName(family));
+    page.Add("kubeproxy_nftables_localhost_nodeport_listeners", localhost.listeners[Index(family)],
+             {name});
+    page.Add("kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
+             localhost.listener_failures[Index(family)], {name});
+  }
+  page.Add("svcmap_localhost_nodeport_connections", localhost.connections);
+  page.Add("svcmap_localhost_nodeport_rejected_connections_total", localhost.rejected_connections);
+}
+
 void AddProcess(const ProcessFigures& process, Families& page) {
   page.Add("process_cpu_seconds_total", process.cpu_seconds);
   page.Add("process_resident_memory_bytes", process.resident_bytes);
@@ -182,6 +194,7 @@ std::string MetricsText(const MetricsFacts& facts, const MetricsConstants& const
   AddTruth(facts, page);
   if (facts.saved) AddSavedState(*facts.saved, page);
   if (facts.connections != nullptr) AddConnections(*facts.connections, page);
+  if (facts.localhost) AddLocalhost(*facts.localhost, page);
   AddProcess(facts.process, page);
   return ToText(std::move(page).Take());
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/localhost/status.h"
 #include "api/metrics/observations.h"
 #include "api/metrics/process_figures.h"
 #include "nft/netlink/batch.h"
@@ -39,6 +40,8 @@ struct MetricsFacts {
   std::vector<std::pair<std::string, uint64_t>> rejected_connections;
   // Connection counters, shared with the connection reader, or null if connections are not counted.
   std::shared_ptr<const std::vector<proxy::ServiceConnections>> connections;
+  // Absent if nodePorts do not accept connections on loopback addresses.
+  std::optional<LocalhostForwarderStatus> localhost;
   ProcessFigures process;
   std::chrono::steady_clock::time_point now;
 };

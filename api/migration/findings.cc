@@ -40,6 +40,9 @@ constexpr KnownOwner kOwners[] = {
      "run kube-router with --run-service-proxy=false, then kube-router --cleanup-config"},
 };
 
+// Name of the tables of Calico's nftables data plane.
+constexpr char kCalicoTable[] = "calico";
+
 bool IsInet(const nft::ForeignChain& chain) {
   return chain.family == "ip" || chain.family == "ip6" || chain.family == "inet";
 }
@@ -133,13 +136,21 @@ class MigrationJudge {
   void Tables() {
     if (!facts_.report) return;
     std::set<std::string> tables;
+    bool calico = false;
     for (const nft::ForeignChain& chain : facts_.report->chains) {
-      if (chain.table == kKubeProxyTable && IsInet(chain)) {
+      if (!IsInet(chain)) continue;
+      if (chain.table == kKubeProxyTable) {
         tables.insert(absl::StrCat("table ", chain.family, " ", chain.table));
       }
+      calico |= chain.table == kCalicoTable;
     }
     if (tables.empty()) return;
     Rules(absl::StrCat("rules of kube-proxy in nftables mode: ", absl::StrJoin(tables, " and ")));
+    if (!calico) return;
+    Note("Calico's nftables data plane is in use",
+         "if nftablesMode of the FelixConfiguration is Auto, Calico restarts its data plane with "
+         "iptables after the rules of kube-proxy have been removed",
+         "before you remove kube-proxy, set nftablesMode to Enabled");
   }
 
   void Iptables(const IptablesRead::Found& found) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "api/manifests/json_text.h"
 
 namespace svcmap::api {
 namespace {
@@ -37,8 +38,7 @@ std::string NodeReportJson(const NodeReport& report) {
         {{"about", warning.about}, {"what", warning.what}, {"remedy", warning.remedy}});
   }
   for (const nft::ForeignChain& chain : report.chains) json["chains"].push_back(JsonOf(chain));
-  // Chain names in the kernel may contain bytes that are not valid UTF-8.
-  return json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json);
 }
 
 absl::StatusOr<NodeReport> ParseNodeReport(std::string_view json) {
@@ -47,7 +47,7 @@ absl::StatusOr<NodeReport> ParseNodeReport(std::string_view json) {
     const Json parsed = Json::parse(json);
     report.fatal = parsed.at("fatal");
     for (const Json& warning : parsed.at("warnings")) {
-      report.warnings.push_back({warning.at("about"), warning.at("what"), warning.at("remedy")});
+      report.warnings.push_back({warning.at("what"), warning.at("remedy"), warning.at("about")});
     }
     for (const Json& chain : parsed.at("chains")) report.chains.push_back(ChainOf(chain));
   } catch (const Json::exception& error) {

@@ -16,12 +16,15 @@ struct NodeReport {
   static constexpr char kOtherProxy[] = "other proxy";
   static constexpr char kLegacyFilter[] = "legacy filter";
 
+  // `what` and `remedy` contain no line breaks.
   struct Warning {
-    // Topic of the warning: kOtherProxy, kLegacyFilter, a chain that drops forwarded packets ("ip
-    // filter FORWARD"), or empty.
-    std::string about;
     std::string what;
     std::string remedy;
+    // Topic of the warning: kOtherProxy, kLegacyFilter, a chain that drops forwarded packets ("ip
+    // filter FORWARD"), or empty.
+    std::string about = "";
+
+    std::string ToString() const { return what + "; remedy: " + remedy; }
   };
   std::string fatal;  // Reason why svcmapd cannot start, or empty.
   std::vector<Warning> warnings;

@@ -11,21 +11,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/migration/node_report.h"
 #include "nft/netlink/bridge_reader.h"
 #include "nft/netlink/chain_reader.h"
 #include "nft/netlink/probe.h"
 
 namespace svcmap::api {
 
-// `what` and `remedy` contain no line breaks.
-struct Warning {
-  std::string what;
-  std::string remedy;
-  // Topic of the warning for `svcmapctl migrate check`. See NodeReport::Warning::about.
-  std::string about = "";
-
-  std::string ToString() const { return what + "; remedy: " + remedy; }
-};
+using Warning = NodeReport::Warning;
 
 // Settings of the node. A number is absent if the kernel does not have the sysctl.
 struct Facts {
@@ -79,6 +72,10 @@ absl::Status CheckKernel(const nft::TableSpecs& tables);
 
 // Runs all checks for `tables`. An error is fatal and contains a remedy.
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables);
+
+// Runs the same checks as Preflight for `svcmapd --preflight`. Continues with the remaining checks
+// after a fatal error.
+NodeReport ReportNode(const nft::TableSpecs& tables);
 
 // Returns OK if the kernel supports `tables`, and otherwise an error with the missing features.
 // svcmapd uses ProbeTables for optional features.

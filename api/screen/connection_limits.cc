@@ -19,6 +19,8 @@ const char* NameOf(Rejection rejection) {
       return "peer-limit";
     case Rejection::kRateLimit:
       return "rate-limit";
+    case Rejection::kRoleRateLimit:
+      return "role-rate-limit";
     case Rejection::kMadeRoom:
       return "made-room";
     case Rejection::kGreetingTimeout:
@@ -60,46 +62,59 @@ TokenBucket& ConnectionLimits::BucketOf(const std::string& key, Clock::time_poin
   return buckets_.emplace(key, TokenBucket(burst, options_.per_second, now)).first->second;
 }
 
+bool ConnectionLimits::TakeOfRole(Role role, Clock::time_point now) {
+  if (role == Role::kWrite) return true;
+  const TokenBucket full(options_.role_burst, options_.role_per_second, now);
+  return role_buckets_.try_emplace(role, full).first->second.Take(1, now);
+}
+
 bool ConnectionLimits::MakeRoom(Role role) {
+  const size_t max_shut_down = role == Role::kWrite ? SIZE_MAX : options_.max_shut_down;
   if (count_ - handshakes_ >= options_.max_connections) {
     Entry* victim = nullptr;
     for (Entry& entry : entries_) {
       if (entry.made_room || !entry.role || Weight(entry) > static_cast<int>(role)) continue;
       if (victim == nullptr || Weight(entry) < Weight(*victim)) victim = &entry;
     }
-    if (!Evict(victim)) return false;
+    if (!Evict(victim, max_shut_down)) return false;
   }
-  return MakeRoomForHandshake();
+  return MakeRoomForHandshake(Clock::time_point::max(), max_shut_down);
 }
 
 // Shuts down the oldest handshake of the address with the most handshakes, so that an address
 // cannot displace the handshakes of other addresses.
-bool ConnectionLimits::MakeRoomForHandshake() {
+bool ConnectionLimits::MakeRoomForHandshake(Clock::time_point before, size_t max_shut_down) {
   if (count_ < options_.max_connections + options_.max_handshakes) return true;
   Entry* victim = nullptr;
   uint32_t most = 0;
   for (Entry& entry : entries_) {
-    if (entry.made_room || entry.role || of_key_[entry.key] <= most) continue;
+    const uint32_t connections = of_key_[entry.key];
+    if (entry.made_room || entry.role || connections <= most) continue;
+    if (connections == 1 && entry.admitted > before) continue;
     victim = &entry;
-    most = of_key_[entry.key];
+    most = connections;
   }
-  return Evict(victim);
+  return Evict(victim, max_shut_down);
 }
 
 bool ConnectionLimits::MakeRoomOfPeer(const std::string& key) {
   const auto found = of_key_.find(key);
   if (found == of_key_.end() || found->second < options_.max_connections_per_peer) return true;
   for (Entry& entry : entries_) {
-    if (entry.key == key && !entry.greeted && !entry.made_room) return Evict(&entry);
+    if (entry.key == key && !entry.greeted && !entry.made_room) {
+      return Evict(&entry, options_.max_shut_down);
+    }
   }
   return false;
 }
 
-bool ConnectionLimits::Evict(Entry* entry) {
-  if (entry == nullptr) return false;
+bool ConnectionLimits::Evict(Entry* entry, size_t max_shut_down) {
+  if (entry == nullptr || shut_down_ >= max_shut_down) return false;
   Count(*entry, -1);
   entry->made_room = true;
-  shutdown(entry->fd, SHUT_RDWR);  // The thread of the connection closes the descriptor.
+  ++shut_down_;
+  // The thread of the connection closes the descriptor.
+  if (entry->fd >= 0) shutdown(entry->fd, SHUT_RDWR);
   return true;
 }
 
@@ -117,8 +132,13 @@ std::optional<Rejection> ConnectionLimits::Admit(const std::string& key, std::op
   const std::lock_guard lock(mutex_);
   if (!BucketOf(key, now).Take(1, now)) return Rejection::kRateLimit;
   if (!MakeRoomOfPeer(key)) return Rejection::kPeerLimit;
-  if (!(role ? MakeRoom(*role) : MakeRoomForHandshake())) return Rejection::kTotalLimit;
-  handle = entries_.insert(entries_.end(), Entry{.key = key, .role = role, .fd = fd});
+  if (role && !TakeOfRole(*role, now)) return Rejection::kRoleRateLimit;
+  if (!(role ? MakeRoom(*role)
+             : MakeRoomForHandshake(now - options_.handshake_grace, options_.max_shut_down))) {
+    return Rejection::kTotalLimit;
+  }
+  handle =
+      entries_.insert(entries_.end(), Entry{.key = key, .role = role, .fd = fd, .admitted = now});
   Count(*handle, 1);
   return std::nullopt;
 }
@@ -130,6 +150,7 @@ std::optional<Rejection> ConnectionLimits::Identify(Handle handle, const std::st
   if (handle->made_room) return Rejection::kMadeRoom;
   if (!BucketOf(key, now).Take(1, now)) return Rejection::kRateLimit;
   if (!MakeRoomOfPeer(key)) return Rejection::kPeerLimit;
+  if (!TakeOfRole(role, now)) return Rejection::kRoleRateLimit;
   Count(*handle, -1);
   const bool room = MakeRoom(role);
   if (room) {
@@ -138,6 +159,11 @@ std::optional<Rejection> ConnectionLimits::Identify(Handle handle, const std::st
   }
   Count(*handle, 1);
   return room ? std::nullopt : std::optional(Rejection::kTotalLimit);
+}
+
+bool ConnectionLimits::WasShutDown(Handle handle) {
+  const std::lock_guard lock(mutex_);
+  return handle->made_room;
 }
 
 void ConnectionLimits::Greeted(Handle handle) {
@@ -150,12 +176,20 @@ void ConnectionLimits::Penalize(Handle handle, Clock::time_point now) {
   BucketOf(handle->key, now).Drain(options_.offence_cost, now);
 }
 
-bool ConnectionLimits::Remove(Handle handle) {
+bool ConnectionLimits::Close(Handle handle) {
   const std::lock_guard lock(mutex_);
-  const bool made_room = handle->made_room;
-  if (!made_room) Count(*handle, -1);
+  handle->fd = -1;
+  return handle->made_room;
+}
+
+void ConnectionLimits::Remove(Handle handle) {
+  const std::lock_guard lock(mutex_);
+  if (handle->made_room) {
+    --shut_down_;
+  } else {
+    Count(*handle, -1);
+  }
   entries_.erase(handle);
-  return made_room;
 }
 
 }  // namespace svcmap::api

@@ -1,5 +1,6 @@
 // Limits the number of connections, in total and per peer, and the rate at which a peer opens
-// connections. Each connection has an entry from accept() to close(). Thread-safe.
+// connections. Each connection has an entry from accept() until its resources are released.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -21,6 +22,7 @@ enum class Rejection {
   kTotalLimit,
   kPeerLimit,
   kRateLimit,
+  kRoleRateLimit,
   kMadeRoom,  // Closed at a limit, so that a newer connection could be admitted.
   kGreetingTimeout,
   kHandshakeFailed,
@@ -41,9 +43,17 @@ struct ConnectionLimitOptions {
   // Maximum number of connections above max_connections, for clients whose TLS handshake is not
   // complete.
   uint32_t max_handshakes = 16;
+  // Minimum age of an address's only handshake before a newer handshake can replace it.
+  std::chrono::milliseconds handshake_grace{100};
+  // Maximum number of connections that were shut down for newer ones and are not closed yet.
+  // Writers whose role is known before a handshake may exceed the limit.
+  uint32_t max_shut_down = 64;
   // Rate limit for new connections of one peer. The burst is at least twice
   // max_connections_per_peer.
   double burst = 200, per_second = 50;
+  // Rate limit for new connections of all readers together, and of all clients without a role
+  // together. Each new connection costs gRPC's threads time that a controller's calls wait for.
+  double role_burst = 400, role_per_second = 200;
   // Number of rate-limit tokens that one offence costs. A new connection costs one token.
   double offence_cost = 50;
 };
@@ -61,7 +71,8 @@ class ConnectionLimits {
     // True if the connection is being closed so that a newer connection can be admitted. Such a
     // connection no longer counts towards the limits.
     bool made_room = false;
-    int fd = -1;
+    int fd = -1;  // -1 after Close.
+    Clock::time_point admitted = {};
   };
   using Handle = std::list<Entry>::iterator;
 
@@ -73,7 +84,10 @@ class ConnectionLimits {
   // HTTP/2 preface.
   // At the total limit, Admit shuts down the oldest connection that has not sent the HTTP/2 preface
   // or has a lower role. Admit accepts up to `max_handshakes` additional connections with an
-  // unknown role.
+  // unknown role. At this limit, Admit shuts down the oldest handshake of the address with the most
+  // connections. An address's only handshake is shut down for another handshake only after
+  // `handshake_grace`. Otherwise, clients at many addresses could replace all handshakes before
+  // they are complete.
   std::optional<Rejection> Admit(const std::string& key, std::optional<Role> role, int fd,
                                  Clock::time_point now, Handle& handle);
   // Call Identify after the TLS handshake. Applies the limits per peer to the `name` in the
@@ -81,13 +95,18 @@ class ConnectionLimits {
   // the limit of the client's address.
   std::optional<Rejection> Identify(Handle handle, const std::string& name, Role role,
                                     Clock::time_point now);
+  // Returns true if the connection was shut down so that a newer connection could be admitted.
+  bool WasShutDown(Handle handle);
   // Call Greeted after the client has sent the HTTP/2 preface.
   void Greeted(Handle handle);
   // Call Penalize when the peer has exceeded a limit.
   void Penalize(Handle handle, Clock::time_point now);
-  // Call Remove before the descriptor is closed. Returns true if the connection was shut down so
-  // that a newer connection could be admitted.
-  bool Remove(Handle handle);
+  // Call Close before the descriptor is closed. The connection counts towards the limits until
+  // Remove, because it still uses resources. Returns true if the connection was shut down so that a
+  // newer connection could be admitted.
+  bool Close(Handle handle);
+  // Call Remove after Close, when the connection uses no more resources.
+  void Remove(Handle handle);
 
   size_t connections() const { return count_; }
 
@@ -96,11 +115,14 @@ class ConnectionLimits {
   // closed first.
   static int Weight(const Entry& entry);
   TokenBucket& BucketOf(const std::string& key, Clock::time_point now);
+  // Returns false if the clients of `role` have opened too many connections.
+  bool TakeOfRole(Role role, Clock::time_point now);
   // These methods return false if there is no room for another connection.
   bool MakeRoom(Role role);
   bool MakeRoomOfPeer(const std::string& key);
-  bool MakeRoomForHandshake();
-  bool Evict(Entry* entry);
+  // Does not replace an address's only handshake if it was admitted after `before`.
+  bool MakeRoomForHandshake(Clock::time_point before, size_t max_shut_down);
+  bool Evict(Entry* entry, size_t max_shut_down);
   void Count(const Entry& entry, int by);
 
   const ConnectionLimitOptions options_;
@@ -108,8 +130,10 @@ class ConnectionLimits {
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // In order of arrival.
   size_t handshakes_ = 0;     // Number of connections in `count_` with an unknown role.
+  size_t shut_down_ = 0;      // Number of entries with made_room.
   std::map<std::string, uint32_t> of_key_;
   std::map<std::string, TokenBucket> buckets_;  // At most kMaxBuckets buckets.
+  std::map<Role, TokenBucket> role_buckets_;
 };
 
 }  // namespace svcmap::api

@@ -8,7 +8,7 @@
 namespace svcmap::api {
 
 struct Peer {
-  // Identity to which limits apply: "uid 1000", "10.0.0.7", "spiffe://example/viewer".
+  // Identity to which limits apply: "uid 1000", "10.0.0.7", "URI spiffe://example/viewer".
   std::string key;
   std::string name;  // Name of the client for messages.
   Role role = Role::kNone;

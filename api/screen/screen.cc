@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "api/screen/grpc_end.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -90,6 +91,7 @@ struct Screen::Connection {
 
   Side client;
   Side server;  // Has no descriptor until gRPC has received its end of the socket pair.
+  GrpcEnd grpc_end;
   SslConnection ssl;
   bool handshake = false;    // True while the TLS handshake is in progress.
   bool wants_write = false;  // True if TLS must write before TLS can continue.
@@ -141,8 +143,9 @@ class ScreenLoop {
   void Run() {
     std::vector<epoll_event> events(64);
     while (!stop_) {
-      const int timeout =
-          connections_with_deadline_ > 0 || TrimIsDue() ? static_cast<int>(kTick.count()) : -1;
+      const int timeout = connections_with_deadline_ > 0 || !closing_.empty() || TrimIsDue()
+                              ? static_cast<int>(kTick.count())
+                              : -1;
       const int count =
           epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
       now_ = ScreenClock::now();
@@ -157,14 +160,30 @@ class ScreenLoop {
       }
       TakeAdded();
       CheckDeadlines();
+      RemoveClosed();
       dead_.clear();
       MaybeTrim();
     }
     while (!connections_.empty()) Close(*connections_.begin()->second);
     dead_.clear();
+    for (const Closing& closing : closing_) screen_.limits_.Remove(closing.handle);
     const std::lock_guard lock(mutex_);
-    for (const auto& connection : added_) screen_.limits_.Remove(connection->handle);
+    for (const auto& connection : added_) {
+      screen_.limits_.Close(connection->handle);
+      screen_.limits_.Remove(connection->handle);
+    }
     added_.clear();
+  }
+
+  // Removes the connections that gRPC has released from the limits. Without this delay, clients
+  // could open connections faster than gRPC frees the calls of closed connections.
+  void RemoveClosed() {
+    std::erase_if(closing_, [this](const Closing& closing) {
+      if (closing.grpc_end.is_open()) return false;
+      screen_.limits_.Remove(closing.handle);
+      CountForTrim(1);
+      return true;
+    });
   }
 
   void TakeAdded() {
@@ -177,6 +196,10 @@ class ScreenLoop {
       Connection& connection = *owned;
       connections_.emplace(&connection, std::move(owned));
       if (connection.deadline != ScreenClock::time_point::max()) ++connections_with_deadline_;
+      if (screen_.limits_.WasShutDown(connection.handle)) {
+        Close(connection);  // Without the cost of a handshake.
+        continue;
+      }
       if (connection.handshake) {
         connection.ssl = screen_.options_.tls->Accept(connection.client.fd.get());
         if (!connection.ssl) {
@@ -454,6 +477,7 @@ class ScreenLoop {
     }
     connection.server.fd = UniqueFd(ends[0]);
     UniqueFd grpc_end(ends[1]);
+    connection.grpc_end = GrpcEnd(grpc_end.get());
     screen_.limits_.Greeted(connection.handle);
     SetDeadline(connection, ScreenClock::time_point::max());
     Watch(connection.client, 0);
@@ -488,7 +512,7 @@ class ScreenLoop {
     Watch(connection.client, 0);
     if (connection.server.fd.ok()) Watch(connection.server, 0);
     if (connection.deadline != ScreenClock::time_point::max()) --connections_with_deadline_;
-    if (screen_.limits_.Remove(connection.handle)) {
+    if (screen_.limits_.Close(connection.handle)) {
       connection.rejection = Rejection::kMadeRoom;
       connection.rejection_detail.clear();
     }
@@ -504,7 +528,7 @@ class ScreenLoop {
     closed.ssl.reset();
     closed.client.fd = UniqueFd();
     closed.server.fd = UniqueFd();
-    CountForTrim(1);
+    closing_.push_back({closed.handle, closed.grpc_end});
   }
 
   bool TrimIsDue() const {
@@ -530,6 +554,12 @@ class ScreenLoop {
 
   static constexpr size_t kKeptCapacity = 4096;
 
+  // A closed connection that gRPC may still use.
+  struct Closing {
+    ConnectionLimits::Handle handle;
+    GrpcEnd grpc_end;
+  };
+
   Screen& screen_;
   UniqueFd epoll_;
   UniqueFd wake_;
@@ -540,6 +570,7 @@ class ScreenLoop {
   // Used only on the thread of the loop.
   std::unordered_map<Connection*, std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> dead_;
+  std::vector<Closing> closing_;
   size_t connections_with_deadline_ = 0;
   ScreenClock::time_point now_ = ScreenClock::now();
   std::optional<ScreenClock::time_point> trim_at_;
@@ -574,6 +605,8 @@ FrameLimits Screen::FrameLimitsOf(Role role) const {
     limits.max_streams = options_.reader_streams;
     limits.max_request_bytes = options_.reader_request_bytes;
     limits.max_header_block_bytes = options_.reader_header_block_bytes;
+    limits.reset_burst = options_.reader_reset_burst;
+    limits.resets_per_second = options_.reader_resets_per_second;
   }
   return limits;
 }
@@ -586,6 +619,8 @@ std::string Screen::LimitText(Rejection reason) const {
       return absl::StrCat("limit=", options_.connections.max_connections_per_peer);
     case Rejection::kRateLimit:
       return absl::StrCat("limit=", options_.connections.per_second, "/s");
+    case Rejection::kRoleRateLimit:
+      return absl::StrCat("limit=", options_.connections.role_per_second, "/s");
     default:
       return "";
   }

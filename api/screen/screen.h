@@ -33,6 +33,7 @@ struct ScreenOptions {
   // Maximum total request size of all open calls on one connection.
   uint64_t reader_request_bytes = 64 * 1024;
   uint32_t reader_header_block_bytes = 8 * 1024;
+  double reader_reset_burst = 20, reader_resets_per_second = 10;
   // Passes one end of the connection's socket pair to gRPC. The thread for TLS handshakes calls
   // `hand_over`.
   std::function<void(UniqueFd, const Peer&)> hand_over;

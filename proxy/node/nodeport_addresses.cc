@@ -6,14 +6,41 @@
 namespace svcmap::proxy {
 namespace {
 
+IpAddress Unspecified(Family family) {
+  return *IpAddress::Parse(family == Family::kIpv4 ? "0.0.0.0" : "::");
+}
+
 bool InPrefixes(const std::vector<IpPrefix>& prefixes, const IpAddress& address) {
-  bool listed = false;
-  for (const IpPrefix& prefix : prefixes) {
-    if (prefix.family() != address.family()) continue;
-    if (prefix.Contains(address)) return true;
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const IpPrefix& prefix) { return prefix.Contains(address); });
+}
+
+// Adds the meaning of one item of the setting to `result`. Returns false if the item is invalid.
+bool AddItem(std::string_view item, NodePortAddresses& result) {
+  if (item == "primary") {
+    result.primary = true;
+  } else if (item == "localhost") {
+    result.prefixes.push_back(*IpPrefix::Parse("127.0.0.0/8"));
+    result.prefixes.push_back(*IpPrefix::Parse("::1/128"));
+  } else if (item == "all") {
+    for (const Family family : kFamilies) result.prefixes.emplace_back(Unspecified(family), 0);
+  } else if (const std::optional<IpPrefix> prefix = IpPrefix::Parse(item)) {
+    result.prefixes.push_back(*prefix);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Returns true if every address of the family accepts nodePort traffic (S-110).
+bool AcceptsAll(const NodePortAddresses& wanted, const Node* node, Family family) {
+  bool listed = wanted.primary && PrimaryAddress(node, family) != nullptr;
+  for (const IpPrefix& prefix : wanted.prefixes) {
+    if (prefix.family() != family) continue;
+    if (prefix.length() == 0) return true;
     listed = true;
   }
-  return !listed;  // If no prefix of the family is listed, all addresses match (S-110).
+  return !listed;
 }
 
 }  // namespace
@@ -26,37 +53,37 @@ const IpAddress* PrimaryAddress(const Node* node, Family family) {
   return found == node->addresses.end() || found->IsLoopback() ? nullptr : &*found;
 }
 
-namespace {
-
-// Returns true if every address of the family accepts nodePort traffic (S-110).
-bool AcceptsAll(const NodePortAddresses& wanted, const Node* node, Family family) {
-  if (wanted.mode == NodePortAddresses::Mode::kPrimary) {
-    return PrimaryAddress(node, family) == nullptr;
-  }
-  const auto of_family = [family](const IpPrefix& prefix) { return prefix.family() == family; };
-  return std::none_of(wanted.prefixes.begin(), wanted.prefixes.end(), of_family) ||
-         std::any_of(wanted.prefixes.begin(), wanted.prefixes.end(), [&](const IpPrefix& prefix) {
-           return of_family(prefix) && prefix.length() == 0;
-         });
+bool IsNodePortAddress(std::string_view item) {
+  NodePortAddresses ignored;
+  return AddItem(item, ignored);
 }
 
-}  // namespace
+std::vector<IpAddress> ListedLoopbackAddresses(const NodePortAddresses& wanted) {
+  std::vector<IpAddress> listed;
+  for (const char* text : {"127.0.0.1", "::1"}) {
+    const IpAddress address = *IpAddress::Parse(text);
+    const auto lists = [&](const IpPrefix& prefix) {
+      return prefix.Contains(address) && prefix.address().IsLoopback() &&
+             prefix.Last().IsLoopback();
+    };
+    if (std::any_of(wanted.prefixes.begin(), wanted.prefixes.end(), lists)) {
+      listed.push_back(address);
+    }
+  }
+  return listed;
+}
 
 absl::StatusOr<NodePortAddresses> NodePortAddresses::Parse(std::string_view text) {
   NodePortAddresses result;
-  if (text == "primary" || text.empty()) return result;
-  result.mode = Mode::kPrefixes;
+  if (text.empty()) return result;
+  result.primary = false;
   while (!text.empty()) {
     const size_t comma = text.find(',');
     const std::string item(text.substr(0, comma));
-    const std::optional<IpPrefix> prefix = IpPrefix::Parse(item);
-    if (!prefix) {
-      return absl::InvalidArgumentError(
-          "Invalid value: \"" + item +
-          "\": must be \"primary\" or a comma-separated list of CIDRs, such as "
-          "\"192.0.2.0/24,2001:db8::/64\"");
+    if (!AddItem(item, result)) {
+      return absl::InvalidArgumentError("Invalid value: \"" + item +
+                                        "\": " + kNodePortAddressDetail);
     }
-    result.prefixes.push_back(*prefix);
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
   return result;
@@ -66,15 +93,12 @@ std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted
                                                  const std::vector<IpAddress>& interfaces) {
   std::vector<IpAddress> accepted;
   for (const Family family : kFamilies) {
-    if (wanted.mode == NodePortAddresses::Mode::kPrimary) {
-      if (const IpAddress* primary = PrimaryAddress(node, family)) {
-        accepted.push_back(*primary);
-        continue;
-      }
-    }
+    const bool all = AcceptsAll(wanted, node, family);
+    const IpAddress* primary = wanted.primary ? PrimaryAddress(node, family) : nullptr;
+    if (primary != nullptr) accepted.push_back(*primary);
     for (const IpAddress& address : interfaces) {
       if (address.family() != family || address.IsLoopback()) continue;
-      if (InPrefixes(wanted.prefixes, address)) accepted.push_back(address);
+      if (all || InPrefixes(wanted.prefixes, address)) accepted.push_back(address);
     }
   }
   std::sort(accepted.begin(), accepted.end());
@@ -88,7 +112,7 @@ std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, con
   std::vector<IpAddress> addresses;
   for (const Family family : kFamilies) {
     if (AcceptsAll(wanted, node, family)) {
-      addresses.push_back(*IpAddress::Parse(family == Family::kIpv4 ? "0.0.0.0" : "::"));
+      addresses.push_back(Unspecified(family));
       continue;
     }
     std::copy_if(accepted.begin(), accepted.end(), std::back_inserter(addresses),

@@ -11,22 +11,28 @@
 
 namespace svcmap::proxy {
 
-// Parsed value of the setting nodePortAddresses.
+// Parsed value of the setting nodePortAddresses. NodePort traffic is accepted at the node's first
+// address of each family if `primary` is true, at interface addresses within `prefixes`, and at all
+// addresses of a family for which the setting contains no address (S-110).
 struct NodePortAddresses {
-  enum class Mode : uint8_t {
-    // NodePort traffic is accepted at the node's first address of each family, and at all addresses
-    // of a family without a known node address.
-    kPrimary,
-    // NodePort traffic is accepted at interface addresses within `prefixes`, and at all addresses
-    // of a family without a listed prefix.
-    kPrefixes,
-  };
-  Mode mode = Mode::kPrimary;
+  bool primary = true;
   std::vector<IpPrefix> prefixes;
 
-  // Parses "primary" or a comma-separated list of prefixes. "0.0.0.0/0,::/0" selects all addresses.
+  // Parses a comma-separated list of CIDRs and keywords. "primary" sets `primary`, "localhost" adds
+  // 127.0.0.0/8 and ::1/128, and "all" adds 0.0.0.0/0 and ::/0. An empty text means "primary".
   static absl::StatusOr<NodePortAddresses> Parse(std::string_view text);
 };
+
+// Returns true if `item` is a CIDR or a keyword of nodePortAddresses.
+bool IsNodePortAddress(std::string_view item);
+
+// Describes the allowed items in error messages.
+inline constexpr char kNodePortAddressDetail[] =
+    "must be \"primary\", \"localhost\", \"all\" or a CIDR, such as \"192.0.2.0/24\"";
+
+// Returns the addresses of 127.0.0.1 and ::1 that the setting contains explicitly: as "localhost"
+// or in a CIDR that has only loopback addresses (S-113).
+std::vector<IpAddress> ListedLoopbackAddresses(const NodePortAddresses& wanted);
 
 // Returns the node's own address of a family (S-109): the first address in the Node object, unless
 // it is a loopback address. Returns null if the address is unknown.

@@ -453,6 +453,7 @@ void Loop::SyncOnce() {
   PublishStatus(result);
   NotifyCleaner(result);
   NotifyHealthChecks(result);
+  NotifyForwarder(result);
   CountStages(result, started);
   PublishTurn(/*answered=*/true);
   Answer(result, started);
@@ -478,6 +479,11 @@ void Loop::NotifyHealthChecks(SyncResult& result) {
   has_health_checks_ |= !result.health_checks.empty();
   if (!has_health_checks_ || !options_.on_health_checks) return;
   options_.on_health_checks(std::move(result.health_checks));
+}
+
+void Loop::NotifyForwarder(SyncResult& result) {
+  if (result.localhost_node_ports.empty() || !options_.on_localhost_node_ports) return;
+  options_.on_localhost_node_ports(std::move(result.localhost_node_ports));
 }
 
 // Until the state is complete, a Service may be known without all of its slices, so the cleaner

@@ -174,6 +174,8 @@ struct LoopOptions {
   std::function<void(HealthCheckChanges)> on_health_checks;
   // Called when the addresses for healthCheckNodePorts change.
   std::function<void(std::vector<IpAddress>)> on_health_check_addresses;
+  // Called with changes of nodePorts on loopback addresses.
+  std::function<void(LocalhostNodePortChanges)> on_localhost_node_ports;
   // Duration of one audit of all applied rows, and the maximum share of one CPU for it. If both
   // conflict, the share takes precedence.
   std::chrono::milliseconds audit_cycle{std::chrono::minutes(5)};
@@ -260,6 +262,7 @@ class Loop {
   void Answer(Waiting waiting);
   void NotifyCleaner(SyncResult& result);
   void NotifyHealthChecks(SyncResult& result);
+  void NotifyForwarder(SyncResult& result);
   uint64_t FirstUnprogrammed() const;
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
   LoopStatus::State State() const;

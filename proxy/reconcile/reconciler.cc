@@ -264,6 +264,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   for (Store::Dirty& dirty : sync_plan.dirty) {
     rejected_.erase(dirty.key);
     AddHealthCheck(dirty.key, result);
+    AddLocalhostNodePorts(dirty.key, result);
     UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }
@@ -314,6 +315,17 @@ void Reconciler::AddHealthCheck(const std::string& key, SyncResult& result) {
   std::optional<HealthCheck> check = HealthCheckOf(store_.Find(key), store_.claims());
   const bool had = check ? !health_checked_.insert(key).second : health_checked_.erase(key) > 0;
   if (check || had) result.health_checks.emplace_back(key, check);
+}
+
+void Reconciler::AddLocalhostNodePorts(const std::string& key, SyncResult& result) {
+  if (!options_.localhost_node_ports[0] && !options_.localhost_node_ports[1]) return;
+  LocalhostNodePorts node_ports = LocalhostNodePortsOf(store_.Find(key), store_.claims(),
+                                                       node_.place, options_.localhost_node_ports);
+  const bool had =
+      node_ports.empty() ? on_localhost_.erase(key) > 0 : !on_localhost_.insert(key).second;
+  if (had || !node_ports.empty()) {
+    result.localhost_node_ports.emplace_back(key, std::move(node_ports));
+  }
 }
 
 // Returns OK if the kernel has committed the attempt. If the markers do not prove the outcome, the

@@ -32,6 +32,7 @@
 #include "proxy/explain/explain.h"
 #include "proxy/explain/kernel_check.h"
 #include "proxy/health/health_check.h"
+#include "proxy/localhost/nodeports.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/reconcile/applied.h"
 #include "proxy/reconcile/row_reader.h"
@@ -45,6 +46,8 @@ struct ReconcilerOptions {
   std::string node_name;
   NodePortAddresses node_port_addresses;
   RulesetOptions ruleset;
+  // Families in which TCP nodePorts accept connections on the loopback address, by Index(Family).
+  bool localhost_node_ports[2] = {};
 };
 
 struct SyncResult {
@@ -71,6 +74,8 @@ struct SyncResult {
   // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
   HealthCheckChanges health_checks;
   std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).
+  // Synced Services that have, or had, nodePorts on loopback addresses. Empty after a failure.
+  LocalhostNodePortChanges localhost_node_ports;
   // Duration of the whole sync, including planning. 0 if there was nothing to sync. Set by the
   // loop.
   std::chrono::nanoseconds whole{0};
@@ -253,6 +258,7 @@ class Reconciler {
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Undo(SyncPlan& sync_plan);
   void AddHealthCheck(const std::string& key, SyncResult& result);
+  void AddLocalhostNodePorts(const std::string& key, SyncResult& result);
   void LogAttempt(const SyncPlan& sync_plan, const Marker& marker);
   void LogOutcome(bool committed, bool complete);
   void LogRemoval();
@@ -293,6 +299,7 @@ class Reconciler {
   // rejects.
   size_t take_limit_ = SIZE_MAX;
   absl::flat_hash_set<std::string> health_checked_;  // Services with a healthCheckNodePort.
+  absl::flat_hash_set<std::string> on_localhost_;  // Services with nodePorts on loopback addresses.
   // Rejected Services and the kernel's error.
   absl::flat_hash_map<std::string, std::string> rejected_;
   // Objects of the saved state that this run does not use. Deleted from the log with the first

@@ -55,10 +55,10 @@ std::string BesideThisProgram(const std::string& name) {
 std::vector<std::string> DefaultOpponents(const OpponentSettings& settings) {
   std::vector<std::string> names = OpponentNames();
   if (settings.kube_proxy.empty()) std::erase(names, "kube-proxy");
-  std::erase(names,
-             // The compared implementation "nftables-single" differs from "nftables" only for
-             // Services with one endpoint.
-             "nftables-single");
+  // The compared implementation "nftables-single" differs from "nftables" only for Services with
+  // one endpoint. Packages do not contain the program that "nftables-library" runs.
+  std::erase(names, "nftables-single");
+  std::erase(names, "nftables-library");
   return names;
 }
 
@@ -72,7 +72,8 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
       ->option_text("plain|mixed|everything (default plain)");
   app.add_flag("--ipv6", options.ipv6, "IPv6 instead of IPv4");
   app.add_option("--opponents", common.opponents,
-                 "Who takes part, in the order of turns (default: all but nftables-single)")
+                 "Who takes part, in the order of turns (default: all except nftables-single and "
+                 "nftables-library)")
       ->delimiter(',')
       ->check(CLI::IsMember(OpponentNames()));
   app.add_option("--rounds", common.rounds, "Turns of each opponent")
@@ -150,6 +151,7 @@ int main(int argc, char** argv) {
   Options options;
   CommonOptions common;
   common.settings.svcmapd = BesideThisProgram("svcmapd");
+  common.settings.libnftables = BesideThisProgram("svcmap-bench-libnftables");
   RunCommand run;
   CLI::App app("svcmap-bench measures svcmapd and other service proxies side by side.",
                "svcmap-bench");

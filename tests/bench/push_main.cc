@@ -137,13 +137,26 @@ class Bench {
 
   void Start() {
     port_ = testing::FreeTcpPort();
-    auto agent = testing::Agent::Start(
-        netns_,
-        {"--state-dir", folder_.path() + "/state", "--listen",
-         absl::StrCat("tcp://127.0.0.1:", port_), "--tls-cert", folder_.path() + "/agent.pem",
-         "--tls-key", folder_.path() + "/agent.key", "--tls-client-ca", folder_.path() + "/ca.pem",
-         "--max-streams", "10000", "--max-watchers", "10000", "--max-connections", "10000",
-         "--max-connections-per-peer", "10000", "--max-batch-bytes", "100000000"});
+    auto agent = testing::Agent::Start(netns_, {"--state-dir",
+                                                folder_.path() + "/state",
+                                                "--listen",
+                                                absl::StrCat("tcp://127.0.0.1:", port_),
+                                                "--tls-cert",
+                                                folder_.path() + "/agent.pem",
+                                                "--tls-key",
+                                                folder_.path() + "/agent.key",
+                                                "--tls-client-ca",
+                                                folder_.path() + "/ca.pem",
+                                                "--max-streams",
+                                                "10000",
+                                                "--max-watchers",
+                                                "10000",
+                                                "--max-connections",
+                                                "10000",
+                                                "--max-connections-per-peer",
+                                                "10000",
+                                                "--max-batch-bytes",
+                                                "100000000"});
     if (!agent.ok()) Give(std::string(agent.status().message()));
     agent_ = *std::move(agent);
   }
@@ -401,8 +414,7 @@ void MemoryOfServices(Bench& bench, const ServiceShape& shape) {
     testing::AService service("shop/" + name);
     service.ClusterIp(AddressOf(20, i));
     for (int port = 1; port <= shape.ports; ++port) service.Port(absl::StrCat("p", port), port);
-    *request.mutable_batch()->add_changes()->mutable_service() =
-        service.proto();
+    *request.mutable_batch()->add_changes()->mutable_service() = service.proto();
     for (int first = 0; first < shape.endpoints; first += 1000) {
       testing::ASlice slice("shop/" + name);
       slice.Named(absl::StrCat(name, "-", first));
@@ -410,8 +422,7 @@ void MemoryOfServices(Bench& bench, const ServiceShape& shape) {
       for (int e = first; e < std::min(first + 1000, shape.endpoints); ++e) {
         slice.Endpoint(AddressOf(100, e));
       }
-      *request.mutable_batch()->add_changes()->mutable_endpoint_slice() =
-          slice.proto();
+      *request.mutable_batch()->add_changes()->mutable_endpoint_slice() = slice.proto();
     }
     const auto sent = Clock::now();
     push.Write(request);
@@ -446,8 +457,9 @@ int Main(int argc, char** argv) {
   Bench bench;
   bench.Start();
   if (large.services > 0) {
-    std::printf("| Services | ports | endpoints | RSS, MiB | kernel, MiB | time | longest Ack |\n"
-                "|---|---|---|---|---|---|---|\n");
+    std::printf(
+        "| Services | ports | endpoints | RSS, MiB | kernel, MiB | time | longest Ack |\n"
+        "|---|---|---|---|---|---|---|\n");
     MemoryOfServices(bench, large);
     return 0;
   }

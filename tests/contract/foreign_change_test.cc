@@ -2,6 +2,7 @@
 // the changes (S-345).
 #include "tests/contract/rule_handles.h"
 #include "tests/contract/watched_world.h"
+#include "tests/support/nft.h"
 
 namespace svcmap::nft {
 namespace {
@@ -22,9 +23,13 @@ constexpr Family kFamily = Family::kIpv4;
 class ForeignChangeTest : public WatchedWorld {};
 
 TEST_F(ForeignChangeTest, S345_DeletedElementsComeWithTheirKeysAndTheProcess) {
-  const ForeignChange change = AfterNft(
-      "delete element ip svcmap service-ips { 10.0.0.1 . tcp . 80 }\n"
-      "delete element ip svcmap endpoints { 0x1 . 0, 0x1 . 1 }");
+  // A separate program, whose name the change contains.
+  ASSERT_OK(testing::RunNftProgram("nft", *netns_,
+                                   "delete element ip svcmap service-ips { 10.0.0.1 . tcp . 80 }\n"
+                                   "delete element ip svcmap endpoints { 0x1 . 0, 0x1 . 1 }"));
+  const std::optional<ForeignChange> reported = heard_.Next();
+  ASSERT_TRUE(reported);
+  const ForeignChange& change = *reported;
   EXPECT_THAT(change.elements,
               UnorderedElementsAre(Touched(ServiceRow(kFamily, 1)),
                                    Touched(EndpointRow(1, 0, Address(kFamily, 9), 80)),

@@ -1,4 +1,4 @@
-// svcmapd's tables in one namespace, and an empty namespace for tables that nft(8) loads.
+// svcmapd's tables in one namespace, and an empty namespace for tables that nft loads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nft/netlink/netlink_kernel.h"
 #include "nft/text/nft_text.h"
 #include "proxy/ruleset/table.h"
 #include "tests/contract/private_netns.h"
-#include "tests/support/process.h"
+#include "tests/support/nft.h"
 #include "tests/support/status_matchers.h"
 
 namespace svcmap::nft {
@@ -62,9 +63,7 @@ class ListingTest : public ::testing::TestWithParam<Family> {
   }
 
   std::string List(const testing::NetNs& netns) {
-    absl::StatusOr<std::string> listing = testing::RunOk(
-        {.argv = {"nft", "list", "table", family() == Family::kIpv4 ? "ip" : "ip6", table().name},
-         .netns = &netns});
+    absl::StatusOr<std::string> listing = testing::ListNft(netns, "list table " + TableName());
     EXPECT_OK(listing);
     return listing.value_or("");
   }
@@ -80,10 +79,9 @@ class ListingTest : public ::testing::TestWithParam<Family> {
     return absl::StrJoin(blocks, "\n");
   }
   std::string ListSet(const testing::NetNs& netns, const SetSpec& set) {
-    absl::StatusOr<std::string> listing =
-        testing::RunOk({.argv = {"nft", "list", set.data.empty() ? "set" : "map",
-                                 family() == Family::kIpv4 ? "ip" : "ip6", table().name, set.name},
-                        .netns = &netns});
+    absl::StatusOr<std::string> listing = testing::ListNft(
+        netns,
+        absl::StrCat(set.data.empty() ? "list set " : "list map ", TableName(), " ", set.name));
     EXPECT_OK(listing);
     return listing.value_or("");
   }

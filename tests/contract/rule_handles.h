@@ -1,11 +1,11 @@
-// Reads the handles of a chain's rules with nft(8).
+// Reads the handles of a chain's rules with nft.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "tests/support/netns.h"
-#include "tests/support/process.h"
+#include "tests/support/nft.h"
 #include "tests/support/status_matchers.h"
 
 namespace svcmap::testing {
@@ -14,11 +14,8 @@ namespace svcmap::testing {
 // Returns one empty handle if the chain cannot be listed.
 inline std::vector<std::string> RuleHandles(const NetNs& netns, const std::string& table,
                                             const std::string& chain) {
-  const size_t space = table.find(' ');
   const absl::StatusOr<std::string> listing =
-      RunOk({.argv = {"nft", "-a", "list", "chain", table.substr(0, space), table.substr(space + 1),
-                      chain},
-             .netns = &netns});
+      ListNft(netns, "-a list chain " + table + " " + chain);
   EXPECT_OK(listing);
   if (!listing.ok()) return {""};
   const std::string mark = " # handle ";

@@ -86,7 +86,8 @@ TEST_F(BundleTest, FaultIsFoundWithoutTheNode) {
       HasSubstr(absl::StrCat(kWeb.v4, ":80 -> 10.244.1.250:8080  1  ", pod_b().v4(), ":40001")));
   EXPECT_THAT(Extract("node/sysctls.txt"), HasSubstr("net.ipv4.ip_forward = 1\n"));
   EXPECT_THAT(Extract("node/system.txt"), HasSubstr("kernel   Linux"));
-  EXPECT_THAT(Extract("node/network.txt"), HasSubstr(pod_a().v4()));
+  EXPECT_THAT(Extract("node/network.txt"),
+              AllOf(HasSubstr(pod_a().v4()), HasSubstr("\n# ip neighbour\n")));
   EXPECT_EQ(Extract("node/svcmapd.log"), "recent line\n");
   EXPECT_THAT(Extract("agent/metrics.txt"), HasSubstr("svcmap_build_info"));
 

@@ -164,6 +164,27 @@ TEST_F(CheckTest, FindsADeadEndpoint) {
   EXPECT_THAT(result.out, HasSubstr("dead-endpoint: endpoint 10.244.1.250:8080/TCP"));
 }
 
+// A direct connect() fails with EINVAL if a blackhole route leads to the destination.
+TEST_F(CheckTest, FindsABlackholeRoute) {
+  constexpr char kAddress[] = "10.244.1.250";
+  ASSERT_OK(agent().Apply(Objects{AService("shop/web").ClusterIp(kWeb.v4).Port("http", 80),
+                                  ASlice("shop/web").Endpoint(kAddress).Port("http", 8080)}));
+  ASSERT_OK(
+      RunOk({.argv = {"ip", "route", "add", "blackhole", kAddress}, .netns = &node().netns()}));
+  const Json report = Check({}, kDifferent);
+  EXPECT_THAT(Causes(report),
+              ::testing::UnorderedElementsAre("shop/web:http clusterIP dead-endpoint",
+                                              "shop/web:http endpoint dead-endpoint"))
+      << report.dump(2);
+  // The kernel drops translated packets without an error.
+  EXPECT_EQ(report["differences"][0]["observed"], "no answer within 300ms");
+  EXPECT_EQ(report["differences"][1]["observed"],
+            "unreachable: a blackhole route leads to the destination");
+  EXPECT_THAT(report["notChecked"], IsEmpty());
+  ASSERT_OK(
+      RunOk({.argv = {"ip", "route", "delete", "blackhole", kAddress}, .netns = &node().netns()}));
+}
+
 // The node sends packets to the pod through a second interface, so the reverse path filter of the
 // first interface drops the packets of the pod.
 TEST_F(CheckTest, FindsAReversePathFilter) {

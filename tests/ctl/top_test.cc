@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -51,6 +52,84 @@ TEST_F(CtlTest, TopShowsConnectionsPerSecond) {
       Ctl({"top", "--sort", "name", "--by", "destination", "--rows", "1", "--interval", "1ms"});
   EXPECT_THAT(sorted.out, HasSubstr("shop/busy 80/SCTP 10.96.0.10:80\n"));
   EXPECT_OK(world()->RestartAgent({}));
+}
+
+// Returns the numbers of one column of `svcmapctl top` by the last column.
+std::map<std::string, double> Column(const std::string& out, int column) {
+  std::map<std::string, double> values;
+  std::istringstream lines(out);
+  std::string line, name;
+  std::getline(lines, line);  // Summary.
+  std::getline(lines, line);
+  EXPECT_EQ(line, "    CONN/S      TRACKED  ENDPOINT");
+  double rate = 0, total = 0;
+  while (lines >> rate >> total >> name) values[name] = column == 0 ? rate : total;
+  return values;
+}
+
+TEST_F(CtlTest, TopShowsTheEndpointsOfAService) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/other", ClusterIp(11))} +
+                          WebSlices("shop/web", {&pod_a(), &pod_b()}) +
+                          WebSlices("shop/other", {&pod_a()})));
+  std::map<std::string, double> expected;
+  const auto connect = [&](Protocol protocol, const std::string& destination, uint16_t port,
+                           int count) {
+    const Tally tally = AskMany(
+        client().netns(), {.protocol = protocol, .destination = destination, .port = port}, count);
+    EXPECT_EQ(tally.answered, count) << tally.ToString();
+    for (const Host* pod : {&pod_a(), &pod_b()}) {
+      const auto server = tally.by_server.find(pod->name());
+      const bool v6 = destination.find(':') != std::string::npos;
+      const std::string address = v6 ? "[" + pod->v6() + "]" : pod->v4();
+      expected[address + ":8080/" + (protocol == Protocol::kTcp ? "TCP" : "UDP")] +=
+          server == tally.by_server.end() ? 0 : server->second;
+    }
+  };
+  connect(Protocol::kTcp, kWeb.v4, 80, 200);
+  connect(Protocol::kTcp, kNodeV4, kNodePort, 50);
+  connect(Protocol::kUdp, kWeb.v6, 80, 20);
+  const std::map<std::string, double> of_web = expected;
+  connect(Protocol::kTcp, ClusterIp(11).v4, 80, 30);
+
+  const CommandResult once = Ctl({"top", "--endpoints", "shop/web", "--interval", "1ms"});
+  EXPECT_EQ(once.exit.code, 0) << once.err;
+  const std::map<std::string, double> tracked = Column(once.out, 1);
+  for (const auto& [endpoint, count] : of_web) {
+    const auto shown = tracked.find(endpoint);
+    ASSERT_NE(shown, tracked.end()) << endpoint << "\n" << once.out;
+    EXPECT_EQ(shown->second, count) << endpoint << "\n" << once.out;
+  }
+  EXPECT_EQ(tracked.size(), 12U) << once.out;  // 2 pods, 2 families and 3 protocols.
+
+  // Connections that `top` has seen before are not new.
+  const CommandResult quiet = Ctl({"top", "--endpoints", "shop/web", "--interval", "100ms"});
+  EXPECT_THAT(quiet.out, HasSubstr("s, 0.0 new connections/s\n"));
+  std::atomic<bool> stop = false;
+  std::thread traffic([&] {
+    while (!stop) {
+      AskMany(client().netns(), {.destination = kWeb.v4, .port = 80}, 5);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  const CommandResult busy = Ctl({"top", "--endpoints", "shop/web", "--interval", "1s"});
+  stop = true;
+  traffic.join();
+  std::map<std::string, double> rates = Column(busy.out, 0);
+  EXPECT_GT(rates[pod_a().v4() + ":8080/TCP"], 10) << busy.out;
+  EXPECT_GT(rates[pod_b().v4() + ":8080/TCP"], 10) << busy.out;
+  EXPECT_EQ(rates[pod_a().v4() + ":8080/UDP"], 0) << busy.out;
+}
+
+TEST_F(CtlTest, TopOfEndpointsNeedsPrivileges) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  const absl::StatusOr<CommandResult> result =
+      RunCommand({.argv = {"setpriv", "--bounding-set=-net_admin", SVCMAP_BIN_DIR "/svcmapctl",
+                           "top", "--endpoints", "shop/web", "--address", agent().socket()},
+                  .netns = &node().netns()});
+  ASSERT_OK(result);
+  EXPECT_EQ(result->exit.code, 1);
+  EXPECT_THAT(result->err,
+              HasSubstr("error: list connection tracking entries: Operation not permitted"));
 }
 
 TEST_F(CtlTest, TopWithoutCountersIsAnError) {

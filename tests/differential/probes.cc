@@ -11,6 +11,7 @@
 #include "tests/differential/judge.h"
 #include "tests/differential/random_cluster.h"
 #include "tests/support/client.h"
+#include "tests/support/slow_machine.h"
 
 namespace svcmap::testing {
 namespace {
@@ -59,7 +60,7 @@ Request RequestOf(const TriedConnection& probe) {
           .destination = probe.packet.destination,
           .port = probe.packet.port,
           .source = probe.packet.source,
-          .timeout = InVain(probe) ? kInVain : kPatience};
+          .timeout = InVain(probe) ? kInVain : OnThisMachine(kPatience)};
 }
 
 // Sends the probes. Probes without an expected answer are sent last and in parallel, because each

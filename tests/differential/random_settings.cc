@@ -77,7 +77,11 @@ ScenarioSettings RandomSettings(Dice& dice) {
                                    "198.18.7.0/24,fd00:77::/64",
                                    "192.168.77.0/24,198.18.7.10/32,fd00:78::10/128",
                                    "203.0.113.0/24,::/0",
-                                   "0.0.0.0/0"};
+                                   "0.0.0.0/0",
+                                   "primary,localhost",
+                                   "localhost,198.18.7.0/24",
+                                   "fd00:78::/64,primary",
+                                   "all,127.0.0.0/8"};
   settings.proxy.nodeport_addresses = dice.OneOf(addresses);
   settings.pod_cidrs = detector.pod_cidrs;
   return settings;

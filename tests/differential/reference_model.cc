@@ -143,19 +143,23 @@ bool ReferenceModel::IsPod(const Packet& packet, const TextAddress& source) cons
 // Implements requirements S-108 to S-113.
 bool ReferenceModel::TakesNodePorts(const TextAddress& address) const {
   if (node_addresses_.count(address) == 0 || address.IsLoopback()) return false;
-  // S-109, or S-110 if the node has no primary address of this family.
-  if (settings_.nodeport_addresses == "primary") {
-    const auto& primary = node_.ip[address.v6 ? 1 : 0];
-    return !primary || primary->IsLoopback() || *primary == address;
-  }
   bool any_of_family = false;
-  for (const std::string& text : SplitAtCommas(settings_.nodeport_addresses)) {
-    const auto block = TextPrefix::Parse(text);
+  for (const std::string& item : SplitAtCommas(settings_.nodeport_addresses)) {
+    if (item == "all") return true;  // S-112
+    if (item == "primary") {         // S-109
+      const auto& primary = node_.ip[address.v6 ? 1 : 0];
+      if (!primary || primary->IsLoopback()) continue;
+      any_of_family = true;
+      if (*primary == address) return true;
+      continue;
+    }
+    any_of_family |= item == "localhost";  // Contains only loopback addresses, of both families.
+    const auto block = TextPrefix::Parse(item);
     if (!block || block->address.v6 != address.v6) continue;
     any_of_family = true;
     if (block->Contains(address)) return true;  // S-111: a /0 block contains all addresses.
   }
-  return !any_of_family;  // S-110: without a block of this family, all addresses accept nodePorts.
+  return !any_of_family;  // S-110: without an address of this family, all addresses accept.
 }
 
 const ModelServicePort* ReferenceModel::OwnerOfAddress(const Flow& flow) const {

@@ -301,6 +301,23 @@ TEST(ReferenceModelTest, S169_To_S172_NodePorts) {
   EXPECT_EQ(blocks("X", "N", kNp), "L1m R1m");
 }
 
+TEST(ReferenceModelTest, S108_KeywordsOfNodePortAddresses) {
+  const Objects objects =
+      Cluster(Objects{At("V").Port("", 80).NodePort(kNp)} + Slices({"L1", "R1"}));
+  const auto answer = [&](const std::string& setting, const char* to) {
+    return Model(objects, WithNodePorts(setting))("X", to, kNp);
+  };
+  for (const char* to : {"N", "NS"}) {
+    EXPECT_EQ(answer("localhost", to), "untouched") << to;
+    EXPECT_EQ(answer("all", to), "L1m R1m") << to;
+    EXPECT_EQ(answer("localhost,all", to), "L1m R1m") << to;
+  }
+  EXPECT_EQ(answer("primary,localhost", "N"), "L1m R1m");
+  EXPECT_EQ(answer("primary,localhost", "NS"), "untouched");
+  EXPECT_EQ(answer("198.18.7.0/24,primary", "N"), "L1m R1m");
+  EXPECT_EQ(answer("198.18.7.0/24,primary", "NS"), "IPv4 L1m R1m, IPv6 untouched");
+}
+
 TEST(ReferenceModelTest, S110_S112_AllAddresses) {
   const Objects objects =
       Cluster(Objects{At("V").Port("", 80).NodePort(kNp)} + Slices({"L1", "R1"}));

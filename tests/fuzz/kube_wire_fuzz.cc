@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "api/convert/quote.h"
 #include "api/kube/wire/decode.h"
+#include "api/log/printable.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube {

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "api/convert/quote.h"
 #include "api/kube/http/bearer_token.h"
 #include "api/kube/http/kubeconfig.h"
 #include "api/kube/http/server_url.h"
+#include "api/log/printable.h"
 
 namespace svcmap::kube {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/convert/convert.h"
-#include "api/convert/quote.h"
+#include "api/log/printable.h"
 #include "api/manifests/manifests.h"
 #include "google/protobuf/util/message_differencer.h"
 

@@ -15,6 +15,7 @@
 #include "api/convert/quote.h"
 #include "api/grpc/explain.h"
 #include "api/intake/deferred_slices.h"
+#include "api/log/printable.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/stubs/logging.h"
@@ -100,14 +101,17 @@ class Agent {
     v1::ApplyRequest request;
     request.set_protocol_version(2);
     store().ForEachService([&](const std::string&, const proxy::ServiceEntry& entry) {
-      if (entry.service) *request.add_objects() = ToProto(*entry.service);
+      if (entry.service)
+        *request.add_objects() = ToObject(proxy::Kind::kService, entry.service->message);
     });
     store().ForEachSlice([&](const std::shared_ptr<const proxy::EndpointSlice>& slice) {
-      *request.add_objects() = ToProto(*slice);
+      *request.add_objects() = ToObject(proxy::Kind::kEndpointSlice, slice->message);
     });
-    for (const auto& [name, node] : store().nodes()) *request.add_objects() = ToProto(*node);
+    for (const auto& [name, node] : store().nodes()) {
+      *request.add_objects() = ToObject(proxy::Kind::kNode, node->message);
+    }
     for (const auto& [name, cidr] : store().service_cidrs()) {
-      *request.add_objects() = ToProto(*cidr);
+      *request.add_objects() = ToObject(proxy::Kind::kServiceCidr, cidr->message);
     }
     for (const v1::Object& object : request.objects()) {
       const absl::StatusOr<ConvertedChange> change = ConvertObject(object, context_);

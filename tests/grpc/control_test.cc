@@ -26,6 +26,20 @@ TEST_F(ControlTest, SocketIsForItsOwnerOnly) {
   EXPECT_EQ(found.st_mode & 0777, 0600u);
 }
 
+TEST_F(ControlTest, ASocketOfAnotherTypeIsNotReplaced) {
+  Serve();
+  const std::string path = socket() + ".other";
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const UniqueFd other(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(other.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(other.get(), 1), 0);
+  const auto second = Server::Start({.listen = {"unix://" + path}}, limits_, *service_);
+  EXPECT_EQ(second.status().message(), "another process listens on " + path);
+  unlink(path.c_str());
+}
+
 TEST_F(ControlTest, SecondServerOnTheSameSocketIsRejectedAndTheFirstGoesOn) {
   Serve();
   const auto second = Server::Start({.listen = {"unix://" + socket()}}, limits_, *service_);
@@ -100,6 +114,23 @@ TEST_F(ControlTest, WithManifestsNobodyElseMayChangeTheState) {
   Stream stream(*stub_);
   EXPECT_EQ(stream.Finish().error_code(), grpc::FAILED_PRECONDITION);
   EXPECT_EQ(GetStatus().manifests_path(), "/etc/svcmap/manifests");
+}
+
+TEST_F(ControlTest, AMessageWithTooManyObjectsIsRejected) {
+  Serve();
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::ApplyRequest request;
+  request.set_protocol_version(2);
+  for (int i = 0; i < 65537; ++i) request.add_objects()->mutable_service();
+  v1::Ack ack;
+  const grpc::Status status = stub_->Apply(&context, request, &ack);
+  EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("65537 objects in a message"));
+  Stream stream(*stub_);
+  ASSERT_TRUE(stream.Open("test"));
+  ASSERT_TRUE(stream.Send(1, std::vector<v1::Change>(65537)));
+  EXPECT_EQ(stream.Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
 }
 
 TEST_F(ControlTest, StateIsWaitedForUntilSomebodyTellsIt) {

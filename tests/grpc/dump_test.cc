@@ -74,7 +74,7 @@ TEST_F(DumpTest, OneDumpAtATime) {
 }
 
 TEST_F(DumpTest, AClientThatDoesNotReadDelaysTheNextDumpForALimitedTime) {
-  limits_.read_base = 300ms;
+  limits_.read_within.base = 300ms;
   StoreManyEndpoints();
   Call slow(*slow_stub_, kDeadline);
   v1::DumpResponse first;
@@ -90,7 +90,7 @@ TEST_F(DumpTest, AClientThatDoesNotReadDelaysTheNextDumpForALimitedTime) {
 
 // Reads 256 KiB each 230 ms, which is more than 1 MiB per second.
 TEST_F(DumpTest, AClientThatReadsInTimeIsNotCancelled) {
-  limits_.read_base = 1s;
+  limits_.read_within.base = 1s;
   StoreManyEndpoints();
   Call steady(*slow_stub_, kDeadline);
   size_t size = 0;
@@ -101,7 +101,7 @@ TEST_F(DumpTest, AClientThatReadsInTimeIsNotCancelled) {
   }
   EXPECT_TRUE(steady.reader->Finish().ok());
   EXPECT_GT(size, 500'000u);
-  EXPECT_GT(std::chrono::steady_clock::now() - begin, limits_.read_base);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, limits_.read_within.base);
 }
 
 // Every portion of a Dump is a turn of the loop, and a change fits between two portions.

@@ -158,7 +158,7 @@ TEST_F(LimitsTest, RejectedObjectCountsAsNamedInASnapshot) {
 
 // The responses are larger than the flow-control window of a client that does not read them.
 TEST_F(LimitsTest, CallsWhoseResponseIsNotReadAreCancelled) {
-  limits_.read_within = std::chrono::milliseconds(200);
+  limits_.read_within.most = std::chrono::milliseconds(200);
   Serve();
   testing::Objects valid;
   v1::ApplyRequest invalid;

@@ -103,7 +103,7 @@ TEST_F(LogLimitTest, BytesOfAClientInErrorsOfGrpcAreEscaped) {
     lines = sink_->Take();
     std::erase_if(lines, [](const std::string& line) { return !line.starts_with("gRPC error"); });
   }
-  EXPECT_THAT(lines, ElementsAre("gRPC error error=\"value=\\\\x84\\\\x9b\\u001b[2J\""));
+  EXPECT_THAT(lines, ElementsAre("gRPC error error=\"value=\\x84\\x9b\\u001b[2J\""));
 }
 
 TEST_F(LogLimitTest, RejectedObjectsOfAStream) {

@@ -1,4 +1,5 @@
 // Tests of /healthz and /livez over real sockets (S-250..S-258).
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tests/health/health_world.h"
 #include "tests/support/process.h"
@@ -46,6 +47,20 @@ TEST_F(HealthzTest, S250_EveryMethodIsAnswered) {
                              "PROPFIND", "WHATEVER"}) {
     EXPECT_EQ(CodeOf("/livez", method), 200) << method;
   }
+}
+
+TEST_F(HealthzTest, S250_HeadIsAnsweredWithoutBody) {
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer get, Ask("/livez"));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer head, Ask("/livez", "HEAD"));
+  EXPECT_EQ(head.code, get.code);
+  EXPECT_EQ(head.body, "");
+  // Both bodies contain two times of their request, each with up to 9 digits after a point.
+  int64_t length = 0;
+  for (const auto& [name, value] : head.headers) {
+    if (name != "Content-Length") continue;
+    ASSERT_TRUE(absl::SimpleAtoi(value, &length)) << value;
+  }
+  EXPECT_NEAR(length, get.body.size(), 20);
 }
 
 TEST_F(HealthzTest, S250_OtherPathsAreNotFound) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -45,14 +46,17 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-World& WorldOf(Peer peer) {
+// Returns an agent for `peer`. If `fresh` is true, previous attacks have not used up the limit for
+// new connections of all readers together.
+World& WorldOf(Peer peer, bool fresh = false) {
   static std::unique_ptr<World> world;
   static bool has_tls = false;
   const bool tls = peer == Peer::kUnlisted;
   // If svcmapd uses more memory than this value in MiB, the next attack uses a new agent. With the
   // same agent, the memory used by an expensive attack would hide the cost of the next attack.
   constexpr double kMostMib = 45;
-  if (world && (has_tls != tls || world->Rss() > kMostMib || !world->agent().GetStatus().ok())) {
+  if (world &&
+      (fresh || has_tls != tls || world->Rss() > kMostMib || !world->agent().GetStatus().ok())) {
     world.reset();
   }
   if (!world) world = std::make_unique<World>(tls);
@@ -137,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Hostile, ConnectionsTest,
 class HoldTest : public ::testing::TestWithParam<Peer> {};
 
 TEST_P(HoldTest, EverythingThatIsAllowedCostsLittle) {
-  World& world = WorldOf(GetParam());
+  World& world = WorldOf(GetParam(), /*fresh=*/true);
   const Figures figures = Measure(world, [&](Clock::time_point until) {
     std::vector<std::unique_ptr<Wire>> wires;
     size_t connections = 0;
@@ -169,6 +173,106 @@ TEST_P(HoldTest, EverythingThatIsAllowedCostsLittle) {
 INSTANTIATE_TEST_SUITE_P(Hostile, HoldTest,
                          ::testing::Values(Peer::kAnonymous, Peer::kUnlisted, Peer::kReaderUid),
                          [](const auto& info) { return NameOf(info.param); });
+
+// Returns true if svcmapd passes the connection to gRPC, which sends SETTINGS.
+bool IsAccepted(Wire& wire, Clock::time_point until) {
+  wire.Send(Greeting(), until);
+  while (!wire.closed() && Clock::now() < until) {
+    if (!wire.Receive().empty()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+// Connects a controller again and again until `end`, but at least once, and calls `after_attempt`
+// after each attempt. Returns the sorted times in seconds until svcmapd accepts the controller.
+std::vector<double> ConnectRepeatedly(
+    const World& world, Clock::time_point end, const std::function<void()>& after_attempt = [] {}) {
+  constexpr double kMaxSeconds = 30;
+  std::vector<double> delays;
+  do {
+    const auto begin = Clock::now();
+    const auto seconds = [&] {
+      return std::chrono::duration<double>(Clock::now() - begin).count();
+    };
+    bool accepted = false;
+    while (!accepted && seconds() < kMaxSeconds) {
+      const auto wire = world.Connect(Peer::kWriterCertificate);
+      accepted = wire && IsAccepted(*wire, Clock::now() + std::chrono::seconds(5));
+      after_attempt();
+      if (!accepted) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_TRUE(accepted) << "not connected within " << kMaxSeconds << " s";
+    delays.push_back(seconds());
+  } while (Clock::now() < end);
+  std::sort(delays.begin(), delays.end());
+  return delays;
+}
+
+// Many addresses open connections, send calls with resets, and close the connections. Each
+// connection and each address stays below its own limit if `GetParam()` calls are allowed, so only
+// the limit for all connections together bounds the memory.
+class ResetsTest : public ::testing::TestWithParam<uint32_t> {};
+
+TEST_P(ResetsTest, OfClosedConnectionsFromManyAddressesCostLittle) {
+  constexpr int kThreads = 8;
+  constexpr uint32_t kAddresses = 5000;
+  World& world = WorldOf(Peer::kAnonymous, /*fresh=*/true);
+  std::string calls;
+  for (uint32_t n = 0; n < GetParam(); ++n) {
+    calls += Call(2 * n + 1, "/svcmap.v1.Control/GetStatus") +
+             Frame(kRstStream, 0, 2 * n + 1, Number32(8));
+  }
+  const Figures figures = Measure(world, [&](Clock::time_point until) {
+    std::atomic<uint32_t> connections = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        while (Clock::now() < until) {
+          const std::unique_ptr<Wire> wire = world.ConnectFrom(connections++ % kAddresses);
+          if (wire && IsAccepted(*wire, until)) wire->Send(calls, until);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return size_t{connections};
+  });
+  Check("Anonymous/ManyAddresses/" + std::to_string(GetParam()), figures);
+  EXPECT_TRUE(AnswersSoon(world)) << "svcmapd does not answer";
+}
+
+// Readers may send 20 resets at once, and writers 200.
+INSTANTIATE_TEST_SUITE_P(Hostile, ResetsTest, ::testing::Values(19, 190));
+
+// Clients at many addresses send a ClientHello and close the connection.
+TEST(ManyAddressesTest, AControllerConnectsDuringAFloodOfClientHellos) {
+  constexpr int kThreads = 4;
+  constexpr uint32_t kAddresses = 50'000;
+  constexpr size_t kMaxDescriptors = 300;  // 64 + 16 connections, 64 that are being closed, others.
+  World& world = WorldOf(Peer::kUnlisted, /*fresh=*/true);
+  const std::string hello = Wire::ClientHello();
+  std::atomic<bool> stop = false;
+  std::atomic<uint32_t> connections = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        const auto wire = world.ConnectFrom(connections++ % kAddresses);
+        if (wire) wire->Send(hello, Clock::now() + std::chrono::seconds(1));
+      }
+    });
+  }
+  size_t descriptors = 0;
+  const std::vector<double> delays =
+      ConnectRepeatedly(world, Clock::now() + AttackTime() + std::chrono::seconds(1),
+                        [&] { descriptors = std::max(descriptors, world.Descriptors()); });
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  std::printf(
+      "| ManyAddresses/ClientHello | %u connections | p50 %.2f s | max %.2f s | %zu | %zu |\n",
+      connections.load(), delays[delays.size() / 2], delays.back(), delays.size(), descriptors);
+  EXPECT_LE(descriptors, kMaxDescriptors);
+}
 
 TEST(HandshakeTest, HalfOpenHandshakesCostLittle) {
   World& world = WorldOf(Peer::kUnlisted);
@@ -232,7 +336,7 @@ std::optional<double> TimeOfCall(const World& world, Peer peer, const std::strin
 class UnreadTest : public ::testing::TestWithParam<Peer> {};
 
 TEST_P(UnreadTest, AnotherClientOfTheRoleIsAnsweredMeanwhile) {
-  World& world = WorldOf(GetParam());
+  World& world = WorldOf(GetParam(), /*fresh=*/true);
   world.NextPeer();
   const auto until = Clock::now() + std::chrono::seconds(20);
   std::vector<std::unique_ptr<Wire>> wires;
@@ -270,23 +374,12 @@ INSTANTIATE_TEST_SUITE_P(Hostile, UnreadTest,
                          ::testing::Values(Peer::kAnonymous, Peer::kReaderUid, Peer::kWriterUid),
                          [](const auto& info) { return NameOf(info.param); });
 
-// Returns true if svcmapd passes the connection to gRPC, which sends SETTINGS.
-bool IsAccepted(Wire& wire, Clock::time_point until) {
-  wire.Send(Greeting(), until);
-  while (!wire.closed() && Clock::now() < until) {
-    if (!wire.Receive().empty()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
-
 // Other clients open connections from the controller's address as fast as they can. svcmapd cannot
 // distinguish them from the controller before the TLS handshake. The parameter tells whether the
 // other clients complete the handshake.
 class SameAddressTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(SameAddressTest, AControllerThatRetriesConnectsDuringAFlood) {
-  constexpr double kMaxSeconds = 30;
   World& world = WorldOf(Peer::kUnlisted);
   world.NextPeer();
   std::atomic<bool> stop = false;
@@ -300,29 +393,15 @@ TEST_P(SameAddressTest, AControllerThatRetriesConnectsDuringAFlood) {
     });
   }
   const auto start = Clock::now();
-  const auto since = [](Clock::time_point time) {
-    return std::chrono::duration<double>(Clock::now() - time).count();
-  };
   std::this_thread::sleep_for(std::chrono::seconds(1));  // Exceeds the limit for the address.
-  std::vector<double> delays;
-  do {
-    const auto begin = Clock::now();
-    bool accepted = false;
-    while (!accepted && since(begin) < kMaxSeconds) {
-      const auto wire = world.Connect(Peer::kWriterCertificate);
-      accepted = wire && IsAccepted(*wire, Clock::now() + std::chrono::seconds(5));
-      if (!accepted) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    EXPECT_TRUE(accepted) << "not connected within " << kMaxSeconds << " s";
-    delays.push_back(since(begin));
-  } while (Clock::now() < start + AttackTime());
+  const std::vector<double> delays = ConnectRepeatedly(world, start + AttackTime());
   stop = true;
   for (std::thread& thread : flood) thread.join();
-  std::sort(delays.begin(), delays.end());
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   std::printf("| SameAddress/%s | %.0f connections/s | p50 %.2f s | max %.2f s | %zu |\n",
               GetParam() ? "CompleteHandshakes" : "NoHandshake",
-              static_cast<double>(connections) / since(start), delays[delays.size() / 2],
-              delays.back(), delays.size());
+              static_cast<double>(connections) / seconds, delays[delays.size() / 2], delays.back(),
+              delays.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Hostile, SameAddressTest, ::testing::Bool(), [](const auto& info) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -21,7 +22,8 @@ using svcmap::testing::AService;
 using svcmap::testing::ASlice;
 using svcmap::testing::Upsert;
 
-constexpr uint32_t kSource = 0x7f000100;  // Base of the peers' source addresses: 127.0.1.0.
+constexpr uint32_t kSource = 0x7f000100;       // Base of the peers' source addresses: 127.0.1.0.
+constexpr uint32_t kManySources = 0x7f020000;  // First address of ConnectFrom: 127.2.0.0.
 constexpr uint32_t kReader = 2000;
 constexpr uint32_t kWriter = 3000;
 constexpr uint32_t kPeers = 100;
@@ -175,8 +177,18 @@ std::unique_ptr<Wire> World::Connect(Peer peer) const {
   return nullptr;
 }
 
+std::unique_ptr<Wire> World::ConnectFrom(uint32_t number) const {
+  return netns_.Run([&] { return Wire::ConnectTcp(port_, kManySources + number); });
+}
+
 std::unique_ptr<Wire> World::ConnectToTlsPort() const {
   return netns_.Run([this] { return Wire::ConnectTcp(port_, kSource + peer_); });
+}
+
+size_t World::Descriptors() const {
+  const std::string path = absl::StrCat("/proc/", agent_->pid(), "/fd");
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path),
+                                           std::filesystem::directory_iterator()));
 }
 
 double World::Rss() const { return RssOf(agent_->pid()); }

@@ -44,8 +44,11 @@ class World {
   // reached do not affect the next attack.
   void NextPeer();
   std::unique_ptr<Wire> Connect(Peer peer) const;
+  // Connects as an anonymous peer from address number `number` of a range that no other peer uses.
+  std::unique_ptr<Wire> ConnectFrom(uint32_t number) const;
   std::unique_ptr<Wire> ConnectToTlsPort() const;  // Connects to the TLS port without a handshake.
   double Rss() const;
+  size_t Descriptors() const;                       // Number of open descriptors of svcmapd.
   std::string Page(const std::string& path) const;  // Returns a page of the metrics server.
 
  private:

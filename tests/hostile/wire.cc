@@ -20,6 +20,8 @@
 namespace svcmap::hostile {
 namespace {
 
+constexpr unsigned char kHttp2[] = {2, 'h', '2'};  // ALPN protocol list.
+
 void SetNonBlocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
 void UseKeyPair(SSL_CTX* context, const testing::KeyPair& pair) {
@@ -84,8 +86,7 @@ std::unique_ptr<Wire> Wire::ConnectTls(uint16_t port, uint32_t source,
   if (!client.certificate.empty()) UseKeyPair(wire->context_, client);
   SSL_CTX_set_mode(wire->context_,
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  const unsigned char alpn[] = {2, 'h', '2'};
-  SSL_CTX_set_alpn_protos(wire->context_, alpn, sizeof(alpn));
+  SSL_CTX_set_alpn_protos(wire->context_, kHttp2, sizeof(kHttp2));
   wire->ssl_ = SSL_new(wire->context_);
   SSL_set_fd(wire->ssl_, wire->fd_.get());
   const auto deadline = Clock::now() + std::chrono::seconds(10);
@@ -98,6 +99,19 @@ std::unique_ptr<Wire> Wire::ConnectTls(uint16_t port, uint32_t source,
     if (Clock::now() > deadline) return nullptr;
     wire->Poll(error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, deadline);
   }
+}
+
+std::string Wire::ClientHello() {
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  SSL_CTX_set_alpn_protos(context, kHttp2, sizeof(kHttp2));
+  SSL* ssl = SSL_new(context);
+  SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
+  SSL_connect(ssl);
+  std::string hello(4096, 0);
+  hello.resize(static_cast<size_t>(std::max(0, BIO_read(SSL_get_wbio(ssl), hello.data(), 4096))));
+  SSL_free(ssl);
+  SSL_CTX_free(context);
+  return hello;
 }
 
 Wire::~Wire() {

@@ -34,9 +34,7 @@ proxy::LoopOptions Options() {
   return options;
 }
 
-proxy::NodePortAddresses AllAddresses() {
-  return {.mode = proxy::NodePortAddresses::Mode::kPrefixes, .prefixes = {}};
-}
+proxy::NodePortAddresses AllAddresses() { return {.primary = false, .prefixes = {}}; }
 
 }  // namespace
 

@@ -55,7 +55,9 @@ TEST_P(ScalingInstructionsTest, AnOperationCostsAtMostNLogN) {
     std::printf("%s of %d and %d %s: %.1f M and %.1f M instructions, factor %.2f\n",
                 operation.c_str(), size, kFactor * size, name, static_cast<double>(few) / 1e6,
                 static_cast<double>(many) / 1e6, Growth(few, many));
-    if (few >= kFewest) EXPECT_LT(Growth(few, many), bound) << operation;
+    if (few >= kFewest) {
+      EXPECT_LT(Growth(few, many), bound) << operation;
+    }
   }
 }
 

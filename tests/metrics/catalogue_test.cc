@@ -43,7 +43,7 @@ std::string FirstSample(const Metric& metric) {
   return metric.labels.empty() ? sample + " " : sample + "{" + std::string(metric.labels[0]) + "=";
 }
 
-// A metric of kube-proxy, by requirement number (S-269..S-285).
+// A metric of kube-proxy, by requirement number (S-113, S-269..S-285).
 struct Specified {
   int number;
   const char* name;  // Name of the metric without the prefix "kubeproxy_".
@@ -52,6 +52,11 @@ struct Specified {
 };
 
 const Specified kSpecified[] = {
+    {113, "nftables_localhost_nodeport_listeners", MetricType::Gauge, {"ip_family"}},
+    {113,
+     "nftables_localhost_nodeport_listener_creation_failures_total",
+     MetricType::Counter,
+     {"ip_family"}},
     {269, "sync_proxy_rules_duration_seconds", MetricType::Histogram, {"ip_family"}},
     {270, "sync_full_proxy_rules_duration_seconds", MetricType::Histogram, {"ip_family"}},
     {271, "sync_partial_proxy_rules_duration_seconds", MetricType::Histogram, {"ip_family"}},

@@ -85,6 +85,10 @@ inline MetricsFacts SomeFacts() {
       {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("10.96.0.1"), 80, 137},
       {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("fd00::1"), 30080, 0}};
   facts.connections = std::make_shared<const std::vector<proxy::ServiceConnections>>(connections);
+  facts.localhost = {.listeners = {141, 142},
+                     .listener_failures = {143, 144},
+                     .connections = 145,
+                     .rejected_connections = 146};
   facts.process = {.cpu_seconds = 1.5,
                    .resident_bytes = 133,
                    .virtual_bytes = 134,

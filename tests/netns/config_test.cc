@@ -73,6 +73,35 @@ TEST_P(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
   ASSERT_OK(world()->RestartAgent({}));
 }
 
+TEST_P(ConfigTest, S108_S112_S113_KeywordsOfNodePortAddresses) {
+  const struct {
+    std::string setting;
+    bool first;   // Whether a nodePort is accepted at the node's first address.
+    bool second;  // Whether a nodePort is accepted at the node's second address.
+  } cases[] = {{"localhost", false, false},
+               {"localhost,all", true, true},
+               {"localhost,primary", true, false},
+               {"primary,198.18.7.0/24,fd00:78::/64", true, true}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.setting);
+    ASSERT_OK(world()->RestartAgent({"--nodeport-addresses", c.setting}));
+    ASSERT_OK(agent().Replace(Basics() + Objects{ExternalWeb("shop/web", kWeb)} +
+                              WebSlices("shop/web", {&pod_a()})));
+    const auto server_at = [&](const Address& address) {
+      return Ask(client().netns(),
+                 {.destination = address.in(v6()), .port = kNodePort, .timeout = kShort})
+          .server;
+    };
+    EXPECT_EQ(server_at(kNode), c.first ? "pod-a" : "");
+    EXPECT_EQ(server_at(kNodeSecond), c.second ? "pod-a" : "");
+    const bool warned =
+        agent().log().find("have no effect without the feature gate KubeProxyNFTablesLocalhost") !=
+        std::string::npos;
+    EXPECT_EQ(warned, c.setting.find("localhost") != std::string::npos) << agent().log();
+  }
+  ASSERT_OK(world()->RestartAgent({}));
+}
+
 // Runs svcmapd in a separate namespace without traffic.
 class ConfigFileTest : public ::testing::Test {
  protected:

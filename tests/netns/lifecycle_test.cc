@@ -130,6 +130,26 @@ TEST_F(LifecycleTest, CleanupThatStaysLetsAnotherAgentStart) {
   EXPECT_TRUE(exit->ok()) << exit->ToString();
 }
 
+// After a large response, a thread of gRPC polls for 10 s. svcmapd must not wait for this thread.
+TEST_F(LifecycleTest, SigtermAfterALargeResponseEndsTheAgent) {
+  Objects objects = Basics();
+  for (int i = 0; i < 10000; ++i) {
+    objects.push_back(AService(absl::StrCat("shop/many-", i))
+                          .ClusterIp(absl::StrCat("10.96.", 64 + i / 250, ".", 1 + i % 250))
+                          .Port("http", 80));
+  }
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_OK(agent().Replace(objects));
+    ASSERT_OK(agent().Dump(v1::DumpRequest::APPLIED).status());
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_OK(agent().Stop());
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+    world()->agent.reset();
+    ASSERT_OK(world()->RestartAgent({}));
+  }
+  ASSERT_OK(agent().Replace(Basics()));
+}
+
 // The parameter is true if the agent is killed, and false if it exits after SIGTERM.
 class RestartTest : public LifecycleTest, public ::testing::WithParamInterface<bool> {
  protected:

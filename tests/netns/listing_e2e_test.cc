@@ -1,8 +1,10 @@
 // Administrators list and save rulesets with nft(8). nft must be able to list svcmapd's tables and
-// to load its own listing.
+// to load its own listing. Most tests use libnftables, which contains the code of nft.
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/nft.h"
 
 namespace svcmap::testing {
 namespace {
@@ -101,16 +103,20 @@ TEST_F(ListingTest, TheListingOfNothingLoadsAgain) {
 TEST_F(ListingTest, ASavedRulesetCanBeRestoredWhileNoAgentRuns) {
   const Address web = ClusterIp(10);
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", web)} + WebSlices("shop/web", {&pod_a()})));
-  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
+  ASSERT_OK_AND_ASSIGN(const std::string listing,
+                       ListNftProgram("nft", node().netns(), "list ruleset"));
   ASSERT_OK(agent().Kill());
-  ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
-  ASSERT_OK(RunNft(node().netns(), listing));
+  // The next tests need an agent, even if this test fails.
+  const absl::Cleanup restart = [this] {
+    world()->agent.reset();
+    EXPECT_OK(world()->RestartAgent({}));
+  };
+  ASSERT_OK(RunNftProgram("nft", node().netns(), "flush ruleset\n"));
+  ASSERT_OK(RunNftProgram("nft", node().netns(), listing));
   for (const bool v6 : {false, true}) {
     EXPECT_ANSWERED_BY(Ask(pod_b().netns(), {.destination = web.in(v6), .port = 80}), "pod-a",
                        pod_b().address(v6));
   }
-  world()->agent.reset();
-  ASSERT_OK(world()->RestartAgent({}));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "tests/netns/service_world.h"
+#include "tests/support/slow_machine.h"
 
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -161,7 +162,7 @@ absl::Status FlushConntrack(const NetNs& netns) {
 
 absl::Status Eventually(const std::string& what, const std::function<bool()>& condition,
                         std::chrono::seconds deadline) {
-  const auto end = std::chrono::steady_clock::now() + deadline;
+  const auto end = std::chrono::steady_clock::now() + OnThisMachine(deadline);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) {
       return absl::DeadlineExceededError(absl::StrCat("in vain waited for: ", what));

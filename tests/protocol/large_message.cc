@@ -22,11 +22,12 @@ void CheckLargeMessage(const Target& target, Verdict& verdict) {
   ExpectStored(target, StateOf(base), "after a message of 64 MB", verdict);
   verdict.Equal("Apply of another object:", "OK", Text(target.Apply(Service("small", 3), &ack)));
 
-  // The agent accepts a message with half the maximum size.
+  // The agent accepts a message with half the maximum size, or with the maximum number of changes.
+  constexpr uint64_t kMaxChanges = 65536;
   Session fits(target);
   fits.Open(target);
-  fits.Batch(1, std::vector<v1::Change>(limit / 2 / Put(Service("web", 1)).ByteSizeLong(),
-                                        Put(Service("web", 1))));
+  const uint64_t changes = limit / 2 / Put(Service("web", 1)).ByteSizeLong();
+  fits.Batch(1, std::vector<v1::Change>(std::min(changes, kMaxChanges), Put(Service("web", 1))));
   ExpectAck(fits.Ack(), 1, v1::UNCHANGED, verdict);
 }
 

@@ -11,6 +11,7 @@
 #include "tests/recovery/recovery_world.h"
 #include "tests/support/damage.h"
 #include "tests/support/foreign_storm.h"
+#include "tests/support/nft.h"
 #include "tests/support/transfer.h"
 
 namespace svcmap::testing {
@@ -66,7 +67,8 @@ TEST_P(DamageTest, S345_IsRepaired) {
   if (stopped()) {
     ASSERT_OK(EndAgent(/*kill=*/false));
   }
-  ASSERT_OK(RunNft(node().netns(), script)) << script.substr(0, 1000);
+  // A separate program, whose name the log contains.
+  ASSERT_OK(RunNftProgram("nft", node().netns(), script)) << script.substr(0, 1000);
   if (stopped()) {
     ASSERT_OK(StartAgent());
   }

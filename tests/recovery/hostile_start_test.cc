@@ -9,7 +9,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/recovery/saved_state_world.h"
@@ -134,6 +133,15 @@ TEST_F(HostileStartTest, AStateDirectoryThatOthersCanChangeIsWarnedAbout) {
 }
 
 // The server of the file system never answers, so every access waits, as on a hung disk.
+bool BlocksSigterm(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("SigBlk:")) continue;
+    return (std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1) & 1) != 0;
+  }
+  return false;
+}
+
 TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
   const UniqueFd server(open("/dev/fuse", O_RDWR | O_CLOEXEC));
   ASSERT_TRUE(server.ok()) << "open /dev/fuse: errno " << errno;
@@ -147,8 +155,8 @@ TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
     agent = Agent::Launch(node().netns(), Flags());
   });
   ASSERT_OK(agent);
-  // After 300 ms, the agent waits for the disk.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // The agent handles SIGTERM from then on, and cannot start without the disk.
+  EXPECT_OK(Eventually("SIGTERM is blocked", [&] { return BlocksSigterm((*agent)->pid()); }));
   EXPECT_OK((*agent)->Stop());
 }
 

@@ -78,9 +78,9 @@ absl::Status SavedStateTest::WaitUntilGenerationIsSaved() {
     const uint32_t generation = ReadKernelState().generation;
     if (saved->state.generation == generation) return absl::OkStatus();
     if (steady_clock::now() > deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("saved generation ", saved->state.generation.value_or(0),
-                       ", generation of the kernel ", generation));
+      return absl::DeadlineExceededError(absl::StrCat("saved generation ",
+                                                      saved->state.generation.value_or(0),
+                                                      ", generation of the kernel ", generation));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

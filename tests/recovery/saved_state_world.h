@@ -40,8 +40,8 @@ class SavedStateTest : public RecoveryTest {
   void ExpectNoInterruption();
 
   KernelState ReadKernelState();
-  // Waits until the state file contains the current generation id of the kernel. The next agent then
-  // uses the tables without comparing them.
+  // Waits until the state file contains the current generation id of the kernel. The next agent
+  // then uses the tables without comparing them.
   absl::Status WaitUntilGenerationIsSaved();
 
   // Adds a Service and expects that its endpoint answers.

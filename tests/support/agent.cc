@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "nft/base/unique_fd.h"
 #include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/slow_machine.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/topology.h"
 
@@ -93,7 +94,7 @@ struct Agent::Impl {
   }
 
   absl::Status WaitUntilItAnswers() {
-    const auto deadline = steady_clock::now() + kStartTimeout;
+    const auto deadline = steady_clock::now() + OnThisMachine(kStartTimeout);
     while (!AcceptsConnections(path())) {
       if (const auto exit = child->Wait(milliseconds(2))) {
         return absl::UnavailableError(absl::StrCat("svcmapd ended: ", exit->ToString()));
@@ -118,7 +119,7 @@ struct Agent::Impl {
                                                               Response*),
                     const Request& request, Response* response, const char* what) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+    context.set_deadline(std::chrono::system_clock::now() + OnThisMachine(kCallTimeout));
     return WithLog(FromGrpc((stub.get()->*method)(&context, request, response), what));
   }
 };
@@ -203,7 +204,7 @@ absl::StatusOr<std::string> Agent::Dump(v1::DumpRequest::What what) {
   v1::DumpRequest request;
   request.set_what(what);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kStreamTimeout);
+  context.set_deadline(std::chrono::system_clock::now() + OnThisMachine(kStreamTimeout));
   const auto reader = impl_->stub->Dump(&context, request);
   std::string text;
   v1::DumpResponse part;
@@ -215,7 +216,7 @@ absl::StatusOr<std::string> Agent::Dump(v1::DumpRequest::What what) {
 
 absl::StatusOr<Objects> Agent::List() {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kStreamTimeout);
+  context.set_deadline(std::chrono::system_clock::now() + OnThisMachine(kStreamTimeout));
   const auto reader = impl_->stub->List(&context, v1::ListRequest());
   Objects objects;
   v1::ListResponse part;
@@ -240,7 +241,7 @@ absl::Status Agent::CheckServing() {
 }
 
 absl::Status Agent::WaitUntilSaved() {
-  const auto deadline = steady_clock::now() + kCallTimeout;
+  const auto deadline = steady_clock::now() + OnThisMachine(kCallTimeout);
   for (;;) {
     const absl::StatusOr<v1::GetStatusResponse> status = GetStatus();
     if (!status.ok()) return status.status();
@@ -265,7 +266,7 @@ absl::Status Agent::Stop() {
   if (absl::Status status = impl_->child->Signal(SIGTERM); !status.ok()) {
     return impl_->WithLog(status);
   }
-  const auto exit = impl_->child->Wait(kStartTimeout);
+  const auto exit = impl_->child->Wait(OnThisMachine(kStartTimeout));
   if (!exit) return impl_->WithLog(absl::DeadlineExceededError("SIGTERM did not end svcmapd"));
   if (!exit->ok()) return impl_->WithLog(absl::InternalError(exit->ToString()));
   return absl::OkStatus();
@@ -273,7 +274,8 @@ absl::Status Agent::Stop() {
 
 absl::Status Agent::Kill() {
   if (absl::Status status = impl_->child->Signal(SIGKILL); !status.ok()) return status;
-  if (!impl_->child->Wait(kStartTimeout)) return absl::DeadlineExceededError("SIGKILL");
+  if (!impl_->child->Wait(OnThisMachine(kStartTimeout)))
+    return absl::DeadlineExceededError("SIGKILL");
   return absl::OkStatus();
 }
 
@@ -315,7 +317,7 @@ const v1::Opened& PushStream::opened() const { return impl_->opened; }
 
 absl::StatusOr<std::unique_ptr<PushStream>> Agent::Push(const std::string& controller) {
   auto impl = std::make_unique<PushStream::Impl>();
-  impl->context.set_deadline(std::chrono::system_clock::now() + kStreamTimeout);
+  impl->context.set_deadline(std::chrono::system_clock::now() + OnThisMachine(kStreamTimeout));
   impl->stream = impl_->stub->Push(&impl->context);
   v1::PushRequest request;
   request.mutable_open()->set_name(controller);

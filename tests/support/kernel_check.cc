@@ -1,21 +1,18 @@
 #include "tests/support/kernel_check.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "tests/support/process.h"
+#include "tests/support/nft.h"
 
 namespace svcmap::testing {
 namespace {
 
 constexpr size_t kShown = 12;  // Maximum number of differences that an error lists.
-// The kernel needs 17 s to list a million elements.
-constexpr std::chrono::minutes kListTimeout{3};
 
 // Splits a list such as "a, b comment \"x, y\", c" into elements. Commas inside quotes do not
 // separate elements.
@@ -112,9 +109,7 @@ std::string WithBlocksInOrder(const std::string& rules) {
 }  // namespace
 
 absl::StatusOr<std::string> Nft(const NetNs& netns, const std::string& arguments) {
-  std::vector<std::string> argv = {"nft"};
-  for (const auto& argument : absl::StrSplit(arguments, ' ')) argv.emplace_back(argument);
-  const absl::StatusOr<std::string> output = RunOk({.argv = argv, .netns = &netns}, kListTimeout);
+  const absl::StatusOr<std::string> output = ListNft(netns, arguments);
   if (!output.ok()) return output.status();
   return WithTablesInOrder(*output);
 }

@@ -205,8 +205,4 @@ absl::StatusOr<std::string> RunOk(Command command, std::chrono::milliseconds tim
   return std::move(result->out);
 }
 
-absl::Status RunNft(const NetNs& netns, const std::string& script) {
-  return RunOk({.argv = {"nft", "-f", "-"}, .netns = &netns, .stdin_text = script}).status();
-}
-
 }  // namespace svcmap::testing

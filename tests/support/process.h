@@ -105,7 +105,7 @@ absl::StatusOr<CommandResult> RunCommand(
 absl::StatusOr<std::string> RunOk(Command command,
                                   std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
-// Runs `nft -f -` with `script` inside `netns`.
+// Loads `script` in `netns`, like `nft -f -`. nft.h describes the two implementations.
 absl::Status RunNft(const NetNs& netns, const std::string& script);
 
 }  // namespace svcmap::testing

@@ -19,6 +19,7 @@
 # Test code is compiled without optimization, which halves the build time. The tested code is optimized.
 # With sanitizers, test code is checked for memory errors only, because the check for undefined behaviour
 # doubles its compile time.
+# Test programs link libnftables (tests/support/nft.h).
 # SHARDS: number of parallel processes, each with a part of the tests.
 # SERIAL: measures time, so no other test runs in parallel. NO_MAIN: the sources contain main().
 # A skipped test counts as failed, so that CI runs every test.
@@ -76,6 +77,7 @@ function(svcmap_add_test)
   elseif(SVCMAP_SANITIZE MATCHES undefined)
     target_compile_options(${arg_NAME} PRIVATE -fno-sanitize=undefined)
   endif()
+  list(APPEND arg_LIBS svcmap_test_nft_library)
   if(arg_NO_MAIN)
     target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} svcmap_test_results GTest::gmock)
   else()

@@ -8,6 +8,7 @@
 #include "api/convert/field_reader.h"
 #include "api/convert/projection.h"
 #include "api/convert/quote.h"
+#include "api/log/printable.h"
 #include "svcmap/kube/wire/kubernetes.pb.h"
 #include "svcmap/v1/control.pb.h"
 
@@ -86,7 +87,7 @@ std::optional<Envelope> OpenEnvelope(std::string_view bytes) {
 // Returns whether `type` matches the resource. `suffix` is "" for an object and "List" for a list.
 // An empty kind or api_version matches, because the API server may omit it.
 bool IsKind(const wire::TypeMeta& type, Resource resource, std::string_view suffix) {
-  const api::ManifestKind& expected = KindOf(resource);
+  const api::KindInfo& expected = KindOf(resource);
   if (!type.api_version().empty() && type.api_version() != expected.api_version) return false;
   return type.kind().empty() ||
          type.kind() == absl::StrCat(std::string(expected.name), std::string(suffix));

@@ -1,8 +1,11 @@
 #include "tests/bench/opponents/nftables.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 
+#include "tests/bench/opponents/library_process.h"
 #include "tests/bench/opponents/tool_run.h"
 #include "tests/support/topology.h"
 
@@ -11,10 +14,15 @@ namespace {
 
 using NftablesClock = std::chrono::steady_clock;
 
+// Executes one transaction.
+using TransactionRunner = std::function<absl::StatusOr<ToolRun>(const std::string&)>;
+
 class NftablesOpponent : public Opponent {
  public:
-  NftablesOpponent(bool plain_single, const testing::NetNs& netns, std::chrono::seconds limit)
-      : plain_single_(plain_single), netns_(netns), limit_(limit) {}
+  // `memory` returns the memory of the permanent process.
+  NftablesOpponent(bool plain_single, TransactionRunner runner,
+                   std::function<ProcessMemory()> memory)
+      : plain_single_(plain_single), runner_(std::move(runner)), memory_(std::move(memory)) {}
 
   absl::StatusOr<Cost> Load(const Cluster& cluster) override {
     return Run({NftablesFullSync(NodeOf(cluster), cluster.ports())});
@@ -36,7 +44,7 @@ class NftablesOpponent : public Opponent {
     return cost;
   }
 
-  ProcessMemory Memory() const override { return {}; }
+  ProcessMemory Memory() const override { return memory_(); }
 
  private:
   NftablesNode NodeOf(const Cluster& cluster) const {
@@ -62,7 +70,7 @@ class NftablesOpponent : public Opponent {
     Cost cost{.seconds = 0, .cpu_seconds = 0};
     for (const std::string& transaction : transactions) {
       if (transaction.empty()) continue;
-      const absl::StatusOr<ToolRun> run = RunTool({"nft", "-f", "-"}, transaction, netns_, limit_);
+      const absl::StatusOr<ToolRun> run = runner_(transaction);
       if (!run.ok()) return run.status();
       cost.seconds += run->seconds;
       cost.cpu_seconds += run->cpu_seconds;
@@ -72,8 +80,8 @@ class NftablesOpponent : public Opponent {
   }
 
   const bool plain_single_;
-  const testing::NetNs& netns_;
-  const std::chrono::seconds limit_;
+  const TransactionRunner runner_;
+  const std::function<ProcessMemory()> memory_;
   std::map<std::string, NftablesClock::time_point>
       stale_;  // Stale chains, and the time when each chain became stale.
 };
@@ -96,7 +104,22 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
     return absl::FailedPreconditionError("nft does not run: " +
                                          std::string(works.status().message()));
   }
-  return std::make_unique<NftablesOpponent>(plain_single, netns, settings.time_limit);
+  const auto run = [&netns, limit = settings.time_limit](const std::string& transaction) {
+    return RunTool({"nft", "-f", "-"}, transaction, netns, limit);
+  };
+  return std::make_unique<NftablesOpponent>(plain_single, run, [] { return ProcessMemory(); });
+}
+
+absl::StatusOr<std::unique_ptr<Opponent>> MakeNftablesLibrary(const testing::NetNs& netns,
+                                                              const OpponentSettings& settings) {
+  absl::StatusOr<std::unique_ptr<LibraryProcess>> started =
+      LibraryProcess::Start(settings.libnftables, netns, settings.time_limit);
+  if (!started.ok()) return started.status();
+  const std::shared_ptr<LibraryProcess> process = *std::move(started);
+  return std::make_unique<NftablesOpponent>(
+      /*plain_single=*/false,
+      [process](const std::string& transaction) { return process->Run(transaction); },
+      [process] { return process->Memory(); });
 }
 
 }  // namespace svcmap::bench

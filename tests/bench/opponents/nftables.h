@@ -7,6 +7,9 @@
 // The compared implementation "nftables-single" differs from "nftables" only in
 // NftablesNode::plain_single. Services with several endpoints or with session affinity have the
 // same rules in "nftables" and "nftables-single".
+//
+// The compared implementation "nftables-library" loads the transactions of "nftables" with
+// libnftables in one long-running process, so that the cost of starting nft is not measured.
 #pragma once
 
 #include <memory>
@@ -25,5 +28,9 @@ NftablesNode TopologyNode(Family family);
 absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
+
+// Returns FailedPrecondition if OpponentSettings::libnftables is not executable.
+absl::StatusOr<std::unique_ptr<Opponent>> MakeNftablesLibrary(const testing::NetNs& netns,
+                                                              const OpponentSettings& settings);
 
 }  // namespace svcmap::bench

@@ -10,9 +10,9 @@
 namespace svcmap::bench {
 
 const std::vector<std::string>& OpponentNames() {
-  static const std::vector<std::string> kNames = {"direct",          "netlink",      "svcmap",
-                                                  "iptables-legacy", "iptables-nft", "nftables",
-                                                  "nftables-single", "kube-proxy"};
+  static const std::vector<std::string> kNames = {
+      "direct",   "netlink",         "svcmap",           "iptables-legacy", "iptables-nft",
+      "nftables", "nftables-single", "nftables-library", "kube-proxy"};
   return kNames;
 }
 
@@ -26,6 +26,7 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
   if (name == "iptables-nft") return MakeIptables(/*legacy=*/false, netns, settings);
   if (name == "nftables") return MakeNftables(/*plain_single=*/false, netns, settings);
   if (name == "nftables-single") return MakeNftables(/*plain_single=*/true, netns, settings);
+  if (name == "nftables-library") return MakeNftablesLibrary(netns, settings);
   if (name == "kube-proxy") return MakeKubeProxy(netns, settings);
   return absl::NotFoundError("there is no opponent \"" + name + "\"");
 }

@@ -19,6 +19,7 @@ STYLES = {  # Colour and marker.
     "svcmap": ("#0072B2", "o"),
     "nftables": ("#D55E00", "s"),
     "nftables-single": ("#56B4E9", "P"),
+    "nftables-library": ("#999999", "X"),
     "iptables-legacy": ("#009E73", "^"),
     "iptables-nft": ("#E69F00", "v"),
     "kube-proxy": ("#CC79A7", "D"),

@@ -47,6 +47,13 @@ TEST(AccessTest, WithoutAnyNameEveryCertificateMayWriteAndWithReadersOnlyNobody)
   EXPECT_EQ(RoleOf({.read_names = {"a"}}, CertificateNames{.dns = {"a"}}), Role::kRead);
 }
 
+TEST(AccessTest, LimitsDistinguishEqualNamesOfDifferentTypes) {
+  EXPECT_EQ(LimitKey({.uris = {"spiffe://test/x"}, .dns = {"a.test"}}), "URI spiffe://test/x");
+  EXPECT_EQ(LimitKey({.dns = {"spiffe://test/x"}}), "DNS spiffe://test/x");
+  EXPECT_EQ(LimitKey({.ips = {"10.0.0.1"}}), "IP 10.0.0.1");
+  EXPECT_EQ(LimitKey({}), "without a subject alternative name");
+}
+
 TEST(AccessTest, RootAndTheAgentsOwnUidAlwaysWrite) {
   const AllowList allow{.write_uids = {5}, .read_uids = {0, 5, 6, 7}};
   EXPECT_EQ(RoleOf(allow, 7, 0), Role::kWrite);

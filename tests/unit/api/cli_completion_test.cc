@@ -87,6 +87,9 @@ TEST(CompletionTest, SourcesDependOnTheArgument) {
   const Completion names = CompleteWords({"--timeout", "5s", "get", "-n", "shop", "svc", "w"});
   EXPECT_EQ(names.kind, "svc");
   EXPECT_EQ(names.name_space, "shop");
+  const Completion services = CompleteWords({"top", "--endpoints", ""});
+  EXPECT_EQ(services.source, Source::kObjects);
+  EXPECT_EQ(services.kind, "services");
   EXPECT_THAT(Candidates({"no-such-command", ""}), IsEmpty());
 }
 
@@ -117,6 +120,8 @@ class CompletionOfNamesTest : public ::testing::Test {
 TEST_F(CompletionOfNamesTest, NamesComeFromTheAgent) {
   EXPECT_THAT(Complete({"get", "svc", ""}), ElementsAre("shop/api", "shop/web"));
   EXPECT_THAT(Complete({"get", "svc", "shop/w"}), ElementsAre("shop/web"));
+  EXPECT_THAT(Complete({"top", "--endpoints", "shop/w"}), ElementsAre("shop/web"));
+  EXPECT_THAT(Complete({"top", "--endpoints=shop/w"}), ElementsAre("--endpoints=shop/web"));
   EXPECT_THAT(Complete({"delete", "-n", "shop", "svc", ""}), ElementsAre("api", "web"));
   EXPECT_THAT(Complete({"get", "-n", ""}), ElementsAre("shop"));
   EXPECT_THAT(Complete({"get", "--namespace=s"}), ElementsAre("--namespace=shop"));

@@ -18,11 +18,11 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using ::testing::HasSubstr;
 
-// Clears the screen, sets the title of the window, returns to the start of the line, and contains
-// U+009B, which starts an escape sequence.
+// Clears the screen, sets the title of the window, returns to the start of the line, contains
+// U+009B, which starts an escape sequence, and U+202E, which reverses the text after it.
 constexpr char kEvil[] =
     "evil\x1b[2J\x1b]0;x\x07\rend\xc2\x9b"
-    "2J\x7f";
+    "2J\x7f\u202e";
 
 // Sets all fields. Of a oneof, sets only a field that is already set.
 void Fill(Message& message, int depth = 0) {
@@ -107,7 +107,7 @@ bool HasControlCharacter(std::string_view text) {
       return true;
     }
   }
-  return false;
+  return text.find("\u202e") != std::string_view::npos;
 }
 
 constexpr char kManifest[] =
@@ -163,7 +163,7 @@ TEST(CliControlCharactersTest, AreEscapedInErrorsOfTheAgent) {
 TEST(CliControlCharactersTest, ADumpKeepsLineBreaksAndTabs) {
   const FakeAgent agent({.dump = {kEvil, "\tmap {\n"}});
   EXPECT_EQ(Ctl(agent, {"dump", "applied"}).out,
-            "evil\\x1b[2J\\x1b]0;x\\x07\\x0dend\\xc2\\x9b2J\\x7f\tmap {\n");
+            "evil\\x1b[2J\\x1b]0;x\\x07\\x0dend\\xc2\\x9b2J\\x7f\\xe2\\x80\\xae\tmap {\n");
 }
 
 }  // namespace

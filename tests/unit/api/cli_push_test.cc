@@ -71,6 +71,20 @@ TEST(CliApplyTest, RejectedObjectsAreNamedWithTheirPlace) {
       "value: 70000\n");
 }
 
+// Results contain invalid names in escaped form.
+TEST(CliApplyTest, RejectedObjectsWithInvalidNamesAreRecognized) {
+  v1::Ack ack = Committed(13);
+  AddResult(ack, v1::REFUSED, "Service shop/we\\u000ab rejected")->set_name("we\\u000ab");
+  const FakeAgent agent({.ack = ack});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"},
+                               "apiVersion: v1\nkind: Service\n"
+                               "metadata: {namespace: shop, name: \"we\\nb\"}\n"
+                               "spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("service/shop/we\\u000ab rejected\n"));
+  EXPECT_EQ(result.err, "error: (stdin): document 1, line 1: Service shop/we\\u000ab rejected\n");
+}
+
 TEST(CliApplyTest, WarningsDoNotChangeTheExitCode) {
   v1::Ack ack = Committed(13);
   AddResult(ack, v1::WARNING, "")->set_reason("is odd\x1b[1m");

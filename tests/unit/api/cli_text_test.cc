@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
@@ -15,6 +16,7 @@
 #include "api/cli/parts.h"
 #include "api/cli/status_text.h"
 #include "api/cli/table.h"
+#include "api/manifests/json_text.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
@@ -143,7 +145,7 @@ v1::GetStatusResponse StatusToPrint() {
 }
 
 TEST(MessageTextTest, JsonHasEveryFieldAndNumbersAsNumbers) {
-  const std::string json = MessageJson(StatusToPrint());
+  const std::string json = JsonText(MessageTree(StatusToPrint()));
   EXPECT_THAT(json, HasSubstr("\"nodeName\": \"n\\\"1\",\n  \"state\": \"SERVING\",\n"));
   EXPECT_THAT(json, HasSubstr("\"revision\": 1099511627776,\n"));
   EXPECT_THAT(json, HasSubstr("\"objects\": [\n    {\n      \"kind\": \"KIND_SERVICE\",\n"
@@ -151,13 +153,13 @@ TEST(MessageTextTest, JsonHasEveryFieldAndNumbersAsNumbers) {
   EXPECT_THAT(json, HasSubstr("\"duration\": \"0.000412s\""));
   EXPECT_THAT(json, HasSubstr("\"findings\": []"));
   EXPECT_THAT(json, Not(HasSubstr("controller")));  // The field `controller` is not set.
-  EXPECT_EQ(MessageJson(v1::GetStatusRequest()), "{}\n");
+  EXPECT_EQ(JsonText(MessageTree(v1::GetStatusRequest())), "{}\n");
 }
 
 TEST(MessageTextTest, YamlOfTheSame) {
-  const std::string yaml = MessageYaml(StatusToPrint());
-  EXPECT_THAT(yaml, HasSubstr("state: \"SERVING\"\nrevision: 1099511627776\n"));
-  EXPECT_THAT(yaml, HasSubstr("objects:\n- kind: \"KIND_SERVICE\"\n  count: 2\n"));
+  const std::string yaml = YamlText(MessageTree(StatusToPrint()));
+  EXPECT_THAT(yaml, HasSubstr("state: SERVING\nrevision: 1099511627776\n"));
+  EXPECT_THAT(yaml, HasSubstr("objects:\n- kind: KIND_SERVICE\n  count: 2\n"));
   EXPECT_THAT(yaml, HasSubstr("lastCommit:\n  duration: \"0.000412s\"\n  elements: 0\n"));
   EXPECT_THAT(yaml, HasSubstr("findings: []\n"));
 }

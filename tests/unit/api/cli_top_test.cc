@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_format.h"
+#include "api/cli/endpoint_rates.h"
 #include "api/cli/service_rates.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
@@ -62,6 +64,98 @@ TEST(ServiceRatesTest, TextFitsTheTerminal) {
             "     812.5      1234567  shop/wwwwwww...\n");
   EXPECT_THAT(RatesText(rates, 0, 0), HasSubstr("       0.0            1  b\n"));
   EXPECT_THAT(RatesText(rates, 0, 0), HasSubstr(std::string(100, 'w')));
+}
+
+nft::FlowEnd End(const char* address, uint16_t port) { return {*IpAddress::Parse(address), port}; }
+
+// A connection from port `client_port` to `destination` that `answers` answers.
+TrackedEntry Entry(uint16_t client_port, uint32_t id, const nft::FlowEnd& destination,
+                   const nft::FlowEnd& answers) {
+  return {proxy::Protocol::kTcp, End("10.1.0.9", client_port), destination, answers, id};
+}
+
+class EndpointRatesTest : public ::testing::Test {
+ protected:
+  EndpointRatesTest() : rates_({{"shop/web", "clusterIP", service_.address, service_.port}}) {
+    v1::EndpointSlice slice;
+    v1::EndpointPort& port = *slice.add_ports();
+    port.set_port(8080);
+    port.set_protocol("TCP");
+    slice.add_endpoints()->add_addresses("10.1.0.5");
+    slice.add_endpoints()->add_addresses("10.1.0.6");
+    v1::Endpoint& unready = *slice.add_endpoints();
+    unready.add_addresses("10.1.0.7");
+    unready.mutable_conditions()->set_ready(false);
+    slice.add_endpoints();  // Without addresses.
+    rates_.AddEndpoints(slice);
+  }
+
+  // Returns "ENDPOINT RATE TOTAL" for each endpoint.
+  std::vector<std::string> Lines(RateOrder order = RateOrder::kName) const {
+    std::vector<std::string> lines;
+    for (const ServiceRate& rate : rates_.Rates(2, order)) {
+      lines.push_back(absl::StrFormat("%s %.1f %d", rate.name, rate.per_second, rate.total));
+    }
+    return lines;
+  }
+
+  const nft::FlowEnd service_ = End("10.96.0.10", 80);
+  const nft::FlowEnd a_ = End("10.1.0.5", 8080);
+  const nft::FlowEnd b_ = End("10.1.0.6", 8080);
+  EndpointRates rates_;
+};
+
+TEST_F(EndpointRatesTest, EntriesThatWereMissingBeforeAreNewConnections) {
+  EXPECT_THAT(Lines(), ElementsAre("10.1.0.5:8080/TCP 0.0 0", "10.1.0.6:8080/TCP 0.0 0"));
+  rates_.StartReading();
+  rates_.Add(Entry(1000, 1, service_, a_));
+  rates_.Add(Entry(1001, 2, service_, a_));
+  rates_.StartReading();
+  rates_.Add(Entry(1001, 2, service_, a_));
+  rates_.Add(Entry(1001, 2, service_, a_));  // The kernel can list an entry twice.
+  rates_.Add(Entry(1002, 3, service_, a_));
+  rates_.Add(Entry(1003, 1, service_, a_));  // The id of a deleted entry.
+  rates_.Add(Entry(1004, 4, service_, b_));
+  EXPECT_THAT(Lines(), ElementsAre("10.1.0.5:8080/TCP 1.0 3", "10.1.0.6:8080/TCP 0.5 1"));
+  EXPECT_THAT(Lines(RateOrder::kRate),
+              ElementsAre("10.1.0.5:8080/TCP 1.0 3", "10.1.0.6:8080/TCP 0.5 1"));
+  rates_.StartReading();
+  rates_.Add(Entry(1004, 4, service_, b_));
+  EXPECT_THAT(Lines(RateOrder::kTotal),
+              ElementsAre("10.1.0.6:8080/TCP 0.0 1", "10.1.0.5:8080/TCP 0.0 0"));
+}
+
+TEST_F(EndpointRatesTest, OnlyTranslatedConnectionsToTheServiceCount) {
+  rates_.StartReading();
+  rates_.Add(Entry(1, 1, a_, a_));                                           // Direct connection.
+  rates_.Add(Entry(2, 2, service_, service_));                               // Not translated.
+  rates_.Add(Entry(3, 3, End("10.96.0.10", 81), a_));                        // Another port.
+  rates_.Add(Entry(4, 4, End("10.96.0.11", 80), a_));                        // Another Service.
+  rates_.Add({proxy::Protocol::kUdp, End("10.1.0.9", 5), service_, a_, 5});  // Another protocol.
+  EXPECT_THAT(Lines(), ElementsAre("10.1.0.5:8080/TCP 0.0 0", "10.1.0.6:8080/TCP 0.0 0"));
+  // An endpoint that is no longer ready can still have connections.
+  rates_.Add(Entry(6, 6, service_, End("10.1.0.7", 8080)));
+  EXPECT_THAT(Lines(), ElementsAre("10.1.0.5:8080/TCP 0.0 0", "10.1.0.6:8080/TCP 0.0 0",
+                                   "10.1.0.7:8080/TCP 0.5 1"));
+}
+
+TEST(TopCommandTest, EndpointsNeedAServiceWithAddresses) {
+  for (const char* name : {"web", "shop/", "/web", "a/b/c", "/"}) {
+    const CtlResult result = Ctl({"top", "--endpoints", name});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("must be NAMESPACE/NAME")) << name;
+  }
+  const CtlResult grouped = Ctl({"top", "--endpoints", "shop/web", "--by", "port"});
+  EXPECT_EQ(grouped.code, 2);
+  EXPECT_THAT(grouped.err, HasSubstr("--endpoints and --by cannot be used together"));
+  const FakeAgent agent({});
+  const CtlResult missing = Ctl(agent, {"top", "--endpoints", "shop/web"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.err,
+              HasSubstr("the agent has no service/shop/web, or the Service has no addresses"));
+  ASSERT_EQ(agent.seen().list.size(), 1U);
+  EXPECT_EQ(agent.seen().list[0].name(), "web");
+  EXPECT_EQ(Ctl({"top", "--endpoints", "shop/web", "--address", "unix:///no/agent"}).code, 3);
 }
 
 TEST(TopCommandTest, UnreachableMetricsAreAnError) {

@@ -110,12 +110,12 @@ TEST(CliWatchTest, JsonIsOneObjectPerLine) {
   EXPECT_EQ(result.err, "");
   const size_t first = result.out.find('\n');
   EXPECT_EQ(result.out.substr(0, first),
-            "{\"number\": 5, \"time\": \"2023-11-14T22:13:20.042Z\", \"lost\": 2, "
-            "\"commit\": {\"revision\": 7, \"elements\": 0, \"services\": 0, "
-            "\"tablesWritten\": false}}");
+            "{\"number\":5,\"time\":\"2023-11-14T22:13:20.042Z\",\"lost\":2,"
+            "\"commit\":{\"revision\":7,\"elements\":0,\"services\":0,"
+            "\"tablesWritten\":false}}");
   EXPECT_EQ(result.out.find('\n', first + 1), result.out.size() - 1);
-  EXPECT_THAT(result.out, HasSubstr("\"results\": [{\"kind\": "));
-  EXPECT_THAT(result.out, HasSubstr("\"name\": \"a\\u000ab\""));
+  EXPECT_THAT(result.out, HasSubstr("\"results\":[{\"kind\":"));
+  EXPECT_THAT(result.out, HasSubstr("\"name\":\"a\\nb\""));
 }
 
 TEST(CliWatchTest, AnAgentThatSaysNothingAtFirstIsNotWaitedFor) {

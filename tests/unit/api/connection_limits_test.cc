@@ -46,12 +46,22 @@ class ConnectionLimitsTest : public ::testing::Test {
     return rejected;
   }
 
+  // Returns true if the connection was closed so that a newer connection could be admitted.
+  bool Remove(const Admitted& admitted) {
+    const bool made_room = limits_.Close(admitted.handle);
+    limits_.Remove(admitted.handle);
+    return made_room;
+  }
+
   ConnectionLimits::Clock::time_point now_ = kNow;
   ConnectionLimits limits_{{.max_connections = 4,
                             .max_connections_per_peer = 2,
                             .max_handshakes = 2,
+                            .max_shut_down = 3,
                             .burst = 8,
                             .per_second = 1,
+                            .role_burst = 20,
+                            .role_per_second = 10,
                             .offence_cost = 4}};
 };
 
@@ -60,7 +70,7 @@ TEST_F(ConnectionLimitsTest, OnePeerHasItsLimitAndOtherPeersAreUnaffected) {
   const Admitted second = Admit("a", Role::kRead);
   EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kPeerLimit));
   EXPECT_THAT(Admit("b", Role::kRead).rejected, Eq(std::nullopt));
-  limits_.Remove(first.handle);
+  Remove(first);
   EXPECT_THAT(Admit("a", Role::kRead).rejected, Eq(std::nullopt));
 }
 
@@ -73,8 +83,8 @@ TEST_F(ConnectionLimitsTest, SilentConnectionsOfAPeerDoNotLockItOut) {
   EXPECT_EQ(Admit("a", Role::kRead).rejected, std::nullopt);
   EXPECT_TRUE(second.closed());
   EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kPeerLimit));
-  limits_.Remove(first.handle);
-  limits_.Remove(second.handle);
+  Remove(first);
+  Remove(second);
   EXPECT_EQ(limits_.connections(), 2u);
   EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kPeerLimit));
 }
@@ -87,8 +97,8 @@ TEST_F(ConnectionLimitsTest, AfterTheHandshakeTheLimitAppliesToTheNameInTheCerti
   EXPECT_EQ(Identify(admitted[0], "viewer", Role::kRead), std::nullopt);
   EXPECT_EQ(Identify(admitted[1], "viewer", Role::kRead), std::nullopt);
   EXPECT_THAT(Identify(admitted[2], "viewer", Role::kRead), Optional(Rejection::kPeerLimit));
-  limits_.Remove(admitted[2].handle);
-  limits_.Remove(admitted[0].handle);
+  Remove(admitted[2]);
+  Remove(admitted[0]);
   const Admitted next = Admit("10.0.0.4", std::nullopt, /*greet=*/false);
   EXPECT_EQ(Identify(next, "viewer", Role::kRead), std::nullopt);
 }
@@ -132,7 +142,7 @@ TEST_F(ConnectionLimitsTest, AtTheTotalLimitEqualRolesAreRejected) {
   const Admitted unknown = Admit("e", std::nullopt, /*greet=*/false);
   EXPECT_EQ(unknown.rejected, std::nullopt);
   EXPECT_THAT(Identify(unknown, "viewer", Role::kRead), Optional(Rejection::kTotalLimit));
-  limits_.Remove(unknown.handle);
+  Remove(unknown);
   for (const Admitted& a : admitted) EXPECT_FALSE(a.closed());
   EXPECT_EQ(limits_.connections(), 4u);
 }
@@ -150,9 +160,9 @@ TEST_F(ConnectionLimitsTest, AtTheTotalLimitAWriterReplacesTheOldestOfTheLowestR
     EXPECT_TRUE(victim->closed());
   }
   EXPECT_THAT(Admit("x", Role::kWrite).rejected, Optional(Rejection::kTotalLimit));
-  EXPECT_FALSE(limits_.Remove(next[0].handle));
+  EXPECT_FALSE(Remove(next[0]));
   for (const Admitted* victim : {&silent, &other, &reader}) {
-    EXPECT_TRUE(limits_.Remove(victim->handle));
+    EXPECT_TRUE(Remove(*victim));
   }
   EXPECT_EQ(limits_.connections(), 3u);
   next[0] = Admit("w0", Role::kWrite);
@@ -181,6 +191,9 @@ TEST_F(ConnectionLimitsTest, HandshakesOfOneAddressReplaceEachOther) {
     flood.push_back(Admit("f", std::nullopt, /*greet=*/false));
     EXPECT_EQ(flood.back().rejected, std::nullopt);
     EXPECT_LE(limits_.connections(), 6u);
+    if (i < 2) continue;
+    EXPECT_TRUE(flood[flood.size() - 3].closed());
+    Remove(flood[flood.size() - 3]);
   }
   EXPECT_FALSE(writer.closed());
   EXPECT_EQ(Identify(writer, "controller", Role::kWrite), std::nullopt);
@@ -199,11 +212,39 @@ TEST_F(ConnectionLimitsTest, HandshakesDoNotLockOutClientsWithAKnownRole) {
   EXPECT_EQ(limits_.connections(), 6u);
 }
 
+TEST_F(ConnectionLimitsTest, HandshakesOfManyAddressesDoNotReplaceEachOtherAtOnce) {
+  std::vector<Admitted> handshakes;
+  for (int i = 0; i < 6; ++i) {
+    handshakes.push_back(Admit(std::to_string(i), std::nullopt, /*greet=*/false));
+    EXPECT_EQ(handshakes.back().rejected, std::nullopt);
+  }
+  EXPECT_THAT(Admit("f", std::nullopt).rejected, Optional(Rejection::kTotalLimit));
+  EXPECT_EQ(Identify(handshakes[5], "controller", Role::kWrite), std::nullopt);
+  EXPECT_THAT(Admit("f", std::nullopt).rejected, Optional(Rejection::kTotalLimit));
+  now_ += std::chrono::milliseconds(101);
+  EXPECT_EQ(Admit("f", std::nullopt).rejected, std::nullopt);
+  EXPECT_TRUE(handshakes[0].closed());
+}
+
+TEST_F(ConnectionLimitsTest, ConnectionsThatWereShutDownAreBounded) {
+  std::vector<Admitted> others;
+  for (const char* peer : {"a", "b", "c", "d"}) others.push_back(Admit(peer, Role::kNone));
+  for (const char* peer : {"r0", "r1", "r2"}) {
+    EXPECT_EQ(Admit(peer, Role::kRead).rejected, std::nullopt);
+  }
+  EXPECT_TRUE(others[2].closed());
+  EXPECT_TRUE(limits_.WasShutDown(others[2].handle));
+  EXPECT_THAT(Admit("r3", Role::kRead).rejected, Optional(Rejection::kTotalLimit));
+  EXPECT_FALSE(others[3].closed());
+  EXPECT_EQ(Admit("w", Role::kWrite).rejected, std::nullopt);
+  EXPECT_TRUE(others[3].closed());
+}
+
 TEST_F(ConnectionLimitsTest, NewConnectionsOfAPeerAreLimitedInRate) {
   for (int i = 0; i < 8; ++i) {
     const Admitted admitted = Admit("a", Role::kRead);
     ASSERT_EQ(admitted.rejected, std::nullopt) << i;
-    limits_.Remove(admitted.handle);
+    Remove(admitted);
   }
   EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kRateLimit));
   EXPECT_EQ(Admit("b", Role::kRead).rejected, std::nullopt);
@@ -212,14 +253,52 @@ TEST_F(ConnectionLimitsTest, NewConnectionsOfAPeerAreLimitedInRate) {
   EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kRateLimit));
 }
 
+TEST_F(ConnectionLimitsTest, NewConnectionsOfAllReadersAreLimitedInRate) {
+  const auto open_and_close = [&](int peer, Role role) {
+    const Admitted admitted = Admit(std::to_string(peer), role);
+    if (!admitted.rejected) Remove(admitted);
+    return admitted.rejected;
+  };
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(open_and_close(i, Role::kRead), std::nullopt) << i;
+  EXPECT_THAT(open_and_close(20, Role::kRead), Optional(Rejection::kRoleRateLimit));
+  const Admitted unknown = Admit("u", std::nullopt, /*greet=*/false);
+  EXPECT_THAT(Identify(unknown, "viewer", Role::kRead), Optional(Rejection::kRoleRateLimit));
+  EXPECT_EQ(open_and_close(20, Role::kNone), std::nullopt);
+  for (int i = 0; i < 30; ++i) {
+    ASSERT_EQ(open_and_close(30 + i, Role::kWrite), std::nullopt) << i;
+  }
+  now_ += std::chrono::milliseconds(100);
+  EXPECT_EQ(open_and_close(21, Role::kRead), std::nullopt);
+}
+
+TEST_F(ConnectionLimitsTest, AClosedConnectionCountsUntilItIsRemoved) {
+  std::vector<Admitted> readers;
+  for (const char* peer : {"a", "b", "c", "d"}) readers.push_back(Admit(peer, Role::kRead));
+  EXPECT_FALSE(limits_.Close(readers[0].handle));
+  EXPECT_THAT(Admit("e", Role::kRead).rejected, Optional(Rejection::kTotalLimit));
+  limits_.Remove(readers[0].handle);
+  EXPECT_EQ(Admit("e", Role::kRead).rejected, std::nullopt);
+}
+
+TEST_F(ConnectionLimitsTest, AWriterReplacesAClosedConnectionWithoutTouchingItsDescriptor) {
+  std::vector<Admitted> readers;
+  for (const char* peer : {"a", "b", "c", "d"}) readers.push_back(Admit(peer, Role::kRead));
+  EXPECT_FALSE(limits_.Close(readers[0].handle));
+  EXPECT_EQ(Admit("w", Role::kWrite).rejected, std::nullopt);
+  for (const Admitted& reader : readers) EXPECT_FALSE(reader.closed());
+  EXPECT_EQ(limits_.connections(), 4u);
+  limits_.Remove(readers[0].handle);
+  EXPECT_EQ(limits_.connections(), 4u);
+}
+
 TEST_F(ConnectionLimitsTest, OffencesCountAsSeveralConnections) {
   const Admitted first = Admit("a", Role::kRead);
   limits_.Penalize(first.handle, now_);
-  limits_.Remove(first.handle);
+  Remove(first);
   for (int i = 0; i < 3; ++i) {
     const Admitted admitted = Admit("a", Role::kRead);
     ASSERT_EQ(admitted.rejected, std::nullopt) << i;
-    limits_.Remove(admitted.handle);
+    Remove(admitted);
   }
   EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kRateLimit));
 }

@@ -116,7 +116,8 @@ spec: {clusterIP: 10.96.0.1, ports: [{port: 80}], externalIPs: [192.0.2.7],
   EXPECT_FALSE(ExternallyAccessible(*service, Family::kIpv4, service->ports[0]));
   EXPECT_THAT(Texts(findings),
               ElementsAre("Service shop/web: spec.externalIPs: Forbidden: svcmapd runs with "
-                          "--no-external-ips; the external IPs are not programmed"));
+                          "--no-external-ips or without the feature gate AllowServiceExternalIPs; "
+                          "the external IPs are not programmed"));
 }
 
 // S-7: load balancer IPs depend neither on the Service type nor on spec.loadBalancerIP. S-8:
@@ -393,9 +394,10 @@ endpoints:
   EXPECT_EQ(slice->endpoints.at(0).weight, 1);
   EXPECT_EQ(slice->endpoints.at(1).weight, 0);
   EXPECT_EQ(slice->endpoints.at(2).weight, 1000);
-  // svcmapd stores the result of ToProto in memory and on disk, and includes the result in the
+  // svcmapd stores the message in memory and on disk, and includes the message in the
   // state token.
-  const v1::EndpointSlice kept = ToProto(*slice).endpoint_slice();
+  const v1::EndpointSlice kept =
+      ToObject(proxy::Kind::kEndpointSlice, slice->message).endpoint_slice();
   EXPECT_FALSE(kept.endpoints(0).has_weight());
   EXPECT_TRUE(kept.endpoints(1).has_weight());
   EXPECT_EQ(kept.endpoints(2).weight(), 1000u);
@@ -611,9 +613,10 @@ spec: {clusterIP: 10.96.0.010, ports: [{port: 80}], sessionAffinity: ClientIP}
 )");
   const auto [service, findings] = ConvertService(object.service(), kContext);
   ASSERT_NE(service, nullptr);
-  EXPECT_EQ(ToProto(*service).SerializeAsString().size(), object.SerializeAsString().size());
-  EXPECT_EQ(ToProto(*service).service().spec().cluster_ip(), "10.96.0.010");
-  EXPECT_EQ(ConvertService(ToProto(*service).service(), kContext).value->message, service->message);
+  const v1::Object kept = ToObject(proxy::Kind::kService, service->message);
+  EXPECT_EQ(kept.SerializeAsString().size(), object.SerializeAsString().size());
+  EXPECT_EQ(kept.service().spec().cluster_ip(), "10.96.0.010");
+  EXPECT_EQ(ConvertService(kept.service(), kContext).value->message, service->message);
 }
 
 TEST(ConvertTest, RandomBytesNeverCrash) {

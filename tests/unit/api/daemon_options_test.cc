@@ -205,6 +205,28 @@ class ConfigFileTest : public ::testing::Test {
   absl::StatusOr<testing::TemporaryFolder> folder_ = testing::TemporaryFolder::Make();
 };
 
+TEST_F(ConfigFileTest, S6_S316_AFeatureGateDisablesExternalIps) {
+  EXPECT_TRUE(
+      Parse({"--config", File("featureGates: {AllowServiceExternalIPs: true}\n")}).external_ips);
+  const DaemonOptions options =
+      Parse({"--config", File("featureGates: {AllowServiceExternalIPs: false}\n")});
+  EXPECT_FALSE(options.external_ips);
+  EXPECT_THAT(options.config->findings, ::testing::IsEmpty());
+  EXPECT_FALSE(Parse({"--no-external-ips", "--config",
+                      File("featureGates: {AllowServiceExternalIPs: true}\n")})
+                   .external_ips);
+}
+
+TEST_F(ConfigFileTest, S113_S316_AFeatureGateEnablesNodePortsOnLoopbackAddresses) {
+  const DaemonOptions options =
+      Parse({"--config", File("featureGates: {KubeProxyNFTablesLocalhostNodePorts: true}\n")});
+  EXPECT_TRUE(options.localhost_node_ports);
+  EXPECT_THAT(options.config->findings, ::testing::IsEmpty());
+  const std::string off = File("featureGates: {KubeProxyNFTablesLocalhostNodePorts: false}\n");
+  EXPECT_FALSE(Parse({"--config", off}).localhost_node_ports);
+  EXPECT_TRUE(Parse({"--localhost-nodeports", "--config", off}).localhost_node_ports);
+}
+
 TEST_F(ConfigFileTest, S293ToS307_TheFileSaysWhatTheFlagsSay) {
   const DaemonOptions options = Parse({"--config", File(R"(
 hostnameOverride: Node-7
@@ -238,10 +260,19 @@ TEST_F(ConfigFileTest, S305_TheFileNamesTheDevicesOfPods) {
 }
 
 TEST_F(ConfigFileTest, S307_AnEmptyListIsThePrimaryAddress) {
-  EXPECT_EQ(Parse({"--config", File("")}).node_port_addresses.mode,
-            proxy::NodePortAddresses::Mode::kPrimary);
-  EXPECT_EQ(Parse({"--config", File("nodePortAddresses: [primary]\n")}).node_port_addresses.mode,
-            proxy::NodePortAddresses::Mode::kPrimary);
+  for (const char* text : {"", "nodePortAddresses: [primary]\n"}) {
+    const proxy::NodePortAddresses addresses = Parse({"--config", File(text)}).node_port_addresses;
+    EXPECT_TRUE(addresses.primary) << text;
+    EXPECT_THAT(addresses.prefixes, IsEmpty()) << text;
+  }
+}
+
+TEST_F(ConfigFileTest, S307_KeywordsAndCidrsCanBeCombined) {
+  const DaemonOptions options =
+      Parse({"--config", File("nodePortAddresses: [localhost, primary, 192.0.2.0/24, all]\n")});
+  EXPECT_TRUE(options.node_port_addresses.primary);
+  EXPECT_EQ(options.node_port_addresses.prefixes.size(), 5u);
+  EXPECT_FALSE(Parse({"--nodeport-addresses", "localhost"}).node_port_addresses.primary);
 }
 
 TEST_F(ConfigFileTest, S318_FlagsOfTheSameMeaningAreIgnoredAndNamed) {
@@ -328,6 +359,12 @@ TEST(DaemonOptionsTest, TheDocumentationHasEveryFlag) {
 TEST(DaemonOptionsTest, ConnectionsAreCountedOnRequestOnly) {
   EXPECT_FALSE(Parse({}).ruleset.count_connections);
   EXPECT_TRUE(Parse({"--service-counters"}).ruleset.count_connections);
+}
+
+TEST(DaemonOptionsTest, S113_NodePortsOnLoopbackAddressesAreOffByDefault) {
+  EXPECT_FALSE(Parse({}).localhost_node_ports);
+  EXPECT_FALSE(Parse({"--nodeport-addresses", "localhost"}).localhost_node_ports);
+  EXPECT_TRUE(Parse({"--localhost-nodeports"}).localhost_node_ports);
 }
 
 TEST(DaemonOptionsTest, S6_ExternalIpsAreProgrammedByDefault) {

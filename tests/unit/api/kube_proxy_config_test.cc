@@ -211,11 +211,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{"S306_TwoOfOneFamily", "clusterCIDR: 10.0.0.0/16,10.1.0.0/16",
                  "clusterCIDR: Invalid value: \"10.1.0.0/16\": must have at most one CIDR per IP "
                  "family; this is the second IPv4 CIDR"},
-        BadField{"S307_Mixed", "nodePortAddresses: [primary, 10.0.0.0/8]",
-                 "nodePortAddresses: Invalid value: \"primary\": must be the only item"},
-        BadField{"S307_NoBlock", "nodePortAddresses: [10.0.0.1]",
-                 "nodePortAddresses: Invalid value: \"10.0.0.1\": must be \"primary\" or a CIDR, "
-                 "such as \"192.0.2.0/24\""},
+        BadField{"S307_Keyword", "nodePortAddresses: [primary, Localhost]",
+                 "nodePortAddresses: Invalid value: \"Localhost\": must be \"primary\", "
+                 "\"localhost\", \"all\" or a CIDR, such as \"192.0.2.0/24\""},
+        BadField{"S307_NoBlock", "nodePortAddresses: [all, 10.0.0.1]",
+                 "nodePortAddresses: Invalid value: \"10.0.0.1\": must be \"primary\", "
+                 "\"localhost\", \"all\" or a CIDR, such as \"192.0.2.0/24\""},
+        BadField{"S307_Joined", "nodePortAddresses: [\"primary,localhost\"]",
+                 "nodePortAddresses: Invalid value: \"primary,localhost\": must be \"primary\", "
+                 "\"localhost\", \"all\" or a CIDR, such as \"192.0.2.0/24\""},
         BadField{
             "S307_NoList", "nodePortAddresses: primary",
             "nodePortAddresses (line 4): Invalid value: \"primary\": must be a list of strings"},
@@ -336,6 +340,8 @@ TEST(KubeProxyConfigTest, S289_S317_WhatHasNoEffectIsFoundWhereItIsNotTheDefault
   EXPECT_EQ(OneFinding("winkernel: {networkName: n, enableDSR: false}\n"),
             "winkernel.networkName: value \"n\" has no effect");
   EXPECT_EQ(OneFinding("featureGates: {AllAlpha: true}\n"),
+            "featureGates: value {AllAlpha: true} has no effect");
+  EXPECT_EQ(OneFinding("featureGates: {AllAlpha: true, AllowServiceExternalIPs: false}\n"),
             "featureGates: value {AllAlpha: true} has no effect");
   EXPECT_EQ(OneFinding("bindAddress: 192.0.2.7\n"),
             "bindAddress: value \"192.0.2.7\" has no effect: svcmapd uses the addresses of the "

@@ -22,6 +22,14 @@ TEST(LogValueTest, ControlCharactersAreEscaped) {
   EXPECT_EQ(LogValue("\x1b[31m"), "\"\\u001b[31m\"");
 }
 
+TEST(LogValueTest, CharactersThatATerminalInterpretsAndInvalidBytesAreEscaped) {
+  EXPECT_EQ(LogValue("a\u202eb"), R"("a\u202eb")");
+  EXPECT_EQ(LogValue("a\u2028b"), R"("a\u2028b")");
+  EXPECT_EQ(LogValue("\xc2\x9b"), R"("\u009b")");
+  EXPECT_EQ(LogValue("\xff\xe2\x80"), R"("\xff\xe2\x80")");
+  EXPECT_EQ(LogValue("gr\u00fc\u00df\u20ac\U0001f600"), "gr\u00fc\u00df\u20ac\U0001f600");
+}
+
 TEST(LogValueTest, StatusIsItsMessage) {
   EXPECT_EQ(LogValue(absl::NotFoundError("no such table")), "\"no such table\"");
 }

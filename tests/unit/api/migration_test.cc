@@ -269,7 +269,7 @@ TEST(KubeProxyRulesTest, PlacesAndWhoElseTranslatesThem) {
 TEST(NodeReportTest, IsReadAsItWasWritten) {
   NodeReport report;
   report.fatal = "no \"kernel\"; remedy: another";
-  report.warnings = {{"ip filter FORWARD", "what", "remedy"}};
+  report.warnings = {{"what", "remedy", "ip filter FORWARD"}};
   report.chains = {{"ip", "nat", "PREROUTING", {{"nat", "prerouting", -100, true}}},
                    {"ip6", "kube-proxy", "\xff", {}}};
   const std::string json = NodeReportJson(report);
@@ -319,6 +319,16 @@ TEST(FindingsTest, RulesAreFineWhileAKubeProxyKeepsThem) {
                           HasSubstr(absl::StrCat("- ", std::string(kChains).substr(0, 50)))));
 }
 
+TEST(FindingsTest, CalicoFollowsTheTablesOfKubeProxy) {
+  MigrationFacts facts = CleanNode();
+  facts.report->chains = {{"ip", "calico", "nat-PREROUTING", {}}};
+  EXPECT_THAT(Reported(facts), IsEmpty());
+  facts.report->chains.push_back({"ip", "kube-proxy", "services", {}});
+  EXPECT_THAT(Reported(facts),
+              ElementsAre("! rules of kube-proxy in nftables mode: table ip kube-proxy",
+                          "- Calico's nftables data plane is in use"));
+}
+
 TEST(FindingsTest, OtherOwnersOfTheAddresses) {
   MigrationFacts facts = CleanNode();
   facts.virtual_servers = true;
@@ -345,11 +355,11 @@ TEST(FindingsTest, VirtualServersOfOthersAreNoKubeProxy) {
 TEST(FindingsTest, WhatThePreflightSaysAndWhatIsKnownBetter) {
   MigrationFacts facts = CleanNode();
   facts.report->fatal = "missing kernel features: masquerade; remedy: modprobe -a nft_masq";
-  facts.report->warnings = {{"", "forwarding is off", "on"},
-                            {NodeReport::kOtherProxy, "a kube-proxy", "stop"},
-                            {NodeReport::kLegacyFilter, "legacy", "look"},
-                            {"ip filter FORWARD", "drops", "accept"},
-                            {"inet fw forward", "drops, too", "accept"}};
+  facts.report->warnings = {{"forwarding is off", "on"},
+                            {"a kube-proxy", "stop", NodeReport::kOtherProxy},
+                            {"legacy", "look", NodeReport::kLegacyFilter},
+                            {"drops", "accept", "ip filter FORWARD"},
+                            {"drops, too", "accept", "inet fw forward"}};
   EXPECT_EQ(JudgeMigration(facts)[0].remedy, "modprobe -a nft_masq");
   EXPECT_THAT(Reported(facts), ElementsAre("! missing kernel features: masquerade",
                                            "! forwarding is off", "! drops", "! drops, too"));

@@ -104,6 +104,14 @@ TEST_F(WriteSysctlsTest, S327_TheHashTableGrowsWithTheLimit) {
   EXPECT_EQ(Get(paths().hash_size), "50000");
 }
 
+TEST_F(WriteSysctlsTest, S327_TheLimitIsNeverLowered) {
+  Set(Path("max"), "262144\n");
+  Set(paths().hash_size, "16384\n");
+  EXPECT_THAT(*WriteSysctls({{kConnectionLimit, 131072}}, paths()), IsEmpty());
+  EXPECT_EQ(Get(Path("max")), "262144");
+  EXPECT_EQ(Get(paths().hash_size), "32768");
+}
+
 TEST_F(WriteSysctlsTest, S328_WhatIsRightIsNotWritten) {
   Set(Path("udp_timeout"), "30\n");
   const auto before = std::filesystem::last_write_time(Path("udp_timeout"));

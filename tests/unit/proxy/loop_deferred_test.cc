@@ -70,8 +70,10 @@ TEST_F(LoopDeferredTest, RejectedOneIsReportedAndTheRestOfTheBatchIsCommitted) {
   EXPECT_EQ(result.outcome, Outcome::kCommitted);
   // The loop reported the findings earlier, when it accepted the batch.
   EXPECT_THAT(result.findings, IsEmpty());
-  EXPECT_THAT(found_, ElementsAre("EndpointSlice shop/web-1 rejected: Invalid value: is bad; the previously "
-                                  "accepted version, if any, stays in effect"));
+  EXPECT_THAT(
+      found_,
+      ElementsAre("EndpointSlice shop/web-1 rejected: Invalid value: is bad; the previously "
+                  "accepted version, if any, stays in effect"));
 }
 
 TEST_F(LoopDeferredTest, CountsAsNamedInASnapshotAlsoWhenItIsRejected) {

@@ -14,7 +14,6 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 using AddressList = std::vector<std::string>;
@@ -78,6 +77,35 @@ TEST(NodePortAddressesTest, Accepted) {
        {},
        {"10.0.0.7", "192.0.2.7", "fd00::7", "fe80::7"}},
       {"S-113: loopback is never accepted", "127.0.0.0/8,::1/128", {}, {}},
+      {"S-108: localhost accepts no other address", "localhost", {"192.0.2.7", "fd00::7"}, {}},
+      {"S-112: all is every address but loopback",
+       "all",
+       {},
+       {"10.0.0.7", "192.0.2.7", "fd00::7", "fe80::7"}},
+      {"S-108: localhost and all",
+       "localhost,all",
+       {},
+       {"10.0.0.7", "192.0.2.7", "fd00::7", "fe80::7"}},
+      {"S-108: primary and localhost",
+       "primary,localhost",
+       {"192.0.2.7", "fd00::7"},
+       {"192.0.2.7", "fd00::7"}},
+      {"S-108: localhost contains both families, so an unknown primary address has no effect",
+       "localhost,primary",
+       {"192.0.2.7"},
+       {"192.0.2.7"}},
+      {"S-108: primary and CIDRs",
+       "10.0.0.0/8,primary",
+       {"192.0.2.7", "fd00::7"},
+       {"10.0.0.7", "192.0.2.7", "fd00::7"}},
+      {"S-110: primary without an address, and a CIDR of one family",
+       "primary,10.0.0.0/8",
+       {},
+       {"10.0.0.7", "fd00::7", "fe80::7"}},
+      {"S-110: a /0 CIDR also cancels primary",
+       "primary,0.0.0.0/0",
+       {"192.0.2.7", "fd00::7"},
+       {"10.0.0.7", "192.0.2.7", "fd00::7"}},
   };
   for (const auto& c : cases) {
     const Node node{.name = "n1", .addresses = Ips(c.node)};
@@ -118,6 +146,12 @@ TEST(HealthCheckAddressesTest, S260_AreTheAcceptedOnesOrTheWildcardWhereAllAreAc
       {"none inside", "172.16.0.0/12,fd99::/64", {}, {}},
       {"no block of a family", "192.0.2.0/24", {}, {"192.0.2.7", "::"}},
       {"/0 cancels the others", "10.0.0.0/8,0.0.0.0/0,::/0", {}, {"0.0.0.0", "::"}},
+      {"all", "all", {"192.0.2.7"}, {"0.0.0.0", "::"}},
+      {"localhost", "localhost", {"192.0.2.7"}, {}},
+      {"primary and a CIDR",
+       "primary,10.0.0.0/8,localhost",
+       {"192.0.2.7", "fd00::7"},
+       {"10.0.0.7", "192.0.2.7", "fd00::7"}},
       {"link-local IPv6 needs an interface", "10.0.0.0/8,fe80::/10", {}, {"10.0.0.7"}},
   };
   for (const auto& c : cases) {
@@ -128,14 +162,49 @@ TEST(HealthCheckAddressesTest, S260_AreTheAcceptedOnesOrTheWildcardWhereAllAreAc
   }
 }
 
-TEST(NodePortAddressesTest, WhatIsNoAddressBlockIsNamed) {
-  for (const std::string text : {"10.0.0.1", "primary,10.0.0.0/8", "10.0.0.0/8,,fd00::/8",
-                                 "10.0.0.0/33", " 10.0.0.0/8", ","}) {
-    const absl::StatusOr<NodePortAddresses> parsed = NodePortAddresses::Parse(text);
-    ASSERT_FALSE(parsed.ok()) << text;
+TEST(NodePortAddressesTest, S113_OnlyExplicitLoopbackAddressesAreListed) {
+  const struct {
+    const char* setting;
+    AddressList listed;
+  } cases[] = {
+      {"localhost", {"127.0.0.1", "::1"}},
+      {"primary,localhost", {"127.0.0.1", "::1"}},
+      {"127.0.0.0/8", {"127.0.0.1"}},
+      {"0.0.0.0/0,127.0.0.1/32", {"127.0.0.1"}},
+      {"::1/128", {"::1"}},
+      {"127.0.0.2/32", {}},
+      {"all", {}},
+      {"0.0.0.0/0,::/0", {}},
+      {"126.0.0.0/7,::/127", {}},
+      {"primary", {}},
+      {"", {}},
+  };
+  for (const auto& c : cases) {
+    const absl::StatusOr<NodePortAddresses> wanted = NodePortAddresses::Parse(c.setting);
+    ASSERT_OK(wanted) << c.setting;
+    EXPECT_EQ(ListedLoopbackAddresses(*wanted), Ips(c.listed)) << c.setting;
+  }
+}
+
+TEST(NodePortAddressesTest, AnInvalidItemIsNamed) {
+  const struct {
+    const char* text;
+    const char* item;
+  } cases[] = {{"10.0.0.1", "10.0.0.1"},
+               {"10.0.0.0/8,,fd00::/8", ""},
+               {"10.0.0.0/33", "10.0.0.0/33"},
+               {" 10.0.0.0/8", " 10.0.0.0/8"},
+               {",", ""},
+               {"primary,Localhost", "Localhost"},
+               {"all, localhost", " localhost"}};
+  for (const auto& c : cases) {
+    const absl::StatusOr<NodePortAddresses> parsed = NodePortAddresses::Parse(c.text);
+    ASSERT_FALSE(parsed.ok()) << c.text;
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(parsed.status().message()),
-                HasSubstr("must be \"primary\" or a comma-separated list of CIDRs"));
+    EXPECT_EQ(std::string(parsed.status().message()),
+              std::string("Invalid value: \"") + c.item +
+                  "\": must be \"primary\", \"localhost\", \"all\" or a CIDR, such as "
+                  "\"192.0.2.0/24\"");
   }
 }
 

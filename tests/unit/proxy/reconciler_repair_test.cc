@@ -178,7 +178,9 @@ TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
     EXPECT_EQ(sent_.size(), 3u);
     for (const nft::Transaction& transaction : sent_) {
       // A table that already exists is written in one commit.
-      if (!fails) EXPECT_LE(transaction.element_count(), 10000u);
+      if (!fails) {
+        EXPECT_LE(transaction.element_count(), 10000u);
+      }
     }
     ExpectConverged();
     EXPECT_TRUE(reconciler_.Verified());

@@ -353,7 +353,8 @@ const (
 	ErrorReason_REPLACED ErrorReason = 7
 	// PERMISSION_DENIED: the client has no permission for the method. Keys: method, client.
 	ErrorReason_NOT_AUTHORIZED ErrorReason = 8
-	// RESOURCE_EXHAUSTED: the limit of a flag is reached. Keys: flag, limit.
+	// RESOURCE_EXHAUSTED: the limit of a flag is reached (keys: flag, limit), or a message has too many
+	// objects (no keys).
 	ErrorReason_LIMIT_REACHED ErrorReason = 9
 	// DEADLINE_EXCEEDED: Open did not arrive in time.
 	ErrorReason_OPEN_TIMEOUT ErrorReason = 10
@@ -1573,8 +1574,8 @@ type Batch struct {
 	// higher than all previous numbers. Gaps are allowed. If a number does not increase, the stream ends
 	// with INVALID_ARGUMENT.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// Changes to objects. The batch can have at most Limits.max_batch_bytes bytes. If the batch is empty,
-	// the outcome is UNCHANGED.
+	// Changes to objects, at most 65,536. More changes end the stream with RESOURCE_EXHAUSTED. The batch
+	// can have at most Limits.max_batch_bytes bytes. If the batch is empty, the outcome is UNCHANGED.
 	Changes []*Change `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
 }
 
@@ -2167,7 +2168,8 @@ type ApplyRequest struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// Objects to upsert. If an object occurs several times, the last version is used.
+	// Objects to upsert, at most 65,536. More objects end the call with RESOURCE_EXHAUSTED. If an object
+	// occurs several times, the last version is used.
 	Objects []*Object `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	// Whether the request is a dry run. A dry run validates the request without storing, saving,
 	// committing or logging changes. The Ack contains the `results` that a real call would return, except
@@ -2237,6 +2239,7 @@ type RemoveRequest struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
+	// Objects to remove, at most 65,536, as in ApplyRequest.
 	Objects []*ObjectRef `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	// Whether the request is a dry run, see ApplyRequest.validate_only. Default: false.
 	ValidateOnly bool `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`

@@ -17,8 +17,8 @@
 // are all empty has the same meaning as an absent message, also for timestamps. A change to dropped
 // data does not change Ack.state_token. List returns the reduced objects.
 //
-// Kubernetes does not check that all strings are valid UTF-8. In Push, invalid UTF-8 in data that the
-// agent drops is not an error. An Endpoint.zone or an annotation with invalid UTF-8 is dropped. If
+// Kubernetes does not check that all strings are valid UTF-8. Invalid UTF-8 in data that the agent
+// drops is not an error. An Endpoint.zone or an annotation with invalid UTF-8 is dropped. If
 // another string is invalid, only the object that contains it is rejected.
 //
 // A field is `optional` if Kubernetes distinguishes an absent field from an empty field (a pointer in

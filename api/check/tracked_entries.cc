@@ -1,4 +1,4 @@
-#include "api/check/tracked_udp.h"
+#include "api/check/tracked_entries.h"
 
 #include <arpa/inet.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -47,12 +47,24 @@ uint16_t PortOf(Bytes bytes) {
   return ntohs(port);
 }
 
-// Returns nullopt if the tuple is not a UDP tuple.
+// Returns nullopt if the protocol has no ports, or is not a protocol of Services.
+std::optional<proxy::Protocol> ProtocolOf(Bytes tuple) {
+  const Bytes number = Parse(Parse(tuple)[CTA_TUPLE_PROTO])[CTA_PROTO_NUM];
+  if (number.empty()) return std::nullopt;
+  switch (number[0]) {
+    case IPPROTO_TCP:
+    case IPPROTO_UDP:
+    case IPPROTO_SCTP:
+      return static_cast<proxy::Protocol>(number[0]);
+    default:
+      return std::nullopt;
+  }
+}
+
 std::optional<nft::FlowTuple> TupleOf(Bytes bytes) {
   const Attributes tuple = Parse(bytes);
   const Attributes ip = Parse(tuple[CTA_TUPLE_IP]);
   const Attributes proto = Parse(tuple[CTA_TUPLE_PROTO]);
-  if (proto[CTA_PROTO_NUM].empty() || proto[CTA_PROTO_NUM][0] != IPPROTO_UDP) return std::nullopt;
   const bool v6 = !ip[CTA_IP_V6_SRC].empty();
   const auto source = IpAddress::FromBytes(ip[v6 ? CTA_IP_V6_SRC : CTA_IP_V4_SRC]);
   const auto destination = IpAddress::FromBytes(ip[v6 ? CTA_IP_V6_DST : CTA_IP_V4_DST]);
@@ -61,17 +73,22 @@ std::optional<nft::FlowTuple> TupleOf(Bytes bytes) {
                         .destination = {*destination, PortOf(proto[CTA_PROTO_DST_PORT])}};
 }
 
-void TakeEntry(Bytes payload, const std::function<void(const UdpEntry&)>& take) {
+void TakeEntry(Bytes payload, const std::function<void(const TrackedEntry&)>& take) {
   if (payload.size() < sizeof(nfgenmsg)) return;
   const Attributes entry = Parse(payload.subspan(sizeof(nfgenmsg)));
+  const std::optional<proxy::Protocol> protocol = ProtocolOf(entry[CTA_TUPLE_ORIG]);
+  if (!protocol) return;
   const std::optional<nft::FlowTuple> original = TupleOf(entry[CTA_TUPLE_ORIG]);
   const std::optional<nft::FlowTuple> reply = TupleOf(entry[CTA_TUPLE_REPLY]);
-  if (original && reply) take({original->source, original->destination, reply->source});
+  if (!original || !reply) return;
+  uint32_t id = 0;
+  if (entry[CTA_ID].size() == sizeof(id)) std::memcpy(&id, entry[CTA_ID].data(), sizeof(id));
+  take({*protocol, original->source, original->destination, reply->source, id});
 }
 
 }  // namespace
 
-absl::Status ForEachUdpEntry(const std::function<void(const UdpEntry&)>& take) {
+absl::Status ForEachTrackedEntry(const std::function<void(const TrackedEntry&)>& take) {
   const std::string what = "list connection tracking entries";
   const UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER));
   if (!fd.ok()) return ErrnoStatus(errno, what);

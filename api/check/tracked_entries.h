@@ -1,0 +1,31 @@
+// Lists the entries of the connection tracking table.
+//
+// svcmapctl must not link the netlink libraries because of their licence (third_party/README.md),
+// so this file uses the kernel's headers only.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "nft/conntrack/flow_table.h"
+#include "proxy/state/objects.h"
+
+namespace svcmap::api {
+
+struct TrackedEntry {
+  proxy::Protocol protocol = proxy::Protocol::kTcp;
+  nft::FlowEnd client;
+  nft::FlowEnd destination;  // Destination of the first packet.
+  nft::FlowEnd answers;      // Sends the replies, after translation.
+  uint32_t id = 0;           // Distinguishes flows with the same addresses. Kernel-assigned.
+};
+
+// Calls `take` for each TCP, UDP and SCTP entry in the network namespace of the calling thread.
+// Entries that change during the listing can be missing or listed twice. Requires CAP_NET_ADMIN.
+//
+// Does not filter in the kernel, because the kernel processes no packets on this CPU while it
+// searches for the next matching entry (nft/conntrack/netlink_flow_table.cc).
+absl::Status ForEachTrackedEntry(const std::function<void(const TrackedEntry&)>& take);
+
+}  // namespace svcmap::api

@@ -1,0 +1,138 @@
+#include "api/localhost/listeners.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "api/health/bind_address.h"
+#include "api/localhost/limits.h"
+#include "api/log/log_value.h"
+#include "nft/base/status.h"
+
+namespace svcmap::api {
+namespace {
+
+IpAddress LoopbackAddress(Family family) {
+  return *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
+}
+
+}  // namespace
+
+LocalhostListeners::LocalhostListeners(event_base* base, size_t max_sockets,
+                                       std::chrono::milliseconds retry, OnAccept on_accept,
+                                       OnCount on_count, OnFailure on_failure)
+    : base_(base),
+      max_sockets_(max_sockets),
+      retry_after_(retry),
+      on_accept_(std::move(on_accept)),
+      on_count_(std::move(on_count)),
+      on_failure_(std::move(on_failure)),
+      retry_(base, [this] { Retry(); }),
+      resume_(base, [this] { Resume(); }) {}
+
+// Closes sockets before opening new sockets, so that file descriptors become free.
+void LocalhostListeners::Update(proxy::LocalhostNodePortChanges changes) {
+  for (const auto& [service, node_ports] : changes) CloseOthers(service, node_ports);
+  for (auto& [service, node_ports] : changes) {
+    for (proxy::LocalhostNodePort& node_port : node_ports) {
+      const Key key(node_port.family, node_port.port);
+      Listener& listener = listeners_[key];
+      if (listener.service != service) keys_of_[service].push_back(key);
+      listener.service = service;
+      listener.picker->Set(std::move(node_port));
+      if (!listener.fd.ok()) Open(key);
+    }
+  }
+}
+
+// A nodePort that has moved to another Service belongs to that Service and is not closed.
+void LocalhostListeners::CloseOthers(const std::string& service,
+                                     const proxy::LocalhostNodePorts& kept) {
+  const auto keys = keys_of_.find(service);
+  if (keys == keys_of_.end()) return;
+  std::set<Key> kept_keys;
+  for (const proxy::LocalhostNodePort& port : kept) kept_keys.emplace(port.family, port.port);
+  std::erase_if(keys->second, [&](const Key& key) {
+    const auto listener = listeners_.find(key);
+    if (listener == listeners_.end() || listener->second.service != service) return true;
+    if (kept_keys.contains(key)) return false;
+    if (listener->second.fd.ok()) {
+      --open_sockets_;
+      on_count_(key.first, -1);
+    }
+    listeners_.erase(listener);
+    failed_.erase(key);
+    paused_.erase(key);
+    return true;
+  });
+  if (keys->second.empty()) keys_of_.erase(keys);
+}
+
+void LocalhostListeners::Open(const Key& key) {
+  Listener& listener = listeners_.at(key);
+  absl::Status failure = TryToOpen(key, listener);
+  const std::string family(FamilyName(key.first));
+  if (!failure.ok()) {
+    failed_.insert(key);
+    if (failure != listener.failure) {
+      spdlog::warn(
+          "cannot listen on localhost nodePort, retrying service={} port={} family={} "
+          "error={}",
+          LogValue(listener.service), key.second, family, LogValue(failure));
+      on_failure_(key.first);
+    }
+    if (!retry_.pending()) retry_.After(retry_after_);
+  } else if (failed_.erase(key) > 0) {
+    spdlog::info("listening on localhost nodePort service={} port={} family={}",
+                 LogValue(listener.service), key.second, family);
+  }
+  listener.failure = std::move(failure);
+}
+
+absl::Status LocalhostListeners::TryToOpen(const Key& key, Listener& listener) {
+  if (open_sockets_ >= max_sockets_) {
+    return absl::ResourceExhaustedError("all " + std::to_string(max_sockets_) +
+                                        " file descriptors for localhost nodePorts are in use");
+  }
+  absl::StatusOr<UniqueFd> fd =
+      Listen({LoopbackAddress(key.first), key.second}, Stack::kOne, Interfaces::kLoopback);
+  if (!fd.ok()) return fd.status();
+  listener.fd = *std::move(fd);
+  listener.ready.emplace(base_, listener.fd.get(), EV_READ | EV_PERSIST,
+                         [this, key] { Accept(key); });
+  listener.ready->Wait();
+  ++open_sockets_;
+  on_count_(key.first, 1);
+  return absl::OkStatus();
+}
+
+void LocalhostListeners::Accept(const Key& key) {
+  Listener& listener = listeners_.at(key);
+  for (int i = 0; i < kAcceptsInARow; ++i) {
+    UniqueFd client(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (client.ok()) {
+      on_accept_(std::move(client), listener.picker);
+      continue;
+    }
+    if (errno == EAGAIN) return;
+    if (errno == ECONNABORTED || errno == EINTR) continue;
+    spdlog::debug("cannot accept connections port={} error={}", key.second,
+                  LogValue(ErrnoStatus(errno, "accept")));
+    listener.ready->Cancel();
+    paused_.insert(key);
+    if (!resume_.pending()) resume_.After(kAcceptPause);
+    return;
+  }
+}
+
+void LocalhostListeners::Retry() {
+  for (const Key& key : std::set<Key>(failed_)) Open(key);
+}
+
+void LocalhostListeners::Resume() {
+  for (const Key& key : std::exchange(paused_, {})) listeners_.at(key).ready->Wait();
+}
+
+}  // namespace svcmap::api

@@ -1,0 +1,158 @@
+// Tests of TCP nodePorts on 127.0.0.1 and ::1, which svcmapd forwards itself.
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/raw_http.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr uint16_t kAgentMetricsPort = 10249;
+const std::vector<std::string> kLocalhostFlags = {"--localhost-nodeports", "--nodeport-addresses",
+                                                  "primary,localhost"};
+const Address kLoopbackOfNode = {"127.0.0.1", "::1"};
+
+class LocalhostTest : public ServiceFamilyTest {
+ protected:
+  void SetUp() override {
+    ServiceFamilyTest::SetUp();
+    if (world() == nullptr) return;
+    ASSERT_OK(world()->RestartAgent(kLocalhostFlags));
+  }
+  void TearDown() override {
+    if (world() != nullptr && world()->agent != nullptr) {
+      EXPECT_OK(world()->RestartAgent({}));
+    }
+    ServiceFamilyTest::TearDown();
+  }
+
+  static AService TcpWeb(const std::string& key = "shop/web", const Address& ip = kWeb) {
+    return ExternalWeb(key, ip);
+  }
+  Request ToLoopback() {
+    return {.destination = kLoopbackOfNode.in(v6()),
+            .port = kNodePort,
+            .timeout = std::chrono::seconds(5)};
+  }
+  Answer Connect() { return Ask(node().netns(), ToLoopback()); }
+  // Waits until a connection has this outcome, because the forwarder applies changes after the Ack.
+  void ExpectSoon(const std::string& server, Outcome outcome = Outcome::kAnswered) {
+    Answer last;
+    EXPECT_OK(Eventually(absl::StrCat("answer of ", server), [&] {
+      last = Connect();
+      return last.outcome == outcome && last.server == server;
+    })) << last.ToString();
+  }
+  std::set<std::string> Servers(int connections) {
+    std::set<std::string> servers;
+    for (int i = 0; i < connections; ++i) servers.insert(Connect().server);
+    return servers;
+  }
+  std::string Metrics() {
+    const auto page = HttpRequest(node().netns(), "127.0.0.1", kAgentMetricsPort, "/metrics");
+    return page.ok() ? page->body : page.status().ToString();
+  }
+};
+INSTANTIATE_FAMILIES(LocalhostTest);
+
+TEST_P(LocalhostTest, S113_LocalAndRemoteEndpoints) {
+  for (const Host* pod : {&pod_a(), &remote_pod()}) {
+    ASSERT_OK(agent().Replace(Basics() + Objects{TcpWeb()} + WebSlices("shop/web", {pod})));
+    ExpectSoon(pod->name());
+    ASSERT_OK_AND_ASSIGN(const Answer bulk,
+                         BulkTcp(node().netns(), ToLoopback(), size_t{10} << 20));
+    EXPECT_EQ(bulk.server, pod->name());
+  }
+  // The node's address still works without the forwarder.
+  EXPECT_EQ(Ask(client().netns(), {.destination = kNode.in(v6()), .port = kNodePort}).server,
+            remote_pod().name());
+  EXPECT_THAT(Metrics(),
+              HasSubstr(absl::StrCat("kubeproxy_nftables_localhost_nodeport_listeners{ip_family=\"",
+                                     v6() ? "IPv6" : "IPv4", "\"} 1\n")));
+}
+
+TEST_P(LocalhostTest, S113_ExternalPolicyLocalUsesOnlyLocalEndpoints) {
+  ASSERT_OK(agent().Apply(Objects{TcpWeb()} + WebSlices("shop/web", {&pod_a(), &remote_pod()})));
+  ExpectSoon(pod_a().name());
+  EXPECT_EQ(Servers(60), (std::set<std::string>{pod_a().name(), remote_pod().name()}));
+  ASSERT_OK(agent().Apply({TcpWeb().ExternalPolicy("Local")}));
+  EXPECT_OK(Eventually("only the local endpoint answers",
+                       [&] { return Servers(20) == std::set<std::string>{pod_a().name()}; }));
+  EXPECT_EQ(Servers(60), (std::set<std::string>{pod_a().name()}));
+  // Without a local endpoint, connections are reset.
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+  EXPECT_OK(Eventually("no endpoint answers", [&] { return Connect().server.empty(); }));
+}
+
+TEST_P(LocalhostTest, S113_AllConnectionsHaveOneAffinity) {
+  ASSERT_OK(agent().Apply(Objects{TcpWeb().ClientIpAffinity(600)} +
+                          WebSlices("shop/web", {&pod_a(), &pod_b(), &remote_pod()})));
+  EXPECT_OK(Eventually("an endpoint answers", [&] { return !Connect().server.empty(); }));
+  EXPECT_EQ(Servers(60).size(), 1u);
+}
+
+TEST_P(LocalhostTest, S113_ARemovedServiceClosesThePort) {
+  ASSERT_OK(agent().Apply(Objects{TcpWeb()} + WebSlices("shop/web", {&pod_a()})));
+  ExpectSoon(pod_a().name());
+  ASSERT_OK_AND_ASSIGN(TcpFlow flow, TcpFlow::Open(node().netns(), ToLoopback()));
+  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
+  ExpectSoon("", Outcome::kRejected);
+  EXPECT_OK(flow.Exchange(100'000));
+}
+
+TEST_P(LocalhostTest, S113_APortInUseIsReportedAndDoesNotAffectTheNodeAddress) {
+  const UniqueFd other = node().netns().Run([&] {
+    UniqueFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(kNodePort)};
+    EXPECT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
+    EXPECT_EQ(listen(fd.get(), 1), 0);
+    return fd;
+  });
+  ASSERT_OK(agent().Apply(Objects{TcpWeb()} + WebSlices("shop/web", {&pod_a()})));
+  const std::string family = v6() ? "IPv6" : "IPv4";
+  EXPECT_OK(Eventually("the failure is counted", [&] {
+    return Metrics().find(absl::StrCat("kubeproxy_nftables_localhost_nodeport_listener_creation_"
+                                       "failures_total{ip_family=\"",
+                                       family, "\"} 1\n")) != std::string::npos;
+  }));
+  EXPECT_THAT(agent().log(), HasSubstr("cannot listen on localhost nodePort"));
+  EXPECT_EQ(Ask(client().netns(), {.destination = kNode.in(v6()), .port = kNodePort}).server,
+            pod_a().name());
+}
+
+TEST_P(LocalhostTest, S113_ARestartOpensTheSamePorts) {
+  const Objects objects = Basics() + Objects{TcpWeb()} + WebSlices("shop/web", {&pod_b()});
+  ASSERT_OK(agent().Replace(objects));
+  ExpectSoon(pod_b().name());
+  ASSERT_OK(world()->RestartAgent(kLocalhostFlags, objects));
+  ExpectSoon(pod_b().name());
+}
+
+// Without the feature gate, with "all", or with "primary" there is no socket.
+TEST_P(LocalhostTest, S113_DisabledByDefault) {
+  const std::vector<std::vector<std::string>> cases = {
+      {},
+      {"--nodeport-addresses", "primary,localhost"},
+      {"--localhost-nodeports"},
+      {"--localhost-nodeports", "--nodeport-addresses", "all"}};
+  for (const std::vector<std::string>& flags : cases) {
+    ASSERT_OK(world()->RestartAgent(flags));
+    ASSERT_OK(agent().Apply(Objects{TcpWeb()} + WebSlices("shop/web", {&pod_a()})));
+    std::this_thread::sleep_for(kShort);
+    EXPECT_EQ(Connect().outcome, Outcome::kRejected);
+    EXPECT_THAT(Metrics(), Not(HasSubstr("localhost_nodeport")));
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::testing
