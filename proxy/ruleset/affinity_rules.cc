@@ -115,7 +115,14 @@ void AddAffinityRules(Family family, std::span<const uint32_t> timers, RuleList&
                     .Goto(TimerChain("stick", local, timers[timer])));
     }
   }
-  rules.Add(rules.In("stick").Drop());
+  // The commit that adds a timeout also adds descriptors with its number. A packet that still
+  // evaluates the previous rules can read such a descriptor, and uses the first timeout instead.
+  const uint8_t is_local = StickyByte(DispatchKind::kInternal, {0, true});
+  rules.Add(
+      rules.In("stick")
+          .DestinationIs(StickyPattern(family, 0, is_local), StickyPattern(family, 0, is_local))
+          .Goto(TimerChain("stick", true, timers[0])));
+  rules.Add(rules.In("stick").Goto(TimerChain("stick", false, timers[0])));
 
   const nft::Key original = {KeyPart::kOriginalDestination, KeyPart::kProtocol,
                              KeyPart::kDestinationPort};

@@ -6,6 +6,8 @@
 // Chain stick-N calls choose and recall-N. If the record is stale, stick-N then calls restore,
 // choose and recall-N, at most twice. A packet that is still not translated is dropped.
 //
+// Chain stick uses the first timeout of the table for descriptors with an unknown timeout.
+//
 // Chain choose writes the choice from a random slot of the group to the destination address.
 //
 // Chain recall-N creates the client's record if the client has none, and translates the destination

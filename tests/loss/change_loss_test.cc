@@ -76,10 +76,10 @@ TEST_F(ChangeLossTest, ServiceAfterService) {
         changed.endpoints = Consecutive(48 + round % 8, 4);
         break;
       case 4:
-        changed.affinity = !changed.affinity;
+        changed.affinity_seconds = kCountedAffinitySeconds - changed.affinity_seconds;
         break;
       case 5:  // The endpoints of a Service with session affinity change.
-        changed.affinity = true;
+        changed.affinity_seconds = kCountedAffinitySeconds;
         changed.endpoints = Consecutive(80 + round % 4 * 4, kNumbersOfEndpoints[round % 6]);
         break;
     }
@@ -101,7 +101,8 @@ TEST_F(ChangeLossTest, AllServicesAtOnce) {
     for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
       CountedService service = counted(number);
       if (number % 2 == 1) service.key = KeyIn(round, number);
-      if (number >= 4) service.affinity = round / (number - 3) % 2 == 0;
+      service.affinity_seconds =
+          number >= 4 && round / (number - 3) % 2 == 0 ? kCountedAffinitySeconds : 0;
       service.endpoints =
           Consecutive(number * 16 + round % 4 * 4, kNumbersOfEndpoints[(round + number) % 6]);
       changed.push_back(std::move(service));
@@ -136,9 +137,6 @@ TEST_F(ChangeLossTest, Growth) {
 TEST_F(ChangeLossTest, NewAffinityTimeout) {
   constexpr int kTimeouts = 28;
   const int64_t rewrites = Rewrites(kTimeouts);
-  std::vector<CountedService> changed = {counted(3), counted(4), counted(5)};
-  for (CountedService& service : changed) service.affinity = true;
-  ASSERT_OK(Change(changed));
   ASSERT_NO_FATAL_FAILURE(StartTraffic());
   for (int64_t i = 0; i < rewrites; ++i) {
     if (i > 0 && i % kTimeouts == 0) {
@@ -147,14 +145,12 @@ TEST_F(ChangeLossTest, NewAffinityTimeout) {
       ASSERT_OK(StartAgent());
       ASSERT_OK(agent().Replace(Everything()));
     }
-    ASSERT_OK(agent().Apply({AService("shop/timer")
-                                 .ClusterIp(ClusterIp(70).v4)
-                                 .Port("p", 80)
-                                 .ClientIpAffinity(static_cast<int>(2000 + i)),
-                             ASlice("shop/timer")
-                                 .Endpoint(CountedEndpoint(120), kAgentNode)
-                                 .Endpoint(CountedEndpoint(121), kAgentNode)
-                                 .Port("p", kPodPort)}));
+    std::vector<CountedService> changed;
+    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+      changed.push_back(counted(number));
+      changed.back().affinity_seconds = static_cast<int>(2000 + i);
+    }
+    ASSERT_OK(Change(changed));
     ASSERT_OK(LetTrafficFlow());
   }
   ExpectNoLoss("new affinity timeout", rewrites);

@@ -12,7 +12,7 @@ std::string CountedService::cluster_ip() const { return ClusterIp(50 + number).v
 v1::Object CountedService::Service() const {
   AService service(key);
   service.ClusterIp(cluster_ip()).Port("dns", kCountedPort, Protocol::kUdp);
-  if (affinity) service.ClientIpAffinity(kCountedAffinitySeconds);
+  if (affinity_seconds != 0) service.ClientIpAffinity(affinity_seconds);
   return service;
 }
 

@@ -28,8 +28,8 @@ std::string CountedEndpoint(int n);
 struct CountedService {
   int number = 0;  // Number of the Service, which determines the address and the ports.
   std::string key;
-  std::set<int> endpoints;  // Arguments of CountedEndpoint.
-  bool affinity = false;
+  std::set<int> endpoints;   // Arguments of CountedEndpoint.
+  int affinity_seconds = 0;  // 0: no session affinity.
 
   std::string cluster_ip() const;
   uint16_t source_port() const { return static_cast<uint16_t>(10000 + number); }

@@ -133,7 +133,7 @@ absl::Status LossTest::Change(const std::vector<CountedService>& changed,
       changes.push_back(Removal(ServiceRef(old.key)));
       changes.push_back(Removal(SliceRef(absl::StrCat(old.key, "-1"))));
     }
-    if (service.key != old.key || service.affinity != old.affinity) {
+    if (service.key != old.key || service.affinity_seconds != old.affinity_seconds) {
       changes.push_back(Upsert(service.Service()));
     }
     changes.push_back(Upsert(service.Slice()));

@@ -136,13 +136,16 @@ class KillDuringChangesTest : public RestartLossTest {
     std::vector<CountedService> changed;
     for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
       CountedService service = counted(number);
+      service.affinity_seconds = 0;
       if (number % 2 == 1) {
         service.key = absl::StrCat(round_ % 2 == 0 ? "renamed" : "counted", "/s", number);
       }
       service.endpoints.clear();
       const int count = 1 + (round_ * 5 + number) % 12;
       for (int i = 0; i < count; ++i) service.endpoints.insert(number * 16 + i + round_ % 2 * 4);
-      if (number >= 4) service.affinity = round_ / (number - 3) % 2 == 0;
+      if (number >= 4 && round_ / (number - 3) % 2 == 0) {
+        service.affinity_seconds = kCountedAffinitySeconds;
+      }
       changed.push_back(std::move(service));
     }
     std::vector<v1::Change> others;
