@@ -8,6 +8,7 @@ void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
   bool begin = true;
   rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     keys_.insert(SharedKey(element.set, element.key));
+    if (element.set.set == kFirewallSources) ++source_ranges_;
     if (begin || portions_.back().element_count() == kPortion) portions_.emplace_back();
     begin = false;
     portions_.back().Delete(element);
@@ -19,7 +20,9 @@ bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   if (empty()) return false;
   bool collides = false;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    collides |= verb == nft::Verb::kAdd && keys_.contains(SharedKey(element.set, element.key));
+    if (verb == nft::Verb::kDelete) return;
+    collides |= (source_ranges_ > 0 && element.set.set == kFirewallSources) ||
+                keys_.contains(SharedKey(element.set, element.key));
   });
   return collides;
 }
@@ -27,6 +30,7 @@ bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
 void Leftovers::ForgetNext() {
   portions_.front().ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     keys_.erase(SharedKey(element.set, element.key));
+    if (element.set.set == kFirewallSources) --source_ranges_;
   });
   portions_.pop_front();
 }
@@ -34,6 +38,7 @@ void Leftovers::ForgetNext() {
 void Leftovers::Clear() {
   portions_.clear();
   keys_.clear();
+  source_ranges_ = 0;
 }
 
 std::vector<Number> Leftovers::TakeFreeNumbers() {

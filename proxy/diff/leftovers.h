@@ -26,7 +26,8 @@ class Leftovers {
 
   bool empty() const { return portions_.empty(); }
 
-  // Returns true if the transaction adds an element that is still to be deleted.
+  // Returns true if the transaction adds an element that is still to be deleted, or a source range
+  // while source ranges are still to be deleted, because these could overlap.
   bool CollideWith(const nft::Transaction& transaction) const;
 
   // Returns the oldest portion. Must not be called if there is none.
@@ -39,6 +40,7 @@ class Leftovers {
  private:
   std::deque<nft::Transaction> portions_;
   absl::flat_hash_set<std::string> keys_;
+  size_t source_ranges_ = 0;
   std::vector<Number> numbers_;
 };
 

@@ -106,6 +106,7 @@ void Plan::Count(const nft::ElementView& element, int64_t change, uint64_t diges
 
 void Plan::Add(const nft::ElementView& element) {
   additions_.Add(element);
+  if (element.set.set == kFirewallSources) ++source_rows_added_;
   Count(element, 1, RowDigest(element));
 }
 

@@ -70,6 +70,7 @@ class Plan {
   const SetCounts& counts() const { return counts_; }
   const SharedCounts& shared_changes() const { return shared_changes_; }
   uint64_t digest_change() const { return digest_; }
+  size_t source_rows_added() const { return source_rows_added_; }
   size_t source_rows_removed() const { return source_rows_removed_; }
 
  private:
@@ -86,6 +87,7 @@ class Plan {
   SetCounts counts_ = {};
   SharedCounts shared_changes_;
   uint64_t digest_ = 0;
+  size_t source_rows_added_ = 0;
   size_t source_rows_removed_ = 0;
 };
 

@@ -74,6 +74,21 @@ Changes ChangesOf(const nft::Transaction& transaction) {
   return changes;
 }
 
+template <typename Predicate>
+nft::Transaction TakeAdditionsIf(nft::Transaction& transaction, Predicate&& predicate) {
+  nft::Transaction taken, kept;
+  for (const nft::ChainRepair& repair : transaction.repairs()) kept.RepairChains(repair);
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (verb == nft::Verb::kDelete) {
+      kept.Delete(element);
+    } else {
+      (predicate(element) ? taken : kept).Add(element);
+    }
+  });
+  transaction = std::move(kept);
+  return taken;
+}
+
 }  // namespace
 
 bool IsStickyEndpoint(uint8_t set) {
@@ -126,22 +141,36 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
 }
 
 nft::Transaction TakeAdditions(nft::Transaction& transaction) {
-  nft::Transaction taken, kept;
-  for (const nft::ChainRepair& repair : transaction.repairs()) kept.RepairChains(repair);
   absl::flat_hash_set<std::string> deleted;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    const bool reached = IsReachedThroughOthers(element.set.set);
-    if (verb == nft::Verb::kDelete) {
-      if (reached) deleted.insert(SharedKey(element.set, element.key));
-      kept.Delete(element);
-    } else if (reached && !deleted.contains(SharedKey(element.set, element.key))) {
-      taken.Add(element);
-    } else {
-      kept.Add(element);
+    if (verb == nft::Verb::kDelete && IsReachedThroughOthers(element.set.set)) {
+      deleted.insert(SharedKey(element.set, element.key));
     }
   });
-  transaction = std::move(kept);
-  return taken;
+  return TakeAdditionsIf(transaction, [&](const nft::ElementView& element) {
+    return IsReachedThroughOthers(element.set.set) &&
+           !deleted.contains(SharedKey(element.set, element.key));
+  });
+}
+
+nft::Transaction TakeSourceRanges(nft::Transaction& transaction) {
+  bool replaces_set[2] = {};
+  for (const nft::ChainRepair& repair : transaction.repairs()) {
+    replaces_set[Index(repair.family)] =
+        std::ranges::count(repair.remove_sets, repair.spec->sets[kFirewallSources].name) > 0;
+  }
+  absl::flat_hash_set<std::string> restricted;
+  absl::flat_hash_set<std::string> restricted_before;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (element.set.set != kFirewallIps) return;
+    auto& keys = verb == nft::Verb::kAdd ? restricted : restricted_before;
+    keys.insert(SharedKey(element.set, element.key));
+  });
+  for (const std::string& key : restricted_before) restricted.erase(key);
+  return TakeAdditionsIf(transaction, [&](const nft::ElementView& element) {
+    return element.set.set == kFirewallSources && !replaces_set[Index(element.set.family)] &&
+           restricted.contains(FirewallIpKey(element));
+  });
 }
 
 }  // namespace svcmap::proxy

@@ -31,4 +31,10 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
 // other rows, and whose keys the transaction does not delete.
 nft::Transaction TakeAdditions(nft::Transaction& transaction);
 
+// Moves additions of source ranges from `transaction` to the result, if their load balancer IP is
+// restricted by the transaction and not before, and if the transaction does not replace the set of
+// ranges. Within one commit, the kernel makes new ranges visible after all other elements, so
+// packets would be dropped.
+nft::Transaction TakeSourceRanges(nft::Transaction& transaction);
+
 }  // namespace svcmap::proxy

@@ -98,7 +98,7 @@ std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desi
 
 std::vector<nft::SetRef> FoundElements::SetsToReplace(
     const absl::flat_hash_set<std::string>& wanted) const {
-  size_t ranges_deleted[2] = {};
+  size_t ranges[2] = {}, ranges_deleted[2] = {};
   bool bounds_differ[2][kSetCount] = {};
   const auto compare = [&](const std::string& key) {
     const nft::ElementView element = FromFoundKey(key);
@@ -108,16 +108,18 @@ std::vector<nft::SetRef> FoundElements::SetsToReplace(
     if (!values_.contains(key)) compare(key);
   }
   for (const auto& [key, value] : values_) {
+    const nft::SetRef set = FromFoundKey(key).set;
+    const bool range = set.set == kFirewallSources;
+    if (range) ++ranges[Index(set.family)];
     if (wanted.contains(key)) continue;
     compare(key);
-    const nft::ElementView element = FromFoundKey(key);
-    if (element.set.set == kFirewallSources) ++ranges_deleted[Index(element.set.family)];
+    if (range) ++ranges_deleted[Index(set.family)];
   }
   std::vector<nft::SetRef> sets;
   for (const Family family : kFamilies) {
     for (uint8_t set = 0; set < kSetCount; ++set) {
-      const bool many =
-          set == kFirewallSources && ranges_deleted[Index(family)] > kMaxSourceRowsRemoved;
+      const bool many = set == kFirewallSources &&
+                        RemovesManySourceRows(ranges_deleted[Index(family)], ranges[Index(family)]);
       if (many || bounds_differ[Index(family)][set]) sets.push_back({family, set});
     }
   }

@@ -201,7 +201,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   Marker marker = applied_.marker();
   if (!empty) {
     marker.digest = (sync_plan.recreate ? 0 : marker.digest) + sync_plan.plan.digest_change();
-    ++marker.generation;
+    marker.generation = std::max(marker.generation, unknown_generation_) + 1;
     sync_plan.removals =
         TakeRemovals(sync_plan.plan.transaction(),
                      sync_plan.recreate ? sync_plan.gone_ports : sync_plan.old_numbers);
@@ -216,12 +216,13 @@ SyncResult Reconciler::Sync(size_t element_limit) {
                                               : kernel_.Apply(sync_plan.plan.transaction());
     const auto end = Clock::now();
     result.error = Settle(applied, marker);
+    // Before the outcome is logged, so that the next run does not trust the tables either.
+    if (!result.error.ok() && !sync_plan.ahead.empty()) repairer_.MarkRowsSuspect(sync_plan.ahead);
     LogOutcome(result.error.ok(), sync_plan.removals.empty());
     result.plan_duration = planned - began;
     result.duration = end - start;
     result.save_duration = start - planned + (Clock::now() - end);
     if (!result.error.ok()) {
-      if (!sync_plan.ahead.empty()) repairer_.MarkRowsSuspect(sync_plan.ahead);
       HandleRejection(sync_plan, applied);
       Undo(sync_plan);
       result.outcome = SyncResult::Outcome::kFailed;
@@ -271,18 +272,25 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   return result;
 }
 
-// No commit may block the kernel for long. Elements that no packet can reach before the commit of
-// the plan are added in parts ahead of it.
+// Adds elements that no packet can reach before the commit of the plan in commits ahead of it:
+// the source ranges of newly restricted IPs, and if the plan is large, all such elements in parts,
+// because no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  if (transaction.element_count() <= kMaxElements || !transaction.creations().empty()) return;
-  const nft::Transaction ahead = TakeAdditions(transaction);
+  const bool large = transaction.element_count() > kMaxElements;
+  const bool has_ranges = sync_plan.plan.source_rows_added() > 0;
+  if ((!large && !has_ranges) || !transaction.creations().empty()) return;
+  nft::Transaction ahead;
+  if (has_ranges) ahead.AddElements(TakeSourceRanges(transaction));
+  if (large) ahead.AddElements(TakeAdditions(transaction));
   bool failed = false;
   ahead.ForEachPart(kMaxElements, [&](nft::Transaction part) {
-    failed = failed || kernel_.Apply(part).outcome != nft::ApplyOutcome::kCommitted;
+    const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
+    failed = outcome != nft::ApplyOutcome::kCommitted;
     if (!failed && known_generation_) ++*known_generation_;
+    if (outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
     // After a failure, the plan contains the remaining additions. Its commit reports the error.
-    (failed ? transaction : sync_plan.ahead).AddElements(std::move(part));
+    if (failed) transaction.AddElements(std::move(part));
   });
 }
 
@@ -338,6 +346,7 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
     Marker marker;
     const bool known = element.ok() && *element && ParseMarker((*element)->data, marker);
     if (known && marker == attempted) continue;
+    unknown_generation_ = attempted.generation;
     if (!known || marker != applied_.marker()) recreate_ = true;
     return Annotate(result.error, known ? "not committed" : "commit outcome unknown");
   }

@@ -283,6 +283,9 @@ class Reconciler {
   std::vector<Number> reserved_groups_;  // Groups of unknown Services in the kernel.
   bool check_left_over_ = false;         // Elements of the previous run are suspect.
   bool outcome_open_ = false;            // The outcome of the last commit is not in the log yet.
+  // The last generation whose commit had an unknown outcome. No later attempt may have the same
+  // marker, because the tables may differ in leftovers.
+  uint64_t unknown_generation_ = 0;
   Numbers numbers_;
   AffinityTimers timers_;
   AffinityMemory memory_;

@@ -18,7 +18,7 @@ struct Reconciler::SyncPlan {
   explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
 
   Plan plan;
-  nft::Transaction ahead;     // Additions that were committed before the plan.
+  nft::Transaction ahead;     // Additions that were, or may have been, committed before the plan.
   nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
   bool recreate = false;
   std::vector<std::string> replaced_chains;  // See SyncResult.

@@ -217,7 +217,12 @@ void Reconciler::AddTimerChains(SyncPlan& sync_plan) const {
 // The kernel needs quadratic time to delete many ranges from a set with several fields. Instead,
 // the set is replaced, and the ranges of all Services are added.
 void Reconciler::ReplaceManyRanges(SyncPlan& sync_plan) const {
-  if (sync_plan.recreate || sync_plan.plan.source_rows_removed() <= kMaxSourceRowsRemoved) return;
+  size_t rows = 0;
+  for (const auto& counts : applied_.counts())
+    rows += static_cast<size_t>(counts[kFirewallSources]);
+  if (sync_plan.recreate || !RemovesManySourceRows(sync_plan.plan.source_rows_removed(), rows)) {
+    return;
+  }
   nft::Transaction transaction;
   for (const nft::ChainRepair& repair : sync_plan.plan.transaction().repairs()) {
     transaction.RepairChains(repair);

@@ -17,9 +17,10 @@ bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
 bool HasRanges(uint8_t set) { return HasAddressRanges(set) || set == kFirewallSources; }
 
-size_t MaxDeletions(uint8_t set) {
-  return set == kFirewallSources ? kMaxSourceRowsRemoved : SIZE_MAX;
-}
+// Maximum number of unknown source ranges that a repair deletes one by one.
+constexpr size_t kMaxRangesDeleted = 16;
+
+size_t MaxDeletions(uint8_t set) { return set == kFirewallSources ? kMaxRangesDeleted : SIZE_MAX; }
 
 }  // namespace
 

@@ -27,9 +27,11 @@ inline constexpr uint32_t kCountedSeconds = 86400;
 // blocks one CPU during this time. Linux 6.18 takes 12 ms for 1,000 ranges, 0.24 s for 5,000 and
 // 3.7 s for 20,000.
 inline constexpr size_t kMaxSourceRows = 4096;
-// Maximum number of source ranges deleted one by one. Each deletion from a set of maximum size
-// takes 1 to 3 ms.
-inline constexpr size_t kMaxSourceRowsRemoved = 16;
+// Whether `removed` of `rows` source ranges are too many to be deleted one by one. The time of a
+// deletion grows with the size of the set and is 1 to 3 ms in a set of maximum size.
+constexpr bool RemovesManySourceRows(size_t removed, size_t rows) {
+  return removed * rows > 16 * kMaxSourceRows;
+}
 // Three hours, the default in Kubernetes (S-14).
 inline constexpr uint32_t kDefaultAffinitySeconds = 10800;
 

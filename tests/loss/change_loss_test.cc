@@ -156,25 +156,39 @@ TEST_F(ChangeLossTest, NewAffinityTimeout) {
   ExpectNoLoss("new affinity timeout", rewrites);
 }
 
-TEST_F(ChangeLossTest, ManySourceRangesRemoved) {
-  constexpr int kRanges = 100;
-  const auto ranges = [](int count) {
-    AService service("shop/ranges");
-    service.ClusterIp(ClusterIp(71).v4).Port("p", 443).LoadBalancerIp("198.51.100.77");
-    for (int i = 0; i < count; ++i) service.SourceRange(absl::StrCat("100.64.", i, ".0/25"));
+// Clients use a load balancer IP whose source ranges contain them.
+class SourceRangesLossTest : public LossTest {
+ protected:
+  static constexpr int kRanges = 100;
+
+  CountedService Restricted(int number, int other_ranges) {
+    CountedService service = counted(number);
+    service.load_balancer = true;
+    service.other_ranges = other_ranges;
     return service;
-  };
+  }
+};
+
+TEST_F(SourceRangesLossTest, ManyRangesRemoved) {
   const int64_t rewrites = Rewrites(30);
-  ASSERT_OK(agent().Apply(
-      {ASlice("shop/ranges").Endpoint(CountedEndpoint(120), kAgentNode).Port("p", kPodPort)}));
+  ASSERT_OK(Change({Restricted(0, 1), Restricted(1, kRanges)}));
   ASSERT_NO_FATAL_FAILURE(StartTraffic());
   for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_OK(agent().Apply({ranges(kRanges)}));
-    ASSERT_OK(LetTrafficFlow());
-    ASSERT_OK(agent().Apply({ranges(1)}));
+    ASSERT_OK(Change({Restricted(1, i % 2 == 0 ? 1 : kRanges)}));
     ASSERT_OK(LetTrafficFlow());
   }
   ExpectNoLoss("many source ranges removed", rewrites);
+}
+
+TEST_F(SourceRangesLossTest, RestrictionsComeAndGo) {
+  const int64_t rewrites = Rewrites(60);
+  ASSERT_OK(Change({Restricted(0, 0), Restricted(1, 0)}));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    ASSERT_OK(Change({Restricted(0, i % 2 == 0 ? 5 : 0), Restricted(1, i % 2 == 0 ? kRanges : 0)}));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("source ranges added and removed", rewrites);
 }
 
 }  // namespace

@@ -9,10 +9,18 @@ std::string CountedEndpoint(int n) { return absl::StrCat("10.244.1.", 128 + n); 
 
 std::string CountedService::cluster_ip() const { return ClusterIp(50 + number).v4; }
 
+std::string CountedService::address() const {
+  return load_balancer ? ClusterIp(80 + number).v4 : cluster_ip();
+}
+
 v1::Object CountedService::Service() const {
   AService service(key);
   service.ClusterIp(cluster_ip()).Port("dns", kCountedPort, Protocol::kUdp);
   if (affinity_seconds != 0) service.ClientIpAffinity(affinity_seconds);
+  // With the policy Local, the clients are not masqueraded.
+  if (load_balancer) service.LoadBalancerIp(address()).ExternalPolicy("Local");
+  for (int i = 0; i < other_ranges; ++i) service.SourceRange(absl::StrCat("100.65.", i, ".0/25"));
+  if (other_ranges > 0) service.SourceRange(kCountedSources);
   return service;
 }
 

@@ -30,8 +30,14 @@ struct CountedService {
   std::string key;
   std::set<int> endpoints;   // Arguments of CountedEndpoint.
   int affinity_seconds = 0;  // 0: no session affinity.
+  // True: clients use a load balancer IP instead of the cluster IP.
+  bool load_balancer = false;
+  // Number of source ranges that do not contain the clients. If it is not 0, one more range
+  // contains them. Only for load balancer IPs.
+  int other_ranges = 0;
 
   std::string cluster_ip() const;
+  std::string address() const;  // The address that clients use.
   uint16_t source_port() const { return static_cast<uint16_t>(10000 + number); }
   uint16_t target_port() const { return static_cast<uint16_t>(9000 + number); }
 

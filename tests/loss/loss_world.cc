@@ -106,7 +106,7 @@ void LossTest::StartTraffic() {
   ASSERT_OK_AND_ASSIGN(queue_drops_before_, ReadQueueDrops());
   FlowOptions options;
   for (const CountedService& service : services_) {
-    options.targets.push_back({service.source_port(), service.cluster_ip(), kCountedPort});
+    options.targets.push_back({service.source_port(), service.address(), kCountedPort});
   }
   options.first_source = kFirstCountedSource;
   options.sources = kCountedSourceCount;
@@ -133,7 +133,7 @@ absl::Status LossTest::Change(const std::vector<CountedService>& changed,
       changes.push_back(Removal(ServiceRef(old.key)));
       changes.push_back(Removal(SliceRef(absl::StrCat(old.key, "-1"))));
     }
-    if (service.key != old.key || service.affinity_seconds != old.affinity_seconds) {
+    if (service.Service().SerializeAsString() != old.Service().SerializeAsString()) {
       changes.push_back(Upsert(service.Service()));
     }
     changes.push_back(Upsert(service.Slice()));

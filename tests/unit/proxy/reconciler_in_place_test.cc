@@ -48,8 +48,11 @@ TEST_F(ReconcilerInPlaceTest, S126GrowthRewritesNothing) {
 TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay) {
   const auto web = [] { return Web().Affinity(10800).LoadBalancer("203.0.113.1"); };
   AService restricted = web();
-  for (size_t i = 0; i < 2 * kMaxSourceRowsRemoved; ++i) {
-    restricted.SourceRange("10.0." + std::to_string(i) + ".0/25");
+  constexpr size_t kRanges = 300;
+  static_assert(RemovesManySourceRows(kRanges - 1, kRanges));
+  for (size_t i = 0; i < kRanges; ++i) {
+    restricted.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) +
+                           ".0/25");
   }
   Settle({restricted, Slice("shop/web", 2)});
   WriteRecord();
@@ -63,6 +66,26 @@ TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay)
   sent_.clear();
   Apply({web().SourceRange("10.1.0.0/25")});
   EXPECT_FALSE(Sync().recreated) << "one goes, one comes";
+  ExpectConverged();
+}
+
+// The kernel makes new ranges visible after all other elements of a commit.
+TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
+  const auto web = [] { return Web().LoadBalancer("203.0.113.1"); };
+  Settle({web(), Slice("shop/web", 2)});
+  Apply({web().SourceRange("10.0.0.0/25").SourceRange("10.0.1.0/25")});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_THAT(sent_, SizeIs(2));
+  EXPECT_EQ(sent_[0].element_count(), 2u);
+  sent_[0].ForEachElement([](nft::Verb verb, const nft::ElementView& element) {
+    EXPECT_EQ(verb, nft::Verb::kAdd);
+    EXPECT_EQ(element.set.set, kFirewallSources);
+  });
+  ExpectConverged();
+  sent_.clear();
+  Apply({web().SourceRange("10.0.0.0/25").SourceRange("10.0.2.0/25")});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  EXPECT_THAT(sent_, SizeIs(1)) << "the IP was already restricted";
   ExpectConverged();
 }
 

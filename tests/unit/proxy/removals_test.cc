@@ -152,5 +152,16 @@ TEST(LeftoversTest, AnAdditionOfALeftoverCollides) {
   EXPECT_FALSE(leftovers.CollideWith(other));
 }
 
+TEST(LeftoversTest, S116SourceRangesMayOverlap) {
+  Leftovers leftovers;
+  nft::Transaction rows, range;
+  rows.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
+  range.Add(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x0, 0xffff));
+  leftovers.Add(std::move(rows), {});
+  EXPECT_TRUE(leftovers.CollideWith(range));
+  leftovers.ForgetNext();
+  EXPECT_FALSE(leftovers.CollideWith(range));
+}
+
 }  // namespace
 }  // namespace svcmap::proxy::test

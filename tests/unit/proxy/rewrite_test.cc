@@ -72,11 +72,14 @@ TEST_F(RewriteTest, ASetOfRangesIsKeptOrReplaced) {
 }
 
 TEST_F(RewriteTest, S116ManyDeletedSourceRangesReplaceTheSet) {
+  constexpr uint32_t kRanges = 257;
+  static_assert(!RemovesManySourceRows(kRanges - 2, kRanges));
+  static_assert(RemovesManySourceRows(kRanges, kRanges));
   std::vector<TestRow> ranges;
-  for (uint32_t i = 0; i <= kMaxSourceRowsRemoved; ++i) {
+  for (uint32_t i = 0; i < kRanges; ++i) {
     ranges.push_back(SourceRow(Family::kIpv6, i, 0x100, 0x1ff));
   }
-  EXPECT_EQ(Changes(ranges, {ranges[0]}).size(), kMaxSourceRowsRemoved);
+  EXPECT_EQ(Changes(ranges, {ranges[0], ranges[1]}).size(), kRanges - 2);
   EXPECT_THAT(replaced_, IsEmpty());
   EXPECT_THAT(Changes(ranges, {}), IsEmpty());
   EXPECT_THAT(replaced_, ElementsAre(nft::SetRef{Family::kIpv6, kFirewallSources}));
