@@ -15,6 +15,17 @@ std::string TextOf(const yaml_char_t* text) {
   return text == nullptr ? "" : reinterpret_cast<const char*>(text);
 }
 
+bool IsDigits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// Returns true if `text` matches the regular expression [-+]?0[0-9]+. YAML 1.1, which kubectl
+// reads, and YAML 1.2 do not agree on the value.
+bool IsOctalForKubectl(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && IsDigits(text);
+}
+
 // Parses one document and passes the events to a TreeBuilder.
 class YamlParser {
  public:
@@ -93,6 +104,11 @@ class YamlParser {
       case TreeNode::Type::kBool:
         return builder_.Bool(line, text[0] == 't' || text[0] == 'T');
       case TreeNode::Type::kNumber:
+        if (IsOctalForKubectl(text)) {
+          return Fail(line, absl::StrCat("Invalid value: ", Quote(text),
+                                         ": kubectl reads numbers that start with 0 as octal "
+                                         "numbers: write the number without the 0, or in quotes"));
+        }
         return builder_.Number(line, std::move(text));
       default:
         return builder_.String(line, std::move(text));
@@ -105,10 +121,6 @@ class YamlParser {
   int documents_ = 0;
   SyntaxError error_;
 };
-
-bool IsDigits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
 
 // Returns true if `text` matches the regular expression
 // [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?

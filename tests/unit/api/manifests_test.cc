@@ -389,6 +389,19 @@ TEST(ManifestsTest, BadJsonIsRejectedWithItsLine) {
   for (const char* bad : kBad) EXPECT_THAT(Read(bad).errors, SizeIs(1)) << bad;
 }
 
+// kubectl reads 0120 as 80.
+TEST(ManifestsTest, NumbersThatStartWithZeroAreRejected) {
+  for (const char* bad : {"0120", "00", "-01", "+07", "089"}) {
+    EXPECT_THAT(Texts(Read(absl::StrCat("a: ", bad, "\n")).errors),
+                ElementsAre(HasSubstr("start with 0")))
+        << bad;
+  }
+  for (const char* good : {"0", "-0", "0.5", "0x50", "0o120", "\"0120\""}) {
+    const std::vector<std::string> errors = Texts(Read(absl::StrCat("a: ", good, "\n")).errors);
+    EXPECT_THAT(errors, ::testing::Each(::testing::Not(HasSubstr("start with 0")))) << good;
+  }
+}
+
 TEST(ManifestsTest, ErrorsAboutLongTokensAreShort) {
   const std::string digits(100000, '1');
   for (const std::string& bad : {"{\"a\": " + digits + "}", "{\"a\": 1e" + digits + "}",
