@@ -131,8 +131,10 @@ struct Dnat {
 
 struct Masquerade {};  // Selects source ports at random (fully-random).
 
-struct Reject {  // Replies with ICMP port unreachable for all protocols, including TCP (S-100).
+// Replies with ICMP port unreachable for all protocols, including TCP (S-100), or with a TCP reset.
+struct Reject {
   Family family;
+  bool tcp_reset = false;  // Valid only for TCP packets.
 };
 
 using Expr = std::variant<PayloadLoad, AddressWrite, NeutralWrite, MetaLoad, MetaSet, CtLoad,

@@ -70,9 +70,14 @@ std::string DurationText(uint32_t seconds) {
   return text;
 }
 
-// In nft, the conntrack state `new` has the value 8. IPS_DST_NAT is 0x20.
+// Values of the conntrack states `invalid` and `new` in nft. IPS_DST_NAT is 0x20.
+constexpr uint32_t kStateInvalid = 1;
 constexpr uint32_t kStateNew = 8;
 constexpr uint32_t kStatusDnat = 0x20;
+
+constexpr uint8_t kTcp = 6;               // IPPROTO_TCP
+constexpr uint32_t kTcpFlagsOffset = 13;  // Offset of the flags in the TCP header, in bytes.
+constexpr uint8_t kTcpSynOrRst = 0x06;
 
 }  // namespace
 
@@ -152,11 +157,30 @@ RuleBuilder& RuleBuilder::InputIsNot(std::string_view pattern) {
   return *this;
 }
 
-RuleBuilder& RuleBuilder::ConntrackNew() {
+void RuleBuilder::MatchState(uint32_t state) {
   Add(CtLoad{CtKey::kState, 0});
-  Add(Bitwise{0, HostOrder(kStateNew), HostOrder(0)});
+  Add(Bitwise{0, HostOrder(state), HostOrder(0)});
   Add(Compare{false, 0, HostOrder(0)});
+}
+
+RuleBuilder& RuleBuilder::ConntrackNew() {
+  MatchState(kStateNew);
   return Text("ct state new");
+}
+
+RuleBuilder& RuleBuilder::ConntrackInvalid() {
+  MatchState(kStateInvalid);
+  return Text("ct state invalid");
+}
+
+RuleBuilder& RuleBuilder::TcpWithoutSynOrRst() {
+  Add(MetaLoad{MetaKey::kL4Proto, 0});
+  Add(Compare{true, 0, {kTcp}});
+  Add(PayloadLoad{Header::kTransport, kTcpFlagsOffset, 1, 0});
+  Add(Bitwise{0, {kTcpSynOrRst}, {0}});
+  Add(Compare{true, 0, {0}});
+  tcp_ = true;
+  return Text("tcp flags ! syn,rst");
 }
 
 RuleBuilder& RuleBuilder::ConntrackDnat() {
@@ -234,7 +258,7 @@ std::string RuleBuilder::KeyText(const Key& key) const {
         text += "meta l4proto";
         break;
       case KeyPart::kDestinationPort:
-        text += "th dport";
+        text += tcp_ ? "tcp dport" : "th dport";
         break;
     }
   }
@@ -440,6 +464,11 @@ RuleBuilder& RuleBuilder::Drop() {
 RuleBuilder& RuleBuilder::RejectPortUnreachable() {
   Add(Reject{family_});
   return Text("reject");
+}
+
+RuleBuilder& RuleBuilder::RejectWithTcpReset() {
+  Add(Reject{family_, /*tcp_reset=*/true});
+  return Text("reject with tcp reset");
 }
 
 RuleBuilder& RuleBuilder::MasqueradeFullyRandom() {

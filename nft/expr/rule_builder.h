@@ -39,9 +39,12 @@ class RuleBuilder {
   RuleBuilder& InputIs(std::string_view pattern);  // `iifname "cni0"` or `iifname "veth*"`
   // `iifname != "cni0"`. InputIsNot also matches packets without an input interface.
   RuleBuilder& InputIsNot(std::string_view pattern);
-  RuleBuilder& ConntrackNew();                       // `ct state new`
-  RuleBuilder& ConntrackDnat();                      // `ct status dnat`
-  RuleBuilder& MarkHas(uint32_t bits);               // `meta mark & BITS != 0`
+  RuleBuilder& ConntrackNew();          // `ct state new`
+  RuleBuilder& ConntrackInvalid();      // `ct state invalid`
+  RuleBuilder& ConntrackDnat();         // `ct status dnat`
+  RuleBuilder& MarkHas(uint32_t bits);  // `meta mark & BITS != 0`
+  // `tcp flags ! syn,rst`: TCP segments that neither start nor reset a connection.
+  RuleBuilder& TcpWithoutSynOrRst();
   RuleBuilder& In(const Key& key, NamedSet set);     // `KEY @set`
   RuleBuilder& NotIn(const Key& key, NamedSet set);  // `KEY != @set`
 
@@ -91,6 +94,8 @@ class RuleBuilder {
   RuleBuilder& Return();
   RuleBuilder& Drop();
   RuleBuilder& RejectPortUnreachable();  // `reject`
+  // `reject with tcp reset`. A clause before it must match TCP.
+  RuleBuilder& RejectWithTcpReset();
   RuleBuilder& MasqueradeFullyRandom();  // `masquerade fully-random`
 
   RuleSpec Build() { return std::move(rule_); }
@@ -108,6 +113,7 @@ class RuleBuilder {
   void LookUp(AnonymousSet set, Lookup::Into into);
   std::string LoadRandomSlot(uint32_t group_size, uint32_t modulus);
   void MatchTransport();
+  void MatchState(uint32_t state);
   void DnatFrom(uint32_t set, uint32_t key_words);
   void MatchInput(std::string_view pattern, bool equal);
   void LoadMaskedDestination(const IpAddress& mask);
@@ -117,6 +123,7 @@ class RuleBuilder {
   void Add(Expr expr) { rule_.exprs.push_back(std::move(expr)); }
 
   Family family_;
+  bool tcp_ = false;  // True if a clause matches TCP. nft then prints `tcp dport`.
   RuleSpec rule_;
 };
 

@@ -195,6 +195,11 @@ struct ExprWriter {
 
   void operator()(const Reject& reject) const {
     nftnl_expr* expr = New("reject");
+    if (reject.tcp_reset) {
+      nftnl_expr_set_u32(expr, NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_TCP_RST);
+      nftnl_expr_set_u8(expr, NFTNL_EXPR_REJECT_CODE, 0);
+      return;
+    }
     nftnl_expr_set_u32(expr, NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH);
     nftnl_expr_set_u8(
         expr, NFTNL_EXPR_REJECT_CODE,

@@ -50,6 +50,13 @@ TEST(RuleBuilderTest, TheTextIsWhatAPersonWouldType) {
   };
   expect([](RuleBuilder& r) { r.ConntrackNew().Jump("a"); }, "ct state new jump a",
          "ct state new jump a");
+  expect([](RuleBuilder& r) { r.ConntrackInvalid().Jump("a"); }, "ct state invalid jump a",
+         "ct state invalid jump a");
+  expect([](RuleBuilder& r) { r.TcpWithoutSynOrRst().In(kService, kSet).RejectWithTcpReset(); },
+         "tcp flags ! syn,rst ip daddr . meta l4proto . tcp dport @service-ips "
+         "reject with tcp reset",
+         "tcp flags ! syn,rst ip6 daddr . meta l4proto . tcp dport @service-ips "
+         "reject with tcp reset");
   expect([](RuleBuilder& r) { r.ConntrackDnat().Drop(); }, "ct status dnat drop",
          "ct status dnat drop");
   expect([](RuleBuilder& r) { r.MarkHas(0x4000).Goto("b"); },
@@ -388,6 +395,29 @@ TEST(RuleBuilderTest, RejectIsOfItsFamily) {
   for (const Family family : kFamilies) {
     EXPECT_EQ(At<Reject>(Rule(family).RejectPortUnreachable().Build(), 0).family, family);
   }
+}
+
+TEST(RuleBuilderTest, ATcpResetFollowsAMatchOfTcpSegmentsWithoutSynAndRst) {
+  for (const Family family : kFamilies) {
+    const RuleSpec rule = Rule(family).TcpWithoutSynOrRst().RejectWithTcpReset().Build();
+    EXPECT_EQ(At<MetaLoad>(rule, 0).key, MetaKey::kL4Proto);
+    EXPECT_EQ(At<Compare>(rule, 1).value, Bytes{6});
+    EXPECT_EQ(At<PayloadLoad>(rule, 2).header, Header::kTransport);
+    EXPECT_EQ(At<PayloadLoad>(rule, 2).offset, 13u);
+    EXPECT_EQ(At<PayloadLoad>(rule, 2).size, 1u);
+    EXPECT_EQ(At<Bitwise>(rule, 3).mask, Bytes{0x06});
+    EXPECT_TRUE(At<Compare>(rule, 4).equal);
+    EXPECT_EQ(At<Compare>(rule, 4).value, Bytes{0});
+    EXPECT_EQ(At<Reject>(rule, 5).family, family);
+    EXPECT_TRUE(At<Reject>(rule, 5).tcp_reset);
+    EXPECT_FALSE(At<Reject>(Rule(family).RejectPortUnreachable().Build(), 0).tcp_reset);
+  }
+}
+
+TEST(RuleBuilderTest, InvalidIsBitZeroOfTheConntrackState) {
+  const RuleSpec rule = Rule(Family::kIpv4).ConntrackInvalid().Build();
+  EXPECT_EQ(At<CtLoad>(rule, 0).key, CtKey::kState);
+  EXPECT_EQ(At<Bitwise>(rule, 1).mask, HostOrder(1));
 }
 
 }  // namespace
