@@ -48,15 +48,20 @@ void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
 }
 
 void LogCleanup(const proxy::Cleanup& cleanup) {
-  const uint64_t deleted = cleanup.deleted[0] + cleanup.deleted[1];
-  if (!cleanup.error.ok()) {
-    spdlog::warn("cleanup of stale UDP flows failed, retrying services={} error={}",
-                 cleanup.services, LogValue(cleanup.error));
-  } else {
-    spdlog::log(deleted > 0 ? spdlog::level::info : spdlog::level::debug,
-                "stale UDP flows deleted count={} services={} entries_read={} duration_ms={:.1f}",
-                deleted, cleanup.services, cleanup.entries, Milliseconds(cleanup.duration));
-  }
+  const auto log = [&](const char* what, size_t services, const auto& deleted_by_family) {
+    if (services == 0) return;
+    const uint64_t deleted = deleted_by_family[0] + deleted_by_family[1];
+    if (!cleanup.error.ok()) {
+      spdlog::warn("cleanup of {} failed, retrying services={} error={}", what, services,
+                   LogValue(cleanup.error));
+    } else {
+      spdlog::log(deleted > 0 ? spdlog::level::info : spdlog::level::debug,
+                  "{} deleted count={} services={} entries_read={} duration_ms={:.1f}", what,
+                  deleted, services, cleanup.entries, Milliseconds(cleanup.duration));
+    }
+  };
+  log("stale UDP flows", cleanup.services, cleanup.deleted);
+  log("stale TCP flows", cleanup.tcp_services, cleanup.deleted_tcp);
 }
 
 void LogBeginning(proxy::AdoptedState beginning, uint64_t revision) {

@@ -24,6 +24,7 @@
 #include "api/daemon/server.h"
 #include "api/daemon/stop_guard.h"
 #include "api/daemon/sysctls.h"
+#include "api/daemon/tcp_resets.h"
 #include "api/health/server.h"
 #include "api/localhost/forwarder.h"
 #include "api/log/log_value.h"
@@ -257,6 +258,10 @@ int Run(DaemonOptions options) {
   // Declared here because the guard must be destroyed after the objects below.
   std::optional<ExitGuard> exiting;
   DropCountersIfRejected(options.ruleset);
+  if (options.reset_stale_tcp) {
+    options.ruleset.tcp_resets = ChooseTcpResets();
+    DropStrictResetsIfRejected(options.ruleset);
+  }
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
     const std::string report = NodeReportJson(ReportNode(tables));

@@ -154,6 +154,9 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       "--service-counters", service_counters,
       "Count new connections per Service and export them at /metrics, with one series per address "
       "and port of a Service port");
+  app.add_flag("--reset-stale-tcp", options.reset_stale_tcp,
+               "Reset TCP connections via Services to endpoints that have been in no EndpointSlice "
+               "of the Service for 1 s");
   AddLimits(app, options);
   CLI::Option* cleanup =
       app.add_flag("--cleanup", options.cleanup,

@@ -28,7 +28,8 @@ struct DaemonOptions {
   proxy::NodePortAddresses node_port_addresses;
   // Whether nodePorts accept connections on the loopback addresses in `node_port_addresses`.
   bool localhost_node_ports = false;
-  bool external_ips = true;                         // Whether to program spec.externalIPs (S-6).
+  bool reset_stale_tcp = false;  // Whether to reset TCP connections to endpoints that are gone.
+  bool external_ips = true;      // Whether to program spec.externalIPs (S-6).
   std::string state_dir = kDefaultStateDir;         // If empty, no state is saved.
   std::optional<BindAddress> healthz_bind_address;  // If absent, /healthz is not served.
   std::optional<BindAddress> metrics_bind_address;  // If absent, /metrics is not served.

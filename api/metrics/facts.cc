@@ -143,6 +143,10 @@ void AddTruth(const MetricsFacts& facts, Families& page) {
   page.Add("svcmap_repaired_chains_total", loop.repaired_chains);
   page.Add("svcmap_audits_total", loop.audits);
   page.Add("svcmap_conntrack_cleanup_failures_total", facts.cleaner.failures);
+  for (const Family family : kFamilies) {
+    page.Add("svcmap_conntrack_deleted_tcp_flows_total", facts.cleaner.deleted_tcp[Index(family)],
+             {Name(family)});
+  }
 }
 
 void AddSavedState(const proxy::StateLogStatus& saved, Families& page) {

@@ -56,7 +56,8 @@ void Observations::Programmed(Family family, std::chrono::nanoseconds took) {
 
 // Does not record a cleanup that could not read the connection table (S-282).
 void Observations::Cleaned(const proxy::Cleanup& cleanup) {
-  if (cleanup.error.ok()) cleanups_.Observe(Seconds(cleanup.duration));
+  const bool only_tcp = cleanup.services == 0 && cleanup.tcp_services > 0;
+  if (cleanup.error.ok() && !only_tcp) cleanups_.Observe(Seconds(cleanup.duration));
 }
 
 void Observations::Answered(const std::string& path, int code) {

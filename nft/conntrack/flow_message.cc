@@ -2,6 +2,7 @@
 
 #include <endian.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 
@@ -37,14 +38,15 @@ void WriteAddress(nlmsghdr* header, uint16_t v4, uint16_t v6, const IpAddress& a
                address.bytes().data());
 }
 
-void WriteTuple(nlmsghdr* header, uint16_t type, const FlowTuple& tuple) {
+void WriteTuple(nlmsghdr* header, uint16_t type, TransportProtocol protocol,
+                const FlowTuple& tuple) {
   nlattr* nest = mnl_attr_nest_start(header, type);
   nlattr* ip = mnl_attr_nest_start(header, CTA_TUPLE_IP);
   WriteAddress(header, CTA_IP_V4_SRC, CTA_IP_V6_SRC, tuple.source.address);
   WriteAddress(header, CTA_IP_V4_DST, CTA_IP_V6_DST, tuple.destination.address);
   mnl_attr_nest_end(header, ip);
   nlattr* proto = mnl_attr_nest_start(header, CTA_TUPLE_PROTO);
-  mnl_attr_put_u8(header, CTA_PROTO_NUM, IPPROTO_UDP);
+  mnl_attr_put_u8(header, CTA_PROTO_NUM, static_cast<uint8_t>(protocol));
   mnl_attr_put_u16(header, CTA_PROTO_SRC_PORT, htobe16(tuple.source.port));
   mnl_attr_put_u16(header, CTA_PROTO_DST_PORT, htobe16(tuple.destination.port));
   mnl_attr_nest_end(header, proto);
@@ -78,13 +80,23 @@ bool ReadAddresses(const nlattr* nest, FlowTuple& tuple) {
          tuple.source.address.family() == tuple.destination.address.family();
 }
 
-bool ReadPorts(const nlattr* nest, FlowTuple& tuple) {
-  bool udp = false, source = false, destination = false;
+std::optional<TransportProtocol> ReadProtocol(const nlattr* attribute) {
+  if (mnl_attr_get_payload_len(attribute) != sizeof(uint8_t)) return std::nullopt;
+  switch (mnl_attr_get_u8(attribute)) {
+    case IPPROTO_TCP:
+      return TransportProtocol::kTcp;
+    case IPPROTO_UDP:
+      return TransportProtocol::kUdp;
+  }
+  return std::nullopt;
+}
+
+bool ReadPorts(const nlattr* nest, FlowTuple& tuple, std::optional<TransportProtocol>& protocol) {
+  bool source = false, destination = false;
   for (const nlattr* attribute : Attributes(nest)) {
     switch (mnl_attr_get_type(attribute)) {
       case CTA_PROTO_NUM:
-        udp = mnl_attr_get_payload_len(attribute) == sizeof(uint8_t) &&
-              mnl_attr_get_u8(attribute) == IPPROTO_UDP;
+        protocol = ReadProtocol(attribute);
         break;
       case CTA_PROTO_SRC_PORT:
         source = ReadU16(attribute).has_value();
@@ -96,10 +108,10 @@ bool ReadPorts(const nlattr* nest, FlowTuple& tuple) {
         break;
     }
   }
-  return udp && source && destination;
+  return protocol && source && destination;
 }
 
-bool ReadTuple(const nlattr* nest, FlowTuple& tuple) {
+bool ReadTuple(const nlattr* nest, FlowTuple& tuple, std::optional<TransportProtocol>& protocol) {
   bool addresses = false, ports = false;
   for (const nlattr* attribute : Attributes(nest)) {
     switch (mnl_attr_get_type(attribute)) {
@@ -107,7 +119,7 @@ bool ReadTuple(const nlattr* nest, FlowTuple& tuple) {
         addresses = ReadAddresses(attribute, tuple);
         break;
       case CTA_TUPLE_PROTO:
-        ports = ReadPorts(attribute, tuple);
+        ports = ReadPorts(attribute, tuple, protocol);
         break;
       case CTA_TUPLE_ZONE:
         tuple.zone = ReadU16(attribute).value_or(0);
@@ -117,17 +129,33 @@ bool ReadTuple(const nlattr* nest, FlowTuple& tuple) {
   return addresses && ports;
 }
 
+// Returns true if the attribute CTA_PROTOINFO describes a TCP connection that has ended.
+bool HasEnded(const nlattr* nest) {
+  for (const nlattr* tcp : Attributes(nest)) {
+    if (mnl_attr_get_type(tcp) != CTA_PROTOINFO_TCP) continue;
+    for (const nlattr* attribute : Attributes(tcp)) {
+      if (mnl_attr_get_type(attribute) != CTA_PROTOINFO_TCP_STATE ||
+          mnl_attr_get_payload_len(attribute) != sizeof(uint8_t)) {
+        continue;
+      }
+      const uint8_t state = mnl_attr_get_u8(attribute);
+      return state == TCP_CONNTRACK_TIME_WAIT || state == TCP_CONNTRACK_CLOSE;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 nlmsghdr* WriteFlowDump(uint8_t* buffer) {
   return WriteHeader(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP, NFPROTO_UNSPEC);
 }
 
-nlmsghdr* WriteUdpDump(uint8_t* buffer, Family family) {
-  nlmsghdr* header = WriteHeader(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP, NfFamily(family));
+nlmsghdr* WriteFlowDump(uint8_t* buffer, const FlowKind& kind) {
+  nlmsghdr* header = WriteHeader(buffer, IPCTNL_MSG_CT_GET, NLM_F_DUMP, NfFamily(kind.family));
   nlattr* tuple = mnl_attr_nest_start(header, CTA_TUPLE_ORIG);
   nlattr* proto = mnl_attr_nest_start(header, CTA_TUPLE_PROTO);
-  mnl_attr_put_u8(header, CTA_PROTO_NUM, IPPROTO_UDP);
+  mnl_attr_put_u8(header, CTA_PROTO_NUM, static_cast<uint8_t>(kind.protocol));
   mnl_attr_nest_end(header, proto);
   mnl_attr_nest_end(header, tuple);
   nlattr* flags = mnl_attr_nest_start(header, CTA_FILTER);
@@ -137,9 +165,9 @@ nlmsghdr* WriteUdpDump(uint8_t* buffer, Family family) {
   return header;
 }
 
-nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const UdpFlow& flow) {
+nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const Flow& flow) {
   nlmsghdr* header = WriteHeader(buffer, IPCTNL_MSG_CT_DELETE, 0, NfFamily(flow.family()));
-  WriteTuple(header, CTA_TUPLE_REPLY, flow.reply);
+  WriteTuple(header, CTA_TUPLE_REPLY, flow.protocol, flow.reply);
   if (flow.reply.zone != 0) mnl_attr_put_u16(header, CTA_ZONE, htobe16(flow.reply.zone));
   mnl_attr_put_u32(header, CTA_ID, flow.id);
   return header;
@@ -160,18 +188,22 @@ std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message) {
   return std::nullopt;
 }
 
-std::optional<UdpFlow> ReadFlow(const nlmsghdr* message) {
+std::optional<Flow> ReadFlow(const nlmsghdr* message) {
   if (!IsMessage(message, IPCTNL_MSG_CT_NEW)) return std::nullopt;
-  UdpFlow flow;
-  bool original = false, reply = false;
+  Flow flow;
+  bool original = false, reply = false, ended = false;
+  std::optional<TransportProtocol> protocol;
   std::optional<uint16_t> zone;  // Conntrack zone for both directions of the flow.
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     switch (mnl_attr_get_type(attribute)) {
       case CTA_TUPLE_ORIG:
-        original = ReadTuple(attribute, flow.original);
+        original = ReadTuple(attribute, flow.original, protocol);
         break;
       case CTA_TUPLE_REPLY:
-        reply = ReadTuple(attribute, flow.reply);
+        reply = ReadTuple(attribute, flow.reply, protocol);
+        break;
+      case CTA_PROTOINFO:
+        ended = HasEnded(attribute);
         break;
       case CTA_ZONE:
         zone = ReadU16(attribute);
@@ -183,7 +215,8 @@ std::optional<UdpFlow> ReadFlow(const nlmsghdr* message) {
         break;
     }
   }
-  if (!original || !reply) return std::nullopt;
+  if (!original || !reply || ended) return std::nullopt;
+  flow.protocol = *protocol;
   if (zone) flow.original.zone = flow.reply.zone = *zone;
   return flow;
 }

@@ -15,10 +15,10 @@ inline constexpr size_t kMaxFlowMessage = 256;
 // Writes a request for all flows of both families and all protocols.
 nlmsghdr* WriteFlowDump(uint8_t* buffer);
 
-// Writes a request for the UDP flows of one family. Kernels before 5.8 ignore the filter and send
-// all flows of the family. The kernel cannot filter by protocol for both families at once
+// Writes a request for the flows of one kind. Kernels before 5.8 ignore the filter and send all
+// flows of the family. The kernel cannot filter by protocol for both families at once
 // (EOPNOTSUPP).
-nlmsghdr* WriteUdpDump(uint8_t* buffer, Family family);
+nlmsghdr* WriteFlowDump(uint8_t* buffer, const FlowKind& kind);
 
 // Writes a request for the number of flows. ReadFlowCount parses the response.
 nlmsghdr* WriteCountRequest(uint8_t* buffer);
@@ -27,9 +27,10 @@ std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message);
 // Writes a request to delete the conntrack entry of `flow`. The kernel looks up the entry by its
 // reply tuple and deletes the entry only if the id matches. The kernel derives the id from the
 // entry and its original tuple.
-nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const UdpFlow& flow);
+nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const Flow& flow);
 
-// Parses one flow. Returns nullopt if the message does not describe a UDP flow.
-std::optional<UdpFlow> ReadFlow(const nlmsghdr* message);
+// Parses one flow. Returns nullopt if the message does not describe a UDP flow or an open TCP
+// connection. A TCP connection in state TIME_WAIT or CLOSE is not open.
+std::optional<Flow> ReadFlow(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

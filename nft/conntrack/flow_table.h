@@ -1,5 +1,5 @@
-// The UDP flows tracked by the kernel. FlowTable lists and deletes individual flows. Code in
-// proxy/conntrack selects the flows to delete.
+// The UDP and TCP flows tracked by the kernel. FlowTable lists and deletes individual flows. Code
+// in proxy/conntrack selects the flows to delete.
 #pragma once
 
 #include <compare>
@@ -34,16 +34,34 @@ struct FlowTuple {
   friend bool operator==(const FlowTuple&, const FlowTuple&) = default;
 };
 
-struct UdpFlow {
+enum class TransportProtocol : uint8_t { kTcp = 6, kUdp = 17 };  // IANA protocol numbers.
+
+// The flows of one protocol in one family.
+struct FlowKind {
+  TransportProtocol protocol;
+  Family family;
+
+  friend bool operator==(const FlowKind&, const FlowKind&) = default;
+};
+inline constexpr size_t kFlowKinds = 4;
+
+// Returns an index below kFlowKinds.
+constexpr size_t Index(const FlowKind& kind) {
+  return (kind.protocol == TransportProtocol::kTcp ? 2 : 0) + Index(kind.family);
+}
+
+struct Flow {
   FlowTuple original;  // Direction of the connection's first packet.
   // Direction of the replies. `reply.source` is the endpoint that sends the replies.
   FlowTuple reply;
   // Kernel-assigned id of the conntrack entry, in the byte order of the message.
   uint32_t id = 0;
+  TransportProtocol protocol = TransportProtocol::kUdp;
 
   Family family() const { return original.source.address.family(); }
+  FlowKind kind() const { return {protocol, family()}; }
 
-  friend bool operator==(const UdpFlow&, const UdpFlow&) = default;
+  friend bool operator==(const Flow&, const Flow&) = default;
 };
 
 class FlowTable {
@@ -56,11 +74,11 @@ class FlowTable {
     // False if flows may be missing, because a change interrupted every attempt to list the flows.
     bool complete = true;
   };
-  // Calls `on_flow` for each UDP flow of `families`, without storing the flows. `on_flow` may
-  // receive some flows twice. `on_flow` may block and may delete flows. If `on_flow` returns false,
-  // the listing ends with kCancelled.
-  virtual absl::StatusOr<Listing> ForEachUdp(
-      std::span<const Family> families, const std::function<bool(const UdpFlow&)>& on_flow) = 0;
+  // Calls `on_flow` for each flow of `kinds`, without storing the flows. Skips TCP connections that
+  // have ended. `on_flow` may receive some flows twice. `on_flow` may block and may delete flows.
+  // If `on_flow` returns false, the listing ends with kCancelled.
+  virtual absl::StatusOr<Listing> ForEach(std::span<const FlowKind> kinds,
+                                          const std::function<bool(const Flow&)>& on_flow) = 0;
 
   struct Deletion {
     size_t deleted = 0;
@@ -72,7 +90,7 @@ class FlowTable {
   };
   // Deletes the listed flows. Keeps a newer flow that has the same addresses but a different
   // translation.
-  virtual Deletion Delete(std::span<const UdpFlow> flows) = 0;
+  virtual Deletion Delete(std::span<const Flow> flows) = 0;
 };
 
 }  // namespace svcmap::nft

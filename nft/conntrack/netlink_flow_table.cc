@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr int kMaxAttempts = 5;  // Maximum number of attempts to list all flows (S-243).
-// The UDP flows of a family are rare if they are at most 1/16 of all flows.
+// The flows of a kind are rare if they are at most 1/16 of all flows.
 constexpr uint64_t kRare = 16;
 // Number of deletions in one send call. The receive buffer has room for one error message per
 // deletion.
@@ -25,8 +25,8 @@ constexpr size_t kDeletionsPerSend = 64;
 
 }  // namespace
 
-absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
-    std::span<const Family> families, const std::function<bool(const UdpFlow&)>& on_flow) {
+absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
+    std::span<const FlowKind> kinds, const std::function<bool(const Flow&)>& on_flow) {
   // Opens a new socket for each listing, because the previous socket may still contain responses of
   // an unfinished dump.
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
@@ -35,13 +35,13 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
   if (!count.ok()) return Annotate(count.status(), "count the tracked connections");
 
   Listing listing;
-  std::array<uint64_t, 2> seen;
+  std::array<uint64_t, kFlowKinds> seen;
   const auto on_message = [&](const nlmsghdr* message) {
     ++listing.entries;
-    const std::optional<UdpFlow> flow = ReadFlow(message);
+    const std::optional<Flow> flow = ReadFlow(message);
     if (!flow) return true;
-    ++seen[Index(flow->family())];
-    return std::count(families.begin(), families.end(), flow->family()) == 0 || on_flow(*flow);
+    ++seen[Index(flow->kind())];
+    return std::count(kinds.begin(), kinds.end(), flow->kind()) == 0 || on_flow(*flow);
   };
   alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];
   const auto dump = [&](nlmsghdr* request) {
@@ -51,9 +51,9 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     seen = {};
     absl::Status status;
-    if (FilterInKernel(families)) {
-      for (const Family family : families) {
-        if (status.ok()) status = dump(WriteUdpDump(buffer, family));
+    if (FilterInKernel(kinds)) {
+      for (const FlowKind& kind : kinds) {
+        if (status.ok()) status = dump(WriteFlowDump(buffer, kind));
       }
       if (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) {
         filter_unsupported_ = true;
@@ -64,7 +64,7 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
     }
     if (status.ok()) {
       flows_ = *count;
-      udp_flows_ = seen;
+      flows_of_kind_ = seen;
       return listing;
     }
     if (!absl::IsUnavailable(status)) return Annotate(status, "list the tracked connections");
@@ -76,10 +76,11 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEachUdp(
 // The kernel disables softirqs while it searches for the next matching flow, so the CPU processes
 // no packets during the search. In a table of 500,000 flows without a match, the search takes 87
 // ms. Therefore svcmapd uses the kernel's filter only if many flows match. If matching flows are
-// rare, svcmapd requests all flows and filters them in user space.
-bool NetlinkFlowTable::FilterInKernel(std::span<const Family> families) const {
-  return !filter_unsupported_ && std::all_of(families.begin(), families.end(), [&](Family family) {
-    return udp_flows_[Index(family)] * kRare > flows_;
+// rare, svcmapd requests all flows and filters them in user space. Each kind requires a search of
+// the complete table, so svcmapd also requests all flows if it needs both protocols.
+bool NetlinkFlowTable::FilterInKernel(std::span<const FlowKind> kinds) const {
+  return !filter_unsupported_ && std::all_of(kinds.begin(), kinds.end(), [&](const auto& kind) {
+    return kind.protocol == kinds[0].protocol && flows_of_kind_[Index(kind)] * kRare > flows_;
   });
 }
 
@@ -97,7 +98,7 @@ absl::StatusOr<uint32_t> NetlinkFlowTable::Count(Socket& socket) {
   return *count;
 }
 
-FlowTable::Deletion NetlinkFlowTable::Delete(std::span<const UdpFlow> flows) {
+FlowTable::Deletion NetlinkFlowTable::Delete(std::span<const Flow> flows) {
   Deletion deletion;
   if (!deletions_) {
     absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
@@ -121,11 +122,11 @@ FlowTable::Deletion NetlinkFlowTable::Delete(std::span<const UdpFlow> flows) {
 // The kernel processes each message independently of earlier failures. Only the last message
 // requests an acknowledgement. The kernel responds to each earlier message only if the message
 // fails.
-void NetlinkFlowTable::DeleteBatch(std::span<const UdpFlow> flows, Deletion& deletion) {
+void NetlinkFlowTable::DeleteBatch(std::span<const Flow> flows, Deletion& deletion) {
   std::vector<uint8_t> bytes;
   alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];
   const uint32_t first = sequence_;
-  for (const UdpFlow& flow : flows) {
+  for (const Flow& flow : flows) {
     nlmsghdr* message = WriteFlowDeletion(buffer, flow);
     message->nlmsg_seq = sequence_++;
     if (message->nlmsg_seq == first + flows.size() - 1) message->nlmsg_flags |= NLM_F_ACK;

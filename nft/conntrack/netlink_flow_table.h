@@ -16,19 +16,19 @@ class NetlinkFlowTable : public FlowTable {
  public:
   explicit NetlinkFlowTable(SocketFaults* faults = nullptr) : faults_(faults) {}
 
-  absl::StatusOr<Listing> ForEachUdp(std::span<const Family> families,
-                                     const std::function<bool(const UdpFlow&)>& on_flow) override;
-  Deletion Delete(std::span<const UdpFlow> flows) override;
+  absl::StatusOr<Listing> ForEach(std::span<const FlowKind> kinds,
+                                  const std::function<bool(const Flow&)>& on_flow) override;
+  Deletion Delete(std::span<const Flow> flows) override;
 
  private:
   absl::StatusOr<uint32_t> Count(Socket& socket);
-  bool FilterInKernel(std::span<const Family> families) const;
-  void DeleteBatch(std::span<const UdpFlow> flows, Deletion& deletion);
+  bool FilterInKernel(std::span<const FlowKind> kinds) const;
+  void DeleteBatch(std::span<const Flow> flows, Deletion& deletion);
 
   SocketFaults* const faults_;
-  // Total number of flows, and number of UDP flows by family, at the last count.
+  // Total number of flows, and number of flows by kind, at the last count.
   uint64_t flows_ = 0;
-  std::array<uint64_t, 2> udp_flows_ = {};
+  std::array<uint64_t, kFlowKinds> flows_of_kind_ = {};
   bool filter_unsupported_ = false;
   // Socket for deletions. Deletions need a separate socket, because a dump may still be in progress
   // on the listing's socket.

@@ -8,7 +8,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Number of stale flows per family to collect before a deletion.
+// Number of stale flows per protocol and family to collect before a deletion.
 constexpr size_t kChunk = 4096;
 
 }  // namespace
@@ -31,14 +31,18 @@ void Cleaner::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Cleaner::Update(std::vector<std::pair<std::string, UdpPorts>> services) {
+void Cleaner::Update(std::vector<std::pair<std::string, UdpPorts>> services,
+                     std::vector<std::pair<std::string, TcpEndpoints>> tcp) {
   bool due = false;
   {
     const std::lock_guard lock(mutex_);
     for (auto& [key, ports] : services) book_.Update(key, std::move(ports));
-    due = book_.due();
+    const bool waiting = tcp_book_.due_at().has_value();
+    const auto now = Clock::now();
+    for (auto& [key, endpoints] : tcp) tcp_book_.Update(key, std::move(endpoints), now);
+    due = book_.due() || (!waiting && tcp_book_.due_at());
   }
-  if (due) wake_.notify_one();  // Commits without UDP changes do not wake the thread.
+  if (due) wake_.notify_one();  // Commits that make no flow stale do not wake the thread.
 }
 
 void Cleaner::StateIsComplete() {
@@ -56,13 +60,25 @@ CleanerStatus Cleaner::status() const {
   return status;
 }
 
-// Waits until a Service or a second scan is due.
+std::optional<Clock::time_point> Cleaner::WorkDueAt() const {
+  std::optional<Clock::time_point> at;
+  if (!second_scans_.empty()) at = second_scan_at_;
+  if (!complete_) return at;
+  if (book_.due()) return Clock::time_point::min();
+  if (const auto gone_at = tcp_book_.due_at()) at = at ? std::min(*at, *gone_at) : *gone_at;
+  return at;
+}
+
 void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
-  const auto ready = [this] { return stopping_ || (complete_ && book_.due()); };
-  if (second_scans_.empty()) {
-    wake_.wait(lock, ready);
-  } else {
-    wake_.wait_until(lock, second_scan_at_, ready);
+  while (!stopping_) {
+    const auto due_at = WorkDueAt();
+    if (!due_at) {
+      wake_.wait(lock);
+    } else if (*due_at > Clock::now()) {
+      wake_.wait_until(lock, *due_at);
+    } else {
+      return;
+    }
   }
 }
 
@@ -79,62 +95,75 @@ void Cleaner::Run() {
       for (const UdpBook::Round& earlier : second_scans_) book_.Return(earlier);
       second_scans_.clear();
     }
-    if (!book_.due()) continue;  // Skips a second scan if its Services have no flows left.
     UdpBook::Round round = book_.Take();
+    const TcpBook::Round tcp = tcp_book_.Take(Clock::now());
+    // A second scan has no Services if they have no flows left. Endpoints may have returned.
+    if (round.services() == 0 && tcp.services() == 0) continue;
     lock.unlock();
     StaleFlows flows = round.MakeStaleFlows();
-    const Cleanup cleanup = Clean(round, flows);
+    const Cleanup cleanup = Clean(round, flows, tcp);
     lock.lock();
     if (stopping_) return;
-    Settle(round, flows, cleanup, second_scan);
+    Settle(round, flows, tcp, cleanup, second_scan);
     lock.unlock();
     if (options_.on_round) options_.on_round(cleanup);
     lock.lock();
   }
 }
 
-Cleanup Cleaner::Clean(UdpBook::Round& round, StaleFlows& flows) {
+void Cleaner::KeepStale(const TcpBook::Round& tcp, std::vector<nft::Flow>& flows) const {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(flows, [&](const nft::Flow& flow) { return !tcp_book_.IsStillStale(tcp, flow); });
+}
+
+Cleanup Cleaner::Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp) {
   const auto start = Clock::now();
-  Cleanup cleanup{.services = round.services()};
-  std::vector<Family> families;
+  Cleanup cleanup{.services = round.services(), .tcp_services = tcp.services()};
+  std::vector<nft::FlowKind> kinds;
   for (const Family family : kFamilies) {
-    if (flows.HasFamily(family)) families.push_back(family);
+    if (flows.HasFamily(family)) kinds.push_back({nft::TransportProtocol::kUdp, family});
+    if (tcp.HasFamily(family)) kinds.push_back({nft::TransportProtocol::kTcp, family});
   }
-  std::array<std::vector<nft::UdpFlow>, 2> stale;
+  std::array<std::vector<nft::Flow>, nft::kFlowKinds> stale;
   // The listing of flows is paused during the deletion. A paused listing holds no resources in the
   // kernel and resumes where it stopped.
-  const auto delete_stale = [&](Family family) {
-    std::vector<nft::UdpFlow>& chunk = stale[Index(family)];
+  const auto delete_stale = [&](const nft::FlowKind& kind) {
+    std::vector<nft::Flow>& chunk = stale[Index(kind)];
+    const bool is_tcp = kind.protocol == nft::TransportProtocol::kTcp;
+    if (is_tcp) KeepStale(tcp, chunk);
     const nft::FlowTable::Deletion deletion = table_.Delete(chunk);
-    cleanup.deleted[Index(family)] += deletion.deleted;
+    (is_tcp ? cleanup.deleted_tcp : cleanup.deleted)[Index(kind.family)] += deletion.deleted;
     cleanup.gone += deletion.gone;
     cleanup.error.Update(deletion.status);
     chunk.clear();
     return deletion.status.ok();
   };
-  const auto listing = table_.ForEachUdp(families, [&](const nft::UdpFlow& flow) {
+  const auto listing = table_.ForEach(kinds, [&](const nft::Flow& flow) {
     if (stopping_) return false;
-    if (!flows.IsStale(flow)) return true;
-    std::vector<nft::UdpFlow>& chunk = stale[Index(flow.family())];
+    const nft::FlowKind kind = flow.kind();
+    const bool is_tcp = kind.protocol == nft::TransportProtocol::kTcp;
+    if (!(is_tcp ? tcp.IsStale(flow) : flows.IsStale(flow))) return true;
+    std::vector<nft::Flow>& chunk = stale[Index(kind)];
     chunk.push_back(flow);
-    return chunk.size() < kChunk || delete_stale(flow.family());
+    return chunk.size() < kChunk || delete_stale(kind);
   });
   cleanup.error.Update(listing.status());
   if (listing.ok()) cleanup.entries = listing->entries;
-  for (const Family family : families) {
-    if (!stopping_ && cleanup.error.ok()) delete_stale(family);
+  for (const nft::FlowKind& kind : kinds) {
+    if (!stopping_ && cleanup.error.ok()) delete_stale(kind);
   }
   cleanup.complete = cleanup.error.ok() && listing->complete;
   cleanup.duration = Clock::now() - start;
   return cleanup;
 }
 
-void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup,
-                     bool second_scan) {
+void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows,
+                     const TcpBook::Round& tcp, const Cleanup& cleanup, bool second_scan) {
   auto rest = std::chrono::duration_cast<Clock::duration>(cleanup.duration * options_.rest_factor);
   if (cleanup.complete) {
     backoff_.Success();
     book_.Finish(round, flows);
+    tcp_book_.Finish(tcp);
     if (!second_scan && cleanup.deleted[0] + cleanup.deleted[1] > 0) {
       second_scans_.push_back(round);
       second_scan_at_ = Clock::now() + options_.second_scan;
@@ -142,13 +171,17 @@ void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows, const
   } else {
     rest = std::max<Clock::duration>(rest, backoff_.Failure());
     book_.Return(round);
+    tcp_book_.Return(tcp);
   }
   next_ = Clock::now() + rest;
   ++status_.rounds;
   status_.failures += cleanup.error.ok() ? 0 : 1;
   status_.entries += cleanup.entries;
   status_.gone += cleanup.gone;
-  for (size_t i = 0; i < cleanup.deleted.size(); ++i) status_.deleted[i] += cleanup.deleted[i];
+  for (size_t i = 0; i < cleanup.deleted.size(); ++i) {
+    status_.deleted[i] += cleanup.deleted[i];
+    status_.deleted_tcp[i] += cleanup.deleted_tcp[i];
+  }
   status_.last = cleanup;
 }
 

@@ -1,8 +1,10 @@
-// Deletes stale UDP flows from connection tracking on a separate thread, after each commit, without
-// delaying the next commit. Updates that arrive during a round are merged.
+// Deletes stale UDP flows, and TCP connections to endpoints that are gone, from connection tracking
+// on a separate thread, after each commit, without delaying the next commit. Updates that arrive
+// during a round are merged. A round lists the flows of both protocols in one pass.
 //
-// Cleanup starts when StateIsComplete is called. The first round covers all Services. Later rounds
-// cover only Services whose UDP ports changed. After each round, the thread sleeps nine times as
+// Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
+// Services. Later rounds cover only Services whose UDP ports changed, or whose TCP endpoints are
+// gone. After each round, the thread sleeps nine times as
 // long as the round took, so it uses at most a tenth of a CPU.
 #pragma once
 
@@ -12,6 +14,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,15 +23,18 @@
 #include "absl/status/status.h"
 #include "nft/base/backoff.h"
 #include "nft/conntrack/flow_table.h"
+#include "proxy/conntrack/tcp_book.h"
 #include "proxy/conntrack/udp_book.h"
 
 namespace svcmap::proxy {
 
 struct Cleanup {
-  size_t services = 0;                   // Number of Services covered by the round.
+  size_t services = 0;                   // Number of Services whose UDP flows the round covers.
+  size_t tcp_services = 0;               // Number of Services with TCP endpoints that are gone.
   uint64_t entries = 0;                  // Number of conntrack entries that the kernel sent.
-  std::array<uint64_t, 2> deleted = {};  // Indexed by Index(Family).
-  uint64_t gone = 0;                     // Number of stale flows that ended before their deletion.
+  std::array<uint64_t, 2> deleted = {};  // UDP flows, indexed by Index(Family).
+  std::array<uint64_t, 2> deleted_tcp = {};
+  uint64_t gone = 0;  // Number of stale flows that ended before their deletion.
   std::chrono::nanoseconds duration{0};
   // True if all flows were listed. If false, the cleaner scans the same Services again.
   bool complete = false;
@@ -39,6 +45,7 @@ struct CleanerStatus {
   uint64_t rounds = 0, failures = 0;
   uint64_t entries = 0, gone = 0;
   std::array<uint64_t, 2> deleted = {};
+  std::array<uint64_t, 2> deleted_tcp = {};
   // Number of Services with UDP ports, or with remaining flows of a removed UDP port.
   size_t services = 0;
   Cleanup last;
@@ -49,6 +56,8 @@ struct CleanerOptions {
   // already tracked.
   std::chrono::milliseconds settle{10};
   int rest_factor = 9;
+  // Time after which a TCP endpoint that is in no EndpointSlice of its Service is gone.
+  std::chrono::milliseconds gone_after{1000};
   // Delay until a second scan, which deletes flows that a reply in flight has recreated.
   std::chrono::milliseconds second_scan{1000};
   std::chrono::milliseconds first_retry{1000};
@@ -67,19 +76,25 @@ class Cleaner {
   void Start();
   void Stop();  // Stops the thread. Interrupts a round in progress.
 
-  // Replaces the UDP ports of the given Services. Thread-safe. Update does not wait for a round in
-  // progress. The cost for a Service that never had a UDP port is one lookup.
-  void Update(std::vector<std::pair<std::string, UdpPorts>> services);
+  // Replaces the UDP ports and the TCP endpoints of the given Services. Thread-safe. Update does
+  // not wait for a round in progress. The cost for a Service that never had a UDP port is one
+  // lookup.
+  void Update(std::vector<std::pair<std::string, UdpPorts>> services,
+              std::vector<std::pair<std::string, TcpEndpoints>> tcp = {});
   void StateIsComplete();
   CleanerStatus status() const;
 
  private:
   void Run();
   void AwaitWork(std::unique_lock<std::mutex>& lock);
-  Cleanup Clean(UdpBook::Round& round, StaleFlows& flows);
+  // Returns the time when work is due, or nullopt if there is no work. Requires the mutex.
+  std::optional<std::chrono::steady_clock::time_point> WorkDueAt() const;
+  Cleanup Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp);
+  // Removes connections from `flows` whose endpoint has returned.
+  void KeepStale(const TcpBook::Round& tcp, std::vector<nft::Flow>& flows) const;
   // Schedules the work that remains after a round.
-  void Settle(const UdpBook::Round& round, const StaleFlows& flows, const Cleanup& cleanup,
-              bool second_scan);
+  void Settle(const UdpBook::Round& round, const StaleFlows& flows, const TcpBook::Round& tcp,
+              const Cleanup& cleanup, bool second_scan);
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
@@ -89,6 +104,7 @@ class Cleaner {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   UdpBook book_;
+  TcpBook tcp_book_{options_.gone_after};
   bool complete_ = false;
   CleanerStatus status_;
   std::chrono::steady_clock::time_point next_;

@@ -16,7 +16,7 @@ size_t StaleFlows::Add(const nft::FlowEnd& destination, Place place,
 // Returns true for a flow without translation whose source is a current Service address. The first
 // packet of such a flow is a reply to a packet that arrived before the rules existed. As long as
 // this flow exists, the client's packets match the flow as replies and are not translated.
-bool StaleFlows::IsTurnedAround(const nft::UdpFlow& flow) const {
+bool StaleFlows::IsTurnedAround(const nft::Flow& flow) const {
   if (flow.original.zone != 0 || flow.reply.destination != flow.original.source ||
       flow.reply.source != flow.original.destination) {
     return false;
@@ -27,7 +27,7 @@ bool StaleFlows::IsTurnedAround(const nft::UdpFlow& flow) const {
                      [this](uint32_t number) { return targets_[number].place == Place::kCurrent; });
 }
 
-bool StaleFlows::IsStale(const nft::UdpFlow& flow) {
+bool StaleFlows::IsStale(const nft::Flow& flow) {
   if (IsTurnedAround(flow)) return true;
   const auto found = at_.find(flow.original.destination);
   if (found == at_.end()) return false;

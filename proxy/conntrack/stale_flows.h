@@ -30,7 +30,7 @@ class StaleFlows {
   size_t Add(const nft::FlowEnd& destination, Place place,
              const std::vector<EndpointAddress>& endpoints);
 
-  bool IsStale(const nft::UdpFlow& flow);
+  bool IsStale(const nft::Flow& flow);
 
   // Returns true if IsStale kept a flow because of this destination. `number` is the result of
   // Add().
@@ -39,7 +39,7 @@ class StaleFlows {
   bool HasFamily(Family family) const { return families_[Index(family)]; }
 
  private:
-  bool IsTurnedAround(const nft::UdpFlow& flow) const;
+  bool IsTurnedAround(const nft::Flow& flow) const;
 
   struct Target {
     Place place;

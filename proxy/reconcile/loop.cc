@@ -490,7 +490,7 @@ void Loop::NotifyForwarder(SyncResult& result) {
 // must wait.
 void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
-  options_.cleaner->Update(std::move(result.udp));
+  options_.cleaner->Update(std::move(result.udp), std::move(result.tcp));
   const bool complete =
       has_state_ && !reconciler_.store().in_snapshot() && reconciler_.store().dirty_count() == 0;
   if (complete) options_.cleaner->StateIsComplete();

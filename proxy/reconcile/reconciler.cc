@@ -266,6 +266,10 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     rejected_.erase(dirty.key);
     AddHealthCheck(dirty.key, result);
     AddLocalhostNodePorts(dirty.key, result);
+    if (options_.ruleset.tcp_resets != TcpResets::kOff) {
+      result.tcp.emplace_back(dirty.key,
+                              MakeTcpEndpoints(store_.Find(dirty.key), applied_.Find(dirty.key)));
+    }
     UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }

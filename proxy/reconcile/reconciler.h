@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "nft/model/kernel.h"
+#include "proxy/conntrack/tcp_endpoints.h"
 #include "proxy/conntrack/udp_ports.h"
 #include "proxy/desired/groups.h"
 #include "proxy/desired/service.h"
@@ -71,6 +72,9 @@ struct SyncResult {
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Current UDP ports of all synced Services. Empty after a failure.
   std::vector<std::pair<std::string, UdpPorts>> udp;
+  // Current TCP endpoints of all synced Services, if TCP connections to endpoints that are gone are
+  // reset. Empty after a failure.
+  std::vector<std::pair<std::string, TcpEndpoints>> tcp;
   // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
   HealthCheckChanges health_checks;
   std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).

@@ -33,7 +33,7 @@ void AddPickVerdicts(DispatchKind kind, Verdicts& verdicts) {
   }
 }
 
-std::vector<nft::ChainSpec> MakeChains(bool count_connections) {
+std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
   std::vector<nft::ChainSpec> chains = {
       {"firewall-prerouting", "before dnat: KUBE-FW", {{"filter", "prerouting", -110}}},
       {"firewall-output", "before dnat: KUBE-FW", {{"filter", "output", -110}}},
@@ -56,7 +56,12 @@ std::vector<nft::ChainSpec> MakeChains(bool count_connections) {
       {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses", {}},
       {"pick-first", "fallback if no random pick found an endpoint", {}},
   };
-  if (count_connections) chains.push_back({"count", "counts new connections by address", {}});
+  if (options.count_connections) {
+    chains.push_back({"count", "counts new connections by address", {}});
+  }
+  if (options.tcp_resets == TcpResets::kStrict) {
+    chains.push_back({"reset-untracked", "resets TCP connections without conntrack entry", {}});
+  }
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string capacity = std::to_string(PickCapacity(pick));
     if (pick <= kMaxExactClass) {
@@ -176,8 +181,31 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
   AddPickRules(rules);
 }
 
+// Resets TCP connections without conntrack entry. The ICMP errors of the other rules do not end an
+// established connection.
+void AddResetRules(TcpResets resets, RuleList& rules) {
+  const auto reset = [&](std::string_view chain, SetIndex set) {
+    rules.Add(
+        rules.In(chain).TcpWithoutSynOrRst().In(kServiceKey, Named(set)).RejectWithTcpReset());
+  };
+  if (resets == TcpResets::kLoose) {
+    reset("nodeport-endpoints-check", kNoEndpointNodePorts);
+    reset("service-endpoints-check", kNoEndpointServices);
+  }
+  if (resets == TcpResets::kStrict) {
+    for (const std::string_view chain : {"filter-input", "filter-forward", "filter-output"}) {
+      rules.Add(rules.In(chain).ConntrackInvalid().Jump("reset-untracked"));
+    }
+    // The source range check in prerouting matches only new connections.
+    rules.Add(rules.In("reset-untracked").Jump("firewall-check"));
+    for (const SetIndex set : {kServiceIps, kNoEndpointServices, kNoEndpointNodePorts}) {
+      reset("reset-untracked", set);
+    }
+  }
+}
+
 // Matches only new connections, so that established flows are never interrupted (S-101).
-void AddFilterRules(RuleList& rules) {
+void AddFilterRules(TcpResets resets, RuleList& rules) {
   for (const std::string_view chain : {"firewall-prerouting", "firewall-output"}) {
     rules.Add(rules.In(chain).ConntrackNew().Jump("firewall-check"));
   }
@@ -196,6 +224,7 @@ void AddFilterRules(RuleList& rules) {
     rules.Add(rules.In(chain).ConntrackNew().Jump("service-endpoints-check"));
     rules.Add(rules.In(chain).ConntrackNew().Jump("cluster-ips-check"));
   }
+  AddResetRules(resets, rules);
   rules.Add(rules.In("nodeport-endpoints-check")
                 .In(kServiceKey, Named(kNoEndpointNodePorts))
                 .RejectPortUnreachable());
@@ -221,9 +250,9 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
                          std::span<const uint32_t> timers) {
   RuleList rules(family);
   AddNatRules(family, options, rules);
-  AddFilterRules(rules);
+  AddFilterRules(options.tcp_resets, rules);
   AddAffinityRules(family, timers, rules);
-  std::vector<nft::ChainSpec> chains = MakeChains(options.count_connections);
+  std::vector<nft::ChainSpec> chains = MakeChains(options);
   AddAffinityChains(timers, chains);
   return {.family = family,
           .name = std::string(kTableName),

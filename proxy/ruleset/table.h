@@ -74,6 +74,18 @@ enum class DetectLocal : uint8_t {
   kInterface,    // The packet arrived on an interface that matches `interface`.
 };
 
+// Replies with TCP resets to segments in the middle of a connection without a conntrack entry. The
+// rules depend on the sysctl nf_conntrack_tcp_loose.
+enum class TcpResets : uint8_t {
+  kOff,
+  // nf_conntrack_tcp_loose=1: such a segment is new and is translated to an endpoint, whose kernel
+  // resets the connection. Rules reset only connections to Services without endpoints.
+  kLoose,
+  // nf_conntrack_tcp_loose=0: such a segment is invalid and is not translated. Rules reset
+  // connections to all Services.
+  kStrict,
+};
+
 struct RulesetOptions {
   DetectLocal detect_local = DetectLocal::kClusterCidr;
   // Pod CIDR by Index(Family). If absent in kClusterCidr mode, local traffic is not detected, and
@@ -82,6 +94,7 @@ struct RulesetOptions {
   std::string interface;           // "cni0", or "veth*" for all interfaces with this prefix.
   bool masquerade_all = false;     // Masquerade all traffic to clusterIPs (S-90).
   bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
+  TcpResets tcp_resets = TcpResets::kOff;
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };
 

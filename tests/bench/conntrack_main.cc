@@ -151,7 +151,8 @@ void MeasureFruitlessFilter() {
   absl::StatusOr<nft::Socket> socket = nft::Socket::Open(NETLINK_NETFILTER);
   if (!socket.ok()) return;
   alignas(nlmsghdr) uint8_t buffer[nft::kMaxFlowMessage];
-  const nlmsghdr* request = nft::WriteUdpDump(buffer, Family::kIpv6);
+  const nlmsghdr* request =
+      nft::WriteFlowDump(buffer, {nft::TransportProtocol::kUdp, Family::kIpv6});
   const auto start = Clock::now();
   const absl::Status status = DumpOnce(*socket, request, [](const nlmsghdr*) { return true; });
   std::printf("the kernel's filter, where nothing matches: one call of %.1f ms%s\n",

@@ -40,6 +40,13 @@ struct Addresses {
   }
 };
 
+std::vector<FlowKind> Kinds(TransportProtocol protocol,
+                            const std::vector<Family>& families = {Family::kIpv4, Family::kIpv6}) {
+  std::vector<FlowKind> kinds;
+  for (const Family family : families) kinds.push_back({protocol, family});
+  return kinds;
+}
+
 class FlowTableContract : public ::testing::TestWithParam<Family> {
  protected:
   void SetUp() override { testing::MakePrivateNetNs(netns_); }
@@ -53,11 +60,14 @@ class FlowTableContract : public ::testing::TestWithParam<Family> {
   void Add(const std::vector<TrackedFlow>& flows) {
     ASSERT_OK(netns_->Run([&] { return AddTrackedFlows(flows); }));
   }
-  std::vector<UdpFlow> List(const std::vector<Family>& families = {Family::kIpv4, Family::kIpv6},
-                            uint64_t* entries = nullptr) {
-    std::vector<UdpFlow> flows;
+  std::vector<Flow> List(const std::vector<Family>& families = {Family::kIpv4, Family::kIpv6},
+                         uint64_t* entries = nullptr) {
+    return List(Kinds(TransportProtocol::kUdp, families), entries);
+  }
+  std::vector<Flow> List(const std::vector<FlowKind>& kinds, uint64_t* entries = nullptr) {
+    std::vector<Flow> flows;
     const auto listing = netns_->Run([&] {
-      return table_.ForEachUdp(families, [&](const UdpFlow& flow) {
+      return table_.ForEach(kinds, [&](const Flow& flow) {
         flows.push_back(flow);
         return true;
       });
@@ -66,7 +76,7 @@ class FlowTableContract : public ::testing::TestWithParam<Family> {
     if (entries != nullptr && listing.ok()) *entries = listing->entries;
     return flows;
   }
-  FlowTable::Deletion Delete(const std::vector<UdpFlow>& flows) {
+  FlowTable::Deletion Delete(const std::vector<Flow>& flows) {
     return netns_->Run([&] { return table_.Delete(flows); });
   }
 
@@ -75,10 +85,11 @@ class FlowTableContract : public ::testing::TestWithParam<Family> {
   NetlinkFlowTable table_{&faults_};
 };
 
-std::vector<std::string> Texts(const std::vector<UdpFlow>& flows) {
+std::vector<std::string> Texts(const std::vector<Flow>& flows) {
   std::vector<std::string> texts;
-  for (const UdpFlow& flow : flows) {
-    texts.push_back(TrackedFlow{FlowProtocol::kUdp, flow.original, flow.reply}.ToString());
+  for (const Flow& flow : flows) {
+    texts.push_back(TrackedFlow{static_cast<FlowProtocol>(flow.protocol), flow.original, flow.reply}
+                        .ToString());
   }
   return texts;
 }
@@ -95,7 +106,7 @@ TEST_P(FlowTableContract, AFlowIsReadAsItIs) {
   flow.reply.destination = at()(8, 50001);  // The flow's source address was also translated.
   flow.original.zone = flow.reply.zone = 7;
   Add({flow});
-  const std::vector<UdpFlow> flows = List();
+  const std::vector<Flow> flows = List();
   ASSERT_THAT(flows, SizeIs(1));
   EXPECT_EQ(flows[0].original, flow.original);
   EXPECT_EQ(flows[0].reply, flow.reply);
@@ -147,8 +158,8 @@ TEST_P(FlowTableContract, S243ADeletionHitsThatFlowAndNoOther) {
   const TrackedFlow other_endpoint = AFlow(Client(40003), at()(10, 53), at()(2, 53));
   const TrackedFlow other_service = AFlow(Client(40004), at()(11, 53), at()(1, 53));
   Add({victim, tcp, sctp, in_zone, other_client, other_endpoint, other_service});
-  std::vector<UdpFlow> victims;
-  for (const UdpFlow& flow : List()) {
+  std::vector<Flow> victims;
+  for (const Flow& flow : List()) {
     if (flow.original == victim.original) victims.push_back(flow);
   }
   ASSERT_THAT(victims, SizeIs(1));
@@ -168,12 +179,12 @@ TEST_P(FlowTableContract, S243AFlowInAZoneIsDeletedThere) {
   TrackedFlow flow = AFlow(Client(), at()(10, 53), at()(1, 53)), in_zone = flow;
   in_zone.original.zone = in_zone.reply.zone = 3;
   Add({flow, in_zone});
-  std::vector<UdpFlow> victims;
-  for (const UdpFlow& listed : List()) {
+  std::vector<Flow> victims;
+  for (const Flow& listed : List()) {
     if (listed.original.zone == 3) victims.push_back(listed);
   }
   EXPECT_EQ(Delete(victims).deleted, 1u);
-  const std::vector<UdpFlow> left = List();
+  const std::vector<Flow> left = List();
   ASSERT_THAT(left, SizeIs(1));
   EXPECT_EQ(left[0].original.zone, 0);
 }
@@ -184,7 +195,7 @@ TEST_P(FlowTableContract, S243AFlowThatCameBackToAnotherEndpointIsNotHit) {
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
   const TrackedFlow again = AFlow(Client(), at()(10, 53), at()(2, 53));
   Add({stale});
-  const std::vector<UdpFlow> listed = List();
+  const std::vector<Flow> listed = List();
   ASSERT_EQ(Delete(listed).deleted, 1u);
   Add({again});
   const FlowTable::Deletion deletion = Delete(listed);
@@ -201,7 +212,7 @@ TEST_P(FlowTableContract, S243AFlowInTheOppositeDirectionIsNotHit) {
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
   const TrackedFlow opposite = AFlow(at()(1, 53), Client(), Client());
   Add({stale});
-  const std::vector<UdpFlow> listed = List();
+  const std::vector<Flow> listed = List();
   ASSERT_EQ(Delete(listed).deleted, 1u);
   Add({opposite});
   EXPECT_EQ(Delete(listed).gone, 1u);
@@ -212,10 +223,10 @@ TEST_P(FlowTableContract, S243AFlowInTheOppositeDirectionIsNotHit) {
 TEST_P(FlowTableContract, FailedCallsAreReportedAndLeaveNothingBehind) {
   if (!netns_) return;
   Add({AFlow(Client(), at()(10, 53), at()(1, 53))});
-  const std::vector<UdpFlow> flows = List();
+  const std::vector<Flow> flows = List();
   ASSERT_THAT(flows, SizeIs(1));
   const auto listing = [&] {
-    return netns_->Run([&] { return table_.ForEachUdp({}, [](const UdpFlow&) { return true; }); });
+    return netns_->Run([&] { return table_.ForEach({}, [](const Flow&) { return true; }); });
   };
   faults_.open = [](int) { return EMFILE; };
   EXPECT_FALSE(listing().ok());
@@ -244,10 +255,10 @@ TEST_P(FlowTableContract, DeletionsOfManyAreCountedOneByOne) {
     flows.push_back(AFlow(Client(static_cast<uint16_t>(1000 + i)), at()(10, 53), at()(1, 53)));
   }
   Add(flows);
-  std::vector<UdpFlow> listed = List();
+  std::vector<Flow> listed = List();
   ASSERT_THAT(listed, SizeIs(1000));
-  const std::vector<UdpFlow> every_third = [&] {
-    std::vector<UdpFlow> some;
+  const std::vector<Flow> every_third = [&] {
+    std::vector<Flow> some;
     for (size_t i = 0; i < listed.size(); i += 3) some.push_back(listed[i]);
     return some;
   }();
@@ -267,14 +278,16 @@ TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
   }
   Add(flows);
   int reported = 0;
-  const auto left = netns_->Run(
-      [&] { return table_.ForEachUdp(kFamilies, [&](const UdpFlow&) { return ++reported < 5; }); });
+  const auto left = netns_->Run([&] {
+    return table_.ForEach(Kinds(TransportProtocol::kUdp),
+                          [&](const Flow&) { return ++reported < 5; });
+  });
   EXPECT_TRUE(absl::IsCancelled(left.status())) << left.status();
   EXPECT_EQ(reported, 5);
   // The callback deletes each listed flow. The listing covers all flows despite these deletions.
   size_t deleted = 0;
   EXPECT_OK(netns_->Run([&] {
-    return table_.ForEachUdp(kFamilies, [&](const UdpFlow& flow) {
+    return table_.ForEach(Kinds(TransportProtocol::kUdp), [&](const Flow& flow) {
       deleted += table_.Delete({&flow, 1}).deleted;
       return true;
     });
@@ -315,8 +328,8 @@ TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
   const std::vector<proxy::EndpointAddress> endpoints = {{endpoint.address, endpoint.port}};
   proxy::StaleFlows stale;
   stale.Add(service, proxy::StaleFlows::Place::kCurrent, endpoints);
-  std::vector<UdpFlow> victims;
-  for (const UdpFlow& listed : List()) {
+  std::vector<Flow> victims;
+  for (const Flow& listed : List()) {
     if (stale.IsStale(listed)) victims.push_back(listed);
   }
   EXPECT_EQ(Delete(victims).deleted, go.size());

@@ -44,6 +44,8 @@ std::vector<Variant> Variants() {
         .interface = "cni0",
         .masquerade_all = true}},
       {"connections are counted", {.count_connections = true}},
+      {"resets, nf_conntrack_tcp_loose=1", {.tcp_resets = proxy::TcpResets::kLoose}},
+      {"resets, nf_conntrack_tcp_loose=0", {.tcp_resets = proxy::TcpResets::kStrict}},
       {"timeouts of all forms", {}, {10800, 1, 59, 60, 90, 3600, 3661, 5400, 86399, 86400}},
   };
   Variant full{"as many timeouts as there can be", {}};

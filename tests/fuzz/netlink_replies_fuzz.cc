@@ -39,7 +39,7 @@ void CheckChain(const nlmsghdr* message) {
 
 // Checks that a parsed flow can be serialized, and that parsing the result gives an equal flow.
 void CheckFlow(const nlmsghdr* message) {
-  const std::optional<UdpFlow> flow = ReadFlow(message);
+  const std::optional<Flow> flow = ReadFlow(message);
   if (!flow) return;
   Require(flow->original.source.address.family() == flow->original.destination.address.family());
   Require(flow->reply.source.address.family() == flow->reply.destination.address.family());

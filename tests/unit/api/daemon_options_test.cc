@@ -356,6 +356,11 @@ TEST(DaemonOptionsTest, TheDocumentationHasEveryFlag) {
   EXPECT_GT(flags, 20);
 }
 
+TEST(DaemonOptionsTest, TcpConnectionsAreResetOnRequestOnly) {
+  EXPECT_FALSE(Parse({}).reset_stale_tcp);
+  EXPECT_TRUE(Parse({"--reset-stale-tcp"}).reset_stale_tcp);
+}
+
 TEST(DaemonOptionsTest, ConnectionsAreCountedOnRequestOnly) {
   EXPECT_FALSE(Parse({}).ruleset.count_connections);
   EXPECT_TRUE(Parse({"--service-counters"}).ruleset.count_connections);

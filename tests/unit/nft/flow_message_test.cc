@@ -1,6 +1,7 @@
 #include "nft/conntrack/flow_message.h"
 
 #include <gtest/gtest.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 
 #include <cstring>
@@ -13,20 +14,20 @@ namespace {
 
 FlowEnd End(const char* address, uint16_t port) { return {*IpAddress::Parse(address), port}; }
 
-const UdpFlow kFlow4 = {.original = {End("10.9.0.9", 40000), End("10.96.0.10", 53), 7},
-                        .reply = {End("10.0.0.1", 5353), End("10.9.0.9", 40000), 7},
-                        .id = 0x12345678};
-const UdpFlow kFlow6 = {.original = {End("fd09::9", 40000), End("fd96::10", 53)},
-                        .reply = {End("fd00::1", 5353), End("fd09::9", 40000)},
-                        .id = 1};
+const Flow kFlow4 = {.original = {End("10.9.0.9", 40000), End("10.96.0.10", 53), 7},
+                     .reply = {End("10.0.0.1", 5353), End("10.9.0.9", 40000), 7},
+                     .id = 0x12345678};
+const Flow kFlow6 = {.original = {End("fd09::9", 40000), End("fd96::10", 53)},
+                     .reply = {End("fd00::1", 5353), End("fd09::9", 40000)},
+                     .id = 1};
 
 // A conntrack entry as the kernel would send it. The entry is derived from a deletion message,
 // which already contains the reply tuple, the zone and the id.
 class AnEntry {
  public:
-  explicit AnEntry(const UdpFlow& flow) : message_(WriteFlowDeletion(buffer_, flow)) {
+  explicit AnEntry(const Flow& flow) : message_(WriteFlowDeletion(buffer_, flow)) {
     message_->nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW;
-    UdpFlow turned = flow;
+    Flow turned = flow;
     turned.reply = flow.original;
     alignas(nlmsghdr) uint8_t other[kMaxFlowMessage];
     const nlmsghdr* original = WriteFlowDeletion(other, turned);
@@ -62,11 +63,33 @@ TEST(FlowMessageTest, WhatIsWrittenIsReadAgain) {
   EXPECT_EQ(ReadFlow(AnEntry(kFlow6).message()), kFlow6);
 }
 
-TEST(FlowMessageTest, S242OtherProtocolsAreNoUdpFlows) {
-  for (const uint8_t protocol : {6, 132, 1, 0}) {
+TEST(FlowMessageTest, OtherProtocolsAreNoFlows) {
+  for (const uint8_t protocol : {132, 1, 0}) {
     AnEntry entry(kFlow4);
     entry.SetProtocol(protocol);
     EXPECT_EQ(ReadFlow(entry.message()), std::nullopt) << int{protocol};
+  }
+}
+
+TEST(FlowMessageTest, S242TcpFlowsAreNoUdpFlows) {
+  Flow tcp = kFlow4;
+  tcp.protocol = TransportProtocol::kTcp;
+  EXPECT_EQ(ReadFlow(AnEntry(tcp).message()), tcp);
+  EXPECT_NE(tcp, kFlow4);
+}
+
+TEST(FlowMessageTest, ATcpConnectionThatHasEndedIsNoFlow) {
+  Flow tcp = kFlow4;
+  tcp.protocol = TransportProtocol::kTcp;
+  for (uint8_t state = TCP_CONNTRACK_NONE; state <= TCP_CONNTRACK_CLOSE; ++state) {
+    AnEntry entry(tcp);
+    nlattr* info = mnl_attr_nest_start(entry.message(), CTA_PROTOINFO);
+    nlattr* nest = mnl_attr_nest_start(entry.message(), CTA_PROTOINFO_TCP);
+    mnl_attr_put_u8(entry.message(), CTA_PROTOINFO_TCP_STATE, state);
+    mnl_attr_nest_end(entry.message(), nest);
+    mnl_attr_nest_end(entry.message(), info);
+    const bool open = state != TCP_CONNTRACK_TIME_WAIT && state != TCP_CONNTRACK_CLOSE;
+    EXPECT_EQ(ReadFlow(entry.message()).has_value(), open) << int{state};
   }
 }
 
@@ -91,10 +114,11 @@ TEST(FlowMessageTest, AMessageThatIsCutIsReadToItsEndAndNoFurther) {
 
 TEST(FlowMessageTest, NoMessageIsLongerThanItsRoom) {
   alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];
-  UdpFlow flow = kFlow6;
+  Flow flow = kFlow6;
   flow.reply.zone = 7;
   EXPECT_LE(WriteFlowDeletion(buffer, flow)->nlmsg_len, kMaxFlowMessage);
-  EXPECT_LE(WriteUdpDump(buffer, Family::kIpv6)->nlmsg_len, kMaxFlowMessage);
+  EXPECT_LE(WriteFlowDump(buffer, {TransportProtocol::kUdp, Family::kIpv6})->nlmsg_len,
+            kMaxFlowMessage);
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ class CleanerTest : public ::testing::Test {
   void Start(std::chrono::milliseconds first_retry = std::chrono::milliseconds(1)) {
     cleaner_.emplace(table_, CleanerOptions{.settle = std::chrono::milliseconds(0),
                                             .rest_factor = 0,
+                                            .gone_after = std::chrono::milliseconds(20),
                                             .second_scan = std::chrono::milliseconds(50),
                                             .first_retry = first_retry,
                                             .last_retry = first_retry,
@@ -57,7 +58,7 @@ class CleanerTest : public ::testing::Test {
   }
   std::vector<std::string> Tracked() const {
     std::vector<std::string> texts;
-    for (const nft::UdpFlow& flow : table_.flows()) {
+    for (const nft::Flow& flow : table_.flows()) {
       texts.push_back(Text(flow.original.destination) + " " + Text(flow.reply.source));
     }
     return texts;
@@ -91,7 +92,7 @@ TEST_F(CleanerTest, S240StaleFlowsAreDeletedAndCounted) {
 }
 
 TEST_F(CleanerTest, S247WhatCameBackAfterItsDeletionIsFoundByASecondLook) {
-  const nft::UdpFlow sent = Flow("10.96.0.1:53", "10.96.0.1:53");
+  const nft::Flow sent = Flow("10.96.0.1:53", "10.96.0.1:53");
   table_.Add(sent);
   StartComplete();
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
@@ -161,7 +162,7 @@ TEST_F(CleanerTest, MemoryIsBoundedHoweverManyFlowsAreStale) {
 TEST_F(CleanerTest, S243FlowsThatAreGoneMeanwhileAreCountedAsSuch) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   table_.OnListed([this] {
-    const nft::UdpFlow listed = table_.flows().front();
+    const nft::Flow listed = table_.flows().front();
     table_.Delete({&listed, 1});
     table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
   });
@@ -206,11 +207,74 @@ TEST_F(CleanerTest, S243AfterAnErrorTheSameServicesAreRetried) {
   EXPECT_GE(cleaner_->status().failures, 2u);
 }
 
+TcpEndpoints TcpAt(const std::string& destination, const std::vector<std::string>& endpoints) {
+  return {.destinations = {End(destination)}, .endpoints = Endpoints(endpoints)};
+}
+
+nft::Flow TcpFlow(const std::string& destination, const std::string& endpoint) {
+  nft::Flow flow = Flow(destination, endpoint);
+  flow.protocol = nft::TransportProtocol::kTcp;
+  return flow;
+}
+
+TEST_F(CleanerTest, TcpFlowsToEndpointsThatAreGoneAreDeletedInOnePassWithUdpFlows) {
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.2:80"));
+  table_.Add(TcpFlow("10.96.0.2:80", "10.0.0.2:80"));
+  table_.Add(Flow("10.96.0.1:80", "10.0.0.2:80"));
+  StartComplete();
+  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80", "10.0.0.2:80"})}});
+  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
+  const Cleanup round = Round(0);
+  EXPECT_EQ(round.services, 0u);
+  EXPECT_EQ(round.tcp_services, 1u);
+  EXPECT_THAT(round.deleted, ElementsAre(0, 0));
+  EXPECT_THAT(round.deleted_tcp, ElementsAre(1, 0));
+  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:80 10.0.0.1:80", "10.96.0.2:80 10.0.0.2:80",
+                                     "10.96.0.1:80 10.0.0.2:80"));
+  EXPECT_THAT(cleaner_->status().deleted_tcp, ElementsAre(1, 0));
+  EXPECT_EQ(table_.listings(), 1);
+}
+
+TEST_F(CleanerTest, TcpFlowsAreKeptUntilTheStateIsComplete) {
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
+  Start();
+  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
+  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {})}});
+  cleaner_->Update({{"ns/dns", UdpAt("10.96.0.2:53", {})}});
+  EXPECT_EQ(table_.listings(), 0);
+  cleaner_->StateIsComplete();
+  for (size_t number = 0; !Tracked().empty(); ++number) Round(number);
+}
+
+TEST_F(CleanerTest, ATcpFlowIsKeptIfItsEndpointReturnsDuringTheRound) {
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
+  table_.OnListed([this] {
+    cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
+  });
+  StartComplete();
+  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
+  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {})}});
+  EXPECT_THAT(Round(0).deleted_tcp, ElementsAre(0, 0));
+  EXPECT_THAT(Tracked(), SizeIs(1));
+}
+
+TEST_F(CleanerTest, TcpFlowsAreRetriedAfterAnError) {
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
+  table_.FailDeletions(absl::InternalError("no"));
+  StartComplete();
+  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
+  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {})}});
+  EXPECT_EQ(Round(0).error.message(), "no");
+  table_.FailDeletions(absl::OkStatus());
+  for (size_t number = 1; !Tracked().empty(); ++number) Round(number);
+}
+
 // A flow table whose listing never ends.
 class EndlessFlowTable : public FakeFlowTable {
  public:
-  absl::StatusOr<Listing> ForEachUdp(
-      std::span<const Family>, const std::function<bool(const nft::UdpFlow&)>& on_flow) override {
+  absl::StatusOr<Listing> ForEach(std::span<const nft::FlowKind>,
+                                  const std::function<bool(const nft::Flow&)>& on_flow) override {
     started_.set_value();
     while (on_flow(Flow("10.96.0.9:53", "10.0.0.1:53"))) continue;
     return absl::CancelledError("left");

@@ -14,12 +14,12 @@ namespace svcmap::proxy::test {
 
 class FakeFlowTable : public nft::FlowTable {
  public:
-  void Add(nft::UdpFlow flow) {
+  void Add(nft::Flow flow) {
     const std::lock_guard lock(mutex_);
     flow.id = ++last_id_;
     flows_[flow.id] = flow;
   }
-  std::vector<nft::UdpFlow> flows() const {
+  std::vector<nft::Flow> flows() const {
     const std::lock_guard lock(mutex_);
     return Values();
   }
@@ -52,11 +52,10 @@ class FakeFlowTable : public nft::FlowTable {
     on_listed_ = std::move(fn);
   }
 
-  absl::StatusOr<Listing> ForEachUdp(
-      std::span<const Family> families,
-      const std::function<bool(const nft::UdpFlow&)>& on_flow) override {
+  absl::StatusOr<Listing> ForEach(std::span<const nft::FlowKind> kinds,
+                                  const std::function<bool(const nft::Flow&)>& on_flow) override {
     std::function<void()> on_listed;
-    std::vector<nft::UdpFlow> flows;
+    std::vector<nft::Flow> flows;
     Listing listing;
     {
       const std::lock_guard lock(mutex_);
@@ -66,21 +65,21 @@ class FakeFlowTable : public nft::FlowTable {
       flows = Values();
       listing = {flows.size(), complete_};
     }
-    for (const nft::UdpFlow& flow : flows) {
-      if (std::count(families.begin(), families.end(), flow.family()) == 0) continue;
+    for (const nft::Flow& flow : flows) {
+      if (std::count(kinds.begin(), kinds.end(), flow.kind()) == 0) continue;
       if (on_listed) on_listed();
       if (!on_flow(flow)) return absl::CancelledError("left");
     }
     return listing;
   }
 
-  Deletion Delete(std::span<const nft::UdpFlow> victims) override {
+  Deletion Delete(std::span<const nft::Flow> victims) override {
     const std::lock_guard lock(mutex_);
     Deletion deletion;
     deletion.status = deletion_error_;
     if (!deletion.status.ok()) return deletion;
     largest_deletion_ = std::max(largest_deletion_, victims.size());
-    for (const nft::UdpFlow& victim : victims) {
+    for (const nft::Flow& victim : victims) {
       const auto found = flows_.find(victim.id);
       const bool same = found != flows_.end() && found->second == victim;
       ++(same ? deletion.deleted : deletion.gone);
@@ -90,14 +89,14 @@ class FakeFlowTable : public nft::FlowTable {
   }
 
  private:
-  std::vector<nft::UdpFlow> Values() const {
-    std::vector<nft::UdpFlow> flows;
+  std::vector<nft::Flow> Values() const {
+    std::vector<nft::Flow> flows;
     for (const auto& [id, flow] : flows_) flows.push_back(flow);
     return flows;
   }
 
   mutable std::mutex mutex_;
-  std::map<uint32_t, nft::UdpFlow> flows_;  // Flows by id.
+  std::map<uint32_t, nft::Flow> flows_;  // Flows by id.
   uint32_t last_id_ = 0;
   int listings_ = 0;
   size_t largest_deletion_ = 0;

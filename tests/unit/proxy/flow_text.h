@@ -40,8 +40,7 @@ inline std::vector<EndpointAddress> Endpoints(const std::vector<std::string>& te
 }
 
 // Returns a flow from a fixed client to `destination`, with replies from `answers`.
-inline nft::UdpFlow Flow(std::string_view destination, std::string_view answers,
-                         uint16_t zone = 0) {
+inline nft::Flow Flow(std::string_view destination, std::string_view answers, uint16_t zone = 0) {
   const bool v4 = End(destination).address.family() == Family::kIpv4;
   const nft::FlowEnd client = End(v4 ? "10.9.0.9:40000" : "[fd09::9]:40000");
   return {.original = {client, End(destination), zone}, .reply = {End(answers), client, zone}};

@@ -80,16 +80,16 @@ TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
 // The conntrack entry of an untranslated packet was deleted, and a later reply created this flow in
 // the opposite direction.
 TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {
-  const nft::UdpFlow sent = Flow("10.96.0.10:53", "10.96.0.10:53");
-  const nft::UdpFlow answer{.original = sent.reply, .reply = sent.original};
+  const nft::Flow sent = Flow("10.96.0.10:53", "10.96.0.10:53");
+  const nft::Flow answer{.original = sent.reply, .reply = sent.original};
   EXPECT_TRUE(flows_.IsStale(answer));
-  nft::UdpFlow other_port = answer;
+  nft::Flow other_port = answer;
   other_port.original.source.port = other_port.reply.destination.port = 54;
   EXPECT_FALSE(flows_.IsStale(other_port));
-  nft::UdpFlow other_zone = answer;
+  nft::Flow other_zone = answer;
   other_zone.original.zone = other_zone.reply.zone = 7;
   EXPECT_FALSE(flows_.IsStale(other_zone));
-  nft::UdpFlow masqueraded = answer;
+  nft::Flow masqueraded = answer;
   masqueraded.reply.destination = End("192.0.2.1:53");
   EXPECT_FALSE(flows_.IsStale(masqueraded));
 }

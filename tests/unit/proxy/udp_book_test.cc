@@ -21,11 +21,11 @@ UdpPort Dns(const Names& destinations, const Names& endpoints, std::string name 
 class UdpBookTest : public ::testing::Test {
  protected:
   // Runs a cleanup round with the given tracked flows. The result is true for each stale flow.
-  std::vector<bool> Round(const std::vector<nft::UdpFlow>& tracked) {
+  std::vector<bool> Round(const std::vector<nft::Flow>& tracked) {
     UdpBook::Round round = book_.Take();
     StaleFlows flows = round.MakeStaleFlows();
     std::vector<bool> stale;
-    for (const nft::UdpFlow& flow : tracked) stale.push_back(flows.IsStale(flow));
+    for (const nft::Flow& flow : tracked) stale.push_back(flows.IsStale(flow));
     book_.Finish(round, flows);
     return stale;
   }
@@ -100,7 +100,7 @@ TEST_F(UdpBookTest, ARoundThatFailedIsDueAgain) {
 // The Service is deleted first, then its EndpointSlices and pods. The cleaner deletes the flows
 // when the endpoints disappear.
 TEST_F(UdpBookTest, S237FlowsOfADeletedServiceGoWithTheirEndpoints) {
-  const nft::UdpFlow flow = Flow("10.96.0.1:53", "10.0.0.1:53");
+  const nft::Flow flow = Flow("10.96.0.1:53", "10.0.0.1:53");
   Settled("ns/dns", {Dns({"10.96.0.1:53"}, {"10.0.0.1:53"})});
   book_.Update("ns/dns", {Dns({}, {"10.0.0.1:53"})});
   EXPECT_EQ(Round({flow}), std::vector{false});
@@ -111,7 +111,7 @@ TEST_F(UdpBookTest, S237FlowsOfADeletedServiceGoWithTheirEndpoints) {
 }
 
 TEST_F(UdpBookTest, S240FlowsToAFormerAddressGoWithTheirEndpoint) {
-  const nft::UdpFlow flow = Flow("192.0.2.1:53", "10.0.0.1:53");
+  const nft::Flow flow = Flow("192.0.2.1:53", "10.0.0.1:53");
   Settled("ns/dns", {Dns({"10.96.0.1:53", "192.0.2.1:53"}, {"10.0.0.1:53", "10.0.0.2:53"})});
   book_.Update("ns/dns", {Dns({"10.96.0.1:53"}, {"10.0.0.1:53", "10.0.0.2:53"})});
   EXPECT_EQ(Round({flow}), std::vector{false});
@@ -139,8 +139,8 @@ TEST_F(UdpBookTest, AFormerAddressIsNotForgottenByARoundThatDidNotKnowIt) {
 // After an address moves to another Service, the previous Service must not cause the deletion of
 // the current Service's flows.
 TEST_F(UdpBookTest, S240AFormerAddressThatIsAnothersIsTheOthersBusiness) {
-  const nft::UdpFlow first = Flow("192.0.2.1:53", "10.0.0.1:53");
-  const nft::UdpFlow second = Flow("192.0.2.1:53", "10.0.0.2:53");
+  const nft::Flow first = Flow("192.0.2.1:53", "10.0.0.1:53");
+  const nft::Flow second = Flow("192.0.2.1:53", "10.0.0.2:53");
   Settled("ns/a", {Dns({"192.0.2.1:53"}, {"10.0.0.1:53"})});
   book_.Update("ns/a", {Dns({}, {"10.0.0.1:53"})});
   EXPECT_EQ(Round({first}), std::vector{false});

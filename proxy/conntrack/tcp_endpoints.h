@@ -1,0 +1,28 @@
+// The TCP destinations and endpoints of one Service. Pure functions.
+#pragma once
+
+#include <vector>
+
+#include "nft/conntrack/flow_table.h"
+#include "proxy/desired/rows.h"
+#include "proxy/resolve/endpoints.h"
+#include "proxy/state/store.h"
+
+namespace svcmap::proxy {
+
+struct TcpEndpoints {
+  // Service addresses with the Service ports, and accepted node addresses with the nodePorts.
+  // Excludes addresses that belong to another Service. Ascending, without duplicates.
+  std::vector<nft::FlowEnd> destinations;
+  // All endpoints in the Service's EndpointSlices, whatever their conditions, with their TCP ports.
+  // Ascending, without duplicates.
+  std::vector<EndpointAddress> endpoints;
+
+  friend bool operator==(const TcpEndpoints&, const TcpEndpoints&) = default;
+};
+
+// `entry` is null if the Service is deleted. `rows` contains the Service's addresses and is null if
+// the Service is not programmed. The result is empty if the Service has no TCP destination.
+TcpEndpoints MakeTcpEndpoints(const ServiceEntry* entry, const ServiceRows* rows);
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,233 @@
+// Tests of --reset-stale-tcp. An open connection to an endpoint that is gone is reset at the
+// client's next write. Other connections are not affected.
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/listing.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/raw_http.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/transfer.h"
+
+namespace svcmap::testing {
+namespace {
+
+const Address kOther = ClusterIp(11);
+constexpr std::chrono::milliseconds kResetWithin{100};
+constexpr char kMetric[] = "svcmap_conntrack_deleted_tcp_flows_total{";
+
+absl::Status SetLoose(const Host& node, int value) {
+  return RunOk({.argv = {"sysctl", "-qw",
+                         absl::StrCat("net.netfilter.nf_conntrack_tcp_loose=", value)},
+                .netns = &node.netns()})
+      .status();
+}
+
+// The node drops all packets to a host, as if the host's address no longer existed.
+class Vanished {
+ public:
+  Vanished(const Host& node, const Host& host) : node_(node), host_(host) { EXPECT_OK(Run("add")); }
+  ~Vanished() { EXPECT_OK(Run("del")); }
+
+ private:
+  absl::Status Run(const std::string& verb) const {
+    for (const bool v6 : {false, true}) {
+      const auto run = RunOk({.argv = {"ip", v6 ? "-6" : "-4", "rule", verb, "to",
+                                       host_.address(v6), "pref", "10", "blackhole"},
+                              .netns = &node_.netns()});
+      if (!run.ok()) return run.status();
+    }
+    return absl::OkStatus();
+  }
+  const Host& node_;
+  const Host& host_;
+};
+
+class TcpResetTest : public ServiceFamilyTest {
+ protected:
+  void SetUp() override {
+    ServiceFamilyTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(world()->RestartAgent({"--reset-stale-tcp"}));
+  }
+  void TearDown() override {
+    if (world() == nullptr) return;
+    ServiceFamilyTest::TearDown();
+    EXPECT_OK(SetLoose(node(), 1));
+    EXPECT_OK(world()->RestartAgent({}));
+  }
+
+  absl::StatusOr<TcpFlow> Open(const Host& from, const Address& address, uint16_t port = 80) {
+    return TcpFlow::Open(from.netns(), {.destination = address.in(v6()), .port = port});
+  }
+  // Number of TCP flows that svcmapd has deleted.
+  int Deleted() {
+    const auto page = HttpRequest(node().netns(), "127.0.0.1", 10249, "/metrics");
+    EXPECT_OK(page);
+    std::istringstream lines(page.ok() ? page->body : "");
+    int deleted = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with(kMetric)) deleted += std::stoi(line.substr(line.rfind(' ')));
+    }
+    return deleted;
+  }
+  void AwaitDeletions(int count) {
+    ASSERT_OK(Eventually(absl::StrCat(count, " deletions"), [&] { return Deleted() >= count; }));
+  }
+  static void ExpectReset(TcpFlow& flow) {
+    const auto start = std::chrono::steady_clock::now();
+    const absl::Status status = flow.Exchange(100);
+    const auto took = std::chrono::steady_clock::now() - start;
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_LE(took, kResetWithin);
+    RecordProperty("reset_us", std::to_string(took / std::chrono::microseconds(1)));
+  }
+
+  struct Way {
+    const char* name;
+    const Host* from;
+    Address address;
+    uint16_t port = 80;
+  };
+  std::vector<Way> Ways() {
+    return {{"clusterIP", &pod_b(), kWeb},
+            {"external IP", &client(), kExternalIp},
+            {"nodePort", &client(), kNode, kNodePort},
+            {"clusterIP from the node", &node(), kWeb},
+            {"nodePort from the node", &node(), kNode, kNodePort}};
+  }
+  // Opens a connection to pod_a for each way, replaces pod_a by `hosts` while pod_a's address
+  // vanishes, and expects that each client's next write is reset.
+  void ExpectResetsAfterReplacement(const std::vector<const Host*>& hosts) {
+    ASSERT_OK(
+        agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+    std::vector<TcpFlow> flows;
+    for (const Way& way : Ways()) {
+      SCOPED_TRACE(way.name);
+      auto flow = Open(*way.from, way.address, way.port);
+      ASSERT_OK(flow);
+      ASSERT_EQ(flow->answer().server, "pod-a");
+      flows.push_back(*std::move(flow));
+    }
+    const Vanished vanished(node(), pod_a());
+    ASSERT_OK(agent().Apply(WebSlices("shop/web", hosts)));
+    AwaitDeletions(static_cast<int>(flows.size()));
+    for (size_t i = 0; i < flows.size(); ++i) {
+      SCOPED_TRACE(Ways()[i].name);
+      ExpectReset(flows[i]);
+    }
+    EXPECT_EQ(Deleted(), static_cast<int>(flows.size()));
+  }
+};
+INSTANTIATE_FAMILIES(TcpResetTest);
+
+TEST_P(TcpResetTest, TheNextWriteToAnEndpointThatIsGoneIsReset) {
+  ExpectResetsAfterReplacement({&remote_pod()});
+}
+
+TEST_P(TcpResetTest, TheNextWriteToAServiceWithoutEndpointsIsReset) {
+  ExpectResetsAfterReplacement({});
+}
+
+TEST_P(TcpResetTest, WithoutLooseTrackingTheNextWriteIsReset) {
+  ASSERT_OK(SetLoose(node(), 0));
+  ASSERT_OK(world()->RestartAgent({"--reset-stale-tcp"}));
+  ExpectResetsAfterReplacement({&remote_pod()});
+}
+
+TEST_P(TcpResetTest, WithoutLooseTrackingAServiceWithoutEndpointsResets) {
+  ASSERT_OK(SetLoose(node(), 0));
+  ASSERT_OK(world()->RestartAgent({"--reset-stale-tcp"}));
+  ExpectResetsAfterReplacement({});
+}
+
+// A deleted Service's connections do not change. The deletion of shop/web's connection shows that
+// the pass that could have deleted the other connections has finished.
+TEST_P(TcpResetTest, OtherConnectionsAreKept) {
+  ASSERT_OK(
+      agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/other", kOther),
+                            Web("shop/drain", ClusterIp(12)), Web("shop/deleted", ClusterIp(13))} +
+                    WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/other", {&pod_a()}) +
+                    WebSlices("shop/drain", {&pod_a()}) + WebSlices("shop/deleted", {&pod_a()})));
+  auto web = Open(pod_b(), kWeb), other = Open(pod_b(), kOther),
+       terminating = Open(pod_b(), ClusterIp(12)), deleted = Open(pod_b(), ClusterIp(13));
+  auto direct =
+      TcpFlow::Open(pod_b().netns(), {.destination = pod_a().address(v6()), .port = kPodPort});
+  for (const auto* flow : {&web, &other, &terminating, &deleted, &direct}) ASSERT_OK(*flow);
+
+  Objects draining = WebSlices("shop/drain", {&pod_a()});
+  for (v1::Object& slice : draining) {
+    v1::EndpointConditions& conditions =
+        *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
+    conditions.set_ready(false);
+    conditions.set_serving(false);
+    conditions.set_terminating(true);
+  }
+  ASSERT_OK(agent().Remove({ServiceRef("shop/deleted")}));
+  ASSERT_OK(agent().Apply(draining + WebSlices("shop/deleted", {&remote_pod()}) +
+                          WebSlices("shop/web", {&remote_pod()})));
+  AwaitDeletions(1);
+  ExpectReset(*web);
+  for (auto* flow : {&other, &terminating, &deleted, &direct}) EXPECT_OK((*flow)->Exchange(100));
+  EXPECT_EQ(Deleted(), 1);
+}
+
+// An endpoint that leaves and returns keeps its connections.
+TEST_P(TcpResetTest, AnEndpointThatReturnsWithinASecondKeepsItsConnections) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/other", kOther)} +
+                          WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/other", {&pod_a()})));
+  auto web = Open(pod_b(), kWeb), other = Open(pod_b(), kOther);
+  ASSERT_OK(web);
+  ASSERT_OK(other);
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_a(), &remote_pod()})));
+  ASSERT_OK(agent().Apply(WebSlices("shop/other", {&remote_pod()})));
+  AwaitDeletions(1);
+  EXPECT_OK(web->Exchange(100));
+  ExpectReset(*other);
+}
+
+// The endpoint leaves while svcmapd is not running. The saved state contains the endpoint.
+TEST_P(TcpResetTest, AnEndpointThatLeftDuringARestartIsGone) {
+  const absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
+  ASSERT_OK(folder);
+  const std::vector<std::string> flags = {"--reset-stale-tcp", "--state-dir", folder->path()};
+  const Objects web = Basics() + Objects{Web("shop/web", kWeb)};
+  ASSERT_OK(world()->RestartAgent(flags, web + WebSlices("shop/web", {&pod_a(), &remote_pod()})));
+  absl::StatusOr<TcpFlow> flow = Open(pod_b(), kWeb);
+  while (flow.ok() && flow->answer().server != "pod-a") flow = Open(pod_b(), kWeb);
+  ASSERT_OK(flow);
+  ASSERT_OK(world()->RestartAgent(flags, web + WebSlices("shop/web", {&remote_pod()})));
+  AwaitDeletions(1);
+  ExpectReset(*flow);
+}
+
+// Without the flag, the rules have no resets, and a connection hangs.
+TEST_P(TcpResetTest, WithoutTheFlagNothingChanges) {
+  ASSERT_OK(world()->RestartAgent({}));
+  const std::string family = v6() ? "ip6" : "ip";
+  const auto listing = [&] {
+    const auto text = Nft(node().netns(), absl::StrCat("-s -t list table ", family, " svcmap"));
+    EXPECT_OK(text);
+    return text.ok() ? *text : "";
+  };
+  const std::string before = listing();
+  EXPECT_EQ(before.find("tcp reset"), std::string::npos);
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  auto web = Open(pod_b(), kWeb);
+  ASSERT_OK(web);
+  {
+    const Vanished vanished(node(), pod_a());
+    ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+    const absl::Status status = web->Exchange(100, std::chrono::milliseconds(1500));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_EQ(Deleted(), 0);
+  }
+  ASSERT_OK(world()->RestartAgent({"--reset-stale-tcp"}));
+  EXPECT_NE(listing().find("tcp reset"), std::string::npos);
+  ASSERT_OK(world()->RestartAgent({}));
+  EXPECT_EQ(listing(), before);
+}
+
+}  // namespace
+}  // namespace svcmap::testing
