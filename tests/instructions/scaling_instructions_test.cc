@@ -64,7 +64,7 @@ TEST_P(ScalingInstructionsTest, AnOperationCostsAtMostNLogN) {
 INSTANTIATE_TEST_SUITE_P(Dimensions, ScalingInstructionsTest,
                          ::testing::Values(Dimension{"ports", 1000}, Dimension{"slices", 500},
                                            Dimension{"endpoints", 4000},
-                                           Dimension{"source-ranges", 256},
+                                           Dimension{"source-ranges", 512},
                                            Dimension{"addresses", 250},
                                            Dimension{"node-addresses", 500},
                                            Dimension{"claims", 500}),

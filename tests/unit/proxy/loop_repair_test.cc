@@ -102,15 +102,17 @@ TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
     Submit({AService(key).At("10.96.254.1").Port(80), ASlice(key, key).Port(8080).Ready("10.0.0.1"),
             NoService(previous), NoSlice(previous)});
   };
+  nft::ForeignChange change;
   options_.on_sync = [&](const SyncResult&, const LoopStatus& status) {
+    if (batches == kBatches) loop_->Repair(change);  // After the first batch.
     if (batches <= kBatches && batches > 0 && status.repairs == 0) submit_next();
   };
   StartServing();
-  const nft::ForeignChange change = Remove(kClusterIps);
+  change = Remove(kClusterIps);
   submit_next();
-  loop_->Repair(change);
   repairs_.Await(1);
   EXPECT_GT(batches, kBatches - 100);
+  loop_->Stop();  // Before the variables of on_sync are destroyed.
 }
 
 TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
