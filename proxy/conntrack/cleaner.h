@@ -4,8 +4,8 @@
 //
 // Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
 // Services. Later rounds cover only Services whose UDP ports changed, or whose TCP endpoints are
-// gone. After each round, the thread sleeps nine times as
-// long as the round took, so it uses at most a tenth of a CPU.
+// gone. After each round, the thread sleeps nine times as long as the round took, so it uses at
+// most a tenth of a CPU.
 #pragma once
 
 #include <array>

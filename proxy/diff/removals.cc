@@ -74,18 +74,21 @@ Changes ChangesOf(const nft::Transaction& transaction) {
   return changes;
 }
 
+// Moves the elements for which `is_taken` returns true from `transaction` to the result. Calls
+// `is_taken` once for each element, in order.
 template <typename Predicate>
-nft::Transaction TakeAdditionsIf(nft::Transaction& transaction, Predicate&& predicate) {
+nft::Transaction Take(nft::Transaction& transaction, Predicate&& is_taken) {
   nft::Transaction taken, kept;
   for (const nft::ChainRepair& repair : transaction.repairs()) kept.RepairChains(repair);
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    if (verb == nft::Verb::kDelete) {
-      kept.Delete(element);
+    nft::Transaction& to = is_taken(verb, element) ? taken : kept;
+    if (verb == nft::Verb::kAdd) {
+      to.Add(element);
     } else {
-      (predicate(element) ? taken : kept).Add(element);
+      to.Delete(element);
     }
   });
-  transaction = std::move(kept);
+  if (!taken.empty()) transaction = std::move(kept);
   return taken;
 }
 
@@ -102,10 +105,9 @@ Number StickyPortOf(const nft::ElementView& endpoint) {
 }
 
 nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed) {
-  nft::Transaction removals;
-  if (transaction.deletion_count() == 0) return removals;
+  if (transaction.deletion_count() == 0) return {};
   const Changes changes = ChangesOf(transaction);
-  if (!changes.others || changes.reached + changes.sources == 0) return removals;
+  if (!changes.others || changes.reached + changes.sources == 0) return {};
 
   const absl::flat_hash_set<Number> freed_numbers(freed.begin(), freed.end());
   // If a load balancer IP is no longer restricted, its source ranges must not be deleted before
@@ -124,39 +126,26 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
     return IsReachedThroughOthers(element.set.set) &&
            !changes.added.contains(SharedKey(element.set, element.key));
   };
-  nft::Transaction kept;
-  for (const nft::ChainRepair& repair : transaction.repairs()) kept.RepairChains(repair);
-  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    if (verb == nft::Verb::kAdd) {
-      kept.Add(element);
-    } else if (is_removal(element)) {
-      removals.Delete(element);
-    } else {
-      kept.Delete(element);
-    }
+  return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
+    return verb == nft::Verb::kDelete && is_removal(element);
   });
-  if (removals.empty()) return removals;
-  transaction = std::move(kept);
-  return removals;
 }
 
 nft::Transaction TakeAdditions(nft::Transaction& transaction) {
   absl::flat_hash_set<std::string> deleted;
-  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    if (verb == nft::Verb::kDelete && IsReachedThroughOthers(element.set.set)) {
-      deleted.insert(SharedKey(element.set, element.key));
-    }
-  });
-  return TakeAdditionsIf(transaction, [&](const nft::ElementView& element) {
-    return IsReachedThroughOthers(element.set.set) &&
-           !deleted.contains(SharedKey(element.set, element.key));
+  return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
+    if (!IsReachedThroughOthers(element.set.set)) return false;
+    std::string key = SharedKey(element.set, element.key);
+    if (verb == nft::Verb::kAdd) return !deleted.contains(key);
+    deleted.insert(std::move(key));  // Deletions come first.
+    return false;
   });
 }
 
 nft::Transaction TakeSourceRanges(nft::Transaction& transaction) {
   bool replaces_set[2] = {};
   for (const nft::ChainRepair& repair : transaction.repairs()) {
-    replaces_set[Index(repair.family)] =
+    replaces_set[Index(repair.family)] |=
         std::ranges::count(repair.remove_sets, repair.spec->sets[kFirewallSources].name) > 0;
   }
   absl::flat_hash_set<std::string> restricted;
@@ -167,9 +156,10 @@ nft::Transaction TakeSourceRanges(nft::Transaction& transaction) {
     keys.insert(SharedKey(element.set, element.key));
   });
   for (const std::string& key : restricted_before) restricted.erase(key);
-  return TakeAdditionsIf(transaction, [&](const nft::ElementView& element) {
-    return element.set.set == kFirewallSources && !replaces_set[Index(element.set.family)] &&
-           restricted.contains(FirewallIpKey(element));
+  if (restricted.empty()) return {};
+  return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
+    return verb == nft::Verb::kAdd && element.set.set == kFirewallSources &&
+           !replaces_set[Index(element.set.family)] && restricted.contains(FirewallIpKey(element));
   });
 }
 
