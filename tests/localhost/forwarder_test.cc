@@ -353,8 +353,8 @@ TEST_F(LocalhostForwarderTest, ListenersAboveTheLimitOpenWhenOthersClose) {
     return NodePortTo({pod}, Family::kIpv4, static_cast<uint16_t>(kNodePort + n));
   };
   UpdateAndWait({port(0), port(1), port(2)}, /*listeners=*/2);
+  EXPECT_TRUE(Soon([&] { return forwarder_->status().listener_failures[0] == 1; }));
   EXPECT_EQ(Ask("127.0.0.1", kNodePort + 2).outcome, Outcome::kRejected);
-  EXPECT_EQ(forwarder_->status().listener_failures[0], 1u);
   Update({port(1), port(2)});
   EXPECT_TRUE(Soon([&] { return Ask("127.0.0.1", kNodePort + 2).server == "pod"; }));
 }
