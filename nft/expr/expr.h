@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -63,9 +64,10 @@ struct OriginalDestinationLoad {
   uint32_t reg;
 };
 
-// Loads the route type of the source address, in host byte order. The route type of a local address
-// is 2 (RTN_LOCAL).
-struct SourceTypeLoad {
+// Loads the route type of the source or destination address, in host byte order. The route type of
+// a local address is 2 (RTN_LOCAL).
+struct RouteTypeLoad {
+  bool source;
   uint32_t reg;
 };
 
@@ -126,10 +128,16 @@ struct Verdict {
 struct Dnat {
   Family family;
   uint32_t address_reg;
-  uint32_t port_reg;
+  std::optional<uint32_t> port_reg;  // If absent, the port is not translated.
 };
 
 struct Masquerade {};  // Selects source ports at random (fully-random).
+
+// Matches packets above a rate. All packets that reach the rule share one token bucket.
+struct RateAbove {
+  uint32_t packets_per_second;
+  uint32_t burst;  // Size of the token bucket in packets.
+};
 
 // Replies with ICMP port unreachable for all protocols, including TCP (S-100), or with a TCP reset.
 struct Reject {
@@ -137,8 +145,9 @@ struct Reject {
   bool tcp_reset = false;  // Valid only for TCP packets.
 };
 
-using Expr = std::variant<PayloadLoad, AddressWrite, NeutralWrite, MetaLoad, MetaSet, CtLoad,
-                          OriginalDestinationLoad, SourceTypeLoad, Compare, Bitwise, Lookup,
-                          DynamicElement, RandomNumber, Verdict, Dnat, Masquerade, Reject>;
+using Expr =
+    std::variant<PayloadLoad, AddressWrite, NeutralWrite, MetaLoad, MetaSet, CtLoad,
+                 OriginalDestinationLoad, RouteTypeLoad, Compare, Bitwise, Lookup, DynamicElement,
+                 RandomNumber, RateAbove, Verdict, Dnat, Masquerade, Reject>;
 
 }  // namespace svcmap::nft

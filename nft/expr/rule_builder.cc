@@ -34,6 +34,8 @@ constexpr uint32_t kStickyGroupSize = 2;
 constexpr uint32_t kSlotKeyWords = 2;
 constexpr uint32_t kRouteTypeLocal = 2;  // RTN_LOCAL
 constexpr uint32_t kInterfaceNameSize = 16;
+constexpr uint8_t kIcmp = 1, kIcmpv6 = 58;
+constexpr uint8_t kIcmpEchoRequest = 8, kIcmpv6EchoRequest = 128;
 
 std::vector<uint8_t> HostOrder(uint32_t value) {
   std::vector<uint8_t> bytes(sizeof(value));
@@ -131,9 +133,24 @@ RuleBuilder& RuleBuilder::DestinationIs(const IpAddress& mask, const IpAddress& 
 }
 
 RuleBuilder& RuleBuilder::SourceIsLocal() {
-  Add(SourceTypeLoad{0});
+  Add(RouteTypeLoad{.source = true, .reg = 0});
   Add(Compare{true, 0, HostOrder(kRouteTypeLocal)});
   return Text("fib saddr type local");
+}
+
+RuleBuilder& RuleBuilder::DestinationIsNotLocal() {
+  Add(RouteTypeLoad{.source = false, .reg = 0});
+  Add(Compare{false, 0, HostOrder(kRouteTypeLocal)});
+  return Text("fib daddr type != local");
+}
+
+RuleBuilder& RuleBuilder::EchoRequest() {
+  const bool v4 = family_ == Family::kIpv4;
+  Add(MetaLoad{MetaKey::kL4Proto, 0});
+  Add(Compare{true, 0, {v4 ? kIcmp : kIcmpv6}});
+  Add(PayloadLoad{Header::kTransport, 0, 1, 0});
+  Add(Compare{true, 0, {v4 ? kIcmpEchoRequest : kIcmpv6EchoRequest}});
+  return Text(v4 ? "icmp type echo-request" : "icmpv6 type echo-request");
 }
 
 // For a pattern such as "veth*", compares only the bytes before the asterisk.
@@ -347,6 +364,19 @@ RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
   DnatFrom(map.index, kSlotKeyWords);
   return Text("dnat " + std::string(layout.name) + " to " + slot + " map @" +
               std::string(map.name));
+}
+
+RuleBuilder& RuleBuilder::DnatTo(const Key& key, NamedSet map) {
+  const uint32_t data_reg = LoadKey(key);
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
+  Add(Dnat{family_, data_reg, std::nullopt});
+  return Text("dnat to " + KeyText(key) + " map @" + std::string(map.name));
+}
+
+RuleBuilder& RuleBuilder::RateAbovePerSecond(uint32_t packets) {
+  Add(RateAbove{.packets_per_second = packets, .burst = packets});
+  const std::string number = std::to_string(packets);
+  return Text("limit rate over " + number + "/second burst " + number + " packets");
 }
 
 // First register after the key. nft aligns this register to 16 bytes.

@@ -35,7 +35,9 @@ class RuleBuilder {
   RuleBuilder& DestinationIn(const IpPrefix& prefix);                         // `D PREFIX`
   RuleBuilder& SourceNotIn(const IpPrefix& prefix);                           // `S != PREFIX`
   RuleBuilder& DestinationIs(const IpAddress& mask, const IpAddress& value);  // `D & MASK == VALUE`
-  RuleBuilder& SourceIsLocal();                    // `fib saddr type local`
+  RuleBuilder& SourceIsLocal();          // `fib saddr type local`
+  RuleBuilder& DestinationIsNotLocal();  // `fib daddr type != local`
+  RuleBuilder& EchoRequest();            // `icmp type echo-request` or `icmpv6 type echo-request`
   RuleBuilder& InputIs(std::string_view pattern);  // `iifname "cni0"` or `iifname "veth*"`
   // `iifname != "cni0"`. InputIsNot also matches packets without an input interface.
   RuleBuilder& InputIsNot(std::string_view pattern);
@@ -67,6 +69,11 @@ class RuleBuilder {
   // the last 3 (IPv4) or 4 (IPv6) bytes of the destination address. nft accepts a port from a map
   // only if the same rule matches the transport protocol first.
   RuleBuilder& DnatToRandomSlot(uint32_t modulus, NamedSet map);
+
+  // `dnat to KEY map @map`, without a port. nft lists this clause without the family.
+  RuleBuilder& DnatTo(const Key& key, NamedSet map);
+  // `limit rate over N/second burst N packets`
+  RuleBuilder& RateAbovePerSecond(uint32_t packets);
 
   // Session affinity. In the clauses below, CHOICE identifies the selected endpoint. In IPv4,
   // CHOICE is the complete destination address. In IPv6, CHOICE is the first 8 bytes of the

@@ -35,10 +35,14 @@ std::string RawText(std::span<const uint8_t> bytes) {
 
 std::string ProtocolText(uint8_t protocol) {
   switch (protocol) {
+    case 1:
+      return "icmp";
     case 6:
       return "tcp";
     case 17:
       return "udp";
+    case 58:
+      return "ipv6-icmp";
     case 132:
       return "sctp";
     default:

@@ -14,6 +14,7 @@ constexpr uint32_t kIcmpPortUnreachable = 3;
 constexpr uint32_t kIcmpv6PortUnreachable = 4;
 constexpr uint32_t kIpv4ChecksumOffset = 10;
 constexpr uint64_t kMillisecondsPerSecond = 1000;
+constexpr uint64_t kOneSecond = 1;
 
 uint32_t Register(uint32_t word) { return NFT_REG32_00 + word; }
 
@@ -89,10 +90,11 @@ struct ExprWriter {
     nftnl_expr_set_u32(expr, NFTNL_EXPR_CT_DREG, Register(load.reg));
   }
 
-  void operator()(const SourceTypeLoad& load) const {
+  void operator()(const RouteTypeLoad& load) const {
     nftnl_expr* expr = New("fib");
     nftnl_expr_set_u32(expr, NFTNL_EXPR_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE);
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_FIB_FLAGS, NFTA_FIB_F_SADDR);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_FIB_FLAGS,
+                       load.source ? NFTA_FIB_F_SADDR : NFTA_FIB_F_DADDR);
     nftnl_expr_set_u32(expr, NFTNL_EXPR_FIB_DREG, Register(load.reg));
   }
 
@@ -157,6 +159,15 @@ struct ExprWriter {
     nftnl_expr_set_u32(expr, NFTNL_EXPR_NG_OFFSET, 0);
   }
 
+  void operator()(const RateAbove& rate) const {
+    nftnl_expr* expr = New("limit");
+    nftnl_expr_set_u64(expr, NFTNL_EXPR_LIMIT_RATE, rate.packets_per_second);
+    nftnl_expr_set_u64(expr, NFTNL_EXPR_LIMIT_UNIT, kOneSecond);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_LIMIT_BURST, rate.burst);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_LIMIT_TYPE, NFT_LIMIT_PKTS);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_LIMIT_FLAGS, NFT_LIMIT_F_INV);
+  }
+
   void operator()(const Verdict& verdict) const {
     nftnl_expr* expr = New("immediate");
     nftnl_expr_set_u32(expr, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
@@ -183,8 +194,9 @@ struct ExprWriter {
     nftnl_expr_set_u32(expr, NFTNL_EXPR_NAT_FAMILY, Protocol(dnat.family));
     nftnl_expr_set_u32(expr, NFTNL_EXPR_NAT_REG_ADDR_MIN, Register(dnat.address_reg));
     nftnl_expr_set_u32(expr, NFTNL_EXPR_NAT_REG_ADDR_MAX, Register(dnat.address_reg));
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_NAT_REG_PROTO_MIN, Register(dnat.port_reg));
-    nftnl_expr_set_u32(expr, NFTNL_EXPR_NAT_REG_PROTO_MAX, Register(dnat.port_reg));
+    if (!dnat.port_reg) return;  // The kernel derives the flags from the registers.
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_NAT_REG_PROTO_MIN, Register(*dnat.port_reg));
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_NAT_REG_PROTO_MAX, Register(*dnat.port_reg));
     nftnl_expr_set_u32(expr, NFTNL_EXPR_NAT_FLAGS,
                        NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED);
   }

@@ -156,7 +156,7 @@ struct FeatureOf {
   std::optional<Feature> operator()(const OriginalDestinationLoad&) const {
     return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
   }
-  std::optional<Feature> operator()(const SourceTypeLoad&) const {
+  std::optional<Feature> operator()(const RouteTypeLoad&) const {
     return Feature{"route look-ups", PerFamily("CONFIG_NFT_FIB", family),
                    family == Family::kIpv4 ? "nft_fib_ipv4" : "nft_fib_ipv6"};
   }
@@ -171,6 +171,9 @@ struct FeatureOf {
   std::optional<Feature> operator()(const Lookup&) const { return std::nullopt; }
   std::optional<Feature> operator()(const RandomNumber&) const {
     return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen"};
+  }
+  std::optional<Feature> operator()(const RateAbove&) const {
+    return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit"};
   }
   std::optional<Feature> operator()(const Verdict&) const { return std::nullopt; }
   std::optional<Feature> operator()(const Dnat&) const {

@@ -65,6 +65,8 @@ TEST(FieldTest, ValuesPrintAsNftWritesThem) {
       {Field::kInetProto, {6}, "tcp"},
       {Field::kInetProto, {17}, "udp"},
       {Field::kInetProto, {132}, "sctp"},
+      {Field::kInetProto, {1}, "icmp"},
+      {Field::kInetProto, {58}, "ipv6-icmp"},
       {Field::kInetProto, {200}, "200"},
       {Field::kInetService, {0x1f, 0x90}, "8080"},
       {Field::kInetService, {0xff, 0xff}, "65535"},

@@ -219,8 +219,44 @@ TEST(RuleBuilderTest, S70AnInterfaceIsComparedWholeOrByItsStart) {
 
 TEST(RuleBuilderTest, TheSourceIsLocalByItsRouteType) {
   const RuleSpec rule = Rule(Family::kIpv6).SourceIsLocal().Build();
-  EXPECT_EQ(At<SourceTypeLoad>(rule, 0).reg, 0u);
+  EXPECT_TRUE(At<RouteTypeLoad>(rule, 0).source);
+  EXPECT_EQ(At<RouteTypeLoad>(rule, 0).reg, 0u);
   EXPECT_EQ(At<Compare>(rule, 1).value, HostOrder(2));
+  const RuleSpec destination = Rule(Family::kIpv6).DestinationIsNotLocal().Build();
+  EXPECT_EQ(destination.text, "fib daddr type != local");
+  EXPECT_FALSE(At<RouteTypeLoad>(destination, 0).source);
+  EXPECT_FALSE(At<Compare>(destination, 1).equal);
+  EXPECT_EQ(At<Compare>(destination, 1).value, HostOrder(2));
+}
+
+TEST(RuleBuilderTest, AnEchoRequestIsMatchedByProtocolAndType) {
+  const RuleSpec v4 = Rule(Family::kIpv4).EchoRequest().Build();
+  EXPECT_EQ(v4.text, "icmp type echo-request");
+  EXPECT_EQ(At<MetaLoad>(v4, 0).key, MetaKey::kL4Proto);
+  EXPECT_EQ(At<Compare>(v4, 1).value, (Bytes{1}));
+  EXPECT_EQ(At<PayloadLoad>(v4, 2).header, Header::kTransport);
+  EXPECT_EQ(At<PayloadLoad>(v4, 2).offset, 0u);
+  EXPECT_EQ(At<Compare>(v4, 3).value, (Bytes{8}));
+  const RuleSpec v6 = Rule(Family::kIpv6).EchoRequest().Build();
+  EXPECT_EQ(v6.text, "icmpv6 type echo-request");
+  EXPECT_EQ(At<Compare>(v6, 1).value, (Bytes{58}));
+  EXPECT_EQ(At<Compare>(v6, 3).value, (Bytes{128}));
+}
+
+TEST(RuleBuilderTest, DnatToAMapWithoutPortsLeavesThePort) {
+  const RuleSpec rule = Rule(Family::kIpv6).DnatTo({KeyPart::kProtocol}, kSet).Build();
+  EXPECT_EQ(rule.text, "dnat to meta l4proto map @" + std::string(kSet.name));
+  EXPECT_EQ(At<MetaLoad>(rule, 0).reg, 0u);
+  EXPECT_EQ(At<Lookup>(rule, 1).data_reg, 1u) << "the key and the data must not overlap";
+  EXPECT_EQ(At<Dnat>(rule, 2).address_reg, 1u);
+  EXPECT_EQ(At<Dnat>(rule, 2).port_reg, std::nullopt);
+}
+
+TEST(RuleBuilderTest, ARateLimitMatchesPacketsAboveTheRate) {
+  const RuleSpec rule = Rule(Family::kIpv4).RateAbovePerSecond(200).Build();
+  EXPECT_EQ(rule.text, "limit rate over 200/second burst 200 packets");
+  EXPECT_EQ(At<RateAbove>(rule, 0).packets_per_second, 200u);
+  EXPECT_EQ(At<RateAbove>(rule, 0).burst, 200u);
 }
 
 TEST(RuleBuilderTest, TheDestinationIsComparedUnderAMask) {
