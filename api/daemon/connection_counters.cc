@@ -27,9 +27,10 @@ absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
       nft::CounterReader::Open(proxy::MakeTables(ruleset));
   if (!opened.ok()) return opened.status();
   proxy::ConnectionReaderOptions options;
-  options.read = [reader = std::shared_ptr(*std::move(opened))](
+  options.read = [reader = std::shared_ptr(*std::move(opened)),
+                  set = proxy::ConnectionCountSet(ruleset)](
                      Family family) -> absl::StatusOr<proxy::PacketCounts> {
-    const auto read = reader->Read({family, proxy::kServiceConnections});
+    const auto read = reader->Read({family, set});
     if (!read.ok()) return read.status();
     proxy::PacketCounts counts;
     for (const nft::ElementCount& count : *read) {

@@ -67,6 +67,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   DetectLocalFlags detect_local;
   bool masquerade_all = false;
   bool service_counters = false;
+  bool answer_ping = false;
   int masquerade_bit = 14;  // Default of kube-proxy (S-300).
   std::string node_port_addresses = "primary";
   std::string config_path;
@@ -157,6 +158,10 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_flag("--reset-stale-tcp", options.reset_stale_tcp,
                "Reset TCP connections via Services to endpoints that have been in no EndpointSlice "
                "of the Service for 1 s");
+  app.add_flag(
+      "--answer-ping", answer_ping,
+      "Answer ICMP and ICMPv6 echo requests to cluster IPs, external IPs and load balancer "
+      "IPs on this node");
   AddLimits(app, options);
   CLI::Option* cleanup =
       app.add_flag("--cleanup", options.cleanup,
@@ -236,6 +241,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.ruleset.masquerade_all = masquerade_all;
     options.ruleset.masquerade_mark = uint32_t{1} << masquerade_bit;
     options.ruleset.count_connections = service_counters;
+    options.ruleset.answer_ping = answer_ping;
     options.node_port_addresses = *addresses;
   }
   const auto bind = [&](const char* flag, const std::string& text, uint16_t default_port,

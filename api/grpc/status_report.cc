@@ -60,7 +60,7 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   }
   uint64_t endpoints = 0;
   for (const Family family : kFamilies) {
-    for (size_t set = 0; set < proxy::kSetCount; ++set) {
+    for (size_t set = 0; set < proxy::RowSetCount(tables[Index(family)]); ++set) {
       if (set == proxy::kMarker) continue;
       const auto count = static_cast<uint64_t>(status.elements[Index(family)][set]);
       v1::MapCount* map = response.add_maps();

@@ -55,7 +55,7 @@ void AddKubeProxy(const MetricsFacts& facts, const Observations& observations, F
 void AddMaps(const MetricsFacts& facts, const MetricsConstants& constants, Families& page) {
   for (const Family family : kFamilies) {
     const auto name = [&](size_t set) { return constants.tables[Index(family)].sets[set].name; };
-    for (size_t set = 0; set < proxy::kSetCount; ++set) {
+    for (size_t set = 0; set < proxy::RowSetCount(constants.tables[Index(family)]); ++set) {
       // Skips the affinity set, which is filled by rules in the kernel, and the marker set, which
       // always has one element.
       if (set == proxy::kMarker || set == proxy::kAffinity) continue;

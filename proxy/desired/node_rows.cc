@@ -15,7 +15,21 @@ std::optional<IpPrefix> PodBlock(const RulesetOptions& options, const Node* node
   return std::nullopt;
 }
 
-std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const Store& store) {
+namespace {
+
+Row PingTargetRow(const IpAddress& target) {
+  constexpr uint8_t kIcmp = 1, kIcmpv6 = 58;
+  Row row;
+  row.set = {target.family(), kPingTarget};
+  row.key.AppendU8(target.family() == Family::kIpv4 ? kIcmp : kIcmpv6);
+  row.data.Append(target.bytes());
+  return row;
+}
+
+}  // namespace
+
+std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const NodeFacts& facts,
+                          const Store& store) {
   std::vector<IpPrefix> service_cidrs;
   for (const auto& [name, cidr] : store.service_cidrs()) {
     service_cidrs.insert(service_cidrs.end(), cidr->cidrs.begin(), cidr->cidrs.end());
@@ -24,6 +38,9 @@ std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const
   const auto add = [&rows](SetIndex set, const std::vector<AddressRange>& ranges) {
     for (Row& row : RangeRows(set, ranges)) rows.push_back(std::move(row));
   };
+  for (const std::optional<IpAddress>& target : facts.ping_target) {
+    if (target) rows.push_back(PingTargetRow(*target));
+  }
   if (options.detect_local == DetectLocal::kInterface) return rows;
   for (const Family family : kFamilies) {
     const std::optional<IpPrefix> pods = PodBlock(options, node, family);

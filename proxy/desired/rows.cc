@@ -186,11 +186,15 @@ size_t SourceRowCount(const ServiceRows& service, Family family) {
 
 std::vector<Row> SharedRows(const ServiceRows& service) {
   std::vector<Row> rows;
-  for (const IpAddress& address : service.cluster_ips) {
-    Row& row = rows.emplace_back();
-    row.set = Ref(address.family(), kClusterIps);
-    row.key = Address(address);
-  }
+  const auto add = [&rows](SetIndex set, const std::vector<IpAddress>& addresses) {
+    for (const IpAddress& address : addresses) {
+      Row& row = rows.emplace_back();
+      row.set = Ref(address.family(), set);
+      row.key = Address(address);
+    }
+  };
+  add(kClusterIps, service.cluster_ips);
+  add(kPingAddresses, service.ping_addresses);
   for (const PortRows& port : service.ports) {
     for (const EndpointAddress& endpoint : port.hairpins) {
       Row& row = rows.emplace_back();

@@ -82,10 +82,13 @@ struct AddressRange {
 
 struct ServiceRows {
   std::vector<IpAddress> cluster_ips;
+  // Addresses at which the node answers echo requests, each once. Empty without answer_ping.
+  std::vector<IpAddress> ping_addresses;
   // Sources of both families that may use the load balancer IPs.
   std::vector<AddressRange> sources;
   std::vector<PortRows> ports;
 
+  // ping_addresses contains the clusterIPs unless it is empty.
   bool empty() const { return cluster_ips.empty() && ports.empty(); }
   friend bool operator==(const ServiceRows&, const ServiceRows&) = default;
 };
@@ -119,7 +122,8 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
                    const std::function<void(const Row&)>& fn);
 
-// Returns the rows that several Services may share: cluster-ips and hairpin-connections.
+// Returns the rows that several Services may share: cluster-ips, ping-addresses and
+// hairpin-connections.
 std::vector<Row> SharedRows(const ServiceRows& service);
 
 // Returns the number of the Service's source range rows in one family.

@@ -56,6 +56,7 @@ class Builder {
       desired_.rows.cluster_ips.push_back(*service_.cluster_ip[Index(family)]);
       const std::vector<Destination> destinations = Destinations(family);
       for (const ServicePort& port : service_.ports) AddPort(family, port, destinations);
+      if (context_.node.answer_ping) AddPingAddresses(destinations);
       CheckHealthCheckPort(family);
       BoundSources(family);
     }
@@ -140,6 +141,13 @@ class Builder {
       add(address, ExternalKind(), "status.loadBalancer.ingress", firewalled);
     }
     return destinations;
+  }
+
+  // Addresses with source ranges do not answer, because the ranges apply to ports only.
+  void AddPingAddresses(const std::vector<Destination>& destinations) {
+    for (const Destination& to : destinations) {
+      if (!to.firewalled) desired_.rows.ping_addresses.push_back(to.address);
+    }
   }
 
   void AddPort(Family family, const ServicePort& port,

@@ -147,7 +147,9 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
 // The kernel rejects a bound inside another range, so a range cannot be split or shortened one
 // bound at a time. AddRanges deletes and adds all ranges, because a set has only a few ranges.
 void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& after) {
-  const auto same = [](const Row& a, const Row& b) { return OrderOf(a) == OrderOf(b); };
+  const auto same = [](const Row& a, const Row& b) {
+    return OrderOf(a) == OrderOf(b) && SameContent(a, b);
+  };
   if (std::equal(before.begin(), before.end(), after.begin(), after.end(), same)) return;
   for (const Row& row : before) Delete(row.view());
   for (const Row& row : after) Add(row.view());

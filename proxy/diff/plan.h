@@ -16,7 +16,7 @@
 
 namespace svcmap::proxy {
 
-using SetCounts = std::array<std::array<int64_t, kSetCount>, 2>;  // Counts by family and set.
+using SetCounts = std::array<std::array<int64_t, kRowSetCount>, 2>;  // Counts by family and set.
 
 // Elements that several Services share, with the number of Services per element. The key encodes
 // family, set and element.

@@ -99,7 +99,7 @@ std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desi
 std::vector<nft::SetRef> FoundElements::SetsToReplace(
     const absl::flat_hash_set<std::string>& wanted) const {
   size_t ranges[2] = {}, ranges_deleted[2] = {};
-  bool bounds_differ[2][kSetCount] = {};
+  bool bounds_differ[2][kRowSetCount] = {};
   const auto compare = [&](const std::string& key) {
     const nft::ElementView element = FromFoundKey(key);
     bounds_differ[Index(element.set.family)][element.set.set] |= HasAddressRanges(element.set.set);

@@ -93,4 +93,13 @@ bool Applied::Restore(ServiceChanges services, std::vector<Row> node_rows, const
   return true;
 }
 
+void Applied::ForgetPing() {
+  for (auto& [key, rows] : services_) rows.ping_addresses.clear();
+  absl::erase_if(shared_, [](const auto& entry) {
+    return FromSharedKey(entry.first).set.set == kPingAddresses;
+  });
+  std::erase_if(node_rows_, [](const Row& row) { return row.set.set == kPingTarget; });
+  for (auto& counts : counts_) counts[kPingAddresses] = counts[kPingTarget] = 0;
+}
+
 }  // namespace svcmap::proxy

@@ -48,6 +48,10 @@ class Applied {
   // match the marker.
   bool Restore(ServiceChanges services, std::vector<Row> node_rows, const Marker& marker);
 
+  // Forgets the rows of the sets that exist only with answer_ping, because the tables of this run
+  // do not have these sets. The tables must be rewritten.
+  void ForgetPing();
+
  private:
   void Put(std::string key, ServiceRows rows);
   void CountPorts(const ServiceRows& service, int change);

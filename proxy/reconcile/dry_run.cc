@@ -37,7 +37,7 @@ class Reconciler::DryRunState {
     if (node_changed) {
       node_ = reconciler_.FactsNow();
       std::vector<Row> rows =
-          NodeRows(reconciler_.options_.ruleset, reconciler_.ThisNode(), reconciler_.store_);
+          NodeRows(reconciler_.options_.ruleset, reconciler_.ThisNode(), node_, reconciler_.store_);
       plan.AddRanges(node_rows_, rows);
       node_rows_ = std::move(rows);
     }

@@ -7,6 +7,7 @@
 #include "proxy/desired/node_rows.h"
 #include "proxy/desired/service.h"
 #include "proxy/diff/removals.h"
+#include "proxy/node/ping_target.h"
 #include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
@@ -65,6 +66,7 @@ const Node* Reconciler::ThisNode() const {
 NodeFacts Reconciler::FactsNow() const {
   const Node* node = ThisNode();
   NodeFacts facts;
+  facts.answer_ping = options_.ruleset.answer_ping;
   facts.place = {options_.node_name, node != nullptr ? node->zone : ""};
   facts.node_port_addresses =
       AcceptedNodePortAddresses(options_.node_port_addresses, node, interfaces_);
@@ -73,6 +75,8 @@ NodeFacts Reconciler::FactsNow() const {
     facts.own_ip[Index(family)] =
         own_ip != nullptr ? *own_ip
                           : *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
+    if (!options_.ruleset.answer_ping) continue;
+    facts.ping_target[Index(family)] = PingTarget(node, interfaces_, family);
   }
   return facts;
 }
@@ -104,6 +108,10 @@ void Reconciler::FollowNode() {
   }
   const NodeFacts before = std::exchange(node_, FactsNow());
   if (before != node_) store_.MarkDirtyIf(DependsOn(before, node_));
+  // Node rows also depend on interface addresses, which have no version.
+  if (!std::equal(before.ping_target, before.ping_target + 2, node_.ping_target)) {
+    node_version_ = UINT64_MAX;
+  }
 }
 
 void Reconciler::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
@@ -138,7 +146,7 @@ Reconciler::SyncPlan Reconciler::MakeSyncPlan(size_t element_limit) {
   SyncPlan sync_plan(applied_.shared());
   sync_plan.node_rows = applied_.node_rows();
   if (node_version_ != store_.node_version()) {
-    sync_plan.node_rows = NodeRows(options_.ruleset, ThisNode(), store_);
+    sync_plan.node_rows = NodeRows(options_.ruleset, ThisNode(), node_, store_);
     sync_plan.plan.AddRanges(applied_.node_rows(), sync_plan.node_rows);
   }
   AddDirty(sync_plan, element_limit);
@@ -150,7 +158,7 @@ Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit, const Foun
   static const SharedCounts kNone;
   SyncPlan sync_plan(kNone);
   sync_plan.recreate = true;
-  sync_plan.node_rows = NodeRows(options_.ruleset, ThisNode(), store_);
+  sync_plan.node_rows = NodeRows(options_.ruleset, ThisNode(), node_, store_);
   sync_plan.plan.AddRanges({}, sync_plan.node_rows);
   AddDirty(sync_plan, element_limit);
   absl::flat_hash_set<std::string_view> changed;

@@ -66,6 +66,9 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
       left_over = saved.attempt->services;
     }
     Resolve(saved, committed);
+    for (auto& [key, rows] : left_over) {
+      if (!options_.ruleset.answer_ping) rows.ping_addresses.clear();
+    }
     // The leftovers of the attempt are not checked yet.
     outcome_open_ = committed;
     if (log_ != nullptr && !committed) log_->End(false, saved.generation);
@@ -197,6 +200,7 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   if (!applied_.Restore(std::move(saved.services), std::move(saved.node_rows), *saved.marker)) {
     return false;
   }
+  if (!options_.ruleset.answer_ping) applied_.ForgetPing();
   for (const NumberPool pool :
        {NumberPool::kGroups, NumberPool::kStickyGroups, NumberPool::kStickyPorts}) {
     for (const Family family : kFamilies) {

@@ -55,7 +55,8 @@ void RowReader::Start(Reconciler& reconciler) {
   }
   const bool all_rows = rows_ == Rows::kDesired || recreates_;
   if (all_rows || reconciler.node_version_ != store.node_version()) {
-    node_rows_ = NodeRows(reconciler.options_.ruleset, reconciler.ThisNode(), store);
+    node_rows_ =
+        NodeRows(reconciler.options_.ruleset, reconciler.ThisNode(), reconciler.node_, store);
     if (!all_rows) node_rows_before_ = reconciler.applied_.node_rows();
   }
   step_ = Step::kServices;

@@ -1,5 +1,6 @@
 #include "proxy/repair/expected.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,6 +13,13 @@ Row BareRow(nft::SetRef set, std::span<const uint8_t> key) {
   row.set = set;
   row.key.Append(key);
   return row;
+}
+
+std::optional<Row> NodeRow(const Applied& applied, const nft::ForeignChange::Touched& touched) {
+  for (const Row& row : applied.node_rows()) {
+    if (row.set == touched.set && std::ranges::equal(row.key.bytes(), touched.key)) return row;
+  }
+  return std::nullopt;
 }
 
 // Caches the rows of Services, so that each Service is converted only once.
@@ -51,6 +59,8 @@ std::vector<std::optional<Row>> ExpectedRows(const Applied& applied,
       if (std::ranges::equal(touched.key, MarkerKey().bytes())) {
         row = applied.marker().ToRow(touched.set.family);
       }
+    } else if (touched.set.set == kPingTarget) {
+      row = NodeRow(applied, touched);
     } else if (const std::string* owner = applied.owners().Find(touched.set, touched.key)) {
       row = services.Find(*owner, touched.set, touched.key);
     } else if (applied.shared().contains(SharedKey(touched.set, touched.key))) {

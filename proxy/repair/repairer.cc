@@ -11,8 +11,8 @@ namespace svcmap::proxy {
 namespace {
 
 // Returns true for the set of affinity records. Rules write these records, so their expected
-// content is unknown. Rules also write the sets with an index of kSetCount or more, but Repairer
-// never checks those sets.
+// content is unknown. Rules also write `service-connections`, but Repairer checks only the sets
+// that can have rows.
 bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
 bool HasRanges(uint8_t set) { return HasAddressRanges(set) || set == kFirewallSources; }
@@ -99,7 +99,7 @@ absl::StatusOr<Damage> Repairer::CheckNext() {
     return CheckRows(std::move(rows));
   }
   for (const Family family : kFamilies) {
-    for (uint8_t set = 0; set < kSetCount; ++set) {
+    for (uint8_t set = 0; set < RowSetCount(*specs_[Index(family)]); ++set) {
       bool& suspects = sets_[Index(family)][set];
       if (!std::exchange(suspects, false)) continue;
       absl::StatusOr<Damage> damage = CheckSet({family, set});
@@ -175,7 +175,7 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   recount_[Index(family)] = !rows_.empty();
   if (recount_[Index(family)]) return;
   const nft::TableSpec& spec = *specs_[Index(family)];
-  for (uint8_t set = 0; set < kSetCount; ++set) {
+  for (uint8_t set = 0; set < RowSetCount(spec); ++set) {
     if (WrittenByRules(set)) continue;
     int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
     // The kernel counts ranges, not bounds (Linux 6.18).
@@ -287,6 +287,8 @@ absl::StatusOr<Damage> Repairer::Audit() {
     for (const SetIndex set : {kPodSources, kMasqueradeSources, kServiceCidrs, kFirewallSources}) {
       sets_[Index(family)][set] = true;
     }
+    const bool ping = RowSetCount(*specs_[Index(family)]) > kPingTarget;
+    sets_[Index(family)][kPingTarget] = ping;
     const auto key = marker_key.bytes();
     rows_.push_back({{family, kMarker}, {key.begin(), key.end()}});
   }

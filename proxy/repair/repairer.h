@@ -98,7 +98,7 @@ class Repairer {
   // of all suspect rows.
   std::array<bool, 2> recount_ = {};
   std::deque<Touched> rows_;
-  std::array<std::array<bool, kSetCount>, 2> sets_ = {};
+  std::array<std::array<bool, kRowSetCount>, 2> sets_ = {};
   bool everything_ = false;    // True if everything is suspect, until a later audit is complete.
   bool audit_covers_ = false;  // True if the audit started after everything became suspect.
 

@@ -28,7 +28,8 @@ constexpr std::string_view kSetNames[] = {
     "affinity-slots",
     "affinity-endpoints",
     "affinity-local-endpoints",
-    "service-connections",
+    "ping-addresses",
+    "ping-target",
 };
 
 // User data that nft stores for "type mark : ipv6_addr". Without this user data, nft interprets the
@@ -79,7 +80,7 @@ void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
 
 }  // namespace
 
-std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections) {
+std::vector<nft::SetSpec> MakeSets(Family family, const RulesetOptions& options) {
   const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
   const std::vector<Field> service = {address, Field::kInetProto, Field::kInetService};
 
@@ -105,8 +106,14 @@ std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections) {
   sets[kFirewallSources].interval = true;
   sets[kAffinity].dynamic_size = kAffinityRecords;
   SetEndpointTypes(family, sets);
-  if (count_connections) {
-    sets.push_back({.name = std::string(kSetNames[kServiceConnections]),
+  if (options.answer_ping) {
+    sets.push_back({.name = std::string(kSetNames[kPingAddresses]), .key = {address}});
+    sets.push_back({.name = std::string(kSetNames[kPingTarget]),
+                    .key = {Field::kInetProto},
+                    .data = {address}});
+  }
+  if (options.count_connections) {
+    sets.push_back({.name = std::string(kServiceConnectionsName),
                     .key = service,
                     .dynamic_size = kCountedDestinations});
   }

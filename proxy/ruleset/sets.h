@@ -9,7 +9,8 @@
 
 namespace svcmap::proxy {
 
-std::vector<nft::SetSpec> MakeSets(Family family, bool count_connections);  // Indexed by SetIndex.
+std::vector<nft::SetSpec> MakeSets(Family family,
+                                   const RulesetOptions& options);  // Indexed by SetIndex.
 
 // Returns a reference to a set for use in rules.
 nft::NamedSet Named(SetIndex set);

@@ -93,6 +93,28 @@ void AddPickRules(RuleList& rules) {
   rules.Add(rules.In("pick-first").Drop());
 }
 
+// Translates echo requests to the node, whose kernel answers them. Connection tracking restores the
+// Service address in the reply. `redirect` is not used: in IPv4, it drops packets that arrive on an
+// interface without an address, such as the interfaces of Calico's pods. Addresses that are bound
+// to the node are not translated, because the kernel answers at these addresses without a rule.
+void AddPingRules(RuleList& rules) {
+  for (const std::string_view chain : {"nat-prerouting", "nat-output"}) {
+    rules.Add(rules.In(chain)
+                  .EchoRequest()
+                  .In({KeyPart::kDestination}, Named(kPingAddresses))
+                  .DestinationIsNotLocal()
+                  .DnatTo({KeyPart::kProtocol}, Named(kPingTarget)));
+  }
+  // The limit is not part of the nat rules, because nat rules see only the first request of a
+  // series with the same identifier.
+  rules.Add(rules.In("filter-input")
+                .EchoRequest()
+                .ConntrackDnat()
+                .In({KeyPart::kOriginalDestination}, Named(kPingAddresses))
+                .RateAbovePerSecond(kPingsPerSecond)
+                .Drop());
+}
+
 void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) {
   rules.Add(rules.In("nat-prerouting").Jump("services"));
   rules.Add(rules.In("nat-output").Jump("services"));
@@ -121,7 +143,7 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
   if (options.count_connections) {
     rules.Add(rules.In("count").Count(
         {KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
-        Named(kServiceConnections), kCountedSeconds));
+        {ConnectionCountSet(options), kServiceConnectionsName}, kCountedSeconds));
     rules.Add(rules.In("count").Goto("dispatch"));
   }
   Verdicts internal;
@@ -239,6 +261,15 @@ void AddFilterRules(TcpResets resets, RuleList& rules) {
 
 }  // namespace
 
+uint8_t RowSetCount(const nft::TableSpec& table) {
+  const bool counted = table.sets.back().name == kServiceConnectionsName;
+  return static_cast<uint8_t>(table.sets.size() - (counted ? 1 : 0));
+}
+
+uint8_t ConnectionCountSet(const RulesetOptions& options) {
+  return options.answer_ping ? kRowSetCount : kSetCount;
+}
+
 std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family family) {
   if (options.detect_local != DetectLocal::kClusterCidr || options.masquerade_all) {
     return std::nullopt;
@@ -249,6 +280,7 @@ std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family famil
 nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
                          std::span<const uint32_t> timers) {
   RuleList rules(family);
+  if (options.answer_ping) AddPingRules(rules);
   AddNatRules(family, options, rules);
   AddFilterRules(options.tcp_resets, rules);
   AddAffinityRules(family, timers, rules);
@@ -256,7 +288,7 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   AddAffinityChains(timers, chains);
   return {.family = family,
           .name = std::string(kTableName),
-          .sets = MakeSets(family, options.count_connections),
+          .sets = MakeSets(family, options),
           .chains = std::move(chains),
           .rules = rules.Take()};
 }

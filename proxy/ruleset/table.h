@@ -22,6 +22,9 @@ inline constexpr uint32_t kAffinityRecords = 131072;
 // without a new connection.
 inline constexpr uint32_t kCountedDestinations = 262144;
 inline constexpr uint32_t kCountedSeconds = 86400;
+// Maximum number of echo requests to Service addresses that the node answers per second and family.
+// A burst can contain as many requests.
+inline constexpr uint32_t kPingsPerSecond = 1000;
 // Maximum number of source ranges per family, for all Services together. Each range counts once per
 // load balancer IP and port. The time to load ranges is quadratic in their number, and the kernel
 // blocks one CPU during this time. Linux 6.18 takes 12 ms for 1,000 ranges, 0.24 s for 5,000 and
@@ -57,15 +60,24 @@ enum SetIndex : uint8_t {
   kAffinityEndpoints,       // choice : address . port, for the cluster endpoint set
   kAffinityLocalEndpoints,  // choice : address . port, for the local endpoint set
   kSetCount,
-  // Exists only with RulesetOptions::count_connections. Only rules add elements, so kSetCount does
-  // not include the set.
-  kServiceConnections = kSetCount,  // address . protocol . port, with a counter
+  // The following two sets exist only with RulesetOptions::answer_ping.
+  kPingAddresses = kSetCount,  // address of each Service whose echo requests the node answers
+  kPingTarget,                 // protocol ICMP or ICMPv6 : address of the node
+  kRowSetCount,                // Number of sets with rows, including sets of options.
 };
+
+// Name of the set that exists only with RulesetOptions::count_connections. Its key is address .
+// protocol . port. Only rules add elements, so the set has no rows.
+inline constexpr std::string_view kServiceConnectionsName = "service-connections";
 
 // Returns true for the sets whose elements are address ranges.
 inline bool HasAddressRanges(uint8_t set) {
   return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs;
 }
+
+// Returns the number of sets of `table` that can have rows. These are the sets with the lowest
+// indexes.
+uint8_t RowSetCount(const nft::TableSpec& table);
 
 // Method for detecting pod traffic (S-64 to S-68).
 enum class DetectLocal : uint8_t {
@@ -95,8 +107,12 @@ struct RulesetOptions {
   bool masquerade_all = false;     // Masquerade all traffic to clusterIPs (S-90).
   bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
   TcpResets tcp_resets = TcpResets::kOff;
+  bool answer_ping = false;                    // Answer echo requests to Service addresses.
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };
+
+// Returns the index of the set `service-connections`, which exists only with `count_connections`.
+uint8_t ConnectionCountSet(const RulesetOptions& options);
 
 // Returns the pod CIDR if only this CIDR determines which clusterIP traffic is masqueraded. The
 // masquerade rule then contains the CIDR, which saves 0.2 us per packet compared to a lookup in

@@ -218,6 +218,8 @@ Marker FromMessage(const saved::v1::Marker& message) {
 void ToMessage(const ServiceRows& rows, saved::v1::Service& message) {
   ListWriter cluster_ips(message.mutable_cluster_ips());
   for (const IpAddress& address : rows.cluster_ips) cluster_ips.Add(address);
+  ListWriter ping_addresses(message.mutable_ping_addresses());
+  for (const IpAddress& address : rows.ping_addresses) ping_addresses.Add(address);
   ListWriter sources(message.mutable_sources());
   for (const AddressRange& range : rows.sources) {
     sources.Add(range.first);
@@ -229,6 +231,8 @@ void ToMessage(const ServiceRows& rows, saved::v1::Service& message) {
 std::optional<ServiceRows> FromMessage(const saved::v1::Service& message) {
   std::optional<ServiceRows> rows(std::in_place);
   bool read = ReadList(message.cluster_ips(), rows->cluster_ips,
+                       [](ListReader& reader) { return reader.Address(); }) &&
+              ReadList(message.ping_addresses(), rows->ping_addresses,
                        [](ListReader& reader) { return reader.Address(); }) &&
               ReadList(message.sources(), rows->sources, [](ListReader& reader) {
                 const IpAddress first = reader.Address();
@@ -261,7 +265,7 @@ std::optional<std::vector<Row>> FromMessage(const saved::v1::NodeRows& message) 
     const saved::v1::Row& from = message.rows(static_cast<int>(i));
     Row& row = rows[i];
     const std::optional<Family> family = FamilyFromNumber(from.family());
-    if (!family || from.set() >= kSetCount || !FromBytes(from.key(), row.key) ||
+    if (!family || from.set() >= kRowSetCount || !FromBytes(from.key(), row.key) ||
         !FromBytes(from.data(), row.data) || !FromBytes(from.key_end(), row.key_end)) {
       return std::nullopt;
     }

@@ -52,7 +52,8 @@ constexpr size_t kMarkerElements = 4;
 // slots, ports, endpoints and timeouts.
 class MeaningOf {
  public:
-  MeaningOf(nft::Kernel& kernel, Family family) : kernel_(kernel), family_(family) {}
+  MeaningOf(nft::Kernel& kernel, Family family, uint8_t sets)
+      : kernel_(kernel), family_(family), sets_(sets) {}
 
   Lines Take() {
     ReadGroups();
@@ -65,9 +66,10 @@ class MeaningOf {
       }
       lines_.push_back(text);
     }
-    for (const SetIndex set :
-         {kPodSources, kMasqueradeSources, kClusterIps, kServiceCidrs, kNoEndpointServices,
-          kNoEndpointNodePorts, kHairpinConnections, kFirewallIps, kFirewallSources}) {
+    for (const SetIndex set : {kPodSources, kMasqueradeSources, kClusterIps, kServiceCidrs,
+                               kNoEndpointServices, kNoEndpointNodePorts, kHairpinConnections,
+                               kFirewallIps, kFirewallSources, kPingAddresses, kPingTarget}) {
+      if (set >= sets_) continue;
       for (const nft::Element& e : Read(set)) {
         lines_.push_back(Text({{family_, set}, e.key, {}, e.comment, e.interval_end, e.key_end}));
       }
@@ -123,16 +125,19 @@ class MeaningOf {
 
   nft::Kernel& kernel_;
   Family family_;
+  uint8_t sets_;  // Number of sets with rows.
   // Endpoints of each group. A multiset contains an endpoint once for each slot of the endpoint.
   std::map<Bytes, std::multiset<std::string>> groups_, sticky_groups_;
   std::map<Bytes, Bytes> local_sets_;
   Lines lines_;
 };
 
-Lines Meaning(nft::Kernel& kernel) {
+Lines Meaning(nft::Kernel& kernel, const nft::TableSpecs& tables) {
   Lines meaning;
   for (const Family family : kFamilies) {
-    for (std::string& line : MeaningOf(kernel, family).Take()) meaning.push_back(std::move(line));
+    const uint8_t sets = RowSetCount(tables[Index(family)]);
+    for (std::string& line : MeaningOf(kernel, family, sets).Take())
+      meaning.push_back(std::move(line));
   }
   std::sort(meaning.begin(), meaning.end());
   return meaning;
@@ -155,12 +160,17 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     if (!real()) return;
     testing::MakePrivateNetNs(netns_);
     if (!netns_) return;
-    ASSERT_OK_AND_ASSIGN(netlink_, netns_->Run([] { return nft::NetlinkKernel::Open(Tables()); }));
+    ASSERT_OK_AND_ASSIGN(netlink_,
+                         netns_->Run([] { return nft::NetlinkKernel::Open(PingTables()); }));
     if (!faulty_sockets()) return;
     ASSERT_OK_AND_ASSIGN(unreliable_, netns_->Run([this] {
       return nft::NetlinkKernel::Open(
-          Tables(), {.answer_timeout = std::chrono::milliseconds(5), .faults = &faults_});
+          PingTables(), {.answer_timeout = std::chrono::milliseconds(5), .faults = &faults_});
     }));
+  }
+  // Tables with the sets of the current options.
+  const nft::TableSpecs& tables() const {
+    return options_.ruleset.answer_ping ? PingTables() : Tables();
   }
   bool real() const { return std::get<On>(GetParam()) != On::kFake; }
   bool faulty_sockets() const { return std::get<On>(GetParam()) == On::kRealByFaultySockets; }
@@ -173,7 +183,9 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   }
 
   void Run(uint32_t seed, int steps) {
-    nft::FakeKernel fake(Tables());
+    options_ = {.node_name = "n0"};
+    options_.ruleset.answer_ping = seed % 3 == 0;
+    nft::FakeKernel fake(tables());
     inner_ = real() ? static_cast<nft::Kernel*>(netlink_.get()) : &fake;
     if (faulty_sockets()) {
       faults_.Start(seed, fault_percent());
@@ -183,7 +195,6 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
       kernel_.emplace(*inner_, fault_percent(), seed);
       kernel_->SetExcuse([this] { return interfered_; });
     }
-    options_ = {.node_name = "n0"};
     options_.ruleset.detect_local =
         seed % 2 == 0 ? DetectLocal::kNodeCidr : DetectLocal::kClusterCidr;
     if (seed % 4 == 1) options_.ruleset.cluster_cidr[0] = IpPrefix::Parse("10.0.0.0/8");
@@ -291,6 +302,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   // Starts a new run. In a run with faults, file operations sometimes fail, and failed appends
   // write only some bytes.
   void BeginRun() {
+    // Tables of the fake kernel have fixed sets.
+    if (real() && changes_->Chance(30)) options_.ruleset.answer_ping ^= true;
     reconciler_.reset();
     log_.reset();
     files_->Restart();
@@ -349,7 +362,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   Lines AffinityNumbers() {
     Lines lines;
-    for (const std::string& line : Contents(*inner_)) {
+    for (const std::string& line : Contents(*inner_, tables())) {
       if (line.rfind("affinity-endpoints", 0) == 0) lines.push_back(line);
     }
     return lines;
@@ -432,7 +445,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   void CheckRows() {
     if (reconciler_->revision() == 0) return;
-    const Lines held = Contents(*inner_);
+    const Lines held = Contents(*inner_, tables());
     const nft::Transaction desired = reconciler_->DesiredRows();
     ASSERT_THAT(Differences(held, Additions(desired)), IsEmpty());
     ASSERT_THAT(Differences(held, Additions(reconciler_->AppliedRows())), IsEmpty());
@@ -456,7 +469,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   void CheckCounts() {
     for (const Family family : kFamilies) {
-      for (uint8_t set = kMarker + 1; set < kSetCount; ++set) {
+      for (uint8_t set = kMarker + 1; set < RowSetCount(tables()[Index(family)]); ++set) {
         ASSERT_OK_AND_ASSIGN(const auto elements, inner_->ReadSet({family, set}));
         const auto count = static_cast<int64_t>(elements.size());
         ASSERT_EQ(reconciler_->applied().counts()[Index(family)][set], count);
@@ -467,11 +480,11 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   // Compares the kernel's tables with the tables of a new reconciler, which receives all objects at
   // once and in another order. Both versions of the tables must treat packets the same way.
   void CheckMeaning() {
-    nft::FakeKernel kernel(Tables());
+    nft::FakeKernel kernel(tables());
     Reconciler anew(kernel, options_);
     Notify(*reconciler_, anew);
     ASSERT_EQ(anew.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-    ASSERT_THAT(Differences(Meaning(*inner_), Meaning(kernel)), IsEmpty());
+    ASSERT_THAT(Differences(Meaning(*inner_, tables()), Meaning(kernel, tables())), IsEmpty());
   }
 
   std::optional<testing::NetNs> netns_;

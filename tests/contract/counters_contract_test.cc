@@ -15,6 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr proxy::RulesetOptions kCounting{.count_connections = true};
+const uint8_t kServiceConnections = proxy::ConnectionCountSet(kCounting);
 
 TableSpecs CountingTables() { return proxy::MakeTables(kCounting); }
 
@@ -33,7 +34,7 @@ class CountersContract : public KernelContract {
 
   Row CountedRow(uint32_t number) const {
     Row row = ServiceRow(family(), number);
-    row.set.set = proxy::kServiceConnections;
+    row.set.set = kServiceConnections;
     row.data = {};
     return row;
   }
@@ -60,7 +61,8 @@ TEST_P(CountersContract, WrittenInPlaceItKeepsWhatWasCounted) {
   CreateTable();
   Add({ServiceRow(family(), 1), CountedRow(1)});
   Commit(InPlace());
-  EXPECT_THAT(Read(proxy::kServiceConnections), ElementsAre(CountedRow(1).Read()));
+  EXPECT_THAT(Read(static_cast<proxy::SetIndex>(kServiceConnections)),
+              ElementsAre(CountedRow(1).Read()));
   EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
 }
 
@@ -71,7 +73,7 @@ class RealCounters : public CountersContract {
   std::vector<ElementCount> Counts(const NetNs& netns) {
     const auto reader = netns.Run([] { return CounterReader::Open(CountingTables()); });
     EXPECT_OK(reader);
-    auto counts = (*reader)->Read(Set(proxy::kServiceConnections));
+    auto counts = (*reader)->Read(SetRef{family(), kServiceConnections});
     EXPECT_OK(counts);
     return counts.value_or(std::vector<ElementCount>());
   }

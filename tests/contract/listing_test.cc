@@ -46,6 +46,9 @@ std::vector<Variant> Variants() {
       {"connections are counted", {.count_connections = true}},
       {"resets, nf_conntrack_tcp_loose=1", {.tcp_resets = proxy::TcpResets::kLoose}},
       {"resets, nf_conntrack_tcp_loose=0", {.tcp_resets = proxy::TcpResets::kStrict}},
+      {"ping is answered", {.answer_ping = true}},
+      {"ping is answered and connections are counted",
+       {.count_connections = true, .answer_ping = true}},
       {"timeouts of all forms", {}, {10800, 1, 59, 60, 90, 3600, 3661, 5400, 86399, 86400}},
   };
   Variant full{"as many timeouts as there can be", {}};

@@ -56,6 +56,7 @@ std::vector<std::string> ScenarioSettings::Flags() const {
       break;
   }
   if (proxy.masquerade_all) flags.emplace_back("--masquerade-all");
+  if (answer_ping) flags.emplace_back("--answer-ping");
   flags.push_back("--nodeport-addresses=" + proxy.nodeport_addresses);
   return flags;
 }
@@ -84,6 +85,7 @@ ScenarioSettings RandomSettings(Dice& dice) {
                                    "all,127.0.0.0/8"};
   settings.proxy.nodeport_addresses = dice.OneOf(addresses);
   settings.pod_cidrs = detector.pod_cidrs;
+  settings.answer_ping = dice.Chance(25);
   return settings;
 }
 

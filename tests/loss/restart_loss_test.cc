@@ -55,8 +55,10 @@ TEST_F(RestartLossTest, KilledWithoutSavedState) {
 
 // The flags change rules, but the pod CIDR always contains the clients of counted Services.
 TEST_F(RestartLossTest, ChangedRuleset) {
-  const std::vector<std::string> variants[] = {
-      {"--cluster-cidr", "10.240.0.0/12,fd00:10:244::/48"}, {"--service-counters"}, {}};
+  const std::vector<std::string> variants[] = {{"--cluster-cidr", "10.240.0.0/12,fd00:10:244::/48"},
+                                               {"--service-counters"},
+                                               {"--answer-ping"},
+                                               {}};
   const int64_t rewrites = Rewrites(21);
   ASSERT_NO_FATAL_FAILURE(StartTraffic());
   for (int64_t i = 0; i < rewrites; ++i) {

@@ -143,7 +143,7 @@ TEST_F(PreflightTest, CountersAreProbed) {
   const std::string before = Listing();
   EXPECT_OK(netns_->Run([&] { return ProbeTables(tables); }));
   // Rules cannot update a set without a dynamic size.
-  tables[1].sets[proxy::kServiceConnections].dynamic_size = 0;
+  tables[1].sets.back().dynamic_size = 0;
   const absl::Status rejected = netns_->Run([&] { return ProbeTables(tables); });
   EXPECT_THAT(std::string(rejected.message()),
               AllOf(HasSubstr("IPv6"), HasSubstr("update @service-connections")));

@@ -118,6 +118,8 @@ TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
            {"--masquerade-all"},
            {"--service-counters"},
+           {"--answer-ping"},
+           {"--answer-ping", "--service-counters"},
            {"--cluster-cidr", "10.244.0.0/16"},
            {"--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "veth"},
            {}}) {

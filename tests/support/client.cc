@@ -152,7 +152,8 @@ Answer PingHere(const Request& request, const SocketAddress& destination) {
   // ICMPv6 checksum.
   icmphdr echo = {};
   echo.type = v6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO;
-  echo.un.echo.id = static_cast<uint16_t>(RandomNumber());
+  echo.un.echo.id =
+      request.source_port != 0 ? htons(request.source_port) : static_cast<uint16_t>(RandomNumber());
   echo.un.echo.sequence = htons(1);
   if (!v6) echo.checksum = InternetChecksum(&echo, sizeof(echo));
   const std::string packet(reinterpret_cast<const char*>(&echo), sizeof(echo));

@@ -38,8 +38,8 @@ Answer Ask(const NetNs& netns, const Request& request);
 std::vector<Answer> AskAll(const NetNs& netns, const std::vector<Request>& requests,
                            int parallel = 1);
 
-// Sends an ICMP echo request. A kAnswered result contains no server name, and kRejected means an
-// ICMP "port unreachable" error.
+// Sends an ICMP echo request. `source_port` is the identifier, or 0 for a random identifier. A
+// kAnswered result contains no server name, and kRejected means an ICMP "port unreachable" error.
 Answer Ping(const NetNs& netns, const Request& request);
 
 struct Tally {

@@ -362,6 +362,8 @@ TEST(DaemonOptionsTest, TcpConnectionsAreResetOnRequestOnly) {
 }
 
 TEST(DaemonOptionsTest, ConnectionsAreCountedOnRequestOnly) {
+  EXPECT_FALSE(Parse({}).ruleset.answer_ping);
+  EXPECT_TRUE(Parse({"--answer-ping"}).ruleset.answer_ping);
   EXPECT_FALSE(Parse({}).ruleset.count_connections);
   EXPECT_TRUE(Parse({"--service-counters"}).ruleset.count_connections);
 }

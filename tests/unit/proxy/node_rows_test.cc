@@ -28,7 +28,7 @@ Lines Ranges(const RulesetOptions& options, const Change& node = {}, const Store
     lines.push_back(set.name + " " + nft::RangeText(set.key, start->key, end));
     start = nullptr;
   };
-  const std::vector<Row> rows = NodeRows(options, node.node.get(), store);
+  const std::vector<Row> rows = NodeRows(options, node.node.get(), {}, store);
   for (const Row& row : rows) {
     if (row.interval_end) {
       flush(row.key.bytes());

@@ -1,4 +1,5 @@
 #include "proxy/node/nodeport_addresses.h"
+#include "proxy/node/ping_target.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -206,6 +207,23 @@ TEST(NodePortAddressesTest, AnInvalidItemIsNamed) {
                   "\": must be \"primary\", \"localhost\", \"all\" or a CIDR, such as "
                   "\"192.0.2.0/24\"");
   }
+}
+
+TEST(PingTargetTest, IsTheNodesAddressIfAnInterfaceHasIt) {
+  const auto target = [](const AddressList& node, const AddressList& interfaces, Family family) {
+    const Change object = ANode("n1", node);
+    const auto found = PingTarget(object.node.get(), Ips(interfaces), family);
+    return found ? found->ToString() : "none";
+  };
+  const AddressList node = {"192.0.2.7", "fd00::7"};
+  EXPECT_EQ(target(node, kInterfaces, Family::kIpv4), "192.0.2.7");
+  EXPECT_EQ(target(node, kInterfaces, Family::kIpv6), "fd00::7");
+  EXPECT_EQ(target({"198.51.100.1"}, kInterfaces, Family::kIpv4), "10.0.0.7");
+  EXPECT_EQ(target({"198.51.100.1"}, kInterfaces, Family::kIpv6), "fd00::7");
+  EXPECT_EQ(target(node, {"127.0.0.1", "::1", "fe80::7", "169.254.1.1"}, Family::kIpv4), "none");
+  EXPECT_EQ(target(node, {"127.0.0.1", "::1", "fe80::7"}, Family::kIpv6), "none");
+  EXPECT_EQ(PingTarget(nullptr, Ips({"10.0.0.9", "10.0.0.7"}), Family::kIpv4),
+            IpAddress::Parse("10.0.0.7"));
 }
 
 }  // namespace

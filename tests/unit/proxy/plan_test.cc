@@ -281,7 +281,7 @@ TEST(PlanTest, TheDigestOfAllStepsIsThatOfTheRowsFromScratch) {
     plan.AddService(std::to_string(i), &services[i], after);
     plan.Finish();
     digest += plan.digest_change();
-    for (size_t set = 0; set < kSetCount; ++set) counts[0][set] += plan.counts()[0][set];
+    for (size_t set = 0; set < kRowSetCount; ++set) counts[0][set] += plan.counts()[0][set];
     const SharedCounts changes = plan.shared_changes();
     for (const auto& [key, change] : changes) {
       if ((shared[key] += change) == 0) shared.erase(key);

@@ -25,8 +25,14 @@ inline const nft::TableSpecs& Tables() {
   return tables;
 }
 
+// Tables with all sets that can have rows.
+inline const nft::TableSpecs& PingTables() {
+  static const nft::TableSpecs tables = MakeTables({.answer_ping = true});
+  return tables;
+}
+
 inline std::string Text(const nft::ElementView& element) {
-  const nft::SetSpec& set = Tables()[Index(element.set.family)].sets[element.set.set];
+  const nft::SetSpec& set = PingTables()[Index(element.set.family)].sets[element.set.set];
   std::string text = set.name + " ";
   text += element.key_end.empty() ? nft::FieldsToText(set.key, element.key)
                                   : nft::RangesText(set.key, element.key, element.key_end);
@@ -65,14 +71,14 @@ inline Lines Additions(const nft::Transaction& transaction) {
 }
 
 // Returns the sorted content of both tables, or "no table" for a table that does not exist.
-inline Lines Contents(nft::Kernel& kernel) {
+inline Lines Contents(nft::Kernel& kernel, const nft::TableSpecs& tables = Tables()) {
   Lines lines;
   for (const Family family : kFamilies) {
     if (!kernel.HasTable(family).value_or(false)) {
       lines.push_back("no table");
       continue;
     }
-    for (uint8_t set = kMarker + 1; set < kSetCount; ++set) {
+    for (uint8_t set = kMarker + 1; set < RowSetCount(tables[Index(family)]); ++set) {
       if (set == kAffinity) continue;
       const nft::SetRef ref{family, set};
       const absl::StatusOr<std::vector<nft::Element>> elements = kernel.ReadSet(ref);

@@ -17,6 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 using DesiredServiceTest = DesiredWorld;
 
@@ -48,6 +49,25 @@ TEST_F(DesiredServiceTest, EachAddressOfThePortIsMapped) {
                                       "service-ips 192.0.2.7 . tcp . 30080 : 65.0.0.1"));
   EXPECT_THAT(desired_.rows.cluster_ips, ElementsAre(Ip("10.96.0.1")));
   EXPECT_THAT(Findings(), IsEmpty());
+}
+
+TEST_F(DesiredServiceTest, PingAddressesAreTheAddressesWithoutSourceRanges) {
+  AService service = Web().At("fd00:96::1").NodePort(30080).External("198.51.100.1");
+  service.External("2001:db8::1").LoadBalancer("203.0.113.1").LoadBalancer("2001:db8::2");
+  service.LoadBalancer("198.51.100.1");
+  Apply({service});
+  Make();
+  EXPECT_THAT(desired_.rows.ping_addresses, IsEmpty()) << "without answer_ping";
+  node_.answer_ping = true;
+  Make();
+  EXPECT_THAT(desired_.rows.ping_addresses,
+              UnorderedElementsAreArray(Ips({"10.96.0.1", "198.51.100.1", "203.0.113.1",
+                                             "fd00:96::1", "2001:db8::1", "2001:db8::2"})));
+  Apply({service.SourceRange("192.0.2.0/24")});
+  Make();
+  EXPECT_THAT(
+      desired_.rows.ping_addresses,
+      UnorderedElementsAreArray(Ips({"10.96.0.1", "fd00:96::1", "2001:db8::1", "2001:db8::2"})));
 }
 
 TEST_F(DesiredServiceTest, AnAddressKeepsItsFirstRole) {

@@ -72,6 +72,9 @@ inline ServiceRows RandomServiceRows(Dice& dice) {
   rows.cluster_ips = {RandomIp(dice, kFamilies[dice.Below(2)])};
   if (dice.Chance(50)) rows.cluster_ips.push_back(RandomIp(dice, kFamilies[dice.Below(2)]));
   for (size_t i = dice.Below(3); i > 0; --i) {
+    rows.ping_addresses.push_back(RandomIp(dice, kFamilies[dice.Below(2)]));
+  }
+  for (size_t i = dice.Below(3); i > 0; --i) {
     const Family family = kFamilies[dice.Below(2)];
     rows.sources.push_back({RandomIp(dice, family), RandomIp(dice, family)});
   }
@@ -88,7 +91,7 @@ inline nft::FieldBytes RandomField(Dice& dice) {
 inline std::vector<Row> RandomRows(Dice& dice) {
   std::vector<Row> rows(dice.Below(4));
   for (Row& row : rows) {
-    row.set = {kFamilies[dice.Below(2)], static_cast<uint8_t>(dice.Below(kSetCount))};
+    row.set = {kFamilies[dice.Below(2)], static_cast<uint8_t>(dice.Below(kRowSetCount))};
     row.key = RandomField(dice);
     row.data = RandomField(dice);
     row.comment = std::string(dice.Below(3), 'c');

@@ -268,7 +268,7 @@ TEST(ReplayTest, RejectsWhatCannotBe) {
       {"invalid Service rows",
        [&](Frame& f) { port(f).mutable_affinity()->set_endpoints("\x04"); }},
       {"invalid node rows", [&](Frame& f) { row(f).set_family(2); }},
-      {"invalid node rows", [&](Frame& f) { row(f).set_set(kSetCount); }},
+      {"invalid node rows", [&](Frame& f) { row(f).set_set(kRowSetCount); }},
       {"invalid node rows", [&](Frame& f) { row(f).set_key(std::string(41, 'x')); }},
       {"invalid node rows", [&](Frame& f) { row(f).set_data(std::string(41, 'x')); }},
       {"invalid node rows", [&](Frame& f) { row(f).set_key_end(std::string(41, 'x')); }},

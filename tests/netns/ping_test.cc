@@ -1,0 +1,256 @@
+// Tests of --answer-ping. The node answers echo requests to Service addresses, with the Service
+// address as the source. The veths of the node to local pods have no IPv4 address, as with Calico.
+//
+// The host "outside" also has the external addresses. In these tests, it drops echo requests, so
+// that only the node can answer.
+#include <netinet/icmp6.h>
+#include <netinet/ip_icmp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "nft/base/unique_fd.h"
+#include "tests/netns/listing.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/nft.h"
+#include "tests/support/socket_address.h"
+
+namespace svcmap::testing {
+namespace {
+
+constexpr int kRate = 1000;  // Answered requests per second, and size of a burst.
+
+std::string DropEchoRequests(const std::string& name, const std::string& condition) {
+  return absl::StrCat("table inet ", name, " {\nchain input {\n",
+                      "type filter hook input priority 10;\n", "icmp type echo-request ", condition,
+                      " drop\n", "icmpv6 type echo-request ", condition, " drop\n}\n}\n");
+}
+
+class PingTest : public ServiceFamilyTest {
+ protected:
+  void SetUp() override {
+    ServiceFamilyTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(RunNft(outside().netns(), DropEchoRequests("silent", "")));
+    ASSERT_OK(world()->RestartAgent({"--answer-ping"}));
+  }
+  void TearDown() override {
+    if (world() == nullptr) return;
+    ServiceFamilyTest::TearDown();
+    EXPECT_OK(RunNft(outside().netns(), "delete table inet silent\n"));
+    EXPECT_OK(world()->RestartAgent({}));
+  }
+
+  // A reply counts only if it comes from `address`, because the socket is connected. An identifier
+  // of 0 selects a random identifier.
+  Answer Echo(const Host& from, const Address& address, uint16_t identifier = 0) {
+    return Ping(from.netns(), {.destination = address.in(v6()),
+                               .source_port = identifier,
+                               .timeout = std::chrono::milliseconds(500)});
+  }
+  bool Answers(const Host& from, const Address& address) {
+    return Echo(from, address).outcome == Outcome::kAnswered;
+  }
+  void ExpectAnswers(const Address& address) {
+    for (const Host* from : {&pod_a(), &remote_pod(), &client(), &node()}) {
+      const Answer answer = Echo(*from, address);
+      EXPECT_EQ(answer.outcome, Outcome::kAnswered)
+          << from->name() << " to " << address.in(v6()) << ": " << answer.ToString();
+    }
+  }
+  // A table of another program, which drops echo requests that were translated to the node.
+  absl::Status DropTranslated() {
+    return RunNft(node().netns(), DropEchoRequests("translated", "ct status dnat"));
+  }
+  absl::Status KeepTranslated() { return RunNft(node().netns(), "delete table inet translated\n"); }
+  std::string Table() const { return v6() ? "ip6 svcmap" : "ip svcmap"; }
+};
+INSTANTIATE_FAMILIES(PingTest);
+
+TEST_P(PingTest, EveryServiceAddressAnswersPodsClientsAndTheNode) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
+                          WebSlices("shop/web", {&pod_a(), &remote_pod()})));
+  for (const Address& address : {kWeb, kExternalIp, kLoadBalancerIp}) ExpectAnswers(address);
+  EXPECT_FALSE(Answers(client(), kUnallocated)) << "an address that no Service has";
+  ExpectAnswers(kNode);
+}
+
+TEST_P(PingTest, AServiceWithoutEndpointsAnswers) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
+  for (const Address& address : {kWeb, kExternalIp, kLoadBalancerIp}) ExpectAnswers(address);
+}
+
+TEST_P(PingTest, WithPolicyLocalANodeWithoutEndpointsAnswers) {
+  ASSERT_OK(agent().Apply(
+      Objects{ExternalWeb("shop/web", kWeb).ExternalPolicy("Local").InternalPolicy("Local")} +
+      WebSlices("shop/web", {&remote_pod()})));
+  for (const Address& address : {kWeb, kExternalIp, kLoadBalancerIp}) ExpectAnswers(address);
+}
+
+TEST_P(PingTest, RequestsWithTheSameIdentifierAreToldApart) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/b", ClusterIp(11))}));
+  // Connection tracking keeps the entry of each request for 30 s. All replies have the same source
+  // and destination before their translation is reversed.
+  for (const Address& address : {kWeb, ClusterIp(11), kNode, kExternalIp, kWeb}) {
+    for (const Host* from : {&pod_a(), &node()}) {
+      EXPECT_EQ(Echo(*from, address, /*identifier=*/77).outcome, Outcome::kAnswered)
+          << from->name() << " to " << address.in(v6());
+    }
+  }
+}
+
+TEST_P(PingTest, AnAddressAnswersAsLongAsAServiceHasIt) {
+  const Objects first{Web("shop/a", ClusterIp(11)).ExternalIp(kExternalIp.in(v6()))};
+  ASSERT_OK(agent().Apply(
+      first +
+      Objects{Web("shop/b", ClusterIp(12)).ExternalIp(kExternalIp.in(v6())).Port("x", 81)}));
+  EXPECT_TRUE(Answers(client(), kExternalIp));
+  ASSERT_OK(agent().Apply({Web("shop/b", ClusterIp(12)).Port("x", 81)}));
+  EXPECT_TRUE(Answers(client(), kExternalIp));
+  ASSERT_OK(agent().Apply({Web("shop/a", ClusterIp(11))}));
+  EXPECT_FALSE(Answers(client(), kExternalIp));
+  EXPECT_TRUE(Answers(client(), ClusterIp(11)));
+}
+
+TEST_P(PingTest, LoadBalancerIpsWithSourceRangesDoNotAnswer) {
+  ASSERT_OK(agent().Apply(
+      {ExternalWeb("shop/web", kWeb).SourceRange("203.0.113.0/24").SourceRange("2001:db8::/32")}));
+  EXPECT_FALSE(Answers(client(), kLoadBalancerIp));
+  ExpectAnswers(kWeb);
+  ExpectAnswers(kExternalIp);
+}
+
+// For example, keepalived adds a load balancer IP to an interface. The kernel answers at this
+// address without a translation, and continues to do so.
+TEST_P(PingTest, AnAddressOfTheNodeIsNotTranslated) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
+  const auto change = [this](const char* verb) {
+    return RunOk({.argv = {"ip", "addr", verb,
+                           absl::StrCat(kLoadBalancerIp.in(v6()), v6() ? "/128" : "/32"), "dev",
+                           "lo"},
+                  .netns = &node().netns()})
+        .status();
+  };
+  ASSERT_OK(DropTranslated());
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_FALSE(Answers(client(), kLoadBalancerIp));
+  ASSERT_OK(change("add"));
+  ExpectAnswers(kLoadBalancerIp);
+  EXPECT_FALSE(Answers(client(), kWeb));
+  EXPECT_OK(change("del"));
+  EXPECT_OK(KeepTranslated());
+}
+
+TEST_P(PingTest, RequestsAreTranslatedToACurrentAddressOfTheNode) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
+  const auto target_is = [this](const Address& address) {
+    const auto map = Nft(node().netns(), absl::StrCat("list map ", Table(), " ping-target"));
+    return map.ok() && map->find(absl::StrCat(" : ", address.in(v6()), " ")) != std::string::npos;
+  };
+  EXPECT_TRUE(target_is(kNode));
+  ASSERT_OK(agent().Apply({ANode(kAgentNode).InternalIp(kNodeSecondV4).InternalIp(kNodeSecondV6)}));
+  EXPECT_TRUE(target_is(kNodeSecond));
+  ExpectAnswers(kWeb);
+  // The address in the Node object is not an address of the node, for example behind NAT. The
+  // lowest interface address is used instead.
+  ASSERT_OK(agent().Apply({ANode(kAgentNode).InternalIp("192.0.2.55").InternalIp("2001:db8::55")}));
+  EXPECT_TRUE(target_is(kNode));
+  ExpectAnswers(kWeb);
+}
+
+TEST_P(PingTest, ElementsThatAnotherProgramDeletesAreRestored) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
+  ASSERT_TRUE(Answers(pod_a(), kWeb));
+  for (const std::string element :
+       {absl::StrCat("ping-addresses { ", kWeb.in(v6()), " }"),
+        std::string(v6() ? "ping-target { ipv6-icmp }" : "ping-target { icmp }")}) {
+    SCOPED_TRACE(element);
+    const uint64_t repairs = agent().GetStatus().value().repairs();
+    ASSERT_OK(RunNft(node().netns(), absl::StrCat("delete element ", Table(), " ", element)));
+    EXPECT_OK(Eventually("repair", [&] { return agent().GetStatus()->repairs() > repairs; }));
+    EXPECT_TRUE(Answers(pod_a(), kWeb));
+  }
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+}
+
+TEST_P(PingTest, TheListingLoadsAgain) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
+  ExpectAnswers(kWeb);
+  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "-s list ruleset"));
+  ASSERT_NE(listing.find("limit rate over"), std::string::npos);
+  ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
+  ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
+  EXPECT_EQ(loaded, ruleset);
+}
+
+// Sends `count` echo requests and returns the number of replies, and the time between the first
+// request and the last reply.
+std::pair<int, std::chrono::duration<double>> Flood(const std::string& address, int count) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto to = SocketAddress::Parse(address, 0);
+  const bool v6 = to->v6();
+  const UniqueFd fd(::socket(to->family(), SOCK_RAW | SOCK_CLOEXEC, v6 ? 58 : 1));
+  const int room = 32 << 20;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
+  EXPECT_EQ(::connect(fd.get(), to->get(), to->size()), 0);
+  icmphdr echo = {};
+  echo.type = v6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO;
+  // The checksum of a header with only a type. The kernel calculates the ICMPv6 checksum.
+  if (!v6) echo.checksum = htons(static_cast<uint16_t>(~(ICMP_ECHO << 8)));
+  for (int i = 0; i < count; ++i) {
+    EXPECT_EQ(::send(fd.get(), &echo, sizeof(echo), 0), static_cast<ssize_t>(sizeof(echo)));
+  }
+  std::pair<int, std::chrono::duration<double>> result;
+  pollfd readable = {fd.get(), POLLIN, 0};
+  while (::poll(&readable, 1, 200) > 0) {
+    char packet[256];
+    const ssize_t size = ::recv(fd.get(), packet, sizeof(packet), 0);
+    const ssize_t header = v6 ? 0 : 20;
+    if (size <= header) continue;
+    const auto type = static_cast<uint8_t>(packet[header]);
+    if (type != (v6 ? ICMP6_ECHO_REPLY : ICMP_ECHOREPLY)) continue;
+    ++result.first;
+    result.second = std::chrono::steady_clock::now() - begin;
+  }
+  return result;
+}
+
+TEST_P(PingTest, TheNumberOfRepliesPerSecondIsLimited) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
+  constexpr int kCount = 4 * kRate;
+  const auto flood = [&](const Address& address) {
+    return client().netns().Run([&] { return Flood(address.in(v6()), kCount); });
+  };
+  EXPECT_EQ(flood(kNode).first, kCount) << "addresses of the node have no limit";
+  const auto [replies, time] = flood(kWeb);
+  EXPECT_GE(replies, kRate);
+  EXPECT_LE(replies, kRate + static_cast<int>(kRate * time.count()) + 1);
+  EXPECT_LT(replies, kCount);
+}
+
+TEST_P(PingTest, WithoutTheFlagNothingIsLeftOfIt) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
+  ASSERT_TRUE(Answers(pod_a(), kWeb));
+  ASSERT_OK(world()->RestartAgent({}, Basics() + Objects{ExternalWeb("shop/web", kWeb)}));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  for (const Host* from : {&pod_a(), &client(), &node()}) {
+    EXPECT_REJECTED(Echo(*from, kWeb));
+    EXPECT_NO_ANSWER(Echo(*from, kLoadBalancerIp));
+  }
+  EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
+  // The rules are the same as the rules of an agent without --answer-ping.
+  ASSERT_OK_AND_ASSIGN(const Listing listing, ReadListing(node().netns()));
+  EXPECT_EQ(listing.rules.find("ping"), std::string::npos);
+  EXPECT_EQ(listing.rules.find("icmp"), std::string::npos);
+  ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
+  ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty));
+  ASSERT_OK(fresh->Replace(Basics()));
+  ASSERT_OK_AND_ASSIGN(const Listing never, ReadListing(empty));
+  EXPECT_EQ(listing.rules, never.rules);
+}
+
+}  // namespace
+}  // namespace svcmap::testing
