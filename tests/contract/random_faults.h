@@ -6,6 +6,7 @@
 #pragma once
 
 #include <libmnl/libmnl.h>
+#include <linux/netlink.h>
 
 #include <cerrno>
 #include <random>
@@ -40,17 +41,22 @@ class RandomFaults final : public SocketFaults {
     if (!Chance()) return {};
     const auto* message = reinterpret_cast<const nlmsghdr*>(datagram.data());
     const bool listing = (message->nlmsg_flags & NLM_F_MULTI) != 0;
-    switch (random_() % (listing ? 2 : 5)) {
+    // The kernel delivers the answers to a batch in order, and reports each answer that it loses
+    // with ENOBUFS (netlink_ack and netlink_overrun in net/netlink/af_netlink.c). A session that
+    // misses an error without this report would take the batch's last acknowledgement for a commit.
+    const bool error = message->nlmsg_type == NLMSG_ERROR &&
+                       reinterpret_cast<const nlmsgerr*>(message + 1)->error != 0;
+    switch (random_() % (listing ? 2 : error ? 3 : 5)) {
       case 0:
         return {.error = ENOBUFS};
       case 1:
         return {.error = EINTR};
       case 2:
-        return {.drop = true};
-      case 3:
-        return {.late = true};
-      default:
         return {.twice = true};
+      case 3:
+        return {.drop = true};
+      default:
+        return {.late = true};
     }
   }
 
