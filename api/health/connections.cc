@@ -44,7 +44,7 @@ bufferevent* Connections::Add() {
   bufferevent_set_max_single_read(bev, kMaxSingleRead);
   bufferevent_incref(bev);
   const auto now = Clock::now();
-  index_[bev] = by_silence_.insert(by_silence_.end(), {bev, now, now});
+  index_[bev] = by_silence_.insert(by_silence_.end(), {bev, now, RequestRate(now)});
   if (!sweep_.pending()) sweep_.After(sweep_after_);
   return bev;
 }
@@ -56,9 +56,9 @@ void Connections::Respond(bufferevent* connection, const void* owner,
   Heard(found->second);
   Connection& entry = *found->second;
   const auto now = Clock::now();
-  const auto permitted = entry.recovered - (kRequestBurst - 1) * kRequestInterval;
-  if (!entry.has_response || (permitted <= now && responses_.Take(1, now))) {
-    CountResponse(entry, now);
+  const auto permitted = entry.rate.permitted();
+  if (!entry.rate.has_response() || (permitted <= now && responses_.Take(1, now))) {
+    entry.rate.CountResponse(now);
     return respond();
   }
   entry.delayed = delayed_.insert({permitted, {connection, owner, std::move(respond)}});
@@ -82,16 +82,11 @@ void Connections::Heard(List::iterator connection) {
   by_silence_.splice(by_silence_.end(), by_silence_, connection);
 }
 
-void Connections::CountResponse(Connection& connection, Clock::time_point now) {
-  connection.has_response = true;
-  connection.recovered = std::max(connection.recovered, now) + kRequestInterval;
-}
-
 void Connections::RespondInTurn() {
   const auto now = Clock::now();
   while (!delayed_.empty() && delayed_.begin()->first <= now && responses_.Take(1, now)) {
     Connection& connection = *index_.at(delayed_.begin()->second.connection);
-    CountResponse(connection, now);
+    connection.rate.CountResponse(now);
     RespondNow(connection);
   }
   if (!delayed_.empty()) ScheduleTurn(now);

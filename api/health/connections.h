@@ -17,6 +17,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "api/health/event.h"
+#include "api/health/request_rate.h"
 #include "api/limits/token_bucket.h"
 
 namespace svcmap::api {
@@ -53,15 +54,12 @@ class Connections {
   struct Connection {
     bufferevent* bev;
     Clock::time_point heard;
-    // Time at which all requests that the limit permits at once are permitted again.
-    Clock::time_point recovered;
-    bool has_response = false;  // True after the first response.
+    RequestRate rate;
     std::optional<Responses::iterator> delayed = std::nullopt;
   };
   using List = std::list<Connection>;
 
   void Heard(List::iterator connection);
-  void CountResponse(Connection& connection, Clock::time_point now);
   void RespondInTurn();
   void ScheduleTurn(Clock::time_point now);
   void RespondNow(Connection& connection);
