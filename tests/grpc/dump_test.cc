@@ -16,11 +16,7 @@ class DumpTest : public ServerTest {
   // The dump of these objects does not fit into the buffers of slow_stub_.
   void StoreManyEndpoints() {
     Serve();
-    // Without the probe, gRPC does not enlarge its buffers.
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    slow_stub_ = v1::Control::NewStub(grpc::CreateCustomChannel(
-        "unix:" + socket(), grpc::InsecureChannelCredentials(), arguments));
+    slow_stub_ = v1::Control::NewStub(ChannelWithSmallBuffers());
     testing::Objects objects = {Web()};
     for (int slice = 0; slice < 20; ++slice) {
       ASlice endpoints("shop/web");

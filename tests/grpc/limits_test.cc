@@ -170,11 +170,7 @@ TEST_F(LimitsTest, CallsWhoseResponseIsNotReadAreCancelled) {
     *invalid.add_objects() = Web(name, "10.96.0.999");
   }
   Apply(valid);
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto channel =
-      grpc::CreateCustomChannel("unix:" + socket(), grpc::InsecureChannelCredentials(), arguments);
+  const auto channel = ChannelWithSmallBuffers();
   const auto stub = v1::Control::NewStub(channel);
   grpc::GenericStub generic(channel);
   // A generic call does not read the response before Read().

@@ -93,6 +93,16 @@ class ServerTest : public ::testing::Test {
 
   std::string socket() const { return folder_ + "/agent.sock"; }
 
+  // Returns a channel with its own connection. Without the probe, gRPC does not enlarge its
+  // buffers, so they can hold only about 64 KiB of unread messages of a stream.
+  std::shared_ptr<grpc::Channel> ChannelWithSmallBuffers() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    return grpc::CreateCustomChannel("unix:" + socket(), grpc::InsecureChannelCredentials(),
+                                     arguments);
+  }
+
   static void SetDeadline(grpc::ClientContext& context) {
     context.set_deadline(std::chrono::system_clock::now() + kDeadline);
   }

@@ -276,7 +276,8 @@ TEST_F(WatchTest, EveryWatcherIsReportedTheSame) {
 
 TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsReportedHowMany) {
   Begin();
-  Watching sleeper(*stub_), reader(*stub_);
+  const auto stub = v1::Control::NewStub(ChannelWithSmallBuffers());
+  Watching sleeper(*stub), reader(*stub_);
   const uint64_t begin = sleeper.Read().number();
   reader.Read();
   // The object is so large that a few events exhaust the flow control window.
