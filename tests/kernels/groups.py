@@ -31,7 +31,8 @@ CONTRACT = ("ElementContract*", "BatchContract*", "TableContract*", "RangeContra
             "SessionFaultsTest*", "WatcherFaultsTest*", "DumpConsistencyTest*")
 CONTRACT_SKIPPED = "*Fake*:*AHundredThousandElements*:*ThousandsOfRanges*"
 PACKET = ("ClusterIpTest*", "StaleFlowsTest*", "UdpCyclingTest*", "SourceRangesTest*", "CountersTest*",
-          "LifecycleTest*", "ListingTest*", "HookTest*", "NodeAddressTest*", "AffinityTimeTest*")
+          "LifecycleTest*", "ListingTest*", "HookTest*", "NodeAddressTest*", "AffinityTimeTest*", "PingTest*",
+          "TcpResetTest*")
 RECOVERY = ("UnchangedRestartTest*", "SavedStateTest*", "ForeignChangeTest*", "CrashTest*")
 LOSS = ("ChangeLossTest*", "RestartLossTest*", "LossCountTest*")
 # The example controller in Python needs gRPC, which the guest does not have.
