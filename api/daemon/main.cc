@@ -258,10 +258,7 @@ int Run(DaemonOptions options) {
   // Declared here because the guard must be destroyed after the objects below.
   std::optional<ExitGuard> exiting;
   DropCountersIfRejected(options.ruleset);
-  if (options.reset_stale_tcp) {
-    options.ruleset.tcp_resets = ChooseTcpResets();
-    DropStrictResetsIfRejected(options.ruleset);
-  }
+  if (options.reset_stale_tcp) options.ruleset.tcp_resets = ChooseTcpResets();
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
     const std::string report = NodeReportJson(ReportNode(tables));

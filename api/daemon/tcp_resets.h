@@ -12,7 +12,4 @@ namespace svcmap::api {
 proxy::TcpResets ChooseTcpResets(
     const std::string& path = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose");
 
-// Replaces kStrict with kLoose, and logs a warning, if the kernel rejects the rules of kStrict.
-void DropStrictResetsIfRejected(proxy::RulesetOptions& ruleset);
-
 }  // namespace svcmap::api

@@ -196,6 +196,13 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
   add(kClusterIps, service.cluster_ips);
   add(kPingAddresses, service.ping_addresses);
   for (const PortRows& port : service.ports) {
+    if (service.reset_untracked && port.protocol == Protocol::kTcp) {
+      for (const ReachedAt& at : port.addresses) {
+        Row& row = rows.emplace_back();
+        row.set = Ref(port.family, kResetServices);
+        row.key = ServiceIpKey(at.address, port.protocol, at.port);
+      }
+    }
     for (const EndpointAddress& endpoint : port.hairpins) {
       Row& row = rows.emplace_back();
       row.set = Ref(port.family, kHairpinConnections);
@@ -204,6 +211,11 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
     }
   }
   return rows;
+}
+
+void DropRowsOfOptions(uint8_t set_count, ServiceRows& service) {
+  if (set_count <= kPingAddresses) service.ping_addresses.clear();
+  if (set_count <= kResetServices) service.reset_untracked = false;
 }
 
 Row EndpointRow(Family family, uint32_t group, uint32_t slot, const EndpointAddress& endpoint) {

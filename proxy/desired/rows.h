@@ -84,6 +84,8 @@ struct ServiceRows {
   std::vector<IpAddress> cluster_ips;
   // Addresses at which the node answers echo requests, each once. Empty without answer_ping.
   std::vector<IpAddress> ping_addresses;
+  // True if TCP segments without conntrack entry are reset at the addresses of the TCP ports.
+  bool reset_untracked = false;
   // Sources of both families that may use the load balancer IPs.
   std::vector<AddressRange> sources;
   std::vector<PortRows> ports;
@@ -122,9 +124,12 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
                    const std::function<void(const Row&)>& fn);
 
-// Returns the rows that several Services may share: cluster-ips, ping-addresses and
-// hairpin-connections.
+// Returns the rows without data and comment: cluster-ips, ping-addresses, reset-services and
+// hairpin-connections. Several Services may share such a row.
 std::vector<Row> SharedRows(const ServiceRows& service);
+
+// Removes the rows of sets with an index of at least `set_count`, which are sets of options.
+void DropRowsOfOptions(uint8_t set_count, ServiceRows& service);
 
 // Returns the number of the Service's source range rows in one family.
 size_t SourceRowCount(const ServiceRows& service, Family family);

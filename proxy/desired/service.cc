@@ -50,6 +50,7 @@ class Builder {
         before_(IndexPorts(before)) {}
 
   DesiredService Build() {
+    desired_.rows.reset_untracked = context_.node.reset_untracked;
     AddSources();
     for (const Family family : kFamilies) {
       if (!service_.cluster_ip[Index(family)]) continue;

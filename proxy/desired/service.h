@@ -28,6 +28,7 @@ struct NodeFacts {
   bool answer_ping = false;  // The node answers echo requests to Service addresses.
   // Node addresses to which these requests are translated, by Index(Family).
   std::optional<IpAddress> ping_target[2];
+  bool reset_untracked = false;  // Rules reset TCP segments without conntrack entry.
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };

@@ -93,13 +93,13 @@ bool Applied::Restore(ServiceChanges services, std::vector<Row> node_rows, const
   return true;
 }
 
-void Applied::ForgetPing() {
-  for (auto& [key, rows] : services_) rows.ping_addresses.clear();
-  absl::erase_if(shared_, [](const auto& entry) {
-    return FromSharedKey(entry.first).set.set == kPingAddresses;
+void Applied::ForgetOptions(uint8_t set_count) {
+  for (auto& [key, rows] : services_) DropRowsOfOptions(set_count, rows);
+  absl::erase_if(shared_, [set_count](const auto& entry) {
+    return FromSharedKey(entry.first).set.set >= set_count;
   });
-  std::erase_if(node_rows_, [](const Row& row) { return row.set.set == kPingTarget; });
-  for (auto& counts : counts_) counts[kPingAddresses] = counts[kPingTarget] = 0;
+  std::erase_if(node_rows_, [set_count](const Row& row) { return row.set.set >= set_count; });
+  for (auto& counts : counts_) std::fill(counts.begin() + set_count, counts.end(), 0);
 }
 
 }  // namespace svcmap::proxy

@@ -48,9 +48,9 @@ class Applied {
   // match the marker.
   bool Restore(ServiceChanges services, std::vector<Row> node_rows, const Marker& marker);
 
-  // Forgets the rows of the sets that exist only with answer_ping, because the tables of this run
+  // Forgets the rows of sets with an index of at least `set_count`, because the tables of this run
   // do not have these sets. The tables must be rewritten.
-  void ForgetPing();
+  void ForgetOptions(uint8_t set_count);
 
  private:
   void Put(std::string key, ServiceRows rows);

@@ -67,6 +67,7 @@ NodeFacts Reconciler::FactsNow() const {
   const Node* node = ThisNode();
   NodeFacts facts;
   facts.answer_ping = options_.ruleset.answer_ping;
+  facts.reset_untracked = options_.ruleset.tcp_resets == TcpResets::kStrict;
   facts.place = {options_.node_name, node != nullptr ? node->zone : ""};
   facts.node_port_addresses =
       AcceptedNodePortAddresses(options_.node_port_addresses, node, interfaces_);

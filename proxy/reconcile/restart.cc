@@ -67,7 +67,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
     }
     Resolve(saved, committed);
     for (auto& [key, rows] : left_over) {
-      if (!options_.ruleset.answer_ping) rows.ping_addresses.clear();
+      DropRowsOfOptions(RowSetCount(options_.ruleset), rows);
     }
     // The leftovers of the attempt are not checked yet.
     outcome_open_ = committed;
@@ -200,7 +200,7 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   if (!applied_.Restore(std::move(saved.services), std::move(saved.node_rows), *saved.marker)) {
     return false;
   }
-  if (!options_.ruleset.answer_ping) applied_.ForgetPing();
+  applied_.ForgetOptions(RowSetCount(options_.ruleset));
   for (const NumberPool pool :
        {NumberPool::kGroups, NumberPool::kStickyGroups, NumberPool::kStickyPorts}) {
     for (const Family family : kFamilies) {

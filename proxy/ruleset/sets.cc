@@ -30,6 +30,7 @@ constexpr std::string_view kSetNames[] = {
     "affinity-local-endpoints",
     "ping-addresses",
     "ping-target",
+    "reset-services",
 };
 
 // User data that nft stores for "type mark : ipv6_addr". Without this user data, nft interprets the
@@ -106,11 +107,14 @@ std::vector<nft::SetSpec> MakeSets(Family family, const RulesetOptions& options)
   sets[kFirewallSources].interval = true;
   sets[kAffinity].dynamic_size = kAffinityRecords;
   SetEndpointTypes(family, sets);
-  if (options.answer_ping) {
+  if (RowSetCount(options) > kPingTarget) {
     sets.push_back({.name = std::string(kSetNames[kPingAddresses]), .key = {address}});
     sets.push_back({.name = std::string(kSetNames[kPingTarget]),
                     .key = {Field::kInetProto},
                     .data = {address}});
+  }
+  if (RowSetCount(options) > kResetServices) {
+    sets.push_back({.name = std::string(kSetNames[kResetServices]), .key = service});
   }
   if (options.count_connections) {
     sets.push_back({.name = std::string(kServiceConnectionsName),

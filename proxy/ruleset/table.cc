@@ -220,9 +220,8 @@ void AddResetRules(TcpResets resets, RuleList& rules) {
     }
     // The source range check in prerouting matches only new connections.
     rules.Add(rules.In("reset-untracked").Jump("firewall-check"));
-    for (const SetIndex set : {kServiceIps, kNoEndpointServices, kNoEndpointNodePorts}) {
-      reset("reset-untracked", set);
-    }
+    // Linux before 6.18 rejects a lookup in the map service-ips that does not read the data.
+    reset("reset-untracked", kResetServices);
   }
 }
 
@@ -266,9 +265,12 @@ uint8_t RowSetCount(const nft::TableSpec& table) {
   return static_cast<uint8_t>(table.sets.size() - (counted ? 1 : 0));
 }
 
-uint8_t ConnectionCountSet(const RulesetOptions& options) {
-  return options.answer_ping ? kRowSetCount : kSetCount;
+uint8_t RowSetCount(const RulesetOptions& options) {
+  if (options.tcp_resets == TcpResets::kStrict) return kRowSetCount;
+  return options.answer_ping ? kPingTarget + 1 : kSetCount;
 }
+
+uint8_t ConnectionCountSet(const RulesetOptions& options) { return RowSetCount(options); }
 
 std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family family) {
   if (options.detect_local != DetectLocal::kClusterCidr || options.masquerade_all) {

@@ -60,10 +60,11 @@ enum SetIndex : uint8_t {
   kAffinityEndpoints,       // choice : address . port, for the cluster endpoint set
   kAffinityLocalEndpoints,  // choice : address . port, for the local endpoint set
   kSetCount,
-  // The following two sets exist only with RulesetOptions::answer_ping.
+  // Sets of options. RowSetCount(RulesetOptions) returns how many of them a table has.
   kPingAddresses = kSetCount,  // address of each Service whose echo requests the node answers
   kPingTarget,                 // protocol ICMP or ICMPv6 : address of the node
-  kRowSetCount,                // Number of sets with rows, including sets of options.
+  kResetServices,  // address . tcp . port; connections without conntrack entry are reset
+  kRowSetCount,    // Number of sets with rows, including sets of options.
 };
 
 // Name of the set that exists only with RulesetOptions::count_connections. Its key is address .
@@ -94,7 +95,7 @@ enum class TcpResets : uint8_t {
   // resets the connection. Rules reset only connections to Services without endpoints.
   kLoose,
   // nf_conntrack_tcp_loose=0: such a segment is invalid and is not translated. Rules reset
-  // connections to all Services.
+  // connections to the destinations in kResetServices.
   kStrict,
 };
 
@@ -110,6 +111,10 @@ struct RulesetOptions {
   bool answer_ping = false;                    // Answer echo requests to Service addresses.
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };
+
+// Returns the number of sets that can have rows. With TcpResets::kStrict, the ping sets exist even
+// if they are not used, because SetIndex is the index of a set in the table.
+uint8_t RowSetCount(const RulesetOptions& options);
 
 // Returns the index of the set `service-connections`, which exists only with `count_connections`.
 uint8_t ConnectionCountSet(const RulesetOptions& options);

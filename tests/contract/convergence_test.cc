@@ -66,9 +66,10 @@ class MeaningOf {
       }
       lines_.push_back(text);
     }
-    for (const SetIndex set : {kPodSources, kMasqueradeSources, kClusterIps, kServiceCidrs,
-                               kNoEndpointServices, kNoEndpointNodePorts, kHairpinConnections,
-                               kFirewallIps, kFirewallSources, kPingAddresses, kPingTarget}) {
+    for (const SetIndex set :
+         {kPodSources, kMasqueradeSources, kClusterIps, kServiceCidrs, kNoEndpointServices,
+          kNoEndpointNodePorts, kHairpinConnections, kFirewallIps, kFirewallSources, kPingAddresses,
+          kPingTarget, kResetServices}) {
       if (set >= sets_) continue;
       for (const nft::Element& e : Read(set)) {
         lines_.push_back(Text({{family_, set}, e.key, {}, e.comment, e.interval_end, e.key_end}));
@@ -161,15 +162,16 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     testing::MakePrivateNetNs(netns_);
     if (!netns_) return;
     ASSERT_OK_AND_ASSIGN(netlink_,
-                         netns_->Run([] { return nft::NetlinkKernel::Open(PingTables()); }));
+                         netns_->Run([] { return nft::NetlinkKernel::Open(FullTables()); }));
     if (!faulty_sockets()) return;
     ASSERT_OK_AND_ASSIGN(unreliable_, netns_->Run([this] {
       return nft::NetlinkKernel::Open(
-          PingTables(), {.answer_timeout = std::chrono::milliseconds(5), .faults = &faults_});
+          FullTables(), {.answer_timeout = std::chrono::milliseconds(5), .faults = &faults_});
     }));
   }
   // Tables with the sets of the current options.
   const nft::TableSpecs& tables() const {
+    if (options_.ruleset.tcp_resets == TcpResets::kStrict) return FullTables();
     return options_.ruleset.answer_ping ? PingTables() : Tables();
   }
   bool real() const { return std::get<On>(GetParam()) != On::kFake; }
@@ -185,6 +187,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void Run(uint32_t seed, int steps) {
     options_ = {.node_name = "n0"};
     options_.ruleset.answer_ping = seed % 3 == 0;
+    if (seed % 4 >= 2) options_.ruleset.tcp_resets = TcpResets::kStrict;
     nft::FakeKernel fake(tables());
     inner_ = real() ? static_cast<nft::Kernel*>(netlink_.get()) : &fake;
     if (faulty_sockets()) {
@@ -304,6 +307,9 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void BeginRun() {
     // Tables of the fake kernel have fixed sets.
     if (real() && changes_->Chance(30)) options_.ruleset.answer_ping ^= true;
+    if (real() && changes_->Chance(30)) {
+      options_.ruleset.tcp_resets = changes_->Chance(50) ? TcpResets::kStrict : TcpResets::kLoose;
+    }
     reconciler_.reset();
     log_.reset();
     files_->Restart();

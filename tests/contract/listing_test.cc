@@ -46,6 +46,8 @@ std::vector<Variant> Variants() {
       {"connections are counted", {.count_connections = true}},
       {"resets, nf_conntrack_tcp_loose=1", {.tcp_resets = proxy::TcpResets::kLoose}},
       {"resets, nf_conntrack_tcp_loose=0", {.tcp_resets = proxy::TcpResets::kStrict}},
+      {"resets, nf_conntrack_tcp_loose=0, and ping is answered and connections are counted",
+       {.count_connections = true, .tcp_resets = proxy::TcpResets::kStrict, .answer_ping = true}},
       {"ping is answered", {.answer_ping = true}},
       {"ping is answered and connections are counted",
        {.count_connections = true, .answer_ping = true}},

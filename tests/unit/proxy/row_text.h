@@ -25,14 +25,20 @@ inline const nft::TableSpecs& Tables() {
   return tables;
 }
 
-// Tables with all sets that can have rows.
 inline const nft::TableSpecs& PingTables() {
   static const nft::TableSpecs tables = MakeTables({.answer_ping = true});
   return tables;
 }
 
+// Tables with all sets that can have rows.
+inline const nft::TableSpecs& FullTables() {
+  static const nft::TableSpecs tables =
+      MakeTables({.tcp_resets = TcpResets::kStrict, .answer_ping = true});
+  return tables;
+}
+
 inline std::string Text(const nft::ElementView& element) {
-  const nft::SetSpec& set = PingTables()[Index(element.set.family)].sets[element.set.set];
+  const nft::SetSpec& set = FullTables()[Index(element.set.family)].sets[element.set.set];
   std::string text = set.name + " ";
   text += element.key_end.empty() ? nft::FieldsToText(set.key, element.key)
                                   : nft::RangesText(set.key, element.key, element.key_end);

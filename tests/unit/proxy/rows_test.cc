@@ -123,6 +123,18 @@ TEST(SharedRowsTest, AreClusterIpsPingAddressesAndHairpins) {
   EXPECT_THAT(SharedRows({}), IsEmpty());
 }
 
+TEST(SharedRowsTest, ResetServicesAreTheDestinationsOfTcpPorts) {
+  PortRows tcp = WebPort(Family::kIpv4);
+  PortRows udp = WebPort(Family::kIpv6);
+  udp.protocol = Protocol::kUdp;
+  const ServiceRows rows{.reset_untracked = true, .ports = {tcp, udp}};
+  EXPECT_THAT(Texts(SharedRows(rows)),
+              UnorderedElementsAre("reset-services 10.96.0.1 . tcp . 80",
+                                   "reset-services 192.0.2.1 . tcp . 80",
+                                   "reset-services 192.0.2.9 . tcp . 30080"));
+  EXPECT_THAT(SharedRows({.ports = {tcp, udp}}), IsEmpty());
+}
+
 TEST(EndpointRowTest, IsNamedByGroupAndSlot) {
   EXPECT_EQ(Text(EndpointRow(Family::kIpv4, 0x010203, 7, EndpointAt("10.0.0.1", 80)).view()),
             "endpoints 0x10203 . 7 : 10.0.0.1 . 80");

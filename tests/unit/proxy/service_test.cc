@@ -70,6 +70,15 @@ TEST_F(DesiredServiceTest, PingAddressesAreTheAddressesWithoutSourceRanges) {
       UnorderedElementsAreArray(Ips({"10.96.0.1", "fd00:96::1", "2001:db8::1", "2001:db8::2"})));
 }
 
+TEST_F(DesiredServiceTest, UntrackedSegmentsAreResetOnlyIfTheNodeResetsThem) {
+  Apply({Web()});
+  Make();
+  EXPECT_FALSE(desired_.rows.reset_untracked);
+  node_.reset_untracked = true;
+  Make();
+  EXPECT_TRUE(desired_.rows.reset_untracked);
+}
+
 TEST_F(DesiredServiceTest, AnAddressKeepsItsFirstRole) {
   Apply({Web().External("10.96.0.1").External("192.0.2.1").LoadBalancer("192.0.2.1"),
          WebSlice().Ready("10.0.0.1")});

@@ -1,0 +1,50 @@
+#include "proxy/ruleset/table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <variant>
+
+namespace svcmap::proxy {
+namespace {
+
+// Linux 5.10 and 6.1 reject a lookup in a map that does not read the data, with EINVAL.
+TEST(TableTest, LookupsInMapsReadTheData) {
+  for (const TcpResets resets : {TcpResets::kOff, TcpResets::kLoose, TcpResets::kStrict}) {
+    for (const nft::TableSpec& table :
+         MakeTables({.count_connections = true, .tcp_resets = resets, .answer_ping = true})) {
+      for (const nft::RuleSpec& rule : table.rules) {
+        for (const nft::Expr& expr : rule.exprs) {
+          const auto* lookup = std::get_if<nft::Lookup>(&expr);
+          if (lookup == nullptr || lookup->anonymous) continue;
+          if (lookup->into != nft::Lookup::Into::kNothing) continue;
+          EXPECT_TRUE(table.sets[lookup->set].data.empty()) << rule.chain << ": " << rule.text;
+        }
+      }
+    }
+  }
+}
+
+TEST(TableTest, SetsWithRowsComeFirstWhateverTheOptions) {
+  for (const TcpResets resets : {TcpResets::kOff, TcpResets::kLoose, TcpResets::kStrict}) {
+    for (const bool ping : {false, true}) {
+      for (const bool counted : {false, true}) {
+        const RulesetOptions options{
+            .count_connections = counted, .tcp_resets = resets, .answer_ping = ping};
+        for (const nft::TableSpec& table : MakeTables(options)) {
+          EXPECT_EQ(RowSetCount(table), RowSetCount(options));
+          EXPECT_EQ(table.sets.size(), RowSetCount(options) + (counted ? 1u : 0u));
+          if (ping) {
+            EXPECT_EQ(table.sets[kPingTarget].name, "ping-target");
+          }
+          if (resets == TcpResets::kStrict) {
+            EXPECT_EQ(table.sets[kResetServices].name, "reset-services");
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy
