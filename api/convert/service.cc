@@ -17,6 +17,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr char kProxyNameLabel[] = "service.kubernetes.io/service-proxy-name";
+constexpr char kResetStaleTcpAnnotation[] = "svcmap/reset-stale-tcp";
 
 // Returns whether svcmapd programs the Service (requirements S-1 and S-2).
 bool IsProxied(const v1::Service& service, Report& report) {
@@ -192,6 +193,24 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
   }
 }
 
+// Stores whether connections to endpoints that are gone are reset. The field has precedence over
+// the annotation.
+void ConvertResetStaleTcp(const v1::Service& message, proxy::Service& service, Report& report) {
+  if (message.spec().has_reset_stale_tcp()) {
+    service.reset_stale_tcp = message.spec().reset_stale_tcp();
+    return;
+  }
+  const auto found = message.metadata().annotations().find(kResetStaleTcpAnnotation);
+  if (found == message.metadata().annotations().end()) return;
+  const std::string& value = found->second;
+  if (value == "true" || value == "false") {
+    service.reset_stale_tcp = value == "true";
+  } else {
+    report.Warn(absl::StrCat("metadata.annotations[", Quote(kResetStaleTcpAnnotation), "]"),
+                Ignored(Unsupported(value, {"true", "false"})));
+  }
+}
+
 }  // namespace
 
 Converted<proxy::Service> ConvertService(const v1::Service& message,
@@ -208,6 +227,7 @@ Converted<proxy::Service> ConvertService(const v1::Service& message,
     ConvertExternalIps(message.spec(), context, *service, report);
     ConvertLoadBalancerIps(message.status(), *service, report);
     ConvertSourceRanges(message.spec(), *service, report);
+    ConvertResetStaleTcp(message, *service, report);
     CheckServiceSize(*service, report);
   }
   if (!report.rejected()) service->message = Serialize(message);

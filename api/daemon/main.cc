@@ -258,7 +258,8 @@ int Run(DaemonOptions options) {
   // Declared here because the guard must be destroyed after the objects below.
   std::optional<ExitGuard> exiting;
   DropCountersIfRejected(options.ruleset);
-  if (options.reset_stale_tcp) options.ruleset.tcp_resets = ChooseTcpResets();
+  options.ruleset.tcp_resets = ChooseTcpResets();
+  options.ruleset.reset_rules = options.reset_stale_tcp;
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
     const std::string report = NodeReportJson(ReportNode(tables));
@@ -309,7 +310,7 @@ int Run(DaemonOptions options) {
   if (!log.ok()) return Fail(log.status());
   const std::vector<IpAddress> localhost = LocalhostAddresses(options);
   proxy::ReconcilerOptions reconciler_options{options.node_name, options.node_port_addresses,
-                                              options.ruleset};
+                                              options.ruleset, options.reset_stale_tcp};
   for (const IpAddress& address : localhost) {
     reconciler_options.localhost_node_ports[Index(address.family())] = true;
   }

@@ -11,7 +11,7 @@ namespace svcmap::api {
 proxy::TcpResets ChooseTcpResets(const std::string& path) {
   int loose = 1;
   if (!(std::ifstream(path) >> loose)) {
-    spdlog::warn("nf_conntrack_tcp_loose not read, assuming 1 path={}", LogValue(path));
+    spdlog::info("nf_conntrack_tcp_loose not read, assuming 1 path={}", LogValue(path));
     return proxy::TcpResets::kLoose;
   }
   return loose != 0 ? proxy::TcpResets::kLoose : proxy::TcpResets::kStrict;

@@ -1,4 +1,5 @@
-// Selects the rules that reset TCP connections to endpoints that are gone (--reset-stale-tcp).
+// Selects the method for resetting TCP connections to endpoints that are gone (--reset-stale-tcp,
+// or an option of a Service).
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 namespace svcmap::api {
 
 // Reads nf_conntrack_tcp_loose in the network namespace of the calling thread, and returns the
-// matching rules. If the sysctl cannot be read, logs a warning and assumes the kernel's default.
+// matching method. If the sysctl cannot be read, logs the assumption of the kernel's default.
 proxy::TcpResets ChooseTcpResets(
     const std::string& path = "/proc/sys/net/netfilter/nf_conntrack_tcp_loose");
 

@@ -133,10 +133,11 @@ const Catalogue& AllMetrics() {
               "state"),
       Counter("svcmap_conntrack_cleanup_failures_total",
               "Total number of failed passes that delete stale flows. Failed passes are retried"),
-      Counter("svcmap_conntrack_deleted_tcp_flows_total",
-              "Total number of TCP flows to removed endpoints deleted. Always 0 without "
-              "--reset-stale-tcp",
-              {kFamily}),
+      Counter(
+          "svcmap_conntrack_deleted_tcp_flows_total",
+          "Total number of TCP flows to removed endpoints deleted. Always 0 if no Service resets "
+          "stale TCP connections",
+          {kFamily}),
       // Metrics of the saved state.
       Gauge("svcmap_saved_state_bytes",
             "Size of the saved state file in bytes. Absent without --state-dir"),

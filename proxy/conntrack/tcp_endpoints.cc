@@ -15,7 +15,7 @@ void SortWithoutDuplicates(std::vector<T>& values) {
 
 TcpEndpoints MakeTcpEndpoints(const ServiceEntry* entry, const ServiceRows* rows) {
   TcpEndpoints tcp;
-  if (entry == nullptr || rows == nullptr) return tcp;
+  if (entry == nullptr || rows == nullptr || rows->tcp_resets == TcpResets::kOff) return tcp;
   for (const PortRows& port : rows->ports) {
     if (port.protocol != Protocol::kTcp) continue;
     for (const ReachedAt& at : port.addresses) tcp.destinations.push_back({at.address, at.port});

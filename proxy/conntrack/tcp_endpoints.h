@@ -22,7 +22,8 @@ struct TcpEndpoints {
 };
 
 // `entry` is null if the Service is deleted. `rows` contains the Service's addresses and is null if
-// the Service is not programmed. The result is empty if the Service has no TCP destination.
+// the Service is not programmed. The result is empty if the Service has no TCP destination, or if
+// its TCP connections are not reset.
 TcpEndpoints MakeTcpEndpoints(const ServiceEntry* entry, const ServiceRows* rows);
 
 }  // namespace svcmap::proxy

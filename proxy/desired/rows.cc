@@ -196,7 +196,7 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
   add(kClusterIps, service.cluster_ips);
   add(kPingAddresses, service.ping_addresses);
   for (const PortRows& port : service.ports) {
-    if (service.reset_untracked && port.protocol == Protocol::kTcp) {
+    if (service.tcp_resets == TcpResets::kStrict && port.protocol == Protocol::kTcp) {
       for (const ReachedAt& at : port.addresses) {
         Row& row = rows.emplace_back();
         row.set = Ref(port.family, kResetServices);
@@ -215,7 +215,9 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
 
 void DropRowsOfOptions(uint8_t set_count, ServiceRows& service) {
   if (set_count <= kPingAddresses) service.ping_addresses.clear();
-  if (set_count <= kResetServices) service.reset_untracked = false;
+  if (set_count <= kResetServices && service.tcp_resets == TcpResets::kStrict) {
+    service.tcp_resets = TcpResets::kLoose;
+  }
 }
 
 Row EndpointRow(Family family, uint32_t group, uint32_t slot, const EndpointAddress& endpoint) {

@@ -84,8 +84,8 @@ struct ServiceRows {
   std::vector<IpAddress> cluster_ips;
   // Addresses at which the node answers echo requests, each once. Empty without answer_ping.
   std::vector<IpAddress> ping_addresses;
-  // True if TCP segments without conntrack entry are reset at the addresses of the TCP ports.
-  bool reset_untracked = false;
+  // Whether, and how, TCP connections to endpoints that are gone are reset.
+  TcpResets tcp_resets = TcpResets::kOff;
   // Sources of both families that may use the load balancer IPs.
   std::vector<AddressRange> sources;
   std::vector<PortRows> ports;

@@ -50,7 +50,9 @@ class Builder {
         before_(IndexPorts(before)) {}
 
   DesiredService Build() {
-    desired_.rows.reset_untracked = context_.node.reset_untracked;
+    if (service_.reset_stale_tcp.value_or(context_.node.reset_stale_tcp)) {
+      desired_.rows.tcp_resets = context_.node.tcp_resets;
+    }
     AddSources();
     for (const Family family : kFamilies) {
       if (!service_.cluster_ip[Index(family)]) continue;

@@ -28,7 +28,9 @@ struct NodeFacts {
   bool answer_ping = false;  // The node answers echo requests to Service addresses.
   // Node addresses to which these requests are translated, by Index(Family).
   std::optional<IpAddress> ping_target[2];
-  bool reset_untracked = false;  // Rules reset TCP segments without conntrack entry.
+  // How TCP connections to endpoints that are gone are reset.
+  TcpResets tcp_resets = TcpResets::kOff;
+  bool reset_stale_tcp = false;  // Whether they are reset, unless the Service overrides it.
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };

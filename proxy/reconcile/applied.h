@@ -34,6 +34,8 @@ class Applied {
   const RowOwners& owners() const { return owners_; }
   // Number of Service ports. A dual-stack port counts once.
   size_t service_ports() const { return service_ports_; }
+  // Number of Services whose TCP connections to endpoints that are gone are reset.
+  size_t reset_services() const { return reset_services_; }
   const SharedCounts& shared() const { return shared_; }
   const SetCounts& counts() const { return counts_; }
   const NoLocalEndpoints& no_local_endpoints() const { return no_local_endpoints_; }
@@ -59,6 +61,7 @@ class Applied {
   Services services_;
   RowOwners owners_;
   size_t service_ports_ = 0;
+  size_t reset_services_ = 0;
   SharedCounts shared_;
   SetCounts counts_ = {};
   NoLocalEndpoints no_local_endpoints_;

@@ -46,6 +46,7 @@ DesiredService Desire(const std::string& key, const Store& store, const Applied&
 
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log)
     : kernel_(kernel), options_(std::move(options)), log_(log) {
+  options_.ruleset.reset_rules = NeedsResetRules(0);
   if (log_ != nullptr) store_.KeepTouched();
 }
 
@@ -67,7 +68,8 @@ NodeFacts Reconciler::FactsNow() const {
   const Node* node = ThisNode();
   NodeFacts facts;
   facts.answer_ping = options_.ruleset.answer_ping;
-  facts.reset_untracked = options_.ruleset.tcp_resets == TcpResets::kStrict;
+  facts.tcp_resets = options_.ruleset.tcp_resets;
+  facts.reset_stale_tcp = options_.reset_stale_tcp;
   facts.place = {options_.node_name, node != nullptr ? node->zone : ""};
   facts.node_port_addresses =
       AcceptedNodePortAddresses(options_.node_port_addresses, node, interfaces_);
@@ -138,9 +140,19 @@ void Reconciler::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
     for (Finding& finding : desired.findings) {
       sync_plan.findings.emplace_back(dirty.sequence, std::move(finding));
     }
+    const bool had_resets = before != nullptr && before->tcp_resets != TcpResets::kOff;
+    const bool has_resets = !desired.rows.empty() && desired.rows.tcp_resets != TcpResets::kOff;
+    if (had_resets || has_resets) sync_plan.tcp_resets.push_back(dirty.key);
+    sync_plan.more_resets += int64_t{has_resets} - int64_t{had_resets};
     sync_plan.services.emplace_back(dirty.key, std::move(desired.rows));
     sync_plan.dirty.push_back(std::move(dirty));
   }
+  options_.ruleset.reset_rules = NeedsResetRules(sync_plan.more_resets);
+}
+
+// `more`: number of Services with resets in addition to the applied rows.
+bool Reconciler::NeedsResetRules(int64_t more) const {
+  return options_.reset_stale_tcp || static_cast<int64_t>(applied_.reset_services()) + more > 0;
 }
 
 Reconciler::SyncPlan Reconciler::MakeSyncPlan(size_t element_limit) {
@@ -202,7 +214,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     while (HasLeftovers()) RemoveLeftovers();
     sync_plan = MakeSyncPlan(element_limit);
   }
-  AddTimerChains(sync_plan);
+  ChangeRules(sync_plan);
   ReplaceManyRanges(sync_plan);
   const uint64_t node_version = store_.node_version();
   const bool empty = !sync_plan.recreate && sync_plan.plan.transaction().empty();
@@ -256,6 +268,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     repairer_.RulesWritten(std::move(sync_plan.specs));
   }
   timers_created_ = timers_.seconds().size();
+  reset_rules_created_ = options_.ruleset.reset_rules;
   applied_.Advance(sync_plan.plan, sync_plan.recreate, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);
   leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);
@@ -270,15 +283,15 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   if (std::exchange(health_check_addresses_changed_, false)) {
     result.health_check_addresses = health_check_addresses_;
   }
+  for (std::string& key : sync_plan.tcp_resets) {
+    TcpEndpoints tcp = MakeTcpEndpoints(store_.Find(key), applied_.Find(key));
+    result.tcp.emplace_back(std::move(key), std::move(tcp));
+  }
   result.udp.reserve(sync_plan.dirty.size());
   for (Store::Dirty& dirty : sync_plan.dirty) {
     rejected_.erase(dirty.key);
     AddHealthCheck(dirty.key, result);
     AddLocalhostNodePorts(dirty.key, result);
-    if (options_.ruleset.tcp_resets != TcpResets::kOff) {
-      result.tcp.emplace_back(dirty.key,
-                              MakeTcpEndpoints(store_.Find(dirty.key), applied_.Find(dirty.key)));
-    }
     UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }

@@ -47,6 +47,8 @@ struct ReconcilerOptions {
   std::string node_name;
   NodePortAddresses node_port_addresses;
   RulesetOptions ruleset;
+  // Whether TCP connections to endpoints that are gone are reset, unless the Service overrides it.
+  bool reset_stale_tcp = false;
   // Families in which TCP nodePorts accept connections on the loopback address, by Index(Family).
   bool localhost_node_ports[2] = {};
 };
@@ -72,8 +74,8 @@ struct SyncResult {
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Current UDP ports of all synced Services. Empty after a failure.
   std::vector<std::pair<std::string, UdpPorts>> udp;
-  // Current TCP endpoints of all synced Services, if TCP connections to endpoints that are gone are
-  // reset. Empty after a failure.
+  // Current TCP endpoints of the synced Services whose TCP connections to endpoints that are gone
+  // are reset. Without endpoints if the connections are no longer reset. Empty after a failure.
   std::vector<std::pair<std::string, TcpEndpoints>> tcp;
   // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
   HealthCheckChanges health_checks;
@@ -270,7 +272,8 @@ class Reconciler {
   void PutObjects();
   void RewriteLog();
   SavedTables TablesNow() const;
-  void AddTimerChains(SyncPlan& sync_plan) const;
+  bool NeedsResetRules(int64_t more) const;
+  void ChangeRules(SyncPlan& sync_plan) const;
   void FreeNumbers();
   void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
   bool IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& result);
@@ -295,10 +298,11 @@ class Reconciler {
   AffinityMemory memory_;
   std::vector<IpAddress> interfaces_;
   bool recreate_ = true;
-  bool in_place_ = false;      // The sets exist, so the next rewrite can keep them.
-  size_t timers_created_ = 0;  // Number of affinity timeouts that have chains in the tables.
-  int rejections_ = 0;         // Consecutive.
-  int failed_rewrites_ = 0;    // Consecutive.
+  bool in_place_ = false;             // The sets exist, so the next rewrite can keep them.
+  size_t timers_created_ = 0;         // Number of affinity timeouts that have chains in the tables.
+  bool reset_rules_created_ = false;  // The tables have the rules of RulesetOptions::tcp_resets.
+  int rejections_ = 0;                // Consecutive.
+  int failed_rewrites_ = 0;           // Consecutive.
   // The next rewrite does not read the tables, because other processes change them continuously.
   bool rewrite_unread_ = false;
   int failed_repairs_ = 0;  // Consecutive.

@@ -216,6 +216,7 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   leftovers_.Add({}, unused);
   timers_.Restore(saved.tables.timers);
   timers_created_ = timers_.seconds().size();
+  options_.ruleset.reset_rules = reset_rules_created_ = NeedsResetRules(0);
   // The next Sync compares the node rows, because they also depend on the options of this run.
   node_version_ = UINT64_MAX;
   Specs specs;

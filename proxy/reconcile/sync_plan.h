@@ -30,6 +30,9 @@ struct Reconciler::SyncPlan {
   std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
   std::vector<Row> node_rows;
   std::vector<std::pair<uint64_t, Finding>> findings;
+  // Services whose TCP connections to endpoints that are gone are reset, or were reset before.
+  std::vector<std::string> tcp_resets;
+  int64_t more_resets = 0;      // Number of Services with resets in addition to the applied rows.
   int64_t source_rows[2] = {};  // Number of source range rows in addition to the applied rows.
 };
 
@@ -39,6 +42,7 @@ struct Reconciler::FoundTables {
   // The content of unmodified tables with `timers` affinity timeouts.
   std::array<nft::TableContent, 2> references;
   size_t timers = 0;
+  bool reset_rules = false;  // Value of RulesetOptions::reset_rules in `references`.
 };
 
 // Computes the desired rows of a Service. `source_rows` is the number of source range rows that the

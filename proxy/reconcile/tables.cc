@@ -116,9 +116,12 @@ bool Reconciler::ChangeTables(const FoundTables& found, SyncPlan& sync_plan) {
   std::vector<nft::ChainRepair> repairs;
   for (const Family family : kFamilies) {
     const auto& spec = sync_plan.specs[Index(family)];
-    // The plan may have added affinity timeouts, which have chains of their own.
+    // The plan may have added affinity timeouts, which have chains of their own, or rules.
     absl::StatusOr<nft::TableContent> reference = found.references[Index(family)];
-    if (found.timers != timers_.seconds().size()) reference = kernel_.ReferenceContent(*spec);
+    if (found.timers != timers_.seconds().size() ||
+        found.reset_rules != options_.ruleset.reset_rules) {
+      reference = kernel_.ReferenceContent(*spec);
+    }
     if (!reference.ok()) return false;
     const nft::TableContent& content = *previous_tables_[Index(family)];
     repairs.push_back(StructureRepair(content, *reference, spec));
@@ -149,6 +152,7 @@ std::optional<Reconciler::FoundTables> Reconciler::ReadFoundTables() {
   }
   FoundTables found;
   found.timers = timers_.seconds().size();
+  found.reset_rules = options_.ruleset.reset_rules;
   for (const Family family : kFamilies) {
     const std::optional<nft::TableContent>& content = previous_tables_[Index(family)];
     const nft::TableSpec spec = MakeTable(family, options_.ruleset, timers_.seconds());
@@ -200,13 +204,18 @@ void Reconciler::ReserveGroups(const FoundElements& found) {
 }
 
 // If a Service has an affinity timeout that no Service had before, adds the chains of this timeout
-// and rewrites the rules that jump to them.
-void Reconciler::AddTimerChains(SyncPlan& sync_plan) const {
+// and rewrites the rules that jump to them. If the first Service needs TCP resets, adds their
+// rules. If no Service needs them any more, deletes these rules.
+void Reconciler::ChangeRules(SyncPlan& sync_plan) const {
   const std::vector<uint32_t>& timers = timers_.seconds();
-  if (sync_plan.recreate || timers_created_ == timers.size()) return;
+  const bool same_resets = options_.ruleset.tcp_resets == TcpResets::kOff ||
+                           options_.ruleset.reset_rules == reset_rules_created_;
+  if (sync_plan.recreate || (timers_created_ == timers.size() && same_resets)) return;
+  RulesetOptions options_before = options_.ruleset;
+  options_before.reset_rules = reset_rules_created_;
   for (const Family family : kFamilies) {
     const nft::TableSpec before =
-        MakeTable(family, options_.ruleset, std::span(timers).first(timers_created_));
+        MakeTable(family, options_before, std::span(timers).first(timers_created_));
     const auto spec = std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers));
     sync_plan.plan.transaction().RepairChains(
         {.family = family, .spec = spec, .rewrite = ChangedChains(before, *spec)});

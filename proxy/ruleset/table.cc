@@ -204,18 +204,20 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
 }
 
 // Resets TCP connections without conntrack entry. The ICMP errors of the other rules do not end an
-// established connection.
-void AddResetRules(TcpResets resets, RuleList& rules) {
+// established connection. `reset_rules` changes at run time, so it affects only rules of chains
+// that always exist.
+void AddResetRules(const RulesetOptions& options, RuleList& rules) {
   const auto reset = [&](std::string_view chain, SetIndex set) {
     rules.Add(
         rules.In(chain).TcpWithoutSynOrRst().In(kServiceKey, Named(set)).RejectWithTcpReset());
   };
-  if (resets == TcpResets::kLoose) {
+  if (options.tcp_resets == TcpResets::kLoose && options.reset_rules) {
     reset("nodeport-endpoints-check", kNoEndpointNodePorts);
     reset("service-endpoints-check", kNoEndpointServices);
   }
-  if (resets == TcpResets::kStrict) {
+  if (options.tcp_resets == TcpResets::kStrict) {
     for (const std::string_view chain : {"filter-input", "filter-forward", "filter-output"}) {
+      if (!options.reset_rules) break;
       rules.Add(rules.In(chain).ConntrackInvalid().Jump("reset-untracked"));
     }
     // The source range check in prerouting matches only new connections.
@@ -226,7 +228,7 @@ void AddResetRules(TcpResets resets, RuleList& rules) {
 }
 
 // Matches only new connections, so that established flows are never interrupted (S-101).
-void AddFilterRules(TcpResets resets, RuleList& rules) {
+void AddFilterRules(const RulesetOptions& options, RuleList& rules) {
   for (const std::string_view chain : {"firewall-prerouting", "firewall-output"}) {
     rules.Add(rules.In(chain).ConntrackNew().Jump("firewall-check"));
   }
@@ -245,7 +247,7 @@ void AddFilterRules(TcpResets resets, RuleList& rules) {
     rules.Add(rules.In(chain).ConntrackNew().Jump("service-endpoints-check"));
     rules.Add(rules.In(chain).ConntrackNew().Jump("cluster-ips-check"));
   }
-  AddResetRules(resets, rules);
+  AddResetRules(options, rules);
   rules.Add(rules.In("nodeport-endpoints-check")
                 .In(kServiceKey, Named(kNoEndpointNodePorts))
                 .RejectPortUnreachable());
@@ -284,7 +286,7 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   RuleList rules(family);
   if (options.answer_ping) AddPingRules(rules);
   AddNatRules(family, options, rules);
-  AddFilterRules(options.tcp_resets, rules);
+  AddFilterRules(options, rules);
   AddAffinityRules(family, timers, rules);
   std::vector<nft::ChainSpec> chains = MakeChains(options);
   AddAffinityChains(timers, chains);

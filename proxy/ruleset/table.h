@@ -87,8 +87,8 @@ enum class DetectLocal : uint8_t {
   kInterface,    // The packet arrived on an interface that matches `interface`.
 };
 
-// Replies with TCP resets to segments in the middle of a connection without a conntrack entry. The
-// rules depend on the sysctl nf_conntrack_tcp_loose.
+// Method for resetting TCP connections whose conntrack entry is deleted. Depends on the sysctl
+// nf_conntrack_tcp_loose.
 enum class TcpResets : uint8_t {
   kOff,
   // nf_conntrack_tcp_loose=1: such a segment is new and is translated to an endpoint, whose kernel
@@ -108,6 +108,8 @@ struct RulesetOptions {
   bool masquerade_all = false;     // Masquerade all traffic to clusterIPs (S-90).
   bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
   TcpResets tcp_resets = TcpResets::kOff;
+  // The rules of `tcp_resets` exist. False while no Service needs them.
+  bool reset_rules = true;
   bool answer_ping = false;                    // Answer echo requests to Service addresses.
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };

@@ -220,7 +220,7 @@ void ToMessage(const ServiceRows& rows, saved::v1::Service& message) {
   for (const IpAddress& address : rows.cluster_ips) cluster_ips.Add(address);
   ListWriter ping_addresses(message.mutable_ping_addresses());
   for (const IpAddress& address : rows.ping_addresses) ping_addresses.Add(address);
-  message.set_reset_untracked(rows.reset_untracked);
+  message.set_tcp_resets(static_cast<uint32_t>(rows.tcp_resets));
   ListWriter sources(message.mutable_sources());
   for (const AddressRange& range : rows.sources) {
     sources.Add(range.first);
@@ -239,7 +239,8 @@ std::optional<ServiceRows> FromMessage(const saved::v1::Service& message) {
                 const IpAddress first = reader.Address();
                 return AddressRange{first, reader.Address()};
               });
-  rows->reset_untracked = message.reset_untracked();
+  rows->tcp_resets = static_cast<TcpResets>(message.tcp_resets());
+  read = read && message.tcp_resets() <= static_cast<uint32_t>(TcpResets::kStrict);
   rows->ports.reserve(static_cast<size_t>(message.ports_size()));
   for (const saved::v1::Port& port : message.ports()) {
     read = read && ReadPort(port, rows->ports.emplace_back());

@@ -79,6 +79,8 @@ struct Service {
   std::vector<IpPrefix> source_ranges;
   // Timeout of client IP session affinity in seconds (S-14), or 0 if disabled.
   uint32_t affinity_seconds = 0;
+  // Whether TCP connections to endpoints that are gone are reset. Absent: the node's default.
+  std::optional<bool> reset_stale_tcp;
   uint16_t health_check_node_port = 0;  // 0 if the port is unset or has no effect (S-13).
   std::string message;                  // The object as received, serialized. Used by List.
 };

@@ -188,6 +188,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     options_ = {.node_name = "n0"};
     options_.ruleset.answer_ping = seed % 3 == 0;
     if (seed % 4 >= 2) options_.ruleset.tcp_resets = TcpResets::kStrict;
+    options_.reset_stale_tcp = seed % 8 >= 4;
     nft::FakeKernel fake(tables());
     inner_ = real() ? static_cast<nft::Kernel*>(netlink_.get()) : &fake;
     if (faulty_sockets()) {
@@ -309,6 +310,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     if (real() && changes_->Chance(30)) options_.ruleset.answer_ping ^= true;
     if (real() && changes_->Chance(30)) {
       options_.ruleset.tcp_resets = changes_->Chance(50) ? TcpResets::kStrict : TcpResets::kLoose;
+      options_.reset_stale_tcp = changes_->Chance(50);
     }
     reconciler_.reset();
     log_.reset();

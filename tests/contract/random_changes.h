@@ -107,6 +107,7 @@ class RandomChanges {
     if (Chance(40)) service.ExternalLocal();
     if (Chance(40)) service.Affinity(Chance(50) ? 10800 : 10 * (1 + Below(3)));
     if (Chance(30)) AddSourceRanges(service);
+    if (Chance(30)) service.ResetStaleTcp(Chance(50));
     for (unsigned i = 0; i < 4; ++i) {
       const Protocol protocol = SomeProtocol();
       const auto number = static_cast<uint16_t>(Chance(20) ? 30000 + Below(3) : 80 + Below(3));

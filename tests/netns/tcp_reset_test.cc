@@ -1,5 +1,6 @@
-// Tests of --reset-stale-tcp. An open connection to an endpoint that is gone is reset at the
-// client's next write. Other connections are not affected.
+// Tests of --reset-stale-tcp and of the option of a Service that overrides this flag. An open
+// connection to an endpoint that is gone is reset at the client's next write. Other connections are
+// not affected.
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -117,6 +118,39 @@ class TcpResetTest : public ServiceFamilyTest {
     }
     EXPECT_EQ(Deleted(), static_cast<int>(flows.size()));
   }
+
+  static v1::Object WithOption(v1::Object service, bool reset) {
+    service.mutable_service()->mutable_spec()->set_reset_stale_tcp(reset);
+    return service;
+  }
+  static v1::Object WithAnnotation(v1::Object service, const std::string& value) {
+    v1::ObjectMeta& metadata = *service.mutable_service()->mutable_metadata();
+    (*metadata.mutable_annotations())["svcmap/reset-stale-tcp"] = value;
+    return service;
+  }
+  // Both Services have the same endpoint, which leaves both. Only the connection through `web` is
+  // reset. The connection through `other` still reaches the endpoint.
+  void ExpectOnlyWebReset(const v1::Object& web_service, const v1::Object& other_service) {
+    ASSERT_OK(agent().Apply(Objects{web_service, other_service} +
+                            WebSlices("shop/web", {&pod_a()}) +
+                            WebSlices("shop/other", {&pod_a()})));
+    auto web = Open(pod_b(), kWeb), other = Open(pod_b(), kOther);
+    ASSERT_OK(web);
+    ASSERT_OK(other);
+    ASSERT_OK(agent().Apply(WebSlices("shop/other", {&remote_pod()})));
+    ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+    AwaitDeletions(1);
+    ExpectReset(*web);
+    EXPECT_OK(other->Exchange(100));
+    EXPECT_EQ(Deleted(), 1);
+  }
+  // Sets, chains and rules of the family's table.
+  std::string Listing() {
+    const auto text =
+        Nft(node().netns(), absl::StrCat("-s -t list table ", v6() ? "ip6" : "ip", " svcmap"));
+    EXPECT_OK(text);
+    return text.ok() ? *text : "";
+  }
 };
 INSTANTIATE_FAMILIES(TcpResetTest);
 
@@ -201,16 +235,53 @@ TEST_P(TcpResetTest, AnEndpointThatLeftDuringARestartIsGone) {
   ExpectReset(*flow);
 }
 
+// Only the Service with the option is reset. The rules exist while a Service has the option.
+TEST_P(TcpResetTest, WithoutTheFlagAServiceCanOptIn) {
+  ASSERT_OK(world()->RestartAgent({}));
+  ExpectOnlyWebReset(WithOption(Web("shop/web", kWeb), true), Web("shop/other", kOther));
+}
+
+TEST_P(TcpResetTest, WithoutTheFlagAndLooseTrackingAServiceCanOptIn) {
+  ASSERT_OK(SetLoose(node(), 0));
+  ASSERT_OK(world()->RestartAgent({}));
+  ExpectOnlyWebReset(WithOption(Web("shop/web", kWeb), true), Web("shop/other", kOther));
+}
+
+TEST_P(TcpResetTest, WithTheFlagAServiceCanOptOut) {
+  ExpectOnlyWebReset(Web("shop/web", kWeb), WithAnnotation(Web("shop/other", kOther), "false"));
+}
+
+TEST_P(TcpResetTest, WithoutLooseTrackingAServiceCanOptOut) {
+  ASSERT_OK(SetLoose(node(), 0));
+  ASSERT_OK(world()->RestartAgent({"--reset-stale-tcp"}));
+  ExpectOnlyWebReset(Web("shop/web", kWeb), WithAnnotation(Web("shop/other", kOther), "false"));
+  const auto keys =
+      Nft(node().netns(), absl::StrCat("list set ", v6() ? "ip6" : "ip", " svcmap reset-services"));
+  ASSERT_OK(keys);
+  EXPECT_NE(keys->find(kWeb.in(v6())), std::string::npos) << *keys;
+  EXPECT_EQ(keys->find(kOther.in(v6())), std::string::npos) << *keys;
+}
+
+TEST_P(TcpResetTest, RulesExistWhileAServiceNeedsThem) {
+  for (const int loose : {1, 0}) {
+    SCOPED_TRACE(loose);
+    ASSERT_OK(SetLoose(node(), loose));
+    ASSERT_OK(world()->RestartAgent({}));
+    const v1::Object web = Web("shop/web", kWeb);
+    ASSERT_OK(agent().Apply(Objects{web, Web("shop/other", kOther)}));
+    const std::string before = Listing();
+    ASSERT_OK(agent().Apply(Objects{WithAnnotation(web, "true")}));
+    EXPECT_NE(Listing(), before);
+    EXPECT_NE(Listing().find("tcp reset"), std::string::npos);
+    ASSERT_OK(agent().Apply(Objects{web}));
+    EXPECT_EQ(Listing(), before);
+  }
+}
+
 // Without the flag, the rules have no resets, and a connection hangs.
 TEST_P(TcpResetTest, WithoutTheFlagNothingChanges) {
   ASSERT_OK(world()->RestartAgent({}));
-  const std::string family = v6() ? "ip6" : "ip";
-  const auto listing = [&] {
-    const auto text = Nft(node().netns(), absl::StrCat("-s -t list table ", family, " svcmap"));
-    EXPECT_OK(text);
-    return text.ok() ? *text : "";
-  };
-  const std::string before = listing();
+  const std::string before = Listing();
   EXPECT_EQ(before.find("tcp reset"), std::string::npos);
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   auto web = Open(pod_b(), kWeb);
@@ -223,9 +294,9 @@ TEST_P(TcpResetTest, WithoutTheFlagNothingChanges) {
     EXPECT_EQ(Deleted(), 0);
   }
   ASSERT_OK(world()->RestartAgent({"--reset-stale-tcp"}));
-  EXPECT_NE(listing().find("tcp reset"), std::string::npos);
+  EXPECT_NE(Listing().find("tcp reset"), std::string::npos);
   ASSERT_OK(world()->RestartAgent({}));
-  EXPECT_EQ(listing(), before);
+  EXPECT_EQ(Listing(), before);
 }
 
 }  // namespace

@@ -328,6 +328,11 @@ std::vector<BadInput> BadInputs() {
       {kPolicies, "missing healthCheckNodePort",
        WebWith("type: LoadBalancer\nexternalTrafficPolicy: Local"),
        R"(Service shop/web: spec.healthCheckNodePort: Required value: without this port, load balancers cannot check whether this node has endpoints)"},
+      {kPolicies, "invalid annotation for resets of stale TCP connections",
+       "apiVersion: v1\nkind: Service\n"
+       "metadata: {namespace: shop, name: web, annotations: {svcmap/reset-stale-tcp: \"yes\"}}\n"
+       "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
+       R"(Service shop/web: metadata.annotations["svcmap/reset-stale-tcp"]: Unsupported value: "yes": supported values: "true", "false"; the entry is ignored)"},
 
       {kSlices, "missing Service name",
        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
@@ -382,16 +387,16 @@ input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight: 
       {kSlices, "duplicate port name",
        SliceText("addressType: IPv4\nports: [{name: a, port: 80}, {name: a, port: 81}]"),
        R"(EndpointSlice shop/web-1 rejected: ports[1].name: Duplicate value: "a": already used by ports[0]; the previously accepted version, if any, stays in effect)"},
-      {kSlices, "unknown port protocol",
-       SliceText("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"),
-       R"(EndpointSlice shop/web-1 rejected: ports[0].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"; the previously accepted version, if any, stays in effect)"},
+      {kSlices,
+       "unknown port protocol", SliceText("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"), R"(EndpointSlice shop/web-1 rejected: ports[0].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"; the previously accepted version, if any, stays in effect)"},
 
       {kCluster, "invalid node address",
        "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
        "status: {addresses: [{type: Hostname, address: n1}, {type: InternalIP, address: n1}]}\n",
        R"(Node n1: status.addresses[1].address: Invalid value: "n1": must be a valid IP address; the entry is ignored)"},
       {kCluster, "invalid pod CIDR",
-       "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nspec: {podCIDRs: [10.1.0.0]}\n", R"(Node n1 rejected: spec.podCIDRs[0]: Invalid value: "10.1.0.0": must be a valid CIDR; the previously accepted version, if any, stays in effect)"},
+       "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nspec: {podCIDRs: [10.1.0.0]}\n",
+       R"(Node n1 rejected: spec.podCIDRs[0]: Invalid value: "10.1.0.0": must be a valid CIDR; the previously accepted version, if any, stays in effect)"},
       {kCluster, "missing CIDR", Cidr(""),
        R"(ServiceCIDR kubernetes rejected: spec.cidrs: Required value; the previously accepted version, if any, stays in effect)"},
       {kCluster, "invalid CIDR", Cidr("10.96.0.0/33"),

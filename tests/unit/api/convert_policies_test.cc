@@ -226,5 +226,43 @@ TEST(ConvertSourceRangesTest, S12_AFamilyWithoutClusterIpIsNotOpen) {
   EXPECT_THAT(other_findings, IsEmpty());
 }
 
+TEST(ConvertPoliciesTest, StaleConnectionsFollowTheFieldThenTheAnnotation) {
+  const struct {
+    const char* annotations;
+    const char* spec;
+    std::optional<bool> wanted;
+  } cases[] = {
+      {"{}", "", std::nullopt},
+      {"{svcmap/reset-stale-tcp: 'true'}", "", true},
+      {"{svcmap/reset-stale-tcp: 'false'}", "", false},
+      {"{}", ", resetStaleTCP: true", true},
+      {"{}", ", resetStaleTCP: false", false},
+      {"{svcmap/reset-stale-tcp: 'true'}", ", resetStaleTCP: false", false},
+      {"{svcmap/reset-stale-tcp: invalid}", ", resetStaleTCP: true", true},
+  };
+  for (const auto& c : cases) {
+    const auto [service, findings] = Service(
+        absl::StrCat("metadata: {namespace: shop, name: web, annotations: ", c.annotations,
+                     "}\nspec: {clusterIP: 10.96.0.10, ports: [{port: 80}]", c.spec, "}\n"));
+    ASSERT_NE(service, nullptr) << c.annotations << c.spec;
+    EXPECT_EQ(service->reset_stale_tcp, c.wanted) << c.annotations << c.spec;
+    EXPECT_THAT(findings, IsEmpty());
+  }
+}
+
+TEST(ConvertPoliciesTest, AnInvalidAnnotationIsIgnoredWithAWarning) {
+  for (const char* value : {"''", "'True'", "'1'", "'true '"}) {
+    const auto [service, findings] = Service(absl::StrCat(
+        "metadata: {namespace: shop, name: web, annotations: ", "{svcmap/reset-stale-tcp: ", value,
+        "}}\nspec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n"));
+    ASSERT_NE(service, nullptr) << value;
+    EXPECT_EQ(service->reset_stale_tcp, std::nullopt) << value;
+    ASSERT_EQ(findings.size(), 1u) << value;
+    EXPECT_EQ(findings[0].severity, proxy::Finding::Severity::kWarning);
+    EXPECT_EQ(findings[0].field, "metadata.annotations[\"svcmap/reset-stale-tcp\"]");
+    EXPECT_THAT(findings[0].ToString(), HasSubstr("supported values: \"true\", \"false\""));
+  }
+}
+
 }  // namespace
 }  // namespace svcmap::api

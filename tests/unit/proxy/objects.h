@@ -76,6 +76,10 @@ class AService {
     service_.affinity_seconds = seconds;
     return Say("affinity", std::to_string(seconds));
   }
+  AService& ResetStaleTcp(std::optional<bool> reset) {
+    service_.reset_stale_tcp = reset;
+    return reset ? Say("resetStaleTCP", *reset ? "true" : "false") : *this;
+  }
   AService& HealthCheck(uint16_t port) {
     service_.health_check_node_port = port;
     return Say("healthCheck", std::to_string(port));

@@ -271,6 +271,32 @@ TEST_F(SavedTest, OtherRulesAreWrittenInPlaceAndNumbersStay) {
   ExpectConverged();
 }
 
+// The rules that reset TCP connections exist while a Service needs them, across restarts.
+TEST_F(SavedTest, ResetRulesAreWrittenWithTheFirstServiceThatNeedsThem) {
+  options_.ruleset.tcp_resets = TcpResets::kLoose;
+  Begin();
+  Notify(World());
+  Sync();
+  const auto rewritten = [&](std::optional<bool> reset) {
+    sent_.clear();
+    Notify({Web().ResetStaleTcp(reset)});
+    Sync();
+    Note();
+    std::vector<std::string> chains;
+    if (!sent_.empty() && !sent_[0].repairs().empty()) chains = sent_[0].repairs()[0].rewrite;
+    return chains;
+  };
+  const std::vector<std::string> kChains = {"nodeport-endpoints-check", "service-endpoints-check"};
+  EXPECT_THAT(rewritten(false), IsEmpty());
+  EXPECT_EQ(rewritten(true), kChains);
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
+  EXPECT_THAT(rewritten(true), IsEmpty());
+  EXPECT_EQ(rewritten(std::nullopt), kChains);
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
+  EXPECT_THAT(rewritten(std::nullopt), IsEmpty());
+  ExpectConverged();
+}
+
 TEST_F(SavedTest, OtherOptionsChangeTheRangesThatComeFromThem) {
   Begin();
   Notify({Web(), Slice("shop/web", 3)});

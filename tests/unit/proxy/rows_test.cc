@@ -127,12 +127,12 @@ TEST(SharedRowsTest, ResetServicesAreTheDestinationsOfTcpPorts) {
   PortRows tcp = WebPort(Family::kIpv4);
   PortRows udp = WebPort(Family::kIpv6);
   udp.protocol = Protocol::kUdp;
-  const ServiceRows rows{.reset_untracked = true, .ports = {tcp, udp}};
+  const ServiceRows rows{.tcp_resets = TcpResets::kStrict, .ports = {tcp, udp}};
   EXPECT_THAT(Texts(SharedRows(rows)),
               UnorderedElementsAre("reset-services 10.96.0.1 . tcp . 80",
                                    "reset-services 192.0.2.1 . tcp . 80",
                                    "reset-services 192.0.2.9 . tcp . 30080"));
-  EXPECT_THAT(SharedRows({.ports = {tcp, udp}}), IsEmpty());
+  EXPECT_THAT(SharedRows({.tcp_resets = TcpResets::kLoose, .ports = {tcp, udp}}), IsEmpty());
 }
 
 TEST(EndpointRowTest, IsNamedByGroupAndSlot) {

@@ -70,13 +70,17 @@ TEST_F(DesiredServiceTest, PingAddressesAreTheAddressesWithoutSourceRanges) {
       UnorderedElementsAreArray(Ips({"10.96.0.1", "fd00:96::1", "2001:db8::1", "2001:db8::2"})));
 }
 
-TEST_F(DesiredServiceTest, UntrackedSegmentsAreResetOnlyIfTheNodeResetsThem) {
-  Apply({Web()});
-  Make();
-  EXPECT_FALSE(desired_.rows.reset_untracked);
-  node_.reset_untracked = true;
-  Make();
-  EXPECT_TRUE(desired_.rows.reset_untracked);
+TEST_F(DesiredServiceTest, AServiceOverridesWhetherStaleConnectionsAreReset) {
+  node_.tcp_resets = TcpResets::kStrict;
+  for (const bool node : {false, true}) {
+    node_.reset_stale_tcp = node;
+    for (const std::optional<bool> service : {std::optional<bool>(), {false}, {true}}) {
+      Apply({Web().ResetStaleTcp(service)});
+      Make();
+      EXPECT_EQ(desired_.rows.tcp_resets,
+                service.value_or(node) ? TcpResets::kStrict : TcpResets::kOff);
+    }
+  }
 }
 
 TEST_F(DesiredServiceTest, AnAddressKeepsItsFirstRole) {

@@ -14,7 +14,11 @@ using ::testing::ElementsAre;
 
 class TcpEndpointsTest : public DesiredWorld {
  protected:
-  TcpEndpointsTest() { node_.node_port_addresses = Ips({"172.16.0.1", "fd16::1"}); }
+  TcpEndpointsTest() {
+    node_.node_port_addresses = Ips({"172.16.0.1", "fd16::1"});
+    node_.tcp_resets = TcpResets::kLoose;
+    node_.reset_stale_tcp = true;
+  }
 
   void Apply(const Change& change) { DesiredWorld::Apply({change}); }
   TcpEndpoints Tcp(const std::string& key) {
@@ -56,6 +60,12 @@ TEST_F(TcpEndpointsTest, AServiceWithoutTcpDestinationsHasNone) {
   EXPECT_EQ(Tcp("ns/dns"), TcpEndpoints());
   EXPECT_EQ(MakeTcpEndpoints(nullptr, nullptr), TcpEndpoints());
   EXPECT_EQ(MakeTcpEndpoints(store_.Find("ns/dns"), nullptr), TcpEndpoints());
+}
+
+TEST_F(TcpEndpointsTest, AServiceWhoseConnectionsAreNotResetHasNone) {
+  Apply(AService("ns/web").At("10.96.0.1").Port(80, "web").ResetStaleTcp(false));
+  Apply(ASlice("ns/web-1", "ns/web").Port(8080, "web").Ready("10.0.0.1"));
+  EXPECT_EQ(Tcp("ns/web"), TcpEndpoints());
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ inline ServiceRows RandomServiceRows(Dice& dice) {
   for (size_t i = dice.Below(3); i > 0; --i) {
     rows.ping_addresses.push_back(RandomIp(dice, kFamilies[dice.Below(2)]));
   }
-  rows.reset_untracked = dice.Chance(50);
+  rows.tcp_resets = static_cast<TcpResets>(dice.Below(3));
   for (size_t i = dice.Below(3); i > 0; --i) {
     const Family family = kFamilies[dice.Below(2)];
     rows.sources.push_back({RandomIp(dice, family), RandomIp(dice, family)});

@@ -195,7 +195,7 @@ class ServicePort(_message.Message):
     def __init__(self, name: _Optional[str] = ..., protocol: _Optional[str] = ..., port: _Optional[int] = ..., node_port: _Optional[int] = ...) -> None: ...
 
 class ServiceSpec(_message.Message):
-    __slots__ = ["cluster_ip", "cluster_ips", "external_ips", "external_traffic_policy", "health_check_node_port", "internal_traffic_policy", "ip_families", "load_balancer_source_ranges", "ports", "session_affinity", "session_affinity_config", "type"]
+    __slots__ = ["cluster_ip", "cluster_ips", "external_ips", "external_traffic_policy", "health_check_node_port", "internal_traffic_policy", "ip_families", "load_balancer_source_ranges", "ports", "reset_stale_tcp", "session_affinity", "session_affinity_config", "type"]
     CLUSTER_IPS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_IP_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_IPS_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +205,7 @@ class ServiceSpec(_message.Message):
     IP_FAMILIES_FIELD_NUMBER: _ClassVar[int]
     LOAD_BALANCER_SOURCE_RANGES_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
+    RESET_STALE_TCP_FIELD_NUMBER: _ClassVar[int]
     SESSION_AFFINITY_CONFIG_FIELD_NUMBER: _ClassVar[int]
     SESSION_AFFINITY_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -217,10 +218,11 @@ class ServiceSpec(_message.Message):
     ip_families: _containers.RepeatedScalarFieldContainer[str]
     load_balancer_source_ranges: _containers.RepeatedScalarFieldContainer[str]
     ports: _containers.RepeatedCompositeFieldContainer[ServicePort]
+    reset_stale_tcp: bool
     session_affinity: str
     session_affinity_config: SessionAffinityConfig
     type: str
-    def __init__(self, ports: _Optional[_Iterable[_Union[ServicePort, _Mapping]]] = ..., type: _Optional[str] = ..., cluster_ip: _Optional[str] = ..., cluster_ips: _Optional[_Iterable[str]] = ..., ip_families: _Optional[_Iterable[str]] = ..., external_ips: _Optional[_Iterable[str]] = ..., load_balancer_source_ranges: _Optional[_Iterable[str]] = ..., external_traffic_policy: _Optional[str] = ..., internal_traffic_policy: _Optional[str] = ..., session_affinity: _Optional[str] = ..., session_affinity_config: _Optional[_Union[SessionAffinityConfig, _Mapping]] = ..., health_check_node_port: _Optional[int] = ...) -> None: ...
+    def __init__(self, ports: _Optional[_Iterable[_Union[ServicePort, _Mapping]]] = ..., type: _Optional[str] = ..., cluster_ip: _Optional[str] = ..., cluster_ips: _Optional[_Iterable[str]] = ..., ip_families: _Optional[_Iterable[str]] = ..., external_ips: _Optional[_Iterable[str]] = ..., load_balancer_source_ranges: _Optional[_Iterable[str]] = ..., external_traffic_policy: _Optional[str] = ..., internal_traffic_policy: _Optional[str] = ..., session_affinity: _Optional[str] = ..., session_affinity_config: _Optional[_Union[SessionAffinityConfig, _Mapping]] = ..., health_check_node_port: _Optional[int] = ..., reset_stale_tcp: bool = ...) -> None: ...
 
 class ServiceStatus(_message.Message):
     __slots__ = ["load_balancer"]
