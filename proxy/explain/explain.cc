@@ -55,6 +55,7 @@ class PathTracer {
     if (!ChooseSet()) return;
     DescribeSet();
     DescribeAffinity();
+    DescribeResets();
     AddEndpoints();
     DescribeHairpin();
     if (to_.chained) {
@@ -271,6 +272,15 @@ class PathTracer {
             absl::StrCat("a client keeps its endpoint for ", to_.service().affinity_seconds,
                          " s after its last new connection, if the endpoint is still usable"),
             "S-122..S-124");
+  }
+
+  void DescribeResets() {
+    if (to_.protocol != Protocol::kTcp || context_.node.tcp_resets == TcpResets::kOff) return;
+    const bool resets = to_.service().reset_stale_tcp.value_or(context_.node.reset_stale_tcp);
+    AddStep("resets",
+            resets ? "a connection is reset if its endpoint has left the EndpointSlices for 1 s"
+                   : "a connection is not reset if its endpoint leaves the EndpointSlices",
+            "");
   }
 
   void AddEndpoints() {

@@ -110,7 +110,9 @@ class ExplainTest : public ::testing::Test {
       question.from = Question::From::kAddress;
       question.source = Ip(from);
     }
-    const NodeFacts node{{"n1", "za"}, node_port_addresses_, {Ip(kNode), Ip("2001:db8:5::10")}};
+    NodeFacts node{{"n1", "za"}, node_port_addresses_, {Ip(kNode), Ip("2001:db8:5::10")}};
+    node.tcp_resets = tcp_resets_;
+    node.reset_stale_tcp = reset_stale_tcp_;
     const std::vector<IpAddress> interfaces = Ips({"127.0.0.1", kNode, "198.18.7.10"});
     return Explain({store_, ruleset_, this_node_.get(), node, interfaces}, question);
   }
@@ -138,6 +140,8 @@ class ExplainTest : public ::testing::Test {
   RulesetOptions ruleset_{.cluster_cidr = {Cidr("10.64.0.0/14"), Cidr("fd64::/64")}};
   std::shared_ptr<const Node> this_node_;
   std::vector<IpAddress> node_port_addresses_ = Ips({kNode});
+  TcpResets tcp_resets_ = TcpResets::kOff;
+  bool reset_stale_tcp_ = false;
 };
 
 void InternalLocal(AService& service) { service.InternalLocal(); }
@@ -402,6 +406,19 @@ TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreReported) {
       StepOf(One(kClusterIp, 80, kPod), "endpoints"),
       HasSubstr("no endpoint is ready: all terminating endpoints that are still serving (S-33)"));
   EXPECT_EQ(Outcome(One(kVip, 80, kOutside)), "DROP");  // S-184
+}
+
+TEST_F(ExplainTest, ResetsOfStaleConnectionsAreReported) {
+  Web([](AService& service) { service.ResetStaleTcp(true); });
+  LocalAndRemote();
+  EXPECT_EQ(StepOf(One(kClusterIp, 80, kPod), "resets"), "");
+  tcp_resets_ = TcpResets::kLoose;
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "resets"), HasSubstr("connection is reset if"));
+  Web([](AService& service) { service.ResetStaleTcp(false); });
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "resets"), HasSubstr("connection is not reset if"));
+  reset_stale_tcp_ = true;
+  Web([](AService&) {});
+  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "resets"), HasSubstr("connection is reset if"));
 }
 
 TEST_F(ExplainTest, S122AffinityIsReported) {
