@@ -220,6 +220,7 @@ RandomCluster::Entry RandomCluster::NewEntry(size_t index) {
   entry.service = AService(absl::StrCat(name_space_, "/svc", index)).proto();
   const char* const types[] = {"ClusterIP", "NodePort", "LoadBalancer", "LoadBalancer"};
   entry.service.mutable_spec()->set_type(dice_.OneOf(types));
+  if (dice_.Chance(20)) entry.service.mutable_spec()->set_reset_stale_tcp(dice_.Chance(50));
   entry.has_slices = !dice_.Chance(4);
   entry.hints = dice_.Chance(55) ? Hints::kNone : static_cast<Hints>(1 + dice_.Below(4));
   if (dice_.Chance(25)) entry.oddity = static_cast<Oddity>(1 + dice_.Below(9));
