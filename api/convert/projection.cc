@@ -30,7 +30,8 @@ void AppendVarint(uint64_t value, std::string& out) {
 
 bool IsUsedAnnotation(std::string_view key) {
   return key == "endpoints.kubernetes.io/last-change-trigger-time" ||
-         key == "svcmap/reset-stale-tcp";
+         key == "svcmap/reset-stale-tcp" || key == kEndpointPickAnnotation ||
+         key == kPickTableSizeAnnotation;
 }
 
 // Strings that the agent stores but does not use.

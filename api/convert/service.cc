@@ -1,11 +1,13 @@
 // Converts the names and addresses of a Service. service_ports.cc converts the ports,
-// service_policies.cc converts the policies, and service_size.cc limits the number of map elements.
+// service_policies.cc converts the policies, endpoint_pick.cc converts the selection of endpoints,
+// and service_size.cc limits the number of map elements.
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
+#include "api/convert/endpoint_pick.h"
 #include "api/convert/fields.h"
 #include "api/convert/metadata.h"
 #include "api/convert/quote.h"
@@ -228,6 +230,7 @@ Converted<proxy::Service> ConvertService(const v1::Service& message,
     ConvertLoadBalancerIps(message.status(), *service, report);
     ConvertSourceRanges(message.spec(), *service, report);
     ConvertResetStaleTcp(message, *service, report);
+    ConvertEndpointPick(message, *service, report);
     CheckServiceSize(*service, report);
   }
   if (!report.rejected()) service->message = Serialize(message);

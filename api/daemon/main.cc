@@ -12,6 +12,7 @@
 #include "api/daemon/agent_health.h"
 #include "api/daemon/clock_watch.h"
 #include "api/daemon/connection_counters.h"
+#include "api/daemon/hash_picks.h"
 #include "api/daemon/heap_trim.h"
 #include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/leader.h"
@@ -257,6 +258,7 @@ int Run(DaemonOptions options) {
   std::optional<StartGuard> starting(std::in_place);
   // Declared here because the guard must be destroyed after the objects below.
   std::optional<ExitGuard> exiting;
+  DropHashPicksIfUnsupported(options.ruleset);
   DropCountersIfRejected(options.ruleset);
   options.ruleset.tcp_resets = ChooseTcpResets();
   options.ruleset.reset_rules = options.reset_stale_tcp;

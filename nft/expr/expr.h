@@ -119,6 +119,16 @@ struct RandomNumber {  // A random number from 0 to modulus-1, in host byte orde
   uint32_t modulus;
 };
 
+// The Jenkins hash of `size` bytes, scaled to a number from 0 to modulus-1, in host byte order:
+// JenkinsHash() in nft/expr/jenkins_hash.h.
+struct HashedNumber {
+  uint32_t reg;
+  uint32_t source_reg;
+  uint32_t size;  // bytes
+  uint32_t modulus;
+  uint32_t seed;
+};
+
 struct Verdict {
   enum class Kind : uint8_t { kDrop, kJump, kGoto, kReturn };
   Kind kind;
@@ -148,6 +158,6 @@ struct Reject {
 using Expr =
     std::variant<PayloadLoad, AddressWrite, NeutralWrite, MetaLoad, MetaSet, CtLoad,
                  OriginalDestinationLoad, RouteTypeLoad, Compare, Bitwise, Lookup, DynamicElement,
-                 RandomNumber, RateAbove, Verdict, Dnat, Masquerade, Reject>;
+                 RandomNumber, HashedNumber, RateAbove, Verdict, Dnat, Masquerade, Reject>;
 
 }  // namespace svcmap::nft

@@ -32,6 +32,9 @@ constexpr uint32_t kServicePortSize = 2;
 constexpr uint32_t kStickyGroupSize = 2;
 // The key of a slot consists of two 32-bit words: group number and slot number.
 constexpr uint32_t kSlotKeyWords = 2;
+constexpr uint32_t kSlotNumberRegister = 1;
+// First register of the hashed key, as in nft 1.0.6.
+constexpr uint32_t kHashedRegister = 6;
 constexpr uint32_t kRouteTypeLocal = 2;  // RTN_LOCAL
 constexpr uint32_t kInterfaceNameSize = 16;
 constexpr uint8_t kIcmp = 1, kIcmpv6 = 58;
@@ -228,9 +231,8 @@ RuleBuilder& RuleBuilder::MarkXor(uint32_t bits) {
   return Text("meta mark set meta mark ^ " + MarkText(bits));
 }
 
-uint32_t RuleBuilder::LoadKey(const Key& key) {
+uint32_t RuleBuilder::LoadKey(const Key& key, uint32_t reg) {
   const HeaderLayout layout = Layout(family_);
-  uint32_t reg = 0;
   for (const KeyPart part : key) {
     switch (part) {
       case KeyPart::kSource:
@@ -247,6 +249,9 @@ uint32_t RuleBuilder::LoadKey(const Key& key) {
         break;
       case KeyPart::kProtocol:
         Add(MetaLoad{MetaKey::kL4Proto, reg++});
+        break;
+      case KeyPart::kSourcePort:
+        Add(PayloadLoad{Header::kTransport, 0, 2, reg++});
         break;
       case KeyPart::kDestinationPort:
         Add(PayloadLoad{Header::kTransport, 2, 2, reg++});
@@ -273,6 +278,9 @@ std::string RuleBuilder::KeyText(const Key& key) const {
         break;
       case KeyPart::kProtocol:
         text += "meta l4proto";
+        break;
+      case KeyPart::kSourcePort:
+        text += tcp_ ? "tcp sport" : "th sport";
         break;
       case KeyPart::kDestinationPort:
         text += tcp_ ? "tcp dport" : "th dport";
@@ -333,14 +341,21 @@ void RuleBuilder::LookUp(AnonymousSet set, Lookup::Into into) {
   rule_.sets.push_back(std::move(set));
 }
 
-// Loads the key of a random slot: the last `group_size` bytes of the destination address and a
-// random number. Returns the nft text of the key.
-std::string RuleBuilder::LoadRandomSlot(uint32_t group_size, uint32_t modulus) {
+// Loads the group number: the last `group_size` bytes of the destination address. Returns its nft
+// text.
+std::string RuleBuilder::LoadGroup(uint32_t group_size) {
   const HeaderLayout layout = Layout(family_);
   const uint32_t offset = layout.destination + layout.address_size - group_size;
   Add(PayloadLoad{Header::kNetwork, offset, group_size, 0});
-  Add(RandomNumber{1, modulus});
-  return RawPayload(offset, group_size) + " . numgen random mod " + std::to_string(modulus);
+  return RawPayload(offset, group_size);
+}
+
+// Loads the key of a random slot: the group number and a random number. Returns the nft text of the
+// key.
+std::string RuleBuilder::LoadRandomSlot(uint32_t group_size, uint32_t modulus) {
+  const std::string group = LoadGroup(group_size);
+  Add(RandomNumber{kSlotNumberRegister, modulus});
+  return group + " . numgen random mod " + std::to_string(modulus);
 }
 
 void RuleBuilder::MatchTransport() {
@@ -357,13 +372,28 @@ void RuleBuilder::DnatFrom(uint32_t set, uint32_t key_words) {
   Add(Dnat{family_, key_words, key_words + Layout(family_).address_size / 4});
 }
 
-RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
-  const HeaderLayout layout = Layout(family_);
-  MatchTransport();
-  const std::string slot = LoadRandomSlot(layout.group_size, modulus);
+RuleBuilder& RuleBuilder::DnatToSlot(const std::string& slot, NamedSet map) {
   DnatFrom(map.index, kSlotKeyWords);
-  return Text("dnat " + std::string(layout.name) + " to " + slot + " map @" +
+  return Text("dnat " + std::string(Layout(family_).name) + " to " + slot + " map @" +
               std::string(map.name));
+}
+
+RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
+  MatchTransport();
+  return DnatToSlot(LoadRandomSlot(Layout(family_).group_size, modulus), map);
+}
+
+RuleBuilder& RuleBuilder::DnatToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed,
+                                           NamedSet map) {
+  MatchTransport();
+  const std::string group = LoadGroup(Layout(family_).group_size);
+  const uint32_t words = LoadKey(hashed, kHashedRegister) - kHashedRegister;
+  Add(HashedNumber{kSlotNumberRegister, kHashedRegister, words * 4, modulus, seed});
+  char seed_text[12];
+  std::snprintf(seed_text, sizeof(seed_text), "0x%x", seed);
+  return DnatToSlot(group + " . jhash " + KeyText(hashed) + " mod " + std::to_string(modulus) +
+                        " seed " + seed_text,
+                    map);
 }
 
 RuleBuilder& RuleBuilder::DnatTo(const Key& key, NamedSet map) {

@@ -18,6 +18,7 @@ enum class KeyPart : uint8_t {
   kDestination,
   kOriginalDestination,  // `ct original D`: the destination before DNAT.
   kProtocol,
+  kSourcePort,
   kDestinationPort,
 };
 using Key = std::vector<KeyPart>;
@@ -70,6 +71,9 @@ class RuleBuilder {
   // only if the same rule matches the transport protocol first.
   RuleBuilder& DnatToRandomSlot(uint32_t modulus, NamedSet map);
 
+  // Like DnatToRandomSlot, but with `jhash KEY mod N seed SEED` instead of the random number.
+  RuleBuilder& DnatToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed, NamedSet map);
+
   // `dnat to KEY map @map`, without a port. nft lists this clause without the family.
   RuleBuilder& DnatTo(const Key& key, NamedSet map);
   // `limit rate over N/second burst N packets`
@@ -108,9 +112,9 @@ class RuleBuilder {
   RuleSpec Build() { return std::move(rule_); }
 
  private:
-  // Loads the parts of a concatenated key into consecutive registers. Returns the number of
-  // registers used.
-  uint32_t LoadKey(const Key& key);
+  // Loads the parts of a concatenated key into consecutive registers, beginning with `reg`. Returns
+  // the register after the key.
+  uint32_t LoadKey(const Key& key, uint32_t reg = 0);
   std::string KeyText(const Key& key) const;
   uint32_t LoadClientAndPort();
   std::string ClientAndPortText() const;
@@ -118,7 +122,9 @@ class RuleBuilder {
   void LoadChoice(uint32_t reg);
   void WriteChoice(uint32_t reg);
   void LookUp(AnonymousSet set, Lookup::Into into);
+  std::string LoadGroup(uint32_t group_size);
   std::string LoadRandomSlot(uint32_t group_size, uint32_t modulus);
+  RuleBuilder& DnatToSlot(const std::string& slot, NamedSet map);
   void MatchTransport();
   void MatchState(uint32_t state);
   void DnatFrom(uint32_t set, uint32_t key_words);

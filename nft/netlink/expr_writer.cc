@@ -159,6 +159,17 @@ struct ExprWriter {
     nftnl_expr_set_u32(expr, NFTNL_EXPR_NG_OFFSET, 0);
   }
 
+  void operator()(const HashedNumber& hash) const {
+    nftnl_expr* expr = New("hash");
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_HASH_SREG, Register(hash.source_reg));
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_HASH_DREG, Register(hash.reg));
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_HASH_LEN, hash.size);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_HASH_MODULUS, hash.modulus);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_HASH_SEED, hash.seed);
+    nftnl_expr_set_u32(expr, NFTNL_EXPR_HASH_OFFSET, 0);
+  }
+
   void operator()(const RateAbove& rate) const {
     nftnl_expr* expr = New("limit");
     nftnl_expr_set_u64(expr, NFTNL_EXPR_LIMIT_RATE, rate.packets_per_second);

@@ -172,6 +172,9 @@ struct FeatureOf {
   std::optional<Feature> operator()(const RandomNumber&) const {
     return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen"};
   }
+  std::optional<Feature> operator()(const HashedNumber&) const {
+    return Feature{"hashes", "CONFIG_NFT_HASH", "nft_hash"};
+  }
   std::optional<Feature> operator()(const RateAbove&) const {
     return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit"};
   }

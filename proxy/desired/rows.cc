@@ -34,6 +34,7 @@ Descriptor DescriptorOf(const PortRows& port, DispatchKind kind, const EndpointS
   Descriptor descriptor{.kind = kind,
                         .endpoints = static_cast<uint32_t>(set.slots.size()),
                         .group = set.group,
+                        .pick_by = port.pick_by,
                         .sticky = {}};
   if (port.affinity && set.group != 0) {
     descriptor.sticky = {.timer = port.affinity->timer, .local = &set == &port.local};

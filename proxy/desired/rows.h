@@ -63,7 +63,8 @@ struct PortRows {
   // True if an endpoint exists on any node, even if neither endpoint set contains the endpoint
   // (S-35). A packet for an empty endpoint set is dropped if `any` is true, and rejected otherwise.
   bool any = false;
-  bool internal_local = false;  // True if the clusterIP uses the local endpoint set.
+  bool internal_local = false;       // True if the clusterIP uses the local endpoint set.
+  PickBy pick_by = PickBy::kRandom;  // Applies to both endpoint sets, which are then hash tables.
   EndpointSet cluster;
   EndpointSet local;
   // Endpoints on this node, which may connect to themselves through the Service.

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 
+#include "proxy/desired/hash_table.h"
 #include "proxy/desired/ranges.h"
 #include "proxy/desired/slots.h"
 #include "proxy/desired/weights.h"
@@ -218,17 +219,47 @@ class Builder {
     const auto found = before_.find(PortIdentity(rows.family, port.name, port.protocol));
     const PortRows* before = found == before_.end() ? nullptr : found->second;
     AddAffinity(rows, port, before, resolved);
+    if (!rows.affinity) rows.pick_by = PickByFor(port, resolved);
     rows.any =
         FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
-                Weighted(std::move(resolved.cluster), resolved.cluster_weights), rows.cluster) &&
+                SlotsFor(rows, std::move(resolved.cluster), resolved.cluster_weights),
+                rows.cluster) &&
         FillSet(rows, before, before != nullptr ? &before->local : nullptr,
-                Weighted(std::move(resolved.local), resolved.local_weights), rows.local);
+                SlotsFor(rows, std::move(resolved.local), resolved.local_weights), rows.local);
     if (!rows.any) {
       Warn(port, FindingCode::kLimit, "",
            "all endpoint groups are in use; new connections to the port are rejected");
       return;
     }
     rows.hairpins = std::move(resolved.reachable_here);
+  }
+
+  PickBy PickByFor(const ServicePort& port, const ResolvedEndpoints& resolved) {
+    if (service_.pick_by == PickBy::kRandom) return PickBy::kRandom;
+    const size_t endpoints = std::max(resolved.cluster.size(), resolved.local.size());
+    if (!context_.node.hash_picks) {
+      Warn(port, FindingCode::kForbidden, "",
+           "the kernel does not support hashes (module nft_hash); endpoints are picked at random");
+      return PickBy::kRandom;
+    }
+    if (endpoints > kMaxHashedEndpoints) {
+      Warn(port, FindingCode::kLimit, std::to_string(endpoints),
+           "at most " + std::to_string(kMaxHashedEndpoints) +
+               " endpoints can be picked by hash; endpoints are picked at random");
+      return PickBy::kRandom;
+    }
+    return service_.pick_by;
+  }
+
+  // Returns the endpoint of each slot. For random picks, the result is in the format of
+  // AssignSlots.
+  std::vector<EndpointAddress> SlotsFor(const PortRows& rows,
+                                        std::vector<EndpointAddress> endpoints,
+                                        const std::vector<uint16_t>& weights) const {
+    if (rows.pick_by == PickBy::kRandom || endpoints.empty()) {
+      return Weighted(std::move(endpoints), weights);
+    }
+    return MakeHashTable(endpoints, weights, PickTableSize(service_, endpoints.size()));
   }
 
   void Shorten(const ServicePort& port, std::vector<EndpointAddress>& endpoints,
@@ -283,7 +314,7 @@ class Builder {
                       before->affinity.has_value() == rows.affinity.has_value();
     if (kept) {
       set.group = set_before->group;
-      set.slots = AssignSlots(set_before->slots, wanted);
+      set.slots = rows.pick_by == PickBy::kRandom ? AssignSlots(set_before->slots, wanted) : wanted;
       if (ChangedSlots(set_before->slots, set.slots) <= kMaxChangedSlots) return true;
     }
     // The elements of a new group are added before the commit that switches to the group. The slots

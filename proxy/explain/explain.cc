@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/desired/hash_table.h"
 #include "proxy/desired/node_rows.h"
 #include "proxy/desired/weights.h"
 #include "proxy/explain/destination.h"
@@ -56,6 +58,7 @@ class PathTracer {
     DescribeSet();
     DescribeAffinity();
     DescribeResets();
+    MakeTable();
     AddEndpoints();
     DescribeHairpin();
     if (to_.chained) {
@@ -283,6 +286,32 @@ class PathTracer {
             "");
   }
 
+  // Makes the hash table of the endpoint set, if the Service uses one.
+  void MakeTable() {
+    const PickBy pick_by = to_.service().pick_by;
+    const size_t endpoints = std::max(to_.resolved.cluster.size(), to_.resolved.local.size());
+    if (pick_by == PickBy::kRandom || !context_.node.hash_picks ||
+        endpoints > kMaxHashedEndpoints) {
+      return;
+    }
+    const uint32_t slots = PickTableSize(to_.service(), Chosen().size());
+    const std::vector<EndpointAddress> slot_endpoints =
+        MakeHashTable(Chosen(), ChosenWeights(), slots);
+    for (const EndpointAddress& endpoint : slot_endpoints) ++table_slots_[endpoint];
+    const std::string table = absl::StrCat(" from a table with ", slots, " slots");
+    if (pick_by == PickBy::kClientAndPort) {
+      AddStep("pick", "a hash of client address and port selects the endpoint" + table, "");
+    } else if (!from_.address) {
+      AddStep("pick", "a hash of the client address selects the endpoint" + table, "");
+    } else {
+      const EndpointAddress& endpoint = slot_endpoints[SlotOfClient(*from_.address, slots)];
+      AddStep("pick",
+              absl::StrCat("the hash of the client address selects endpoint ",
+                           endpoint.ip.ToString(), " port ", endpoint.port, table),
+              "");
+    }
+  }
+
   void AddEndpoints() {
     result_.kube_chains.push_back((result_.set == ChosenSet::kLocal ? "KUBE-SVL-" : "KUBE-SVC-") +
                                   Hash());
@@ -292,6 +321,7 @@ class PathTracer {
       const EndpointAddress& address = Chosen()[i];
       ExplainedEndpoint endpoint{address};
       if (!slots.empty()) endpoint.slots = slots[i];
+      if (!table_slots_.empty()) endpoint.slots = table_slots_[address];
       endpoint.local = std::binary_search(here.begin(), here.end(), address);
       endpoint.masquerade = masquerade_ || (endpoint.local && from_.address == address.ip);
       endpoint.kube_sep =
@@ -376,6 +406,8 @@ class PathTracer {
   const Destination& to_;
   const Source& from_;
   Explanation result_;
+  // Number of slots per endpoint. Empty if endpoints are picked at random.
+  absl::flat_hash_map<EndpointAddress, uint32_t> table_slots_;
   bool masquerade_ = false;
 };
 

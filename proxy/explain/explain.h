@@ -75,7 +75,8 @@ struct Explanation {
   std::vector<Step> steps;
   Verdict verdict = Verdict::kUntouched;
   ChosenSet set = ChosenSet::kNone;
-  // Possible endpoints for kDnat, in ascending order. A new connection uses a random slot (S-38).
+  // Possible endpoints for kDnat, in ascending order. A new connection uses a random slot (S-38),
+  // or with ServiceSpec.endpoint_pick, the slot of its hash.
   std::vector<ExplainedEndpoint> endpoints;
   // kube-proxy's chain names in iptables mode, in packet order: "KUBE-EXT-..."
   std::vector<std::string> kube_chains;

@@ -51,7 +51,9 @@ IpAddress Descriptor::For(const IpAddress& address) const {
   const size_t size = address.size();
   const uint32_t low = sticky ? uint32_t{StickyByte(kind, *sticky)} << 16 | group : group;
   for (size_t i = 0; i < 3; ++i) bytes[size - 1 - i] = static_cast<uint8_t>(low >> (8 * i));
-  bytes[0] = DescriptorByte(sticky ? DispatchKind::kSticky : kind, PickClassFor(endpoints));
+  const bool hashed = pick_by != PickBy::kRandom && !sticky && endpoints > 0;
+  bytes[0] = DescriptorByte(sticky ? DispatchKind::kSticky : kind,
+                            hashed ? HashClass(pick_by, endpoints) : PickClassFor(endpoints));
   if (address.family() == Family::kIpv6) {
     // A choice overwrites bytes 0-7. Both have the sum 0, so that no checksum changes.
     if (sticky) {

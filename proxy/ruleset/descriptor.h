@@ -8,8 +8,10 @@
 // The pick class determines the range of the random slot number. For N from 1 to 16, class N has
 // exactly N slots. The capacities of larger classes grow by a factor of about 1.49. In a larger
 // class, the pick is repeated if the random slot is empty, so that the distribution remains
-// uniform. The group identifies one endpoint set in the map `endpoints`, or with session affinity
-// in the map `affinity-slots`. Packets with class 0 are dropped.
+// uniform. Classes above kMaxPickClass select the slot by a hash instead, from a table with a prime
+// number of slots (docs/decisions/0015). The group identifies one endpoint set in the map
+// `endpoints`, or with session affinity in the map `affinity-slots`. Packets with class 0 are
+// dropped.
 //
 // In IPv6, bytes 10-11 make the one's complement sum of the descriptor equal to the sum of the
 // replaced address, as in RFC 6296. Because the sums are equal, no checksum changes. Equal sums are
@@ -20,6 +22,7 @@
 // complement of bytes 0-1. All other bytes are zero.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -36,8 +39,19 @@ enum class DispatchKind : uint8_t {
   kSticky = 3,  // Session affinity: the actual kind is in another byte. Valid only in byte 0.
 };
 
+// How a slot is selected for a new connection.
+enum class PickBy : uint8_t {
+  kRandom = 0,
+  kClient = 1,         // By a hash of the source address.
+  kClientAndPort = 2,  // By a hash of the source address and port.
+};
+
 inline constexpr unsigned kMaxPickClass = 37;
 inline constexpr unsigned kMaxExactClass = 16;
+// Sizes of the tables for picks by hash. Prime numbers, as the Maglev algorithm requires.
+inline constexpr std::array<uint32_t, 3> kHashTableSizes = {251, 1021, 4093};
+inline constexpr uint32_t kMaxHashedEndpoints = kHashTableSizes.back();
+inline constexpr uint32_t kHashSeed = 0x73766d70;
 inline constexpr uint32_t kMaxEndpoints = 65535;  // Limit per Service port and family.
 inline constexpr uint32_t kMaxGroup = (uint32_t{1} << 24) - 1;  // Group numbers are 1 to kMaxGroup.
 inline constexpr uint32_t kMaxStickyGroup = 65535;
@@ -50,8 +64,9 @@ struct Descriptor {
   };
 
   DispatchKind kind = DispatchKind::kInternal;
-  uint32_t endpoints = 0;  // Number of endpoints in the group. If 0, packets are dropped.
+  uint32_t endpoints = 0;  // Number of slots in the group. If 0, packets are dropped.
   uint32_t group = 0;
+  PickBy pick_by = PickBy::kRandom;  // If not kRandom, `endpoints` is 0 or in kHashTableSizes.
   std::optional<Sticky> sticky;
 
   // Returns the descriptor that replaces `address`.
@@ -64,6 +79,13 @@ uint32_t PickCapacity(unsigned pick_class);
 
 // Returns the smallest class with at least `endpoints` (0 to kMaxEndpoints) slots.
 unsigned PickClassFor(uint32_t endpoints);
+
+// Returns the class for a hash table with `slots` slots, which must be in kHashTableSizes.
+constexpr unsigned HashClass(PickBy pick_by, uint32_t slots) {
+  unsigned size = 0;
+  while (kHashTableSizes[size] != slots) ++size;
+  return kMaxPickClass + 1 + (pick_by == PickBy::kClient ? 0 : kHashTableSizes.size()) + size;
+}
 
 constexpr uint8_t DescriptorByte(DispatchKind kind, unsigned pick_class) {
   return static_cast<uint8_t>(static_cast<unsigned>(kind) << 6 | pick_class);

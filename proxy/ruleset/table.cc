@@ -24,13 +24,34 @@ std::string RepickChain(unsigned pick_class) {
   return "draw-" + std::to_string(PickCapacity(pick_class));
 }
 
+std::string HashChain(PickBy pick_by, uint32_t slots) {
+  return (pick_by == PickBy::kClient ? "hash-" : "hash-ports-") + std::to_string(slots);
+}
+
 using Verdicts = std::vector<std::pair<uint8_t, std::string>>;
 
-// Appends the vmap entries that map descriptors of `kind` to pick chains.
-void AddPickVerdicts(DispatchKind kind, Verdicts& verdicts) {
-  for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-    verdicts.emplace_back(DescriptorByte(kind, pick), PickChain(pick));
+// Calls fn(PickBy, size) for each kind and size of hash table.
+template <typename Fn>
+void ForEachHashTable(Fn fn) {
+  for (const PickBy pick_by : {PickBy::kClient, PickBy::kClientAndPort}) {
+    for (const uint32_t slots : kHashTableSizes) fn(pick_by, slots);
   }
+}
+
+// Returns the vmap entries that map descriptors of `kinds` to pick chains.
+Verdicts PickVerdicts(std::initializer_list<DispatchKind> kinds, const RulesetOptions& options) {
+  Verdicts verdicts;
+  for (const DispatchKind kind : kinds) {
+    for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
+      verdicts.emplace_back(DescriptorByte(kind, pick), PickChain(pick));
+    }
+    if (!options.hash_picks) continue;
+    ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
+      verdicts.emplace_back(DescriptorByte(kind, HashClass(pick_by, slots)),
+                            HashChain(pick_by, slots));
+    });
+  }
+  return verdicts;
 }
 
 std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
@@ -71,13 +92,21 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
       chains.push_back({RepickChain(pick), "", {}});
     }
   }
+  if (options.hash_picks) {
+    ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
+      chains.push_back({HashChain(pick_by, slots),
+                        pick_by == PickBy::kClient ? "picks by client address"
+                                                   : "picks by client address and port",
+                        {}});
+    });
+  }
   return chains;
 }
 
 // When an element is added to a data map, the kernel checks every rule that looks up the map (about
 // 12 ns per rule). Therefore each pick class has exactly one rule that looks up the map. In an
 // exact class, a pick misses only if a commit happens between two lookups of the same packet.
-void AddPickRules(RuleList& rules) {
+void AddPickRules(bool hash_picks, RuleList& rules) {
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string chain = PickChain(pick);
     if (pick <= kMaxExactClass) {
@@ -88,6 +117,15 @@ void AddPickRules(RuleList& rules) {
           rules.In(RepickChain(pick)).DnatToRandomSlot(PickCapacity(pick), Named(kEndpoints)));
     }
     rules.Add(rules.In(chain).Goto("pick-first"));
+  }
+  if (hash_picks) {
+    ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
+      const std::string chain = HashChain(pick_by, slots);
+      nft::Key client = {KeyPart::kSource};
+      if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
+      rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, kHashSeed, Named(kEndpoints)));
+      rules.Add(rules.In(chain).Goto("pick-first"));
+    });
   }
   rules.Add(rules.In("pick-first").DnatToRandomSlot(1, Named(kEndpoints)));
   rules.Add(rules.In("pick-first").Drop());
@@ -146,9 +184,8 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
         {ConnectionCountSet(options), kServiceConnectionsName}, kCountedSeconds));
     rules.Add(rules.In("count").Goto("dispatch"));
   }
-  Verdicts internal;
-  AddPickVerdicts(DispatchKind::kInternal, internal);
-  rules.Add(rules.In("dispatch").GotoByDestinationByte(0, internal));
+  rules.Add(rules.In("dispatch")
+                .GotoByDestinationByte(0, PickVerdicts({DispatchKind::kInternal}, options)));
   for (const auto& [kind, chain] : {std::pair{DispatchKind::kExternal, "external"},
                                     std::pair{DispatchKind::kExternalLocal, "external-local"},
                                     std::pair{DispatchKind::kSticky, "sticky"}}) {
@@ -173,20 +210,20 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
                 .Goto("pick"));
   rules.Add(rules.In("external-local").Drop());
 
-  Verdicts picks;
-  AddPickVerdicts(DispatchKind::kExternal, picks);
-  AddPickVerdicts(DispatchKind::kExternalLocal, picks);
-  rules.Add(rules.In("pick").GotoByDestinationByte(0, picks));
+  rules.Add(rules.In("pick").GotoByDestinationByte(
+      0, PickVerdicts({DispatchKind::kExternal, DispatchKind::kExternalLocal}, options)));
   rules.Add(rules.In("pick")
                 .DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky))
                 .Goto("stick"));
   rules.Add(rules.In("pick").Drop());
   // A packet whose affinity has ended is already marked for masquerade.
-  Verdicts unsticky = internal;
-  unsticky.insert(unsticky.end(), picks.begin(), picks.end());
   rules.Add(
       rules.In("restored").DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky)).Return());
-  rules.Add(rules.In("restored").GotoByDestinationByte(0, unsticky));
+  rules.Add(
+      rules.In("restored")
+          .GotoByDestinationByte(0, PickVerdicts({DispatchKind::kInternal, DispatchKind::kExternal,
+                                                  DispatchKind::kExternalLocal},
+                                                 options)));
   rules.Add(rules.In("mark-masq").MarkOr(options.masquerade_mark));
 
   rules.Add(rules.In("nat-postrouting")
@@ -200,7 +237,7 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
                     Named(kHairpinConnections))
                 .MasqueradeFullyRandom());
 
-  AddPickRules(rules);
+  AddPickRules(options.hash_picks, rules);
 }
 
 // Resets TCP connections without conntrack entry. The ICMP errors of the other rules do not end an

@@ -110,6 +110,7 @@ struct RulesetOptions {
   TcpResets tcp_resets = TcpResets::kOff;
   // The rules of `tcp_resets` exist. False while no Service needs them.
   bool reset_rules = true;
+  bool hash_picks = true;                      // Pick endpoints by hash for Services that ask.
   bool answer_ping = false;                    // Answer echo requests to Service addresses.
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };

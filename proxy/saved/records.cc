@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/algorithm/container.h"
+
 namespace svcmap::proxy {
 namespace {
 
@@ -150,6 +152,7 @@ void ToMessage(const PortRows& port, saved::v1::Port& message) {
   }
   message.set_any(port.any);
   message.set_internal_local(port.internal_local);
+  message.set_pick_by(static_cast<uint32_t>(port.pick_by));
   message.set_cluster_group(port.cluster.group);
   WriteEndpoints(port.cluster.slots, message.mutable_cluster());
   message.set_local_group(port.local.group);
@@ -158,10 +161,26 @@ void ToMessage(const PortRows& port, saved::v1::Port& message) {
   if (port.affinity) ToMessage(*port.affinity, *message.mutable_affinity());
 }
 
+bool ReadPickBy(const saved::v1::Port& message, PortRows& port) {
+  if (message.pick_by() > static_cast<uint32_t>(PickBy::kClientAndPort)) return false;
+  port.pick_by = static_cast<PickBy>(message.pick_by());
+  return true;
+}
+
+// Returns false if the number of slots has no descriptor.
+bool TablesFit(const PortRows& port) {
+  const auto fits = [](const EndpointSet& set) {
+    return set.slots.empty() || absl::c_linear_search(kHashTableSizes, set.slots.size());
+  };
+  return port.pick_by == PickBy::kRandom || (fits(port.cluster) && fits(port.local));
+}
+
 bool ReadPort(const saved::v1::Port& message, PortRows& port) {
   const std::optional<Family> family = FamilyFromNumber(message.family());
   const std::optional<Protocol> protocol = ProtocolFromNumber(message.protocol());
-  if (!family || !protocol || !Fits(message.port(), port.port)) return false;
+  if (!family || !protocol || !Fits(message.port(), port.port) || !ReadPickBy(message, port)) {
+    return false;
+  }
   port.family = *family;
   port.name = message.name();
   port.protocol = *protocol;
@@ -183,7 +202,7 @@ bool ReadPort(const saved::v1::Port& message, PortRows& port) {
   port.local.group = message.local_group();
   return addresses_read && kinds_known && ReadEndpoints(message.cluster(), port.cluster.slots) &&
          ReadEndpoints(message.local(), port.local.slots) &&
-         ReadEndpoints(message.hairpins(), port.hairpins) &&
+         ReadEndpoints(message.hairpins(), port.hairpins) && TablesFit(port) &&
          (!message.has_affinity() || ReadAffinity(message.affinity(), port.affinity.emplace()));
 }
 

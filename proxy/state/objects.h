@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nft/types/ip_address.h"
+#include "proxy/ruleset/descriptor.h"
 
 namespace svcmap::proxy {
 
@@ -81,6 +82,8 @@ struct Service {
   uint32_t affinity_seconds = 0;
   // Whether TCP connections to endpoints that are gone are reset. Absent: the node's default.
   std::optional<bool> reset_stale_tcp;
+  PickBy pick_by = PickBy::kRandom;     // Not used with session affinity.
+  uint32_t pick_table_size = 0;         // In kHashTableSizes, or 0 for the default.
   uint16_t health_check_node_port = 0;  // 0 if the port is unset or has no effect (S-13).
   std::string message;                  // The object as received, serialized. Used by List.
 };

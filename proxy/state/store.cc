@@ -51,17 +51,26 @@ uint64_t SlotCount(const EndpointSlice& slice) {
   return uint64_t{slice.ports.size()} * slice.endpoints.size();
 }
 
+uint64_t CountedTableSize(const Service& service) {
+  if (service.pick_by == PickBy::kRandom) return 0;
+  return service.pick_table_size != 0 ? service.pick_table_size : kHashTableSizes[1];
+}
+
 uint64_t ElementCount(const Service& service) {
   if (!service.proxied) return 0;
+  const bool local = service.internal_policy == TrafficPolicy::kLocal ||
+                     service.external_policy == TrafficPolicy::kLocal;
   uint64_t addresses = 0;
+  uint64_t slots = 0;
   for (const Family family : kFamilies) {
     if (!service.cluster_ip[Index(family)]) continue;  // The family is not programmed.
+    slots += CountedTableSize(service) * (local ? 2 : 1);
     ++addresses;
     for (const auto* list : {&service.external_ips, &service.load_balancer_ips}) {
       for (const IpAddress& address : *list) addresses += address.family() == family ? 1 : 0;
     }
   }
-  return kElementsPerAddress * addresses * service.ports.size();
+  return (kElementsPerAddress * addresses + slots) * service.ports.size();
 }
 
 uint64_t ElementCount(const EndpointSlice& slice) {

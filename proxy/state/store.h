@@ -48,8 +48,12 @@ uint64_t SlotCount(const EndpointSlice& slice);
 // Return a measure for the memory of the map elements that an object causes. An endpoint counts
 // once for each port. With weight W, an endpoint counts W times, because it can use W slots. An
 // address of a Service counts kElementsPerAddress times for each port, because a port needs about
-// four times the memory of an endpoint. nodePorts do not count.
+// four times the memory of an endpoint. nodePorts do not count. With picks by hash, each port also
+// counts CountedTableSize() for each family and endpoint set.
 inline constexpr uint64_t kElementsPerAddress = 4;
+// Returns the size of a hash table before the number of endpoints is known, or 0 without hash
+// tables.
+uint64_t CountedTableSize(const Service& service);
 uint64_t ElementCount(const Service& service);
 uint64_t ElementCount(const EndpointSlice& slice);
 

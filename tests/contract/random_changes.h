@@ -105,6 +105,7 @@ class RandomChanges {
     }
     if (Chance(30)) service.InternalLocal();
     if (Chance(40)) service.ExternalLocal();
+    if (Chance(15)) service.Pick(Chance(50) ? PickBy::kClient : PickBy::kClientAndPort);
     if (Chance(40)) service.Affinity(Chance(50) ? 10800 : 10 * (1 + Below(3)));
     if (Chance(30)) AddSourceRanges(service);
     if (Chance(30)) service.ResetStaleTcp(Chance(50));

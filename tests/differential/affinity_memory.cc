@@ -3,6 +3,8 @@
 namespace svcmap::testing {
 namespace {
 
+constexpr char kByClient[] = "ClientIP";
+
 std::string TextOf(const Choice& choice) {
   const bool v6 = choice.ip.find(':') != std::string::npos;
   return (v6 ? "[" + choice.ip + "]" : choice.ip) + ":" + std::to_string(choice.port);
@@ -12,8 +14,11 @@ std::string TextOf(const Choice& choice) {
 
 std::vector<Choice> AffinityMemory::Allowed(const std::string& client,
                                             const Prediction& prediction) const {
-  const auto found = records_.find({client, prediction.service_port});
-  if (!prediction.affinity || found == records_.end()) return prediction.choices;
+  if (!prediction.affinity && prediction.pick != kByClient) return prediction.choices;
+  const Records& records = prediction.affinity ? records_ : picks_;
+  const auto found =
+      records.find({client, prediction.affinity ? prediction.service_port : prediction.table});
+  if (found == records.end()) return prediction.choices;
   for (const Choice& choice : prediction.choices) {
     if (TextOf(choice) == found->second) return {choice};
   }
@@ -23,6 +28,7 @@ std::vector<Choice> AffinityMemory::Allowed(const std::string& client,
 void AffinityMemory::Remember(const std::string& client, const Prediction& prediction,
                               const Choice& choice) {
   if (prediction.affinity) records_[{client, prediction.service_port}] = TextOf(choice);
+  if (prediction.pick == kByClient) picks_[{client, prediction.table}] = TextOf(choice);
 }
 
 void AffinityMemory::Forget(const std::string& client, const Prediction& prediction) {

@@ -1,4 +1,5 @@
-// Predicts session affinity (S-122 to S-126) from the answers that clients received.
+// Predicts session affinity (S-122 to S-126), and picks by a hash of the client address, from the
+// answers that clients received.
 //
 // Stores one record for each client and Service port. The record contains the endpoint that was
 // used last. If a client alternates between the cluster endpoint set and the local endpoint set,
@@ -21,7 +22,7 @@ class AffinityMemory {
   // Returns the predicted endpoints that a new connection from `client` may use (S-123).
   std::vector<Choice> Allowed(const std::string& client, const Prediction& prediction) const;
 
-  // Records the endpoint that a connection used.
+  // Records the endpoint that a connection used, if the next connection must use it, too.
   void Remember(const std::string& client, const Prediction& prediction, const Choice& choice);
 
   // Deletes the client's record after a connection whose endpoint is unknown.
@@ -31,8 +32,9 @@ class AffinityMemory {
   void Keep(const std::map<std::string, std::set<std::string>>& reachable);
 
  private:
-  std::map<std::pair<std::string, std::string>, std::string>
-      records_;  // Records by client and Service port.
+  using Records = std::map<std::pair<std::string, std::string>, std::string>;
+  Records records_;  // Records by client and Service port.
+  Records picks_;    // Endpoints by client and hash table. They are never deleted.
 };
 
 }  // namespace svcmap::testing

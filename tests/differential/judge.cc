@@ -95,8 +95,8 @@ std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& a
         if (!InVain(tried)) affinity.Remember(client, prediction, choice);
         return std::nullopt;
       }
-      if (prediction.affinity) {
-        std::string text = "by affinity one of";
+      if (prediction.affinity || !prediction.pick.empty()) {
+        std::string text = "by affinity or hash one of";
         for (const Choice& choice : affinity.Allowed(client, prediction)) {
           absl::StrAppend(&text, " ", choice.ip, " ", choice.port);
         }

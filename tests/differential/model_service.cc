@@ -118,6 +118,7 @@ ModelEndpoint EndpointOf(const v1::Endpoint& endpoint, const TextAddress& ip, ui
   made.local = endpoint.has_node_name() && !endpoint.node_name().empty() &&     // S-23
                endpoint.node_name() == node_name;
   made.drained = endpoint.has_weight() && endpoint.weight() == 0;
+  if (endpoint.has_weight()) made.weight = endpoint.weight();
   for (const v1::ForZone& zone : endpoint.hints().for_zones()) made.zone_hints.insert(zone.name());
   for (const v1::ForNode& node : endpoint.hints().for_nodes()) made.node_hints.insert(node.name());
   return made;
@@ -271,6 +272,8 @@ std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const Mo
       port.external_local = ExternalLocal(spec);
       port.internal_local = spec.internal_traffic_policy() == "Local";  // S-10
       port.affinity = spec.session_affinity() == "ClientIP";            // S-14
+      if (!port.affinity && spec.endpoint_pick() != "Random") port.pick = spec.endpoint_pick();
+      port.table_size = spec.pick_table_size();
       port.node_name = node.name;
       port.node_zone = node.zone;
       port.endpoints = EndpointsOf(service, port, objects, v6);

@@ -25,6 +25,7 @@ struct ModelEndpoint {
   bool terminating = false;
   bool local = false;
   bool drained = false;  // True if the endpoint receives no new connections.
+  uint32_t weight = 1;
   std::set<std::string> zone_hints;
   std::set<std::string> node_hints;
 
@@ -64,6 +65,8 @@ struct ModelServicePort {
   bool external_local = false;
   bool internal_local = false;
   bool affinity = false;
+  std::string pick;    // ServiceSpec.endpoint_pick, or empty if it has no effect.
+  int table_size = 0;  // ServiceSpec.pick_table_size
   ModelEndpoints endpoints;
 
   // Name of the agent's node. Each Service port stores the name and zone of the node, because

@@ -138,8 +138,8 @@ class Session {
   }
 
   // Repeats connections until each endpoint of a set has answered, or until the absence of an
-  // endpoint's answer is too improbable. Sets with affinity are excluded, because there are too few
-  // clients.
+  // endpoint's answer is too improbable. Sets with affinity or hash tables are excluded, because
+  // there are too few clients.
   void LookForTheMissing() {
     for (auto& [name, set] : sets_) {
       if (set.seen.size() == set.example.prediction.choices.size()) continue;
@@ -174,7 +174,7 @@ class Session {
       text << tried.packet << "\n    expected " << *expected << "\n    saw " << tried.answer;
       report_.mismatches.push_back(text.str());
     }
-    if (tried.prediction.affinity || InVain(tried)) return;
+    if (tried.prediction.affinity || !tried.prediction.pick.empty() || InVain(tried)) return;
     const std::optional<Choice> taken = TakenChoice(tried);
     if (!taken) return;
     std::string name = tried.prediction.service_port;

@@ -232,6 +232,7 @@ RandomCluster::Entry RandomCluster::NewEntry(size_t index) {
   RollRanges(entry);
   RollPolicies(entry);
   RollAffinity(entry);
+  RollPick(entry);
   RollCreation(entry);
   RollEndpoints(entry);
   return entry;
@@ -398,6 +399,17 @@ void RandomCluster::RollAffinity(Entry& entry) {
   }
 }
 
+void RandomCluster::RollPick(Entry& entry) {
+  v1::ServiceSpec& spec = *entry.service.mutable_spec();
+  spec.clear_endpoint_pick();
+  spec.clear_pick_table_size();
+  if (!dice_.Chance(30)) return;
+  const std::string picks[] = {"Random", "ClientIP", "ClientIP", "ClientIPAndPort"};
+  spec.set_endpoint_pick(dice_.OneOf(picks));
+  const int sizes[] = {0, 251, 1021, 4093};
+  if (const int size = dice_.OneOf(sizes)) spec.set_pick_table_size(size);
+}
+
 void RandomCluster::RollCreation(Entry& entry) {
   entry.service.mutable_metadata()->clear_creation_timestamp();
   if (dice_.Chance(20)) return;
@@ -546,7 +558,7 @@ std::string RandomCluster::ChangeNode() {
 }
 
 std::string RandomCluster::ChangeService(Entry& entry) {
-  switch (dice_.Below(11)) {
+  switch (dice_.Below(12)) {
     case 0:
       RollClusterIps(entry);
       return "clusterIPs";
@@ -577,6 +589,9 @@ std::string RandomCluster::ChangeService(Entry& entry) {
     case 9:
       RollCreation(entry);
       return "creation";
+    case 10:
+      RollPick(entry);
+      return "endpoint pick";
     default:
       entry.exists = !entry.exists;
       return entry.exists ? "comes" : "goes";

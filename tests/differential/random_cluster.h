@@ -91,6 +91,7 @@ class RandomCluster {
   void RollRanges(Entry& entry);
   void RollPolicies(Entry& entry);
   void RollAffinity(Entry& entry);
+  void RollPick(Entry& entry);
   void RollCreation(Entry& entry);
   void RollTargets(Entry& entry);
   void RollEndpoints(Entry& entry);

@@ -72,6 +72,7 @@ std::string Prediction::ToString() const {
   }
   text += " (" + why;
   if (!service_port.empty()) text += "; " + service_port;
+  if (!pick.empty()) text += ", pick " + pick;
   return text + (affinity ? ", affinity)" : ")");
 }
 
@@ -216,8 +217,11 @@ Prediction ReferenceModel::Delivered(const ModelServicePort& port, const Flow& f
   prediction.verdict = Verdict::kDelivered;
   prediction.service_port = port.ToString();
   prediction.affinity = port.affinity;
+  prediction.pick = port.pick;
+  prediction.table = std::to_string(port.table_size);
   prediction.why = why;
   for (const ModelEndpoint& endpoint : set) {
+    prediction.table += " " + endpoint.ToString() + "*" + std::to_string(endpoint.weight);
     prediction.choices.push_back({endpoint.ip.ToString(), endpoint.port,
                                   masquerade || flow.marked || IsHairpin(flow, endpoint)});
   }

@@ -61,7 +61,11 @@ struct Prediction {
   // port is involved.
   std::string service_port;
   bool affinity = false;  // True if this Service port has session affinity.
-  std::string why;        // Requirement numbers for messages.
+  std::string pick;       // ModelServicePort::pick of this Service port.
+  // Endpoints, weights and size of the hash table. If `pick` is "ClientIP", a client uses the same
+  // endpoint of all tables with the same text, also of different Services.
+  std::string table;
+  std::string why;  // Requirement numbers for messages.
 
   std::string ToString() const;
 };

@@ -126,6 +126,12 @@ AService& AService::ClientIpAffinity(int timeout_seconds) {
   return ClientIpAffinity();
 }
 
+AService& AService::EndpointPick(const std::string& pick, int table_size) {
+  service_.mutable_spec()->set_endpoint_pick(pick);
+  service_.mutable_spec()->set_pick_table_size(table_size);
+  return *this;
+}
+
 AService& AService::CreatedAt(int64_t unix_seconds) {
   service_.mutable_metadata()->mutable_creation_timestamp()->set_seconds(unix_seconds);
   return *this;

@@ -44,6 +44,7 @@ class AService {
   // Enables ClientIP affinity with the default timeout.
   AService& ClientIpAffinity();
   AService& ClientIpAffinity(int timeout_seconds);
+  AService& EndpointPick(const std::string& pick, int table_size = 0);  // "ClientIP"
   AService& CreatedAt(int64_t unix_seconds);
 
   const v1::Service& proto() const { return service_; }

@@ -88,7 +88,11 @@ TEST(ProjectionTest, KubernetesBytesAndManifestsOfRandomObjectsAreStoredAsEqualB
   for (uint64_t seed = 1; objects < 500; ++seed) {
     testing::RandomCluster cluster(seed, "shop", {"10.244.1.0/24", "fd00:10:244:1::/64"});
     for (v1::Object object : cluster.Render()) {
-      // The weight is a field of svcmap.
+      // Fields of svcmap.
+      if (object.has_service()) {
+        object.mutable_service()->mutable_spec()->clear_endpoint_pick();
+        object.mutable_service()->mutable_spec()->clear_pick_table_size();
+      }
       if (object.has_endpoint_slice()) {
         for (v1::Endpoint& endpoint : *object.mutable_endpoint_slice()->mutable_endpoints()) {
           endpoint.clear_weight();

@@ -304,6 +304,11 @@ std::vector<BadInput> BadInputs() {
        R"(Service shop/web rejected: spec.internalTrafficPolicy: Unsupported value: "Global": supported values: "Cluster", "Local"; the previously accepted version, if any, stays in effect)"},
       {kPolicies, "unknown sessionAffinity", WebWith("sessionAffinity: Cookie"),
        R"(Service shop/web rejected: spec.sessionAffinity: Unsupported value: "Cookie": supported values: "None", "ClientIP"; the previously accepted version, if any, stays in effect)"},
+      {kPolicies, "unknown endpointPick", WebWith("endpointPick: Maglev"),
+       R"(Service shop/web rejected: spec.endpointPick: Unsupported value: "Maglev": supported values: "Random", "ClientIP", "ClientIPAndPort"; the previously accepted version, if any, stays in effect)"},
+      {kPolicies, "unsupported pickTableSize",
+       WebWith("endpointPick: ClientIP\npickTableSize: 1000"),
+       R"(Service shop/web rejected: spec.pickTableSize: Invalid value: 1000: must be 251, 1021 or 4093; the previously accepted version, if any, stays in effect)"},
       {kPolicies, "session affinity timeout out of range",
        WebWith("sessionAffinity: ClientIP\n"
                "sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}"),
@@ -323,8 +328,9 @@ std::vector<BadInput> BadInputs() {
                "loadBalancerSourceRanges: [10.0.0.0/8]") +
            kBalanced,
        R"(Service shop/web: spec.loadBalancerSourceRanges: Invalid value: contains no valid IPv6 CIDR; the IPv6 load balancer IPs accept traffic from all sources)"},
-      {kPolicies,
-       "externalTrafficPolicy Local without external addresses", WebWith("externalTrafficPolicy: Local"), R"(Service shop/web: spec.externalTrafficPolicy: Invalid value: "Local": has no effect for type ClusterIP without spec.externalIPs; "Cluster" is used)"},
+      {kPolicies, "externalTrafficPolicy Local without external addresses",
+       WebWith("externalTrafficPolicy: Local"),
+       R"(Service shop/web: spec.externalTrafficPolicy: Invalid value: "Local": has no effect for type ClusterIP without spec.externalIPs; "Cluster" is used)"},
       {kPolicies, "missing healthCheckNodePort",
        WebWith("type: LoadBalancer\nexternalTrafficPolicy: Local"),
        R"(Service shop/web: spec.healthCheckNodePort: Required value: without this port, load balancers cannot check whether this node has endpoints)"},

@@ -121,6 +121,69 @@ TEST(ConvertPoliciesTest, S14_ATimeoutOfNoSecondsIsRejected) {
   }
 }
 
+TEST(ConvertEndpointPickTest, TheFieldCountsBeforeTheAnnotation) {
+  using proxy::PickBy;
+  const struct {
+    const char* annotations;
+    const char* fields;
+    PickBy pick_by;
+    uint32_t size;
+    std::vector<std::string> findings;
+  } cases[] = {
+      {"", "type: ClusterIP", PickBy::kRandom, 0, {}},
+      {"", "endpointPick: Random", PickBy::kRandom, 0, {}},
+      {"", "endpointPick: ClientIP", PickBy::kClient, 0, {}},
+      {"", "endpointPick: ClientIPAndPort, pickTableSize: 4093", PickBy::kClientAndPort, 4093, {}},
+      {"svcmap/endpoint-pick: ClientIP, svcmap/pick-table-size: '1021'",
+       "type: ClusterIP",
+       PickBy::kClient,
+       1021,
+       {}},
+      {"svcmap/endpoint-pick: ClientIP, svcmap/pick-table-size: '1021'",
+       "endpointPick: Random, pickTableSize: 251",
+       PickBy::kRandom,
+       251,
+       {}},
+      {"svcmap/endpoint-pick: clientip, svcmap/pick-table-size: '1000'",
+       "type: ClusterIP",
+       PickBy::kRandom,
+       0,
+       {"Service shop/web: metadata.annotations[svcmap/endpoint-pick]: Invalid value: "
+        "\"clientip\": must be \"Random\", \"ClientIP\" or \"ClientIPAndPort\"; endpoints are "
+        "picked at random",
+        "Service shop/web: metadata.annotations[svcmap/pick-table-size]: Invalid value: "
+        "\"1000\": must be 251, 1021 or 4093; the default is used"}},
+      {"",
+       "endpointPick: ClientIP, sessionAffinity: ClientIP",
+       PickBy::kRandom,
+       0,
+       {"Service shop/web: spec.endpointPick: Forbidden: has no effect with spec.sessionAffinity "
+        "\"ClientIP\""}},
+  };
+  for (const auto& c : cases) {
+    const auto [service, findings] = Service(
+        absl::StrCat("metadata: {name: web, namespace: shop, annotations: {", c.annotations,
+                     "}}\nspec: {clusterIP: 10.96.0.10, ports: [{port: 80}], ", c.fields, "}\n"));
+    ASSERT_NE(service, nullptr) << c.fields;
+    EXPECT_EQ(service->pick_by, c.pick_by) << c.fields;
+    EXPECT_EQ(service->pick_table_size, c.size) << c.fields;
+    EXPECT_EQ(Texts(findings), c.findings) << c.fields;
+  }
+}
+
+TEST(ConvertEndpointPickTest, TheTablesOfAServiceAreLimited) {
+  const auto with_ports = [](int count, const char* size) {
+    std::string ports;
+    for (int i = 1; i <= count; ++i) absl::StrAppend(&ports, "{name: p", i, ", port: ", i, "},");
+    return Web(absl::StrCat("spec: {clusterIP: 10.96.0.10, endpointPick: ClientIP, pickTableSize: ",
+                            size, ", ports: [", ports, "]}\n"));
+  };
+  EXPECT_NE(with_ports(64, "4093").value, nullptr);
+  EXPECT_EQ(with_ports(65, "4093").value, nullptr);
+  EXPECT_EQ(with_ports(257, "0").value, nullptr);
+  EXPECT_NE(with_ports(257, "251").value, nullptr);
+}
+
 // Returns a dual-stack Service with the given source ranges and one load balancer IP per family.
 Converted<proxy::Service> Ranges(const std::string& ranges,
                                  const std::string& ingress = "{ip: 192.0.2.8}, {ip: 'fd01::8'}") {

@@ -252,6 +252,26 @@ TEST(RuleBuilderTest, DnatToAMapWithoutPortsLeavesThePort) {
   EXPECT_EQ(At<Dnat>(rule, 2).port_reg, std::nullopt);
 }
 
+TEST(RuleBuilderTest, AHashOfTheClientIsTheSlotNumber) {
+  const Key client = {KeyPart::kSource, KeyPart::kSourcePort};
+  const RuleSpec v4 = Rule(Family::kIpv4).DnatToHashedSlot(client, 251, 0x7, kSet).Build();
+  EXPECT_EQ(v4.text,
+            "meta l4proto { tcp, udp, sctp } dnat ip to @nh,136,24 . "
+            "jhash ip saddr . th sport mod 251 seed 0x7 map @service-ips");
+  const HashedNumber hash = All<HashedNumber>(v4).at(0);
+  EXPECT_EQ(hash.reg, 1u) << "the second word of the key";
+  EXPECT_EQ(hash.size, 8u) << "an address and a padded port";
+  EXPECT_EQ(hash.modulus, 251u);
+  EXPECT_EQ(hash.seed, 7u);
+  EXPECT_EQ(All<PayloadLoad>(v4).at(1).reg, hash.source_reg);
+  const RuleSpec v6 =
+      Rule(Family::kIpv6).DnatToHashedSlot({KeyPart::kSource}, 4093, 0x7, kSet).Build();
+  EXPECT_EQ(v6.text,
+            "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,288,32 . "
+            "jhash ip6 saddr mod 4093 seed 0x7 map @service-ips");
+  EXPECT_EQ(All<HashedNumber>(v6).at(0).size, 16u);
+}
+
 TEST(RuleBuilderTest, ARateLimitMatchesPacketsAboveTheRate) {
   const RuleSpec rule = Rule(Family::kIpv4).RateAbovePerSecond(200).Build();
   EXPECT_EQ(rule.text, "limit rate over 200/second burst 200 packets");

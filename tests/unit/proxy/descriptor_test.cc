@@ -91,7 +91,28 @@ TEST(DescriptorTest, TheFirstByteTellsKindAndClass) {
   }
 }
 
-TEST(DescriptorTest, EveryClassFitsIntoItsSixBits) { EXPECT_LT(kMaxPickClass, 64u); }
+TEST(DescriptorTest, EveryClassFitsIntoItsSixBits) {
+  std::set<unsigned> classes;
+  for (const PickBy pick_by : {PickBy::kClient, PickBy::kClientAndPort}) {
+    for (const uint32_t slots : kHashTableSizes) {
+      const unsigned hash_class = HashClass(pick_by, slots);
+      EXPECT_GT(hash_class, kMaxPickClass);
+      EXPECT_LT(hash_class, 64u);
+      EXPECT_TRUE(classes.insert(hash_class).second) << slots;
+    }
+  }
+}
+
+TEST(DescriptorTest, AHashTableHasItsOwnClassExceptWithAffinityOrWithoutEndpoints) {
+  Descriptor descriptor{.endpoints = 1021, .group = 5, .pick_by = PickBy::kClient, .sticky = {}};
+  const auto class_of = [&] { return descriptor.For(*IpAddress::Parse("10.96.0.1")).bytes()[0]; };
+  EXPECT_EQ(class_of(), HashClass(PickBy::kClient, 1021));
+  descriptor.endpoints = 0;
+  EXPECT_EQ(class_of(), 0);
+  descriptor.endpoints = 251;
+  descriptor.sticky = Descriptor::Sticky{};
+  EXPECT_EQ(class_of(), DescriptorByte(DispatchKind::kSticky, PickClassFor(251)));
+}
 
 TEST(DescriptorTest, AnIpv4DescriptorIsClassAndGroup) {
   const IpAddress address = Ip("10.96.0.1");

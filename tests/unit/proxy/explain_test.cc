@@ -544,6 +544,21 @@ TEST_F(ExplainTest, S38_EndpointsHaveTheSlotsOfTheirWeights) {
               HasSubstr("2 endpoints are drained (weight 0) and receive no new connections"));
 }
 
+TEST_F(ExplainTest, APickByHashNamesTheEndpointOfAKnownClient) {
+  const auto make = [&](PickBy pick_by) {
+    Apply({AService("shop/hash").At("10.96.7.7").Port(80).Pick(pick_by),
+           ASlice("shop/hash-1", "shop/hash").Port(8080).Local(kL1).Ready(kR1).Ready(kR2)});
+  };
+  make(PickBy::kClient);
+  const Explanation known = One("10.96.7.7", 80, kPod);
+  EXPECT_THAT(StepOf(known, "pick"), HasSubstr("selects endpoint 10.64."));
+  ASSERT_THAT(known.endpoints, SizeIs(3));
+  EXPECT_EQ(known.endpoints[0].slots + known.endpoints[1].slots + known.endpoints[2].slots, 251u);
+  make(PickBy::kClientAndPort);
+  EXPECT_THAT(StepOf(One("10.96.7.7", 80, kPod), "pick"),
+              HasSubstr("a hash of client address and port selects the endpoint from a table"));
+}
+
 TEST_F(ExplainTest, EveryExplanationBeginsWithItsSourceAndEveryStepIsOneSentence) {
   Web(Ranges);
   LocalAndRemote();

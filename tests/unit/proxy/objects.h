@@ -80,6 +80,13 @@ class AService {
     service_.reset_stale_tcp = reset;
     return reset ? Say("resetStaleTCP", *reset ? "true" : "false") : *this;
   }
+
+  AService& Pick(PickBy pick_by, uint32_t table_size = 0) {
+    service_.pick_by = pick_by;
+    service_.pick_table_size = table_size;
+    return Say("pick",
+               std::to_string(static_cast<int>(pick_by)) + " " + std::to_string(table_size));
+  }
   AService& HealthCheck(uint16_t port) {
     service_.health_check_node_port = port;
     return Say("healthCheck", std::to_string(port));

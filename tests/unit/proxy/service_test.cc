@@ -155,6 +155,62 @@ TEST_F(DesiredServiceTest, WeightsAreSlotsAndWhoStaysKeepsItsOwn) {
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
 }
 
+TEST_F(DesiredServiceTest, APickByHashHasATableThatChangesInPlace) {
+  const auto slots = [&] { return desired_.rows.ports[0].cluster.slots; };
+  Apply({Web().Pick(PickBy::kClient),
+         WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Ready("10.0.0.3")});
+  Make();
+  const auto before = slots();
+  EXPECT_EQ(before.size(), 251u);
+  EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 38.0.0.1"));
+  Apply({WebSlice().Ready("10.0.0.1").Ready("10.0.0.3")});
+  Make();
+  EXPECT_THAT(desired_.new_numbers, IsEmpty());
+  size_t moved = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    moved += before[i] != slots()[i] && before[i].ip != Ip("10.0.0.2") ? 1 : 0;
+  }
+  EXPECT_LT(moved, 30u) << "slots of the remaining endpoints";
+  Apply({Web().Pick(PickBy::kClientAndPort, 1021)});
+  Make();
+  EXPECT_EQ(slots().size(), 1021u);
+  EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 42.0.0.1"));
+  Apply({Web()});
+  Make();
+  EXPECT_EQ(slots().size(), 2u);
+  EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1"));
+  EXPECT_THAT(desired_.old_numbers, IsEmpty());
+}
+
+TEST_F(DesiredServiceTest, TwoNodesHaveTheSameTableWhateverHappenedBefore) {
+  Apply({Web().Pick(PickBy::kClient), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
+  Make();
+  Apply({WebSlice().Ready("10.0.0.2").Ready("10.0.0.3").Ready("10.0.0.4").Weight(3)});
+  const auto changed = Make().rows.ports[0].cluster.slots;
+  before_ = {};
+  EXPECT_EQ(Make().rows.ports[0].cluster.slots, changed);
+}
+
+TEST_F(DesiredServiceTest, WithoutHashesInTheKernelEndpointsArePickedAtRandom) {
+  node_.hash_picks = false;
+  Apply({Web().Pick(PickBy::kClient), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
+  Make();
+  EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1"));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("the kernel does not support hashes")));
+}
+
+TEST_F(DesiredServiceTest, TooManyEndpointsForATableArePickedAtRandom) {
+  ASlice slice = WebSlice();
+  for (int i = 0; i < 4094; ++i) {
+    slice.Ready("10.1." + std::to_string(i / 256) + "." + std::to_string(i % 256));
+  }
+  Apply({Web().Pick(PickBy::kClient), slice});
+  Make();
+  EXPECT_EQ(desired_.rows.ports[0].cluster.slots.size(), 4094u);
+  EXPECT_EQ(desired_.rows.ports[0].pick_by, PickBy::kRandom);
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("at most 4093 endpoints can be picked by hash")));
+}
+
 TEST_F(DesiredServiceTest, S77_WithAllEndpointsDrainedThePortIsRejected) {
   Apply({Web(), WebSlice().Ready("10.0.0.1").Weight(0).Local("10.0.0.2").Weight(0)});
   Make();

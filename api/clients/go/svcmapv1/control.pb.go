@@ -4029,8 +4029,8 @@ type ExplainedEndpoint struct {
 	// Name of the chain in the iptables mode of kube-proxy, such as "KUBE-SEP-REGSAMVERWV4AOOM".
 	KubeChain string `protobuf:"bytes,5,opt,name=kube_chain,json=kubeChain,proto3" json:"kube_chain,omitempty"`
 	// Number of slots of the endpoint. For each new connection, the kernel selects a random slot among
-	// the slots of all `endpoints`. If all weights are equal, each endpoint has one slot. See
-	// Endpoint.weight.
+	// the slots of all `endpoints`, or with ServiceSpec.endpoint_pick, the slot of a hash. If all weights
+	// are equal and slots are selected at random, each endpoint has one slot. See Endpoint.weight.
 	Slots uint32 `protobuf:"varint,6,opt,name=slots,proto3" json:"slots,omitempty"`
 }
 

@@ -55,6 +55,11 @@ inline PortRows RandomPortRows(Dice& dice) {
   port.cluster = {static_cast<uint32_t>(dice.Number()), RandomEndpoints(dice, port.family, 5)};
   port.local = {static_cast<uint32_t>(dice.Below(100)), RandomEndpoints(dice, port.family, 2)};
   port.hairpins = RandomEndpoints(dice, port.family, 2);
+  if (dice.Chance(20)) {
+    port.pick_by = static_cast<PickBy>(1 + dice.Below(2));
+    port.cluster.slots.assign(251, {RandomIp(dice, port.family), RandomPort(dice)});
+    port.local.slots.clear();
+  }
   if (dice.Chance(50)) {
     Affinity& affinity = port.affinity.emplace();
     affinity.timer = static_cast<uint8_t>(dice.Below(256));

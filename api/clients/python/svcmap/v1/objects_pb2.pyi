@@ -195,15 +195,17 @@ class ServicePort(_message.Message):
     def __init__(self, name: _Optional[str] = ..., protocol: _Optional[str] = ..., port: _Optional[int] = ..., node_port: _Optional[int] = ...) -> None: ...
 
 class ServiceSpec(_message.Message):
-    __slots__ = ["cluster_ip", "cluster_ips", "external_ips", "external_traffic_policy", "health_check_node_port", "internal_traffic_policy", "ip_families", "load_balancer_source_ranges", "ports", "reset_stale_tcp", "session_affinity", "session_affinity_config", "type"]
+    __slots__ = ["cluster_ip", "cluster_ips", "endpoint_pick", "external_ips", "external_traffic_policy", "health_check_node_port", "internal_traffic_policy", "ip_families", "load_balancer_source_ranges", "pick_table_size", "ports", "reset_stale_tcp", "session_affinity", "session_affinity_config", "type"]
     CLUSTER_IPS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_IP_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_PICK_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_IPS_FIELD_NUMBER: _ClassVar[int]
     EXTERNAL_TRAFFIC_POLICY_FIELD_NUMBER: _ClassVar[int]
     HEALTH_CHECK_NODE_PORT_FIELD_NUMBER: _ClassVar[int]
     INTERNAL_TRAFFIC_POLICY_FIELD_NUMBER: _ClassVar[int]
     IP_FAMILIES_FIELD_NUMBER: _ClassVar[int]
     LOAD_BALANCER_SOURCE_RANGES_FIELD_NUMBER: _ClassVar[int]
+    PICK_TABLE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
     RESET_STALE_TCP_FIELD_NUMBER: _ClassVar[int]
     SESSION_AFFINITY_CONFIG_FIELD_NUMBER: _ClassVar[int]
@@ -211,18 +213,20 @@ class ServiceSpec(_message.Message):
     TYPE_FIELD_NUMBER: _ClassVar[int]
     cluster_ip: str
     cluster_ips: _containers.RepeatedScalarFieldContainer[str]
+    endpoint_pick: str
     external_ips: _containers.RepeatedScalarFieldContainer[str]
     external_traffic_policy: str
     health_check_node_port: int
     internal_traffic_policy: str
     ip_families: _containers.RepeatedScalarFieldContainer[str]
     load_balancer_source_ranges: _containers.RepeatedScalarFieldContainer[str]
+    pick_table_size: int
     ports: _containers.RepeatedCompositeFieldContainer[ServicePort]
     reset_stale_tcp: bool
     session_affinity: str
     session_affinity_config: SessionAffinityConfig
     type: str
-    def __init__(self, ports: _Optional[_Iterable[_Union[ServicePort, _Mapping]]] = ..., type: _Optional[str] = ..., cluster_ip: _Optional[str] = ..., cluster_ips: _Optional[_Iterable[str]] = ..., ip_families: _Optional[_Iterable[str]] = ..., external_ips: _Optional[_Iterable[str]] = ..., load_balancer_source_ranges: _Optional[_Iterable[str]] = ..., external_traffic_policy: _Optional[str] = ..., internal_traffic_policy: _Optional[str] = ..., session_affinity: _Optional[str] = ..., session_affinity_config: _Optional[_Union[SessionAffinityConfig, _Mapping]] = ..., health_check_node_port: _Optional[int] = ..., reset_stale_tcp: bool = ...) -> None: ...
+    def __init__(self, ports: _Optional[_Iterable[_Union[ServicePort, _Mapping]]] = ..., type: _Optional[str] = ..., cluster_ip: _Optional[str] = ..., cluster_ips: _Optional[_Iterable[str]] = ..., ip_families: _Optional[_Iterable[str]] = ..., external_ips: _Optional[_Iterable[str]] = ..., load_balancer_source_ranges: _Optional[_Iterable[str]] = ..., external_traffic_policy: _Optional[str] = ..., internal_traffic_policy: _Optional[str] = ..., session_affinity: _Optional[str] = ..., session_affinity_config: _Optional[_Union[SessionAffinityConfig, _Mapping]] = ..., health_check_node_port: _Optional[int] = ..., endpoint_pick: _Optional[str] = ..., pick_table_size: _Optional[int] = ..., reset_stale_tcp: bool = ...) -> None: ...
 
 class ServiceStatus(_message.Message):
     __slots__ = ["load_balancer"]
