@@ -164,7 +164,7 @@ TEST_P(PingTest, RequestsAreTranslatedToACurrentAddressOfTheNode) {
 TEST_P(PingTest, ElementsThatAnotherProgramDeletesAreRestored) {
   ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
   ASSERT_TRUE(Answers(pod_a(), kWeb));
-  for (const std::string element :
+  for (const std::string& element :
        {absl::StrCat("ping-addresses { ", kWeb.in(v6()), " }"),
         std::string(v6() ? "ping-target { ipv6-icmp }" : "ping-target { icmp }")}) {
     SCOPED_TRACE(element);

@@ -393,8 +393,8 @@ input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight: 
       {kSlices, "duplicate port name",
        SliceText("addressType: IPv4\nports: [{name: a, port: 80}, {name: a, port: 81}]"),
        R"(EndpointSlice shop/web-1 rejected: ports[1].name: Duplicate value: "a": already used by ports[0]; the previously accepted version, if any, stays in effect)"},
-      {kSlices,
-       "unknown port protocol", SliceText("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"), R"(EndpointSlice shop/web-1 rejected: ports[0].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"; the previously accepted version, if any, stays in effect)"},
+      {kSlices, "unknown port protocol",
+       SliceText("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"), R"(EndpointSlice shop/web-1 rejected: ports[0].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"; the previously accepted version, if any, stays in effect)"},
 
       {kCluster, "invalid node address",
        "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
