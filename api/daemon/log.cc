@@ -62,6 +62,11 @@ void LogCleanup(const proxy::Cleanup& cleanup) {
   };
   log("stale UDP flows", cleanup.services, cleanup.deleted);
   log("stale TCP flows", cleanup.tcp_services, cleanup.deleted_tcp);
+  if (cleanup.forgotten_tcp > 0) {
+    spdlog::warn(
+        "too many TCP endpoints left, connections to some are not reset endpoints={} limit={}",
+        cleanup.forgotten_tcp, proxy::TcpBook::kMaxDepartures);
+  }
 }
 
 void LogBeginning(proxy::AdoptedState beginning, uint64_t revision) {

@@ -99,9 +99,11 @@ void Cleaner::Run() {
     const TcpBook::Round tcp = tcp_book_.Take(Clock::now());
     // A second scan has no Services if they have no flows left. Endpoints may have returned.
     if (round.services() == 0 && tcp.services() == 0) continue;
+    const uint64_t forgotten_tcp = tcp_book_.TakeForgotten();
     lock.unlock();
     StaleFlows flows = round.MakeStaleFlows();
-    const Cleanup cleanup = Clean(round, flows, tcp);
+    Cleanup cleanup = Clean(round, flows, tcp);
+    cleanup.forgotten_tcp = forgotten_tcp;
     lock.lock();
     if (stopping_) return;
     Settle(round, flows, tcp, cleanup, second_scan);

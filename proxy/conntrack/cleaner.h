@@ -34,6 +34,8 @@ struct Cleanup {
   uint64_t entries = 0;                  // Number of conntrack entries that the kernel sent.
   std::array<uint64_t, 2> deleted = {};  // UDP flows, indexed by Index(Family).
   std::array<uint64_t, 2> deleted_tcp = {};
+  // Number of TCP endpoints whose connections are not deleted (TcpBook::kMaxDepartures).
+  uint64_t forgotten_tcp = 0;
   uint64_t gone = 0;  // Number of stale flows that ended before their deletion.
   std::chrono::nanoseconds duration{0};
   // True if all flows were listed. If false, the cleaner scans the same Services again.

@@ -19,10 +19,10 @@ void TcpBook::Update(const std::string& key, TcpEndpoints tcp, Time now) {
     return;
   }
   Service& service = services_[key];
-  absl::erase_if(service.gone, [&](const auto& gone) {
-    return std::binary_search(tcp.endpoints.begin(), tcp.endpoints.end(), gone.first);
-  });
-  std::vector<EndpointAddress> left;
+  std::vector<EndpointAddress> returned, left;
+  std::set_difference(tcp.endpoints.begin(), tcp.endpoints.end(), service.now.endpoints.begin(),
+                      service.now.endpoints.end(), std::back_inserter(returned));
+  for (const EndpointAddress& endpoint : returned) service.gone.erase(endpoint);
   std::set_difference(service.now.endpoints.begin(), service.now.endpoints.end(),
                       tcp.endpoints.begin(), tcp.endpoints.end(), std::back_inserter(left));
   for (const EndpointAddress& endpoint : left) {
@@ -30,6 +30,22 @@ void TcpBook::Update(const std::string& key, TcpEndpoints tcp, Time now) {
     departures_.push_back({now, key, endpoint});
   }
   service.now = std::move(tcp);
+  ForgetOldest();
+}
+
+void TcpBook::Forget(const Departure& departure) {
+  if (!IsGone(departure.service, departure.endpoint, departure.left)) return;
+  auto& gone = services_.at(departure.service).gone;
+  gone.erase(departure.endpoint);
+  if (gone.empty()) gone = {};  // Frees the memory of the table.
+}
+
+void TcpBook::ForgetOldest() {
+  for (; departures_.size() > kMaxDepartures; departures_.pop_front()) {
+    const Departure& oldest = departures_.front();
+    forgotten_ += IsGone(oldest.service, oldest.endpoint, oldest.left) ? 1 : 0;
+    Forget(oldest);
+  }
 }
 
 std::optional<TcpBook::Time> TcpBook::due_at() const {
@@ -84,14 +100,12 @@ bool TcpBook::IsStillStale(const Round& round, const nft::Flow& flow) const {
 }
 
 void TcpBook::Finish(const Round& round) {
-  for (const Departure& departure : round.departures_) {
-    if (!IsGone(departure.service, departure.endpoint, departure.left)) continue;
-    services_.at(departure.service).gone.erase(departure.endpoint);
-  }
+  for (const Departure& departure : round.departures_) Forget(departure);
 }
 
 void TcpBook::Return(const Round& round) {
   departures_.insert(departures_.begin(), round.departures_.begin(), round.departures_.end());
+  ForgetOldest();
 }
 
 }  // namespace svcmap::proxy

@@ -14,6 +14,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -24,6 +25,10 @@ namespace svcmap::proxy {
 class TcpBook {
  public:
   using Time = std::chrono::steady_clock::time_point;
+  // Maximum number of recorded departures. The book forgets the oldest departures above this
+  // number, so that fast changes, or a kernel that does not list connections, cannot use all
+  // memory.
+  static constexpr size_t kMaxDepartures = 65'536;
 
  private:
   struct Departure {
@@ -39,6 +44,9 @@ class TcpBook {
   // Sets the current endpoints of the Service at time `now`, which never decreases. Forgets a
   // Service without destinations.
   void Update(const std::string& service, TcpEndpoints tcp, Time now);
+
+  // Returns the number of departures that were forgotten since the previous call.
+  uint64_t TakeForgotten() { return std::exchange(forgotten_, 0); }
 
   // Returns the time when the next endpoint may be gone, or nullopt if no endpoint has left.
   std::optional<Time> due_at() const;
@@ -77,16 +85,19 @@ class TcpBook {
  private:
   struct Service {
     TcpEndpoints now;
-    // Endpoints that have left, with the time of their departure.
+    // Endpoints that have left, with the time of their departure. Contains no endpoint of `now`.
     absl::flat_hash_map<EndpointAddress, Time> gone;
   };
   // Returns true if the endpoint has not returned since its departure at `left`.
   bool IsGone(const std::string& service, const EndpointAddress& endpoint, Time left) const;
+  void Forget(const Departure& departure);
+  void ForgetOldest();
 
   const std::chrono::milliseconds gone_after_;
   absl::flat_hash_map<std::string, Service> services_;
   // Departures in order of time, including departures of endpoints that have returned.
   std::deque<Departure> departures_;
+  uint64_t forgotten_ = 0;
 };
 
 }  // namespace svcmap::proxy

@@ -297,10 +297,13 @@ class Builder {
     affinity.timer = context_.timers.For(service_.affinity_seconds);
     const uint32_t seconds = context_.timers.seconds()[affinity.timer];
     if (seconds != service_.affinity_seconds) {
-      Warn(port, FindingCode::kLimit, "",
-           "all Services together can have at most " + std::to_string(kMaxTimers) +
-               " different session affinity timeouts; " + std::to_string(seconds) +
-               " s is used instead of " + std::to_string(service_.affinity_seconds) + " s");
+      Warn(
+          port, FindingCode::kLimit, "",
+          std::to_string(kMaxTimers) +
+              " different session affinity timeouts are possible, including timeouts that Services "
+              "used earlier; " +
+              std::to_string(seconds) + " s is used instead of " +
+              std::to_string(service_.affinity_seconds) + " s");
     }
     NumberEndpoints(endpoints, affinity);
     rows.affinity = std::move(affinity);

@@ -197,10 +197,10 @@ TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsRep
   Apply({Sticky(150), WebSlice().Ready("10.0.0.1")});
   Make();
   EXPECT_EQ(Made().timer, 2);
-  EXPECT_THAT(
-      Findings(),
-      ElementsAre("Service shop/web: spec.ports.: all Services together can have at most 32 "
-                  "different session affinity timeouts; 200 s is used instead of 150 s"));
+  EXPECT_THAT(Findings(),
+              ElementsAre("Service shop/web: spec.ports.: 32 different session affinity timeouts "
+                          "are possible, including timeouts that Services used "
+                          "earlier; 200 s is used instead of 150 s"));
   Apply({Sticky(200)});
   Make();
   EXPECT_THAT(Findings(), IsEmpty());

@@ -55,6 +55,28 @@ TEST_F(TcpBookTest, AnEndpointIsGoneAfterOneSecond) {
   EXPECT_EQ(book_.due_at(), std::nullopt);
 }
 
+TEST_F(TcpBookTest, TheOldestDeparturesAreForgotten) {
+  const auto endpoint = [](size_t i) {
+    return "10." + std::to_string(i / 65536) + "." + std::to_string(i / 256 % 256) + "." +
+           std::to_string(i % 256) + ":80";
+  };
+  constexpr size_t kMore = 100;
+  for (size_t i = 0; i < TcpBook::kMaxDepartures + kMore; ++i) {
+    Update("ns/web", {"10.96.0.1:80"}, {endpoint(i)});
+  }
+  Update("ns/web", {"10.96.0.1:80"}, {});
+  EXPECT_EQ(book_.TakeForgotten(), kMore);
+  EXPECT_EQ(book_.TakeForgotten(), 0u);
+  Wait(1000);
+  const TcpBook::Round round = book_.Take(now_);
+  EXPECT_FALSE(round.IsStale(Flow("10.96.0.1:80", endpoint(kMore - 1))));
+  EXPECT_TRUE(round.IsStale(Flow("10.96.0.1:80", endpoint(kMore))));
+  // A failed round does not raise the limit.
+  for (size_t i = 0; i < kMore; ++i) Update("ns/web", {"10.96.0.1:80"}, {endpoint(i)});
+  book_.Return(round);
+  EXPECT_EQ(book_.TakeForgotten(), kMore - 1);
+}
+
 TEST_F(TcpBookTest, TheSecondStartsAgainIfTheEndpointReturns) {
   Update("ns/web", {"10.96.0.1:80"}, {"10.0.0.1:80"});
   Update("ns/web", {"10.96.0.1:80"}, {});
