@@ -92,6 +92,7 @@ TEST(ProjectionTest, KubernetesBytesAndManifestsOfRandomObjectsAreStoredAsEqualB
       if (object.has_service()) {
         object.mutable_service()->mutable_spec()->clear_endpoint_pick();
         object.mutable_service()->mutable_spec()->clear_pick_table_size();
+        object.mutable_service()->mutable_spec()->clear_reset_stale_tcp();
       }
       if (object.has_endpoint_slice()) {
         for (v1::Endpoint& endpoint : *object.mutable_endpoint_slice()->mutable_endpoints()) {

@@ -55,9 +55,11 @@ inline PortRows RandomPortRows(Dice& dice) {
   port.cluster = {static_cast<uint32_t>(dice.Number()), RandomEndpoints(dice, port.family, 5)};
   port.local = {static_cast<uint32_t>(dice.Below(100)), RandomEndpoints(dice, port.family, 2)};
   port.hairpins = RandomEndpoints(dice, port.family, 2);
-  if (dice.Chance(20)) {
-    port.pick_by = static_cast<PickBy>(1 + dice.Below(2));
-    port.cluster.slots.assign(251, {RandomIp(dice, port.family), RandomPort(dice)});
+  if (port.port % 8 == 0) {
+    port.pick_by = port.port % 16 == 0 ? PickBy::kClient : PickBy::kClientAndPort;
+    port.cluster.slots.assign(
+        port.port % 128 == 0 ? 251 : 0,
+        {port.addresses.empty() ? IpAddress() : port.addresses[0].address, 80});
     port.local.slots.clear();
   }
   if (dice.Chance(50)) {
