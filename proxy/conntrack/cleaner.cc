@@ -62,7 +62,7 @@ CleanerStatus Cleaner::status() const {
 
 std::optional<Clock::time_point> Cleaner::WorkDueAt() const {
   std::optional<Clock::time_point> at;
-  if (!second_scans_.empty()) at = second_scan_at_;
+  for (const Repeat& repeat : repeats_) at = at ? std::min(*at, repeat.at) : repeat.at;
   if (!complete_) return at;
   if (book_.due()) return Clock::time_point::min();
   if (const auto gone_at = tcp_book_.due_at()) at = at ? std::min(*at, *gone_at) : *gone_at;
@@ -82,6 +82,18 @@ void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
   }
 }
 
+std::chrono::milliseconds Cleaner::TakeRepeats() {
+  const bool has_first_scans = book_.due();
+  std::chrono::milliseconds delay = options_.repeat;
+  std::erase_if(repeats_, [&, now = Clock::now()](const Repeat& repeat) {
+    if (repeat.at > now) return false;
+    book_.Return(repeat.round);
+    if (!has_first_scans) delay = std::max(delay, 2 * repeat.delay);
+    return true;
+  });
+  return std::min(delay, std::max(options_.repeat, options_.last_retry));
+}
+
 void Cleaner::Run() {
   std::unique_lock lock(mutex_);
   const auto stopping = [this] { return stopping_.load(); };
@@ -90,14 +102,10 @@ void Cleaner::Run() {
     next_ = std::max(next_, Clock::now() + options_.settle);
     if (wake_.wait_until(lock, next_, stopping)) return;
 
-    const bool second_scan = !second_scans_.empty() && Clock::now() >= second_scan_at_;
-    if (second_scan) {
-      for (const UdpBook::Round& earlier : second_scans_) book_.Return(earlier);
-      second_scans_.clear();
-    }
+    const std::chrono::milliseconds repeat = TakeRepeats();
     UdpBook::Round round = book_.Take();
     const TcpBook::Round tcp = tcp_book_.Take(Clock::now());
-    // A second scan has no Services if they have no flows left. Endpoints may have returned.
+    // A repeated round has no Services if they have no flows left. Endpoints may have returned.
     if (round.services() == 0 && tcp.services() == 0) continue;
     const uint64_t forgotten_tcp = tcp_book_.TakeForgotten();
     lock.unlock();
@@ -106,7 +114,7 @@ void Cleaner::Run() {
     cleanup.forgotten_tcp = forgotten_tcp;
     lock.lock();
     if (stopping_) return;
-    Settle(round, flows, tcp, cleanup, second_scan);
+    Settle(round, flows, tcp, cleanup, repeat);
     lock.unlock();
     if (options_.on_round) options_.on_round(cleanup);
     lock.lock();
@@ -160,15 +168,15 @@ Cleanup Cleaner::Clean(const UdpBook::Round& round, StaleFlows& flows, const Tcp
 }
 
 void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows,
-                     const TcpBook::Round& tcp, const Cleanup& cleanup, bool second_scan) {
+                     const TcpBook::Round& tcp, const Cleanup& cleanup,
+                     std::chrono::milliseconds repeat) {
   auto rest = std::chrono::duration_cast<Clock::duration>(cleanup.duration * options_.rest_factor);
   if (cleanup.complete) {
     backoff_.Success();
     book_.Finish(round, flows);
     tcp_book_.Finish(tcp);
-    if (!second_scan && cleanup.deleted[0] + cleanup.deleted[1] > 0) {
-      second_scans_.push_back(round);
-      second_scan_at_ = Clock::now() + options_.second_scan;
+    if (cleanup.deleted[0] + cleanup.deleted[1] > 0) {
+      repeats_.push_back({round, repeat, Clock::now() + repeat});
     }
   } else {
     rest = std::max<Clock::duration>(rest, backoff_.Failure());

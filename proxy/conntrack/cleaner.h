@@ -60,8 +60,10 @@ struct CleanerOptions {
   int rest_factor = 9;
   // Time after which a TCP endpoint that is in no EndpointSlice of its Service is gone.
   std::chrono::milliseconds gone_after{1000};
-  // Delay until a second scan, which deletes flows that a reply in flight has recreated.
-  std::chrono::milliseconds second_scan{1000};
+  // Delay until a round that deleted UDP flows is repeated, because a reply in flight can recreate a
+  // deleted flow. Each time the repeated round deletes flows too, the delay doubles, up to
+  // `last_retry`.
+  std::chrono::milliseconds repeat{1000};
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
   // The cleaner's thread calls `on_round` after each round.
@@ -87,16 +89,26 @@ class Cleaner {
   CleanerStatus status() const;
 
  private:
+  // A round whose Services are scanned again.
+  struct Repeat {
+    UdpBook::Round round;
+    std::chrono::milliseconds delay;
+    std::chrono::steady_clock::time_point at;
+  };
+
   void Run();
+  // Makes the Services of the repeats that are due now due in the book. Returns the delay of the
+  // repeat that follows if the next round deletes flows. Requires the mutex.
+  std::chrono::milliseconds TakeRepeats();
   void AwaitWork(std::unique_lock<std::mutex>& lock);
   // Returns the time when work is due, or nullopt if there is no work. Requires the mutex.
   std::optional<std::chrono::steady_clock::time_point> WorkDueAt() const;
   Cleanup Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp);
   // Removes connections from `flows` whose endpoint has returned.
   void KeepStale(const TcpBook::Round& tcp, std::vector<nft::Flow>& flows) const;
-  // Schedules the work that remains after a round.
+  // Schedules the work that remains after a round. `repeat` is the delay of the next repeat.
   void Settle(const UdpBook::Round& round, const StaleFlows& flows, const TcpBook::Round& tcp,
-              const Cleanup& cleanup, bool second_scan);
+              const Cleanup& cleanup, std::chrono::milliseconds repeat);
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
@@ -111,9 +123,7 @@ class Cleaner {
   CleanerStatus status_;
   std::chrono::steady_clock::time_point next_;
   Backoff backoff_{options_.first_retry, options_.last_retry};
-  // Rounds that deleted flows, whose Services are scanned a second time.
-  std::vector<UdpBook::Round> second_scans_;
-  std::chrono::steady_clock::time_point second_scan_at_;
+  std::vector<Repeat> repeats_;
   std::thread thread_;
 };
 
