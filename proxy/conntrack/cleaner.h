@@ -60,8 +60,8 @@ struct CleanerOptions {
   int rest_factor = 9;
   // Time after which a TCP endpoint that is in no EndpointSlice of its Service is gone.
   std::chrono::milliseconds gone_after{1000};
-  // Delay until a round that deleted UDP flows is repeated, because a reply in flight can recreate a
-  // deleted flow. Each time the repeated round deletes flows too, the delay doubles, up to
+  // Delay until a round that deleted UDP flows is repeated, because a reply in flight can recreate
+  // a deleted flow. Each time the repeated round deletes flows too, the delay doubles, up to
   // `last_retry`.
   std::chrono::milliseconds repeat{1000};
   std::chrono::milliseconds first_retry{1000};
