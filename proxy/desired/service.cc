@@ -48,6 +48,7 @@ class Builder {
       : slice_ports_(entry),
         service_(*entry.service),
         context_(context),
+        rows_before_(before),
         before_(IndexPorts(before)) {}
 
   DesiredService Build() {
@@ -294,19 +295,26 @@ class Builder {
                std::to_string(kMaxStickyEndpoint) + " endpoints each");
       return;
     }
-    affinity.timer = context_.timers.For(service_.affinity_seconds);
+    affinity.timer = context_.timers.For(service_.affinity_seconds,
+                                         [this]() -> const TimerUses& { return UsesOfOthers(); });
     const uint32_t seconds = context_.timers.seconds()[affinity.timer];
     if (seconds != service_.affinity_seconds) {
-      Warn(
-          port, FindingCode::kLimit, "",
-          std::to_string(kMaxTimers) +
-              " different session affinity timeouts are possible, including timeouts that Services "
-              "used earlier; " +
-              std::to_string(seconds) + " s is used instead of " +
-              std::to_string(service_.affinity_seconds) + " s");
+      Warn(port, FindingCode::kLimit, "",
+           std::to_string(kMaxTimers) +
+               " different session affinity timeouts are possible at the same time; " +
+               std::to_string(seconds) + " s is used instead of " +
+               std::to_string(service_.affinity_seconds) + " s");
     }
     NumberEndpoints(endpoints, affinity);
     rows.affinity = std::move(affinity);
+  }
+
+  const TimerUses& UsesOfOthers() {
+    if (!uses_of_others_) {
+      uses_of_others_ = context_.timer_uses;
+      if (rows_before_ != nullptr) CountTimers(*rows_before_, -1, *uses_of_others_);
+    }
+    return *uses_of_others_;
   }
 
   // Returns false if no group number is free. `wanted` has the same format as in AssignSlots.
@@ -343,7 +351,9 @@ class Builder {
   const SlicePorts slice_ports_;
   const Service& service_;
   DesiredContext& context_;
+  const ServiceRows* const rows_before_;  // May be null.
   const PortRowsByIdentity before_;
+  std::optional<TimerUses> uses_of_others_;
   DesiredService desired_;
 };
 

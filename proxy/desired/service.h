@@ -43,6 +43,7 @@ struct DesiredContext {
   Numbers& numbers;
   AffinityTimers& timers;
   AffinityMemory& memory;
+  const TimerUses& timer_uses;  // Uses of affinity timeouts by the committed rows of all Services.
   // Maximum number of the Service's source ranges, by Index(Family).
   size_t source_rows[2] = {kMaxSourceRows, kMaxSourceRows};
 };

@@ -46,19 +46,49 @@ void NumberEndpoints(const std::vector<EndpointAddress>& wanted, Affinity& affin
   }
 }
 
-uint8_t AffinityTimers::For(uint32_t seconds) {
+void CountTimers(const ServiceRows& service, int change, TimerUses& uses) {
+  for (const PortRows& port : service.ports) {
+    if (port.affinity) uses[port.affinity->timer] += change;
+  }
+}
+
+uint8_t AffinityTimers::For(uint32_t seconds,
+                            absl::FunctionRef<const TimerUses&()> uses_of_others) {
   const auto found = std::find(seconds_.begin(), seconds_.end(), seconds);
-  if (found != seconds_.end()) return static_cast<uint8_t>(found - seconds_.begin());
+  if (found != seconds_.end()) return Take(found - seconds_.begin());
   if (seconds_.size() < kMaxTimers) {
     seconds_.push_back(seconds);
-    return static_cast<uint8_t>(seconds_.size() - 1);
+    return Take(seconds_.size() - 1);
+  }
+  const TimerUses& uses = uses_of_others();
+  for (size_t number = 1; number < kMaxTimers; ++number) {
+    if (uses[number] != 0 || promised_[number]) continue;
+    seconds_[number] = seconds;
+    return Take(number);
   }
   const auto better = [seconds](uint32_t a, uint32_t b) {
     if ((a > seconds) != (b > seconds)) return a > seconds;
     return a > seconds ? a < b : a > b;
   };
-  return static_cast<uint8_t>(std::min_element(seconds_.begin(), seconds_.end(), better) -
-                              seconds_.begin());
+  return Take(std::min_element(seconds_.begin(), seconds_.end(), better) - seconds_.begin());
+}
+
+uint8_t AffinityTimers::Take(size_t number) {
+  promised_[number] = true;
+  return static_cast<uint8_t>(number);
+}
+
+void AffinityTimers::Commit() {
+  if (committed_ != seconds_) committed_ = seconds_;
+  promised_ = {};
+}
+
+void AffinityTimers::Rollback() { Restore(committed_); }
+
+void AffinityTimers::Restore(std::vector<uint32_t> committed) {
+  seconds_ = committed;
+  committed_ = std::move(committed);
+  promised_ = {};
 }
 
 void AffinityMemory::Remember(Family family, const std::vector<nft::Element>& elements,

@@ -2,11 +2,13 @@
 // affinity records. Timeout numbers identify the affinity timeouts that have chains in the table.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "nft/model/kernel.h"
 #include "proxy/desired/groups.h"
 #include "proxy/desired/rows.h"
@@ -18,18 +20,37 @@ namespace svcmap::proxy {
 // that records of removed endpoints match no endpoint (S-126).
 void NumberEndpoints(const std::vector<EndpointAddress>& wanted, Affinity& affinity);
 
-// The affinity timeouts that have chains in the table, indexed by number.
+// Number of Service ports for each number of an affinity timeout.
+using TimerUses = std::array<int32_t, kMaxTimers>;
+
+// Adds `change` for each port of the Service that has session affinity.
+void CountTimers(const ServiceRows& service, int change, TimerUses& uses);
+
+// The affinity timeouts of the table, indexed by number. A number is used for another timeout only
+// if all numbers are taken and no Service uses its timeout. Number 0 is always the default timeout.
 class AffinityTimers {
  public:
-  // Returns the number of the timeout `seconds`, allocating a number if necessary. If no number is
-  // left, returns the number of the next longer timeout, or of the longest timeout.
-  uint8_t For(uint32_t seconds);
+  // Returns the number of the timeout `seconds` for a port of a Service, allocating a number if
+  // necessary. If no number is left, returns the number of the next longer timeout, or of the
+  // longest timeout. For calls `uses_of_others` only if all numbers are taken. The function returns
+  // the uses by the committed rows of all other Services.
+  uint8_t For(uint32_t seconds, absl::FunctionRef<const TimerUses&()> uses_of_others);
 
   const std::vector<uint32_t>& seconds() const { return seconds_; }
-  void Restore(std::vector<uint32_t> seconds) { seconds_ = std::move(seconds); }
+
+  // The timeouts that have chains in the table.
+  const std::vector<uint32_t>& committed() const { return committed_; }
+  void Commit();    // The table has chains for all timeouts of seconds().
+  void Rollback();  // Undoes allocations since the last Commit.
+  void Restore(std::vector<uint32_t> committed);
 
  private:
+  uint8_t Take(size_t number);
+
   std::vector<uint32_t> seconds_ = {kDefaultAffinitySeconds};
+  std::vector<uint32_t> committed_ = seconds_;
+  // Numbers that For returned since the last Commit, whose uses are not committed yet.
+  std::array<bool, kMaxTimers> promised_ = {};
 };
 
 // Affinity numbers of the previous run, read from the kernel. svcmapd keeps the numbers until it

@@ -22,6 +22,7 @@ bool ReachedFromOutside(const PortRows& port, DispatchKind kind) {
 void Applied::CountPorts(const ServiceRows& service, int change) {
   service_ports_ += change * static_cast<int64_t>(ServicePorts(service));
   if (service.tcp_resets != TcpResets::kOff) reset_services_ += change;
+  CountTimers(service, change, timer_uses_);
   for (const PortRows& port : service.ports) {
     if (!port.any || port.local.group != 0) continue;
     const size_t family = Index(port.family);

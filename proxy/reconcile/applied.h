@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/desired/sticky.h"
 #include "proxy/diff/plan.h"
 #include "proxy/reconcile/row_owners.h"
 
@@ -36,6 +37,7 @@ class Applied {
   size_t service_ports() const { return service_ports_; }
   // Number of Services whose TCP connections to endpoints that are gone are reset.
   size_t reset_services() const { return reset_services_; }
+  const TimerUses& timer_uses() const { return timer_uses_; }
   const SharedCounts& shared() const { return shared_; }
   const SetCounts& counts() const { return counts_; }
   const NoLocalEndpoints& no_local_endpoints() const { return no_local_endpoints_; }
@@ -62,6 +64,7 @@ class Applied {
   RowOwners owners_;
   size_t service_ports_ = 0;
   size_t reset_services_ = 0;
+  TimerUses timer_uses_ = {};
   SharedCounts shared_;
   SetCounts counts_ = {};
   NoLocalEndpoints no_local_endpoints_;

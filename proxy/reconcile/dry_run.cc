@@ -64,7 +64,8 @@ class Reconciler::DryRunState {
 
   void Add(const std::string& key, Plan& plan, std::vector<Finding>& findings) {
     Reconciler& r = reconciler_;
-    DesiredContext context{r.store_.claims(), node_, r.numbers_, r.timers_, r.memory_};
+    DesiredContext context{r.store_.claims(), node_,     r.numbers_,
+                           r.timers_,         r.memory_, r.applied_.timer_uses()};
     const auto layered = rows_.find(key);
     const ServiceRows* before = layered == rows_.end() ? r.applied_.Find(key) : &layered->second;
     DesiredService desired = Desire(key, r.store_, r.applied_, before, source_rows_, context);

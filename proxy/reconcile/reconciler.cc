@@ -192,6 +192,7 @@ Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit, const Foun
 
 void Reconciler::Undo(SyncPlan& sync_plan) {
   numbers_.GiveBack(sync_plan.new_numbers);
+  timers_.Rollback();
   store_.ReturnDirty(std::move(sync_plan.dirty));
 }
 
@@ -268,7 +269,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   } else if (sync_plan.specs[0] != nullptr) {
     repairer_.RulesWritten(std::move(sync_plan.specs));
   }
-  timers_created_ = timers_.seconds().size();
+  timers_.Commit();
   reset_rules_created_ = options_.ruleset.reset_rules;
   applied_.Advance(sync_plan.plan, sync_plan.recreate, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);

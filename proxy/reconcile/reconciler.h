@@ -247,7 +247,9 @@ class Reconciler {
   void ReserveGroups(const FoundElements& found);
   bool TablesAreGone() const;
   void AddAhead(SyncPlan& sync_plan);
-  DesiredContext Context() { return {store_.claims(), node_, numbers_, timers_, memory_}; }
+  DesiredContext Context() {
+    return {store_.claims(), node_, numbers_, timers_, memory_, applied_.timer_uses()};
+  }
   absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
   absl::Status AdoptAffinity();
   bool Restore(SavedState& saved, const SavedRows& left_over);
@@ -271,7 +273,7 @@ class Reconciler {
   std::optional<uint32_t> GenerationToSave() const;
   void PutObjects();
   void RewriteLog();
-  SavedTables TablesNow() const;
+  SavedTables TablesWith(const std::vector<uint32_t>& timers) const;
   bool NeedsResetRules(int64_t more) const;
   void ChangeRules(SyncPlan& sync_plan) const;
   void FreeNumbers();
@@ -299,7 +301,6 @@ class Reconciler {
   std::vector<IpAddress> interfaces_;
   bool recreate_ = true;
   bool in_place_ = false;             // The sets exist, so the next rewrite can keep them.
-  size_t timers_created_ = 0;         // Number of affinity timeouts that have chains in the tables.
   bool reset_rules_created_ = false;  // The tables have the rules of RulesetOptions::tcp_resets.
   int rejections_ = 0;                // Consecutive.
   int failed_rewrites_ = 0;           // Consecutive.

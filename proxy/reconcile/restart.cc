@@ -215,7 +215,6 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   // to the endpoint of another Service.
   leftovers_.Add({}, unused);
   timers_.Restore(saved.tables.timers);
-  timers_created_ = timers_.seconds().size();
   options_.ruleset.reset_rules = reset_rules_created_ = NeedsResetRules(0);
   // The next Sync compares the node rows, because they also depend on the options of this run.
   node_version_ = UINT64_MAX;
@@ -279,8 +278,8 @@ void Reconciler::PutObjects() {
   }
 }
 
-SavedTables Reconciler::TablesNow() const {
-  return {.timers = timers_.seconds(), .ruleset = RulesetDigest()};
+SavedTables Reconciler::TablesWith(const std::vector<uint32_t>& timers) const {
+  return {.timers = timers, .ruleset = RulesetDigest()};
 }
 
 void Reconciler::LogAttempt(const SyncPlan& sync_plan, const Marker& marker) {
@@ -298,7 +297,7 @@ void Reconciler::LogAttempt(const SyncPlan& sync_plan, const Marker& marker) {
   }
   SavedTables tables;
   if (sync_plan.specs[0] != nullptr) {
-    tables = TablesNow();
+    tables = TablesWith(timers_.seconds());
     commit.tables = &tables;
   }
   if (sync_plan.recreate) {
@@ -340,7 +339,7 @@ void Reconciler::RewriteLog() {
   outcome_open_ = false;
   outdated_objects_.clear();
   store_.TakeTouched();
-  const SavedTables tables = TablesNow();
+  const SavedTables tables = TablesWith(timers_.committed());
   SavedCommit commit{.marker = applied_.marker(),
                      .whole = true,
                      .node_rows = &applied_.node_rows(),

@@ -39,9 +39,9 @@ struct Reconciler::SyncPlan {
 // Both tables as a rewrite found them.
 struct Reconciler::FoundTables {
   FoundElements elements;
-  // The content of unmodified tables with `timers` affinity timeouts.
+  // The content of unmodified tables with the affinity timeouts `timers`.
   std::array<nft::TableContent, 2> references;
-  size_t timers = 0;
+  std::vector<uint32_t> timers;
   bool reset_rules = false;  // Value of RulesetOptions::reset_rules in `references`.
 };
 

@@ -71,6 +71,16 @@ std::vector<std::string> ChangedChains(const nft::TableSpec& before, const nft::
   return changed;
 }
 
+std::vector<std::string> RemovedChains(const nft::TableSpec& before, const nft::TableSpec& after) {
+  absl::flat_hash_set<std::string_view> kept;
+  for (const nft::ChainSpec& chain : after.chains) kept.insert(chain.name);
+  std::vector<std::string> removed;
+  for (const nft::ChainSpec& chain : before.chains) {
+    if (!kept.contains(chain.name)) removed.push_back(chain.name);
+  }
+  return removed;
+}
+
 // Returns the sets of svcmapd's table. `keep_records`: without the sets that contain the affinity
 // records of clients.
 nft::Transaction::TableCreation::Existing OwnSets(const nft::TableSpec& spec, bool keep_records) {
@@ -116,10 +126,9 @@ bool Reconciler::ChangeTables(const FoundTables& found, SyncPlan& sync_plan) {
   std::vector<nft::ChainRepair> repairs;
   for (const Family family : kFamilies) {
     const auto& spec = sync_plan.specs[Index(family)];
-    // The plan may have added affinity timeouts, which have chains of their own, or rules.
+    // The plan may have changed affinity timeouts, which have chains of their own, or rules.
     absl::StatusOr<nft::TableContent> reference = found.references[Index(family)];
-    if (found.timers != timers_.seconds().size() ||
-        found.reset_rules != options_.ruleset.reset_rules) {
+    if (found.timers != timers_.seconds() || found.reset_rules != options_.ruleset.reset_rules) {
       reference = kernel_.ReferenceContent(*spec);
     }
     if (!reference.ok()) return false;
@@ -151,7 +160,7 @@ std::optional<Reconciler::FoundTables> Reconciler::ReadFoundTables() {
     if (!content || !content->others.empty()) return std::nullopt;
   }
   FoundTables found;
-  found.timers = timers_.seconds().size();
+  found.timers = timers_.seconds();
   found.reset_rules = options_.ruleset.reset_rules;
   for (const Family family : kFamilies) {
     const std::optional<nft::TableContent>& content = previous_tables_[Index(family)];
@@ -203,22 +212,24 @@ void Reconciler::ReserveGroups(const FoundElements& found) {
   }
 }
 
-// If a Service has an affinity timeout that no Service had before, adds the chains of this timeout
-// and rewrites the rules that jump to them. If the first Service needs TCP resets, adds their
-// rules. If no Service needs them any more, deletes these rules.
+// If a Service has an affinity timeout without chains, adds the chains of this timeout and rewrites
+// the rules that jump to them. The timeout can replace one that no Service uses. If the first
+// Service needs TCP resets, adds their rules. If no Service needs them any more, deletes these
+// rules.
 void Reconciler::ChangeRules(SyncPlan& sync_plan) const {
   const std::vector<uint32_t>& timers = timers_.seconds();
   const bool same_resets = options_.ruleset.tcp_resets == TcpResets::kOff ||
                            options_.ruleset.reset_rules == reset_rules_created_;
-  if (sync_plan.recreate || (timers_created_ == timers.size() && same_resets)) return;
+  if (sync_plan.recreate || (timers_.committed() == timers && same_resets)) return;
   RulesetOptions options_before = options_.ruleset;
   options_before.reset_rules = reset_rules_created_;
   for (const Family family : kFamilies) {
-    const nft::TableSpec before =
-        MakeTable(family, options_before, std::span(timers).first(timers_created_));
+    const nft::TableSpec before = MakeTable(family, options_before, timers_.committed());
     const auto spec = std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers));
-    sync_plan.plan.transaction().RepairChains(
-        {.family = family, .spec = spec, .rewrite = ChangedChains(before, *spec)});
+    sync_plan.plan.transaction().RepairChains({.family = family,
+                                               .spec = spec,
+                                               .rewrite = ChangedChains(before, *spec),
+                                               .remove_chains = RemovedChains(before, *spec)});
     sync_plan.specs[Index(family)] = spec;
   }
 }

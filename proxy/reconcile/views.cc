@@ -16,8 +16,9 @@ class RowReader::Numbering {
 
   ServiceRows Rows(const Reconciler& reconciler, const std::string& key,
                    int64_t (&source_rows)[2]) {
-    DesiredContext context{reconciler.store_.claims(), reconciler.node_, numbers_, timers_,
-                           memory_};
+    DesiredContext context{
+        reconciler.store_.claims(),      reconciler.node_, numbers_, timers_, memory_,
+        reconciler.applied_.timer_uses()};
     return Desire(key, reconciler.store_, reconciler.applied_, reconciler.applied_.Find(key),
                   source_rows, context)
         .rows;

@@ -1,8 +1,8 @@
 // No packet is lost while Services and endpoints change.
-#include <filesystem>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "proxy/ruleset/descriptor.h"
 #include "tests/loss/loss_world.h"
 
 namespace svcmap::testing {
@@ -132,19 +132,12 @@ TEST_F(ChangeLossTest, Growth) {
   ExpectNoLoss("growth", rewrites);
 }
 
-// Each timeout that no Service has used before adds rules, until the table has the maximum number
-// of timeouts. An agent without state starts again with the default timeout.
+// Each new timeout adds rules until the table has the maximum number of timeouts. Then, a new
+// timeout replaces a timeout that no Service uses.
 TEST_F(ChangeLossTest, NewAffinityTimeout) {
-  constexpr int kTimeouts = 28;
-  const int64_t rewrites = Rewrites(kTimeouts);
+  const int64_t rewrites = Rewrites(2 * proxy::kMaxTimers);
   ASSERT_NO_FATAL_FAILURE(StartTraffic());
   for (int64_t i = 0; i < rewrites; ++i) {
-    if (i > 0 && i % kTimeouts == 0) {
-      ASSERT_OK(EndAgent(/*kill=*/true));
-      std::filesystem::remove_all(state_folder());
-      ASSERT_OK(StartAgent());
-      ASSERT_OK(agent().Replace(Everything()));
-    }
     std::vector<CountedService> changed;
     for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
       changed.push_back(counted(number));

@@ -120,6 +120,7 @@ std::string MessagesFor(std::string_view input) {
   proxy::Store store;
   proxy::Numbers numbers;
   proxy::AffinityTimers timers;
+  proxy::TimerUses timer_uses = {};
   proxy::AffinityMemory memory;
   const Manifests manifests = ReadManifests(input, "input.yaml");
   Append(manifests.errors, out);
@@ -134,7 +135,7 @@ std::string MessagesFor(std::string_view input) {
       .place = {.name = "n1", .zone = ""},
       .node_port_addresses = {*IpAddress::Parse("192.0.2.10")},
       .own_ip = {*IpAddress::Parse("192.0.2.10"), *IpAddress::Parse("::1")}};
-  proxy::DesiredContext context{store.claims(), node, numbers, timers, memory};
+  proxy::DesiredContext context{store.claims(), node, numbers, timers, memory, timer_uses};
   while (store.FirstDirty() != nullptr) {
     const std::string key = store.TakeDirty().key;
     const proxy::DesiredService desired = MakeDesiredService(store.Find(key), context, nullptr);

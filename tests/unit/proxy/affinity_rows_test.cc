@@ -193,14 +193,15 @@ TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {
 }
 
 TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsReported) {
-  for (uint32_t i = 1; i < kMaxTimers; ++i) timers_.For(i * 100);
+  const auto no_uses = [this]() -> const TimerUses& { return timer_uses_; };
+  for (uint32_t i = 1; i < kMaxTimers; ++i) timers_.For(i * 100, no_uses);
+  timer_uses_.fill(1);
   Apply({Sticky(150), WebSlice().Ready("10.0.0.1")});
   Make();
   EXPECT_EQ(Made().timer, 2);
   EXPECT_THAT(Findings(),
               ElementsAre("Service shop/web: spec.ports.: 32 different session affinity timeouts "
-                          "are possible, including timeouts that Services used "
-                          "earlier; 200 s is used instead of 150 s"));
+                          "are possible at the same time; 200 s is used instead of 150 s"));
   Apply({Sticky(200)});
   Make();
   EXPECT_THAT(Findings(), IsEmpty());

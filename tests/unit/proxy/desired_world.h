@@ -35,7 +35,7 @@ class DesiredWorld : public ::testing::Test {
   }
   // Computes the desired state of a Service, and releases numbers that are no longer used.
   const DesiredService& Make(const std::string& key = "shop/web") {
-    DesiredContext context{store_.claims(), node_, numbers_, timers_, memory_};
+    DesiredContext context{store_.claims(), node_, numbers_, timers_, memory_, timer_uses_};
     desired_ = MakeDesiredService(store_.Find(key), context, &before_);
     numbers_.Release(desired_.old_numbers);
     before_ = desired_.rows;
@@ -61,6 +61,7 @@ class DesiredWorld : public ::testing::Test {
                   .own_ip = {Ip("192.0.2.7"), Ip("2001:db8::7")}};
   Numbers numbers_;
   AffinityTimers timers_;
+  TimerUses timer_uses_ = {};
   AffinityMemory memory_;
   ServiceRows before_;
   DesiredService desired_;

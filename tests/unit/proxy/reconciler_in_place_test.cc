@@ -128,6 +128,59 @@ TEST_F(ReconcilerInPlaceTest, S127ANewTimeoutBringsItsChainsAndTheRecordsStay) {
   ExpectConverged();
 }
 
+// One Service changes its timeout more often than there are numbers.
+TEST_F(ReconcilerInPlaceTest, NumbersOfUnusedTimeoutsAreUsedAgain) {
+  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
+  for (uint32_t seconds = 100; seconds < 100 + kMaxTimers + 3; ++seconds) {
+    Apply({Web().Affinity(seconds)});
+    sent_.clear();
+    const SyncResult result = Sync();
+    ASSERT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+    EXPECT_FALSE(result.recreated);
+    EXPECT_THAT(result.findings, IsEmpty());
+    ASSERT_THAT(sent_.front().repairs(), SizeIs(2));
+    const std::string name = "stick-" + std::to_string(seconds);
+    EXPECT_THAT(sent_.front().repairs()[0].rewrite, ::testing::Contains(name));
+    ExpectConverged();
+  }
+  const auto content = kernel_.ReadTable(Family::kIpv4);
+  ASSERT_TRUE(content.ok() && content->has_value());
+  EXPECT_TRUE((*content)->chains.contains("stick-10800"));
+  EXPECT_FALSE((*content)->chains.contains("stick-100"));
+}
+
+// All numbers are in use by Services. One of them changes its timeout.
+TEST_F(ReconcilerInPlaceTest, TheOnlyServiceOfATimeoutCanChangeIt) {
+  std::vector<Change> changes;
+  for (uint32_t i = 1; i < kMaxTimers; ++i) {
+    const std::string number = std::to_string(i);
+    const std::string key = "shop/s" + number;
+    changes.push_back(AService(key).At("10.96.1." + number).Port(80).Affinity(i * 10));
+    changes.push_back(Slice(key, 1, static_cast<int>(i)));
+  }
+  Settle(changes);
+  const auto change = [this](uint32_t seconds) {
+    Apply({AService("shop/s3").At("10.96.1.3").Port(80).Affinity(seconds)});
+  };
+  change(31);
+  EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);
+  change(30);  // The number still belongs to the old timeout.
+  EXPECT_EQ(Sync().outcome, Outcome::kNothing);
+  ExpectConverged();
+  change(32);
+  SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+  EXPECT_THAT(result.findings, IsEmpty());
+  EXPECT_THAT(sent_.back().repairs()[0].remove_chains, ::testing::Contains("stick-30"));
+  ExpectConverged();
+  // The old timeout has no number. The next longer one is used.
+  Apply({AService("shop/new").At("10.96.2.1").Port(80).Affinity(30), Slice("shop/new", 1, 40)});
+  result = Sync();
+  ASSERT_THAT(result.findings, SizeIs(1));
+  EXPECT_THAT(result.findings[0].second.ToString(), ::testing::HasSubstr("32 s is used instead"));
+  ExpectConverged();
+}
+
 TEST_F(ReconcilerInPlaceTest, ATimeoutNobodyCanUseYetNeedsNoChains) {
   Settle({Web()});
   Apply({Web().Affinity(90)});  // A Service without endpoints.

@@ -167,6 +167,25 @@ TEST_F(SavedTest, WithNothingChangedNothingIsWritten) {
   ExpectConverged();
 }
 
+// The numbers of timeouts are used again, in the run that uses them up and in the next one.
+TEST_F(SavedTest, TheTimeoutsAreThoseOfTheLastCommit) {
+  Begin();
+  Notify(World());
+  Sync();
+  for (uint32_t seconds = 100; seconds < 110 + kMaxTimers; ++seconds) {
+    Notify({Web().Affinity(seconds)});
+    EXPECT_THAT(Sync().findings, IsEmpty());
+  }
+  Note();
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
+  EXPECT_EQ(Sync().outcome, Outcome::kNothing);
+  Notify({Web().Affinity(50)});
+  const SyncResult result = Sync();
+  EXPECT_FALSE(result.recreated);
+  EXPECT_THAT(result.findings, IsEmpty());
+  ExpectConverged();
+}
+
 TEST_F(SavedTest, NumbersAreNotGivenTwice) {
   Begin();
   Notify(World());

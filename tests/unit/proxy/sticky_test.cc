@@ -65,24 +65,62 @@ TEST(NumberEndpointsTest, APortOfTheSameAddressIsAnotherEndpoint) {
   EXPECT_EQ(affinity.endpoints[0].number, 2);
 }
 
-TEST(AffinityTimersTest, TheDefaultIsThereAndOthersAreAppended) {
-  AffinityTimers timers;
-  EXPECT_EQ(timers.For(90), 1);
-  EXPECT_EQ(timers.For(10800), 0);
-  EXPECT_EQ(timers.For(86400), 2);
-  EXPECT_EQ(timers.For(90), 1);
-  EXPECT_THAT(timers.seconds(), ElementsAre(10800, 90, 86400));
+class AffinityTimersTest : public ::testing::Test {
+ protected:
+  uint8_t For(uint32_t seconds) {
+    return timers_.For(seconds, [this]() -> const TimerUses& { return uses_of_others_; });
+  }
+  // Number i gets the timeout 10 * i and has one use.
+  void TakeAll() {
+    for (uint32_t i = 1; i < kMaxTimers; ++i) For(i * 10);
+    uses_of_others_.fill(1);
+    timers_.Commit();
+  }
+
+  AffinityTimers timers_;
+  TimerUses uses_of_others_ = {};
+};
+
+TEST_F(AffinityTimersTest, TheDefaultIsThereAndOthersAreAppended) {
+  EXPECT_EQ(For(90), 1);
+  EXPECT_EQ(For(10800), 0);
+  EXPECT_EQ(For(86400), 2);
+  EXPECT_EQ(For(90), 1);
+  EXPECT_THAT(timers_.seconds(), ElementsAre(10800, 90, 86400));
 }
 
-TEST(AffinityTimersTest, OfAFullListTheNextLongerOneOrTheLongestServes) {
-  AffinityTimers timers;
-  for (uint32_t i = 1; i < kMaxTimers; ++i) timers.For(i * 10);  // The timer gets number i.
-  EXPECT_EQ(timers.For(5), 1);
-  EXPECT_EQ(timers.For(11), 2);
-  EXPECT_EQ(timers.For(310), 31);
-  EXPECT_EQ(timers.For(311), 0) << "the default is the next longer one";
-  EXPECT_EQ(timers.For(10801), 0) << "and the longest";
-  EXPECT_EQ(timers.seconds().size(), kMaxTimers);
+TEST_F(AffinityTimersTest, OfAFullListTheNextLongerOneOrTheLongestServes) {
+  TakeAll();
+  EXPECT_EQ(For(5), 1);
+  EXPECT_EQ(For(11), 2);
+  EXPECT_EQ(For(310), 31);
+  EXPECT_EQ(For(311), 0) << "the default is the next longer one";
+  EXPECT_EQ(For(10801), 0) << "and the longest";
+  EXPECT_EQ(timers_.seconds().size(), kMaxTimers);
+}
+
+TEST_F(AffinityTimersTest, OfAFullListTheNumberOfAnUnusedTimeoutIsUsedAgain) {
+  TakeAll();
+  uses_of_others_[0] = 0;  // The default timeout keeps its number.
+  uses_of_others_[7] = 0;
+  uses_of_others_[9] = 0;
+  EXPECT_EQ(For(90), 9) << "a Service of the same commit uses it";
+  EXPECT_EQ(For(5), 7);
+  EXPECT_EQ(For(6), 1) << "both numbers are promised to other Services of the commit";
+  EXPECT_EQ(timers_.seconds()[7], 5u);
+  EXPECT_EQ(timers_.committed()[7], 70u);
+  timers_.Commit();
+  EXPECT_EQ(timers_.committed()[7], 5u);
+}
+
+TEST_F(AffinityTimersTest, AFailedCommitRestoresTheTimeouts) {
+  TakeAll();
+  uses_of_others_[7] = 0;
+  EXPECT_EQ(For(5), 7);
+  timers_.Rollback();
+  EXPECT_EQ(timers_.seconds()[7], 70u);
+  EXPECT_EQ(For(70), 7);
+  EXPECT_EQ(For(5), 1) << "the timeout of 70 s is promised";
 }
 
 // Tests a new run that finds the affinity numbers of the previous run in the kernel.
