@@ -18,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/differential/differential_world.h"
+#include "tests/differential/open_connections.h"
+#include "tests/differential/pings.h"
 #include "tests/differential/probes.h"
 #include "tests/differential/random_cluster.h"
 #include "tests/differential/random_settings.h"
@@ -28,6 +30,8 @@ namespace {
 
 // Number of changes per scenario. All probes are repeated after each change.
 constexpr int kChanges = 2;
+// Percentage of changes during which connections stay open. The cleanup takes more than a second.
+constexpr int kOpenConnections = 30;
 constexpr size_t kMismatchesShown = 6;  // Maximum number of mismatches printed per scenario.
 constexpr int kFailuresShown = 3;       // Number of failed scenarios after which the test stops.
 
@@ -99,13 +103,24 @@ class DifferentialTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(const auto stream, world_->agent().Push());
     ASSERT_OK(Taken(stream->Snapshot(objects))) << Repeat(scenario) << TextOf(objects);
     AffinityMemory affinity;
+    ProbeReport open;  // Results of the connections that stayed open during the last change.
     for (int change = 0;; ++change) {
       const ReferenceModel model = ModelOf(scenario, objects);
       ASSERT_OK(FlushConntrack(world_->node().netns()));
-      const ProbeReport report = Probe(world_->sources(), model, scenario.dice, affinity);
+      ProbeReport report = Probe(world_->sources(), model, scenario.dice, affinity);
+      Ping(world_->sources(), model, scenario.dice, report);
+      report.mismatches.insert(report.mismatches.end(), open.mismatches.begin(),
+                               open.mismatches.end());
+      for (const auto& [why, count] : open.count) probes_[why] += count;
+      open = {};
       for (const auto& [why, count] : report.count) probes_[why] += count;
       if (!report.mismatches.empty()) return Fail(scenario, history, objects, report);
       if (change == kChanges) break;
+      OpenConnections connections;
+      if (scenario.dice.Chance(kOpenConnections)) {
+        connections.Open(world_->sources(), model, scenario.dice);
+        connections.Follow(objects, model);
+      }
       // Sometimes puts two changes in one batch, for example a deletion and a new object.
       for (int i = scenario.dice.Chance(30) ? 2 : 1; i > 0; --i) {
         absl::StrAppend(&history, ", then: ", scenario.cluster.Change());
@@ -114,8 +129,11 @@ class DifferentialTest : public ::testing::Test {
             << Repeat(scenario) << history << "\n"
             << TextOf(after);
         objects = after;
-        affinity.Keep(ModelOf(scenario, objects).AffineEndpoints());
+        const ReferenceModel model_after = ModelOf(scenario, objects);
+        affinity.Keep(model_after.AffineEndpoints());
+        connections.Follow(objects, model_after);
       }
+      connections.CheckAndClose(ModelOf(scenario, objects), open);
     }
     ASSERT_OK(world_->agent().CheckServing()) << Repeat(scenario) << history;
     previous_.push_back(scenario.seed);

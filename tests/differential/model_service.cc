@@ -283,4 +283,34 @@ std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const Mo
   return ports;
 }
 
+const v1::Service* FindService(const Objects& objects, const std::string& key) {
+  for (const v1::Object& object : objects) {
+    const v1::ObjectMeta& metadata = object.service().metadata();
+    if (object.has_service() && metadata.namespace_() + "/" + metadata.name() == key) {
+      return &object.service();
+    }
+  }
+  return nullptr;
+}
+
+std::set<std::string> TcpEndpointsInSlices(const Objects& objects, const v1::Service& service,
+                                           bool v6) {
+  std::set<std::string> endpoints;
+  for (const v1::Object& object : objects) {
+    const v1::EndpointSlice& slice = object.endpoint_slice();
+    if (!object.has_endpoint_slice() || !SliceServes(slice, service, v6)) continue;
+    for (const v1::EndpointPort& port : slice.ports()) {
+      if (ProtocolOf(port.protocol()) != Protocol::kTcp) continue;
+      for (const v1::Endpoint& endpoint : slice.endpoints()) {
+        const auto ip =
+            TextAddress::Parse(endpoint.addresses_size() > 0 ? endpoint.addresses(0) : "");
+        if (!ip) continue;
+        endpoints.insert(
+            EndpointOf(endpoint, *ip, static_cast<uint16_t>(port.port()), "").ToString());
+      }
+    }
+  }
+  return endpoints;
+}
+
 }  // namespace svcmap::testing

@@ -86,6 +86,14 @@ struct ModelServicePort {
 std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const ModelNode& node,
                                                 bool v6);
 
+// Returns the Service with this key, for example "shop/web", or null.
+const v1::Service* FindService(const Objects& objects, const std::string& key);
+
+// Returns the TCP endpoints ("IP:port") in the Service's EndpointSlices of one family, whatever
+// their conditions.
+std::set<std::string> TcpEndpointsInSlices(const Objects& objects, const v1::Service& service,
+                                           bool v6);
+
 }  // namespace svcmap::testing
 
 #endif  // SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_

@@ -1,6 +1,5 @@
 #include "tests/differential/probes.h"
 
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -16,44 +15,12 @@
 namespace svcmap::testing {
 namespace {
 
-// Timeout for connections that should succeed. The test waits for the full timeout only if a
-// connection fails.
-constexpr std::chrono::milliseconds kPatience{2000};
-// Time to wait if no answer is expected.
-constexpr std::chrono::milliseconds kInVain{80};
 constexpr int kParallelInVain = 48;
 constexpr size_t kDraws = 2;
 constexpr size_t kNobodys = 60;  // Number of probes to addresses and ports that no Service owns.
 // The test fails if an endpoint never answers and the probability of this result is below this
 // threshold.
 constexpr double kByChance = 1e-10;
-
-// Returns packets, without a source, to all addresses and ports.
-std::vector<Packet> Destinations() {
-  std::vector<Place> places(std::begin(kClusterIps), std::end(kClusterIps));
-  places.insert(places.end(), std::begin(kExternalIps), std::end(kExternalIps));
-  places.insert(places.end(), std::begin(kLoadBalancerIps), std::end(kLoadBalancerIps));
-  places.insert(places.end(), std::begin(kNodePlaces), std::end(kNodePlaces));
-  std::vector<Packet> packets;
-  for (const Place& place : places) {
-    for (const uint16_t port : kProbedPorts) {
-      for (const Protocol protocol : kProtocols) {
-        packets.push_back({"", "", protocol, place.v4, port});
-        packets.push_back({"", "", protocol, place.v6, port});
-      }
-    }
-  }
-  return packets;
-}
-
-Packet PacketOf(const Source& source, const Packet& to) {
-  Packet packet = to;
-  packet.source = source.address.in(IsV6(to.destination));
-  packet.interface = source.interface;
-  return packet;
-}
-
-bool FromLoopback(const Source& source) { return std::string(source.address.v4) == kLoopback.v4; }
 
 Request RequestOf(const TriedConnection& probe) {
   return {.protocol = probe.packet.protocol,
@@ -87,13 +54,13 @@ std::vector<TriedConnection> Plan(const std::vector<Source>& sources, const Refe
   for (const Packet& to : Destinations()) {
     // The model predicts the owner for the first source only, because the owner of a destination
     // does not depend on the source.
-    if (model.Predict(PacketOf(sources[0], to)).service_port.empty()) {
+    if (model.Predict(PacketFrom(sources[0], to)).service_port.empty()) {
       nobodys.push_back(to);
       continue;
     }
     for (const Source& source : sources) {
-      if (FromLoopback(source)) continue;
-      const Packet packet = PacketOf(source, to);
+      if (IsLoopback(source)) continue;
+      const Packet packet = PacketFrom(source, to);
       const Prediction prediction = model.Predict(packet);
       const bool positive = prediction.verdict == Verdict::kDelivered;
       plan.insert(plan.end(), positive ? kDraws : 1, {packet, prediction, {}});
@@ -102,8 +69,8 @@ std::vector<TriedConnection> Plan(const std::vector<Source>& sources, const Refe
   for (size_t i = 0; i < kNobodys; ++i) {
     const Source& source = dice.OneOf(sources);
     Packet to = dice.OneOf(nobodys);
-    if (FromLoopback(source)) to.destination = kLoopback.in(IsV6(to.destination));
-    const Packet packet = PacketOf(source, to);
+    if (IsLoopback(source)) to.destination = kLoopback.in(IsV6(to.destination));
+    const Packet packet = PacketFrom(source, to);
     plan.push_back({packet, model.Predict(packet), {}});
   }
   dice.Shuffle(plan);
@@ -192,6 +159,32 @@ class Session {
 };
 
 }  // namespace
+
+std::vector<Packet> Destinations() {
+  std::vector<Place> places(std::begin(kClusterIps), std::end(kClusterIps));
+  places.insert(places.end(), std::begin(kExternalIps), std::end(kExternalIps));
+  places.insert(places.end(), std::begin(kLoadBalancerIps), std::end(kLoadBalancerIps));
+  places.insert(places.end(), std::begin(kNodePlaces), std::end(kNodePlaces));
+  std::vector<Packet> packets;
+  for (const Place& place : places) {
+    for (const uint16_t port : kProbedPorts) {
+      for (const Protocol protocol : kProtocols) {
+        packets.push_back({"", "", protocol, place.v4, port});
+        packets.push_back({"", "", protocol, place.v6, port});
+      }
+    }
+  }
+  return packets;
+}
+
+Packet PacketFrom(const Source& source, const Packet& to) {
+  Packet packet = to;
+  packet.source = source.address.in(IsV6(to.destination));
+  packet.interface = source.interface;
+  return packet;
+}
+
+bool IsLoopback(const Source& source) { return std::string(source.address.v4) == kLoopback.v4; }
 
 ProbeReport Probe(const std::vector<Source>& sources, const ReferenceModel& model, Dice& dice,
                   AffinityMemory& affinity) {

@@ -2,6 +2,7 @@
 #ifndef SVCMAP_TESTS_DIFFERENTIAL_PROBES_H_
 #define SVCMAP_TESTS_DIFFERENTIAL_PROBES_H_
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,6 +21,19 @@ struct ProbeReport {
   std::map<std::string, size_t> count;  // Number of probes by Prediction::why.
   std::vector<std::string> mismatches;
 };
+
+// Timeout for answers that should arrive. The test waits for the full timeout only if a connection
+// fails.
+inline constexpr std::chrono::milliseconds kPatience{2000};
+// Time to wait if no answer is expected.
+inline constexpr std::chrono::milliseconds kInVain{80};
+
+// Returns packets, without a source, to all addresses and ports.
+std::vector<Packet> Destinations();
+// Returns the packet `to` with the given source.
+Packet PacketFrom(const Source& source, const Packet& to);
+bool IsLoopback(const Source& source);
+
 ProbeReport Probe(const std::vector<Source>& sources, const ReferenceModel& model, Dice& dice,
                   AffinityMemory& affinity);
 

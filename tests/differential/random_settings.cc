@@ -56,8 +56,8 @@ std::vector<std::string> ScenarioSettings::Flags() const {
       break;
   }
   if (proxy.masquerade_all) flags.emplace_back("--masquerade-all");
-  if (answer_ping) flags.emplace_back("--answer-ping");
-  if (reset_stale_tcp) flags.emplace_back("--reset-stale-tcp");
+  if (proxy.answer_ping) flags.emplace_back("--answer-ping");
+  if (proxy.reset_stale_tcp) flags.emplace_back("--reset-stale-tcp");
   flags.push_back("--nodeport-addresses=" + proxy.nodeport_addresses);
   return flags;
 }
@@ -86,8 +86,8 @@ ScenarioSettings RandomSettings(Dice& dice) {
                                    "all,127.0.0.0/8"};
   settings.proxy.nodeport_addresses = dice.OneOf(addresses);
   settings.pod_cidrs = detector.pod_cidrs;
-  settings.answer_ping = dice.Chance(25);
-  settings.reset_stale_tcp = dice.Chance(25);
+  settings.proxy.answer_ping = dice.Chance(25);
+  settings.proxy.reset_stale_tcp = dice.Chance(25);
   return settings;
 }
 

@@ -16,10 +16,6 @@ struct ScenarioSettings {
   // Pod ranges of the Node. The ranges are constant, because an agent may exit when the pod ranges
   // of its Node change.
   std::vector<std::string> pod_cidrs;
-  // The model does not predict pings. The flag must not change other packets.
-  bool answer_ping = false;
-  // The model does not predict resets of stale connections. The flag must not change other packets.
-  bool reset_stale_tcp = false;
 
   std::vector<std::string> Flags() const;  // Returns the command-line flags of svcmapd.
   std::string ToString() const;            // Returns text that identifies these settings.

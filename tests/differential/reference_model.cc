@@ -261,13 +261,10 @@ Prediction ReferenceModel::WithoutOwner(const Flow& flow) const {
   return Rejected(Verdict::kUntouched, nullptr, "S-84 to S-86, S-88");
 }
 
-// Applies the rules in the order that requirement S-94 defines.
-Prediction ReferenceModel::Predict(const Packet& packet) const {
+std::optional<ReferenceModel::Flow> ReferenceModel::FlowOf(const Packet& packet) const {
   const auto source = TextAddress::Parse(packet.source);
   const auto destination = TextAddress::Parse(packet.destination);
-  if (!source || !destination || source->v6 != destination->v6) {
-    return Rejected(Verdict::kUntouched, nullptr, "not a packet");
-  }
+  if (!source || !destination || source->v6 != destination->v6) return std::nullopt;
   Flow flow;
   flow.source = *source;
   flow.destination = *destination;
@@ -279,16 +276,47 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   // Implements requirements S-74, S-75, S-90 and S-91.
   flow.marked = Of(source->v6).cluster_ips.count(*destination) > 0 &&
                 (settings_.masquerade_all || (DetectorPresent(source->v6) && !flow.from_pod));
+  return flow;
+}
 
+// Applies the rules in the order that requirement S-94 defines.
+Prediction ReferenceModel::Predict(const Packet& packet) const {
+  const std::optional<Flow> parsed = FlowOf(packet);
+  if (!parsed) return Rejected(Verdict::kUntouched, nullptr, "not a packet");
+  const Flow& flow = *parsed;
   if (const ModelServicePort* port = OwnerOfAddress(flow)) {
-    const bool vip = Contains(port->load_balancer_ips, *destination);
-    if (vip && !SourceAllowed(*port, *source)) {
+    const bool vip = Contains(port->load_balancer_ips, flow.destination);
+    if (vip && !SourceAllowed(*port, flow.source)) {
       return Rejected(Verdict::kDropped, port, "S-87, S-116");
     }
-    return port->cluster_ip == *destination ? ToClusterIp(*port, flow) : ToExternal(*port, flow);
+    return port->cluster_ip == flow.destination ? ToClusterIp(*port, flow)
+                                                : ToExternal(*port, flow);
   }
   if (const ModelServicePort* port = OwnerOfNodePort(flow)) return ToExternal(*port, flow);
   return WithoutOwner(flow);
+}
+
+// Load balancer IPs answer only if all sources may connect.
+bool ReferenceModel::AnswersPing(const TextAddress& address) const {
+  for (const ModelServicePort& port : Of(address.v6).ports) {
+    if (port.cluster_ip == address || Contains(port.external_ips, address)) return true;
+    if (port.ranges.empty() && Contains(port.load_balancer_ips, address)) return true;
+  }
+  return false;
+}
+
+Outcome ReferenceModel::PredictPing(const Packet& packet) const {
+  const std::optional<Flow> flow = FlowOf(packet);
+  if (!flow) return Outcome::kOther;
+  if (node_addresses_.count(flow->destination) > 0) return Outcome::kAnswered;
+  if (settings_.answer_ping && AnswersPing(flow->destination)) return Outcome::kAnswered;
+  const bool rejected = WithoutOwner(*flow).verdict == Verdict::kRejected;
+  return rejected ? Outcome::kRejected : Outcome::kTimedOut;
+}
+
+bool ReferenceModel::ResetsStaleTcp(const v1::Service& service) const {
+  return service.spec().has_reset_stale_tcp() ? service.spec().reset_stale_tcp()
+                                              : settings_.reset_stale_tcp;
 }
 
 }  // namespace svcmap::testing

@@ -12,12 +12,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "tests/differential/model_service.h"
+#include "tests/support/answer.h"
 
 namespace svcmap::testing {
 
@@ -31,6 +33,8 @@ struct ProxySettings {
   std::string pod_interface;  // Name of the bridge, or prefix of interface names.
   bool masquerade_all = false;
   std::string nodeport_addresses = "primary";
+  bool answer_ping = false;
+  bool reset_stale_tcp = false;
 };
 
 struct Packet {
@@ -77,6 +81,13 @@ class ReferenceModel {
 
   Prediction Predict(const Packet& packet) const;
 
+  // Predicts the result of an echo request to the packet's destination, if no other host answers
+  // echo requests to Service addresses. Ignores the protocol and the port.
+  Outcome PredictPing(const Packet& packet) const;
+
+  // Returns true if open TCP connections through this Service to endpoints that are gone are reset.
+  bool ResetsStaleTcp(const v1::Service& service) const;
+
   // Returns the endpoints ("IP:port") that may have affinity records, by Service port. The result
   // contains the reachable set of each Service port with affinity (S-36, S-126).
   std::map<std::string, std::set<std::string>> AffineEndpoints() const;
@@ -112,6 +123,8 @@ class ReferenceModel {
   Prediction WithoutOwner(const Flow& flow) const;
   Prediction Delivered(const ModelServicePort& port, const Flow& flow, const ModelEndpoints& set,
                        bool masquerade, const std::string& why) const;
+  std::optional<Flow> FlowOf(const Packet& packet) const;
+  bool AnswersPing(const TextAddress& address) const;
   bool IsHairpin(const Flow& flow, const ModelEndpoint& endpoint) const;
 
   ProxySettings settings_;

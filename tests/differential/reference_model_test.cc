@@ -184,6 +184,16 @@ class Model {
     return text;
   }
 
+  // Returns the result of an echo request, which must be the same for each family.
+  Outcome Ping(const std::string& from, const std::string& to) const {
+    const auto one = [&](bool v6) {
+      return model_.PredictPing({At(from, v6), InterfaceOf(from), Protocol::kTcp, At(to, v6), 0});
+    };
+    EXPECT_EQ(one(false), one(true)) << from << " -> " << to;
+    return one(false);
+  }
+  const ReferenceModel& model() const { return model_; }
+
  private:
   static std::string InterfaceOf(const std::string& from) {
     if (from[0] == 'N' || from[0] == 'V') return "";
@@ -751,6 +761,60 @@ TEST(AffinityMemoryTest, S122_S123_S126_TheEndpointUsedLastUntilItLeaves) {
   EXPECT_EQ(memory.Allowed("x", both), Choices{two});
   memory.Keep({{"ns/svc:/tcp", {"10.64.1.11:8080"}}});
   EXPECT_EQ(memory.Allowed("x", both), (Choices{one, two}));
+}
+
+// ---- Options that kube-proxy does not have ----
+
+TEST(ReferenceModelTest, Ping) {
+  const Objects objects =
+      Cluster(Objects{External(At("V").Port("", 80)), At("W").Port("", 80)} + Slices({"L1"}));
+  ProxySettings settings = Settings();
+  for (const char* to : {"V", "W"}) {
+    EXPECT_EQ(Model(objects, settings).Ping("P", to), Outcome::kRejected) << to;
+  }
+  for (const char* to : {"EIP", "VIP", "U"}) {
+    EXPECT_EQ(Model(objects, settings).Ping("X", to), Outcome::kTimedOut) << to;
+  }
+  EXPECT_EQ(Model(objects, settings).Ping("X", "N"), Outcome::kAnswered);
+  settings.answer_ping = true;
+  for (const char* from : {"P", "X", "N"}) {
+    for (const char* to : {"V", "W", "EIP", "VIP", "N"}) {
+      EXPECT_EQ(Model(objects, settings).Ping(from, to), Outcome::kAnswered) << from << to;
+    }
+    EXPECT_EQ(Model(objects, settings).Ping(from, "U"), Outcome::kTimedOut) << from;
+    EXPECT_EQ(Model(objects, settings).Ping(from, "VIP2"), Outcome::kTimedOut) << from;
+  }
+}
+
+TEST(ReferenceModelTest, LoadBalancerIpsWithSourceRangesDoNotAnswerPings) {
+  ProxySettings settings = Settings();
+  settings.answer_ping = true;
+  AService service = External(At("V").Port("", 80));
+  for (const char* range : {"0.0.0.0/1", "::/1"}) service.SourceRange(range);
+  const Model model(Cluster(Objects{service} + Slices({"L1"})), settings);
+  EXPECT_EQ(model.Ping("X", "VIP"), Outcome::kTimedOut);
+  EXPECT_EQ(model.Ping("X", "EIP"), Outcome::kAnswered);
+}
+
+TEST(ReferenceModelTest, EndpointsThatAreNotGone) {
+  const Objects objects = Slices({"L1x", "R1xt", "R2"}) + Slices({"L2"}, 53, "udp", Protocol::kUdp);
+  v1::Object service = At("V").Port("", 80);
+  const auto in_slices = TcpEndpointsInSlices(objects, service.service(), /*v6=*/false);
+  EXPECT_EQ(in_slices.size(), 3u);
+  EXPECT_TRUE(in_slices.contains(absl::StrCat(At("L1", false), ":8080")));
+  EXPECT_FALSE(in_slices.contains(absl::StrCat(At("L2", false), ":53")));
+  EXPECT_EQ(FindService(objects, "ns/svc"), nullptr);
+  EXPECT_NE(FindService({service}, "ns/svc"), nullptr);
+}
+
+TEST(ReferenceModelTest, TheOptionOfAServiceOverridesTheFlagForResets) {
+  v1::Object service = At("V").Port("", 80);
+  ProxySettings settings = Settings();
+  EXPECT_FALSE(Model({}, settings).model().ResetsStaleTcp(service.service()));
+  settings.reset_stale_tcp = true;
+  EXPECT_TRUE(Model({}, settings).model().ResetsStaleTcp(service.service()));
+  service.mutable_service()->mutable_spec()->set_reset_stale_tcp(false);
+  EXPECT_FALSE(Model({}, settings).model().ResetsStaleTcp(service.service()));
 }
 
 }  // namespace

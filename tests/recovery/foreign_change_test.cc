@@ -124,8 +124,8 @@ TEST_F(ForeignChangeTest, ReloadsOfOtherTablesAreNoneOfOurBusiness) {
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
 
-// Commits of the agent continue during a thousand changes per second by another process. One second
-// after the last change, the agent has reverted all of these changes.
+// Commits of the agent continue during a thousand changes per second by another process. After the
+// last change, the agent reverts all of these changes.
 TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   constexpr int kChangesPerSecond = 1000;
   constexpr milliseconds kBetweenCommits{10};
@@ -144,13 +144,16 @@ TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
     std::this_thread::sleep_until(sent + kBetweenCommits);
   }
   const ForeignStorm::Changes changes = storm->Stop();
-  EXPECT_OK(WaitUntilTheKernelIsAsWanted(OnThisMachine(std::chrono::seconds(1)))) << agent().log();
+  const auto stopped = steady_clock::now();
+  EXPECT_OK(WaitUntilTheKernelIsAsWanted(OnThisMachine(std::chrono::seconds(10)))) << agent().log();
+  const std::chrono::duration<double, std::milli> reverted = steady_clock::now() - stopped;
   EXPECT_OK(WaitUntilServing());
   std::sort(own_ms.begin(), own_ms.end());
   const double p50 = own_ms[own_ms.size() / 2];
   const double p99 = own_ms[own_ms.size() * 99 / 100];
-  std::cout << "others: " << changes.ToString() << "\nour own " << own_ms.size() << " commits: p50 "
-            << p50 << " ms, p99 " << p99 << " ms, longest " << own_ms.back() << " ms\n";
+  std::cout << "others: " << changes.ToString() << "\nreverted within " << reverted.count()
+            << " ms\nour own " << own_ms.size() << " commits: p50 " << p50 << " ms, p99 " << p99
+            << " ms, longest " << own_ms.back() << " ms\n";
   // Both limits leave room for a busy machine.
   EXPECT_GT(changes.made(), 50 * duration.count()) << changes.ToString();
   EXPECT_LT(p99, OnThisMachine(500));
