@@ -17,11 +17,12 @@ std::string Or(const std::string& text, std::string_view otherwise) {
   return text.empty() ? std::string(otherwise) : text;
 }
 
-// Example: "80/TCP,443:30443/TCP". The number after the colon is the nodePort.
+// Example: "80/TCP,443:30443/TCP,1000-2000/UDP". The number after the colon is the nodePort.
 std::string PortsOf(const v1::ServiceSpec& spec) {
   std::vector<std::string> texts;
   for (const v1::ServicePort& port : spec.ports()) {
     std::string text = absl::StrCat(port.port());
+    if (port.end_port() != 0) absl::StrAppend(&text, "-", port.end_port());
     if (port.node_port() != 0) absl::StrAppend(&text, ":", port.node_port());
     texts.push_back(absl::StrCat(text, "/", Or(port.protocol(), "TCP")));
   }

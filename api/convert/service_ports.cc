@@ -1,5 +1,7 @@
 #include "api/convert/service_ports.h"
 
+#include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +29,7 @@ class PortsSeen {
         !added) {
       Reject(index, "port", absl::StrCat(port.port), protocol, seen->second);
     }
+    if (port.is_range()) AddRange(index, port, protocol);
     if (port.node_port == 0) return;
     if (const auto [seen, added] =
             node_ports_.emplace(std::pair(port.node_port, port.protocol), index);
@@ -36,6 +39,21 @@ class PortsSeen {
   }
 
  private:
+  void AddRange(int index, const proxy::ServicePort& port, const std::string& protocol) {
+    // Ranges ascend by first port and do not overlap, so only the neighbors can overlap.
+    auto& ranges = ranges_[port.protocol];
+    const auto after = ranges.upper_bound(port.port);
+    const auto reject = [&](int other) {
+      Reject(index, "endPort", absl::StrCat(port.port, "-", port.end_port), protocol, other);
+    };
+    if (after != ranges.end() && after->first <= port.end_port) return reject(after->second.index);
+    if (after != ranges.begin()) {
+      const auto& before = *std::prev(after);
+      if (before.second.last >= port.port) return reject(before.second.index);
+    }
+    ranges[port.port] = {port.end_port, index};
+  }
+
   using NumberAndProtocol = std::pair<uint16_t, proxy::Protocol>;
 
   void Reject(int index, const char* field, std::string value, const std::string& protocol,
@@ -47,7 +65,13 @@ class PortsSeen {
                                " by spec.ports[", other, "]")));
   }
 
+  struct Range {
+    uint16_t last;
+    int index;
+  };
+
   Report& report_;
+  absl::flat_hash_map<proxy::Protocol, std::map<uint16_t, Range>> ranges_;  // By first port.
   absl::flat_hash_map<std::string, int> names_;
   absl::flat_hash_map<NumberAndProtocol, int> ports_;
   absl::flat_hash_map<NumberAndProtocol, int> node_ports_;
@@ -68,6 +92,11 @@ void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, R
       report.Reject(field("port"), OutOfRange(port.port(), 1, 65535));
     } else if (port.node_port() < 0 || port.node_port() > 65535) {
       report.Reject(field("nodePort"), OutOfRange(port.node_port(), 0, 65535));
+    } else if (port.end_port() != 0 && (port.end_port() < port.port() || port.end_port() > 65535)) {
+      report.Reject(field("endPort"), OutOfRange(port.end_port(), port.port(), 65535));
+    } else if (port.end_port() != 0 && port.node_port() != 0) {
+      report.Reject(field("nodePort"),
+                    Invalid(absl::StrCat(port.node_port()), "must be 0 for a port range"));
     } else if (!protocol) {
       report.Reject(field("protocol"), UnsupportedProtocol(port.protocol()));
     } else if (port.name().empty() && spec.ports_size() > 1) {
@@ -76,7 +105,8 @@ void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, R
       report.Reject(field("name"), Invalid(Quote(port.name()), kLabelDetail));
     } else {
       service.ports.push_back({port.name(), *protocol, static_cast<uint16_t>(port.port()),
-                               static_cast<uint16_t>(port.node_port())});
+                               static_cast<uint16_t>(port.node_port()),
+                               static_cast<uint16_t>(port.end_port())});
       seen.Add(i, service.ports.back());
     }
   }

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/state/store.h"
 
 namespace svcmap::api {
 namespace {
@@ -41,16 +42,17 @@ std::pair<std::string, size_t> LargestField(const proxy::Service& service, Famil
 }  // namespace
 
 void CheckServiceSize(const proxy::Service& service, Report& report) {
+  size_t ports = 0;
+  for (const proxy::ServicePort& port : service.ports) ports += proxy::PortElementCount(port);
   for (const Family family : kFamilies) {
     if (!service.cluster_ip[Index(family)]) continue;  // The family is not programmed.
     const size_t addresses = CountAddresses(service, family);
-    if (service.ports.size() * addresses <= kMaxPortsTimesAddresses) continue;
+    if (ports * addresses <= kMaxPortsTimesAddresses) continue;
     const auto [field, items] = LargestField(service, family, addresses);
     report.Reject(field, {proxy::FindingCode::kTooMany, absl::StrCat(items),
-                          absl::StrCat("the number of ports (", service.ports.size(),
-                                       ") times the number of ", std::string(FamilyName(family)),
-                                       " addresses (", addresses, ") must be at most ",
-                                       kMaxPortsTimesAddresses)});
+                          absl::StrCat("the number of ports (", ports, ") times the number of ",
+                                       std::string(FamilyName(family)), " addresses (", addresses,
+                                       ") must be at most ", kMaxPortsTimesAddresses)});
     return;
   }
 }

@@ -68,6 +68,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   bool masquerade_all = false;
   bool service_counters = false;
   bool answer_ping = false;
+  bool port_ranges = false;
   int masquerade_bit = 14;  // Default of kube-proxy (S-300).
   std::string node_port_addresses = "primary";
   std::string config_path;
@@ -162,6 +163,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       "--answer-ping", answer_ping,
       "Answer ICMP and ICMPv6 echo requests to cluster IPs, external IPs and load balancer "
       "IPs on this node");
+  app.add_flag("--port-ranges", port_ranges,
+               "Program Service ports with endPort, which are port ranges");
   AddLimits(app, options);
   CLI::Option* cleanup =
       app.add_flag("--cleanup", options.cleanup,
@@ -242,6 +245,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.ruleset.masquerade_mark = uint32_t{1} << masquerade_bit;
     options.ruleset.count_connections = service_counters;
     options.ruleset.answer_ping = answer_ping;
+    options.ruleset.port_ranges = port_ranges;
     options.node_port_addresses = *addresses;
   }
   const auto bind = [&](const char* flag, const std::string& text, uint16_t default_port,

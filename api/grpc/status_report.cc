@@ -67,7 +67,9 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
       map->set_name(tables[Index(family)].sets[set].name);
       map->set_family(std::string(FamilyName(family)));
       map->set_elements(count);
-      if (set == proxy::kEndpoints || set == proxy::kAffinityEndpoints) endpoints += count;
+      const bool has_endpoints = set == proxy::kEndpoints || set == proxy::kAffinityEndpoints ||
+                                 set == proxy::kRangeEndpoints;
+      if (has_endpoints) endpoints += count;
     }
   }
   response.set_endpoints(endpoints);

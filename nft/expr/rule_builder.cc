@@ -256,6 +256,9 @@ uint32_t RuleBuilder::LoadKey(const Key& key, uint32_t reg) {
       case KeyPart::kDestinationPort:
         Add(PayloadLoad{Header::kTransport, 2, 2, reg++});
         break;
+      case KeyPart::kDestinationPortBlock:
+        Add(PayloadLoad{Header::kTransport, 2, 1, reg++});
+        break;
     }
   }
   return reg;
@@ -284,6 +287,9 @@ std::string RuleBuilder::KeyText(const Key& key) const {
         break;
       case KeyPart::kDestinationPort:
         text += tcp_ ? "tcp dport" : "th dport";
+        break;
+      case KeyPart::kDestinationPortBlock:
+        text += "@th,16,8";
         break;
     }
   }
@@ -381,6 +387,13 @@ RuleBuilder& RuleBuilder::DnatToSlot(const std::string& slot, NamedSet map) {
 RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
   MatchTransport();
   return DnatToSlot(LoadRandomSlot(Layout(family_).group_size, modulus), map);
+}
+
+RuleBuilder& RuleBuilder::DnatAddressToRandomSlot(uint32_t modulus, NamedSet map) {
+  const std::string slot = LoadRandomSlot(Layout(family_).group_size, modulus);
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = kSlotKeyWords});
+  Add(Dnat{family_, kSlotKeyWords, std::nullopt});
+  return Text("dnat to " + slot + " map @" + std::string(map.name));
 }
 
 RuleBuilder& RuleBuilder::DnatToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed,

@@ -20,6 +20,7 @@ enum class KeyPart : uint8_t {
   kProtocol,
   kSourcePort,
   kDestinationPort,
+  kDestinationPortBlock,  // `@th,16,8`: the high byte of the destination port.
 };
 using Key = std::vector<KeyPart>;
 
@@ -70,6 +71,10 @@ class RuleBuilder {
   // the last 3 (IPv4) or 4 (IPv6) bytes of the destination address. nft accepts a port from a map
   // only if the same rule matches the transport protocol first.
   RuleBuilder& DnatToRandomSlot(uint32_t modulus, NamedSet map);
+
+  // Like DnatToRandomSlot, but without `meta l4proto` and for a map without ports. Packets keep
+  // their destination port.
+  RuleBuilder& DnatAddressToRandomSlot(uint32_t modulus, NamedSet map);
 
   // Like DnatToRandomSlot, but with `jhash KEY mod N seed SEED` instead of the random number.
   RuleBuilder& DnatToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed, NamedSet map);

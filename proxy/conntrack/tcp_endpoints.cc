@@ -17,7 +17,7 @@ TcpEndpoints MakeTcpEndpoints(const ServiceEntry* entry, const ServiceRows* rows
   TcpEndpoints tcp;
   if (entry == nullptr || rows == nullptr || rows->tcp_resets == TcpResets::kOff) return tcp;
   for (const PortRows& port : rows->ports) {
-    if (port.protocol != Protocol::kTcp) continue;
+    if (port.protocol != Protocol::kTcp || port.is_range()) continue;
     for (const ReachedAt& at : port.addresses) tcp.destinations.push_back({at.address, at.port});
   }
   if (tcp.destinations.empty()) return tcp;

@@ -8,7 +8,7 @@
 namespace svcmap::proxy {
 namespace {
 
-using Ends = std::vector<nft::FlowEnd>;
+using Ends = std::vector<FlowDestination>;
 
 auto OrderOf(const UdpPort& port) { return std::tie(port.family, port.name); }
 
@@ -43,7 +43,7 @@ void UdpBook::Update(const std::string& key, UdpPorts ports) {
   const auto known = services_.find(key);
   const std::shared_ptr<const Service> before = known == services_.end() ? nullptr : known->second;
   Service after;
-  absl::flat_hash_set<nft::FlowEnd> current;
+  absl::flat_hash_set<FlowDestination> current;
   for (UdpPort& port : ports) {
     current.insert(port.destinations.begin(), port.destinations.end());
     after.push_back({std::move(port), {}});
@@ -58,7 +58,8 @@ void UdpBook::Update(const std::string& key, UdpPorts ports) {
         port = &removed.back();
       }
       port->former = Union(old.now.destinations, old.former);
-      std::erase_if(port->former, [&](const nft::FlowEnd& end) { return current.contains(end); });
+      std::erase_if(port->former,
+                    [&](const FlowDestination& end) { return current.contains(end); });
     }
     after.insert(after.end(), std::make_move_iterator(removed.begin()),
                  std::make_move_iterator(removed.end()));
@@ -85,13 +86,13 @@ void UdpBook::Update(const std::string& key, UdpPorts ports) {
 void UdpBook::Replace(const std::string& key, Service service) {
   auto& held = services_[key];
   for (const Port& port : held ? *held : Service()) {
-    for (const nft::FlowEnd& destination : port.now.destinations) {
+    for (const FlowDestination& destination : port.now.destinations) {
       const auto count = destinations_.find(destination);
       if (--count->second == 0) destinations_.erase(count);
     }
   }
   for (const Port& port : service) {
-    for (const nft::FlowEnd& destination : port.now.destinations) ++destinations_[destination];
+    for (const FlowDestination& destination : port.now.destinations) ++destinations_[destination];
   }
   if (service.empty()) {
     services_.erase(key);
@@ -103,23 +104,45 @@ void UdpBook::Replace(const std::string& key, Service service) {
 
 UdpBook::Round UdpBook::Take() {
   Round round;
+  absl::flat_hash_set<IpAddress> with_ranges;
   for (const std::string& key : std::exchange(due_, {})) {
     Round::Entry taken{key, services_.at(key), {}};
     for (const Port& port : *taken.service) {
-      for (const nft::FlowEnd& destination : port.former) {
+      for (const FlowDestination& destination : port.former) {
         if (!destinations_.contains(destination)) taken.former.push_back({&port.now, destination});
+      }
+    }
+    for (const Port& port : *taken.service) {
+      for (const Ends* ends : {&port.now.destinations, &port.former}) {
+        for (const FlowDestination& end : *ends) {
+          if (end.is_range()) with_ranges.insert(end.first.address);
+        }
       }
     }
     round.services_.push_back(std::move(taken));
   }
+  if (!with_ranges.empty()) round.single_ports_ = SinglePortsAt(with_ranges);
   return round;
+}
+
+// Visits the destinations of all Services. Services with port ranges are rare.
+std::vector<nft::FlowEnd> UdpBook::SinglePortsAt(
+    const absl::flat_hash_set<IpAddress>& addresses) const {
+  std::vector<nft::FlowEnd> ports;
+  for (const auto& [destination, count] : destinations_) {
+    if (!destination.is_range() && addresses.contains(destination.first.address)) {
+      ports.push_back(destination.first);
+    }
+  }
+  return ports;
 }
 
 StaleFlows UdpBook::Round::MakeStaleFlows() {
   StaleFlows flows;
+  for (const nft::FlowEnd& end : single_ports_) flows.Exclude(end);
   for (Entry& taken : services_) {
     for (const Port& port : *taken.service) {
-      for (const nft::FlowEnd& destination : port.now.destinations) {
+      for (const FlowDestination& destination : port.now.destinations) {
         flows.Add(destination, StaleFlows::Place::kCurrent, port.now.endpoints);
       }
     }

@@ -20,7 +20,7 @@ class UdpBook {
   struct Port {
     UdpPort now;
     // Former destinations, ascending, without current destinations.
-    std::vector<nft::FlowEnd> former;
+    std::vector<FlowDestination> former;
   };
   // The ports of one Service, ascending by family and name. Each port has at least one current or
   // former destination.
@@ -44,7 +44,7 @@ class UdpBook {
     friend class UdpBook;
     struct FormerDestination {
       const UdpPort* port;
-      nft::FlowEnd destination;
+      FlowDestination destination;
       size_t number = 0;  // Number returned by StaleFlows::Add.
     };
     struct Entry {
@@ -54,6 +54,8 @@ class UdpBook {
       std::vector<FormerDestination> former;
     };
     std::vector<Entry> services_;
+    // Current destinations with a single port at addresses with a port range in this round.
+    std::vector<nft::FlowEnd> single_ports_;
   };
 
   bool due() const { return !due_.empty(); }
@@ -67,9 +69,10 @@ class UdpBook {
 
  private:
   void Replace(const std::string& key, Service service);
+  std::vector<nft::FlowEnd> SinglePortsAt(const absl::flat_hash_set<IpAddress>& addresses) const;
 
   absl::flat_hash_map<std::string, std::shared_ptr<const Service>> services_;
-  absl::flat_hash_map<nft::FlowEnd, int> destinations_;  // Number of Services per destination.
+  absl::flat_hash_map<FlowDestination, int> destinations_;  // Number of Services per destination.
   absl::flat_hash_set<std::string> due_;
 };
 

@@ -9,11 +9,13 @@ namespace svcmap::proxy {
 UdpPorts MakeUdpPorts(const ServiceEntry* entry, const ServiceRows* rows) {
   UdpPorts ports;
   if (entry == nullptr) return ports;
-  absl::btree_map<std::pair<Family, std::string>, std::vector<nft::FlowEnd>> all;
+  absl::btree_map<std::pair<Family, std::string>, std::vector<FlowDestination>> all;
   for (const PortRows& port : rows != nullptr ? rows->ports : std::vector<PortRows>()) {
     if (port.protocol != Protocol::kUdp || port.addresses.empty()) continue;
-    std::vector<nft::FlowEnd>& destinations = all[{port.family, port.name}];
-    for (const ReachedAt& at : port.addresses) destinations.push_back({at.address, at.port});
+    std::vector<FlowDestination>& destinations = all[{port.family, port.name}];
+    for (const ReachedAt& at : port.addresses) {
+      destinations.emplace_back(nft::FlowEnd{at.address, at.port}, port.end_port);
+    }
   }
   for (const auto& slice : entry->slices) {
     for (const EndpointPort& port : slice->ports) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "nft/conntrack/flow_table.h"
+#include "proxy/conntrack/stale_flows.h"
 #include "proxy/desired/rows.h"
 #include "proxy/resolve/endpoints.h"
 #include "proxy/state/store.h"
@@ -15,9 +15,9 @@ namespace svcmap::proxy {
 struct UdpPort {
   Family family = Family::kIpv4;
   std::string name;  // Name of the port. May be empty.
-  // Service addresses with the Service port, and accepted node addresses with the nodePort.
-  // Excludes addresses that belong to another Service. Ascending, without duplicates.
-  std::vector<nft::FlowEnd> destinations;
+  // Service addresses with the Service port or port range, and accepted node addresses with the
+  // nodePort. Excludes addresses that belong to another Service. Ascending, without duplicates.
+  std::vector<FlowDestination> destinations;
   // All serving endpoints on any node, ready or not (S-238). Existing flows to serving endpoints
   // are kept. Ascending.
   std::vector<EndpointAddress> endpoints;

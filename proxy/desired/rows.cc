@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "proxy/ruleset/table.h"
+#include "proxy/state/port_range.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -16,6 +17,10 @@ nft::SetRef Ref(Family family, SetIndex set) { return {family, set}; }
 
 nft::FieldBytes ProtocolAndPort(nft::FieldBytes key, Protocol protocol, uint16_t port) {
   return key.AppendU8(static_cast<uint8_t>(protocol)).AppendU16Be(port).PadToWord();
+}
+
+nft::FieldBytes ProtocolOnly(nft::FieldBytes key, Protocol protocol) {
+  return key.AppendU8(static_cast<uint8_t>(protocol)).PadToWord();
 }
 
 nft::FieldBytes Address(const IpAddress& address) {
@@ -66,7 +71,26 @@ class OwnRowsBuilder {
     return row;
   }
 
+  void AddRange(const PortRows& port, const ReachedAt& at, const std::string& comment) {
+    const IpAddress descriptor = DescriptorOf(port, at.kind, SetFor(port, at.kind)).For(at.address);
+    const auto add = [&](SetIndex set, SetIndex no_endpoint_set, const nft::FieldBytes& key) {
+      Row& row = Add(port.family, port.any ? set : no_endpoint_set, key, comment);
+      if (port.any) row.data = Address(descriptor);
+    };
+    const PortElements elements = DividePorts(port.port, port.end_port);
+    for (const uint16_t number : elements.ports) {
+      add(kRangePorts, kNoEndpointRangePorts, ServiceIpKey(at.address, port.protocol, number));
+    }
+    for (const uint8_t block : elements.blocks) {
+      add(kRangeBlocks, kNoEndpointRangeBlocks, RangeBlockKey(at.address, port.protocol, block));
+    }
+    if (port.any && at.kind == DispatchKind::kExternalLocal && port.local.group != 0) {
+      AddLocalSet(port, at, descriptor);
+    }
+  }
+
   void AddAddress(const PortRows& port, const ReachedAt& at, const std::string& comment) {
+    if (port.is_range()) return AddRange(port, at, comment);
     const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
     if (at.firewalled) AddFirewall(port.family, key, comment);
     if (!port.any) {
@@ -146,6 +170,10 @@ nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16
   return ProtocolAndPort(Address(address), protocol, port);
 }
 
+nft::FieldBytes RangeBlockKey(const IpAddress& address, Protocol protocol, uint8_t block) {
+  return ProtocolOnly(Address(address), protocol).AppendU8(block).PadToWord();
+}
+
 std::string ServiceComment(const std::string& service_key, const std::string& port_name) {
   std::string comment = service_key + ":" + port_name;
   if (comment.size() <= nft::Transaction::kMaxComment) return comment;
@@ -167,7 +195,7 @@ void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
     if (port.affinity) continue;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
       for (uint32_t slot = 0; slot < set->slots.size(); ++slot) {
-        fn(EndpointRow(port.family, set->group, slot, set->slots[slot]));
+        fn(EndpointRow(port.family, port.is_range(), set->group, slot, set->slots[slot]));
       }
     }
   }
@@ -197,7 +225,8 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
   add(kClusterIps, service.cluster_ips);
   add(kPingAddresses, service.ping_addresses);
   for (const PortRows& port : service.ports) {
-    if (service.tcp_resets == TcpResets::kStrict && port.protocol == Protocol::kTcp) {
+    if (service.tcp_resets == TcpResets::kStrict && port.protocol == Protocol::kTcp &&
+        !port.is_range()) {
       for (const ReachedAt& at : port.addresses) {
         Row& row = rows.emplace_back();
         row.set = Ref(port.family, kResetServices);
@@ -206,9 +235,10 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
     }
     for (const EndpointAddress& endpoint : port.hairpins) {
       Row& row = rows.emplace_back();
-      row.set = Ref(port.family, kHairpinConnections);
-      row.key = ProtocolAndPort(Address(endpoint.ip).Append(endpoint.ip.bytes()), port.protocol,
-                                endpoint.port);
+      row.set = Ref(port.family, port.is_range() ? kRangeHairpins : kHairpinConnections);
+      const nft::FieldBytes addresses = Address(endpoint.ip).Append(endpoint.ip.bytes());
+      row.key = port.is_range() ? ProtocolOnly(addresses, port.protocol)
+                                : ProtocolAndPort(addresses, port.protocol, endpoint.port);
     }
   }
   return rows;
@@ -219,14 +249,18 @@ void DropRowsOfOptions(uint8_t set_count, ServiceRows& service) {
   if (set_count <= kResetServices && service.tcp_resets == TcpResets::kStrict) {
     service.tcp_resets = TcpResets::kLoose;
   }
+  if (set_count <= kRangePorts) {
+    std::erase_if(service.ports, [](const PortRows& port) { return port.is_range(); });
+  }
 }
 
-Row EndpointRow(Family family, uint32_t group, uint32_t slot, const EndpointAddress& endpoint) {
+Row EndpointRow(Family family, bool range, uint32_t group, uint32_t slot,
+                const EndpointAddress& endpoint) {
   Row row;
-  row.set = Ref(family, kEndpoints);
+  row.set = Ref(family, range ? kRangeEndpoints : kEndpoints);
   family == Family::kIpv4 ? row.key.AppendU24Be(group) : row.key.AppendU32Be(group);
   row.key.AppendU32Host(slot);
-  row.data = EndpointBytes(endpoint);
+  row.data = range ? Address(endpoint.ip) : EndpointBytes(endpoint);
   return row;
 }
 

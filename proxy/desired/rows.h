@@ -30,7 +30,8 @@ struct ReachedAt {
 
 struct EndpointSet {
   uint32_t group = 0;  // Group number in the kernel, or 0 if the endpoint set is empty.
-  // Endpoint of each slot. An endpoint has as many slots as its weight requires.
+  // Endpoint of each slot. An endpoint has as many slots as its weight requires. The port is 0 in
+  // the endpoint sets of a port range.
   std::vector<EndpointAddress> slots;
 
   friend bool operator==(const EndpointSet&, const EndpointSet&) = default;
@@ -58,6 +59,7 @@ struct PortRows {
   std::string name;  // Name of the port. May be empty.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
+  uint16_t end_port = 0;  // Last port of a range, or 0 for a single port.
   // Destinations, without addresses that belong to another Service.
   std::vector<ReachedAt> addresses;
   // True if an endpoint exists on any node, even if neither endpoint set contains the endpoint
@@ -71,6 +73,7 @@ struct PortRows {
   std::vector<EndpointAddress> hairpins;
   std::optional<Affinity> affinity;
 
+  bool is_range() const { return end_port != 0; }
   friend bool operator==(const PortRows&, const PortRows&) = default;
 };
 
@@ -112,6 +115,8 @@ struct Row {
 
 // Returns the lookup key of a Service port at one of its addresses.
 nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16_t port);
+// Returns the lookup key of the block of ports with the high byte `block`.
+nft::FieldBytes RangeBlockKey(const IpAddress& address, Protocol protocol, uint8_t block);
 
 // Returns the element comment "namespace/name:port". If the comment exceeds 127 bytes, returns its
 // start and a hash of the complete comment.
@@ -135,7 +140,8 @@ void DropRowsOfOptions(uint8_t set_count, ServiceRows& service);
 // Returns the number of the Service's source range rows in one family.
 size_t SourceRowCount(const ServiceRows& service, Family family);
 
-// Returns the row of a slot in an endpoint set without affinity.
-Row EndpointRow(Family family, uint32_t group, uint32_t slot, const EndpointAddress& endpoint);
+// Returns the row of a slot in an endpoint set without affinity. `range`: of a port range.
+Row EndpointRow(Family family, bool range, uint32_t group, uint32_t slot,
+                const EndpointAddress& endpoint);
 
 }  // namespace svcmap::proxy

@@ -157,10 +157,16 @@ class Builder {
 
   void AddPort(Family family, const ServicePort& port,
                const std::vector<Destination>& destinations) {
+    if (port.is_range() && !context_.node.port_ranges) {
+      Warn(port, FindingCode::kForbidden, RangeText(port),
+           "svcmapd runs without --port-ranges; the port range is not programmed");
+      return;
+    }
     PortRows rows{.family = family,
                   .name = port.name,
                   .protocol = port.protocol,
                   .port = port.port,
+                  .end_port = port.end_port,
                   .addresses = {},
                   .internal_local = service_.internal_policy == TrafficPolicy::kLocal,
                   .cluster = {},
@@ -168,7 +174,13 @@ class Builder {
                   .hairpins = {},
                   .affinity = {}};
     for (const Destination& to : destinations) {
-      if (!Owns({to.address, port.protocol, port.port}, to.field)) continue;
+      if (!Owns(PortClaim(to.address, port), to.field)) continue;
+      if (port.is_range() && to.firewalled) {
+        Warn(port, FindingCode::kUnsupported, RangeText(port),
+             "port ranges do not support source ranges; the port range is not programmed at " +
+                 to.address.ToString());
+        continue;
+      }
       rows.addresses.push_back({to.address, port.port, to.kind, to.firewalled});
     }
     if (port.node_port != 0) AddNodePort(rows, port.node_port, ExternalKind());
@@ -215,12 +227,13 @@ class Builder {
     ResolvedEndpoints resolved =
         ResolveEndpoints(slice_ports_, rows.family, port, context_.node.place);
     if (!resolved.any) return;
+    if (port.is_range()) UseOnlyAddresses(port, resolved);
     Shorten(port, resolved.cluster, resolved.cluster_weights);
     Shorten(port, resolved.local, resolved.local_weights);
     const auto found = before_.find(PortIdentity(rows.family, port.name, port.protocol));
     const PortRows* before = found == before_.end() ? nullptr : found->second;
-    AddAffinity(rows, port, before, resolved);
-    if (!rows.affinity) rows.pick_by = PickByFor(port, resolved);
+    if (!port.is_range()) AddAffinity(rows, port, before, resolved);
+    if (!rows.affinity && !port.is_range()) rows.pick_by = PickByFor(port, resolved);
     rows.any =
         FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
                 SlotsFor(rows, std::move(resolved.cluster), resolved.cluster_weights),
@@ -233,6 +246,20 @@ class Builder {
       return;
     }
     rows.hairpins = std::move(resolved.reachable_here);
+  }
+
+  static std::string RangeText(const ServicePort& port) {
+    return std::to_string(port.port) + "-" + std::to_string(port.end_port);
+  }
+
+  void UseOnlyAddresses(const ServicePort& port, ResolvedEndpoints& resolved) {
+    if (service_.affinity_seconds != 0 || service_.pick_by != PickBy::kRandom) {
+      Warn(
+          port, FindingCode::kUnsupported, RangeText(port),
+          "port ranges support neither session affinity nor picks by hash; endpoints are picked at "
+          "random");
+    }
+    ReplacePorts(0, resolved);
   }
 
   PickBy PickByFor(const ServicePort& port, const ResolvedEndpoints& resolved) {
@@ -322,7 +349,8 @@ class Builder {
                std::vector<EndpointAddress> wanted, EndpointSet& set) {
     if (wanted.empty()) return true;
     const bool kept = set_before != nullptr && set_before->group != 0 &&
-                      before->affinity.has_value() == rows.affinity.has_value();
+                      before->affinity.has_value() == rows.affinity.has_value() &&
+                      before->is_range() == rows.is_range();
     if (kept) {
       set.group = set_before->group;
       set.slots = rows.pick_by == PickBy::kRandom ? AssignSlots(set_before->slots, wanted) : wanted;

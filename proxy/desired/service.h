@@ -26,6 +26,7 @@ struct NodeFacts {
   std::vector<IpAddress> node_port_addresses;  // Node addresses that accept nodePort traffic.
   IpAddress own_ip[2];       // Node IPs by Index(Family). Loopback address if unknown (S-118).
   bool hash_picks = true;    // The rules can pick endpoints by hash.
+  bool port_ranges = false;  // The rules support port ranges.
   bool answer_ping = false;  // The node answers echo requests to Service addresses.
   // Node addresses to which these requests are translated, by Index(Family).
   std::optional<IpAddress> ping_target[2];

@@ -36,6 +36,7 @@ uint64_t ReadBe64(const uint8_t* bytes) {
 
 struct FamilySet {
   Family family;
+  bool range;  // Of a port range.
   const EndpointSet* set;
 };
 
@@ -46,7 +47,7 @@ absl::btree_map<uint32_t, FamilySet> SetsWithoutAffinity(const ServiceRows& serv
   for (const PortRows& port : service.ports) {
     if (port.affinity) continue;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      if (set->group != 0) sets[set->group] = {port.family, set};
+      if (set->group != 0) sets[set->group] = {port.family, port.is_range(), set};
     }
   }
   return sets;
@@ -155,7 +156,8 @@ void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& aft
   for (const Row& row : after) Add(row.view());
 }
 
-void Plan::AddSlots(Family family, const EndpointSet* before, const EndpointSet* after) {
+void Plan::AddSlots(Family family, bool range, const EndpointSet* before,
+                    const EndpointSet* after) {
   const uint32_t group = after != nullptr ? after->group : before->group;
   static const std::vector<EndpointAddress> kNone;
   const auto& old_slots = before != nullptr ? before->slots : kNone;
@@ -166,8 +168,8 @@ void Plan::AddSlots(Family family, const EndpointSet* before, const EndpointSet*
     const bool has = i < new_slots.size();
     if (had && has && old_slots[i] == new_slots[i]) continue;
     const auto slot = static_cast<uint32_t>(i);
-    if (had) Delete(EndpointRow(family, group, slot, old_slots[i]).view());
-    if (has) Add(EndpointRow(family, group, slot, new_slots[i]).view());
+    if (had) Delete(EndpointRow(family, range, group, slot, old_slots[i]).view());
+    if (has) Add(EndpointRow(family, range, group, slot, new_slots[i]).view());
   }
 }
 
@@ -179,10 +181,11 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
   auto old_sets = SetsWithoutAffinity(old_rows);
   for (const auto& [group, set] : SetsWithoutAffinity(after)) {
     const auto old_set = old_sets.find(group);
-    AddSlots(set.family, old_set == old_sets.end() ? nullptr : old_set->second.set, set.set);
+    AddSlots(set.family, set.range, old_set == old_sets.end() ? nullptr : old_set->second.set,
+             set.set);
     if (old_set != old_sets.end()) old_sets.erase(old_set);
   }
-  for (const auto& [group, set] : old_sets) AddSlots(set.family, set.set, nullptr);
+  for (const auto& [group, set] : old_sets) AddSlots(set.family, set.range, set.set, nullptr);
 
   AddRows(OwnRows(key, old_rows), OwnRows(key, after));
   CountShared(old_rows, -1);

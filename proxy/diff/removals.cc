@@ -9,12 +9,14 @@
 namespace svcmap::proxy {
 namespace {
 
-bool HasSlots(uint8_t set) { return set == kEndpoints || set == kAffinitySlots; }
+bool HasSlots(uint8_t set) {
+  return set == kEndpoints || set == kAffinitySlots || set == kRangeEndpoints;
+}
 
-// Packets reach the elements of these sets only through service-ips, except for hairpin pairs,
-// which translated packets need.
+// Packets reach the elements of these sets only through the maps of Service addresses, except for
+// hairpin pairs, which translated packets need.
 bool IsReachedThroughOthers(uint8_t set) {
-  return HasSlots(set) || set == kLocalSets || set == kHairpinConnections;
+  return HasSlots(set) || set == kLocalSets || set == kHairpinConnections || set == kRangeHairpins;
 }
 
 constexpr size_t kSlotSize = 4;

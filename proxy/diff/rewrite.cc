@@ -62,7 +62,7 @@ std::vector<std::pair<Number, std::vector<uint32_t>>> FoundElements::Groups() co
   for (const auto& [key, value] : values_) {
     const nft::ElementView element = FromFoundKey(key);
     const bool ipv4 = element.set.family == Family::kIpv4;
-    if (element.set.set == kEndpoints) {
+    if (element.set.set == kEndpoints || element.set.set == kRangeEndpoints) {
       groups.push_back(nft::ReadBigEndian(element.key.subspan(0, ipv4 ? 3 : 4)));
     } else if (element.set.set == kAffinitySlots) {
       sticky[Index(element.set.family)].push_back(nft::ReadBigEndian(element.key.subspan(0, 2)));

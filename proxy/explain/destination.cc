@@ -8,6 +8,13 @@
 namespace svcmap::proxy {
 namespace {
 
+// Port ranges are not programmed at such addresses.
+bool HasSourceRanges(const Service& service, const IpAddress& address) {
+  return absl::c_linear_search(service.load_balancer_ips, address) &&
+         absl::c_any_of(service.source_ranges,
+                        [&](const IpPrefix& block) { return block.family() == address.family(); });
+}
+
 // Finds the Service port for the destination. An exact match of address and port takes precedence
 // over nodePorts (S-94). If an address has several roles in its Service, the first role counts, as
 // in proxy/desired.
@@ -15,22 +22,32 @@ void FindOwner(const ExplainContext& context, Destination& to) {
   const Claims& claims = context.store.claims();
   const Service* owner = claims.Owner({to.address, to.protocol, to.number});
   const bool exact = owner != nullptr;
-  if (!exact && absl::c_linear_search(context.node.node_port_addresses, to.address)) {
+  const bool node_address = absl::c_linear_search(context.node.node_port_addresses, to.address);
+  if (!exact && node_address) {
     owner = claims.Owner(NodePortClaim(to.family(), to.protocol, to.number));
   }
+  const bool node_port = !exact && owner != nullptr;
+  if (owner == nullptr && context.node.port_ranges) {
+    owner = claims.Owner(PortRangesClaim(to.address, to.protocol));
+  }
   if (owner == nullptr) return;
-  const auto port =
-      std::find_if(owner->ports.begin(), owner->ports.end(), [&](const ServicePort& candidate) {
-        return candidate.protocol == to.protocol &&
-               (exact ? candidate.port : candidate.node_port) == to.number;
-      });
+  const auto port = absl::c_find_if(owner->ports, [&](const ServicePort& candidate) {
+    if (candidate.protocol != to.protocol) return false;
+    if (node_port) return candidate.node_port == to.number;
+    if (exact) return candidate.port == to.number && !candidate.is_range();
+    return candidate.is_range() && candidate.port <= to.number && to.number <= candidate.end_port;
+  });
+  if (port == owner->ports.end() || (port->is_range() && HasSourceRanges(*owner, to.address))) {
+    return;
+  }
   to.entry = context.store.Find(owner->key);
   to.port = &*port;
-  to.role = !exact                                                   ? Role::kNodePort
+  to.role = node_port                                                ? Role::kNodePort
             : owner->cluster_ip[Index(to.family())] == to.address    ? Role::kClusterIp
             : absl::c_linear_search(owner->external_ips, to.address) ? Role::kExternalIp
                                                                      : Role::kLoadBalancerIp;
   to.resolved = ResolveEndpoints(*to.entry, to.family(), *to.port, context.node.place);
+  if (to.port->is_range()) ReplacePorts(to.number, to.resolved);
 }
 
 // Keeps the alphabetically first key, so that the result does not depend on the iteration order.

@@ -54,11 +54,19 @@ class PathTracer {
                            "and port"
                          : ""),
         "S-94");
+    if (to_.port->is_range()) {
+      AddStep("range",
+              absl::StrCat("the port is in the range ", to_.port->port, "-", to_.port->end_port,
+                           "; connections keep their destination port"),
+              "");
+    }
     if (!ChooseSet()) return;
     DescribeSet();
-    DescribeAffinity();
-    DescribeResets();
-    MakeTable();
+    if (!to_.port->is_range()) {
+      DescribeAffinity();
+      DescribeResets();
+      MakeTable();
+    }
     AddEndpoints();
     DescribeHairpin();
     if (to_.chained) {

@@ -71,6 +71,7 @@ NodeFacts Reconciler::FactsNow() const {
   facts.tcp_resets = options_.ruleset.tcp_resets;
   facts.reset_stale_tcp = options_.reset_stale_tcp;
   facts.hash_picks = options_.ruleset.hash_picks;
+  facts.port_ranges = options_.ruleset.port_ranges;
   facts.place = {options_.node_name, node != nullptr ? node->zone : ""};
   facts.node_port_addresses =
       AcceptedNodePortAddresses(options_.node_port_addresses, node, interfaces_);

@@ -19,10 +19,17 @@ Anchor AnchorOf(uint8_t set, size_t key_size) {
     case kNoEndpointNodePorts:
     case kFirewallIps:
       return {kServiceIps, key_size};
+    case kRangePorts:
+    case kNoEndpointRangePorts:
+      return {kRangePorts, key_size};
+    case kRangeBlocks:
+    case kNoEndpointRangeBlocks:
+      return {kRangeBlocks, key_size};
     case kLocalSets:
       return {kLocalSets, key_size};
     case kEndpoints:
     case kAffinitySlots:
+    case kRangeEndpoints:
       return {static_cast<SetIndex>(set), key_size - sizeof(uint32_t)};  // Without the slot.
     case kAffinityEndpoints:
     case kAffinityLocalEndpoints:

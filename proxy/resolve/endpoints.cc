@@ -102,6 +102,19 @@ class WeightList {
   uint16_t first_ = 0;
 };
 
+// `weights` contains one weight for each endpoint, or is empty.
+void ReplacePorts(uint16_t port, std::vector<EndpointAddress>& endpoints,
+                  std::vector<uint16_t>& weights) {
+  size_t kept = 0;
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    if (kept > 0 && endpoints[kept - 1].ip == endpoints[i].ip) continue;
+    if (!weights.empty()) weights[kept] = weights[i];
+    endpoints[kept++] = {endpoints[i].ip, port};
+  }
+  endpoints.resize(kept);
+  if (!weights.empty()) weights.resize(kept);
+}
+
 }  // namespace
 
 SlicePorts::SlicePorts(const ServiceEntry& entry) : service_(entry.service.get()) {
@@ -163,6 +176,13 @@ ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
     if (c.local && (in_cluster || in_local)) resolved.reachable_here.push_back(c.address);
   }
   return resolved;
+}
+
+void ReplacePorts(uint16_t port, ResolvedEndpoints& resolved) {
+  std::vector<uint16_t> no_weights;
+  ReplacePorts(port, resolved.cluster, resolved.cluster_weights);
+  ReplacePorts(port, resolved.local, resolved.local_weights);
+  ReplacePorts(port, resolved.reachable_here, no_weights);
 }
 
 std::vector<EndpointAddress> ServingEndpoints(const SlicePorts& slice_ports, Family family,

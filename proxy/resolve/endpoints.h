@@ -82,6 +82,9 @@ class SlicePorts {
 ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
                                    const ServicePort& port, const NodePlace& node);
 
+// Replaces the ports of all endpoints, for a port range. Keeps the first endpoint of each address.
+void ReplacePorts(uint16_t port, ResolvedEndpoints& resolved);
+
 // Returns all serving endpoints, including drained endpoints, because existing flows to such
 // endpoints may continue (S-238). The Service does not need to exist. The result is ascending,
 // without duplicates.

@@ -31,6 +31,12 @@ constexpr std::string_view kSetNames[] = {
     "ping-addresses",
     "ping-target",
     "reset-services",
+    "range-ports",
+    "range-blocks",
+    "range-endpoints",
+    "no-endpoint-range-ports",
+    "no-endpoint-range-blocks",
+    "range-hairpins",
 };
 
 // User data that nft stores for "type mark : ipv6_addr". Without this user data, nft interprets the
@@ -47,6 +53,11 @@ void SetTypeof(nft::SetSpec& set, const std::vector<TypeofPart>& key,
   set.userdata = TypeofUserdata(key, data);
 }
 
+std::vector<TypeofPart> GroupAndSlot(Family family) {
+  return {family == Family::kIpv4 ? TypeofPart::Raw(136, 24) : TypeofPart::Raw(288, 32),
+          TypeofPart::Random(65536)};
+}
+
 // Declares keys without a named nft type: parts of the destination address and random numbers.
 // nft/expr/rule_builder.h documents the byte offsets.
 void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
@@ -58,8 +69,7 @@ void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
 
   sets[kEndpoints].key = {v4 ? Field::kRaw24 : Field::kRaw32, Field::kSlot};
   sets[kEndpoints].data = {address, Field::kInetService};
-  SetTypeof(sets[kEndpoints], {v4 ? TypeofPart::Raw(136, 24) : TypeofPart::Raw(288, 32), slot},
-            {destination, kTransportDestination});
+  SetTypeof(sets[kEndpoints], GroupAndSlot(family), {destination, kTransportDestination});
 
   sets[kAffinitySlots].key = {Field::kRaw16, Field::kSlot};
   sets[kAffinitySlots].data = {v4 ? Field::kIpv4Addr : Field::kRaw64};
@@ -77,6 +87,36 @@ void SetEndpointTypes(Family family, std::vector<nft::SetSpec>& sets) {
     if (v4) continue;
     SetTypeof(sets[set], {TypeofPart::Raw(192, 32)}, {destination, kTransportDestination});
   }
+}
+
+// Appends the sets of port ranges, in the order of SetIndex.
+void AddRangeSets(Family family, std::vector<nft::SetSpec>& sets) {
+  const bool v4 = family == Family::kIpv4;
+  const Field address = v4 ? Field::kIpv4Addr : Field::kIpv6Addr;
+  const TypeofPart destination = v4 ? kIpDestination : kIp6Destination;
+  const std::vector<Field> port = {address, Field::kInetProto, Field::kInetService};
+  const std::vector<Field> block = {address, Field::kInetProto, Field::kRaw8};
+  const std::vector<TypeofPart> block_types = {destination, kProtocol, kDestinationPortBlock};
+  const auto add = [&sets](SetIndex set) -> nft::SetSpec& {
+    sets.push_back({.name = std::string(kSetNames[set])});
+    return sets.back();
+  };
+  nft::SetSpec& ports = add(kRangePorts);
+  ports.key = port;
+  ports.data = {address};
+  nft::SetSpec& blocks = add(kRangeBlocks);
+  blocks.key = block;
+  blocks.data = {address};
+  SetTypeof(blocks, block_types, {destination});
+  nft::SetSpec& endpoints = add(kRangeEndpoints);
+  endpoints.key = sets[kEndpoints].key;
+  endpoints.data = {address};
+  SetTypeof(endpoints, GroupAndSlot(family), {destination});
+  add(kNoEndpointRangePorts).key = port;
+  nft::SetSpec& no_endpoint_blocks = add(kNoEndpointRangeBlocks);
+  no_endpoint_blocks.key = block;
+  SetTypeof(no_endpoint_blocks, block_types, {});
+  add(kRangeHairpins).key = {address, address, Field::kInetProto};
 }
 
 }  // namespace
@@ -116,6 +156,7 @@ std::vector<nft::SetSpec> MakeSets(Family family, const RulesetOptions& options)
   if (RowSetCount(options) > kResetServices) {
     sets.push_back({.name = std::string(kSetNames[kResetServices]), .key = service});
   }
+  if (RowSetCount(options) > kRangePorts) AddRangeSets(family, sets);
   if (options.count_connections) {
     sets.push_back({.name = std::string(kServiceConnectionsName),
                     .key = service,

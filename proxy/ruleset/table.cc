@@ -16,12 +16,22 @@ using nft::RuleBuilder;
 
 const nft::Key kServiceKey = {KeyPart::kDestination, KeyPart::kProtocol, KeyPart::kDestinationPort};
 
-std::string PickChain(unsigned pick_class) {
-  return "pick-" + std::to_string(PickCapacity(pick_class));
+const nft::Key kBlockKey = {KeyPart::kDestination, KeyPart::kProtocol,
+                            KeyPart::kDestinationPortBlock};
+
+// The chains for single ports or for port ranges, which have a prefix.
+enum class PortKind : uint8_t { kSingle, kRange };
+
+std::string Chain(PortKind ports, std::string_view name) {
+  return (ports == PortKind::kRange ? "range-" : "") + std::string(name);
 }
 
-std::string RepickChain(unsigned pick_class) {
-  return "draw-" + std::to_string(PickCapacity(pick_class));
+std::string PickChain(PortKind ports, unsigned pick_class) {
+  return Chain(ports, "pick-" + std::to_string(PickCapacity(pick_class)));
+}
+
+std::string RepickChain(PortKind ports, unsigned pick_class) {
+  return Chain(ports, "draw-" + std::to_string(PickCapacity(pick_class)));
 }
 
 std::string HashChain(PickBy pick_by, uint32_t slots) {
@@ -39,19 +49,33 @@ void ForEachHashTable(Fn fn) {
 }
 
 // Returns the vmap entries that map descriptors of `kinds` to pick chains.
-Verdicts PickVerdicts(std::initializer_list<DispatchKind> kinds, const RulesetOptions& options) {
+Verdicts PickVerdicts(PortKind ports, std::initializer_list<DispatchKind> kinds,
+                      const RulesetOptions& options) {
   Verdicts verdicts;
   for (const DispatchKind kind : kinds) {
     for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-      verdicts.emplace_back(DescriptorByte(kind, pick), PickChain(pick));
+      verdicts.emplace_back(DescriptorByte(kind, pick), PickChain(ports, pick));
     }
-    if (!options.hash_picks) continue;
+    if (!options.hash_picks || ports == PortKind::kRange) continue;
     ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
       verdicts.emplace_back(DescriptorByte(kind, HashClass(pick_by, slots)),
                             HashChain(pick_by, slots));
     });
   }
   return verdicts;
+}
+
+void AddPickChains(PortKind ports, std::vector<nft::ChainSpec>& chains) {
+  for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
+    const std::string capacity = std::to_string(PickCapacity(pick));
+    if (pick <= kMaxExactClass) {
+      chains.push_back({PickChain(ports, pick), "KUBE-SVC with " + capacity + " endpoints", {}});
+    } else {
+      chains.push_back(
+          {PickChain(ports, pick), "KUBE-SVC with at most " + capacity + " endpoints", {}});
+      chains.push_back({RepickChain(ports, pick), "", {}});
+    }
+  }
 }
 
 std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
@@ -83,15 +107,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
   if (options.tcp_resets == TcpResets::kStrict) {
     chains.push_back({"reset-untracked", "resets TCP connections without conntrack entry", {}});
   }
-  for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-    const std::string capacity = std::to_string(PickCapacity(pick));
-    if (pick <= kMaxExactClass) {
-      chains.push_back({PickChain(pick), "KUBE-SVC with " + capacity + " endpoints", {}});
-    } else {
-      chains.push_back({PickChain(pick), "KUBE-SVC with at most " + capacity + " endpoints", {}});
-      chains.push_back({RepickChain(pick), "", {}});
-    }
-  }
+  AddPickChains(PortKind::kSingle, chains);
   if (options.hash_picks) {
     ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
       chains.push_back({HashChain(pick_by, slots),
@@ -100,35 +116,51 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
                         {}});
     });
   }
+  if (options.port_ranges) {
+    chains.push_back({"range-dispatch", "like dispatch, for port ranges", {}});
+    chains.push_back({"range-external", "like external, for port ranges", {}});
+    chains.push_back({"range-external-local", "like external-local, for port ranges", {}});
+    chains.push_back({"range-pick", "picks a random endpoint of a port range", {}});
+    chains.push_back({"range-pick-first", "fallback if no random pick found an endpoint", {}});
+    AddPickChains(PortKind::kRange, chains);
+  }
   return chains;
 }
 
 // When an element is added to a data map, the kernel checks every rule that looks up the map (about
 // 12 ns per rule). Therefore each pick class has exactly one rule that looks up the map. In an
 // exact class, a pick misses only if a commit happens between two lookups of the same packet.
-void AddPickRules(bool hash_picks, RuleList& rules) {
+void AddPickRules(PortKind ports, RuleList& rules) {
+  const auto pick_slot = [&](const std::string& chain, uint32_t slots) {
+    RuleBuilder rule = rules.In(chain);
+    rules.Add(ports == PortKind::kSingle
+                  ? rule.DnatToRandomSlot(slots, Named(kEndpoints))
+                  : rule.DnatAddressToRandomSlot(slots, Named(kRangeEndpoints)));
+  };
+  const std::string first = Chain(ports, "pick-first");
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-    const std::string chain = PickChain(pick);
+    const std::string chain = PickChain(ports, pick);
     if (pick <= kMaxExactClass) {
-      rules.Add(rules.In(chain).DnatToRandomSlot(PickCapacity(pick), Named(kEndpoints)));
+      pick_slot(chain, PickCapacity(pick));
     } else {
-      for (int i = 0; i < kSizeClassPicks; ++i) rules.Add(rules.In(chain).Jump(RepickChain(pick)));
-      rules.Add(
-          rules.In(RepickChain(pick)).DnatToRandomSlot(PickCapacity(pick), Named(kEndpoints)));
+      const std::string repick = RepickChain(ports, pick);
+      for (int i = 0; i < kSizeClassPicks; ++i) rules.Add(rules.In(chain).Jump(repick));
+      pick_slot(repick, PickCapacity(pick));
     }
+    rules.Add(rules.In(chain).Goto(first));
+  }
+  pick_slot(first, 1);
+  rules.Add(rules.In(first).Drop());
+}
+
+void AddHashRules(RuleList& rules) {
+  ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
+    const std::string chain = HashChain(pick_by, slots);
+    nft::Key client = {KeyPart::kSource};
+    if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
+    rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, kHashSeed, Named(kEndpoints)));
     rules.Add(rules.In(chain).Goto("pick-first"));
-  }
-  if (hash_picks) {
-    ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
-      const std::string chain = HashChain(pick_by, slots);
-      nft::Key client = {KeyPart::kSource};
-      if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
-      rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, kHashSeed, Named(kEndpoints)));
-      rules.Add(rules.In(chain).Goto("pick-first"));
-    });
-  }
-  rules.Add(rules.In("pick-first").DnatToRandomSlot(1, Named(kEndpoints)));
-  rules.Add(rules.In("pick-first").Drop());
+  });
 }
 
 // Translates echo requests to the node, whose kernel answers them. Connection tracking restores the
@@ -151,6 +183,75 @@ void AddPingRules(RuleList& rules) {
                 .In({KeyPart::kOriginalDestination}, Named(kPingAddresses))
                 .RateAbovePerSecond(kPingsPerSecond)
                 .Drop());
+}
+
+// The rules from the descriptor to the pick.
+void AddDispatchRules(PortKind ports, Family family, const RulesetOptions& options,
+                      RuleList& rules) {
+  const std::string dispatch = Chain(ports, "dispatch");
+  const std::string external = Chain(ports, "external");
+  const std::string external_local = Chain(ports, "external-local");
+  const std::string pick = Chain(ports, "pick");
+  rules.Add(rules.In(dispatch).GotoByDestinationByte(
+      0, PickVerdicts(ports, {DispatchKind::kInternal}, options)));
+  for (const auto& [kind, chain] : {std::pair{DispatchKind::kExternal, external},
+                                    std::pair{DispatchKind::kExternalLocal, external_local},
+                                    std::pair{DispatchKind::kSticky, std::string("sticky")}}) {
+    if (kind == DispatchKind::kSticky && ports == PortKind::kRange) continue;
+    rules.Add(rules.In(dispatch).DestinationIn(DescriptorPrefix(family, kind)).Goto(chain));
+  }
+  rules.Add(rules.In(dispatch).Drop());
+
+  rules.Add(rules.In(external).Jump("mark-masq"));
+  rules.Add(rules.In(external).Goto(pick));
+  // Matches pods before the node (S-73). Without a local endpoint set, external traffic is dropped
+  // (S-80).
+  RuleBuilder pods = rules.In(external_local);
+  if (options.detect_local == DetectLocal::kInterface) {
+    pods.InputIs(options.interface);
+  } else {
+    pods.In({KeyPart::kSource}, Named(kPodSources));
+  }
+  rules.Add(pods.Goto(pick));
+  rules.Add(rules.In(external_local).SourceIsLocal().Goto(external));
+  rules.Add(rules.In(external_local)
+                .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
+                .Goto(pick));
+  rules.Add(rules.In(external_local).Drop());
+
+  rules.Add(rules.In(pick).GotoByDestinationByte(
+      0, PickVerdicts(ports, {DispatchKind::kExternal, DispatchKind::kExternalLocal}, options)));
+  if (ports == PortKind::kSingle) {
+    rules.Add(rules.In(pick)
+                  .DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky))
+                  .Goto("stick"));
+  }
+  rules.Add(rules.In(pick).Drop());
+}
+
+// Consulted after the lookup of a single port has missed. A single port without endpoints is
+// rejected, even if a range contains it.
+void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules) {
+  rules.Add(rules.In("services").In(kServiceKey, Named(kNoEndpointServices)).Return());
+  rules.Add(rules.In("services")
+                .RewriteDestination(kServiceKey, Named(kRangePorts))
+                .Goto("range-dispatch"));
+  rules.Add(rules.In("services")
+                .RewriteDestination(kBlockKey, Named(kRangeBlocks))
+                .Goto("range-dispatch"));
+  AddDispatchRules(PortKind::kRange, family, options, rules);
+  AddPickRules(PortKind::kRange, rules);
+  rules.Add(
+      rules.In("nat-postrouting")
+          .ConntrackDnat()
+          .In({KeyPart::kSource, KeyPart::kDestination, KeyPart::kProtocol}, Named(kRangeHairpins))
+          .MasqueradeFullyRandom());
+  rules.Add(rules.In("service-endpoints-check")
+                .In(kServiceKey, Named(kNoEndpointRangePorts))
+                .RejectPortUnreachable());
+  rules.Add(rules.In("service-endpoints-check")
+                .In(kBlockKey, Named(kNoEndpointRangeBlocks))
+                .RejectPortUnreachable());
 }
 
 void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) {
@@ -184,44 +285,14 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
         {ConnectionCountSet(options), kServiceConnectionsName}, kCountedSeconds));
     rules.Add(rules.In("count").Goto("dispatch"));
   }
-  rules.Add(rules.In("dispatch")
-                .GotoByDestinationByte(0, PickVerdicts({DispatchKind::kInternal}, options)));
-  for (const auto& [kind, chain] : {std::pair{DispatchKind::kExternal, "external"},
-                                    std::pair{DispatchKind::kExternalLocal, "external-local"},
-                                    std::pair{DispatchKind::kSticky, "sticky"}}) {
-    rules.Add(rules.In("dispatch").DestinationIn(DescriptorPrefix(family, kind)).Goto(chain));
-  }
-  rules.Add(rules.In("dispatch").Drop());
-
-  rules.Add(rules.In("external").Jump("mark-masq"));
-  rules.Add(rules.In("external").Goto("pick"));
-  // Matches pods before the node (S-73). Without a local endpoint set, external traffic is dropped
-  // (S-80).
-  RuleBuilder pods = rules.In("external-local");
-  if (by_interface) {
-    pods.InputIs(options.interface);
-  } else {
-    pods.In({KeyPart::kSource}, Named(kPodSources));
-  }
-  rules.Add(pods.Goto("pick"));
-  rules.Add(rules.In("external-local").SourceIsLocal().Goto("external"));
-  rules.Add(rules.In("external-local")
-                .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
-                .Goto("pick"));
-  rules.Add(rules.In("external-local").Drop());
-
-  rules.Add(rules.In("pick").GotoByDestinationByte(
-      0, PickVerdicts({DispatchKind::kExternal, DispatchKind::kExternalLocal}, options)));
-  rules.Add(rules.In("pick")
-                .DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky))
-                .Goto("stick"));
-  rules.Add(rules.In("pick").Drop());
+  AddDispatchRules(PortKind::kSingle, family, options, rules);
   // A packet whose affinity has ended is already marked for masquerade.
   rules.Add(
       rules.In("restored").DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky)).Return());
   rules.Add(
       rules.In("restored")
-          .GotoByDestinationByte(0, PickVerdicts({DispatchKind::kInternal, DispatchKind::kExternal,
+          .GotoByDestinationByte(0, PickVerdicts(PortKind::kSingle,
+                                                 {DispatchKind::kInternal, DispatchKind::kExternal,
                                                   DispatchKind::kExternalLocal},
                                                  options)));
   rules.Add(rules.In("mark-masq").MarkOr(options.masquerade_mark));
@@ -237,7 +308,8 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
                     Named(kHairpinConnections))
                 .MasqueradeFullyRandom());
 
-  AddPickRules(options.hash_picks, rules);
+  AddPickRules(PortKind::kSingle, rules);
+  if (options.hash_picks) AddHashRules(rules);
 }
 
 // Resets TCP connections without conntrack entry. The ICMP errors of the other rules do not end an
@@ -305,7 +377,8 @@ uint8_t RowSetCount(const nft::TableSpec& table) {
 }
 
 uint8_t RowSetCount(const RulesetOptions& options) {
-  if (options.tcp_resets == TcpResets::kStrict) return kRowSetCount;
+  if (options.port_ranges) return kRowSetCount;
+  if (options.tcp_resets == TcpResets::kStrict) return kResetServices + 1;
   return options.answer_ping ? kPingTarget + 1 : kSetCount;
 }
 
@@ -324,6 +397,7 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   if (options.answer_ping) AddPingRules(rules);
   AddNatRules(family, options, rules);
   AddFilterRules(options, rules);
+  if (options.port_ranges) AddRangeRules(family, options, rules);
   AddAffinityRules(family, timers, rules);
   std::vector<nft::ChainSpec> chains = MakeChains(options);
   AddAffinityChains(timers, chains);

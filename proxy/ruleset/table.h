@@ -64,7 +64,14 @@ enum SetIndex : uint8_t {
   kPingAddresses = kSetCount,  // address of each Service whose echo requests the node answers
   kPingTarget,                 // protocol ICMP or ICMPv6 : address of the node
   kResetServices,  // address . tcp . port; connections without conntrack entry are reset
-  kRowSetCount,    // Number of sets with rows, including sets of options.
+  // Port ranges. A range consists of blocks of 256 ports, and of single ports at its edges.
+  kRangePorts,             // address . protocol . port : descriptor
+  kRangeBlocks,            // address . protocol . high byte of the port : descriptor
+  kRangeEndpoints,         // group . slot : address
+  kNoEndpointRangePorts,   // address . protocol . port; new connections are rejected
+  kNoEndpointRangeBlocks,  // address . protocol . high byte of the port; likewise
+  kRangeHairpins,          // address . address . protocol of local endpoints
+  kRowSetCount,            // Number of sets with rows, including sets of options.
 };
 
 // Name of the set that exists only with RulesetOptions::count_connections. Its key is address .
@@ -112,11 +119,12 @@ struct RulesetOptions {
   bool reset_rules = true;
   bool hash_picks = true;                      // Pick endpoints by hash for Services that ask.
   bool answer_ping = false;                    // Answer echo requests to Service addresses.
+  bool port_ranges = false;                    // Service ports can be ranges.
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };
 
-// Returns the number of sets that can have rows. With TcpResets::kStrict, the ping sets exist even
-// if they are not used, because SetIndex is the index of a set in the table.
+// Returns the number of sets that can have rows. With an option, the sets of options with a smaller
+// SetIndex exist even if they are not used, because SetIndex is the index of a set in the table.
 uint8_t RowSetCount(const RulesetOptions& options);
 
 // Returns the index of the set `service-connections`, which exists only with `count_connections`.

@@ -14,9 +14,9 @@ constexpr uint32_t kNoByteOrder = 0, kNetworkOrder = 2;
 
 // Record types of an expression: expression number and its data.
 constexpr uint8_t kExpression = 0, kExpressionData = 1;
-constexpr uint32_t kPayload = 7, kConcatenation = 13, kNumgen = 23;
+constexpr uint32_t kPayload = 7, kMeta = 9, kConcatenation = 13, kNumgen = 23;
 
-constexpr uint32_t kUnknownHeader = 0, kNetworkBase = 2, kRandomNumbers = 1;
+constexpr uint32_t kUnknownHeader = 0, kRandomNumbers = 1;
 
 void Append(Bytes& bytes, uint8_t type, const Bytes& value) {
   bytes.push_back(type);
@@ -48,9 +48,11 @@ Bytes Expression(const TypeofPart& part) {
   switch (part.form) {
     case TypeofPart::Form::kField:
       return Expression(kPayload, Records({part.header, part.field}));
+    case TypeofPart::Form::kMeta:
+      return Expression(kMeta, Records({part.field}));
     case TypeofPart::Form::kRaw:
-      return Expression(
-          kPayload, Records({kUnknownHeader, 0, kNetworkBase, part.offset_bits, part.size_bits}));
+      return Expression(kPayload, Records({kUnknownHeader, 0, static_cast<uint32_t>(part.base),
+                                           part.offset_bits, part.size_bits}));
     case TypeofPart::Form::kRandom:
       return Expression(kNumgen, Records({kRandomNumbers, part.modulus, 0}));
   }
@@ -76,10 +78,12 @@ std::string Text(const std::vector<TypeofPart>& parts) {
     if (!text.empty()) text += " . ";
     switch (part.form) {
       case TypeofPart::Form::kField:
+      case TypeofPart::Form::kMeta:
         text += part.name;
         break;
       case TypeofPart::Form::kRaw:
-        text += "@nh," + std::to_string(part.offset_bits) + "," + std::to_string(part.size_bits);
+        text += std::string(part.base == TypeofPart::Base::kNetwork ? "@nh," : "@th,") +
+                std::to_string(part.offset_bits) + "," + std::to_string(part.size_bits);
         break;
       case TypeofPart::Form::kRandom:
         text += "numgen random mod " + std::to_string(part.modulus);
@@ -92,14 +96,15 @@ std::string Text(const std::vector<TypeofPart>& parts) {
 }  // namespace
 
 std::string TypeofText(const std::vector<TypeofPart>& key, const std::vector<TypeofPart>& data) {
-  return "typeof " + Text(key) + " : " + Text(data);
+  return "typeof " + Text(key) + (data.empty() ? "" : " : " + Text(data));
 }
 
 Bytes TypeofUserdata(const std::vector<TypeofPart>& key, const std::vector<TypeofPart>& data) {
   Bytes bytes;
   Append(bytes, kKeyByteOrder, ByteOrder(key));
-  Append(bytes, kDataByteOrder, ByteOrder(data));
+  if (!data.empty()) Append(bytes, kDataByteOrder, ByteOrder(data));
   Append(bytes, kKeyTypeof, Expression(key));
+  if (data.empty()) return bytes;
   Append(bytes, kDataTypeof, Expression(data));
   Append(bytes, kDataInterval, 0);
   return bytes;

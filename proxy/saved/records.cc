@@ -143,6 +143,7 @@ void ToMessage(const PortRows& port, saved::v1::Port& message) {
   message.set_name(port.name);
   message.set_protocol(static_cast<uint32_t>(port.protocol));
   message.set_port(port.port);
+  message.set_end_port(port.end_port);
   ListWriter addresses(message.mutable_addresses());
   for (const ReachedAt& at : port.addresses) {
     addresses.Add(at.address);
@@ -178,7 +179,13 @@ bool TablesFit(const PortRows& port) {
 bool ReadPort(const saved::v1::Port& message, PortRows& port) {
   const std::optional<Family> family = FamilyFromNumber(message.family());
   const std::optional<Protocol> protocol = ProtocolFromNumber(message.protocol());
-  if (!family || !protocol || !Fits(message.port(), port.port) || !ReadPickBy(message, port)) {
+  if (!family || !protocol || !Fits(message.port(), port.port) || !ReadPickBy(message, port) ||
+      !Fits(message.end_port(), port.end_port)) {
+    return false;
+  }
+  // Ranges have neither affinity nor hash tables. DividePorts requires an ascending range.
+  if (port.is_range() && (port.port == 0 || port.end_port < port.port || message.has_affinity() ||
+                          port.pick_by != PickBy::kRandom)) {
     return false;
   }
   port.family = *family;

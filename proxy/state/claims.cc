@@ -12,6 +12,15 @@ IpAddress AnyAddress(Family family) {
 
 }  // namespace
 
+ClaimKey PortRangesClaim(const IpAddress& address, Protocol protocol) {
+  return {address, protocol, 0, ClaimKey::Role::kPortRanges};
+}
+
+ClaimKey PortClaim(const IpAddress& address, const ServicePort& port) {
+  if (port.is_range()) return PortRangesClaim(address, port.protocol);
+  return {address, port.protocol, port.port};
+}
+
 ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port) {
   return {AnyAddress(family), protocol, node_port, ClaimKey::Role::kNodePort};
 }
@@ -22,6 +31,9 @@ ClaimKey HealthCheckClaim(Family family, uint16_t health_check_node_port) {
 
 std::string ClaimKey::ToString() const {
   const std::string end = std::to_string(port) + "/" + std::string(ProtocolName(protocol));
+  if (role == Role::kPortRanges) {
+    return address.ToString() + "/" + std::string(ProtocolName(protocol));
+  }
   if (role != Role::kAddress) return end;
   return (address.family() == Family::kIpv4 ? address.ToString() : "[" + address.ToString() + "]") +
          ":" + end;
@@ -42,10 +54,11 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
         }
       }
     }
+    absl::flat_hash_set<Protocol> ranges;
     for (const ServicePort& port : service.ports) {
-      for (const IpAddress& address : addresses) {
-        claims.push_back({address, port.protocol, port.port});
-      }
+      // A Service claims the port ranges of a protocol once.
+      if (port.is_range() && !ranges.insert(port.protocol).second) continue;
+      for (const IpAddress& address : addresses) claims.push_back(PortClaim(address, port));
       if (port.node_port != 0) {
         claims.push_back(NodePortClaim(family, port.protocol, port.node_port));
       }

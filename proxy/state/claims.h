@@ -17,9 +17,10 @@
 
 namespace svcmap::proxy {
 
-// Key of a claim: an address, protocol and port, or a protocol and port of the node in one family.
+// Key of a claim: an address, protocol and port, the port ranges of an address and protocol, or a
+// protocol and port of the node in one family.
 struct ClaimKey {
-  enum class Role : uint8_t { kAddress, kNodePort, kHealthCheck };
+  enum class Role : uint8_t { kAddress, kPortRanges, kNodePort, kHealthCheck };
 
   // Address of the claim. For a node port, the unspecified address of the claim's family.
   IpAddress address;
@@ -32,9 +33,13 @@ struct ClaimKey {
   friend H AbslHashValue(H state, const ClaimKey& key) {
     return H::combine(std::move(state), key.address, key.protocol, key.port, key.role);
   }
-  std::string ToString() const;  // "10.96.0.1:80/TCP", or "30080/TCP" for a port of the node.
+  // "10.96.0.1:80/TCP", "10.96.0.1/TCP" for port ranges, or "30080/TCP" for a port of the node.
+  std::string ToString() const;
 };
 
+// The claim of a Service port at one of the Service's addresses.
+ClaimKey PortClaim(const IpAddress& address, const ServicePort& port);
+ClaimKey PortRangesClaim(const IpAddress& address, Protocol protocol);
 ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port);
 ClaimKey HealthCheckClaim(Family family, uint16_t health_check_node_port);
 

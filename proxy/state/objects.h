@@ -51,7 +51,9 @@ struct ServicePort {
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;       // 1..65535
   uint16_t node_port = 0;  // 0 if the port has no nodePort.
+  uint16_t end_port = 0;   // Last port of a range, at least `port`. 0 for a single port.
 
+  bool is_range() const { return end_port != 0; }
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
 

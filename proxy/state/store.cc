@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "proxy/state/port_range.h"
+
 namespace svcmap::proxy {
 namespace {
 
@@ -56,6 +58,10 @@ uint64_t CountedTableSize(const Service& service) {
   return service.pick_table_size != 0 ? service.pick_table_size : kHashTableSizes[1];
 }
 
+size_t PortElementCount(const ServicePort& port) {
+  return port.is_range() ? DividePorts(port.port, port.end_port).size() : 1;
+}
+
 uint64_t ElementCount(const Service& service) {
   if (!service.proxied) return 0;
   const bool local = service.internal_policy == TrafficPolicy::kLocal ||
@@ -70,7 +76,11 @@ uint64_t ElementCount(const Service& service) {
       for (const IpAddress& address : *list) addresses += address.family() == family ? 1 : 0;
     }
   }
-  return (kElementsPerAddress * addresses + slots) * service.ports.size();
+  uint64_t elements = 0;
+  for (const ServicePort& port : service.ports) {
+    elements += kElementsPerAddress * addresses * PortElementCount(port) + slots;
+  }
+  return elements;
 }
 
 uint64_t ElementCount(const EndpointSlice& slice) {

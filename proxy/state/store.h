@@ -45,6 +45,9 @@ struct ServiceEntry {
 // Returns the number of ports times the number of endpoints.
 uint64_t SlotCount(const EndpointSlice& slice);
 
+// Returns the number of map elements of a Service port at one address.
+size_t PortElementCount(const ServicePort& port);
+
 // Return a measure for the memory of the map elements that an object causes. An endpoint counts
 // once for each port. With weight W, an endpoint counts W times, because it can use W slots. An
 // address of a Service counts kElementsPerAddress times for each port, because a port needs about

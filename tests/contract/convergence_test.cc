@@ -171,7 +171,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   }
   // Tables with the sets of the current options.
   const nft::TableSpecs& tables() const {
-    if (options_.ruleset.tcp_resets == TcpResets::kStrict) return FullTables();
+    if (options_.ruleset.port_ranges) return FullTables();
+    if (options_.ruleset.tcp_resets == TcpResets::kStrict) return ResetTables();
     return options_.ruleset.answer_ping ? PingTables() : Tables();
   }
   bool real() const { return std::get<On>(GetParam()) != On::kFake; }
@@ -189,6 +190,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     options_.ruleset.answer_ping = seed % 3 == 0;
     if (seed % 4 >= 2) options_.ruleset.tcp_resets = TcpResets::kStrict;
     options_.reset_stale_tcp = seed % 8 >= 4;
+    options_.ruleset.port_ranges = seed % 2 == 1;
     nft::FakeKernel fake(tables());
     inner_ = real() ? static_cast<nft::Kernel*>(netlink_.get()) : &fake;
     if (faulty_sockets()) {

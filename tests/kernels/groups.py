@@ -32,7 +32,7 @@ CONTRACT = ("ElementContract*", "BatchContract*", "TableContract*", "RangeContra
 CONTRACT_SKIPPED = "*Fake*:*AHundredThousandElements*:*ThousandsOfRanges*"
 PACKET = ("ClusterIpTest*", "StaleFlowsTest*", "UdpCyclingTest*", "SourceRangesTest*", "CountersTest*",
           "LifecycleTest*", "ListingTest*", "HookTest*", "NodeAddressTest*", "AffinityTimeTest*", "PingTest*",
-          "TcpResetTest*", "EndpointPickTest*")
+          "TcpResetTest*", "EndpointPickTest*", "PortRangeTest*", "UdpPortRangeTest*")
 RECOVERY = ("UnchangedRestartTest*", "SavedStateTest*", "ForeignChangeTest*", "CrashTest*")
 LOSS = ("ChangeLossTest*", "RestartLossTest*", "LossCountTest*")
 # The example controller in Python needs gRPC, which the guest does not have.

@@ -58,6 +58,7 @@ TEST_F(RestartLossTest, ChangedRuleset) {
   const std::vector<std::string> variants[] = {{"--cluster-cidr", "10.240.0.0/12,fd00:10:244::/48"},
                                                {"--service-counters"},
                                                {"--answer-ping"},
+                                               {"--port-ranges"},
                                                {}};
   const int64_t rewrites = Rewrites(21);
   ASSERT_NO_FATAL_FAILURE(StartTraffic());

@@ -41,7 +41,6 @@ class WeightsTest : public ServiceFamilyTest {
   Answer AskFlow(const Host& from) {
     Request request = To(kWeb, Protocol::kUdp);
     request.source_port = kFlowPort;
-    request.timeout = kShort;
     return Ask(from.netns(), request);
   }
   void ExpectShare(const Host& from, const Request& request, const std::string& server,

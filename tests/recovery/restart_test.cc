@@ -120,6 +120,8 @@ TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
            {"--service-counters"},
            {"--answer-ping"},
            {"--answer-ping", "--service-counters"},
+           {"--port-ranges"},
+           {"--port-ranges", "--service-counters"},
            {"--cluster-cidr", "10.244.0.0/16"},
            {"--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "veth"},
            {}}) {

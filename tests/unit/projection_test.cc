@@ -93,6 +93,9 @@ TEST(ProjectionTest, KubernetesBytesAndManifestsOfRandomObjectsAreStoredAsEqualB
         object.mutable_service()->mutable_spec()->clear_endpoint_pick();
         object.mutable_service()->mutable_spec()->clear_pick_table_size();
         object.mutable_service()->mutable_spec()->clear_reset_stale_tcp();
+        for (v1::ServicePort& port : *object.mutable_service()->mutable_spec()->mutable_ports()) {
+          port.clear_end_port();
+        }
       }
       if (object.has_endpoint_slice()) {
         for (v1::Endpoint& endpoint : *object.mutable_endpoint_slice()->mutable_endpoints()) {

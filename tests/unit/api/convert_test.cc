@@ -58,6 +58,46 @@ status:
                           proxy::ServicePort{"sig", proxy::Protocol::kSctp, 53, 0}));
 }
 
+TEST(ConvertServiceTest, PortRanges) {
+  const auto [service, findings] = Web(R"(
+spec:
+  clusterIP: 10.96.0.10
+  ports:
+  - {name: media, port: 10000, endPort: 20000, protocol: UDP}
+  - {name: more, port: 20001, endPort: 20001, protocol: UDP}
+  - {name: control, port: 15000, endPort: 16000}
+  - {name: one, port: 15000, protocol: UDP}
+)");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
+  ASSERT_THAT(service->ports, SizeIs(4));
+  EXPECT_EQ(service->ports[0].end_port, 20000);
+  EXPECT_TRUE(service->ports[1].is_range());
+  EXPECT_FALSE(service->ports[3].is_range());
+}
+
+TEST(ConvertServiceTest, BadPortRanges) {
+  const auto finding = [](const std::string& ports) {
+    const auto [service, findings] = Web("spec: {clusterIP: 10.96.0.10, ports: [" + ports + "]}\n");
+    EXPECT_EQ(service, nullptr) << ports;
+    return findings.empty() ? "" : findings[0].ToString();
+  };
+  EXPECT_THAT(finding("{port: 80, endPort: 79}"),
+              ::testing::HasSubstr("spec.ports[0].endPort: Invalid value: 79: must be between 80"));
+  EXPECT_THAT(finding("{port: 80, endPort: 65536}"),
+              ::testing::HasSubstr("spec.ports[0].endPort: Invalid value: 65536"));
+  EXPECT_THAT(finding("{port: 80, endPort: -1}"), ::testing::HasSubstr("Invalid value: -1"));
+  EXPECT_THAT(finding("{port: 80, endPort: 90, nodePort: 30000}"),
+              ::testing::HasSubstr("spec.ports[0].nodePort: Invalid value: 30000"));
+  for (const char* overlap :
+       {"{name: a, port: 80, endPort: 90}, {name: b, port: 90, endPort: 100}",
+        "{name: a, port: 80, endPort: 90}, {name: b, port: 70, endPort: 80}",
+        "{name: a, port: 80, endPort: 90}, {name: b, port: 70, endPort: 100}",
+        "{name: a, port: 80, endPort: 90}, {name: b, port: 85, endPort: 86}"}) {
+    EXPECT_THAT(finding(overlap), ::testing::HasSubstr("spec.ports[1].endPort: Duplicate value"));
+  }
+}
+
 TEST(ConvertServiceTest, S5_SloppyAddressesBecomeCanonical) {
   const auto [service, findings] = Web(
       "spec: {clusterIP: 172.30.0.041, externalIPs: [' 192.000.002.007 '], ports: [{port: 80}]}\n");

@@ -364,6 +364,8 @@ TEST(DaemonOptionsTest, TcpConnectionsAreResetOnRequestOnly) {
 TEST(DaemonOptionsTest, ConnectionsAreCountedOnRequestOnly) {
   EXPECT_FALSE(Parse({}).ruleset.answer_ping);
   EXPECT_TRUE(Parse({"--answer-ping"}).ruleset.answer_ping);
+  EXPECT_FALSE(Parse({}).ruleset.port_ranges);
+  EXPECT_TRUE(Parse({"--port-ranges"}).ruleset.port_ranges);
   EXPECT_FALSE(Parse({}).ruleset.count_connections);
   EXPECT_TRUE(Parse({"--service-counters"}).ruleset.count_connections);
 }

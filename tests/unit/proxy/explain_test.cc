@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -113,6 +114,7 @@ class ExplainTest : public ::testing::Test {
     NodeFacts node{{"n1", "za"}, node_port_addresses_, {Ip(kNode), Ip("2001:db8:5::10")}};
     node.tcp_resets = tcp_resets_;
     node.reset_stale_tcp = reset_stale_tcp_;
+    node.port_ranges = ruleset_.port_ranges;
     const std::vector<IpAddress> interfaces = Ips({"127.0.0.1", kNode, "198.18.7.10"});
     return Explain({store_, ruleset_, this_node_.get(), node, interfaces}, question);
   }
@@ -158,6 +160,41 @@ TEST_F(ExplainTest, S74ClusterIpWithEndpoints) {
   EXPECT_EQ(explained.service_key, "shop/web");
   EXPECT_EQ(explained.port.name, "http");
   EXPECT_THAT(EndpointTexts(explained.cases[0]), ElementsAre(kL1, kR1));
+}
+
+TEST_F(ExplainTest, APortOfARangeLeadsToTheSamePort) {
+  Apply({AService("shop/ranged")
+             .At("10.96.3.9")
+             .External(kExternal)
+             .Port(1000, "range")
+             .EndPort(2000),
+         ASlice("shop/ranged-1", "shop/ranged").Port(1, "range").Local(kL1).Ready(kR1)});
+  EXPECT_EQ(Row(kExternal, 1500), "untouched, untouched, untouched") << "without --port-ranges";
+  ruleset_.port_ranges = true;
+  EXPECT_EQ(Row(kExternal, 1500), "c m, c m, c m");
+  for (const uint16_t port : {1000, 2000}) EXPECT_EQ(Row("10.96.3.9", port), "c -, c m, c m");
+  for (const uint16_t port : {999, 2001}) {
+    EXPECT_EQ(Row(kExternal, port), "untouched, untouched, untouched") << port;
+  }
+  const Explanation explanation = One("10.96.3.9", 1500, kPod);
+  ASSERT_THAT(explanation.endpoints, SizeIs(2));
+  EXPECT_EQ(explanation.endpoints[0].address.port, 1500);
+  const auto is_range = [](const Step& step) { return step.what == "range"; };
+  EXPECT_TRUE(std::any_of(explanation.steps.begin(), explanation.steps.end(), is_range));
+}
+
+TEST_F(ExplainTest, ASinglePortTakesPrecedenceOverARange) {
+  ruleset_.port_ranges = true;
+  Web();
+  LocalAndRemote();
+  Apply({AService("shop/ranged")
+             .At("10.96.3.9")
+             .External(kExternal)
+             .Port(1, "range")
+             .EndPort(65535)});
+  EXPECT_EQ(Ask(kExternal, 80, kPod).service_key, "shop/web");
+  EXPECT_EQ(Ask(kExternal, 81, kPod).service_key, "shop/ranged");
+  EXPECT_EQ(Row(kExternal, 81), "REJECT, REJECT, REJECT");
 }
 
 TEST_F(ExplainTest, S75ClusterIpLocalWithLocalEndpoints) {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "nft/conntrack/flow_table.h"
+#include "proxy/conntrack/stale_flows.h"
 #include "proxy/resolve/endpoints.h"
 #include "tests/unit/proxy/objects.h"
 
@@ -27,6 +27,16 @@ inline std::string Text(const nft::FlowEnd& end) {
 inline std::vector<std::string> Texts(const std::vector<nft::FlowEnd>& ends) {
   std::vector<std::string> texts;
   for (const nft::FlowEnd& end : ends) texts.push_back(Text(end));
+  return texts;
+}
+
+// Returns "10.0.0.1:53", or "10.0.0.1:53-60" for a port range.
+inline std::vector<std::string> Texts(const std::vector<FlowDestination>& destinations) {
+  std::vector<std::string> texts;
+  for (const FlowDestination& destination : destinations) {
+    texts.push_back(Text(destination.first) +
+                    (destination.is_range() ? "-" + std::to_string(destination.last) : ""));
+  }
   return texts;
 }
 

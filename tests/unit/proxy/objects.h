@@ -48,6 +48,10 @@ class AService {
     service_.ports.push_back({.name = std::move(name), .protocol = protocol, .port = port});
     return *this;
   }
+  AService& EndPort(uint16_t port) {  // Sets the end_port of the last added port.
+    service_.ports.back().end_port = port;
+    return Say("endPort", std::to_string(port));
+  }
   AService& NodePort(uint16_t port) {  // Sets the nodePort of the last added port.
     service_.ports.back().node_port = port;
     return Say("nodePort", std::to_string(port));

@@ -30,10 +30,15 @@ inline const nft::TableSpecs& PingTables() {
   return tables;
 }
 
+inline const nft::TableSpecs& ResetTables() {
+  static const nft::TableSpecs tables = MakeTables({.tcp_resets = TcpResets::kStrict});
+  return tables;
+}
+
 // Tables with all sets that can have rows.
 inline const nft::TableSpecs& FullTables() {
   static const nft::TableSpecs tables =
-      MakeTables({.tcp_resets = TcpResets::kStrict, .answer_ping = true});
+      MakeTables({.tcp_resets = TcpResets::kStrict, .answer_ping = true, .port_ranges = true});
   return tables;
 }
 

@@ -38,7 +38,7 @@ class StaleFlowsTest : public DesiredWorld {
     node_.node_port_addresses = Ips({"172.16.0.1"});
     ports_ = MakeUdpPorts(store_.Find("ns/dns"), &Make("ns/dns").rows);
     for (const UdpPort& port : ports_) {
-      for (const nft::FlowEnd& destination : port.destinations) {
+      for (const FlowDestination& destination : port.destinations) {
         flows_.Add(destination, Place::kCurrent, port.endpoints);
       }
     }
@@ -162,6 +162,37 @@ TEST(FormerPlacesTest, S240AFlowStaysIfItHasAnEndpointOfAnyFormerService) {
   EXPECT_FALSE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.1:53")));
   EXPECT_FALSE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.2:53")));
   EXPECT_TRUE(flows.IsStale(Flow("192.0.2.1:53", "10.0.0.3:53")));
+}
+
+TEST(RangesTest, AnEndpointRepliesFromTheDestinationPort) {
+  StaleFlows flows;
+  const auto endpoints = Endpoints({"10.0.0.1:7777"});
+  const size_t number = flows.Add({End("10.96.0.10:1000"), 2000}, Place::kCurrent, endpoints);
+  EXPECT_TRUE(flows.IsStale(Flow("10.96.0.10:1500", "10.0.0.1:7777")));
+  EXPECT_TRUE(flows.IsStale(Flow("10.96.0.10:1500", "10.0.0.2:1500")));
+  EXPECT_TRUE(flows.IsStale(Flow("10.96.0.10:1500", "10.96.0.10:1500"))) << "untranslated";
+  EXPECT_FALSE(flows.Kept(number));
+  for (const char* port : {"1000", "1500", "2000"}) {
+    EXPECT_FALSE(
+        flows.IsStale(Flow(std::string("10.96.0.10:") + port, std::string("10.0.0.1:") + port)));
+  }
+  EXPECT_TRUE(flows.Kept(number));
+  EXPECT_FALSE(flows.IsStale(Flow("10.96.0.10:999", "10.0.0.2:999"))) << "outside the range";
+  EXPECT_FALSE(flows.IsStale(Flow("10.96.0.10:2001", "10.0.0.2:2001"))) << "outside the range";
+  const nft::Flow sent = Flow("10.96.0.10:1500", "10.96.0.10:1500");
+  EXPECT_TRUE(flows.IsStale({.original = sent.reply, .reply = sent.original})) << "turned around";
+}
+
+TEST(RangesTest, FlowsToASinglePortBelongToIt) {
+  StaleFlows flows;
+  const auto of_range = Endpoints({"10.0.0.1:7777"}), of_port = Endpoints({"10.0.0.2:53"});
+  flows.Add({End("10.96.0.10:1"), 65535}, Place::kCurrent, of_range);
+  flows.Add(End("10.96.0.10:53"), Place::kCurrent, of_port);
+  flows.Exclude(End("10.96.0.10:54"));  // A Service that this round does not cover.
+  EXPECT_FALSE(flows.IsStale(Flow("10.96.0.10:53", "10.0.0.2:53")));
+  EXPECT_TRUE(flows.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53")));
+  EXPECT_FALSE(flows.IsStale(Flow("10.96.0.10:54", "10.0.0.9:54")));
+  EXPECT_TRUE(flows.IsStale(Flow("10.96.0.10:55", "10.0.0.9:55")));
 }
 
 // A virtual switch with a separate conntrack zone tracks pods' packets before translation.

@@ -73,6 +73,23 @@ TEST_F(UdpBookTest, S237WhichChangesMakeAServiceDue) {
   }
 }
 
+TEST_F(UdpBookTest, SinglePortsOfOtherServicesAreNoPartOfARange) {
+  Settled("ns/dns", {Dns({"10.96.0.1:53", "10.96.0.2:53"}, {"10.0.0.2:53"})});
+  UdpPort range = Dns({}, {"10.0.0.1:1"});
+  range.destinations.emplace_back(End("10.96.0.1:1"), 65535);
+  Settled("ns/ranged", {range});
+  range.endpoints = Endpoints({"10.0.0.9:1"});
+  book_.Update("ns/ranged", {range});
+  EXPECT_TRUE(book_.due());
+  const std::vector<bool> first_kept = {false, true};
+  EXPECT_EQ(Round({Flow("10.96.0.1:53", "10.0.0.2:53"), Flow("10.96.0.1:54", "10.0.0.1:54")}),
+            first_kept);
+  // A former range keeps the flows of its endpoints.
+  book_.Update("ns/ranged", {Dns({}, {"10.0.0.9:1"})});
+  EXPECT_EQ(Round({Flow("10.96.0.1:54", "10.0.0.9:54"), Flow("10.96.0.1:55", "10.0.0.1:55")}),
+            first_kept);
+}
+
 TEST_F(UdpBookTest, S237TheFirstEndpointMakesAServiceDue) {
   Settled("ns/dns", {Dns({"10.96.0.1:53"}, {})});
   book_.Update("ns/dns", {Dns({"10.96.0.1:53"}, {"10.0.0.1:53"})});

@@ -183,16 +183,18 @@ class ServiceCIDRSpec(_message.Message):
     def __init__(self, cidrs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ServicePort(_message.Message):
-    __slots__ = ["name", "node_port", "port", "protocol"]
+    __slots__ = ["end_port", "name", "node_port", "port", "protocol"]
+    END_PORT_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     NODE_PORT_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    end_port: int
     name: str
     node_port: int
     port: int
     protocol: str
-    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[str] = ..., port: _Optional[int] = ..., node_port: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., protocol: _Optional[str] = ..., port: _Optional[int] = ..., node_port: _Optional[int] = ..., end_port: _Optional[int] = ...) -> None: ...
 
 class ServiceSpec(_message.Message):
     __slots__ = ["cluster_ip", "cluster_ips", "endpoint_pick", "external_ips", "external_traffic_policy", "health_check_node_port", "internal_traffic_policy", "ip_families", "load_balancer_source_ranges", "pick_table_size", "ports", "reset_stale_tcp", "session_affinity", "session_affinity_config", "type"]

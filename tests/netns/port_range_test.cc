@@ -1,0 +1,284 @@
+// Tests of port ranges (ServicePort.end_port). Each port of a range leads to the same port of an
+// endpoint.
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/netns/listing.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/nft.h"
+
+namespace svcmap::testing {
+namespace {
+
+// Ports of the range 1000 to 2000: its bounds, and the bounds of its blocks of 256 ports.
+constexpr uint16_t kInside[] = {1000, 1023, 1024, 1279, 1280, 1791, 1792, 2000};
+constexpr uint16_t kOutside[] = {999, 2001, 80};
+constexpr uint16_t kSinglePort = 1500;
+constexpr uint16_t kSourcePort = 5353;
+
+class PortRangeTest : public ServiceFlowTest {
+ protected:
+  void SetUp() override {
+    ServiceFlowTest::SetUp();
+    if (HasFatalFailure()) return;
+    for (const Host* pod : {&pod_a(), &pod_b(), &remote_pod()}) {
+      ASSERT_OK_AND_ASSIGN(auto server, EchoServer::Start(pod->netns()));
+      std::vector<Binding> bindings;
+      for (const uint16_t port : Served()) {
+        bindings.push_back(
+            {protocol(), pod->address(v6()), port, absl::StrCat(pod->name(), "/", port)});
+      }
+      ASSERT_OK(server->Listen(bindings));
+      servers_.push_back(std::move(server));
+    }
+    ASSERT_OK(world()->RestartAgent({"--port-ranges"}));
+  }
+  void TearDown() override {
+    servers_.clear();
+    if (world() == nullptr) return;
+    ServiceFlowTest::TearDown();
+    EXPECT_OK(world()->RestartAgent({}));
+  }
+
+  static std::set<uint16_t> Served() {
+    std::set<uint16_t> ports(std::begin(kInside), std::end(kInside));
+    ports.insert({kSinglePort, 1, 255, 256, 65535});
+    return ports;
+  }
+
+  // A Service with the range, at the cluster IP and with `external` at kExternalIp.
+  v1::Object Ranged(int first = 1000, int last = 2000, const Address& cluster_ip = kWeb,
+                    const std::string& policy = "") {
+    AService service("shop/ranged");
+    service.ClusterIps(cluster_ip.v4, cluster_ip.v6)
+        .Port("range", first, protocol())
+        .ExternalIp(kExternalIp.v4)
+        .ExternalIp(kExternalIp.v6);
+    if (!policy.empty()) service.ExternalPolicy(policy).InternalPolicy(policy);
+    v1::Object object = service;
+    object.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(last);
+    return object;
+  }
+  Objects Slices(const std::string& service, const std::string& port_name, int port,
+                 const std::vector<const Host*>& hosts) {
+    Objects slices;
+    for (const bool ipv6 : {false, true}) {
+      ASlice slice(service);
+      slice.Named(absl::StrCat(service.substr(service.find('/') + 1), ipv6 ? "-v6" : "-v4"));
+      for (const Host* host : hosts) {
+        slice.Endpoint(host->address(ipv6), host == &remote_pod() ? "n2" : kAgentNode);
+      }
+      slice.Port(port_name, port, protocol());
+      v1::Object object = slice;
+      object.mutable_endpoint_slice()->set_address_type(ipv6 ? "IPv6" : "IPv4");
+      slices.push_back(object);
+    }
+    return slices;
+  }
+  Objects RangedSlices(const std::vector<const Host*>& hosts) {
+    return Slices("shop/ranged", "range", 7777, hosts);
+  }
+  Answer Try(const Host& from, const Address& address, uint16_t port) {
+    return svcmap::testing::Ask(from.netns(), To(address, port));
+  }
+  std::string ServerAt(const Host& from, const Address& address, uint16_t port) {
+    return Try(from, address, port).server;
+  }
+  // The requests get an ICMP error or no answer.
+  void ExpectRejected(const Host& from, const Address& address, uint16_t port) {
+    const Answer answer = Try(from, address, port);
+    EXPECT_EQ(answer.outcome, Outcome::kRejected) << port << ": " << answer.ToString();
+    EXPECT_TRUE(answer.PortUnreachable()) << port << ": " << answer.ToString();
+  }
+
+  std::vector<std::unique_ptr<EchoServer>> servers_;
+};
+INSTANTIATE_FLOWS(PortRangeTest);
+
+TEST_P(PortRangeTest, EachPortLeadsToTheSamePortOfAnEndpoint) {
+  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
+  for (const Host* from : {&pod_b(), &remote_pod(), &client(), &node()}) {
+    for (const Address& address : {kWeb, kExternalIp}) {
+      for (const uint16_t port : kInside) {
+        EXPECT_EQ(ServerAt(*from, address, port), absl::StrCat("pod-a/", port)) << from->name();
+      }
+    }
+    for (const uint16_t port : kOutside) ExpectRejected(*from, kWeb, port);
+  }
+}
+
+TEST_P(PortRangeTest, AllEndpointsAreUsed) {
+  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a(), &pod_b(), &remote_pod()})));
+  for (const uint16_t port : {kInside[0], kInside[2]}) {
+    const Tally tally = AskMany(client().netns(), To(kExternalIp, port), 60);
+    EXPECT_EQ(tally.by_server.size(), 3u) << port << ": " << tally.ToString();
+    EXPECT_EQ(tally.answered, 60) << tally.ToString();
+  }
+}
+
+TEST_P(PortRangeTest, TheWholeAddress) {
+  ASSERT_OK(agent().Apply(Objects{Ranged(1, 65535)} + RangedSlices({&pod_a()})));
+  for (const uint16_t port : Served()) {
+    EXPECT_EQ(ServerAt(client(), kExternalIp, port), absl::StrCat("pod-a/", port));
+    EXPECT_EQ(ServerAt(node(), kWeb, port), absl::StrCat("pod-a/", port));
+  }
+}
+
+TEST_P(PortRangeTest, ASinglePortTakesPrecedence) {
+  AService single("shop/single");
+  single.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6)
+      .Port("one", kSinglePort, protocol())
+      .ExternalIp(kExternalIp.v4)
+      .ExternalIp(kExternalIp.v6);
+  ASSERT_OK(agent().Apply(Objects{Ranged(), single} + RangedSlices({&pod_a()}) +
+                          Slices("shop/single", "one", kSinglePort, {&pod_b()})));
+  EXPECT_EQ(ServerAt(client(), kExternalIp, kSinglePort), absl::StrCat("pod-b/", kSinglePort));
+  EXPECT_EQ(ServerAt(client(), kWeb, kSinglePort), absl::StrCat("pod-a/", kSinglePort));
+  EXPECT_EQ(ServerAt(client(), kExternalIp, 1000), "pod-a/1000");
+  // The range does not receive the connections to a single port without endpoints.
+  ASSERT_OK(agent().Apply(Slices("shop/single", "one", kSinglePort, {})));
+  ExpectRejected(client(), kExternalIp, kSinglePort);
+  EXPECT_EQ(ServerAt(client(), kExternalIp, 1000), "pod-a/1000");
+}
+
+TEST_P(PortRangeTest, WithoutEndpointsTheRangeIsRejected) {
+  ASSERT_OK(agent().Apply({Ranged()}));
+  for (const Address& address : {kWeb, kExternalIp}) {
+    for (const Host* from : {&pod_b(), &client()}) {
+      for (const uint16_t port : kInside) ExpectRejected(*from, address, port);
+    }
+  }
+  ASSERT_OK(agent().Apply(RangedSlices({&pod_b()})));
+  for (const uint16_t port : kInside) {
+    EXPECT_EQ(ServerAt(client(), kExternalIp, port), absl::StrCat("pod-b/", port));
+  }
+}
+
+TEST_P(PortRangeTest, TrafficPolicyLocal) {
+  ASSERT_OK(agent().Apply(Objects{Ranged(1000, 2000, kWeb, "Local")} +
+                          RangedSlices({&pod_a(), &remote_pod()})));
+  for (int i = 0; i < 8; ++i) {
+    const Answer answer = Try(client(), kExternalIp, kInside[i]);
+    EXPECT_EQ(answer.server, absl::StrCat("pod-a/", kInside[i]));
+    EXPECT_EQ(answer.seen_ip, client().address(v6()));
+    EXPECT_EQ(ServerAt(pod_b(), kWeb, kInside[i]), absl::StrCat("pod-a/", kInside[i]));
+  }
+  ASSERT_OK(agent().Apply(RangedSlices({&remote_pod()})));
+  Request request = To(kExternalIp, 1000);
+  request.timeout = kShort;
+  EXPECT_EQ(svcmap::testing::Ask(client().netns(), request).outcome, Outcome::kTimedOut);
+  EXPECT_EQ(ServerAt(pod_b(), kExternalIp, 1024), "remote-pod/1024") << "pods use all endpoints";
+}
+
+TEST_P(PortRangeTest, AnEndpointReachesItself) {
+  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
+  for (const uint16_t port : kInside) {
+    const Answer answer = Try(pod_a(), kWeb, port);
+    EXPECT_EQ(answer.server, absl::StrCat("pod-a/", port));
+    EXPECT_NE(answer.seen_ip, pod_a().address(v6())) << "masqueraded";
+  }
+}
+
+TEST_P(PortRangeTest, ChangesOfTheRangeTakeEffect) {
+  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
+  ASSERT_OK(agent().Apply({Ranged(1024, 1279)}));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_EQ(ServerAt(client(), kWeb, 1024), "pod-a/1024");
+  EXPECT_EQ(ServerAt(client(), kWeb, 1279), "pod-a/1279");
+  for (const uint16_t port : {1023, 1280}) ExpectRejected(client(), kWeb, port);
+  // A single port with the same name.
+  ASSERT_OK(agent().Apply({Ranged(1024, 0)}));
+  ASSERT_OK(agent().Apply(Slices("shop/ranged", "range", 256, {&pod_a()})));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_EQ(ServerAt(client(), kWeb, 1024), "pod-a/256");
+  ExpectRejected(client(), kWeb, 1279);
+  ASSERT_OK(agent().Apply({Ranged()}));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_EQ(ServerAt(client(), kWeb, 1024), "pod-a/1024");
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+}
+
+class UdpPortRangeTest : public PortRangeTest {
+ protected:
+  // All requests of a test to a port have the same source port.
+  Answer AskFlow(uint16_t port) {
+    Request request = To(kWeb, port);
+    request.source_port = kSourcePort;
+    request.timeout = kShort;
+    return svcmap::testing::Ask(client().netns(), request);
+  }
+  absl::Status AwaitServer(const std::string& server, uint16_t port) {
+    return Eventually(server,
+                      [&] { return AskFlow(port).server == absl::StrCat(server, "/", port); });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Families, UdpPortRangeTest,
+                         ::testing::Combine(::testing::Bool(), ::testing::Values(Protocol::kUdp)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) ? "IPv6" : "IPv4";
+                         });
+
+TEST_P(UdpPortRangeTest, FlowsFollowTheirEndpoint) {
+  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
+  for (const uint16_t port : {1000, 1280}) EXPECT_OK(AwaitServer("pod-a", port));
+  ASSERT_OK(agent().Apply(RangedSlices({&pod_b()})));
+  for (const uint16_t port : {1000, 1280}) EXPECT_OK(AwaitServer("pod-b", port));
+}
+
+// As with a removed port, a flow stays while its endpoint serves.
+TEST_P(UdpPortRangeTest, FlowsOutsideANarrowerRangeEndWithTheirEndpoint) {
+  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_b()})));
+  for (const uint16_t port : {1000, 1280}) EXPECT_OK(AwaitServer("pod-b", port));
+  ASSERT_OK(agent().Apply({Ranged(1000, 1100)}));
+  ASSERT_OK(agent().Apply(RangedSlices({&pod_a()})));
+  EXPECT_OK(AwaitServer("pod-a", 1000));
+  EXPECT_OK(Eventually("a reject", [&] { return AskFlow(1280).outcome == Outcome::kRejected; }));
+}
+
+TEST_P(UdpPortRangeTest, FlowsOfASinglePortInsideARangeStay) {
+  AService single("shop/single");
+  single.ClusterIps(kWeb.v4, kWeb.v6).Port("one", kSinglePort, Protocol::kUdp);
+  // Both Services have the same address.
+  ASSERT_OK(agent().Apply(Objects{Ranged(), single} + RangedSlices({&pod_a()}) +
+                          Slices("shop/single", "one", kSinglePort, {&pod_b()})));
+  EXPECT_OK(AwaitServer("pod-b", kSinglePort));
+  EXPECT_OK(AwaitServer("pod-a", 1000));
+  ASSERT_OK(agent().Apply(RangedSlices({&remote_pod()})));
+  EXPECT_OK(AwaitServer("remote-pod", 1000));
+  EXPECT_OK(AwaitServer("pod-b", kSinglePort));
+}
+
+TEST_P(PortRangeTest, ARestartKeepsTheRange) {
+  const Objects objects = Objects{Ranged()} + RangedSlices({&pod_a()});
+  ASSERT_OK(agent().Apply(objects));
+  ASSERT_OK(world()->RestartAgent({"--port-ranges"}, Basics() + objects));
+  EXPECT_EQ(ServerAt(client(), kWeb, 1024), "pod-a/1024");
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+}
+
+TEST_P(PortRangeTest, WithoutTheFlagTheRangeIsNotProgrammed) {
+  ASSERT_OK(world()->RestartAgent({}));
+  ASSERT_OK(agent().Apply({Web("shop/web", ClusterIp(12))}));
+  ASSERT_OK_AND_ASSIGN(const v1::Ack ack,
+                       agent().TryApply(Objects{Ranged()} + RangedSlices({&pod_a()})));
+  ASSERT_EQ(ack.results_size(), 2) << "one for each family";
+  EXPECT_EQ(ack.results(0).severity(), v1::WARNING);
+  EXPECT_NE(ack.results(0).message().find("--port-ranges"), std::string::npos)
+      << ack.results(0).message();
+  for (const uint16_t port : kInside) ExpectRejected(pod_b(), kWeb, port);
+}
+
+TEST_P(PortRangeTest, TheListingLoadsAgain) {
+  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a(), &pod_b()})));
+  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "-s list ruleset"));
+  ASSERT_NE(listing.find("@th,16,8"), std::string::npos);
+  ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
+  ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
+  EXPECT_EQ(loaded, ruleset);
+}
+
+}  // namespace
+}  // namespace svcmap::testing
