@@ -141,11 +141,14 @@ def nft_root(suite, root):
 
 def nft_wrapper(suite, root):
     """Creates /nft-bin/SUITE/nft, which runs the nft program of a suite with this suite's libraries."""
+    libraries = f"/nft/{suite}/usr/lib/x86_64-linux-gnu"
     wrapper = root / "nft-bin" / suite / "nft"
-    wrapper.parent.mkdir(parents=True)
+    # The kernel names the process after the executed file, so the loader needs the name nft.
+    loader = wrapper.parent / "loader" / "nft"
+    loader.parent.mkdir(parents=True)
+    loader.symlink_to(f"{libraries}/ld-linux-x86-64.so.2")
     wrapper.write_text(f"""#!/bin/sh
-exec /nft/{suite}/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 --library-path /nft/{suite}/usr/lib/x86_64-linux-gnu \\
-  /nft/{suite}/usr/sbin/nft "$@"
+exec /{loader.relative_to(root)} --library-path {libraries} /nft/{suite}/usr/sbin/nft "$@"
 """)
     wrapper.chmod(0o755)
 
