@@ -212,9 +212,15 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   SyncPlan sync_plan = recreate_ ? MakeRecreation(element_limit, found ? &*found : nullptr)
                                  : MakeSyncPlan(element_limit);
   // Not necessary for a rewrite, which has read the leftovers or replaces their sets.
-  if (!recreate_ && leftovers_.CollideWith(sync_plan.plan.transaction())) {
+  if (!recreate_ && CollidesWithOldRows(sync_plan)) {
     Undo(sync_plan);
     while (HasLeftovers()) RemoveLeftovers();
+    result.error = RepairSourceRanges();
+    if (!result.error.ok()) {
+      result.outcome = SyncResult::Outcome::kFailed;
+      return result;
+    }
+    if (recreate_) return Sync(element_limit);
     sync_plan = MakeSyncPlan(element_limit);
   }
   ChangeRules(sync_plan);
@@ -321,6 +327,11 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
     // After a failure, the plan contains the remaining additions. Its commit reports the error.
     if (failed) transaction.AddElements(std::move(part));
   });
+}
+
+bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
+  return leftovers_.CollideWith(sync_plan.plan.transaction()) ||
+         (sync_plan.plan.source_rows_added() > 0 && repairer_.has_suspect_source_ranges());
 }
 
 RemovalResult Reconciler::RemoveLeftovers() {

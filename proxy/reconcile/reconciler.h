@@ -264,6 +264,7 @@ class Reconciler {
   NodeFacts FactsNow() const;
   void FollowNode();
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
+  bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   void Undo(SyncPlan& sync_plan);
   void AddHealthCheck(const std::string& key, SyncResult& result);
   void AddLocalhostNodePorts(const std::string& key, SyncResult& result);
@@ -279,6 +280,7 @@ class Reconciler {
   void FreeNumbers();
   void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
   bool IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& result);
+  absl::Status RepairSourceRanges();
   RepairResult ApplyRepair(absl::StatusOr<Damage> damage);
   nft::ApplyResult ApplyInParts(const nft::Transaction& transaction);
 

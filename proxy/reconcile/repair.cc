@@ -16,6 +16,16 @@ RepairResult Reconciler::Repair() { return ApplyRepair(repairer_.CheckNext()); }
 
 RepairResult Reconciler::Audit() { return ApplyRepair(repairer_.Audit()); }
 
+// Deletes source ranges that remained after a failed commit. The kernel rejects new ranges that
+// overlap with them.
+absl::Status Reconciler::RepairSourceRanges() {
+  for (const Family family : kFamilies) {
+    const RepairResult result = ApplyRepair(repairer_.CheckSourceRanges(family));
+    if (result.outcome == RepairResult::Outcome::kFailed) return result.error;
+  }
+  return absl::OkStatus();
+}
+
 RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
   RepairResult result;
   if (!damage.ok()) {

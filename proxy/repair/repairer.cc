@@ -78,10 +78,19 @@ bool Repairer::has_suspects() const {
          everything_;
 }
 
-absl::StatusOr<Damage> Repairer::CheckNext() {
+void Repairer::ForgetChecked() {
   checked_structure_ = {};
   checked_rows_.clear();
   checked_set_.reset();
+}
+
+absl::StatusOr<Damage> Repairer::CheckSourceRanges(Family family) {
+  ForgetChecked();
+  return CheckIfSuspect({family, kFirewallSources}).value_or(Damage());
+}
+
+absl::StatusOr<Damage> Repairer::CheckNext() {
+  ForgetChecked();
   for (const Family family : kFamilies) {
     if (!structure_[Index(family)]) continue;
     absl::StatusOr<Damage> damage = CheckStructure(family);
@@ -100,11 +109,7 @@ absl::StatusOr<Damage> Repairer::CheckNext() {
   }
   for (const Family family : kFamilies) {
     for (uint8_t set = 0; set < RowSetCount(*specs_[Index(family)]); ++set) {
-      bool& suspects = sets_[Index(family)][set];
-      if (!std::exchange(suspects, false)) continue;
-      absl::StatusOr<Damage> damage = CheckSet({family, set});
-      suspects = !damage.ok();
-      return damage;
+      if (auto damage = CheckIfSuspect({family, set})) return *std::move(damage);
     }
   }
   for (const Family family : kFamilies) {
@@ -220,6 +225,15 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows) {
   Damage damage;
   damage.elements = differences.count();
   damage.repair = differences.TakeRepair();
+  return damage;
+}
+
+// Returns nothing if the set is not suspect.
+std::optional<absl::StatusOr<Damage>> Repairer::CheckIfSuspect(nft::SetRef set) {
+  bool& suspect = sets_[Index(set.family)][set.set];
+  if (!std::exchange(suspect, false)) return std::nullopt;
+  absl::StatusOr<Damage> damage = CheckSet(set);
+  suspect = !damage.ok();
   return damage;
 }
 

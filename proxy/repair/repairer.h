@@ -65,8 +65,14 @@ class Repairer {
 
   bool has_suspect_rows() const { return !rows_.empty(); }
 
+  bool has_suspect_source_ranges() const {
+    return sets_[0][kFirewallSources] || sets_[1][kFirewallSources];
+  }
+
   // Checks the next suspect object. If no damage is found, the object is no longer suspect.
   absl::StatusOr<Damage> CheckNext();
+  // Checks the source ranges of the family if they are suspect, before other suspect objects.
+  absl::StatusOr<Damage> CheckSourceRanges(Family family);
   // Checks the next rows of the audit. After the last row, the next audit starts at the first row.
   absl::StatusOr<Damage> Audit();
   // Call NotRepaired if the most recently returned damage was not repaired. The damaged objects
@@ -79,10 +85,12 @@ class Repairer {
  private:
   using Touched = nft::ForeignChange::Touched;
 
+  void ForgetChecked();
   absl::StatusOr<Damage> CheckStructure(Family family);
   absl::Status CompareStructure(const nft::TableContent& found, Family family, Damage& damage);
   void CompareCounts(const nft::TableContent& found, Family family);
   absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows);
+  std::optional<absl::StatusOr<Damage>> CheckIfSuspect(nft::SetRef set);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
   std::vector<Touched> NextRows();

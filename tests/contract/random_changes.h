@@ -118,6 +118,8 @@ class RandomChanges {
       const auto node_port = static_cast<uint16_t>(30000 + Below(4));
       if (Chance(40) && once("node" + name + std::to_string(node_port))) {
         service.NodePort(node_port);
+      } else if (Chance(20) && once("range" + name)) {
+        service.EndPort(static_cast<uint16_t>(number + Below(600)));
       }
     }
     return service;

@@ -89,6 +89,51 @@ TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
   ExpectConverged();
 }
 
+// The kernel rejects a range that overlaps with an existing one.
+TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesThatWereNotRemoved) {
+  const auto web = [] { return Web().LoadBalancer("203.0.113.1"); };
+  Settle({web().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
+  Apply({web()});
+  ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  ASSERT_TRUE(reconciler_.HasLeftovers());
+  fault_ = Fault::kReject;
+  EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
+  Apply({web().SourceRange("10.0.0.0/24")});
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesAddedAheadOfAFailedCommit) {
+  const auto web = [] { return Web().LoadBalancer("203.0.113.1"); };
+  Settle({web(), Slice("shop/web", 2)});
+  Apply({web().SourceRange("10.0.0.0/25")});
+  kernel_.SetFaultHook([commits = 0](const nft::Transaction&) mutable {
+    return ++commits == 2 ? Fault::kReject : Fault::kNone;
+  });
+  ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kFailed);
+  Apply({web().SourceRange("10.0.0.0/24")});
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, S116RangesAreNotAddedWhileOldOnesCannotBeRemoved) {
+  const auto web = [] { return Web().LoadBalancer("203.0.113.1"); };
+  Settle({web().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
+  Apply({web()});
+  ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  fault_ = Fault::kReject;
+  EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
+  sent_.clear();
+  Apply({web().SourceRange("10.0.0.0/24")});
+  EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);
+  ASSERT_THAT(sent_, SizeIs(1)) << "the repair only";
+  EXPECT_EQ(sent_[0].deletion_count(), sent_[0].element_count());
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
 TEST_F(ReconcilerInPlaceTest, S116ServicesShareTheRoomForRanges) {
   const auto restricted = [](const char* name, const char* cluster_ip, const char* vip, size_t n) {
     AService service = AService(name).At(cluster_ip).Port(80).LoadBalancer(vip);
