@@ -17,10 +17,13 @@ RepairResult Reconciler::Repair() { return ApplyRepair(repairer_.CheckNext()); }
 RepairResult Reconciler::Audit() { return ApplyRepair(repairer_.Audit()); }
 
 // Deletes source ranges that remained after a failed commit. The kernel rejects new ranges that
-// overlap with them.
+// overlap with them. Ignores a set that cannot be read, which stays suspect: constant commits of
+// other processes prevent reading, but must not delay a plan that the kernel may accept.
 absl::Status Reconciler::RepairSourceRanges() {
   for (const Family family : kFamilies) {
-    const RepairResult result = ApplyRepair(repairer_.CheckSourceRanges(family));
+    absl::StatusOr<Damage> damage = repairer_.CheckSourceRanges(family);
+    if (!damage.ok()) continue;
+    const RepairResult result = ApplyRepair(std::move(damage));
     if (result.outcome == RepairResult::Outcome::kFailed) return result.error;
   }
   return absl::OkStatus();

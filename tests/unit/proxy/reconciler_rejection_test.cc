@@ -34,6 +34,7 @@ class PickyKernel final : public nft::Kernel {
   }
   absl::StatusOr<bool> HasTable(Family family) override { return kernel_.HasTable(family); }
   absl::StatusOr<std::vector<nft::Element>> ReadSet(nft::SetRef set) override {
+    if (!readable) return absl::UnavailableError("a commit interrupted the dump");
     return kernel_.ReadSet(set);
   }
   absl::StatusOr<std::vector<std::optional<nft::Element>>> ReadElements(
@@ -50,6 +51,7 @@ class PickyKernel final : public nft::Kernel {
 
   std::string comment;  // Comment of rejected elements. If empty, the kernel accepts all elements.
   bool tells = true;    // True if the error identifies the rejected element.
+  bool readable = true;
 
  private:
   nft::Kernel& kernel_;
@@ -96,6 +98,17 @@ TEST_P(RejectionTest, TheOthersAreProgrammedAndItIsNamed) {
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].key, "shop/s5");
   EXPECT_THAT(findings[0].ToString(), HasSubstr("EINVAL"));
+}
+
+TEST_P(RejectionTest, S116SourceRangesAreAddedEvenIfTheirSetCannotBeRead) {
+  const auto web = [] { return AService("shop/s1").At("10.96.0.1").Port(80); };
+  Apply(web());
+  Settle();
+  reconciler_.MarkSuspect({.sets = {{Family::kIpv4, kFirewallSources}}});
+  kernel_.readable = false;
+  Apply(web().LoadBalancer("203.0.113.1").SourceRange("10.0.0.0/24"));
+  EXPECT_EQ(reconciler_.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+  EXPECT_TRUE(reconciler_.HasSuspects());
 }
 
 TEST_P(RejectionTest, AlsoWhenTheTablesAreMade) {
