@@ -14,13 +14,12 @@ namespace svcmap::instructions {
 namespace {
 
 constexpr int kFactor = 4;
-// Permitted growth beyond n log n, which rehashing, tree nodes and the schedule of threads may
-// cause. Work proportional to n^1.5 exceeds the bound.
-constexpr double kTolerance = 1.4;
+// Permitted growth beyond n log n, which rehashing and tree nodes may cause.
+constexpr double kTolerance = 1.25;
 // Smaller instruction counts consist mostly of work that other threads finish after the previous
 // operation.
 constexpr uint64_t kFewest = 1'000'000;
-constexpr int kRecounts = 2;
+constexpr int kRecounts = 5;
 
 double Growth(uint64_t few, uint64_t many) {
   return static_cast<double>(many) / static_cast<double>(few);
