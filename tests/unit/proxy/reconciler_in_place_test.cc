@@ -27,6 +27,16 @@ class ReconcilerInPlaceTest : public ReconcilerTest {
     EXPECT_THAT(sent_.back().drops(), IsEmpty());
     return sent_.back().creations()[0].existing.has_value();
   }
+  static AService WithLoadBalancer() { return Web().LoadBalancer("203.0.113.1"); }
+  // Leaves the source range 10.0.0.0/25 in the kernel, because its removal is rejected.
+  void LeaveSourceRange() {
+    Settle({WithLoadBalancer().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
+    Apply({WithLoadBalancer()});
+    ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+    ASSERT_TRUE(reconciler_.HasLeftovers());
+    fault_ = Fault::kReject;
+    EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
+  }
 };
 
 TEST_F(ReconcilerInPlaceTest, TheFirstSyncDropsWhatMayBeThere) {
@@ -71,9 +81,8 @@ TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay)
 
 // The kernel makes new ranges visible after all other elements of a commit.
 TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
-  const auto web = [] { return Web().LoadBalancer("203.0.113.1"); };
-  Settle({web(), Slice("shop/web", 2)});
-  Apply({web().SourceRange("10.0.0.0/25").SourceRange("10.0.1.0/25")});
+  Settle({WithLoadBalancer(), Slice("shop/web", 2)});
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.1.0/25")});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   ASSERT_THAT(sent_, SizeIs(2));
   EXPECT_EQ(sent_[0].element_count(), 2u);
@@ -83,7 +92,7 @@ TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
   });
   ExpectConverged();
   sent_.clear();
-  Apply({web().SourceRange("10.0.0.0/25").SourceRange("10.0.2.0/25")});
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.2.0/25")});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   EXPECT_THAT(sent_, SizeIs(1)) << "the IP was already restricted";
   ExpectConverged();
@@ -91,42 +100,30 @@ TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
 
 // The kernel rejects a range that overlaps with an existing one.
 TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesThatWereNotRemoved) {
-  const auto web = [] { return Web().LoadBalancer("203.0.113.1"); };
-  Settle({web().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
-  Apply({web()});
-  ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-  ASSERT_TRUE(reconciler_.HasLeftovers());
-  fault_ = Fault::kReject;
-  EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
-  Apply({web().SourceRange("10.0.0.0/24")});
+  LeaveSourceRange();
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/24")});
   const SyncResult result = Sync();
   EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
   ExpectConverged();
 }
 
 TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesAddedAheadOfAFailedCommit) {
-  const auto web = [] { return Web().LoadBalancer("203.0.113.1"); };
-  Settle({web(), Slice("shop/web", 2)});
-  Apply({web().SourceRange("10.0.0.0/25")});
+  Settle({WithLoadBalancer(), Slice("shop/web", 2)});
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25")});
   kernel_.SetFaultHook([commits = 0](const nft::Transaction&) mutable {
     return ++commits == 2 ? Fault::kReject : Fault::kNone;
   });
   ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kFailed);
-  Apply({web().SourceRange("10.0.0.0/24")});
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/24")});
   const SyncResult result = Sync();
   EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
   ExpectConverged();
 }
 
 TEST_F(ReconcilerInPlaceTest, S116RangesAreNotAddedWhileOldOnesCannotBeRemoved) {
-  const auto web = [] { return Web().LoadBalancer("203.0.113.1"); };
-  Settle({web().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
-  Apply({web()});
-  ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-  fault_ = Fault::kReject;
-  EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
+  LeaveSourceRange();
   sent_.clear();
-  Apply({web().SourceRange("10.0.0.0/24")});
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/24")});
   EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);
   ASSERT_THAT(sent_, SizeIs(1)) << "the repair only";
   EXPECT_EQ(sent_[0].deletion_count(), sent_[0].element_count());
