@@ -391,9 +391,7 @@ RuleBuilder& RuleBuilder::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
 
 RuleBuilder& RuleBuilder::DnatAddressToRandomSlot(uint32_t modulus, NamedSet map) {
   const std::string slot = LoadRandomSlot(Layout(family_).group_size, modulus);
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = kSlotKeyWords});
-  Add(Dnat{family_, kSlotKeyWords, std::nullopt});
-  return Text("dnat to " + slot + " map @" + std::string(map.name));
+  return DnatToAddress(slot, kSlotKeyWords, map);
 }
 
 RuleBuilder& RuleBuilder::DnatToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed,
@@ -410,10 +408,14 @@ RuleBuilder& RuleBuilder::DnatToHashedSlot(const Key& hashed, uint32_t modulus, 
 }
 
 RuleBuilder& RuleBuilder::DnatTo(const Key& key, NamedSet map) {
-  const uint32_t data_reg = LoadKey(key);
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
-  Add(Dnat{family_, data_reg, std::nullopt});
-  return Text("dnat to " + KeyText(key) + " map @" + std::string(map.name));
+  return DnatToAddress(KeyText(key), LoadKey(key), map);
+}
+
+// `key_words` is the number of registers that contain the key.
+RuleBuilder& RuleBuilder::DnatToAddress(const std::string& key, uint32_t key_words, NamedSet map) {
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = key_words});
+  Add(Dnat{family_, key_words, std::nullopt});
+  return Text("dnat to " + key + " map @" + std::string(map.name));
 }
 
 RuleBuilder& RuleBuilder::RateAbovePerSecond(uint32_t packets) {

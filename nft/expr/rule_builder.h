@@ -133,6 +133,7 @@ class RuleBuilder {
   void MatchTransport();
   void MatchState(uint32_t state);
   void DnatFrom(uint32_t set, uint32_t key_words);
+  RuleBuilder& DnatToAddress(const std::string& key, uint32_t key_words, NamedSet map);
   void MatchInput(std::string_view pattern, bool equal);
   void LoadMaskedDestination(const IpAddress& mask);
   void MatchPrefix(std::string_view field, uint32_t offset, bool equal, const IpPrefix& prefix);

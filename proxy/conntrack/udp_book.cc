@@ -111,8 +111,6 @@ UdpBook::Round UdpBook::Take() {
       for (const FlowDestination& destination : port.former) {
         if (!destinations_.contains(destination)) taken.former.push_back({&port.now, destination});
       }
-    }
-    for (const Port& port : *taken.service) {
       for (const Ends* ends : {&port.now.destinations, &port.former}) {
         for (const FlowDestination& end : *ends) {
           if (end.is_range()) with_ranges.insert(end.first.address);

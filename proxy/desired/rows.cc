@@ -71,36 +71,26 @@ class OwnRowsBuilder {
     return row;
   }
 
-  void AddRange(const PortRows& port, const ReachedAt& at, const std::string& comment) {
+  void AddAddress(const PortRows& port, const ReachedAt& at, const std::string& comment) {
     const IpAddress descriptor = DescriptorOf(port, at.kind, SetFor(port, at.kind)).For(at.address);
     const auto add = [&](SetIndex set, SetIndex no_endpoint_set, const nft::FieldBytes& key) {
       Row& row = Add(port.family, port.any ? set : no_endpoint_set, key, comment);
       if (port.any) row.data = Address(descriptor);
     };
-    const PortElements elements = DividePorts(port.port, port.end_port);
-    for (const uint16_t number : elements.ports) {
-      add(kRangePorts, kNoEndpointRangePorts, ServiceIpKey(at.address, port.protocol, number));
-    }
-    for (const uint8_t block : elements.blocks) {
-      add(kRangeBlocks, kNoEndpointRangeBlocks, RangeBlockKey(at.address, port.protocol, block));
+    if (port.is_range()) {
+      const PortElements elements = DividePorts(port.port, port.end_port);
+      for (const uint16_t number : elements.ports) {
+        add(kRangePorts, kNoEndpointRangePorts, ServiceIpKey(at.address, port.protocol, number));
+      }
+      for (const uint8_t block : elements.blocks) {
+        add(kRangeBlocks, kNoEndpointRangeBlocks, RangeBlockKey(at.address, port.protocol, block));
+      }
+    } else {
+      const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
+      if (at.firewalled) AddFirewall(port.family, key, comment);
+      add(kServiceIps, at.node_port ? kNoEndpointNodePorts : kNoEndpointServices, key);
     }
     if (port.any && at.kind == DispatchKind::kExternalLocal && port.local.group != 0) {
-      AddLocalSet(port, at, descriptor);
-    }
-  }
-
-  void AddAddress(const PortRows& port, const ReachedAt& at, const std::string& comment) {
-    if (port.is_range()) return AddRange(port, at, comment);
-    const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
-    if (at.firewalled) AddFirewall(port.family, key, comment);
-    if (!port.any) {
-      Add(port.family, at.node_port ? kNoEndpointNodePorts : kNoEndpointServices, key, comment);
-      return;
-    }
-    const EndpointSet& set = SetFor(port, at.kind);
-    const IpAddress descriptor = DescriptorOf(port, at.kind, set).For(at.address);
-    Add(port.family, kServiceIps, key, comment).data = Address(descriptor);
-    if (at.kind == DispatchKind::kExternalLocal && port.local.group != 0) {
       AddLocalSet(port, at, descriptor);
     }
   }
@@ -195,7 +185,7 @@ void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
     if (port.affinity) continue;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
       for (uint32_t slot = 0; slot < set->slots.size(); ++slot) {
-        fn(EndpointRow(port.family, port.is_range(), set->group, slot, set->slots[slot]));
+        fn(EndpointRow(SlotsOf(port), set->group, slot, set->slots[slot]));
       }
     }
   }
@@ -254,13 +244,16 @@ void DropRowsOfOptions(uint8_t set_count, ServiceRows& service) {
   }
 }
 
-Row EndpointRow(Family family, bool range, uint32_t group, uint32_t slot,
-                const EndpointAddress& endpoint) {
+nft::SetRef SlotsOf(const PortRows& port) {
+  return Ref(port.family, port.is_range() ? kRangeEndpoints : kEndpoints);
+}
+
+Row EndpointRow(nft::SetRef slots, uint32_t group, uint32_t slot, const EndpointAddress& endpoint) {
   Row row;
-  row.set = Ref(family, range ? kRangeEndpoints : kEndpoints);
-  family == Family::kIpv4 ? row.key.AppendU24Be(group) : row.key.AppendU32Be(group);
+  row.set = slots;
+  slots.family == Family::kIpv4 ? row.key.AppendU24Be(group) : row.key.AppendU32Be(group);
   row.key.AppendU32Host(slot);
-  row.data = range ? Address(endpoint.ip) : EndpointBytes(endpoint);
+  row.data = slots.set == kRangeEndpoints ? Address(endpoint.ip) : EndpointBytes(endpoint);
   return row;
 }
 

@@ -140,8 +140,10 @@ void DropRowsOfOptions(uint8_t set_count, ServiceRows& service);
 // Returns the number of the Service's source range rows in one family.
 size_t SourceRowCount(const ServiceRows& service, Family family);
 
-// Returns the row of a slot in an endpoint set without affinity. `range`: of a port range.
-Row EndpointRow(Family family, bool range, uint32_t group, uint32_t slot,
-                const EndpointAddress& endpoint);
+// Returns the map with the slots of a port without affinity: `endpoints` or `range-endpoints`.
+nft::SetRef SlotsOf(const PortRows& port);
+
+// Returns the row of a slot in an endpoint set without affinity. `slots` is a result of SlotsOf.
+Row EndpointRow(nft::SetRef slots, uint32_t group, uint32_t slot, const EndpointAddress& endpoint);
 
 }  // namespace svcmap::proxy

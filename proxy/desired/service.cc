@@ -107,11 +107,6 @@ class Builder {
                    " load balancer IPs of the Service accept no traffic"});
   }
 
-  bool Firewalled(Family family) const {
-    return std::any_of(service_.source_ranges.begin(), service_.source_ranges.end(),
-                       [family](const IpPrefix& block) { return block.family() == family; });
-  }
-
   // An address of the Service. All ports of the Service are reachable at the address.
   struct Destination {
     IpAddress address;
@@ -141,7 +136,7 @@ class Builder {
     for (const IpAddress& address : service_.external_ips) {
       add(address, ExternalKind(), "spec.externalIPs", false);
     }
-    const bool firewalled = Firewalled(family);
+    const bool firewalled = service_.HasSourceRanges(family);
     for (const IpAddress& address : service_.load_balancer_ips) {
       add(address, ExternalKind(), "status.loadBalancer.ingress", firewalled);
     }
@@ -232,8 +227,10 @@ class Builder {
     Shorten(port, resolved.local, resolved.local_weights);
     const auto found = before_.find(PortIdentity(rows.family, port.name, port.protocol));
     const PortRows* before = found == before_.end() ? nullptr : found->second;
-    if (!port.is_range()) AddAffinity(rows, port, before, resolved);
-    if (!rows.affinity && !port.is_range()) rows.pick_by = PickByFor(port, resolved);
+    if (!port.is_range()) {
+      AddAffinity(rows, port, before, resolved);
+      if (!rows.affinity) rows.pick_by = PickByFor(port, resolved);
+    }
     rows.any =
         FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
                 SlotsFor(rows, std::move(resolved.cluster), resolved.cluster_weights),
@@ -322,8 +319,7 @@ class Builder {
                std::to_string(kMaxStickyEndpoint) + " endpoints each");
       return;
     }
-    affinity.timer = context_.timers.For(service_.affinity_seconds,
-                                         [this]() -> const TimerUses& { return UsesOfOthers(); });
+    affinity.timer = context_.timers.For(service_.affinity_seconds, UsesOfOthers());
     const uint32_t seconds = context_.timers.seconds()[affinity.timer];
     if (seconds != service_.affinity_seconds) {
       Warn(port, FindingCode::kLimit, "",

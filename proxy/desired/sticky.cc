@@ -52,17 +52,15 @@ void CountTimers(const ServiceRows& service, int change, TimerUses& uses) {
   }
 }
 
-uint8_t AffinityTimers::For(uint32_t seconds,
-                            absl::FunctionRef<const TimerUses&()> uses_of_others) {
+uint8_t AffinityTimers::For(uint32_t seconds, const TimerUses& uses_of_others) {
   const auto found = std::find(seconds_.begin(), seconds_.end(), seconds);
   if (found != seconds_.end()) return Take(found - seconds_.begin());
   if (seconds_.size() < kMaxTimers) {
     seconds_.push_back(seconds);
     return Take(seconds_.size() - 1);
   }
-  const TimerUses& uses = uses_of_others();
   for (size_t number = 1; number < kMaxTimers; ++number) {
-    if (uses[number] != 0 || promised_[number]) continue;
+    if (uses_of_others[number] != 0 || promised_[number]) continue;
     seconds_[number] = seconds;
     return Take(number);
   }
@@ -79,7 +77,7 @@ uint8_t AffinityTimers::Take(size_t number) {
 }
 
 void AffinityTimers::Commit() {
-  if (committed_ != seconds_) committed_ = seconds_;
+  committed_ = seconds_;
   promised_ = {};
 }
 

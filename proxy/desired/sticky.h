@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "nft/model/kernel.h"
 #include "proxy/desired/groups.h"
 #include "proxy/desired/rows.h"
@@ -32,9 +31,9 @@ class AffinityTimers {
  public:
   // Returns the number of the timeout `seconds` for a port of a Service, allocating a number if
   // necessary. If no number is left, returns the number of the next longer timeout, or of the
-  // longest timeout. For calls `uses_of_others` only if all numbers are taken. The function returns
-  // the uses by the committed rows of all other Services.
-  uint8_t For(uint32_t seconds, absl::FunctionRef<const TimerUses&()> uses_of_others);
+  // longest timeout. `uses_of_others` contains the uses by the committed rows of all other
+  // Services.
+  uint8_t For(uint32_t seconds, const TimerUses& uses_of_others);
 
   const std::vector<uint32_t>& seconds() const { return seconds_; }
 

@@ -34,20 +34,19 @@ uint64_t ReadBe64(const uint8_t* bytes) {
   return be64toh(value);
 }
 
-struct FamilySet {
-  Family family;
-  bool range;  // Of a port range.
+struct SlotsOfSet {
+  nft::SetRef slots;  // The map with the slots.
   const EndpointSet* set;
 };
 
 // Returns the endpoint sets of ports without affinity, sorted by group. OwnRows returns the sets of
 // ports with affinity.
-absl::btree_map<uint32_t, FamilySet> SetsWithoutAffinity(const ServiceRows& service) {
-  absl::btree_map<uint32_t, FamilySet> sets;
+absl::btree_map<uint32_t, SlotsOfSet> SetsWithoutAffinity(const ServiceRows& service) {
+  absl::btree_map<uint32_t, SlotsOfSet> sets;
   for (const PortRows& port : service.ports) {
     if (port.affinity) continue;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      if (set->group != 0) sets[set->group] = {port.family, port.is_range(), set};
+      if (set->group != 0) sets[set->group] = {SlotsOf(port), set};
     }
   }
   return sets;
@@ -156,8 +155,7 @@ void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& aft
   for (const Row& row : after) Add(row.view());
 }
 
-void Plan::AddSlots(Family family, bool range, const EndpointSet* before,
-                    const EndpointSet* after) {
+void Plan::AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after) {
   const uint32_t group = after != nullptr ? after->group : before->group;
   static const std::vector<EndpointAddress> kNone;
   const auto& old_slots = before != nullptr ? before->slots : kNone;
@@ -168,8 +166,8 @@ void Plan::AddSlots(Family family, bool range, const EndpointSet* before,
     const bool has = i < new_slots.size();
     if (had && has && old_slots[i] == new_slots[i]) continue;
     const auto slot = static_cast<uint32_t>(i);
-    if (had) Delete(EndpointRow(family, range, group, slot, old_slots[i]).view());
-    if (has) Add(EndpointRow(family, range, group, slot, new_slots[i]).view());
+    if (had) Delete(EndpointRow(map, group, slot, old_slots[i]).view());
+    if (has) Add(EndpointRow(map, group, slot, new_slots[i]).view());
   }
 }
 
@@ -181,11 +179,10 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
   auto old_sets = SetsWithoutAffinity(old_rows);
   for (const auto& [group, set] : SetsWithoutAffinity(after)) {
     const auto old_set = old_sets.find(group);
-    AddSlots(set.family, set.range, old_set == old_sets.end() ? nullptr : old_set->second.set,
-             set.set);
+    AddSlots(set.slots, old_set == old_sets.end() ? nullptr : old_set->second.set, set.set);
     if (old_set != old_sets.end()) old_sets.erase(old_set);
   }
-  for (const auto& [group, set] : old_sets) AddSlots(set.family, set.range, set.set, nullptr);
+  for (const auto& [group, set] : old_sets) AddSlots(set.slots, set.set, nullptr);
 
   AddRows(OwnRows(key, old_rows), OwnRows(key, after));
   CountShared(old_rows, -1);

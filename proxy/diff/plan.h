@@ -78,7 +78,7 @@ class Plan {
   void Delete(const nft::ElementView& element);
   void Count(const nft::ElementView& element, int64_t change, uint64_t digest);
   void AddRows(std::vector<Row> before, std::vector<Row> after);
-  void AddSlots(Family family, bool range, const EndpointSet* before, const EndpointSet* after);
+  void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
   void CountShared(const ServiceRows& service, int32_t change);
 
   const SharedCounts* shared_;

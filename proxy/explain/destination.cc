@@ -11,8 +11,7 @@ namespace {
 // Port ranges are not programmed at such addresses.
 bool HasSourceRanges(const Service& service, const IpAddress& address) {
   return absl::c_linear_search(service.load_balancer_ips, address) &&
-         absl::c_any_of(service.source_ranges,
-                        [&](const IpPrefix& block) { return block.family() == address.family(); });
+         service.HasSourceRanges(address.family());
 }
 
 // Finds the Service port for the destination. An exact match of address and port takes precedence
@@ -22,8 +21,7 @@ void FindOwner(const ExplainContext& context, Destination& to) {
   const Claims& claims = context.store.claims();
   const Service* owner = claims.Owner({to.address, to.protocol, to.number});
   const bool exact = owner != nullptr;
-  const bool node_address = absl::c_linear_search(context.node.node_port_addresses, to.address);
-  if (!exact && node_address) {
+  if (!exact && absl::c_linear_search(context.node.node_port_addresses, to.address)) {
     owner = claims.Owner(NodePortClaim(to.family(), to.protocol, to.number));
   }
   const bool node_port = !exact && owner != nullptr;

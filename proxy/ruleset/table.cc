@@ -194,12 +194,12 @@ void AddDispatchRules(PortKind ports, Family family, const RulesetOptions& optio
   const std::string pick = Chain(ports, "pick");
   rules.Add(rules.In(dispatch).GotoByDestinationByte(
       0, PickVerdicts(ports, {DispatchKind::kInternal}, options)));
-  for (const auto& [kind, chain] : {std::pair{DispatchKind::kExternal, external},
-                                    std::pair{DispatchKind::kExternalLocal, external_local},
-                                    std::pair{DispatchKind::kSticky, std::string("sticky")}}) {
-    if (kind == DispatchKind::kSticky && ports == PortKind::kRange) continue;
+  const auto dispatch_to = [&](DispatchKind kind, const std::string& chain) {
     rules.Add(rules.In(dispatch).DestinationIn(DescriptorPrefix(family, kind)).Goto(chain));
-  }
+  };
+  dispatch_to(DispatchKind::kExternal, external);
+  dispatch_to(DispatchKind::kExternalLocal, external_local);
+  if (ports == PortKind::kSingle) dispatch_to(DispatchKind::kSticky, "sticky");
   rules.Add(rules.In(dispatch).Drop());
 
   rules.Add(rules.In(external).Jump("mark-masq"));

@@ -24,7 +24,8 @@ struct TypeofPart {
   uint32_t size_bits = 0;
   uint32_t modulus = 0;  // kRandom
 
-  static TypeofPart Raw(uint32_t offset_bits, uint32_t size_bits, Base base = Base::kNetwork) {
+  static constexpr TypeofPart Raw(uint32_t offset_bits, uint32_t size_bits,
+                                  Base base = Base::kNetwork) {
     return {.form = Form::kRaw, .base = base, .offset_bits = offset_bits, .size_bits = size_bits};
   }
   static TypeofPart Random(uint32_t modulus) { return {.form = Form::kRandom, .modulus = modulus}; }
@@ -37,13 +38,11 @@ inline constexpr TypeofPart kTransportDestination{.name = "th dport", .header = 
 
 inline constexpr TypeofPart kProtocol{
     .form = TypeofPart::Form::kMeta, .name = "meta l4proto", .field = 16};
-inline constexpr TypeofPart kDestinationPortBlock{.form = TypeofPart::Form::kRaw,
-                                                  .base = TypeofPart::Base::kTransport,
-                                                  .offset_bits = 16,
-                                                  .size_bits = 8};
+inline constexpr TypeofPart kDestinationPortBlock =
+    TypeofPart::Raw(16, 8, TypeofPart::Base::kTransport);
 
-// Returns a declaration such as "typeof @nh,136,24 . numgen random mod 65536 : ip daddr . th
-// dport".
+// Returns a declaration such as
+// "typeof @nh,136,24 . numgen random mod 65536 : ip daddr . th dport".
 // Without `data`, the declaration is for a set.
 std::string TypeofText(const std::vector<TypeofPart>& key, const std::vector<TypeofPart>& data);
 std::vector<uint8_t> TypeofUserdata(const std::vector<TypeofPart>& key,

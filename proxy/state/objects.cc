@@ -14,6 +14,11 @@ bool ExternallyAccessible(const Service& service, Family family, const ServicePo
          std::any_of(service.external_ips.begin(), service.external_ips.end(), in_family);
 }
 
+bool Service::HasSourceRanges(Family family) const {
+  return std::any_of(source_ranges.begin(), source_ranges.end(),
+                     [family](const IpPrefix& range) { return range.family() == family; });
+}
+
 std::string_view CategoryOf(FindingCode code) {
   switch (code) {
     case FindingCode::kInvalid:

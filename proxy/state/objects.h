@@ -80,6 +80,8 @@ struct Service {
   // of a family, all sources of that family are allowed. Prefixes of length 0 are omitted, because
   // they also allow all sources (S-11, S-12).
   std::vector<IpPrefix> source_ranges;
+  // True if only some sources of the family may use the load balancer IPs.
+  bool HasSourceRanges(Family family) const;
   // Timeout of client IP session affinity in seconds (S-14), or 0 if disabled.
   uint32_t affinity_seconds = 0;
   // Whether TCP connections to endpoints that are gone are reset. Absent: the node's default.

@@ -103,18 +103,12 @@ class DifferentialTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(const auto stream, world_->agent().Push());
     ASSERT_OK(Taken(stream->Snapshot(objects))) << Repeat(scenario) << TextOf(objects);
     AffinityMemory affinity;
-    ProbeReport open;  // Results of the connections that stayed open during the last change.
+    ReferenceModel model = ModelOf(scenario, objects);
     for (int change = 0;; ++change) {
-      const ReferenceModel model = ModelOf(scenario, objects);
       ASSERT_OK(FlushConntrack(world_->node().netns()));
       ProbeReport report = Probe(world_->sources(), model, scenario.dice, affinity);
       Ping(world_->sources(), model, scenario.dice, report);
-      report.mismatches.insert(report.mismatches.end(), open.mismatches.begin(),
-                               open.mismatches.end());
-      for (const auto& [why, count] : open.count) probes_[why] += count;
-      open = {};
-      for (const auto& [why, count] : report.count) probes_[why] += count;
-      if (!report.mismatches.empty()) return Fail(scenario, history, objects, report);
+      if (!Agrees(scenario, history, objects, report)) return;
       if (change == kChanges) break;
       OpenConnections connections;
       if (scenario.dice.Chance(kOpenConnections)) {
@@ -129,11 +123,13 @@ class DifferentialTest : public ::testing::Test {
             << Repeat(scenario) << history << "\n"
             << TextOf(after);
         objects = after;
-        const ReferenceModel model_after = ModelOf(scenario, objects);
-        affinity.Keep(model_after.AffineEndpoints());
-        connections.Follow(objects, model_after);
+        model = ModelOf(scenario, objects);
+        affinity.Keep(model.AffineEndpoints());
+        connections.Follow(objects, model);
       }
-      connections.CheckAndClose(ModelOf(scenario, objects), open);
+      ProbeReport open;
+      connections.CheckAndClose(model, open);
+      if (!Agrees(scenario, history, objects, open)) return;
     }
     ASSERT_OK(world_->agent().CheckServing()) << Repeat(scenario) << history;
     previous_.push_back(scenario.seed);
@@ -158,13 +154,17 @@ class DifferentialTest : public ::testing::Test {
     return absl::StrCat(text, "Settings: ", scenario.settings.ToString(), "\n");
   }
 
-  void Fail(const Scenario& scenario, const std::string& history, const Objects& objects,
-            const ProbeReport& report) const {
+  // Counts the probes of the report. Returns true if it contains no mismatch.
+  bool Agrees(const Scenario& scenario, const std::string& history, const Objects& objects,
+              const ProbeReport& report) {
+    for (const auto& [why, count] : report.count) probes_[why] += count;
+    if (report.mismatches.empty()) return true;
     std::string text = absl::StrCat(Repeat(scenario), "State: ", history, "\n", TextOf(objects),
                                     report.mismatches.size(), " probes differ:\n");
     const size_t shown = std::min(report.mismatches.size(), kMismatchesShown);
     for (size_t i = 0; i < shown; ++i) absl::StrAppend(&text, "  ", report.mismatches[i], "\n");
     ADD_FAILURE() << text;
+    return false;
   }
 
   std::unique_ptr<DifferentialWorld> world_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
 #include "tests/support/netns.h"
 #include "tests/support/process.h"
 
@@ -59,13 +60,6 @@ absl::Status AddPlace(Topology& net, const Host& host, const Place& place) {
     return status;
   }
   return net.AddPrefix(host, absl::StrCat(place.v6, "/128"));
-}
-
-// Only the node answers echo requests to Service addresses.
-absl::Status DropEchoRequests(const NetNs& netns) {
-  return RunNft(netns,
-                "table inet silent {\nchain input {\ntype filter hook input priority 10;\n"
-                "icmp type echo-request drop\nicmpv6 type echo-request drop\n}\n}\n");
 }
 
 }  // namespace
@@ -125,7 +119,10 @@ absl::Status DifferentialWorld::Build() {
     if (absl::Status status = AddPlace(net, **outside, place); !status.ok()) return status;
     for (const uint16_t port : kProbedPorts) Append(place, port, "outside", bindings);
   }
-  if (absl::Status status = DropEchoRequests((*outside)->netns()); !status.ok()) return status;
+  // Only the node answers echo requests to Service addresses.
+  if (absl::Status status = DropEchoRequests((*outside)->netns(), "silent"); !status.ok()) {
+    return status;
+  }
   return Serve(**outside, bindings);
 }
 

@@ -130,27 +130,34 @@ bool PortServes(const v1::EndpointPort& slice_port, const ModelServicePort& port
          slice_port.name() == port.name && ProtocolOf(slice_port.protocol()) == port.protocol;
 }
 
+// Calls fn(slice port, endpoint) for each endpoint of each slice port in the Service's slices.
+void ForEachInSlices(const Objects& objects, const v1::Service& service, bool v6,
+                     const std::string& node_name,
+                     const std::function<void(const v1::EndpointPort&, const ModelEndpoint&)>& fn) {
+  for (const v1::Object& object : objects) {
+    const v1::EndpointSlice& slice = object.endpoint_slice();
+    if (!object.has_endpoint_slice() || !SliceServes(slice, service, v6)) continue;
+    for (const v1::EndpointPort& port : slice.ports()) {
+      for (const v1::Endpoint& endpoint : slice.endpoints()) {
+        if (endpoint.addresses_size() == 0) continue;
+        const auto ip = TextAddress::Parse(endpoint.addresses(0));
+        if (!ip) continue;
+        fn(port, EndpointOf(endpoint, *ip, static_cast<uint16_t>(port.port()), node_name));
+      }
+    }
+  }
+}
+
 // Implements requirements S-22, S-26 and S-28.
 ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& port,
                            const Objects& objects, bool v6) {
   std::map<std::string, ModelEndpoint> by_text;  // Endpoints sorted by their string form (S-27).
-  const auto add = [&](const v1::Endpoint& endpoint, int number) {
-    if (endpoint.addresses_size() == 0) return;
-    const auto ip = TextAddress::Parse(endpoint.addresses(0));
-    if (!ip) return;
-    const ModelEndpoint made =
-        EndpointOf(endpoint, *ip, static_cast<uint16_t>(number), port.node_name);
+  const auto add = [&](const v1::EndpointPort& slice_port, const ModelEndpoint& made) {
+    if (!PortServes(slice_port, port)) return;
     const auto [kept, added] = by_text.emplace(made.ToString(), made);
     if (!added && kept->second.terminating && !made.terminating) kept->second = made;
   };
-  for (const v1::Object& object : objects) {
-    const v1::EndpointSlice& slice = object.endpoint_slice();
-    if (!object.has_endpoint_slice() || !SliceServes(slice, service, v6)) continue;
-    for (const v1::EndpointPort& slice_port : slice.ports()) {
-      if (!PortServes(slice_port, port)) continue;
-      for (const v1::Endpoint& endpoint : slice.endpoints()) add(endpoint, slice_port.port());
-    }
-  }
+  ForEachInSlices(objects, service, v6, port.node_name, add);
   ModelEndpoints endpoints;
   for (const auto& [text, endpoint] : by_text) {
     if (!endpoint.drained) endpoints.push_back(endpoint);
@@ -296,20 +303,11 @@ const v1::Service* FindService(const Objects& objects, const std::string& key) {
 std::set<std::string> TcpEndpointsInSlices(const Objects& objects, const v1::Service& service,
                                            bool v6) {
   std::set<std::string> endpoints;
-  for (const v1::Object& object : objects) {
-    const v1::EndpointSlice& slice = object.endpoint_slice();
-    if (!object.has_endpoint_slice() || !SliceServes(slice, service, v6)) continue;
-    for (const v1::EndpointPort& port : slice.ports()) {
-      if (ProtocolOf(port.protocol()) != Protocol::kTcp) continue;
-      for (const v1::Endpoint& endpoint : slice.endpoints()) {
-        const auto ip =
-            TextAddress::Parse(endpoint.addresses_size() > 0 ? endpoint.addresses(0) : "");
-        if (!ip) continue;
-        endpoints.insert(
-            EndpointOf(endpoint, *ip, static_cast<uint16_t>(port.port()), "").ToString());
-      }
-    }
-  }
+  ForEachInSlices(objects, service, v6, /*node_name=*/"",
+                  [&](const v1::EndpointPort& port, const ModelEndpoint& endpoint) {
+                    if (ProtocolOf(port.protocol()) != Protocol::kTcp) return;
+                    endpoints.insert(endpoint.ToString());
+                  });
   return endpoints;
 }
 

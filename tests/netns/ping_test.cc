@@ -23,18 +23,12 @@ namespace {
 
 constexpr int kRate = 1000;  // Answered requests per second, and size of a burst.
 
-std::string DropEchoRequests(const std::string& name, const std::string& condition) {
-  return absl::StrCat("table inet ", name, " {\nchain input {\n",
-                      "type filter hook input priority 10;\n", "icmp type echo-request ", condition,
-                      " drop\n", "icmpv6 type echo-request ", condition, " drop\n}\n}\n");
-}
-
 class PingTest : public ServiceFamilyTest {
  protected:
   void SetUp() override {
     ServiceFamilyTest::SetUp();
     if (HasFatalFailure()) return;
-    ASSERT_OK(RunNft(outside().netns(), DropEchoRequests("silent", "")));
+    ASSERT_OK(DropEchoRequests(outside().netns(), "silent"));
     ASSERT_OK(world()->RestartAgent({"--answer-ping"}));
   }
   void TearDown() override {
@@ -63,7 +57,7 @@ class PingTest : public ServiceFamilyTest {
   }
   // A table of another program, which drops echo requests that were translated to the node.
   absl::Status DropTranslated() {
-    return RunNft(node().netns(), DropEchoRequests("translated", "ct status dnat"));
+    return DropEchoRequests(node().netns(), "translated", "ct status dnat");
   }
   absl::Status KeepTranslated() { return RunNft(node().netns(), "delete table inet translated\n"); }
   std::string Table() const { return v6() ? "ip6 svcmap" : "ip svcmap"; }

@@ -49,7 +49,7 @@ class PortRangeTest : public ServiceFlowTest {
     return ports;
   }
 
-  // A Service with the range, at the cluster IP and with `external` at kExternalIp.
+  // A Service with the range, at `cluster_ip` and kExternalIp.
   v1::Object Ranged(int first = 1000, int last = 2000, const Address& cluster_ip = kWeb,
                     const std::string& policy = "") {
     AService service("shop/ranged");
@@ -87,7 +87,6 @@ class PortRangeTest : public ServiceFlowTest {
   std::string ServerAt(const Host& from, const Address& address, uint16_t port) {
     return Try(from, address, port).server;
   }
-  // The requests get an ICMP error or no answer.
   void ExpectRejected(const Host& from, const Address& address, uint16_t port) {
     const Answer answer = Try(from, address, port);
     EXPECT_EQ(answer.outcome, Outcome::kRejected) << port << ": " << answer.ToString();

@@ -138,6 +138,14 @@ absl::Status World::RestartAgent(const std::vector<std::string>& flags, const Ob
   return agent->Replace(objects);
 }
 
+absl::Status DropEchoRequests(const NetNs& netns, const std::string& name,
+                              const std::string& condition) {
+  return RunNft(netns, absl::StrCat("table inet ", name, " {\nchain input {\n",
+                                    "type filter hook input priority 10;\n",
+                                    "icmp type echo-request ", condition, " drop\n",
+                                    "icmpv6 type echo-request ", condition, " drop\n}\n}\n"));
+}
+
 absl::Status FlushConntrack(const NetNs& netns) {
   struct {
     nlmsghdr header = {};

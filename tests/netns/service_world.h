@@ -78,6 +78,11 @@ struct World {
   static absl::StatusOr<std::unique_ptr<World>> Create();
 };
 
+// Adds a table `name` that drops received echo requests of both families. With `condition`, for
+// example "ct status dnat", it drops only requests that match the condition.
+absl::Status DropEchoRequests(const NetNs& netns, const std::string& name,
+                              const std::string& condition = "");
+
 // Clears the connection tracking table of a namespace.
 absl::Status FlushConntrack(const NetNs& netns);
 

@@ -193,8 +193,7 @@ TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {
 }
 
 TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsReported) {
-  const auto no_uses = [this]() -> const TimerUses& { return timer_uses_; };
-  for (uint32_t i = 1; i < kMaxTimers; ++i) timers_.For(i * 100, no_uses);
+  for (uint32_t i = 1; i < kMaxTimers; ++i) timers_.For(i * 100, timer_uses_);
   timer_uses_.fill(1);
   Apply({Sticky(150), WebSlice().Ready("10.0.0.1")});
   Make();

@@ -99,7 +99,7 @@ TEST_F(KernelCheckTest, ElementsThatAreGoneAreNamed) {
   Remove(kServiceIps, "10.96.0.1", 80);
   Remove(kClusterIps, "10.96.0.1", 80);
   Remove(kNoEndpointServices, "10.96.0.1", 443);
-  const Row endpoint = EndpointRow(Family::kIpv4, false, 1, 1, {});
+  const Row endpoint = EndpointRow({Family::kIpv4, kEndpoints}, 1, 1, {});
   ASSERT_TRUE(kernel_.ForeignRemoveElement(endpoint.set, endpoint.key.bytes()));
   EXPECT_THAT(Disagreements("10.96.0.1", 80),
               UnorderedElementsAre("10.96.0.1 . tcp . 80 in service-ips is missing in the kernel",

@@ -80,7 +80,7 @@ TEST_F(RepairTest, AnElementThatWasRemovedIsPutBackAndNothingElseIsWritten) {
 }
 
 TEST_F(RepairTest, AnElementThatIsNotOursIsRemoved) {
-  const Row endpoint = EndpointRow(kV4, false, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
   nft::ForeignChange change;
   const auto key = endpoint.key.bytes();
@@ -208,7 +208,7 @@ TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
 TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
   Remove(kServiceIps);
   Remove(kEndpoints);
-  const Row endpoint = EndpointRow(kV4, false, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
   reconciler_.MarkSuspect(Lost());
   EXPECT_GE(ApplyRepair(), 1);
@@ -218,7 +218,7 @@ TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
 
 TEST_F(RepairTest, AnAuditFindsUnreportedChanges) {
   Remove(kServiceIps);
-  const Row endpoint = EndpointRow(kV4, false, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
   while (reconciler_.audits() == 0) EXPECT_OK(reconciler_.Audit().error);
   EXPECT_GE(ApplyRepair(), 1);  // The audit detects this damage only in its final step.

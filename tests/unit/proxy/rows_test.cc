@@ -136,9 +136,11 @@ TEST(SharedRowsTest, ResetServicesAreTheDestinationsOfTcpPorts) {
 }
 
 TEST(EndpointRowTest, IsNamedByGroupAndSlot) {
-  EXPECT_EQ(Text(EndpointRow(Family::kIpv4, false, 0x010203, 7, EndpointAt("10.0.0.1", 80)).view()),
-            "endpoints 0x10203 . 7 : 10.0.0.1 . 80");
-  EXPECT_EQ(Text(EndpointRow(Family::kIpv6, false, kMaxGroup, kMaxEndpoints - 1,
+  EXPECT_EQ(
+      Text(
+          EndpointRow({Family::kIpv4, kEndpoints}, 0x010203, 7, EndpointAt("10.0.0.1", 80)).view()),
+      "endpoints 0x10203 . 7 : 10.0.0.1 . 80");
+  EXPECT_EQ(Text(EndpointRow({Family::kIpv6, kEndpoints}, kMaxGroup, kMaxEndpoints - 1,
                              EndpointAt("fd00::1", 80))
                      .view()),
             "endpoints 0xffffff . 65534 : fd00::1 . 80");

@@ -67,9 +67,7 @@ TEST(NumberEndpointsTest, APortOfTheSameAddressIsAnotherEndpoint) {
 
 class AffinityTimersTest : public ::testing::Test {
  protected:
-  uint8_t For(uint32_t seconds) {
-    return timers_.For(seconds, [this]() -> const TimerUses& { return uses_of_others_; });
-  }
+  uint8_t For(uint32_t seconds) { return timers_.For(seconds, uses_of_others_); }
   // Number i gets the timeout 10 * i and has one use.
   void TakeAll() {
     for (uint32_t i = 1; i < kMaxTimers; ++i) For(i * 10);
