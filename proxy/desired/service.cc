@@ -222,12 +222,13 @@ class Builder {
     ResolvedEndpoints resolved =
         ResolveEndpoints(slice_ports_, rows.family, port, context_.node.place);
     if (!resolved.any) return;
-    if (port.is_range()) UseOnlyAddresses(port, resolved);
     Shorten(port, resolved.cluster, resolved.cluster_weights);
     Shorten(port, resolved.local, resolved.local_weights);
     const auto found = before_.find(PortIdentity(rows.family, port.name, port.protocol));
     const PortRows* before = found == before_.end() ? nullptr : found->second;
-    if (!port.is_range()) {
+    if (port.is_range()) {
+      CheckRangeOptions(port);
+    } else {
       AddAffinity(rows, port, before, resolved);
       if (!rows.affinity) rows.pick_by = PickByFor(port, resolved);
     }
@@ -249,14 +250,11 @@ class Builder {
     return std::to_string(port.port) + "-" + std::to_string(port.end_port);
   }
 
-  void UseOnlyAddresses(const ServicePort& port, ResolvedEndpoints& resolved) {
-    if (service_.affinity_seconds != 0 || service_.pick_by != PickBy::kRandom) {
-      Warn(
-          port, FindingCode::kUnsupported, RangeText(port),
-          "port ranges support neither session affinity nor picks by hash; endpoints are picked at "
-          "random");
-    }
-    ReplacePorts(0, resolved);
+  void CheckRangeOptions(const ServicePort& port) {
+    if (service_.affinity_seconds == 0 && service_.pick_by == PickBy::kRandom) return;
+    Warn(port, FindingCode::kUnsupported, RangeText(port),
+         "port ranges support neither session affinity nor picks by hash; endpoints are picked at "
+         "random");
   }
 
   PickBy PickByFor(const ServicePort& port, const ResolvedEndpoints& resolved) {

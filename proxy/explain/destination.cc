@@ -14,6 +14,12 @@ bool HasSourceRanges(const Service& service, const IpAddress& address) {
          service.HasSourceRanges(address.family());
 }
 
+void SetPorts(uint16_t port, ResolvedEndpoints& resolved) {
+  for (auto* endpoints : {&resolved.cluster, &resolved.local, &resolved.reachable_here}) {
+    for (EndpointAddress& endpoint : *endpoints) endpoint.port = port;
+  }
+}
+
 // Finds the Service port for the destination. An exact match of address and port takes precedence
 // over nodePorts (S-94). If an address has several roles in its Service, the first role counts, as
 // in proxy/desired.
@@ -45,7 +51,7 @@ void FindOwner(const ExplainContext& context, Destination& to) {
             : absl::c_linear_search(owner->external_ips, to.address) ? Role::kExternalIp
                                                                      : Role::kLoadBalancerIp;
   to.resolved = ResolveEndpoints(*to.entry, to.family(), *to.port, context.node.place);
-  if (to.port->is_range()) ReplacePorts(to.number, to.resolved);
+  if (to.port->is_range()) SetPorts(to.number, to.resolved);
 }
 
 // Keeps the alphabetically first key, so that the result does not depend on the iteration order.

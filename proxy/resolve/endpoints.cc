@@ -37,12 +37,13 @@ auto KeyOf(const SlicePorts::Port& at) {
   return std::tuple(at.slice->family, std::string_view(at.port->name), at.port->protocol);
 }
 
-std::vector<Candidate> Merge(const SlicePorts& slice_ports, Family family,
-                             const std::string& port_name, Protocol protocol) {
+// With `number`, all endpoints get this port.
+std::vector<Candidate> Merge(std::span<const SlicePorts::Port> ports,
+                             std::optional<uint16_t> number = std::nullopt) {
   std::vector<Candidate> candidates;
-  for (const auto& [slice, port] : slice_ports.Find(family, port_name, protocol)) {
+  for (const auto& [slice, port] : ports) {
     for (const Endpoint& endpoint : slice->endpoints) {
-      candidates.push_back({{endpoint.address, port->port},
+      candidates.push_back({{endpoint.address, number.value_or(port->port)},
                             endpoint.conditions,
                             endpoint.local,
                             endpoint.weight,
@@ -102,19 +103,6 @@ class WeightList {
   uint16_t first_ = 0;
 };
 
-// `weights` contains one weight for each endpoint, or is empty.
-void ReplacePorts(uint16_t port, std::vector<EndpointAddress>& endpoints,
-                  std::vector<uint16_t>& weights) {
-  size_t kept = 0;
-  for (size_t i = 0; i < endpoints.size(); ++i) {
-    if (kept > 0 && endpoints[kept - 1].ip == endpoints[i].ip) continue;
-    if (!weights.empty()) weights[kept] = weights[i];
-    endpoints[kept++] = {endpoints[i].ip, port};
-  }
-  endpoints.resize(kept);
-  if (!weights.empty()) weights.resize(kept);
-}
-
 }  // namespace
 
 SlicePorts::SlicePorts(const ServiceEntry& entry) : service_(entry.service.get()) {
@@ -137,7 +125,9 @@ std::span<const SlicePorts::Port> SlicePorts::Find(Family family, std::string_vi
 
 ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
                                    const ServicePort& port, const NodePlace& node) {
-  std::vector<Candidate> candidates = Merge(slice_ports, family, port.name, port.protocol);
+  std::vector<Candidate> candidates =
+      Merge(slice_ports.Find(family, port.name, port.protocol),
+            port.is_range() ? std::optional<uint16_t>(0) : std::nullopt);
   const Service& service = slice_ports.service();
   const bool external = ExternallyAccessible(service, family, port);
   const bool internal_local = service.internal_policy == TrafficPolicy::kLocal;
@@ -178,17 +168,10 @@ ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
   return resolved;
 }
 
-void ReplacePorts(uint16_t port, ResolvedEndpoints& resolved) {
-  std::vector<uint16_t> no_weights;
-  ReplacePorts(port, resolved.cluster, resolved.cluster_weights);
-  ReplacePorts(port, resolved.local, resolved.local_weights);
-  ReplacePorts(port, resolved.reachable_here, no_weights);
-}
-
 std::vector<EndpointAddress> ServingEndpoints(const SlicePorts& slice_ports, Family family,
                                               const std::string& port_name, Protocol protocol) {
   std::vector<EndpointAddress> serving;
-  for (const Candidate& c : Merge(slice_ports, family, port_name, protocol)) {
+  for (const Candidate& c : Merge(slice_ports.Find(family, port_name, protocol))) {
     if (c.conditions.serving) serving.push_back(c.address);
   }
   return serving;
@@ -198,7 +181,7 @@ std::vector<IpAddress> ReadyAddressesHere(const ServiceEntry& entry, Family fami
   const SlicePorts slice_ports(entry);
   std::vector<IpAddress> addresses;
   for (const ServicePort& port : entry.service->ports) {
-    for (const Candidate& c : Merge(slice_ports, family, port.name, port.protocol)) {
+    for (const Candidate& c : Merge(slice_ports.Find(family, port.name, port.protocol))) {
       if (c.ready() && c.local && !c.drained()) addresses.push_back(c.address.ip);
     }
   }

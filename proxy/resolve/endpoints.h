@@ -78,12 +78,10 @@ class SlicePorts {
 // Resolves one port in one family. EndpointSlices are matched by port name and protocol (S-21). An
 // address in several EndpointSlices counts once. A non-terminating entry takes precedence over a
 // terminating entry (S-26). Among entries with equal conditions, the entry with the largest weight
-// takes precedence. The Service of `slice_ports` must not be null.
+// takes precedence. The endpoints of a port range have port 0, so EndpointSlices with different
+// port numbers list the same endpoint. The Service of `slice_ports` must not be null.
 ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
                                    const ServicePort& port, const NodePlace& node);
-
-// Replaces the ports of all endpoints, for a port range. Keeps the first endpoint of each address.
-void ReplacePorts(uint16_t port, ResolvedEndpoints& resolved);
 
 // Returns all serving endpoints, including drained endpoints, because existing flows to such
 // endpoints may continue (S-238). The Service does not need to exist. The result is ascending,

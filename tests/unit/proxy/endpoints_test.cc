@@ -577,6 +577,25 @@ TEST(EndpointWeightsTest, OfDuplicatesTheLargerOneCounts) {
   EXPECT_THAT(weights(with(kReadyTerminating, 5), with(kReady, 2)), ElementsAre(2, 1));
 }
 
+// S-26 applies to the address, whatever the port numbers of the EndpointSlices.
+TEST(PortRangeEndpointsTest, AnAddressWithSeveralPortsCountsOnce) {
+  const ServicePort range{.port = 1000, .end_port = 2000};
+  const auto resolve = [&](const ASlice& a, const ASlice& b) {
+    return ResolveEndpoints(Entry(AService("ns/a"), {a, b}), Family::kIpv4, range, kPlace);
+  };
+  const auto at = [](int port, EndpointConditions conditions, uint16_t weight = 1) {
+    return Slice("ns/a-" + std::to_string(port))
+        .Port(port)
+        .Endpoint("10.0.0.1", conditions)
+        .Weight(weight);
+  };
+  const auto resolved = resolve(at(80, kReady, 2), at(81, kReady, 5).Ready("10.0.0.2"));
+  EXPECT_THAT(AddressTexts(resolved.cluster), ElementsAre("10.0.0.1:0", "10.0.0.2:0"));
+  EXPECT_THAT(resolved.cluster_weights, ElementsAre(5, 1));
+  EXPECT_FALSE(resolve(at(80, kServingTerminating), at(81, kDown)).any);
+  EXPECT_TRUE(resolve(at(80, kServingTerminating), at(81, kDownTerminating)).any);
+}
+
 TEST(ServingEndpointsTest, S238_DrainedOnesKeepTheirFlows) {
   ServiceEntry entry;
   entry.slices = {Slice().Port(80).Ready("10.0.0.1").Weight(0).Ready("10.0.0.2").Build()};
