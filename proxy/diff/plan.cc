@@ -122,6 +122,7 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   const auto by_order = [](const Row& a, const Row& b) { return OrderOf(a) < OrderOf(b); };
   std::sort(before.begin(), before.end(), by_order);
   std::sort(after.begin(), after.end(), by_order);
+  std::vector<const Row*> deleted_local_sets;
   auto old_row = before.begin();
   auto new_row = after.begin();
   while (old_row != before.end() || new_row != after.end()) {
@@ -130,6 +131,7 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
     const bool only_new =
         !only_old && (old_row == before.end() || OrderOf(*new_row) < OrderOf(*old_row));
     if (only_old) {
+      if (old_row->set.set == kLocalSets) deleted_local_sets.push_back(&*old_row);
       Delete((old_row++)->view());
     } else if (only_new) {
       Add((new_row++)->view());
@@ -141,6 +143,22 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
       ++old_row;
       ++new_row;
     }
+  }
+  EndLocalSets(deleted_local_sets, after);
+}
+
+// `after` contains all rows of the Service. Descriptors of different Services differ.
+void Plan::EndLocalSets(const std::vector<const Row*>& deleted, const std::vector<Row>& after) {
+  if (deleted.empty()) return;
+  absl::flat_hash_set<std::string> in_use;
+  for (const Row& row : after) {
+    const uint8_t set = row.set.set;
+    if (set != kServiceIps && set != kRangePorts && set != kRangeBlocks) continue;
+    in_use.insert(SharedKey({row.set.family, kLocalSets}, row.data.bytes()));
+  }
+  for (const Row* row : deleted) {
+    std::string key = SharedKey(row->set, row->key.bytes());
+    if (in_use.contains(key)) ended_local_sets_.insert(std::move(key));
   }
 }
 

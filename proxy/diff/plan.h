@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "nft/model/transaction.h"
 #include "proxy/desired/rows.h"
 #include "proxy/ruleset/table.h"
@@ -72,12 +73,16 @@ class Plan {
   uint64_t digest_change() const { return digest_; }
   size_t source_rows_added() const { return source_rows_added_; }
   size_t source_rows_removed() const { return source_rows_removed_; }
+  // Deleted elements of `local-sets`, as SharedKey, whose descriptors stay in use. Packets to these
+  // descriptors have no local endpoint after the commit (S-80).
+  const absl::flat_hash_set<std::string>& ended_local_sets() const { return ended_local_sets_; }
 
  private:
   void Add(const nft::ElementView& element);
   void Delete(const nft::ElementView& element);
   void Count(const nft::ElementView& element, int64_t change, uint64_t digest);
   void AddRows(std::vector<Row> before, std::vector<Row> after);
+  void EndLocalSets(const std::vector<const Row*>& deleted, const std::vector<Row>& after);
   void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
   void CountShared(const ServiceRows& service, int32_t change);
 
@@ -89,6 +94,7 @@ class Plan {
   uint64_t digest_ = 0;
   size_t source_rows_added_ = 0;
   size_t source_rows_removed_ = 0;
+  absl::flat_hash_set<std::string> ended_local_sets_;
 };
 
 }  // namespace svcmap::proxy

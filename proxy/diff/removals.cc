@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "absl/container/flat_hash_set.h"
 #include "proxy/diff/plan.h"
 
 namespace svcmap::proxy {
@@ -106,7 +105,8 @@ Number StickyPortOf(const nft::ElementView& endpoint) {
           nft::ReadBigEndian(endpoint.key.first(kPortSize))};
 }
 
-nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed) {
+nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed,
+                              const absl::flat_hash_set<std::string>& ended_local_sets) {
   if (transaction.deletion_count() == 0) return {};
   const Changes changes = ChangesOf(transaction);
   if (!changes.others || changes.reached + changes.sources == 0) return {};
@@ -125,8 +125,9 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
     // A packet that has picked an endpoint of a port looks up its address next. If the port has no
     // affinity any more, the rules cannot pick again.
     if (IsStickyEndpoint(element.set.set)) return freed_numbers.contains(StickyPortOf(element));
-    return IsReachedThroughOthers(element.set.set) &&
-           !changes.added.contains(SharedKey(element.set, element.key));
+    if (!IsReachedThroughOthers(element.set.set)) return false;
+    const std::string key = SharedKey(element.set, element.key);
+    return !changes.added.contains(key) && !ended_local_sets.contains(key);
   };
   return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
     return verb == nft::Verb::kDelete && is_removal(element);

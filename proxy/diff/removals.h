@@ -6,8 +6,10 @@
 // transaction, after the commit that makes them unreachable.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "nft/model/transaction.h"
 #include "proxy/desired/groups.h"
 
@@ -22,10 +24,13 @@ Number StickyPortOf(const nft::ElementView& endpoint);
 // other rows, and that the transaction does not add again. Slots are moved only together with the
 // first slot of their group. Endpoints for session affinity are moved only if `freed` contains the
 // number of their port. Transactions that only delete elements that packets reach through other
-// rows stay as they are, because then no other row changes.
+// rows stay as they are, because then no other row changes. The elements in `ended_local_sets`
+// (Plan::ended_local_sets) are not moved: other rows still lead to them, so that packets would
+// reach former endpoints until the removal.
 //
 // `transaction` contains all its deletions before its additions, and no marker.
-nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed = {});
+nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed = {},
+                              const absl::flat_hash_set<std::string>& ended_local_sets = {});
 
 // Moves these additions from `transaction` to the result: elements that packets reach only through
 // other rows, and whose keys the transaction does not delete.

@@ -234,7 +234,8 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     marker.generation = std::max(marker.generation, unknown_generation_) + 1;
     sync_plan.removals =
         TakeRemovals(sync_plan.plan.transaction(),
-                     sync_plan.recreate ? sync_plan.gone_ports : sync_plan.old_numbers);
+                     sync_plan.recreate ? sync_plan.gone_ports : sync_plan.old_numbers,
+                     sync_plan.plan.ended_local_sets());
     sync_plan.plan.AddMarker(sync_plan.recreate ? nullptr : &applied_.marker(), marker);
 
     const auto planned = Clock::now();

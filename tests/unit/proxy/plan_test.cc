@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proxy/desired/ranges.h"
+#include "proxy/diff/removals.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -104,6 +105,39 @@ TEST(PlanTest, TheLastEndpointTurnsAMappingIntoARejection) {
   EXPECT_THAT(Operations(Make({{"ns/web", &before, &after}}, SharedOf({&before})).transaction()),
               UnorderedElementsAre("- endpoints 0x1 . 0", "- service-ips 10.96.0.1 . tcp . 80",
                                    "+ no-endpoint-services 10.96.0.1 . tcp . 80 \"ns/web:\""));
+}
+
+// The descriptor does not change, so the deleted row is what new connections notice (S-80).
+TEST(PlanTest, ALocalSetEndsWithTheCommitIfItsDescriptorStays) {
+  ServiceRows before = Rows(1, {"10.0.0.1", "10.0.0.2"});
+  PortRows& port = before.ports[0];
+  port.addresses = {{Ip("198.51.100.1"), 80, DispatchKind::kExternalLocal},
+                    {Ip("198.51.100.2"), 80, DispatchKind::kExternalLocal}};
+  port.local = {2, {{Ip("10.0.0.1"), 8080}}};
+  ServiceRows after = before;
+  after.ports[0].local = {};
+  after.ports[0].addresses.pop_back();
+  Plan plan = Make({{"ns/web", &before, &after}});
+  const nft::Transaction removals = TakeRemovals(plan.transaction(), {}, plan.ended_local_sets());
+  EXPECT_THAT(
+      Operations(plan.transaction()),
+      UnorderedElementsAre("- service-ips 198.51.100.2 . tcp . 80", "- local-sets 130.0.0.1"));
+  EXPECT_THAT(Operations(removals), ElementsAre("- endpoints 0x2 . 0"));
+}
+
+// Packets that hold the old descriptor still find the local set.
+TEST(PlanTest, ALocalSetStaysUntilTheRemovalIfItsDescriptorGoes) {
+  ServiceRows before = Rows(1, {"10.0.0.1", "10.0.0.2"});
+  PortRows& port = before.ports[0];
+  port.addresses = {{Ip("198.51.100.1"), 80, DispatchKind::kExternalLocal}};
+  port.local = {2, {{Ip("10.0.0.1"), 8080}}};
+  ServiceRows after = before;
+  after.ports[0].local = {};
+  after.ports[0].cluster.slots.pop_back();
+  Plan plan = Make({{"ns/web", &before, &after}});
+  EXPECT_TRUE(plan.ended_local_sets().empty());
+  EXPECT_THAT(Operations(TakeRemovals(plan.transaction())),
+              UnorderedElementsAre("- local-sets 130.0.0.1", "- endpoints 0x2 . 0"));
 }
 
 TEST(PlanTest, AChangedCommentIsRewritten) {
