@@ -22,8 +22,13 @@ void Append(const Place& place, uint16_t port, const std::string& name,
 // that tests detect a wrong port translation.
 std::vector<Binding> EndpointBindings(const EndpointHost& host) {
   std::vector<Binding> bindings;
-  for (const uint16_t port : kEndpointPorts) {
+  const auto append = [&](uint16_t port) {
     Append(host.ip, port, absl::StrCat(host.name, "/", port), bindings);
+  };
+  for (const uint16_t port : kEndpointPorts) append(port);
+  // Connections to port ranges keep their port.
+  if (&host != &kOnNode) {
+    for (const uint16_t port : kProbedPorts) append(port);
   }
   return bindings;
 }
@@ -101,7 +106,7 @@ absl::Status DifferentialWorld::Build() {
   std::vector<Binding> on_node = EndpointBindings(kOnNode);
   for (const Place& place : {kNodePlaces[0], kNodePlaces[1], kLoopback}) {
     sources_.push_back({&net.node(), place, ""});
-    for (const uint16_t port : kProbedPorts) Append(place, port, "node-process", on_node);
+    for (const uint16_t port : kProbedPorts) Append(place, port, kNodeProcess, on_node);
   }
   if (absl::Status status = Serve(net.node(), on_node); !status.ok()) return status;
 

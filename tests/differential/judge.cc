@@ -21,6 +21,14 @@ std::string HostOf(const Choice& choice) {
   return choice.ip;
 }
 
+// Returns the name of the server that answers at the endpoint.
+std::string ServerAt(const Choice& choice) {
+  const bool probed = std::find(std::begin(kProbedPorts), std::end(kProbedPorts), choice.port) !=
+                      std::end(kProbedPorts);
+  if (IsNodes(choice.ip) && probed) return kNodeProcess;
+  return absl::StrCat(HostOf(choice), "/", choice.port);
+}
+
 // Returns true if the packet cannot reach the endpoint, or if the reply cannot reach the source. A
 // host drops received packets with its own source address. Packets that never left the node are not
 // affected. The other node cannot reach its own pods through this node, because replies take the
@@ -43,14 +51,13 @@ std::string SeenSource(const Packet& packet, const Choice& choice) {
 
 bool Went(const Packet& packet, const Choice& choice, const Answer& answer) {
   if (IsLost(packet, choice)) return answer.outcome == Outcome::kTimedOut;
-  return answer.outcome == Outcome::kAnswered &&
-         answer.server == absl::StrCat(HostOf(choice), "/", choice.port) &&
+  return answer.outcome == Outcome::kAnswered && answer.server == ServerAt(choice) &&
          answer.seen_ip == SeenSource(packet, choice);
 }
 
 bool Untouched(const Packet& packet, const Answer& answer) {
   return answer.outcome == Outcome::kAnswered && answer.seen_ip == packet.source &&
-         answer.server == (IsNodes(packet.destination) ? "node-process" : "outside");
+         answer.server == (IsNodes(packet.destination) ? kNodeProcess : "outside");
 }
 
 }  // namespace

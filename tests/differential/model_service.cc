@@ -152,8 +152,9 @@ void ForEachInSlices(const Objects& objects, const v1::Service& service, bool v6
 ModelEndpoints EndpointsOf(const v1::Service& service, const ModelServicePort& port,
                            const Objects& objects, bool v6) {
   std::map<std::string, ModelEndpoint> by_text;  // Endpoints sorted by their string form (S-27).
-  const auto add = [&](const v1::EndpointPort& slice_port, const ModelEndpoint& made) {
+  const auto add = [&](const v1::EndpointPort& slice_port, ModelEndpoint made) {
     if (!PortServes(slice_port, port)) return;
+    if (port.IsRange()) made.port = 0;
     const auto [kept, added] = by_text.emplace(made.ToString(), made);
     if (!added && kept->second.terminating && !made.terminating) kept->second = made;
   };
@@ -271,6 +272,7 @@ std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const Mo
       port.created = service.metadata().creation_timestamp().seconds();
       port.protocol = ProtocolOf(entry.protocol());
       port.port = static_cast<uint16_t>(entry.port());
+      port.end_port = static_cast<uint16_t>(entry.end_port());
       port.node_port = static_cast<uint16_t>(entry.node_port());  // S-8
       port.cluster_ip = *cluster_ip;
       port.external_ips = ExternalIps(spec, v6);
@@ -278,8 +280,10 @@ std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const Mo
       port.ranges = SourceRanges(spec, v6);
       port.external_local = ExternalLocal(spec);
       port.internal_local = spec.internal_traffic_policy() == "Local";  // S-10
-      port.affinity = spec.session_affinity() == "ClientIP";            // S-14
-      if (!port.affinity && spec.endpoint_pick() != "Random") port.pick = spec.endpoint_pick();
+      if (!port.IsRange()) {
+        port.affinity = spec.session_affinity() == "ClientIP";  // S-14
+        if (!port.affinity && spec.endpoint_pick() != "Random") port.pick = spec.endpoint_pick();
+      }
       port.table_size = spec.pick_table_size();
       port.node_name = node.name;
       port.node_zone = node.zone;

@@ -19,7 +19,7 @@ namespace svcmap::testing {
 
 struct ModelEndpoint {
   TextAddress ip;
-  uint16_t port = 0;
+  uint16_t port = 0;  // 0 for a port range.
   bool ready = true;
   bool serving = true;
   bool terminating = false;
@@ -56,6 +56,7 @@ struct ModelServicePort {
   int64_t created = 0;
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
+  uint16_t end_port = 0;   // Last port of a range, or 0 for a single port.
   uint16_t node_port = 0;  // nodePort of the port, or 0 if the port has no nodePort.
   TextAddress cluster_ip;
   std::vector<TextAddress> external_ips;
@@ -74,6 +75,7 @@ struct ModelServicePort {
   std::string node_name;
   std::string node_zone;
 
+  bool IsRange() const { return end_port != 0; }
   std::string ToString() const;  // Returns the port's name, for example "ns/web:http/tcp".
   bool ExternallyAccessible() const;
   ModelEndpoints ClusterSet() const;

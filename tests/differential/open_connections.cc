@@ -92,19 +92,22 @@ void OpenConnections::Open(const std::vector<Source>& sources, const ReferenceMo
     ModelEndpoint endpoint;
     endpoint.ip = *TextAddress::Parse(choice->ip);
     endpoint.port = choice->port;
-    connections_.push_back(
-        {tried.packet, ServiceOf(tried.prediction), endpoint.ToString(), *std::move(flow)});
+    connections_.push_back({tried.packet, ServiceOf(tried.prediction), endpoint.ToString(),
+                            tried.prediction.range, *std::move(flow)});
   }
 }
 
 void OpenConnections::Follow(const Objects& objects, const ReferenceModel& model) {
   for (Connection& connection : connections_) {
     const v1::Service* service = FindService(objects, connection.service);
-    if (service == nullptr || ServiceOf(model.Predict(connection.packet)) != connection.service) {
+    const Prediction prediction = model.Predict(connection.packet);
+    if (service == nullptr || ServiceOf(prediction) != connection.service ||
+        prediction.range != connection.range) {
       connection.predictable = false;
       continue;
     }
     connection.endpoint_gone =
+        !connection.range &&
         !TcpEndpointsInSlices(objects, *service, IsV6(connection.packet.destination))
              .contains(connection.endpoint);
     connection.resets &= model.ResetsStaleTcp(*service);

@@ -29,6 +29,7 @@ class OpenConnections {
     Packet packet;
     std::string service;   // For example "shop/web".
     std::string endpoint;  // For example "10.244.1.11:8080".
+    bool range;            // True if the connection uses a port range, which is never reset.
     TcpFlow flow;
     // True if the agent resets the connection when its endpoint is gone, in all states so far.
     bool resets = true;

@@ -53,7 +53,8 @@ inline constexpr Place kLoadBalancerIps[] = {
     {"198.51.100.21", "2001:db8:51::21"},
 };
 
-// Addresses of the node. The server "node-process" on the node answers on the ports below.
+// Addresses of the node. The server kNodeProcess on the node answers on kProbedPorts.
+inline constexpr const char* kNodeProcess = "node-process";
 inline constexpr Place kNodePlaces[] = {{kNodeV4, kNodeV6}, {kNodeSecondV4, kNodeSecondV6}};
 inline constexpr Place kLoopback = {"127.0.0.1", "::1"};
 

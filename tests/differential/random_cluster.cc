@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,15 @@ constexpr const char* kRanges[] = {
     "300.0.0.0/8",
     "10.0.0.0/33",
 };
+
+std::string ProtocolOf(const v1::ServicePort& port) {
+  return port.protocol().empty() ? "TCP" : port.protocol();
+}
+
+bool HasRange(const v1::Service& service) {
+  return std::any_of(service.spec().ports().begin(), service.spec().ports().end(),
+                     [](const v1::ServicePort& port) { return port.end_port() != 0; });
+}
 
 using State = RandomEndpoint::State;
 using google::protobuf::util::MessageDifferencer;
@@ -303,8 +313,31 @@ void RandomCluster::RollPorts(Entry& entry) {
     if (count > 1 || dice_.Chance(50)) port.set_name(absl::StrCat("p", seen.size()));
     seen.push_back(key);
   }
+  if (dice_.Chance(30) && !HasNodeEndpoint(entry)) MakeRanges(spec);
   RollNodePorts(entry);
   RollTargets(entry);
+}
+
+bool RandomCluster::HasNodeEndpoint(const Entry& entry) {
+  return std::any_of(entry.endpoints.begin(), entry.endpoints.end(), [](const auto& endpoint) {
+    return &kEndpointHosts[endpoint.host] == &kOnNode;
+  });
+}
+
+// Ranges of a Service with the same protocol must not overlap, so there is one for each protocol.
+// Services with ranges have no endpoint at the node's address: if the range is also at this
+// address, connections can have an endpoint that is their own destination, whose first packet is
+// lost.
+void RandomCluster::MakeRanges(v1::ServiceSpec& spec) {
+  std::set<std::string> with_range;
+  for (v1::ServicePort& port : *spec.mutable_ports()) {
+    if (!with_range.insert(ProtocolOf(port)).second) continue;
+    const int last_ports[] = {port.port(), port.port() + 1, 443, 511, 30079, 30081, 65535};
+    const int last = dice_.OneOf(last_ports);
+    if (last < port.port()) continue;
+    port.set_end_port(last);
+    if (last > 443 && dice_.Chance(50)) port.set_port(dice_.Chance(50) ? 1 : 256);
+  }
 }
 
 // S-8: a nodePort takes effect for every Service type.
@@ -314,9 +347,8 @@ void RandomCluster::RollNodePorts(Entry& entry) {
   std::vector<std::pair<int, std::string>> seen;
   for (v1::ServicePort& port : *spec.mutable_ports()) {
     port.clear_node_port();
-    if (!dice_.Chance(percent)) continue;
-    const std::pair<int, std::string> key = {dice_.OneOf(kNodePorts),
-                                             port.protocol().empty() ? "TCP" : port.protocol()};
+    if (port.end_port() != 0 || !dice_.Chance(percent)) continue;
+    const std::pair<int, std::string> key = {dice_.OneOf(kNodePorts), ProtocolOf(port)};
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
     seen.push_back(key);
     port.set_node_port(key.first);
@@ -463,6 +495,8 @@ void RandomCluster::RollEndpoints(Entry& entry) {
   entry.endpoints.clear();
   if (dice_.Chance(8)) return;
   for (size_t host = 0; host < std::size(kEndpointHosts); ++host) {
+    // See the limit in MakeRanges.
+    if (&kEndpointHosts[host] == &kOnNode && HasRange(entry.service)) continue;
     if (dice_.Chance(host < 4 ? 50 : 12)) {
       entry.endpoints.push_back(NewEndpoint(host, entry.hints));
     }

@@ -58,6 +58,7 @@ std::vector<std::string> ScenarioSettings::Flags() const {
   if (proxy.masquerade_all) flags.emplace_back("--masquerade-all");
   if (proxy.answer_ping) flags.emplace_back("--answer-ping");
   if (proxy.reset_stale_tcp) flags.emplace_back("--reset-stale-tcp");
+  if (proxy.port_ranges) flags.emplace_back("--port-ranges");
   flags.push_back("--nodeport-addresses=" + proxy.nodeport_addresses);
   return flags;
 }
@@ -88,6 +89,7 @@ ScenarioSettings RandomSettings(Dice& dice) {
   settings.pod_cidrs = detector.pod_cidrs;
   settings.proxy.answer_ping = dice.Chance(25);
   settings.proxy.reset_stale_tcp = dice.Chance(25);
+  settings.proxy.port_ranges = dice.Chance(40);
   return settings;
 }
 

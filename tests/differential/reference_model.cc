@@ -27,6 +27,11 @@ bool Contains(const std::vector<TextAddress>& list, const TextAddress& address) 
   return std::find(list.begin(), list.end(), address) != list.end();
 }
 
+bool HasAddress(const ModelServicePort& port, const TextAddress& address) {
+  return port.cluster_ip == address || Contains(port.external_ips, address) ||
+         Contains(port.load_balancer_ips, address);
+}
+
 // Implements requirement S-16. The older Service takes precedence. If both Services have the same
 // age, the Service whose name sorts first takes precedence.
 const ModelServicePort* Elder(const ModelServicePort* a, const ModelServicePort* b) {
@@ -166,13 +171,30 @@ bool ReferenceModel::TakesNodePorts(const TextAddress& address) const {
 const ModelServicePort* ReferenceModel::OwnerOfAddress(const Flow& flow) const {
   const ModelServicePort* owner = nullptr;
   for (const ModelServicePort& port : Of(flow.destination.v6).ports) {
-    if (port.protocol != flow.protocol || port.port != flow.port) continue;
-    if (port.cluster_ip == flow.destination || Contains(port.external_ips, flow.destination) ||
-        Contains(port.load_balancer_ips, flow.destination)) {
-      owner = Elder(owner, &port);
-    }
+    if (port.protocol != flow.protocol || port.port != flow.port || port.IsRange()) continue;
+    if (HasAddress(port, flow.destination)) owner = Elder(owner, &port);
   }
   return owner;
+}
+
+// One Service has all ranges of an address and a protocol.
+const ModelServicePort* ReferenceModel::OwnerOfRange(const Flow& flow) const {
+  if (!settings_.port_ranges) return nullptr;
+  const std::vector<ModelServicePort>& ports = Of(flow.destination.v6).ports;
+  const auto is_candidate = [&](const ModelServicePort& port) {
+    return port.IsRange() && port.protocol == flow.protocol && HasAddress(port, flow.destination);
+  };
+  const ModelServicePort* owner = nullptr;
+  for (const ModelServicePort& port : ports) {
+    if (is_candidate(port)) owner = Elder(owner, &port);
+  }
+  for (const ModelServicePort& port : ports) {
+    if (!is_candidate(port) || port.service != owner->service) continue;
+    const bool with_sources =
+        !port.ranges.empty() && Contains(port.load_balancer_ips, flow.destination);
+    if (port.port <= flow.port && flow.port <= port.end_port && !with_sources) return &port;
+  }
+  return nullptr;
 }
 
 const ModelServicePort* ReferenceModel::OwnerOfNodePort(const Flow& flow) const {
@@ -202,9 +224,11 @@ bool ReferenceModel::SourceAllowed(const ModelServicePort& port, const TextAddre
 bool ReferenceModel::IsHairpin(const Flow& flow, const ModelEndpoint& endpoint) const {
   if (flow.source != endpoint.ip) return false;
   for (const ModelServicePort& port : Of(flow.source.v6).ports) {
-    if (port.protocol != flow.protocol) continue;
+    if (port.protocol != flow.protocol || (port.IsRange() && !settings_.port_ranges)) continue;
     for (const ModelEndpoint& reachable : port.ReachableSet()) {
-      if (reachable.local && reachable.ToString() == endpoint.ToString()) return true;
+      const bool same =
+          reachable.ip == endpoint.ip && (port.IsRange() || reachable.port == endpoint.port);
+      if (reachable.local && same) return true;
     }
   }
   return false;
@@ -217,10 +241,12 @@ Prediction ReferenceModel::Delivered(const ModelServicePort& port, const Flow& f
   prediction.verdict = Verdict::kDelivered;
   prediction.service_port = port.ToString();
   prediction.affinity = port.affinity;
+  prediction.range = port.IsRange();
   prediction.pick = port.pick;
   prediction.table = std::to_string(port.table_size);
   prediction.why = why;
-  for (const ModelEndpoint& endpoint : set) {
+  for (ModelEndpoint endpoint : set) {
+    if (port.IsRange()) endpoint.port = flow.port;
     prediction.table += " " + endpoint.ToString() + "*" + std::to_string(endpoint.weight);
     prediction.choices.push_back({endpoint.ip.ToString(), endpoint.port,
                                   masquerade || flow.marked || IsHairpin(flow, endpoint)});
@@ -279,7 +305,15 @@ std::optional<ReferenceModel::Flow> ReferenceModel::FlowOf(const Packet& packet)
   return flow;
 }
 
-// Applies the rules in the order that requirement S-94 defines.
+Prediction ReferenceModel::ToAddress(const ModelServicePort& port, const Flow& flow) const {
+  Prediction prediction =
+      port.cluster_ip == flow.destination ? ToClusterIp(port, flow) : ToExternal(port, flow);
+  if (port.IsRange()) prediction.why += " range";
+  return prediction;
+}
+
+// Applies the rules in the order that requirement S-94 defines. Port ranges follow nodePorts that
+// have endpoints.
 Prediction ReferenceModel::Predict(const Packet& packet) const {
   const std::optional<Flow> parsed = FlowOf(packet);
   if (!parsed) return Rejected(Verdict::kUntouched, nullptr, "not a packet");
@@ -289,10 +323,12 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
     if (vip && !SourceAllowed(*port, flow.source)) {
       return Rejected(Verdict::kDropped, port, "S-87, S-116");
     }
-    return port->cluster_ip == flow.destination ? ToClusterIp(*port, flow)
-                                                : ToExternal(*port, flow);
+    return ToAddress(*port, flow);
   }
-  if (const ModelServicePort* port = OwnerOfNodePort(flow)) return ToExternal(*port, flow);
+  const ModelServicePort* node_port = OwnerOfNodePort(flow);
+  if (node_port != nullptr && node_port->HasEndpoints()) return ToExternal(*node_port, flow);
+  if (const ModelServicePort* port = OwnerOfRange(flow)) return ToAddress(*port, flow);
+  if (node_port != nullptr) return ToExternal(*node_port, flow);
   return WithoutOwner(flow);
 }
 

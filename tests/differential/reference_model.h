@@ -35,6 +35,7 @@ struct ProxySettings {
   std::string nodeport_addresses = "primary";
   bool answer_ping = false;
   bool reset_stale_tcp = false;
+  bool port_ranges = false;
 };
 
 struct Packet {
@@ -65,6 +66,7 @@ struct Prediction {
   // port is involved.
   std::string service_port;
   bool affinity = false;  // True if this Service port has session affinity.
+  bool range = false;     // True if this Service port is a port range.
   std::string pick;       // ModelServicePort::pick of this Service port.
   // Endpoints, weights and size of the hash table. If `pick` is "ClientIP", a client uses the same
   // endpoint of all tables with the same text, also of different Services.
@@ -117,7 +119,9 @@ class ReferenceModel {
   bool TakesNodePorts(const TextAddress& address) const;
   const ModelServicePort* OwnerOfAddress(const Flow& flow) const;
   const ModelServicePort* OwnerOfNodePort(const Flow& flow) const;
+  const ModelServicePort* OwnerOfRange(const Flow& flow) const;
   bool SourceAllowed(const ModelServicePort& port, const TextAddress& source) const;
+  Prediction ToAddress(const ModelServicePort& port, const Flow& flow) const;
   Prediction ToClusterIp(const ModelServicePort& port, const Flow& flow) const;
   Prediction ToExternal(const ModelServicePort& port, const Flow& flow) const;
   Prediction WithoutOwner(const Flow& flow) const;
