@@ -204,10 +204,19 @@ RuleBuilder& RuleBuilder::TcpWithoutSynOrRst() {
 }
 
 RuleBuilder& RuleBuilder::ConntrackDnat() {
+  CompareDnat(/*equal_to_0=*/false);
+  return Text("ct status dnat");
+}
+
+RuleBuilder& RuleBuilder::ConntrackNotDnat() {
+  CompareDnat(/*equal_to_0=*/true);
+  return Text("ct status ! dnat");
+}
+
+void RuleBuilder::CompareDnat(bool equal_to_0) {
   Add(CtLoad{CtKey::kStatus, 0});
   Add(Bitwise{0, HostOrder(kStatusDnat), HostOrder(0)});
-  Add(Compare{false, 0, HostOrder(0)});
-  return Text("ct status dnat");
+  Add(Compare{equal_to_0, 0, HostOrder(0)});
 }
 
 RuleBuilder& RuleBuilder::MarkHas(uint32_t bits) {
@@ -317,6 +326,14 @@ RuleBuilder& RuleBuilder::RewriteDestination(const Key& key, NamedSet map) {
   Add(AddressWrite{family_, layout.destination, layout.address_size, data_reg});
   return Text(std::string(layout.name) + " daddr set " + KeyText(key) + " map @" +
               std::string(map.name));
+}
+
+RuleBuilder& RuleBuilder::RestoreDestination() {
+  const HeaderLayout layout = Layout(family_);
+  const std::string destination = std::string(layout.name) + " daddr";
+  Add(OriginalDestinationLoad{family_, 0});
+  Add(AddressWrite{family_, layout.destination, layout.address_size, 0});
+  return Text(destination + " set ct original " + destination);
 }
 
 RuleBuilder& RuleBuilder::Count(const Key& key, NamedSet set, uint32_t seconds) {

@@ -46,6 +46,7 @@ class RuleBuilder {
   RuleBuilder& ConntrackNew();          // `ct state new`
   RuleBuilder& ConntrackInvalid();      // `ct state invalid`
   RuleBuilder& ConntrackDnat();         // `ct status dnat`
+  RuleBuilder& ConntrackNotDnat();      // `ct status ! dnat`
   RuleBuilder& MarkHas(uint32_t bits);  // `meta mark & BITS != 0`
   // `tcp flags ! syn,rst`: TCP segments that neither start nor reset a connection.
   RuleBuilder& TcpWithoutSynOrRst();
@@ -57,6 +58,9 @@ class RuleBuilder {
   RuleBuilder& RewriteDestination(const Key& key, NamedSet map);
 
   // `update @set { KEY timeout N counter }`. The clause does not modify the packet.
+  // `D set ct original D`, where D is `ip daddr` or `ip6 daddr`.
+  RuleBuilder& RestoreDestination();
+
   RuleBuilder& Count(const Key& key, NamedSet set, uint32_t seconds);
 
   RuleBuilder& MarkOr(uint32_t bits);   // `meta mark set meta mark | BITS`
@@ -130,6 +134,7 @@ class RuleBuilder {
   std::string LoadGroup(uint32_t group_size);
   std::string LoadRandomSlot(uint32_t group_size, uint32_t modulus);
   RuleBuilder& DnatToSlot(const std::string& slot, NamedSet map);
+  void CompareDnat(bool equal_to_0);
   void MatchTransport();
   void MatchState(uint32_t state);
   void DnatFrom(uint32_t set, uint32_t key_words);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "proxy/ruleset/table.h"
@@ -154,6 +155,25 @@ class OwnRowsBuilder {
   absl::flat_hash_set<IpAddress> local_set_keys_;  // Descriptors with a row in `local-sets`.
 };
 
+// Adds a row for each destination of the port at which an endpoint has the same address and port.
+// Endpoints that are clusterIPs are rejected (S-98).
+void AddSelfEndpoints(const PortRows& port, std::vector<Row>& rows) {
+  absl::flat_hash_set<std::pair<IpAddress, uint16_t>> destinations;
+  for (const ReachedAt& at : port.addresses) {
+    if (at.kind == DispatchKind::kInternal) continue;
+    destinations.emplace(at.address, port.is_range() ? 0 : at.port);
+  }
+  for (const EndpointSet* set : {&port.cluster, &port.local}) {
+    for (const EndpointAddress& endpoint : set->slots) {
+      if (destinations.empty()) return;
+      if (destinations.erase({endpoint.ip, endpoint.port}) == 0) continue;
+      Row& row = rows.emplace_back();
+      row.set = Ref(port.family, kSelfEndpoints);
+      row.key = ProtocolOnly(Address(endpoint.ip), port.protocol);
+    }
+  }
+}
+
 }  // namespace
 
 nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16_t port) {
@@ -223,6 +243,7 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
         row.key = ServiceIpKey(at.address, port.protocol, at.port);
       }
     }
+    AddSelfEndpoints(port, rows);
     for (const EndpointAddress& endpoint : port.hairpins) {
       Row& row = rows.emplace_back();
       row.set = Ref(port.family, port.is_range() ? kRangeHairpins : kHairpinConnections);

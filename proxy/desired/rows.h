@@ -130,8 +130,8 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
                    const std::function<void(const Row&)>& fn);
 
-// Returns the rows without data and comment: cluster-ips, ping-addresses, reset-services and
-// hairpin-connections. Several Services may share such a row.
+// Returns the rows without data and comment: cluster-ips, ping-addresses, reset-services,
+// self-endpoints and hairpin-connections. Several Services may share such a row.
 std::vector<Row> SharedRows(const ServiceRows& service);
 
 // Removes the rows of sets with an index of at least `set_count`, which are sets of options.

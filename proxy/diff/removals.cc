@@ -13,9 +13,10 @@ bool HasSlots(uint8_t set) {
 }
 
 // Packets reach the elements of these sets only through the maps of Service addresses, except for
-// hairpin pairs, which translated packets need.
+// hairpin pairs and endpoints that are their own destination, which packets need after the maps.
 bool IsReachedThroughOthers(uint8_t set) {
-  return HasSlots(set) || set == kLocalSets || set == kHairpinConnections || set == kRangeHairpins;
+  return HasSlots(set) || set == kLocalSets || set == kHairpinConnections ||
+         set == kRangeHairpins || set == kSelfEndpoints;
 }
 
 constexpr size_t kSlotSize = 4;

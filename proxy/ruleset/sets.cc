@@ -28,6 +28,7 @@ constexpr std::string_view kSetNames[] = {
     "affinity-slots",
     "affinity-endpoints",
     "affinity-local-endpoints",
+    "self-endpoints",
     "ping-addresses",
     "ping-target",
     "reset-services",
@@ -142,6 +143,7 @@ std::vector<nft::SetSpec> MakeSets(Family family, const RulesetOptions& options)
   sets[kNoEndpointServices].key = service;
   sets[kNoEndpointNodePorts].key = service;
   sets[kHairpinConnections].key = {address, address, Field::kInetProto, Field::kInetService};
+  sets[kSelfEndpoints].key = {address, Field::kInetProto};
   sets[kFirewallIps].key = service;
   sets[kFirewallSources].key = {address, Field::kInetProto, Field::kInetService, address};
   sets[kFirewallSources].interval = true;

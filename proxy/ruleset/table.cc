@@ -84,6 +84,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
       {"firewall-output", "before dnat: KUBE-FW", {{"filter", "output", -110}}},
       {"nat-prerouting", "KUBE-SERVICES from PREROUTING", {{"nat", "prerouting", -100}}},
       {"nat-output", "KUBE-SERVICES from OUTPUT", {{"nat", "output", -100}}},
+      {"dnat-prerouting", "restores untranslated destinations", {{"filter", "prerouting", -99}}},
       {"nat-postrouting", "KUBE-POSTROUTING", {{"nat", "postrouting", 100}}},
       {"filter-input", "KUBE-EXTERNAL-SERVICES from INPUT", {{"filter", "input", 0}}},
       {"filter-forward", "KUBE-SERVICES from FORWARD", {{"filter", "forward", 0}}},
@@ -347,6 +348,16 @@ void AddFilterRules(const RulesetOptions& options, RuleList& rules) {
                 .In(kServiceKey, Named(kFirewallIps))
                 .NotIn(from_source, Named(kFirewallSources))
                 .Drop());
+  // If an endpoint is the connection's own destination, `dnat` changes nothing, and the kernel does
+  // not replace the descriptor in the packet. `ct state new` is first, because it is true for the
+  // fewest packets.
+  for (const std::string_view chain : {"dnat-prerouting", "filter-output"}) {
+    rules.Add(rules.In(chain)
+                  .ConntrackNew()
+                  .ConntrackNotDnat()
+                  .In({KeyPart::kOriginalDestination, KeyPart::kProtocol}, Named(kSelfEndpoints))
+                  .RestoreDestination());
+  }
   // A nodePort without endpoints is rejected only in hook input (S-102). A process on the node then
   // receives ECONNREFUSED from the ICMP error. With a reject in hook output, the send call of the
   // process would fail with EPERM.

@@ -59,6 +59,7 @@ enum SetIndex : uint8_t {
   kAffinitySlots,           // group . slot : choice
   kAffinityEndpoints,       // choice : address . port, for the cluster endpoint set
   kAffinityLocalEndpoints,  // choice : address . port, for the local endpoint set
+  kSelfEndpoints,           // address . protocol of endpoints that are their own destination
   kSetCount,
   // Sets of options. RowSetCount(RulesetOptions) returns how many of them a table has.
   kPingAddresses = kSetCount,  // address of each Service whose echo requests the node answers

@@ -115,6 +115,11 @@ inline std::vector<Row> EdgeRows(Family family) {
     Row local_set = AddressRow(proxy::kLocalSets, address);
     local_set.data.Append(highest.bytes());
     rows.push_back(local_set);
+    for (const uint8_t protocol : {uint8_t{6}, uint8_t{17}, uint8_t{132}}) {
+      Row self_endpoint{.set = {family, proxy::kSelfEndpoints}};
+      self_endpoint.key.Append(address.bytes()).AppendU8(protocol).PadToWord();
+      rows.push_back(self_endpoint);
+    }
   }
   AddSourceRows(family, rows);
   AddAffinityRows(family, rows);

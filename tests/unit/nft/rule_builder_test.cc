@@ -59,6 +59,9 @@ TEST(RuleBuilderTest, TheTextIsWhatAPersonWouldType) {
          "reject with tcp reset");
   expect([](RuleBuilder& r) { r.ConntrackDnat().Drop(); }, "ct status dnat drop",
          "ct status dnat drop");
+  expect([](RuleBuilder& r) { r.ConntrackNotDnat().RestoreDestination(); },
+         "ct status ! dnat ip daddr set ct original ip daddr",
+         "ct status ! dnat ip6 daddr set ct original ip6 daddr");
   expect([](RuleBuilder& r) { r.MarkHas(0x4000).Goto("b"); },
          "meta mark & 0x00004000 != 0x00000000 goto b",
          "meta mark & 0x00004000 != 0x00000000 goto b");

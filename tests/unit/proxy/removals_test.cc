@@ -36,6 +36,19 @@ TEST(RemovalsTest, AGroupIsDeletedAfterTheSwitch) {
   EXPECT_THAT(Operations(removals), ElementsAre("- endpoints 0x1 . 1", "- endpoints 0x1 . 0"));
 }
 
+// Packets that have picked the endpoint need the row in a later chain.
+TEST(RemovalsTest, ASelfEndpointIsDeletedAfterTheSwitch) {
+  const svcmap::testing::Row self{
+      .set = {Family::kIpv4, kSelfEndpoints},
+      .key = nft::FieldBytes().Append(svcmap::testing::Ip("10.96.0.1").bytes()).AppendU8(6)};
+  nft::Transaction transaction;
+  transaction.Delete(self);
+  transaction.Delete(ServiceIp("2.0.0.1"));
+  transaction.Add(ServiceIp("1.0.0.1"));
+  EXPECT_EQ(TakeRemovals(transaction).element_count(), 1u);
+  EXPECT_EQ(transaction.element_count(), 2u);
+}
+
 // If a random slot does not exist, the rules use the first slot. Therefore slots other than the
 // first slot can be deleted immediately.
 TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {

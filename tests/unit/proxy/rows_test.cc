@@ -123,6 +123,30 @@ TEST(SharedRowsTest, AreClusterIpsPingAddressesAndHairpins) {
   EXPECT_THAT(SharedRows({}), IsEmpty());
 }
 
+TEST(SharedRowsTest, SelfEndpointsAreDestinationsWithTheAddressAndPortOfAnEndpoint) {
+  const auto self_endpoints = [](const PortRows& port) {
+    return Texts(SharedRows({.ports = {port}}));
+  };
+  const EndpointAddress self = EndpointAt("192.0.2.1", 80);
+  PortRows port{.family = Family::kIpv4,
+                .port = 80,
+                .addresses = {{Ip("10.96.0.1"), 80, DispatchKind::kInternal},
+                              {Ip("192.0.2.1"), 80, DispatchKind::kExternal},
+                              {Ip("192.0.2.9"), 30080, DispatchKind::kExternal, false, true}}};
+  port.cluster = {1, {EndpointAt("192.0.2.1", 81), EndpointAt("192.0.2.9", 80)}};
+  EXPECT_THAT(self_endpoints(port), IsEmpty()) << "other ports";
+  port.cluster = {1, {EndpointAt("10.96.0.1", 80)}};
+  EXPECT_THAT(self_endpoints(port), IsEmpty()) << "a clusterIP";
+  port.cluster = {1, {self, EndpointAt("192.0.2.9", 30080), self}};  // Two slots of `self`.
+  port.local = {2, {self}};
+  EXPECT_THAT(self_endpoints(port), UnorderedElementsAre("self-endpoints 192.0.2.1 . tcp",
+                                                         "self-endpoints 192.0.2.9 . tcp"));
+  port.end_port = 90;
+  port.cluster = {};
+  port.local = {2, {EndpointAt("192.0.2.1", 0)}};
+  EXPECT_THAT(self_endpoints(port), ElementsAre("self-endpoints 192.0.2.1 . tcp"));
+}
+
 TEST(SharedRowsTest, ResetServicesAreTheDestinationsOfTcpPorts) {
   PortRows tcp = WebPort(Family::kIpv4);
   PortRows udp = WebPort(Family::kIpv6);
