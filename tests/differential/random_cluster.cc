@@ -52,6 +52,11 @@ std::string ProtocolOf(const v1::ServicePort& port) {
   return port.protocol().empty() ? "TCP" : port.protocol();
 }
 
+bool HasRange(const v1::Service& service) {
+  return std::any_of(service.spec().ports().begin(), service.spec().ports().end(),
+                     [](const v1::ServicePort& port) { return port.end_port() != 0; });
+}
+
 using State = RandomEndpoint::State;
 using google::protobuf::util::MessageDifferencer;
 
@@ -308,12 +313,21 @@ void RandomCluster::RollPorts(Entry& entry) {
     if (count > 1 || dice_.Chance(50)) port.set_name(absl::StrCat("p", seen.size()));
     seen.push_back(key);
   }
-  if (dice_.Chance(30)) MakeRanges(spec);
+  if (dice_.Chance(30) && !HasNodeEndpoint(entry)) MakeRanges(spec);
   RollNodePorts(entry);
   RollTargets(entry);
 }
 
+bool RandomCluster::HasNodeEndpoint(const Entry& entry) {
+  return std::any_of(entry.endpoints.begin(), entry.endpoints.end(), [](const auto& endpoint) {
+    return &kEndpointHosts[endpoint.host] == &kOnNode;
+  });
+}
+
 // Ranges of a Service with the same protocol must not overlap, so there is one for each protocol.
+// Services with ranges have no endpoint at the node's address. Such connections have the
+// destination of a nodePort with the same number after the translation, and if this nodePort has no
+// endpoints, they are rejected. The model does not contain this.
 void RandomCluster::MakeRanges(v1::ServiceSpec& spec) {
   std::set<std::string> with_range;
   for (v1::ServicePort& port : *spec.mutable_ports()) {
@@ -481,6 +495,8 @@ void RandomCluster::RollEndpoints(Entry& entry) {
   entry.endpoints.clear();
   if (dice_.Chance(8)) return;
   for (size_t host = 0; host < std::size(kEndpointHosts); ++host) {
+    // See the limit in MakeRanges.
+    if (&kEndpointHosts[host] == &kOnNode && HasRange(entry.service)) continue;
     if (dice_.Chance(host < 4 ? 50 : 12)) {
       entry.endpoints.push_back(NewEndpoint(host, entry.hints));
     }

@@ -85,6 +85,7 @@ class RandomCluster {
   void RollClusterIps(Entry& entry);
   void RollLabels(Entry& entry);
   void RollPorts(Entry& entry);
+  static bool HasNodeEndpoint(const Entry& entry);
   void MakeRanges(v1::ServiceSpec& spec);
   void RollNodePorts(Entry& entry);
   void RollExternalIps(Entry& entry);

@@ -9,7 +9,9 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "nft/base/unique_fd.h"
@@ -40,17 +42,18 @@ class PingTest : public ServiceFamilyTest {
 
   // A reply counts only if it comes from `address`, because the socket is connected. An identifier
   // of 0 selects a random identifier.
-  Answer Echo(const Host& from, const Address& address, uint16_t identifier = 0) {
-    return Ping(from.netns(), {.destination = address.in(v6()),
-                               .source_port = identifier,
-                               .timeout = std::chrono::milliseconds(500)});
+  Answer Echo(const Host& from, const Address& address, uint16_t identifier = 0,
+              std::chrono::milliseconds timeout = std::chrono::milliseconds(500)) {
+    return Ping(from.netns(),
+                {.destination = address.in(v6()), .source_port = identifier, .timeout = timeout});
   }
   bool Answers(const Host& from, const Address& address) {
     return Echo(from, address).outcome == Outcome::kAnswered;
   }
   void ExpectAnswers(const Address& address) {
     for (const Host* from : {&pod_a(), &remote_pod(), &client(), &node()}) {
-      const Answer answer = Echo(*from, address);
+      // Neighbor discovery can need more than a second.
+      const Answer answer = Echo(*from, address, 0, std::chrono::seconds(3));
       EXPECT_EQ(answer.outcome, Outcome::kAnswered)
           << from->name() << " to " << address.in(v6()) << ": " << answer.ToString();
     }
@@ -122,11 +125,12 @@ TEST_P(PingTest, LoadBalancerIpsWithSourceRangesDoNotAnswer) {
 TEST_P(PingTest, AnAddressOfTheNodeIsNotTranslated) {
   ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
   const auto change = [this](const char* verb) {
-    return RunOk({.argv = {"ip", "addr", verb,
-                           absl::StrCat(kLoadBalancerIp.in(v6()), v6() ? "/128" : "/32"), "dev",
-                           "lo"},
-                  .netns = &node().netns()})
-        .status();
+    std::vector<std::string> argv = {
+        "ip",  "addr", verb, absl::StrCat(kLoadBalancerIp.in(v6()), v6() ? "/128" : "/32"),
+        "dev", "lo"};
+    // Until duplicate address detection has ended, the kernel does not answer.
+    if (v6()) argv.emplace_back("nodad");
+    return RunOk({.argv = argv, .netns = &node().netns()}).status();
   };
   ASSERT_OK(DropTranslated());
   ASSERT_OK(FlushConntrack(node().netns()));
