@@ -57,10 +57,10 @@ class RuleBuilder {
   // evaluation continues with the next rule.
   RuleBuilder& RewriteDestination(const Key& key, NamedSet map);
 
-  // `update @set { KEY timeout N counter }`. The clause does not modify the packet.
   // `D set ct original D`, where D is `ip daddr` or `ip6 daddr`.
   RuleBuilder& RestoreDestination();
 
+  // `update @set { KEY timeout N counter }`. The clause does not modify the packet.
   RuleBuilder& Count(const Key& key, NamedSet set, uint32_t seconds);
 
   RuleBuilder& MarkOr(uint32_t bits);   // `meta mark set meta mark | BITS`

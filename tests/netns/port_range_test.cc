@@ -64,19 +64,7 @@ class PortRangeTest : public ServiceFlowTest {
   }
   Objects Slices(const std::string& service, const std::string& port_name, int port,
                  const std::vector<const Host*>& hosts) {
-    Objects slices;
-    for (const bool ipv6 : {false, true}) {
-      ASlice slice(service);
-      slice.Named(absl::StrCat(service.substr(service.find('/') + 1), ipv6 ? "-v6" : "-v4"));
-      for (const Host* host : hosts) {
-        slice.Endpoint(host->address(ipv6), host == &remote_pod() ? "n2" : kAgentNode);
-      }
-      slice.Port(port_name, port, protocol());
-      v1::Object object = slice;
-      object.mutable_endpoint_slice()->set_address_type(ipv6 ? "IPv6" : "IPv4");
-      slices.push_back(object);
-    }
-    return slices;
+    return SlicesOf(service, hosts, {{port_name, port, protocol()}});
   }
   Objects RangedSlices(const std::vector<const Host*>& hosts) {
     return Slices("shop/ranged", "range", 7777, hosts);

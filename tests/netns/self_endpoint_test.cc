@@ -3,6 +3,7 @@
 // external IPs. `dnat` does not change such a connection.
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
@@ -33,19 +34,9 @@ class SelfEndpointTest : public ServiceFlowTest {
         .ExternalIp(address.v6);
     return service;
   }
-  Objects Slices(const std::vector<std::pair<Address, std::string>>& endpoints) {
-    Objects slices;
-    for (const bool ipv6 : {false, true}) {
-      ASlice slice("shop/web");
-      slice.Named(ipv6 ? "web-v6" : "web-v4").Port("one", kPodPort, protocol());
-      for (const auto& [address, on] : endpoints) slice.Endpoint(address.in(ipv6), on);
-      v1::Object object = slice;
-      object.mutable_endpoint_slice()->set_address_type(ipv6 ? "IPv6" : "IPv4");
-      slices.push_back(object);
-    }
-    return slices;
+  Objects Slices(const std::vector<const Host*>& hosts) {
+    return SlicesOf("shop/web", hosts, {{"one", kPodPort, protocol()}});
   }
-  static Address AddressOf(const Host& host) { return {host.v4(), host.v6()}; }
 
   // The first packet reaches the server. A lost SYN is sent again after one second.
   void ExpectServer(const std::string& server, const Host& from, const Address& address) {
@@ -55,44 +46,43 @@ class SelfEndpointTest : public ServiceFlowTest {
     EXPECT_EQ(answer.server, server)
         << from.name() << " to " << address.in(v6()) << ": " << answer.ToString();
   }
-  std::vector<const Host*> Everybody() { return {&pod_a(), &client(), &remote_pod(), &node()}; }
+  std::vector<const Host*> Sources() { return {&pod_a(), &client(), &remote_pod(), &node()}; }
 
   std::unique_ptr<EchoServer> process_;
 };
 INSTANTIATE_FLOWS(SelfEndpointTest);
 
 TEST_P(SelfEndpointTest, AProcessOnTheNode) {
-  ASSERT_OK(agent().Apply(Objects{At(kNode)} + Slices({{kNode, kAgentNode}})));
-  for (const Host* from : Everybody()) {
+  ASSERT_OK(agent().Apply(Objects{At(kNode)} + Slices({&node()})));
+  for (const Host* from : Sources()) {
     for (const Address& address : {kWeb, kNode}) ExpectServer("node-process", *from, address);
   }
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
 TEST_P(SelfEndpointTest, ThePolicyLocal) {
-  ASSERT_OK(agent().Apply(Objects{At(kNode).ExternalPolicy("Local")} +
-                          Slices({{kNode, kAgentNode}, {AddressOf(remote_pod()), "n2"}})));
+  ASSERT_OK(
+      agent().Apply(Objects{At(kNode).ExternalPolicy("Local")} + Slices({&node(), &remote_pod()})));
   ExpectServer("node-process", client(), kNode);
 }
 
 TEST_P(SelfEndpointTest, AnEndpointOnAnotherNode) {
-  const Address remote = AddressOf(remote_pod());
-  ASSERT_OK(agent().Apply(Objects{At(remote)} + Slices({{remote, "n2"}})));
+  const Address remote = {remote_pod().v4(), remote_pod().v6()};
+  ASSERT_OK(agent().Apply(Objects{At(remote)} + Slices({&remote_pod()})));
   for (const Host* from : {&pod_a(), &client(), &node()}) {
     ExpectServer("remote-pod", *from, remote);
   }
 }
 
 TEST_P(SelfEndpointTest, OtherEndpointsAreStillTranslated) {
-  ASSERT_OK(agent().Apply(Objects{At(kNode)} +
-                          Slices({{kNode, kAgentNode}, {AddressOf(pod_a()), kAgentNode}})));
+  ASSERT_OK(agent().Apply(Objects{At(kNode)} + Slices({&node(), &pod_a()})));
   const Tally tally = AskMany(client().netns(), To(kNode, kPodPort), 40);
   EXPECT_EQ(tally.answered, 40) << tally.ToString();
   EXPECT_EQ(tally.by_server.size(), 2u) << tally.ToString();
 }
 
 TEST_P(SelfEndpointTest, WithSessionAffinity) {
-  ASSERT_OK(agent().Apply(Objects{At(kNode).ClientIpAffinity()} + Slices({{kNode, kAgentNode}})));
+  ASSERT_OK(agent().Apply(Objects{At(kNode).ClientIpAffinity()} + Slices({&node()})));
   for (int i = 0; i < 3; ++i) ExpectServer("node-process", client(), kNode);
 }
 
@@ -100,8 +90,8 @@ TEST_P(SelfEndpointTest, ARangeOfPorts) {
   ASSERT_OK(world()->RestartAgent({"--port-ranges"}));
   v1::Object service = At(kNode);
   service.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(kPodPort + 600);
-  ASSERT_OK(agent().Apply(Objects{service} + Slices({{kNode, kAgentNode}})));
-  for (const Host* from : Everybody()) ExpectServer("node-process", *from, kNode);
+  ASSERT_OK(agent().Apply(Objects{service} + Slices({&node()})));
+  for (const Host* from : Sources()) ExpectServer("node-process", *from, kNode);
   ASSERT_OK(world()->RestartAgent({}));
 }
 

@@ -208,7 +208,8 @@ AService ExternalWeb(const std::string& key, const Address& cluster_ip) {
       .LoadBalancerIp(kLoadBalancerIp.v6);
 }
 
-Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts) {
+Objects SlicesOf(const std::string& service, const std::vector<const Host*>& hosts,
+                 const std::vector<SlicePort>& ports) {
   Objects slices;
   for (const bool v6 : {false, true}) {
     ASlice slice(service);
@@ -218,14 +219,20 @@ Objects WebSlices(const std::string& service, const std::vector<const Host*>& ho
       const bool local = host->v4().rfind("10.244.2.", 0) != 0;
       slice.Endpoint(host->address(v6), local ? kAgentNode : "n2");
     }
-    for (const Protocol protocol : kProtocols) {
-      slice.Port(ProtocolName(protocol), kPodPort, protocol);
-    }
+    for (const SlicePort& port : ports) slice.Port(port.name, port.number, port.protocol);
     v1::Object object = slice;
     object.mutable_endpoint_slice()->set_address_type(v6 ? "IPv6" : "IPv4");
     slices.push_back(std::move(object));
   }
   return slices;
+}
+
+Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts) {
+  std::vector<SlicePort> ports;
+  for (const Protocol protocol : kProtocols) {
+    ports.push_back({ProtocolName(protocol), kPodPort, protocol});
+  }
+  return SlicesOf(service, hosts, ports);
 }
 
 World* ServiceTest::world() {

@@ -100,6 +100,15 @@ AService Web(const std::string& key, const Address& cluster_ip);
 // kLoadBalancerIp.
 AService ExternalWeb(const std::string& key, const Address& cluster_ip);
 
+struct SlicePort {
+  std::string name;
+  int number;
+  Protocol protocol;
+};
+
+// Builds one slice per family with these hosts and ports.
+Objects SlicesOf(const std::string& service, const std::vector<const Host*>& hosts,
+                 const std::vector<SlicePort>& ports);
 // Builds one slice per family with these hosts and the ports of Web(). The target port is kPodPort.
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts);
 
