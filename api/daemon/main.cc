@@ -261,7 +261,7 @@ int Run(DaemonOptions options) {
   DropHashPicksIfUnsupported(options.ruleset);
   DropCountersIfRejected(options.ruleset);
   options.ruleset.tcp_resets = ChooseTcpResets();
-  options.ruleset.reset_rules = options.reset_stale_tcp;
+  options.ruleset.rules_in_use.resets = options.reset_stale_tcp;
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
     const std::string report = NodeReportJson(ReportNode(tables));

@@ -46,7 +46,7 @@ DesiredService Desire(const std::string& key, const Store& store, const Applied&
 
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log)
     : kernel_(kernel), options_(std::move(options)), log_(log) {
-  options_.ruleset.reset_rules = NeedsResetRules(0);
+  options_.ruleset.rules_in_use = NeededRules(0, {});
   if (log_ != nullptr) store_.KeepTouched();
 }
 
@@ -149,12 +149,21 @@ void Reconciler::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
     sync_plan.services.emplace_back(dirty.key, std::move(desired.rows));
     sync_plan.dirty.push_back(std::move(dirty));
   }
-  options_.ruleset.reset_rules = NeedsResetRules(sync_plan.more_resets);
 }
 
-// `more`: number of Services with resets in addition to the applied rows.
-bool Reconciler::NeedsResetRules(int64_t more) const {
-  return options_.reset_stale_tcp || static_cast<int64_t>(applied_.reset_services()) + more > 0;
+// `more_resets`: number of Services with resets in addition to the applied rows. `more_rows`: rows in
+// addition to the applied rows.
+RulesInUse Reconciler::NeededRules(int64_t more_resets, const SetCounts& more_rows) const {
+  RulesInUse rules;
+  rules.resets = options_.reset_stale_tcp ||
+                 static_cast<int64_t>(applied_.reset_services()) + more_resets > 0;
+  // The rules stay until the plan after the one that deletes the last row. Packets that have picked
+  // their own destination before the switch still need the rules.
+  rules.self_endpoints = std::ranges::any_of(kFamilies, [&](Family family) {
+    return applied_.counts()[Index(family)][kSelfEndpoints] > 0 ||
+           more_rows[Index(family)][kSelfEndpoints] > 0;
+  });
+  return rules;
 }
 
 Reconciler::SyncPlan Reconciler::MakeSyncPlan(size_t element_limit) {
@@ -166,6 +175,7 @@ Reconciler::SyncPlan Reconciler::MakeSyncPlan(size_t element_limit) {
   }
   AddDirty(sync_plan, element_limit);
   sync_plan.plan.Finish();
+  options_.ruleset.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
   return sync_plan;
 }
 
@@ -182,6 +192,7 @@ Reconciler::SyncPlan Reconciler::MakeRecreation(size_t element_limit, const Foun
     if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
   }
   sync_plan.plan.Finish();
+  options_.ruleset.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
   for (const Family family : kFamilies) {
     sync_plan.specs[Index(family)] =
         std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds()));
@@ -278,7 +289,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     repairer_.RulesWritten(std::move(sync_plan.specs));
   }
   timers_.Commit();
-  reset_rules_created_ = options_.ruleset.reset_rules;
+  rules_created_ = options_.ruleset.rules_in_use;
   applied_.Advance(sync_plan.plan, sync_plan.recreate, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);
   leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);

@@ -275,7 +275,7 @@ class Reconciler {
   void PutObjects();
   void RewriteLog();
   SavedTables TablesWith(const std::vector<uint32_t>& timers) const;
-  bool NeedsResetRules(int64_t more) const;
+  RulesInUse NeededRules(int64_t more_resets, const SetCounts& more_rows) const;
   void ChangeRules(SyncPlan& sync_plan) const;
   void FreeNumbers();
   void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
@@ -303,7 +303,7 @@ class Reconciler {
   std::vector<IpAddress> interfaces_;
   bool recreate_ = true;
   bool in_place_ = false;             // The sets exist, so the next rewrite can keep them.
-  bool reset_rules_created_ = false;  // The tables have the rules of RulesetOptions::tcp_resets.
+  RulesInUse rules_created_;          // Value of RulesetOptions::rules_in_use in the tables.
   int rejections_ = 0;                // Consecutive.
   int failed_rewrites_ = 0;           // Consecutive.
   // The next rewrite does not read the tables, because other processes change them continuously.

@@ -215,7 +215,7 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   // to the endpoint of another Service.
   leftovers_.Add({}, unused);
   timers_.Restore(saved.tables.timers);
-  options_.ruleset.reset_rules = reset_rules_created_ = NeedsResetRules(0);
+  options_.ruleset.rules_in_use = rules_created_ = NeededRules(0, {});
   // The next Sync compares the node rows, because they also depend on the options of this run.
   node_version_ = UINT64_MAX;
   Specs specs;

@@ -42,7 +42,7 @@ struct Reconciler::FoundTables {
   // The content of unmodified tables with the affinity timeouts `timers`.
   std::array<nft::TableContent, 2> references;
   std::vector<uint32_t> timers;
-  bool reset_rules = false;  // Value of RulesetOptions::reset_rules in `references`.
+  RulesInUse rules;  // Value of RulesetOptions::rules_in_use in `references`.
 };
 
 // Computes the desired rows of a Service. `source_rows` is the number of source range rows that the

@@ -128,7 +128,7 @@ bool Reconciler::ChangeTables(const FoundTables& found, SyncPlan& sync_plan) {
     const auto& spec = sync_plan.specs[Index(family)];
     // The plan may have changed affinity timeouts, which have chains of their own, or rules.
     absl::StatusOr<nft::TableContent> reference = found.references[Index(family)];
-    if (found.timers != timers_.seconds() || found.reset_rules != options_.ruleset.reset_rules) {
+    if (found.timers != timers_.seconds() || found.rules != options_.ruleset.rules_in_use) {
       reference = kernel_.ReferenceContent(*spec);
     }
     if (!reference.ok()) return false;
@@ -161,7 +161,7 @@ std::optional<Reconciler::FoundTables> Reconciler::ReadFoundTables() {
   }
   FoundTables found;
   found.timers = timers_.seconds();
-  found.reset_rules = options_.ruleset.reset_rules;
+  found.rules = options_.ruleset.rules_in_use;
   for (const Family family : kFamilies) {
     const std::optional<nft::TableContent>& content = previous_tables_[Index(family)];
     const nft::TableSpec spec = MakeTable(family, options_.ruleset, timers_.seconds());
@@ -213,16 +213,14 @@ void Reconciler::ReserveGroups(const FoundElements& found) {
 }
 
 // If a Service has an affinity timeout without chains, adds the chains of this timeout and rewrites
-// the rules that jump to them. The timeout can replace one that no Service uses. If the first
-// Service needs TCP resets, adds their rules. If no Service needs them any more, deletes these
-// rules.
+// the rules that jump to them. The timeout can replace one that no Service uses. If the plan needs
+// other RulesInUse, writes the chains that have these rules.
 void Reconciler::ChangeRules(SyncPlan& sync_plan) const {
   const std::vector<uint32_t>& timers = timers_.seconds();
-  const bool same_resets = options_.ruleset.tcp_resets == TcpResets::kOff ||
-                           options_.ruleset.reset_rules == reset_rules_created_;
-  if (sync_plan.recreate || (timers_.committed() == timers && same_resets)) return;
+  const bool same_rules = options_.ruleset.rules_in_use == rules_created_;
+  if (sync_plan.recreate || (timers_.committed() == timers && same_rules)) return;
   RulesetOptions options_before = options_.ruleset;
-  options_before.reset_rules = reset_rules_created_;
+  options_before.rules_in_use = rules_created_;
   for (const Family family : kFamilies) {
     const nft::TableSpec before = MakeTable(family, options_before, timers_.committed());
     const auto spec = std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers));

@@ -314,26 +314,38 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
 }
 
 // Resets TCP connections without conntrack entry. The ICMP errors of the other rules do not end an
-// established connection. `reset_rules` changes at run time, so it affects only rules of chains
-// that always exist.
+// established connection.
 void AddResetRules(const RulesetOptions& options, RuleList& rules) {
   const auto reset = [&](std::string_view chain, SetIndex set) {
     rules.Add(
         rules.In(chain).TcpWithoutSynOrRst().In(kServiceKey, Named(set)).RejectWithTcpReset());
   };
-  if (options.tcp_resets == TcpResets::kLoose && options.reset_rules) {
+  if (options.tcp_resets == TcpResets::kLoose && options.rules_in_use.resets) {
     reset("nodeport-endpoints-check", kNoEndpointNodePorts);
     reset("service-endpoints-check", kNoEndpointServices);
   }
   if (options.tcp_resets == TcpResets::kStrict) {
     for (const std::string_view chain : {"filter-input", "filter-forward", "filter-output"}) {
-      if (!options.reset_rules) break;
+      if (!options.rules_in_use.resets) break;
       rules.Add(rules.In(chain).ConntrackInvalid().Jump("reset-untracked"));
     }
     // The source range check in prerouting matches only new connections.
     rules.Add(rules.In("reset-untracked").Jump("firewall-check"));
     // Linux before 6.18 rejects a lookup in the map service-ips that does not read the data.
     reset("reset-untracked", kResetServices);
+  }
+}
+
+// If an endpoint is the connection's own destination, `dnat` changes nothing, and the kernel does not
+// replace the descriptor in the packet. `ct state new` is first, because it is true for the fewest
+// packets.
+void AddSelfEndpointRules(RuleList& rules) {
+  for (const std::string_view chain : {"dnat-prerouting", "filter-output"}) {
+    rules.Add(rules.In(chain)
+                  .ConntrackNew()
+                  .ConntrackNotDnat()
+                  .In({KeyPart::kOriginalDestination, KeyPart::kProtocol}, Named(kSelfEndpoints))
+                  .RestoreDestination());
   }
 }
 
@@ -348,16 +360,7 @@ void AddFilterRules(const RulesetOptions& options, RuleList& rules) {
                 .In(kServiceKey, Named(kFirewallIps))
                 .NotIn(from_source, Named(kFirewallSources))
                 .Drop());
-  // If an endpoint is the connection's own destination, `dnat` changes nothing, and the kernel does
-  // not replace the descriptor in the packet. `ct state new` is first, because it is true for the
-  // fewest packets.
-  for (const std::string_view chain : {"dnat-prerouting", "filter-output"}) {
-    rules.Add(rules.In(chain)
-                  .ConntrackNew()
-                  .ConntrackNotDnat()
-                  .In({KeyPart::kOriginalDestination, KeyPart::kProtocol}, Named(kSelfEndpoints))
-                  .RestoreDestination());
-  }
+  if (options.rules_in_use.self_endpoints) AddSelfEndpointRules(rules);
   // A nodePort without endpoints is rejected only in hook input (S-102). A process on the node then
   // receives ECONNREFUSED from the ICMP error. With a reject in hook output, the send call of the
   // process would fail with EPERM.

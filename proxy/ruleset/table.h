@@ -107,6 +107,15 @@ enum class TcpResets : uint8_t {
   kStrict,
 };
 
+// Rules that exist only while Services need them. They change at run time, so they are only in
+// chains that always exist.
+struct RulesInUse {
+  bool resets = true;          // The rules of RulesetOptions::tcp_resets.
+  bool self_endpoints = true;  // The rules that look up kSelfEndpoints.
+
+  friend bool operator==(const RulesInUse&, const RulesInUse&) = default;
+};
+
 struct RulesetOptions {
   DetectLocal detect_local = DetectLocal::kClusterCidr;
   // Pod CIDR by Index(Family). If absent in kClusterCidr mode, local traffic is not detected, and
@@ -116,8 +125,7 @@ struct RulesetOptions {
   bool masquerade_all = false;     // Masquerade all traffic to clusterIPs (S-90).
   bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
   TcpResets tcp_resets = TcpResets::kOff;
-  // The rules of `tcp_resets` exist. False while no Service needs them.
-  bool reset_rules = true;
+  RulesInUse rules_in_use;
   bool hash_picks = true;                      // Pick endpoints by hash for Services that ask.
   bool answer_ping = false;                    // Answer echo requests to Service addresses.
   bool port_ranges = false;                    // Service ports can be ranges.

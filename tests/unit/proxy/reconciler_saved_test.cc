@@ -316,6 +316,39 @@ TEST_F(SavedTest, ResetRulesAreWrittenWithTheFirstServiceThatNeedsThem) {
   ExpectConverged();
 }
 
+// The rules for endpoints that are their own destination exist while rows need them. Packets in the
+// nat chains may need them after the commit that deletes the last row, so the next commit deletes
+// them.
+TEST_F(SavedTest, SelfEndpointRulesExistWhileRowsNeedThem) {
+  Begin();
+  Notify(World());
+  Sync();
+  const auto rewritten = [&](const std::string& address) {
+    sent_.clear();
+    Notify({ASlice("shop/web-7", "shop/web").Port(80).Ready(address)});
+    Sync();
+    Note();
+    std::vector<std::string> chains;
+    if (!sent_.empty() && !sent_[0].repairs().empty()) chains = sent_[0].repairs()[0].rewrite;
+    return chains;
+  };
+  const std::vector<std::string> kChains = {"dnat-prerouting", "filter-output"};
+  Notify({Web().External("192.0.2.7")});
+  EXPECT_THAT(rewritten("10.0.7.1"), IsEmpty());
+  EXPECT_EQ(rewritten("192.0.2.7"), kChains);
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
+  EXPECT_THAT(rewritten("192.0.2.7"), IsEmpty());
+  EXPECT_THAT(rewritten("10.0.7.1"), IsEmpty()) << "deletes the row";
+  EXPECT_EQ(rewritten("10.0.7.2"), kChains);
+  EXPECT_EQ(Begin(), AdoptedState::kTrusted);
+
+  EXPECT_EQ(rewritten("192.0.2.7"), kChains);
+  EXPECT_THAT(rewritten("10.0.7.1"), IsEmpty());
+  EXPECT_EQ(Begin(), AdoptedState::kUpgrade) << "the rules are still there";
+  EXPECT_EQ(rewritten("10.0.7.1"), kChains);
+  ExpectConverged();
+}
+
 TEST_F(SavedTest, OtherOptionsChangeTheRangesThatComeFromThem) {
   Begin();
   Notify({Web(), Slice("shop/web", 3)});
