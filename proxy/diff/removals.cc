@@ -37,6 +37,15 @@ std::string FirewallIpKey(const nft::ElementView& source) {
                    source.key.subspan(0, source.key.size() - size));
 }
 
+// Returns the key of the block that contains the port of a Service address, as SharedKey.
+std::string BlockKey(const nft::ElementView& port) {
+  constexpr size_t kLowByte =
+      3;  // A port is the last word of the key: high byte, low byte, padding.
+  std::vector<uint8_t> key(port.key.begin(), port.key.end());
+  key[key.size() - kLowByte] = 0;
+  return SharedKey({port.set.family, kRangeBlocks}, key);
+}
+
 // What a transaction changes in the sets that matter here.
 struct Changes {
   size_t reached = 0;  // Deletions of elements that packets reach through other rows.
@@ -143,6 +152,37 @@ nft::Transaction TakeAdditions(nft::Transaction& transaction) {
     if (verb == nft::Verb::kAdd) return !deleted.contains(key);
     deleted.insert(std::move(key));  // Deletions come first.
     return false;
+  });
+}
+
+nft::Transaction TakeMovedPorts(nft::Transaction& transaction) {
+  absl::flat_hash_set<std::string> ended;  // Ports and blocks of ranges. Deletions come first.
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (element.set.set != kRangePorts && element.set.set != kRangeBlocks) return;
+    std::string key = SharedKey(element.set, element.key);
+    if (verb == nft::Verb::kDelete) {
+      ended.insert(std::move(key));
+    } else {
+      ended.erase(key);
+    }
+  });
+  if (ended.empty()) return {};
+  absl::flat_hash_set<std::string> excluded;  // As keys of `service-ips` and `range-ports`.
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    const uint8_t set = element.set.set;
+    if (verb == nft::Verb::kDelete && (set == kServiceIps || set == kRangePorts)) {
+      excluded.insert(SharedKey(element.set, element.key));
+    } else if (verb == nft::Verb::kAdd && set == kFirewallIps) {
+      excluded.insert(SharedKey({element.set.family, kServiceIps}, element.key));
+    }
+  });
+  return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
+    const auto [family, set] = element.set;
+    if (verb != nft::Verb::kAdd || (set != kServiceIps && set != kRangePorts)) return false;
+    const bool moves =
+        ended.contains(BlockKey(element)) ||
+        (set == kServiceIps && ended.contains(SharedKey({family, kRangePorts}, element.key)));
+    return moves && !excluded.contains(SharedKey(element.set, element.key));
   });
 }
 

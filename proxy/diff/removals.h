@@ -36,6 +36,13 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
 // other rows, and whose keys the transaction does not delete.
 nft::Transaction TakeAdditions(nft::Transaction& transaction);
 
+// Moves these additions from `transaction` to the result: ports whose element moves from
+// `range-blocks` to `range-ports`, or from one of these maps to `service-ips`. A packet is looked
+// up in `service-ips`, `range-ports` and `range-blocks`, in this order. If one commit deletes the
+// old element and adds the new one between two of these lookups, the packet finds neither. Ports
+// with source ranges are not moved, because the ranges must not become active after the port.
+nft::Transaction TakeMovedPorts(nft::Transaction& transaction);
+
 // Moves additions of source ranges from `transaction` to the result, if their load balancer IP is
 // restricted by the transaction and not before, and if the transaction does not replace the set of
 // ranges. Within one commit, the kernel makes new ranges visible after all other elements, so

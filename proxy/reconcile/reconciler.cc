@@ -151,12 +151,12 @@ void Reconciler::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
   }
 }
 
-// `more_resets`: number of Services with resets in addition to the applied rows. `more_rows`: rows in
-// addition to the applied rows.
+// `more_resets`: number of Services with resets in addition to the applied rows. `more_rows`: rows
+// in addition to the applied rows.
 RulesInUse Reconciler::NeededRules(int64_t more_resets, const SetCounts& more_rows) const {
   RulesInUse rules;
-  rules.resets = options_.reset_stale_tcp ||
-                 static_cast<int64_t>(applied_.reset_services()) + more_resets > 0;
+  rules.resets =
+      options_.reset_stale_tcp || static_cast<int64_t>(applied_.reset_services()) + more_resets > 0;
   // The rules stay until the plan after the one that deletes the last row. Packets that have picked
   // their own destination before the switch still need the rules.
   rules.self_endpoints = std::ranges::any_of(kFamilies, [&](Family family) {
@@ -319,17 +319,22 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   return result;
 }
 
-// Adds elements that no packet can reach before the commit of the plan in commits ahead of it:
-// the source ranges of newly restricted IPs, and if the plan is large, all such elements in parts,
-// because no commit may block the kernel for long.
+// Adds elements in commits ahead of the plan: the source ranges of newly restricted IPs, ports that
+// move to a map that packets look up earlier, and the elements that such ports lead to. If the plan
+// is large, all elements that no packet can reach before the plan, in parts, because no commit may
+// block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
   const bool large = transaction.element_count() > kMaxElements;
   const bool has_ranges = sync_plan.plan.source_rows_added() > 0;
-  if ((!large && !has_ranges) || !transaction.creations().empty()) return;
+  const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
+  if ((!large && !has_ranges && !may_move_ports) || !transaction.creations().empty()) return;
   nft::Transaction ahead;
   if (has_ranges) ahead.AddElements(TakeSourceRanges(transaction));
-  if (large) ahead.AddElements(TakeAdditions(transaction));
+  nft::Transaction moved;
+  if (may_move_ports) moved = TakeMovedPorts(transaction);
+  if (large || !moved.empty()) ahead.AddElements(TakeAdditions(transaction));
+  ahead.AddElements(moved);
   bool failed = false;
   ahead.ForEachPart(kMaxElements, [&](nft::Transaction part) {
     const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;

@@ -302,10 +302,10 @@ class Reconciler {
   AffinityMemory memory_;
   std::vector<IpAddress> interfaces_;
   bool recreate_ = true;
-  bool in_place_ = false;             // The sets exist, so the next rewrite can keep them.
-  RulesInUse rules_created_;          // Value of RulesetOptions::rules_in_use in the tables.
-  int rejections_ = 0;                // Consecutive.
-  int failed_rewrites_ = 0;           // Consecutive.
+  bool in_place_ = false;     // The sets exist, so the next rewrite can keep them.
+  RulesInUse rules_created_;  // Value of RulesetOptions::rules_in_use in the tables.
+  int rejections_ = 0;        // Consecutive.
+  int failed_rewrites_ = 0;   // Consecutive.
   // The next rewrite does not read the tables, because other processes change them continuously.
   bool rewrite_unread_ = false;
   int failed_repairs_ = 0;  // Consecutive.

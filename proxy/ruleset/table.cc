@@ -336,9 +336,9 @@ void AddResetRules(const RulesetOptions& options, RuleList& rules) {
   }
 }
 
-// If an endpoint is the connection's own destination, `dnat` changes nothing, and the kernel does not
-// replace the descriptor in the packet. `ct state new` is first, because it is true for the fewest
-// packets.
+// If an endpoint is the connection's own destination, `dnat` changes nothing, and the kernel does
+// not replace the descriptor in the packet. `ct state new` is first, because it is true for the
+// fewest packets.
 void AddSelfEndpointRules(RuleList& rules) {
   for (const std::string_view chain : {"dnat-prerouting", "filter-output"}) {
     rules.Add(rules.In(chain)

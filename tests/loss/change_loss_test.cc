@@ -1,4 +1,5 @@
 // No packet is lost while Services and endpoints change.
+#include <functional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -182,6 +183,84 @@ TEST_F(SourceRangesLossTest, RestrictionsComeAndGo) {
     ASSERT_OK(LetTrafficFlow());
   }
   ExpectNoLoss("source ranges added and removed", rewrites);
+}
+
+// Services with port ranges.
+class PortRangesLossTest : public LossTest {
+ protected:
+  struct Ports {
+    uint16_t first, last;
+  };
+  // The target ports are 9000 to 9005.
+  static constexpr Ports kBlocks = {8960, 9300};  // 8960 to 9215 is a block of 256 ports.
+  static constexpr Ports kElements = {8961, 9100};
+
+  void SetUp() override {
+    LossTest::SetUp();
+    if (HasFatalFailure()) return;
+    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+      counted(number) = With(number, kBlocks);
+    }
+    ASSERT_OK(StartAgent({"--port-ranges"}));
+    ASSERT_OK(agent().Replace(Everything()));
+  }
+
+  CountedService With(int number, Ports ports) {
+    CountedService service = counted(number);
+    service.first_port = ports.first;
+    service.last_port = ports.last;
+    return service;
+  }
+  CountedService WithOnePort(int number) {
+    const uint16_t port = counted(number).target_port();
+    return With(number, {port, port});
+  }
+  // Changes all Services in one batch.
+  void ChangeAll(const std::function<CountedService(int number)>& next) {
+    std::vector<CountedService> changed;
+    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+      changed.push_back(next(number));
+    }
+    ASSERT_OK(Change(changed));
+    ASSERT_OK(LetTrafficFlow());
+  }
+};
+
+TEST_F(PortRangesLossTest, EndpointsAndKeysChange) {
+  const int64_t rewrites = Rewrites(40);
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    const int round = static_cast<int>(i);
+    ASSERT_NO_FATAL_FAILURE(ChangeAll([&](int number) {
+      CountedService service = counted(number);
+      if (number % 2 == 1) service.key = KeyIn(round, number);
+      service.endpoints =
+          Consecutive(number * 16 + round % 4 * 4, kNumbersOfEndpoints[(round + number) % 6]);
+      return service;
+    }));
+  }
+  ExpectNoLoss("port ranges, other endpoints and keys", rewrites);
+}
+
+// Ports move between a block, elements of their own, and single ports.
+TEST_F(PortRangesLossTest, PortsMoveToOtherMaps) {
+  const int64_t rewrites = Rewrites(60);
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    ASSERT_NO_FATAL_FAILURE(ChangeAll([&](int number) {
+      switch ((i + number) % 4) {
+        case 0:
+          return With(number, kElements);
+        case 1:
+          return WithOnePort(number);
+        case 2:
+          return With(number, kBlocks);
+        default:
+          return i % 8 < 4 ? WithOnePort(number) : With(number, kElements);
+      }
+    }));
+  }
+  ExpectNoLoss("port ranges, ports move to other maps", rewrites);
 }
 
 }  // namespace

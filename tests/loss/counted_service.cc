@@ -15,13 +15,18 @@ std::string CountedService::address() const {
 
 v1::Object CountedService::Service() const {
   AService service(key);
-  service.ClusterIp(cluster_ip()).Port("dns", kCountedPort, Protocol::kUdp);
+  service.ClusterIp(cluster_ip())
+      .Port("dns", first_port == 0 ? kCountedPort : first_port, Protocol::kUdp);
   if (affinity_seconds != 0) service.ClientIpAffinity(affinity_seconds);
   // With the policy Local, the clients are not masqueraded.
   if (load_balancer) service.LoadBalancerIp(address()).ExternalPolicy("Local");
   for (int i = 0; i < other_ranges; ++i) service.SourceRange(absl::StrCat("100.65.", i, ".0/25"));
   if (other_ranges > 0) service.SourceRange(kCountedSources);
-  return service;
+  v1::Object object = service;
+  if (last_port > first_port) {
+    object.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(last_port);
+  }
+  return object;
 }
 
 v1::Object CountedService::Slice() const {

@@ -3,7 +3,8 @@
 // Clients send all datagrams of a Service from the Service's source port, and each Service has its
 // own target port. The node changes neither of these ports. Therefore, the source port of a
 // datagram identifies the Service that the client used, and the destination port identifies the
-// Service that the node selected.
+// Service that the node selected. Clients of a Service with a port range use the target port,
+// because the node does not change the ports of ranges.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +36,14 @@ struct CountedService {
   // Number of source ranges that do not contain the clients. If it is not 0, one more range
   // contains them. Only for load balancer IPs.
   int other_ranges = 0;
+  // If first_port is not 0, the Service has these ports, which must contain the target port.
+  uint16_t first_port = 0;
+  uint16_t last_port = 0;
 
   std::string cluster_ip() const;
   std::string address() const;  // The address that clients use.
   uint16_t source_port() const { return static_cast<uint16_t>(10000 + number); }
+  uint16_t port() const { return first_port == 0 ? kCountedPort : target_port(); }
   uint16_t target_port() const { return static_cast<uint16_t>(9000 + number); }
 
   v1::Object Service() const;

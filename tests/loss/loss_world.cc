@@ -106,7 +106,7 @@ void LossTest::StartTraffic() {
   ASSERT_OK_AND_ASSIGN(queue_drops_before_, ReadQueueDrops());
   FlowOptions options;
   for (const CountedService& service : services_) {
-    options.targets.push_back({service.source_port(), service.address(), kCountedPort});
+    options.targets.push_back({service.source_port(), service.address(), service.port()});
   }
   options.first_source = kFirstCountedSource;
   options.sources = kCountedSourceCount;

@@ -49,6 +49,69 @@ TEST(RemovalsTest, ASelfEndpointIsDeletedAfterTheSwitch) {
   EXPECT_EQ(transaction.element_count(), 2u);
 }
 
+svcmap::testing::Row RangePort(uint16_t port) {
+  return {.set = {Family::kIpv4, kRangePorts},
+          .key = ServiceIpKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, port),
+          .data = nft::FieldBytes().Append(svcmap::testing::Ip("2.0.0.1").bytes())};
+}
+svcmap::testing::Row RangeBlock(uint8_t block) {
+  return {.set = {Family::kIpv4, kRangeBlocks},
+          .key = RangeBlockKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, block),
+          .data = nft::FieldBytes().Append(svcmap::testing::Ip("2.0.0.1").bytes())};
+}
+svcmap::testing::Row SinglePort(uint16_t port) {
+  return svcmap::testing::ServiceRow(svcmap::testing::Ip("10.96.0.1"), port,
+                                     svcmap::testing::Ip("2.0.0.1"));
+}
+
+TEST(MovedPortsTest, PortsAreAddedBeforeTheirBlockIsDeleted) {
+  nft::Transaction transaction;
+  transaction.Delete(RangeBlock(3));
+  transaction.Delete(RangeBlock(4));
+  transaction.Add(RangePort(0x2ff));
+  transaction.Add(RangePort(0x300));
+  transaction.Add(RangePort(0x3ff));
+  transaction.Add(SinglePort(0x401));
+  transaction.Add(SinglePort(0x500));
+  transaction.Add(RangeBlock(4));
+  EXPECT_THAT(Operations(TakeMovedPorts(transaction)),
+              ElementsAre("+ range-ports 10.96.0.1 . tcp . 768 : 2.0.0.1",
+                          "+ range-ports 10.96.0.1 . tcp . 1023 : 2.0.0.1"));
+  EXPECT_EQ(transaction.element_count(), 6u);
+}
+
+TEST(MovedPortsTest, ASinglePortIsAddedBeforeItsRangeIsDeleted) {
+  nft::Transaction transaction;
+  transaction.Delete(RangePort(80));
+  transaction.Delete(RangeBlock(1));
+  transaction.Add(SinglePort(80));
+  transaction.Add(SinglePort(81));
+  transaction.Add(SinglePort(256));
+  EXPECT_THAT(Operations(TakeMovedPorts(transaction)),
+              ElementsAre("+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1",
+                          "+ service-ips 10.96.0.1 . tcp . 256 : 2.0.0.1"));
+}
+
+// The kernel would reject the addition of an element that exists.
+TEST(MovedPortsTest, AReplacedElementIsPartOfTheSwitch) {
+  nft::Transaction transaction;
+  transaction.Delete(RangeBlock(0));
+  transaction.Delete(SinglePort(80));
+  transaction.Add(SinglePort(80));
+  EXPECT_TRUE(TakeMovedPorts(transaction).empty());
+  EXPECT_EQ(transaction.element_count(), 3u);
+}
+
+TEST(MovedPortsTest, APortWithSourceRangesIsPartOfTheSwitch) {
+  nft::Transaction transaction;
+  transaction.Delete(RangeBlock(0));
+  transaction.Add(svcmap::testing::Row{
+      .set = {Family::kIpv4, kFirewallIps},
+      .key = ServiceIpKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, 80)});
+  transaction.Add(SinglePort(80));
+  EXPECT_TRUE(TakeMovedPorts(transaction).empty());
+}
+
 // If a random slot does not exist, the rules use the first slot. Therefore slots other than the
 // first slot can be deleted immediately.
 TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
