@@ -79,6 +79,7 @@ class OwnRowsBuilder {
       if (port.any) row.data = Address(descriptor);
     };
     if (port.is_range()) {
+      if (at.firewalled) AddRangeFirewall(port, at);
       const PortElements elements = DividePorts(port.port, port.end_port);
       for (const uint16_t number : elements.ports) {
         add(kRangePorts, kNoEndpointRangePorts, ServiceIpKey(at.address, port.protocol, number));
@@ -88,7 +89,9 @@ class OwnRowsBuilder {
       }
     } else {
       const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
-      if (at.firewalled) AddFirewall(port.family, key, comment);
+      if (at.firewalled) {
+        AddFirewall(port.family, kFirewallIps, kFirewallSources, key, comment);
+      }
       add(kServiceIps, at.node_port ? kNoEndpointNodePorts : kNoEndpointServices, key);
     }
     if (port.any && at.kind == DispatchKind::kExternalLocal && port.local.group != 0) {
@@ -104,12 +107,21 @@ class OwnRowsBuilder {
     Add(port.family, kLocalSets, Address(descriptor)).data = Address(local.For(at.address));
   }
 
-  void AddFirewall(Family family, const nft::FieldBytes& key, const std::string& comment) {
-    Add(family, kFirewallIps, key, comment);
+  // The port ranges of an address and protocol share these rows, because they belong to one
+  // Service.
+  void AddRangeFirewall(const PortRows& port, const ReachedAt& at) {
+    if (!range_firewalls_.emplace(at.address, port.protocol).second) return;
+    AddFirewall(port.family, kRangeFirewallIps, kRangeFirewallSources,
+                ProtocolOnly(Address(at.address), port.protocol), ServiceComment(service_key_, ""));
+  }
+
+  void AddFirewall(Family family, SetIndex ips, SetIndex sources, const nft::FieldBytes& key,
+                   const std::string& comment) {
+    Add(family, ips, key, comment);
     for (const AddressRange& range : service_.sources) {
       if (range.first.family() != family) continue;
       nft::FieldBytes first = key, last = key;
-      Add(family, kFirewallSources, first.Append(range.first.bytes()), comment).key_end =
+      Add(family, sources, first.Append(range.first.bytes()), comment).key_end =
           last.Append(range.last.bytes());
     }
   }
@@ -153,6 +165,7 @@ class OwnRowsBuilder {
   const ServiceRows& service_;
   std::vector<Row> rows_;
   absl::flat_hash_set<IpAddress> local_set_keys_;  // Descriptors with a row in `local-sets`.
+  absl::flat_hash_set<std::pair<IpAddress, Protocol>> range_firewalls_;  // With rows.
 };
 
 // Adds a row for each destination of the port at which an endpoint has the same address and port.
@@ -216,9 +229,13 @@ size_t SourceRowCount(const ServiceRows& service, Family family) {
       std::count_if(service.sources.begin(), service.sources.end(),
                     [family](const AddressRange& range) { return range.first.family() == family; });
   size_t addresses = 0;
+  absl::flat_hash_set<std::pair<IpAddress, Protocol>> of_ranges;
   for (const PortRows& port : service.ports) {
     if (port.family != family) continue;
-    for (const ReachedAt& at : port.addresses) addresses += at.firewalled ? 1 : 0;
+    for (const ReachedAt& at : port.addresses) {
+      if (!at.firewalled) continue;
+      if (!port.is_range() || of_ranges.emplace(at.address, port.protocol).second) ++addresses;
+    }
   }
   return addresses * static_cast<size_t>(ranges);
 }

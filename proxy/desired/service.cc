@@ -103,7 +103,8 @@ class Builder {
          .value = std::to_string(wanted),
          .reason = "all Services together must have at most " + std::to_string(kMaxSourceRows) +
                    " ranges, counted for each " + std::string(FamilyName(family)) +
-                   " load balancer IP and port; the " + std::string(FamilyName(family)) +
+                   " load balancer IP and port, or protocol of port ranges; the " +
+                   std::string(FamilyName(family)) +
                    " load balancer IPs of the Service accept no traffic"});
   }
 
@@ -170,12 +171,6 @@ class Builder {
                   .affinity = {}};
     for (const Destination& to : destinations) {
       if (!Owns(PortClaim(to.address, port), to.field)) continue;
-      if (port.is_range() && to.firewalled) {
-        Warn(port, FindingCode::kUnsupported, RangeText(port),
-             "port ranges do not support source ranges; the port range is not programmed at " +
-                 to.address.ToString());
-        continue;
-      }
       rows.addresses.push_back({to.address, port.port, to.kind, to.firewalled});
     }
     if (port.node_port != 0) AddNodePort(rows, port.node_port, ExternalKind());

@@ -8,7 +8,7 @@ void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
   bool begin = true;
   rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     keys_.insert(SharedKey(element.set, element.key));
-    if (element.set.set == kFirewallSources) ++source_ranges_;
+    if (HasSourceRanges(element.set.set)) ++source_ranges_;
     if (begin || portions_.back().element_count() == kPortion) portions_.emplace_back();
     begin = false;
     portions_.back().Delete(element);
@@ -21,7 +21,7 @@ bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   bool collides = false;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     if (verb == nft::Verb::kDelete) return;
-    collides |= (source_ranges_ > 0 && element.set.set == kFirewallSources) ||
+    collides |= (source_ranges_ > 0 && HasSourceRanges(element.set.set)) ||
                 keys_.contains(SharedKey(element.set, element.key));
   });
   return collides;
@@ -30,7 +30,7 @@ bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
 void Leftovers::ForgetNext() {
   portions_.front().ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     keys_.erase(SharedKey(element.set, element.key));
-    if (element.set.set == kFirewallSources) --source_ranges_;
+    if (HasSourceRanges(element.set.set)) --source_ranges_;
   });
   portions_.pop_front();
 }

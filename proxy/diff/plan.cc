@@ -106,13 +106,13 @@ void Plan::Count(const nft::ElementView& element, int64_t change, uint64_t diges
 
 void Plan::Add(const nft::ElementView& element) {
   additions_.Add(element);
-  if (element.set.set == kFirewallSources) ++source_rows_added_;
+  if (HasSourceRanges(element.set.set)) ++source_rows_added_;
   Count(element, 1, RowDigest(element));
 }
 
 void Plan::Delete(const nft::ElementView& element) {
   transaction_.Delete(element);
-  if (element.set.set == kFirewallSources) ++source_rows_removed_;
+  if (HasSourceRanges(element.set.set)) ++source_rows_removed_;
   Count(element, -1, -RowDigest(element));
 }
 

@@ -19,6 +19,8 @@ bool IsReachedThroughOthers(uint8_t set) {
          set == kRangeHairpins || set == kSelfEndpoints;
 }
 
+bool IsFirewallIps(uint8_t set) { return set == kFirewallIps || set == kRangeFirewallIps; }
+
 constexpr size_t kSlotSize = 4;
 
 bool IsFirstSlot(const nft::ElementView& element) {
@@ -30,11 +32,11 @@ std::string GroupKey(const nft::ElementView& slot) {
   return SharedKey(slot.set, slot.key.first(slot.key.size() - kSlotSize));
 }
 
-// The address, protocol and port in the key of a source range.
+// Returns the element of the load balancer IP that a source range belongs to, as SharedKey.
 std::string FirewallIpKey(const nft::ElementView& source) {
   const size_t size = source.set.family == Family::kIpv4 ? 4 : 16;
-  return SharedKey({source.set.family, kFirewallIps},
-                   source.key.subspan(0, source.key.size() - size));
+  const SetIndex ips = source.set.set == kFirewallSources ? kFirewallIps : kRangeFirewallIps;
+  return SharedKey({source.set.family, ips}, source.key.subspan(0, source.key.size() - size));
 }
 
 // Returns the key of the block that contains the port of a Service address, as SharedKey.
@@ -65,22 +67,21 @@ Changes ChangesOf(const nft::Transaction& transaction) {
     if (verb == nft::Verb::kDelete) {
       changes.reached += reached ? 1 : 0;
       if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.insert(GroupKey(element));
-      changes.sources += set == kFirewallSources ? 1 : 0;
-      changes.others |= !reached && set != kFirewallSources;
-      if (set == kFirewallIps) {
+      changes.sources += HasSourceRanges(set) ? 1 : 0;
+      changes.others |= !reached && !HasSourceRanges(set);
+      if (IsFirewallIps(set)) {
         changes.deleted_firewall_ips.insert(SharedKey(element.set, element.key));
       }
       return;
     }
     changes.others = true;
     if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.erase(GroupKey(element));
-    changes.adds_sources |= set == kFirewallSources;
+    changes.adds_sources |= HasSourceRanges(set);
     // Deletions come first. Without them, the added keys do not matter.
     if (reached && !HasSlots(set) && changes.reached > 0) {
       changes.added.insert(SharedKey(element.set, element.key));
     }
-    if (set == kFirewallIps)
-      changes.deleted_firewall_ips.erase(SharedKey(element.set, element.key));
+    if (IsFirewallIps(set)) changes.deleted_firewall_ips.erase(SharedKey(element.set, element.key));
   });
   return changes;
 }
@@ -126,7 +127,7 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
   // packets that still see the restriction. Ranges of a restricted IP are replaced at once, because
   // old and new ranges may overlap.
   const auto is_removal = [&](const nft::ElementView& element) {
-    if (element.set.set == kFirewallSources) {
+    if (HasSourceRanges(element.set.set)) {
       return !changes.adds_sources && changes.deleted_firewall_ips.contains(FirewallIpKey(element));
     }
     // If a pick finds no endpoint in its slot, the rules use the first slot. Therefore, the slots
@@ -189,20 +190,21 @@ nft::Transaction TakeMovedPorts(nft::Transaction& transaction) {
 nft::Transaction TakeSourceRanges(nft::Transaction& transaction) {
   bool replaces_set[2] = {};
   for (const nft::ChainRepair& repair : transaction.repairs()) {
+    // Both sets of source ranges are replaced together.
     replaces_set[Index(repair.family)] |=
         std::ranges::count(repair.remove_sets, repair.spec->sets[kFirewallSources].name) > 0;
   }
   absl::flat_hash_set<std::string> restricted;
   absl::flat_hash_set<std::string> restricted_before;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    if (element.set.set != kFirewallIps) return;
+    if (!IsFirewallIps(element.set.set)) return;
     auto& keys = verb == nft::Verb::kAdd ? restricted : restricted_before;
     keys.insert(SharedKey(element.set, element.key));
   });
   for (const std::string& key : restricted_before) restricted.erase(key);
   if (restricted.empty()) return {};
   return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
-    return verb == nft::Verb::kAdd && element.set.set == kFirewallSources &&
+    return verb == nft::Verb::kAdd && HasSourceRanges(element.set.set) &&
            !replaces_set[Index(element.set.family)] && restricted.contains(FirewallIpKey(element));
   });
 }

@@ -98,7 +98,7 @@ std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desi
 
 std::vector<nft::SetRef> FoundElements::SetsToReplace(
     const absl::flat_hash_set<std::string>& wanted) const {
-  size_t ranges[2] = {}, ranges_deleted[2] = {};
+  size_t elements[2][kRowSetCount] = {}, deleted[2][kRowSetCount] = {};
   bool bounds_differ[2][kRowSetCount] = {};
   const auto compare = [&](const std::string& key) {
     const nft::ElementView element = FromFoundKey(key);
@@ -109,17 +109,16 @@ std::vector<nft::SetRef> FoundElements::SetsToReplace(
   }
   for (const auto& [key, value] : values_) {
     const nft::SetRef set = FromFoundKey(key).set;
-    const bool range = set.set == kFirewallSources;
-    if (range) ++ranges[Index(set.family)];
+    ++elements[Index(set.family)][set.set];
     if (wanted.contains(key)) continue;
     compare(key);
-    if (range) ++ranges_deleted[Index(set.family)];
+    ++deleted[Index(set.family)][set.set];
   }
   std::vector<nft::SetRef> sets;
   for (const Family family : kFamilies) {
-    for (uint8_t set = 0; set < kSetCount; ++set) {
-      const bool many = set == kFirewallSources &&
-                        RemovesManySourceRows(ranges_deleted[Index(family)], ranges[Index(family)]);
+    for (uint8_t set = 0; set < kRowSetCount; ++set) {
+      const bool many = HasSourceRanges(set) && RemovesManySourceRows(deleted[Index(family)][set],
+                                                                      elements[Index(family)][set]);
       if (many || bounds_differ[Index(family)][set]) sets.push_back({family, set});
     }
   }

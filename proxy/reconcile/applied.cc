@@ -95,6 +95,12 @@ bool Applied::Restore(ServiceChanges services, std::vector<Row> node_rows, const
   return true;
 }
 
+size_t Applied::SourceRows(Family family) const {
+  int64_t rows = 0;
+  for (const SetIndex set : kSourceSets) rows += counts_[Index(family)][set];
+  return static_cast<size_t>(rows);
+}
+
 void Applied::ForgetOptions(uint8_t set_count) {
   for (auto& [key, rows] : services_) DropRowsOfOptions(set_count, rows);
   absl::erase_if(shared_, [set_count](const auto& entry) {

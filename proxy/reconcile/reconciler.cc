@@ -26,7 +26,7 @@ void AllowSources(const Applied& applied, const int64_t (&more)[2], const Servic
   for (const Family family : kFamilies) {
     const size_t index = Index(family);
     const int64_t left = static_cast<int64_t>(kMaxSourceRows) -
-                         applied.counts()[index][kFirewallSources] - more[index];
+                         static_cast<int64_t>(applied.SourceRows(family)) - more[index];
     context.source_rows[index] =
         static_cast<size_t>(std::max<int64_t>(left, 0)) + SourceRowsBefore(before, family);
   }

@@ -21,10 +21,12 @@ RepairResult Reconciler::Audit() { return ApplyRepair(repairer_.Audit()); }
 // other processes prevent reading, but must not delay a plan that the kernel may accept.
 absl::Status Reconciler::RepairSourceRanges() {
   for (const Family family : kFamilies) {
-    absl::StatusOr<Damage> damage = repairer_.CheckSourceRanges(family);
-    if (!damage.ok()) continue;
-    const RepairResult result = ApplyRepair(std::move(damage));
-    if (result.outcome == RepairResult::Outcome::kFailed) return result.error;
+    for (const SetIndex set : kSourceSets) {
+      absl::StatusOr<Damage> damage = repairer_.CheckSourceRanges({family, set});
+      if (!damage.ok()) continue;
+      const RepairResult result = ApplyRepair(std::move(damage));
+      if (result.outcome == RepairResult::Outcome::kFailed) return result.error;
+    }
   }
   return absl::OkStatus();
 }

@@ -25,6 +25,8 @@ Anchor AnchorOf(uint8_t set, size_t key_size) {
     case kRangeBlocks:
     case kNoEndpointRangeBlocks:
       return {kRangeBlocks, key_size};
+    case kRangeFirewallIps:
+      return {kRangeFirewallIps, key_size};
     case kLocalSets:
       return {kLocalSets, key_size};
     case kEndpoints:

@@ -236,8 +236,7 @@ void Reconciler::ChangeRules(SyncPlan& sync_plan) const {
 // the set is replaced, and the ranges of all Services are added.
 void Reconciler::ReplaceManyRanges(SyncPlan& sync_plan) const {
   size_t rows = 0;
-  for (const auto& counts : applied_.counts())
-    rows += static_cast<size_t>(counts[kFirewallSources]);
+  for (const Family family : kFamilies) rows += applied_.SourceRows(family);
   if (sync_plan.recreate || !RemovesManySourceRows(sync_plan.plan.source_rows_removed(), rows)) {
     return;
   }
@@ -249,11 +248,13 @@ void Reconciler::ReplaceManyRanges(SyncPlan& sync_plan) const {
     const auto spec =
         std::make_shared<nft::TableSpec>(MakeTable(family, options_.ruleset, timers_.seconds()));
     nft::ChainRepair repair{.family = family, .spec = spec};
-    ReplaceSet(kFirewallSources, repair);
+    for (const SetIndex set : kSourceSets) {
+      if (set < RowSetCount(*spec)) ReplaceSet(set, repair);
+    }
     transaction.RepairChains(std::move(repair));
   }
   sync_plan.plan.transaction().ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    if (element.set.set == kFirewallSources) return;
+    if (HasSourceRanges(element.set.set)) return;
     if (verb == nft::Verb::kAdd) {
       transaction.Add(element);
     } else {
@@ -263,7 +264,7 @@ void Reconciler::ReplaceManyRanges(SyncPlan& sync_plan) const {
   const auto add_ranges = [&](const std::string& key, const ServiceRows& rows) {
     if (rows.sources.empty()) return;
     for (const Row& row : OwnRows(key, rows)) {
-      if (row.set.set == kFirewallSources) transaction.Add(row.view());
+      if (HasSourceRanges(row.set.set)) transaction.Add(row.view());
     }
   };
   absl::flat_hash_set<std::string_view> changed;

@@ -15,12 +15,12 @@ namespace {
 // that can have rows.
 bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
-bool HasRanges(uint8_t set) { return HasAddressRanges(set) || set == kFirewallSources; }
+bool HasRanges(uint8_t set) { return HasAddressRanges(set) || HasSourceRanges(set); }
 
 // Maximum number of unknown source ranges that a repair deletes one by one.
 constexpr size_t kMaxRangesDeleted = 16;
 
-size_t MaxDeletions(uint8_t set) { return set == kFirewallSources ? kMaxRangesDeleted : SIZE_MAX; }
+size_t MaxDeletions(uint8_t set) { return HasSourceRanges(set) ? kMaxRangesDeleted : SIZE_MAX; }
 
 }  // namespace
 
@@ -84,9 +84,9 @@ void Repairer::ForgetChecked() {
   checked_set_.reset();
 }
 
-absl::StatusOr<Damage> Repairer::CheckSourceRanges(Family family) {
+absl::StatusOr<Damage> Repairer::CheckSourceRanges(nft::SetRef set) {
   ForgetChecked();
-  return CheckIfSuspect({family, kFirewallSources}).value_or(Damage());
+  return CheckIfSuspect(set).value_or(Damage());
 }
 
 absl::StatusOr<Damage> Repairer::CheckNext() {
@@ -301,8 +301,9 @@ absl::StatusOr<Damage> Repairer::Audit() {
     for (const SetIndex set : {kPodSources, kMasqueradeSources, kServiceCidrs, kFirewallSources}) {
       sets_[Index(family)][set] = true;
     }
-    const bool ping = RowSetCount(*specs_[Index(family)]) > kPingTarget;
-    sets_[Index(family)][kPingTarget] = ping;
+    for (const SetIndex set : {kPingTarget, kRangeFirewallSources}) {
+      sets_[Index(family)][set] = set < RowSetCount(*specs_[Index(family)]);
+    }
     const auto key = marker_key.bytes();
     rows_.push_back({{family, kMarker}, {key.begin(), key.end()}});
   }

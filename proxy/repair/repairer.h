@@ -9,6 +9,7 @@
 // Not thread-safe. The reconciler owns the Repairer.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -66,13 +67,14 @@ class Repairer {
   bool has_suspect_rows() const { return !rows_.empty(); }
 
   bool has_suspect_source_ranges() const {
-    return sets_[0][kFirewallSources] || sets_[1][kFirewallSources];
+    return std::ranges::any_of(kSourceSets,
+                               [this](SetIndex set) { return sets_[0][set] || sets_[1][set]; });
   }
 
   // Checks the next suspect object. If no damage is found, the object is no longer suspect.
   absl::StatusOr<Damage> CheckNext();
-  // Checks the source ranges of the family if they are suspect, before other suspect objects.
-  absl::StatusOr<Damage> CheckSourceRanges(Family family);
+  // Checks a set of kSourceSets if it is suspect, before other suspect objects.
+  absl::StatusOr<Damage> CheckSourceRanges(nft::SetRef set);
   // Checks the next rows of the audit. After the last row, the next audit starts at the first row.
   absl::StatusOr<Damage> Audit();
   // Call NotRepaired if the most recently returned damage was not repaired. The damaged objects

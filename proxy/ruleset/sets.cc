@@ -38,6 +38,8 @@ constexpr std::string_view kSetNames[] = {
     "no-endpoint-range-ports",
     "no-endpoint-range-blocks",
     "range-hairpins",
+    "range-firewall-ips",
+    "range-firewall-sources",
 };
 
 // User data that nft stores for "type mark : ipv6_addr". Without this user data, nft interprets the
@@ -118,6 +120,10 @@ void AddRangeSets(Family family, std::vector<nft::SetSpec>& sets) {
   no_endpoint_blocks.key = block;
   SetTypeof(no_endpoint_blocks, block_types, {});
   add(kRangeHairpins).key = {address, address, Field::kInetProto};
+  add(kRangeFirewallIps).key = {address, Field::kInetProto};
+  nft::SetSpec& sources = add(kRangeFirewallSources);
+  sources.key = {address, Field::kInetProto, address};
+  sources.interval = true;
 }
 
 }  // namespace

@@ -119,6 +119,8 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
   }
   if (options.port_ranges) {
     chains.push_back({"range-dispatch", "like dispatch, for port ranges", {}});
+    chains.push_back({"range-firewall-check", "like firewall-check, for port ranges", {}});
+    chains.push_back({"range-reject", "port ranges without endpoints", {}});
     chains.push_back({"range-external", "like external, for port ranges", {}});
     chains.push_back({"range-external-local", "like external-local, for port ranges", {}});
     chains.push_back({"range-pick", "picks a random endpoint of a port range", {}});
@@ -240,6 +242,16 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
   rules.Add(rules.In("services")
                 .RewriteDestination(kBlockKey, Named(kRangeBlocks))
                 .Goto("range-dispatch"));
+  // The sources are checked after the lookup of the range, because single ports in the range may
+  // belong to other Services.
+  const nft::Key address = {KeyPart::kOriginalDestination, KeyPart::kProtocol};
+  nft::Key from_source = address;
+  from_source.push_back(KeyPart::kSource);
+  rules.Add(rules.In("range-firewall-check")
+                .In(address, Named(kRangeFirewallIps))
+                .NotIn(from_source, Named(kRangeFirewallSources))
+                .Drop());
+  rules.Add(rules.In("range-dispatch").Jump("range-firewall-check"));
   AddDispatchRules(PortKind::kRange, family, options, rules);
   AddPickRules(PortKind::kRange, rules);
   rules.Add(
@@ -249,10 +261,12 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
           .MasqueradeFullyRandom());
   rules.Add(rules.In("service-endpoints-check")
                 .In(kServiceKey, Named(kNoEndpointRangePorts))
-                .RejectPortUnreachable());
+                .Goto("range-reject"));
   rules.Add(rules.In("service-endpoints-check")
                 .In(kBlockKey, Named(kNoEndpointRangeBlocks))
-                .RejectPortUnreachable());
+                .Goto("range-reject"));
+  rules.Add(rules.In("range-reject").Jump("range-firewall-check"));
+  rules.Add(rules.In("range-reject").RejectPortUnreachable());
 }
 
 void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) {

@@ -26,9 +26,9 @@ inline constexpr uint32_t kCountedSeconds = 86400;
 // A burst can contain as many requests.
 inline constexpr uint32_t kPingsPerSecond = 1000;
 // Maximum number of source ranges per family, for all Services together. Each range counts once per
-// load balancer IP and port. The time to load ranges is quadratic in their number, and the kernel
-// blocks one CPU during this time. Linux 6.18 takes 12 ms for 1,000 ranges, 0.24 s for 5,000 and
-// 3.7 s for 20,000.
+// load balancer IP and port, and once per load balancer IP and protocol for all port ranges. The
+// time to load ranges is quadratic in their number, and the kernel blocks one CPU during this time.
+// Linux 6.18 takes 12 ms for 1,000 ranges, 0.24 s for 5,000 and 3.7 s for 20,000.
 inline constexpr size_t kMaxSourceRows = 4096;
 // Whether `removed` of `rows` source ranges are too many to be deleted one by one. The time of a
 // deletion grows with the size of the set and is 1 to 3 ms in a set of maximum size.
@@ -72,6 +72,8 @@ enum SetIndex : uint8_t {
   kNoEndpointRangePorts,   // address . protocol . port; new connections are rejected
   kNoEndpointRangeBlocks,  // address . protocol . high byte of the port; likewise
   kRangeHairpins,          // address . address . protocol of local endpoints
+  kRangeFirewallIps,       // address . protocol; sources restricted to kRangeFirewallSources
+  kRangeFirewallSources,   // address . protocol . source range
   kRowSetCount,            // Number of sets with rows, including sets of options.
 };
 
@@ -82,6 +84,12 @@ inline constexpr std::string_view kServiceConnectionsName = "service-connections
 // Returns true for the sets whose elements are address ranges.
 inline bool HasAddressRanges(uint8_t set) {
   return set == kPodSources || set == kMasqueradeSources || set == kServiceCidrs;
+}
+
+// The sets with the source ranges of load balancer IPs.
+inline constexpr SetIndex kSourceSets[] = {kFirewallSources, kRangeFirewallSources};
+inline bool HasSourceRanges(uint8_t set) {
+  return set == kFirewallSources || set == kRangeFirewallSources;
 }
 
 // Returns the number of sets of `table` that can have rows. These are the sets with the lowest

@@ -69,7 +69,8 @@ class MeaningOf {
     for (const SetIndex set :
          {kPodSources, kMasqueradeSources, kClusterIps, kServiceCidrs, kNoEndpointServices,
           kNoEndpointNodePorts, kHairpinConnections, kFirewallIps, kFirewallSources, kSelfEndpoints,
-          kPingAddresses, kPingTarget, kResetServices}) {
+          kPingAddresses, kPingTarget, kResetServices, kNoEndpointRangePorts,
+          kNoEndpointRangeBlocks, kRangeHairpins, kRangeFirewallIps, kRangeFirewallSources}) {
       if (set >= sets_) continue;
       for (const nft::Element& e : Read(set)) {
         lines_.push_back(Text({{family_, set}, e.key, {}, e.comment, e.interval_end, e.key_end}));

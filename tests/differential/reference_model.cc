@@ -190,9 +190,7 @@ const ModelServicePort* ReferenceModel::OwnerOfRange(const Flow& flow) const {
   }
   for (const ModelServicePort& port : ports) {
     if (!is_candidate(port) || port.service != owner->service) continue;
-    const bool with_sources =
-        !port.ranges.empty() && Contains(port.load_balancer_ips, flow.destination);
-    if (port.port <= flow.port && flow.port <= port.end_port && !with_sources) return &port;
+    if (port.port <= flow.port && flow.port <= port.end_port) return &port;
   }
   return nullptr;
 }
@@ -306,6 +304,9 @@ std::optional<ReferenceModel::Flow> ReferenceModel::FlowOf(const Packet& packet)
 }
 
 Prediction ReferenceModel::ToAddress(const ModelServicePort& port, const Flow& flow) const {
+  if (Contains(port.load_balancer_ips, flow.destination) && !SourceAllowed(port, flow.source)) {
+    return Rejected(Verdict::kDropped, &port, "S-87, S-116");
+  }
   Prediction prediction =
       port.cluster_ip == flow.destination ? ToClusterIp(port, flow) : ToExternal(port, flow);
   if (port.IsRange()) prediction.why += " range";
@@ -318,13 +319,7 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   const std::optional<Flow> parsed = FlowOf(packet);
   if (!parsed) return Rejected(Verdict::kUntouched, nullptr, "not a packet");
   const Flow& flow = *parsed;
-  if (const ModelServicePort* port = OwnerOfAddress(flow)) {
-    const bool vip = Contains(port->load_balancer_ips, flow.destination);
-    if (vip && !SourceAllowed(*port, flow.source)) {
-      return Rejected(Verdict::kDropped, port, "S-87, S-116");
-    }
-    return ToAddress(*port, flow);
-  }
+  if (const ModelServicePort* port = OwnerOfAddress(flow)) return ToAddress(*port, flow);
   const ModelServicePort* node_port = OwnerOfNodePort(flow);
   if (node_port != nullptr && node_port->HasEndpoints()) return ToExternal(*node_port, flow);
   if (const ModelServicePort* port = OwnerOfRange(flow)) return ToAddress(*port, flow);

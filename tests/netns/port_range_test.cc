@@ -1,8 +1,10 @@
 // Tests of port ranges (ServicePort.end_port). Each port of a range leads to the same port of an
 // endpoint.
+#include <chrono>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -142,6 +144,44 @@ TEST_P(PortRangeTest, WithoutEndpointsTheRangeIsRejected) {
   for (const uint16_t port : kInside) {
     EXPECT_EQ(ServerAt(client(), kExternalIp, port), absl::StrCat("pod-b/", port));
   }
+}
+
+// kSinglePort belongs to a Service without source ranges.
+TEST_P(PortRangeTest, SourceRanges) {
+  const Address vip = kLoadBalancerIp;
+  AService ranged("shop/ranged");
+  ranged.ClusterIps(kWeb.v4, kWeb.v6).Port("range", 1000, protocol());
+  AService single("shop/single");
+  single.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6).Port("one", kSinglePort, protocol());
+  for (AService* service : {&ranged, &single}) {
+    service->LoadBalancerIp(vip.v4).LoadBalancerIp(vip.v6);
+  }
+  ranged.SourceRange(absl::StrCat(pod_b().v4(), "/32"))
+      .SourceRange(absl::StrCat(pod_b().v6(), "/128"));
+  v1::Object object = ranged;
+  object.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(2000);
+  ASSERT_OK(agent().Apply(Objects{object, single} + RangedSlices({&pod_a()}) +
+                          Slices("shop/single", "one", kSinglePort, {&pod_b()})));
+  const auto expect_dropped = [&] {
+    for (const auto& [from, port] : {std::pair(&client(), kInside[0]), {&node(), kInside[2]}}) {
+      Request request = To(vip, port);
+      request.timeout = std::chrono::milliseconds(400);
+      const Answer answer = svcmap::testing::Ask(from->netns(), request);
+      EXPECT_EQ(answer.outcome, Outcome::kTimedOut) << from->name() << " " << answer.ToString();
+    }
+  };
+  for (const uint16_t port : kInside) {
+    EXPECT_EQ(ServerAt(pod_b(), vip, port), absl::StrCat("pod-a/", port));
+  }
+  expect_dropped();
+  EXPECT_EQ(ServerAt(client(), kWeb, 1000), "pod-a/1000") << "not at the clusterIP";
+  EXPECT_EQ(ServerAt(client(), vip, kSinglePort), absl::StrCat("pod-b/", kSinglePort));
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+
+  // Without endpoints, only the allowed sources are rejected.
+  ASSERT_OK(agent().Apply(RangedSlices({})));
+  for (const uint16_t port : {kInside[0], kInside[2]}) ExpectRejected(pod_b(), vip, port);
+  expect_dropped();
 }
 
 TEST_P(PortRangeTest, TrafficPolicyLocal) {

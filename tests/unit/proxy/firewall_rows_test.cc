@@ -138,7 +138,8 @@ TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
       Findings(),
       ElementsAre("Service shop/web: spec.loadBalancerSourceRanges: Too many: 4097: all Services "
                   "together must have at most 4096 ranges, counted for each IPv4 load balancer IP "
-                  "and port; the IPv4 load balancer IPs of the Service accept no traffic"));
+                  "and port, or protocol of port ranges; the IPv4 load balancer IPs of the Service "
+                  "accept no traffic"));
 }
 
 TEST_F(FirewallRowsTest, S119AGuardedVipWithoutEndpointsIsBoth) {

@@ -106,13 +106,40 @@ TEST_F(PortRangeRowsTest, WithoutTheFlagTheOtherPortsAreProgrammed) {
 }
 
 TEST_F(PortRangeRowsTest, WhatRangesDoNotSupportIsReported) {
-  Apply({Ranged().Affinity(90).LoadBalancer("203.0.113.1").SourceRange("192.0.2.0/24"),
-         Endpoints().Ready("10.0.0.1")});
+  Apply({Ranged().Affinity(90), Endpoints().Ready("10.0.0.1")});
   Make();
-  EXPECT_THAT(OwnLines(), SizeIs(3)) << "only at the clusterIP";
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("not programmed at 203.0.113.1"),
-                                      HasSubstr("neither session affinity nor")));
+  EXPECT_THAT(OwnLines(), SizeIs(3));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("neither session affinity nor")));
   EXPECT_FALSE(desired_.rows.ports[0].affinity);
+}
+
+// All ranges of a protocol share the source ranges. Single ports have source ranges of their own.
+TEST_F(PortRangeRowsTest, SourceRangesApplyToTheAddressAndProtocol) {
+  Apply({AService("shop/web")
+             .At("10.96.0.1")
+             .LoadBalancer("203.0.113.1")
+             .SourceRange("198.51.100.0/24")
+             .Port(1, "a")
+             .EndPort(2)
+             .Port(5, "b")
+             .EndPort(6)
+             .Port(80, "http")});
+  Make();
+  const Lines lines = OwnLines();
+  const auto with = [&](const std::string& name) {
+    Lines found;
+    std::ranges::copy_if(lines, std::back_inserter(found),
+                         [&](const std::string& line) { return line.starts_with(name); });
+    return found;
+  };
+  EXPECT_THAT(with("range-firewall"),
+              ElementsAre("range-firewall-ips 203.0.113.1 . tcp",
+                          "range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
+  EXPECT_THAT(with("firewall"),
+              ElementsAre("firewall-ips 203.0.113.1 . tcp . 80",
+                          "firewall-sources 203.0.113.1 . tcp . 80 . 198.51.100.0/24"));
+  EXPECT_EQ(SourceRowCount(desired_.rows, Family::kIpv4), 2u);
+  EXPECT_THAT(Findings(), IsEmpty());
 }
 
 TEST_F(PortRangeRowsTest, TheOlderServiceGetsTheRangesOfAnAddress) {

@@ -474,8 +474,8 @@ type ServicePort struct {
 	// Service can have ranges of a protocol: the oldest one. A range cannot have a node_port.
 	//
 	// Ranges need svcmapd's flag --port-ranges. Without the flag, a range is not programmed, and the
-	// agent adds a warning. Session affinity, endpoint_pick and reset_stale_tcp do not apply to ranges,
-	// and ranges are not programmed at load balancer IPs with source ranges (docs/decisions/0016).
+	// agent adds a warning. Session affinity, endpoint_pick and reset_stale_tcp do not apply to ranges
+	// (docs/decisions/0016).
 	EndPort int32 `protobuf:"varint,1010,opt,name=end_port,json=endPort,proto3" json:"end_port,omitempty"`
 }
 
