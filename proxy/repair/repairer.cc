@@ -73,8 +73,8 @@ void Repairer::MarkAllSuspect() {
 }
 
 bool Repairer::has_suspects() const {
-  const auto any = [](const auto& sets) { return std::ranges::count(sets, true) > 0; };
-  return any(structure_) || any(recount_) || !rows_.empty() || any(sets_[0]) || any(sets_[1]) ||
+  const auto any = [](const auto& families) { return families[0] || families[1]; };
+  return any(structure_) || any(recount_) || !rows_.empty() || sets_[0].any() || sets_[1].any() ||
          everything_;
 }
 
@@ -230,8 +230,9 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows) {
 
 // Returns nothing if the set is not suspect.
 std::optional<absl::StatusOr<Damage>> Repairer::CheckIfSuspect(nft::SetRef set) {
-  bool& suspect = sets_[Index(set.family)][set.set];
-  if (!std::exchange(suspect, false)) return std::nullopt;
+  auto suspect = sets_[Index(set.family)][set.set];
+  if (!suspect) return std::nullopt;
+  suspect = false;
   absl::StatusOr<Damage> damage = CheckSet(set);
   suspect = !damage.ok();
   return damage;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -108,7 +109,7 @@ class Repairer {
   // of all suspect rows.
   std::array<bool, 2> recount_ = {};
   std::deque<Touched> rows_;
-  std::array<std::array<bool, kRowSetCount>, 2> sets_ = {};
+  std::array<std::bitset<kRowSetCount>, 2> sets_;
   bool everything_ = false;    // True if everything is suspect, until a later audit is complete.
   bool audit_covers_ = false;  // True if the audit started after everything became suspect.
 

@@ -112,6 +112,41 @@ TEST(MovedPortsTest, APortWithSourceRangesIsPartOfTheSwitch) {
   EXPECT_TRUE(TakeMovedPorts(transaction).empty());
 }
 
+// Row of a load balancer IP whose port ranges have source ranges.
+svcmap::testing::Row RangeFirewallIp(const char* address) {
+  return {
+      .set = {Family::kIpv4, kRangeFirewallIps},
+      .key =
+          nft::FieldBytes().Append(svcmap::testing::Ip(address).bytes()).AppendU8(6).PadToWord()};
+}
+svcmap::testing::Row RangeSource(const char* address) {
+  svcmap::testing::Row row = RangeFirewallIp(address);
+  row.set.set = kRangeFirewallSources;
+  row.key_end = row.key;
+  row.key.Append(svcmap::testing::Ip("198.51.100.0").bytes());
+  row.key_end.Append(svcmap::testing::Ip("198.51.100.255").bytes());
+  return row;
+}
+
+TEST(TakeSourceRangesTest, RangesOfANewlyRestrictedIpAreAddedFirst) {
+  nft::Transaction transaction;
+  transaction.Add(RangeFirewallIp("203.0.113.1"));
+  transaction.Add(RangeSource("203.0.113.1"));
+  transaction.Add(RangeSource("203.0.113.2"));
+  EXPECT_THAT(Operations(TakeSourceRanges(transaction)),
+              ElementsAre("+ range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
+  EXPECT_EQ(transaction.element_count(), 2u);
+}
+
+TEST(RemovalsTest, RangesOfAnIpThatIsNoLongerRestrictedAreDeletedAfterTheSwitch) {
+  nft::Transaction transaction;
+  transaction.Delete(RangeFirewallIp("203.0.113.1"));
+  transaction.Delete(RangeSource("203.0.113.1"));
+  transaction.Delete(RangeSource("203.0.113.2"));
+  EXPECT_THAT(Operations(TakeRemovals(transaction)),
+              ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
+}
+
 // If a random slot does not exist, the rules use the first slot. Therefore slots other than the
 // first slot can be deleted immediately.
 TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
