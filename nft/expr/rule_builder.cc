@@ -411,17 +411,26 @@ RuleBuilder& RuleBuilder::DnatAddressToRandomSlot(uint32_t modulus, NamedSet map
   return DnatToAddress(slot, kSlotKeyWords, map);
 }
 
-RuleBuilder& RuleBuilder::DnatToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed,
-                                           NamedSet map) {
-  MatchTransport();
+std::string RuleBuilder::LoadHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed) {
   const std::string group = LoadGroup(Layout(family_).group_size);
   const uint32_t words = LoadKey(hashed, kHashedRegister) - kHashedRegister;
   Add(HashedNumber{kSlotNumberRegister, kHashedRegister, words * 4, modulus, seed});
   char seed_text[12];
   std::snprintf(seed_text, sizeof(seed_text), "0x%x", seed);
-  return DnatToSlot(group + " . jhash " + KeyText(hashed) + " mod " + std::to_string(modulus) +
-                        " seed " + seed_text,
-                    map);
+  return group + " . jhash " + KeyText(hashed) + " mod " + std::to_string(modulus) + " seed " +
+         seed_text;
+}
+
+RuleBuilder& RuleBuilder::DnatToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed,
+                                           NamedSet map) {
+  MatchTransport();
+  return DnatToSlot(LoadHashedSlot(hashed, modulus, seed), map);
+}
+
+RuleBuilder& RuleBuilder::DnatAddressToHashedSlot(const Key& hashed, uint32_t modulus,
+                                                  uint32_t seed, NamedSet map) {
+  const std::string slot = LoadHashedSlot(hashed, modulus, seed);
+  return DnatToAddress(slot, kSlotKeyWords, map);
 }
 
 RuleBuilder& RuleBuilder::DnatTo(const Key& key, NamedSet map) {

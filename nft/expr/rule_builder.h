@@ -82,6 +82,9 @@ class RuleBuilder {
 
   // Like DnatToRandomSlot, but with `jhash KEY mod N seed SEED` instead of the random number.
   RuleBuilder& DnatToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed, NamedSet map);
+  // The same without a port: `dnat to GROUP . jhash ...`.
+  RuleBuilder& DnatAddressToHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed,
+                                       NamedSet map);
 
   // `dnat to KEY map @map`, without a port. nft lists this clause without the family.
   RuleBuilder& DnatTo(const Key& key, NamedSet map);
@@ -133,6 +136,7 @@ class RuleBuilder {
   void LookUp(AnonymousSet set, Lookup::Into into);
   std::string LoadGroup(uint32_t group_size);
   std::string LoadRandomSlot(uint32_t group_size, uint32_t modulus);
+  std::string LoadHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed);
   RuleBuilder& DnatToSlot(const std::string& slot, NamedSet map);
   void CompareDnat(bool equal_to_0);
   void MatchTransport();

@@ -221,12 +221,14 @@ class Builder {
     Shorten(port, resolved.local, resolved.local_weights);
     const auto found = before_.find(PortIdentity(rows.family, port.name, port.protocol));
     const PortRows* before = found == before_.end() ? nullptr : found->second;
-    if (port.is_range()) {
-      CheckRangeOptions(port);
-    } else {
+    if (!port.is_range()) {
       AddAffinity(rows, port, before, resolved);
-      if (!rows.affinity) rows.pick_by = PickByFor(port, resolved);
+    } else if (service_.affinity_seconds != 0) {
+      Warn(port, FindingCode::kUnsupported, RangeText(port),
+           "port ranges do not support session affinity; a hash of the client address selects the "
+           "endpoint");
     }
+    if (!rows.affinity) rows.pick_by = PickByFor(port, resolved);
     rows.any =
         FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
                 SlotsFor(rows, std::move(resolved.cluster), resolved.cluster_weights),
@@ -245,15 +247,9 @@ class Builder {
     return std::to_string(port.port) + "-" + std::to_string(port.end_port);
   }
 
-  void CheckRangeOptions(const ServicePort& port) {
-    if (service_.affinity_seconds == 0 && service_.pick_by == PickBy::kRandom) return;
-    Warn(port, FindingCode::kUnsupported, RangeText(port),
-         "port ranges support neither session affinity nor picks by hash; endpoints are picked at "
-         "random");
-  }
-
   PickBy PickByFor(const ServicePort& port, const ResolvedEndpoints& resolved) {
-    if (service_.pick_by == PickBy::kRandom) return PickBy::kRandom;
+    const PickBy pick_by = PickByOf(service_, port);
+    if (pick_by == PickBy::kRandom) return PickBy::kRandom;
     const size_t endpoints = std::max(resolved.cluster.size(), resolved.local.size());
     if (!context_.node.hash_picks) {
       Warn(port, FindingCode::kForbidden, "",
@@ -266,7 +262,7 @@ class Builder {
                " endpoints can be picked by hash; endpoints are picked at random");
       return PickBy::kRandom;
     }
-    return service_.pick_by;
+    return pick_by;
   }
 
   // Returns the endpoint of each slot. For random picks, the result is in the format of

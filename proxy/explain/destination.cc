@@ -8,12 +8,6 @@
 namespace svcmap::proxy {
 namespace {
 
-// Port ranges are not programmed at such addresses.
-bool HasSourceRanges(const Service& service, const IpAddress& address) {
-  return absl::c_linear_search(service.load_balancer_ips, address) &&
-         service.HasSourceRanges(address.family());
-}
-
 void SetPorts(uint16_t port, ResolvedEndpoints& resolved) {
   for (auto* endpoints : {&resolved.cluster, &resolved.local, &resolved.reachable_here}) {
     for (EndpointAddress& endpoint : *endpoints) endpoint.port = port;
@@ -41,9 +35,7 @@ void FindOwner(const ExplainContext& context, Destination& to) {
     if (exact) return candidate.port == to.number && !candidate.is_range();
     return candidate.is_range() && candidate.port <= to.number && to.number <= candidate.end_port;
   });
-  if (port == owner->ports.end() || (port->is_range() && HasSourceRanges(*owner, to.address))) {
-    return;
-  }
+  if (port == owner->ports.end()) return;
   to.entry = context.store.Find(owner->key);
   to.port = &*port;
   to.role = node_port                                                ? Role::kNodePort

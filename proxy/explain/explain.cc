@@ -65,8 +65,8 @@ class PathTracer {
     if (!to_.port->is_range()) {
       DescribeAffinity();
       DescribeResets();
-      MakeTable();
     }
+    MakeTable();
     AddEndpoints();
     DescribeHairpin();
     if (to_.chained) {
@@ -296,15 +296,22 @@ class PathTracer {
 
   // Makes the hash table of the endpoint set, if the Service uses one.
   void MakeTable() {
-    const PickBy pick_by = to_.service().pick_by;
+    const PickBy pick_by = PickByOf(to_.service(), *to_.port);
     const size_t endpoints = std::max(to_.resolved.cluster.size(), to_.resolved.local.size());
     if (pick_by == PickBy::kRandom || !context_.node.hash_picks ||
         endpoints > kMaxHashedEndpoints) {
       return;
     }
     const uint32_t slots = PickTableSize(to_.service(), Chosen().size());
-    const std::vector<EndpointAddress> slot_endpoints =
-        MakeHashTable(Chosen(), ChosenWeights(), slots);
+    std::vector<EndpointAddress> slot_endpoints = Chosen();
+    // The tables of ranges contain addresses without ports.
+    const auto set_ports = [&](uint16_t number) {
+      if (!to_.port->is_range()) return;
+      for (EndpointAddress& endpoint : slot_endpoints) endpoint.port = number;
+    };
+    set_ports(0);
+    slot_endpoints = MakeHashTable(slot_endpoints, ChosenWeights(), slots);
+    set_ports(to_.number);
     for (const EndpointAddress& endpoint : slot_endpoints) ++table_slots_[endpoint];
     const std::string table = absl::StrCat(" from a table with ", slots, " slots");
     if (pick_by == PickBy::kClientAndPort) {

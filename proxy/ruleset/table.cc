@@ -34,8 +34,8 @@ std::string RepickChain(PortKind ports, unsigned pick_class) {
   return Chain(ports, "draw-" + std::to_string(PickCapacity(pick_class)));
 }
 
-std::string HashChain(PickBy pick_by, uint32_t slots) {
-  return (pick_by == PickBy::kClient ? "hash-" : "hash-ports-") + std::to_string(slots);
+std::string HashChain(PortKind ports, PickBy pick_by, uint32_t slots) {
+  return Chain(ports, pick_by == PickBy::kClient ? "hash-" : "hash-ports-") + std::to_string(slots);
 }
 
 using Verdicts = std::vector<std::pair<uint8_t, std::string>>;
@@ -56,10 +56,10 @@ Verdicts PickVerdicts(PortKind ports, std::initializer_list<DispatchKind> kinds,
     for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
       verdicts.emplace_back(DescriptorByte(kind, pick), PickChain(ports, pick));
     }
-    if (!options.hash_picks || ports == PortKind::kRange) continue;
+    if (!options.hash_picks) continue;
     ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
       verdicts.emplace_back(DescriptorByte(kind, HashClass(pick_by, slots)),
-                            HashChain(pick_by, slots));
+                            HashChain(ports, pick_by, slots));
     });
   }
   return verdicts;
@@ -76,6 +76,15 @@ void AddPickChains(PortKind ports, std::vector<nft::ChainSpec>& chains) {
       chains.push_back({RepickChain(ports, pick), "", {}});
     }
   }
+}
+
+void AddHashChains(PortKind ports, std::vector<nft::ChainSpec>& chains) {
+  ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
+    chains.push_back({HashChain(ports, pick_by, slots),
+                      pick_by == PickBy::kClient ? "picks by client address"
+                                                 : "picks by client address and port",
+                      {}});
+  });
 }
 
 std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
@@ -109,14 +118,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
     chains.push_back({"reset-untracked", "resets TCP connections without conntrack entry", {}});
   }
   AddPickChains(PortKind::kSingle, chains);
-  if (options.hash_picks) {
-    ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
-      chains.push_back({HashChain(pick_by, slots),
-                        pick_by == PickBy::kClient ? "picks by client address"
-                                                   : "picks by client address and port",
-                        {}});
-    });
-  }
+  if (options.hash_picks) AddHashChains(PortKind::kSingle, chains);
   if (options.port_ranges) {
     chains.push_back({"range-dispatch", "like dispatch, for port ranges", {}});
     chains.push_back({"range-firewall-check", "like firewall-check, for port ranges", {}});
@@ -126,6 +128,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
     chains.push_back({"range-pick", "picks a random endpoint of a port range", {}});
     chains.push_back({"range-pick-first", "fallback if no random pick found an endpoint", {}});
     AddPickChains(PortKind::kRange, chains);
+    if (options.hash_picks) AddHashChains(PortKind::kRange, chains);
   }
   return chains;
 }
@@ -156,13 +159,16 @@ void AddPickRules(PortKind ports, RuleList& rules) {
   rules.Add(rules.In(first).Drop());
 }
 
-void AddHashRules(RuleList& rules) {
+void AddHashRules(PortKind ports, RuleList& rules) {
   ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
-    const std::string chain = HashChain(pick_by, slots);
+    const std::string chain = HashChain(ports, pick_by, slots);
     nft::Key client = {KeyPart::kSource};
     if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
-    rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, kHashSeed, Named(kEndpoints)));
-    rules.Add(rules.In(chain).Goto("pick-first"));
+    RuleBuilder rule = rules.In(chain);
+    rules.Add(ports == PortKind::kSingle
+                  ? rule.DnatToHashedSlot(client, slots, kHashSeed, Named(kEndpoints))
+                  : rule.DnatAddressToHashedSlot(client, slots, kHashSeed, Named(kRangeEndpoints)));
+    rules.Add(rules.In(chain).Goto(Chain(ports, "pick-first")));
   });
 }
 
@@ -254,6 +260,7 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
   rules.Add(rules.In("range-dispatch").Jump("range-firewall-check"));
   AddDispatchRules(PortKind::kRange, family, options, rules);
   AddPickRules(PortKind::kRange, rules);
+  if (options.hash_picks) AddHashRules(PortKind::kRange, rules);
   rules.Add(
       rules.In("nat-postrouting")
           .ConntrackDnat()
@@ -324,7 +331,7 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
                 .MasqueradeFullyRandom());
 
   AddPickRules(PortKind::kSingle, rules);
-  if (options.hash_picks) AddHashRules(rules);
+  if (options.hash_picks) AddHashRules(PortKind::kSingle, rules);
 }
 
 // Resets TCP connections without conntrack entry. The ICMP errors of the other rules do not end an

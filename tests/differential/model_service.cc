@@ -280,9 +280,13 @@ std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const Mo
       port.ranges = SourceRanges(spec, v6);
       port.external_local = ExternalLocal(spec);
       port.internal_local = spec.internal_traffic_policy() == "Local";  // S-10
-      if (!port.IsRange()) {
-        port.affinity = spec.session_affinity() == "ClientIP";  // S-14
-        if (!port.affinity && spec.endpoint_pick() != "Random") port.pick = spec.endpoint_pick();
+      const bool affinity = spec.session_affinity() == "ClientIP";
+      if (affinity && port.IsRange()) {
+        port.pick = "ClientIP";
+      } else if (affinity) {
+        port.affinity = true;  // S-14
+      } else if (spec.endpoint_pick() != "Random") {
+        port.pick = spec.endpoint_pick();
       }
       port.table_size = spec.pick_table_size();
       port.node_name = node.name;

@@ -108,6 +108,30 @@ TEST_P(PortRangeTest, AllEndpointsAreUsed) {
   }
 }
 
+TEST_P(PortRangeTest, AClientKeepsItsEndpointWithPicksByHash) {
+  const Objects slices = RangedSlices({&pod_a(), &pod_b(), &remote_pod()});
+  v1::Object by_client = Ranged();
+  by_client.mutable_service()->mutable_spec()->set_endpoint_pick("ClientIP");
+  v1::Object with_affinity = Ranged();
+  with_affinity.mutable_service()->mutable_spec()->set_session_affinity("ClientIP");
+  for (const v1::Object& service : {by_client, with_affinity}) {
+    ASSERT_OK(agent().Apply(Objects{service} + slices));
+    std::set<std::string> servers;
+    for (int i = 0; i < 10; ++i) {
+      std::set<std::string> of_client;
+      for (const uint16_t port : {kInside[0], kInside[2], kInside[7]}) {
+        Request request = To(kExternalIp, port);
+        request.source = ClientAddress(i).in(v6());
+        const std::string server = Ask(client(), request).server;
+        of_client.insert(server.substr(0, server.find('/')));
+      }
+      EXPECT_EQ(of_client.size(), 1u) << "client " << i;
+      servers.insert(of_client.begin(), of_client.end());
+    }
+    EXPECT_GT(servers.size(), 1u);
+  }
+}
+
 TEST_P(PortRangeTest, TheWholeAddress) {
   ASSERT_OK(agent().Apply(Objects{Ranged(1, 65535)} + RangedSlices({&pod_a()})));
   for (const uint16_t port : Served()) {

@@ -273,6 +273,11 @@ TEST(RuleBuilderTest, AHashOfTheClientIsTheSlotNumber) {
             "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,288,32 . "
             "jhash ip6 saddr mod 4093 seed 0x7 map @service-ips");
   EXPECT_EQ(All<HashedNumber>(v6).at(0).size, 16u);
+  const RuleSpec address =
+      Rule(Family::kIpv4).DnatAddressToHashedSlot(client, 251, 0x7, kSet).Build();
+  EXPECT_EQ(address.text,
+            "dnat to @nh,136,24 . jhash ip saddr . th sport mod 251 seed 0x7 map @service-ips");
+  EXPECT_EQ(All<Dnat>(address).at(0).port_reg, std::nullopt);
 }
 
 TEST(RuleBuilderTest, ARateLimitMatchesPacketsAboveTheRate) {

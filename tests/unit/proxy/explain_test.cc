@@ -197,6 +197,20 @@ TEST_F(ExplainTest, ASinglePortTakesPrecedenceOverARange) {
   EXPECT_EQ(Row(kExternal, 81), "REJECT, REJECT, REJECT");
 }
 
+TEST_F(ExplainTest, APortOfARangeHasSourceRangesAndPicksByHash) {
+  ruleset_.port_ranges = true;
+  AService service("shop/ranged");
+  service.At("10.96.3.9").LoadBalancer(kVip).Port(1000, "range").EndPort(2000).Affinity(90);
+  Ranges(service);
+  Apply({service, ASlice("shop/ranged-1", "shop/ranged").Port(1, "range").Local(kL1).Ready(kR1)});
+  EXPECT_EQ(Outcome(One(kVip, 1500, kBlocked)), "DROP");
+  EXPECT_EQ(Outcome(One(kVip, 1500, "node")), "c m");
+  const Explanation explanation = One("10.96.3.9", 1500, kPod);
+  EXPECT_THAT(StepOf(explanation, "pick"), HasSubstr(" port 1500 from a table with 251 slots"));
+  ASSERT_THAT(explanation.endpoints, SizeIs(2));
+  EXPECT_EQ(explanation.endpoints[0].slots + explanation.endpoints[1].slots, 251u);
+}
+
 TEST_F(ExplainTest, S75ClusterIpLocalWithLocalEndpoints) {
   Web(InternalLocal);
   LocalAndRemote();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "nft/fake/fake_kernel.h"
+#include "proxy/desired/hash_table.h"
 #include "proxy/reconcile/reconciler.h"
 #include "proxy/state/store.h"
 #include "tests/unit/proxy/desired_world.h"
@@ -109,8 +110,19 @@ TEST_F(PortRangeRowsTest, WhatRangesDoNotSupportIsReported) {
   Apply({Ranged().Affinity(90), Endpoints().Ready("10.0.0.1")});
   Make();
   EXPECT_THAT(OwnLines(), SizeIs(3));
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("neither session affinity nor")));
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("do not support session affinity")));
   EXPECT_FALSE(desired_.rows.ports[0].affinity);
+  EXPECT_EQ(desired_.rows.ports[0].pick_by, PickBy::kClient);
+}
+
+TEST_F(PortRangeRowsTest, PicksByHashUseATableOfAddresses) {
+  Apply({Ranged().Pick(PickBy::kClientAndPort, 251),
+         Endpoints().Ready("10.0.0.1").Ready("10.0.0.2")});
+  Make();
+  const PortRows& rows = desired_.rows.ports.at(0);
+  EXPECT_EQ(rows.pick_by, PickBy::kClientAndPort);
+  EXPECT_EQ(rows.cluster.slots, MakeHashTable({{Ip("10.0.0.1"), 0}, {Ip("10.0.0.2"), 0}}, {}, 251));
+  EXPECT_THAT(Findings(), IsEmpty());
 }
 
 // All ranges of a protocol share the source ranges. Single ports have source ranges of their own.
