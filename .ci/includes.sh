@@ -2,11 +2,16 @@
 # Checks which directories include headers of which other directories. nft/ includes neither proxy/ nor
 # api/, and proxy/ does not include api/. In api/, the directories of the agent (svcmapd), the bridge
 # (svcmap-kube) and the CLI (svcmapctl) do not include each other's headers, and the shared directories
-# include none of them. Prints `file:line: text` for each finding and fails if there is one.
+# include none of them. No directory includes a header of a directory that depends on it. Prints
+# `file:line: text` for each finding and fails if there is one.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-git grep -n '^#include "\(nft\|proxy\|api\)/' -- 'nft/*.h' 'nft/*.cc' 'proxy/*.h' 'proxy/*.cc' 'api/*.h' 'api/*.cc' |
+includes() {
+  git grep -n '^#include "\(nft\|proxy\|api\)/' -- 'nft/*.h' 'nft/*.cc' 'proxy/*.h' 'proxy/*.cc' 'api/*.h' 'api/*.cc'
+}
+
+includes |
   awk -F'[:"]' '
     function owner_of(path, parts) {
       split(path, parts, "/")
@@ -36,5 +41,12 @@ git grep -n '^#include "\(nft\|proxy\|api\)/' -- 'nft/*.h' 'nft/*.cc' 'proxy/*.h
     END { exit failed }'
 if ((${PIPESTATUS[1]})); then
   echo "includes: FAILED. .ci/includes.sh lists the allowed dependencies." >&2
+  exit 1
+fi
+
+# tsort fails if the dependencies between directories contain a loop, and prints the directories of the loop.
+if ! loop=$(includes | sed -E 's|^(.*)/[^/]+:[0-9]+:#include "(.*)/[^/]+"$|\1 \2|' | sort -u | tsort 2>&1 >/dev/null); then
+  echo "includes: FAILED. These directories include each other's headers:" >&2
+  echo "$loop" >&2
   exit 1
 fi

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "api/grpc/rejected_calls.h"
 #include "api/log/log_value.h"
+#include "api/screen/rejected_calls.h"
 
 namespace svcmap::api {
 namespace {

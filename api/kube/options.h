@@ -9,7 +9,7 @@
 #include "api/config/file.h"
 #include "api/health/bind_address.h"
 #include "api/kube/http/api_server.h"
-#include "api/kube/resource.h"
+#include "api/kube/wire/resource.h"
 #include "api/tls/tls_files.h"
 
 namespace svcmap::kube {

@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "api/kube/mirror.h"
+#include "api/kube/watch/mirror.h"
 #include "api/tls/tls_files.h"
 
 namespace svcmap::kube {

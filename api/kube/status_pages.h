@@ -8,9 +8,9 @@
 #include <string>
 
 #include "api/health/answers.h"
-#include "api/kube/mirror.h"
 #include "api/kube/push.h"
 #include "api/kube/watch/list_watch.h"
+#include "api/kube/watch/mirror.h"
 #include "api/metrics/catalogue.h"
 
 namespace svcmap::kube {

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <string>
 
-#include "api/grpc/rejected_calls.h"
 #include "api/screen/connection_limits.h"
+#include "api/screen/rejected_calls.h"
 
 namespace svcmap::api {
 

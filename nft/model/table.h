@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "nft/expr/expr.h"
+#include "nft/model/expr.h"
 #include "nft/model/field.h"
 #include "nft/types/family.h"
 

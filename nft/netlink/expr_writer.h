@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "nft/expr/expr.h"
+#include "nft/model/expr.h"
 
 struct nftnl_rule;
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "nft/model/kernel.h"
+#include "proxy/applied/applied.h"
 #include "proxy/conntrack/tcp_endpoints.h"
 #include "proxy/conntrack/udp_ports.h"
 #include "proxy/desired/groups.h"
@@ -35,7 +36,6 @@
 #include "proxy/health/health_check.h"
 #include "proxy/localhost/nodeports.h"
 #include "proxy/node/nodeport_addresses.h"
-#include "proxy/reconcile/applied.h"
 #include "proxy/reconcile/row_reader.h"
 #include "proxy/repair/repairer.h"
 #include "proxy/saved/state_log.h"

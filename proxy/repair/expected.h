@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nft/model/foreign_change.h"
-#include "proxy/reconcile/applied.h"
+#include "proxy/applied/applied.h"
 
 namespace svcmap::proxy {
 

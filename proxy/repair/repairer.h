@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "nft/model/foreign_change.h"
 #include "nft/model/kernel.h"
-#include "proxy/reconcile/applied.h"
+#include "proxy/applied/applied.h"
 
 namespace svcmap::proxy {
 

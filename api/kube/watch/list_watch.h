@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "api/kube/http/http_client.h"
-#include "api/kube/mirror.h"
-#include "api/kube/resource.h"
+#include "api/kube/watch/mirror.h"
+#include "api/kube/wire/resource.h"
 
 namespace svcmap::kube {
 

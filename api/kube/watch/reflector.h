@@ -29,10 +29,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "api/kube/http/http_client.h"
-#include "api/kube/mirror.h"
-#include "api/kube/resource.h"
 #include "api/kube/watch/list_watch.h"
+#include "api/kube/watch/mirror.h"
 #include "api/kube/wire/decode.h"
+#include "api/kube/wire/resource.h"
 #include "nft/base/backoff.h"
 
 namespace svcmap::kube {

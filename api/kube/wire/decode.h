@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "api/kube/resource.h"
+#include "api/kube/wire/resource.h"
 
 namespace svcmap::kube {
 

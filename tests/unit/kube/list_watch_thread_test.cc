@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "api/kube/mirror.h"
 #include "api/kube/watch/list_watch.h"
+#include "api/kube/watch/mirror.h"
 #include "svcmap/v1/control.pb.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/kube/tls_server.h"

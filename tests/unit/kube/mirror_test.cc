@@ -1,4 +1,4 @@
-#include "api/kube/mirror.h"
+#include "api/kube/watch/mirror.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/applied/row_owners.h"
 #include "proxy/desired/sticky.h"
 #include "proxy/diff/plan.h"
-#include "proxy/reconcile/row_owners.h"
 
 namespace svcmap::proxy {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "api/kube/resource.h"
 #include "api/kube/wire/decode.h"
+#include "api/kube/wire/resource.h"
 
 namespace svcmap::kube {
 

@@ -1,4 +1,4 @@
-#include "proxy/reconcile/row_owners.h"
+#include "proxy/applied/row_owners.h"
 
 #include <xxhash.h>
 

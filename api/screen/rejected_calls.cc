@@ -1,4 +1,4 @@
-#include "api/grpc/rejected_calls.h"
+#include "api/screen/rejected_calls.h"
 
 #include <spdlog/spdlog.h>
 

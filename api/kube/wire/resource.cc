@@ -1,4 +1,4 @@
-#include "api/kube/resource.h"
+#include "api/kube/wire/resource.h"
 
 #include "absl/strings/str_cat.h"
 

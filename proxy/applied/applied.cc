@@ -1,4 +1,4 @@
-#include "proxy/reconcile/applied.h"
+#include "proxy/applied/applied.h"
 
 #include <algorithm>
 
