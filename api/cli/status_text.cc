@@ -107,6 +107,20 @@ std::string LatencyText(const v1::GetStatusResponse& status) {
                       DurationText(latency.longest()), " (from the endpoint change to its commit)");
 }
 
+// Returns the text for phases that the state does not show.
+std::string PhaseText(v1::Phase phase) {
+  switch (phase) {
+    case v1::PHASE_LOADING:
+      return " (loading)";
+    case v1::PHASE_REWRITING:
+      return " (rewriting the tables)";
+    case v1::PHASE_REPAIRING:
+      return " (repairing the tables)";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
 std::string StateName(v1::State state) {
@@ -135,8 +149,8 @@ std::string StatusText(const v1::GetStatusResponse& status) {
                     TimeText(status.started())),
        page);
   Line("State",
-       absl::StrCat(StateName(status.state()), ", revision ", status.revision(),
-                    ", kernel generation ", status.kernel_generation()),
+       absl::StrCat(StateName(status.state()), PhaseText(status.phase()), ", revision ",
+                    status.revision(), ", kernel generation ", status.kernel_generation()),
        page);
   if (status.state() == v1::WAITING_FOR_STATE && status.revision() > 0) {
     Line("Waiting for",

@@ -325,9 +325,10 @@ int Run(DaemonOptions options) {
   }
   if (*beginning == proxy::AdoptedState::kNothing) WarnAboutForeignTables(**kernel, tables);
   LogBeginning(*beginning, reconciler.revision());
-  const bool hold = *beginning == proxy::AdoptedState::kUnknown;
-  const bool complete = !hold && *beginning != proxy::AdoptedState::kNothing;
-  if (complete) ApplySavedObjects(saved.objects, convert, reconciler.store());
+  const proxy::Received received = proxy::ReceivedAtStart(*beginning);
+  if (received == proxy::Received::kStored) {
+    ApplySavedObjects(saved.objects, convert, reconciler.store());
+  }
   saved = {};
 
   proxy::LoopOptions loop_options;
@@ -440,7 +441,7 @@ int Run(DaemonOptions options) {
     grpc_init();
     std::unique_ptr<Server> server;
     if (status.ok()) {
-      loop.Start(hold, complete);
+      loop.Start(received);
       changes.GoTo(&loop);
       absl::StatusOr<std::unique_ptr<Server>> started =
           Server::Start(options.listeners, options.push_limits, service);

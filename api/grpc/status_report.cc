@@ -9,16 +9,40 @@ namespace {
 
 constexpr size_t kMaxFindings = 100;
 
-v1::State ToProto(proxy::LoopStatus::State state) {
-  switch (state) {
-    case proxy::LoopStatus::State::kWaitingForState:
+v1::State StateOf(proxy::Phase phase) {
+  switch (phase) {
+    case proxy::Phase::kHolding:
+    case proxy::Phase::kWaiting:
       return v1::WAITING_FOR_STATE;
-    case proxy::LoopStatus::State::kServing:
-      return v1::SERVING;
-    case proxy::LoopStatus::State::kRetrying:
+    case proxy::Phase::kRetrying:
       return v1::RETRYING;
+    case proxy::Phase::kRewriting:
+    case proxy::Phase::kRepairing:
+    case proxy::Phase::kLoading:
+    case proxy::Phase::kServing:
+      return v1::SERVING;
   }
   return v1::STATE_UNSPECIFIED;
+}
+
+v1::Phase ToProto(proxy::Phase phase) {
+  switch (phase) {
+    case proxy::Phase::kHolding:
+      return v1::PHASE_HOLDING;
+    case proxy::Phase::kWaiting:
+      return v1::PHASE_WAITING;
+    case proxy::Phase::kLoading:
+      return v1::PHASE_LOADING;
+    case proxy::Phase::kServing:
+      return v1::PHASE_SERVING;
+    case proxy::Phase::kRewriting:
+      return v1::PHASE_REWRITING;
+    case proxy::Phase::kRepairing:
+      return v1::PHASE_REPAIRING;
+    case proxy::Phase::kRetrying:
+      return v1::PHASE_RETRYING;
+  }
+  return v1::PHASE_UNSPECIFIED;
 }
 
 }  // namespace
@@ -32,7 +56,8 @@ void SetTimestamp(google::protobuf::Timestamp& to, std::chrono::system_clock::ti
 
 void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tables,
                     v1::GetStatusResponse& response) {
-  response.set_state(ToProto(status.state));
+  response.set_state(StateOf(status.phase));
+  response.set_phase(ToProto(status.phase));
   response.set_revision(status.revision);
   response.set_service_ports(status.service_ports);
   response.set_pending_changes(status.pending_services);

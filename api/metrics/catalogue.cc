@@ -67,6 +67,8 @@ const Catalogue& AllMetrics() {
       Gauge("svcmap_build_info", "Version of svcmapd. The value is always 1", {"version"}),
       Gauge("svcmap_state", "State of svcmapd: 1 for the current state, 0 for the other states",
             {"state"}),
+      Gauge("svcmap_phase", "Phase of svcmapd: 1 for the current phase, 0 for the other phases",
+            {"phase"}),
       Gauge("svcmap_state_complete",
             "1 if svcmapd has received or restored a complete state and has programmed this state"),
       Gauge("svcmap_revision", "Revision of the programmed state. Increases with each commit"),

@@ -81,13 +81,20 @@ void AddStages(const proxy::StageTimes& stages, Families& page) {
 
 void AddKernel(const MetricsFacts& facts, const MetricsConstants& constants,
                const Observations& observations, Families& page) {
-  using State = proxy::LoopStatus::State;
+  using proxy::Phase;
   const proxy::LoopStatus& loop = facts.loop;
   page.Add("svcmap_build_info", 1, {constants.version});
-  for (const auto& [state, name] :
-       {std::pair{State::kWaitingForState, "waiting_for_state"},
-        std::pair{State::kServing, "serving"}, std::pair{State::kRetrying, "retrying"}}) {
-    page.Add("svcmap_state", Flag(loop.state == state), {name});
+  const bool waiting = loop.phase == Phase::kHolding || loop.phase == Phase::kWaiting;
+  const bool retrying = loop.phase == Phase::kRetrying;
+  page.Add("svcmap_state", Flag(waiting), {"waiting_for_state"});
+  page.Add("svcmap_state", Flag(!waiting && !retrying), {"serving"});
+  page.Add("svcmap_state", Flag(retrying), {"retrying"});
+  for (const auto& [phase, name] :
+       {std::pair{Phase::kHolding, "holding"}, std::pair{Phase::kWaiting, "waiting"},
+        std::pair{Phase::kLoading, "loading"}, std::pair{Phase::kServing, "serving"},
+        std::pair{Phase::kRewriting, "rewriting"}, std::pair{Phase::kRepairing, "repairing"},
+        std::pair{Phase::kRetrying, "retrying"}}) {
+    page.Add("svcmap_phase", Flag(loop.phase == phase), {name});
   }
   page.Add("svcmap_state_complete", Flag(loop.complete));
   page.Add("svcmap_revision", loop.revision);

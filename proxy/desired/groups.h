@@ -34,6 +34,9 @@ struct Number {
   }
 };
 
+// Values of numbers, by pool and Index(Family).
+using NumberLists = std::array<std::array<std::vector<uint32_t>, 2>, 3>;
+
 class NumberAllocator {
  public:
   explicit NumberAllocator(uint32_t last) : last_(last) {}

@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "proxy/desired/node_rows.h"
-#include "proxy/reconcile/sync_plan.h"
+#include "proxy/reconcile/reconciler.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -21,12 +20,12 @@ class Reconciler::DryRunState {
  public:
   explicit DryRunState(Reconciler& reconciler)
       : reconciler_(reconciler),
-        timers_before_(reconciler.timers_),
-        node_(reconciler.node_),
+        timers_before_(reconciler.numbering_.timers),
+        node_(reconciler.node_.facts()),
         node_rows_(reconciler.applied_.node_rows()) {}
   ~DryRunState() {
-    reconciler_.numbers_.GiveBack(new_numbers_);
-    reconciler_.timers_ = std::move(timers_before_);
+    reconciler_.numbering_.numbers.GiveBack(new_numbers_);
+    reconciler_.numbering_.timers = std::move(timers_before_);
   }
   DryRunState(const DryRunState&) = delete;
   DryRunState& operator=(const DryRunState&) = delete;
@@ -35,9 +34,8 @@ class Reconciler::DryRunState {
   void Follow(bool node_changed, Plan& plan, std::vector<Finding>& findings) {
     const NodeFacts before = node_;
     if (node_changed) {
-      node_ = reconciler_.FactsNow();
-      std::vector<Row> rows =
-          NodeRows(reconciler_.options_.ruleset, reconciler_.ThisNode(), node_, reconciler_.store_);
+      node_ = reconciler_.node_.FactsNow();
+      std::vector<Row> rows = reconciler_.node_.Rows(node_);
       plan.AddRanges(node_rows_, rows);
       node_rows_ = std::move(rows);
     }
@@ -64,8 +62,7 @@ class Reconciler::DryRunState {
 
   void Add(const std::string& key, Plan& plan, std::vector<Finding>& findings) {
     Reconciler& r = reconciler_;
-    DesiredContext context{r.store_.claims(), node_,     r.numbers_,
-                           r.timers_,         r.memory_, r.applied_.timer_uses()};
+    DesiredContext context = r.numbering_.Context(r.store_, node_, r.applied_);
     const auto layered = rows_.find(key);
     const ServiceRows* before = layered == rows_.end() ? r.applied_.Find(key) : &layered->second;
     DesiredService desired = Desire(key, r.store_, r.applied_, before, source_rows_, context);
@@ -91,7 +88,7 @@ DryRun Reconciler::Try(const std::function<void()>& change) {
   static const SharedCounts kNone;
   Plan waiting(kNone);  // Changes that are not written yet, without `change`.
   std::vector<Finding> found_before;
-  outlook.Follow(NodeChanged(), waiting, found_before);
+  outlook.Follow(node_.Changed(), waiting, found_before);
 
   SharedCounts shared;
   Plan plan(shared);
@@ -106,7 +103,7 @@ DryRun Reconciler::Try(const std::function<void()>& change) {
   plan.Finish();
 
   result.rows = std::move(plan.transaction());
-  result.recreates = !result.rows.empty() && recreate_;
+  result.recreates = !result.rows.empty() && tables_ != TableState::kCurrent;
   return result;
 }
 

@@ -7,14 +7,18 @@
 //
 // If the tables do not exist, Sync() writes Service after Service in several batches. If the kernel
 // differs from the applied rows, Repair() finds the differences and writes only these. If too much
-// differs, or if nothing is known (start, unknown outcome of a commit), Sync() reads both tables
-// and changes what differs. Base chains stay hooked, and clients keep their affinity records.
+// differs, or if nothing is known (start, unknown outcome of a commit), Sync() rewrites the tables.
+// states.h lists what is known about the tables, and what each rewrite does.
+//
+// The Reconciler only orders the steps. Planner computes the changes, TableRewriter the rewrites,
+// Rejections the reaction to rejected changes, Repairer the repairs; Journal saves the state.
 //
 // A Service that the kernel rejects keeps its last accepted rows. Sync() tries it again later.
 //
 // Not thread-safe; owned by the reconcile loop.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -24,111 +28,24 @@
 
 #include "nft/model/kernel.h"
 #include "proxy/applied/applied.h"
-#include "proxy/conntrack/tcp_endpoints.h"
-#include "proxy/conntrack/udp_ports.h"
-#include "proxy/desired/groups.h"
-#include "proxy/desired/service.h"
-#include "proxy/desired/sticky.h"
 #include "proxy/diff/leftovers.h"
-#include "proxy/diff/rewrite.h"
 #include "proxy/explain/explain.h"
 #include "proxy/explain/kernel_check.h"
-#include "proxy/health/health_check.h"
-#include "proxy/localhost/nodeports.h"
-#include "proxy/node/nodeport_addresses.h"
+#include "proxy/reconcile/announcer.h"
+#include "proxy/reconcile/journal.h"
+#include "proxy/reconcile/node_follower.h"
+#include "proxy/reconcile/numbering.h"
+#include "proxy/reconcile/planner.h"
+#include "proxy/reconcile/rejections.h"
 #include "proxy/reconcile/row_reader.h"
+#include "proxy/reconcile/states.h"
+#include "proxy/reconcile/sync_result.h"
+#include "proxy/reconcile/table_rewriter.h"
 #include "proxy/repair/repairer.h"
 #include "proxy/saved/state_log.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
-
-struct ReconcilerOptions {
-  std::string node_name;
-  NodePortAddresses node_port_addresses;
-  RulesetOptions ruleset;
-  // Whether TCP connections to endpoints that are gone are reset, unless the Service overrides it.
-  bool reset_stale_tcp = false;
-  // Families in which TCP nodePorts accept connections on the loopback address, by Index(Family).
-  bool localhost_node_ports[2] = {};
-};
-
-struct SyncResult {
-  enum class Outcome : uint8_t {
-    kNothing,    // No commit was necessary.
-    kCommitted,  // The changes are in the kernel.
-    kFailed,     // Not committed, or outcome unknown. The Services are dirty again.
-  };
-  Outcome outcome = Outcome::kNothing;
-  absl::Status error;      // kFailed only.
-  bool recreated = false;  // A complete rewrite was committed, or failed.
-  // Base chains with a wrong type, hook or priority that were created again, in nft notation.
-  // Packets may have passed untranslated meanwhile.
-  std::vector<std::string> replaced_chains;
-  size_t elements = 0;
-  std::chrono::nanoseconds duration{0};  // Duration of the commit.
-  // Durations of Stage::kPlan and Stage::kSave.
-  std::chrono::nanoseconds plan_duration{0};
-  std::chrono::nanoseconds save_duration{0};
-  // Why rules are not programmed, each with the sequence number of the change.
-  std::vector<std::pair<uint64_t, Finding>> findings;
-  // Current UDP ports of all synced Services. Empty after a failure.
-  std::vector<std::pair<std::string, UdpPorts>> udp;
-  // Current TCP endpoints of the synced Services whose TCP connections to endpoints that are gone
-  // are reset. Without endpoints if the connections are no longer reset. Empty after a failure.
-  std::vector<std::pair<std::string, TcpEndpoints>> tcp;
-  // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
-  HealthCheckChanges health_checks;
-  std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).
-  // Synced Services that have, or had, nodePorts on loopback addresses. Empty after a failure.
-  LocalhostNodePortChanges localhost_node_ports;
-  // Duration of the whole sync, including planning. 0 if there was nothing to sync. Set by the
-  // loop.
-  std::chrono::nanoseconds whole{0};
-};
-
-// Outcome of comparing some rows with the kernel.
-struct RepairResult {
-  enum class Outcome : uint8_t {
-    kNothing,   // No differences.
-    kRepaired,  // Differences were found and repaired.
-    kRewrite,   // Too many differences. The next Sync rewrites the tables.
-    kFailed,    // The kernel could not be read, or it rejected the repair.
-  };
-  Outcome outcome = Outcome::kNothing;
-  absl::Status error;   // kFailed only.
-  size_t elements = 0;  // Missing, wrong and unknown elements.
-  size_t chains = 0;
-  std::chrono::nanoseconds duration{0};
-};
-
-// The outcome of RemoveLeftovers. After an error, the elements are suspect, and Repair() deletes
-// them.
-struct RemovalResult {
-  absl::Status error;
-  size_t elements = 0;
-  std::chrono::nanoseconds duration{0};
-};
-
-// The effect that changes would have.
-struct DryRun {
-  // Elements deleted and added, in the order of the transaction, without the marker.
-  nft::Transaction rows;
-  // The tables would be rewritten. `rows` contains only the differences even then.
-  bool recreates = false;
-  std::vector<Finding> findings;  // What would not be programmed.
-  uint64_t revision = 0;          // The current revision.
-};
-
-// What a run finds at its start.
-enum class AdoptedState : uint8_t {
-  kNothing,   // No tables of svcmap, and no saved state.
-  kUnknown,   // Tables of a previous run, but no matching saved state.
-  kSaved,     // Saved state, but no matching tables. The state must be written.
-  kTrusted,   // The tables match the saved state, and nf_tables has not changed since.
-  kToVerify,  // The tables matched the saved state, but nf_tables has changed since.
-  kUpgrade,   // The tables match the saved state, but this version has other rules.
-};
 
 class Reconciler {
  public:
@@ -139,16 +56,17 @@ class Reconciler {
   const Store& store() const { return store_; }
 
   // Returns null if the Node is unknown.
-  const Node* ThisNode() const;
+  const Node* ThisNode() const { return node_.ThisNode(); }
 
   // Sets the node's own addresses. Called when they change.
-  void SetInterfaceAddresses(std::vector<IpAddress> addresses);
-
-  // The kernel no longer matches the applied rows. The next Sync rewrites the tables.
-  void Invalidate() {
-    recreate_ = true;
-    in_place_ = false;
+  void SetInterfaceAddresses(std::vector<IpAddress> addresses) {
+    node_.SetInterfaceAddresses(std::move(addresses));
   }
+
+  // What is known about the content of the tables.
+  TableState tables() const { return tables_; }
+  // The kernel no longer matches the applied rows. The next Sync rewrites the tables.
+  void Invalidate() { tables_ = TableState::kUnknown; }
 
   // Reads the tables of a previous run and compares them with its saved state. Takes over `saved`
   // except for the objects. Unless the result is kNothing or kUnknown, the caller must apply the
@@ -161,8 +79,8 @@ class Reconciler {
 
   // Another process has changed svcmap's tables. Repair() will check the changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
-  bool HasSuspects() const { return !recreate_ && repairer_.has_suspects(); }
-  bool Verified() const { return !recreate_ && !repairer_.has_suspects() && leftovers_.empty(); }
+  bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
+  bool Verified() const { return TrustNow() == Trust::kChecked; }
   size_t applied_rows() const;  // Number of applied elements in all sets.
   // Checks one portion of the suspect rows and repairs differences.
   RepairResult Repair();
@@ -177,22 +95,20 @@ class Reconciler {
   void NoteGeneration(uint32_t generation);
 
   // Marks all Services that the kernel has rejected as dirty.
-  void RetryRejected();
-  size_t rejected_services() const { return rejected_.size(); }
+  void RetryRejected() { rejections_.MarkDirty(store_); }
+  size_t rejected_services() const { return rejections_.size(); }
 
   // Saves objects that changed without a commit.
-  void SaveObjects();
+  void SaveObjects() { journal_.SaveObjects(); }
   // Returns true if the state cannot be saved currently.
-  bool SavingFails() const { return log_ != nullptr && !log_->status().error.empty(); }
+  bool SavingFails() const { return journal_.fails(); }
   // Retries saving the state if a retry is due.
-  void RetrySaving() {
-    if (log_ != nullptr && log_->needs_everything()) RewriteLog();
-  }
+  void RetrySaving() { journal_.Retry(TrustNow()); }
 
   // Forgets affinity numbers of the previous run that no Service has claimed. Call when the state
   // is complete.
   void ForgetPreviousRun() {
-    if (!HasLeftovers()) memory_.Forget(numbers_);
+    if (!HasLeftovers()) numbering_.memory.Forget(numbering_.numbers);
   }
 
   // True when there is something to write.
@@ -232,105 +148,68 @@ class Reconciler {
 
  private:
   friend class RowReader;
-  struct SyncPlan;  // A plan, and the state that becomes valid when the plan is committed.
-  struct FoundTables;
   class DryRunState;
-  using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
+  using Clock = std::chrono::steady_clock;
   using SavedRows = std::vector<std::pair<std::string, ServiceRows>>;
 
+  Trust TrustNow() const;
   nft::Transaction ReadAllRows(RowReader& reader);
-  SyncPlan MakeSyncPlan(size_t element_limit);
-  SyncPlan MakeRecreation(size_t element_limit, const FoundTables* found);
-  void ReplaceTable(Family family, SyncPlan& sync_plan);
-  bool ChangeTables(const FoundTables& found, SyncPlan& sync_plan);
-  std::optional<FoundTables> ReadFoundTables();
-  void ReserveGroups(const FoundElements& found);
-  bool TablesAreGone() const;
-  void AddAhead(SyncPlan& sync_plan);
-  DesiredContext Context() {
-    return {store_.claims(), node_, numbers_, timers_, memory_, applied_.timer_uses()};
-  }
-  absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
-  absl::Status AdoptAffinity();
-  bool Restore(SavedState& saved, const SavedRows& left_over);
-  absl::StatusOr<AdoptedState> Verify(std::optional<uint32_t> saved_generation,
-                                      uint64_t saved_ruleset);
-  void CheckLeftOver();
-  uint64_t RulesetDigest() const;
-  void ReadPreviousTables();
-  void AddDirty(SyncPlan& sync_plan, size_t element_limit);
-  void ReplaceManyRanges(SyncPlan& sync_plan) const;
-  bool NodeChanged() const { return node_changed_ || node_version_ != store_.node_version(); }
-  NodeFacts FactsNow() const;
-  void FollowNode();
-  absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
+  ServiceRows DesiredRowsOf(const std::string& key, Numbering& numbering,
+                            int64_t (&source_rows)[2]) const;
+
+  // Sync.
+  absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
+  SyncPlan MakeRewrite(size_t element_limit);
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
-  void Undo(SyncPlan& sync_plan);
-  void AddHealthCheck(const std::string& key, SyncResult& result);
-  void AddLocalhostNodePorts(const std::string& key, SyncResult& result);
-  void LogAttempt(const SyncPlan& sync_plan, const Marker& marker);
-  void LogOutcome(bool committed, bool complete);
-  void LogRemoval();
-  std::optional<uint32_t> GenerationToSave() const;
-  void PutObjects();
-  void RewriteLog();
-  SavedTables TablesWith(const std::vector<uint32_t>& timers) const;
-  RulesInUse NeededRules(int64_t more_resets, const SetCounts& more_rows) const;
-  void ChangeRules(SyncPlan& sync_plan) const;
-  void FreeNumbers();
-  void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
-  bool IsolateRejected(SyncPlan& sync_plan, const nft::ApplyResult& result);
   absl::Status RepairSourceRanges();
+  void ReserveGroups(const FoundElements& found);
+  void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
+  void AddAhead(SyncPlan& sync_plan);
+  absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
+  void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
+  void TablesRewritten(SyncPlan& sync_plan);
+  void Advance(SyncPlan& sync_plan, const Marker& marker);
+  void FreeNumbers();
+
+  // Repair.
   RepairResult ApplyRepair(absl::StatusOr<Damage> damage);
+  RepairResult CommitRepair(const Damage& damage);
   nft::ApplyResult ApplyInParts(const nft::Transaction& transaction);
 
+  // Adopt.
+  using Markers = std::array<std::optional<Marker>, 2>;
+  struct PreviousAttempt;
+  absl::StatusOr<Markers> ReadMarkers();
+  PreviousAttempt ResolveAttempt(const Markers& markers, SavedState& saved);
+  absl::StatusOr<AdoptedState> AdoptUnknown(const Markers& markers, SavedState& saved);
+  absl::StatusOr<AdoptedState> Verify(std::optional<uint32_t> saved_generation,
+                                      uint64_t saved_ruleset);
+  bool Restore(SavedState& saved, const SavedRows& left_over);
+  std::vector<Number> RestoreNumbers(NumberLists& numbers);
+  void CheckLeftOver();
+  absl::Status AdoptAffinity();
+  absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
+
   nft::Kernel& kernel_;
-  ReconcilerOptions options_;
-  StateLog* log_;
+  const ReconcilerOptions options_;
+  RulesetOptions ruleset_ = options_.ruleset;  // With the rules that the last plan needs.
   Store store_;
   Applied applied_;
+  Numbering numbering_;
+  TableState tables_ = TableState::kUnknown;
+  NodeFollower node_{options_, store_};
+  Rejections rejections_;
+  TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};
+  Planner planner_;
+  Journal journal_;
+  Announcer announcer_{options_, store_, applied_, node_};
   Repairer repairer_{kernel_, applied_};
   Leftovers leftovers_;
   std::vector<Number> reserved_groups_;  // Groups of unknown Services in the kernel.
-  bool check_left_over_ = false;         // Elements of the previous run are suspect.
-  bool outcome_open_ = false;            // The outcome of the last commit is not in the log yet.
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may differ in leftovers.
   uint64_t unknown_generation_ = 0;
-  Numbers numbers_;
-  AffinityTimers timers_;
-  AffinityMemory memory_;
-  std::vector<IpAddress> interfaces_;
-  bool recreate_ = true;
-  bool in_place_ = false;     // The sets exist, so the next rewrite can keep them.
-  RulesInUse rules_created_;  // Value of RulesetOptions::rules_in_use in the tables.
-  int rejections_ = 0;        // Consecutive.
-  int failed_rewrites_ = 0;   // Consecutive.
-  // The next rewrite does not read the tables, because other processes change them continuously.
-  bool rewrite_unread_ = false;
   int failed_repairs_ = 0;  // Consecutive.
-  // Maximum number of Services in one transaction. Reduced to find the Service that the kernel
-  // rejects.
-  size_t take_limit_ = SIZE_MAX;
-  absl::flat_hash_set<std::string> health_checked_;  // Services with a healthCheckNodePort.
-  absl::flat_hash_set<std::string> on_localhost_;  // Services with nodePorts on loopback addresses.
-  // Rejected Services and the kernel's error.
-  absl::flat_hash_map<std::string, std::string> rejected_;
-  // Objects of the saved state that this run does not use. Deleted from the log with the first
-  // attempt.
-  std::vector<std::pair<Kind, std::string>> outdated_objects_;
-  std::vector<std::pair<uint64_t, Finding>> rejected_findings_;  // Not reported yet.
-  // All commits up to this generation were made by svcmapd or did not change its tables.
-  std::optional<uint32_t> known_generation_;
-  NodeFacts node_;
-  std::vector<IpAddress> health_check_addresses_;
-  bool health_check_addresses_changed_ = false;
-  bool node_changed_ = true;
-  uint64_t node_version_ = 0;
-  // Existing tables with possibly unknown content, before they are rewritten in place. Their sets
-  // and chains that the new tables do not have are deleted.
-  std::optional<nft::TableContent> previous_tables_[2];
-  bool tables_read_ = false;  // previous_tables_ is up to date.
 };
 
 }  // namespace svcmap::proxy

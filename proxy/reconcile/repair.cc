@@ -2,7 +2,7 @@
 #include <numeric>
 #include <utility>
 
-#include "proxy/reconcile/sync_plan.h"
+#include "proxy/reconcile/reconciler.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -39,19 +39,23 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
     return result;
   }
   if (!damage->found()) return result;
+  if (damage->rewrite == Damage::Rewrite::kNo) return CommitRepair(*damage);
+  tables_ =
+      Next(tables_, damage->rewrite == Damage::Rewrite::kInPlace ? TableEvent::kMuchDamage
+                                                                 : TableEvent::kTablesDamaged);
+  result.outcome = RepairResult::Outcome::kRewrite;
   result.elements = damage->elements;
   result.chains = damage->chains;
-  if (damage->rewrite != Damage::Rewrite::kNo) {
-    result.outcome = RepairResult::Outcome::kRewrite;
-    recreate_ = true;
-    in_place_ = damage->rewrite == Damage::Rewrite::kInPlace;
-    return result;
-  }
-  const auto start = std::chrono::steady_clock::now();
-  const nft::ApplyResult applied = ApplyInParts(damage->repair);
-  result.duration = std::chrono::steady_clock::now() - start;
+  return result;
+}
+
+RepairResult Reconciler::CommitRepair(const Damage& damage) {
+  RepairResult result{.elements = damage.elements, .chains = damage.chains};
+  const auto start = Clock::now();
+  const nft::ApplyResult applied = ApplyInParts(damage.repair);
+  result.duration = Clock::now() - start;
   if (applied.outcome == nft::ApplyOutcome::kCommitted) {
-    if (known_generation_) ++*known_generation_;
+    journal_.CountCommit();
     failed_repairs_ = 0;
     result.outcome = RepairResult::Outcome::kRepaired;
     return result;
@@ -61,7 +65,7 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
   result.outcome = RepairResult::Outcome::kFailed;
   result.error = applied.error;
   if (++failed_repairs_ >= kRepairPatience) {
-    Invalidate();
+    tables_ = Next(tables_, TableEvent::kRepairsFailed);
     failed_repairs_ = 0;
   }
   return result;
@@ -80,7 +84,7 @@ nft::ApplyResult Reconciler::ApplyInParts(const nft::Transaction& transaction) {
   transaction.ForEachPart(kMaxElements, [&](nft::Transaction part) {
     if (result.outcome != nft::ApplyOutcome::kCommitted) return;
     if (before > 0) {
-      if (known_generation_) ++*known_generation_;  // Counts the previous part.
+      journal_.CountCommit();  // Counts the previous part.
     } else {
       for (const auto& creation : transaction.creations()) part.CreateTable(creation);
     }
@@ -99,9 +103,7 @@ size_t Reconciler::applied_rows() const {
 }
 
 void Reconciler::NoteGeneration(uint32_t generation) {
-  if (!Verified() || (known_generation_ == generation && !outcome_open_)) return;
-  known_generation_ = generation;
-  LogRemoval();
+  if (Verified()) journal_.NoteGeneration(generation);
 }
 
 }  // namespace svcmap::proxy

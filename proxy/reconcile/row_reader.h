@@ -16,6 +16,7 @@
 #include "nft/model/transaction.h"
 #include "proxy/desired/rows.h"
 #include "proxy/diff/plan.h"
+#include "proxy/reconcile/numbering.h"
 
 namespace svcmap::proxy {
 
@@ -51,7 +52,6 @@ class RowReader {
     ServiceRows after;
   };
   friend class Reconciler;
-  class Numbering;
 
   void Start(Reconciler& reconciler);
   void ReadService(Reconciler& reconciler, const std::string& key);

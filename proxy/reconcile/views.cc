@@ -1,35 +1,11 @@
 // Provides the state of the reconciler for dumps and for explain.
 #include <utility>
 
-#include "proxy/desired/node_rows.h"
 #include "proxy/explain/kernel_check.h"
+#include "proxy/reconcile/reconciler.h"
 #include "proxy/reconcile/row_reader.h"
-#include "proxy/reconcile/sync_plan.h"
 
 namespace svcmap::proxy {
-
-// The numbers that commits would allocate. The reconciler allocates its own numbers later.
-class RowReader::Numbering {
- public:
-  explicit Numbering(const Reconciler& reconciler)
-      : numbers_(reconciler.numbers_), timers_(reconciler.timers_), memory_(reconciler.memory_) {}
-
-  ServiceRows Rows(const Reconciler& reconciler, const std::string& key,
-                   int64_t (&source_rows)[2]) {
-    DesiredContext context{
-        reconciler.store_.claims(),      reconciler.node_, numbers_, timers_, memory_,
-        reconciler.applied_.timer_uses()};
-    return Desire(key, reconciler.store_, reconciler.applied_, reconciler.applied_.Find(key),
-                  source_rows, context)
-        .rows;
-  }
-  const AffinityTimers& timers() const { return timers_; }
-
- private:
-  Numbers numbers_;
-  AffinityTimers timers_;
-  AffinityMemory memory_;
-};
 
 RowReader::RowReader(Rows rows) : rows_(rows) {}
 
@@ -41,8 +17,8 @@ void RowReader::Start(Reconciler& reconciler) {
     step_ = Step::kApplied;
     return;
   }
-  reconciler.FollowNode();
-  numbering_ = std::make_unique<Numbering>(reconciler);
+  reconciler.node_.Follow();
+  numbering_ = std::make_unique<Numbering>(reconciler.numbering_);
   const Store& store = reconciler.store_;
   if (rows_ == Rows::kDesired) {
     keys_.reserve(store.service_count());
@@ -50,14 +26,13 @@ void RowReader::Start(Reconciler& reconciler) {
       if (entry.service) keys_.push_back(key);
     });
   } else {
-    recreates_ = reconciler.recreate_;
+    recreates_ = reconciler.tables_ != TableState::kCurrent;
     keys_.reserve(store.dirty_count());
     store.ForEachDirty([this](const Store::Dirty& dirty) { keys_.push_back(dirty.key); });
   }
   const bool all_rows = rows_ == Rows::kDesired || recreates_;
-  if (all_rows || reconciler.node_version_ != store.node_version()) {
-    node_rows_ =
-        NodeRows(reconciler.options_.ruleset, reconciler.ThisNode(), reconciler.node_, store);
+  if (all_rows || reconciler.node_.Changed()) {
+    node_rows_ = reconciler.node_.Rows(reconciler.node_.facts());
     if (!all_rows) node_rows_before_ = reconciler.applied_.node_rows();
   }
   step_ = Step::kServices;
@@ -65,7 +40,7 @@ void RowReader::Start(Reconciler& reconciler) {
 
 void RowReader::ReadService(Reconciler& reconciler, const std::string& key) {
   const ServiceRows* before = reconciler.applied_.Find(key);
-  Portion portion{.key = key, .after = numbering_->Rows(reconciler, key, source_rows_)};
+  Portion portion{.key = key, .after = reconciler.DesiredRowsOf(key, *numbering_, source_rows_)};
   if (rows_ == Rows::kPending && !recreates_ && before != nullptr) portion.before = *before;
   copied_.push_back(std::move(portion));
 }
@@ -82,12 +57,12 @@ void RowReader::ReadEnd(Reconciler& reconciler) {
     return;
   }
   static const SharedCounts kNone;
-  Reconciler::SyncPlan tables(kNone);
+  SyncPlan tables(kNone);
   for (const Family family : kFamilies) {
     tables.specs[Index(family)] = std::make_shared<nft::TableSpec>(
-        MakeTable(family, reconciler.options_.ruleset, numbering_->timers().seconds()));
-    reconciler.ReplaceTable(family, tables);
+        MakeTable(family, reconciler.ruleset_, numbering_->timers.seconds()));
   }
+  reconciler.rewriter_.Replace(reconciler.tables_, tables);
   tables_ = std::move(tables.plan.transaction());
 }
 
@@ -139,6 +114,13 @@ nft::Transaction RowReader::Take() {
   return std::move(tables_);
 }
 
+// Returns the rows with the numbers that a commit would allocate from `numbering`.
+ServiceRows Reconciler::DesiredRowsOf(const std::string& key, Numbering& numbering,
+                                      int64_t (&source_rows)[2]) const {
+  DesiredContext context = numbering.Context(store_, node_.facts(), applied_);
+  return Desire(key, store_, applied_, applied_.Find(key), source_rows, context).rows;
+}
+
 nft::Transaction Reconciler::ReadAllRows(RowReader& reader) {
   while (!reader.Read(*this, RowReader::kNoLimit)) reader.Merge();
   reader.Merge();
@@ -161,8 +143,8 @@ nft::Transaction Reconciler::PendingRows() {
 }
 
 ExplainContext Reconciler::ContextForExplain() {
-  FollowNode();
-  return {store_, options_.ruleset, ThisNode(), node_, interfaces_};
+  node_.Follow();
+  return {store_, options_.ruleset, ThisNode(), node_.facts(), node_.interfaces()};
 }
 
 nft::Transaction Reconciler::DestinationRows(const Question& question, const Explained& explained) {
@@ -170,8 +152,9 @@ nft::Transaction Reconciler::DestinationRows(const Question& question, const Exp
   Plan plan(kNone);
   ServiceRows rows;
   if (!explained.service_key.empty()) {
+    Numbering numbering = numbering_;
     int64_t source_rows[2] = {};
-    rows = RowReader::Numbering(*this).Rows(*this, explained.service_key, source_rows);
+    rows = DesiredRowsOf(explained.service_key, numbering, source_rows);
     std::erase_if(rows.ports, [&](const PortRows& port) {
       return port.family != question.destination.family() ||
              port.protocol != explained.port.protocol || port.port != explained.port.port;

@@ -211,7 +211,7 @@ TEST_F(DryRunTest, WhileHeldItTellsWhatComesOnTop) {
   loop_->Stop();
   reconciler_->Invalidate();
   loop_ = std::make_unique<proxy::Loop>(*reconciler_, proxy::LoopOptions());
-  loop_->Start(/*hold=*/true);
+  loop_->Start(proxy::Received::kPreviousRules);
   intake_ = std::make_unique<Intake>(*loop_, ConvertContext{"n1"});
   Serve();
   EXPECT_EQ(Apply({Web()}).outcome(), v1::HELD);

@@ -59,7 +59,7 @@ class ServerTest : public ::testing::Test {
     };
     options.on_repair = [this](const proxy::Repaired& repaired) { hub_.PublishRepair(repaired); };
     loop_ = std::make_unique<proxy::Loop>(*reconciler_, options);
-    loop_->Start(/*hold=*/false);
+    loop_->Start(proxy::Received::kNothing);
     intake_ = std::make_unique<Intake>(
         *loop_, ConvertContext{"n1"},
         [this](const std::vector<proxy::Finding>& findings) { hub_.PublishFindings(findings); });

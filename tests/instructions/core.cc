@@ -30,7 +30,7 @@ std::unique_ptr<proxy::StateLog> OpenLog(SinkFiles& files) {
 
 proxy::LoopOptions Options() {
   proxy::LoopOptions options;
-  options.first_audit = kNever;
+  options.schedule.first_audit = kNever;
   return options;
 }
 
@@ -45,7 +45,7 @@ Core::Core(proxy::NodePortAddresses node_port_addresses)
                   log_.get()),
       loop_(reconciler_, Options()),
       intake_(loop_, {.node_name = bench::kThisNode}) {
-  loop_.Start(/*hold=*/false);
+  loop_.Start(proxy::Received::kNothing);
 }
 
 Core::Core(std::vector<IpAddress> node_addresses) : Core(AllAddresses()) {

@@ -32,7 +32,7 @@ inline MetricsFacts SomeFacts() {
   MetricsFacts facts;
   facts.now = std::chrono::steady_clock::time_point(seconds(1000));
   proxy::LoopStatus& loop = facts.loop;
-  loop.state = proxy::LoopStatus::State::kServing;
+  loop.phase = proxy::Phase::kServing;
   loop.revision = 101;
   loop.services = 102;
   loop.slices = 103;

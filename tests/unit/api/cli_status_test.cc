@@ -81,6 +81,19 @@ v1::GetStatusResponse ExampleStatus() {
   return status;
 }
 
+TEST(CliStatusTest, ThePhaseIsShownIfTheStateDoesNotShowIt) {
+  for (const auto& [phase, text] : {std::pair(v1::PHASE_SERVING, "serving, revision"),
+                                    {v1::PHASE_LOADING, "serving (loading), revision"},
+                                    {v1::PHASE_REWRITING, "serving (rewriting the tables), "},
+                                    {v1::PHASE_REPAIRING, "serving (repairing the tables), "}}) {
+    v1::GetStatusResponse status = ExampleStatus();
+    status.set_state(v1::SERVING);
+    status.set_phase(phase);
+    const FakeAgent agent({.status = status});
+    EXPECT_THAT(Ctl(agent, {"status"}).out, HasSubstr(text));
+  }
+}
+
 TEST(CliStatusTest, Text) {
   const FakeAgent agent({.status = ExampleStatus()});
   const CtlResult result = Ctl(agent, {"status"});

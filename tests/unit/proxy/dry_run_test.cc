@@ -326,7 +326,7 @@ TEST_F(DryRunLoopTest, LimitsOfStateAreReported) {
 }
 
 TEST_F(DryRunLoopTest, WhileHeldItTellsWhatComesOnTopAndNothingCountsAsState) {
-  Start(/*hold=*/true);
+  Start(Received::kPreviousRules);
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
   const std::optional<DryRun> reported =
       loop_->Try({.changes = {Web(), WebSlice().Ready("10.1.0.1")}});

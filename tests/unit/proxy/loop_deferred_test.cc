@@ -90,7 +90,7 @@ TEST_F(LoopDeferredTest, IsTakenWhileAPreviousRunServes) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
   ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
-  Start(/*hold=*/true);
+  Start(Received::kPreviousRules);
   const std::vector<Change> all = {Web(), WebSlice()};
   EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotBegin, .changes = all}).outcome, Outcome::kPending);
   EXPECT_EQ(Push({.deferred = {Late(WebSlice().Ready("10.1.0.7"))}}).outcome, Outcome::kPending);
@@ -103,9 +103,9 @@ TEST_F(LoopDeferredTest, IsTakenWhileAPreviousRunServes) {
 TEST_F(LoopDeferredTest, BatchOfWhichNothingIsTakenIsNoState) {
   Start();
   Push({.deferred = {Late({})}});
-  EXPECT_EQ(loop_->status().state, LoopStatus::State::kWaitingForState);
+  EXPECT_EQ(loop_->status().phase, Phase::kWaiting);
   Push({.deferred = {Late(WebSlice())}});
-  EXPECT_EQ(loop_->status().state, LoopStatus::State::kServing);
+  EXPECT_EQ(loop_->status().phase, Phase::kServing);
 }
 
 TEST_F(LoopDeferredTest, WhatIsOverALimitIsReportedAndCountsAsNamed) {

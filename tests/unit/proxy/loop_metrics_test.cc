@@ -51,14 +51,14 @@ TEST_F(LoopMetricsTest, S274_ChangesWaitWhileTheirCommitIsOnItsWay) {
 }
 
 TEST_F(LoopMetricsTest, S274_WhatTheRulesOfAPreviousRunHoldUpWaits) {
-  Start(/*hold=*/true);
+  Start(Received::kPreviousRules);
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
   EXPECT_EQ(Waiting().services, 1u);
 }
 
 TEST_F(LoopMetricsTest, S273_TheStartAndEachBatchAreNoted) {
   const auto before = std::chrono::system_clock::now();
-  Start(/*hold=*/true);
+  Start(Received::kPreviousRules);
   const auto start = loop_->status().last_queued;
   EXPECT_GE(start, before);
   Await(Submit({Web()}));
@@ -94,7 +94,7 @@ TEST_F(LoopMetricsTest, S269_WhereNothingIsToDoNothingIsMeasured) {
     measured.push_back(result.whole);
   };
   loop_.emplace(reconciler_, options_);
-  loop_->Start(false);
+  loop_->Start(Received::kNothing);
   Await(Submit({AService("shop/first").At("10.96.255.1").Port(80)}));
   loop_->Stop();
   EXPECT_THAT(measured, ElementsAre(std::chrono::nanoseconds(0)));

@@ -116,9 +116,9 @@ TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
 }
 
 TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
-  options_.first_audit = std::chrono::milliseconds(0);
-  options_.audit_cycle = std::chrono::milliseconds(1);
-  options_.audit_share = 1;
+  options_.schedule.first_audit = std::chrono::milliseconds(0);
+  options_.schedule.audit_cycle = std::chrono::milliseconds(1);
+  options_.schedule.audit_share = 1;
   StartServing();
   Await(Submit(Numbered(1, 3)));
   const Lines before = Stored();
@@ -153,7 +153,7 @@ TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackWaitsForNobody) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
   ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
-  Start(/*hold=*/true);
+  Start(Received::kPreviousRules);
   EXPECT_EQ(Await(Submit(Numbered(1, 3))).outcome, Outcome::kPending);
   loop_->Call([](Reconciler&) {});
   loop_->Call([](Reconciler&) {});

@@ -72,7 +72,7 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAPreviousRunStaysInEffect) {
   Reconciler former(kernel_, {.node_name = "n1"});
   ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
   ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
-  Start(/*hold=*/true);
+  Start(Received::kPreviousRules);
   const uint32_t generation = *kernel_.Generation();
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
   EXPECT_EQ(Await(Submit(Numbered(1, 2), Batch::Mark::kSnapshotBegin)).outcome, Outcome::kPending);
@@ -95,7 +95,7 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   options_.on_repair = [&](const Repaired& repaired) {
     reported.push_back(repaired.what + ": " + std::string(repaired.result.error.message()));
   };
-  Start(/*hold=*/true);
+  Start(Received::kPreviousRules);
   ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));
   loop_->Repair({.table = true, .text = "table deleted"});
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
@@ -112,7 +112,7 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
 // part would already replace all rows in use.
 TEST_F(LoopTest, WhatReplacesAPreviousRunIsOneTransactionHoweverLarge) {
   options_.max_elements = 10;
-  Start(/*hold=*/true);
+  Start(Received::kPreviousRules);
   std::vector<Change> changes;
   for (int i = 1; i <= 30; ++i) {
     for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));
@@ -153,14 +153,14 @@ TEST_F(LoopTest, ABatchThatTheKernelRejectsFailsAfterSomePatienceAndGoesInLater)
   EXPECT_EQ(result.revision, 2u);
   LoopStatus status = loop_->status();
   EXPECT_GE(status.failures, 3u);
-  EXPECT_EQ(status.state, LoopStatus::State::kRetrying);
+  EXPECT_EQ(status.phase, Phase::kRetrying);
   EXPECT_THAT(status.last_error, HasSubstr("injected fault"));
 
   SetFault(Fault::kNone);
   ASSERT_EQ(recovered.get_future().wait_for(kDeadline), std::future_status::ready);
   ExpectConverged();
   status = loop_->status();
-  EXPECT_EQ(status.state, LoopStatus::State::kServing);
+  EXPECT_EQ(status.phase, Phase::kServing);
   EXPECT_EQ(status.last_error, "");
   EXPECT_EQ(Await(Submit({Web().External("192.0.2.1")})).outcome, Outcome::kCommitted);
 }
@@ -332,13 +332,13 @@ TEST_F(LoopTest, RepairWritesEverythingAgain) {
 
 TEST_F(LoopTest, StatusTellsWhatIsServed) {
   Start();
-  EXPECT_EQ(loop_->status().state, LoopStatus::State::kWaitingForState);
+  EXPECT_EQ(loop_->status().phase, Phase::kWaiting);
   std::vector<Change> changes = Numbered(1, 3);
   changes.push_back(ANode("n1", {"192.0.2.1"}));
   changes.push_back(AServiceCidr("c", {"10.96.0.0/16"}));
   Await(Submit(std::move(changes)));
   const LoopStatus status = loop_->status();
-  EXPECT_EQ(status.state, LoopStatus::State::kServing);
+  EXPECT_EQ(status.phase, Phase::kServing);
   EXPECT_EQ(status.revision, 2u);
   EXPECT_EQ(status.services, 1u);
   EXPECT_EQ(status.slices, 1u);

@@ -77,8 +77,8 @@ class LoopTest : public ::testing::Test {
       sizes_.push_back(transaction.element_count());
       return fault_;
     });
-    options_.first_retry = std::chrono::milliseconds(1);
-    options_.last_retry = std::chrono::milliseconds(1);
+    options_.schedule.first_retry = std::chrono::milliseconds(1);
+    options_.schedule.last_retry = std::chrono::milliseconds(1);
   }
   // Stops the loop before the destruction of the members that the fault hook uses.
   ~LoopTest() override {
@@ -86,11 +86,12 @@ class LoopTest : public ::testing::Test {
     loop_.reset();
   }
 
-  // Starts the loop. Unless `hold` is true, waits until the empty tables exist as revision 1.
-  void Start(bool hold = false) {
+  // Starts the loop. Unless previous rules stay in effect, waits until the empty tables exist as
+  // revision 1.
+  void Start(Received received = Received::kNothing) {
     loop_.emplace(reconciler_, options_);
-    loop_->Start(hold);
-    if (hold) return;
+    loop_->Start(received);
+    if (received == Received::kPreviousRules) return;
     EXPECT_EQ(Await(Submit({})).revision, 1u);
   }
   // Starts the loop with one programmed Service, so that later changes may be split into several

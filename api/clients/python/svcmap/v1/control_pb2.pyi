@@ -32,6 +32,14 @@ OMITTED: ResultCode
 OPEN_TIMEOUT: ErrorReason
 OUTCOME_UNSPECIFIED: Outcome
 OUT_OF_ORDER: ErrorReason
+PHASE_HOLDING: Phase
+PHASE_LOADING: Phase
+PHASE_REPAIRING: Phase
+PHASE_RETRYING: Phase
+PHASE_REWRITING: Phase
+PHASE_SERVING: Phase
+PHASE_UNSPECIFIED: Phase
+PHASE_WAITING: Phase
 REFUSED: Severity
 REPLACED: ErrorReason
 REQUIRED: ResultCode
@@ -309,7 +317,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ["audits", "controller", "elements_written", "endpoints", "failed_handshakes", "findings", "kernel_generation", "kernel_refused_services", "last_commit", "last_error", "manifests_path", "maps", "node_name", "objects", "pending_changes", "pending_since", "programming_latency", "refused_calls", "refused_objects", "repaired_chains", "repaired_elements", "repairs", "revision", "saved_state", "service_ports", "stages", "started", "state", "verified", "version", "watching"]
+    __slots__ = ["audits", "controller", "elements_written", "endpoints", "failed_handshakes", "findings", "kernel_generation", "kernel_refused_services", "last_commit", "last_error", "manifests_path", "maps", "node_name", "objects", "pending_changes", "pending_since", "phase", "programming_latency", "refused_calls", "refused_objects", "repaired_chains", "repaired_elements", "repairs", "revision", "saved_state", "service_ports", "stages", "started", "state", "verified", "version", "watching"]
     AUDITS_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
@@ -326,6 +334,7 @@ class GetStatusResponse(_message.Message):
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     PENDING_CHANGES_FIELD_NUMBER: _ClassVar[int]
     PENDING_SINCE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
     PROGRAMMING_LATENCY_FIELD_NUMBER: _ClassVar[int]
     REFUSED_CALLS_FIELD_NUMBER: _ClassVar[int]
     REFUSED_OBJECTS_FIELD_NUMBER: _ClassVar[int]
@@ -357,6 +366,7 @@ class GetStatusResponse(_message.Message):
     objects: _containers.RepeatedCompositeFieldContainer[KindCount]
     pending_changes: int
     pending_since: _timestamp_pb2.Timestamp
+    phase: Phase
     programming_latency: ProgrammingLatency
     refused_calls: int
     refused_objects: int
@@ -372,7 +382,7 @@ class GetStatusResponse(_message.Message):
     verified: bool
     version: str
     watching: bool
-    def __init__(self, version: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., revision: _Optional[int] = ..., kernel_generation: _Optional[int] = ..., objects: _Optional[_Iterable[_Union[KindCount, _Mapping]]] = ..., service_ports: _Optional[int] = ..., endpoints: _Optional[int] = ..., maps: _Optional[_Iterable[_Union[MapCount, _Mapping]]] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., manifests_path: _Optional[str] = ..., last_commit: _Optional[_Union[CommitStatus, _Mapping]] = ..., pending_changes: _Optional[int] = ..., last_error: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., refused_objects: _Optional[int] = ..., repairs: _Optional[int] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., verified: bool = ..., repaired_elements: _Optional[int] = ..., repaired_chains: _Optional[int] = ..., audits: _Optional[int] = ..., kernel_refused_services: _Optional[int] = ..., watching: bool = ..., elements_written: _Optional[int] = ..., saved_state: _Optional[_Union[SavedStateStatus, _Mapping]] = ..., pending_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refused_calls: _Optional[int] = ..., failed_handshakes: _Optional[int] = ..., programming_latency: _Optional[_Union[ProgrammingLatency, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ...) -> None: ...
+    def __init__(self, version: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., revision: _Optional[int] = ..., kernel_generation: _Optional[int] = ..., objects: _Optional[_Iterable[_Union[KindCount, _Mapping]]] = ..., service_ports: _Optional[int] = ..., endpoints: _Optional[int] = ..., maps: _Optional[_Iterable[_Union[MapCount, _Mapping]]] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., manifests_path: _Optional[str] = ..., last_commit: _Optional[_Union[CommitStatus, _Mapping]] = ..., pending_changes: _Optional[int] = ..., last_error: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., refused_objects: _Optional[int] = ..., repairs: _Optional[int] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., verified: bool = ..., repaired_elements: _Optional[int] = ..., repaired_chains: _Optional[int] = ..., audits: _Optional[int] = ..., kernel_refused_services: _Optional[int] = ..., watching: bool = ..., elements_written: _Optional[int] = ..., saved_state: _Optional[_Union[SavedStateStatus, _Mapping]] = ..., pending_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refused_calls: _Optional[int] = ..., failed_handshakes: _Optional[int] = ..., programming_latency: _Optional[_Union[ProgrammingLatency, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., phase: _Optional[_Union[Phase, str]] = ...) -> None: ...
 
 class KernelCheck(_message.Message):
     __slots__ = ["agrees", "differences", "error", "pending"]
@@ -720,4 +730,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []
 
 class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = []
+
+class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = []

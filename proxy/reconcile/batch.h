@@ -1,0 +1,67 @@
+// Batches of changes for the reconcile loop, and their results.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proxy/state/store.h"
+
+namespace svcmap::proxy {
+
+struct BatchResult {
+  enum class Outcome : uint8_t {
+    kCommitted,  // The changes are in the kernel.
+    kUnchanged,  // The kernel already had the desired state.
+    kPending,    // Accepted. The previous run's rules stay in effect until a snapshot ends.
+    kFailed,     // Accepted, but the commit failed and is retried, or the loop has stopped.
+  };
+  Outcome outcome = Outcome::kCommitted;
+  uint64_t revision = 0;
+  std::chrono::nanoseconds commit_duration{0};  // Duration of the last commit before the answer.
+  std::chrono::nanoseconds queue_duration{0};   // From Submit to the start of that commit.
+  std::vector<Finding> findings;
+  absl::Status error;
+  // State token of the store after the batch. Absent unless the session has the complete state: it
+  // has sent a snapshot or offered the matching token, and no out-of-band batch has changed the
+  // store since.
+  std::optional<StateToken> token;
+};
+
+// A change that is computed on the loop's thread from the stored version of its object. A snapshot
+// does not prune the object, even if the result contains no change.
+struct DeferredChange {
+  struct Result {
+    std::optional<Change> change;  // Absent: rejected, see `findings`.
+    std::vector<Finding> findings;
+  };
+  Kind kind = Kind::kService;
+  std::string key;
+  std::function<Result(const Store&)> make;  // Called once, on the loop's thread; must not block.
+};
+
+struct Batch {
+  enum class Mark : uint8_t { kNone, kSnapshotBegin, kSnapshotEnd };
+  Mark mark = Mark::kNone;
+  std::vector<Change> changes;
+  // Rejected objects. A snapshot does not prune their last accepted version.
+  std::vector<std::pair<Kind, std::string>> rejected;
+  std::vector<DeferredChange> deferred;  // Applied after `changes`.
+  bool out_of_band = false;              // Not from the session's controller (see StartSession).
+  // When the message was received, before its conversion. If absent, Stage::kConvert is not
+  // counted.
+  std::optional<std::chrono::steady_clock::time_point> received;
+  // Called once, on the loop's thread, after the changes are in the store and before `done`. The
+  // findings are those of deferred changes and of changes that exceed a limit. Must not block.
+  std::function<void(const std::vector<Finding>&)> on_accepted;
+  // Called once, on the loop's thread, or on the caller's thread if the loop has stopped. Must not
+  // block.
+  std::function<void(BatchResult)> done;
+};
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,152 @@
+// Acceptance of batches into the store, and their answers.
+#include <algorithm>
+#include <iterator>
+
+#include "proxy/reconcile/loop.h"
+
+namespace svcmap::proxy {
+
+namespace {
+
+ChangeCounts& operator+=(ChangeCounts& to, const ChangeCounts& more) {
+  to.services += more.services;
+  to.slices += more.slices;
+  return to;
+}
+
+void Count(const Change& change, ChangeCounts& counts) {
+  if (change.kind == Kind::kService) ++counts.services;
+  if (change.kind == Kind::kEndpointSlice) ++counts.slices;
+}
+
+// Returns IPv4 if the object has no family.
+Family FamilyOf(const Store& store, const Change& change) {
+  const auto slice = change.slice ? change.slice : store.Stored(change.kind, change.key).slice;
+  return slice ? slice->family : Family::kIpv4;
+}
+
+}  // namespace
+
+// Must change nothing but the store, because dry runs call this function, too.
+Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
+  Store& store = reconciler_.store();
+  std::vector<Finding> findings;
+  BatchEffect taken;
+  const auto apply = [&](const Change& change) {
+    if (std::optional<Finding> over = OverLimit(store, change, options_.limits)) {
+      store.AddToSnapshot(change.kind, change.key);
+      findings.push_back(*std::move(over));
+      return;
+    }
+    taken.any = true;
+    // The family of a deleted slice is only known before the deletion.
+    const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
+    Count(change, taken.seen);
+    if (!store.Apply(change, sequence_)) return;
+    taken.changed = true;
+    Count(change, taken.net);
+    if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
+  };
+  for (const auto& [kind, key] : batch.rejected) store.AddToSnapshot(kind, key);
+  for (const Change& change : batch.changes) apply(change);
+  for (const DeferredChange& late : batch.deferred) {
+    store.AddToSnapshot(late.kind, late.key);
+    DeferredChange::Result made = late.make(store);
+    std::move(made.findings.begin(), made.findings.end(), std::back_inserter(findings));
+    if (made.change) apply(*made.change);
+  }
+  if (batch.on_accepted) batch.on_accepted(findings);
+  return taken;
+}
+
+void Loop::Accept(Batch batch, Clock::time_point submitted) {
+  const auto start = Clock::now();
+  if (batch.received) stages_.Add(Stage::kConvert, submitted - *batch.received);
+  stages_.Add(Stage::kQueue, start - submitted);
+  ++sequence_;
+  if (batch.mark == Batch::Mark::kSnapshotBegin) {
+    reconciler_.store().BeginSnapshot();
+    // Takes effect at the end of the snapshot, unless an out-of-band change arrives before.
+    session_is_synced_ = true;
+  }
+  const BatchEffect effect = ApplyChanges(batch);
+  if (effect.changed && batch.out_of_band) session_is_synced_ = false;
+  for (const auto& [time, family] : effect.triggered) triggers_.Add(sequence_, time, family);
+  {
+    const std::lock_guard lock(mutex_);
+    status_.changes += effect.seen;
+    status_.pending_changes += effect.net;
+  }
+  FollowMark(batch.mark, effect);
+  stages_.Add(Stage::kIntake, Clock::now() - start);
+  if (!batch.done) return;
+  Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
+  if (Holding()) {
+    waiting.result.outcome = BatchResult::Outcome::kPending;
+    Answer(std::move(waiting));
+    return;
+  }
+  waiting.result.outcome = BatchResult::Outcome::kUnchanged;
+  if (session_is_synced_ && !reconciler_.store().in_snapshot()) {
+    waiting.result.token = reconciler_.store().token();
+  }
+  waiting_.push_back(std::move(waiting));
+}
+
+void Loop::FollowMark(Batch::Mark mark, const BatchEffect& effect) {
+  if (mark == Batch::Mark::kSnapshotEnd) {
+    reconciler_.store().EndSnapshot(sequence_);
+    received_ = Next(received_, Input::kSnapshotEnd);
+  } else if (!reconciler_.store().in_snapshot() && effect.any) {
+    received_ = Next(received_, Input::kChange);
+    // A replacement of existing rules is not split.
+    split_allowed_ = split_allowed_ && reconciler_.applied().services().empty();
+  }
+}
+
+// Answers a batch when all Services that it changed are programmed.
+void Loop::Answer(const SyncResult& result, Clock::time_point started) {
+  const bool committed = result.outcome == SyncResult::Outcome::kCommitted;
+  for (const auto& [sequence, finding] : result.findings) {
+    const auto waiting =
+        std::find_if(waiting_.begin(), waiting_.end(),
+                     [after = sequence](const Waiting& w) { return w.sequence >= after; });
+    if (waiting != waiting_.end()) waiting->result.findings.push_back(finding);
+  }
+  for (Waiting& waiting : waiting_) {
+    if (!committed) continue;
+    waiting.result.outcome = BatchResult::Outcome::kCommitted;
+    waiting.result.commit_duration = result.duration;
+    waiting.result.queue_duration = started - waiting.submitted;
+  }
+  const uint64_t end = FirstUnprogrammed();
+  while (!waiting_.empty() && waiting_.front().sequence < end) {
+    Waiting waiting = std::move(waiting_.front());
+    waiting_.pop_front();
+    Answer(std::move(waiting));
+  }
+}
+
+void Loop::Answer(Waiting waiting) {
+  const auto start = Clock::now();
+  waiting.result.revision = reconciler_.revision();
+  waiting.done(std::move(waiting.result));
+  stages_.Add(Stage::kAnswer, Clock::now() - start);
+}
+
+// Returns the sequence number of the first change that is not in the kernel.
+uint64_t Loop::FirstUnprogrammed() const {
+  const Store::Dirty* first = reconciler_.store().FirstDirty();
+  return first == nullptr ? sequence_ + 1 : first->sequence;
+}
+
+void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {
+  for (Waiting& waiting : waiting_) {
+    waiting.result.outcome = outcome;
+    waiting.result.error = error;
+    Answer(std::move(waiting));
+  }
+  waiting_.clear();
+}
+
+}  // namespace svcmap::proxy

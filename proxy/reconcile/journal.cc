@@ -1,0 +1,157 @@
+#include "proxy/reconcile/journal.h"
+
+#include <xxhash.h>
+
+#include <string_view>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace svcmap::proxy {
+namespace {
+
+// Adds the rows of a plan, and of all other Services if the plan is a rewrite.
+void AddServices(const SyncPlan& sync_plan, const Applied& applied, SavedCommit& commit) {
+  for (const auto& [key, rows] : sync_plan.services) {
+    if (!sync_plan.rewrite || !rows.empty()) commit.services.emplace_back(key, &rows);
+  }
+  if (!sync_plan.rewrite) return;
+  absl::flat_hash_set<std::string_view> changed;
+  for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
+  for (const auto& [key, rows] : applied.services()) {
+    if (!changed.contains(key)) commit.services.emplace_back(key, &rows);
+  }
+}
+
+}  // namespace
+
+uint64_t RulesetDigest(const RulesetOptions& ruleset) {
+  uint64_t digest = 0;
+  for (const Family family : kFamilies) {
+    const nft::TableSpec table = MakeTable(family, ruleset);
+    std::string text;
+    for (const nft::SetSpec& set : table.sets) {
+      text += set.name;
+      for (const auto* fields : {&set.key, &set.data}) {
+        for (const nft::Field field : *fields)
+          text += ' ' + std::to_string(static_cast<int>(field));
+        text += ':';
+      }
+      text += set.typeof_text + '\n';
+    }
+    for (const nft::ChainSpec& chain : table.chains) text += chain.name + '\n';
+    for (const nft::RuleSpec& rule : table.rules) text += rule.chain + ' ' + rule.text + '\n';
+    digest = XXH3_64bits_withSeed(text.data(), text.size(), digest);
+  }
+  return digest;
+}
+
+Journal::Journal(StateLog* log, Store& store, const Applied& applied, const AffinityTimers& timers,
+                 const RulesetOptions& ruleset)
+    : log_(log), store_(store), applied_(applied), timers_(timers), ruleset_(ruleset) {
+  if (log_ != nullptr) store_.KeepTouched();
+}
+
+void Journal::SaveObjects() {
+  if (log_ == nullptr) return;
+  PutObjects();
+  log_->Flush();
+}
+
+void Journal::PutObjects() {
+  for (const auto& [kind, key] : store_.TakeTouched()) {
+    const std::string* message = store_.FindMessage(kind, key);
+    if (message != nullptr) {
+      log_->PutObject(kind, key, *message);
+    } else {
+      log_->RemoveObject(kind, key);
+    }
+  }
+}
+
+SavedTables Journal::TablesWith(const std::vector<uint32_t>& timers) const {
+  return {.timers = timers, .ruleset = RulesetDigest(ruleset_)};
+}
+
+void Journal::Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust) {
+  if (log_ == nullptr) return;
+  if (std::exchange(outcome_open_, false)) log_->End(true, std::nullopt);
+  if (log_->needs_everything()) Rewrite(trust);
+  PutObjects();
+  for (const auto& [kind, key] : std::exchange(outdated_objects_, {})) {
+    if (store_.FindMessage(kind, key) == nullptr) log_->RemoveObject(kind, key);
+  }
+  SavedCommit commit{
+      .marker = marker, .whole = sync_plan.rewrite, .node_rows = &sync_plan.node_rows};
+  AddServices(sync_plan, applied_, commit);
+  SavedTables tables;
+  if (sync_plan.specs[0] != nullptr) {
+    tables = TablesWith(timers_.seconds());
+    commit.tables = &tables;
+  }
+  log_->Begin(commit);
+}
+
+void Journal::End(bool committed, bool leaves_rows, Trust trust) {
+  if (committed) CountCommit();
+  outcome_open_ = committed && leaves_rows;
+  if (log_ == nullptr || outcome_open_) return;
+  log_->End(committed, GenerationToSave(trust));
+}
+
+void Journal::Removed(Trust trust) {
+  if (log_ == nullptr) return;
+  const std::optional<uint32_t> generation = GenerationToSave(trust);
+  if (std::exchange(outcome_open_, false)) {
+    log_->End(true, generation);
+  } else if (generation) {
+    log_->NoteGeneration(*generation);
+  }
+}
+
+void Journal::AdoptAttempt(bool committed, std::optional<uint32_t> generation) {
+  outcome_open_ = committed;
+  if (log_ != nullptr && !committed) log_->End(false, generation);
+}
+
+void Journal::Outdate(const std::vector<SavedState::Object>& objects) {
+  for (const SavedState::Object& object : objects) {
+    outdated_objects_.emplace_back(object.kind, object.key);
+  }
+}
+
+void Journal::NoteGeneration(uint32_t generation) {
+  if (known_generation_ == generation && !outcome_open_) return;
+  known_generation_ = generation;
+  Removed(Trust::kChecked);
+}
+
+// Returns nullopt while rows are suspect or left over, so that the next run compares all rows.
+std::optional<uint32_t> Journal::GenerationToSave(Trust trust) const {
+  return trust == Trust::kChecked ? known_generation_ : std::nullopt;
+}
+
+void Journal::Rewrite(Trust trust) {
+  outcome_open_ = false;
+  outdated_objects_.clear();
+  store_.TakeTouched();
+  const SavedTables tables = TablesWith(timers_.committed());
+  SavedCommit commit{.marker = applied_.marker(),
+                     .whole = true,
+                     .node_rows = &applied_.node_rows(),
+                     .tables = &tables};
+  for (const auto& [key, rows] : applied_.services()) commit.services.emplace_back(key, &rows);
+  const auto objects = [this](const StateLog::PutObjectFn& put) {
+    store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+      if (entry.service) put(Kind::kService, key, entry.service->message);
+    });
+    store_.ForEachSlice(
+        [&](const auto& slice) { put(Kind::kEndpointSlice, slice->key, slice->message); });
+    for (const auto& [key, node] : store_.nodes()) put(Kind::kNode, key, node->message);
+    for (const auto& [key, cidr] : store_.service_cidrs()) {
+      put(Kind::kServiceCidr, key, cidr->message);
+    }
+  };
+  log_->Rewrite(objects, trust == Trust::kUnknown ? nullptr : &commit, GenerationToSave(trust));
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,89 @@
+// Saves the state for the next run: received objects, and the rows of each commit before and after
+// it. Also knows up to which generation of nf_tables no other process has changed svcmap's tables.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proxy/applied/applied.h"
+#include "proxy/desired/sticky.h"
+#include "proxy/reconcile/sync_plan.h"
+#include "proxy/ruleset/table.h"
+#include "proxy/saved/state_log.h"
+#include "proxy/state/store.h"
+
+namespace svcmap::proxy {
+
+// Digest of the sets, chains and rules of both tables. Affinity timeouts are not included, because
+// they are saved separately.
+uint64_t RulesetDigest(const RulesetOptions& ruleset);
+
+// How well the tables in the kernel are known when the state is saved.
+enum class Trust : uint8_t {
+  kUnknown,    // The tables may differ from the applied rows.
+  kUnchecked,  // The tables contain the applied rows, except for suspect rows and leftovers.
+  kChecked,    // The tables contain exactly the applied rows.
+};
+
+class Journal {
+ public:
+  // If `log` is null, nothing is saved.
+  Journal(StateLog* log, Store& store, const Applied& applied, const AffinityTimers& timers,
+          const RulesetOptions& ruleset);
+
+  // Saves objects that changed without a commit.
+  void SaveObjects();
+
+  // Saves the changed objects and the plan, before the plan is committed.
+  void Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust);
+  // Saves the outcome of the plan. If the plan leaves rows over, the outcome is saved after their
+  // removal: if the log ends without an outcome, the next run searches for leftovers.
+  void End(bool committed, bool leaves_rows, Trust trust);
+  // The last leftovers were removed.
+  void Removed(Trust trust);
+
+  // The previous run may have left rows of its last attempt over. No plan may begin before they are
+  // checked, because the log describes only the last attempt.
+  void AdoptAttempt(bool committed, std::optional<uint32_t> generation);
+  // These objects of the previous run are deleted from the log with the first plan, unless they
+  // were received again: if another version of svcmapd is started before, the tables still match
+  // its saved state, and without objects it would delete all Services.
+  void Outdate(const std::vector<SavedState::Object>& objects);
+
+  // Saves everything if an error had disabled the log and a retry is due.
+  void Retry(Trust trust) {
+    if (log_ != nullptr && log_->needs_everything()) Rewrite(trust);
+  }
+  bool fails() const { return log_ != nullptr && !log_->status().error.empty(); }
+
+  // svcmapd has made a commit.
+  void CountCommit() {
+    if (known_generation_) ++*known_generation_;
+  }
+  // All commits up to this generation were made by svcmapd or did not change its tables.
+  void SetGeneration(uint32_t generation) { known_generation_ = generation; }
+  // As SetGeneration, and saves the generation. The tables must be checked.
+  void NoteGeneration(uint32_t generation);
+
+ private:
+  void PutObjects();
+  void Rewrite(Trust trust);
+  SavedTables TablesWith(const std::vector<uint32_t>& timers) const;
+  std::optional<uint32_t> GenerationToSave(Trust trust) const;
+
+  StateLog* const log_;
+  Store& store_;
+  const Applied& applied_;
+  const AffinityTimers& timers_;
+  const RulesetOptions& ruleset_;
+  bool outcome_open_ = false;  // The outcome of the last commit is not in the log yet.
+  std::vector<std::pair<Kind, std::string>> outdated_objects_;
+  std::optional<uint32_t> known_generation_;
+};
+
+}  // namespace svcmap::proxy

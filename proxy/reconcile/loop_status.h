@@ -1,0 +1,77 @@
+// The status of the reconcile loop.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "proxy/applied/applied.h"
+#include "proxy/reconcile/stages.h"
+#include "proxy/reconcile/states.h"
+#include "proxy/reconcile/sync_result.h"
+#include "proxy/reconcile/trigger_times.h"
+
+namespace svcmap::proxy {
+
+// Number of changes by kind. Other kinds are rare and not counted.
+struct ChangeCounts {
+  uint64_t services = 0;
+  uint64_t slices = 0;
+};
+
+struct LoopStatus {
+  Phase phase = Phase::kWaiting;
+  uint64_t revision = 0;
+  size_t services = 0, slices = 0, nodes = 0, service_cidrs = 0;
+  uint64_t object_bytes = 0;     // Size of all stored objects as received.
+  uint64_t object_elements = 0;  // Store::elements().
+  size_t pending_services = 0;
+  size_t service_ports = 0;
+  SetCounts elements = {};
+  uint64_t commits = 0, recreations = 0, failures = 0;
+  uint64_t repairs = 0;  // Checks that found differences, which were repaired.
+  uint64_t repaired_elements = 0, repaired_chains = 0;
+  uint64_t audits = 0;           // Completed audits of all applied rows.
+  size_t rejected_services = 0;  // Services that the kernel has rejected.
+  // The complete state was received or restored, and it was in the kernel at least once.
+  bool complete = false;
+  // As `complete`, but received in this run: a controller has sent a snapshot or offered the
+  // matching state token. Saved state of the previous run and single changes do not count.
+  bool confirmed = false;
+  // All reported changes of svcmap's tables by other processes were checked and repaired.
+  bool verified = false;
+  // When `verified` was last true.
+  std::optional<std::chrono::steady_clock::time_point> last_verified;
+  // When the oldest change was received that is not in the kernel. Absent if all changes are in the
+  // kernel, or while rules of the previous run are in effect.
+  std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;
+  // Last successful sync. Initially the start of the loop.
+  std::chrono::system_clock::time_point last_sync;
+  // Whether load balancers may send traffic to this node (S-253), from its last known Node object.
+  bool node_eligible = false;
+  std::chrono::nanoseconds last_commit_duration{0};
+  size_t last_commit_elements = 0;
+  std::chrono::system_clock::time_point last_commit_time;
+  uint64_t elements_written = 0;  // Added and deleted elements, by commits and repairs.
+  ProgrammingLatency programming_latency;
+  StageTimes stages;             // Of all completed turns.
+  std::string last_error;        // Empty if the last sync or repair succeeded.
+  ChangeCounts changes;          // All received changes, including changes without an effect.
+  ChangeCounts pending_changes;  // Changes with an effect that are not in the kernel yet.
+  // When the last batch was submitted. Initially the start of the loop.
+  std::chrono::system_clock::time_point last_queued;
+  NoLocalEndpoints no_local_endpoints;
+};
+
+// A repair that found differences or failed.
+struct Repaired {
+  RepairResult result;
+  // The last reported change by another process, such as "3 elements deleted from endpoints". May
+  // be empty.
+  std::string what;
+  std::string process;  // The process that made the change, if known.
+};
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,75 @@
+// Follows the facts of the node that rows depend on: its Node object and its interface addresses.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proxy/desired/rows.h"
+#include "proxy/desired/service.h"
+#include "proxy/node/nodeport_addresses.h"
+#include "proxy/ruleset/table.h"
+#include "proxy/state/store.h"
+
+namespace svcmap::proxy {
+
+struct ReconcilerOptions {
+  std::string node_name;
+  NodePortAddresses node_port_addresses;
+  RulesetOptions ruleset;
+  // Whether TCP connections to endpoints that are gone are reset, unless the Service overrides it.
+  bool reset_stale_tcp = false;
+  // Families in which TCP nodePorts accept connections on the loopback address, by Index(Family).
+  bool localhost_node_ports[2] = {};
+};
+
+class NodeFollower {
+ public:
+  NodeFollower(const ReconcilerOptions& options, Store& store) : options_(options), store_(store) {}
+
+  void SetInterfaceAddresses(std::vector<IpAddress> addresses);
+  const std::vector<IpAddress>& interfaces() const { return interfaces_; }
+
+  // Returns null if the Node is unknown.
+  const Node* ThisNode() const;
+
+  // Returns true until Committed() is called after a change.
+  bool Changed() const { return committed_version_ != store_.node_version(); }
+  // Updates facts(), and marks all Services as dirty that depend on the difference. The cost of
+  // this rare change depends on the number of these Services.
+  void Follow();
+  const NodeFacts& facts() const { return facts_; }
+  // Returns the facts without updating facts().
+  NodeFacts FactsNow() const;
+  // Returns the rows that depend on the node and on no Service.
+  std::vector<Row> Rows(const NodeFacts& facts) const;
+
+  // The rows of the current facts are in the kernel.
+  void Committed() { committed_version_ = store_.node_version(); }
+  // The rows of the node may have changed, even if the Node object has not.
+  void CompareRows() { committed_version_ = kNeverCommitted; }
+
+  // Returns the addresses for healthCheckNodePorts if they have changed since the last call
+  // (S-260).
+  std::optional<std::vector<IpAddress>> TakeHealthCheckAddresses();
+
+ private:
+  static constexpr uint64_t kNeverCommitted = UINT64_MAX;
+
+  const ReconcilerOptions& options_;
+  Store& store_;
+  std::vector<IpAddress> interfaces_;
+  NodeFacts facts_;
+  uint64_t committed_version_ = kNeverCommitted;  // Store::node_version().
+  std::vector<IpAddress> health_check_addresses_;
+  std::optional<std::vector<IpAddress>> changed_health_check_addresses_;
+};
+
+// Returns a predicate that is true for Services whose rows may change with the node.
+std::function<bool(const ServiceEntry&)> DependsOn(const NodeFacts& before, const NodeFacts& after);
+
+}  // namespace svcmap::proxy

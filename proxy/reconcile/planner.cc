@@ -1,0 +1,225 @@
+#include "proxy/reconcile/planner.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "proxy/diff/chains.h"
+
+namespace svcmap::proxy {
+namespace {
+
+size_t SourceRowsBefore(const ServiceRows* before, Family family) {
+  return before == nullptr ? 0 : SourceRowCount(*before, family);
+}
+
+// Sets context.source_rows, the number of source range rows that the Service may have. `more`: rows
+// of other Services in addition to the applied rows.
+void AllowSources(const Applied& applied, const int64_t (&more)[2], const ServiceRows* before,
+                  DesiredContext& context) {
+  for (const Family family : kFamilies) {
+    const size_t index = Index(family);
+    const int64_t left = static_cast<int64_t>(kMaxSourceRows) -
+                         static_cast<int64_t>(applied.SourceRows(family)) - more[index];
+    context.source_rows[index] =
+        static_cast<size_t>(std::max<int64_t>(left, 0)) + SourceRowsBefore(before, family);
+  }
+}
+
+absl::flat_hash_set<std::string_view> ChangedServices(const SyncPlan& sync_plan) {
+  absl::flat_hash_set<std::string_view> changed;
+  for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
+  return changed;
+}
+
+// Copies the elements of a plan, except for source ranges.
+void CopyOtherRows(const nft::Transaction& from, nft::Transaction& to) {
+  from.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (HasSourceRanges(element.set.set)) return;
+    if (verb == nft::Verb::kAdd) {
+      to.Add(element);
+    } else {
+      to.Delete(element);
+    }
+  });
+}
+
+}  // namespace
+
+DesiredService Desire(const std::string& key, const Store& store, const Applied& applied,
+                      const ServiceRows* before, int64_t (&source_rows)[2],
+                      DesiredContext& context) {
+  AllowSources(applied, source_rows, before, context);
+  DesiredService desired = MakeDesiredService(store.Find(key), context, before);
+  for (const Family family : kFamilies) {
+    source_rows[Index(family)] += static_cast<int64_t>(SourceRowCount(desired.rows, family)) -
+                                  static_cast<int64_t>(SourceRowsBefore(before, family));
+  }
+  return desired;
+}
+
+Planner::Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store,
+                 const Applied& applied, const NodeFollower& node, const Rejections& rejections,
+                 Numbering& numbering)
+    : ruleset_(ruleset),
+      reset_stale_tcp_(reset_stale_tcp),
+      store_(store),
+      applied_(applied),
+      node_(node),
+      rejections_(rejections),
+      numbering_(numbering) {
+  ruleset_.rules_in_use = NeededRules(0, {});
+}
+
+SyncPlan Planner::MakeChanges(size_t element_limit) {
+  SyncPlan sync_plan(applied_.shared());
+  sync_plan.node_rows = applied_.node_rows();
+  if (node_.Changed()) {
+    sync_plan.node_rows = node_.Rows(node_.facts());
+    sync_plan.plan.AddRanges(applied_.node_rows(), sync_plan.node_rows);
+  }
+  AddDirty(sync_plan, element_limit);
+  sync_plan.plan.Finish();
+  ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
+  return sync_plan;
+}
+
+SyncPlan Planner::MakeRewrite(size_t element_limit) {
+  static const SharedCounts kNone;
+  SyncPlan sync_plan(kNone);
+  sync_plan.rewrite = true;
+  sync_plan.node_rows = node_.Rows(node_.facts());
+  sync_plan.plan.AddRanges({}, sync_plan.node_rows);
+  AddDirty(sync_plan, element_limit);
+  const absl::flat_hash_set<std::string_view> changed = ChangedServices(sync_plan);
+  for (const auto& [key, rows] : applied_.services()) {
+    if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
+  }
+  sync_plan.plan.Finish();
+  ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
+  return sync_plan;
+}
+
+void Planner::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
+  DesiredContext context = numbering_.Context(store_, node_.facts(), applied_);
+  // If an address moves between Services, all of them are changed in the same transaction.
+  // Otherwise, one Service would add the address before the other Service releases it.
+  if (store_.addresses_moved()) element_limit = SIZE_MAX;
+  while (store_.FirstDirty() != nullptr && sync_plan.plan.element_bound() < element_limit &&
+         sync_plan.dirty.size() < rejections_.service_limit()) {
+    // A Service that the kernel has rejected is retried alone.
+    const bool alone = rejections_.Contains(store_.FirstDirty()->key);
+    if (alone && !sync_plan.dirty.empty()) break;
+    if (alone) element_limit = 0;
+    AddService(store_.TakeDirty(), context, sync_plan);
+  }
+}
+
+void Planner::AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& sync_plan) {
+  const ServiceRows* before = applied_.Find(dirty.key);
+  DesiredService desired =
+      Desire(dirty.key, store_, applied_, before, sync_plan.source_rows, context);
+  sync_plan.plan.AddService(dirty.key, sync_plan.rewrite ? nullptr : before, desired.rows);
+  for (auto [from, to] : {std::pair{&desired.new_numbers, &sync_plan.new_numbers},
+                          std::pair{&desired.old_numbers, &sync_plan.old_numbers}}) {
+    to->insert(to->end(), from->begin(), from->end());
+  }
+  for (Finding& finding : desired.findings) {
+    sync_plan.findings.emplace_back(dirty.sequence, std::move(finding));
+  }
+  const bool had_resets = before != nullptr && before->tcp_resets != TcpResets::kOff;
+  const bool has_resets = !desired.rows.empty() && desired.rows.tcp_resets != TcpResets::kOff;
+  if (had_resets || has_resets) sync_plan.tcp_resets.push_back(dirty.key);
+  sync_plan.more_resets += int64_t{has_resets} - int64_t{had_resets};
+  sync_plan.services.emplace_back(dirty.key, std::move(desired.rows));
+  sync_plan.dirty.push_back(std::move(dirty));
+}
+
+// `more_resets`: number of Services with resets in addition to the applied rows. `more_rows`: rows
+// in addition to the applied rows.
+RulesInUse Planner::NeededRules(int64_t more_resets, const SetCounts& more_rows) const {
+  RulesInUse rules;
+  rules.resets =
+      reset_stale_tcp_ || static_cast<int64_t>(applied_.reset_services()) + more_resets > 0;
+  // The rules stay until the plan after the one that deletes the last row. Packets that have picked
+  // their own destination before the switch still need the rules.
+  rules.self_endpoints = std::ranges::any_of(kFamilies, [&](Family family) {
+    return applied_.counts()[Index(family)][kSelfEndpoints] > 0 ||
+           more_rows[Index(family)][kSelfEndpoints] > 0;
+  });
+  return rules;
+}
+
+void Planner::Complete(SyncPlan& sync_plan) const {
+  if (sync_plan.rewrite) return;
+  ChangeRules(sync_plan);
+  ReplaceManyRanges(sync_plan);
+}
+
+// If a Service has an affinity timeout without chains, adds the chains of this timeout and rewrites
+// the rules that jump to them. The timeout can replace one that no Service uses. If the plan needs
+// other RulesInUse, writes the chains that have these rules.
+void Planner::ChangeRules(SyncPlan& sync_plan) const {
+  const AffinityTimers& timers = numbering_.timers;
+  if (timers.committed() == timers.seconds() && ruleset_.rules_in_use == rules_created_) return;
+  RulesetOptions before = ruleset_;
+  before.rules_in_use = rules_created_;
+  for (const Family family : kFamilies) {
+    const auto spec =
+        std::make_shared<nft::TableSpec>(MakeTable(family, ruleset_, timers.seconds()));
+    sync_plan.plan.transaction().RepairChains(
+        ChainChanges(MakeTable(family, before, timers.committed()), spec));
+    sync_plan.specs[Index(family)] = spec;
+  }
+}
+
+// The kernel needs quadratic time to delete many ranges from a set with several fields. Instead,
+// the set is replaced, and the ranges of all Services are added.
+void Planner::ReplaceManyRanges(SyncPlan& sync_plan) const {
+  size_t rows = 0;
+  for (const Family family : kFamilies) rows += applied_.SourceRows(family);
+  if (!RemovesManySourceRows(sync_plan.plan.source_rows_removed(), rows)) return;
+  nft::Transaction transaction;
+  for (const nft::ChainRepair& repair : sync_plan.plan.transaction().repairs()) {
+    transaction.RepairChains(repair);
+  }
+  for (const Family family : kFamilies) {
+    const auto spec =
+        std::make_shared<nft::TableSpec>(MakeTable(family, ruleset_, numbering_.timers.seconds()));
+    nft::ChainRepair repair{.family = family, .spec = spec};
+    for (const SetIndex set : kSourceSets) {
+      if (set < RowSetCount(*spec)) ReplaceSet(set, repair);
+    }
+    transaction.RepairChains(std::move(repair));
+  }
+  CopyOtherRows(sync_plan.plan.transaction(), transaction);
+  const auto add_ranges = [&](const std::string& key, const ServiceRows& service) {
+    if (service.sources.empty()) return;
+    for (const Row& row : OwnRows(key, service)) {
+      if (HasSourceRanges(row.set.set)) transaction.Add(row.view());
+    }
+  };
+  const absl::flat_hash_set<std::string_view> changed = ChangedServices(sync_plan);
+  for (const auto& [key, service] : sync_plan.services) add_ranges(key, service);
+  for (const auto& [key, service] : applied_.services()) {
+    if (!changed.contains(std::string_view(key))) add_ranges(key, service);
+  }
+  sync_plan.plan.transaction() = std::move(transaction);
+}
+
+void Planner::Undo(SyncPlan& sync_plan) {
+  numbering_.numbers.GiveBack(sync_plan.new_numbers);
+  numbering_.timers.Rollback();
+  store_.ReturnDirty(std::move(sync_plan.dirty));
+}
+
+void Planner::Committed() {
+  numbering_.timers.Commit();
+  rules_created_ = ruleset_.rules_in_use;
+}
+
+void Planner::RulesRestored() { ruleset_.rules_in_use = rules_created_ = NeededRules(0, {}); }
+
+}  // namespace svcmap::proxy

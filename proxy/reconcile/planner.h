@@ -1,0 +1,67 @@
+// Computes plans: the difference between the desired rows of changed Services and their applied
+// rows, or all rows for a rewrite of the tables.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "proxy/applied/applied.h"
+#include "proxy/desired/service.h"
+#include "proxy/reconcile/node_follower.h"
+#include "proxy/reconcile/numbering.h"
+#include "proxy/reconcile/rejections.h"
+#include "proxy/reconcile/sync_plan.h"
+#include "proxy/reconcile/table_rewriter.h"
+#include "proxy/state/store.h"
+
+namespace svcmap::proxy {
+
+class Planner {
+ public:
+  // `ruleset` is updated with the rules that the plan needs.
+  Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store, const Applied& applied,
+          const NodeFollower& node, const Rejections& rejections, Numbering& numbering);
+
+  // Takes dirty Services from the store until the plan has `element_limit` elements. Never splits
+  // a Service.
+  SyncPlan MakeChanges(size_t element_limit);
+  // As MakeChanges, but the plan contains all rows.
+  SyncPlan MakeRewrite(size_t element_limit);
+  // Adds the changes of chains and sets that the rows of MakeChanges require. Call once, after the
+  // last change to the rows.
+  void Complete(SyncPlan& sync_plan) const;
+  // Returns the Services and numbers of a plan that is not committed.
+  void Undo(SyncPlan& sync_plan);
+  // The last plan was committed.
+  void Committed();
+
+  // The tables contain the rules that the applied rows need.
+  void RulesRestored();
+
+ private:
+  void AddDirty(SyncPlan& sync_plan, size_t element_limit);
+  void AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& sync_plan);
+  RulesInUse NeededRules(int64_t more_resets, const SetCounts& more_rows) const;
+  void ChangeRules(SyncPlan& sync_plan) const;
+  void ReplaceManyRanges(SyncPlan& sync_plan) const;
+
+  RulesetOptions& ruleset_;
+  const bool reset_stale_tcp_;
+  Store& store_;
+  const Applied& applied_;
+  const NodeFollower& node_;
+  const Rejections& rejections_;
+  Numbering& numbering_;
+  RulesInUse rules_created_;  // Value of RulesetOptions::rules_in_use in the tables.
+};
+
+// Computes the desired rows of a Service. `source_rows` is the number of source range rows that the
+// plan has in addition to the applied rows. Desire adds the Service's share.
+DesiredService Desire(const std::string& key, const Store& store, const Applied& applied,
+                      const ServiceRows* before, int64_t (&source_rows)[2],
+                      DesiredContext& context);
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,133 @@
+#include "proxy/reconcile/rejections.h"
+
+#include <algorithm>
+
+namespace svcmap::proxy {
+namespace {
+
+// Number of attempts before a larger part of the tables is rewritten.
+constexpr int kRejectionPatience = 3;
+
+enum class Cause : uint8_t {
+  kPassing,   // Temporary, such as out of memory, busy or interrupted.
+  kFull,      // A set has reached a maximum size, which an earlier version declared.
+  kDiffers,   // An element, a set or a table exists or is missing unexpectedly.
+  kContents,  // The kernel rejects the content.
+};
+
+Cause CauseOf(const absl::Status& error) {
+  switch (error.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kDeadlineExceeded:
+      return Cause::kPassing;
+    case absl::StatusCode::kOutOfRange:
+      return Cause::kFull;
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+      return Cause::kDiffers;
+    default:
+      return Cause::kContents;
+  }
+}
+
+struct Place {
+  nft::SetRef set;
+  std::string key;
+};
+
+// Returns the set and the key of the element with this number.
+Place PlaceOf(const nft::Transaction& transaction, size_t element) {
+  Place place;
+  size_t number = 0;
+  transaction.ForEachElement([&](nft::Verb, const nft::ElementView& view) {
+    if (number++ == element) place = {view.set, SharedKey(view.set, view.key)};
+  });
+  return place;
+}
+
+bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& rows) {
+  bool found = false;
+  const auto compare = [&](const Row& row) {
+    found |= row.set == place.set && SharedKey(row.set, row.key.bytes()) == place.key;
+  };
+  ForEachOwnRow(key, rows, compare);
+  for (const Row& row : SharedRows(rows)) compare(row);
+  return found;
+}
+
+// Returns the Service whose row the kernel has rejected, or the end of sync_plan.dirty.
+std::vector<Store::Dirty>::iterator FindRejected(SyncPlan& sync_plan,
+                                                 const nft::ApplyResult& result,
+                                                 const Applied& applied) {
+  if (sync_plan.dirty.size() == 1) return sync_plan.dirty.begin();
+  if (!result.failed_element) return sync_plan.dirty.end();
+  const Place place = PlaceOf(sync_plan.plan.transaction(), *result.failed_element);
+  for (size_t i = 0; i < sync_plan.dirty.size(); ++i) {
+    const auto& [key, rows] = sync_plan.services[i];
+    const ServiceRows* before = applied.Find(key);
+    if (HasRowAt(place, key, rows) || (before != nullptr && HasRowAt(place, key, *before))) {
+      return sync_plan.dirty.begin() + static_cast<std::ptrdiff_t>(i);
+    }
+  }
+  return sync_plan.dirty.end();
+}
+
+}  // namespace
+
+Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
+                                      const nft::ApplyResult& result, const Applied& applied) {
+  const bool first = ++consecutive_ == 1;
+  if (result.outcome == nft::ApplyOutcome::kUnknown) {
+    if (sync_plan.rewrite) return {.event = TableEvent::kRewriteFailed};
+    return {};
+  }
+  const Cause cause = CauseOf(result.error);
+  const bool patient = consecutive_ % kRejectionPatience != 0;
+  if (cause == Cause::kPassing && (patient || !sync_plan.rewrite)) return {};
+  if (sync_plan.rewrite) {
+    // If records are kept, the content may only differ from what was read.
+    if (!KeepsRecords(tables) && cause == Cause::kContents) Isolate(sync_plan, result, applied);
+    return {.event = TableEvent::kRewriteFailed};
+  }
+  if (cause == Cause::kFull) return {.event = TableEvent::kSetFull};
+  if (first) return {.check_rows = true};
+  if (cause != Cause::kDiffers && Isolate(sync_plan, result, applied)) return {};
+  if (consecutive_ >= kRejectionPatience) return {.event = TableEvent::kRejected};
+  return {};
+}
+
+void Rejections::PlanCommitted() {
+  if (service_limit_ < SIZE_MAX / 2) service_limit_ *= 2;
+}
+
+// If the kernel's error names no element of a Service, halves the number of Services in the next
+// transaction. Returns false if the plan contains no Service.
+bool Rejections::Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result,
+                         const Applied& applied) {
+  if (sync_plan.dirty.empty()) return false;
+  const auto culprit = FindRejected(sync_plan, result, applied);
+  if (culprit == sync_plan.dirty.end()) {
+    service_limit_ = std::max<size_t>(sync_plan.dirty.size() / 2, 1);
+    return true;
+  }
+  findings_.emplace_back(
+      culprit->sequence,
+      Finding{.severity = Finding::Severity::kRejected,
+              .kind = Kind::kService,
+              .key = culprit->key,
+              .code = FindingCode::kKernelRejected,
+              .reason = "the kernel rejected the rules, retrying every minute: " +
+                        std::string(result.error.message())});
+  rejected_.insert(culprit->key);
+  sync_plan.dirty.erase(culprit);
+  consecutive_ = 0;
+  return true;
+}
+
+void Rejections::MarkDirty(Store& store) const {
+  for (const std::string& key : rejected_) store.MarkDirty(key, 0);
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,59 @@
+// Transactions that the kernel rejects. Decides how the next attempt differs, and excludes Services
+// that the kernel rejects repeatedly; their applied rows stay in effect.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "nft/model/kernel.h"
+#include "proxy/applied/applied.h"
+#include "proxy/reconcile/states.h"
+#include "proxy/reconcile/sync_plan.h"
+#include "proxy/state/store.h"
+
+namespace svcmap::proxy {
+
+class Rejections {
+ public:
+  struct Remedy {
+    std::optional<TableEvent> event;  // What the rejection shows about the tables.
+    bool check_rows = false;          // Another process may have changed the rows of the plan.
+  };
+
+  // Returns the remedy for a plan that was not committed. If the kernel rejected a Service, moves
+  // it out of sync_plan.dirty.
+  Remedy Handle(TableState tables, SyncPlan& sync_plan, const nft::ApplyResult& result,
+                const Applied& applied);
+  void Committed() { consecutive_ = 0; }
+  void PlanCommitted();  // Also called if the plan was empty.
+
+  // Maximum number of Services in the next plan. Reduced to find the Service that the kernel
+  // rejects.
+  size_t service_limit() const { return service_limit_; }
+
+  bool Contains(const std::string& service) const { return rejected_.contains(service); }
+  void Forget(const std::string& service) { rejected_.erase(service); }
+  size_t size() const { return rejected_.size(); }
+  void MarkDirty(Store& store) const;  // Marks all rejected Services as dirty.
+
+  // Findings that are not reported yet, with the sequence numbers of the changes.
+  bool has_findings() const { return !findings_.empty(); }
+  std::vector<std::pair<uint64_t, Finding>> TakeFindings() { return std::exchange(findings_, {}); }
+
+ private:
+  bool Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result, const Applied& applied);
+
+  int consecutive_ = 0;  // Consecutive rejections.
+  size_t service_limit_ = SIZE_MAX;
+  absl::flat_hash_set<std::string> rejected_;
+  std::vector<std::pair<uint64_t, Finding>> findings_;
+};
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,52 @@
+#include "proxy/reconcile/schedule.h"
+
+#include <algorithm>
+
+#include "proxy/repair/repairer.h"
+
+namespace svcmap::proxy {
+namespace {
+
+// Interval for retrying to save the state. The state log decides whether a retry is due.
+constexpr std::chrono::seconds kRetrySaving{1};
+// Maximum delay of the next repair after commits of other processes interrupted a repair.
+constexpr std::chrono::milliseconds kLongestDisturbance{50};
+
+}  // namespace
+
+Schedule::Time Schedule::Next(const Work& work, Time now) const {
+  if (work.changes) return failed_commits() == 0 ? now : commit_at_;
+  if (work.leftovers) return now;
+  if (work.suspects) return repair_at_;
+  Time next = audit_at_;
+  if (work.rejected) next = std::min(next, rejected_at_);
+  if (work.saving_fails) next = std::min(next, now + kRetrySaving);
+  return next;
+}
+
+void Schedule::RepairDone(Time start, Time now) {
+  repairs_.Success();
+  repair_at_ = now + (now - start);
+}
+
+void Schedule::RepairFailed(Time now, bool disturbed) {
+  Clock::duration wait = repairs_.Failure();
+  if (disturbed) wait = std::min<Clock::duration>(wait, kLongestDisturbance);
+  repair_at_ = now + wait;
+}
+
+void Schedule::Rewritten(Time now, Clock::duration took) {
+  repair_at_ = std::max(repair_at_, now + took);
+}
+
+// Makes one audit last for one cycle, or longer if the machine is so slow that the CPU share would
+// be exceeded.
+void Schedule::Audited(Time now, size_t rows, std::chrono::nanoseconds cpu_time) {
+  const auto steps = static_cast<Clock::rep>(std::max<size_t>(rows, 1) / Repairer::kRows + 1);
+  const auto by_cycle = std::chrono::duration_cast<Clock::duration>(options_.audit_cycle) / steps;
+  const auto by_share =
+      std::chrono::duration_cast<Clock::duration>(cpu_time / options_.audit_share);
+  audit_at_ = now + std::max(by_cycle, by_share);
+}
+
+}  // namespace svcmap::proxy

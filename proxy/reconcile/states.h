@@ -1,0 +1,152 @@
+// The states of the agent and their transitions. proxy/README.md contains the diagram.
+//
+// Two independent facts determine what the agent does: how much of the desired state it has
+// received, and whether it knows the content of its tables. Each fact is a state machine with a
+// table of transitions. PhaseOf() derives the phase, which status, health and metrics report.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace svcmap::proxy {
+
+// What this run knows about the desired state. Ordered: a later state knows more.
+enum class Received : uint8_t {
+  kNothing,  // No object. Without tables of a previous run, empty tables are written.
+  // No complete state. The rules of the previous run stay in effect, and nothing is written.
+  kPreviousRules,
+  kStored,    // Objects from the saved state, or changes without a complete state.
+  kComplete,  // In this run, a controller has sent a snapshot or offered the matching state token.
+};
+
+enum class Input : uint8_t {
+  kChange,        // A change was received outside of a snapshot.
+  kSnapshotEnd,   // A controller has sent the complete state.
+  kTokenMatches,  // The token that a controller offers matches the stored state.
+};
+
+// What a run finds at its start.
+enum class AdoptedState : uint8_t {
+  kNothing,   // No tables of svcmap, and no saved state.
+  kUnknown,   // Tables of a previous run, but no matching saved state.
+  kSaved,     // Saved state, but no matching tables. The state must be written.
+  kTrusted,   // The tables match the saved state, and nf_tables has not changed since.
+  kToVerify,  // The tables matched the saved state, but nf_tables has changed since.
+  kUpgrade,   // The tables match the saved state, but this version has other rules.
+};
+
+// The first state of a run.
+constexpr Received ReceivedAtStart(AdoptedState adopted) {
+  if (adopted == AdoptedState::kNothing) return Received::kNothing;
+  return adopted == AdoptedState::kUnknown ? Received::kPreviousRules : Received::kStored;
+}
+
+struct ReceivedTransition {
+  Received from;
+  Input input;
+  Received to;
+};
+
+// All other combinations do not change the state.
+inline constexpr std::array<ReceivedTransition, 6> kReceivedTransitions = {{
+    {Received::kNothing, Input::kChange, Received::kStored},
+    {Received::kNothing, Input::kSnapshotEnd, Received::kComplete},
+    {Received::kNothing, Input::kTokenMatches, Received::kComplete},
+    // A change cannot replace the previous rules, because the other Services are unknown. A token
+    // cannot match, because no state is stored.
+    {Received::kPreviousRules, Input::kSnapshotEnd, Received::kComplete},
+    {Received::kStored, Input::kSnapshotEnd, Received::kComplete},
+    {Received::kStored, Input::kTokenMatches, Received::kComplete},
+}};
+
+// What is known about the content of the tables, and thus how the next commit writes them.
+enum class TableState : uint8_t {
+  // The tables contain the applied rows, except for rows that are suspect or left over. A commit
+  // writes only differences between applied and desired rows.
+  kCurrent,
+  // The tables exist, but may differ from the applied rows. The next commit reads them and writes
+  // what differs. If the tables cannot be compared, their content is replaced, except for clients'
+  // affinity records.
+  kDiffering,
+  kUnknown,    // As kDiffering, but affinity records are replaced, too. Tables may be missing.
+  kReplacing,  // Writing the differences has failed. The next commit replaces the tables' content.
+  // The kernel rejects commits again and again, because other processes change the tables. The next
+  // commit replaces the content except for affinity records, without reading the tables.
+  kContested,
+  kDropping,  // As kContested, but the next commit deletes the tables and creates them again.
+};
+
+enum class TableEvent : uint8_t {
+  kRewritten,       // A rewrite was committed.
+  kRewriteFailed,   // A rewrite was rejected, or its outcome is unknown.
+  kOutcomeUnknown,  // The marker does not show whether a commit of changes took place.
+  kSetFull,         // A set has reached its maximum size.
+  kRejected,        // Repeated commits were rejected although suspect rows were checked.
+  kMuchDamage,      // A check has found more differences than a repair writes.
+  kTablesDamaged,   // A check has found missing tables, or sets with another type.
+  kRepairsFailed,   // Repeated repairs were rejected.
+};
+
+struct TableTransition {
+  TableState from;
+  TableEvent event;
+  TableState to;
+};
+
+// All other combinations do not change the state.
+inline constexpr std::array<TableTransition, 14> kTableTransitions = {{
+    {TableState::kCurrent, TableEvent::kOutcomeUnknown, TableState::kDiffering},
+    {TableState::kCurrent, TableEvent::kSetFull, TableState::kDiffering},
+    {TableState::kCurrent, TableEvent::kRejected, TableState::kContested},
+    {TableState::kCurrent, TableEvent::kMuchDamage, TableState::kDiffering},
+    {TableState::kCurrent, TableEvent::kTablesDamaged, TableState::kUnknown},
+    {TableState::kCurrent, TableEvent::kRepairsFailed, TableState::kUnknown},
+    {TableState::kDiffering, TableEvent::kRewritten, TableState::kCurrent},
+    {TableState::kDiffering, TableEvent::kRewriteFailed, TableState::kReplacing},
+    {TableState::kUnknown, TableEvent::kRewritten, TableState::kCurrent},
+    {TableState::kUnknown, TableEvent::kRewriteFailed, TableState::kReplacing},
+    {TableState::kReplacing, TableEvent::kRewritten, TableState::kCurrent},
+    {TableState::kContested, TableEvent::kRewritten, TableState::kCurrent},
+    {TableState::kContested, TableEvent::kRewriteFailed, TableState::kDropping},
+    {TableState::kDropping, TableEvent::kRewritten, TableState::kCurrent},
+}};
+
+Received Next(Received state, Input input);
+TableState Next(TableState state, TableEvent event);
+
+// How a rewrite writes the tables.
+constexpr bool ReadsTables(TableState state) {
+  return state == TableState::kDiffering || state == TableState::kUnknown ||
+         state == TableState::kReplacing;
+}
+constexpr bool ComparesTables(TableState state) {
+  return state == TableState::kDiffering || state == TableState::kUnknown;
+}
+constexpr bool KeepsRecords(TableState state) {
+  return state == TableState::kDiffering || state == TableState::kContested;
+}
+
+// What the agent does.
+enum class Phase : uint8_t {
+  kHolding,    // Keeps the previous run's rules in effect until it receives a complete state.
+  kRetrying,   // Retries a commit that has failed.
+  kWaiting,    // Waits for the first object, with empty tables.
+  kRewriting,  // Reads the tables and writes what differs, or replaces their content.
+  kRepairing,  // Checks and repairs rows that another process may have changed.
+  kLoading,    // Writes the stored state, which was not completely in the kernel yet.
+  kServing,    // The stored state is, or was, completely in the kernel. Commits changes.
+};
+
+struct Situation {
+  Received received = Received::kNothing;
+  // The largest `received` whose objects were completely in the kernel.
+  Received programmed = Received::kNothing;
+  TableState tables = TableState::kUnknown;
+  bool commit_failed = false;  // The last commit has failed.
+  bool suspects = false;       // Rows are suspect.
+};
+
+// The first matching phase, in the order of the enumeration.
+Phase PhaseOf(const Situation& situation);
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,88 @@
+// Results of the reconciler's operations.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "nft/model/transaction.h"
+#include "proxy/conntrack/tcp_endpoints.h"
+#include "proxy/conntrack/udp_ports.h"
+#include "proxy/health/health_check.h"
+#include "proxy/localhost/nodeports.h"
+#include "proxy/state/objects.h"
+
+namespace svcmap::proxy {
+
+struct SyncResult {
+  enum class Outcome : uint8_t {
+    kNothing,    // No commit was necessary.
+    kCommitted,  // The changes are in the kernel.
+    kFailed,     // Not committed, or outcome unknown. The Services are dirty again.
+  };
+  Outcome outcome = Outcome::kNothing;
+  absl::Status error;      // kFailed only.
+  bool recreated = false;  // A complete rewrite was committed, or failed.
+  // Base chains with a wrong type, hook or priority that were created again, in nft notation.
+  // Packets may have passed untranslated meanwhile.
+  std::vector<std::string> replaced_chains;
+  size_t elements = 0;
+  std::chrono::nanoseconds duration{0};  // Duration of the commit.
+  // Durations of Stage::kPlan and Stage::kSave.
+  std::chrono::nanoseconds plan_duration{0};
+  std::chrono::nanoseconds save_duration{0};
+  // Why rules are not programmed, each with the sequence number of the change.
+  std::vector<std::pair<uint64_t, Finding>> findings;
+  // Current UDP ports of all synced Services. Empty after a failure.
+  std::vector<std::pair<std::string, UdpPorts>> udp;
+  // Current TCP endpoints of the synced Services whose TCP connections to endpoints that are gone
+  // are reset. Without endpoints if the connections are no longer reset. Empty after a failure.
+  std::vector<std::pair<std::string, TcpEndpoints>> tcp;
+  // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
+  HealthCheckChanges health_checks;
+  std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).
+  // Synced Services that have, or had, nodePorts on loopback addresses. Empty after a failure.
+  LocalhostNodePortChanges localhost_node_ports;
+  // Duration of the whole sync, including planning. 0 if there was nothing to sync. Set by the
+  // loop.
+  std::chrono::nanoseconds whole{0};
+};
+
+// Outcome of comparing some rows with the kernel.
+struct RepairResult {
+  enum class Outcome : uint8_t {
+    kNothing,   // No differences.
+    kRepaired,  // Differences were found and repaired.
+    kRewrite,   // Too many differences. The next Sync rewrites the tables.
+    kFailed,    // The kernel could not be read, or it rejected the repair.
+  };
+  Outcome outcome = Outcome::kNothing;
+  absl::Status error;   // kFailed only.
+  size_t elements = 0;  // Missing, wrong and unknown elements.
+  size_t chains = 0;
+  std::chrono::nanoseconds duration{0};
+};
+
+// The outcome of RemoveLeftovers. After an error, the elements are suspect, and Repair() deletes
+// them.
+struct RemovalResult {
+  absl::Status error;
+  size_t elements = 0;
+  std::chrono::nanoseconds duration{0};
+};
+
+// The effect that changes would have.
+struct DryRun {
+  // Elements deleted and added, in the order of the transaction, without the marker.
+  nft::Transaction rows;
+  // The tables would be rewritten. `rows` contains only the differences even then.
+  bool recreates = false;
+  std::vector<Finding> findings;  // What would not be programmed.
+  uint64_t revision = 0;          // The current revision.
+};
+
+}  // namespace svcmap::proxy

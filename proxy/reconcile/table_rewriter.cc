@@ -1,0 +1,188 @@
+#include "proxy/reconcile/table_rewriter.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "proxy/diff/chains.h"
+#include "proxy/repair/repairer.h"
+#include "proxy/repair/structure.h"
+
+namespace svcmap::proxy {
+namespace {
+
+using Existing = nft::Transaction::TableCreation::Existing;
+
+// Returns the sets and chains of a table to delete when the table is rewritten. `keep_records`:
+// keeps the sets that only rules write, because they contain the affinity records of clients.
+Existing ToDelete(const nft::TableContent& found, const nft::TableSpec& spec, bool keep_records) {
+  Existing existing;
+  for (const auto& [name, digest] : found.sets) {
+    const auto is_record_set = [&name = name](const nft::SetSpec& set) {
+      return set.name == name && set.dynamic_size != 0;
+    };
+    const bool keep =
+        keep_records && std::any_of(spec.sets.begin(), spec.sets.end(), is_record_set);
+    if (!keep) existing.sets.push_back(name);
+  }
+  existing.chains = UnknownChains(found, spec);
+  const std::vector<std::string> replaced = ChainsToReplace(found, spec);
+  existing.chains.insert(existing.chains.end(), replaced.begin(), replaced.end());
+  return existing;
+}
+
+// Returns the sets of svcmapd's table. `keep_records`: without the sets that contain the affinity
+// records of clients.
+Existing OwnSets(const nft::TableSpec& spec, bool keep_records) {
+  Existing existing;
+  for (const nft::SetSpec& set : spec.sets) {
+    if (!keep_records || set.dynamic_size == 0) existing.sets.push_back(set.name);
+  }
+  return existing;
+}
+
+void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& spec,
+                          std::vector<std::string>& replaced) {
+  for (const std::string& chain : ChainsToReplace(found, spec)) {
+    replaced.push_back((spec.family == Family::kIpv4 ? "ip " : "ip6 ") + spec.name + " " + chain);
+  }
+}
+
+}  // namespace
+
+Specs TableRewriter::MakeSpecs() const {
+  Specs specs;
+  for (const Family family : kFamilies) {
+    specs[Index(family)] =
+        std::make_shared<nft::TableSpec>(MakeTable(family, ruleset_, timers_.seconds()));
+  }
+  return specs;
+}
+
+void TableRewriter::Read(TableState state) {
+  Forget();
+  if (!ReadsTables(state)) return;
+  Contents contents;
+  for (const Family family : kFamilies) {
+    auto content = kernel_.ReadTable(family);
+    if (!content.ok()) return;
+    contents[Index(family)] = *std::move(content);
+  }
+  contents_ = std::move(contents);
+  if (ComparesTables(state)) found_ = ReadElements();
+}
+
+void TableRewriter::Forget() {
+  contents_.reset();
+  found_.reset();
+}
+
+std::optional<TableRewriter::Found> TableRewriter::ReadElements() const {
+  for (const std::optional<nft::TableContent>& content : *contents_) {
+    if (!content || !content->others.empty()) return std::nullopt;
+  }
+  Found found;
+  found.timers = timers_.seconds();
+  found.rules = ruleset_.rules_in_use;
+  for (const Family family : kFamilies) {
+    if (!ReadTable(family, found)) return std::nullopt;
+  }
+  return found;
+}
+
+bool TableRewriter::ReadTable(Family family, Found& found) const {
+  const nft::TableContent& content = *(*contents_)[Index(family)];
+  const nft::TableSpec spec = MakeTable(family, ruleset_, timers_.seconds());
+  absl::StatusOr<nft::TableContent> reference = kernel_.ReferenceContent(spec);
+  if (!reference.ok()) return false;
+  for (uint8_t set = 0; set < spec.sets.size(); ++set) {
+    const std::string& name = spec.sets[set].name;
+    const auto digest = content.sets.find(name);
+    if (digest == content.sets.end()) continue;
+    if (digest->second != reference->sets.at(name)) return false;
+    if (spec.sets[set].dynamic_size != 0) continue;
+    const auto count = content.elements.find(name);
+    if (count != content.elements.end() && count->second > Repairer::kMaxRead) return false;
+    const auto elements = kernel_.ReadSet({family, set});
+    if (!elements.ok()) return false;
+    found.elements.Add({family, set}, *elements);
+  }
+  found.references[Index(family)] = *std::move(reference);
+  return true;
+}
+
+void TableRewriter::Write(TableState state, SyncPlan& sync_plan) const {
+  sync_plan.specs = MakeSpecs();
+  if (found_ && Change(sync_plan)) return;
+  Replace(state, sync_plan);
+}
+
+void TableRewriter::Replace(TableState state, SyncPlan& sync_plan) const {
+  for (const Family family : kFamilies) Replace(family, state, sync_plan);
+}
+
+// Writes the table in one transaction, whatever it contains.
+void TableRewriter::Replace(Family family, TableState state, SyncPlan& sync_plan) const {
+  nft::Transaction& transaction = sync_plan.plan.transaction();
+  const auto& spec = sync_plan.specs[Index(family)];
+  nft::Transaction::TableCreation creation{.family = family, .spec = spec};
+  if (contents_) {
+    if (const std::optional<nft::TableContent>& found = (*contents_)[Index(family)]) {
+      creation.existing = ToDelete(*found, *spec, KeepsRecords(state));
+      ReportReplacedChains(*found, *spec, sync_plan.replaced_chains);
+    }
+  } else if (state != TableState::kReplacing && state != TableState::kDropping &&
+             kernel_.HasTable(family).value_or(false)) {
+    creation.existing = OwnSets(*spec, KeepsRecords(state));
+  } else {
+    transaction.DropTable(family);
+  }
+  transaction.CreateTable(std::move(creation));
+}
+
+// Writes only what differs from the elements, chains and sets that exist. Returns false if the
+// kernel's rules cannot be compared.
+bool TableRewriter::Change(SyncPlan& sync_plan) const {
+  std::vector<nft::ChainRepair> repairs;
+  for (const Family family : kFamilies) {
+    const auto& spec = sync_plan.specs[Index(family)];
+    // The plan may have changed affinity timeouts, which have chains of their own, or rules.
+    absl::StatusOr<nft::TableContent> reference = found_->references[Index(family)];
+    if (found_->timers != timers_.seconds() || found_->rules != ruleset_.rules_in_use) {
+      reference = kernel_.ReferenceContent(*spec);
+    }
+    if (!reference.ok()) return false;
+    const nft::TableContent& content = *(*contents_)[Index(family)];
+    repairs.push_back(StructureRepair(content, *reference, spec));
+    for (const nft::SetSpec& set : spec->sets) {  // Rules that look up a missing set differ.
+      if (!content.sets.contains(set.name)) repairs.back().remove_sets.push_back(set.name);
+    }
+    ReportReplacedChains(content, *spec, sync_plan.replaced_chains);
+  }
+  std::vector<nft::SetRef> replaced;
+  nft::Transaction changes = found_->elements.ChangesTo(sync_plan.plan.transaction(), replaced);
+  for (nft::ChainRepair& repair : repairs) {
+    for (const nft::SetRef set : replaced) {
+      if (set.family == repair.family) ReplaceSet(static_cast<SetIndex>(set.set), repair);
+    }
+    if (RepairSize(repair) > 0) changes.RepairChains(std::move(repair));
+  }
+  sync_plan.gone_ports = found_->elements.StickyPortsNotIn(sync_plan.plan.transaction());
+  sync_plan.plan.transaction() = std::move(changes);
+  return true;
+}
+
+bool TableRewriter::TablesAreGone() const {
+  if (!contents_) return false;
+  return std::ranges::all_of(kFamilies, [&](Family family) {
+    const auto& counts = applied_.counts()[Index(family)];
+    bool has_rows = false;
+    for (uint8_t set = 0; set < kSetCount; ++set) {
+      has_rows |= !HasAddressRanges(set) && counts[set] != 0;
+    }
+    return !(*contents_)[Index(family)] || (!has_rows && !applied_.services().empty());
+  });
+}
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,73 @@
+// Rewrites the tables: writes what differs from the tables that exist, or replaces their content.
+// Base chains stay hooked, because a packet that passes while a base chain is replaced would leave
+// the node without translation (docs/decisions/0011-make-before-break.md).
+//
+// Not thread-safe.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "nft/model/kernel.h"
+#include "nft/model/table_content.h"
+#include "proxy/applied/applied.h"
+#include "proxy/desired/sticky.h"
+#include "proxy/diff/rewrite.h"
+#include "proxy/reconcile/states.h"
+#include "proxy/reconcile/sync_plan.h"
+#include "proxy/ruleset/table.h"
+
+namespace svcmap::proxy {
+
+class TableRewriter {
+ public:
+  TableRewriter(nft::Kernel& kernel, const RulesetOptions& ruleset, const AffinityTimers& timers,
+                const Applied& applied)
+      : kernel_(kernel), ruleset_(ruleset), timers_(timers), applied_(applied) {}
+
+  // Reads the tables as far as rewrites in this state need them. Call before a rewrite is planned.
+  void Read(TableState state);
+  // Returns null if the tables cannot be compared: a table is missing, a set has another type or is
+  // too large to be read, or other processes change the tables too fast.
+  const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
+
+  // Adds the tables to a plan with all rows: the differences to the tables that exist if possible,
+  // else their replacement.
+  void Write(TableState state, SyncPlan& sync_plan) const;
+  // Adds the replacement of the tables' content by the tables in sync_plan.specs.
+  void Replace(TableState state, SyncPlan& sync_plan) const;
+
+  // Returns true if no table with rows of Services exists, so the tables can be written in several
+  // commits.
+  bool TablesAreGone() const;
+
+  void Forget();  // Forgets what Read() has found.
+
+  Specs MakeSpecs() const;  // Returns the desired tables.
+
+ private:
+  using Contents = std::array<std::optional<nft::TableContent>, 2>;  // Absent: no such table.
+  struct Found {
+    FoundElements elements;
+    // The content of unmodified tables with these timeouts and rules.
+    std::array<nft::TableContent, 2> references;
+    std::vector<uint32_t> timers;
+    RulesInUse rules;
+  };
+
+  std::optional<Found> ReadElements() const;
+  bool ReadTable(Family family, Found& found) const;
+  bool Change(SyncPlan& sync_plan) const;
+  void Replace(Family family, TableState state, SyncPlan& sync_plan) const;
+
+  nft::Kernel& kernel_;
+  const RulesetOptions& ruleset_;
+  const AffinityTimers& timers_;
+  const Applied& applied_;
+  // Sets and chains of the tables. Absent if the tables were not read or cannot be read.
+  std::optional<Contents> contents_;
+  std::optional<Found> found_;
+};
+
+}  // namespace svcmap::proxy

@@ -1,0 +1,131 @@
+#include "proxy/reconcile/states.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <tuple>
+
+namespace svcmap::proxy {
+namespace {
+
+constexpr std::array kReceived = {Received::kNothing, Received::kPreviousRules, Received::kStored,
+                                  Received::kComplete};
+constexpr std::array kInputs = {Input::kChange, Input::kSnapshotEnd, Input::kTokenMatches};
+constexpr std::array kTables = {TableState::kCurrent,   TableState::kDiffering,
+                                TableState::kUnknown,   TableState::kReplacing,
+                                TableState::kContested, TableState::kDropping};
+constexpr std::array kTableEvents = {TableEvent::kRewritten,      TableEvent::kRewriteFailed,
+                                     TableEvent::kOutcomeUnknown, TableEvent::kSetFull,
+                                     TableEvent::kRejected,       TableEvent::kMuchDamage,
+                                     TableEvent::kTablesDamaged,  TableEvent::kRepairsFailed};
+
+TEST(StatesTest, EachRowOfTheTableOfReceivedStatesIsTheOnlyOneOfItsPair) {
+  std::set<std::pair<Received, Input>> pairs;
+  for (const auto& [from, input, to] : kReceivedTransitions) {
+    EXPECT_TRUE(pairs.emplace(from, input).second);
+    EXPECT_EQ(Next(from, input), to);
+    EXPECT_NE(from, to);
+  }
+  for (const Received from : kReceived) {
+    for (const Input input : kInputs) {
+      if (pairs.contains({from, input})) continue;
+      EXPECT_EQ(Next(from, input), from);
+    }
+  }
+}
+
+TEST(StatesTest, EachRowOfTheTableOfTableStatesIsTheOnlyOneOfItsPair) {
+  std::set<std::pair<TableState, TableEvent>> pairs;
+  for (const auto& [from, event, to] : kTableTransitions) {
+    EXPECT_TRUE(pairs.emplace(from, event).second);
+    EXPECT_EQ(Next(from, event), to);
+    EXPECT_NE(from, to);
+  }
+  for (const TableState from : kTables) {
+    for (const TableEvent event : kTableEvents) {
+      if (pairs.contains({from, event})) continue;
+      EXPECT_EQ(Next(from, event), from);
+    }
+  }
+}
+
+// If received knowledge could shrink, a controller that disconnects would delete Services.
+TEST(StatesTest, NoInputReducesWhatWasReceived) {
+  for (const Received from : kReceived) {
+    for (const Input input : kInputs) EXPECT_GE(Next(from, input), from);
+  }
+}
+
+TEST(StatesTest, OnlyACompleteStateReplacesThePreviousRules) {
+  for (const Input input : kInputs) {
+    const Received next = Next(Received::kPreviousRules, input);
+    EXPECT_EQ(next != Received::kPreviousRules, input == Input::kSnapshotEnd);
+  }
+}
+
+TEST(StatesTest, ARewriteMakesAllTablesCurrentAndOnlyARewriteDoes) {
+  for (const TableState from : kTables) {
+    EXPECT_EQ(Next(from, TableEvent::kRewritten), TableState::kCurrent);
+    for (const TableEvent event : kTableEvents) {
+      if (from == TableState::kCurrent || event == TableEvent::kRewritten) continue;
+      EXPECT_NE(Next(from, event), TableState::kCurrent);
+    }
+  }
+}
+
+// A rewrite that fails must not be repeated in the same way indefinitely.
+TEST(StatesTest, FailedRewritesEndInOneThatDependsOnNothingInTheTables) {
+  for (TableState state : kTables) {
+    if (state == TableState::kCurrent) continue;
+    for (int i = 0; i < 2; ++i) state = Next(state, TableEvent::kRewriteFailed);
+    EXPECT_FALSE(ComparesTables(state));
+    EXPECT_FALSE(KeepsRecords(state));
+  }
+}
+
+TEST(StatesTest, ThePhaseIsTheFirstThatMatches) {
+  struct Case {
+    Situation situation;
+    Phase phase;
+  };
+  const Situation serving = {.received = Received::kComplete,
+                             .programmed = Received::kComplete,
+                             .tables = TableState::kCurrent};
+  const auto with = [&](auto change) {
+    Situation situation = serving;
+    change(situation);
+    return situation;
+  };
+  const Case cases[] = {
+      {serving, Phase::kServing},
+      {with([](Situation& s) { s.programmed = Received::kStored; }), Phase::kServing},
+      {with([](Situation& s) { s.programmed = Received::kNothing; }), Phase::kLoading},
+      {with([](Situation& s) { s.received = s.programmed = Received::kNothing; }), Phase::kWaiting},
+      {with([](Situation& s) { s.suspects = true; }), Phase::kRepairing},
+      {with([](Situation& s) { s.tables = TableState::kDiffering; }), Phase::kRewriting},
+      {with([](Situation& s) {
+         s.received = s.programmed = Received::kNothing;
+         s.tables = TableState::kUnknown;
+       }),
+       Phase::kWaiting},
+      {with([](Situation& s) {
+         s.tables = TableState::kContested;
+         s.suspects = true;
+       }),
+       Phase::kRewriting},
+      {with([](Situation& s) {
+         s.commit_failed = true;
+         s.tables = TableState::kUnknown;
+       }),
+       Phase::kRetrying},
+      {with([](Situation& s) {
+         s.received = Received::kPreviousRules;
+         s.commit_failed = true;
+       }),
+       Phase::kHolding},
+  };
+  for (const Case& c : cases) EXPECT_EQ(PhaseOf(c.situation), c.phase);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy
