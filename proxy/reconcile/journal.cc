@@ -91,9 +91,9 @@ void Journal::Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust
   log_->Begin(commit);
 }
 
-void Journal::End(bool committed, bool leaves_rows, Trust trust) {
+void Journal::End(bool committed, bool has_leftovers, Trust trust) {
   if (committed) CountCommit();
-  outcome_open_ = committed && leaves_rows;
+  outcome_open_ = committed && has_leftovers;
   if (log_ == nullptr || outcome_open_) return;
   log_->End(committed, GenerationToSave(trust));
 }

@@ -1,5 +1,6 @@
-// Saves the state for the next run: received objects, and the rows of each commit before and after
-// it. Also knows up to which generation of nf_tables no other process has changed svcmap's tables.
+// Saves the state for the next run: received objects, the rows of each commit before the commit,
+// and its outcome afterwards. Also records up to which generation of nf_tables no other process has
+// changed svcmap's tables.
 //
 // Not thread-safe.
 #pragma once
@@ -41,18 +42,18 @@ class Journal {
 
   // Saves the changed objects and the plan, before the plan is committed.
   void Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust);
-  // Saves the outcome of the plan. If the plan leaves rows over, the outcome is saved after their
-  // removal: if the log ends without an outcome, the next run searches for leftovers.
-  void End(bool committed, bool leaves_rows, Trust trust);
-  // The last leftovers were removed.
+  // Saves the outcome of the plan. If the plan has leftovers, the outcome is saved when they are
+  // deleted: if the log ends without an outcome, the next run searches for leftovers.
+  void End(bool committed, bool has_leftovers, Trust trust);
+  // The last leftovers were deleted.
   void Removed(Trust trust);
 
-  // The previous run may have left rows of its last attempt over. No plan may begin before they are
-  // checked, because the log describes only the last attempt.
+  // Call with the outcome of the previous run's last attempt. No plan may begin before the
+  // leftovers of the attempt are checked, because the log describes only the last attempt.
   void AdoptAttempt(bool committed, std::optional<uint32_t> generation);
-  // These objects of the previous run are deleted from the log with the first plan, unless they
-  // were received again: if another version of svcmapd is started before, the tables still match
-  // its saved state, and without objects it would delete all Services.
+  // Deletes these objects of the previous run from the log with the first plan, unless they were
+  // received again. Until the first plan, the tables may match the saved state of another version.
+  // If that version is started then, it would delete all Services without these objects.
   void Outdate(const std::vector<SavedState::Object>& objects);
 
   // Saves everything if an error had disabled the log and a retry is due.

@@ -33,7 +33,7 @@ class Planner {
   // Adds the changes of chains and sets that the rows of MakeChanges require. Call once, after the
   // last change to the rows.
   void Complete(SyncPlan& sync_plan) const;
-  // Returns the Services and numbers of a plan that is not committed.
+  // Marks the Services of a plan that was not committed as dirty again, and releases its numbers.
   void Undo(SyncPlan& sync_plan);
   // The last plan was committed.
   void Committed();
@@ -59,7 +59,7 @@ class Planner {
 };
 
 // Computes the desired rows of a Service. `source_rows` is the number of source range rows that the
-// plan has in addition to the applied rows. Desire adds the Service's share.
+// plan has in addition to the applied rows. Desire() adds the source range rows of this Service.
 DesiredService Desire(const std::string& key, const Store& store, const Applied& applied,
                       const ServiceRows* before, int64_t (&source_rows)[2],
                       DesiredContext& context);

@@ -1,19 +1,21 @@
 // Brings the kernel to the state in the store. Each Sync() compares the rows of the changed
-// Services with the applied rows and writes the difference, usually in one batch. The applied view
-// changes only after the commit. The cost of a Sync depends on the size of the change.
+// Services with the applied rows and writes the difference, usually in one transaction. The applied
+// view changes only after the commit. The cost of a Sync depends on the size of the change.
 //
-// Make before break: a batch adds elements and switches to them. RemoveLeftovers() deletes elements
-// that packets can no longer reach, after the commit. See docs/decisions/0011-make-before-break.md.
+// Make before break: a transaction adds elements and switches to them. RemoveLeftovers() deletes
+// elements that packets can no longer reach, after the commit. See
+// docs/decisions/0011-make-before-break.md.
 //
-// If the tables do not exist, Sync() writes Service after Service in several batches. If the kernel
-// differs from the applied rows, Repair() finds the differences and writes only these. If too much
-// differs, or if nothing is known (start, unknown outcome of a commit), Sync() rewrites the tables.
-// states.h lists what is known about the tables, and what each rewrite does.
+// If the tables do not exist, Sync() writes Service after Service in several transactions. If the
+// kernel differs from the applied rows, Repair() finds the differences and writes only these. If
+// too much differs, or if nothing is known (start, unknown outcome of a commit), Sync() rewrites
+// the tables. states.h lists what is known about the tables, and what each rewrite does.
 //
-// The Reconciler only orders the steps. Planner computes the changes, TableRewriter the rewrites,
-// Rejections the reaction to rejected changes, Repairer the repairs; Journal saves the state.
+// Reconciler coordinates classes with one job each: Planner computes the changes, TableRewriter the
+// rewrites, Rejections the reaction to rejected changes, Repairer the repairs; Journal saves the
+// state.
 //
-// A Service that the kernel rejects keeps its last accepted rows. Sync() tries it again later.
+// A Service that the kernel rejects keeps its last accepted rows. Sync() retries the Service later.
 //
 // Not thread-safe; owned by the reconcile loop.
 #pragma once
@@ -68,9 +70,9 @@ class Reconciler {
   // The kernel no longer matches the applied rows. The next Sync rewrites the tables.
   void Invalidate() { tables_ = TableState::kUnknown; }
 
-  // Reads the tables of a previous run and compares them with its saved state. Takes over `saved`
-  // except for the objects. Unless the result is kNothing or kUnknown, the caller must apply the
-  // objects to the store next. Revisions continue from the previous run's revision.
+  // Reads the tables of a previous run and compares them with its saved state. Moves the rows out
+  // of `saved`; the objects remain. Unless the result is kNothing or kUnknown, the caller must
+  // apply the objects to the store next. Revisions continue from the previous run's revision.
   absl::StatusOr<AdoptedState> Adopt(SavedState& saved);
   absl::StatusOr<AdoptedState> Adopt() {
     SavedState nothing;
@@ -114,9 +116,9 @@ class Reconciler {
   // True when there is something to write.
   bool Pending() const;
 
-  // Commits one plan for the Services that changed first. Adds Services until the plan has
-  // `element_limit` elements. Never splits a Service. A large plan takes several transactions: the
-  // first ones add elements that no packet can reach before the last one.
+  // Commits one plan for the dirty Services, in the order of their first change. Adds Services
+  // until the plan has `element_limit` elements. Never splits a Service. A large plan takes several
+  // transactions: the first ones add elements that no packet can reach before the last one.
   SyncResult Sync(size_t element_limit);
 
   // Returns true while elements that packets can no longer reach wait for their deletion. The loop

@@ -54,7 +54,7 @@ class Schedule {
   void RepairDone(Time start, Time now);
   // `disturbed`: commits of other processes interrupted the repair.
   void RepairFailed(Time now, bool disturbed);
-  // A rewrite was committed, which took `took`.
+  // A rewrite was committed. `took`: its duration.
   void Rewritten(Time now, Clock::duration took);
 
   bool AuditDue(Time now) const { return now >= audit_at_; }

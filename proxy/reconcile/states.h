@@ -1,7 +1,7 @@
 // The states of the agent and their transitions. proxy/README.md contains the diagram.
 //
 // Two independent facts determine what the agent does: how much of the desired state it has
-// received, and whether it knows the content of its tables. Each fact is a state machine with a
+// received, and how the next commit must write the tables. Each fact is a state machine with a
 // table of transitions. PhaseOf() derives the phase, which status, health and metrics report.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace svcmap::proxy {
 
-// What this run knows about the desired state. Ordered: a later state knows more.
+// How much of the desired state this run has received, in increasing order.
 enum class Received : uint8_t {
-  kNothing,  // No object. Without tables of a previous run, empty tables are written.
+  kNothing,  // No object, and no tables of a previous run. Empty tables are created.
   // No complete state. The rules of the previous run stay in effect, and nothing is written.
   kPreviousRules,
   kStored,    // Objects from the saved state, or changes without a complete state.
@@ -53,7 +53,7 @@ inline constexpr std::array<ReceivedTransition, 6> kReceivedTransitions = {{
     {Received::kNothing, Input::kSnapshotEnd, Received::kComplete},
     {Received::kNothing, Input::kTokenMatches, Received::kComplete},
     // A change cannot replace the previous rules, because the other Services are unknown. A token
-    // cannot match, because no state is stored.
+    // cannot match, because the agent offers none (with kNothing, it offers that of no objects).
     {Received::kPreviousRules, Input::kSnapshotEnd, Received::kComplete},
     {Received::kStored, Input::kSnapshotEnd, Received::kComplete},
     {Received::kStored, Input::kTokenMatches, Received::kComplete},
@@ -73,7 +73,8 @@ enum class TableState : uint8_t {
   // The kernel rejects commits again and again, because other processes change the tables. The next
   // commit replaces the content except for affinity records, without reading the tables.
   kContested,
-  kDropping,  // As kContested, but the next commit deletes the tables and creates them again.
+  // The next commit deletes the tables, including affinity records, and creates them again.
+  kDropping,
 };
 
 enum class TableEvent : uint8_t {
