@@ -53,7 +53,8 @@ bool Eligible(const v1::Node& node) {
 
 }  // namespace
 
-Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext&) {
+Converted<proxy::Node> ConvertNode(const v1::Node& message, std::string encoded,
+                                   const ConvertContext&) {
   Report report = ReportFor(proxy::Kind::kNode, message.metadata());
   auto node = std::make_shared<proxy::Node>();
   node->name = report.key();
@@ -65,12 +66,12 @@ Converted<proxy::Node> ConvertNode(const v1::Node& message, const ConvertContext
   if (zone != message.metadata().labels().end()) node->zone = zone->second;
   ConvertPodCidrs(message.spec(), *node, report);
   node->eligible = Eligible(message);
-  if (!report.rejected()) node->message = Serialize(message);
+  node->message = std::move(encoded);
   return Finish(std::move(node), report);
 }
 
 Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
-                                                 const ConvertContext&) {
+                                                 std::string encoded, const ConvertContext&) {
   Report report = ReportFor(proxy::Kind::kServiceCidr, message.metadata());
   auto result = std::make_shared<proxy::ServiceCidr>();
   result->name = report.key();
@@ -102,7 +103,7 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
       result->cidrs.push_back(*cidr);
     }
   }
-  if (!report.rejected()) result->message = Serialize(message);
+  result->message = std::move(encoded);
   return Finish(std::move(result), report);
 }
 

@@ -1,9 +1,12 @@
 #include "api/convert/convert.h"
 
 #include <chrono>
+#include <cstddef>
 
 #include "absl/time/time.h"
+#include "api/convert/encoded_slice.h"
 #include "api/convert/endpoint_delta.h"
+#include "api/convert/fields.h"
 #include "api/convert/kinds.h"
 #include "api/convert/metadata.h"
 #include "api/convert/projection.h"
@@ -14,6 +17,7 @@ namespace {
 
 using proxy::Kind;
 
+constexpr size_t kArenaBlock = 4096;
 constexpr char kTriggerTimeAnnotation[] = "endpoints.kubernetes.io/last-change-trigger-time";
 
 // Returns the time in the annotation, or nullopt if the annotation is missing or is not an RFC 3339
@@ -28,12 +32,31 @@ std::optional<std::chrono::system_clock::time_point> TriggerTime(const v1::Objec
   return absl::ToChronoTime(time);
 }
 
-// Reduces and decodes a message. `message` contains the fields before an error.
 template <typename T>
-std::optional<ProjectionError> Decode(std::string_view bytes, T& message) {
-  std::string projected;
-  std::optional<ProjectionError> error = Project(bytes, *T::descriptor(), IsUsedLabel, projected);
-  if (!message.ParseFromString(projected) && !error) error = {"", "unreadable"};
+bool ParseReduced(const std::string& encoded, T& message) {
+  return message.ParseFromString(encoded);
+}
+
+// Does not parse the endpoints (see ConvertEndpointSlice).
+bool ParseReduced(const std::string& encoded, v1::EndpointSlice& slice) {
+  return slice.ParseFromString(SplitSlice(encoded).WithoutEndpoints());
+}
+
+// Reduces and decodes a message. `message` contains the fields before an error. Without an error,
+// `encoded` is the deterministic encoding of the message.
+template <typename T>
+std::optional<ProjectionError> Decode(std::string_view bytes, T& message, std::string& encoded) {
+  bool deterministic = false;
+  std::optional<ProjectionError> error =
+      Project(bytes, *T::descriptor(), IsUsedLabel, encoded, &deterministic);
+  if (deterministic) {
+    encoded.shrink_to_fit();
+  } else {
+    T complete;
+    complete.ParsePartialFromString(encoded);
+    encoded = Serialize(complete);
+  }
+  if (!ParseReduced(encoded, message) && !error) error = {"", "unreadable"};
   return error;
 }
 
@@ -45,11 +68,18 @@ void RejectUnreadable(ProjectionError error, Report& report) {
 // Decodes a `Message`, passes it to `convert`, and stores the result in `member` of the change.
 template <typename Message, typename T>
 ConvertedChange DecodeAndConvert(Kind kind, std::string_view bytes, const ConvertContext& context,
-                                 Converted<T> (*convert)(const Message&, const ConvertContext&),
+                                 Converted<T> (*convert)(const Message&, std::string,
+                                                         const ConvertContext&),
                                  std::shared_ptr<const T> proxy::Change::*member) {
-  google::protobuf::Arena arena;  // An object has thousands of small parts.
+  // An object may have thousands of small parts. Those of most objects fit into the first block.
+  alignas(std::max_align_t) char block[kArenaBlock];
+  google::protobuf::ArenaOptions options;
+  options.initial_block = block;
+  options.initial_block_size = sizeof(block);
+  google::protobuf::Arena arena(options);
   Message& message = *google::protobuf::Arena::CreateMessage<Message>(&arena);
-  std::optional<ProjectionError> error = Decode(bytes, message);
+  std::string encoded;
+  std::optional<ProjectionError> error = Decode(bytes, message, encoded);
   const v1::ObjectMeta& metadata = message.metadata();
   ConvertedChange result;
   result.kind = kind;
@@ -60,7 +90,7 @@ ConvertedChange DecodeAndConvert(Kind kind, std::string_view bytes, const Conver
     result.findings = report.Take();
     return result;
   }
-  Converted<T> converted = convert(message, context);
+  Converted<T> converted = convert(message, std::move(encoded), context);
   result.findings = std::move(converted.findings);
   if (!converted.value) return result;
   proxy::Change& change = result.change.emplace();
@@ -73,7 +103,8 @@ ConvertedChange DecodeAndConvert(Kind kind, std::string_view bytes, const Conver
 
 ConvertedChange Delta(std::string_view bytes) {
   const auto delta = std::make_shared<v1::EndpointDelta>();
-  std::optional<ProjectionError> error = Decode(bytes, *delta);
+  std::string encoded;
+  std::optional<ProjectionError> error = Decode(bytes, *delta, encoded);
   ConvertedChange result;
   result.kind = Kind::kEndpointSlice;
   result.key = KeyFor(result.kind, delta->namespace_(), delta->name());

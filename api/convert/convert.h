@@ -43,8 +43,13 @@ struct Converted {
 // omitted warnings.
 inline constexpr size_t kMaxWarnings = 16;
 
-Converted<proxy::Service> ConvertService(const v1::Service& service, const ConvertContext& context);
+// Convert one object. `encoded` is the deterministic encoding of the message, which becomes the
+// member `message` of the converted object. Of an EndpointSlice, only `encoded` needs to contain
+// the endpoints, because a message object for each of them would cost more than the conversion.
+Converted<proxy::Service> ConvertService(const v1::Service& service, std::string encoded,
+                                         const ConvertContext& context);
 Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& slice,
+                                                     std::string encoded,
                                                      const ConvertContext& context);
 // Applies `deltas` in order to the stored slice `held` and converts the result like a complete
 // EndpointSlice. `held` is EndpointSlice::message, or null if no slice with the key `key` is
@@ -53,8 +58,9 @@ Converted<proxy::EndpointSlice> ConvertDeltas(
     const std::string& key, const std::string* held,
     const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
     const ConvertContext& context);
-Converted<proxy::Node> ConvertNode(const v1::Node& node, const ConvertContext& context);
-Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& cidr,
+Converted<proxy::Node> ConvertNode(const v1::Node& node, std::string encoded,
+                                   const ConvertContext& context);
+Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& cidr, std::string encoded,
                                                  const ConvertContext& context);
 
 struct ConvertedChange {

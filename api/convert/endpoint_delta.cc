@@ -1,8 +1,11 @@
 #include "api/convert/endpoint_delta.h"
 
-#include <algorithm>
+#include <cstdint>
+#include <deque>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,8 +13,10 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
+#include "api/convert/encoded_slice.h"
 #include "api/convert/fields.h"
 #include "api/convert/metadata.h"
+#include "api/convert/projection.h"
 #include "api/convert/quote.h"
 #include "nft/types/ip_address.h"
 
@@ -24,22 +29,27 @@ void CheckAddress(std::string field, const std::string& text, Report& report) {
   }
 }
 
-// Returns the canonical form of an address (requirement S-5). Returns `text` unchanged if `text` is
-// not an address, because EndpointSlices of addressType FQDN are also stored.
-std::string Identity(const std::string& text) {
+// Returns equal strings for equal addresses (requirement S-5), and for equal text that is not an
+// address, because EndpointSlices of addressType FQDN are also stored.
+std::string Identity(std::string_view text) {
   const std::optional<IpAddress> address = IpAddress::Parse(text);
-  return address ? address->ToString() : text;
+  // An address has at most 16 bytes.
+  if (!address) return std::string(17, ' ').append(text);
+  const std::span<const uint8_t> bytes = address->bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Endpoints of a slice, indexed by address. The cost of a change does not depend on the size of the
-// slice.
+// Encoded endpoints of a slice, indexed by address. The cost of a change does not depend on the
+// size of the slice.
 class EndpointList {
  public:
-  using Endpoints = google::protobuf::RepeatedPtrField<v1::Endpoint>;
-
-  explicit EndpointList(Endpoints& endpoints) {
-    places_.reserve(static_cast<size_t>(endpoints.size()));
-    for (v1::Endpoint& endpoint : endpoints) Append(std::move(endpoint));
+  explicit EndpointList(const SplitEncoding& slice) {
+    places_.reserve(static_cast<size_t>(slice.endpoint_count));
+    for (EncodedFields endpoints(slice.endpoints); endpoints.Next();) {
+      const EncodedEndpoint endpoint = ReadEndpoint(endpoints.bytes());
+      if (endpoint.address_count > 0) Index(endpoint.address);
+      places_.emplace_back(endpoint.bytes);
+    }
   }
 
   // Removes all endpoints whose first address is `address`.
@@ -52,25 +62,23 @@ class EndpointList {
 
   void Put(const v1::Endpoint& endpoint) {
     Remove(endpoint.addresses(0));
-    Append(endpoint);
+    Index(endpoint.addresses(0));
+    places_.emplace_back(added_.emplace_back(Serialize(endpoint)));
   }
 
-  void MoveTo(Endpoints& endpoints) {
-    endpoints.Clear();
-    for (std::optional<v1::Endpoint>& endpoint : places_) {
-      if (endpoint) *endpoints.Add() = *std::move(endpoint);
+  void AppendTo(std::string& slice) const {
+    constexpr uint32_t kTag = v1::EndpointSlice::kEndpointsFieldNumber << 3 | 2;
+    for (const std::optional<std::string_view>& endpoint : places_) {
+      if (endpoint) AppendField(kTag, *endpoint, slice);
     }
   }
 
  private:
-  void Append(v1::Endpoint endpoint) {
-    if (endpoint.addresses_size() > 0) {
-      by_address_[Identity(endpoint.addresses(0))].push_back(places_.size());
-    }
-    places_.emplace_back(std::move(endpoint));
-  }
+  // The endpoint at the next place has this address.
+  void Index(std::string_view address) { by_address_[Identity(address)].push_back(places_.size()); }
 
-  std::vector<std::optional<v1::Endpoint>> places_;  // Removed endpoints are nullopt.
+  std::vector<std::optional<std::string_view>> places_;  // Removed endpoints are nullopt.
+  std::deque<std::string> added_;                        // Encodings that `places_` refers to.
   absl::flat_hash_map<std::string, absl::InlinedVector<size_t, 1>> by_address_;
 };
 
@@ -95,8 +103,7 @@ Converted<proxy::EndpointSlice> ConvertDeltas(
     const std::string& key, const std::string* held,
     const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
     const ConvertContext& context) {
-  v1::EndpointSlice slice;
-  if (held == nullptr || !slice.ParseFromString(*held)) {
+  if (held == nullptr) {
     return {
         nullptr,
         {{.severity = proxy::Finding::Severity::kNotStored,
@@ -105,13 +112,19 @@ Converted<proxy::EndpointSlice> ConvertDeltas(
           .code = proxy::FindingCode::kNotStored,
           .reason = "the EndpointSlice is not stored; send the complete object before deltas"}}};
   }
-  EndpointList endpoints(*slice.mutable_endpoints());
+  const SplitEncoding split = SplitSlice(*held);
+  EndpointList endpoints(split);
   for (const auto& delta : deltas) {
     for (const std::string& address : delta->remove()) endpoints.Remove(address);
     for (const v1::Endpoint& endpoint : delta->upsert()) endpoints.Put(endpoint);
   }
-  endpoints.MoveTo(*slice.mutable_endpoints());
-  return ConvertEndpointSlice(slice, context);
+  std::string encoded(split.before);
+  endpoints.AppendTo(encoded);
+  encoded += split.after;
+  encoded.shrink_to_fit();
+  v1::EndpointSlice slice;
+  slice.ParseFromString(split.WithoutEndpoints());
+  return ConvertEndpointSlice(slice, std::move(encoded), context);
 }
 
 }  // namespace svcmap::api

@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
+#include "api/convert/encoded_slice.h"
 #include "api/convert/fields.h"
 #include "api/convert/metadata.h"
 #include "api/convert/projection.h"
@@ -37,15 +38,15 @@ bool WithinLimit(absl::FunctionRef<std::string()> field, int count, int limit, c
 // Returns the key of the Service to which the slice belongs (requirement S-18). Returns an empty
 // key and adds a warning if the slice belongs to no Service.
 std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
-  const std::string field = absl::StrCat("metadata.labels[\"", kServiceNameLabel, "\"]");
+  const auto field = [] { return absl::StrCat("metadata.labels[\"", kServiceNameLabel, "\"]"); };
   const auto label = metadata.labels().find(kServiceNameLabel);
   if (label == metadata.labels().end() || label->second.empty()) {
-    report.Warn(field, Required("the EndpointSlice belongs to no Service and is not used"));
+    report.Warn(field(), Required("the EndpointSlice belongs to no Service and is not used"));
     return "";
   }
   if (!IsDnsSubdomain(label->second)) {
-    report.Warn(field, Invalid(Quote(label->second),
-                               "must be the name of a Service; the EndpointSlice is not used"));
+    report.Warn(field(), Invalid(Quote(label->second),
+                                 "must be the name of a Service; the EndpointSlice is not used"));
     return "";
   }
   return absl::StrCat(metadata.namespace_(), "/", label->second);
@@ -86,20 +87,21 @@ void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice,
 
 // Checks all addresses and returns the first address. Only the first address is used (requirement
 // S-22). Returns nullopt if there is no address or the object is rejected.
-std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, Family family,
+std::optional<IpAddress> FirstAddress(const EncodedEndpoint& endpoint, int index, Family family,
                                       Report& report) {
   const auto field = [index] { return absl::StrCat("endpoints[", index, "].addresses"); };
-  if (endpoint.addresses_size() == 0) {
+  if (endpoint.address_count == 0) {
     report.Warn(field(), Required("the endpoint is ignored"));
     return std::nullopt;
   }
-  if (!WithinLimit(field, endpoint.addresses_size(), kMaxAddresses,
-                   "only the first address is used", report)) {
+  if (!WithinLimit(field, endpoint.address_count, kMaxAddresses, "only the first address is used",
+                   report)) {
     return std::nullopt;
   }
   std::optional<IpAddress> first;
-  for (int i = 0; i < endpoint.addresses_size(); ++i) {
-    const std::string& text = endpoint.addresses(i);
+  EncodedFields addresses(endpoint.bytes);
+  for (int i = 0; i < endpoint.address_count && addresses.Next(); ++i) {
+    const std::string_view text = addresses.bytes();
     const auto address = IpAddress::Parse(text);
     std::optional<std::string> reason;
     if (!address) {
@@ -120,16 +122,15 @@ std::optional<IpAddress> FirstAddress(const v1::Endpoint& endpoint, int index, F
 }
 
 // Applies the defaults of absent conditions (requirement S-24).
-proxy::EndpointConditions Conditions(const v1::EndpointConditions& conditions) {
-  return {.ready = !conditions.has_ready() || conditions.ready(),
-          .serving = !conditions.has_serving() || conditions.serving(),
-          .terminating = conditions.terminating()};
+proxy::EndpointConditions Conditions(const EncodedEndpoint& endpoint) {
+  return {.ready = endpoint.ready.value_or(true),
+          .serving = endpoint.serving.value_or(true),
+          .terminating = endpoint.terminating};
 }
 
 // Returns whether the endpoint is on this node (requirement S-23).
-bool IsLocal(const v1::Endpoint& endpoint, const ConvertContext& context) {
-  return !context.node_name.empty() && endpoint.has_node_name() &&
-         endpoint.node_name() == context.node_name;
+bool IsLocal(const EncodedEndpoint& endpoint, const ConvertContext& context) {
+  return !context.node_name.empty() && endpoint.node_name == std::string_view(context.node_name);
 }
 
 // Converts the hints of an endpoint (requirement S-25). Sorts the names and removes duplicates so
@@ -145,7 +146,15 @@ proxy::EndpointHints Hints(const v1::EndpointHints& message) {
   return {.zones = sorted(message.for_zones()), .nodes = sorted(message.for_nodes())};
 }
 
-void CheckHints(const v1::EndpointHints& hints, int index, Report& report) {
+v1::EndpointHints ParseHints(std::string_view encoded) {
+  v1::EndpointHints hints;
+  hints.ParseFromArray(encoded.data(), static_cast<int>(encoded.size()));
+  return hints;
+}
+
+void CheckHints(const EncodedEndpoint& endpoint, int index, Report& report) {
+  if (endpoint.hints.empty()) return;
+  const v1::EndpointHints hints = ParseHints(endpoint.hints);
   constexpr char kRemedy[] = "remove some";
   const auto field = [index](const char* name) {
     return [index, name] { return absl::StrCat("endpoints[", index, "].hints.", name); };
@@ -154,14 +163,15 @@ void CheckHints(const v1::EndpointHints& hints, int index, Report& report) {
   WithinLimit(field("forNodes"), hints.for_nodes_size(), kMaxHints, kRemedy, report);
 }
 
-void CheckWeight(const v1::Endpoint& endpoint, int index, Report& report) {
-  if (endpoint.weight() <= proxy::kMaxWeight) return;
+void CheckWeight(const EncodedEndpoint& endpoint, int index, Report& report) {
+  const uint32_t weight = endpoint.weight.value_or(0);
+  if (weight <= proxy::kMaxWeight) return;
   report.Reject(absl::StrCat("endpoints[", index, "].weight"),
-                OutOfRange(endpoint.weight(), 0, proxy::kMaxWeight));
+                OutOfRange(weight, 0, proxy::kMaxWeight));
 }
 
-uint16_t Weight(const v1::Endpoint& endpoint) {
-  return endpoint.has_weight() ? static_cast<uint16_t>(endpoint.weight()) : 1;
+uint16_t Weight(const EncodedEndpoint& endpoint) {
+  return static_cast<uint16_t>(endpoint.weight.value_or(1));
 }
 
 // Stores equal hints of many endpoints only once.
@@ -170,7 +180,9 @@ class HintTable {
   explicit HintTable(std::vector<proxy::EndpointHints>& hints) : hints_(hints) {}
 
   // Returns the value to store in Endpoint::hints.
-  uint16_t Add(proxy::EndpointHints hints) {
+  uint16_t Add(std::string_view encoded) {
+    if (encoded.empty()) return 0;
+    proxy::EndpointHints hints = Hints(ParseHints(encoded));
     if (hints.zones.empty() && hints.nodes.empty()) return 0;
     const auto next = static_cast<uint16_t>(hints_.size() + 1);
     const auto [held, added] = places_.try_emplace(std::pair(hints.zones, hints.nodes), next);
@@ -185,58 +197,89 @@ class HintTable {
   absl::flat_hash_map<std::pair<Names, Names>, uint16_t> places_;
 };
 
+// Finds the endpoints of a slice by address.
+class AddressPlaces {
+ public:
+  // At most `count` endpoints are added.
+  AddressPlaces(const std::vector<proxy::Endpoint>& endpoints, size_t count)
+      : endpoints_(endpoints), few_(count <= kFew) {
+    if (!few_) places_.reserve(count);
+  }
+
+  // Returns the index of the endpoint with the address. If there is none, returns the number of
+  // endpoints, and the caller must append an endpoint with the address.
+  size_t FindOrAdd(const IpAddress& address) {
+    if (!few_) return places_.try_emplace(address, endpoints_.size()).first->second;
+    const auto found =
+        std::find_if(endpoints_.begin(), endpoints_.end(),
+                     [&](const proxy::Endpoint& endpoint) { return endpoint.address == address; });
+    return static_cast<size_t>(found - endpoints_.begin());
+  }
+
+ private:
+  static constexpr size_t kFew = 16;  // Up to this number, a linear search is faster.
+
+  const std::vector<proxy::Endpoint>& endpoints_;
+  const bool few_;
+  absl::flat_hash_map<IpAddress, size_t> places_;
+};
+
 // If several endpoints have the same address, uses the first endpoint that is not terminating, or
 // the first endpoint if all endpoints are terminating. Requirement S-26 defines the same rule for
 // endpoints of several slices.
-void ConvertEndpoints(const v1::EndpointSlice& message, const ConvertContext& context,
+void ConvertEndpoints(std::string_view encoded, const ConvertContext& context,
                       proxy::EndpointSlice& slice, Report& report) {
-  if (!WithinLimit([] { return "endpoints"; }, message.endpoints_size(), kMaxEndpoints,
+  const SplitEncoding split = SplitSlice(encoded);
+  if (!WithinLimit([] { return "endpoints"; }, split.endpoint_count, kMaxEndpoints,
                    "use more EndpointSlices", report)) {
     return;
   }
-  struct Used {
-    IpAddress address;
-    int index;  // Index in message.endpoints().
+  struct Source {
+    int index;
+    std::string_view hints;
   };
-  std::vector<Used> used;
-  absl::flat_hash_map<IpAddress, size_t> places;  // Maps an address to its index in `used`.
-  used.reserve(static_cast<size_t>(message.endpoints_size()));
-  places.reserve(static_cast<size_t>(message.endpoints_size()));
-  for (int i = 0; i < message.endpoints_size() && !report.rejected(); ++i) {
-    const v1::Endpoint& endpoint = message.endpoints(i);
+  const auto count = static_cast<size_t>(split.endpoint_count);
+  std::vector<Source> sources;  // One for each element of slice.endpoints.
+  sources.reserve(count);
+  slice.endpoints.reserve(count);
+  AddressPlaces places(slice.endpoints, count);
+  EncodedFields endpoints(split.endpoints);
+  for (int i = 0; endpoints.Next() && !report.rejected(); ++i) {
+    const EncodedEndpoint endpoint = ReadEndpoint(endpoints.bytes());
     const auto address = FirstAddress(endpoint, i, slice.family, report);
-    CheckHints(endpoint.hints(), i, report);
+    CheckHints(endpoint, i, report);
     CheckWeight(endpoint, i, report);
     if (!address) continue;
-    const auto [place, added] = places.try_emplace(*address, used.size());
-    if (added) {
-      used.push_back({*address, i});
+    const proxy::Endpoint converted = {*address, Conditions(endpoint), IsLocal(endpoint, context),
+                                       /*hints=*/0, Weight(endpoint)};
+    const size_t place = places.FindOrAdd(*address);
+    if (place == sources.size()) {
+      slice.endpoints.push_back(converted);
+      sources.push_back({i, endpoint.hints});
       continue;
     }
-    int& other = used[place->second].index;
+    proxy::Endpoint& other = slice.endpoints[place];
+    Source& source = sources[place];
     report.Warn(
         absl::StrCat("endpoints[", i, "].addresses[0]"),
-        Duplicate(Quote(endpoint.addresses(0)), absl::StrCat("already used by endpoints[", other,
-                                                             "]; the address is used only once")));
-    if (message.endpoints(other).conditions().terminating() &&
-        !endpoint.conditions().terminating()) {
-      other = i;
+        Duplicate(Quote(endpoint.address), absl::StrCat("already used by endpoints[", source.index,
+                                                        "]; the address is used only once")));
+    if (other.conditions.terminating && !endpoint.terminating) {
+      other = converted;
+      source = {i, endpoint.hints};
     }
   }
   if (report.rejected()) return;
   HintTable hints(slice.hints);
-  slice.endpoints.reserve(used.size());
-  for (const auto& [address, index] : used) {
-    const v1::Endpoint& endpoint = message.endpoints(index);
-    slice.endpoints.push_back({address, Conditions(endpoint.conditions()),
-                               IsLocal(endpoint, context), hints.Add(Hints(endpoint.hints())),
-                               Weight(endpoint)});
+  for (size_t i = 0; i < sources.size(); ++i) {
+    slice.endpoints[i].hints = hints.Add(sources[i].hints);
   }
 }
 
 }  // namespace
 
 Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& message,
+                                                     std::string encoded,
                                                      const ConvertContext& context) {
   Report report = ReportFor(proxy::Kind::kEndpointSlice, message.metadata());
   auto slice = std::make_shared<proxy::EndpointSlice>();
@@ -255,9 +298,9 @@ Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& me
     slice->family = type == "IPv4" ? Family::kIpv4 : Family::kIpv6;
     slice->service_key = ServiceKey(message.metadata(), report);
     ConvertPorts(message, *slice, report);
-    ConvertEndpoints(message, context, *slice, report);
+    ConvertEndpoints(encoded, context, *slice, report);
   }
-  if (!report.rejected()) slice->message = Serialize(message);
+  slice->message = std::move(encoded);
   return Finish(std::move(slice), report);
 }
 

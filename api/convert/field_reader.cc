@@ -1,38 +1,47 @@
 #include "api/convert/field_reader.h"
 
+#include <algorithm>
 #include <climits>
 
+#include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 
 namespace svcmap::api {
 
-using google::protobuf::internal::WireFormatLite;
-
-bool ReadBytes(google::protobuf::io::CodedInputStream& in, std::string_view& bytes) {
-  uint32_t size = 0;
-  if (!in.ReadVarint32(&size)) return false;
-  const void* data = nullptr;
-  int available = 0;
-  in.GetDirectBufferPointerInline(&data, &available);
-  if (size > static_cast<uint32_t>(available)) return false;
-  bytes = {static_cast<const char*>(data), size};
-  return in.Skip(static_cast<int>(size));
+bool WireReader::ReadLongVarint(uint64_t& value) {
+  constexpr unsigned kLastShift = 63;  // The tenth byte contains only one bit.
+  value = 0;
+  for (unsigned shift = 0; next_ != end_ && shift <= kLastShift; shift += 7) {
+    const auto byte = static_cast<uint8_t>(*next_++);
+    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte >= 0x80) continue;
+    minimal_ &= byte != 0 && (shift < kLastShift || byte == 1);
+    return true;
+  }
+  return false;
 }
 
-FieldReader::FieldReader(std::string_view bytes)
-    : good_(bytes.size() <= INT_MAX),
-      in_(reinterpret_cast<const uint8_t*>(bytes.data()),
-          good_ ? static_cast<int>(bytes.size()) : 0) {}
+bool WireReader::Skip(uint32_t tag) {
+  if (IsBytes(tag)) {
+    std::string_view bytes;
+    return NumberOf(tag) != 0 && ReadBytes(bytes);
+  }
+  google::protobuf::io::CodedInputStream in(
+      reinterpret_cast<const uint8_t*>(next_),
+      static_cast<int>(std::min<ptrdiff_t>(end_ - next_, INT_MAX)));
+  if (!google::protobuf::internal::WireFormatLite::SkipField(&in, tag)) return false;
+  next_ += in.CurrentPosition();
+  return true;
+}
 
 bool FieldReader::Next() {
   while (const uint32_t tag = in_.ReadTag()) {
-    number_ = WireFormatLite::GetTagFieldNumber(tag);
-    const bool sized =
-        WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
-    good_ = sized ? ReadBytes(in_, value_) : WireFormatLite::SkipField(&in_, tag);
+    number_ = static_cast<int>(WireReader::NumberOf(tag));
+    const bool sized = WireReader::IsBytes(tag);
+    good_ = sized ? in_.ReadBytes(value_) : in_.Skip(tag);
     if (sized || !good_) return good_;
   }
-  good_ = good_ && in_.ConsumedEntireMessage();
+  good_ = good_ && in_.ended();
   return false;
 }
 

@@ -2,20 +2,67 @@
 // that contain large or many objects.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
-
-#include "google/protobuf/io/coded_stream.h"
 
 namespace svcmap::api {
 
-// Reads the length and the bytes of a field of type message, string or bytes. `in` must read from
-// an array. Returns false if the field is truncated.
-bool ReadBytes(google::protobuf::io::CodedInputStream& in, std::string_view& bytes);
+// Reads tags and values. The bytes must outlive the reader.
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes)
+      : next_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+
+  // Returns the next tag: the number of the field times 8, plus the wire type. Returns 0 at the end
+  // of the message, or if the bytes are not a protobuf message. ended() distinguishes both cases.
+  uint32_t ReadTag() {
+    ended_ = next_ == end_;
+    uint64_t tag = 0;
+    return !ended_ && ReadVarint(tag) ? Truncate(tag) : 0;
+  }
+  bool ended() const { return ended_; }
+  // Returns true if no tag, length or number was longer than necessary.
+  bool minimal() const { return minimal_; }
+
+  // Read the value of a field. Return false if the value is truncated.
+  bool ReadVarint(uint64_t& value) {
+    if (next_ == end_ || static_cast<uint8_t>(*next_) >= 0x80) return ReadLongVarint(value);
+    value = static_cast<uint8_t>(*next_++);
+    return true;
+  }
+  bool ReadBytes(std::string_view& bytes) {  // Of type message, string or bytes.
+    uint64_t length = 0;
+    if (!ReadVarint(length)) return false;
+    const uint32_t size = Truncate(length);
+    if (size > static_cast<size_t>(end_ - next_)) return false;
+    bytes = {next_, size};
+    next_ += size;
+    return true;
+  }
+  bool Skip(uint32_t tag);
+
+  static uint32_t NumberOf(uint32_t tag) { return tag >> 3; }
+  static bool IsVarint(uint32_t tag) { return (tag & 7) == 0; }
+  static bool IsBytes(uint32_t tag) { return (tag & 7) == 2; }
+
+ private:
+  bool ReadLongVarint(uint64_t& value);
+  // Ignores high bits, as the decoders of protobuf do.
+  uint32_t Truncate(uint64_t value) {
+    minimal_ &= value <= UINT32_MAX;
+    return static_cast<uint32_t>(value);
+  }
+
+  const char* next_;
+  const char* end_;
+  bool ended_ = false;
+  bool minimal_ = true;
+};
 
 // Iterates over the fields of type message, string or bytes. `bytes` must outlive the reader.
 class FieldReader {
  public:
-  explicit FieldReader(std::string_view bytes);
+  explicit FieldReader(std::string_view bytes) : in_(bytes) {}
 
   // Moves to the next field, and skips fields of other types. Returns false at the end of the
   // message, or if the bytes are not a protobuf message. good() distinguishes both cases.
@@ -26,8 +73,8 @@ class FieldReader {
   bool good() const { return good_; }
 
  private:
-  bool good_;
-  google::protobuf::io::CodedInputStream in_;
+  bool good_ = true;
+  WireReader in_;
   int number_ = 0;
   std::string_view value_;
 };

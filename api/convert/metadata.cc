@@ -1,6 +1,7 @@
 #include "api/convert/metadata.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -15,13 +16,24 @@ constexpr std::string_view kNoName = "(no name)";
 
 bool IsLowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
+// Whether a character may be in a label. A table, because each object has several names.
+constexpr auto kInLabel = [] {
+  std::array<bool, 256> table = {};
+  for (unsigned char c = 'a'; c <= 'z'; ++c) table[c] = true;
+  for (unsigned char c = '0'; c <= '9'; ++c) table[c] = true;
+  table['-'] = true;
+  return table;
+}();
+
 // Does not check the length, because Kubernetes limits only the total length of a subdomain.
 bool IsLabelText(std::string_view text) {
   return !text.empty() && IsLowerAlnum(text.front()) && IsLowerAlnum(text.back()) &&
-         std::all_of(text.begin(), text.end(), [](char c) { return IsLowerAlnum(c) || c == '-'; });
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return kInLabel[static_cast<unsigned char>(c)]; });
 }
 
 std::string KeyPart(std::string_view text, std::string_view missing) {
+  if (IsDnsLabel(text)) return std::string(text);
   return text.empty() ? std::string(missing) : Escape(text);
 }
 

@@ -39,8 +39,13 @@ void AppendField(uint32_t tag, std::string_view bytes, std::string& out);
 // values that have the same meaning as absent fields, labels that `keep_label` rejects, unused
 // annotations, and unused strings that are not UTF-8. After an error, `projected` contains the
 // fields before the error.
+//
+// If `deterministic` is not null, it is set to true if `projected` is equal to the deterministic
+// encoding of the message (see Serialize), which is the case if the sender encodes fields and map
+// entries in ascending order.
 std::optional<ProjectionError> Project(std::string_view bytes,
                                        const google::protobuf::Descriptor& type,
-                                       LabelFilter keep_label, std::string& projected);
+                                       LabelFilter keep_label, std::string& projected,
+                                       bool* deterministic = nullptr);
 
 }  // namespace svcmap::api

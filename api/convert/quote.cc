@@ -1,5 +1,8 @@
 #include "api/convert/quote.h"
 
+#include <cstdint>
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "api/log/printable.h"
 
@@ -36,7 +39,16 @@ std::string Quote(std::string_view text) {
 }
 
 bool IsUtf8(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
   for (size_t i = 0; i < text.size();) {
+    uint64_t word;
+    if (text.size() - i >= sizeof(word)) {
+      std::memcpy(&word, text.data() + i, sizeof(word));
+      if ((word & kHighBits) == 0) {
+        i += sizeof(word);
+        continue;
+      }
+    }
     if (static_cast<unsigned char>(text[i]) < 0x80) {
       ++i;
       continue;

@@ -215,7 +215,7 @@ void ConvertResetStaleTcp(const v1::Service& message, proxy::Service& service, R
 
 }  // namespace
 
-Converted<proxy::Service> ConvertService(const v1::Service& message,
+Converted<proxy::Service> ConvertService(const v1::Service& message, std::string encoded,
                                          const ConvertContext& context) {
   Report report = ReportFor(proxy::Kind::kService, message.metadata());
   auto service = std::make_shared<proxy::Service>();
@@ -233,7 +233,7 @@ Converted<proxy::Service> ConvertService(const v1::Service& message,
     ConvertEndpointPick(message, *service, report);
     CheckServiceSize(*service, report);
   }
-  if (!report.rejected()) service->message = Serialize(message);
+  service->message = std::move(encoded);
   return Finish(std::move(service), report);
 }
 

@@ -83,6 +83,12 @@ void WriteElement(ElementWriter& writer, Verb verb, const ElementView& element) 
   writer.CloseNest(nest);
 }
 
+// Number of messages for a change to one Service.
+constexpr size_t kTypicalMessages = 8;
+// Initial capacity of the buffer. Most batches are smaller.
+constexpr size_t kMinCapacity = 8192;
+// Typical size of the attribute headers and padding of one element.
+constexpr size_t kElementOverhead = 32;
 // Maximum size of key, data, comment and all attribute headers.
 constexpr size_t kMaxElementSize = 512;
 
@@ -90,6 +96,7 @@ constexpr size_t kMaxElementSize = 512;
 
 Batch::Batch(const TableSpecs& tables, uint32_t first_sequence)
     : tables_(tables), first_sequence_(first_sequence), sequence_(first_sequence) {
+  sent_.reserve(kTypicalMessages);
   Envelope(NFNL_MSG_BATCH_BEGIN);
 }
 
@@ -112,7 +119,7 @@ void Batch::Append(const Transaction& transaction) {
 }
 
 void Batch::Finish() {
-  auto* last = reinterpret_cast<nlmsghdr*>(buffer_.data() + sent_.back().offset);
+  auto* last = reinterpret_cast<nlmsghdr*>(buffer_.get() + sent_.back().offset);
   last->nlmsg_flags |= NLM_F_ACK;
   last_sequence_ = last->nlmsg_seq;
   Envelope(NFNL_MSG_BATCH_END);
@@ -130,9 +137,9 @@ void Batch::Envelope(uint16_t type) {
 nlmsghdr* Batch::Begin(uint16_t type, Family family, uint16_t flags, size_t headroom,
                        std::string what) {
   const size_t needed = size_ + MNL_NLMSG_HDRLEN + sizeof(nfgenmsg) + headroom;
-  if (buffer_.size() < needed) buffer_.resize(std::max(needed, buffer_.size() * 3 / 2));
+  if (capacity_ < needed) Reserve(std::max({needed, capacity_ * 3 / 2, kMinCapacity}));
   sent_.push_back({size_, 0, 0, std::move(what)});
-  nlmsghdr* header = mnl_nlmsg_put_header(buffer_.data() + size_);
+  nlmsghdr* header = mnl_nlmsg_put_header(buffer_.get() + size_);
   header->nlmsg_type = static_cast<uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | type);
   header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
   header->nlmsg_seq = sequence_++;
@@ -141,6 +148,15 @@ nlmsghdr* Batch::Begin(uint16_t type, Family family, uint16_t flags, size_t head
   extra->version = NFNETLINK_V0;
   extra->res_id = 0;
   return header;
+}
+
+// A batch may have hundreds of megabytes, so the memory is not cleared. Messages and padding are
+// written completely.
+void Batch::Reserve(size_t size) {
+  auto larger = std::make_unique_for_overwrite<uint8_t[]>(size);
+  if (size_ > 0) std::memcpy(larger.get(), buffer_.get(), size_);
+  buffer_ = std::move(larger);
+  capacity_ = size;
 }
 
 void Batch::End(const nlmsghdr* header) { size_ += MNL_ALIGN(header->nlmsg_len); }
@@ -153,6 +169,11 @@ void Batch::AddElements(const Transaction& transaction) {
   SetRef current;
   Verb current_verb = Verb::kAdd;
   size_t index = 0;
+
+  // Allocates the buffer of a large batch only once.
+  const size_t expected = size_ + transaction.byte_count() +
+                          transaction.element_count() * kElementOverhead + 2 * kMaxElementBytes;
+  if (transaction.byte_count() > kMinCapacity && capacity_ < expected) Reserve(expected);
 
   const auto close = [&] {
     if (header == nullptr) return;
@@ -171,13 +192,12 @@ void Batch::AddElements(const Transaction& transaction) {
       const TableSpec& table = tables_[Index(element.set.family)];
       const SetSpec& set = table.sets[element.set.set];
       const bool add = verb == Verb::kAdd;
-      // Reserves only the space that the remaining elements need, because the reserved space is
-      // zeroed and most messages contain only a few elements.
+      // Reserves only the space that the remaining elements need, because most messages contain
+      // only a few elements.
       const size_t left = (transaction.element_count() - index) * kMaxElementSize;
       header =
           Begin(add ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM, table.family, add ? NLM_F_CREATE : 0,
-                std::min(left, kMaxElementBytes + kMaxElementSize) + kMaxElementSize,
-                (add ? "add to " : "delete from ") + set.name);
+                std::min(left, kMaxElementBytes + kMaxElementSize) + kMaxElementSize, "");
       mnl_attr_put_strz(header, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
       mnl_attr_put_strz(header, NFTA_SET_ELEM_LIST_SET, set.name.c_str());
       writer = ElementWriter(static_cast<uint8_t*>(mnl_nlmsg_get_payload_tail(header)));
@@ -197,7 +217,7 @@ std::optional<size_t> Batch::ElementAt(uint32_t sequence, uint32_t offset) const
   const size_t position = sequence - first_sequence_;
   if (position >= sent_.size() || sent_[position].element_count == 0) return std::nullopt;
   const Sent& sent = sent_[position];
-  const auto* header = reinterpret_cast<const nlmsghdr*>(buffer_.data() + sent.offset);
+  const auto* header = reinterpret_cast<const nlmsghdr*>(buffer_.get() + sent.offset);
   size_t index = sent.first_element;
   for (const nlattr* attribute : Attributes(header, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS) continue;
@@ -214,7 +234,16 @@ std::optional<size_t> Batch::ElementAt(uint32_t sequence, uint32_t offset) const
 
 std::string Batch::Describe(uint32_t sequence) const {
   const size_t position = sequence - first_sequence_;
-  return position < sent_.size() ? sent_[position].what : "message " + std::to_string(sequence);
+  if (position >= sent_.size()) return "message " + std::to_string(sequence);
+  const Sent& sent = sent_[position];
+  if (!sent.what.empty()) return sent.what;
+  const auto* header = reinterpret_cast<const nlmsghdr*>(buffer_.get() + sent.offset);
+  const bool add = (header->nlmsg_type & 0xff) == NFT_MSG_NEWSETELEM;
+  std::string what = add ? "add to " : "delete from ";
+  for (const nlattr* attribute : Attributes(header, sizeof(nfgenmsg))) {
+    if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_LIST_SET) what += mnl_attr_get_str(attribute);
+  }
+  return what;
 }
 
 }  // namespace svcmap::nft

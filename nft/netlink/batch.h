@@ -6,6 +6,7 @@
 #include <libmnl/libmnl.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,7 +25,7 @@ class Batch {
   void Append(const Transaction& transaction);
   void Finish();  // Completes the batch. Call once, after all Append calls.
 
-  std::span<const uint8_t> bytes() const { return {buffer_.data(), size_}; }
+  std::span<const uint8_t> bytes() const { return {buffer_.get(), size_}; }
   uint32_t first_sequence() const { return first_sequence_; }
   uint32_t next_sequence() const { return sequence_; }
   // Returns the sequence number of the last message. The acknowledgement of this message means that
@@ -44,12 +45,13 @@ class Batch {
     size_t offset;         // Offset of the message in the buffer.
     size_t first_element;  // Index of the message's first element in the transaction.
     size_t element_count;  // Number of elements in the message. May be 0.
-    std::string what;
+    std::string what;      // Empty for elements of a transaction, which Describe() reads.
   };
 
   // Appends a message header and reserves `headroom` bytes for attributes.
   nlmsghdr* Begin(uint16_t type, Family family, uint16_t flags, size_t headroom, std::string what);
   void End(const nlmsghdr* header);
+  void Reserve(size_t size);
   void Envelope(uint16_t type);
 
   void AddTable(const TableSpec& table, bool drop);
@@ -68,7 +70,8 @@ class Batch {
   void AddElements(const Transaction& transaction);
 
   const TableSpecs& tables_;
-  std::vector<uint8_t> buffer_;
+  std::unique_ptr<uint8_t[]> buffer_;  // Not initialized beyond size_.
+  size_t capacity_ = 0;
   size_t size_ = 0;
   uint32_t first_sequence_;
   uint32_t sequence_;

@@ -8,26 +8,38 @@
 namespace svcmap {
 namespace {
 
+constexpr size_t kMaxDigits = 10;  // Of a decimal number, with leading zeros.
+
 // Parses a decimal number of at most `max`. Accepts leading zeros, but no sign and no whitespace.
 std::optional<unsigned> ParseDecimal(std::string_view text, unsigned max) {
-  if (text.empty() || text.size() > 10) return std::nullopt;
+  if (text.empty() || text.size() > kMaxDigits) return std::nullopt;
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 10);
   if (error != std::errc() || end != text.data() + text.size() || value > max) return std::nullopt;
   return value;
 }
 
+// Accepts leading zeros, with at most kMaxDigits digits in an octet.
 std::optional<IpAddress> ParseIpv4(std::string_view text) {
   in_addr address = {};
   auto* bytes = reinterpret_cast<uint8_t*>(&address);
-  for (int i = 0; i < 4; ++i) {
-    const size_t dot = text.find('.');
-    if ((dot == std::string_view::npos) != (i == 3)) return std::nullopt;
-    const std::optional<unsigned> octet = ParseDecimal(text.substr(0, dot), 255);
-    if (!octet) return std::nullopt;
-    bytes[i] = static_cast<uint8_t>(*octet);
-    text.remove_prefix(i == 3 ? text.size() : dot + 1);
+  int octet = 0;
+  unsigned value = 0;
+  size_t digits = 0;
+  for (const char c : text) {
+    if (c == '.') {
+      if (digits == 0 || octet == 3) return std::nullopt;
+      bytes[octet++] = static_cast<uint8_t>(value);
+      value = 0;
+      digits = 0;
+      continue;
+    }
+    if (c < '0' || c > '9' || ++digits > kMaxDigits) return std::nullopt;
+    value = value * 10 + static_cast<unsigned>(c - '0');
+    if (value > 255) return std::nullopt;
   }
+  if (digits == 0 || octet != 3) return std::nullopt;
+  bytes[octet] = static_cast<uint8_t>(value);
   return IpAddress::V4(address);
 }
 

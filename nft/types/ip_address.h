@@ -2,11 +2,13 @@
 // never resolves host names.
 #pragma once
 
+#include <endian.h>
 #include <netinet/in.h>
 
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,13 +47,27 @@ class IpAddress {
   std::string ToString() const;
   std::string WithPort(uint16_t port) const;  // "10.96.0.1:80", "[fd00::1]:80"
 
-  friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
+  // By family, then by bytes. Two words are compared, because there can be millions of addresses.
+  friend bool operator==(const IpAddress& a, const IpAddress& b) {
+    return a.family_ == b.family_ && a.Word(0) == b.Word(0) && a.Word(1) == b.Word(1);
+  }
+  friend std::strong_ordering operator<=>(const IpAddress& a, const IpAddress& b) {
+    if (a.family_ != b.family_) return a.family_ <=> b.family_;
+    if (a.Word(0) != b.Word(0)) return be64toh(a.Word(0)) <=> be64toh(b.Word(0));
+    return be64toh(a.Word(1)) <=> be64toh(b.Word(1));
+  }
   template <typename H>
   friend H AbslHashValue(H state, const IpAddress& address) {
-    return H::combine(std::move(state), address.family_, address.bytes_);
+    return H::combine(std::move(state), address.family_, address.Word(0), address.Word(1));
   }
 
  private:
+  uint64_t Word(size_t i) const {
+    uint64_t word;
+    std::memcpy(&word, bytes_.data() + i * sizeof(word), sizeof(word));
+    return word;
+  }
+
   Family family_ = Family::kIpv4;
   std::array<uint8_t, 16> bytes_ = {};
 };

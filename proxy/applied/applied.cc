@@ -35,20 +35,22 @@ void Applied::CountPorts(const ServiceRows& service, int change) {
 
 void Applied::Put(std::string key, ServiceRows rows) {
   const auto held = services_.find(key);
-  if (held != services_.end()) {
-    CountPorts(held->second, -1);
-    owners_.Remove(held->first, held->second);
-    if (rows.empty()) {
-      services_.erase(held);
-      return;
-    }
-    held->second = std::move(rows);
+  if (held == services_.end()) {
+    if (rows.empty()) return;
+    const auto added = services_.emplace(std::move(key), std::move(rows)).first;
+    CountPorts(added->second, 1);
+    owners_.Add(added->first, added->second);
+    return;
   }
-  if (held == services_.end() && rows.empty()) return;
-  const auto entry =
-      held != services_.end() ? held : services_.emplace(std::move(key), std::move(rows)).first;
-  CountPorts(entry->second, 1);
-  owners_.Add(entry->first, entry->second);
+  CountPorts(held->second, -1);
+  if (rows.empty()) {
+    owners_.Remove(held->first, held->second);
+    services_.erase(held);
+    return;
+  }
+  owners_.Replace(held->first, held->second, rows);
+  held->second = std::move(rows);
+  CountPorts(held->second, 1);
 }
 
 void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,

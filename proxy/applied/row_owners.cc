@@ -2,6 +2,9 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
@@ -60,7 +63,32 @@ void ForEachAnchor(const std::string& key, const ServiceRows& rows, Fn&& fn) {
   });
 }
 
+// Returns true if the rows of both ports have the same anchors.
+bool SameAnchors(const PortRows& a, const PortRows& b) {
+  const auto fields = [](const PortRows& port) {
+    return std::tie(port.family, port.protocol, port.port, port.end_port, port.addresses, port.any,
+                    port.cluster.group, port.local.group);
+  };
+  // The keys of `local-sets` are descriptors.
+  const auto descriptors = [](const PortRows& port) {
+    return std::tuple(port.internal_local, port.pick_by, port.cluster.slots.size(),
+                      port.local.slots.size(), port.affinity ? port.affinity->timer : 0);
+  };
+  const auto number = [](const PortRows& port) {
+    return port.affinity ? port.affinity->port_number : 0;
+  };
+  return fields(a) == fields(b) && number(a) == number(b) &&
+         (a.local.group == 0 || descriptors(a) == descriptors(b));
+}
+
 }  // namespace
+
+void RowOwners::Replace(const std::string& key, const ServiceRows& before,
+                        const ServiceRows& after) {
+  if (std::ranges::equal(before.ports, after.ports, SameAnchors)) return;
+  Remove(key, before);
+  Add(key, after);
+}
 
 void RowOwners::Add(const std::string& key, const ServiceRows& rows) {
   ForEachAnchor(key, rows, [&](uint64_t anchor) { owners_[anchor] = &key; });

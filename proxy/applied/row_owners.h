@@ -17,6 +17,8 @@ class RowOwners {
   // `key` must stay at its address until Remove is called.
   void Add(const std::string& key, const ServiceRows& rows);
   void Remove(const std::string& key, const ServiceRows& rows);
+  // Remove and Add, but costs little if only endpoints differ.
+  void Replace(const std::string& key, const ServiceRows& before, const ServiceRows& after);
 
   // Returns null if no Service owns the row, or if the set has ranges or no rows of single
   // Services. The result is the Service that would own the row. The row itself may not exist.

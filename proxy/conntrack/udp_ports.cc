@@ -10,7 +10,8 @@ UdpPorts MakeUdpPorts(const ServiceEntry* entry, const ServiceRows* rows) {
   UdpPorts ports;
   if (entry == nullptr) return ports;
   absl::btree_map<std::pair<Family, std::string>, std::vector<FlowDestination>> all;
-  for (const PortRows& port : rows != nullptr ? rows->ports : std::vector<PortRows>()) {
+  static const ServiceRows kNone;
+  for (const PortRows& port : (rows != nullptr ? *rows : kNone).ports) {
     if (port.protocol != Protocol::kUdp || port.addresses.empty()) continue;
     std::vector<FlowDestination>& destinations = all[{port.family, port.name}];
     for (const ReachedAt& at : port.addresses) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -211,6 +212,22 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
   return OwnRowsBuilder(service_key, service).Build();
 }
 
+bool SameOwnRows(const ServiceRows& a, const ServiceRows& b) {
+  const auto same_set = [](const PortRows& port, const EndpointSet& x, const EndpointSet& y) {
+    return x.group == y.group &&
+           (port.affinity ? x.slots == y.slots : x.slots.size() == y.slots.size());
+  };
+  const auto same_port = [&](const PortRows& x, const PortRows& y) {
+    const auto fields = [](const PortRows& port) {
+      return std::tie(port.family, port.name, port.protocol, port.port, port.end_port,
+                      port.addresses, port.any, port.internal_local, port.pick_by, port.affinity);
+    };
+    return fields(x) == fields(y) && same_set(x, x.cluster, y.cluster) &&
+           same_set(x, x.local, y.local);
+  };
+  return a.sources == b.sources && std::ranges::equal(a.ports, b.ports, same_port);
+}
+
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
                    const std::function<void(const Row&)>& fn) {
   for (const Row& row : OwnRows(service_key, service)) fn(row);
@@ -242,6 +259,7 @@ size_t SourceRowCount(const ServiceRows& service, Family family) {
 
 std::vector<Row> SharedRows(const ServiceRows& service) {
   std::vector<Row> rows;
+  rows.reserve(service.cluster_ips.size() + service.ping_addresses.size() + service.ports.size());
   const auto add = [&rows](SetIndex set, const std::vector<IpAddress>& addresses) {
     for (const IpAddress& address : addresses) {
       Row& row = rows.emplace_back();

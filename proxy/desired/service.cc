@@ -30,26 +30,19 @@ size_t ChangedSlots(const std::vector<EndpointAddress>& before,
 // Identifies a Service port by name and protocol. If only the port number changes, the port counts
 // as the same port (S-122).
 using PortIdentity = std::tuple<Family, absl::string_view, Protocol>;
+PortIdentity IdentityOf(const PortRows& port) { return {port.family, port.name, port.protocol}; }
 using PortRowsByIdentity = absl::flat_hash_map<PortIdentity, const PortRows*>;
 
-// `service` may be null.
-PortRowsByIdentity IndexPorts(const ServiceRows* service) {
+PortRowsByIdentity IndexPorts(const ServiceRows& service) {
   PortRowsByIdentity ports;
-  if (service == nullptr) return ports;
-  for (const PortRows& port : service->ports) {
-    ports.emplace(PortIdentity(port.family, port.name, port.protocol), &port);
-  }
+  for (const PortRows& port : service.ports) ports.emplace(IdentityOf(port), &port);
   return ports;
 }
 
 class Builder {
  public:
   Builder(const ServiceEntry& entry, DesiredContext& context, const ServiceRows* before)
-      : slice_ports_(entry),
-        service_(*entry.service),
-        context_(context),
-        rows_before_(before),
-        before_(IndexPorts(before)) {}
+      : slice_ports_(entry), service_(*entry.service), context_(context), rows_before_(before) {}
 
   DesiredService Build() {
     if (service_.reset_stale_tcp.value_or(context_.node.reset_stale_tcp)) {
@@ -125,6 +118,11 @@ class Builder {
   // clusterIP remains a clusterIP.
   std::vector<Destination> Destinations(Family family) const {
     std::vector<Destination> destinations;
+    if (service_.external_ips.empty() && service_.load_balancer_ips.empty()) {
+      destinations.push_back({*service_.cluster_ip[Index(family)], DispatchKind::kInternal,
+                              "spec.clusterIP", /*firewalled=*/false});
+      return destinations;
+    }
     absl::flat_hash_map<IpAddress, size_t> known;
     const auto add = [&](const IpAddress& address, DispatchKind kind, const char* field,
                          bool firewalled) {
@@ -219,8 +217,7 @@ class Builder {
     if (!resolved.any) return;
     Shorten(port, resolved.cluster, resolved.cluster_weights);
     Shorten(port, resolved.local, resolved.local_weights);
-    const auto found = before_.find(PortIdentity(rows.family, port.name, port.protocol));
-    const PortRows* before = found == before_.end() ? nullptr : found->second;
+    const PortRows* before = PortBefore(rows);
     if (!port.is_range()) {
       AddAffinity(rows, port, before, resolved);
     } else if (service_.affinity_seconds != 0) {
@@ -241,6 +238,19 @@ class Builder {
       return;
     }
     rows.hairpins = std::move(resolved.reachable_here);
+  }
+
+  // Returns the applied rows of the port that is added next, or null. Ports rarely move.
+  const PortRows* PortBefore(const PortRows& port) {
+    if (rows_before_ == nullptr) return nullptr;
+    const size_t place = desired_.rows.ports.size();
+    if (place < rows_before_->ports.size() &&
+        IdentityOf(rows_before_->ports[place]) == IdentityOf(port)) {
+      return &rows_before_->ports[place];
+    }
+    if (!ports_before_) ports_before_ = IndexPorts(*rows_before_);
+    const auto found = ports_before_->find(IdentityOf(port));
+    return found == ports_before_->end() ? nullptr : found->second;
   }
 
   static std::string RangeText(const ServicePort& port) {
@@ -365,13 +375,14 @@ class Builder {
   const Service& service_;
   DesiredContext& context_;
   const ServiceRows* const rows_before_;  // May be null.
-  const PortRowsByIdentity before_;
+  std::optional<PortRowsByIdentity> ports_before_;
   std::optional<TimerUses> uses_of_others_;
   DesiredService desired_;
 };
 
 // Returns the numbers in `all` that `others` does not contain.
 std::vector<Number> Without(const std::vector<Number>& all, const std::vector<Number>& others) {
+  if (all == others) return {};
   const absl::flat_hash_set<Number> excluded(others.begin(), others.end());
   std::vector<Number> result;
   std::copy_if(all.begin(), all.end(), std::back_inserter(result),

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/container/flat_hash_map.h"
-
 namespace svcmap::proxy {
 
 std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& before,
@@ -19,12 +17,17 @@ std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& bef
   std::set_difference(sorted_before.begin(), sorted_before.end(), wanted.begin(), wanted.end(),
                       std::back_inserter(gone));
 
-  absl::flat_hash_map<EndpointAddress, size_t> leaving;  // Number of slots to remove per endpoint.
-  for (const EndpointAddress& endpoint : gone) ++leaving[endpoint];
+  // Number of removed slots, at the index of the endpoint's first entry in `gone`.
+  std::vector<size_t> removed(gone.size());
   const auto leaves = [&](const EndpointAddress& endpoint) {
-    const auto found = leaving.find(endpoint);
-    if (found == leaving.end() || found->second == 0) return false;
-    --found->second;
+    const auto first = std::lower_bound(gone.begin(), gone.end(), endpoint);
+    if (first == gone.end()) return false;
+    size_t& count = removed[static_cast<size_t>(first - gone.begin())];
+    if (count == static_cast<size_t>(gone.end() - first) ||
+        first[static_cast<ptrdiff_t>(count)] != endpoint) {
+      return false;
+    }
+    ++count;
     return true;
   };
   std::vector<EndpointAddress> slots = before;

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <tuple>
 
-#include "absl/container/btree_map.h"
-
 namespace svcmap::proxy {
 namespace {
 
@@ -39,17 +37,41 @@ struct SlotsOfSet {
   const EndpointSet* set;
 };
 
+bool ByGroup(const SlotsOfSet& a, const SlotsOfSet& b) { return a.set->group < b.set->group; }
+
 // Returns the endpoint sets of ports without affinity, sorted by group. OwnRows returns the sets of
 // ports with affinity.
-absl::btree_map<uint32_t, SlotsOfSet> SetsWithoutAffinity(const ServiceRows& service) {
-  absl::btree_map<uint32_t, SlotsOfSet> sets;
+std::vector<SlotsOfSet> SetsWithoutAffinity(const ServiceRows& service) {
+  std::vector<SlotsOfSet> sets;
+  sets.reserve(service.ports.size());
   for (const PortRows& port : service.ports) {
     if (port.affinity) continue;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      if (set->group != 0) sets[set->group] = {SlotsOf(port), set};
+      if (set->group != 0) sets.push_back({SlotsOf(port), set});
     }
   }
+  std::sort(sets.begin(), sets.end(), ByGroup);
   return sets;
+}
+
+// Returns the set in `sets` with the same group, or null.
+const EndpointSet* FindSet(const std::vector<SlotsOfSet>& sets, const SlotsOfSet& like) {
+  const auto found = std::lower_bound(sets.begin(), sets.end(), like, ByGroup);
+  return found == sets.end() || ByGroup(like, *found) ? nullptr : found->set;
+}
+
+// The first rows of both are usually equal, such as the clusterIPs, and change nothing.
+void CountShared(const std::vector<Row>& before, const std::vector<Row>& after,
+                 SharedCounts& changes) {
+  const auto same = [](const Row& a, const Row& b) {
+    return a.set == b.set && Text(a.key.bytes()) == Text(b.key.bytes());
+  };
+  const auto [old_row, new_row] = std::ranges::mismatch(before, after, same);
+  const auto count = [&](auto first, auto last, int32_t change) {
+    for (; first != last; ++first) changes[SharedKey(first->set, first->key.bytes())] += change;
+  };
+  count(old_row, before.end(), -1);
+  count(new_row, after.end(), +1);
 }
 
 }  // namespace
@@ -194,22 +216,15 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
   const ServiceRows& old_rows = before != nullptr ? *before : kNothing;
   if (old_rows == after) return;
 
-  auto old_sets = SetsWithoutAffinity(old_rows);
-  for (const auto& [group, set] : SetsWithoutAffinity(after)) {
-    const auto old_set = old_sets.find(group);
-    AddSlots(set.slots, old_set == old_sets.end() ? nullptr : old_set->second.set, set.set);
-    if (old_set != old_sets.end()) old_sets.erase(old_set);
+  const std::vector<SlotsOfSet> old_sets = SetsWithoutAffinity(old_rows);
+  const std::vector<SlotsOfSet> new_sets = SetsWithoutAffinity(after);
+  for (const SlotsOfSet& set : new_sets) AddSlots(set.slots, FindSet(old_sets, set), set.set);
+  for (const SlotsOfSet& set : old_sets) {
+    if (FindSet(new_sets, set) == nullptr) AddSlots(set.slots, set.set, nullptr);
   }
-  for (const auto& [group, set] : old_sets) AddSlots(set.slots, set.set, nullptr);
 
-  AddRows(OwnRows(key, old_rows), OwnRows(key, after));
-  CountShared(old_rows, -1);
-  CountShared(after, +1);
-}
-
-void Plan::CountShared(const ServiceRows& service, int32_t change) {
-  for (const Row& row : SharedRows(service))
-    shared_changes_[SharedKey(row.set, row.key.bytes())] += change;
+  if (!SameOwnRows(old_rows, after)) AddRows(OwnRows(key, old_rows), OwnRows(key, after));
+  CountShared(SharedRows(old_rows), SharedRows(after), shared_changes_);
 }
 
 void Plan::Finish() {

@@ -84,7 +84,6 @@ class Plan {
   void AddRows(std::vector<Row> before, std::vector<Row> after);
   void EndLocalSets(const std::vector<const Row*>& deleted, const std::vector<Row>& after);
   void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
-  void CountShared(const ServiceRows& service, int32_t change);
 
   const SharedCounts* shared_;
   nft::Transaction transaction_;

@@ -22,7 +22,8 @@ struct Candidate {
 // before terminating, then ready before not ready, then serving before not serving. The remaining
 // criteria make the result independent of the order of arrival.
 bool Before(const Candidate& a, const Candidate& b) {
-  if (a.address != b.address) return a.address < b.address;
+  const auto order = a.address <=> b.address;
+  if (order != 0) return order < 0;
   const auto rank = [](const Candidate& c) {
     return std::tuple((c.conditions.terminating ? 4 : 0) + (c.conditions.ready ? 0 : 2) +
                           (c.conditions.serving ? 0 : 1),
@@ -41,6 +42,9 @@ auto KeyOf(const SlicePorts::Port& at) {
 std::vector<Candidate> Merge(std::span<const SlicePorts::Port> ports,
                              std::optional<uint16_t> number = std::nullopt) {
   std::vector<Candidate> candidates;
+  size_t count = 0;
+  for (const SlicePorts::Port& port : ports) count += port.slice->endpoints.size();
+  candidates.reserve(count);
   for (const auto& [slice, port] : ports) {
     for (const Endpoint& endpoint : slice->endpoints) {
       candidates.push_back({{endpoint.address, number.value_or(port->port)},
@@ -50,7 +54,9 @@ std::vector<Candidate> Merge(std::span<const SlicePorts::Port> ports,
                             endpoint.hints == 0 ? nullptr : &slice->hints[endpoint.hints - 1]});
     }
   }
-  std::sort(candidates.begin(), candidates.end(), Before);
+  if (!std::is_sorted(candidates.begin(), candidates.end(), Before)) {
+    std::sort(candidates.begin(), candidates.end(), Before);
+  }
   const auto last =
       std::unique(candidates.begin(), candidates.end(),
                   [](const auto& a, const auto& b) { return a.address == b.address; });
@@ -148,6 +154,7 @@ ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
     resolved.any_ready_here |= c.ready() && c.local;
   }
   resolved.topology = ModeOf(candidates, node);
+  if (use_cluster) resolved.cluster.reserve(candidates.size());
   for (const Candidate& c : candidates) {
     resolved.any |= c.ready() || c.serving_terminating();
     const bool in_cluster =

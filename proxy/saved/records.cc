@@ -1,5 +1,6 @@
 #include "proxy/saved/records.h"
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +24,12 @@ class ListWriter {
     bytes_.append(reinterpret_cast<const char*>(address.bytes().data()), address.size());
   }
   void Add(const EndpointAddress& endpoint) {
-    Add(endpoint.ip);
-    Add16(endpoint.port);
+    const std::span<const uint8_t> ip = endpoint.ip.bytes();
+    uint8_t item[1 + 16 + 2] = {static_cast<uint8_t>(ip.size())};
+    uint8_t* end = std::copy(ip.begin(), ip.end(), item + 1);
+    *end++ = static_cast<uint8_t>(endpoint.port >> 8);
+    *end++ = static_cast<uint8_t>(endpoint.port);
+    bytes_.append(reinterpret_cast<const char*>(item), static_cast<size_t>(end - item));
   }
   void Add8(uint8_t value) { bytes_ += static_cast<char>(value); }
   void Add16(uint16_t value) {
@@ -91,6 +96,8 @@ bool ReadList(const std::string& bytes, std::vector<T>& items, Fn read_item) {
 }
 
 void WriteEndpoints(const std::vector<EndpointAddress>& endpoints, std::string* bytes) {
+  if (endpoints.empty()) return;
+  bytes->reserve(endpoints.size() * (1 + endpoints[0].ip.size() + 2));
   ListWriter writer(bytes);
   for (const EndpointAddress& endpoint : endpoints) writer.Add(endpoint);
 }

@@ -22,6 +22,8 @@ constexpr char kCompacted[] = "state.compacted";
 constexpr char kLock[] = "lock";
 constexpr std::string_view kDamaged = "state.damaged-";
 constexpr size_t kMaxDamaged = 3;
+// Number of Services that are encoded together. Bounds the memory of the message.
+constexpr int kServicesInPart = 16;
 // Maximum number of bytes to copy while the caller may have to wait.
 constexpr uint64_t kSmallTail = uint64_t{64} << 10;
 constexpr int kTailRounds = 8;
@@ -226,11 +228,11 @@ void StateLog::WriteAttempt(const SavedCommit& commit) {
   part_->Clear();
   ToMessage(commit.marker, *part_->mutable_begin()->mutable_marker());
   part_->mutable_begin()->set_whole(commit.whole);
-  add();
   for (const auto& [key, rows] : commit.services) {
     saved::v1::Service& service = *part_->add_services();
     service.set_key(key);
     ToMessage(*rows, service);
+    if (part_->services_size() < kServicesInPart) continue;
     add();
     if (frame_->size() >= kFrameTarget && !Write()) return;
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "api/convert/convert.h"
+#include "api/convert/fields.h"
 #include "api/manifests/manifests.h"
 #include "tests/differential/random_cluster.h"
 #include "tests/support/encoded.h"
@@ -114,6 +115,61 @@ TEST(ProjectionTest, KubernetesBytesAndManifestsOfRandomObjectsAreStoredAsEqualB
       EXPECT_LT(stored.size(), EncodeItem(Encoding::kProtobuf, object, 1).size());
     }
   }
+}
+
+v1::EndpointSlice SliceWithLabels() {
+  v1::EndpointSlice slice;
+  v1::ObjectMeta& metadata = *slice.mutable_metadata();
+  metadata.set_namespace_("shop");
+  metadata.set_name("web-1");
+  (*metadata.mutable_labels())["kubernetes.io/service-name"] = "web";
+  (*metadata.mutable_labels())["service.kubernetes.io/service-proxy-name"] = "";
+  for (const char* address : {"10.1.0.2", "10.1.0.1"}) {
+    v1::Endpoint& endpoint = *slice.add_endpoints();
+    endpoint.add_addresses(address);
+    endpoint.mutable_conditions()->set_ready(false);
+    endpoint.set_zone("");
+  }
+  slice.add_ports()->set_port(8080);
+  slice.set_address_type("IPv4");
+  return slice;
+}
+
+// The agent copies an encoding without decoding it, if a decoder and encoder would not change it.
+TEST(ProjectionTest, EveryEncodingOfAMessageIsStoredAsTheSameBytes) {
+  const v1::EndpointSlice slice = SliceWithLabels();
+  v1::EndpointSlice head, tail = slice, other_type;
+  *head.mutable_metadata() = slice.metadata();
+  tail.clear_metadata();
+  other_type.set_address_type("IPv6");
+  v1::ObjectMeta names = slice.metadata(), first, second;
+  names.clear_labels();
+  (*first.mutable_labels())["kubernetes.io/service-name"] = "web";
+  (*second.mutable_labels())["service.kubernetes.io/service-proxy-name"] = "";
+  std::string labels_first = second.SerializeAsString() + first.SerializeAsString() +
+                             first.SerializeAsString() + names.SerializeAsString();
+  std::string metadata_last = tail.SerializeAsString();
+  AppendField(v1::EndpointSlice::kMetadataFieldNumber << 3 | 2, labels_first, metadata_last);
+  const std::string expected = Serialize(slice);
+  for (const std::string& encoding :
+       {expected, head.SerializeAsString() + tail.SerializeAsString(),
+        tail.SerializeAsString() + head.SerializeAsString(),
+        head.SerializeAsString() + head.SerializeAsString() + tail.SerializeAsString(),
+        other_type.SerializeAsString() + slice.SerializeAsString(), metadata_last}) {
+    EXPECT_EQ(Stored(ConvertObject(proxy::Kind::kEndpointSlice, encoding, kNode1)), expected);
+  }
+}
+
+TEST(ProjectionTest, NumbersGetTheShortestEncoding) {
+  using std::string_literals::operator""s;
+  const auto& port = *v1::EndpointPort::descriptor();
+  EXPECT_EQ(Projected("\x18\x90\x3f"s, port), "\x18\x90\x3f"s);
+  EXPECT_EQ(Projected("\x18\x90\xbf\x00"s, port), "\x18\x90\x3f"s);
+  EXPECT_EQ(Projected("\x98\x00\x90\x3f"s, port), "\x18\x90\x3f"s);
+  const std::string minus_one = "\x18" + std::string(9, '\xff');
+  EXPECT_EQ(Projected(minus_one + "\x7f", port), minus_one + "\x01");
+  EXPECT_EQ(Projected("\x0a\x84\x00http"s, port), "\x0a\x04http"s);
+  EXPECT_EQ(Projected("\x08\x02"s, *v1::EndpointConditions::descriptor()), "\x08\x01"s);
 }
 
 TEST(ProjectionTest, OwnFieldsHaveNumbersFrom1000) {

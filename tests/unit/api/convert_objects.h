@@ -11,11 +11,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
+#include "api/convert/fields.h"
 #include "api/manifests/manifests.h"
 
 namespace svcmap::api::test {
 
 inline const ConvertContext kContext = {.node_name = "n1"};
+
+// Convert a message whose encoding is not at hand.
+inline auto ConvertService(const v1::Service& message, const ConvertContext& context) {
+  return api::ConvertService(message, Serialize(message), context);
+}
+inline auto ConvertEndpointSlice(const v1::EndpointSlice& message, const ConvertContext& context) {
+  return api::ConvertEndpointSlice(message, Serialize(message), context);
+}
+inline auto ConvertNode(const v1::Node& message, const ConvertContext& context) {
+  return api::ConvertNode(message, Serialize(message), context);
+}
+inline auto ConvertServiceCidr(const v1::ServiceCIDR& message, const ConvertContext& context) {
+  return api::ConvertServiceCidr(message, Serialize(message), context);
+}
 
 // Returns the only object in `yaml`.
 inline v1::Object Read(std::string_view yaml) {

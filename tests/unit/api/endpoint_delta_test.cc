@@ -164,7 +164,8 @@ TEST(EndpointDeltaTest, AllEndpointsOfOneAddressGo) {
 TEST(EndpointDeltaTest, ResultIsTheSameAsASliceThatWasSentWhole) {
   const auto changed = Changed(StoredWith({"10.1.0.1", "10.1.0.2"}),
                                {{.remove = {"10.1.0.1"}, .put = {"10.1.0.3"}}});
-  const auto whole = ConvertEndpointSlice(StoredWith({"10.1.0.2", "10.1.0.3"}), test::kContext);
+  const auto whole =
+      test::ConvertEndpointSlice(StoredWith({"10.1.0.2", "10.1.0.3"}), test::kContext);
   ASSERT_TRUE(changed.value);
   EXPECT_EQ(changed.value->message, whole.value->message);
   EXPECT_EQ(changed.value->service_key, "shop/web");
