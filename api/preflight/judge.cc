@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -16,7 +18,8 @@ namespace {
 // Maximum number of interfaces listed in a warning. Further interfaces are only counted.
 constexpr size_t kMaxNamed = 3;
 
-// Oldest kernel that passes the tests in tests/kernels.
+// Oldest kernel that passes the tests in tests/kernels. No feature of svcmap's tables needs a newer
+// one.
 constexpr char kOldestKernel[] = "5.10";
 
 using Warnings = std::vector<Warning>;
@@ -179,6 +182,63 @@ std::string FamiliesText(const std::set<Family>& families) {
                        [](std::string* out, Family family) { out->append(FamilyName(family)); });
 }
 
+// Major and minor version of Linux.
+using Version = std::pair<int, int>;
+
+// Parses "5.10" or "6.1.0-56-cloud-amd64". Returns 0.0 if the text is not a version.
+Version ParseVersion(const std::string& text) {
+  Version version{0, 0};
+  if (std::sscanf(text.c_str(), "%d.%d", &version.first, &version.second) != 2) return {0, 0};
+  return version;
+}
+
+// Returns "CONFIG_NFT_MASQ, ENOENT" or "since Linux 5.10, EINVAL". The version is omitted if the
+// running kernel is new enough and an option selects the feature.
+std::string Details(const nft::MissingFeature& missing, Version running) {
+  std::vector<std::string> details;
+  if (!missing.option.empty()) details.push_back(missing.option);
+  if (!missing.since.empty() && (missing.option.empty() || running < ParseVersion(missing.since))) {
+    details.push_back(absl::StrCat("since Linux ", missing.since));
+  }
+  const char* error = strerrorname_np(missing.error);
+  details.push_back(error == nullptr ? std::to_string(missing.error) : error);
+  return absl::StrJoin(details, ", ");
+}
+
+std::string Remedy(std::span<const nft::MissingFeature> missing_features,
+                   const KernelFacts& kernel) {
+  const Version running = ParseVersion(kernel.release);
+  bool too_old = false;
+  std::vector<std::string> modules;
+  bool has_option = false;
+  for (const nft::MissingFeature& missing : missing_features) {
+    // Features without a known version and option may need any version up to the oldest tested one.
+    const std::string since =
+        missing.since.empty() && missing.option.empty() ? kOldestKernel : missing.since;
+    too_old |= running < ParseVersion(since);
+    has_option |= !missing.option.empty();
+    const bool named = std::find(modules.begin(), modules.end(), missing.module) != modules.end();
+    if (!missing.module.empty() && !named) modules.push_back(missing.module);
+  }
+  const std::string names = absl::StrJoin(modules, " ");
+  if (too_old) {
+    return absl::StrCat("use Linux ", kOldestKernel, " or later, this node runs Linux ",
+                        Escape(kernel.release));
+  }
+  if (!modules.empty() && kernel.modules_disabled) {
+    return absl::StrCat("kernel.modules_disabled is 1, so add the modules ", names,
+                        " to /etc/modules-load.d and reboot, or use a kernel with the listed "
+                        "options");
+  }
+  if (!modules.empty()) {
+    return absl::StrCat("modprobe -a ", names, ", or use a kernel with the listed options");
+  }
+  if (has_option) return "use a kernel with the listed options";
+  return absl::StrCat("Linux ", Escape(kernel.release),
+                      " is new enough, so report this error to the svcmap project, and use a "
+                      "kernel of the table in docs/install.md (tested kernels)");
+}
+
 }  // namespace
 
 std::vector<Warning> Judge(const Facts& facts) {
@@ -200,7 +260,7 @@ std::vector<Warning> Judge(const Facts& facts) {
 }
 
 absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features,
-                                   bool modules_disabled) {
+                                   const KernelFacts& kernel) {
   if (missing_features.empty()) return absl::OkStatus();
   struct Entry {
     const nft::MissingFeature* missing;
@@ -208,7 +268,6 @@ absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_
   };
   // Missing features in the order of `missing_features`, with one entry for both IP families.
   std::vector<Entry> entries;
-  std::vector<std::string> modules;
   for (const nft::MissingFeature& missing : missing_features) {
     const auto same = [&](const Entry& entry) {
       return entry.missing->feature == missing.feature && entry.missing->option == missing.option;
@@ -216,26 +275,14 @@ absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_
     auto entry = std::find_if(entries.begin(), entries.end(), same);
     if (entry == entries.end()) entry = entries.insert(entries.end(), {&missing, {}});
     entry->families.insert(missing.family);
-    const bool named = std::find(modules.begin(), modules.end(), missing.module) != modules.end();
-    if (!missing.module.empty() && !named) modules.push_back(missing.module);
   }
-  const std::string list = absl::StrJoin(entries, ", ", [](std::string* out, const Entry& entry) {
-    const char* error = strerrorname_np(entry.missing->error);
+  const Version running = ParseVersion(kernel.release);
+  const std::string list = absl::StrJoin(entries, ", ", [&](std::string* out, const Entry& entry) {
     absl::StrAppend(out, entry.missing->feature, " for ", FamiliesText(entry.families), " (",
-                    entry.missing->option, entry.missing->option.empty() ? "" : ", ",
-                    error == nullptr ? std::to_string(entry.missing->error) : error, ")");
+                    Details(*entry.missing, running), ")");
   });
-  std::string remedy = absl::StrCat("use Linux ", kOldestKernel, " or later");
-  const std::string names = absl::StrJoin(modules, " ");
-  if (!modules.empty() && modules_disabled) {
-    remedy = absl::StrCat("kernel.modules_disabled is 1, so add the modules ", names,
-                          " to /etc/modules-load.d and reboot, or use a kernel with the listed "
-                          "options");
-  } else if (!modules.empty()) {
-    remedy = absl::StrCat("modprobe -a ", names, ", or use a kernel with the listed options");
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("missing kernel features: ", list, "; remedy: ", remedy));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "missing kernel features: ", list, "; remedy: ", Remedy(missing_features, kernel)));
 }
 
 }  // namespace svcmap::api

@@ -9,9 +9,8 @@ namespace svcmap::api {
 absl::Status ProbeTables(const nft::TableSpecs& tables) {
   const absl::StatusOr<std::vector<nft::MissingFeature>> missing_features =
       nft::FindMissingFeatures(tables);
-  return missing_features.ok()
-             ? MissingFeaturesStatus(*missing_features, ModulesDisabled(ProcPaths().sysctl))
-             : missing_features.status();
+  return missing_features.ok() ? MissingFeaturesStatus(*missing_features, ReadKernelFacts())
+                               : missing_features.status();
 }
 
 absl::Status CheckKernel(const nft::TableSpecs& tables) {

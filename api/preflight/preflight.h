@@ -44,14 +44,23 @@ struct Facts {
 // Returns warnings in a fixed order. Pure function.
 std::vector<Warning> Judge(const Facts& facts);
 
-// Returns kFailedPrecondition with one line that lists all missing features, or OK.
-// `modules_disabled` is true if the kernel loads no modules until the next boot. Pure function.
+// The facts about the running kernel on which the remedy for a missing feature depends.
+struct KernelFacts {
+  std::string release;            // The output of `uname -r`.
+  bool modules_disabled = false;  // True if the kernel loads no modules until the next boot.
+};
+
+// Returns kFailedPrecondition with one line that lists all missing features, or OK. The remedy
+// names a newer version of Linux, the missing modules or the kernel options. Pure function.
 absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features,
-                                   bool modules_disabled);
+                                   const KernelFacts& kernel);
 
 // Returns true if the sysctl kernel.modules_disabled is 1. `sysctl` is the directory of the
 // sysctls.
 bool ModulesDisabled(const std::string& sysctl);
+
+// Reads the facts about the running kernel.
+KernelFacts ReadKernelFacts();
 
 // Directories of the files that ReadProc reads.
 struct ProcPaths {

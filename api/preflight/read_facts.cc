@@ -1,3 +1,5 @@
+#include <sys/utsname.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -71,6 +73,12 @@ Facts ReadProc(const ProcPaths& paths) {
 
 bool ModulesDisabled(const std::string& sysctl) {
   return ReadNumber(sysctl + "/kernel/modules_disabled") == 1;
+}
+
+KernelFacts ReadKernelFacts() {
+  utsname names = {};
+  uname(&names);
+  return {names.release, ModulesDisabled(ProcPaths().sysctl)};
 }
 
 Facts ReadFacts() {

@@ -126,6 +126,7 @@ struct Feature {
   std::string name;
   std::string option;
   std::string module;
+  std::string since;  // The first version of Linux with the feature.
 };
 
 // A small table that tests a single feature.
@@ -135,7 +136,11 @@ struct Piece {
   Comments comments = Comments::kWithout;
 };
 
-Feature Core(std::string name) { return {std::move(name), "CONFIG_NF_TABLES", "nf_tables"}; }
+// Returns a feature of nf_tables itself. Only its version matters: if the module were missing, the
+// kernel would reject the complete batch.
+Feature Core(std::string name, std::string since) {
+  return {std::move(name), "", "", std::move(since)};
+}
 
 std::string PerFamily(const char* option, Family family) {
   return std::string(option) + (family == Family::kIpv4 ? "_IPV4" : "_IPV6");
@@ -146,48 +151,54 @@ std::string PerFamily(const char* option, Family family) {
 struct FeatureOf {
   Family family;
 
-  std::optional<Feature> operator()(const PayloadLoad&) const { return Core("header fields"); }
+  std::optional<Feature> operator()(const PayloadLoad&) const {
+    return Core("header fields", "3.13");
+  }
   std::optional<Feature> operator()(const AddressWrite&) const {
-    return Core("header field rewriting");
+    return Core("header field rewriting", "4.10");
   }
   std::optional<Feature> operator()(const NeutralWrite&) const {
-    return Core("header field rewriting");
+    return Core("header field rewriting", "4.10");
   }
   std::optional<Feature> operator()(const OriginalDestinationLoad&) const {
-    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
+    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct", "4.17"};
   }
   std::optional<Feature> operator()(const RouteTypeLoad&) const {
     return Feature{"route look-ups", PerFamily("CONFIG_NFT_FIB", family),
-                   family == Family::kIpv4 ? "nft_fib_ipv4" : "nft_fib_ipv6"};
+                   family == Family::kIpv4 ? "nft_fib_ipv4" : "nft_fib_ipv6", "4.10"};
   }
   std::optional<Feature> operator()(const DynamicElement&) const { return std::nullopt; }
-  std::optional<Feature> operator()(const MetaLoad&) const { return Core("packet metadata"); }
-  std::optional<Feature> operator()(const MetaSet&) const { return Core("setting the mark"); }
-  std::optional<Feature> operator()(const CtLoad&) const {
-    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
+  std::optional<Feature> operator()(const MetaLoad&) const {
+    return Core("packet metadata", "3.13");
   }
-  std::optional<Feature> operator()(const Compare&) const { return Core("comparisons"); }
-  std::optional<Feature> operator()(const Bitwise&) const { return Core("masks"); }
+  std::optional<Feature> operator()(const MetaSet&) const {
+    return Core("setting the mark", "3.14");
+  }
+  std::optional<Feature> operator()(const CtLoad&) const {
+    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct", "4.17"};
+  }
+  std::optional<Feature> operator()(const Compare&) const { return Core("comparisons", "3.13"); }
+  std::optional<Feature> operator()(const Bitwise&) const { return Core("masks", "3.13"); }
   std::optional<Feature> operator()(const Lookup&) const { return std::nullopt; }
   std::optional<Feature> operator()(const RandomNumber&) const {
-    return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen"};
+    return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen", "4.9"};
   }
   std::optional<Feature> operator()(const HashedNumber&) const {
-    return Feature{"hashes", "CONFIG_NFT_HASH", "nft_hash"};
+    return Feature{"hashes", "CONFIG_NFT_HASH", "nft_hash", "4.9"};
   }
   std::optional<Feature> operator()(const RateAbove&) const {
-    return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit"};
+    return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit", ""};
   }
   std::optional<Feature> operator()(const Verdict&) const { return std::nullopt; }
   std::optional<Feature> operator()(const Dnat&) const {
-    return Feature{"destination translation", "CONFIG_NFT_NAT", "nft_nat"};
+    return Feature{"destination translation", "CONFIG_NFT_NAT", "nft_nat", "3.13"};
   }
   std::optional<Feature> operator()(const Masquerade&) const {
-    return Feature{"masquerade", "CONFIG_NFT_MASQ", "nft_masq"};
+    return Feature{"masquerade", "CONFIG_NFT_MASQ", "nft_masq", "3.18"};
   }
   std::optional<Feature> operator()(const Reject& reject) const {
     return Feature{"reject", PerFamily("CONFIG_NFT_REJECT", reject.family),
-                   reject.family == Family::kIpv4 ? "nft_reject_ipv4" : "nft_reject_ipv6"};
+                   reject.family == Family::kIpv4 ? "nft_reject_ipv4" : "nft_reject_ipv6", "3.14"};
   }
 };
 
@@ -195,10 +206,10 @@ struct FeatureOf {
 class Pieces {
  public:
   explicit Pieces(const TableSpec& table) : family_(table.family) {
-    Add(Core("tables"), {});
+    Add(Core("tables", "3.13"), {});
     for (const ChainSpec& chain : table.chains) AddChain(chain);
     for (const SetSpec& set : table.sets) AddSet(set);
-    Add(Core("element comments"), {.sets = {{.name = "probe", .key = {Field::kMark}}}},
+    Add(Core("element comments", "4.1"), {.sets = {{.name = "probe", .key = {Field::kMark}}}},
         Comments::kWith);
     for (const RuleSpec& rule : table.rules) {
       for (const Expr& expr : rule.exprs) AddExpr(expr);
@@ -215,24 +226,30 @@ class Pieces {
 
   void AddChain(const ChainSpec& chain) {
     if (chain.base && chain.base->type == "nat") {
-      Add({"nat chains", "CONFIG_NFT_NAT", "nft_chain_nat"},
+      Add({"nat chains", "CONFIG_NFT_NAT", "nft_chain_nat", "3.13"},
           {.chains = {{kScratchChain, "", chain.base}}});
     } else if (chain.base) {
-      Add({"filter chains", PerFamily("CONFIG_NF_TABLES", family_), "nf_tables"},
+      Add({"filter chains", PerFamily("CONFIG_NF_TABLES", family_), "", "3.13"},
           {.chains = {{kScratchChain, "", chain.base}}});
     } else if (!chain.comment.empty()) {
-      Add(Core("chain comments"), {.chains = {{kScratchChain, chain.comment, {}}}});
+      Add(Core("chain comments", "5.10"), {.chains = {{kScratchChain, chain.comment, {}}}});
     }
   }
 
   void AddSet(const SetSpec& set) {
-    const char* kind = set.dynamic_size != 0 ? (set.data.empty() ? "dynamic sets" : "dynamic maps")
-                       : set.has_ranges()    ? "interval sets with concatenated keys"
-                       : set.interval        ? "interval sets"
-                       : !set.data.empty()   ? "maps"
-                       : set.key.size() > 1  ? "sets with concatenated keys"
-                                             : "sets";
-    Add(Core(kind), {.sets = {set}});
+    const bool map = !set.data.empty();
+    if (set.has_ranges()) {
+      Add(Core("interval sets with concatenated keys", "5.6"), {.sets = {set}});
+    } else if (set.dynamic_size != 0) {
+      Add(Core(map ? "dynamic maps" : "dynamic sets", "4.1"), {.sets = {set}});
+    } else if (set.interval) {
+      Add(Core("interval sets", "3.13"), {.sets = {set}});
+    } else if (set.key.size() > 1) {
+      Add(Core(map ? "maps with concatenated keys" : "sets with concatenated keys", "4.1"),
+          {.sets = {set}});
+    } else {
+      Add(Core(map ? "maps" : "sets", "3.13"), {.sets = {set}});
+    }
   }
 
   // Adds a rule that uses the expression. The rule first writes all registers, because newer
@@ -267,7 +284,8 @@ absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& r
         "programming nf_tables requires CAP_NET_ADMIN in this network namespace");
   }
   if (rejection.error == EOPNOTSUPP) {
-    return MissingFeature{family, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", rejection.error};
+    return MissingFeature{family,      "nf_tables",     "CONFIG_NF_TABLES",
+                          "nf_tables", rejection.error, "3.13"};
   }
   return ErrnoStatus(rejection.error, "probe nf_tables");
 }
@@ -286,10 +304,10 @@ absl::Status Narrow(Prober& prober, const TableSpec& table, const Rejection& who
     if (!rejection.ok()) return rejection.status();
     if (!*rejection) continue;
     missing_features.push_back({table.family, piece.feature.name, piece.feature.option,
-                                piece.feature.module, (*rejection)->error});
+                                piece.feature.module, (*rejection)->error, piece.feature.since});
   }
   if (missing_features.size() == before) {
-    missing_features.push_back({table.family, whole_table.what, "", "", whole_table.error});
+    missing_features.push_back({table.family, whole_table.what, "", "", whole_table.error, ""});
   }
   return absl::OkStatus();
 }
@@ -309,7 +327,7 @@ absl::Status ProbeConntrack(std::vector<MissingFeature>& missing_features) {
   if (!absl::IsInvalidArgument(status) && !absl::IsUnimplemented(status)) return status;
   for (const Family family : kFamilies) {
     missing_features.push_back({family, "deletion of tracked connections", "CONFIG_NF_CT_NETLINK",
-                                "nf_conntrack_netlink", EINVAL});
+                                "nf_conntrack_netlink", EINVAL, "2.6.14"});
   }
   return absl::OkStatus();
 }
@@ -320,7 +338,8 @@ absl::StatusOr<std::vector<MissingFeature>> FindMissingFeatures(const TableSpecs
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
   if (absl::IsUnimplemented(socket.status())) {  // EPROTONOSUPPORT
     return std::vector<MissingFeature>{{Family::kIpv4, "netlink for netfilter",
-                                        "CONFIG_NETFILTER_NETLINK", "nfnetlink", EPROTONOSUPPORT}};
+                                        "CONFIG_NETFILTER_NETLINK", "nfnetlink", EPROTONOSUPPORT,
+                                        "2.6.14"}};
   }
   if (!socket.ok()) return socket.status();
   Prober prober(*std::move(socket));

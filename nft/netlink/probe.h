@@ -20,12 +20,15 @@ namespace svcmap::nft {
 struct MissingFeature {
   Family family = Family::kIpv4;
   std::string feature;  // Description: "masquerade".
-  // Kernel option, such as "CONFIG_NFT_MASQ". Empty if the kernel rejects a basic feature of
-  // nf_tables.
+  // Kernel option, such as "CONFIG_NFT_MASQ". Empty if no option of its own selects the feature.
   std::string option;
-  // Kernel module, such as "nft_masq". Empty if the kernel rejects a basic feature of nf_tables.
+  // Kernel module, such as "nft_masq". Empty if the feature is a part of nf_tables, which has
+  // responded to the probe.
   std::string module;
   int error = 0;  // The errno of the rejection.
+  // The first version of Linux with the feature, such as "5.10". Empty if the probe does not know
+  // the version.
+  std::string since;
 
   friend bool operator==(const MissingFeature&, const MissingFeature&) = default;
 };

@@ -78,6 +78,14 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
     EXPECT_EQ(Generation(), generation);
   }
 
+  // Returns true if the real kernel commits a transaction that newer kernels reject. Returns false
+  // and does nothing for the fake kernel, which follows newer kernels. A test of the rejection is
+  // not applicable to a kernel that commits the transaction.
+  bool OldKernelCommits(const Transaction& transaction) {
+    if (std::get<KernelKind>(GetParam()) == KernelKind::kFake) return false;
+    return kernel_->Apply(transaction).outcome == ApplyOutcome::kCommitted;
+  }
+
   uint32_t Generation() {
     const absl::StatusOr<uint32_t> generation = kernel_->Generation();
     EXPECT_OK(generation);

@@ -1,9 +1,12 @@
 // Tests of interval sets with several fields, in which each element has a first and a last key.
+#include "absl/strings/str_join.h"
 #include "tests/contract/kernel_contract.h"
+#include "tests/support/not_applicable.h"
 
 namespace svcmap::nft {
 namespace {
 
+using ::svcmap::testing::NotApplicable;
 using ::svcmap::testing::SourceRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -16,10 +19,13 @@ class SeveralFieldsContract : public KernelContract {
   Row Sources(uint32_t number, uint32_t first, uint32_t last) const {
     return SourceRow(family(), number, first, last);
   }
-  void ExpectAdditionRejected(const Row& row, absl::StatusCode code) {
+  static Transaction Addition(const Row& row) {
     Transaction transaction;
     transaction.Add(row);
-    ExpectRejected(transaction, code, 0);
+    return transaction;
+  }
+  void ExpectAdditionRejected(const Row& row, absl::StatusCode code) {
+    ExpectRejected(Addition(row), code, 0);
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, SeveralFieldsContract, EveryKernel(), KernelCaseName);
@@ -76,15 +82,35 @@ TEST_P(SeveralFieldsContract, AddingARangeAgainIsNoErrorAndKeepsTheOldComment) {
               ElementsAre(Sources(1, 0x100, 0x1ff).Comment("old").Read()));
 }
 
+// Linux 5.10 and 6.1 accept some of these ranges. svcmapd does not rely on the error, because its
+// ranges are disjoint (S-120).
 TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff)});
   const std::pair<uint32_t, uint32_t> kCases[] = {{0x120, 0x140}, {0x180, 0x280}, {0x80, 0x180},
                                                   {0x100, 0x17f}, {0x180, 0x1ff}, {0x100, 0x2ff},
                                                   {0x1ff, 0x1ff}, {0x100, 0x100}};
+  std::vector<std::string> accepted;
   for (const auto& [first, last] : kCases) {
-    SCOPED_TRACE(std::to_string(first) + "-" + std::to_string(last));
-    ExpectAdditionRejected(Sources(1, first, last), absl::StatusCode::kAlreadyExists);
+    const std::string name =
+        absl::StrCat(absl::Hex(first, absl::kZeroPad3), "-", absl::Hex(last, absl::kZeroPad3));
+    SCOPED_TRACE(name);
+    const Row row = Sources(1, first, last);
+    if (OldKernelCommits(Addition(row))) {
+      accepted.push_back(name);
+      Transaction again;
+      again.DropTable(family());
+      again.CreateTable({family()});
+      again.Add(Sources(1, 0x100, 0x1ff));
+      Commit(again);
+      continue;
+    }
+    ExpectAdditionRejected(row, absl::StatusCode::kAlreadyExists);
+  }
+  if (!accepted.empty()) {
+    GTEST_SKIP() << NotApplicable(
+        absl::StrCat("the kernel accepts ranges that overlap the range 100-1ff: ",
+                     absl::StrJoin(accepted, ", ")));
   }
 }
 
@@ -151,11 +177,8 @@ TEST_P(SeveralFieldsContract, AKeyFindsTheRangeItLiesIn) {
   EXPECT_EQ(ReadOne(Sources(2, 0x100, 0x1ff)), std::nullopt);
 }
 
-TEST_P(SeveralFieldsContract, WrongLengthsAndEndsAreRejected) {
+TEST_P(SeveralFieldsContract, WrongLengthsAreRejected) {
   CreateTable();
-  Row end = Sources(1, 0x100, 0x1ff);
-  end.interval_end = true;
-  ExpectAdditionRejected(end, absl::StatusCode::kInvalidArgument);
   const std::vector<uint8_t> key(Sources(1, 0, 1).key.bytes().size() - 4, 1);
   Transaction shorter;
   shorter.Add(
@@ -163,10 +186,23 @@ TEST_P(SeveralFieldsContract, WrongLengthsAndEndsAreRejected) {
   ExpectRejected(shorter, absl::StatusCode::kInvalidArgument, 0);
 }
 
+TEST_P(SeveralFieldsContract, EndElementsAreRejected) {
+  CreateTable();
+  Row end = Sources(1, 0x100, 0x1ff);
+  end.interval_end = true;
+  if (OldKernelCommits(Addition(end))) {
+    GTEST_SKIP() << NotApplicable("the kernel accepts an end element in a set with several fields");
+  }
+  ExpectAdditionRejected(end, absl::StatusCode::kInvalidArgument);
+}
+
 TEST_P(SeveralFieldsContract, AnOrdinarySetHasNoRanges) {
   CreateTable();
   Row row = testing::ClusterIpRow(family(), 1);
   row.key_end = row.key;
+  if (OldKernelCommits(Addition(row))) {
+    GTEST_SKIP() << NotApplicable("the kernel accepts a last key in a set without ranges");
+  }
   ExpectAdditionRejected(row, absl::StatusCode::kInvalidArgument);
 }
 

@@ -54,8 +54,29 @@ class OutcomeTest(unittest.TestCase):
                                                      "notes": ["preflight passed"]})
         packet = self.outcome("packet")
         self.assertEqual((packet["result"], packet["passed"], packet["failures"], packet["not_run"]),
-                         ("failed", 1, ["A.B"], 1))
+                         ("failed", 1, ["A.B", "A.D"], 1))
         self.assertEqual(self.outcome("loss")["result"], "failed")
+
+    def contract(self, log):
+        group = next(g for g in groups.GROUPS if g.name == "contract")
+        tests = [("passed", "All/C.A/IPv4"), ("skipped", "All/C.B/IPv4"), ("skipped", "All/C.B/IPv6")]
+        return run.outcome(group, machine.GroupRun(0, 60.0, log, tests))
+
+    def test_a_test_that_is_not_applicable_has_a_reason(self):
+        record = self.contract("note: not applicable: All/C.B/IPv4: the kernel accepts it\n"
+                               "note: not applicable: All/C.B/IPv6: the kernel accepts it\n")
+        self.assertEqual(record, {"result": "passed", "seconds": 60.0, "passed": 1, "failed": 0,
+                                  "not_applicable": {"All/C.B/IPv4": "the kernel accepts it",
+                                                     "All/C.B/IPv6": "the kernel accepts it"}})
+        self.assertEqual(run.cell(record), "ok 1 (2 n/a)")
+        self.assertEqual(matrix.cell(record), "1 test, 2 not applicable")
+        document = {"kernels": {"x": {"version": "5.10.1-1", "groups": {"contract": record}}}}
+        self.assertIn("- contract tests on Linux 5.10.1, `C.B` (2 tests):\n  the kernel accepts it\n",
+                      matrix.reasons(document))
+
+    def test_a_skipped_test_without_a_reason_has_failed(self):
+        record = self.contract("note: not applicable: All/C.B/IPv4: the kernel accepts it\n")
+        self.assertEqual((record["result"], record["failures"]), ("failed", ["All/C.B/IPv6"]))
 
     def test_a_group_without_tests_has_failed(self):
         """A filter that matches no test must not count as passed."""
@@ -65,6 +86,15 @@ class OutcomeTest(unittest.TestCase):
 
 
 class TableTest(unittest.TestCase):
+    def test_a_new_result_keeps_the_dates_of_the_other_groups(self):
+        stored = {"kernels": {"x": {"version": "5.10.1-1", "date": "2026-01-01",
+                                    "groups": {"demo": {"seconds": 30}, "nft": {"seconds": 90}}}}}
+        new = {"date": "2026-01-02", "accelerator": "tcg", "kernels": {"x": {
+            "version": "5.10.1-1", "release": "5.10.0", "seconds": 9, "groups": {"nft": {"seconds": 30}}}}}
+        kernel = matrix.merge(stored, new)["kernels"]["x"]
+        self.assertEqual((matrix.dates(kernel), matrix.minutes(kernel)),
+                         ("2026-01-01 to 2026-01-02", "1"))
+
     def test_the_page_contains_the_stored_results(self):
         page = matrix.PAGE.read_text()
         self.assertEqual(page, matrix.rendered(page, json.loads(matrix.RESULTS.read_text())),

@@ -16,31 +16,72 @@ BEGIN, END = "<!-- kernels -->", "<!-- end of kernels -->"
 def cell(record):
     if record is None:
         return "not run"
+    not_applicable = len(record.get("not_applicable", {}))
+    suffix = f", {not_applicable} not applicable" if not_applicable else ""
     if record["result"] != "passed":
         failed = len(record.get("failures", []))
-        return f"**{failed} failed**, {record.get('passed', 0)} passed" if failed else "**failed**"
+        return f"**{failed} failed**, {record.get('passed', 0)} passed{suffix}" if failed else "**failed**"
     if record.get("not_run"):
-        return f"{record['passed']} of {record['passed'] + record['not_run']} tests"
-    return f"{record['passed']} tests" if record.get("passed") else "passed"
+        return f"{record['passed']} of {record['passed'] + record['not_run']} tests{suffix}"
+    passed = record.get("passed")
+    return f"{passed} {'test' if passed == 1 else 'tests'}{suffix}" if passed else "passed"
+
+
+def dates(kernel):
+    """Returns the dates of the oldest and the newest result of a kernel."""
+    days = {record.get("date", kernel["date"]) for record in kernel["groups"].values()}
+    return min(days) if len(days) == 1 else f"{min(days)} to {max(days)}"
+
+
+def minutes(kernel):
+    return f"{sum(record.get('seconds', 0) for record in kernel['groups'].values()) / 60:.0f}"
 
 
 def table(document):
     """Returns the Markdown table with one row per group of tests and one column per kernel."""
     kernels = document["kernels"].values()
     names = [g for g in group_table.GROUPS if any(g.name in k["groups"] for k in kernels)]
-    rows = [["Tests", *("Linux " + k["version"].split("-")[0] for k in kernels)],
+    rows = [["Tests", *("Linux " + release(k) for k in kernels)],
             ["---"] * (len(kernels) + 1),
             ["Debian package", *(f"{k['version']} ({k['suite']})" for k in kernels)]]
     rows += [[g.title, *(cell(k["groups"].get(g.name)) for k in kernels)] for g in names]
-    rows.append(["Date", *(k["date"] for k in kernels)])
+    rows.append(["Minutes", *(minutes(k) for k in kernels)])
+    rows.append(["Date", *(dates(k) for k in kernels)])
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def release(kernel):
+    return kernel["version"].split("-")[0]
+
+
+def reasons(document):
+    """Returns a Markdown list of the tests that are not applicable, with one line for each reason."""
+    lines = []
+    for kernel in document["kernels"].values():
+        for group in group_table.GROUPS:
+            tests = {}
+            for name, reason in kernel["groups"].get(group.name, {}).get("not_applicable", {}).items():
+                tests.setdefault((without_parameters(name), reason), []).append(name)
+            for (test, reason), names in tests.items():
+                count = f"{len(names)} tests" if len(names) > 1 else "1 test"
+                lines.append(f"- {group.title} on Linux {release(kernel)}, `{test}` ({count}):\n"
+                             f"  {reason}\n")
+    if not lines:
+        return ""
+    return "\nTests that are not applicable, and the reasons:\n\n" + "".join(lines)
+
+
+def without_parameters(name):
+    """Returns "Suite.Test" for "Instance/Suite.Test/Parameter"."""
+    suite, test = name.split(".")
+    return f"{suite.split('/')[-1]}.{test.split('/')[0]}"
 
 
 def rendered(page, document):
     """Returns the text of the page with the table of `document`."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table(document)}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{table(document)}{reasons(document)}\n{END}{after}"
 
 
 def merge(stored, results):
@@ -50,7 +91,9 @@ def merge(stored, results):
             continue
         old = stored["kernels"].get(name, {})
         same = old.get("version") == kernel["version"]
-        groups = {**(old.get("groups", {}) if same else {}), **kernel["groups"]}
+        new = {n: {**group, "date": results["date"]} for n, group in kernel["groups"].items()}
+        previous = {n: {"date": old["date"], **group} for n, group in old.get("groups", {}).items()}
+        groups = {**(previous if same else {}), **new}
         seconds = kernel["seconds"]
         stored["kernels"][name] = {**kernel, "date": results["date"], "groups": groups,
                                    "seconds": seconds, "accelerator": results["accelerator"]}

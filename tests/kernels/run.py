@@ -6,6 +6,7 @@ import concurrent.futures
 import datetime
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -49,18 +50,28 @@ def fetch(kernel, cache):
     return folder, stamp.read_text().split()
 
 
+# The line of tests/support/not_applicable.h: test and reason.
+NOT_APPLICABLE = re.compile(r"^not applicable: (\S+): (.*)$")
+
+
 def outcome(group, ran):
     """Returns the record of a group for results.json."""
     if ran is None:
         return {"result": "failed", "reason": "the virtual machine stopped before the group ended"}
     record = {"result": "passed" if ran.status == 0 else "failed", "seconds": round(ran.seconds, 1)}
+    notes = [l.removeprefix("note: ") for l in ran.log.splitlines() if l.startswith("note: ")]
+    reasons = dict(m.groups() for n in notes if (m := NOT_APPLICABLE.match(n)))
+    notes = [n for n in notes if not NOT_APPLICABLE.match(n)]
     if ran.tests:
-        for result in ("passed", "failed", "skipped"):
-            record[result] = sum(1 for r, _ in ran.tests if r == result)
-        if record["failed"]:
-            record["failures"] = [n for r, n in ran.tests if r == "failed"]
-        if record["skipped"]:
-            record["skips"] = [n for r, n in ran.tests if r == "skipped"]
+        skipped = [n for r, n in ran.tests if r == "skipped"]
+        # A test that was skipped without a reason counts as failed.
+        failures = [n for r, n in ran.tests if r == "failed"] + [n for n in skipped if n not in reasons]
+        record["passed"] = sum(1 for r, _ in ran.tests if r == "passed")
+        record["failed"] = len(failures)
+        if failures:
+            record.update(result="failed", failures=failures)
+        if not_applicable := {n: reasons[n] for n in skipped if n in reasons}:
+            record["not_applicable"] = not_applicable
         if not_run := sum(1 for r, _ in ran.tests if r == "not-run"):
             record["not_run"] = not_run
     elif record["result"] == "passed" and "gtest.sh" in group.command:
@@ -70,7 +81,6 @@ def outcome(group, ran):
     elif ran.status != 0 and "failures" not in record:
         lines = [l for l in ran.log.splitlines() if l.strip()]
         record["reason"] = lines[-1][:300] if lines else f"exit status {ran.status}"
-    notes = [l.removeprefix("note: ") for l in ran.log.splitlines() if l.startswith("note: ")]
     if notes:
         record["notes"] = notes
     return record
@@ -186,11 +196,11 @@ class Runner:
 def cell(record):
     if record is None:
         return "-"
-    if record["result"] == "not applicable":
-        return "n/a"
     counts = f" {record['passed']}" if "passed" in record else ""
     if record.get("not_run"):
         counts += f"/{record['passed'] + record['failed'] + record['not_run']}"
+    if record.get("not_applicable"):
+        counts += f" ({len(record['not_applicable'])} n/a)"
     if record["result"] == "failed":
         failed = record.get("failed")
         return f"FAILED {failed}/{failed + record['passed']}" if failed else "FAILED"
@@ -216,6 +226,8 @@ def summary(document):
                 lines.append(f"{name}: {group}: FAILED {test}")
             if "reason" in record:
                 lines.append(f"{name}: {group}: {record['reason']}")
+            for test, reason in record.get("not_applicable", {}).items():
+                lines.append(f"{name}: {group}: not applicable: {test}: {reason}")
         for warning in kernel.get("kernel_warnings", []):
             lines.append(f"{name}: kernel: {warning}")
     return "\n".join(lines)

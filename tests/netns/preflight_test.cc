@@ -328,8 +328,8 @@ TEST_F(MissingFeatureTest, SetsAndChains) {
   ipv6().chains.push_back({"odd", "", {{"nat", "forward", 0}}});
   ipv6().chains.push_back({"odder", "", {{"odd", "forward", 0}}});
   EXPECT_THAT(MissingFeatures(), ElementsAre("nat chains|CONFIG_NFT_NAT|nft_chain_nat|EOPNOTSUPP",
-                                             "filter chains|CONFIG_NF_TABLES_IPV6|nf_tables|ENOENT",
-                                             "maps|CONFIG_NF_TABLES|nf_tables|EINVAL"));
+                                             "filter chains|CONFIG_NF_TABLES_IPV6||ENOENT",
+                                             "maps with concatenated keys|||EINVAL"));
 }
 
 TEST_F(MissingFeatureTest, WhatNoPieceExplains) {

@@ -226,38 +226,78 @@ TEST(JudgeTest, NoRuleHidesAnother) {
 }
 
 TEST(MissingFeaturesStatusTest, NothingLackingIsOk) {
-  EXPECT_TRUE(MissingFeaturesStatus({}, false).ok());
-  EXPECT_TRUE(MissingFeaturesStatus({}, true).ok());
+  EXPECT_TRUE(MissingFeaturesStatus({}, {"6.1.0", false}).ok());
+  EXPECT_TRUE(MissingFeaturesStatus({}, {"6.1.0", true}).ok());
+}
+
+nft::MissingFeature MissingMasquerade(Family family) {
+  return {family, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT, "3.18"};
 }
 
 TEST(MissingFeaturesStatusTest, OneLineNamesAll) {
   const std::vector<nft::MissingFeature> missing_features = {
-      {Family::kIpv4, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT},
-      {Family::kIpv4, "reject", "CONFIG_NFT_REJECT_IPV4", "nft_reject_ipv4", ENOENT},
-      {Family::kIpv6, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT},
-      {Family::kIpv6, "maps", "CONFIG_NF_TABLES", "nf_tables", EOPNOTSUPP},
+      MissingMasquerade(Family::kIpv4),
+      {Family::kIpv4, "reject", "CONFIG_NFT_REJECT_IPV4", "nft_reject_ipv4", ENOENT, "3.14"},
+      MissingMasquerade(Family::kIpv6),
+      {Family::kIpv6, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", EOPNOTSUPP, "3.13"},
   };
-  const absl::Status status = MissingFeaturesStatus(missing_features, false);
+  const absl::Status status = MissingFeaturesStatus(missing_features, {"5.10.0-46-cloud-amd64"});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(std::string(status.message()),
             "missing kernel features: masquerade for IPv4 and IPv6 (CONFIG_NFT_MASQ, "
-            "ENOENT), reject for IPv4 (CONFIG_NFT_REJECT_IPV4, ENOENT), maps for IPv6 "
+            "ENOENT), reject for IPv4 (CONFIG_NFT_REJECT_IPV4, ENOENT), nf_tables for IPv6 "
             "(CONFIG_NF_TABLES, EOPNOTSUPP); remedy: modprobe -a nft_masq nft_reject_ipv4 "
             "nf_tables, or use a kernel with the listed options");
 }
 
+// Returns the message about these missing features on a kernel.
+std::string MessageOn(const std::string& release,
+                      const std::vector<nft::MissingFeature>& missing_features) {
+  return std::string(MissingFeaturesStatus(missing_features, {release}).message());
+}
+
+TEST(MissingFeaturesStatusTest, AnOldKernelIsNamedWithTheVersionOfTheFeature) {
+  const nft::MissingFeature comments = {Family::kIpv4, "chain comments", "", "", EINVAL, "5.10"};
+  EXPECT_EQ(MessageOn("5.4.0-150-generic", {comments, MissingMasquerade(Family::kIpv4)}),
+            "missing kernel features: chain comments for IPv4 (since Linux 5.10, EINVAL), "
+            "masquerade for IPv4 (CONFIG_NFT_MASQ, ENOENT); remedy: use Linux 5.10 or later, this "
+            "node runs Linux 5.4.0-150-generic");
+  // An old kernel with a missing module only.
+  EXPECT_THAT(MessageOn("5.4.0-150-generic", {MissingMasquerade(Family::kIpv4)}),
+              ::testing::EndsWith("remedy: modprobe -a nft_masq, or use a kernel with the listed "
+                                  "options"));
+}
+
+TEST(MissingFeaturesStatusTest, ANewKernelIsNotSentToAnOlderVersion) {
+  EXPECT_EQ(MessageOn("5.10.0-46-cloud-amd64",
+                      {{Family::kIpv4, "chain comments", "", "", EINVAL, "5.10"}}),
+            "missing kernel features: chain comments for IPv4 (since Linux 5.10, EINVAL); remedy: "
+            "Linux 5.10.0-46-cloud-amd64 is new enough, so report this error to the svcmap "
+            "project, and use a kernel of the table in docs/install.md (tested kernels)");
+}
+
+TEST(MissingFeaturesStatusTest, AnOptionWithoutAModule) {
+  EXPECT_EQ(MessageOn("6.18.0", {{Family::kIpv6, "filter chains", "CONFIG_NF_TABLES_IPV6", "",
+                                  ENOENT, "3.13"}}),
+            "missing kernel features: filter chains for IPv6 (CONFIG_NF_TABLES_IPV6, ENOENT); "
+            "remedy: use a kernel with the listed options");
+}
+
 TEST(MissingFeaturesStatusTest, WhatNobodyCanName) {
-  const std::vector<nft::MissingFeature> missing_features = {
-      {Family::kIpv6, "add rule to services: drop", "", "", EINVAL}};
-  EXPECT_EQ(std::string(MissingFeaturesStatus(missing_features, false).message()),
+  const nft::MissingFeature rule = {
+      Family::kIpv6, "add rule to services: drop", "", "", EINVAL, ""};
+  EXPECT_EQ(MessageOn("5.4.0", {rule}),
             "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: use "
-            "Linux 5.10 or later");
+            "Linux 5.10 or later, this node runs Linux 5.4.0");
+  EXPECT_EQ(MessageOn("10.2", {rule}),
+            "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: Linux "
+            "10.2 is new enough, so report this error to the svcmap project, and use a kernel of "
+            "the table in docs/install.md (tested kernels)");
 }
 
 TEST(MissingFeaturesStatusTest, NoModuleCanBeLoadedBeforeTheNextBoot) {
-  const std::vector<nft::MissingFeature> missing_features = {
-      {Family::kIpv4, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT}};
-  EXPECT_EQ(std::string(MissingFeaturesStatus(missing_features, true).message()),
+  const std::vector<nft::MissingFeature> missing_features = {MissingMasquerade(Family::kIpv4)};
+  EXPECT_EQ(std::string(MissingFeaturesStatus(missing_features, {"6.1.0", true}).message()),
             "missing kernel features: masquerade for IPv4 (CONFIG_NFT_MASQ, ENOENT); remedy: "
             "kernel.modules_disabled is 1, so add the modules nft_masq to /etc/modules-load.d and "
             "reboot, or use a kernel with the listed options");
