@@ -61,7 +61,7 @@ TEST_F(ScheduleTest, ADisturbedRepairIsRepeatedSoonerThanAFailedOne) {
 // 25,600 rows are 101 portions, so one portion per 0.99 s completes the audit in 100 s.
 TEST_F(ScheduleTest, AnAuditTakesOneCycleUnlessItWouldExceedItsShareOfTheProcessor) {
   schedule_.Audited(start_, 25600, milliseconds(1));
-  EXPECT_EQ(schedule_.Next({}, start_), start_ + seconds(100) / 101);
+  EXPECT_EQ(schedule_.Next({}, start_), start_ + std::chrono::nanoseconds(seconds(100)) / 101);
   schedule_.Audited(start_, 25600, milliseconds(20));
   EXPECT_EQ(schedule_.Next({}, start_), start_ + seconds(2));
 }
