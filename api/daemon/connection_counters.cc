@@ -4,6 +4,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/log/log_value.h"
 #include "api/preflight/preflight.h"
@@ -27,14 +28,17 @@ absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> OpenConnectionReader(
       nft::CounterReader::Open(proxy::MakeTables(ruleset));
   if (!opened.ok()) return opened.status();
   proxy::ConnectionReaderOptions options;
+  std::vector<uint8_t> sets = {proxy::ConnectionCountSet(ruleset)};
+  if (ruleset.port_ranges) sets.push_back(proxy::RangeConnectionCountSet(ruleset));
   options.read = [reader = std::shared_ptr(*std::move(opened)),
-                  set = proxy::ConnectionCountSet(ruleset)](
-                     Family family) -> absl::StatusOr<proxy::PacketCounts> {
-    const auto read = reader->Read({family, set});
-    if (!read.ok()) return read.status();
+                  sets](Family family) -> absl::StatusOr<proxy::PacketCounts> {
     proxy::PacketCounts counts;
-    for (const nft::ElementCount& count : *read) {
-      counts[std::string(count.key.begin(), count.key.end())] = count.packets;
+    for (const uint8_t set : sets) {
+      const auto read = reader->Read({family, set});
+      if (!read.ok()) return read.status();
+      for (const nft::ElementCount& count : *read) {
+        counts[std::string(count.key.begin(), count.key.end())] = count.packets;
+      }
     }
     return counts;
   };

@@ -93,7 +93,8 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
       map->set_family(std::string(FamilyName(family)));
       map->set_elements(count);
       const bool has_endpoints = set == proxy::kEndpoints || set == proxy::kAffinityEndpoints ||
-                                 set == proxy::kRangeEndpoints;
+                                 set == proxy::kRangeEndpoints ||
+                                 set == proxy::kRangeAffinityEndpoints;
       if (has_endpoints) endpoints += count;
     }
   }

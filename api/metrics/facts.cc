@@ -166,9 +166,12 @@ void AddSavedState(const proxy::StateLogStatus& saved, Families& page) {
 void AddConnections(const std::vector<proxy::ServiceConnections>& connections, Families& page) {
   for (const proxy::ServiceConnections& at : connections) {
     const size_t slash = at.service.find('/');
-    page.Add("svcmap_service_connections_total", static_cast<double>(at.connections),
-             {at.service.substr(0, slash), at.service.substr(slash + 1), std::to_string(at.port),
-              std::string(proxy::ProtocolName(at.protocol)), at.address.WithPort(at.reached_at)});
+    const bool ranges = at.port == 0;
+    page.Add(
+        "svcmap_service_connections_total", static_cast<double>(at.connections),
+        {at.service.substr(0, slash), at.service.substr(slash + 1),
+         ranges ? "ranges" : std::to_string(at.port), std::string(proxy::ProtocolName(at.protocol)),
+         ranges ? at.address.ToString() : at.address.WithPort(at.reached_at)});
   }
 }
 

@@ -527,14 +527,24 @@ RuleBuilder& RuleBuilder::Forget(NamedSet map) {
               ChoiceText() + " }");
 }
 
-RuleBuilder& RuleBuilder::DnatToChoice(NamedSet map) {
+// Loads the part of the choice that is the lookup key of an endpoint. Returns its nft text.
+std::string RuleBuilder::LoadChoiceKey() {
   const HeaderLayout layout = Layout(family_);
-  MatchTransport();
   Add(PayloadLoad{Header::kNetwork, layout.choice, kChoiceKeySize, 0});
+  return family_ == Family::kIpv4 ? "ip daddr" : RawPayload(layout.choice, kChoiceKeySize);
+}
+
+RuleBuilder& RuleBuilder::DnatToChoice(NamedSet map) {
+  MatchTransport();
+  const std::string key = LoadChoiceKey();
   DnatFrom(map.index, kChoiceKeySize / 4);
-  return Text("dnat " + std::string(layout.name) + " to " +
-              (family_ == Family::kIpv4 ? "ip daddr" : RawPayload(layout.choice, kChoiceKeySize)) +
-              " map @" + std::string(map.name));
+  return Text("dnat " + std::string(Layout(family_).name) + " to " + key + " map @" +
+              std::string(map.name));
+}
+
+RuleBuilder& RuleBuilder::DnatAddressToChoice(NamedSet map) {
+  const std::string key = LoadChoiceKey();
+  return DnatToAddress(key, kChoiceKeySize / 4, map);
 }
 
 void RuleBuilder::AddVerdict(Verdict::Kind kind, std::string_view word, std::string_view chain) {

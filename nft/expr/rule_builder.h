@@ -111,6 +111,9 @@ class RuleBuilder {
   // `meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map`. In IPv6, the lookup key is the first
   // four bytes of CHOICE.
   RuleBuilder& DnatToChoice(NamedSet map);
+  // The same for a map without ports: `dnat to CHOICE map @map`. Packets keep their destination
+  // port.
+  RuleBuilder& DnatAddressToChoice(NamedSet map);
 
   RuleBuilder& Jump(std::string_view chain);
   RuleBuilder& Goto(std::string_view chain);
@@ -131,6 +134,7 @@ class RuleBuilder {
   uint32_t LoadClientAndPort();
   std::string ClientAndPortText() const;
   std::string ChoiceText() const;
+  std::string LoadChoiceKey();
   void LoadChoice(uint32_t reg);
   void WriteChoice(uint32_t reg);
   void LookUp(AnonymousSet set, Lookup::Into into);

@@ -38,6 +38,8 @@ Anchor AnchorOf(uint8_t set, size_t key_size) {
       return {static_cast<SetIndex>(set), key_size - sizeof(uint32_t)};  // Without the slot.
     case kAffinityEndpoints:
     case kAffinityLocalEndpoints:
+    case kRangeAffinityEndpoints:
+    case kRangeAffinityLocalEndpoints:
       return {kAffinityEndpoints, sizeof(uint16_t)};  // Number of the port.
     default:
       return {kSetCount, 0};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace svcmap::proxy {
 namespace {
 
@@ -10,16 +12,25 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kServicesAtOnce = 1024;
 
-// Returns the element's key in the set `service-connections`.
+// Returns the element's key in the set `service-connections` or `range-connections`.
 std::string KeyOf(const ServiceConnections& at) {
-  const nft::FieldBytes key = ServiceIpKey(at.address, at.protocol, at.reached_at);
+  const nft::FieldBytes key = at.reached_at != 0
+                                  ? ServiceIpKey(at.address, at.protocol, at.reached_at)
+                                  : AddressAndProtocolKey(at.address, at.protocol);
   return {key.bytes().begin(), key.bytes().end()};
 }
 
 void AddDestinations(const std::string& service, const ServiceRows& rows,
                      std::vector<ServiceConnections>& to) {
+  // All ranges of an address and protocol share a counter, because they belong to one Service.
+  absl::flat_hash_set<std::pair<IpAddress, Protocol>> with_ranges;
   for (const PortRows& port : rows.ports) {
     for (const ReachedAt& at : port.addresses) {
+      if (port.is_range()) {
+        if (!with_ranges.emplace(at.address, port.protocol).second) continue;
+        to.push_back({.service = service, .protocol = port.protocol, .address = at.address});
+        continue;
+      }
       to.push_back({.service = service,
                     .protocol = port.protocol,
                     .port = port.port,

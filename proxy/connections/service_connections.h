@@ -1,5 +1,6 @@
-// Number of new connections per Service, from the counters of the set `service-connections`. Each
-// count belongs to the Service that currently owns the address (docs/decisions/0009).
+// Number of new connections per Service, from the counters of the sets `service-connections` and
+// `range-connections`. Each count belongs to the Service that currently owns the address
+// (docs/decisions/0009).
 //
 // A separate thread reads the counters, so that callers never wait for a commit. The thread
 // requests a limited number of Services at a time from the reconcile loop, so that commits are
@@ -21,19 +22,20 @@
 
 namespace svcmap::proxy {
 
-// Connections to one address and port of a Service port.
+// Connections to one address and port of a Service port, or to all port ranges of an address and
+// protocol.
 struct ServiceConnections {
   std::string service;  // "namespace/name"
   Protocol protocol = Protocol::kTcp;
-  uint16_t port = 0;        // The Service's port.
+  uint16_t port = 0;        // The Service's port. 0 for port ranges.
   IpAddress address;        // An address of the Service or of the node.
-  uint16_t reached_at = 0;  // The Service's port, or the nodePort.
+  uint16_t reached_at = 0;  // The Service's port, or the nodePort. 0 for port ranges.
   uint64_t connections = 0;
 
   friend bool operator==(const ServiceConnections&, const ServiceConnections&) = default;
 };
 
-// Packet counts of one family by element key.
+// Packet counts of one family by element key, of both sets. Their keys differ in length.
 using PacketCounts = absl::flat_hash_map<std::string, uint64_t>;
 
 struct ConnectionReaderOptions {

@@ -43,10 +43,6 @@ uint32_t PickTableSize(const Service& service, size_t endpoints) {
   return endpoints <= kHashTableSizes[1] ? kHashTableSizes[1] : kHashTableSizes[2];
 }
 
-PickBy PickByOf(const Service& service, const ServicePort& port) {
-  return port.is_range() && service.affinity_seconds != 0 ? PickBy::kClient : service.pick_by;
-}
-
 std::vector<EndpointAddress> MakeHashTable(const std::vector<EndpointAddress>& endpoints,
                                            const std::vector<uint16_t>& weights, uint32_t slots) {
   std::vector<Preference> preferences;

@@ -16,11 +16,6 @@ namespace svcmap::proxy {
 // Returns the size of the Service's table for a number of endpoints, at most kMaxHashedEndpoints.
 uint32_t PickTableSize(const Service& service, size_t endpoints);
 
-// Returns how endpoints of the port are picked without session affinity. Port ranges do not support
-// session affinity. For ranges of Services with session affinity, a hash of the client address
-// picks the endpoint, so that a client keeps its endpoint while the endpoints stay the same.
-PickBy PickByOf(const Service& service, const ServicePort& port);
-
 // Returns the endpoint of each slot. `endpoints` is ascending and has 1 to `slots` entries.
 // `weights` (1 to kMaxWeight) has one entry per endpoint, or is empty if all weights are equal.
 // `slots` is in kHashTableSizes. Each endpoint has at least one slot.

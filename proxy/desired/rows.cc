@@ -113,7 +113,7 @@ class OwnRowsBuilder {
   void AddRangeFirewall(const PortRows& port, const ReachedAt& at) {
     if (!range_firewalls_.emplace(at.address, port.protocol).second) return;
     AddFirewall(port.family, kRangeFirewallIps, kRangeFirewallSources,
-                ProtocolOnly(Address(at.address), port.protocol), ServiceComment(service_key_, ""));
+                AddressAndProtocolKey(at.address, port.protocol), ServiceComment(service_key_, ""));
   }
 
   void AddFirewall(Family family, SetIndex ips, SetIndex sources, const nft::FieldBytes& key,
@@ -141,10 +141,15 @@ class OwnRowsBuilder {
           .data = ChoiceBytes(port.family, choice);
       if (added[place]) continue;
       added[place] = true;
-      Add(port.family, local ? kAffinityLocalEndpoints : kAffinityEndpoints,
-          nft::FieldBytes().AppendU32Be(choice), comment)
-          .data = EndpointBytes(endpoint);
+      Row& row = Add(port.family, StickyEndpointsOf(port, local),
+                     nft::FieldBytes().AppendU32Be(choice), comment);
+      row.data = port.is_range() ? Address(endpoint.ip) : EndpointBytes(endpoint);
     }
+  }
+
+  static SetIndex StickyEndpointsOf(const PortRows& port, bool local) {
+    if (port.is_range()) return local ? kRangeAffinityLocalEndpoints : kRangeAffinityEndpoints;
+    return local ? kAffinityLocalEndpoints : kAffinityEndpoints;
   }
 
   static size_t PlaceOf(const Affinity& affinity, const EndpointAddress& endpoint) {
@@ -196,6 +201,10 @@ nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16
 
 nft::FieldBytes RangeBlockKey(const IpAddress& address, Protocol protocol, uint8_t block) {
   return ProtocolOnly(Address(address), protocol).AppendU8(block).PadToWord();
+}
+
+nft::FieldBytes AddressAndProtocolKey(const IpAddress& address, Protocol protocol) {
+  return ProtocolOnly(Address(address), protocol);
 }
 
 std::string ServiceComment(const std::string& service_key, const std::string& port_name) {

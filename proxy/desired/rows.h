@@ -118,6 +118,9 @@ nft::FieldBytes ServiceIpKey(const IpAddress& address, Protocol protocol, uint16
 // Returns the lookup key of the block of ports with the high byte `block`.
 nft::FieldBytes RangeBlockKey(const IpAddress& address, Protocol protocol, uint8_t block);
 
+// Returns the key of all port ranges of an address and protocol.
+nft::FieldBytes AddressAndProtocolKey(const IpAddress& address, Protocol protocol);
+
 // Returns the element comment "namespace/name:port". If the comment exceeds 127 bytes, returns its
 // start and a hash of the complete comment.
 std::string ServiceComment(const std::string& service_key, const std::string& port_name);

@@ -218,13 +218,7 @@ class Builder {
     Shorten(port, resolved.cluster, resolved.cluster_weights);
     Shorten(port, resolved.local, resolved.local_weights);
     const PortRows* before = PortBefore(rows);
-    if (!port.is_range()) {
-      AddAffinity(rows, port, before, resolved);
-    } else if (service_.affinity_seconds != 0) {
-      Warn(port, FindingCode::kUnsupported, RangeText(port),
-           "port ranges do not support session affinity; a hash of the client address selects the "
-           "endpoint");
-    }
+    AddAffinity(rows, port, before, resolved);
     if (!rows.affinity) rows.pick_by = PickByFor(port, resolved);
     rows.any =
         FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
@@ -258,7 +252,7 @@ class Builder {
   }
 
   PickBy PickByFor(const ServicePort& port, const ResolvedEndpoints& resolved) {
-    const PickBy pick_by = PickByOf(service_, port);
+    const PickBy pick_by = service_.pick_by;
     if (pick_by == PickBy::kRandom) return PickBy::kRandom;
     const size_t endpoints = std::max(resolved.cluster.size(), resolved.local.size());
     if (!context_.node.hash_picks) {

@@ -13,12 +13,14 @@ std::string PortKey(Family family, const std::string& comment) {
   return std::to_string(Index(family)) + comment;
 }
 
-// Parses an address followed by a port.
+// Parses an address followed by a port. Endpoints of port ranges have no port.
 std::optional<EndpointAddress> ParseEndpoint(Family family, std::span<const uint8_t> data) {
   const size_t size = family == Family::kIpv4 ? 4 : 16;
-  if (data.size() < size + 2) return std::nullopt;
-  return EndpointAddress{*IpAddress::FromBytes(data.first(size)),
-                         static_cast<uint16_t>(nft::ReadBigEndian(data.subspan(size, 2)))};
+  const bool has_port = data.size() >= size + 2;
+  if (!has_port && data.size() != size) return std::nullopt;
+  return EndpointAddress{
+      *IpAddress::FromBytes(data.first(size)),
+      has_port ? static_cast<uint16_t>(nft::ReadBigEndian(data.subspan(size, 2))) : uint16_t{0}};
 }
 
 }  // namespace

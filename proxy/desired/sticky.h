@@ -56,8 +56,7 @@ class AffinityTimers {
 // has received the complete state.
 class AffinityMemory {
  public:
-  // `elements` are the elements of affinity-endpoints and affinity-local-endpoints. Remember
-  // reserves the port numbers.
+  // `elements` are the elements of a set with IsStickyEndpoint. Remember reserves the port numbers.
   void Remember(Family family, const std::vector<nft::Element>& elements, Numbers& numbers);
 
   // Assigns the remembered numbers to a port. Returns false if the port was not remembered or was

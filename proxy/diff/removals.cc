@@ -107,7 +107,8 @@ nft::Transaction Take(nft::Transaction& transaction, Predicate&& is_taken) {
 }  // namespace
 
 bool IsStickyEndpoint(uint8_t set) {
-  return set == kAffinityEndpoints || set == kAffinityLocalEndpoints;
+  return set == kAffinityEndpoints || set == kAffinityLocalEndpoints ||
+         set == kRangeAffinityEndpoints || set == kRangeAffinityLocalEndpoints;
 }
 
 Number StickyPortOf(const nft::ElementView& endpoint) {

@@ -62,10 +62,8 @@ class PathTracer {
     }
     if (!ChooseSet()) return;
     DescribeSet();
-    if (!to_.port->is_range()) {
-      DescribeAffinity();
-      DescribeResets();
-    }
+    DescribeAffinity();
+    if (!to_.port->is_range()) DescribeResets();
     MakeTable();
     AddEndpoints();
     DescribeHairpin();
@@ -296,7 +294,7 @@ class PathTracer {
 
   // Makes the hash table of the endpoint set, if the Service uses one.
   void MakeTable() {
-    const PickBy pick_by = PickByOf(to_.service(), *to_.port);
+    const PickBy pick_by = to_.service().pick_by;
     const size_t endpoints = std::max(to_.resolved.cluster.size(), to_.resolved.local.size());
     if (pick_by == PickBy::kRandom || !context_.node.hash_picks ||
         endpoints > kMaxHashedEndpoints) {

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "absl/container/flat_hash_set.h"
+#include "proxy/diff/removals.h"
 #include "proxy/reconcile/reconciler.h"
 
 namespace svcmap::proxy {
@@ -197,8 +198,11 @@ absl::StatusOr<std::vector<nft::Element>> Reconciler::ReadUndisturbed(nft::SetRe
 // Remembers the numbers that clients' affinity records use.
 absl::Status Reconciler::AdoptAffinity() {
   for (const Family family : kFamilies) {
-    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
+    for (uint8_t set = 0; set < RowSetCount(options_.ruleset); ++set) {
+      if (!IsStickyEndpoint(set)) continue;
       const absl::StatusOr<std::vector<nft::Element>> elements = ReadUndisturbed({family, set});
+      // The previous run may have had other options.
+      if (absl::IsNotFound(elements.status()) && set >= kSetCount) continue;
       if (!elements.ok()) return elements.status();
       numbering_.memory.Remember(family, *elements, numbering_.numbers);
     }

@@ -48,7 +48,32 @@ void AddChooseRules(RuleList& rules) {
   rules.Add(rules.In("choose-first").Drop());
 }
 
-void AddTimerRules(uint32_t seconds, bool local, RuleList& rules) {
+// Looks up the original destination in the order of the chain services.
+void AddRestoreRules(bool port_ranges, RuleList& rules) {
+  const auto original = [](KeyPart port) {
+    return nft::Key{KeyPart::kOriginalDestination, KeyPart::kProtocol, port};
+  };
+  const auto restore_from = [&](SetIndex map, KeyPart port, const std::string& prefix) {
+    for (const std::string suffix : {"", "-local"}) {
+      rules.Add(rules.In("restore" + suffix)
+                    .RewriteDestination(original(port), Named(map))
+                    .Goto(prefix + "restored" + suffix));
+    }
+  };
+  const auto restore_local_set = [&](const std::string& prefix) {
+    rules.Add(rules.In(prefix + "restored-local")
+                  .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
+                  .Goto(prefix + "restored"));
+  };
+  restore_from(kServiceIps, KeyPart::kDestinationPort, "");
+  restore_local_set("");
+  if (!port_ranges) return;
+  restore_from(kRangePorts, KeyPart::kDestinationPort, "range-");
+  restore_from(kRangeBlocks, KeyPart::kDestinationPortBlock, "range-");
+  restore_local_set("range-");
+}
+
+void AddTimerRules(uint32_t seconds, bool local, bool port_ranges, RuleList& rules) {
   const std::string stick = TimerChain("stick", local, seconds);
   const std::string recall = TimerChain("recall", local, seconds);
   rules.Add(rules.In(stick).Jump("choose"));
@@ -66,18 +91,25 @@ void AddTimerRules(uint32_t seconds, bool local, RuleList& rules) {
   rules.Add(rules.In(recall).Recall(Named(kAffinity)));
   rules.Add(
       rules.In(recall).DnatToChoice(Named(local ? kAffinityLocalEndpoints : kAffinityEndpoints)));
+  if (port_ranges) {
+    rules.Add(rules.In(recall).DnatAddressToChoice(
+        Named(local ? kRangeAffinityLocalEndpoints : kRangeAffinityEndpoints)));
+  }
   rules.Add(rules.In(recall).Forget(Named(kAffinity)));
 }
 
 }  // namespace
 
-void AddAffinityChains(std::span<const uint32_t> timers, std::vector<nft::ChainSpec>& chains) {
+void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
+                       std::vector<nft::ChainSpec>& chains) {
   chains.push_back({"sticky", "session affinity: dispatch by kind", {}});
   chains.push_back({"stick", "session affinity: dispatch by timeout and set", {}});
   chains.push_back({"choose", "session affinity: picks a random endpoint", {}});
   chains.push_back({"choose-first", "fallback if no random pick found an endpoint", {}});
   chains.push_back({"restore", "session affinity: restores the descriptor", {}});
   chains.push_back({"restore-local", "", {}});
+  chains.push_back({"restored-local", "", {}});
+  if (port_ranges) chains.push_back({"range-restored-local", "", {}});
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     chains.push_back({ChooseChain(pick), "", {}});
     if (pick > kMaxExactClass) chains.push_back({ChooseRepickChain(pick), "", {}});
@@ -90,7 +122,8 @@ void AddAffinityChains(std::span<const uint32_t> timers, std::vector<nft::ChainS
   }
 }
 
-void AddAffinityRules(Family family, std::span<const uint32_t> timers, RuleList& rules) {
+void AddAffinityRules(Family family, std::span<const uint32_t> timers, bool port_ranges,
+                      RuleList& rules) {
   // Uses few jumps between chains, because the kernel follows all paths when it validates the
   // table.
   const uint8_t sticky = DescriptorByte(DispatchKind::kSticky, 0);
@@ -124,16 +157,10 @@ void AddAffinityRules(Family family, std::span<const uint32_t> timers, RuleList&
           .Goto(TimerChain("stick", true, timers[0])));
   rules.Add(rules.In("stick").Goto(TimerChain("stick", false, timers[0])));
 
-  const nft::Key original = {KeyPart::kOriginalDestination, KeyPart::kProtocol,
-                             KeyPart::kDestinationPort};
-  rules.Add(rules.In("restore").RewriteDestination(original, Named(kServiceIps)).Goto("restored"));
-  rules.Add(rules.In("restore-local").RewriteDestination(original, Named(kServiceIps)));
-  rules.Add(rules.In("restore-local")
-                .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
-                .Goto("restored"));
+  AddRestoreRules(port_ranges, rules);
   AddChooseRules(rules);
   for (const uint32_t seconds : timers) {
-    for (const bool local : {false, true}) AddTimerRules(seconds, local, rules);
+    for (const bool local : {false, true}) AddTimerRules(seconds, local, port_ranges, rules);
   }
 }
 

@@ -16,6 +16,9 @@
 // Chain restore writes the descriptor to the destination address again. If a commit has ended the
 // affinity in the meantime, chain restored picks an endpoint without affinity.
 //
+// Port ranges use the same chains. Their endpoints are in other maps, which have no port. Chain
+// range-restored picks an endpoint of a range without affinity.
+//
 // N is the timeout in seconds. Chains with -local- in their name use the local endpoint set.
 #pragma once
 
@@ -28,7 +31,9 @@
 
 namespace svcmap::proxy {
 
-void AddAffinityChains(std::span<const uint32_t> timers, std::vector<nft::ChainSpec>& chains);
-void AddAffinityRules(Family family, std::span<const uint32_t> timers, RuleList& rules);
+void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
+                       std::vector<nft::ChainSpec>& chains);
+void AddAffinityRules(Family family, std::span<const uint32_t> timers, bool port_ranges,
+                      RuleList& rules);
 
 }  // namespace svcmap::proxy

@@ -40,6 +40,8 @@ constexpr std::string_view kSetNames[] = {
     "range-hairpins",
     "range-firewall-ips",
     "range-firewall-sources",
+    "range-affinity-endpoints",
+    "range-affinity-local-endpoints",
 };
 
 // User data that nft stores for "type mark : ipv6_addr". Without this user data, nft interprets the
@@ -124,6 +126,12 @@ void AddRangeSets(Family family, std::vector<nft::SetSpec>& sets) {
   nft::SetSpec& sources = add(kRangeFirewallSources);
   sources.key = {address, Field::kInetProto, address};
   sources.interval = true;
+  for (const SetIndex set : {kRangeAffinityEndpoints, kRangeAffinityLocalEndpoints}) {
+    nft::SetSpec& choices = add(set);
+    choices.key = sets[kAffinityEndpoints].key;
+    choices.data = {address};
+    if (!v4) SetTypeof(choices, {TypeofPart::Raw(192, 32)}, {destination});
+  }
 }
 
 }  // namespace
@@ -168,6 +176,11 @@ std::vector<nft::SetSpec> MakeSets(Family family, const RulesetOptions& options)
   if (options.count_connections) {
     sets.push_back({.name = std::string(kServiceConnectionsName),
                     .key = service,
+                    .dynamic_size = kCountedDestinations});
+  }
+  if (options.count_connections && options.port_ranges) {
+    sets.push_back({.name = std::string(kRangeConnectionsName),
+                    .key = {address, Field::kInetProto},
                     .dynamic_size = kCountedDestinations});
   }
   return sets;

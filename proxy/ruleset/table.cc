@@ -120,6 +120,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
   AddPickChains(PortKind::kSingle, chains);
   if (options.hash_picks) AddHashChains(PortKind::kSingle, chains);
   if (options.port_ranges) {
+    chains.push_back({"range-services", "port ranges: checks sources, counts connections", {}});
     chains.push_back({"range-dispatch", "like dispatch, for port ranges", {}});
     chains.push_back({"range-firewall-check", "like firewall-check, for port ranges", {}});
     chains.push_back({"range-reject", "port ranges without endpoints", {}});
@@ -127,6 +128,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
     chains.push_back({"range-external-local", "like external-local, for port ranges", {}});
     chains.push_back({"range-pick", "picks a random endpoint of a port range", {}});
     chains.push_back({"range-pick-first", "fallback if no random pick found an endpoint", {}});
+    chains.push_back({"range-restored", "like restored, for port ranges", {}});
     AddPickChains(PortKind::kRange, chains);
     if (options.hash_picks) AddHashChains(PortKind::kRange, chains);
   }
@@ -208,7 +210,7 @@ void AddDispatchRules(PortKind ports, Family family, const RulesetOptions& optio
   };
   dispatch_to(DispatchKind::kExternal, external);
   dispatch_to(DispatchKind::kExternalLocal, external_local);
-  if (ports == PortKind::kSingle) dispatch_to(DispatchKind::kSticky, "sticky");
+  dispatch_to(DispatchKind::kSticky, "sticky");
   rules.Add(rules.In(dispatch).Drop());
 
   rules.Add(rules.In(external).Jump("mark-masq"));
@@ -236,6 +238,16 @@ void AddDispatchRules(PortKind ports, Family family, const RulesetOptions& optio
                   .Goto("stick"));
   }
   rules.Add(rules.In(pick).Drop());
+
+  // A packet whose affinity has ended is already marked for masquerade.
+  const std::string restored = Chain(ports, "restored");
+  rules.Add(
+      rules.In(restored).DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky)).Return());
+  rules.Add(rules.In(restored).GotoByDestinationByte(
+      0,
+      PickVerdicts(ports,
+                   {DispatchKind::kInternal, DispatchKind::kExternal, DispatchKind::kExternalLocal},
+                   options)));
 }
 
 // Consulted after the lookup of a single port has missed. A single port without endpoints is
@@ -244,10 +256,10 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
   rules.Add(rules.In("services").In(kServiceKey, Named(kNoEndpointServices)).Return());
   rules.Add(rules.In("services")
                 .RewriteDestination(kServiceKey, Named(kRangePorts))
-                .Goto("range-dispatch"));
+                .Goto("range-services"));
   rules.Add(rules.In("services")
                 .RewriteDestination(kBlockKey, Named(kRangeBlocks))
-                .Goto("range-dispatch"));
+                .Goto("range-services"));
   // The sources are checked after the lookup of the range, because single ports in the range may
   // belong to other Services.
   const nft::Key address = {KeyPart::kOriginalDestination, KeyPart::kProtocol};
@@ -257,7 +269,13 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
                 .In(address, Named(kRangeFirewallIps))
                 .NotIn(from_source, Named(kRangeFirewallSources))
                 .Drop());
-  rules.Add(rules.In("range-dispatch").Jump("range-firewall-check"));
+  rules.Add(rules.In("range-services").Jump("range-firewall-check"));
+  if (options.count_connections) {
+    rules.Add(rules.In("range-services")
+                  .Count(address, {RangeConnectionCountSet(options), kRangeConnectionsName},
+                         kCountedSeconds));
+  }
+  rules.Add(rules.In("range-services").Goto("range-dispatch"));
   AddDispatchRules(PortKind::kRange, family, options, rules);
   AddPickRules(PortKind::kRange, rules);
   if (options.hash_picks) AddHashRules(PortKind::kRange, rules);
@@ -308,15 +326,6 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
     rules.Add(rules.In("count").Goto("dispatch"));
   }
   AddDispatchRules(PortKind::kSingle, family, options, rules);
-  // A packet whose affinity has ended is already marked for masquerade.
-  rules.Add(
-      rules.In("restored").DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky)).Return());
-  rules.Add(
-      rules.In("restored")
-          .GotoByDestinationByte(0, PickVerdicts(PortKind::kSingle,
-                                                 {DispatchKind::kInternal, DispatchKind::kExternal,
-                                                  DispatchKind::kExternalLocal},
-                                                 options)));
   rules.Add(rules.In("mark-masq").MarkOr(options.masquerade_mark));
 
   rules.Add(rules.In("nat-postrouting")
@@ -407,8 +416,10 @@ void AddFilterRules(const RulesetOptions& options, RuleList& rules) {
 }  // namespace
 
 uint8_t RowSetCount(const nft::TableSpec& table) {
-  const bool counted = table.sets.back().name == kServiceConnectionsName;
-  return static_cast<uint8_t>(table.sets.size() - (counted ? 1 : 0));
+  size_t count = table.sets.size();
+  if (table.sets[count - 1].name == kRangeConnectionsName) --count;
+  if (table.sets[count - 1].name == kServiceConnectionsName) --count;
+  return static_cast<uint8_t>(count);
 }
 
 uint8_t RowSetCount(const RulesetOptions& options) {
@@ -418,6 +429,10 @@ uint8_t RowSetCount(const RulesetOptions& options) {
 }
 
 uint8_t ConnectionCountSet(const RulesetOptions& options) { return RowSetCount(options); }
+
+uint8_t RangeConnectionCountSet(const RulesetOptions& options) {
+  return static_cast<uint8_t>(ConnectionCountSet(options) + 1);
+}
 
 std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family family) {
   if (options.detect_local != DetectLocal::kClusterCidr || options.masquerade_all) {
@@ -433,9 +448,9 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   AddNatRules(family, options, rules);
   AddFilterRules(options, rules);
   if (options.port_ranges) AddRangeRules(family, options, rules);
-  AddAffinityRules(family, timers, rules);
+  AddAffinityRules(family, timers, options.port_ranges, rules);
   std::vector<nft::ChainSpec> chains = MakeChains(options);
-  AddAffinityChains(timers, chains);
+  AddAffinityChains(timers, options.port_ranges, chains);
   return {.family = family,
           .name = std::string(kTableName),
           .sets = MakeSets(family, options),

@@ -74,12 +74,18 @@ enum SetIndex : uint8_t {
   kRangeHairpins,          // address . address . protocol of local endpoints
   kRangeFirewallIps,       // address . protocol; sources restricted to kRangeFirewallSources
   kRangeFirewallSources,   // address . protocol . source range
-  kRowSetCount,            // Number of sets with rows, including sets of options.
+  // Endpoints of port ranges with session affinity. The records and slots are in kAffinity and
+  // kAffinitySlots.
+  kRangeAffinityEndpoints,       // choice : address, for the cluster endpoint set
+  kRangeAffinityLocalEndpoints,  // choice : address, for the local endpoint set
+  kRowSetCount,                  // Number of sets with rows, including sets of options.
 };
 
-// Name of the set that exists only with RulesetOptions::count_connections. Its key is address .
-// protocol . port. Only rules add elements, so the set has no rows.
+// Names of the sets that exist only with RulesetOptions::count_connections. The key is address .
+// protocol . port. For port ranges, the key is address . protocol, so that a range does not fill
+// the set. Only rules add elements, so the sets have no rows.
 inline constexpr std::string_view kServiceConnectionsName = "service-connections";
+inline constexpr std::string_view kRangeConnectionsName = "range-connections";
 
 // Returns true for the sets whose elements are address ranges.
 inline bool HasAddressRanges(uint8_t set) {
@@ -146,6 +152,9 @@ uint8_t RowSetCount(const RulesetOptions& options);
 
 // Returns the index of the set `service-connections`, which exists only with `count_connections`.
 uint8_t ConnectionCountSet(const RulesetOptions& options);
+// Returns the index of the set `range-connections`, which exists only with `count_connections` and
+// `port_ranges`.
+uint8_t RangeConnectionCountSet(const RulesetOptions& options);
 
 // Returns the pod CIDR if only this CIDR determines which clusterIP traffic is masqueraded. The
 // masquerade rule then contains the CIDR, which saves 0.2 us per packet compared to a lookup in

@@ -190,11 +190,8 @@ bool ReadPort(const saved::v1::Port& message, PortRows& port) {
       !Fits(message.end_port(), port.end_port)) {
     return false;
   }
-  // Ranges have neither affinity nor hash tables. DividePorts requires an ascending range.
-  if (port.is_range() && (port.port == 0 || port.end_port < port.port || message.has_affinity() ||
-                          port.pick_by != PickBy::kRandom)) {
-    return false;
-  }
+  // DividePorts requires an ascending range.
+  if (port.is_range() && (port.port == 0 || port.end_port < port.port)) return false;
   port.family = *family;
   port.name = message.name();
   port.protocol = *protocol;

@@ -58,20 +58,21 @@ class MeaningOf {
   Lines Take() {
     ReadGroups();
     for (const nft::Element& e : Read(kLocalSets)) local_sets_[e.key] = e.data;
-    for (const nft::Element& e : Read(kServiceIps)) {
-      std::string text = Text({{family_, kServiceIps}, e.key, {}, e.comment});
-      text += Descriptor(e.data);
-      if (const auto local = local_sets_.find(e.data); local != local_sets_.end()) {
-        text += " or" + Descriptor(local->second);
+    for (const SetIndex set : {kServiceIps, kRangePorts, kRangeBlocks}) {
+      for (const nft::Element& e : Read(set)) {
+        std::string text = Text({{family_, set}, e.key, {}, e.comment});
+        text += Descriptor(e.data);
+        if (const auto local = local_sets_.find(e.data); local != local_sets_.end()) {
+          text += " or" + Descriptor(local->second);
+        }
+        lines_.push_back(text);
       }
-      lines_.push_back(text);
     }
     for (const SetIndex set :
          {kPodSources, kMasqueradeSources, kClusterIps, kServiceCidrs, kNoEndpointServices,
           kNoEndpointNodePorts, kHairpinConnections, kFirewallIps, kFirewallSources, kSelfEndpoints,
           kPingAddresses, kPingTarget, kResetServices, kNoEndpointRangePorts,
           kNoEndpointRangeBlocks, kRangeHairpins, kRangeFirewallIps, kRangeFirewallSources}) {
-      if (set >= sets_) continue;
       for (const nft::Element& e : Read(set)) {
         lines_.push_back(Text({{family_, set}, e.key, {}, e.comment, e.interval_end, e.key_end}));
       }
@@ -82,7 +83,9 @@ class MeaningOf {
  private:
   using Bytes = std::vector<uint8_t>;
 
+  // Returns no elements if the table does not have the set.
   std::vector<nft::Element> Read(SetIndex set) {
+    if (set >= sets_) return {};
     auto elements = kernel_.ReadSet({family_, set});
     EXPECT_OK(elements);
     return elements.ok() ? *std::move(elements) : std::vector<nft::Element>();
@@ -90,15 +93,19 @@ class MeaningOf {
 
   // Reads the endpoints of each group, with and without affinity.
   void ReadGroups() {
-    const auto& endpoint = Tables()[Index(family_)].sets[kEndpoints].data;
-    for (const nft::Element& e : Read(kEndpoints)) {
-      groups_[{e.key.begin(), e.key.begin() + group_size()}].insert(
-          nft::FieldsToText(endpoint, e.data));
+    const auto endpoint = [&](SetIndex set, const nft::Element& e) {
+      return nft::FieldsToText(FullTables()[Index(family_)].sets[set].data, e.data);
+    };
+    for (const SetIndex set : {kEndpoints, kRangeEndpoints}) {
+      for (const nft::Element& e : Read(set)) {
+        groups_[{e.key.begin(), e.key.begin() + group_size()}].insert(endpoint(set, e));
+      }
     }
     std::map<Bytes, std::string> choices;
-    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
+    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints, kRangeAffinityEndpoints,
+                               kRangeAffinityLocalEndpoints}) {
       for (const nft::Element& e : Read(set)) {
-        const std::string text = nft::FieldsToText(endpoint, e.data);
+        const std::string text = endpoint(set, e);
         EXPECT_EQ(choices.emplace(e.key, text).first->second, text) << "the sets disagree";
       }
     }

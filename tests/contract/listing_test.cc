@@ -60,6 +60,9 @@ std::vector<Variant> Variants() {
   while (full.timers.size() < proxy::kMaxTimers)
     full.timers.push_back(static_cast<uint32_t>(full.timers.size()) * 7);
   variants.push_back(full);
+  full.name = "as many timeouts as there can be, and port ranges, and connections are counted";
+  full.options = {.count_connections = true, .port_ranges = true};
+  variants.push_back(full);
   return variants;
 }
 

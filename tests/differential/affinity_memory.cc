@@ -10,6 +10,13 @@ std::string TextOf(const Choice& choice) {
   return (v6 ? "[" + choice.ip + "]" : choice.ip) + ":" + std::to_string(choice.port);
 }
 
+// Returns the endpoint in the format of ReferenceModel::AffineEndpoints. All ports of a port range
+// share a record.
+std::string RecordOf(const Prediction& prediction, Choice choice) {
+  if (prediction.range) choice.port = 0;
+  return TextOf(choice);
+}
+
 }  // namespace
 
 std::vector<Choice> AffinityMemory::Allowed(const std::string& client,
@@ -20,14 +27,17 @@ std::vector<Choice> AffinityMemory::Allowed(const std::string& client,
       records.find({client, prediction.affinity ? prediction.service_port : prediction.table});
   if (found == records.end()) return prediction.choices;
   for (const Choice& choice : prediction.choices) {
-    if (TextOf(choice) == found->second) return {choice};
+    const std::string text = prediction.affinity ? RecordOf(prediction, choice) : TextOf(choice);
+    if (text == found->second) return {choice};
   }
   return prediction.choices;
 }
 
 void AffinityMemory::Remember(const std::string& client, const Prediction& prediction,
                               const Choice& choice) {
-  if (prediction.affinity) records_[{client, prediction.service_port}] = TextOf(choice);
+  if (prediction.affinity) {
+    records_[{client, prediction.service_port}] = RecordOf(prediction, choice);
+  }
   if (prediction.pick == kByClient) picks_[{client, prediction.table}] = TextOf(choice);
 }
 

@@ -280,10 +280,7 @@ std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const Mo
       port.ranges = SourceRanges(spec, v6);
       port.external_local = ExternalLocal(spec);
       port.internal_local = spec.internal_traffic_policy() == "Local";  // S-10
-      const bool affinity = spec.session_affinity() == "ClientIP";
-      if (affinity && port.IsRange()) {
-        port.pick = "ClientIP";
-      } else if (affinity) {
+      if (spec.session_affinity() == "ClientIP") {
         port.affinity = true;  // S-14
       } else if (spec.endpoint_pick() != "Random") {
         port.pick = spec.endpoint_pick();

@@ -209,6 +209,7 @@ class PortRangesLossTest : public LossTest {
     CountedService service = counted(number);
     service.first_port = ports.first;
     service.last_port = ports.last;
+    service.affinity_seconds = number >= 3 ? kCountedAffinitySeconds : 0;
     return service;
   }
   CountedService WithOnePort(int number) {
@@ -234,6 +235,8 @@ TEST_F(PortRangesLossTest, EndpointsAndKeysChange) {
     ASSERT_NO_FATAL_FAILURE(ChangeAll([&](int number) {
       CountedService service = counted(number);
       if (number % 2 == 1) service.key = KeyIn(round, number);
+      service.affinity_seconds =
+          number >= 3 && round / (number - 2) % 2 == 0 ? kCountedAffinitySeconds : 0;
       service.endpoints =
           Consecutive(number * 16 + round % 4 * 4, kNumbersOfEndpoints[(round + number) % 6]);
       return service;
@@ -242,7 +245,8 @@ TEST_F(PortRangesLossTest, EndpointsAndKeysChange) {
   ExpectNoLoss("port ranges, other endpoints and keys", rewrites);
 }
 
-// Ports move between a block, elements of their own, and single ports.
+// Ports move between a block, elements of their own, and single ports. Half of the Services have
+// session affinity.
 TEST_F(PortRangesLossTest, PortsMoveToOtherMaps) {
   const int64_t rewrites = Rewrites(60);
   ASSERT_NO_FATAL_FAILURE(StartTraffic());

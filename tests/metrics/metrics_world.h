@@ -83,7 +83,8 @@ inline MetricsFacts SomeFacts() {
   facts.rejected_connections = {{"peer-limit", 139}, {"too-many-resets", 140}};
   const std::vector<proxy::ServiceConnections> connections = {
       {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("10.96.0.1"), 80, 137},
-      {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("fd00::1"), 30080, 0}};
+      {"shop/web", proxy::Protocol::kTcp, 80, *IpAddress::Parse("fd00::1"), 30080, 0},
+      {"shop/web", proxy::Protocol::kUdp, 0, *IpAddress::Parse("10.96.0.1"), 0, 147}};
   facts.connections = std::make_shared<const std::vector<proxy::ServiceConnections>>(connections);
   facts.localhost = {.listeners = {141, 142},
                      .listener_failures = {143, 144},

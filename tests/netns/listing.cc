@@ -19,7 +19,8 @@ std::string Sorted(const std::string& listing) {
 
 // Removes sets that packets update, and values that change with every commit.
 std::string WithoutState(std::string listing) {
-  for (const std::string map : {"map marker {", "map affinity {", "set service-connections {"}) {
+  for (const std::string map :
+       {"map marker {", "map affinity {", "set service-connections {", "set range-connections {"}) {
     size_t at = 0;
     while ((at = listing.find(map, at)) != std::string::npos) {
       listing.erase(at, listing.find("\n\t}", at) - at);

@@ -11,6 +11,7 @@
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/nft.h"
+#include "tests/support/raw_http.h"
 
 namespace svcmap::testing {
 namespace {
@@ -77,6 +78,43 @@ class PortRangeTest : public ServiceFlowTest {
   std::string ServerAt(const Host& from, const Address& address, uint16_t port) {
     return Try(from, address, port).server;
   }
+  // The endpoints of the clients. Element N is the endpoint of the client ClientAddress(N).
+  using Placement = std::vector<std::string>;
+
+  static v1::Object Sticky(v1::Object service, int seconds = 0) {
+    v1::ServiceSpec& spec = *service.mutable_service()->mutable_spec();
+    spec.set_session_affinity("ClientIP");
+    if (seconds != 0) {
+      spec.mutable_session_affinity_config()->mutable_client_ip()->set_timeout_seconds(seconds);
+    }
+    return service;
+  }
+  // Returns the name of the endpoint's host.
+  std::string ServerOf(const Address& source, const Address& address, uint16_t port) {
+    Request request = To(address, port);
+    request.source = source.in(v6());
+    const Answer answer = Ask(client(), request);
+    EXPECT_EQ(answer.outcome, Outcome::kAnswered) << answer.ToString();
+    return answer.server.substr(0, answer.server.find('/'));
+  }
+  // Opens connections from several clients to several ports of the range 1000 to 2000. Expects that
+  // each client uses one endpoint.
+  Placement Place(const Address& address = kExternalIp) {
+    constexpr int kClients = 20;
+    Placement placement;
+    for (int i = 0; i < kClients; ++i) {
+      std::set<std::string> servers;
+      for (const uint16_t port : {kInside[0], kInside[2], kInside[7]}) {
+        servers.insert(ServerOf(ClientAddress(i), address, port));
+      }
+      EXPECT_EQ(servers.size(), 1u) << "client " << i;
+      placement.push_back(*servers.begin());
+    }
+    return placement;
+  }
+  static std::set<std::string> Used(const Placement& placement) {
+    return {placement.begin(), placement.end()};
+  }
   void ExpectRejected(const Host& from, const Address& address, uint16_t port) {
     const Answer answer = Try(from, address, port);
     EXPECT_EQ(answer.outcome, Outcome::kRejected) << port << ": " << answer.ToString();
@@ -112,24 +150,60 @@ TEST_P(PortRangeTest, AClientKeepsItsEndpointWithPicksByHash) {
   const Objects slices = RangedSlices({&pod_a(), &pod_b(), &remote_pod()});
   v1::Object by_client = Ranged();
   by_client.mutable_service()->mutable_spec()->set_endpoint_pick("ClientIP");
-  v1::Object with_affinity = Ranged();
-  with_affinity.mutable_service()->mutable_spec()->set_session_affinity("ClientIP");
-  for (const v1::Object& service : {by_client, with_affinity}) {
-    ASSERT_OK(agent().Apply(Objects{service} + slices));
-    std::set<std::string> servers;
-    for (int i = 0; i < 10; ++i) {
-      std::set<std::string> of_client;
-      for (const uint16_t port : {kInside[0], kInside[2], kInside[7]}) {
-        Request request = To(kExternalIp, port);
-        request.source = ClientAddress(i).in(v6());
-        const std::string server = Ask(client(), request).server;
-        of_client.insert(server.substr(0, server.find('/')));
-      }
-      EXPECT_EQ(of_client.size(), 1u) << "client " << i;
-      servers.insert(of_client.begin(), of_client.end());
-    }
-    EXPECT_GT(servers.size(), 1u);
+  ASSERT_OK(agent().Apply(Objects{by_client} + slices));
+  EXPECT_GT(Used(Place()).size(), 1u);
+}
+
+TEST_P(PortRangeTest, AffinityAppliesToAllPortsOfTheRange) {
+  for (const char* policy : {"", "Local"}) {
+    SCOPED_TRACE(policy);
+    const bool local = *policy != '\0';
+    const std::vector<const Host*> hosts = {&pod_a(), &pod_b(), local ? &pod_a() : &remote_pod()};
+    ASSERT_OK(
+        agent().Apply(Objects{Sticky(Ranged(1000, 2000, kWeb, policy))} + RangedSlices(hosts)));
+    const Placement before = Place();
+    EXPECT_EQ(Used(before).size(), local ? 2u : 3u);
+    EXPECT_EQ(Place(), before);
+    EXPECT_EQ(Place(kWeb), before) << "records apply to all addresses of a port";
+    ExpectAppliedIsInTheKernel(agent(), node().netns());
   }
+}
+
+TEST_P(PortRangeTest, OnlyClientsOfARemovedEndpointGetAnotherOne) {
+  const Objects service = {Sticky(Ranged())};
+  ASSERT_OK(agent().Apply(service + RangedSlices({&pod_a(), &pod_b(), &remote_pod()})));
+  const Placement before = Place();
+  ASSERT_OK(agent().Apply(RangedSlices({&pod_b(), &remote_pod()})));
+  const Placement without = Place();
+  EXPECT_EQ(Used(without), (std::set<std::string>{"pod-b", "remote-pod"}));
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] != "pod-a") {
+      EXPECT_EQ(without[i], before[i]) << "client " << i;
+    }
+  }
+  ASSERT_OK(agent().Apply(RangedSlices({&pod_a(), &pod_b(), &remote_pod()})));
+  EXPECT_EQ(Place(), without);
+  // A restart without saved state reads the numbers of the records from the kernel.
+  ASSERT_OK(world()->RestartAgent(
+      {"--port-ranges"}, Basics() + service + RangedSlices({&pod_a(), &pod_b(), &remote_pod()})));
+  EXPECT_EQ(Place(), without);
+}
+
+TEST_P(PortRangeTest, AffinityStartsAndEndsWithTheService) {
+  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a(), &pod_b()})));
+  ASSERT_OK(agent().Apply({Sticky(Ranged(), 90)}));
+  const Placement before = Place();
+  EXPECT_EQ(Place(), before);
+  // A single port with the same name has records of its own.
+  ASSERT_OK(agent().Apply(Objects{Sticky(Ranged(1000, 0))} +
+                          Slices("shop/ranged", "range", 1000, {&pod_a(), &pod_b()})));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  EXPECT_EQ(ServerOf(ClientAddress(0), kWeb, 1000), ServerOf(ClientAddress(0), kWeb, 1000));
+  ExpectRejected(client(), kWeb, 1024);
+  ASSERT_OK(agent().Apply({Ranged()}));
+  const Tally tally = AskMany(client().netns(), To(kWeb, 1024), 40);
+  EXPECT_EQ(tally.by_server.size(), 2u) << tally.ToString();
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
 TEST_P(PortRangeTest, TheWholeAddress) {
@@ -322,8 +396,52 @@ TEST_P(PortRangeTest, WithoutTheFlagTheRangeIsNotProgrammed) {
   for (const uint16_t port : kInside) ExpectRejected(pod_b(), kWeb, port);
 }
 
+// One counter for all ports of the range. Connections to a single port inside the range, and
+// connections that the source ranges drop, are not counted.
+TEST_P(PortRangeTest, ConnectionsAreCountedForEachAddress) {
+  ASSERT_OK(world()->RestartAgent({"--port-ranges", "--service-counters"}));
+  AService single("shop/single");
+  single.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6)
+      .Port("one", kSinglePort, protocol())
+      .ExternalIp(kExternalIp.v4)
+      .ExternalIp(kExternalIp.v6);
+  v1::Object ranged = Sticky(Ranged());
+  const Address vip = kLoadBalancerIp;
+  ranged.mutable_service()->mutable_status()->mutable_load_balancer()->add_ingress()->set_ip(
+      vip.in(v6()));
+  ranged.mutable_service()->mutable_spec()->add_load_balancer_source_ranges(
+      absl::StrCat(pod_b().address(v6()), v6() ? "/128" : "/32"));
+  ASSERT_OK(agent().Apply(Objects{ranged, single} + RangedSlices({&pod_a()}) +
+                          Slices("shop/single", "one", kSinglePort, {&pod_b()})));
+  for (const uint16_t port : kInside) {
+    EXPECT_EQ(ServerAt(client(), kExternalIp, port), absl::StrCat("pod-a/", port));
+  }
+  EXPECT_EQ(ServerAt(client(), kExternalIp, kSinglePort), absl::StrCat("pod-b/", kSinglePort));
+  EXPECT_EQ(ServerAt(pod_b(), vip, 1000), "pod-a/1000");
+  Request dropped = To(vip, 1000);
+  dropped.timeout = kShort;
+  EXPECT_EQ(svcmap::testing::Ask(client().netns(), dropped).outcome, Outcome::kTimedOut);
+  const auto count = [&](const Address& address) {
+    const auto page = HttpRequest(node().netns(), "127.0.0.1", 10249, "/metrics");
+    const std::string name = absl::StrCat(
+        "svcmap_service_connections_total{namespace=\"shop\",name=\"ranged\",port=\"ranges\","
+        "protocol=\"",
+        ProtocolName(protocol()), "\",destination=\"", address.in(v6()), "\"} ");
+    const size_t at = page.ok() ? page->body.find(name) : std::string::npos;
+    return at == std::string::npos ? -1 : std::stoi(page->body.substr(at + name.size()));
+  };
+  EXPECT_OK(Eventually("counts",
+                       [&] {
+                         return count(kExternalIp) == static_cast<int>(std::size(kInside)) &&
+                                count(vip) == 1;
+                       }))
+      << count(kExternalIp) << " " << count(vip);
+  EXPECT_EQ(count(kWeb), 0);
+  ExpectAppliedIsInTheKernel(agent(), node().netns());
+}
+
 TEST_P(PortRangeTest, TheListingLoadsAgain) {
-  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a(), &pod_b()})));
+  ASSERT_OK(agent().Apply(Objects{Sticky(Ranged())} + RangedSlices({&pod_a(), &pod_b()})));
   ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "-s list ruleset"));
   ASSERT_NE(listing.find("@th,16,8"), std::string::npos);
   ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));

@@ -34,7 +34,8 @@ std::vector<std::string> SplitElements(std::string_view text) {
 
 bool Compared(const std::string& set) {
   return set.find(" svcmap ") != std::string::npos && !set.ends_with(" marker") &&
-         !set.ends_with(" affinity") && !set.ends_with(" service-connections");
+         !set.ends_with(" affinity") && !set.ends_with(" service-connections") &&
+         !set.ends_with(" range-connections");
 }
 
 // Sorts the tables of a listing by name, because nft lists a table that was created again last.

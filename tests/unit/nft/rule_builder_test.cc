@@ -133,6 +133,12 @@ TEST(RuleBuilderTest, TheTextOfAffinityIsWhatAPersonWouldType) {
       },
       "meta l4proto { tcp, udp, sctp } dnat ip to ip daddr map @affinity-endpoints",
       "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,192,32 map @affinity-endpoints");
+  expect(
+      [](RuleBuilder r) {
+        return r.DnatAddressToChoice({15, "range-affinity-endpoints"});
+      },
+      "dnat to ip daddr map @range-affinity-endpoints",
+      "dnat to @nh,192,32 map @range-affinity-endpoints");
 }
 
 TEST(RuleBuilderTest, TimeoutsPrintAsNftPrintsTimes) {
@@ -203,6 +209,11 @@ TEST(RuleBuilderTest, DnatToAChoiceReadsItsFirstFourBytes) {
     EXPECT_EQ(All<Lookup>(rule).at(1).data_reg, 1u);
     EXPECT_EQ(All<Dnat>(rule).at(0).address_reg, 1u);
     EXPECT_EQ(All<Dnat>(rule).at(0).port_reg, family == Family::kIpv4 ? 2u : 5u);
+    const RuleSpec address = Rule(family).DnatAddressToChoice(kSet).Build();
+    EXPECT_EQ(All<PayloadLoad>(address).at(0).offset, load.offset);
+    EXPECT_EQ(All<PayloadLoad>(address).at(0).size, 4u);
+    EXPECT_EQ(All<Dnat>(address).at(0).address_reg, 1u);
+    EXPECT_FALSE(All<Dnat>(address).at(0).port_reg);
   }
 }
 

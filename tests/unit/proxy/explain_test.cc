@@ -200,7 +200,11 @@ TEST_F(ExplainTest, ASinglePortTakesPrecedenceOverARange) {
 TEST_F(ExplainTest, APortOfARangeHasSourceRangesAndPicksByHash) {
   ruleset_.port_ranges = true;
   AService service("shop/ranged");
-  service.At("10.96.3.9").LoadBalancer(kVip).Port(1000, "range").EndPort(2000).Affinity(90);
+  service.At("10.96.3.9")
+      .LoadBalancer(kVip)
+      .Port(1000, "range")
+      .EndPort(2000)
+      .Pick(PickBy::kClient, 251);
   Ranges(service);
   Apply({service, ASlice("shop/ranged-1", "shop/ranged").Port(1, "range").Local(kL1).Ready(kR1)});
   EXPECT_EQ(Outcome(One(kVip, 1500, kBlocked)), "DROP");
@@ -209,6 +213,14 @@ TEST_F(ExplainTest, APortOfARangeHasSourceRangesAndPicksByHash) {
   EXPECT_THAT(StepOf(explanation, "pick"), HasSubstr(" port 1500 from a table with 251 slots"));
   ASSERT_THAT(explanation.endpoints, SizeIs(2));
   EXPECT_EQ(explanation.endpoints[0].slots + explanation.endpoints[1].slots, 251u);
+}
+
+TEST_F(ExplainTest, APortOfARangeHasSessionAffinity) {
+  ruleset_.port_ranges = true;
+  Apply({AService("shop/ranged").At("10.96.3.9").Port(1000, "range").EndPort(2000).Affinity(90),
+         ASlice("shop/ranged-1", "shop/ranged").Port(1, "range").Ready(kR1)});
+  EXPECT_THAT(StepOf(One("10.96.3.9", 1500, kPod), "affinity"),
+              HasSubstr("a client keeps its endpoint for 90 s"));
 }
 
 TEST_F(ExplainTest, S75ClusterIpLocalWithLocalEndpoints) {

@@ -106,13 +106,56 @@ TEST_F(PortRangeRowsTest, WithoutTheFlagTheOtherPortsAreProgrammed) {
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("svcmapd runs without --port-ranges")));
 }
 
-TEST_F(PortRangeRowsTest, WhatRangesDoNotSupportIsReported) {
-  Apply({Ranged().Affinity(90), Endpoints().Ready("10.0.0.1")});
+TEST_F(PortRangeRowsTest, SessionAffinityLeadsToEndpointsWithoutPorts) {
+  Apply({Ranged(1000, 1001).Affinity(10800).External("198.51.100.1").ExternalLocal(),
+         Endpoints().Local("10.0.0.1").Ready("10.0.0.2")});
   Make();
-  EXPECT_THAT(OwnLines(), SizeIs(3));
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("do not support session affinity")));
-  EXPECT_FALSE(desired_.rows.ports[0].affinity);
-  EXPECT_EQ(desired_.rows.ports[0].pick_by, PickBy::kClient);
+  EXPECT_THAT(
+      OwnLines(),
+      ElementsAre("range-ports 10.96.0.1 . tcp . 1000 : 194.0.0.1",
+                  "range-ports 10.96.0.1 . tcp . 1001 : 194.0.0.1",
+                  "range-ports 198.51.100.1 . tcp . 1000 : 194.128.0.1",
+                  "range-ports 198.51.100.1 . tcp . 1001 : 194.128.0.1",
+                  "local-sets 194.128.0.1 : 193.160.0.2", "affinity-slots 0x1 . 0 : 0.1.0.1",
+                  "range-affinity-endpoints 0.1.0.1 : 10.0.0.1", "affinity-slots 0x1 . 1 : 0.1.0.2",
+                  "range-affinity-endpoints 0.1.0.2 : 10.0.0.2", "affinity-slots 0x2 . 0 : 0.1.0.1",
+                  "range-affinity-local-endpoints 0.1.0.1 : 10.0.0.1"));
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
+// The records of the port must not lead to endpoints of the range, whose addresses have no port.
+TEST_F(PortRangeRowsTest, APortThatBecomesARangeGetsOtherEndpointNumbers) {
+  const ASlice endpoints = Endpoints().Ready("10.0.0.1");
+  Apply({AService("shop/web").At("10.96.0.1").Port(1000).Affinity(10800), endpoints});
+  Make();
+  EXPECT_EQ(desired_.rows.ports.at(0).affinity->endpoints.at(0).number, 1);
+  Apply({Ranged(1000, 1000).Affinity(10800)});
+  Make();
+  EXPECT_THAT(OwnLines("range-affinity"),
+              ElementsAre("range-affinity-endpoints 0.1.0.2 : 10.0.0.1"));
+  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("sticky group 2 of IPv4"));
+}
+
+TEST_F(PortRangeRowsTest, ARestartKeepsTheEndpointNumbers) {
+  Apply({Ranged(1000, 1001).Affinity(10800), Endpoints().Ready("10.0.0.1").Ready("10.0.0.2")});
+  Make();
+  Apply({Endpoints().Ready("10.0.0.2")});
+  Make();
+  std::vector<nft::Element> left;
+  for (const Row& row : OwnRows("shop/web", desired_.rows)) {
+    if (row.set.set != kRangeAffinityEndpoints) continue;
+    const auto key = row.key.bytes(), data = row.data.bytes();
+    left.push_back({.key = {key.begin(), key.end()},
+                    .data = {data.begin(), data.end()},
+                    .comment = row.comment});
+  }
+  const ServiceRows before = desired_.rows;
+  numbers_ = Numbers();
+  memory_ = AffinityMemory();
+  before_ = {};
+  memory_.Remember(Family::kIpv4, left, numbers_);
+  Make();
+  EXPECT_EQ(desired_.rows.ports.at(0).affinity, before.ports.at(0).affinity);
 }
 
 TEST_F(PortRangeRowsTest, PicksByHashUseATableOfAddresses) {

@@ -144,5 +144,39 @@ TEST_F(ConnectionReaderTest, WhenTheLoopHasStoppedTheLastCountsAreReported) {
   EXPECT_THAT(Lines(late), IsEmpty());
 }
 
+// A range has one counter for each address, instead of one for each port.
+TEST(RangeConnectionsTest, TheRangesOfAnAddressAndProtocolShareACounter) {
+  const RulesetOptions options{.port_ranges = true};
+  nft::FakeKernel kernel{MakeTables(options)};
+  Reconciler reconciler{kernel, {.node_name = "n1", .ruleset = options}};
+  Loop loop(reconciler, {});
+  loop.Start(/*keep_previous_rules=*/false);
+  auto promise = std::make_shared<std::promise<BatchResult>>();
+  loop.Submit({.changes = {AService("shop/web")
+                               .At("10.96.0.1")
+                               .Port(80, "http")
+                               .Port(80, "a")
+                               .EndPort(90)
+                               .Port(1000, "b")
+                               .EndPort(2000)},
+               .done = [promise](BatchResult result) { promise->set_value(std::move(result)); }});
+  ASSERT_EQ(Await(promise->get_future()).outcome, BatchResult::Outcome::kCommitted);
+
+  PacketCounts counts[2];
+  const IpAddress address = *IpAddress::Parse("10.96.0.1");
+  const auto count = [&](const nft::FieldBytes& key, uint64_t connections) {
+    counts[0][{key.bytes().begin(), key.bytes().end()}] = connections;
+  };
+  count(ServiceIpKey(address, Protocol::kTcp, 80), 3);
+  count(AddressAndProtocolKey(address, Protocol::kTcp), 5);
+  ConnectionReader reader(loop, {.read = [&](Family family) { return counts[Index(family)]; },
+                                 .on_problem = [](const absl::Status&) {},
+                                 .rest = 0,
+                                 .patience = kDeadline});
+  EXPECT_THAT(*reader.Read(),
+              ElementsAre(ServiceConnections{"shop/web", Protocol::kTcp, 80, address, 80, 3},
+                          ServiceConnections{"shop/web", Protocol::kTcp, 0, address, 0, 5}));
+}
+
 }  // namespace
 }  // namespace svcmap::proxy::test

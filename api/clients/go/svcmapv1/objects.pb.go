@@ -474,8 +474,7 @@ type ServicePort struct {
 	// Service can have ranges of a protocol: the oldest one. A range cannot have a node_port.
 	//
 	// Ranges need svcmapd's flag --port-ranges. Without the flag, a range is not programmed, and the
-	// agent adds a warning. reset_stale_tcp does not apply to ranges, and neither does session affinity:
-	// a hash of the client address picks the endpoints instead (docs/decisions/0016).
+	// agent adds a warning. reset_stale_tcp does not apply to ranges (docs/decisions/0016).
 	EndPort int32 `protobuf:"varint,1010,opt,name=end_port,json=endPort,proto3" json:"end_port,omitempty"`
 }
 

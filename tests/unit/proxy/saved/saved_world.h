@@ -71,9 +71,7 @@ inline PortRows RandomPortRows(Dice& dice) {
       affinity.endpoints.push_back({endpoint, RandomPort(dice)});
     }
   }
-  if (!port.affinity && port.pick_by == PickBy::kRandom && port.port % 4 == 1) {
-    port.end_port = static_cast<uint16_t>(port.port | 0x3ff);
-  }
+  if (port.port % 3 == 1) port.end_port = static_cast<uint16_t>(port.port | 0x3ff);
   return port;
 }
 
