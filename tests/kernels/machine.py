@@ -70,13 +70,16 @@ def boot(kernel, initrds, plan, folder, memory, accelerator, limit, cmdline=""):
         names = subprocess.run(["find", ".", "-print0"], cwd=job, check=True, capture_output=True)
         subprocess.run(["cpio", "--null", "--create", "--format=newc", "--quiet"], cwd=job,
                        input=names.stdout, stdout=out, check=True)
+    # no_timer_check: if other programs use the processors, an emulated timer can fail the kernel's check,
+    # and the kernel panics ("IO-APIC + timer doesn't work").
+    parameters = ("console=ttyS0 panic=-1 mitigations=off no_timer_check random.trust_cpu=on loglevel=5 "
+                  f"{cmdline}").strip()
     report, console = folder / "report", folder / "console"
     report.write_bytes(b"")
     argv = ["qemu-system-x86_64", "-machine", "pc", *accelerator, "-m", str(memory),
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-serial", f"file:{console}", "-serial", f"file:{report}",
-            "-kernel", str(kernel), "-initrd", str(initrd), "-append",
-            f"console=ttyS0 panic=-1 mitigations=off random.trust_cpu=on loglevel=5 {cmdline}".strip()]
+            "-kernel", str(kernel), "-initrd", str(initrd), "-append", parameters]
     start = time.monotonic()
     with open(folder / "qemu.log", "wb") as log:
         machine = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

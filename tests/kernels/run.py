@@ -93,6 +93,7 @@ class Runner:
         self.build = pathlib.Path(options.build).resolve()
         self.logs = self.cache / "logs"
         self.cache.mkdir(parents=True, exist_ok=True)
+        self.archives = []  # Initial file systems of the machines, without modules.
         self._print = threading.Lock()
 
     def say(self, text):
@@ -102,7 +103,8 @@ class Runner:
     def limit(self, group):
         return group.limit * (10 if self.options.full and group.full else 1) * self.options.slow
 
-    def prepare(self):
+    def prepare(self, with_nft):
+        """Creates the archives with the programs. `with_nft` includes the nft programs of Debian's suites."""
         with tempfile.TemporaryDirectory(dir=self.cache) as work:
             root = pathlib.Path(work) / "root"
             image.programs_root(self.build, root)
@@ -110,7 +112,11 @@ class Runner:
                 image.nft_wrapper(name, root)
             image.archive(root, self.cache / "programs.cpio")
 
+        self.archives = [self.cache / "programs.cpio"]
+        if not with_nft:
+            return
         target = self.cache / "nft.cpio"
+        self.archives.append(target)
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=self.cache) as work:
                 root = pathlib.Path(work) / "root"
@@ -137,8 +143,7 @@ class Runner:
         logs = self.logs / name
         shutil.rmtree(logs, ignore_errors=True)
         ran = machine.boot(image.vmlinuz(folder),
-                           [self.cache / "programs.cpio", self.cache / "nft.cpio",
-                            self.modules(name, folder)], plan, logs,
+                           [*self.archives, self.modules(name, folder)], plan, logs,
                            self.options.memory, accelerator,
                            sum(self.limit(g) for g in selected) + 300)
         record = {"package": package[0], "version": package[1], "suite": package[2],
@@ -167,7 +172,7 @@ class Runner:
                     if g.name in [*self.options.groups, "preflight"] or not self.options.groups
                     if g.smoke or not self.options.smoke]
         start = time.monotonic()
-        self.prepare()
+        self.prepare(any(g.name == "nft" for g in selected) or any(k[3] != "-" for k in kernels))
         first, _ = fetch(kernels[0], self.cache)
         accelerator = machine.accelerator_arguments(
             image.vmlinuz(first), self.cache / "programs.cpio", self.logs / "kvm-probe")
