@@ -150,7 +150,7 @@ TEST(RangeConnectionsTest, TheRangesOfAnAddressAndProtocolShareACounter) {
   nft::FakeKernel kernel{MakeTables(options)};
   Reconciler reconciler{kernel, {.node_name = "n1", .ruleset = options}};
   Loop loop(reconciler, {});
-  loop.Start(/*keep_previous_rules=*/false);
+  loop.Start(Received::kNothing);
   auto promise = std::make_shared<std::promise<BatchResult>>();
   loop.Submit({.changes = {AService("shop/web")
                                .At("10.96.0.1")
