@@ -23,7 +23,7 @@ void AppendAddresses(const v1::NodeStatus& status, std::string_view type, proxy:
       node.addresses.push_back(*address);
     } else {
       report.Warn(absl::StrCat("status.addresses[", i, "].address"),
-                  Ignored(Invalid(Quote(entry.address()), kIpAddressDetail)));
+                  Ignored(Invalid(Quote(entry.address()), IpAddressDetail(entry.address()))));
     }
   }
 }
@@ -32,11 +32,13 @@ void AppendAddresses(const v1::NodeStatus& status, std::string_view type, proxy:
 void ConvertPodCidrs(const v1::NodeSpec& spec, proxy::Node& node, Report& report) {
   for (int i = 0; i < spec.pod_cidrs_size(); ++i) {
     const std::string& text = spec.pod_cidrs(i);
+    const std::string field = absl::StrCat("spec.podCIDRs[", i, "]");
     const auto cidr = IpPrefix::Parse(text);
     if (!cidr) {
-      report.Reject(absl::StrCat("spec.podCIDRs[", i, "]"), Invalid(Quote(text), kCidrDetail));
+      report.Reject(field, Invalid(Quote(text), CidrDetail(text)));
       return;
     }
+    WarnIfAmbiguous(field, text, *cidr, report);
     auto& slot = node.pod_cidr[Index(cidr->family())];
     if (!slot) slot = *cidr;
   }
@@ -83,7 +85,7 @@ Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& message,
     const std::string field = absl::StrCat("spec.cidrs[", i, "]");
     const auto cidr = IpPrefix::Parse(text);
     if (!cidr) {
-      report.Reject(field, Invalid(Quote(text), kCidrDetail));
+      report.Reject(field, Invalid(Quote(text), CidrDetail(text)));
     } else if (IpAddress::Parse(std::string_view(text).substr(0, text.find('/'))) !=
                cidr->address()) {
       report.Reject(field, Invalid(Quote(text), absl::StrCat("must not have host bits set; use ",

@@ -25,7 +25,7 @@ namespace {
 
 void CheckAddress(std::string field, const std::string& text, Report& report) {
   if (!IpAddress::Parse(text)) {
-    report.Reject(std::move(field), Invalid(Quote(text), kIpAddressDetail));
+    report.Reject(std::move(field), Invalid(Quote(text), IpAddressDetail(text)));
   }
 }
 

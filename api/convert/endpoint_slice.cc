@@ -105,7 +105,7 @@ std::optional<IpAddress> FirstAddress(const EncodedEndpoint& endpoint, int index
     const auto address = IpAddress::Parse(text);
     std::optional<std::string> reason;
     if (!address) {
-      reason = kIpAddressDetail;
+      reason = IpAddressDetail(text);
     } else if (address->family() != family) {
       const std::string name(FamilyName(family));
       reason = absl::StrCat("must be an ", name, " address because addressType is ", Quote(name));
@@ -116,7 +116,11 @@ std::optional<IpAddress> FirstAddress(const EncodedEndpoint& endpoint, int index
       report.Reject(absl::StrCat(field(), "[", i, "]"), Invalid(Quote(text), *std::move(reason)));
       return std::nullopt;
     }
-    if (i == 0) first = address;
+    if (i > 0) continue;
+    first = address;
+    if (HasLeadingZeros(text)) {
+      WarnIfAmbiguous(absl::StrCat(field(), "[0]"), text, *address, report);
+    }
   }
   return first;
 }

@@ -21,8 +21,22 @@ std::optional<proxy::Protocol> ParseProtocol(std::string_view text);
 
 FieldError UnsupportedProtocol(std::string_view text);
 
-inline constexpr char kIpAddressDetail[] = "must be a valid IP address";
-inline constexpr char kCidrDetail[] = "must be a valid CIDR";
+// Return the detail of an error about text that IpAddress::Parse or IpPrefix::Parse rejects.
+std::string IpAddressDetail(std::string_view text);
+std::string CidrDetail(std::string_view text);
+
+// Returns true for an IPv4 address that has an octet such as "01". In IPv6, leading zeros are
+// unambiguous.
+bool HasLeadingZeros(std::string_view address);
+
+// Warn about a form of an address or CIDR that existing objects can contain, but that the
+// Kubernetes API server rejects in new values (StrictIPCIDRValidation): leading zeros in IPv4
+// octets and prefix lengths, and host bits. `text` has no surrounding whitespace, and Parse returns
+// `address` or `prefix` for it.
+void WarnIfAmbiguous(std::string_view field, std::string_view text, const IpAddress& address,
+                     Report& report);
+void WarnIfAmbiguous(std::string_view field, std::string_view text, const IpPrefix& prefix,
+                     Report& report);
 inline constexpr char kLabelDetail[] =
     "must be a DNS-1123 label: at most 63 lowercase letters, digits and '-'";
 

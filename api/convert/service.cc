@@ -40,7 +40,7 @@ std::optional<IpAddress> ParseClusterIp(std::string field, const std::string& te
                                         Report& report) {
   const std::optional<IpAddress> address = IpAddress::Parse(text);
   if (!address) {
-    report.Reject(std::move(field), Invalid(Quote(text), kIpAddressDetail));
+    report.Reject(std::move(field), Invalid(Quote(text), IpAddressDetail(text)));
     return std::nullopt;
   }
   // Link-local cluster IPs are accepted because Kubernetes accepts link-local ServiceCIDRs.
@@ -58,6 +58,7 @@ std::vector<IpAddress> ParseClusterIps(const v1::ServiceSpec& spec, Report& repo
   std::vector<IpAddress> addresses;
   const auto primary = ParseClusterIp("spec.clusterIP", spec.cluster_ip(), report);
   if (!primary) return addresses;
+  WarnIfAmbiguous("spec.clusterIP", spec.cluster_ip(), *primary, report);
   if (spec.cluster_ips_size() == 0) return {*primary};
   if (spec.cluster_ips_size() > 2) {
     report.Reject("spec.clusterIPs",
@@ -68,6 +69,7 @@ std::vector<IpAddress> ParseClusterIps(const v1::ServiceSpec& spec, Report& repo
     const std::string field = absl::StrCat("spec.clusterIPs[", i, "]");
     const auto address = ParseClusterIp(field, spec.cluster_ips(i), report);
     if (!address) return addresses;
+    if (i > 0) WarnIfAmbiguous(field, spec.cluster_ips(i), *address, report);
     if (i == 0 && *address != *primary) {
       report.Reject(field, Invalid(Quote(spec.cluster_ips(i)),
                                    absl::StrCat("must be equal to spec.clusterIP ",
@@ -152,7 +154,7 @@ void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& conte
     const auto address = IpAddress::Parse(text);
     if (!address) {
       report.Warn(absl::StrCat("spec.externalIPs[", i, "]"),
-                  Ignored(Invalid(Quote(spec.external_ips(i)), kIpAddressDetail)));
+                  Ignored(Invalid(Quote(spec.external_ips(i)), IpAddressDetail(text))));
       continue;
     }
     if (const auto special = SpecialAddress(*address)) {
@@ -160,6 +162,7 @@ void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& conte
                     Invalid(Quote(spec.external_ips(i)), *special));
       return;
     }
+    WarnIfAmbiguous(absl::StrCat("spec.externalIPs[", i, "]"), text, *address, report);
     if (seen.insert(*address).second) service.external_ips.push_back(*address);
   }
 }
@@ -186,11 +189,12 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
     if (text.empty()) continue;
     const auto address = IpAddress::Parse(text);
     if (!address) {
-      report.Warn(field("ip"), Ignored(Invalid(Quote(ingress.ip()), kIpAddressDetail)));
+      report.Warn(field("ip"), Ignored(Invalid(Quote(ingress.ip()), IpAddressDetail(text))));
     } else if (address->IsUnspecified() || address->IsMulticast()) {
       report.Warn(field("ip"), Ignored(Invalid(Quote(ingress.ip()), *SpecialAddress(*address))));
-    } else if (seen.insert(*address).second) {
-      service.load_balancer_ips.push_back(*address);
+    } else {
+      WarnIfAmbiguous(field("ip"), text, *address, report);
+      if (seen.insert(*address).second) service.load_balancer_ips.push_back(*address);
     }
   }
 }

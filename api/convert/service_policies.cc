@@ -82,11 +82,13 @@ void ConvertSourceRanges(const v1::ServiceSpec& spec, proxy::Service& service, R
   bool everybody[2] = {};
   for (int i = 0; i < spec.load_balancer_source_ranges_size(); ++i) {
     const std::string& text = spec.load_balancer_source_ranges(i);
+    const std::string field = absl::StrCat(kField, "[", i, "]");
     const auto range = IpPrefix::Parse(Trim(text));
     if (!range) {
-      report.Warn(absl::StrCat(kField, "[", i, "]"), Ignored(Invalid(Quote(text), kCidrDetail)));
+      report.Warn(field, Ignored(Invalid(Quote(text), CidrDetail(text))));
       continue;
     }
+    WarnIfAmbiguous(field, Trim(text), *range, report);
     given[Index(range->family())] = true;
     everybody[Index(range->family())] |= range->length() == 0;
     service.source_ranges.push_back(*range);

@@ -259,6 +259,16 @@ std::vector<BadInput> BadInputs() {
       {kAddresses, "invalid externalIP (blank entries cause no warning)",
        WebWith("externalIPs: [192.0.2.7, \"\", 10.0.0.999]"),
        R"(Service shop/web: spec.externalIPs[2]: Invalid value: "10.0.0.999": must be a valid IP address; the entry is ignored)"},
+      {kAddresses, "addresses with leading zeros",
+       WebSpec("clusterIP: 010.96.0.10\nports: [{port: 80}]\nexternalIPs: [192.0.2.007]"),
+       R"(Service shop/web: spec.clusterIP: Invalid value: "010.96.0.10": must not have leading 0s; 10.96.0.10 is used)"
+       "\n"
+       R"(Service shop/web: spec.externalIPs[0]: Invalid value: "192.0.2.007": must not have leading 0s; 192.0.2.7 is used)"},
+      {kAddresses, "IPv4-mapped clusterIP",
+       WebSpec("clusterIP: \"::ffff:10.96.0.10\"\nports: [{port: 80}]"),
+       R"(Service shop/web rejected: spec.clusterIP: Invalid value: "::ffff:10.96.0.10": must not be an IPv4-mapped IPv6 address; the previously accepted version, if any, stays in effect)"},
+      {kAddresses, "IPv4-mapped externalIP", WebWith("externalIPs: [\"::FFFF:192.0.2.7\"]"),
+       R"(Service shop/web: spec.externalIPs[0]: Invalid value: "::FFFF:192.0.2.7": must not be an IPv4-mapped IPv6 address; the entry is ignored)"},
       {kAddresses, "loopback externalIP", WebWith("externalIPs: [127.0.0.1]"),
        R"(Service shop/web rejected: spec.externalIPs[0]: Invalid value: "127.0.0.1": must not be a loopback address; the previously accepted version, if any, stays in effect)"},
       {kAddresses, "5,000 externalIPs and 1,000 ports", ManyExternalIps(5'000, 1'000),
@@ -275,12 +285,12 @@ std::vector<BadInput> BadInputs() {
       {kPorts, "port number out of range",
        WebPorts("- {name: a, port: 80}\n- {name: b, port: 70000}"),
        R"(Service shop/web rejected: spec.ports[1].port: Invalid value: 70000: must be between 1 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
-      {kPorts, "port 0", WebPorts("- {port: 0}"),
-       R"(Service shop/web rejected: spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
+      {kPorts,
+       "port 0", WebPorts("- {port: 0}"), R"(Service shop/web rejected: spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
       {kPorts, "negative port number", WebPorts("- {port: -1}"),
        R"(Service shop/web rejected: spec.ports[0].port: Invalid value: -1: must be between 1 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
-      {kPorts,
-       "unknown protocol", WebPorts("- {port: 80, protocol: tcp}"), R"(Service shop/web rejected: spec.ports[0].protocol: Unsupported value: "tcp": supported values: "TCP", "UDP", "SCTP"; the previously accepted version, if any, stays in effect)"},
+      {kPorts, "unknown protocol", WebPorts("- {port: 80, protocol: tcp}"),
+       R"(Service shop/web rejected: spec.ports[0].protocol: Unsupported value: "tcp": supported values: "TCP", "UDP", "SCTP"; the previously accepted version, if any, stays in effect)"},
       {kPorts, "duplicate port number",
        WebPorts("- {name: a, port: 53, protocol: UDP}\n- {name: b, port: 53}\n"
                 "- {name: c, port: 53, protocol: UDP}"),
@@ -314,11 +324,20 @@ std::vector<BadInput> BadInputs() {
        WebWith("sessionAffinity: ClientIP\n"
                "sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}"),
        R"(Service shop/web rejected: spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 86401: must be between 1 and 86400, inclusive; the previously accepted version, if any, stays in effect)"},
-      {kPolicies, "healthCheckNodePort out of range", WebWith("healthCheckNodePort: 65536"),
-       R"(Service shop/web rejected: spec.healthCheckNodePort: Invalid value: 65536: must be between 0 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
+      {kPolicies, "healthCheckNodePort out of range", WebWith("healthCheckNodePort: 65536"), R"(Service shop/web rejected: spec.healthCheckNodePort: Invalid value: 65536: must be between 0 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
       {kPolicies, "invalid source range",
        WebWith("loadBalancerSourceRanges: [10.0.0.0/8, 10.1.0.0/33]"),
        R"(Service shop/web: spec.loadBalancerSourceRanges[1]: Invalid value: "10.1.0.0/33": must be a valid CIDR; the entry is ignored)"},
+      {kPolicies, "ambiguous source ranges",
+       WebWith("loadBalancerSourceRanges: [10.1.2.3/8, 203.0.113.000/24, 192.0.2.0/024, "
+               "\"::ffff:10.0.0.0/104\"]"),
+       R"(Service shop/web: spec.loadBalancerSourceRanges[0]: Invalid value: "10.1.2.3/8": must not have bits set beyond the prefix length; 10.0.0.0/8 is used)"
+       "\n"
+       R"(Service shop/web: spec.loadBalancerSourceRanges[1]: Invalid value: "203.0.113.000/24": must not have leading 0s in IP or prefix length; 203.0.113.0/24 is used)"
+       "\n"
+       R"(Service shop/web: spec.loadBalancerSourceRanges[2]: Invalid value: "192.0.2.0/024": must not have leading 0s in IP or prefix length; 192.0.2.0/24 is used)"
+       "\n"
+       R"(Service shop/web: spec.loadBalancerSourceRanges[3]: Invalid value: "::ffff:10.0.0.0/104": must not have an IPv4-mapped IPv6 address; the entry is ignored)"},
       {kPolicies, "only invalid source ranges",
        WebWith("loadBalancerSourceRanges: [10.0.0.0]") + kBalanced,
        R"(Service shop/web: spec.loadBalancerSourceRanges[0]: Invalid value: "10.0.0.0": must be a valid CIDR; the entry is ignored)"
@@ -356,6 +375,8 @@ std::vector<BadInput> BadInputs() {
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "fd00::1": must be an IPv4 address because addressType is "IPv4"; the previously accepted version, if any, stays in effect)"},
       {kSlices, "invalid address", SliceWith("endpoints: [{addresses: [pod-1]}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "pod-1": must be a valid IP address; the previously accepted version, if any, stays in effect)"},
+      {kSlices, "address with leading zeros", SliceWith("endpoints: [{addresses: [10.1.0.010]}]"),
+       R"(EndpointSlice shop/web-1: endpoints[0].addresses[0]: Invalid value: "10.1.0.010": must not have leading 0s; 10.1.0.10 is used)"},
       {kSlices, "loopback address",
        SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [127.0.0.1]}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[1].addresses[0]: Invalid value: "127.0.0.1": must not be a loopback address; the previously accepted version, if any, stays in effect)"},
@@ -363,6 +384,8 @@ std::vector<BadInput> BadInputs() {
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "169.254.1.1": must not be a link-local address; the previously accepted version, if any, stays in effect)"},
       {kSlices, "duplicate address",
        SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.001]}]"),
+       R"(EndpointSlice shop/web-1: endpoints[1].addresses[0]: Invalid value: "10.1.0.001": must not have leading 0s; 10.1.0.1 is used)"
+       "\n"
        R"(EndpointSlice shop/web-1: endpoints[1].addresses[0]: Duplicate value: "10.1.0.001": already used by endpoints[0]; the address is used only once)"},
       {kSlices, "endpoint without addresses", SliceWith("endpoints: [{addresses: []}]"),
        R"(EndpointSlice shop/web-1: endpoints[0].addresses: Required value: the endpoint is ignored)"},
@@ -371,9 +394,8 @@ std::vector<BadInput> BadInputs() {
            "endpoints: [{addresses: [10.1.0.1], hints: {forZones: [{name: a}, {name: b},\n"
            "  {name: c}, {name: d}, {name: e}, {name: f}, {name: g}, {name: h}, {name: i}]}}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].hints.forZones: Too many: 9: must have at most 8 items; remove some; the previously accepted version, if any, stays in effect)"},
-      {kSlices, "weight out of range",
-       SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 1001}]"),
-       R"(EndpointSlice shop/web-1 rejected: endpoints[1].weight: Invalid value: 1001: must be between 0 and 1000, inclusive; the previously accepted version, if any, stays in effect)"},
+      {kSlices,
+       "weight out of range", SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 1001}]"), R"(EndpointSlice shop/web-1 rejected: endpoints[1].weight: Invalid value: 1001: must be between 0 and 1000, inclusive; the previously accepted version, if any, stays in effect)"},
       {kSlices, "negative weight and non-numeric weight",
        SliceWith("endpoints: [{addresses: [10.1.0.1], weight: -1}]\n---\n") +
            SliceWith("endpoints: [{addresses: [10.1.0.1], weight: \"5\"}]"),
@@ -395,7 +417,8 @@ input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight: 
        SliceText("addressType: IPv4\nports: [{name: a, port: 80}, {name: a, port: 81}]"),
        R"(EndpointSlice shop/web-1 rejected: ports[1].name: Duplicate value: "a": already used by ports[0]; the previously accepted version, if any, stays in effect)"},
       {kSlices, "unknown port protocol",
-       SliceText("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"), R"(EndpointSlice shop/web-1 rejected: ports[0].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"; the previously accepted version, if any, stays in effect)"},
+       SliceText("addressType: IPv4\nports: [{name: a, port: 80, protocol: ICMP}]"),
+       R"(EndpointSlice shop/web-1 rejected: ports[0].protocol: Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"; the previously accepted version, if any, stays in effect)"},
 
       {kCluster, "invalid node address",
        "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
@@ -404,6 +427,9 @@ input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight: 
       {kCluster, "invalid pod CIDR",
        "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nspec: {podCIDRs: [10.1.0.0]}\n",
        R"(Node n1 rejected: spec.podCIDRs[0]: Invalid value: "10.1.0.0": must be a valid CIDR; the previously accepted version, if any, stays in effect)"},
+      {kCluster, "pod CIDR with host bits",
+       "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nspec: {podCIDRs: [10.244.1.1/24]}\n",
+       R"(Node n1: spec.podCIDRs[0]: Invalid value: "10.244.1.1/24": must not have bits set beyond the prefix length; 10.244.1.0/24 is used)"},
       {kCluster, "missing CIDR", Cidr(""),
        R"(ServiceCIDR kubernetes rejected: spec.cidrs: Required value; the previously accepted version, if any, stays in effect)"},
       {kCluster, "invalid CIDR", Cidr("10.96.0.0/33"),

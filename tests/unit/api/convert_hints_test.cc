@@ -13,6 +13,7 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -111,7 +112,9 @@ TEST(ConvertNodeTest, S65_TheFirstPodCidrOfEachFamilyCounts) {
       "metadata: {name: n1}\n"
       "spec: {podCIDRs: [010.001.0.0/024, 10.2.0.0/24, 'fd00:1::5/64', 'fd00:2::/64']}\n");
   ASSERT_NE(node, nullptr);
-  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_THAT(Texts(findings),
+              ElementsAre(HasSubstr("spec.podCIDRs[0]: Invalid value: \"010.001.0.0/024\""),
+                          HasSubstr("spec.podCIDRs[2]: Invalid value: \"fd00:1::5/64\"")));
   EXPECT_EQ(node->pod_cidr[Index(Family::kIpv4)], IpPrefix::Parse("10.1.0.0/24"));
   EXPECT_EQ(node->pod_cidr[Index(Family::kIpv6)], IpPrefix::Parse("fd00:1::/64"));
 }

@@ -19,6 +19,7 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -102,9 +103,22 @@ TEST(ConvertServiceTest, S5_SloppyAddressesBecomeCanonical) {
   const auto [service, findings] = Web(
       "spec: {clusterIP: 172.30.0.041, externalIPs: [' 192.000.002.007 '], ports: [{port: 80}]}\n");
   ASSERT_NE(service, nullptr);
-  EXPECT_THAT(findings, IsEmpty());
   EXPECT_EQ(service->cluster_ip[0]->ToString(), "172.30.0.41");
   EXPECT_THAT(Texts(service->external_ips), ElementsAre("192.0.2.7"));
+  EXPECT_THAT(
+      Texts(findings),
+      ElementsAre(HasSubstr("spec.clusterIP: Invalid value: \"172.30.0.041\": must not have "
+                            "leading 0s; 172.30.0.41 is used"),
+                  HasSubstr("spec.externalIPs[0]")));
+}
+
+// Leading zeros in IPv6 addresses, and single zeros in IPv4 addresses, are unambiguous.
+TEST(ConvertServiceTest, S5_UnambiguousZerosCauseNoWarning) {
+  const auto [service, findings] = Web(
+      "spec: {clusterIP: '2001:0db8::0010', externalIPs: ['2001:db8:0::1', 10.0.0.0], "
+      "loadBalancerSourceRanges: [0.0.0.0/0, '::/0', '2001:0db8::/32'], ports: [{port: 80}]}\n");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(findings, IsEmpty());
 }
 
 TEST(ConvertServiceTest, S3_FamilyComesFromTheClusterIpWhenNoneIsReported) {
@@ -168,7 +182,10 @@ TEST(ConvertServiceTest, S7_S8_VipsAndNodePortsCountWhateverTheType) {
           "       ports: [{port: 80, nodePort: 30080}]}\n"
           "status: {loadBalancer: {ingress: [{ip: 192.0.2.008}, {ip: 'fd01::8'}]}}\n");
   ASSERT_NE(service, nullptr);
-  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_THAT(Texts(findings),
+              ElementsAre(HasSubstr("status.loadBalancer.ingress[0].ip: Invalid "
+                                    "value: \"192.0.2.008\": must not have leading "
+                                    "0s; 192.0.2.8 is used")));
   EXPECT_THAT(Texts(service->load_balancer_ips), ElementsAre("192.0.2.8", "fd01::8"));
   EXPECT_EQ(service->ports[0].node_port, 30080);
 }
@@ -372,7 +389,8 @@ endpoints:
 - {addresses: [10.1.0.3], conditions: {ready: true, serving: false}}
 )");
   ASSERT_NE(slice, nullptr);
-  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_THAT(Texts(findings), ElementsAre(HasSubstr("endpoints[0].addresses[0]: Invalid value: "
+                                                     "\"10.1.0.001\": must not have leading 0s")));
   EXPECT_EQ(slice->key, "shop/web-1");
   EXPECT_EQ(slice->service_key, "shop/web");
   ASSERT_THAT(slice->ports, SizeIs(2));
