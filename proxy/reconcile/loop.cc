@@ -35,6 +35,7 @@ void Loop::Start(Received received) {
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
+    status_.phase = CurrentPhase();
     status_.revision = reconciler_.revision();
     status_.last_sync = status_.last_queued = SystemClock::now();
   }

@@ -203,6 +203,16 @@ TEST_F(LoopTest, AStateIsConfirmedByASessionThatHoldsTheSameAndNotByChanges) {
   EXPECT_TRUE(StatusAfterTurn(*loop_).confirmed);
 }
 
+// The first commit is blocked, so no turn has ended.
+TEST_F(LoopTest, ThePhaseIsKnownBeforeTheFirstTurnEnds) {
+  gate_.Close();
+  loop_.emplace(reconciler_, options_);
+  loop_->Start(Received::kStored);
+  EXPECT_EQ(loop_->status().phase, Phase::kRewriting);
+  gate_.Open();
+  EXPECT_EQ(StatusAfterTurn(*loop_).phase, Phase::kServing);
+}
+
 TEST_F(LoopTest, AStateIsConfirmedByASnapshotThatEnded) {
   StartServing();
   Await(Submit({}, Batch::Mark::kSnapshotBegin));
