@@ -28,9 +28,12 @@ size_t ChangedSlots(const std::vector<EndpointAddress>& before,
 }
 
 // Identifies a Service port by name and protocol. If only the port number changes, the port counts
-// as the same port (S-122).
-using PortIdentity = std::tuple<Family, absl::string_view, Protocol>;
-PortIdentity IdentityOf(const PortRows& port) { return {port.family, port.name, port.protocol}; }
+// as the same port (S-122). A range that becomes a single port needs other numbers: packets to the
+// range and to the port look up endpoints in different maps.
+using PortIdentity = std::tuple<Family, absl::string_view, Protocol, bool>;
+PortIdentity IdentityOf(const PortRows& port) {
+  return {port.family, port.name, port.protocol, port.is_range()};
+}
 using PortRowsByIdentity = absl::flat_hash_map<PortIdentity, const PortRows*>;
 
 PortRowsByIdentity IndexPorts(const ServiceRows& service) {
