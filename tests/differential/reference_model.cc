@@ -322,7 +322,12 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   if (const ModelServicePort* port = OwnerOfAddress(flow)) return ToAddress(*port, flow);
   const ModelServicePort* node_port = OwnerOfNodePort(flow);
   if (node_port != nullptr && node_port->HasEndpoints()) return ToExternal(*node_port, flow);
-  if (const ModelServicePort* port = OwnerOfRange(flow)) return ToAddress(*port, flow);
+  // If neither has endpoints, hook input rejects the nodePort before it checks the source ranges of
+  // the range. Packets from processes on the node reach the check of the range in hook output.
+  const ModelServicePort* range = OwnerOfRange(flow);
+  if (range != nullptr && (node_port == nullptr || range->HasEndpoints() || flow.from_host)) {
+    return ToAddress(*range, flow);
+  }
   if (node_port != nullptr) return ToExternal(*node_port, flow);
   return WithoutOwner(flow);
 }

@@ -234,7 +234,7 @@ TEST(ConvertSourceRangesTest, S11_ARangeOfEverythingOpensItsFamilyAlone) {
     std::vector<std::string> wanted;
   } cases[] = {
       {"0.0.0.0/0, 10.0.0.0/8, 'fd00::/8'", {"fd00::/8"}},
-      {"10.0.0.0/8, 'fd00::/8', '::/00'", {"10.0.0.0/8"}},
+      {"10.0.0.0/8, 'fd00::/8', '::/0'", {"10.0.0.0/8"}},
       {"10.0.0.0/8, 0.0.0.0/0, 'fd00::/8', '::/0'", {}},
   };
   for (const auto& c : cases) {

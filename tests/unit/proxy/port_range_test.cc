@@ -124,7 +124,7 @@ TEST_F(PortRangeRowsTest, SessionAffinityLeadsToEndpointsWithoutPorts) {
 }
 
 // The records of the port must not lead to endpoints of the range, whose addresses have no port.
-TEST_F(PortRangeRowsTest, APortThatBecomesARangeGetsOtherEndpointNumbers) {
+TEST_F(PortRangeRowsTest, APortThatBecomesARangeGetsOtherNumbers) {
   const ASlice endpoints = Endpoints().Ready("10.0.0.1");
   Apply({AService("shop/web").At("10.96.0.1").Port(1000).Affinity(10800), endpoints});
   Make();
@@ -132,8 +132,9 @@ TEST_F(PortRangeRowsTest, APortThatBecomesARangeGetsOtherEndpointNumbers) {
   Apply({Ranged(1000, 1000).Affinity(10800)});
   Make();
   EXPECT_THAT(OwnLines("range-affinity"),
-              ElementsAre("range-affinity-endpoints 0.1.0.2 : 10.0.0.1"));
-  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("sticky group 2 of IPv4"));
+              ElementsAre("range-affinity-endpoints 0.2.0.1 : 10.0.0.1"));
+  EXPECT_THAT(Texts(desired_.new_numbers),
+              ElementsAre("sticky group 2 of IPv4", "sticky port 2 of IPv4"));
 }
 
 TEST_F(PortRangeRowsTest, ARestartKeepsTheEndpointNumbers) {

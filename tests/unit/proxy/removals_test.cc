@@ -235,6 +235,20 @@ TEST(RemovalsTest, NewGroupsAreAddedAhead) {
   EXPECT_EQ(transaction.element_count(), 4u);
 }
 
+// A port that moves to a map with an earlier lookup leads to these endpoints before the plan.
+TEST(RemovalsTest, EndpointsForAffinityAreAddedAhead) {
+  nft::Transaction transaction;
+  for (const uint8_t set : {kAffinityEndpoints, kAffinityLocalEndpoints, kRangeAffinityEndpoints,
+                            kRangeAffinityLocalEndpoints}) {
+    svcmap::testing::Row row{.set = {Family::kIpv4, set}};
+    row.key.AppendU32Be(Choice(5, 1));
+    transaction.Add(row);
+  }
+  transaction.Add(ServiceIp("192.0.0.3"));
+  EXPECT_EQ(TakeAdditions(transaction).element_count(), 4u);
+  EXPECT_EQ(transaction.element_count(), 1u);
+}
+
 TEST(LeftoversTest, NumbersAreFreeAfterTheLastPortion) {
   Leftovers leftovers;
   nft::Transaction rows;
