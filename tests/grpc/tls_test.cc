@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <openssl/ssl.h>
 
+#include <chrono>
 #include <filesystem>
 #include <thread>
 
@@ -141,6 +142,12 @@ TEST_F(TlsTest, FailedHandshakesAreCounted) {
   EXPECT_EQ(GetStatus().failed_handshakes(), before);
   EXPECT_NE(Probe({}).problem, "");
   EXPECT_EQ(Probe(other_ca_.Issue("w", "URI:spiffe://test/writer")).problem, kUnknownCa);
+  // The client can see the alert before svcmapd has counted the failure.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (GetStatus().failed_handshakes() < before + 2 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
   EXPECT_EQ(GetStatus().failed_handshakes(), before + 2);
 }
 
