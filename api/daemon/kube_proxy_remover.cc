@@ -173,8 +173,7 @@ bool KubeProxyRemover::Serving() {
     Log(absl::StrCat("kube-proxy rules kept reason=\"the kernel rejected Services\" count=",
                      status.rejected_services));
   } else {
-    return status.phase == proxy::Phase::kServing && status.verified &&
-           !status.oldest_unsynced;
+    return status.phase == proxy::Phase::kServing && status.verified && !status.oldest_unsynced;
   }
   return false;
 }

@@ -149,7 +149,8 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
 nft::Transaction TakeAdditions(nft::Transaction& transaction) {
   absl::flat_hash_set<std::string> deleted;
   return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
-    if (!IsReachedThroughOthers(element.set.set) && !IsStickyEndpoint(element.set.set)) return false;
+    if (!IsReachedThroughOthers(element.set.set) && !IsStickyEndpoint(element.set.set))
+      return false;
     std::string key = SharedKey(element.set, element.key);
     if (verb == nft::Verb::kAdd) return !deleted.contains(key);
     deleted.insert(std::move(key));  // Deletions come first.
