@@ -228,7 +228,7 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   planner_.RulesRestored();
   // The rows of the node also depend on the options of this run.
   node_.CompareRows();
-  repairer_.TablesWritten(rewriter_.MakeSpecs());
+  repairer_.TablesWritten(MakeSpecs(ruleset_, numbering_.timers.seconds()));
   // Mark all Services as dirty, so that Services without an object are deleted from the kernel.
   for (const auto& [key, rows] : applied_.services()) store_.MarkDirty(key, 0);
   return true;

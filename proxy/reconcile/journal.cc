@@ -15,8 +15,7 @@ void AddServices(const SyncPlan& sync_plan, const Applied& applied, SavedCommit&
     if (!sync_plan.rewrite || !rows.empty()) commit.services.emplace_back(key, &rows);
   }
   if (!sync_plan.rewrite) return;
-  absl::flat_hash_set<std::string_view> changed;
-  for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
+  const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
   for (const auto& [key, rows] : applied.services()) {
     if (!changed.contains(key)) commit.services.emplace_back(key, &rows);
   }

@@ -28,12 +28,6 @@ void AllowSources(const Applied& applied, const int64_t (&more)[2], const Servic
   }
 }
 
-absl::flat_hash_set<std::string_view> ChangedServices(const SyncPlan& sync_plan) {
-  absl::flat_hash_set<std::string_view> changed;
-  for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
-  return changed;
-}
-
 // Copies the elements of a plan, except for source ranges.
 void CopyOtherRows(const nft::Transaction& from, nft::Transaction& to) {
   from.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
@@ -93,7 +87,7 @@ SyncPlan Planner::MakeRewrite(size_t element_limit) {
   sync_plan.node_rows = node_.Rows(node_.facts());
   sync_plan.plan.AddRanges({}, sync_plan.node_rows);
   AddDirty(sync_plan, element_limit);
-  const absl::flat_hash_set<std::string_view> changed = ChangedServices(sync_plan);
+  const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
   for (const auto& [key, rows] : applied_.services()) {
     if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
   }
@@ -166,12 +160,10 @@ void Planner::ChangeRules(SyncPlan& sync_plan) const {
   if (timers.committed() == timers.seconds() && ruleset_.rules_in_use == rules_created_) return;
   RulesetOptions before = ruleset_;
   before.rules_in_use = rules_created_;
-  for (const Family family : kFamilies) {
-    const auto spec =
-        std::make_shared<nft::TableSpec>(MakeTable(family, ruleset_, timers.seconds()));
+  sync_plan.specs = MakeSpecs(ruleset_, timers.seconds());
+  for (const auto& spec : sync_plan.specs) {
     sync_plan.plan.transaction().RepairChains(
-        ChainChanges(MakeTable(family, before, timers.committed()), spec));
-    sync_plan.specs[Index(family)] = spec;
+        ChainChanges(MakeTable(spec->family, before, timers.committed()), spec));
   }
 }
 
@@ -185,10 +177,8 @@ void Planner::ReplaceManyRanges(SyncPlan& sync_plan) const {
   for (const nft::ChainRepair& repair : sync_plan.plan.transaction().repairs()) {
     transaction.RepairChains(repair);
   }
-  for (const Family family : kFamilies) {
-    const auto spec =
-        std::make_shared<nft::TableSpec>(MakeTable(family, ruleset_, numbering_.timers.seconds()));
-    nft::ChainRepair repair{.family = family, .spec = spec};
+  for (const auto& spec : MakeSpecs(ruleset_, numbering_.timers.seconds())) {
+    nft::ChainRepair repair{.family = spec->family, .spec = spec};
     for (const SetIndex set : kSourceSets) {
       if (set < RowSetCount(*spec)) ReplaceSet(set, repair);
     }
@@ -201,7 +191,7 @@ void Planner::ReplaceManyRanges(SyncPlan& sync_plan) const {
       if (HasSourceRanges(row.set.set)) transaction.Add(row.view());
     }
   };
-  const absl::flat_hash_set<std::string_view> changed = ChangedServices(sync_plan);
+  const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
   for (const auto& [key, service] : sync_plan.services) add_ranges(key, service);
   for (const auto& [key, service] : applied_.services()) {
     if (!changed.contains(std::string_view(key))) add_ranges(key, service);

@@ -14,7 +14,6 @@
 #include "proxy/reconcile/numbering.h"
 #include "proxy/reconcile/rejections.h"
 #include "proxy/reconcile/sync_plan.h"
-#include "proxy/reconcile/table_rewriter.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {

@@ -5,14 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "nft/model/table.h"
 #include "nft/model/transaction.h"
 #include "proxy/applied/applied.h"
 #include "proxy/desired/groups.h"
 #include "proxy/diff/plan.h"
+#include "proxy/ruleset/table.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
@@ -23,11 +26,25 @@ inline constexpr size_t kMaxElements = 10000;
 // Both tables, by Index(Family).
 using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
 
+inline Specs MakeSpecs(const RulesetOptions& ruleset, const std::vector<uint32_t>& timers) {
+  Specs specs;
+  for (const Family family : kFamilies) {
+    specs[Index(family)] = std::make_shared<nft::TableSpec>(MakeTable(family, ruleset, timers));
+  }
+  return specs;
+}
+
 struct SyncPlan {
   explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
 
   // Returns true if there is nothing to commit.
   bool empty() const { return !rewrite && plan.transaction().empty(); }
+  // Returns the keys in `services`. Valid until `services` changes.
+  absl::flat_hash_set<std::string_view> ChangedServices() const {
+    absl::flat_hash_set<std::string_view> changed;
+    for (const auto& [key, rows] : services) changed.insert(key);
+    return changed;
+  }
 
   Plan plan;
   nft::Transaction ahead;     // Additions that were, or may have been, committed before the plan.

@@ -51,15 +51,6 @@ void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& 
 
 }  // namespace
 
-Specs TableRewriter::MakeSpecs() const {
-  Specs specs;
-  for (const Family family : kFamilies) {
-    specs[Index(family)] =
-        std::make_shared<nft::TableSpec>(MakeTable(family, ruleset_, timers_.seconds()));
-  }
-  return specs;
-}
-
 void TableRewriter::Read(TableState state) {
   Forget();
   if (!ReadsTables(state)) return;
@@ -113,7 +104,7 @@ bool TableRewriter::ReadTable(Family family, Found& found) const {
 }
 
 void TableRewriter::Write(TableState state, SyncPlan& sync_plan) const {
-  sync_plan.specs = MakeSpecs();
+  sync_plan.specs = MakeSpecs(ruleset_, timers_.seconds());
   if (found_ && Change(sync_plan)) return;
   Replace(state, sync_plan);
 }

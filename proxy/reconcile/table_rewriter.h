@@ -44,8 +44,6 @@ class TableRewriter {
 
   void Forget();  // Forgets what Read() has found.
 
-  Specs MakeSpecs() const;  // Returns the desired tables.
-
  private:
   using Contents = std::array<std::optional<nft::TableContent>, 2>;  // Absent: no such table.
   struct Found {

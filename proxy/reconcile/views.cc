@@ -58,10 +58,7 @@ void RowReader::ReadEnd(Reconciler& reconciler) {
   }
   static const SharedCounts kNone;
   SyncPlan tables(kNone);
-  for (const Family family : kFamilies) {
-    tables.specs[Index(family)] = std::make_shared<nft::TableSpec>(
-        MakeTable(family, reconciler.ruleset_, numbering_->timers.seconds()));
-  }
+  tables.specs = MakeSpecs(reconciler.ruleset_, numbering_->timers.seconds());
   reconciler.rewriter_.Replace(reconciler.tables_, tables);
   tables_ = std::move(tables.plan.transaction());
 }
