@@ -290,6 +290,8 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
   rules.Add(rules.In("service-endpoints-check")
                 .In(kBlockKey, Named(kNoEndpointRangeBlocks))
                 .Goto("range-reject"));
+  // A translated connection belongs to another Service, whose endpoint has an address of the range.
+  rules.Add(rules.In("range-reject").ConntrackDnat().Return());
   rules.Add(rules.In("range-reject").Jump("range-firewall-check"));
   rules.Add(rules.In("range-reject").RejectPortUnreachable());
 }
