@@ -39,7 +39,7 @@ const std::string* FindAnnotation(const v1::Service& message, const char* name) 
 }
 
 std::string FieldOf(const char* annotation) {
-  return absl::StrCat("metadata.annotations[", annotation, "]");
+  return absl::StrCat("metadata.annotations[", Quote(annotation), "]");
 }
 
 PickBy PickOf(const v1::Service& message, Report& report) {
@@ -69,7 +69,10 @@ uint32_t TableSizeOf(const v1::Service& message, Report& report) {
   const std::string* text = FindAnnotation(message, kPickTableSizeAnnotation);
   if (text == nullptr) return 0;
   int32_t size = 0;
-  if (absl::SimpleAtoi(*text, &size) && IsTableSize(size)) return static_cast<uint32_t>(size);
+  // SimpleAtoi also accepts spaces and leading zeros.
+  const bool valid =
+      absl::SimpleAtoi(*text, &size) && IsTableSize(size) && *text == absl::StrCat(size);
+  if (valid) return static_cast<uint32_t>(size);
   report.Warn(FieldOf(kPickTableSizeAnnotation),
               Invalid(Quote(*text), absl::StrCat(kExpected, "; the default is used")));
   return 0;

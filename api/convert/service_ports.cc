@@ -44,7 +44,7 @@ class PortsSeen {
     auto& ranges = ranges_[port.protocol];
     const auto after = ranges.upper_bound(port.port);
     const auto reject = [&](int other) {
-      Reject(index, "endPort", absl::StrCat(port.port, "-", port.end_port), protocol, other);
+      Reject(index, "endPort", port.RangeText(), protocol, other);
     };
     if (after != ranges.end() && after->first <= port.end_port) return reject(after->second.index);
     if (after != ranges.begin()) {

@@ -43,16 +43,22 @@ std::pair<std::string, size_t> LargestField(const proxy::Service& service, Famil
 
 void CheckServiceSize(const proxy::Service& service, Report& report) {
   size_t ports = 0;
-  for (const proxy::ServicePort& port : service.ports) ports += proxy::PortElementCount(port);
+  bool any_range = false;
+  for (const proxy::ServicePort& port : service.ports) {
+    ports += proxy::PortElementCount(port);
+    any_range |= port.is_range();
+  }
   for (const Family family : kFamilies) {
     if (!service.cluster_ip[Index(family)]) continue;  // The family is not programmed.
     const size_t addresses = CountAddresses(service, family);
     if (ports * addresses <= kMaxPortsTimesAddresses) continue;
     const auto [field, items] = LargestField(service, family, addresses);
-    report.Reject(field, {proxy::FindingCode::kTooMany, absl::StrCat(items),
-                          absl::StrCat("the number of ports (", ports, ") times the number of ",
-                                       std::string(FamilyName(family)), " addresses (", addresses,
-                                       ") must be at most ", kMaxPortsTimesAddresses)});
+    report.Reject(
+        field,
+        {proxy::FindingCode::kTooMany, absl::StrCat(items),
+         absl::StrCat("the number of ", any_range ? "map elements of the ports (" : "ports (",
+                      ports, ") times the number of ", std::string(FamilyName(family)),
+                      " addresses (", addresses, ") must be at most ", kMaxPortsTimesAddresses)});
     return;
   }
 }

@@ -8,8 +8,9 @@
 
 namespace svcmap::api {
 
-// Maximum number of ports times addresses of a Service for each IP family. Each port has one map
-// element for each clusterIP, externalIP and load balancer IP. A few kilobytes of ports and
+// Maximum number of ports times addresses of a Service for each IP family. A port range counts as
+// proxy::PortElementCount() ports. Each port has one map element for each clusterIP, externalIP and
+// load balancer IP. A few kilobytes of ports and
 // addresses can multiply to millions of map elements: a Service with 5 million elements used 2 GB
 // of memory, and each commit took 15 s. A Service can use all 65,535 ports of a protocol at one
 // address of each family.

@@ -155,7 +155,7 @@ class Builder {
   void AddPort(Family family, const ServicePort& port,
                const std::vector<Destination>& destinations) {
     if (port.is_range() && !context_.node.port_ranges) {
-      Warn(port, FindingCode::kForbidden, RangeText(port),
+      Warn(port, FindingCode::kForbidden, port.RangeText(),
            "svcmapd runs without --port-ranges; the port range is not programmed");
       return;
     }
@@ -210,7 +210,10 @@ class Builder {
          .code = FindingCode::kDuplicate,
          .value = claim.ToString(),
          .reason = "already used by Service " + (owner != nullptr ? owner->key : std::string("?")) +
-                   ", which is older, or has the same age and is first by name; not programmed"});
+                   ", which is older, or has the same age and is first by name; " +
+                   (claim.role == ClaimKey::Role::kPortRanges
+                        ? "its port ranges are the only ones at this address"
+                        : "not programmed")});
     return false;
   }
 
@@ -248,10 +251,6 @@ class Builder {
     if (!ports_before_) ports_before_ = IndexPorts(*rows_before_);
     const auto found = ports_before_->find(IdentityOf(port));
     return found == ports_before_->end() ? nullptr : found->second;
-  }
-
-  static std::string RangeText(const ServicePort& port) {
-    return std::to_string(port.port) + "-" + std::to_string(port.end_port);
   }
 
   PickBy PickByFor(const ServicePort& port, const ResolvedEndpoints& resolved) {
@@ -358,11 +357,17 @@ class Builder {
     return true;
   }
 
+  // Reports a finding that does not depend on the family once.
   void Warn(const ServicePort& port, FindingCode code, std::string value, std::string reason) {
+    const std::string field = "spec.ports[" + std::to_string(&port - service_.ports.data()) + "]";
+    const bool known = std::ranges::any_of(desired_.findings, [&](const Finding& other) {
+      return other.field == field && other.value == value && other.reason == reason;
+    });
+    if (known) return;
     desired_.findings.push_back({.severity = Finding::Severity::kWarning,
                                  .kind = Kind::kService,
                                  .key = service_.key,
-                                 .field = "spec.ports." + port.name,
+                                 .field = field,
                                  .code = code,
                                  .value = std::move(value),
                                  .reason = std::move(reason)});

@@ -25,9 +25,8 @@ void FindOwner(const ExplainContext& context, Destination& to) {
     owner = claims.Owner(NodePortClaim(to.family(), to.protocol, to.number));
   }
   const bool node_port = !exact && owner != nullptr;
-  if (owner == nullptr && context.node.port_ranges) {
-    owner = claims.Owner(PortRangesClaim(to.address, to.protocol));
-  }
+  const bool range = owner == nullptr;
+  if (range) owner = claims.Owner(PortRangesClaim(to.address, to.protocol));
   if (owner == nullptr) return;
   const auto port = absl::c_find_if(owner->ports, [&](const ServicePort& candidate) {
     if (candidate.protocol != to.protocol) return false;
@@ -36,6 +35,10 @@ void FindOwner(const ExplainContext& context, Destination& to) {
     return candidate.is_range() && candidate.port <= to.number && to.number <= candidate.end_port;
   });
   if (port == owner->ports.end()) return;
+  if (range && !context.node.port_ranges) {
+    to.unused_range = port->RangeText() + " of " + owner->key;
+    return;
+  }
   to.entry = context.store.Find(owner->key);
   to.port = &*port;
   to.role = node_port                                                ? Role::kNodePort

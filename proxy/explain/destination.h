@@ -25,6 +25,9 @@ struct Destination {
   Role role = Role::kClusterIp;
   ResolvedEndpoints resolved;
 
+  // The port range that would match if svcmapd had the flag --port-ranges, or empty.
+  std::string unused_range;
+
   std::string cluster_ip_of;               // Service with this clusterIP, or empty.
   std::string listed_by;                   // Service with this external or load balancer IP.
   std::optional<IpAddress> chained;        // Endpoint whose address is itself a clusterIP.

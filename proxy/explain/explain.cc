@@ -56,7 +56,7 @@ class PathTracer {
         "S-94");
     if (to_.port->is_range()) {
       AddStep("range",
-              absl::StrCat("the port is in the range ", to_.port->port, "-", to_.port->end_port,
+              absl::StrCat("the port is in the range ", to_.port->RangeText(),
                            "; connections keep their destination port"),
               "");
     }
@@ -362,6 +362,12 @@ class PathTracer {
   // traverses neither hook (S-104).
   void UnknownPort() {
     const bool checked = from_.from_process || !to_.local;
+    if (!to_.unused_range.empty()) {
+      AddStep("range",
+              absl::StrCat("port range ", to_.unused_range,
+                           ": not programmed, because svcmapd runs without --port-ranges"),
+              "");
+    }
     const std::string address = to_.address.ToString();
     if (!to_.cluster_ip_of.empty()) {
       AddStep("service",

@@ -54,6 +54,8 @@ struct ServicePort {
   uint16_t end_port = 0;   // Last port of a range, at least `port`. 0 for a single port.
 
   bool is_range() const { return end_port != 0; }
+  // "1000-2000". Only for ranges.
+  std::string RangeText() const { return std::to_string(port) + "-" + std::to_string(end_port); }
   friend bool operator==(const ServicePort&, const ServicePort&) = default;
 };
 

@@ -306,6 +306,18 @@ std::vector<BadInput> BadInputs() {
       {kPorts, "duplicate nodePort",
        WebPorts("- {name: a, port: 80, nodePort: 30080}\n- {name: b, port: 81, nodePort: 30080}"),
        R"(Service shop/web rejected: spec.ports[1].nodePort: Duplicate value: 30080: already used with protocol TCP by spec.ports[0]; the previously accepted version, if any, stays in effect)"},
+      {kPorts, "last port of a port range below its first port",
+       WebPorts("- {port: 2000, endPort: 1000}"),
+       R"(Service shop/web rejected: spec.ports[0].endPort: Invalid value: 1000: must be between 2000 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
+      {kPorts, "nodePort of a port range",
+       WebPorts("- {port: 1000, endPort: 2000, nodePort: 30080}"),
+       R"(Service shop/web rejected: spec.ports[0].nodePort: Invalid value: 30080: must be 0 for a port range; the previously accepted version, if any, stays in effect)"},
+      {kPorts, "port ranges that overlap",
+       WebPorts("- {name: a, port: 1000, endPort: 2000}\n- {name: b, port: 1500, endPort: 3000}"),
+       R"(Service shop/web rejected: spec.ports[1].endPort: Duplicate value: 1500-3000: already used with protocol TCP by spec.ports[0]; the previously accepted version, if any, stays in effect)"},
+      {kPorts, "port range without the flag --port-ranges",
+       WebPorts("- {port: 1000, endPort: 2000}"),
+       R"(Service shop/web: spec.ports[0]: Forbidden: 1000-2000: svcmapd runs without --port-ranges; the port range is not programmed)"},
 
       {kPolicies, "unknown type", WebWith("type: Cluster"),
        R"(Service shop/web rejected: spec.type: Unsupported value: "Cluster": supported values: "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"; the previously accepted version, if any, stays in effect)"},
@@ -315,8 +327,7 @@ std::vector<BadInput> BadInputs() {
        R"(Service shop/web rejected: spec.internalTrafficPolicy: Unsupported value: "Global": supported values: "Cluster", "Local"; the previously accepted version, if any, stays in effect)"},
       {kPolicies, "unknown sessionAffinity", WebWith("sessionAffinity: Cookie"),
        R"(Service shop/web rejected: spec.sessionAffinity: Unsupported value: "Cookie": supported values: "None", "ClientIP"; the previously accepted version, if any, stays in effect)"},
-      {kPolicies, "unknown endpointPick", WebWith("endpointPick: Maglev"),
-       R"(Service shop/web rejected: spec.endpointPick: Unsupported value: "Maglev": supported values: "Random", "ClientIP", "ClientIPAndPort"; the previously accepted version, if any, stays in effect)"},
+      {kPolicies, "unknown endpointPick", WebWith("endpointPick: Maglev"), R"(Service shop/web rejected: spec.endpointPick: Unsupported value: "Maglev": supported values: "Random", "ClientIP", "ClientIPAndPort"; the previously accepted version, if any, stays in effect)"},
       {kPolicies, "unsupported pickTableSize",
        WebWith("endpointPick: ClientIP\npickTableSize: 1000"),
        R"(Service shop/web rejected: spec.pickTableSize: Invalid value: 1000: must be 251, 1021 or 4093; the previously accepted version, if any, stays in effect)"},
@@ -324,7 +335,8 @@ std::vector<BadInput> BadInputs() {
        WebWith("sessionAffinity: ClientIP\n"
                "sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}"),
        R"(Service shop/web rejected: spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid value: 86401: must be between 1 and 86400, inclusive; the previously accepted version, if any, stays in effect)"},
-      {kPolicies, "healthCheckNodePort out of range", WebWith("healthCheckNodePort: 65536"), R"(Service shop/web rejected: spec.healthCheckNodePort: Invalid value: 65536: must be between 0 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
+      {kPolicies, "healthCheckNodePort out of range", WebWith("healthCheckNodePort: 65536"),
+       R"(Service shop/web rejected: spec.healthCheckNodePort: Invalid value: 65536: must be between 0 and 65535, inclusive; the previously accepted version, if any, stays in effect)"},
       {kPolicies, "invalid source range",
        WebWith("loadBalancerSourceRanges: [10.0.0.0/8, 10.1.0.0/33]"),
        R"(Service shop/web: spec.loadBalancerSourceRanges[1]: Invalid value: "10.1.0.0/33": must be a valid CIDR; the entry is ignored)"},
@@ -359,6 +371,16 @@ std::vector<BadInput> BadInputs() {
        "metadata: {namespace: shop, name: web, annotations: {svcmap/reset-stale-tcp: \"yes\"}}\n"
        "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
        R"(Service shop/web: metadata.annotations["svcmap/reset-stale-tcp"]: Unsupported value: "yes": supported values: "true", "false"; the entry is ignored)"},
+      {kPolicies, "invalid annotation for picks by hash",
+       "apiVersion: v1\nkind: Service\n"
+       "metadata: {namespace: shop, name: web, annotations: {svcmap/endpoint-pick: source}}\n"
+       "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
+       R"(Service shop/web: metadata.annotations["svcmap/endpoint-pick"]: Invalid value: "source": must be "Random", "ClientIP" or "ClientIPAndPort"; endpoints are picked at random)"},
+      {kPolicies, "invalid annotation for the size of hash tables",
+       "apiVersion: v1\nkind: Service\n"
+       "metadata: {namespace: shop, name: web, annotations: {svcmap/pick-table-size: \"0251\"}}\n"
+       "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
+       R"(Service shop/web: metadata.annotations["svcmap/pick-table-size"]: Invalid value: "0251": must be 251, 1021 or 4093; the default is used)"},
 
       {kSlices, "missing Service name",
        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
@@ -375,8 +397,8 @@ std::vector<BadInput> BadInputs() {
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "fd00::1": must be an IPv4 address because addressType is "IPv4"; the previously accepted version, if any, stays in effect)"},
       {kSlices, "invalid address", SliceWith("endpoints: [{addresses: [pod-1]}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].addresses[0]: Invalid value: "pod-1": must be a valid IP address; the previously accepted version, if any, stays in effect)"},
-      {kSlices, "address with leading zeros", SliceWith("endpoints: [{addresses: [10.1.0.010]}]"),
-       R"(EndpointSlice shop/web-1: endpoints[0].addresses[0]: Invalid value: "10.1.0.010": must not have leading 0s; 10.1.0.10 is used)"},
+      {kSlices, "address with leading zeros",
+       SliceWith("endpoints: [{addresses: [10.1.0.010]}]"), R"(EndpointSlice shop/web-1: endpoints[0].addresses[0]: Invalid value: "10.1.0.010": must not have leading 0s; 10.1.0.10 is used)"},
       {kSlices, "loopback address",
        SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [127.0.0.1]}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[1].addresses[0]: Invalid value: "127.0.0.1": must not be a loopback address; the previously accepted version, if any, stays in effect)"},
@@ -394,8 +416,9 @@ std::vector<BadInput> BadInputs() {
            "endpoints: [{addresses: [10.1.0.1], hints: {forZones: [{name: a}, {name: b},\n"
            "  {name: c}, {name: d}, {name: e}, {name: f}, {name: g}, {name: h}, {name: i}]}}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[0].hints.forZones: Too many: 9: must have at most 8 items; remove some; the previously accepted version, if any, stays in effect)"},
-      {kSlices,
-       "weight out of range", SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 1001}]"), R"(EndpointSlice shop/web-1 rejected: endpoints[1].weight: Invalid value: 1001: must be between 0 and 1000, inclusive; the previously accepted version, if any, stays in effect)"},
+      {kSlices, "weight out of range",
+       SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 1001}]"),
+       R"(EndpointSlice shop/web-1 rejected: endpoints[1].weight: Invalid value: 1001: must be between 0 and 1000, inclusive; the previously accepted version, if any, stays in effect)"},
       {kSlices, "negative weight and non-numeric weight",
        SliceWith("endpoints: [{addresses: [10.1.0.1], weight: -1}]\n---\n") +
            SliceWith("endpoints: [{addresses: [10.1.0.1], weight: \"5\"}]"),

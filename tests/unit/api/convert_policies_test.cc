@@ -148,10 +148,10 @@ TEST(ConvertEndpointPickTest, TheFieldCountsBeforeTheAnnotation) {
        "type: ClusterIP",
        PickBy::kRandom,
        0,
-       {"Service shop/web: metadata.annotations[svcmap/endpoint-pick]: Invalid value: "
+       {"Service shop/web: metadata.annotations[\"svcmap/endpoint-pick\"]: Invalid value: "
         "\"clientip\": must be \"Random\", \"ClientIP\" or \"ClientIPAndPort\"; endpoints are "
         "picked at random",
-        "Service shop/web: metadata.annotations[svcmap/pick-table-size]: Invalid value: "
+        "Service shop/web: metadata.annotations[\"svcmap/pick-table-size\"]: Invalid value: "
         "\"1000\": must be 251, 1021 or 4093; the default is used"}},
       {"",
        "endpointPick: ClientIP, sessionAffinity: ClientIP",

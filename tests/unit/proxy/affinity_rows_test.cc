@@ -199,7 +199,7 @@ TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsRep
   Make();
   EXPECT_EQ(Made().timer, 2);
   EXPECT_THAT(Findings(),
-              ElementsAre("Service shop/web: spec.ports.: 32 different session affinity timeouts "
+              ElementsAre("Service shop/web: spec.ports[0]: 32 different session affinity timeouts "
                           "are possible at the same time; 200 s is used instead of 150 s"));
   Apply({Sticky(200)});
   Make();

@@ -170,6 +170,10 @@ TEST_F(ExplainTest, APortOfARangeLeadsToTheSamePort) {
              .EndPort(2000),
          ASlice("shop/ranged-1", "shop/ranged").Port(1, "range").Local(kL1).Ready(kR1)});
   EXPECT_EQ(Row(kExternal, 1500), "untouched, untouched, untouched") << "without --port-ranges";
+  const Explanation unused = One(kExternal, 1500, kPod);
+  EXPECT_TRUE(std::ranges::any_of(unused.steps, [](const Step& step) {
+    return step.text.find("1000-2000 of shop/ranged: not programmed") != std::string::npos;
+  }));
   ruleset_.port_ranges = true;
   EXPECT_EQ(Row(kExternal, 1500), "c m, c m, c m");
   for (const uint16_t port : {1000, 2000}) EXPECT_EQ(Row("10.96.3.9", port), "c -, c m, c m");
