@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
 #include "proxy/diff/plan.h"
 
 namespace svcmap::proxy {
@@ -17,6 +19,16 @@ bool HasSlots(uint8_t set) {
 bool IsReachedThroughOthers(uint8_t set) {
   return HasSlots(set) || set == kLocalSets || set == kHairpinConnections ||
          set == kRangeHairpins || set == kSelfEndpoints;
+}
+
+// The key of these sets is address . protocol . port.
+bool HasServicePort(uint8_t set) {
+  return set == kServiceIps || set == kNoEndpointServices || set == kNoEndpointNodePorts ||
+         set == kFirewallIps || set == kResetServices;
+}
+
+absl::string_view KeyText(const nft::ElementView& element) {
+  return {reinterpret_cast<const char*>(element.key.data()), element.key.size()};
 }
 
 bool IsFirewallIps(uint8_t set) { return set == kFirewallIps || set == kRangeFirewallIps; }
@@ -187,6 +199,32 @@ nft::Transaction TakeMovedPorts(nft::Transaction& transaction) {
         (set == kServiceIps && ended.contains(SharedKey({family, kRangePorts}, element.key)));
     return moves && !excluded.contains(SharedKey(element.set, element.key));
   });
+}
+
+std::vector<nft::Transaction> TakePorts(nft::Transaction& transaction,
+                                        const absl::flat_hash_set<std::string>& ports,
+                                        size_t max_elements) {
+  std::vector<nft::Transaction> parts;
+  // Packets to a new port of a clusterIP that is not in its set are not marked for masquerade.
+  Take(transaction, [](nft::Verb verb, const nft::ElementView& element) {
+    return verb == nft::Verb::kAdd && element.set.set == kClusterIps;
+  }).ForEachPart(max_elements, [&](nft::Transaction part) { parts.push_back(std::move(part)); });
+  const nft::Transaction changes =
+      Take(transaction, [&](nft::Verb, const nft::ElementView& element) {
+        return HasServicePort(element.set.set) && ports.contains(KeyText(element));
+      });
+  const size_t first = parts.size();
+  const size_t count = changes.element_count() / max_elements + 1;
+  parts.resize(first + count);
+  changes.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    nft::Transaction& part = parts[first + absl::HashOf(KeyText(element)) % count];
+    if (verb == nft::Verb::kAdd) {
+      part.Add(element);
+    } else {
+      part.Delete(element);
+    }
+  });
+  return parts;
 }
 
 nft::Transaction TakeSourceRanges(nft::Transaction& transaction) {

@@ -43,6 +43,15 @@ nft::Transaction TakeAdditions(nft::Transaction& transaction);
 // with source ranges are not moved, because the ranges must not become active after the port.
 nft::Transaction TakeMovedPorts(nft::Transaction& transaction);
 
+// Moves additions of clusterIPs and the changes of `ports` from `transaction` to the result:
+// transactions of about `max_elements` elements, which must be committed in this order before the
+// rest. All changes of one port are in the same transaction. `ports` are keys of `service-ips`.
+// Call after TakeRemovals() and TakeAdditions(), so that new descriptors lead to elements that
+// exist.
+std::vector<nft::Transaction> TakePorts(nft::Transaction& transaction,
+                                        const absl::flat_hash_set<std::string>& ports,
+                                        size_t max_elements);
+
 // Moves additions of source ranges from `transaction` to the result, if their load balancer IP is
 // restricted by the transaction and not before, and if the transaction does not replace the set of
 // ranges. Within one commit, the kernel makes new ranges visible after all other elements, so

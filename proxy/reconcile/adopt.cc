@@ -1,5 +1,6 @@
 // Takes over the tables and the saved state of the previous run.
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 #include "absl/container/flat_hash_set.h"
@@ -63,8 +64,8 @@ std::vector<Number> CollectNumbers(
 
 // The last attempt of the previous run.
 struct Reconciler::PreviousAttempt {
-  // Rows that a committed attempt replaced, or that were possibly added ahead of an attempt that
-  // was not committed.
+  // Rows that a committed attempt replaced, or that were possibly added or deleted ahead of an
+  // attempt that was not committed.
   SavedRows left_over;
   bool rewritten = false;  // A rewrite was committed.
 };
@@ -104,10 +105,10 @@ Reconciler::PreviousAttempt Reconciler::ResolveAttempt(const Markers& markers, S
   if (!saved.attempt) return previous;
   const bool committed = BothAre(saved.attempt->marker, markers);
   previous.rewritten = committed && saved.attempt->whole;
-  if (committed) {
-    previous.left_over = ReplacedBy(*saved.attempt, saved.services);
-  } else if (!saved.attempt->whole) {
-    previous.left_over = saved.attempt->services;
+  previous.left_over = ReplacedBy(*saved.attempt, saved.services);
+  // Commits ahead of the attempt may have added new rows and deleted the previous ones.
+  if (!committed && !saved.attempt->whole) {
+    std::ranges::copy(saved.attempt->services, std::back_inserter(previous.left_over));
   }
   Resolve(saved, committed);
   for (auto& [key, rows] : previous.left_over) {

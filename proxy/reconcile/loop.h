@@ -4,7 +4,7 @@
 //
 // Merged batches are committed in one transaction. Only during a snapshot, and while no Service is
 // programmed, the load is split into transactions of about `max_elements` elements, so that no
-// transaction blocks the kernel for long. A Service is never split.
+// transaction blocks the kernel for long. The load is split between Services.
 //
 // Changes of svcmap's tables by other processes are repaired between two commits, in small parts if
 // possible. After each part, repairs pause for as long as the part took, so that batches are not

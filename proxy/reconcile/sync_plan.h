@@ -20,7 +20,8 @@
 
 namespace svcmap::proxy {
 
-// Maximum number of elements in one commit, unless other rows of the same commit lead to them.
+// Approximate maximum number of elements in one commit. A commit that changes rules, address ranges
+// or endpoints of existing groups can be larger.
 inline constexpr size_t kMaxElements = 10000;
 
 // Both tables, by Index(Family).
@@ -47,7 +48,7 @@ struct SyncPlan {
   }
 
   Plan plan;
-  nft::Transaction ahead;     // Additions that were, or may have been, committed before the plan.
+  nft::Transaction ahead;     // Elements that were, or may have been, committed before the plan.
   nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
   bool rewrite = false;       // The plan contains all rows.
   std::vector<std::string> replaced_chains;  // See SyncResult.

@@ -65,7 +65,8 @@ class Repairer {
   // Returns true if there are suspect objects to check.
   bool has_suspects() const;
 
-  bool has_suspect_rows() const { return !rows_.empty(); }
+  // Returns true if single rows or complete sets are suspect.
+  bool has_suspect_rows() const { return !rows_.empty() || sets_[0].any() || sets_[1].any(); }
 
   bool has_suspect_source_ranges() const {
     return std::ranges::any_of(kSourceSets,

@@ -274,6 +274,43 @@ TEST_F(SavedTest, KilledBetweenCommitAndAnswerItKnowsWhatWasCommitted) {
   }
 }
 
+// The agent is killed after some of the commits that change a Service with many ports.
+TEST_F(SavedTest, KilledWhileManyPortsChangeTheNextRunConverges) {
+  for (size_t commits = 1;; ++commits) {
+    SCOPED_TRACE(commits);
+    ASSERT_LT(commits, 20u);
+    Begin();
+    Notify({WithManyPorts(), EndpointOfManyPorts("10.1.0.1")});
+    Sync();
+    Note();
+    Notify({NoSlice("shop/many-1")});
+    const std::filesystem::path copy = folder_ + "-copy";
+    std::filesystem::remove_all(copy);
+    sent_.clear();
+    kernel_.SetFaultHook([&](const nft::Transaction& transaction) {
+      sent_.push_back(transaction);
+      if (sent_.size() == commits) std::filesystem::copy(folder_, copy);
+      return sent_.size() > commits ? Fault::kReject : Fault::kNone;
+    });
+    const bool killed = reconciler_->Sync(SIZE_MAX).outcome == Outcome::kFailed;
+    kernel_.SetFaultHook(nullptr);
+    if (!killed) {
+      EXPECT_GT(commits, 1u);
+      break;
+    }
+    End();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::rename(copy, folder_);
+
+    EXPECT_EQ(Begin(), AdoptedState::kToVerify);
+    const SyncResult result = Sync();
+    EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+    EXPECT_FALSE(result.recreated);
+    while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
+    ExpectConverged();
+  }
+}
+
 TEST_F(SavedTest, OtherRulesAreWrittenInPlaceAndNumbersStay) {
   Begin();
   Notify(World());

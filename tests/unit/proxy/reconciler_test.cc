@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -173,6 +174,53 @@ TEST_F(ReconcilerTest, ManyEndpointsOfAServiceAreReplacedInBoundedCommits) {
     sent_.clear();
     ExpectConverged();
   }
+}
+
+// The first endpoint moves each port from `no-endpoint-services` to `service-ips`.
+TEST_F(ReconcilerTest, ManyPortsOfAServiceChangeInBoundedCommits) {
+  Settle({WithManyPorts()});
+  Apply({EndpointOfManyPorts("10.1.0.1")});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_GT(sent_.size(), 3u);
+  size_t switched = 0;
+  for (const nft::Transaction& transaction : sent_) {
+    EXPECT_LE(transaction.element_count(), kMaxElements);
+    std::multiset<std::string> keys;
+    transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+      const uint8_t set = element.set.set;
+      if (set == kServiceIps || set == kNoEndpointServices) {
+        keys.emplace(element.key.begin(), element.key.end());
+      }
+    });
+    for (const std::string& key : keys) EXPECT_EQ(keys.count(key), 2u);
+    switched += keys.size();
+  }
+  EXPECT_EQ(switched, 4u * kManyPorts);
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerTest, ManyPortsConvergeAfterAnyRejectedCommit) {
+  Settle({WithManyPorts()});
+  Apply({EndpointOfManyPorts("10.1.0.1")});
+  for (int rejected = 1;; ++rejected) {
+    ASSERT_LT(rejected, 20);
+    int commits = 0;
+    kernel_.SetFaultHook([&](const nft::Transaction&) {
+      return ++commits >= rejected ? Fault::kReject : Fault::kNone;
+    });
+    const SyncResult result = reconciler_.Sync(SIZE_MAX);
+    kernel_.SetFaultHook(nullptr);
+    if (result.outcome == Outcome::kCommitted) {
+      EXPECT_GT(rejected, 3);
+      break;
+    }
+    while (reconciler_.HasSuspects()) {
+      EXPECT_NE(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed);
+    }
+    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.AppliedRows()));
+  }
+  RemoveLeftovers(reconciler_);
+  ExpectConverged();
 }
 
 TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
