@@ -222,7 +222,7 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   response.set_refused_calls(rejected_calls_.count());
   response.set_failed_handshakes(rejections_.count(Rejection::kHandshakeFailed));
   FillController(active_session_.current(), response);
-  FillFindings(intake_.findings(), response);
+  FillFindings(intake_, response);
 }
 
 grpc::Status ControlService::Dump(const grpc::CallbackServerContext& context,

@@ -145,12 +145,12 @@ void FillController(const std::optional<ActiveSession::Controller>& controller,
   status->set_epoch(controller->epoch);
 }
 
-void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response) {
-  const std::vector<proxy::Finding> all = findings.All();
+void FillFindings(const Intake& intake, v1::GetStatusResponse& response) {
+  const std::vector<proxy::Finding> all = intake.Findings();
   for (size_t i = 0; i < all.size(); ++i) {
     if (i + kMaxFindings >= all.size()) *response.add_findings() = ToProto(all[i]);
   }
-  response.set_refused_objects(findings.rejected());
+  response.set_refused_objects(intake.RejectedObjects());
 }
 
 }  // namespace svcmap::api

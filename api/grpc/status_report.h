@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "api/grpc/push_stream.h"
+#include "api/intake/intake.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"
 #include "proxy/saved/state_log.h"
@@ -17,7 +18,7 @@ void FillSavedState(const std::string& folder, const proxy::StateLogStatus& log,
                     v1::SavedStateStatus& saved);
 void FillController(const std::optional<ActiveSession::Controller>& controller,
                     v1::GetStatusResponse& response);
-void FillFindings(const FindingsBook& findings, v1::GetStatusResponse& response);
+void FillFindings(const Intake& intake, v1::GetStatusResponse& response);
 
 void SetTimestamp(google::protobuf::Timestamp& to, std::chrono::system_clock::time_point from);
 

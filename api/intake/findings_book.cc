@@ -53,14 +53,4 @@ std::vector<proxy::Finding> FindingsBook::All() const {
   return all;
 }
 
-uint64_t FindingsBook::rejected() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<uint64_t>(
-      std::count_if(reported_.begin(), reported_.end(), [](const auto& entry) {
-        const std::vector<proxy::Finding>& findings = entry.second.findings;
-        return std::any_of(findings.begin(), findings.end(),
-                           [](const proxy::Finding& finding) { return finding.rejected(); });
-      }));
-}
-
 }  // namespace svcmap::api

@@ -1,5 +1,5 @@
-// Stores the findings (rejections and warnings) of each object until the object is removed or sent
-// again without findings. Used by svcmapctl status. The size is bounded. Thread-safe.
+// Stores the findings (rejections and warnings) about received objects until the object is removed
+// or sent again without findings. Used by svcmapctl status. The size is bounded. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,10 @@ class FindingsBook {
   void BeginSnapshot();
   void EndSnapshot();
 
-  // Adds findings that occur after the objects were converted, for example when they are
-  // programmed.
+  // Adds findings that occur after the objects were converted, for example limits of the store.
   void Add(const std::vector<proxy::Finding>& findings);
 
   std::vector<proxy::Finding> All() const;
-  uint64_t rejected() const;  // Number of objects with at least one rejection.
 
  private:
   using Key = std::pair<proxy::Kind, std::string>;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "api/convert/metadata.h"
 #include "api/intake/deferred_slices.h"
 #include "api/log/log_value.h"
@@ -107,7 +108,6 @@ absl::Status Intake::Submit(Mark mark, int size,
     Append(*reported, findings);
   };
   batch.done = [this, reported, client, done = std::move(done)](proxy::BatchResult result) {
-    book_.Add(result.findings);
     Log(client, result.findings);
     result.findings.insert(result.findings.begin(), reported->begin(), reported->end());
     if (done) done(std::move(result));
@@ -130,6 +130,20 @@ absl::StatusOr<proxy::DryRun> Intake::Try(
   Append(reported, tried->findings);
   tried->findings = std::move(reported);
   return *std::move(tried);
+}
+
+std::vector<proxy::Finding> Intake::Findings() const {
+  std::vector<proxy::Finding> findings = book_.All();
+  Append(findings, *loop_.status().findings);
+  return findings;
+}
+
+uint64_t Intake::RejectedObjects() const {
+  absl::flat_hash_set<std::pair<proxy::Kind, std::string>> rejected;
+  for (proxy::Finding& finding : Findings()) {
+    if (finding.rejected()) rejected.emplace(finding.kind, std::move(finding.key));
+  }
+  return rejected.size();
 }
 
 }  // namespace svcmap::api

@@ -57,7 +57,11 @@ class Intake {
   }
 
   const ConvertContext& context() const { return context_; }
-  const FindingsBook& findings() const { return book_; }
+  // Findings of the last received version of each object, and of each Service that is not fully
+  // programmed.
+  std::vector<proxy::Finding> Findings() const;
+  // Number of objects that Findings() contains a rejection of.
+  uint64_t RejectedObjects() const;
   // Limits all log lines that a client with write permission can cause.
   LineLimit& log_limit() { return log_limit_; }
 

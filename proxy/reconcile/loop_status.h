@@ -9,6 +9,7 @@
 
 #include "proxy/applied/applied.h"
 #include "proxy/reconcile/stages.h"
+#include "proxy/reconcile/standing_findings.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/reconcile/sync_result.h"
 #include "proxy/reconcile/trigger_times.h"
@@ -35,6 +36,8 @@ struct LoopStatus {
   uint64_t repaired_elements = 0, repaired_chains = 0;
   uint64_t audits = 0;           // Completed audits of all applied rows.
   size_t rejected_services = 0;  // Services that the kernel has rejected.
+  // Why parts of Services are not programmed. Never null.
+  StandingFindings::List findings = std::make_shared<std::vector<Finding>>();
   // The complete state was received or restored, and it was in the kernel at least once.
   bool complete = false;
   // As `complete`, but received in this run: a controller has sent a snapshot or offered the

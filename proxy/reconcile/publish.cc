@@ -116,6 +116,7 @@ void Loop::CopyCounts() {
   if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
   status_.service_ports = applied.service_ports();
   status_.elements = applied.counts();
+  status_.findings = reconciler_.standing_findings();
   status_.no_local_endpoints = applied.no_local_endpoints();
 }
 

@@ -12,6 +12,36 @@ namespace {
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
+size_t AddressCount(const ServiceRows* rows) {
+  size_t count = 0;
+  if (rows == nullptr) return 0;
+  for (const PortRows& port : rows->ports) count += port.addresses.size();
+  return count;
+}
+
+void AddPorts(const ServiceRows* rows, absl::flat_hash_set<std::string>& ports) {
+  if (rows == nullptr) return;
+  for (const PortRows& port : rows->ports) {
+    for (const ReachedAt& at : port.addresses) {
+      const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
+      ports.emplace(key.bytes().begin(), key.bytes().end());
+    }
+  }
+}
+
+// Returns the keys of `service-ips` that belong to Services with more than kMaxElements of them.
+absl::flat_hash_set<std::string> PortsOfLargeServices(const Applied::ServiceChanges& changes,
+                                                      const Applied& applied) {
+  absl::flat_hash_set<std::string> ports;
+  for (const auto& [key, after] : changes) {
+    const ServiceRows* before = applied.Find(key);
+    if (std::max(AddressCount(before), AddressCount(&after)) <= kMaxElements) continue;
+    AddPorts(before, ports);
+    AddPorts(&after, ports);
+  }
+  return ports;
+}
+
 }  // namespace
 
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log)
@@ -60,6 +90,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   result.replaced_chains = std::move(sync_plan->replaced_chains);
   result.findings = std::move(sync_plan->findings);
   std::ranges::move(rejections_.TakeFindings(), std::back_inserter(result.findings));
+  standing_findings_.Replace(sync_plan->dirty, result.findings);
   result.health_check_addresses = node_.TakeHealthCheckAddresses();
   announcer_.Announce(*sync_plan, result);
   return result;
@@ -136,10 +167,10 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   rejections_.Committed();
 }
 
-// Adds elements in commits ahead of the plan: the source ranges of newly restricted IPs, ports that
-// move to a map that packets look up earlier, and the elements that such ports lead to. If the plan
-// is large, all elements that no packet can reach before the plan, in parts, because no commit may
-// block the kernel for long.
+// Commits elements ahead of the plan: the source ranges of newly restricted IPs, ports that move to
+// a map that packets look up earlier, and the elements that such ports lead to. If the plan is
+// large, all elements that no packet can reach before the plan, and then the ports of Services with
+// very many ports, in parts, because no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
   const bool large = transaction.element_count() > kMaxElements;
@@ -153,14 +184,22 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
   if (large || !moved.empty()) ahead.AddElements(TakeAdditions(transaction));
   ahead.AddElements(moved);
   bool failed = false;
-  ahead.ForEachPart(kMaxElements, [&](nft::Transaction part) {
+  const auto commit = [&](nft::Transaction part) {
     const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
     failed = outcome != nft::ApplyOutcome::kCommitted;
     if (!failed) journal_.CountCommit();
     if (outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
-    // After a failure, the plan contains the remaining additions. Its commit reports the error.
+    // After a failure, the plan contains the remaining elements. Its commit reports the error.
     if (failed) transaction.AddElements(std::move(part));
-  });
+  };
+  ahead.ForEachPart(kMaxElements, commit);
+  // New descriptors may need new rules.
+  if (transaction.element_count() <= kMaxElements || !transaction.repairs().empty()) return;
+  const absl::flat_hash_set<std::string> ports = PortsOfLargeServices(sync_plan.services, applied_);
+  if (ports.empty()) return;
+  for (nft::Transaction& part : TakePorts(transaction, ports, kMaxElements)) {
+    commit(std::move(part));
+  }
 }
 
 // Returns OK if the kernel has committed the attempt. If the markers do not prove the outcome, the

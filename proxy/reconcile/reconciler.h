@@ -40,6 +40,7 @@
 #include "proxy/reconcile/planner.h"
 #include "proxy/reconcile/rejections.h"
 #include "proxy/reconcile/row_reader.h"
+#include "proxy/reconcile/standing_findings.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/reconcile/sync_result.h"
 #include "proxy/reconcile/table_rewriter.h"
@@ -99,6 +100,8 @@ class Reconciler {
   // Marks all Services that the kernel has rejected as dirty.
   void RetryRejected() { rejections_.MarkDirty(store_); }
   size_t rejected_services() const { return rejections_.size(); }
+  // See StandingFindings.
+  const StandingFindings::List& standing_findings() const { return standing_findings_.list(); }
 
   // Saves objects that changed without a commit.
   void SaveObjects() { journal_.SaveObjects(); }
@@ -117,8 +120,9 @@ class Reconciler {
   bool Pending() const;
 
   // Commits one plan for the dirty Services, in the order of their first change. Adds Services
-  // until the plan has `element_limit` elements. Never splits a Service. A large plan takes several
-  // transactions: the first ones add elements that no packet can reach before the last one.
+  // until the plan has `element_limit` elements. A large plan takes several transactions: the first
+  // ones add elements that no packet can reach before the last one, and change ports of Services
+  // with more than kMaxElements combinations of address and port.
   SyncResult Sync(size_t element_limit);
 
   // Returns true while elements that packets can no longer reach wait for their deletion. The loop
@@ -207,6 +211,7 @@ class Reconciler {
   Announcer announcer_{options_, store_, applied_, node_};
   Repairer repairer_{kernel_, applied_};
   Leftovers leftovers_;
+  StandingFindings standing_findings_;
   std::vector<Number> reserved_groups_;  // Groups of unknown Services in the kernel.
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may differ in leftovers.

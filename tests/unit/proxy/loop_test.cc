@@ -327,6 +327,19 @@ TEST_F(LoopTest, AFindingGoesToTheBatchThatCausedIt) {
   EXPECT_EQ(result.findings[0].key, "shop/z");
 }
 
+// The Service that has the clusterIP is deleted, so the other Service receives the clusterIP
+// although it does not change.
+TEST_F(LoopTest, TheStatusHasOnlyFindingsThatApply) {
+  StartServing();
+  Await(Submit({Web(), AService("shop/z").Created(1).At("10.96.0.1").Port(80)}));
+  ASSERT_THAT(*loop_->status().findings, SizeIs(1));
+  EXPECT_EQ(loop_->status().findings->front().key, "shop/z");
+  Await(Submit(Numbered(11, 1)));
+  EXPECT_THAT(*loop_->status().findings, SizeIs(1));
+  Await(Submit({NoService("shop/web")}));
+  EXPECT_THAT(*loop_->status().findings, IsEmpty());
+}
+
 TEST_F(LoopTest, RepairWritesEverythingAgain) {
   std::promise<void> repaired;
   options_.on_sync = [&](const SyncResult& result, const LoopStatus& status) {

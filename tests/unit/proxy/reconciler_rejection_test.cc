@@ -98,6 +98,14 @@ TEST_P(RejectionTest, TheOthersAreProgrammedAndItIsNamed) {
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].key, "shop/s5");
   EXPECT_THAT(findings[0].ToString(), HasSubstr("EINVAL"));
+  // The finding stays until the kernel accepts the Service.
+  reconciler_.RetryRejected();
+  Settle();
+  EXPECT_THAT(*reconciler_.standing_findings(), SizeIs(1));
+  kernel_.comment.clear();
+  reconciler_.RetryRejected();
+  Settle();
+  EXPECT_THAT(*reconciler_.standing_findings(), IsEmpty());
 }
 
 TEST_P(RejectionTest, S116SourceRangesAreAddedEvenIfTheirSetCannotBeRead) {
