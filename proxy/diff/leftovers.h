@@ -21,7 +21,8 @@ class Leftovers {
   // Maximum number of elements in one portion, so that a commit takes about 10 ms at most.
   static constexpr size_t kPortion = 10000;
 
-  // `rows` are deletions. Without rows, the numbers become free with the rows added before.
+  // `rows` are deletions. If `rows` is empty, the numbers become free when the rows of previous
+  // calls are deleted.
   void Add(nft::Transaction rows, const std::vector<Number>& numbers);
 
   bool empty() const { return portions_.empty(); }

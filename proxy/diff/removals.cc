@@ -103,6 +103,8 @@ Changes ChangesOf(const nft::Transaction& transaction) {
 template <typename Predicate>
 nft::Transaction Take(nft::Transaction& transaction, Predicate&& is_taken) {
   nft::Transaction taken, kept;
+  for (const Family family : transaction.drops()) kept.DropTable(family);
+  for (const auto& creation : transaction.creations()) kept.CreateTable(creation);
   for (const nft::ChainRepair& repair : transaction.repairs()) kept.RepairChains(repair);
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     nft::Transaction& to = is_taken(verb, element) ? taken : kept;
@@ -225,6 +227,15 @@ std::vector<nft::Transaction> TakePorts(nft::Transaction& transaction,
     }
   });
   return parts;
+}
+
+void PutFirstSlotsFirst(nft::Transaction& transaction) {
+  // Session affinity stores the endpoint of the first connection, so its slots are not moved.
+  transaction.AddElements(Take(transaction, [](nft::Verb, const nft::ElementView& element) {
+    const uint8_t set = element.set.set;
+    const bool endpoint = set == kEndpoints || set == kRangeEndpoints;
+    return (endpoint && !IsFirstSlot(element)) || set == kMarker;
+  }));
 }
 
 nft::Transaction TakeSourceRanges(nft::Transaction& transaction) {

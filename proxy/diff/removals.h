@@ -1,4 +1,4 @@
-// Make before break: splits a transaction in two, so that no packet loses its endpoint.
+// Make before break: splits a transaction in two, so that no packet is dropped.
 //
 // A packet looks up several maps in a row: its destination becomes a descriptor, and the descriptor
 // leads to an endpoint. If one commit deletes both rows, a packet that holds the old descriptor
@@ -23,8 +23,7 @@ Number StickyPortOf(const nft::ElementView& endpoint);
 // Moves these deletions from `transaction` to the result: elements that packets reach only through
 // other rows, and that the transaction does not add again. Slots are moved only together with the
 // first slot of their group. Endpoints for session affinity are moved only if `freed` contains the
-// number of their port. Transactions that only delete elements that packets reach through other
-// rows stay as they are, because then no other row changes. The elements in `ended_local_sets`
+// number of their port. A transaction that only deletes such elements is not split. The elements in `ended_local_sets`
 // (Plan::ended_local_sets) are not moved: other rows still lead to them, so that packets would
 // reach former endpoints until the removal.
 //
@@ -51,6 +50,12 @@ nft::Transaction TakeMovedPorts(nft::Transaction& transaction);
 std::vector<nft::Transaction> TakePorts(nft::Transaction& transaction,
                                         const absl::flat_hash_set<std::string>& ports,
                                         size_t max_elements);
+
+// Moves all slots of endpoints except the first slot of each group to the end of `transaction`, and
+// the marker behind them. If a pick finds no endpoint in its slot, the rules use the first slot. If
+// the transaction is then committed in parts, each Service has an endpoint early. `transaction`
+// contains only additions.
+void PutFirstSlotsFirst(nft::Transaction& transaction);
 
 // Moves additions of source ranges from `transaction` to the result, if their load balancer IP is
 // restricted by the transaction and not before, and if the transaction does not replace the set of

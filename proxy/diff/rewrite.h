@@ -1,5 +1,5 @@
-// Turns tables with known elements into tables with the desired elements. Elements that are already
-// right are not touched, so that a complete rewrite disturbs no packet.
+// Computes the changes that turn the elements found in the tables into the desired elements.
+// Elements that are already right do not change, so a complete rewrite does not affect packets.
 #pragma once
 
 #include <string>
@@ -26,10 +26,10 @@ class FoundElements {
   std::vector<Number> StickyPortsNotIn(const nft::Transaction& desired) const;
 
   // Returns the deletions and additions that lead from these elements to the additions in
-  // `desired`. All deletions come first. `replaced` are sets that must be deleted and created again
-  // in the same transaction, which only adds their elements: the bounds of ranges cannot be deleted
-  // one by one if other processes have added bounds, and the kernel needs quadratic time to delete
-  // many ranges of several fields.
+  // `desired`. All deletions come first. `replaced` are sets that the same transaction must delete
+  // and create again. The result contains all desired elements of these sets, and no deletions.
+  // These are sets of ranges: their bounds cannot be deleted one by one if other processes have
+  // added bounds, and the kernel needs quadratic time to delete many ranges of several fields.
   nft::Transaction ChangesTo(const nft::Transaction& desired,
                              std::vector<nft::SetRef>& replaced) const;
 

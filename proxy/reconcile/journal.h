@@ -52,8 +52,8 @@ class Journal {
   // leftovers of the attempt are checked, because the log describes only the last attempt.
   void AdoptAttempt(bool committed, std::optional<uint32_t> generation);
   // Deletes these objects of the previous run from the log with the first plan, unless they were
-  // received again. Until the first plan, the tables may match the saved state of another version.
-  // If that version is started then, it would delete all Services without these objects.
+  // received again. Until the first plan, an operator may start the previous version again, and
+  // that version needs the objects: it would delete all Services without objects.
   void Outdate(const std::vector<SavedState::Object>& objects);
 
   // Saves everything if an error had disabled the log and a retry is due.

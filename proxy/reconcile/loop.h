@@ -1,15 +1,16 @@
 // The reconcile loop: the only thread that changes the store and the kernel. Any thread may submit
 // batches of changes. Batches that arrive during a commit are merged, and the latest version of
-// each object takes effect. A batch is answered when all its changes are in the kernel.
+// each object takes effect. A batch is answered when all its changes are in the kernel, when it is
+// held, or after repeated failures.
 //
-// Merged batches are committed in one transaction. Only during a snapshot, and while no Service is
-// programmed, the load is split into transactions of about `max_elements` elements, so that no
-// transaction blocks the kernel for long. The load is split between Services.
+// Merged batches are committed in one plan. The load is split into plans of about `max_elements`
+// elements, so that no transaction blocks the kernel for long. The load is what changes during a
+// snapshot, or while no Service is in the kernel. A plan contains all changes of a Service.
 //
-// Changes of svcmap's tables by other processes are repaired between two commits, in small parts if
-// possible. After each part, repairs pause for as long as the part took, so that batches are not
-// delayed. While there is nothing else to do, the loop slowly compares all applied rows with the
-// kernel (audit).
+// Changes that other processes make to svcmap's tables are repaired between two commits, in small
+// parts if possible. After each part, repairs pause for as long as the part took, so that batches
+// are not delayed. While there is nothing else to do, the loop slowly compares all applied rows
+// with the kernel (audit).
 #pragma once
 
 #include <atomic>

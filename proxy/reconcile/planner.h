@@ -24,8 +24,8 @@ class Planner {
   Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store, const Applied& applied,
           const NodeFollower& node, const Rejections& rejections, Numbering& numbering);
 
-  // Takes dirty Services from the store until the plan has `element_limit` elements. Never splits
-  // a Service.
+  // Takes dirty Services from the store until the plan has `element_limit` elements. The plan
+  // contains all changes of these Services.
   SyncPlan MakeChanges(size_t element_limit);
   // As MakeChanges, but the plan contains all rows.
   SyncPlan MakeRewrite(size_t element_limit);

@@ -144,8 +144,9 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   const auto start = Clock::now();
   AddAhead(sync_plan);
   const bool in_parts = sync_plan.rewrite && rewriter_.TablesAreGone();
-  const nft::ApplyResult applied = in_parts ? ApplyInParts(sync_plan.plan.transaction())
-                                            : kernel_.Apply(sync_plan.plan.transaction());
+  nft::Transaction& transaction = sync_plan.plan.transaction();
+  const nft::ApplyResult applied =
+      in_parts ? ApplyInParts(transaction) : kernel_.Apply(transaction);
   const auto end = Clock::now();
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();

@@ -8,8 +8,8 @@
 //
 // If the tables do not exist, Sync() writes Service after Service in several transactions. If the
 // kernel differs from the applied rows, Repair() finds the differences and writes only these. If
-// too much differs, or if nothing is known (start, unknown outcome of a commit), Sync() rewrites
-// the tables. states.h lists what is known about the tables, and what each rewrite does.
+// too much differs, or if the content is unknown (for example after an upgrade, or after a commit
+// with an unknown outcome), Sync() rewrites the tables. states.h lists what is known about the tables, and what each rewrite does.
 //
 // Reconciler coordinates classes with one job each: Planner computes the changes, TableRewriter the
 // rewrites, Rejections the reaction to rejected changes, Repairer the repairs; Journal saves the
@@ -179,8 +179,8 @@ class Reconciler {
 
   // Repair.
   RepairResult ApplyRepair(absl::StatusOr<Damage> damage);
-  RepairResult CommitRepair(const Damage& damage);
-  nft::ApplyResult ApplyInParts(const nft::Transaction& transaction);
+  RepairResult CommitRepair(Damage& damage);
+  nft::ApplyResult ApplyInParts(nft::Transaction& transaction);
 
   // Adopt.
   using Markers = std::array<std::optional<Marker>, 2>;

@@ -2,6 +2,7 @@
 #include <numeric>
 #include <utility>
 
+#include "proxy/diff/removals.h"
 #include "proxy/reconcile/reconciler.h"
 
 namespace svcmap::proxy {
@@ -49,7 +50,7 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
   return result;
 }
 
-RepairResult Reconciler::CommitRepair(const Damage& damage) {
+RepairResult Reconciler::CommitRepair(Damage& damage) {
   RepairResult result{.elements = damage.elements, .chains = damage.chains};
   const auto start = Clock::now();
   const nft::ApplyResult applied = ApplyInParts(damage.repair);
@@ -71,14 +72,15 @@ RepairResult Reconciler::CommitRepair(const Damage& damage) {
   return result;
 }
 
-// Adds elements in bounded commits, so that the first Services work early. A transaction that
-// deletes elements or changes rules is one commit, because an element that is replaced must not be
-// missing between two commits. The caller counts the last commit.
-nft::ApplyResult Reconciler::ApplyInParts(const nft::Transaction& transaction) {
+// Adds elements in bounded commits, first slots first, so that Services work early. A transaction
+// that deletes elements or changes rules is one commit, because an element that is replaced must
+// not be missing between two commits. The caller counts the last commit.
+nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
   if (!transaction.repairs().empty() || !transaction.drops().empty() ||
       transaction.deletion_count() > 0 || transaction.element_count() <= kMaxElements) {
     return kernel_.Apply(transaction);
   }
+  PutFirstSlotsFirst(transaction);
   nft::ApplyResult result;
   size_t before = 0;  // Number of elements before this part.
   transaction.ForEachPart(kMaxElements, [&](nft::Transaction part) {

@@ -28,8 +28,8 @@ enum class Input : uint8_t {
 // What a run finds at its start.
 enum class AdoptedState : uint8_t {
   kNothing,   // No tables of svcmap, and no saved state.
-  kUnknown,   // Tables of a previous run, but no matching saved state.
-  kSaved,     // Saved state, but no matching tables. The state must be written.
+  kUnknown,   // Tables of a previous run, and no saved state or an older one.
+  kSaved,     // Saved state, and no tables or older ones. The state must be written.
   kTrusted,   // The tables match the saved state, and nf_tables has not changed since.
   kToVerify,  // The tables matched the saved state, but nf_tables has changed since.
   kUpgrade,   // The tables match the saved state, but this version has other rules.

@@ -14,6 +14,7 @@ namespace {
 using ::svcmap::testing::ClusterIpRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 svcmap::testing::Row Slot(uint32_t group, uint32_t slot, const char* endpoint = "10.0.0.1") {
@@ -233,6 +234,22 @@ TEST(RemovalsTest, NewGroupsAreAddedAhead) {
   const nft::Transaction ahead = TakeAdditions(transaction);
   EXPECT_THAT(Operations(ahead), ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080"));
   EXPECT_EQ(transaction.element_count(), 4u);
+}
+
+TEST(RemovalsTest, TheFirstSlotOfEachGroupComesFirst) {
+  nft::Transaction transaction;
+  transaction.CreateTable({.family = Family::kIpv4});
+  for (const uint32_t group : {1, 2}) {
+    for (const uint32_t slot : {0, 1}) transaction.Add(Slot(group, slot));
+  }
+  transaction.Add(ServiceIp("1.0.0.1"));
+  PutFirstSlotsFirst(transaction);
+  EXPECT_THAT(transaction.creations(), SizeIs(1));
+  EXPECT_THAT(Operations(transaction), ElementsAre("+ endpoints 0x1 . 0 : 10.0.0.1 . 8080",
+                                                   "+ endpoints 0x2 . 0 : 10.0.0.1 . 8080",
+                                                   "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
+                                                   "+ endpoints 0x1 . 1 : 10.0.0.1 . 8080",
+                                                   "+ endpoints 0x2 . 1 : 10.0.0.1 . 8080"));
 }
 
 // A port that moves to a map with an earlier lookup leads to these endpoints before the plan.
