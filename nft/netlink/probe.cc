@@ -126,7 +126,9 @@ struct Feature {
   std::string name;
   std::string option;
   std::string module;
-  std::string since;  // The first version of Linux with the feature.
+  // The first version of Linux that accepts the messages of the probe, by the headers in
+  // include/uapi/linux/netfilter and the dates of commits. Register numbers of 4 bytes need 4.1.
+  std::string since;
 };
 
 // A small table that tests a single feature.
@@ -146,13 +148,13 @@ std::string PerFamily(const char* option, Family family) {
   return std::string(option) + (family == Family::kIpv4 ? "_IPV4" : "_IPV6");
 }
 
-// Returns the kernel feature that an expression needs. Returns nullopt for lookups and jumps, which
-// every kernel supports and which need a set or a chain.
+// Returns the kernel feature that an expression needs. Returns nullopt for expressions that need a
+// set or a chain. Supported kernels have all forms of them that the tables use.
 struct FeatureOf {
   Family family;
 
   std::optional<Feature> operator()(const PayloadLoad&) const {
-    return Core("header fields", "3.13");
+    return Core("header fields", "4.1");
   }
   std::optional<Feature> operator()(const AddressWrite&) const {
     return Core("header field rewriting", "4.10");
@@ -169,16 +171,16 @@ struct FeatureOf {
   }
   std::optional<Feature> operator()(const DynamicElement&) const { return std::nullopt; }
   std::optional<Feature> operator()(const MetaLoad&) const {
-    return Core("packet metadata", "3.13");
+    return Core("packet metadata", "4.1");
   }
   std::optional<Feature> operator()(const MetaSet&) const {
-    return Core("setting the mark", "3.14");
+    return Core("setting the mark", "4.1");
   }
   std::optional<Feature> operator()(const CtLoad&) const {
     return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct", "4.17"};
   }
-  std::optional<Feature> operator()(const Compare&) const { return Core("comparisons", "3.13"); }
-  std::optional<Feature> operator()(const Bitwise&) const { return Core("masks", "3.13"); }
+  std::optional<Feature> operator()(const Compare&) const { return Core("comparisons", "4.1"); }
+  std::optional<Feature> operator()(const Bitwise&) const { return Core("masks", "4.1"); }
   std::optional<Feature> operator()(const Lookup&) const { return std::nullopt; }
   std::optional<Feature> operator()(const RandomNumber&) const {
     return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen", "4.9"};
@@ -187,18 +189,18 @@ struct FeatureOf {
     return Feature{"hashes", "CONFIG_NFT_HASH", "nft_hash", "4.9"};
   }
   std::optional<Feature> operator()(const RateAbove&) const {
-    return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit", ""};
+    return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit", "4.5"};
   }
   std::optional<Feature> operator()(const Verdict&) const { return std::nullopt; }
   std::optional<Feature> operator()(const Dnat&) const {
-    return Feature{"destination translation", "CONFIG_NFT_NAT", "nft_nat", "3.13"};
+    return Feature{"destination translation", "CONFIG_NFT_NAT", "nft_nat", "4.1"};
   }
   std::optional<Feature> operator()(const Masquerade&) const {
-    return Feature{"masquerade", "CONFIG_NFT_MASQ", "nft_masq", "3.18"};
+    return Feature{"masquerade", "CONFIG_NFT_MASQ", "nft_masq", "4.1"};
   }
   std::optional<Feature> operator()(const Reject& reject) const {
     return Feature{"reject", PerFamily("CONFIG_NFT_REJECT", reject.family),
-                   reject.family == Family::kIpv4 ? "nft_reject_ipv4" : "nft_reject_ipv6", "3.14"};
+                   reject.family == Family::kIpv4 ? "nft_reject_ipv4" : "nft_reject_ipv6", "4.1"};
   }
 };
 
@@ -206,7 +208,7 @@ struct FeatureOf {
 class Pieces {
  public:
   explicit Pieces(const TableSpec& table) : family_(table.family) {
-    Add(Core("tables", "3.13"), {});
+    Add(Core("tables", "3.16"), {});
     for (const ChainSpec& chain : table.chains) AddChain(chain);
     for (const SetSpec& set : table.sets) AddSet(set);
     Add(Core("element comments", "4.1"), {.sets = {{.name = "probe", .key = {Field::kMark}}}},
@@ -226,10 +228,10 @@ class Pieces {
 
   void AddChain(const ChainSpec& chain) {
     if (chain.base && chain.base->type == "nat") {
-      Add({"nat chains", "CONFIG_NFT_NAT", "nft_chain_nat", "3.13"},
+      Add({"nat chains", "CONFIG_NFT_NAT", "nft_chain_nat", "3.16"},
           {.chains = {{kScratchChain, "", chain.base}}});
     } else if (chain.base) {
-      Add({"filter chains", PerFamily("CONFIG_NF_TABLES", family_), "", "3.13"},
+      Add({"filter chains", PerFamily("CONFIG_NF_TABLES", family_), "", "3.16"},
           {.chains = {{kScratchChain, "", chain.base}}});
     } else if (!chain.comment.empty()) {
       Add(Core("chain comments", "5.10"), {.chains = {{kScratchChain, chain.comment, {}}}});
@@ -239,16 +241,16 @@ class Pieces {
   void AddSet(const SetSpec& set) {
     const bool map = !set.data.empty();
     if (set.has_ranges()) {
-      Add(Core("interval sets with concatenated keys", "5.6"), {.sets = {set}});
+      Add(Core("interval sets with concatenated keys", "5.7"), {.sets = {set}});
     } else if (set.dynamic_size != 0) {
-      Add(Core(map ? "dynamic maps" : "dynamic sets", "4.1"), {.sets = {set}});
+      Add(Core(map ? "dynamic maps" : "dynamic sets", map ? "4.10" : "4.1"), {.sets = {set}});
     } else if (set.interval) {
-      Add(Core("interval sets", "3.13"), {.sets = {set}});
+      Add(Core("interval sets", "3.16"), {.sets = {set}});
     } else if (set.key.size() > 1) {
       Add(Core(map ? "maps with concatenated keys" : "sets with concatenated keys", "4.1"),
           {.sets = {set}});
     } else {
-      Add(Core(map ? "maps" : "sets", "3.13"), {.sets = {set}});
+      Add(Core(map ? "maps" : "sets", "3.16"), {.sets = {set}});
     }
   }
 
@@ -327,7 +329,7 @@ absl::Status ProbeConntrack(std::vector<MissingFeature>& missing_features) {
   if (!absl::IsInvalidArgument(status) && !absl::IsUnimplemented(status)) return status;
   for (const Family family : kFamilies) {
     missing_features.push_back({family, "deletion of tracked connections", "CONFIG_NF_CT_NETLINK",
-                                "nf_conntrack_netlink", EINVAL, "2.6.14"});
+                                "nf_conntrack_netlink", EINVAL, "3.6"});
   }
   return absl::OkStatus();
 }
