@@ -15,8 +15,9 @@ constexpr std::chrono::milliseconds kLongestDisturbance{50};
 }  // namespace
 
 Schedule::Time Schedule::Next(const Work& work, Time now) const {
-  if (work.changes) return failed_commits() == 0 ? now : commit_at_;
-  if (work.leftovers) return now;
+  if (work.leftovers || (work.changes && failed_commits() == 0)) return now;
+  // While a commit waits for its next attempt, repairs may remove the cause of its failure.
+  if (work.changes) return work.suspects ? std::min(commit_at_, repair_at_) : commit_at_;
   if (work.suspects) return repair_at_;
   Time next = audit_at_;
   if (work.rejected) next = std::min(next, rejected_at_);

@@ -44,6 +44,16 @@ TEST_F(ScheduleTest, AFailedCommitIsRetriedAfterADelayUntilOneSucceeds) {
   EXPECT_TRUE(schedule_.CommitDue(start_));
 }
 
+TEST_F(ScheduleTest, RepairsDoNotWaitForTheRetryOfACommit) {
+  for (int i = 0; i < 10; ++i) schedule_.CommitFailed(start_);
+  EXPECT_GE(schedule_.Next({.changes = true}, start_), start_ + milliseconds(500));
+  schedule_.RepairDone(start_, start_ + milliseconds(7));
+  EXPECT_EQ(schedule_.Next({.changes = true, .suspects = true}, start_), start_ + milliseconds(14));
+  EXPECT_EQ(schedule_.Next({.changes = true, .leftovers = true}, start_), start_);
+  schedule_.RetryCommit(start_);
+  EXPECT_EQ(schedule_.Next({.changes = true}, start_), start_);
+}
+
 TEST_F(ScheduleTest, ARepairIsFollowedByAPauseAsLongAsTheRepair) {
   schedule_.RepairDone(start_, start_ + milliseconds(7));
   EXPECT_EQ(schedule_.Next({.suspects = true}, start_), start_ + milliseconds(14));
