@@ -133,8 +133,10 @@ absl::StatusOr<proxy::DryRun> Intake::Try(
 }
 
 std::vector<proxy::Finding> Intake::Findings() const {
-  std::vector<proxy::Finding> findings = book_.All();
-  Append(findings, *loop_.status().findings);
+  // The findings of received objects include rejections. They come last, because GetStatus returns
+  // the last findings.
+  std::vector<proxy::Finding> findings = *loop_.status().findings;
+  Append(findings, book_.All());
   return findings;
 }
 

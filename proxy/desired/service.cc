@@ -155,6 +155,8 @@ class Builder {
   void AddPort(Family family, const ServicePort& port,
                const std::vector<Destination>& destinations) {
     if (port.is_range() && !context_.node.port_ranges) {
+      // The warning applies to both families.
+      if (family == Family::kIpv6 && service_.cluster_ip[Index(Family::kIpv4)]) return;
       Warn(port, FindingCode::kForbidden, port.RangeText(),
            "svcmapd runs without --port-ranges; the port range is not programmed");
       return;
@@ -357,13 +359,9 @@ class Builder {
     return true;
   }
 
-  // Reports a finding that does not depend on the family once.
+  // `port` is an element of service_.ports.
   void Warn(const ServicePort& port, FindingCode code, std::string value, std::string reason) {
     const std::string field = "spec.ports[" + std::to_string(&port - service_.ports.data()) + "]";
-    const bool known = std::ranges::any_of(desired_.findings, [&](const Finding& other) {
-      return other.field == field && other.value == value && other.reason == reason;
-    });
-    if (known) return;
     desired_.findings.push_back({.severity = Finding::Severity::kWarning,
                                  .kind = Kind::kService,
                                  .key = service_.key,

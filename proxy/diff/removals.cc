@@ -4,15 +4,14 @@
 #include <string>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/string_view.h"
 #include "proxy/diff/plan.h"
 
 namespace svcmap::proxy {
 namespace {
 
-bool HasSlots(uint8_t set) {
-  return set == kEndpoints || set == kAffinitySlots || set == kRangeEndpoints;
-}
+bool HasEndpoints(uint8_t set) { return set == kEndpoints || set == kRangeEndpoints; }
+
+bool HasSlots(uint8_t set) { return HasEndpoints(set) || set == kAffinitySlots; }
 
 // Packets reach the elements of these sets only through the maps of Service addresses, except for
 // hairpin pairs and endpoints that are their own destination, which packets need after the maps.
@@ -25,10 +24,6 @@ bool IsReachedThroughOthers(uint8_t set) {
 bool HasServicePort(uint8_t set) {
   return set == kServiceIps || set == kNoEndpointServices || set == kNoEndpointNodePorts ||
          set == kFirewallIps || set == kResetServices;
-}
-
-absl::string_view KeyText(const nft::ElementView& element) {
-  return {reinterpret_cast<const char*>(element.key.data()), element.key.size()};
 }
 
 bool IsFirewallIps(uint8_t set) { return set == kFirewallIps || set == kRangeFirewallIps; }
@@ -203,29 +198,45 @@ nft::Transaction TakeMovedPorts(nft::Transaction& transaction) {
   });
 }
 
-std::vector<nft::Transaction> TakePorts(nft::Transaction& transaction,
-                                        const absl::flat_hash_set<std::string>& ports,
+std::string PortUnit(Family family, const nft::FieldBytes& service_ip_key) {
+  return SharedKey({family, kServiceIps}, service_ip_key.bytes());
+}
+
+std::string GroupUnit(const nft::ElementView& slot) { return GroupKey(slot); }
+
+std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,
+                                        const absl::flat_hash_set<std::string>& units,
                                         size_t max_elements) {
   std::vector<nft::Transaction> parts;
   // Packets to a new port of a clusterIP that is not in its set are not marked for masquerade.
   Take(transaction, [](nft::Verb verb, const nft::ElementView& element) {
     return verb == nft::Verb::kAdd && element.set.set == kClusterIps;
   }).ForEachPart(max_elements, [&](nft::Transaction part) { parts.push_back(std::move(part)); });
-  const nft::Transaction changes =
-      Take(transaction, [&](nft::Verb, const nft::ElementView& element) {
-        return HasServicePort(element.set.set) && ports.contains(KeyText(element));
-      });
-  const size_t first = parts.size();
-  const size_t count = changes.element_count() / max_elements + 1;
-  parts.resize(first + count);
-  changes.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    nft::Transaction& part = parts[first + absl::HashOf(KeyText(element)) % count];
-    if (verb == nft::Verb::kAdd) {
-      part.Add(element);
-    } else {
-      part.Delete(element);
-    }
+
+  const auto take = [&](bool (*matches)(uint8_t set),
+                        std::string (*unit_of)(const nft::ElementView& element)) {
+    const nft::Transaction changes =
+        Take(transaction, [&](nft::Verb, const nft::ElementView& element) {
+          return matches(element.set.set) && units.contains(unit_of(element));
+        });
+    const size_t first = parts.size();
+    const size_t count = changes.element_count() / max_elements + 1;
+    parts.resize(first + count);
+    changes.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+      nft::Transaction& part = parts[first + absl::HashOf(unit_of(element)) % count];
+      if (verb == nft::Verb::kAdd) {
+        part.Add(element);
+      } else {
+        part.Delete(element);
+      }
+    });
+  };
+  // Slots are deleted after the descriptors that lead to them have changed.
+  take(HasServicePort, [](const nft::ElementView& element) {
+    return SharedKey({element.set.family, kServiceIps}, element.key);
   });
+  take(HasEndpoints, GroupKey);
+  std::erase_if(parts, [](const nft::Transaction& part) { return part.empty(); });
   return parts;
 }
 
@@ -233,8 +244,7 @@ void PutFirstSlotsFirst(nft::Transaction& transaction) {
   // Session affinity stores the endpoint of the first connection, so its slots are not moved.
   transaction.AddElements(Take(transaction, [](nft::Verb, const nft::ElementView& element) {
     const uint8_t set = element.set.set;
-    const bool endpoint = set == kEndpoints || set == kRangeEndpoints;
-    return (endpoint && !IsFirstSlot(element)) || set == kMarker;
+    return (HasEndpoints(set) && !IsFirstSlot(element)) || set == kMarker;
   }));
 }
 

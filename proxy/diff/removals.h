@@ -23,9 +23,9 @@ Number StickyPortOf(const nft::ElementView& endpoint);
 // Moves these deletions from `transaction` to the result: elements that packets reach only through
 // other rows, and that the transaction does not add again. Slots are moved only together with the
 // first slot of their group. Endpoints for session affinity are moved only if `freed` contains the
-// number of their port. A transaction that only deletes such elements is not split. The elements in `ended_local_sets`
-// (Plan::ended_local_sets) are not moved: other rows still lead to them, so that packets would
-// reach former endpoints until the removal.
+// number of their port. A transaction that only deletes such elements is not split. The elements in
+// `ended_local_sets` (Plan::ended_local_sets) are not moved: other rows still lead to them, so that
+// packets would reach former endpoints until the removal.
 //
 // `transaction` contains all its deletions before its additions, and no marker.
 nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed = {},
@@ -42,13 +42,17 @@ nft::Transaction TakeAdditions(nft::Transaction& transaction);
 // with source ranges are not moved, because the ranges must not become active after the port.
 nft::Transaction TakeMovedPorts(nft::Transaction& transaction);
 
-// Moves additions of clusterIPs and the changes of `ports` from `transaction` to the result:
+// The unit that an element belongs to: all changes of one address, protocol and port, or all
+// changes of one group of endpoints without session affinity. Other elements belong to no unit.
+std::string PortUnit(Family family, const nft::FieldBytes& service_ip_key);
+std::string GroupUnit(const nft::ElementView& slot);
+
+// Moves additions of clusterIPs and the changes of `units` from `transaction` to the result:
 // transactions of about `max_elements` elements, which must be committed in this order before the
-// rest. All changes of one port are in the same transaction. `ports` are keys of `service-ips`.
-// Call after TakeRemovals() and TakeAdditions(), so that new descriptors lead to elements that
-// exist.
-std::vector<nft::Transaction> TakePorts(nft::Transaction& transaction,
-                                        const absl::flat_hash_set<std::string>& ports,
+// rest. All changes of a unit are in the same transaction. Call after TakeRemovals() and
+// TakeAdditions(), so that new descriptors lead to elements that exist.
+std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,
+                                        const absl::flat_hash_set<std::string>& units,
                                         size_t max_elements);
 
 // Moves all slots of endpoints except the first slot of each group to the end of `transaction`, and

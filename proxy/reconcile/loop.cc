@@ -265,8 +265,6 @@ void Loop::RepairOnce() {
   } else {
     schedule_.RepairDone(start, now);
   }
-  const bool repaired = result.outcome == RepairResult::Outcome::kRepaired;
-  if (repaired && !reconciler_.HasSuspects()) schedule_.RetryCommit(now);
   Notify(result);
 }
 

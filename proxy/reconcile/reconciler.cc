@@ -6,41 +6,12 @@
 
 #include "nft/base/status.h"
 #include "proxy/diff/removals.h"
+#include "proxy/reconcile/large_services.h"
 
 namespace svcmap::proxy {
 namespace {
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
-
-size_t AddressCount(const ServiceRows* rows) {
-  size_t count = 0;
-  if (rows == nullptr) return 0;
-  for (const PortRows& port : rows->ports) count += port.addresses.size();
-  return count;
-}
-
-void AddPorts(const ServiceRows* rows, absl::flat_hash_set<std::string>& ports) {
-  if (rows == nullptr) return;
-  for (const PortRows& port : rows->ports) {
-    for (const ReachedAt& at : port.addresses) {
-      const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
-      ports.emplace(key.bytes().begin(), key.bytes().end());
-    }
-  }
-}
-
-// Returns the keys of `service-ips` that belong to Services with more than kMaxElements of them.
-absl::flat_hash_set<std::string> PortsOfLargeServices(const Applied::ServiceChanges& changes,
-                                                      const Applied& applied) {
-  absl::flat_hash_set<std::string> ports;
-  for (const auto& [key, after] : changes) {
-    const ServiceRows* before = applied.Find(key);
-    if (std::max(AddressCount(before), AddressCount(&after)) <= kMaxElements) continue;
-    AddPorts(before, ports);
-    AddPorts(&after, ports);
-  }
-  return ports;
-}
 
 }  // namespace
 
@@ -170,8 +141,8 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
 
 // Commits elements ahead of the plan: the source ranges of newly restricted IPs, ports that move to
 // a map that packets look up earlier, and the elements that such ports lead to. If the plan is
-// large, all elements that no packet can reach before the plan, and then the ports of Services with
-// very many ports, in parts, because no commit may block the kernel for long.
+// large, all elements that no packet can reach before the plan, and then the changes of very large
+// Services, in parts, because no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
   const bool large = transaction.element_count() > kMaxElements;
@@ -194,11 +165,15 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
     if (failed) transaction.AddElements(std::move(part));
   };
   ahead.ForEachPart(kMaxElements, commit);
-  // New descriptors may need new rules.
-  if (transaction.element_count() <= kMaxElements || !transaction.repairs().empty()) return;
-  const absl::flat_hash_set<std::string> ports = PortsOfLargeServices(sync_plan.services, applied_);
-  if (ports.empty()) return;
-  for (nft::Transaction& part : TakePorts(transaction, ports, kMaxElements)) {
+  // New descriptors may need new rules. Source ranges and port ranges must not change before or
+  // after the ports of the same address. A rewrite may find endpoints of other Services in a group.
+  const bool divisible = !sync_plan.rewrite && transaction.repairs().empty() &&
+                         sync_plan.plan.source_rows_added() == 0 &&
+                         sync_plan.plan.source_rows_removed() == 0 && !options_.ruleset.port_ranges;
+  if (!divisible || transaction.element_count() <= kMaxElements) return;
+  const absl::flat_hash_set<std::string> units = LargeServiceUnits(sync_plan.services, applied_);
+  if (units.empty()) return;
+  for (nft::Transaction& part : TakeUnits(transaction, units, kMaxElements)) {
     commit(std::move(part));
   }
 }

@@ -9,7 +9,8 @@
 // If the tables do not exist, Sync() writes Service after Service in several transactions. If the
 // kernel differs from the applied rows, Repair() finds the differences and writes only these. If
 // too much differs, or if the content is unknown (for example after an upgrade, or after a commit
-// with an unknown outcome), Sync() rewrites the tables. states.h lists what is known about the tables, and what each rewrite does.
+// with an unknown outcome), Sync() rewrites the tables. states.h lists what is known about the
+// tables, and what each rewrite does.
 //
 // Reconciler coordinates classes with one job each: Planner computes the changes, TableRewriter the
 // rewrites, Rejections the reaction to rejected changes, Repairer the repairs; Journal saves the
@@ -121,8 +122,8 @@ class Reconciler {
 
   // Commits one plan for the dirty Services, in the order of their first change. Adds Services
   // until the plan has `element_limit` elements. A large plan takes several transactions: the first
-  // ones add elements that no packet can reach before the last one, and change ports of Services
-  // with more than kMaxElements combinations of address and port.
+  // ones add elements that no packet can reach before the last one, and make the changes of very
+  // large Services (see LargeServiceUnits).
   SyncResult Sync(size_t element_limit);
 
   // Returns true while elements that packets can no longer reach wait for their deletion. The loop

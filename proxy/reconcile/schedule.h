@@ -48,8 +48,6 @@ class Schedule {
   bool CommitDue(Time now) const { return failed_commits() == 0 || now >= commit_at_; }
   void CommitFailed(Time now) { commit_at_ = now + commits_.Failure(); }
   void CommitSucceeded() { commits_.Success(); }
-  // A repair has removed a possible cause of failed commits.
-  void RetryCommit(Time now) { commit_at_ = now; }
 
   bool RepairDue(Time now) const { return now >= repair_at_; }
   // After a repair, repairs pause for as long as it took, so that changes are not delayed.

@@ -50,8 +50,6 @@ TEST_F(ScheduleTest, RepairsDoNotWaitForTheRetryOfACommit) {
   schedule_.RepairDone(start_, start_ + milliseconds(7));
   EXPECT_EQ(schedule_.Next({.changes = true, .suspects = true}, start_), start_ + milliseconds(14));
   EXPECT_EQ(schedule_.Next({.changes = true, .leftovers = true}, start_), start_);
-  schedule_.RetryCommit(start_);
-  EXPECT_EQ(schedule_.Next({.changes = true}, start_), start_);
 }
 
 TEST_F(ScheduleTest, ARepairIsFollowedByAPauseAsLongAsTheRepair) {
