@@ -114,6 +114,24 @@ TEST_F(ChangeLossTest, AllServicesAtOnce) {
   ExpectNoLoss("churn, all Services in a batch", rewrites);
 }
 
+// svcmapd divides the changes of Services with more than 10,000 elements into several commits.
+TEST_F(ChangeLossTest, AVeryLargeService) {
+  const int64_t rewrites = Rewrites(20);
+  CountedService large = counted(0);
+  large.other_ports = 99;
+  large.weighted = true;
+  large.endpoints = Consecutive(0, 64);
+  ASSERT_OK(Change({large}));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    // All endpoints change, and in half of the changes their number.
+    large.endpoints = Consecutive(i % 2 == 0 ? 64 : 0, i % 4 < 2 ? 64 : 55);
+    ASSERT_OK(Change({large}));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("a Service with 12,000 elements", rewrites);
+}
+
 TEST_F(ChangeLossTest, Growth) {
   constexpr int kServices = 3000;
   constexpr int kEndpoints = 10;

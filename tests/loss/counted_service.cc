@@ -17,6 +17,9 @@ v1::Object CountedService::Service() const {
   AService service(key);
   service.ClusterIp(cluster_ip())
       .Port("dns", first_port == 0 ? kCountedPort : first_port, Protocol::kUdp);
+  for (int i = 0; i < other_ports; ++i) {
+    service.Port(absl::StrCat("other-", i), 20000 + i, Protocol::kUdp);
+  }
   if (affinity_seconds != 0) service.ClientIpAffinity(affinity_seconds);
   // With the policy Local, the clients are not masqueraded.
   if (load_balancer) service.LoadBalancerIp(address()).ExternalPolicy("Local");
@@ -31,7 +34,13 @@ v1::Object CountedService::Service() const {
 
 v1::Object CountedService::Slice() const {
   ASlice slice(key);
-  for (const int endpoint : endpoints) slice.Endpoint(CountedEndpoint(endpoint), kAgentNode);
+  for (const int endpoint : endpoints) {
+    slice.Endpoint(CountedEndpoint(endpoint), kAgentNode);
+    if (weighted) slice.Weight(endpoint % 2 == 0 ? 1 : 3);
+  }
+  for (int i = 0; i < other_ports; ++i) {
+    slice.Port(absl::StrCat("other-", i), 30000 + i, Protocol::kUdp);
+  }
   return slice.Port("dns", target_port(), Protocol::kUdp);
 }
 

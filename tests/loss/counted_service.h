@@ -39,6 +39,8 @@ struct CountedService {
   // If first_port is not 0, the Service has these ports, which must contain the target port.
   uint16_t first_port = 0;
   uint16_t last_port = 0;
+  int other_ports = 0;    // Number of ports that no client uses, at most 99.
+  bool weighted = false;  // True: endpoints with odd numbers have three times as many slots.
 
   std::string cluster_ip() const;
   std::string address() const;  // The address that clients use.
