@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -174,95 +173,6 @@ TEST_F(ReconcilerTest, ManyEndpointsOfAServiceAreReplacedInBoundedCommits) {
     sent_.clear();
     ExpectConverged();
   }
-}
-
-// The first endpoint moves each port from `no-endpoint-services` to `service-ips`.
-TEST_F(ReconcilerTest, ManyPortsOfAServiceChangeInBoundedCommits) {
-  Settle({WithManyPorts()});
-  Apply({EndpointOfManyPorts("10.1.0.1")});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  ASSERT_GT(sent_.size(), 3u);
-  size_t switched = 0;
-  for (const nft::Transaction& transaction : sent_) {
-    EXPECT_LE(transaction.element_count(), kMaxElements);
-    std::multiset<std::string> keys;
-    transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-      const uint8_t set = element.set.set;
-      if (set == kServiceIps || set == kNoEndpointServices) {
-        keys.emplace(element.key.begin(), element.key.end());
-      }
-    });
-    for (const std::string& key : keys) EXPECT_EQ(keys.count(key), 2u);
-    switched += keys.size();
-  }
-  EXPECT_EQ(switched, 4u * kManyPorts);
-  ExpectConverged();
-}
-
-TEST_F(ReconcilerTest, EndpointsOfManyPortsAreReplacedInBoundedCommits) {
-  Settle({WithManyPorts(), EndpointOfManyPorts("10.1.0.1")});
-  Apply({EndpointOfManyPorts("10.1.0.2")});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  size_t replaced = 0;
-  for (const nft::Transaction& transaction : sent_) {
-    EXPECT_LE(transaction.element_count(), kMaxElements);
-    std::multiset<std::string> slots;
-    transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-      if (element.set.set == kEndpoints) slots.emplace(element.key.begin(), element.key.end());
-    });
-    for (const std::string& slot : slots) EXPECT_EQ(slots.count(slot), 2u);
-    replaced += slots.size();
-  }
-  EXPECT_EQ(replaced, 2u * kManyPorts);
-  ExpectConverged();
-}
-
-// If the names move in several commits, a port leads to the endpoints of another port meanwhile.
-TEST_F(ReconcilerTest, NamesOfManyPortsMoveInOneCommit) {
-  const auto moved = [](int by) {
-    AService service = AService("shop/many").At("10.96.0.7").External("192.0.2.7");
-    for (int i = 1; i <= kManyPorts; ++i) {
-      service.Port(static_cast<uint16_t>(i + by), "p" + std::to_string(i));
-    }
-    return service;
-  };
-  Settle({moved(0), EndpointOfManyPorts("10.1.0.1")});
-  Apply({moved(1)});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  size_t switches = 0;
-  for (const nft::Transaction& transaction : sent_) {
-    bool has_switch = false;
-    transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-      has_switch |= element.set.set == kServiceIps;
-    });
-    switches += has_switch ? 1 : 0;
-  }
-  EXPECT_EQ(switches, 1u);
-  ExpectConverged();
-}
-
-TEST_F(ReconcilerTest, ManyPortsConvergeAfterAnyRejectedCommit) {
-  Settle({WithManyPorts()});
-  Apply({EndpointOfManyPorts("10.1.0.1")});
-  for (int rejected = 1;; ++rejected) {
-    ASSERT_LT(rejected, 20);
-    int commits = 0;
-    kernel_.SetFaultHook([&](const nft::Transaction&) {
-      return ++commits >= rejected ? Fault::kReject : Fault::kNone;
-    });
-    const SyncResult result = reconciler_.Sync(SIZE_MAX);
-    kernel_.SetFaultHook(nullptr);
-    if (result.outcome == Outcome::kCommitted) {
-      EXPECT_GT(rejected, 3);
-      break;
-    }
-    while (reconciler_.HasSuspects()) {
-      EXPECT_NE(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed);
-    }
-    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.AppliedRows()));
-  }
-  RemoveLeftovers(reconciler_);
-  ExpectConverged();
 }
 
 TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {

@@ -27,25 +27,6 @@ inline ASlice Slice(const std::string& service, int count, int second = 1) {
   return slice;
 }
 
-// A Service with so many ports that their change takes more than one commit, and its EndpointSlice.
-constexpr int kManyPorts = 6000;
-static_assert(2 * kManyPorts > static_cast<int>(kMaxElements), "two addresses");
-
-inline AService WithManyPorts() {
-  AService service = AService("shop/many").At("10.96.0.7").External("192.0.2.7");
-  for (int i = 1; i <= kManyPorts; ++i) {
-    service.Port(static_cast<uint16_t>(i), "p" + std::to_string(i));
-  }
-  return service;
-}
-inline ASlice EndpointOfManyPorts(const std::string& address) {
-  ASlice slice("shop/many-1", "shop/many");
-  for (int i = 1; i <= kManyPorts; ++i) {
-    slice.Port(static_cast<uint16_t>(i), "p" + std::to_string(i));
-  }
-  return slice.Ready(address);
-}
-
 class ReconcilerTest : public ::testing::Test {
  protected:
   using Fault = nft::FakeKernel::Fault;

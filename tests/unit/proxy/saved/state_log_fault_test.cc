@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/status_matchers.h"
 #include "tests/unit/proxy/saved/saved_world.h"
 
 namespace svcmap::proxy {
