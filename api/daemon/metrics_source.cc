@@ -23,7 +23,7 @@ MetricsFacts MetricsSources::Read() const {
     facts.controller.emplace();
     if (const auto controller = service.controller()) facts.controller->since = controller->since;
   }
-  facts.refused_objects = intake.RejectedObjects();
+  facts.refused_objects = CountRejected(intake.Findings());
   facts.refused_calls = service.rejected_calls().count();
   const Rejections& rejections = service.rejections();
   facts.failed_handshakes = rejections.count(Rejection::kHandshakeFailed);

@@ -150,7 +150,7 @@ void FillFindings(const Intake& intake, v1::GetStatusResponse& response) {
   for (size_t i = 0; i < all.size(); ++i) {
     if (i + kMaxFindings >= all.size()) *response.add_findings() = ToProto(all[i]);
   }
-  response.set_refused_objects(intake.RejectedObjects());
+  response.set_refused_objects(CountRejected(all));
 }
 
 }  // namespace svcmap::api

@@ -140,10 +140,10 @@ std::vector<proxy::Finding> Intake::Findings() const {
   return findings;
 }
 
-uint64_t Intake::RejectedObjects() const {
-  absl::flat_hash_set<std::pair<proxy::Kind, std::string>> rejected;
-  for (proxy::Finding& finding : Findings()) {
-    if (finding.rejected()) rejected.emplace(finding.kind, std::move(finding.key));
+uint64_t CountRejected(const std::vector<proxy::Finding>& findings) {
+  absl::flat_hash_set<std::pair<proxy::Kind, absl::string_view>> rejected;
+  for (const proxy::Finding& finding : findings) {
+    if (finding.rejected()) rejected.emplace(finding.kind, finding.key);
   }
   return rejected.size();
 }

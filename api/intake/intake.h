@@ -60,8 +60,6 @@ class Intake {
   // Findings of the last received version of each object, and of each Service that is not fully
   // programmed.
   std::vector<proxy::Finding> Findings() const;
-  // Number of objects that Findings() contains a rejection of.
-  uint64_t RejectedObjects() const;
   // Limits all log lines that a client with write permission can cause.
   LineLimit& log_limit() { return log_limit_; }
 
@@ -75,5 +73,8 @@ class Intake {
   FindingsBook book_;
   LineLimit log_limit_{[](const std::string& line) { spdlog::warn("{}", line); }};
 };
+
+// Returns the number of objects with at least one rejection.
+uint64_t CountRejected(const std::vector<proxy::Finding>& findings);
 
 }  // namespace svcmap::api

@@ -198,8 +198,8 @@ nft::Transaction TakeMovedPorts(nft::Transaction& transaction) {
   });
 }
 
-std::string PortUnit(Family family, const nft::FieldBytes& service_ip_key) {
-  return SharedKey({family, kServiceIps}, service_ip_key.bytes());
+std::string PortUnit(Family family, std::span<const uint8_t> service_ip_key) {
+  return SharedKey({family, kServiceIps}, service_ip_key);
 }
 
 std::string GroupUnit(const nft::ElementView& slot) { return GroupKey(slot); }
@@ -232,10 +232,9 @@ std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,
     });
   };
   // Slots are deleted after the descriptors that lead to them have changed.
-  take(HasServicePort, [](const nft::ElementView& element) {
-    return SharedKey({element.set.family, kServiceIps}, element.key);
-  });
-  take(HasEndpoints, GroupKey);
+  take(HasServicePort,
+       [](const nft::ElementView& element) { return PortUnit(element.set.family, element.key); });
+  take(HasEndpoints, GroupUnit);
   std::erase_if(parts, [](const nft::Transaction& part) { return part.empty(); });
   return parts;
 }

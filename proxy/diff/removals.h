@@ -6,6 +6,7 @@
 // transaction, after the commit that makes them unreachable.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ nft::Transaction TakeMovedPorts(nft::Transaction& transaction);
 
 // The unit that an element belongs to: all changes of one address, protocol and port, or all
 // changes of one group of endpoints without session affinity. Other elements belong to no unit.
-std::string PortUnit(Family family, const nft::FieldBytes& service_ip_key);
+std::string PortUnit(Family family, std::span<const uint8_t> service_ip_key);
 std::string GroupUnit(const nft::ElementView& slot);
 
 // Moves additions of clusterIPs and the changes of `units` from `transaction` to the result:

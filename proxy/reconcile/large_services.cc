@@ -51,7 +51,7 @@ bool GroupsKeepTheirPorts(const ServiceRows& before, const ServiceRows& after) {
 void AddUnits(const ServiceRows& rows, absl::flat_hash_set<std::string>& units) {
   for (const PortRows& port : rows.ports) {
     for (const ReachedAt& at : port.addresses) {
-      units.insert(PortUnit(port.family, ServiceIpKey(at.address, port.protocol, at.port)));
+      units.insert(PortUnit(port.family, ServiceIpKey(at.address, port.protocol, at.port).bytes()));
     }
   }
   ForEachGroup(rows, [&](const PortRows& port, const EndpointSet& set, const Group&) {
