@@ -1,4 +1,5 @@
-// A rate limit that permits `burst` tokens at once, and `rate` tokens per second. Not thread-safe.
+// A rate limit that permits `burst` tokens at once, and `rate` tokens per second. Charge can make
+// the number of tokens negative, down to -`burst`. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +22,10 @@ class TokenBucket {
     tokens_ -= tokens;
     return true;
   }
-  // Takes `tokens` tokens, or all remaining tokens if fewer are left.
-  void Drain(double tokens, Clock::time_point now) {
+  // Takes `tokens` tokens even if fewer are left. Take then fails until the debt is refilled.
+  void Charge(double tokens, Clock::time_point now) {
     Refill(now);
-    tokens_ = std::max(0.0, tokens_ - tokens);
+    tokens_ = std::max(-burst_, tokens_ - tokens);
   }
   void Add(double tokens) { tokens_ = std::min(burst_, tokens_ + tokens); }
   bool full(Clock::time_point now) const {

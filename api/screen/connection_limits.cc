@@ -173,7 +173,7 @@ void ConnectionLimits::Greeted(Handle handle) {
 
 void ConnectionLimits::Penalize(Handle handle, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  BucketOf(handle->key, now).Drain(options_.offence_cost, now);
+  BucketOf(handle->key, now).Charge(options_.offence_cost, now);
 }
 
 bool ConnectionLimits::Close(Handle handle) {

@@ -11,7 +11,10 @@
 namespace svcmap::api {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Eq;
+using ::testing::Ge;
+using ::testing::Le;
 using ::testing::Optional;
 
 const auto kNow = ConnectionLimits::Clock::time_point() + std::chrono::hours(1);
@@ -301,6 +304,31 @@ TEST_F(ConnectionLimitsTest, OffencesCountAsSeveralConnections) {
     Remove(admitted);
   }
   EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kRateLimit));
+}
+
+TEST_F(ConnectionLimitsTest, OffencesCountAsSeveralConnectionsAlsoAtTheRateLimit) {
+  int connections = 0;
+  for (int second = 0; second < 50; ++second) {
+    const Admitted admitted = Admit("a", Role::kRead);
+    if (!admitted.rejected) {
+      ++connections;
+      limits_.Penalize(admitted.handle, now_);
+      Remove(admitted);
+    }
+    now_ += std::chrono::seconds(1);
+  }
+  // Each connection costs five tokens. 8 tokens are available at once, and 49 until the end.
+  EXPECT_THAT(connections, AllOf(Ge(10), Le(12)));
+}
+
+TEST_F(ConnectionLimitsTest, ManyOffencesRejectConnectionsForALimitedTime) {
+  const Admitted first = Admit("a", Role::kRead);
+  for (int i = 0; i < 100; ++i) limits_.Penalize(first.handle, now_);
+  Remove(first);
+  now_ += std::chrono::seconds(8);
+  EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kRateLimit));
+  now_ += std::chrono::seconds(1);
+  EXPECT_EQ(Admit("a", Role::kRead).rejected, std::nullopt);
 }
 
 }  // namespace
