@@ -103,6 +103,7 @@ void Journal::Removed(Trust trust) {
   if (std::exchange(outcome_open_, false)) {
     log_->End(true, generation);
   } else if (generation) {
+    log_->Flush();
     log_->NoteGeneration(*generation);
   }
 }

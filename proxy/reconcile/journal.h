@@ -48,6 +48,11 @@ class Journal {
   // The last leftovers were deleted.
   void Removed(Trust trust);
 
+  // Writes outcomes that are not written yet. Otherwise, the next Begin writes them.
+  void Flush() {
+    if (log_ != nullptr) log_->Flush();
+  }
+
   // Call with the outcome of the previous run's last attempt. No plan may begin before the
   // leftovers of the attempt are checked, because the log describes only the last attempt.
   void AdoptAttempt(bool committed, std::optional<uint32_t> generation);

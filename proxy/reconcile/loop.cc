@@ -240,11 +240,14 @@ void Loop::EndTurn() {
   const std::optional<uint32_t> generation = reconciler_.ReportedGeneration();
   ++turns_;
   PublishTurn(/*answered=*/waiting_.empty());
+  bool verified = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!tasks_.empty() || !status_.verified) return;
+    if (!tasks_.empty()) return;
+    verified = status_.verified;
   }
-  if (generation) reconciler_.NoteGeneration(*generation);
+  reconciler_.SaveOutcome();  // After the answers, which do not wait for the write.
+  if (generation && verified) reconciler_.NoteGeneration(*generation);
 }
 
 void Loop::RemoveOnce() {

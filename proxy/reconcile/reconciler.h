@@ -106,6 +106,8 @@ class Reconciler {
 
   // Saves objects that changed without a commit.
   void SaveObjects() { journal_.SaveObjects(); }
+  // Saves the outcome of the last commit. Otherwise, the next commit saves the outcome.
+  void SaveOutcome() { journal_.Flush(); }
   // Returns true if the state cannot be saved currently.
   bool SavingFails() const { return journal_.fails(); }
   // Retries saving the state if a retry is due.

@@ -253,7 +253,6 @@ void StateLog::End(bool committed, std::optional<uint32_t> generation) {
   part_->mutable_outcome()->set_committed(committed);
   if (generation) part_->mutable_outcome()->set_generation(*generation);
   frame_->Add(*part_);
-  Write();
 }
 
 void StateLog::NoteGeneration(uint32_t generation) {

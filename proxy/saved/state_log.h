@@ -1,6 +1,7 @@
 // Saves the received objects and the rows in the kernel to disk, so that a restart needs neither
 // the controller nor a dump of the tables. StateLog is a write-ahead log in FOLDER/state. Each
-// attempt is written before the batch is sent to the kernel, and the outcome is written afterwards.
+// attempt is written before the batch is sent to the kernel, and the outcome is written later, so
+// that the response to the controller does not wait for the write.
 // After a crash at any time, the log is correct, and the kernel's marker determines the outcome of
 // the last attempt. See proxy/saved/README.md.
 //
@@ -96,12 +97,14 @@ class StateLog {
   // Call Begin before the batch is sent to the kernel. If the previous attempt is still open,
   // `commit` must be `whole`, and the previous outcome remains unknown.
   void Begin(const SavedCommit& commit);
-  // Call End when the outcome is known, from the kernel's response or its marker. `generation` is
-  // the kernel's generation id. `generation` is set only if no other process changed svcmap's
+  // Call End when the outcome is known, from the kernel's response or its marker. The next Begin or
+  // Flush writes the outcome. Without the outcome, the marker decides after a crash. `generation`
+  // is the kernel's generation id. `generation` is set only if no other process changed svcmap's
   // tables during the attempt.
   void End(bool committed, std::optional<uint32_t> generation);
   // Records that no other process changed svcmap's tables up to this generation id. The next write
-  // or sync saves the id.
+  // or sync saves the id. After End, call Flush first: an outcome in a later frame would replace
+  // the id.
   void NoteGeneration(uint32_t generation);
 
   // Requests that the background thread measures the live part of the file. Call Recount after the

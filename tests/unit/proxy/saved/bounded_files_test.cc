@@ -182,6 +182,7 @@ TEST_F(BoundedFilesTest, TheLogOfAHungDiskReportsItAndRecovers) {
     for (uint32_t i = 1; i <= 100; ++i) {
       log->Begin({.marker = {i, i}});
       log->End(true, i);
+      log->Flush();
       EXPECT_LE(log->status().failures, 1u);
     }
   });

@@ -207,6 +207,7 @@ TEST_F(PosixFilesTest, ObjectsThatAnotherUserMayHaveMadeAreDataLoss) {
   for (;; ++number) {
     Begin(log, number);
     log.End(true, number);
+    log.Flush();
     if (write(pipe, &number, sizeof(number)) != sizeof(number)) _exit(1);
   }
 }

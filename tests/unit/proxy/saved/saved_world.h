@@ -376,8 +376,10 @@ class SavedWorld {
     log->Begin(commit.Borrow());
     model.Begin(commit);
   }
+  // Also writes the outcome. Without Flush, the next attempt would write it.
   void End(bool committed, std::optional<uint32_t> generation) {
     log->End(committed, generation);
+    log->Flush();
     model.End(committed, generation);
   }
   void NoteGeneration(uint32_t number) {

@@ -149,6 +149,29 @@ TEST_F(StateLogTest, GenerationsOfOthersAreWrittenWithTheNextSyncOrWrite) {
   EXPECT_EQ(Reopen().is.generation, 21u);
 }
 
+TEST_F(StateLogTest, AnOutcomeIsWrittenWithTheNextAttempt) {
+  Commit("ns/a", 7);
+  Begin({.marker = {1, 2}});
+  const auto attempt = files.Content(kPath);
+  log->End(true, 8);
+  EXPECT_EQ(files.Content(kPath), attempt);
+  model.End(true, 8);
+  Begin({.marker = {1, 3}});
+  const Reported expected = model.reported();
+  EXPECT_EQ(expected.is.marker, (Marker{1, 2}));
+  ASSERT_TRUE(expected.may_be);
+  EXPECT_EQ(expected.may_be->marker, (Marker{1, 3}));
+  EXPECT_EQ(Reopen(), expected);
+}
+
+TEST_F(StateLogTest, KilledBeforeTheOutcomeIsWrittenTheAttemptIsOpen) {
+  Commit("ns/a", 7);
+  Begin({.marker = {1, 2}});
+  const Reported expected = model.reported();
+  log->End(true, 8);
+  EXPECT_EQ(Reopen(), expected);
+}
+
 TEST_F(StateLogTest, AGenerationThatIsNotKnownIsForgotten) {
   Commit("ns/a", 7);
   Begin({.marker = {1, 2}});
