@@ -78,14 +78,15 @@ std::vector<Store::Dirty>::iterator FindRejected(SyncPlan& sync_plan,
 
 Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
                                       const nft::ApplyResult& result, const Applied& applied) {
-  const bool first = ++consecutive_ == 1;
   if (result.outcome == nft::ApplyOutcome::kUnknown) {
     if (sync_plan.rewrite) return {.event = TableEvent::kRewriteFailed};
     return {};
   }
   const Cause cause = CauseOf(result.error);
+  if (cause == Cause::kPassing && !sync_plan.rewrite) return {};
+  const bool first = ++consecutive_ == 1;
   const bool patient = consecutive_ % kRejectionPatience != 0;
-  if (cause == Cause::kPassing && (patient || !sync_plan.rewrite)) return {};
+  if (cause == Cause::kPassing && patient) return {};
   if (sync_plan.rewrite) {
     // If records are kept, the content may only differ from what was read.
     if (!KeepsRecords(tables) && cause == Cause::kContents) Isolate(sync_plan, result, applied);

@@ -50,7 +50,8 @@ class Rejections {
  private:
   bool Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result, const Applied& applied);
 
-  int consecutive_ = 0;  // Consecutive rejections.
+  // Consecutive rejections. Temporary errors count only for rewrites.
+  int consecutive_ = 0;
   size_t service_limit_ = SIZE_MAX;
   absl::flat_hash_set<std::string> rejected_;
   std::vector<std::pair<uint64_t, Finding>> findings_;

@@ -57,6 +57,27 @@ class PickyKernel final : public nft::Kernel {
   nft::Kernel& kernel_;
 };
 
+TEST(RejectionsTest, TemporaryErrorsDoNotReplaceTheCheckOfTheRows) {
+  const SharedCounts counts;
+  SyncPlan plan(counts);
+  const Applied applied;
+  Rejections rejections;
+  const auto handle = [&](int code) {
+    return rejections.Handle(TableState::kCurrent, plan,
+                             {nft::ApplyOutcome::kRejected, ErrnoStatus(code, "commit")}, applied);
+  };
+  for (int i = 0; i < 2; ++i) {
+    const Rejections::Remedy remedy = handle(ENOMEM);
+    EXPECT_FALSE(remedy.check_rows);
+    EXPECT_EQ(remedy.event, std::nullopt);
+  }
+  const Rejections::Remedy first = handle(EEXIST);
+  EXPECT_TRUE(first.check_rows);
+  EXPECT_EQ(first.event, std::nullopt);
+  EXPECT_EQ(handle(EEXIST).event, std::nullopt);
+  EXPECT_EQ(handle(EEXIST).event, TableEvent::kRejected);
+}
+
 class RejectionTest : public ::testing::TestWithParam<bool> {
  protected:
   RejectionTest() { kernel_.tells = GetParam(); }
