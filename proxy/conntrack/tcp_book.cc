@@ -88,6 +88,8 @@ const TcpBook::Round::Service* TcpBook::Round::Find(const nft::Flow& flow) const
 }
 
 bool TcpBook::Round::IsStale(const nft::Flow& flow) const {
+  // A connection without translation does not use the Service.
+  if (flow.original.destination == flow.reply.source) return false;
   const Service* service = Find(flow);
   return service != nullptr && service->gone.contains(EndpointOf(flow));
 }

@@ -1,6 +1,9 @@
 #include "proxy/conntrack/tcp_endpoints.h"
 
 #include <algorithm>
+#include <string>
+
+#include "absl/algorithm/container.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -11,14 +14,29 @@ void SortWithoutDuplicates(std::vector<T>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
+// Returns true if the destination hides a nodePort or a port range of another Service.
+bool HidesAnother(const std::string& key, const ReachedAt& at, const Claims& claims,
+                  const NodeFacts& node) {
+  const auto another = [&](const Service* owner) { return owner != nullptr && owner->key != key; };
+  const bool on_node = absl::c_linear_search(node.node_port_addresses, at.address);
+  return (on_node &&
+          another(claims.Owner(NodePortClaim(at.address.family(), Protocol::kTcp, at.port)))) ||
+         (node.port_ranges && another(claims.Owner(PortRangesClaim(at.address, Protocol::kTcp))));
+}
+
 }  // namespace
 
-TcpEndpoints MakeTcpEndpoints(const ServiceEntry* entry, const ServiceRows* rows) {
+TcpEndpoints MakeTcpEndpoints(const ServiceEntry* entry, const ServiceRows* rows,
+                              const Claims& claims, const NodeFacts& node) {
   TcpEndpoints tcp;
-  if (entry == nullptr || rows == nullptr || rows->tcp_resets == TcpResets::kOff) return tcp;
+  if (entry == nullptr || !entry->service || rows == nullptr || rows->tcp_resets == TcpResets::kOff)
+    return tcp;
   for (const PortRows& port : rows->ports) {
     if (port.protocol != Protocol::kTcp || port.is_range()) continue;
-    for (const ReachedAt& at : port.addresses) tcp.destinations.push_back({at.address, at.port});
+    for (const ReachedAt& at : port.addresses) {
+      if (HidesAnother(entry->service->key, at, claims, node)) continue;
+      tcp.destinations.push_back({at.address, at.port});
+    }
   }
   if (tcp.destinations.empty()) return tcp;
   SortWithoutDuplicates(tcp.destinations);

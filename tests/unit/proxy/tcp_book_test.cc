@@ -55,6 +55,13 @@ TEST_F(TcpBookTest, AnEndpointIsGoneAfterOneSecond) {
   EXPECT_EQ(book_.due_at(), std::nullopt);
 }
 
+TEST_F(TcpBookTest, AConnectionWithoutTranslationIsNotStale) {
+  Update("ns/web", {"10.0.0.2:80"}, {"10.0.0.2:80"});  // An external IP that is a pod's address.
+  Update("ns/web", {"10.0.0.2:80"}, {});
+  Wait(1000);
+  EXPECT_FALSE(Stale("10.0.0.2:80", "10.0.0.2:80"));
+}
+
 TEST_F(TcpBookTest, TheOldestDeparturesAreForgotten) {
   const auto endpoint = [](size_t i) {
     return "10." + std::to_string(i / 65536) + "." + std::to_string(i / 256 % 256) + "." +

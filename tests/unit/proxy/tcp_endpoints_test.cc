@@ -23,7 +23,7 @@ class TcpEndpointsTest : public DesiredWorld {
   void Apply(const Change& change) { DesiredWorld::Apply({change}); }
   TcpEndpoints Tcp(const std::string& key) {
     before_ = {};
-    return MakeTcpEndpoints(store_.Find(key), &Make(key).rows);
+    return MakeTcpEndpoints(store_.Find(key), &Make(key).rows, store_.claims(), node_);
   }
 };
 
@@ -58,8 +58,27 @@ TEST_F(TcpEndpointsTest, AServiceWithoutTcpDestinationsHasNone) {
   Apply(AService("ns/dns").At("10.96.0.1").Port(53, "dns", Protocol::kUdp));
   Apply(ASlice("ns/dns-1", "ns/dns").Port(80, "web").Ready("10.0.0.1"));
   EXPECT_EQ(Tcp("ns/dns"), TcpEndpoints());
-  EXPECT_EQ(MakeTcpEndpoints(nullptr, nullptr), TcpEndpoints());
-  EXPECT_EQ(MakeTcpEndpoints(store_.Find("ns/dns"), nullptr), TcpEndpoints());
+  const Claims& claims = store_.claims();
+  EXPECT_EQ(MakeTcpEndpoints(nullptr, nullptr, claims, node_), TcpEndpoints());
+  EXPECT_EQ(MakeTcpEndpoints(store_.Find("ns/dns"), nullptr, claims, node_), TcpEndpoints());
+}
+
+// Connections to these destinations may belong to the other Service.
+TEST_F(TcpEndpointsTest, DestinationsThatHideOnesOfAnotherServiceAreLeftOut) {
+  node_.port_ranges = true;
+  Apply(AService("ns/web").At("10.96.0.1").Port(80).NodePort(30080));
+  Apply(AService("ns/all").At("10.96.0.2").Port(8000).EndPort(9000).External("192.0.2.5"));
+  Apply(AService("ns/other")
+            .At("10.96.0.3")
+            .Port(30080, "a")
+            .Port(8080, "b")
+            .External("172.16.0.1")
+            .External("192.0.2.5")
+            .External("192.0.2.6"));
+  EXPECT_THAT(Texts(Tcp("ns/other").destinations),
+              ElementsAre("10.96.0.3:8080", "10.96.0.3:30080", "172.16.0.1:8080", "192.0.2.6:8080",
+                          "192.0.2.6:30080"));
+  EXPECT_THAT(Texts(Tcp("ns/web").destinations), ElementsAre("10.96.0.1:80"));
 }
 
 TEST_F(TcpEndpointsTest, AServiceWhoseConnectionsAreNotResetHasNone) {
