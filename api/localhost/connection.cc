@@ -151,10 +151,10 @@ void ForwardedConnection::Move() {
   const Transfer::Result up = to_endpoint_.Move(client_.get(), endpoint_.get());
   const Transfer::Result down = to_client_.Move(endpoint_.get(), client_.get());
   const auto either = [&](Transfer::Result result) { return up == result || down == result; };
-  // The kernel reports a reset of a socket that is read to its end only in SO_ERROR.
-  const bool failed = either(Transfer::Result::kFailed) ||
-                      (to_endpoint_.source_ended() && TakeError(client_.get()) != 0) ||
-                      (to_client_.source_ended() && TakeError(endpoint_.get()) != 0);
+  // The kernel reports the reset of a socket only in SO_ERROR if the socket is read to its end, or
+  // is not read because the other side accepts no data.
+  const bool failed = either(Transfer::Result::kFailed) || TakeError(client_.get()) != 0 ||
+                      TakeError(endpoint_.get()) != 0;
   if (up == Transfer::Result::kDone && down == Transfer::Result::kDone) {
     End();
   } else if (failed) {

@@ -12,14 +12,6 @@
 #include "nft/base/status.h"
 
 namespace svcmap::api {
-namespace {
-
-IpAddress LoopbackAddress(Family family) {
-  return *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
-}
-
-}  // namespace
-
 LocalhostListeners::LocalhostListeners(event_base* base, size_t max_sockets,
                                        std::chrono::milliseconds retry, OnAccept on_accept,
                                        OnCount on_count, OnFailure on_failure)
@@ -77,10 +69,12 @@ void LocalhostListeners::Open(const Key& key) {
   if (!failure.ok()) {
     failed_.insert(key);
     if (failure != listener.failure) {
-      spdlog::warn(
-          "cannot listen on localhost nodePort, retrying service={} port={} family={} "
-          "error={}",
-          LogValue(listener.service), key.second, family, LogValue(failure));
+      if (lines_.Admit("localhost nodePorts")) {
+        spdlog::warn(
+            "cannot listen on localhost nodePort, retrying service={} port={} family={} "
+            "error={}",
+            LogValue(listener.service), key.second, family, LogValue(failure));
+      }
       on_failure_(key.first);
     }
     if (!retry_.pending()) retry_.After(retry_after_);
@@ -97,7 +91,7 @@ absl::Status LocalhostListeners::TryToOpen(const Key& key, Listener& listener) {
                                         " file descriptors for localhost nodePorts are in use");
   }
   absl::StatusOr<UniqueFd> fd =
-      Listen({LoopbackAddress(key.first), key.second}, Stack::kOne, Interfaces::kLoopback);
+      Listen({proxy::LocalhostAddress(key.first), key.second}, Stack::kOne, Interfaces::kLoopback);
   if (!fd.ok()) return fd.status();
   listener.fd = *std::move(fd);
   listener.ready.emplace(base_, listener.fd.get(), EV_READ | EV_PERSIST,
@@ -128,6 +122,7 @@ void LocalhostListeners::Accept(const Key& key) {
 }
 
 void LocalhostListeners::Retry() {
+  lines_.Report(LineLimit::Clock::now());
   for (const Key& key : std::set<Key>(failed_)) Open(key);
 }
 

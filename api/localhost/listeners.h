@@ -2,6 +2,8 @@
 // only on the thread of the event loop.
 #pragma once
 
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <functional>
 #include <map>
@@ -15,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "api/health/event.h"
+#include "api/log/line_limit.h"
 #include "nft/base/unique_fd.h"
 #include "proxy/localhost/endpoint_picker.h"
 
@@ -59,6 +62,8 @@ class LocalhostListeners {
   const OnAccept on_accept_;
   const OnCount on_count_;
   const OnFailure on_failure_;
+  // Limits log lines, because controllers choose the nodePorts.
+  LineLimit lines_{[](const std::string& line) { spdlog::warn("{}", line); }, /*own_thread=*/false};
   size_t open_sockets_ = 0;
   std::map<Key, Listener> listeners_;
   absl::flat_hash_map<std::string, std::vector<Key>> keys_of_;  // By Service.

@@ -25,8 +25,6 @@ class Transfer {
   // Copies data until a socket would block. Forwards the end of the data as a half-close.
   Result Move(int source, int target);
 
-  bool source_ended() const { return ended_; }
-
  private:
   UniqueFd read_end_;
   UniqueFd write_end_;

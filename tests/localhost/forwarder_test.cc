@@ -140,6 +140,21 @@ class LocalhostForwarderTest : public ::testing::Test {
     EXPECT_EQ(send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(text.size()));
   }
+  // Sends until the socket accepts no data for 0.5 s. Returns the number of bytes.
+  static size_t SendUntilBlocked(const UniqueFd& fd) {
+    fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+    const std::string block(65536, 'x');
+    size_t sent = 0;
+    for (pollfd writable = {fd.get(), POLLOUT, 0}; poll(&writable, 1, 500) == 1;) {
+      const ssize_t size = send(fd.get(), block.data(), block.size(), MSG_NOSIGNAL);
+      EXPECT_GT(size, 0) << strerror(errno);
+      if (size <= 0) break;
+      sent += static_cast<size_t>(size);
+      EXPECT_LT(sent, size_t{64} << 20) << "the forwarder reads without a limit";
+      if (sent >= size_t{64} << 20) break;
+    }
+    return sent;
+  }
   static void Reset(UniqueFd& fd) {
     ResetWhenClosed(fd);
     fd.Close();
@@ -222,17 +237,23 @@ TEST_F(LocalhostForwarderTest, ASlowReceiverSlowsDownTheSender) {
   UpdateAndWait({NodePortTo({At("127.0.0.2", 9000)})});
   UniqueFd client = Client();
   const UniqueFd server = AcceptFrom(listener);
-  fcntl(client.get(), F_SETFL, O_NONBLOCK);
-  const std::string block(65536, 'x');
-  size_t sent = 0;
-  for (pollfd writable = {client.get(), POLLOUT, 0}; poll(&writable, 1, 500) == 1;) {
-    const ssize_t size = send(client.get(), block.data(), block.size(), MSG_NOSIGNAL);
-    ASSERT_GT(size, 0) << strerror(errno);
-    sent += static_cast<size_t>(size);
-    ASSERT_LT(sent, size_t{64} << 20) << "the forwarder reads without a limit";
-  }
+  const size_t sent = SendUntilBlocked(client);
   shutdown(client.get(), SHUT_WR);
   EXPECT_EQ(ReadAll(server).size(), sent);
+}
+
+TEST_F(LocalhostForwarderTest, AResetIsNoticedWhileTheOtherSideDoesNotRead) {
+  Start();
+  const UniqueFd listener = Listener("127.0.0.2", 9000);
+  UpdateAndWait({NodePortTo({At("127.0.0.2", 9000)})});
+  for (const bool client_first : {true, false}) {
+    UniqueFd client = Client();
+    UniqueFd server = AcceptFrom(listener);
+    UniqueFd& sender = client_first ? client : server;
+    EXPECT_GT(SendUntilBlocked(sender), 0u);
+    Reset(sender);
+    EXPECT_TRUE(SoonWithoutConnections()) << client_first;
+  }
 }
 
 TEST_F(LocalhostForwarderTest, WithoutEndpointsTheConnectionIsReset) {
