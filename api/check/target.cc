@@ -40,6 +40,7 @@ void AddTargets(const v1::Service& service, const std::vector<IpAddress>& node_a
                                 port.name().empty() ? "" : ":", port.name());
     base.port = static_cast<uint16_t>(port.port());
     base.protocol = *protocol;
+    base.is_range = port.end_port() > port.port();
     if (spec.cluster_ips().empty()) Add(base, "clusterIP", spec.cluster_ip(), targets);
     for (const std::string& ip : spec.cluster_ips()) Add(base, "clusterIP", ip, targets);
     for (const std::string& ip : spec.external_ips()) Add(base, "externalIP", ip, targets);
@@ -49,6 +50,7 @@ void AddTargets(const v1::Service& service, const std::vector<IpAddress>& node_a
     if (!IsPort(port.node_port())) continue;
     base.port = static_cast<uint16_t>(port.node_port());
     base.role = "nodePort";
+    base.is_range = false;
     for (const IpAddress& address : node_addresses) {
       base.address = address;
       targets.push_back(base);

@@ -15,7 +15,8 @@ struct CheckTarget {
   std::string service;  // "shop/web:http", or "shop/web" if the port has no name.
   std::string role;     // "clusterIP", "externalIP", "load balancer IP", "nodePort" or "endpoint"
   IpAddress address;
-  uint16_t port = 0;
+  uint16_t port = 0;      // The first port of a port range.
+  bool is_range = false;  // True for a port range, whose endpoints may listen on any of its ports.
   proxy::Protocol protocol = proxy::Protocol::kTcp;
 
   std::string ToString() const;  // "10.96.0.10:80/TCP", "[fd00::1]:53/UDP"

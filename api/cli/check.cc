@@ -172,6 +172,11 @@ class Check {
 
   // Asks the agent for the prediction. Adds an omission if there is none.
   absl::StatusOr<bool> Predict(Case& one) {
+    if (one.target.is_range) {
+      report_.not_checked.push_back(
+          {one.target, "port range: the ports on which its endpoints listen are unknown"});
+      return false;
+    }
     if (!one.source) {
       report_.not_checked.push_back({one.target, "no route from " + report_.from});
       return false;

@@ -1,5 +1,6 @@
 #include "api/cli/client.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -105,10 +106,7 @@ class Client::Impl {
       v1::PushResponse response;
       if (!stream->Write(request) || (answered && !stream->Read(&response))) return false;
       if (!response.has_ack()) return true;
-      v1::Ack& ack = *response.mutable_ack();
-      all.mutable_results()->MergeFrom(ack.results());
-      ack.mutable_results()->Swap(all.mutable_results());
-      all.Swap(&ack);
+      all = Combine(std::move(all), std::move(*response.mutable_ack()));
       return true;
     };
     v1::PushRequest request;
@@ -141,6 +139,19 @@ class Client::Impl {
   void Renew() {
     channel_ = NewChannel(target_, tls_);
     stub_ = v1::Control::NewStub(channel_);
+  }
+
+  // Combines the Acks of two batches of a snapshot. The Ack of the snapshot's end usually reports
+  // no change, because the kernel already has the objects of the batches.
+  static v1::Ack Combine(v1::Ack first, v1::Ack last) {
+    first.mutable_results()->MergeFrom(last.results());
+    last.mutable_results()->Swap(first.mutable_results());
+    if (first.outcome() != v1::COMMITTED) return last;
+    if (last.outcome() == v1::UNCHANGED) last.set_outcome(v1::COMMITTED);
+    if (last.outcome() != v1::COMMITTED) return last;
+    if (first.has_commit_duration()) *last.mutable_commit_duration() += first.commit_duration();
+    if (first.has_queue_duration()) *last.mutable_queue_duration() += first.queue_duration();
+    return last;
   }
 
   // Returns whether the channel is connected. If the channel is not connected, the next call fails

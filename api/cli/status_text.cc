@@ -182,7 +182,7 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   }
   Line("Programmed",
        absl::StrCat(CountText(status.service_ports(), "Service port"), ", ",
-                    CountText(status.endpoints(), "endpoint")),
+                    CountText(status.endpoints(), "endpoint slot")),
        page);
   Line("Kernel", KernelText(status), page);
   if (status.repairs() > 0) Line("Repairs", RepairsText(status), page);

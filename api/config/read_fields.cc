@@ -78,20 +78,22 @@ Wanted Read(const TreeNode& node, std::vector<std::string>& value) {
   return std::nullopt;
 }
 
-Wanted Read(const TreeNode& node, std::map<std::string, bool>& value) {
-  std::map<std::string, bool> gates;
-  if (node.type != Type::kMap) return "a map of names to true or false";
-  for (const auto& [name, item] : node.fields) {
-    if (Read(*item, gates[name])) return "a map of names to true or false";
-  }
-  value = std::move(gates);
-  return std::nullopt;
-}
-
 std::string ShowNode(const TreeNode& node) {
   if (node.type == Type::kList) return "a list";
   if (node.type == Type::kMap) return "a map";
   return ShowScalar(node);
+}
+
+Wanted Read(const TreeNode& node, std::map<std::string, bool>& value) {
+  std::map<std::string, bool> gates;
+  constexpr char kGates[] = "a map of names to true or false";
+  if (node.type != Type::kMap) return kGates;
+  for (const auto& [name, item] : node.fields) {
+    if (!Read(*item, gates[name])) continue;
+    return absl::StrCat(kGates, ", but the value of ", Escape(name), " is ", ShowNode(*item));
+  }
+  value = std::move(gates);
+  return std::nullopt;
 }
 
 class FieldReader {

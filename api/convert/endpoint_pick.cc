@@ -83,7 +83,16 @@ uint32_t TableSizeOf(const v1::Service& message, Report& report) {
 void ConvertEndpointPick(const v1::Service& message, proxy::Service& service, Report& report) {
   const PickBy pick_by = PickOf(message, report);
   service.pick_table_size = TableSizeOf(message, report);
-  if (report.rejected() || pick_by == PickBy::kRandom) return;
+  if (report.rejected()) return;
+  if (pick_by == PickBy::kRandom) {
+    if (service.pick_table_size != 0) {
+      const bool is_field = message.spec().pick_table_size() != 0;
+      report.Warn(
+          is_field ? kSizeField : FieldOf(kPickTableSizeAnnotation),
+          {proxy::FindingCode::kForbidden, "", "has no effect with spec.endpointPick \"Random\""});
+    }
+    return;
+  }
   if (service.affinity_seconds != 0) {
     report.Warn(kPickField, {proxy::FindingCode::kForbidden, "",
                              "has no effect with spec.sessionAffinity \"ClientIP\""});

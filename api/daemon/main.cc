@@ -206,6 +206,12 @@ LocalhostForwarderOptions ForwarderOptions(size_t descriptors) {
 // Returns the loopback addresses on which nodePorts accept connections.
 std::vector<IpAddress> LocalhostAddresses(const DaemonOptions& options) {
   std::vector<IpAddress> listed = proxy::ListedLoopbackAddresses(options.node_port_addresses);
+  if (options.localhost_node_ports && listed.empty()) {
+    spdlog::warn(
+        "the feature gate {} and the flag --localhost-nodeports have no effect unless "
+        "nodePortAddresses contains \"localhost\" or a loopback CIDR with 127.0.0.1 or ::1",
+        kLocalhostNodePortsGate);
+  }
   if (options.localhost_node_ports || listed.empty()) return listed;
   spdlog::warn(
       "loopback addresses in nodePortAddresses have no effect without the feature gate {} or the "

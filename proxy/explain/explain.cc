@@ -10,6 +10,7 @@
 #include "proxy/desired/weights.h"
 #include "proxy/explain/destination.h"
 #include "proxy/explain/sources.h"
+#include "proxy/localhost/nodeports.h"
 #include "proxy/names/kube_names.h"
 
 namespace svcmap::proxy {
@@ -400,6 +401,7 @@ class PathTracer {
     }
     const Service* node_port =
         context_.store.claims().Owner(NodePortClaim(to_.family(), to_.protocol, to_.number));
+    if (node_port != nullptr && IsOnLocalhost()) return Localhost(*node_port);
     if (node_port != nullptr && to_.local) {
       return AddStep("service",
                      absl::StrCat("nodePort of ", node_port->key,
@@ -407,6 +409,38 @@ class PathTracer {
                      to_.address.IsLoopback() ? "S-113" : "S-86");
     }
     AddStep("service", "no Service has this address: not modified", "");
+  }
+
+  bool IsOnLocalhost() const {
+    return context_.localhost_node_ports[Index(to_.family())] && to_.protocol == Protocol::kTcp &&
+           to_.address == LocalhostAddress(to_.family());
+  }
+
+  // Explains a nodePort on a loopback address: svcmapd accepts and forwards the connection.
+  void Localhost(const Service& service) {
+    const LocalhostNodePorts node_ports =
+        LocalhostNodePortsOf(context_.store.Find(service.key), context_.store.claims(),
+                             context_.node.place, context_.localhost_node_ports);
+    const auto found = absl::c_find_if(node_ports, [&](const LocalhostNodePort& node_port) {
+      return node_port.family == to_.family() && node_port.port == to_.number;
+    });
+    if (found == node_ports.end() || found->endpoints.empty()) {
+      return AddStep("localhost",
+                     absl::StrCat("nodePort of ", service.key,
+                                  " without endpoints: svcmapd resets connections"),
+                     "S-113");
+    }
+    AddStep("localhost",
+            absl::StrCat("nodePort of ", service.key,
+                         ": svcmapd accepts the connection and forwards it to an endpoint"),
+            "S-113");
+    const std::vector<uint32_t> slots = SlotCounts(found->weights);
+    for (size_t i = 0; i < found->endpoints.size(); ++i) {
+      ExplainedEndpoint endpoint{found->endpoints[i]};
+      if (!slots.empty()) endpoint.slots = slots[i];
+      endpoint.masquerade = true;
+      result_.endpoints.push_back(std::move(endpoint));
+    }
   }
 
   void NotChecked() {

@@ -26,6 +26,7 @@ struct ExplainContext {
   const Node* this_node;  // Null until the Node object has been received.
   const NodeFacts& node;
   const std::vector<IpAddress>& interface_addresses;  // Addresses of all node interfaces.
+  const bool (&localhost_node_ports)[2];              // See ReconcilerOptions.
 };
 
 struct Question {
@@ -75,7 +76,7 @@ struct Explanation {
   std::vector<Step> steps;
   Verdict verdict = Verdict::kUntouched;
   ChosenSet set = ChosenSet::kNone;
-  // Possible endpoints for kDnat, in ascending order. A new connection uses a random slot (S-38),
+  // Possible endpoints for kDnat, and for a nodePort on a loopback address, in ascending order. A new connection uses a random slot (S-38),
   // or with ServiceSpec.endpoint_pick, the slot of its hash.
   std::vector<ExplainedEndpoint> endpoints;
   // kube-proxy's chain names in iptables mode, in packet order: "KUBE-EXT-..."

@@ -25,6 +25,7 @@ class Sorter {
       case Question::From::kAnybody:
         break;
     }
+    if (question_.destination.IsLoopback()) return {OfNode()};  // Others cannot reach it.
     if (by_interface() && !question_.in_interface.empty()) return {ByInterface(std::nullopt)};
     if (!RecognisesPods(context_, family_)) return {OfNode(), Other(std::nullopt)};
     return {Pod(std::nullopt), OfNode(), Other(std::nullopt)};

@@ -2,7 +2,7 @@
 //
 // Two independent facts determine what the agent does: how much of the desired state it has
 // received, and how the next commit must write the tables. Each fact is a state machine with a
-// table of transitions. PhaseOf() derives the phase, which status, health and metrics report.
+// table of transitions. PhaseOf() derives the phase, which status and metrics report.
 #pragma once
 
 #include <array>

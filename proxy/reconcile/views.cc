@@ -141,7 +141,8 @@ nft::Transaction Reconciler::PendingRows() {
 
 ExplainContext Reconciler::ContextForExplain() {
   node_.Follow();
-  return {store_, options_.ruleset, ThisNode(), node_.facts(), node_.interfaces()};
+  return {store_,        options_.ruleset,   ThisNode(),
+          node_.facts(), node_.interfaces(), options_.localhost_node_ports};
 }
 
 nft::Transaction Reconciler::DestinationRows(const Question& question, const Explained& explained) {

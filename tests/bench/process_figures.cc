@@ -16,8 +16,8 @@ std::string ProcPath(pid_t pid, const std::string& file) {
   return "/proc/" + std::to_string(pid) + "/" + file;
 }
 
-// Returns the value of a line such as "VmRSS:   1234 kB", or 0 if no such line exists.
-int64_t ReadKib(const std::string& path, const std::string& name) {
+// Returns the number in a line such as "VmRSS:   1234 kB", or 0 if no such line exists.
+int64_t ReadNumber(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1));
@@ -42,7 +42,16 @@ double ChildrenSecondsOf(pid_t pid) {
 
 ProcessMemory MemoryOf(pid_t pid) {
   const std::string status = ProcPath(pid, "status");
-  return {ReadKib(status, "VmRSS"), ReadKib(status, "VmHWM")};
+  return {ReadNumber(status, "VmRSS"), ReadNumber(status, "VmHWM")};
+}
+
+int64_t WaitsOf(pid_t pid) {
+  int64_t waits = 0;
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator(ProcPath(pid, "task"), error)) {
+    waits += ReadNumber(thread.path() / "status", "voluntary_ctxt_switches");
+  }
+  return waits;
 }
 
 double CpuSecondsOf(pid_t pid) {
@@ -63,7 +72,7 @@ int64_t DescriptorsOf(pid_t pid) {
 int64_t KernelMemoryKib() {
   int64_t total = 0;
   for (const char* name : {"Slab", "VmallocUsed", "Percpu"}) {
-    total += ReadKib("/proc/meminfo", name);
+    total += ReadNumber("/proc/meminfo", name);
   }
   return total;
 }

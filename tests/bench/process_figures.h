@@ -13,6 +13,9 @@ struct ProcessMemory {
 };
 ProcessMemory MemoryOf(pid_t pid);
 
+// Returns how often threads of the process have waited for an event so far.
+int64_t WaitsOf(pid_t pid);
+
 double CpuSecondsOf(pid_t pid);  // Returns user and system time with nanosecond resolution.
 // Returns the CPU time of the process and all its reaped child processes.
 double CpuSecondsWithChildrenOf(pid_t pid);

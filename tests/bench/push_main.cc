@@ -1,6 +1,7 @@
 // svcmap-bench-push: measures the cost of svcmapd's push API. Runs the release binary in a separate
 // namespace, and connects over a Unix socket and over TCP with mutual TLS on loopback.
 #include <grpcpp/grpcpp.h>
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,9 +16,11 @@
 #include "absl/strings/str_cat.h"
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/bench/cluster/cluster.h"
+#include "tests/bench/echo_server.h"
 #include "tests/bench/process_figures.h"
 #include "tests/support/agent.h"
 #include "tests/support/certificates.h"
+#include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::bench {
@@ -161,6 +164,7 @@ class Bench {
     agent_ = *std::move(agent);
   }
   testing::Agent& agent() { return *agent_; }
+  const testing::NetNs& netns() const { return netns_; }
 
   // Opens a new connection to svcmapd.
   std::shared_ptr<grpc::Channel> Connect(bool tls) {
@@ -230,6 +234,87 @@ void Messages(Bench& bench, const ClusterShape& shape, uint64_t count) {
                 static_cast<double>(count) / seconds, static_cast<double>(last - first) / seconds,
                 times[times.size() / 2], times[times.size() * 99 / 100]);
   }
+}
+
+// A process that only answers the messages of a Push stream.
+class Echo {
+ public:
+  explicit Echo(const testing::NetNs& netns) {
+    auto process = testing::ChildProcess::Start(
+        {.argv = {"/proc/self/exe", "--echo-server", socket()}, .netns = &netns});
+    if (!process.ok()) Give(std::string(process.status().message()));
+    process_ = *std::move(process);
+  }
+  ~Echo() {
+    static_cast<void>(process_->Signal(SIGTERM));
+    process_->Wait(std::chrono::seconds(10));
+  }
+  pid_t pid() const { return process_->pid(); }
+  std::shared_ptr<grpc::Channel> Connect() const {
+    const auto channel =
+        grpc::CreateChannel("unix:" + socket(), grpc::InsecureChannelCredentials());
+    if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10))) {
+      Give("cannot connect to the echo server");
+    }
+    return channel;
+  }
+
+ private:
+  std::string socket() const { return folder_.path() + "/echo.sock"; }
+
+  testing::TemporaryFolder folder_ = *testing::TemporaryFolder::Make();
+  std::unique_ptr<testing::ChildProcess> process_;
+};
+
+// Compares the time until the Ack of a changed endpoint with the time until an echo server has
+// answered the empty message. The blocks of both alternate, so that a slow phase of the machine
+// affects both.
+void BesideEcho(Bench& bench, const ClusterShape& shape) {
+  struct Turn {
+    const char* name;
+    pid_t pid;
+    Push push;
+    uint64_t number = 0;  // Number of the last batch.
+    std::vector<double> times = {};
+    int64_t waits = 0;
+  };
+  const Echo echo(bench.netns());
+  Turn turns[] = {{"svcmapd", bench.agent().pid(), Push(bench.Connect(false))},
+                  {"echo", echo.pid(), Push(echo.Connect())}};
+  Cluster cluster(shape);
+  for (Turn& turn : turns) turn.push.Open();
+  turns[0].push.Snapshot(cluster, turns[0].number);
+  constexpr uint64_t kBlock = 300;
+  for (uint64_t sent = 0; sent < kRoundTrips; sent += kBlock) {
+    for (Turn& turn : turns) {
+      const int64_t waits = WaitsOf(turn.pid);
+      for (uint64_t i = 0; i < kBlock; ++i) {
+        v1::PushRequest request;
+        request.mutable_batch()->set_number(++turn.number);
+        if (&turn == &turns[0]) request = OneEndpoint(cluster, turn.number);
+        const auto start = Clock::now();
+        turn.push.Write(request);
+        turn.push.Await(turn.number);
+        turn.times.push_back(Milliseconds(Clock::now() - start));
+      }
+      turn.waits += WaitsOf(turn.pid) - waits;
+    }
+  }
+  std::printf("\n%d x %d, one changed endpoint beside an empty message that a server echoes:\n",
+              shape.services, shape.endpoints);
+  std::printf(
+      "| server | message to answer p50 | p99 | waits of its threads for each message |\n"
+      "|---|---|---|---|\n");
+  double p50[2];
+  for (size_t i = 0; i < 2; ++i) {
+    std::vector<double>& times = turns[i].times;
+    std::sort(times.begin(), times.end());
+    p50[i] = times[times.size() / 2];
+    std::printf("| %s | %.3f ms | %.3f ms | %.1f |\n", turns[i].name, p50[i],
+                times[times.size() * 99 / 100],
+                static_cast<double>(turns[i].waits) / static_cast<double>(times.size()));
+  }
+  std::printf("Ratio of the medians: %.2f\n", p50[0] / p50[1]);
 }
 
 void Idle(Bench& bench, int count) {
@@ -453,7 +538,12 @@ int Main(int argc, char** argv) {
                  "Measures only the memory of so many Services with --ports and --endpoints");
   app.add_option("--ports", large.ports, "Ports of each Service for --memory-of");
   app.add_option("--endpoints", large.endpoints, "Endpoints of each Service for --memory-of");
+  bool echo_only = false;
+  app.add_flag("--echo-only", echo_only, "Measures only changes beside an echo server.");
+  std::string echo_server;
+  app.add_option("--echo-server", echo_server, "Runs only the echo server, on this Unix socket");
   CLI11_PARSE(app, argc, argv);
+  if (!echo_server.empty()) return RunEchoServer(echo_server);
   Bench bench;
   bench.Start();
   if (large.services > 0) {
@@ -467,8 +557,13 @@ int Main(int argc, char** argv) {
     PushesDuring(bench, shape, std::min<uint64_t>(messages, kRoundTrips), readers);
     return 0;
   }
+  if (echo_only) {
+    BesideEcho(bench, shape);
+    return 0;
+  }
   Idle(bench, idle);
   Messages(bench, shape, messages);
+  BesideEcho(bench, shape);
   PushesDuring(bench, shape, std::min<uint64_t>(messages, kRoundTrips), readers);
   Resume(bench, shape);
   return 0;

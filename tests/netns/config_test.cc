@@ -99,6 +99,8 @@ TEST_P(ConfigTest, S108_S112_S113_KeywordsOfNodePortAddresses) {
         std::string::npos;
     EXPECT_EQ(warned, c.setting.find("localhost") != std::string::npos) << agent().log();
   }
+  ASSERT_OK(world()->RestartAgent({"--localhost-nodeports", "--nodeport-addresses", "all"}));
+  EXPECT_THAT(agent().log(), HasSubstr("flag --localhost-nodeports have no effect unless"));
   ASSERT_OK(world()->RestartAgent({}));
 }
 

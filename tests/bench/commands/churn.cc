@@ -46,6 +46,9 @@ struct ChurnFigures {
   double elapsed = 0;
   double cpu_seconds = 0;
   int updates = 0;  // Number of kernel updates.
+  // Longest kernel commit in seconds, as reported in the Acks. Negative for implementations without
+  // Acks.
+  double longest_commit_seconds = -1;
 };
 
 // The scheduled times of the changes.
@@ -99,8 +102,12 @@ absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule 
   });
   absl::Status answered;
   for (size_t i = 0; i < requests.size() && answered.ok(); ++i) {
-    answered = svcmap.Await(first + i).status();
+    const absl::StatusOr<v1::Ack> ack = svcmap.Await(first + i);
+    answered = ack.status();
+    if (!ack.ok()) break;
     figures.latencies.push_back(schedule.Latency(i, Clock::now()));
+    figures.longest_commit_seconds =
+        std::max(figures.longest_commit_seconds, Svcmap::CommitSeconds(*ack));
   }
   figures.elapsed = schedule.Elapsed();
   sender.join();
@@ -190,6 +197,12 @@ class Churn {
     add("achieved_per_second", static_cast<double>(figures->latencies.size()) / figures->elapsed);
     add("cpu_share", figures->cpu_seconds / figures->elapsed);
     add("updates", figures->updates);
+    if (figures->longest_commit_seconds >= 0) {
+      add("longest_commit_seconds", figures->longest_commit_seconds);
+    }
+    if (const int64_t rss = on.opponent().Memory().rss_kib; rss > 0) {
+      add("rss_kib", static_cast<double>(rss));
+    }
     return true;
   }
 
@@ -203,7 +216,7 @@ class Churn {
             ? " Their latency is mostly that delay, of which no ratio is made."
             : "");
     PrintHeader({"Services x endpoints", "opponent", "offered", "achieved", "latency p50", "p99",
-                 "max", "to svcmap", "to the floor", "CPU", "updates"});
+                 "max", "to svcmap", "to the floor", "CPU", "updates", "longest commit", "RSS"});
     for (const int rate : options_.rates) {
       const std::string what = What(rate);
       for (const std::string& opponent : common_.opponents) {
@@ -224,7 +237,9 @@ class Churn {
              SecondsText(latency), SecondsText(latency, 0.99), SecondsText(latency, 1),
              ratio_to("svcmap"), ratio_to("netlink"),
              latency.empty() ? "-" : absl::StrFormat("%.1f %%", median("cpu_share") * 100),
-             NumberText(recorder.Of(opponent, what, "updates"))});
+             NumberText(recorder.Of(opponent, what, "updates")),
+             SecondsText(recorder.Of(opponent, what, "longest_commit_seconds")),
+             KibText(recorder.Of(opponent, what, "rss_kib"))});
       }
     }
   }

@@ -27,10 +27,6 @@ constexpr std::chrono::milliseconds kCpuQuiet{50};
 constexpr std::chrono::seconds kCpuSettles{2};
 constexpr double kCpuNoise = 0.0005;  // CPU seconds that the timers of an idle process may use.
 
-double CommitSeconds(const v1::Ack& ack) {
-  return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
-}
-
 class SvcmapProcess final : public Svcmap {
  public:
   SvcmapProcess(testing::TemporaryFolder folder, std::chrono::seconds time_limit)
@@ -230,6 +226,10 @@ absl::StatusOr<std::unique_ptr<Svcmap>> Svcmap::Start(const testing::NetNs& netn
   auto agent = std::make_unique<SvcmapProcess>(*std::move(folder), settings.time_limit);
   if (const absl::Status begun = agent->Begin(settings.svcmapd, netns); !begun.ok()) return begun;
   return agent;
+}
+
+double Svcmap::CommitSeconds(const v1::Ack& ack) {
+  return static_cast<double>(ack.commit_duration().seconds()) + ack.commit_duration().nanos() / 1e9;
 }
 
 v1::PushRequest Svcmap::Message(uint64_t number, const std::vector<ClusterChange>& changes) {

@@ -20,6 +20,8 @@ class Svcmap : public Opponent {
   // methods of Opponent. Await reads acknowledgements up to `number`, and returns an error if an
   // earlier batch failed.
   static v1::PushRequest Message(uint64_t number, const std::vector<ClusterChange>& changes);
+  // Returns the duration of the kernel commit that the Ack reports.
+  static double CommitSeconds(const v1::Ack& ack);
   // Returns the next batch number. The batches of a stream have the numbers 1, 2, 3, ...
   virtual uint64_t TakeNumber() = 0;
   virtual absl::Status Send(const v1::PushRequest& request) = 0;

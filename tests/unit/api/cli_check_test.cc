@@ -57,6 +57,16 @@ TEST(CheckTargetTest, EachAddressIsCombinedWithEachPort) {
                                           "shop/web load balancer IP 192.0.2.2:53/UDP"));
 }
 
+TEST(CheckTargetTest, PortRangesAreMarked) {
+  v1::Service service = WebService();
+  service.mutable_spec()->mutable_ports(0)->set_end_port(90);
+  std::vector<CheckTarget> targets;
+  AddTargets(service, {Ip("10.0.0.1")}, targets);
+  for (const CheckTarget& target : targets) {
+    EXPECT_EQ(target.is_range, target.port == 80) << target.ToString();
+  }
+}
+
 TEST(CheckTargetTest, InvalidValuesAreIgnored) {
   v1::Service service = WebService();
   service.mutable_spec()->mutable_ports(0)->set_port(70000);

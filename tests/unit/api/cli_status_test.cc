@@ -112,7 +112,7 @@ TEST(CliStatusTest, Text) {
       "Rejected by kernel 1 Service\n"
       "Rejected           1 object\n"
       "Unauthorized       5 calls and 1 TLS handshake, see the agent's log\n"
-      "Programmed         2 Service ports, 1 endpoint\n"
+      "Programmed         2 Service ports, 1 endpoint slot\n"
       "Kernel             matches the last commit, external changes are monitored, 4 audits, 17 "
       "elements written\n"
       "Repairs            2 (3 elements and 1 chain changed by other processes)\n"

@@ -143,7 +143,14 @@ TEST(ConvertEndpointPickTest, TheFieldCountsBeforeTheAnnotation) {
        "endpointPick: Random, pickTableSize: 251",
        PickBy::kRandom,
        251,
-       {}},
+       {"Service shop/web: spec.pickTableSize: Forbidden: has no effect with spec.endpointPick "
+        "\"Random\""}},
+      {"svcmap/pick-table-size: '1021'",
+       "type: ClusterIP",
+       PickBy::kRandom,
+       1021,
+       {"Service shop/web: metadata.annotations[\"svcmap/pick-table-size\"]: Forbidden: has no "
+        "effect with spec.endpointPick \"Random\""}},
       {"svcmap/endpoint-pick: clientip, svcmap/pick-table-size: '1000'",
        "type: ClusterIP",
        PickBy::kRandom,

@@ -247,9 +247,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "as \"30s\" or \"1h15m0s\""},
         BadField{"S315_Negative", "configSyncPeriod: -1s",
                  "configSyncPeriod: Invalid value: -1s: must be greater than 0s"},
-        BadField{
-            "S316_Gates", "featureGates: {AllAlpha: maybe}",
-            "featureGates (line 4): Invalid value: a map: must be a map of names to true or false"},
+        BadField{"S316_Gates", "featureGates: {AllAlpha: maybe}",
+                 "featureGates (line 4): Invalid value: a map: must be a map of names to true or "
+                 "false, but the value of AllAlpha is \"maybe\""},
         BadField{
             "S316_Format", "logging: {format: xml}",
             "logging.format: Unsupported value: \"xml\": supported values: \"text\", \"json\""},

@@ -19,6 +19,7 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 constexpr char kPod[] = "10.64.1.77";
 constexpr char kNode[] = "192.0.2.10";
@@ -116,7 +117,8 @@ class ExplainTest : public ::testing::Test {
     node.reset_stale_tcp = reset_stale_tcp_;
     node.port_ranges = ruleset_.port_ranges;
     const std::vector<IpAddress> interfaces = Ips({"127.0.0.1", kNode, "198.18.7.10"});
-    return Explain({store_, ruleset_, this_node_.get(), node, interfaces}, question);
+    return Explain({store_, ruleset_, this_node_.get(), node, interfaces, localhost_node_ports_},
+                   question);
   }
   Explanation One(const std::string& to, uint16_t port, const std::string& from,
                   Protocol protocol = Protocol::kTcp) {
@@ -144,6 +146,7 @@ class ExplainTest : public ::testing::Test {
   std::vector<IpAddress> node_port_addresses_ = Ips({kNode});
   TcpResets tcp_resets_ = TcpResets::kOff;
   bool reset_stale_tcp_ = false;
+  bool localhost_node_ports_[2] = {};
 };
 
 void InternalLocal(AService& service) { service.InternalLocal(); }
@@ -312,6 +315,28 @@ TEST_F(ExplainTest, S86NodePortsAreNotModifiedWhereTheyAreNotAccepted) {
   EXPECT_THAT(StepOf(One("127.0.0.1", kNodePort, "node"), "service"), HasSubstr("S-113"));
   node_port_addresses_.push_back(Ip("198.18.7.10"));
   EXPECT_EQ(Row("198.18.7.10", kNodePort), "c m, c m, c m");  // S-172
+}
+
+TEST_F(ExplainTest, S113NodePortsOnLocalhostAreForwarded) {
+  Web();
+  LocalAndRemote();
+  localhost_node_ports_[Index(Family::kIpv4)] = true;
+  const Explained explained = Ask("127.0.0.1", kNodePort, "");
+  ASSERT_THAT(explained.cases, SizeIs(1));  // Only this node can reach the address.
+  EXPECT_EQ(StepOf(explained.cases[0], "localhost"),
+            "nodePort of shop/web: svcmapd accepts the connection and forwards it to an endpoint "
+            "(S-113)");
+  EXPECT_THAT(EndpointTexts(explained.cases[0]), UnorderedElementsAre(kL1, kR1));
+  const auto no_node_port =
+      HasSubstr("nodePort of shop/web, but the address does not accept nodePorts");
+  EXPECT_THAT(StepOf(One("127.0.0.2", kNodePort, "node"), "service"), no_node_port);
+  EXPECT_THAT(StepOf(One("127.0.0.1", kNodePort, "node", Protocol::kUdp), "service"),
+              HasSubstr("no Service has this address"));
+  Slice([](ASlice&) {});
+  EXPECT_EQ(StepOf(One("127.0.0.1", kNodePort, "node"), "localhost"),
+            "nodePort of shop/web without endpoints: svcmapd resets connections (S-113)");
+  localhost_node_ports_[Index(Family::kIpv4)] = false;
+  EXPECT_THAT(StepOf(One("127.0.0.1", kNodePort, "node"), "service"), no_node_port);
 }
 
 TEST_F(ExplainTest, S87SourcesOutsideOfTheRangesAreDroppedAtTheLoadBalancerIp) {

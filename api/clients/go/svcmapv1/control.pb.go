@@ -425,8 +425,8 @@ type State int32
 
 const (
 	State_STATE_UNSPECIFIED State = 0 // Never sent.
-	// The agent has received no complete state since its start. The rules of the previous run, if any,
-	// handle traffic.
+	// The agent has no objects yet, or keeps the rules of the previous run until it receives a complete
+	// state.
 	State_WAITING_FOR_STATE State = 1
 	// The kernel state matches the desired state, or a commit is in progress.
 	State_SERVING State = 2
