@@ -15,9 +15,9 @@ struct CheckTarget {
   std::string service;  // "shop/web:http", or "shop/web" if the port has no name.
   std::string role;     // "clusterIP", "externalIP", "load balancer IP", "nodePort" or "endpoint"
   IpAddress address;
-  uint16_t port = 0;      // The first port of a port range.
-  bool is_range = false;  // True for a port range, whose endpoints may listen on any of its ports.
+  uint16_t port = 0;  // The first port of a port range.
   proxy::Protocol protocol = proxy::Protocol::kTcp;
+  bool is_range = false;  // True for a port range, whose endpoints may listen on any of its ports.
 
   std::string ToString() const;  // "10.96.0.10:80/TCP", "[fd00::1]:53/UDP"
 };
