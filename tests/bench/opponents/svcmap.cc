@@ -46,7 +46,8 @@ class SvcmapProcess final : public Svcmap {
   absl::Status Begin(const std::string& program, const testing::NetNs& netns) {
     auto process = ChildProcess::Start(
         {.argv = {program, "--listen", "unix://" + Socket(), "--node-name", kThisNode,
-                  "--state-dir", folder_.path() + "/state", "--cluster-cidr",
+                  "--state-dir", folder_.path() + "/state", "--max-objects", "1000000",
+                  "--cluster-cidr",
                   std::string(ClusterCidr(Family::kIpv4)) + "," + ClusterCidr(Family::kIpv6)},
          .netns = &netns});
     if (!process.ok()) return process.status();
