@@ -14,14 +14,21 @@ void SortWithoutDuplicates(std::vector<T>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-// Returns true if the destination hides a nodePort or a port range of another Service.
+// Returns true if the destination hides a nodePort or a port of a range of another Service.
 bool HidesAnother(const std::string& key, const ReachedAt& at, const Claims& claims,
                   const NodeFacts& node) {
-  const auto another = [&](const Service* owner) { return owner != nullptr && owner->key != key; };
-  const bool on_node = absl::c_linear_search(node.node_port_addresses, at.address);
-  return (on_node &&
-          another(claims.Owner(NodePortClaim(at.address.family(), Protocol::kTcp, at.port)))) ||
-         (node.port_ranges && another(claims.Owner(PortRangesClaim(at.address, Protocol::kTcp))));
+  if (absl::c_linear_search(node.node_port_addresses, at.address)) {
+    const Service* owner =
+        claims.Owner(NodePortClaim(at.address.family(), Protocol::kTcp, at.port));
+    if (owner != nullptr && owner->key != key) return true;
+  }
+  if (!node.port_ranges) return false;
+  const Service* owner = claims.Owner(PortRangesClaim(at.address, Protocol::kTcp));
+  return owner != nullptr && owner->key != key &&
+         absl::c_any_of(owner->ports, [&](const ServicePort& port) {
+           return port.is_range() && port.protocol == Protocol::kTcp && port.port <= at.port &&
+                  at.port <= port.end_port;
+         });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nft/base/status.h"
@@ -33,9 +34,11 @@ class FaultyKernel final : public Kernel {
     }
     if (fault && kind == 2) return unknown;
     ApplyResult result = kernel_.Apply(transaction);
+    // A rewrite whose table cannot be read assumes that the table has all sets, and deletes them.
+    const bool assumed_sets = std::exchange(unread_, false);
     if (result.outcome != ApplyOutcome::kRejected) {
       last_ = transaction;
-    } else if (!excused_ || !excused_()) {
+    } else if (!assumed_sets && (!excused_ || !excused_())) {
       rejected_.push_back(result.error.ToString());
     }
     return fault ? unknown : result;
@@ -47,7 +50,9 @@ class FaultyKernel final : public Kernel {
     return kernel_.ReadElements(set, keys);
   }
   absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override {
-    return kernel_.ReadTable(family);
+    auto content = kernel_.ReadTable(family);
+    unread_ |= !content.ok();
+    return content;
   }
   absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override {
     return kernel_.ReferenceContent(spec);
@@ -70,6 +75,7 @@ class FaultyKernel final : public Kernel {
   unsigned fault_percent_;
   std::mt19937 random_;
   std::function<bool()> excused_;
+  bool unread_ = false;  // True if reading a table has failed since the last transaction.
   Transaction last_;
   std::vector<std::string> rejected_;
 };

@@ -101,8 +101,10 @@ void OpenConnections::Follow(const Objects& objects, const ReferenceModel& model
   for (Connection& connection : connections_) {
     const v1::Service* service = FindService(objects, connection.service);
     const Prediction prediction = model.Predict(connection.packet);
+    // The agent may not have compared the destination with those of other Services since they
+    // changed, so the result for a hidden destination depends on the order of changes.
     if (service == nullptr || ServiceOf(prediction) != connection.service ||
-        prediction.range != connection.range) {
+        prediction.range != connection.range || model.HidesAnother(connection.packet)) {
       connection.predictable = false;
       continue;
     }

@@ -350,6 +350,16 @@ Outcome ReferenceModel::PredictPing(const Packet& packet) const {
   return rejected ? Outcome::kRejected : Outcome::kTimedOut;
 }
 
+bool ReferenceModel::HidesAnother(const Packet& packet) const {
+  const std::optional<Flow> flow = FlowOf(packet);
+  const ModelServicePort* owner = flow ? OwnerOfAddress(*flow) : nullptr;
+  if (owner == nullptr) return false;
+  for (const ModelServicePort* other : {OwnerOfNodePort(*flow), OwnerOfRange(*flow)}) {
+    if (other != nullptr && other->service != owner->service) return true;
+  }
+  return false;
+}
+
 bool ReferenceModel::ResetsStaleTcp(const v1::Service& service) const {
   return service.spec().has_reset_stale_tcp() ? service.spec().reset_stale_tcp()
                                               : settings_.reset_stale_tcp;

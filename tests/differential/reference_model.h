@@ -90,6 +90,10 @@ class ReferenceModel {
   // Returns true if open TCP connections through this Service to endpoints that are gone are reset.
   bool ResetsStaleTcp(const v1::Service& service) const;
 
+  // Returns true if the destination takes precedence over a nodePort or a port range of another
+  // Service. Connections to it are not reset.
+  bool HidesAnother(const Packet& packet) const;
+
   // Returns the endpoints ("IP:port") that may have affinity records, by Service port. The result
   // contains the reachable set of each Service port with affinity (S-36, S-126).
   std::map<std::string, std::set<std::string>> AffineEndpoints() const;

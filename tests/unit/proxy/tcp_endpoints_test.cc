@@ -76,8 +76,8 @@ TEST_F(TcpEndpointsTest, DestinationsThatHideOnesOfAnotherServiceAreLeftOut) {
             .External("192.0.2.5")
             .External("192.0.2.6"));
   EXPECT_THAT(Texts(Tcp("ns/other").destinations),
-              ElementsAre("10.96.0.3:8080", "10.96.0.3:30080", "172.16.0.1:8080", "192.0.2.6:8080",
-                          "192.0.2.6:30080"));
+              ElementsAre("10.96.0.3:8080", "10.96.0.3:30080", "172.16.0.1:8080", "192.0.2.5:30080",
+                          "192.0.2.6:8080", "192.0.2.6:30080"));
   EXPECT_THAT(Texts(Tcp("ns/web").destinations), ElementsAre("10.96.0.1:80"));
 }
 
