@@ -50,7 +50,7 @@ function(_svcmap_register_test name target labels timeout serial)
     add_dependencies(tests-${label} ${target})
   endforeach()
   if(NOT timeout)
-    set(timeout 300)
+    set(timeout 600)
   endif()
   if(CMAKE_CROSSCOMPILING)
     math(EXPR timeout "10 * ${timeout}")  # Emulated.
