@@ -211,13 +211,14 @@ std::vector<IpAddress> LocalhostAddresses(const DaemonOptions& options) {
         "the feature gate {} and the flag --localhost-nodeports have no effect unless "
         "nodePortAddresses contains \"localhost\" or a loopback CIDR with 127.0.0.1 or ::1",
         kLocalhostNodePortsGate);
+  } else if (!options.localhost_node_ports && !listed.empty()) {
+    spdlog::warn(
+        "loopback addresses in nodePortAddresses have no effect without the feature gate {} or the "
+        "flag --localhost-nodeports",
+        kLocalhostNodePortsGate);
+    listed.clear();
   }
-  if (options.localhost_node_ports || listed.empty()) return listed;
-  spdlog::warn(
-      "loopback addresses in nodePortAddresses have no effect without the feature gate {} or the "
-      "flag --localhost-nodeports",
-      kLocalhostNodePortsGate);
-  return {};
+  return listed;
 }
 
 constexpr char kReadyStatus[] = "Programming Services";

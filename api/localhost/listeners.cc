@@ -10,6 +10,7 @@
 #include "api/localhost/limits.h"
 #include "api/log/log_value.h"
 #include "nft/base/status.h"
+#include "proxy/node/nodeport_addresses.h"
 
 namespace svcmap::api {
 LocalhostListeners::LocalhostListeners(event_base* base, size_t max_sockets,

@@ -1,6 +1,8 @@
 #include "proxy/conntrack/tcp_endpoints.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <string>
 
 #include "absl/algorithm/container.h"
@@ -14,22 +16,50 @@ void SortWithoutDuplicates(std::vector<T>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
-// Returns true if the destination hides a nodePort or a port of a range of another Service.
-bool HidesAnother(const std::string& key, const ReachedAt& at, const Claims& claims,
-                  const NodeFacts& node) {
-  if (absl::c_linear_search(node.node_port_addresses, at.address)) {
-    const Service* owner =
-        claims.Owner(NodePortClaim(at.address.family(), Protocol::kTcp, at.port));
-    if (owner != nullptr && owner->key != key) return true;
+// Finds destinations of the Service `key` that hide a nodePort or a port of a range of another
+// Service. A Service can have tens of thousands of ports and ranges, so the ranges are sorted.
+class HiddenServices {
+ public:
+  HiddenServices(const std::string& key, const Claims& claims, const NodeFacts& node)
+      : key_(key), claims_(claims), node_(node) {}
+
+  bool IsBehind(const ReachedAt& at) {
+    const bool on_node = absl::c_linear_search(node_.node_port_addresses, at.address);
+    if (on_node &&
+        Another(NodePortClaim(at.address.family(), Protocol::kTcp, at.port)) != nullptr) {
+      return true;
+    }
+    if (!node_.port_ranges) return false;
+    const Service* service = Another(PortRangesClaim(at.address, Protocol::kTcp));
+    if (service == nullptr) return false;
+    const Ranges& ranges = RangesOf(*service);
+    const auto next = ranges.upper_bound(at.port);
+    return next != ranges.begin() && at.port <= std::prev(next)->second;
   }
-  if (!node.port_ranges) return false;
-  const Service* owner = claims.Owner(PortRangesClaim(at.address, Protocol::kTcp));
-  return owner != nullptr && owner->key != key &&
-         absl::c_any_of(owner->ports, [&](const ServicePort& port) {
-           return port.is_range() && port.protocol == Protocol::kTcp && port.port <= at.port &&
-                  at.port <= port.end_port;
-         });
-}
+
+ private:
+  using Ranges = std::map<uint16_t, uint16_t>;  // First port to last port. Ranges do not overlap.
+
+  const Service* Another(const ClaimKey& claim) const {
+    const Service* owner = claims_.Owner(claim);
+    return owner == nullptr || owner->key == key_ ? nullptr : owner;
+  }
+  const Ranges& RangesOf(const Service& service) {
+    const auto [found, added] = ranges_.try_emplace(&service);
+    if (!added) return found->second;
+    for (const ServicePort& port : service.ports) {
+      if (port.is_range() && port.protocol == Protocol::kTcp) {
+        found->second.emplace(port.port, port.end_port);
+      }
+    }
+    return found->second;
+  }
+
+  const std::string& key_;
+  const Claims& claims_;
+  const NodeFacts& node_;
+  std::map<const Service*, Ranges> ranges_;
+};
 
 }  // namespace
 
@@ -38,10 +68,11 @@ TcpEndpoints MakeTcpEndpoints(const ServiceEntry* entry, const ServiceRows* rows
   TcpEndpoints tcp;
   if (entry == nullptr || !entry->service || rows == nullptr || rows->tcp_resets == TcpResets::kOff)
     return tcp;
+  HiddenServices hidden(entry->service->key, claims, node);
   for (const PortRows& port : rows->ports) {
     if (port.protocol != Protocol::kTcp || port.is_range()) continue;
     for (const ReachedAt& at : port.addresses) {
-      if (HidesAnother(entry->service->key, at, claims, node)) continue;
+      if (hidden.IsBehind(at)) continue;
       tcp.destinations.push_back({at.address, at.port});
     }
   }

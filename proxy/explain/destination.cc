@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "proxy/explain/sources.h"
+#include "proxy/node/nodeport_addresses.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -14,6 +15,12 @@ void SetPorts(uint16_t port, ResolvedEndpoints& resolved) {
   }
 }
 
+// Returns true if the address accepts nodePorts of the protocol on localhost (S-113).
+bool IsOnLocalhost(const ExplainContext& context, const Destination& to) {
+  return context.localhost_node_ports[Index(to.family())] && to.protocol == Protocol::kTcp &&
+         to.address == LocalhostAddress(to.family());
+}
+
 // Finds the Service port for the destination. An exact match of address and port takes precedence
 // over nodePorts (S-94). If an address has several roles in its Service, the first role counts, as
 // in proxy/desired.
@@ -21,7 +28,9 @@ void FindOwner(const ExplainContext& context, Destination& to) {
   const Claims& claims = context.store.claims();
   const Service* owner = claims.Owner({to.address, to.protocol, to.number});
   const bool exact = owner != nullptr;
-  if (!exact && absl::c_linear_search(context.node.node_port_addresses, to.address)) {
+  const bool localhost = IsOnLocalhost(context, to);
+  if (!exact &&
+      (localhost || absl::c_linear_search(context.node.node_port_addresses, to.address))) {
     owner = claims.Owner(NodePortClaim(to.family(), to.protocol, to.number));
   }
   const bool node_port = !exact && owner != nullptr;
@@ -45,6 +54,7 @@ void FindOwner(const ExplainContext& context, Destination& to) {
             : owner->cluster_ip[Index(to.family())] == to.address    ? Role::kClusterIp
             : absl::c_linear_search(owner->external_ips, to.address) ? Role::kExternalIp
                                                                      : Role::kLoadBalancerIp;
+  to.localhost = localhost && node_port;
   to.resolved = ResolveEndpoints(*to.entry, to.family(), *to.port, context.node.place);
   if (to.port->is_range()) SetPorts(to.number, to.resolved);
 }

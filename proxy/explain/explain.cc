@@ -10,7 +10,6 @@
 #include "proxy/desired/weights.h"
 #include "proxy/explain/destination.h"
 #include "proxy/explain/sources.h"
-#include "proxy/localhost/nodeports.h"
 #include "proxy/names/kube_names.h"
 
 namespace svcmap::proxy {
@@ -45,6 +44,7 @@ class PathTracer {
  private:
   void Decide() {
     if (!to_.known()) return UnknownPort();
+    if (to_.localhost) return Localhost();
     if (!PassesFirewall()) return End(Verdict::kDrop);
     MarkForClusterIp();
     AddStep(
@@ -66,6 +66,8 @@ class PathTracer {
     DescribeAffinity();
     if (!to_.port->is_range()) DescribeResets();
     MakeTable();
+    result_.kube_chains.push_back((result_.set == ChosenSet::kLocal ? "KUBE-SVL-" : "KUBE-SVC-") +
+                                  Hash());
     AddEndpoints();
     DescribeHairpin();
     if (to_.chained) {
@@ -327,8 +329,6 @@ class PathTracer {
   }
 
   void AddEndpoints() {
-    result_.kube_chains.push_back((result_.set == ChosenSet::kLocal ? "KUBE-SVL-" : "KUBE-SVC-") +
-                                  Hash());
     const auto& here = to_.resolved.reachable_here;
     const std::vector<uint32_t> slots = SlotCounts(ChosenWeights());
     for (size_t i = 0; i < Chosen().size(); ++i) {
@@ -356,6 +356,20 @@ class PathTracer {
                            [](const ExplainedEndpoint& endpoint) { return endpoint.local; })) {
       AddStep("hairpin", "an endpoint on this node that connects to itself is masqueraded", "S-97");
     }
+  }
+
+  // Explains a nodePort on a loopback address: svcmapd accepts and forwards the connection.
+  void Localhost() {
+    const bool local = to_.service().external_policy == TrafficPolicy::kLocal;
+    result_.set = local ? ChosenSet::kLocal : ChosenSet::kCluster;
+    masquerade_ = true;
+    AddStep("localhost",
+            absl::StrCat("nodePort of ", to_.service().key,
+                         Chosen().empty()
+                             ? " without endpoints: svcmapd resets connections"
+                             : ": svcmapd accepts the connection and forwards it to an endpoint"),
+            "S-113");
+    AddEndpoints();
   }
 
   // Explains a destination without a Service port (S-82..S-86, S-113). The filter chains are
@@ -401,7 +415,6 @@ class PathTracer {
     }
     const Service* node_port =
         context_.store.claims().Owner(NodePortClaim(to_.family(), to_.protocol, to_.number));
-    if (node_port != nullptr && IsOnLocalhost()) return Localhost(*node_port);
     if (node_port != nullptr && to_.local) {
       return AddStep("service",
                      absl::StrCat("nodePort of ", node_port->key,
@@ -409,38 +422,6 @@ class PathTracer {
                      to_.address.IsLoopback() ? "S-113" : "S-86");
     }
     AddStep("service", "no Service has this address: not modified", "");
-  }
-
-  bool IsOnLocalhost() const {
-    return context_.localhost_node_ports[Index(to_.family())] && to_.protocol == Protocol::kTcp &&
-           to_.address == LocalhostAddress(to_.family());
-  }
-
-  // Explains a nodePort on a loopback address: svcmapd accepts and forwards the connection.
-  void Localhost(const Service& service) {
-    const LocalhostNodePorts node_ports =
-        LocalhostNodePortsOf(context_.store.Find(service.key), context_.store.claims(),
-                             context_.node.place, context_.localhost_node_ports);
-    const auto found = absl::c_find_if(node_ports, [&](const LocalhostNodePort& node_port) {
-      return node_port.family == to_.family() && node_port.port == to_.number;
-    });
-    if (found == node_ports.end() || found->endpoints.empty()) {
-      return AddStep("localhost",
-                     absl::StrCat("nodePort of ", service.key,
-                                  " without endpoints: svcmapd resets connections"),
-                     "S-113");
-    }
-    AddStep("localhost",
-            absl::StrCat("nodePort of ", service.key,
-                         ": svcmapd accepts the connection and forwards it to an endpoint"),
-            "S-113");
-    const std::vector<uint32_t> slots = SlotCounts(found->weights);
-    for (size_t i = 0; i < found->endpoints.size(); ++i) {
-      ExplainedEndpoint endpoint{found->endpoints[i]};
-      if (!slots.empty()) endpoint.slots = slots[i];
-      endpoint.masquerade = true;
-      result_.endpoints.push_back(std::move(endpoint));
-    }
   }
 
   void NotChecked() {

@@ -76,8 +76,9 @@ struct Explanation {
   std::vector<Step> steps;
   Verdict verdict = Verdict::kUntouched;
   ChosenSet set = ChosenSet::kNone;
-  // Possible endpoints for kDnat, and for a nodePort on a loopback address, in ascending order. A new connection uses a random slot (S-38),
-  // or with ServiceSpec.endpoint_pick, the slot of its hash.
+  // Possible endpoints for kDnat, and for a nodePort on a loopback address, in ascending order. A
+  // new connection uses a random slot (S-38), or with ServiceSpec.endpoint_pick, the slot of its
+  // hash. svcmapd always picks a random endpoint for a nodePort on a loopback address.
   std::vector<ExplainedEndpoint> endpoints;
   // kube-proxy's chain names in iptables mode, in packet order: "KUBE-EXT-..."
   std::vector<std::string> kube_chains;

@@ -17,10 +17,6 @@ LocalhostNodePort Resolve(const SlicePorts& slice_ports, Family family, const Se
 
 }  // namespace
 
-IpAddress LocalhostAddress(Family family) {
-  return *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
-}
-
 LocalhostNodePorts LocalhostNodePortsOf(const ServiceEntry* entry, const Claims& claims,
                                         const NodePlace& place, const bool (&families)[2]) {
   LocalhostNodePorts node_ports;

@@ -24,9 +24,6 @@ struct LocalhostNodePort {
   friend bool operator==(const LocalhostNodePort&, const LocalhostNodePort&) = default;
 };
 
-// Returns the loopback address that accepts connections to nodePorts.
-IpAddress LocalhostAddress(Family family);
-
 using LocalhostNodePorts = std::vector<LocalhostNodePort>;
 // Pairs of a Service key and the Service's nodePorts on loopback addresses.
 using LocalhostNodePortChanges = std::vector<std::pair<std::string, LocalhostNodePorts>>;

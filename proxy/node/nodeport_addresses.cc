@@ -58,10 +58,14 @@ bool IsNodePortAddress(std::string_view item) {
   return AddItem(item, ignored);
 }
 
+IpAddress LocalhostAddress(Family family) {
+  return *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
+}
+
 std::vector<IpAddress> ListedLoopbackAddresses(const NodePortAddresses& wanted) {
   std::vector<IpAddress> listed;
-  for (const char* text : {"127.0.0.1", "::1"}) {
-    const IpAddress address = *IpAddress::Parse(text);
+  for (const Family family : kFamilies) {
+    const IpAddress address = LocalhostAddress(family);
     const auto lists = [&](const IpPrefix& prefix) {
       return prefix.Contains(address) && prefix.address().IsLoopback() &&
              prefix.Last().IsLoopback();

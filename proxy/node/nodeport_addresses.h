@@ -30,6 +30,9 @@ bool IsNodePortAddress(std::string_view item);
 inline constexpr char kNodePortAddressDetail[] =
     "must be \"primary\", \"localhost\", \"all\" or a CIDR, such as \"192.0.2.0/24\"";
 
+// Returns the loopback address that can accept connections to nodePorts: 127.0.0.1 or ::1.
+IpAddress LocalhostAddress(Family family);
+
 // Returns the addresses of 127.0.0.1 and ::1 that the setting contains explicitly: as "localhost"
 // or in a CIDR that has only loopback addresses (S-113).
 std::vector<IpAddress> ListedLoopbackAddresses(const NodePortAddresses& wanted);

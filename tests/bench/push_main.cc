@@ -41,6 +41,12 @@ double Milliseconds(Clock::duration duration) {
   std::exit(1);
 }
 
+void AwaitConnection(grpc::Channel& channel) {
+  if (!channel.WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10))) {
+    Give("cannot connect");
+  }
+}
+
 // The push stream of a controller. Errors terminate the process.
 class Push {
  public:
@@ -175,9 +181,7 @@ class Bench {
                                         grpc::SslCredentials(options_), arguments)
             : grpc::CreateCustomChannel("unix:" + agent_->socket().substr(7),
                                         grpc::InsecureChannelCredentials(), arguments);
-    if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10))) {
-      Give("cannot connect");
-    }
+    AwaitConnection(*channel);
     return channel;
   }
   uint64_t ElementsWritten() { return Status().elements_written(); }
@@ -253,9 +257,7 @@ class Echo {
   std::shared_ptr<grpc::Channel> Connect() const {
     const auto channel =
         grpc::CreateChannel("unix:" + socket(), grpc::InsecureChannelCredentials());
-    if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10))) {
-      Give("cannot connect to the echo server");
-    }
+    AwaitConnection(*channel);
     return channel;
   }
 

@@ -101,7 +101,7 @@ absl::StatusOr<ChurnFigures> StreamChanges(Svcmap& svcmap, Loaded& on, Schedule 
     }
   });
   absl::Status answered;
-  for (size_t i = 0; i < requests.size() && answered.ok(); ++i) {
+  for (size_t i = 0; i < requests.size(); ++i) {
     const absl::StatusOr<v1::Ack> ack = svcmap.Await(first + i);
     answered = ack.status();
     if (!ack.ok()) break;

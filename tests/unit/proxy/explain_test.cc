@@ -327,6 +327,9 @@ TEST_F(ExplainTest, S113NodePortsOnLocalhostAreForwarded) {
             "nodePort of shop/web: svcmapd accepts the connection and forwards it to an endpoint "
             "(S-113)");
   EXPECT_THAT(EndpointTexts(explained.cases[0]), UnorderedElementsAre(kL1, kR1));
+  for (const ExplainedEndpoint& endpoint : explained.cases[0].endpoints) {
+    EXPECT_EQ(endpoint.local, endpoint.address.ip == Ip(kL1)) << endpoint.address.ip.ToString();
+  }
   const auto no_node_port =
       HasSubstr("nodePort of shop/web, but the address does not accept nodePorts");
   EXPECT_THAT(StepOf(One("127.0.0.2", kNodePort, "node"), "service"), no_node_port);
