@@ -18,8 +18,8 @@ namespace svcmap::proxy {
 
 class Leftovers {
  public:
-  // Maximum number of elements in one portion, so that a commit takes about 10 ms at most.
-  static constexpr size_t kPortion = 10000;
+  // Maximum number of elements in one portion, so that a commit takes a few milliseconds.
+  static constexpr size_t kPortion = 2000;
 
   // `rows` are deletions. If `rows` is empty, the numbers become free when the rows of previous
   // calls are deleted.

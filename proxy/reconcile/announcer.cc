@@ -6,8 +6,8 @@ namespace svcmap::proxy {
 
 void Announcer::Announce(SyncPlan& sync_plan, SyncResult& result) {
   for (std::string& key : sync_plan.tcp_resets) {
-    TcpEndpoints tcp = MakeTcpEndpoints(store_.Find(key), applied_.Find(key), store_.claims(),
-                                        node_.facts());
+    TcpEndpoints tcp =
+        MakeTcpEndpoints(store_.Find(key), applied_.Find(key), store_.claims(), node_.facts());
     result.tcp.emplace_back(std::move(key), std::move(tcp));
   }
   result.udp.reserve(sync_plan.dirty.size());

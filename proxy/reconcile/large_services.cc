@@ -69,7 +69,7 @@ absl::flat_hash_set<std::string> LargeServiceUnits(const Applied::ServiceChanges
   for (const auto& [key, after] : changes) {
     const ServiceRows* applied_rows = applied.Find(key);
     const ServiceRows& before = applied_rows != nullptr ? *applied_rows : kNoRows;
-    if (std::max(ElementCount(before), ElementCount(after)) <= kMaxElements) continue;
+    if (std::max(ElementCount(before), ElementCount(after)) <= kMaxElementsTogether) continue;
     if (!GroupsKeepTheirPorts(before, after)) continue;
     AddUnits(before, units);
     AddUnits(after, units);

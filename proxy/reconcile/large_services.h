@@ -9,8 +9,8 @@
 namespace svcmap::proxy {
 
 // Returns the units (see TakeUnits) of the Services in `changes` that have, or had, more than
-// kMaxElements elements in `service-ips` and `endpoints`. Does not return Services in which the name
-// of a port moves to another port number. Port ranges are not divided.
+// kMaxElementsTogether elements in `service-ips` and `endpoints`. Does not return Services in which
+// the name of a port moves to another port number. Port ranges are not divided.
 absl::flat_hash_set<std::string> LargeServiceUnits(const Applied::ServiceChanges& changes,
                                                    const Applied& applied);
 

@@ -42,7 +42,7 @@ namespace svcmap::proxy {
 struct LoopOptions {
   Cleaner* cleaner = nullptr;  // Receives the programmed UDP ports. Must outlive the loop.
   // Approximate number of elements in a transaction if the load is split.
-  size_t max_elements = 10000;
+  size_t max_elements = kElementsPerCommit;
   // Consecutive failed syncs before the waiting batches are answered with kFailed.
   int patience = 4;
   ScheduleOptions schedule;

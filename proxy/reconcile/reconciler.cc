@@ -37,13 +37,13 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   SyncResult result;
   FreeNumbers();
   node_.Follow();
-  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit);
+  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit, result);
   if (!sync_plan.ok()) {
     result.outcome = SyncResult::Outcome::kFailed;
     result.error = sync_plan.status();
     return result;
   }
-  result.recreated = sync_plan->rewrite;
+  result.recreated |= sync_plan->rewrite;
   Marker marker = applied_.marker();
   if (!sync_plan->empty()) {
     marker.digest = (sync_plan->rewrite ? 0 : marker.digest) + sync_plan->plan.digest_change();
@@ -58,7 +58,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     if (result.outcome == SyncResult::Outcome::kFailed) return result;
   }
   Advance(*sync_plan, marker);
-  result.replaced_chains = std::move(sync_plan->replaced_chains);
+  std::ranges::move(sync_plan->replaced_chains, std::back_inserter(result.replaced_chains));
   result.findings = std::move(sync_plan->findings);
   std::ranges::move(rejections_.TakeFindings(), std::back_inserter(result.findings));
   standing_findings_.Replace(sync_plan->dirty, result.findings);
@@ -67,22 +67,29 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   return result;
 }
 
-absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
-  if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
+absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit, SyncResult& result) {
+  if (tables_ != TableState::kCurrent) {
+    rewriter_.Read(tables_);
+    if (!ComparesTables(tables_) || !rewriter_.RowsAreGone()) return MakeRewrite(element_limit);
+    if (const absl::Status restored = RestoreTables(result); !restored.ok()) return restored;
+  }
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   if (CollidesWithOldRows(sync_plan)) {
     planner_.Undo(sync_plan);
     while (HasLeftovers()) RemoveLeftovers();
     if (const absl::Status repaired = RepairSourceRanges(); !repaired.ok()) return repaired;
-    if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
+    if (tables_ != TableState::kCurrent) {
+      rewriter_.Read(tables_);
+      return MakeRewrite(element_limit);
+    }
     sync_plan = planner_.MakeChanges(element_limit);
   }
   planner_.Complete(sync_plan);
   return sync_plan;
 }
 
+// Call after rewriter_.Read().
 SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
-  rewriter_.Read(tables_);
   if (const FoundElements* found = rewriter_.found_elements()) ReserveGroups(*found);
   SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
   rewriter_.Write(tables_, sync_plan);
@@ -114,10 +121,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   journal_.Begin(sync_plan, marker, TrustNow());
   const auto start = Clock::now();
   AddAhead(sync_plan);
-  const bool in_parts = sync_plan.rewrite && rewriter_.TablesAreGone();
-  nft::Transaction& transaction = sync_plan.plan.transaction();
-  const nft::ApplyResult applied =
-      in_parts ? ApplyInParts(transaction) : kernel_.Apply(transaction);
+  const nft::ApplyResult applied = kernel_.Apply(sync_plan.plan.transaction());
   const auto end = Clock::now();
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
@@ -125,7 +129,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   // Before the outcome is logged, so that the next run does not trust the tables either.
   if (!committed && !sync_plan.ahead.empty()) repairer_.MarkRowsSuspect(sync_plan.ahead);
   journal_.End(committed, !sync_plan.removals.empty(), TrustNow());
-  result.duration = end - start;
+  result.duration += end - start;
   result.save_duration = start - planned + (Clock::now() - end);
   if (!committed) {
     HandleRejection(sync_plan, applied);
@@ -134,8 +138,8 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
     return;
   }
   result.outcome = SyncResult::Outcome::kCommitted;
-  result.elements = sync_plan.plan.transaction().element_count() + sync_plan.ahead.element_count() +
-                    sync_plan.removals.element_count();
+  result.elements += sync_plan.plan.transaction().element_count() +
+                     sync_plan.ahead.element_count() + sync_plan.removals.element_count();
   rejections_.Committed();
 }
 
@@ -145,7 +149,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
 // Services, in parts, because no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  const bool large = transaction.element_count() > kMaxElements;
+  const bool large = transaction.element_count() > kElementsPerCommit;
   const bool has_ranges = sync_plan.plan.source_rows_added() > 0;
   const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
   if ((!large && !has_ranges && !may_move_ports) || !transaction.creations().empty()) return;
@@ -164,16 +168,16 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
     // After a failure, the plan contains the remaining elements. Its commit reports the error.
     if (failed) transaction.AddElements(std::move(part));
   };
-  ahead.ForEachPart(kMaxElements, commit);
+  ahead.ForEachPart(kElementsPerCommit, commit);
   // New descriptors may need new rules. Source ranges and port ranges must not change before or
   // after the ports of the same address. A rewrite may find endpoints of other Services in a group.
   const bool divisible = !sync_plan.rewrite && transaction.repairs().empty() &&
                          sync_plan.plan.source_rows_added() == 0 &&
                          sync_plan.plan.source_rows_removed() == 0 && !options_.ruleset.port_ranges;
-  if (!divisible || transaction.element_count() <= kMaxElements) return;
+  if (!divisible || transaction.element_count() <= kMaxElementsTogether) return;
   const absl::flat_hash_set<std::string> units = LargeServiceUnits(sync_plan.services, applied_);
   if (units.empty()) return;
-  for (nft::Transaction& part : TakeUnits(transaction, units, kMaxElements)) {
+  for (nft::Transaction& part : TakeUnits(transaction, units, kElementsPerCommit)) {
     commit(std::move(part));
   }
 }
