@@ -53,7 +53,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
                      sync_plan->rewrite ? sync_plan->gone_ports : sync_plan->old_numbers,
                      sync_plan->plan.ended_local_sets());
     sync_plan->plan.AddMarker(sync_plan->rewrite ? nullptr : &applied_.marker(), marker);
-    result.plan_duration = Clock::now() - began;
+    result.plan_duration = Clock::now() - began - result.duration;  // Without a restoration.
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return result;
   }
