@@ -67,16 +67,6 @@ void Journal::PutObjects() {
   }
 }
 
-// Returns a commit that writes all applied rows. `tables` must outlive the result.
-SavedCommit Journal::AllRows(const SavedTables& tables) const {
-  SavedCommit commit{.marker = applied_.marker(),
-                     .whole = true,
-                     .node_rows = &applied_.node_rows(),
-                     .tables = &tables};
-  for (const auto& [key, rows] : applied_.services()) commit.services.emplace_back(key, &rows);
-  return commit;
-}
-
 SavedTables Journal::TablesWith(const std::vector<uint32_t>& timers) const {
   return {.timers = timers, .ruleset = RulesetDigest(ruleset_)};
 }
@@ -105,15 +95,6 @@ void Journal::End(bool committed, bool has_leftovers, Trust trust) {
   outcome_open_ = committed && has_leftovers;
   if (log_ == nullptr || outcome_open_) return;
   log_->End(committed, GenerationToSave(trust));
-}
-
-// The log may contain other rows: rows without an outcome, rows of another version, or none.
-void Journal::TablesRestored(Trust trust) {
-  outcome_open_ = false;
-  if (log_ == nullptr) return;
-  const SavedTables tables = TablesWith(timers_.committed());
-  log_->Begin(AllRows(tables));
-  log_->End(true, GenerationToSave(trust));
 }
 
 void Journal::Removed(Trust trust) {
@@ -154,7 +135,11 @@ void Journal::Rewrite(Trust trust) {
   outdated_objects_.clear();
   store_.TakeTouched();
   const SavedTables tables = TablesWith(timers_.committed());
-  const SavedCommit commit = AllRows(tables);
+  SavedCommit commit{.marker = applied_.marker(),
+                     .whole = true,
+                     .node_rows = &applied_.node_rows(),
+                     .tables = &tables};
+  for (const auto& [key, rows] : applied_.services()) commit.services.emplace_back(key, &rows);
   const auto objects = [this](const StateLog::PutObjectFn& put) {
     store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
       if (entry.service) put(Kind::kService, key, entry.service->message);

@@ -45,8 +45,6 @@ class Journal {
   // Saves the outcome of the plan. If the plan has leftovers, the outcome is saved when they are
   // deleted: if the log ends without an outcome, the next run searches for leftovers.
   void End(bool committed, bool has_leftovers, Trust trust);
-  // Another process had deleted the tables, and the applied rows were written again.
-  void TablesRestored(Trust trust);
   // The last leftovers were deleted.
   void Removed(Trust trust);
 
@@ -81,7 +79,6 @@ class Journal {
  private:
   void PutObjects();
   void Rewrite(Trust trust);
-  SavedCommit AllRows(const SavedTables& tables) const;
   SavedTables TablesWith(const std::vector<uint32_t>& timers) const;
   std::optional<uint32_t> GenerationToSave(Trust trust) const;
 

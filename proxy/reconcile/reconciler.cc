@@ -37,13 +37,13 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   SyncResult result;
   FreeNumbers();
   node_.Follow();
-  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit, result);
+  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit);
   if (!sync_plan.ok()) {
     result.outcome = SyncResult::Outcome::kFailed;
     result.error = sync_plan.status();
     return result;
   }
-  result.recreated |= sync_plan->rewrite;
+  result.recreated = sync_plan->rewrite;
   Marker marker = applied_.marker();
   if (!sync_plan->empty()) {
     marker.digest = (sync_plan->rewrite ? 0 : marker.digest) + sync_plan->plan.digest_change();
@@ -53,12 +53,12 @@ SyncResult Reconciler::Sync(size_t element_limit) {
                      sync_plan->rewrite ? sync_plan->gone_ports : sync_plan->old_numbers,
                      sync_plan->plan.ended_local_sets());
     sync_plan->plan.AddMarker(sync_plan->rewrite ? nullptr : &applied_.marker(), marker);
-    result.plan_duration = Clock::now() - began - result.duration;  // Without a restoration.
+    result.plan_duration = Clock::now() - began;
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return result;
   }
   Advance(*sync_plan, marker);
-  std::ranges::move(sync_plan->replaced_chains, std::back_inserter(result.replaced_chains));
+  result.replaced_chains = std::move(sync_plan->replaced_chains);
   result.findings = std::move(sync_plan->findings);
   std::ranges::move(rejections_.TakeFindings(), std::back_inserter(result.findings));
   standing_findings_.Replace(sync_plan->dirty, result.findings);
@@ -67,29 +67,22 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   return result;
 }
 
-absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit, SyncResult& result) {
-  if (tables_ != TableState::kCurrent) {
-    rewriter_.Read(tables_);
-    if (!ComparesTables(tables_) || !rewriter_.RowsAreGone()) return MakeRewrite(element_limit);
-    if (const absl::Status restored = RestoreTables(result); !restored.ok()) return restored;
-  }
+absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
+  if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   if (CollidesWithOldRows(sync_plan)) {
     planner_.Undo(sync_plan);
     while (HasLeftovers()) RemoveLeftovers();
     if (const absl::Status repaired = RepairSourceRanges(); !repaired.ok()) return repaired;
-    if (tables_ != TableState::kCurrent) {
-      rewriter_.Read(tables_);
-      return MakeRewrite(element_limit);
-    }
+    if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
     sync_plan = planner_.MakeChanges(element_limit);
   }
   planner_.Complete(sync_plan);
   return sync_plan;
 }
 
-// Call after rewriter_.Read().
 SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
+  rewriter_.Read(tables_);
   if (const FoundElements* found = rewriter_.found_elements()) ReserveGroups(*found);
   SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
   rewriter_.Write(tables_, sync_plan);
@@ -121,7 +114,10 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   journal_.Begin(sync_plan, marker, TrustNow());
   const auto start = Clock::now();
   AddAhead(sync_plan);
-  const nft::ApplyResult applied = kernel_.Apply(sync_plan.plan.transaction());
+  const bool in_parts = sync_plan.rewrite && rewriter_.TablesAreGone();
+  nft::Transaction& transaction = sync_plan.plan.transaction();
+  const nft::ApplyResult applied =
+      in_parts ? ApplyInParts(transaction) : kernel_.Apply(transaction);
   const auto end = Clock::now();
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
@@ -129,7 +125,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   // Before the outcome is logged, so that the next run does not trust the tables either.
   if (!committed && !sync_plan.ahead.empty()) repairer_.MarkRowsSuspect(sync_plan.ahead);
   journal_.End(committed, !sync_plan.removals.empty(), TrustNow());
-  result.duration += end - start;
+  result.duration = end - start;
   result.save_duration = start - planned + (Clock::now() - end);
   if (!committed) {
     HandleRejection(sync_plan, applied);
@@ -138,8 +134,8 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
     return;
   }
   result.outcome = SyncResult::Outcome::kCommitted;
-  result.elements += sync_plan.plan.transaction().element_count() +
-                     sync_plan.ahead.element_count() + sync_plan.removals.element_count();
+  result.elements = sync_plan.plan.transaction().element_count() + sync_plan.ahead.element_count() +
+                    sync_plan.removals.element_count();
   rejections_.Committed();
 }
 
@@ -149,7 +145,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
 // Services, in parts, because no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  const bool large = transaction.element_count() > kElementsPerCommit;
+  const bool large = transaction.element_count() > kMaxElementsTogether;
   const bool has_ranges = sync_plan.plan.source_rows_added() > 0;
   const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
   if ((!large && !has_ranges && !may_move_ports) || !transaction.creations().empty()) return;

@@ -6,11 +6,11 @@
 // elements that packets can no longer reach, after the commit. See
 // docs/decisions/0011-make-before-break.md.
 //
-// If another process has deleted the tables, Sync() writes the applied rows again, in several
-// transactions (see RestoreTables). If the kernel differs from the applied rows, Repair() finds the
-// differences and writes only these. If too much differs, or if the content is unknown (for example
-// after an upgrade, or after a commit with an unknown outcome), Sync() rewrites the tables.
-// states.h lists what is known about the tables, and what each rewrite does.
+// If the tables do not exist, Sync() writes Service after Service in several transactions. If the
+// kernel differs from the applied rows, Repair() finds the differences and writes only these. If
+// too much differs, or if the content is unknown (for example after an upgrade, or after a commit
+// with an unknown outcome), Sync() rewrites the tables. states.h lists what is known about the
+// tables, and what each rewrite does.
 //
 // Reconciler coordinates classes with one job each: Planner computes the changes, TableRewriter the
 // rewrites, Rejections the reaction to rejected changes, Repairer the repairs; Journal saves the
@@ -167,9 +167,8 @@ class Reconciler {
                             int64_t (&source_rows)[2]) const;
 
   // Sync.
-  absl::StatusOr<SyncPlan> MakePlan(size_t element_limit, SyncResult& result);
+  absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
   SyncPlan MakeRewrite(size_t element_limit);
-  absl::Status RestoreTables(SyncResult& result);
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   absl::Status RepairSourceRanges();
   void ReserveGroups(const FoundElements& found);

@@ -4,7 +4,6 @@
 
 #include "proxy/diff/removals.h"
 #include "proxy/reconcile/reconciler.h"
-#include "proxy/repair/restoration.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -77,8 +76,8 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
 // that deletes elements or changes rules is one commit, because an element that is replaced must
 // not be missing between two commits. The caller counts the last commit.
 nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
-  if (!transaction.repairs().empty() || transaction.deletion_count() > 0 ||
-      transaction.element_count() <= kElementsPerCommit) {
+  if (!transaction.repairs().empty() || !transaction.drops().empty() ||
+      transaction.deletion_count() > 0 || transaction.element_count() <= kElementsPerCommit) {
     return kernel_.Apply(transaction);
   }
   PutFirstSlotsFirst(transaction);
@@ -86,47 +85,16 @@ nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
   size_t before = 0;  // Number of elements before this part.
   transaction.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
     if (result.outcome != nft::ApplyOutcome::kCommitted) return;
-    if (before > 0) journal_.CountCommit();  // Counts the previous part.
+    if (before > 0) {
+      journal_.CountCommit();  // Counts the previous part.
+    } else {
+      for (const auto& creation : transaction.creations()) part.CreateTable(creation);
+    }
     result = kernel_.Apply(part);
     if (result.failed_element) *result.failed_element += before;
     before += part.element_count();
   });
   return result;
-}
-
-// Writes the applied rows again after another process has deleted the tables. Connections to
-// Services fail until then. Therefore changes of the desired state are not planned before, and the
-// state is saved afterwards.
-absl::Status Reconciler::RestoreTables(SyncResult& result) {
-  static const SharedCounts kNone;
-  SyncPlan tables(kNone);
-  tables.rewrite = true;
-  planner_.RulesRestored();
-  tables.specs = MakeSpecs(ruleset_, numbering_.timers.seconds());
-  rewriter_.Replace(tables_, tables);
-  nft::Transaction creation = std::move(tables.plan.transaction());
-  result.recreated = true;
-  const auto start = Clock::now();
-  nft::ApplyResult applied;
-  const auto commit = [&](nft::Transaction part) {
-    creation.AddElements(std::move(part));
-    applied = kernel_.Apply(std::exchange(creation, nft::Transaction()));
-    if (applied.outcome != nft::ApplyOutcome::kCommitted) return false;
-    journal_.CountCommit();
-    return true;
-  };
-  const bool restored = CommitAppliedRows(applied_, kElementsPerCommit, commit);
-  result.duration = Clock::now() - start;
-  if (!restored) {
-    HandleRejection(tables, applied);
-    return applied.error;
-  }
-  TablesRewritten(tables);
-  journal_.TablesRestored(TrustNow());
-  result.outcome = SyncResult::Outcome::kCommitted;
-  result.elements = applied_rows();
-  result.replaced_chains = std::move(tables.replaced_chains);
-  return absl::OkStatus();
 }
 
 size_t Reconciler::applied_rows() const {

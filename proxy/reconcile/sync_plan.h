@@ -26,7 +26,8 @@ namespace svcmap::proxy {
 // each element (decision 0011).
 inline constexpr size_t kElementsPerCommit = 2000;
 
-// The changes of a Service are switched in several commits only if the Service has more elements.
+// A plan adds elements ahead of its commit, and divides the changes of a Service, only if the plan
+// or the Service has more elements.
 inline constexpr size_t kMaxElementsTogether = 10000;
 
 // Both tables, by Index(Family).

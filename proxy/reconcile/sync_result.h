@@ -31,7 +31,7 @@ struct SyncResult {
   // Packets may have passed untranslated meanwhile.
   std::vector<std::string> replaced_chains;
   size_t elements = 0;
-  std::chrono::nanoseconds duration{0};  // Duration of the commit, and of a restoration.
+  std::chrono::nanoseconds duration{0};  // Duration of the commit.
   // Durations of Stage::kPlan and Stage::kSave.
   std::chrono::nanoseconds plan_duration{0};
   std::chrono::nanoseconds save_duration{0};

@@ -164,15 +164,15 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
   return true;
 }
 
-bool TableRewriter::RowsAreGone() const {
-  if (!contents_ || applied_.services().empty()) return false;
+bool TableRewriter::TablesAreGone() const {
+  if (!contents_) return false;
   return std::ranges::all_of(kFamilies, [&](Family family) {
     const auto& counts = applied_.counts()[Index(family)];
     bool has_rows = false;
     for (uint8_t set = 0; set < kSetCount; ++set) {
       has_rows |= !HasAddressRanges(set) && counts[set] != 0;
     }
-    return !(*contents_)[Index(family)] || !has_rows;
+    return !(*contents_)[Index(family)] || (!has_rows && !applied_.services().empty());
   });
 }
 

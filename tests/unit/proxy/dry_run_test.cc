@@ -85,9 +85,6 @@ struct AgentRun {
     kernel.SetFaultHook([this](const nft::Transaction& transaction) {
       for (std::string& line : Operations(transaction)) sent.push_back(std::move(line));
       sent = Sorted(std::move(sent));
-      // Elements of a failed commit ahead of the plan are sent again with the plan. Which elements
-      // this commit contained depends on the order of a hash table.
-      sent.erase(std::unique(sent.begin(), sent.end()), sent.end());
       return fault;
     });
     reconciler.store().KeepTouched();

@@ -100,10 +100,6 @@ TEST_F(SavedTest, TablesThatAreGoneAreWrittenFromWhatIsSaved) {
     EXPECT_EQ(Begin(), AdoptedState::kSaved);
     EXPECT_TRUE(Sync().recreated);
     ExpectConverged();
-    Note();
-    EXPECT_EQ(Begin(), AdoptedState::kTrusted);
-    EXPECT_EQ(Sync().outcome, Outcome::kNothing);
-    ExpectConverged();
   }
 }
 
