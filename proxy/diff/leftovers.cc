@@ -9,7 +9,7 @@ void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
   rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     keys_.insert(SharedKey(element.set, element.key));
     if (HasSourceRanges(element.set.set)) ++source_ranges_;
-    if (begin || portions_.back().element_count() == kPortion) portions_.emplace_back();
+    if (begin || portions_.back().element_count() == kElementsPerCommit) portions_.emplace_back();
     begin = false;
     portions_.back().Delete(element);
   });

@@ -1,6 +1,6 @@
 // Elements in the kernel that no packet can reach any more, and the numbers that they use. They
-// are deleted in parts after the commit that made them unreachable. A number is free again when its
-// elements are deleted.
+// are deleted in portions of kElementsPerCommit elements after the commit that made them
+// unreachable. A number is free again when its elements are deleted.
 //
 // Not thread-safe.
 #pragma once
@@ -18,9 +18,6 @@ namespace svcmap::proxy {
 
 class Leftovers {
  public:
-  // Maximum number of elements in one portion, so that a commit takes a few milliseconds.
-  static constexpr size_t kPortion = 2000;
-
   // `rows` are deletions. If `rows` is empty, the numbers become free when the rows of previous
   // calls are deleted.
   void Add(nft::Transaction rows, const std::vector<Number>& numbers);

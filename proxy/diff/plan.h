@@ -17,6 +17,12 @@
 
 namespace svcmap::proxy {
 
+// Approximate maximum number of elements in one commit, for elements that need not change together:
+// the load, elements that no packet can reach yet or any more, and repairs that only add elements.
+// If the kernel has no preemption, other threads on the CPU wait for the end of a commit: about 3
+// us for each element (decision 0011).
+inline constexpr size_t kElementsPerCommit = 2000;
+
 using SetCounts = std::array<std::array<int64_t, kRowSetCount>, 2>;  // Counts by family and set.
 
 // Elements that several Services share, with the number of Services per element. The key encodes

@@ -20,12 +20,6 @@
 
 namespace svcmap::proxy {
 
-// Approximate maximum number of elements in one commit, for elements that need not change together:
-// the load, elements that no packet can reach yet, and repairs that only add elements. The kernel
-// executes a commit without interruption, so that other threads on the CPU wait: about 3 us for
-// each element (decision 0011).
-inline constexpr size_t kElementsPerCommit = 2000;
-
 // A plan adds elements ahead of its commit, and divides the changes of a Service, only if the plan
 // or the Service has more elements.
 inline constexpr size_t kMaxElementsTogether = 10000;

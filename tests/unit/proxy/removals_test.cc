@@ -269,10 +269,10 @@ TEST(RemovalsTest, EndpointsForAffinityAreAddedAhead) {
 TEST(LeftoversTest, NumbersAreFreeAfterTheLastPortion) {
   Leftovers leftovers;
   nft::Transaction rows;
-  for (uint32_t i = 0; i <= Leftovers::kPortion; ++i) rows.Delete(Slot(1, i));
+  for (uint32_t i = 0; i <= kElementsPerCommit; ++i) rows.Delete(Slot(1, i));
   const Number number{NumberPool::kGroups, Family::kIpv4, 1};
   leftovers.Add(std::move(rows), {number});
-  EXPECT_EQ(leftovers.Next().element_count(), Leftovers::kPortion);
+  EXPECT_EQ(leftovers.Next().element_count(), kElementsPerCommit);
   EXPECT_THAT(leftovers.TakeFreeNumbers(), IsEmpty());
   leftovers.ForgetNext();
   EXPECT_EQ(leftovers.Next().element_count(), 1u);
