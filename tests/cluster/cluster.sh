@@ -31,8 +31,10 @@ END
 
 check_programs() {
   [[ -n ${KUBERNETES-} ]] || usage
-  local program
-  for program in kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl kube-proxy; do
+  local program programs=(kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl kube-proxy)
+  # Without nodes, a script starts what else it needs.
+  ((${#nodes[@]})) || programs=(kube-apiserver kubectl)
+  for program in "${programs[@]}"; do
     [[ -x $KUBERNETES/$program ]] || { echo "cluster: $KUBERNETES/$program is missing" >&2; usage; }
   done
   KUBERNETES=$(realpath "$KUBERNETES")
@@ -144,8 +146,10 @@ up() {
   check_programs
   [[ ! -e $state ]] || fail "a cluster exists in $state: run make cluster-down"
   local started=$SECONDS node
-  "$cluster_dir/images.sh"
-  echo "cluster: images are ready after $((SECONDS - started)) s"
+  if ((${#nodes[@]})); then
+    "$cluster_dir/images.sh"
+    echo "cluster: images are ready after $((SECONDS - started)) s"
+  fi
   mkdir -p "$state"
   trap '[[ $? == 0 ]] || echo "cluster: failed, logs are in $state; make cluster-down removes what exists" >&2' EXIT
   echo "$family" >"$state/family"

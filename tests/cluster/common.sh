@@ -69,6 +69,17 @@ in_network_of() {
 
 kubectl() { in_network_of control "$KUBERNETES/kubectl" --kubeconfig "$state/admin.conf" "$@"; }
 
+# local_endpoints: makes every endpoint address local in the machine `outside`. Packets to Services leave
+# through a device that drops them.
+local_endpoints() {
+  in_network_of outside sh -ec 'ip route add local 10.128.0.0/9 dev lo
+    ip link add nowhere type veth peer name sink
+    ip link set nowhere up; ip link set sink up
+    ip address add 192.0.2.1/32 dev nowhere; ip neighbour add 192.0.2.2 lladdr 02:00:00:00:00:01 dev nowhere
+    ip route add 10.96.0.0/16 via 192.0.2.2 dev nowhere onlink
+    echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse; echo 1024 65535 >/proc/sys/net/ipv4/ip_local_port_range'
+}
+
 # until_true SECONDS WHAT COMMAND...: repeats the command until it succeeds.
 until_true() {
   local deadline=$((SECONDS + $1)) what=$2

@@ -30,13 +30,19 @@ etcd --data-dir /run/etcd --listen-client-urls http://127.0.0.1:2379 --advertise
   ${EXTRA_APISERVER_FLAGS-} &>"$logs/kube-apiserver.log" &
 
 until "$KUBERNETES/kubectl" --kubeconfig "$state/admin.conf" get --raw /readyz &>/dev/null; do sleep 0.3; done
-# Without nodes, only measurements use the API server.
-((${#nodes[@]})) || while :; do wait -n || sleep 1; done
-"$KUBERNETES/kube-controller-manager" --kubeconfig "$state/control/kube-controller-manager.conf" --leader-elect=false \
-  --service-account-private-key-file "$pki/service-account.key" --root-ca-file "$pki/ca.crt" \
-  --use-service-account-credentials --cluster-cidr "$(both $pods4 $pods6)" --allocate-node-cidrs=false \
-  --service-cluster-ip-range "$(both $services4 $services6)" --concurrent-service-endpoint-syncs 20 \
-  --bind-address 127.0.0.1 &>"$logs/kube-controller-manager.log" &
+controller_manager() {
+  "$KUBERNETES/kube-controller-manager" --kubeconfig "$state/control/kube-controller-manager.conf" \
+    --leader-elect=false --service-account-private-key-file "$pki/service-account.key" --root-ca-file "$pki/ca.crt" \
+    --use-service-account-credentials --cluster-cidr "$(both $pods4 $pods6)" --allocate-node-cidrs=false \
+    --service-cluster-ip-range "$(both $services4 $services6)" --concurrent-service-endpoint-syncs 20 \
+    --bind-address 127.0.0.1 "$@" &>"$logs/kube-controller-manager.log" &
+}
+# Without nodes, only scripts use the API server. CONTROLLERS: the controllers that they need.
+if ((${#nodes[@]} == 0)); then
+  [[ -z ${CONTROLLERS-} ]] || controller_manager --controllers "$CONTROLLERS"
+  while :; do wait -n || sleep 1; done
+fi
+controller_manager
 "$KUBERNETES/kube-scheduler" --kubeconfig "$state/control/kube-scheduler.conf" --leader-elect=false \
   --bind-address 127.0.0.1 &>"$logs/kube-scheduler.log" &
 /usr/bin/python3 -B "$cluster_dir/dns.py" --kubeconfig "$state/admin.conf" --listen "$(both $control4 $control6)" \

@@ -7,11 +7,9 @@ new endpoint, CPU time, and memory.
 """
 
 import argparse
-import http.client
 import json
 import os
 import random
-import socket
 import statistics
 import subprocess
 import sys
@@ -19,29 +17,9 @@ import threading
 import time
 
 import dns  # client_of()
+from local import PORT, Api, Processes, endpoint_of, serve
 
-PORT = 8080
 LABEL = "kubernetes.io/service-name"
-
-
-class Api:
-    """One connection to the API server."""
-
-    def __init__(self, server, context):
-        self._address = server.removeprefix("https://").rsplit(":", 1)
-        self._context = context
-        self._connection = None
-
-    def request(self, method, path, body=None):
-        if self._connection is None:
-            self._connection = http.client.HTTPSConnection(self._address[0].strip("[]"), int(self._address[1]),
-                                                           context=self._context, timeout=120)
-        self._connection.request(method, path, body and json.dumps(body), {"Content-Type": "application/json"})
-        response = self._connection.getresponse()
-        data = response.read()
-        if response.status >= 300:
-            raise OSError(f"{method} {path}: {response.status} {data[:300]}")
-        return json.loads(data)
 
 
 def endpoint_address(service, endpoint):
@@ -99,68 +77,6 @@ def run_all(work, count):
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def serve():
-    """Answers each connection with the address that it arrived at."""
-    listening = socket.create_server(("0.0.0.0", PORT), backlog=4096)
-    while True:
-        connection, _ = listening.accept()
-        try:
-            connection.sendall(connection.getsockname()[0].encode())
-        except OSError:
-            pass
-        connection.close()
-
-
-def endpoint_of(address, patience=0.05):
-    """Returns the endpoint that answers a new connection to a Service, or None."""
-    try:
-        with socket.create_connection((address, 80), timeout=patience) as connection:
-            connection.settimeout(2)
-            return connection.recv(100).decode()
-    except OSError:
-        return None
-
-
-class Processes:
-    """The processes of a proxy."""
-
-    def __init__(self, commands, log):
-        self.log = open(log, "wb")  # pylint: disable=consider-using-with
-        self.started = time.monotonic()
-        self.children = [subprocess.Popen(command, stdout=self.log, stderr=self.log) for command in commands]
-
-    def check(self):
-        for child in self.children:
-            if child.poll() is not None:
-                raise SystemExit(f"{child.args[0]} exited with {child.returncode}, see {self.log.name}")
-
-    def cpu(self):
-        """CPU seconds, including reaped children."""
-        total = 0
-        for child in self.children:
-            with open(f"/proc/{child.pid}/stat", encoding="utf-8") as file:
-                total += sum(int(field) for field in file.read().rsplit(") ")[1].split()[11:15])
-        return total / os.sysconf("SC_CLK_TCK")
-
-    def mebibytes(self, field):
-        total = 0
-        for child in self.children:
-            with open(f"/proc/{child.pid}/status", encoding="utf-8") as file:
-                total += next(int(line.split()[1]) for line in file if line.startswith(field + ":"))
-        return total / 1024
-
-    def stop(self):
-        for child in self.children:
-            child.terminate()
-        for child in self.children:
-            try:
-                child.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-        self.log.close()
 
 
 def wait_for_all(cluster, processes, patience):

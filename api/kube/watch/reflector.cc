@@ -205,11 +205,11 @@ void Reflector::Missing(Clock::time_point now) {
   Succeeded(now);
   not_before_ = now + kMissingRest;
   if (std::exchange(reported_missing_, true)) return;
-  lines_.push_back(
-      {.text = absl::StrCat(
-           "resource not available, packets to unused cluster IPs are not dropped, "
-           "retrying every 5m resource=",
-           NameWithGroup(resource_), " reason=\"the Kubernetes version is older than 1.33\"")});
+  lines_.push_back({.text = absl::StrCat(
+                        "resource not available, packets to unused cluster IPs are not dropped, "
+                        "retrying every 5m resource=",
+                        NameWithGroup(resource_),
+                        " reason=\"Kubernetes before 1.33 does not enable this API by default\"")});
 }
 
 bool Reflector::Event(const WatchEvent& event, Clock::time_point now) {
@@ -249,6 +249,7 @@ void Reflector::WatchEnded(Clock::time_point now) {
 
 void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, const ApiStatus& status,
                          Clock::time_point now) {
+  if (http_status == 404 && WithBetaServiceCidrs(now)) return;
   retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
   const bool refused_list = !watching_ && (http_status == 403 || http_status == 404);
   failures_in_row_ = refused_list ? failures_in_row_ + 1 : 0;
@@ -272,8 +273,6 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
                                NameWithGroup(resource_), ": ", status.message),
                   now, retry_after);
     case 404:
-      // networking.k8s.io/v1beta1 of Kubernetes 1.31 and 1.32 is not tried, because it is disabled
-      // by default.
       if (resource_ == Resource::kServiceCidrs &&
           failures_in_row_ >= (version_.empty() ? kUnknownFromTheStart : kRefusals)) {
         return Missing(now);
@@ -336,6 +335,19 @@ bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point n
   lines_.push_back(
       {.text = LogText(
            "failed, also listing headless Services, which Kubernetes before 1.31 requires", why)});
+  ListAgain(from_);
+  not_before_ = now;
+  return true;
+}
+
+// Handles status 404 for a list of ServiceCIDRs. Kubernetes 1.31 and 1.32 have them in v1beta1, if
+// an administrator has enabled this version. So each list in v1 that fails is followed by a list in
+// v1beta1. Returns false if that was the failed list. The next list then uses v1 again.
+bool Reflector::WithBetaServiceCidrs(Clock::time_point now) {
+  if (resource_ != Resource::kServiceCidrs || watching_) return false;
+  selection_.beta_service_cidrs = !selection_.beta_service_cidrs;
+  path_ = CollectionPath(resource_, selection_);
+  if (!selection_.beta_service_cidrs) return false;
   ListAgain(from_);
   not_before_ = now;
   return true;

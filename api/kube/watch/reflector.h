@@ -102,6 +102,7 @@ class Reflector {
   void Missing(Clock::time_point now);
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
+  bool WithBetaServiceCidrs(Clock::time_point now);
   // Counts and logs a failure and sets the time of the next request.
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
   void Succeeded(Clock::time_point now);

@@ -85,10 +85,15 @@ std::optional<Envelope> OpenEnvelope(std::string_view bytes) {
 }
 
 // Returns whether `type` matches the resource. `suffix` is "" for an object and "List" for a list.
-// An empty kind or api_version matches, because the API server may omit it.
+// An empty kind or api_version matches, because the API server may omit it. The fields of
+// ServiceCIDRs are the same in v1beta1 and v1.
 bool IsKind(const wire::TypeMeta& type, Resource resource, std::string_view suffix) {
   const api::KindInfo& expected = KindOf(resource);
-  if (!type.api_version().empty() && type.api_version() != expected.api_version) return false;
+  const bool beta =
+      resource == Resource::kServiceCidrs && type.api_version() == kServiceCidrBetaVersion;
+  if (!type.api_version().empty() && type.api_version() != expected.api_version && !beta) {
+    return false;
+  }
   return type.kind().empty() ||
          type.kind() == absl::StrCat(std::string(expected.name), std::string(suffix));
 }

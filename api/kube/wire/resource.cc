@@ -26,9 +26,10 @@ std::string NameWithGroup(Resource resource) {
 
 std::string CollectionPath(Resource resource, const Selection& selection) {
   const api::KindInfo& kind = KindOf(resource);
-  const std::string path =
-      absl::StrCat(kind.group.empty() ? "/api/" : "/apis/", std::string(kind.api_version), "/",
-                   std::string(ResourceName(resource)), "?");
+  const bool beta = resource == Resource::kServiceCidrs && selection.beta_service_cidrs;
+  const std::string version(beta ? kServiceCidrBetaVersion : kind.api_version);
+  const std::string path = absl::StrCat(kind.group.empty() ? "/api/" : "/apis/", version, "/",
+                                        std::string(ResourceName(resource)), "?");
   switch (resource) {
     case Resource::kServices:
       return absl::StrCat(

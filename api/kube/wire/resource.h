@@ -37,7 +37,12 @@ struct Selection {
   // Also select headless Services, which svcmapd ignores (S-2). API servers before Kubernetes 1.31
   // do not support the field selector that excludes them.
   bool headless_services = false;
+
+  // Select ServiceCIDRs in kServiceCidrBetaVersion. Kubernetes 1.31 and 1.32 do not have v1.
+  bool beta_service_cidrs = false;
 };
+
+inline constexpr std::string_view kServiceCidrBetaVersion = "networking.k8s.io/v1beta1";
 
 // Returns path and query of the collection with its selectors (S-1, S-17), percent-encoded:
 // "/api/v1/services?labelSelector=...". There is always a query, so that parameters of a request

@@ -65,6 +65,9 @@ class ReflectorTest : public ::testing::Test {
   void Use(Resource resource, ListWatchOptions options = {}) {
     options.selection.node_name = "n1";
     base_ = CollectionPath(resource, options.selection);
+    options.selection.beta_service_cidrs = true;
+    beta_ = resource == Resource::kServiceCidrs ? CollectionPath(resource, options.selection) : "";
+    options.selection.beta_service_cidrs = false;
     reflector_.emplace(resource, options, mirror_, [this] { return random_; });
   }
   ReflectorTest() { Use(Resource::kServices); }
@@ -75,8 +78,13 @@ class ReflectorTest : public ::testing::Test {
     waited_ = std::max(reflector_->not_before() - now_, Reflector::Clock::duration::zero());
     now_ += waited_;
     request_ = reflector_->Next(now_);
-    EXPECT_THAT(request_.request.path, StartsWith(base_));
-    return (request_.watch ? "watch " : "list ") + request_.request.path.substr(base_.size());
+    const std::string kind = request_.watch ? "watch " : "list ";
+    const std::string& path = request_.request.path;
+    if (!beta_.empty() && path.starts_with(beta_)) {
+      return kind + "v1beta1 " + path.substr(beta_.size());
+    }
+    EXPECT_THAT(path, StartsWith(base_));
+    return kind + path.substr(base_.size());
   }
   milliseconds waited() const { return std::chrono::duration_cast<milliseconds>(waited_); }
 
@@ -121,6 +129,7 @@ class ReflectorTest : public ::testing::Test {
   Mirror mirror_;
   double random_ = 0;
   std::string base_;
+  std::string beta_;  // For ServiceCIDRs.
   std::optional<Reflector> reflector_;
   Reflector::Clock::time_point now_{std::chrono::hours(1)};
   Reflector::Clock::duration waited_{};
@@ -565,9 +574,12 @@ TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   const ApiStatus unknown = {.code = 404, .reason = "NotFound", .message = "page not found"};
   Use(Resource::kServiceCidrs);
   mirror_.Upsert(Resource::kServiceCidrs, Named("old", "1"));
-  for (const int wait : {0, 400}) {  // The client sends the second request after a delay.
+  for (const int wait : {0, 400}) {  // The client sends the second pair of requests after a delay.
     EXPECT_EQ(Next(), "list &limit=500");
     EXPECT_EQ(waited().count(), wait);
+    Reject(unknown);
+    EXPECT_EQ(Next(), "list v1beta1 &limit=500");
+    EXPECT_EQ(waited().count(), 0);
     Reject(unknown);
     EXPECT_FALSE(reflector_->facts().listed);
     EXPECT_EQ(Stored().size(), 1u);
@@ -576,6 +588,8 @@ TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
   for (const milliseconds wait : {milliseconds(800), milliseconds(minutes(5))}) {
     EXPECT_EQ(Next(), "list &limit=500");
     EXPECT_EQ(waited(), wait);
+    Reject(unknown);
+    EXPECT_EQ(Next(), "list v1beta1 &limit=500");
     Reject(unknown);
     EXPECT_EQ(Lines().size(), wait < minutes(5) ? 1u : 0u);
     EXPECT_TRUE(reflector_->facts().listed);
@@ -591,9 +605,32 @@ TEST_F(ReflectorTest, ServiceCidrsThatTheServerDoesNotKnowAreAnEmptyList_S105) {
     EXPECT_EQ(Stored().size(), 1u);
     EXPECT_EQ(Next(), "list &resourceVersion=5");
     Reject(unknown);
+    EXPECT_EQ(Next(), "list v1beta1 &resourceVersion=5");
+    Reject(unknown);
   }
   EXPECT_THAT(Stored(), IsEmpty());
   EXPECT_EQ(Next(), "list &limit=500");
+}
+
+// Kubernetes 1.31 and 1.32 with v1beta1, and an upgrade to a version without v1beta1.
+TEST_F(ReflectorTest, ServiceCidrsAreReadInV1Beta1WhereV1IsMissing_S105) {
+  const ApiStatus unknown = {.code = 404, .reason = "NotFound", .message = "page not found"};
+  Use(Resource::kServiceCidrs);
+  EXPECT_EQ(Next(), "list &limit=500");
+  Reject(unknown);
+  EXPECT_EQ(Next(), "list v1beta1 &limit=500");
+  EXPECT_EQ(waited().count(), 0);
+  Page({Named("kubernetes", "3")}, "5");
+  EXPECT_EQ(reflector_->facts().failures, 0u);
+  EXPECT_EQ(Stored().size(), 1u);
+  EXPECT_THAT(Next(), StartsWith("watch v1beta1 "));
+  Reject(unknown);
+  EXPECT_EQ(Next(), "list v1beta1 &resourceVersion=5");
+  Reject(unknown);
+  EXPECT_EQ(Next(), "list &resourceVersion=5");
+  Page({Named("kubernetes", "3"), Named("more", "7")}, "8");
+  EXPECT_EQ(Stored().size(), 2u);
+  EXPECT_THAT(Next(), StartsWith("watch &"));
 }
 
 // After five rejected lists, svcmap-kube no longer waits for ServiceCIDRs. ServiceCIDRs from an

@@ -248,6 +248,13 @@ TEST(WireListTest, GoldenObjectsBecomeMessages) {
   }
 }
 
+TEST(WireListTest, ServiceCidrsOfV1Beta1AreTheSame) {
+  const GoldenObject golden = GoldenCidr();
+  ExpectGolden(golden, DecodeList(golden.resource,
+                                  pb::Envelope("networking.k8s.io/v1beta1", "ServiceCIDRList",
+                                               pb::ListOf(golden.bytes, "500", "next"))));
+}
+
 TEST(WireListTest, AnEmptyListIsAListAndTheLastPageHasNoToken) {
   const auto page = DecodeList(
       Resource::kServices, pb::Envelope("v1", "ServiceList", pb::Bytes(1, pb::ListMeta("7", ""))));
