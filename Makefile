@@ -6,7 +6,7 @@ SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 .DEFAULT_GOAL := help
 .PHONY: help deps build clients demo deb deb-test image arm64 boot test test-kernels test-long format format-check tidy \
         prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e \
-        cluster-bench cluster-nodes cluster-down clean
+        cluster-bench cluster-nodes cluster-versions cluster-down clean
 
 help:           ## List all targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -118,6 +118,10 @@ cluster-nodes:  ## Restart parts of nodes under traffic with kube-proxy, then wi
 cluster-bench:  ## Measure kube-proxy and svcmap on one API server: make cluster-bench KUBERNETES=DIR
 	@.ci/deps.sh cluster
 	@tests/cluster/measure.sh
+
+cluster-versions: ## Run svcmap and kube-proxy with API servers of several versions: make cluster-versions VERSIONS='DIR...'
+	@.ci/deps.sh cluster
+	@tests/cluster/versions.sh $(VERSIONS)
 
 cluster-down:   ## Remove the cluster
 	@tests/cluster/cluster.sh down

@@ -66,13 +66,21 @@ class Processes:
             if child.poll() is not None:
                 raise SystemExit(f"{child.args[0]} exited with {child.returncode}, see {self.log.name}")
 
-    def cpu(self):
-        """CPU seconds, including reaped children."""
-        total = 0
+    def usage(self):
+        """CPU seconds in user space and in the kernel, and page faults: of the processes and of reaped children."""
+        totals = [0] * 6
         for child in self.children:
             with open(f"/proc/{child.pid}/stat", encoding="utf-8") as file:
-                total += sum(int(field) for field in file.read().rsplit(") ")[1].split()[11:15])
-        return total / os.sysconf("SC_CLK_TCK")
+                fields = file.read().rsplit(") ")[1].split()
+            for i, field in enumerate((11, 12, 7, 13, 14, 8)):
+                totals[i] += int(fields[field])
+        tick = os.sysconf("SC_CLK_TCK")
+        return {owner: {"user_s": totals[i] / tick, "system_s": totals[i + 1] / tick, "page_faults": totals[i + 2]}
+                for owner, i in (("own", 0), ("children", 3))}
+
+    def cpu(self):
+        """CPU seconds, including reaped children."""
+        return sum(usage["user_s"] + usage["system_s"] for usage in self.usage().values())
 
     def mebibytes(self, field):
         total = 0

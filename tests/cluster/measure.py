@@ -150,7 +150,7 @@ def measure(cluster, name, commands, arguments):
         programmed, missing = wait_for_all(cluster, processes, 600)
         result = {"proxy": name, "other_listeners": listeners(),
                   "first_sync_s": round(programmed, 3), "missing_in_first_sweep": missing,
-                  "first_sync_cpu_s": round(processes.cpu(), 2)}
+                  "first_sync_cpu_s": round(processes.cpu(), 2), "first_sync_usage": processes.usage()}
         idle_cpu(processes, 60)
         result["settled_cpu_s"] = round(processes.cpu(), 2)
         api, changes = cluster.api(), []
