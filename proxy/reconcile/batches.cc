@@ -25,19 +25,11 @@ Family FamilyOf(const Store& store, const Change& change) {
   return slice ? slice->family : Family::kIpv4;
 }
 
-// Small batches are programmed before others. Batches of a stream keep their order, because their
-// controller may rely on it.
-bool IsSmall(const Batch& batch) {
-  constexpr size_t kMaxChanges = 64;
-  return batch.out_of_band && batch.changes.size() + batch.deferred.size() <= kMaxChanges;
-}
-
 }  // namespace
 
 // Must change nothing but the store, because dry runs call this function, too.
 Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   Store& store = reconciler_.store();
-  const bool small = IsSmall(batch);
   std::vector<Finding> findings;
   BatchEffect taken;
   const auto apply = [&](const Change& change) {
@@ -50,7 +42,7 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
     // The family of a deleted slice is only known before the deletion.
     const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
     Count(change, taken.seen);
-    if (!store.Apply(change, {sequence_, small})) return;
+    if (!store.Apply(change, sequence_)) return;
     taken.changed = true;
     Count(change, taken.net);
     if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
@@ -88,9 +80,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   FollowMark(batch.mark, effect);
   stages_.Add(Stage::kIntake, Clock::now() - start);
   if (!batch.done) return;
-  Waiting waiting{sequence_, false, submitted, std::move(batch.done), {}};
-  waiting.overtakes =
-      batch.out_of_band && reconciler_.store().dirty().OnlySmall({sequence_, IsSmall(batch)});
+  Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
   if (Holding()) {
     waiting.result.outcome = BatchResult::Outcome::kPending;
     Answer(std::move(waiting));
@@ -130,16 +120,11 @@ void Loop::Answer(const SyncResult& result, Clock::time_point started) {
     waiting.result.queue_duration = started - waiting.submitted;
   }
   const uint64_t end = FirstUnprogrammed();
-  const uint64_t small_end = reconciler_.store().dirty().FirstSmall(sequence_ + 1);
-  std::deque<Waiting> later;
-  for (Waiting& waiting : std::exchange(waiting_, {})) {
-    if (waiting.sequence < (waiting.overtakes ? small_end : end)) {
-      Answer(std::move(waiting));
-    } else {
-      later.push_back(std::move(waiting));
-    }
+  while (!waiting_.empty() && waiting_.front().sequence < end) {
+    Waiting waiting = std::move(waiting_.front());
+    waiting_.pop_front();
+    Answer(std::move(waiting));
   }
-  waiting_ = std::move(later);
 }
 
 void Loop::Answer(Waiting waiting) {
@@ -151,7 +136,8 @@ void Loop::Answer(Waiting waiting) {
 
 // Returns the sequence number of the first change that is not in the kernel.
 uint64_t Loop::FirstUnprogrammed() const {
-  return reconciler_.store().dirty().First(sequence_ + 1);
+  const Store::Dirty* first = reconciler_.store().FirstDirty();
+  return first == nullptr ? sequence_ + 1 : first->sequence;
 }
 
 void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <future>
+#include <limits>
 
 namespace svcmap::proxy {
 
@@ -252,7 +253,7 @@ void Loop::EndTurn() {
 void Loop::RemoveOnce() {
   const RemovalResult result = reconciler_.RemoveLeftovers();
   stages_.Add(Stage::kRemove, result.duration);
-  if (reconciler_.store().dirty().empty()) reconciler_.ForgetPreviousRun();
+  if (reconciler_.store().dirty_count() == 0) reconciler_.ForgetPreviousRun();
   if (result.error.ok()) return;
   const std::lock_guard lock(mutex_);
   status_.last_error = std::string(result.error.message());
@@ -290,8 +291,8 @@ void Loop::SyncOnce() {
     return;
   }
   const auto started = Clock::now();
-  SyncResult result =
-      reconciler_.Sync({.elements = options_.max_elements, .whole_batches = !split_allowed_});
+  const size_t limit = split_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
+  SyncResult result = reconciler_.Sync(limit);
   result.whole = Clock::now() - started;
   if (result.outcome == SyncResult::Outcome::kFailed) {
     schedule_.CommitFailed(Clock::now());
@@ -305,7 +306,7 @@ void Loop::SyncOnce() {
   schedule_.CommitSucceeded();
   if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();
   if (result.recreated) schedule_.Rewritten(Clock::now(), result.duration);
-  if (reconciler_.store().dirty().empty()) {
+  if (reconciler_.store().dirty_count() == 0) {
     split_allowed_ = true;
     reconciler_.ForgetPreviousRun();
   }
@@ -317,7 +318,7 @@ void Loop::SyncOnce() {
   PublishTurn(/*answered=*/true);
   Answer(result, started);
   if (options_.on_answered) {
-    options_.on_answered(result, reconciler_.store().dirty().empty());
+    options_.on_answered(result, reconciler_.store().dirty_count() == 0);
   }
 }
 

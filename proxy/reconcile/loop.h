@@ -3,10 +3,9 @@
 // each object takes effect. A batch is answered when all its changes are in the kernel, when it is
 // held, or after repeated failures.
 //
-// Merged batches are committed in plans of about `max_elements` elements, so that no plan delays
-// other changes for long. A plan contains all changes of a batch, except for the load, which is
-// what changes during a snapshot, or while no Service is in the kernel. A plan contains all changes
-// of a Service. Small batches that belong to no stream precede other batches.
+// Merged batches are committed in one plan. The load is split into plans of about `max_elements`
+// elements, so that no transaction blocks the kernel for long. The load is what changes during a
+// snapshot, or while no Service is in the kernel. A plan contains all changes of a Service.
 //
 // Changes that other processes make to svcmap's tables are repaired between two commits, in small
 // parts if possible. After each part, repairs pause for as long as the part took, so that batches
@@ -115,8 +114,6 @@ class Loop {
 
   struct Waiting {
     uint64_t sequence;
-    // All Services that the batch changed are programmed before the Services of other batches.
-    bool overtakes;
     Clock::time_point submitted;
     std::function<void(BatchResult)> done;
     BatchResult result;

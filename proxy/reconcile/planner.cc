@@ -67,26 +67,26 @@ Planner::Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store,
   ruleset_.rules_in_use = NeededRules(0, {});
 }
 
-SyncPlan Planner::MakeChanges(PlanLimit limit) {
+SyncPlan Planner::MakeChanges(size_t element_limit) {
   SyncPlan sync_plan(applied_.shared());
   sync_plan.node_rows = applied_.node_rows();
   if (node_.Changed()) {
     sync_plan.node_rows = node_.Rows(node_.facts());
     sync_plan.plan.AddRanges(applied_.node_rows(), sync_plan.node_rows);
   }
-  AddDirty(sync_plan, limit);
+  AddDirty(sync_plan, element_limit);
   sync_plan.plan.Finish();
   ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
   return sync_plan;
 }
 
-SyncPlan Planner::MakeRewrite(PlanLimit limit) {
+SyncPlan Planner::MakeRewrite(size_t element_limit) {
   static const SharedCounts kNone;
   SyncPlan sync_plan(kNone);
   sync_plan.rewrite = true;
   sync_plan.node_rows = node_.Rows(node_.facts());
   sync_plan.plan.AddRanges({}, sync_plan.node_rows);
-  AddDirty(sync_plan, limit);
+  AddDirty(sync_plan, element_limit);
   const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
   for (const auto& [key, rows] : applied_.services()) {
     if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
@@ -96,27 +96,22 @@ SyncPlan Planner::MakeRewrite(PlanLimit limit) {
   return sync_plan;
 }
 
-void Planner::AddDirty(SyncPlan& sync_plan, PlanLimit limit) {
+void Planner::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
   DesiredContext context = numbering_.Context(store_, node_.facts(), applied_);
   // If an address moves between Services, all of them are changed in the same transaction.
   // Otherwise, one Service would add the address before the other Service releases it.
-  if (store_.addresses_moved()) limit = {};
-  while (const DirtyServices::Service* next = store_.dirty().Next()) {
-    const bool full = sync_plan.plan.element_bound() >= limit.elements;
-    const bool inside_batch = limit.whole_batches && !sync_plan.dirty.empty() &&
-                              sync_plan.dirty.back().batch.sequence == next->batch.sequence;
-    if (full && !inside_batch) break;
-    if (sync_plan.dirty.size() >= rejections_.service_limit()) break;
+  if (store_.addresses_moved()) element_limit = SIZE_MAX;
+  while (store_.FirstDirty() != nullptr && sync_plan.plan.element_bound() < element_limit &&
+         sync_plan.dirty.size() < rejections_.service_limit()) {
     // A Service that the kernel has rejected is retried alone.
-    const bool alone = rejections_.Contains(next->key);
+    const bool alone = rejections_.Contains(store_.FirstDirty()->key);
     if (alone && !sync_plan.dirty.empty()) break;
-    if (alone) limit = {.elements = 0};
+    if (alone) element_limit = 0;
     AddService(store_.TakeDirty(), context, sync_plan);
   }
 }
 
-void Planner::AddService(DirtyServices::Service dirty, DesiredContext& context,
-                         SyncPlan& sync_plan) {
+void Planner::AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& sync_plan) {
   const ServiceRows* before = applied_.Find(dirty.key);
   DesiredService desired =
       Desire(dirty.key, store_, applied_, before, sync_plan.source_rows, context);
@@ -126,7 +121,7 @@ void Planner::AddService(DirtyServices::Service dirty, DesiredContext& context,
     to->insert(to->end(), from->begin(), from->end());
   }
   for (Finding& finding : desired.findings) {
-    sync_plan.findings.emplace_back(dirty.batch.sequence, std::move(finding));
+    sync_plan.findings.emplace_back(dirty.sequence, std::move(finding));
   }
   const bool had_resets = before != nullptr && before->tcp_resets != TcpResets::kOff;
   const bool has_resets = !desired.rows.empty() && desired.rows.tcp_resets != TcpResets::kOff;

@@ -24,11 +24,11 @@ class Planner {
   Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store, const Applied& applied,
           const NodeFollower& node, const Rejections& rejections, Numbering& numbering);
 
-  // Takes dirty Services from the store until `limit` is reached. The plan contains all changes of
-  // these Services.
-  SyncPlan MakeChanges(PlanLimit limit);
+  // Takes dirty Services from the store until the plan has `element_limit` elements. The plan
+  // contains all changes of these Services.
+  SyncPlan MakeChanges(size_t element_limit);
   // As MakeChanges, but the plan contains all rows.
-  SyncPlan MakeRewrite(PlanLimit limit);
+  SyncPlan MakeRewrite(size_t element_limit);
   // Adds the changes of chains and sets that the rows of MakeChanges require. Call once, after the
   // last change to the rows.
   void Complete(SyncPlan& sync_plan) const;
@@ -41,8 +41,8 @@ class Planner {
   void RulesRestored();
 
  private:
-  void AddDirty(SyncPlan& sync_plan, PlanLimit limit);
-  void AddService(DirtyServices::Service dirty, DesiredContext& context, SyncPlan& sync_plan);
+  void AddDirty(SyncPlan& sync_plan, size_t element_limit);
+  void AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& sync_plan);
   RulesInUse NeededRules(int64_t more_resets, const SetCounts& more_rows) const;
   void ChangeRules(SyncPlan& sync_plan) const;
   void ReplaceManyRanges(SyncPlan& sync_plan) const;

@@ -23,8 +23,8 @@ Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog*
       journal_(log, store_, applied_, numbering_.timers, ruleset_) {}
 
 bool Reconciler::Pending() const {
-  return tables_ != TableState::kCurrent || !store_.dirty().empty() || rejections_.has_findings() ||
-         node_.Changed();
+  return tables_ != TableState::kCurrent || store_.dirty_count() > 0 ||
+         rejections_.has_findings() || node_.Changed();
 }
 
 Trust Reconciler::TrustNow() const {
@@ -32,12 +32,12 @@ Trust Reconciler::TrustNow() const {
   return HasLeftovers() || repairer_.has_suspects() ? Trust::kUnchecked : Trust::kChecked;
 }
 
-SyncResult Reconciler::Sync(PlanLimit limit) {
+SyncResult Reconciler::Sync(size_t element_limit) {
   const auto began = Clock::now();
   SyncResult result;
   FreeNumbers();
   node_.Follow();
-  absl::StatusOr<SyncPlan> sync_plan = MakePlan(limit);
+  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit);
   if (!sync_plan.ok()) {
     result.outcome = SyncResult::Outcome::kFailed;
     result.error = sync_plan.status();
@@ -67,25 +67,24 @@ SyncResult Reconciler::Sync(PlanLimit limit) {
   return result;
 }
 
-absl::StatusOr<SyncPlan> Reconciler::MakePlan(PlanLimit limit) {
-  if (tables_ != TableState::kCurrent) return MakeRewrite(limit);
-  SyncPlan sync_plan = planner_.MakeChanges(limit);
+absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
+  if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
+  SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   if (CollidesWithOldRows(sync_plan)) {
     planner_.Undo(sync_plan);
     while (HasLeftovers()) RemoveLeftovers();
     if (const absl::Status repaired = RepairSourceRanges(); !repaired.ok()) return repaired;
-    if (tables_ != TableState::kCurrent) return MakeRewrite(limit);
-    sync_plan = planner_.MakeChanges(limit);
+    if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
+    sync_plan = planner_.MakeChanges(element_limit);
   }
   planner_.Complete(sync_plan);
   return sync_plan;
 }
 
-SyncPlan Reconciler::MakeRewrite(PlanLimit limit) {
+SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   rewriter_.Read(tables_);
   if (const FoundElements* found = rewriter_.found_elements()) ReserveGroups(*found);
-  if (limit.whole_batches) limit = {};
-  SyncPlan sync_plan = planner_.MakeRewrite(limit);
+  SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
   rewriter_.Write(tables_, sync_plan);
   return sync_plan;
 }
@@ -225,7 +224,7 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
   FreeNumbers();
   node_.Committed();
   rejections_.PlanCommitted();
-  for (const DirtyServices::Service& dirty : sync_plan.dirty) rejections_.Forget(dirty.key);
+  for (const Store::Dirty& dirty : sync_plan.dirty) rejections_.Forget(dirty.key);
 }
 
 RemovalResult Reconciler::RemoveLeftovers() {

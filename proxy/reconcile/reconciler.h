@@ -122,11 +122,11 @@ class Reconciler {
   // True when there is something to write.
   bool Pending() const;
 
-  // Commits one plan for dirty Services. A plan that rewrites tables is not limited by
-  // `whole_batches`, because its first part would replace all rows in use. A large plan takes
-  // several transactions: the first ones add elements that no packet can reach before the last one,
-  // and make the changes of very large Services (see LargeServiceUnits).
-  SyncResult Sync(PlanLimit limit);
+  // Commits one plan for the dirty Services, in the order of their first change. Adds Services
+  // until the plan has `element_limit` elements. A large plan takes several transactions: the first
+  // ones add elements that no packet can reach before the last one, and make the changes of very
+  // large Services (see LargeServiceUnits).
+  SyncResult Sync(size_t element_limit);
 
   // Returns true while elements that packets can no longer reach wait for their deletion. The loop
   // deletes them as soon as the batches are answered. No Repair() and no Audit() until then.
@@ -167,8 +167,8 @@ class Reconciler {
                             int64_t (&source_rows)[2]) const;
 
   // Sync.
-  absl::StatusOr<SyncPlan> MakePlan(PlanLimit limit);
-  SyncPlan MakeRewrite(PlanLimit limit);
+  absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
+  SyncPlan MakeRewrite(size_t element_limit);
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   absl::Status RepairSourceRanges();
   void ReserveGroups(const FoundElements& found);

@@ -58,9 +58,9 @@ bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& row
 }
 
 // Returns the Service whose row the kernel has rejected, or the end of sync_plan.dirty.
-std::vector<DirtyServices::Service>::iterator FindRejected(SyncPlan& sync_plan,
-                                                           const nft::ApplyResult& result,
-                                                           const Applied& applied) {
+std::vector<Store::Dirty>::iterator FindRejected(SyncPlan& sync_plan,
+                                                 const nft::ApplyResult& result,
+                                                 const Applied& applied) {
   if (sync_plan.dirty.size() == 1) return sync_plan.dirty.begin();
   if (!result.failed_element) return sync_plan.dirty.end();
   const Place place = PlaceOf(sync_plan.plan.transaction(), *result.failed_element);
@@ -114,7 +114,7 @@ bool Rejections::Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result,
     return true;
   }
   findings_.emplace_back(
-      culprit->batch.sequence,
+      culprit->sequence,
       Finding{.severity = Finding::Severity::kRejected,
               .kind = Kind::kService,
               .key = culprit->key,

@@ -24,13 +24,6 @@ namespace svcmap::proxy {
 // or the Service has more elements.
 inline constexpr size_t kMaxElementsTogether = 10000;
 
-// A plan contains Services until it has `elements` elements, and at least one Service. With
-// `whole_batches`, it also contains the other Services of its last batch.
-struct PlanLimit {
-  size_t elements = SIZE_MAX;
-  bool whole_batches = false;
-};
-
 // Both tables, by Index(Family).
 using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
 
@@ -60,7 +53,7 @@ struct SyncPlan {
   bool rewrite = false;       // The plan contains all rows.
   std::vector<std::string> replaced_chains;  // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
-  std::vector<DirtyServices::Service> dirty;
+  std::vector<Store::Dirty> dirty;
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;
   std::vector<Number> old_numbers;

@@ -91,13 +91,13 @@ uint64_t ElementCount(const EndpointSlice& slice) {
   return weights * slice.ports.size();
 }
 
-bool Store::Apply(const Change& change, BatchNumber batch) {
+bool Store::Apply(const Change& change, uint64_t sequence) {
   if (!change.removal()) AddToSnapshot(change.kind, change.key);
   if (trial_) trial_->undo.push_back(Stored(change.kind, change.key));
-  return Replace(change, batch);
+  return Replace(change, sequence);
 }
 
-bool Store::Replace(const Change& change, BatchNumber batch) {
+bool Store::Replace(const Change& change, uint64_t sequence) {
   const auto exchange = [&](auto& objects, const auto& after) {
     const auto before = Exchange(objects, change.key, after);
     if (Equal(before, after)) return false;
@@ -107,9 +107,9 @@ bool Store::Replace(const Change& change, BatchNumber batch) {
   };
   switch (change.kind) {
     case Kind::kService:
-      return ApplyService(change, batch);
+      return ApplyService(change, sequence);
     case Kind::kEndpointSlice:
-      return ApplySlice(change, batch);
+      return ApplySlice(change, sequence);
     case Kind::kNode:
       return exchange(nodes_, change.node);
     case Kind::kServiceCidr:
@@ -118,7 +118,7 @@ bool Store::Replace(const Change& change, BatchNumber batch) {
   return false;
 }
 
-bool Store::ApplyService(const Change& change, BatchNumber batch) {
+bool Store::ApplyService(const Change& change, uint64_t sequence) {
   if (!change.service && !services_.contains(change.key)) return false;
   ServiceEntry& entry = services_[change.key];
   if (Equal(entry.service, change.service)) return false;
@@ -128,16 +128,16 @@ bool Store::ApplyService(const Change& change, BatchNumber batch) {
   service_count_ -= (before ? 1 : 0);
   elements_ += change.service ? ElementCount(*change.service) : 0;
   elements_ -= before ? ElementCount(*before) : 0;
-  MarkDirty(change.key, batch);
+  MarkDirty(change.key, sequence);
   const Claims::Moved claims = claims_.Update(before.get(), change.service);
   moved_ |= !claims.others.empty() || (released_ && claims.acquired);
   released_ |= claims.released;
-  for (const std::string& other : claims.others) MarkDirty(other, batch);
+  for (const std::string& other : claims.others) MarkDirty(other, sequence);
   DropIfEmpty(change.key);
   return true;
 }
 
-bool Store::ApplySlice(const Change& change, BatchNumber batch) {
+bool Store::ApplySlice(const Change& change, uint64_t sequence) {
   const auto held = slices_.find(change.key);
   const std::shared_ptr<const EndpointSlice> before =
       held == slices_.end() ? nullptr : held->second;
@@ -148,13 +148,13 @@ bool Store::ApplySlice(const Change& change, BatchNumber batch) {
   if (before && !before->service_key.empty()) {
     RemoveSlice(*before);
     if (!after || after->service_key != before->service_key) DropIfEmpty(before->service_key);
-    MarkDirty(before->service_key, batch);
+    MarkDirty(before->service_key, sequence);
   }
   if (after) {
     slices_[change.key] = after;
     if (!after->service_key.empty()) {
       AddSlice(after);
-      MarkDirty(after->service_key, batch);
+      MarkDirty(after->service_key, sequence);
     }
   } else {
     slices_.erase(change.key);
@@ -230,6 +230,7 @@ void Store::BeginTrial() {
   trial_->token = token_;
   trial_->touched = std::exchange(touched_, {});
   trial_->dirty = std::exchange(dirty_, {});
+  trial_->dirty_keys = std::exchange(dirty_keys_, {});
   trial_->released = std::exchange(released_, false);
   trial_->moved = std::exchange(moved_, false);
   trial_->snapshot_keys = std::exchange(snapshot_keys_, std::nullopt);
@@ -244,6 +245,7 @@ void Store::EndTrial() {
   token_ = trial.token;
   touched_ = std::move(trial.touched);
   dirty_ = std::move(trial.dirty);
+  dirty_keys_ = std::move(trial.dirty_keys);
   released_ = trial.released;
   moved_ = trial.moved;
   snapshot_keys_ = std::move(trial.snapshot_keys);
@@ -256,19 +258,33 @@ void Store::DropIfEmpty(const std::string& key) {
   }
 }
 
-void Store::MarkDirty(const std::string& key, BatchNumber batch) {
+void Store::MarkDirty(const std::string& key, uint64_t sequence) {
   if (dirty_.empty()) released_ = moved_ = false;
-  dirty_.Mark(key, batch);
+  if (dirty_keys_.insert(key).second) dirty_.push_back({key, sequence});
+}
+
+Store::Dirty Store::TakeDirty() {
+  Dirty first = std::move(dirty_.front());
+  dirty_.pop_front();
+  dirty_keys_.erase(first.key);
+  return first;
+}
+
+void Store::ReturnDirty(std::vector<Dirty> dirty) {
+  for (auto it = dirty.rbegin(); it != dirty.rend(); ++it) {
+    if (dirty_keys_.insert(it->key).second) dirty_.push_front(std::move(*it));
+  }
 }
 
 // Inserts the Services at the front of the list with sequence number 0, so that no batch of changes
 // waits for these Services.
 void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected) {
-  std::vector<DirtyServices::Service> dirty;
+  std::vector<Dirty> dirty;
   for (const auto& [key, entry] : services_) {
     if (entry.service && affected(entry)) dirty.push_back({key, 0});
   }
-  std::sort(dirty.begin(), dirty.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
+  std::sort(dirty.begin(), dirty.end(),
+            [](const Dirty& a, const Dirty& b) { return a.key < b.key; });
   ReturnDirty(std::move(dirty));
 }
 

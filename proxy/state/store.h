@@ -1,11 +1,13 @@
-// Stores all objects received from the controller, which are the input for the desired state. A
-// Service that has changed stays dirty until TakeDirty() returns the Service.
+// Stores all objects received from the controller, which are the input for the desired state. Keeps
+// a list of dirty Services in order of their first change. A changed Service stays dirty until
+// TakeDirty() returns the Service.
 //
 // Not thread-safe. The reconcile loop owns the Store. The stored objects are immutable.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,7 +20,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "proxy/state/claims.h"
-#include "proxy/state/dirty_services.h"
 #include "proxy/state/objects.h"
 
 namespace svcmap::proxy {
@@ -71,8 +72,9 @@ inline uint64_t ObjectBytes(const std::string& key, const std::string& message) 
 
 class Store {
  public:
-  // Applies one change of a batch. Returns false if the object is equal to the stored object.
-  bool Apply(const Change& change, BatchNumber batch);
+  // Applies one change. `sequence` is the number of the change and never decreases. Returns false
+  // if the object is equal to the stored object.
+  bool Apply(const Change& change, uint64_t sequence);
 
   // Between BeginSnapshot and EndSnapshot, all objects named by applied changes and by
   // AddToSnapshot() belong to the snapshot. EndSnapshot removes all other objects. A second
@@ -100,18 +102,27 @@ class Store {
   // Returns the object as received, serialized. Returns null if the object is not stored.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
 
-  // The Services that have changed since TakeDirty() returned them.
-  const DirtyServices& dirty() const { return dirty_; }
-  DirtyServices::Service TakeDirty() { return dirty_.Take(); }
-  void ReturnDirty(std::vector<DirtyServices::Service> services) {
-    dirty_.Return(std::move(services));
-  }
+  // Returns the dirty Service that changed first, without removing it from the list. Returns null
+  // if no Service is dirty.
+  struct Dirty {
+    std::string key;
+    uint64_t sequence;
+  };
+  const Dirty* FirstDirty() const { return dirty_.empty() ? nullptr : &dirty_.front(); }
+  Dirty TakeDirty();
+  // Puts Services that could not be programmed back at the front of the list.
+  void ReturnDirty(std::vector<Dirty> dirty);
   // Marks each Service for which `affected` returns true as dirty. MarkDirtyIf iterates over all
   // Services.
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
   // Marks one Service as dirty. The Service does not need to exist.
-  void MarkDirty(const std::string& key, BatchNumber batch);
+  void MarkDirty(const std::string& key, uint64_t sequence);
 
+  template <typename Fn>
+  void ForEachDirty(Fn&& fn) const {
+    for (const Dirty& dirty : dirty_) fn(dirty);
+  }
+  size_t dirty_count() const { return dirty_.size(); }
   // True if an address may have moved between Services since the list of dirty Services was last
   // empty. If addresses_moved() is true, all dirty Services must be programmed in one transaction.
   bool addresses_moved() const { return moved_; }
@@ -143,17 +154,18 @@ class Store {
     uint64_t node_version;
     StateToken token;
     std::vector<std::pair<Kind, std::string>> touched;
-    DirtyServices dirty;
+    std::deque<Dirty> dirty;
+    absl::flat_hash_set<std::string> dirty_keys;
     bool released;
     bool moved;
     std::optional<absl::flat_hash_set<std::string>> snapshot_keys;
   };
 
-  bool Replace(const Change& change, BatchNumber batch);
+  bool Replace(const Change& change, uint64_t sequence);
   void AddSlice(const std::shared_ptr<const EndpointSlice>& slice);
   void RemoveSlice(const EndpointSlice& slice);
-  bool ApplyService(const Change& change, BatchNumber batch);
-  bool ApplySlice(const Change& change, BatchNumber batch);
+  bool ApplyService(const Change& change, uint64_t sequence);
+  bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
   // Records that the object has changed. `before` and `after` are the object's old and new
   // messages, or null if the object does not exist.
@@ -173,7 +185,8 @@ class Store {
   bool keep_touched_ = false;
   std::vector<std::pair<Kind, std::string>> touched_;
 
-  DirtyServices dirty_;
+  std::deque<Dirty> dirty_;
+  absl::flat_hash_set<std::string> dirty_keys_;
   // True if any Service has released an address since the list of dirty Services was last empty.
   bool released_ = false;
   bool moved_ = false;

@@ -2,12 +2,11 @@
 
 Runs in the machine `outside` as node-1. The nodes and pods are only objects: the EndpointSlice controller of the
 version writes the EndpointSlices of the pods, with the hints of the version. All endpoint addresses are local, and
-an endpoint answers with its address. Prints one line for each check: name of the directory with the API server,
-feature gates, proxy, check, and the result.
+an endpoint answers with its address. Prints one line for each check: version of the API server, feature gates,
+proxy, check, and the result.
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import threading
@@ -39,6 +38,7 @@ class Cluster:
     def __init__(self, kubeconfig):
         server, context = dns.client_of(kubeconfig)
         self.api = Api(server, context)
+        self.version = self.api.request("GET", "/version")["gitVersion"]
         self.addresses, self.refused = {}, {}
 
     def create(self):
@@ -138,12 +138,12 @@ def reached(address, connections=150):
 
 
 class Checks:
-    def __init__(self, cluster, name, feature_gates):
-        self.cluster, self.name, self.feature_gates = cluster, name, feature_gates
-        self.proxy = "-"
+    def __init__(self, cluster, feature_gates):
+        self.cluster, self.feature_gates = cluster, feature_gates
+        self.proxy = ""
 
     def report(self, check, result):
-        print(self.name, self.feature_gates or "-", self.proxy, check, result, sep="\t", flush=True)
+        print(self.cluster.version, self.feature_gates or "-", self.proxy, check, result, sep="\t", flush=True)
 
     def endpoints(self, phase, name, expected):
         """Waits until connections to a Service reach the expected endpoints."""
@@ -198,15 +198,14 @@ def main():
     threading.Thread(target=serve, daemon=True).start()
     cluster = Cluster(arguments.kubeconfig)
     cluster.create()
-    name = os.path.basename(arguments.kubernetes)
-    checks = Checks(cluster, name, arguments.feature_gates)
+    checks = Checks(cluster, arguments.feature_gates)
     cidrs = cluster.service_cidrs()
-    checks.report("ServiceCIDRs", cidrs or "none")
+    print(f"{cluster.version}: ServiceCIDRs in {cidrs}", file=sys.stderr, flush=True)
     if endpoint_of_unused() is None:
         raise SystemExit(f"no answer from {UNUSED} without a proxy")
 
     checks.proxy = "svcmap"
-    processes = Processes(svcmap, f"{arguments.logs}/{name}{arguments.feature_gates}-svcmap.log")
+    processes = Processes(svcmap, f"{arguments.logs}/{cluster.version}{arguments.feature_gates}-svcmap.log")
     try:
         checks.phase("start", set(), "")
         checks.unused_address(cidrs is not None)
@@ -217,10 +216,8 @@ def main():
         processes.stop()
     subprocess.run([f"{arguments.programs}/svcmapd", "--cleanup", "--state-dir", state], check=True)
 
-    if not os.path.exists(kube_proxy[0][0]):
-        return
     checks.proxy = "kube-proxy"
-    processes = Processes(kube_proxy, f"{arguments.logs}/{name}{arguments.feature_gates}-kube-proxy.log")
+    processes = Processes(kube_proxy, f"{arguments.logs}/{cluster.version}{arguments.feature_gates}-kube-proxy.log")
     try:
         checks.phase("start", {LEAVES}, "PreferClose")
         checks.unused_address(cidrs is not None)

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs svcmap and kube-proxy with API servers of several Kubernetes versions (docs/compatibility.md), and
 # compares the endpoints that connections to Services reach with the expected endpoints. Each argument is
-# a directory with the programs kube-apiserver, kube-controller-manager and kubectl of a version, and
-# optionally kube-proxy. Writes build/cluster/versions.tsv: directory, feature gates, proxy, check, result.
+# a directory with the programs kube-apiserver, kube-controller-manager, kube-proxy and kubectl of a version.
+# Writes build/cluster/versions.tsv: version of the API server, flags, proxy, check, result.
 #
 #   versions.sh DIRECTORY...
 set -euo pipefail
@@ -30,10 +30,11 @@ check() {
 for directory in "$@"; do
   directory=$(realpath "$directory")
   check "$directory" "" ""
-  # ServiceCIDRs exist in v1beta1, if an administrator enables them.
-  if grep -q "^$(basename "$directory")"$'\t.*\tServiceCIDRs\tnone' "$work/versions.tsv"; then
-    check "$directory" --runtime-config=networking.k8s.io/v1beta1=true MultiCIDRServiceAllocator=true
-  fi
+  # The versions in which ServiceCIDRs exist only in v1beta1, and only if an administrator enables them.
+  case $("$directory/kube-apiserver" --version) in
+    "Kubernetes v1.31."* | "Kubernetes v1.32."*)
+      check "$directory" --runtime-config=networking.k8s.io/v1beta1=true MultiCIDRServiceAllocator=true ;;
+  esac
 done
 column -t -s $'\t' "$work/versions.tsv"
 ! grep -q $'\tfailed' "$work/versions.tsv"

@@ -257,8 +257,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void Send(uint64_t sequence) {
     const Change change = changes_->AnyChange();
     if (!change.removal()) sent_[{change.kind, change.key, MessageOf(change)}] = change;
-    // The Services of small batches are programmed before others.
-    reconciler_->store().Apply(change, {sequence, changes_->Chance(30)});
+    reconciler_->store().Apply(change, sequence);
   }
 
   static std::string MessageOf(const Change& change) {
@@ -411,8 +410,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     const size_t limit = cut ? 1 + changes_->Below(40) : SIZE_MAX;
     const auto services = reconciler_->applied().services();
     const std::vector<Row> node_rows = reconciler_->applied().node_rows();
-    const SyncResult result =
-        reconciler_->Sync({.elements = limit, .whole_batches = changes_->Chance(50)});
+    const SyncResult result = reconciler_->Sync(limit);
     if (result.outcome != SyncResult::Outcome::kCommitted || result.recreated) return;
     EXPECT_LE(kernel_->last().element_count(),
               kMarkerElements + ElementsChanged(services, node_rows));
@@ -503,7 +501,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     nft::FakeKernel kernel(tables());
     Reconciler anew(kernel, options_);
     Notify(*reconciler_, anew);
-    ASSERT_EQ(anew.Sync({}).outcome, SyncResult::Outcome::kCommitted);
+    ASSERT_EQ(anew.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
     ASSERT_THAT(Differences(Meaning(*inner_, tables()), Meaning(kernel, tables())), IsEmpty());
   }
 

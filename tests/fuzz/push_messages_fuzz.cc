@@ -162,7 +162,7 @@ class Agent {
   void Settle() {
     for (int i = 0; reconciler_.Pending(); ++i) {
       Require(i < kMaxSyncs);
-      const proxy::SyncResult result = reconciler_.Sync({});
+      const proxy::SyncResult result = reconciler_.Sync(SIZE_MAX);
       Require(result.outcome != proxy::SyncResult::Outcome::kFailed);
       for (const auto& [sequence, finding] : result.findings) Notify(finding);
     }

@@ -136,7 +136,7 @@ std::string MessagesFor(std::string_view input) {
       .node_port_addresses = {*IpAddress::Parse("192.0.2.10")},
       .own_ip = {*IpAddress::Parse("192.0.2.10"), *IpAddress::Parse("::1")}};
   proxy::DesiredContext context{store.claims(), node, numbers, timers, memory, timer_uses};
-  while (store.dirty().Next() != nullptr) {
+  while (store.FirstDirty() != nullptr) {
     const std::string key = store.TakeDirty().key;
     const proxy::DesiredService desired = MakeDesiredService(store.Find(key), context, nullptr);
     Append(desired.findings, out);

@@ -13,10 +13,10 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::Eq;
 
-constexpr uint16_t kCheckPort = 32000;
+constexpr uint16_t kPort = 32000;
 
 AService CheckedWeb() {
-  return AService("shop/web").At("10.96.0.1").Port(80, "http").ExternalLocal().HealthCheck(kCheckPort);
+  return AService("shop/web").At("10.96.0.1").Port(80, "http").ExternalLocal().HealthCheck(kPort);
 }
 ASlice HttpSlice() { return ASlice("shop/web-1", "shop/web").Port(8080, "http"); }
 
@@ -40,13 +40,13 @@ class HealthCheckTest : public ::testing::Test {
 
 TEST_F(HealthCheckTest, S13_S259_AServiceHasOneInEachOfItsFamilies) {
   Apply({CheckedWeb(), HttpSlice()});
-  EXPECT_EQ(Check(), (HealthCheck{kCheckPort, {true, false}, {0, 0}}));
+  EXPECT_EQ(Check(), (HealthCheck{kPort, {true, false}, {0, 0}}));
   Apply({CheckedWeb().At("fd00:96::1"), HttpSlice().Local("10.0.0.1"),
          ASlice("shop/web-6", "shop/web", Family::kIpv6)
              .Port(8080, "http")
              .Local("fd00::1")
              .Local("fd00::2")});
-  EXPECT_EQ(Check(), (HealthCheck{kCheckPort, {true, true}, {1, 2}}));
+  EXPECT_EQ(Check(), (HealthCheck{kPort, {true, true}, {1, 2}}));
 }
 
 TEST_F(HealthCheckTest, S13_NothingElseHasOne) {
@@ -57,7 +57,7 @@ TEST_F(HealthCheckTest, S13_NothingElseHasOne) {
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "no healthCheckNodePort";
   Apply({CheckedWeb().NotProxied()});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "not proxied";
-  Apply({AService("shop/web").Port(80).HealthCheck(kCheckPort)});
+  Apply({AService("shop/web").Port(80).HealthCheck(kPort)});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "no clusterIP";
 }
 
@@ -118,10 +118,10 @@ TEST_F(HealthCheckTest, S266_EndpointsThatTerminateAreCountedNoMore) {
 
 TEST_F(HealthCheckTest, S16_OfTwoServicesWithOnePortTheOlderOneHasIt) {
   Apply({CheckedWeb().Created(2),
-         AService("shop/new").At("10.96.0.2").HealthCheck(kCheckPort).Created(3)});
+         AService("shop/new").At("10.96.0.2").HealthCheck(kPort).Created(3)});
   EXPECT_TRUE(Check("shop/web"));
   EXPECT_FALSE(Check("shop/new"));
-  Apply({AService("shop/old").At("10.96.0.3").HealthCheck(kCheckPort).Created(1)});
+  Apply({AService("shop/old").At("10.96.0.3").HealthCheck(kPort).Created(1)});
   EXPECT_TRUE(Check("shop/old"));
   EXPECT_FALSE(Check("shop/web"));
   Apply({NoService("shop/old")});
@@ -129,21 +129,21 @@ TEST_F(HealthCheckTest, S16_OfTwoServicesWithOnePortTheOlderOneHasIt) {
 }
 
 TEST_F(HealthCheckTest, S16_OnePortCanBelongToAServiceInEachFamily) {
-  Apply({CheckedWeb(), AService("shop/six").At("fd00:96::2").HealthCheck(kCheckPort),
-         AService("shop/zboth").At("10.96.0.3").At("fd00:96::3").HealthCheck(kCheckPort)});
-  EXPECT_EQ(Check("shop/web"), (HealthCheck{kCheckPort, {true, false}, {0, 0}}));
-  EXPECT_EQ(Check("shop/six"), (HealthCheck{kCheckPort, {false, true}, {0, 0}}));
+  Apply({CheckedWeb(), AService("shop/six").At("fd00:96::2").HealthCheck(kPort),
+         AService("shop/zboth").At("10.96.0.3").At("fd00:96::3").HealthCheck(kPort)});
+  EXPECT_EQ(Check("shop/web"), (HealthCheck{kPort, {true, false}, {0, 0}}));
+  EXPECT_EQ(Check("shop/six"), (HealthCheck{kPort, {false, true}, {0, 0}}));
   EXPECT_FALSE(Check("shop/zboth"));
   Apply({NoService("shop/six")});
-  EXPECT_EQ(Check("shop/zboth"), (HealthCheck{kCheckPort, {false, true}, {0, 0}}));
+  EXPECT_EQ(Check("shop/zboth"), (HealthCheck{kPort, {false, true}, {0, 0}}));
 }
 
 // As in kube-proxy, if a nodePort and the health check port have the same number, the nodePort
 // receives the packets to the node's addresses.
 TEST_F(HealthCheckTest, ANodePortOfTheSameNumberIsNoRival) {
-  Apply({CheckedWeb(), AService("shop/other").At("10.96.0.2").Port(80).NodePort(kCheckPort)});
+  Apply({CheckedWeb(), AService("shop/other").At("10.96.0.2").Port(80).NodePort(kPort)});
   EXPECT_TRUE(Check());
-  EXPECT_EQ(store_.claims().Owner(NodePortClaim(Family::kIpv4, Protocol::kTcp, kCheckPort))->key,
+  EXPECT_EQ(store_.claims().Owner(NodePortClaim(Family::kIpv4, Protocol::kTcp, kPort))->key,
             "shop/other");
 }
 

@@ -33,7 +33,7 @@ class KernelCheckTest : public ::testing::Test {
 
   void Commit(const std::vector<Change>& changes) {
     for (const Change& change : changes) reconciler_.store().Apply(change, ++sequence_);
-    ASSERT_TRUE(reconciler_.Sync({}).error.ok());
+    ASSERT_TRUE(reconciler_.Sync(SIZE_MAX).error.ok());
   }
 
   Lines Disagreements(const std::string& address, uint16_t port) {

@@ -88,7 +88,7 @@ TEST_F(LoopDeferredTest, CountsAsNamedInASnapshotAlsoWhenItIsRejected) {
 
 TEST_F(LoopDeferredTest, IsTakenWhileAPreviousRunServes) {
   Reconciler former(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(former.Sync({}).outcome, SyncResult::Outcome::kCommitted);
+  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
   ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
   Start(Received::kPreviousRules);
   const std::vector<Change> all = {Web(), WebSlice()};

@@ -151,7 +151,7 @@ TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
 
 TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackWaitsForNobody) {
   Reconciler former(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(former.Sync({}).outcome, SyncResult::Outcome::kCommitted);
+  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
   ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
   Start(Received::kPreviousRules);
   EXPECT_EQ(Await(Submit(Numbered(1, 3))).outcome, Outcome::kPending);

@@ -70,7 +70,7 @@ TEST_F(LoopTest, WhatComesDuringACommitIsMergedAndTheLatestWins) {
 
 TEST_F(LoopTest, UntilTheSnapshotEndsAPreviousRunStaysInEffect) {
   Reconciler former(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(former.Sync({}).outcome, SyncResult::Outcome::kCommitted);
+  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
   ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
   Start(Received::kPreviousRules);
   const uint32_t generation = *kernel_.Generation();
@@ -89,7 +89,7 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAPreviousRunStaysInEffect) {
 // complete.
 TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   Reconciler former(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(former.Sync({}).outcome, SyncResult::Outcome::kCommitted);
+  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
   ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
   std::vector<std::string> reported;
   options_.on_repair = [&](const Repaired& repaired) {
@@ -299,84 +299,6 @@ TEST_F(LoopTest, ADeltaIsOneTransactionHoweverLarge) {
   }
   EXPECT_EQ(Await(Submit(std::move(changes))).outcome, Outcome::kCommitted);
   EXPECT_THAT(TakeSizes(), ElementsAre(30 * 5 + kMarkerElements));
-}
-
-// Batches that arrive during a commit, in the order of their answers. The batches that are not
-// small have more than 64 changes.
-class LoopOrderTest : public LoopTest {
- protected:
-  LoopOrderTest() {
-    options_.max_elements = 10;
-    StartServing();
-    gate_.Close();
-    first_ = Submit({Web()});
-    gate_.AwaitWaiter();
-  }
-  static std::vector<Change> Large(int first) {
-    std::vector<Change> changes;
-    for (int i = first; i < first + 40; ++i) {
-      for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));
-    }
-    return changes;
-  }
-  void Send(const std::string& name, std::vector<Change> changes, bool out_of_band = false) {
-    ++sent_;
-    loop_->Submit({.changes = std::move(changes),
-                   .out_of_band = out_of_band,
-                   .done = [this, name](const BatchResult& result) {
-                     EXPECT_EQ(result.outcome, Outcome::kCommitted) << name;
-                     answered_.push_back(name);
-                     if (answered_.size() == sent_) all_.set_value();
-                   }});
-  }
-  std::vector<std::string> Answered() {
-    gate_.Open();
-    EXPECT_EQ(all_.get_future().wait_for(kDeadline), std::future_status::ready);
-    EXPECT_EQ(Await(first_).outcome, Outcome::kCommitted);
-    ExpectConverged();
-    return answered_;
-  }
-  static constexpr size_t kLargeElements = 40 * 5 + kMarkerElements;
-
-  Answer first_;
-  size_t sent_ = 0;
-  std::vector<std::string> answered_;
-  std::promise<void> all_;
-};
-
-TEST_F(LoopOrderTest, BatchesAreMergedUntilThePlanIsLargeAndStayWhole) {
-  Send("large", Large(1));
-  Send("larger", Large(51));
-  EXPECT_THAT(Answered(), ElementsAre("large", "larger"));
-  const std::vector<size_t> sizes = TakeSizes();
-  ASSERT_THAT(sizes, SizeIs(3));
-  EXPECT_THAT(std::vector(sizes.begin() + 1, sizes.end()), Each(kLargeElements));
-}
-
-TEST_F(LoopOrderTest, ASmallBatchThatIsOfNoStreamOvertakesLargeOnes) {
-  Send("large", Large(1));
-  Send("larger", Large(51));
-  Send("small", Numbered(100, 3), /*out_of_band=*/true);
-  EXPECT_THAT(Answered(), ElementsAre("large", "small", "larger"));
-  EXPECT_THAT(TakeSizes()[1], kLargeElements + 5);
-}
-
-// A controller may rely on the order of the batches of its stream.
-TEST_F(LoopOrderTest, ASmallBatchOfAStreamKeepsItsPlace) {
-  Send("large", Large(1));
-  Send("small", Numbered(100, 3));
-  Send("larger", Large(51));
-  EXPECT_THAT(Answered(), ElementsAre("large", "small", "larger"));
-  const std::vector<size_t> sizes = TakeSizes();
-  EXPECT_THAT(std::vector(sizes.begin() + 1, sizes.end()),
-              ElementsAre(kLargeElements, kLargeElements + 5));
-}
-
-TEST_F(LoopOrderTest, ASmallBatchWaitsForALargeOneThatChangesTheSameService) {
-  Send("large", Large(1));
-  Send("larger", Large(51));
-  Send("small", Numbered(60, 4), /*out_of_band=*/true);
-  EXPECT_THAT(Answered(), ElementsAre("large", "larger", "small"));
 }
 
 TEST_F(LoopTest, WhatASnapshotNamedButRejectedStays) {

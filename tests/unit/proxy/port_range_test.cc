@@ -231,7 +231,7 @@ class PortRangeCommitTest : public ::testing::Test {
   Lines Apply(const std::vector<Change>& changes) {
     operations_.clear();
     for (const Change& change : changes) reconciler_.store().Apply(change, ++sequence_);
-    const SyncResult result = reconciler_.Sync({});
+    const SyncResult result = reconciler_.Sync(SIZE_MAX);
     EXPECT_EQ(result.outcome, SyncResult::Outcome::kCommitted) << result.error;
     while (reconciler_.HasLeftovers()) reconciler_.RemoveLeftovers();
     EXPECT_EQ(Contents(kernel_, tables_), Additions(reconciler_.DesiredRows()));

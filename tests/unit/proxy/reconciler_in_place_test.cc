@@ -32,7 +32,7 @@ class ReconcilerInPlaceTest : public ReconcilerTest {
   void LeaveSourceRange() {
     Settle({WithLoadBalancer().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
     Apply({WithLoadBalancer()});
-    ASSERT_EQ(reconciler_.Sync({}).outcome, Outcome::kCommitted);
+    ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
     ASSERT_TRUE(reconciler_.HasLeftovers());
     fault_ = Fault::kReject;
     EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
@@ -113,7 +113,7 @@ TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesAddedAheadOfAFail
   kernel_.SetFaultHook([commits = 0](const nft::Transaction&) mutable {
     return ++commits == 2 ? Fault::kReject : Fault::kNone;
   });
-  ASSERT_EQ(reconciler_.Sync({}).outcome, Outcome::kFailed);
+  ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kFailed);
   Apply({WithLoadBalancer().SourceRange("10.0.0.0/24")});
   const SyncResult result = Sync();
   EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
@@ -261,7 +261,7 @@ TEST_F(ReconcilerInPlaceTest, ARewriteDeletesWhatIsUnknownAfterItsCommit) {
   ASSERT_TRUE(kernel_.ForeignAddElement(unknown));
   reconciler_.Invalidate();
   fault_ = Fault::kNone;
-  EXPECT_TRUE(reconciler_.Sync({}).recreated);
+  EXPECT_TRUE(reconciler_.Sync(SIZE_MAX).recreated);
   EXPECT_TRUE(reconciler_.HasLeftovers());
   RemoveLeftovers(reconciler_);
   EXPECT_THAT(Operations(sent_.back()), ::testing::ElementsAre("- endpoints 0x4d . 0"));
@@ -307,7 +307,7 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
   }
   void SyncAll(Reconciler& next, size_t limit) {
     fault_ = Fault::kNone;
-    for (int i = 0; i < 20 && next.Pending(); ++i) EXPECT_OK(next.Sync({.elements = limit}).error);
+    for (int i = 0; i < 20 && next.Pending(); ++i) EXPECT_OK(next.Sync(limit).error);
     EXPECT_FALSE(next.Pending());
     RemoveLeftovers(next);
   }
@@ -334,7 +334,7 @@ TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   Notify(next, State());
-  EXPECT_TRUE(next.Sync({}).recreated);
+  EXPECT_TRUE(next.Sync(SIZE_MAX).recreated);
   EXPECT_FALSE(SentInPlace()) << "only differences are written";
   RemoveLeftovers(next);
   EXPECT_TRUE(HasRecord());
@@ -367,10 +367,10 @@ TEST_F(ReconcilerRestartTest, S126NumbersStayWhenAPlanIsMadeTwice) {
 TEST_F(ReconcilerRestartTest, S126NumbersStayWhenATransactionFails) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
-  EXPECT_OK(next.Sync({}).error);
+  EXPECT_OK(next.Sync(SIZE_MAX).error);
   Notify(next, {Web().Affinity(10800), Slice("shop/web", 3)});
   fault_ = Fault::kReject;
-  EXPECT_EQ(next.Sync({}).outcome, Outcome::kFailed);
+  EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kFailed);
   Notify(next, State());
   SyncAll(next, SIZE_MAX);
   EXPECT_EQ(Records(), before_);

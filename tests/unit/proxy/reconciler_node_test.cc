@@ -70,7 +70,7 @@ TEST_F(ReconcilerNodeTest, S65TheNodesPodCidrIsFollowed) {
                                .ruleset = {.detect_local = DetectLocal::kNodeCidr}});
   const auto sync = [&](const Change& change) {
     by_node.store().Apply(change, ++sequence_);
-    EXPECT_TRUE(by_node.Sync({}).error.ok());
+    EXPECT_TRUE(by_node.Sync(SIZE_MAX).error.ok());
     EXPECT_EQ(Contents(kernel_), Additions(by_node.DesiredRows()));
     return Contents(kernel_);
   };

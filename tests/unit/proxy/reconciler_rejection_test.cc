@@ -93,7 +93,7 @@ class RejectionTest : public ::testing::TestWithParam<bool> {
     int rounds = 0;
     for (; reconciler_.Pending() && rounds < 100; ++rounds) {
       while (reconciler_.HasSuspects()) EXPECT_OK(reconciler_.Repair().error);
-      for (const auto& [sequence, finding] : reconciler_.Sync({}).findings) {
+      for (const auto& [sequence, finding] : reconciler_.Sync(SIZE_MAX).findings) {
         findings.push_back(finding);
       }
     }
@@ -136,7 +136,7 @@ TEST_P(RejectionTest, S116SourceRangesAreAddedEvenIfTheirSetCannotBeRead) {
   reconciler_.MarkSuspect({.sets = {{Family::kIpv4, kFirewallSources}}});
   kernel_.readable = false;
   Apply(web().LoadBalancer("203.0.113.1").SourceRange("10.0.0.0/24"));
-  EXPECT_EQ(reconciler_.Sync({}).outcome, SyncResult::Outcome::kCommitted);
+  EXPECT_EQ(reconciler_.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
   EXPECT_TRUE(reconciler_.HasSuspects());
 }
 

@@ -120,7 +120,7 @@ TEST_F(SavedTest, KilledBetweenCommitAndAnswerItKnowsWhatWasCommitted) {
       std::filesystem::copy(folder_, copy);
       return fault_;
     });
-    reconciler_->Sync({});
+    reconciler_->Sync(SIZE_MAX);
     fault_ = Fault::kNone;
     kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
       sent_.push_back(transaction);

@@ -62,7 +62,7 @@ class SavedTest : public ::testing::Test {
   }
   SyncResult Sync(Fault fault = Fault::kNone) {
     fault_ = fault;
-    const SyncResult result = reconciler_->Sync({});
+    const SyncResult result = reconciler_->Sync(SIZE_MAX);
     fault_ = Fault::kNone;
     while (remove_leftovers_ && reconciler_->HasLeftovers()) reconciler_->RemoveLeftovers();
     reconciler_->SaveObjects();

@@ -61,7 +61,7 @@ TEST_F(ReconcilerTest, ARejectedBatchLeavesTheAppliedViewAsItWas) {
   EXPECT_EQ(result.error.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Additions(reconciler_.AppliedRows()), applied);
   EXPECT_EQ(reconciler_.revision(), 1u);
-  EXPECT_EQ(reconciler_.store().dirty().size(), 2u);
+  EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
 
   EXPECT_FALSE(Sync().recreated);
   EXPECT_EQ(reconciler_.revision(), 2u);
@@ -126,7 +126,7 @@ TEST_F(ReconcilerTest, AdoptGoesOnWithTheRevisionOfAPreviousRun) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   EXPECT_EQ(next.revision(), 2u);
-  EXPECT_TRUE(next.Sync({}).recreated);
+  EXPECT_TRUE(next.Sync(SIZE_MAX).recreated);
   EXPECT_EQ(next.revision(), 3u);
   RemoveLeftovers(next);
   EXPECT_THAT(Contents(kernel_), IsEmpty());
@@ -151,7 +151,7 @@ TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
   std::vector<size_t> left;
   while (reconciler_.Pending()) {
     EXPECT_LE(Sync(8).elements, 8 + kService + kMarkerElements);
-    left.push_back(reconciler_.store().dirty().size());
+    left.push_back(reconciler_.store().dirty_count());
   }
   EXPECT_THAT(left, ElementsAre(7, 5, 3, 1, 0));
   ExpectConverged();

@@ -44,7 +44,7 @@ class ReconcilerTest : public ::testing::Test {
   }
   SyncResult Sync(size_t limit = SIZE_MAX, Fault fault = Fault::kNone) {
     fault_ = fault;
-    SyncResult result = reconciler_.Sync({.elements = limit});
+    SyncResult result = reconciler_.Sync(limit);
     RemoveLeftovers(reconciler_);
     return result;
   }

@@ -109,7 +109,7 @@ TEST_F(ManyPortsTest, ManyPortsConvergeAfterAnyRejectedCommit) {
     kernel_.SetFaultHook([&](const nft::Transaction&) {
       return ++commits >= rejected ? Fault::kReject : Fault::kNone;
     });
-    const SyncResult result = reconciler_.Sync({});
+    const SyncResult result = reconciler_.Sync(SIZE_MAX);
     kernel_.SetFaultHook(nullptr);
     if (result.outcome == Outcome::kCommitted) {
       EXPECT_GT(rejected, 3);
@@ -142,7 +142,7 @@ class SavedManyPortsTest : public SavedTest {
       if (sent_.size() == commits) std::filesystem::copy(folder_, copy);
       return sent_.size() > commits ? Fault::kReject : Fault::kNone;
     });
-    const bool killed = reconciler_->Sync({}).outcome == Outcome::kFailed;
+    const bool killed = reconciler_->Sync(SIZE_MAX).outcome == Outcome::kFailed;
     kernel_.SetFaultHook(nullptr);
     if (!killed) return false;
     End();
