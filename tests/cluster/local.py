@@ -1,5 +1,5 @@
-"""The API server, processes and connections for scripts in the machine `outside`, where all endpoint addresses are
-local (local_endpoints in common.sh)."""
+"""API client, proxy processes and test connections for scripts in the machine `outside`, where all endpoint addresses
+are local (local_endpoints in common.sh)."""
 
 import http.client
 import json
@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 
-PORT = 8080  # Of all endpoints.
+PORT = 8080  # The port of all endpoints.
 
 
 class Api:
@@ -32,7 +32,7 @@ class Api:
 
 
 def serve():
-    """Answers each connection with the address that it arrived at."""
+    """Answers each connection with its destination address."""
     listening = socket.create_server(("0.0.0.0", PORT), backlog=4096)
     while True:
         connection, _ = listening.accept()
@@ -67,11 +67,11 @@ class Processes:
                 raise SystemExit(f"{child.args[0]} exited with {child.returncode}, see {self.log.name}")
 
     def usage(self):
-        """CPU seconds in user space and in the kernel, and page faults: of the processes and of reaped children."""
+        """CPU seconds in user space and in the kernel, and minor page faults: of the processes and of reaped children."""
         totals = [0] * 6
         for child in self.children:
             with open(f"/proc/{child.pid}/stat", encoding="utf-8") as file:
-                fields = file.read().rsplit(") ")[1].split()
+                fields = file.read().rsplit(") ")[-1].split()
             for i, field in enumerate((11, 12, 7, 13, 14, 8)):
                 totals[i] += int(fields[field])
         tick = os.sysconf("SC_CLK_TCK")

@@ -1,14 +1,15 @@
 """Checks svcmap and kube-proxy with one API server (versions.sh).
 
-Runs in the machine `outside` as node-1. The nodes and pods are only objects: the EndpointSlice controller of the
-version writes the EndpointSlices of the pods, with the hints of the version. All endpoint addresses are local, and
-an endpoint answers with its address. Prints one line for each check: version of the API server, feature gates,
-proxy, check, and the result.
+Runs in the machine `outside` as node-1. No kubelet runs: the test creates the Node and Pod objects, and
+kube-controller-manager of the tested version writes the EndpointSlices, including their hints. All endpoint addresses
+are local, and an endpoint answers with its address. Prints one line for each check: version of the API server, feature
+gates, proxy, check, and the result.
 """
 
 import argparse
+import os
+import shutil
 import subprocess
-import sys
 import threading
 import time
 
@@ -21,25 +22,38 @@ PODS = {f"10.128.{node[-1]}.{number}": node for node in ZONES for number in (1, 
 ALL = set(PODS)
 IN_ZONE = {address for address, node in PODS.items() if ZONES[node] == ZONES[OWN]}
 ON_NODE = {address for address, node in PODS.items() if node == OWN}
-# Service: fields of its spec, endpoints that it reaches in the first phase.
+# Service: fields of its spec, and the endpoints that connections from the node must reach.
 SERVICES = {
     "plain": ({}, ALL),
     "local": ({"internalTrafficPolicy": "Local"}, ON_NODE),
     "prefer-close": ({"trafficDistribution": "PreferClose"}, IN_ZONE),
     "prefer-same-zone": ({"trafficDistribution": "PreferSameZone"}, IN_ZONE),
     "prefer-same-node": ({"trafficDistribution": "PreferSameNode"}, ON_NODE),
-    "topology-auto": ({}, None),  # Known from the hints.
+    "topology-auto": ({}, None),  # The controller chooses the endpoints of the zone.
 }
-LEAVES = "10.128.1.1"  # The pod that the second phase deletes.
+NEW_VALUES = {"prefer-same-zone", "prefer-same-node"}  # API servers before 1.34 reject them by default.
+LEAVES = "10.128.1.1"  # The pod that is deleted in the second phase.
 UNUSED = "10.96.200.200"  # A cluster IP that no Service has. Answers, unless the proxy drops the packets.
+NAMESPACE = "/api/v1/namespaces/default"
+
+
+def until(condition, patience=30):
+    """Repeats the condition until it is true. Returns false after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 class Cluster:
+    """The objects in the API server."""
+
     def __init__(self, kubeconfig):
         server, context = dns.client_of(kubeconfig)
         self.api = Api(server, context)
-        self.version = self.api.request("GET", "/version")["gitVersion"]
-        self.addresses, self.refused = {}, {}
+        self.addresses, self.refused = {}, set()
 
     def create(self):
         for node, zone in ZONES.items():
@@ -48,41 +62,49 @@ class Cluster:
             self.put_status(f"/api/v1/nodes/{node}", {
                 "addresses": [{"type": "InternalIP", "address": f"172.31.0.{int(node[-1]) + 1}"}],
                 "allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]})
-        self.until(lambda: self.api.request("GET", "/api/v1/namespaces/default/serviceaccounts/default"))
+        if not until(lambda: self.exists(f"{NAMESPACE}/serviceaccounts/default")):
+            raise SystemExit("no ServiceAccount: kube-controller-manager does not run")
         for address in PODS:
             self.create_pod(address)
         for name, (spec, _) in SERVICES.items():
-            body = {"metadata": {"name": name}, "spec": {"selector": {"app": "web"}, "ports": [
-                {"port": 80, "targetPort": PORT}], **spec}}
-            if name == "topology-auto":
-                body["metadata"]["annotations"] = {"service.kubernetes.io/topology-mode": "Auto"}
-            self.create_service(name, body)
-        self.create_service("headless", {"metadata": {"name": "headless"}, "spec": {
-            "clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": PORT}]}})
-        del self.addresses["headless"]
+            self.create_service(name, spec)
+        self.create_service("headless", {"clusterIP": "None"})
 
-    def create_service(self, name, body):
-        """A server rejects values of trafficDistribution that it does not know."""
+    def exists(self, path):
         try:
-            made = self.api.request("POST", "/api/v1/namespaces/default/services", body)
-            self.addresses[name] = made["spec"]["clusterIP"]
+            self.api.request("GET", path)
+            return True
         except OSError as error:
-            if "trafficDistribution" not in str(error):
+            if " 404 " not in str(error):
                 raise
-            self.refused[name] = True
+            return False
+
+    def create_service(self, name, spec):
+        body = {"metadata": {"name": name}, "spec": {"selector": {"app": "web"}, "ports": [
+            {"port": 80, "targetPort": PORT}], **spec}}
+        if name == "topology-auto":
+            body["metadata"]["annotations"] = {"service.kubernetes.io/topology-mode": "Auto"}
+        try:
+            self.addresses[name] = self.api.request("POST", f"{NAMESPACE}/services", body)["spec"]["clusterIP"]
+        except OSError as error:
+            if name not in NEW_VALUES or " 422 " not in str(error):
+                raise
+            self.refused.add(name)
+
+    @staticmethod
+    def pod(address):
+        return "web-" + address.replace(".", "-")
 
     def create_pod(self, address):
-        name = "web-" + address.replace(".", "-")
-        self.api.request("POST", "/api/v1/namespaces/default/pods", {
-            "metadata": {"name": name, "labels": {"app": "web"}},
+        self.api.request("POST", f"{NAMESPACE}/pods", {
+            "metadata": {"name": self.pod(address), "labels": {"app": "web"}},
             "spec": {"nodeName": PODS[address], "containers": [{"name": "web", "image": "web"}]}})
-        self.put_status(f"/api/v1/namespaces/default/pods/{name}", {
+        self.put_status(f"{NAMESPACE}/pods/{self.pod(address)}", {
             "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": "True"}]})
 
     def delete_pod(self, address):
-        name = "web-" + address.replace(".", "-")
-        self.api.request("DELETE", f"/api/v1/namespaces/default/pods/{name}", {"gracePeriodSeconds": 0})
+        self.api.request("DELETE", f"{NAMESPACE}/pods/{self.pod(address)}", {"gracePeriodSeconds": 0})
 
     def put_status(self, path, status):
         thing = self.api.request("GET", path)
@@ -90,143 +112,135 @@ class Cluster:
         self.api.request("PUT", f"{path}/status", thing)
 
     def set_distribution(self, name, distribution):
-        path = f"/api/v1/namespaces/default/services/{name}"
+        path = f"{NAMESPACE}/services/{name}"
         service = self.api.request("GET", path)
         service["spec"].pop("trafficDistribution", None)
         if distribution:
             service["spec"]["trafficDistribution"] = distribution
         self.api.request("PUT", path, service)
 
-    def hinted(self, name):
-        """The endpoints of a Service with a hint for the own zone, or all if an endpoint has no hints."""
+    def hinted(self, name, addresses):
+        """The endpoints of a Service with a hint for the zone of the node. None until exactly `addresses` have hints."""
         slices = self.api.request("GET", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
                                   f"?labelSelector=kubernetes.io/service-name%3D{name}")["items"]
-        endpoints = [endpoint for item in slices for endpoint in item["endpoints"]]
-        in_zone = {endpoint["addresses"][0] for endpoint in endpoints
-                   for zone in (endpoint.get("hints") or {}).get("forZones", []) if zone["name"] == ZONES[OWN]}
-        without = [endpoint for endpoint in endpoints if not endpoint.get("hints")]
-        return {endpoint["addresses"][0] for endpoint in endpoints} if without or not in_zone else in_zone
+        zones = {endpoint["addresses"][0]: {zone["name"] for zone in endpoint["hints"]["forZones"]}
+                 for item in slices for endpoint in item["endpoints"] or []
+                 if endpoint.get("hints") and endpoint["conditions"].get("ready")}
+        if set(zones) != addresses:
+            return None
+        return {address for address, names in zones.items() if ZONES[OWN] in names}
 
     def service_cidrs(self):
-        """The version of the API that has ServiceCIDRs, or None."""
-        for version in ("v1", "v1beta1"):
-            try:
-                if self.api.request("GET", f"/apis/networking.k8s.io/{version}/servicecidrs")["items"]:
-                    return version
-            except OSError as error:
-                if " 404 " not in str(error):
-                    raise
-        return None
-
-    @staticmethod
-    def until(condition, patience=30):
-        deadline = time.monotonic() + patience
-        while True:
-            try:
-                if condition():
-                    return True
-            except OSError:
-                pass
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-
-
-def reached(address, connections=150):
-    """The endpoints that answer connections to a Service. "None" stands for connections without an answer."""
-    return {endpoint_of(address, 1) for _ in range(connections)}
+        """The API version in which the API server has ServiceCIDRs."""
+        return next((version for version in ("v1", "v1beta1")
+                     if self.exists(f"/apis/networking.k8s.io/{version}/servicecidrs/kubernetes")), "none")
 
 
 class Checks:
-    def __init__(self, cluster, feature_gates):
-        self.cluster, self.feature_gates = cluster, feature_gates
-        self.proxy = ""
+    def __init__(self, cluster, version, feature_gates):
+        self.cluster, self.version, self.feature_gates = cluster, version, feature_gates
+        self.proxy, self.processes = "-", None
 
-    def report(self, check, result):
-        print(self.cluster.version, self.feature_gates or "-", self.proxy, check, result, sep="\t", flush=True)
+    def report(self, check, good, result):
+        print(self.version, self.feature_gates or "-", self.proxy, check, f"{'ok' if good else 'failed'}: {result}",
+              sep="\t", flush=True)
 
-    def endpoints(self, phase, name, expected):
-        """Waits until connections to a Service reach the expected endpoints."""
-        if name in self.cluster.refused:
-            return self.report(f"{phase}: {name}", "not applicable: the API server rejects this value")
-        last = set()
+    def reaches(self, check, name, expected):
+        """Waits until connections to a Service reach exactly the expected endpoints."""
+        seen = set()
 
         def as_expected():
-            nonlocal last
-            last = reached(self.cluster.addresses[name], 20)
-            if last <= expected:
-                last = reached(self.cluster.addresses[name])
-            return last == expected
+            nonlocal seen
+            self.processes.check()
+            # With 8 endpoints, a missing one stays unnoticed in one of 60 million runs.
+            for connections in (20, 150):
+                seen = {endpoint_of(self.cluster.addresses[name], 1) for _ in range(connections)}
+                if not seen <= expected:
+                    return False
+            return seen == expected
 
-        right = Cluster.until(as_expected)
-        self.report(f"{phase}: {name}", f"ok, {len(expected)} endpoints" if right else
-                    f"failed: {sorted(map(str, last))} instead of {sorted(expected)}")
+        good = until(as_expected)
+        self.report(check, good, f"{len(expected)} endpoints" if good else
+                    f"{sorted(map(str, seen))} instead of {sorted(expected)}")
 
-    def phase(self, name, gone, distribution):
-        for service, (_, expected) in SERVICES.items():
-            if service == "topology-auto":
-                self.cluster.until(lambda: gone.isdisjoint(self.cluster.hinted("topology-auto")))
-                expected = self.cluster.hinted("topology-auto")
-            elif service == "plain" and distribution:
+    def services(self, phase, gone, changed):
+        """`changed`: the Service "plain" has trafficDistribution PreferClose."""
+        for name, (_, expected) in SERVICES.items():
+            check = f"{phase}: {name}"
+            if name in self.cluster.refused:
+                self.report(check, True, "not applicable, the API server rejects this value")
+                continue
+            if name == "topology-auto":
+                until(lambda: self.cluster.hinted("topology-auto", ALL - gone) is not None)
+                expected = self.cluster.hinted("topology-auto", ALL - gone)
+                if expected is None:
+                    self.report(check, False, "the endpoints have no hints")
+                    continue
+            elif name == "plain" and changed:
                 expected = IN_ZONE
-            self.endpoints(name, service, expected - gone)
+            self.reaches(check, name, expected - gone)
 
-    def unused_address(self, has_cidrs):
-        dropped = Cluster.until(lambda: (endpoint_of_unused() is None) == has_cidrs, 15)
-        what = "dropped" if has_cidrs else "not dropped"
-        self.report("packets to an unused cluster IP", f"ok, {what}" if dropped else f"failed: expected {what}")
-
-
-def endpoint_of_unused():
-    return endpoint_of(UNUSED, 0.3, PORT)
+    def unused_address(self, dropped):
+        """Call after the Services work."""
+        self.processes.check()
+        good = until(lambda: (endpoint_of(UNUSED, 0.3, PORT) is None) == dropped, 15)
+        what = "dropped" if dropped else "not dropped"
+        self.report("packets to an unused cluster IP", good, what if good else f"expected: {what}")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    for flag in ("kubeconfig", "kubernetes", "programs", "logs", "feature-gates"):
+    for flag in ("kubeconfig", "kubernetes", "programs", "logs", "version", "service-cidrs", "feature-gates"):
         parser.add_argument(f"--{flag}", required=True)
     arguments = parser.parse_args()
-    socket_path = f"unix://{arguments.logs}/svcmap.sock"
-    state = f"{arguments.logs}/svcmap-state"
-    svcmap = [[f"{arguments.programs}/svcmapd", "--node-name", OWN, "--listen", socket_path, "--state-dir", state],
-              [f"{arguments.programs}/svcmap-kube", "--kubeconfig", arguments.kubeconfig, "--agent", socket_path,
+    address, state = f"unix://{arguments.logs}/svcmap.sock", f"{arguments.logs}/svcmap-state"
+    shutil.rmtree(state, ignore_errors=True)
+    svcmap = [[f"{arguments.programs}/svcmapd", "--node-name", OWN, "--listen", address, "--state-dir", state],
+              [f"{arguments.programs}/svcmap-kube", "--kubeconfig", arguments.kubeconfig, "--agent", address,
                "--node-name", OWN]]
     gates = ["--feature-gates", arguments.feature_gates] if arguments.feature_gates else []
-    kube_proxy = [[f"{arguments.kubernetes}/kube-proxy", "--kubeconfig", arguments.kubeconfig, "--hostname-override",
-                   OWN, "--proxy-mode", "nftables", "--conntrack-max-per-core", "0", "--conntrack-min", "0", *gates]]
+    kube_proxy = [f"{arguments.kubernetes}/kube-proxy", "--kubeconfig", arguments.kubeconfig, "--hostname-override",
+                  OWN, "--proxy-mode", "nftables", "--conntrack-max-per-core", "0", "--conntrack-min", "0", *gates]
+    log = f"{arguments.logs}/{arguments.version}{arguments.feature_gates}"
     subprocess.run(["ip", "route", "add", "local", UNUSED, "dev", "lo"], check=True)
     threading.Thread(target=serve, daemon=True).start()
+    if endpoint_of(UNUSED, 1, PORT) is None:
+        raise SystemExit(f"no answer from {UNUSED} without a proxy")
     cluster = Cluster(arguments.kubeconfig)
     cluster.create()
-    checks = Checks(cluster, arguments.feature_gates)
+    checks = Checks(cluster, arguments.version, arguments.feature_gates)
     cidrs = cluster.service_cidrs()
-    print(f"{cluster.version}: ServiceCIDRs in {cidrs}", file=sys.stderr, flush=True)
-    if endpoint_of_unused() is None:
-        raise SystemExit(f"no answer from {UNUSED} without a proxy")
+    checks.report("ServiceCIDRs", cidrs == arguments.service_cidrs, cidrs)
+    has_cidrs = cidrs != "none"
 
-    checks.proxy = "svcmap"
-    processes = Processes(svcmap, f"{arguments.logs}/{cluster.version}{arguments.feature_gates}-svcmap.log")
+    checks.proxy, checks.processes = "svcmap", Processes(svcmap, f"{log}-svcmap.log")
     try:
-        checks.phase("start", set(), "")
-        checks.unused_address(cidrs is not None)
+        checks.services("start", set(), False)
+        checks.unused_address(has_cidrs)
+        stored = subprocess.run([f"{arguments.programs}/svcmapctl", "--address", address, "get", "services", "-o",
+                                 "name"], check=True, capture_output=True, text=True).stdout.split()
+        checks.report("headless Services are not sent", not any("headless" in name for name in stored),
+                      f"{len(stored)} Services")
         cluster.delete_pod(LEAVES)
         cluster.set_distribution("plain", "PreferClose")
-        checks.phase("changed", {LEAVES}, "PreferClose")
+        checks.services("changed", {LEAVES}, True)
     finally:
-        processes.stop()
+        checks.processes.stop()
     subprocess.run([f"{arguments.programs}/svcmapd", "--cleanup", "--state-dir", state], check=True)
+    if any(endpoint_of(service) for service in cluster.addresses.values() if service != "None"):
+        raise SystemExit("rules of svcmap are left")
 
-    checks.proxy = "kube-proxy"
-    processes = Processes(kube_proxy, f"{arguments.logs}/{cluster.version}{arguments.feature_gates}-kube-proxy.log")
+    if not os.path.exists(kube_proxy[0]):
+        return
+    checks.proxy, checks.processes = "kube-proxy", Processes([kube_proxy], f"{log}-kube-proxy.log")
     try:
-        checks.phase("start", {LEAVES}, "PreferClose")
-        checks.unused_address(cidrs is not None)
+        checks.services("start", {LEAVES}, True)
+        checks.unused_address(has_cidrs)
         cluster.create_pod(LEAVES)
-        cluster.set_distribution("plain", "")
-        checks.phase("changed", set(), "")
+        cluster.set_distribution("plain", None)
+        checks.services("changed", set(), False)
     finally:
-        processes.stop()
-    subprocess.run([f"{arguments.kubernetes}/kube-proxy", "--cleanup"], check=False, stderr=subprocess.DEVNULL)
+        checks.processes.stop()
 
 
 main()
