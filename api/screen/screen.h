@@ -6,6 +6,7 @@
 // that handshakes do not delay established connections.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -64,7 +65,6 @@ class Screen {
 
  private:
   friend class ScreenLoop;
-  struct Connection;
 
   Screen(ScreenOptions options, Rejections& rejections);
   void AddConnection(UniqueFd fd, const Peer& peer, bool tls);
