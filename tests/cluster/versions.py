@@ -204,7 +204,7 @@ def main():
     log = f"{arguments.logs}/{arguments.version}{arguments.feature_gates}"
     subprocess.run(["ip", "route", "add", "local", UNUSED, "dev", "lo"], check=True)
     threading.Thread(target=serve, daemon=True).start()
-    if endpoint_of(UNUSED, 1, PORT) is None:
+    if not until(lambda: endpoint_of(UNUSED, 1, PORT) is not None, 10):
         raise SystemExit(f"no answer from {UNUSED} without a proxy")
     cluster = Cluster(arguments.kubeconfig)
     cluster.create()
