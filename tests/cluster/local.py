@@ -11,6 +11,14 @@ import time
 PORT = 8080  # The port of all endpoints.
 
 
+class ApiError(OSError):
+    """An error response of the API server."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
 class Api:
     """One connection to the API server."""
 
@@ -27,8 +35,31 @@ class Api:
         response = self._connection.getresponse()
         data = response.read()
         if response.status >= 300:
-            raise OSError(f"{method} {path}: {response.status} {data[:300]}")
+            raise ApiError(response.status, f"{method} {path}: {response.status} {data[:300]}")
         return json.loads(data)
+
+
+def svcmap_commands(arguments, node, *flags):
+    """Command lines of svcmapd, with `flags`, and svcmap-kube. `arguments`: programs, kubeconfig, logs."""
+    address = svcmap_address(arguments)
+    return [[f"{arguments.programs}/svcmapd", "--node-name", node, "--listen", address, "--state-dir",
+             f"{arguments.logs}/svcmap-state", *flags],
+            [f"{arguments.programs}/svcmap-kube", "--kubeconfig", arguments.kubeconfig, "--agent", address,
+             "--node-name", node]]
+
+
+def svcmap_address(arguments):
+    return f"unix://{arguments.logs}/svcmap.sock"
+
+
+def svcmap_cleanup(arguments):
+    return [f"{arguments.programs}/svcmapd", "--cleanup", "--state-dir", f"{arguments.logs}/svcmap-state"]
+
+
+def kube_proxy_command(arguments, node, *flags):
+    """Command line of kube-proxy. `arguments`: kubernetes, kubeconfig."""
+    return [f"{arguments.kubernetes}/kube-proxy", "--kubeconfig", arguments.kubeconfig, "--hostname-override", node,
+            "--conntrack-max-per-core", "0", "--conntrack-min", "0", *flags]
 
 
 def serve():
@@ -67,7 +98,7 @@ class Processes:
                 raise SystemExit(f"{child.args[0]} exited with {child.returncode}, see {self.log.name}")
 
     def usage(self):
-        """CPU seconds in user space and in the kernel, and minor page faults: of the processes and of reaped children."""
+        """CPU seconds in user space and in the kernel, and minor page faults, of the processes and reaped children."""
         totals = [0] * 6
         for child in self.children:
             with open(f"/proc/{child.pid}/stat", encoding="utf-8") as file:

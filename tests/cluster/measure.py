@@ -17,7 +17,8 @@ import threading
 import time
 
 import dns  # client_of()
-from local import PORT, Api, Processes, endpoint_of, serve
+from local import (PORT, Api, Processes, endpoint_of, kube_proxy_command, serve, svcmap_cleanup,
+                   svcmap_commands)
 
 LABEL = "kubernetes.io/service-name"
 
@@ -229,24 +230,18 @@ def main():
     parser.add_argument("--churn", type=int, default=20, help="seconds")
     parser.add_argument("--proxies", default="svcmap,kube-proxy-nftables,kube-proxy-iptables")
     arguments = parser.parse_args()
-    kube_proxy = [f"{arguments.kubernetes}/kube-proxy", "--kubeconfig", arguments.kubeconfig, "--hostname-override",
-                  "measured", "--cluster-cidr", "10.128.0.0/9", "--conntrack-max-per-core", "0",
-                  "--conntrack-min", "0"]
-    socket_path = f"unix://{arguments.logs}/svcmap.sock"
+    cluster_cidr = ["--cluster-cidr", "10.128.0.0/9"]
+    kube_proxy = kube_proxy_command(arguments, "measured", *cluster_cidr)
     proxies = {
         "kube-proxy-nftables": [[*kube_proxy, "--proxy-mode", "nftables"]],
         "kube-proxy-iptables": [["env", f"PATH={legacy_iptables(arguments.logs)}:{os.environ['PATH']}",
                                  *kube_proxy, "--proxy-mode", "iptables"]],
-        "svcmap": [
-            [f"{arguments.programs}/svcmapd", "--node-name", "measured", "--listen", socket_path, "--cluster-cidr",
-             "10.128.0.0/9", "--state-dir", f"{arguments.logs}/svcmap-state"],
-            [f"{arguments.programs}/svcmap-kube", "--kubeconfig", arguments.kubeconfig, "--agent", socket_path,
-             "--node-name", "measured"]],
+        "svcmap": svcmap_commands(arguments, "measured", *cluster_cidr),
     }
     arguments.cleanup = [[f"{arguments.kubernetes}/kube-proxy", "--cleanup"],
                          ["env", f"PATH={legacy_iptables(arguments.logs)}:{os.environ['PATH']}",
                           f"{arguments.kubernetes}/kube-proxy", "--cleanup"],
-                         [f"{arguments.programs}/svcmapd", "--cleanup", "--state-dir", f"{arguments.logs}/svcmap-state"]]
+                         svcmap_cleanup(arguments)]
     threading.Thread(target=serve, daemon=True).start()
     cluster = Cluster(arguments.kubeconfig, arguments.services, arguments.endpoints)
     started = time.monotonic()

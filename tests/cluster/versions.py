@@ -14,7 +14,8 @@ import threading
 import time
 
 import dns  # client_of()
-from local import PORT, Api, Processes, endpoint_of, serve
+from local import (PORT, Api, ApiError, Processes, endpoint_of, kube_proxy_command, serve, svcmap_address,
+                   svcmap_cleanup, svcmap_commands)
 
 ZONES = {"node-1": "a", "node-2": "a", "node-3": "b", "node-4": "c"}
 OWN = "node-1"
@@ -38,13 +39,11 @@ NAMESPACE = "/api/v1/namespaces/default"
 
 
 def until(condition, patience=30):
-    """Repeats the condition until it is true. Returns false after `patience` seconds."""
+    """Repeats the condition until it is true, or for `patience` seconds. Returns its last value."""
     deadline = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
+    while not (value := condition()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return True
+    return value
 
 
 class Cluster:
@@ -74,8 +73,8 @@ class Cluster:
         try:
             self.api.request("GET", path)
             return True
-        except OSError as error:
-            if " 404 " not in str(error):
+        except ApiError as error:
+            if error.status != 404:
                 raise
             return False
 
@@ -86,8 +85,8 @@ class Cluster:
             body["metadata"]["annotations"] = {"service.kubernetes.io/topology-mode": "Auto"}
         try:
             self.addresses[name] = self.api.request("POST", f"{NAMESPACE}/services", body)["spec"]["clusterIP"]
-        except OSError as error:
-            if name not in NEW_VALUES or " 422 " not in str(error):
+        except ApiError as error:
+            if name not in NEW_VALUES or error.status != 422:
                 raise
             self.refused.add(name)
 
@@ -120,7 +119,7 @@ class Cluster:
         self.api.request("PUT", path, service)
 
     def hinted(self, name, addresses):
-        """The endpoints of a Service with a hint for the zone of the node. None until exactly `addresses` have hints."""
+        """The endpoints of a Service with a hint for the own zone. None until exactly `addresses` have hints."""
         slices = self.api.request("GET", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
                                   f"?labelSelector=kubernetes.io/service-name%3D{name}")["items"]
         zones = {endpoint["addresses"][0]: {zone["name"] for zone in endpoint["hints"]["forZones"]}
@@ -171,9 +170,8 @@ class Checks:
                 self.report(check, True, "not applicable, the API server rejects this value")
                 continue
             if name == "topology-auto":
-                until(lambda: self.cluster.hinted("topology-auto", ALL - gone) is not None)
-                expected = self.cluster.hinted("topology-auto", ALL - gone)
-                if expected is None:
+                expected = until(lambda: self.cluster.hinted("topology-auto", ALL - gone))
+                if not expected:
                     self.report(check, False, "the endpoints have no hints")
                     continue
             elif name == "plain" and changed:
@@ -193,14 +191,9 @@ def main():
     for flag in ("kubeconfig", "kubernetes", "programs", "logs", "version", "service-cidrs", "feature-gates"):
         parser.add_argument(f"--{flag}", required=True)
     arguments = parser.parse_args()
-    address, state = f"unix://{arguments.logs}/svcmap.sock", f"{arguments.logs}/svcmap-state"
-    shutil.rmtree(state, ignore_errors=True)
-    svcmap = [[f"{arguments.programs}/svcmapd", "--node-name", OWN, "--listen", address, "--state-dir", state],
-              [f"{arguments.programs}/svcmap-kube", "--kubeconfig", arguments.kubeconfig, "--agent", address,
-               "--node-name", OWN]]
+    shutil.rmtree(f"{arguments.logs}/svcmap-state", ignore_errors=True)
     gates = ["--feature-gates", arguments.feature_gates] if arguments.feature_gates else []
-    kube_proxy = [f"{arguments.kubernetes}/kube-proxy", "--kubeconfig", arguments.kubeconfig, "--hostname-override",
-                  OWN, "--proxy-mode", "nftables", "--conntrack-max-per-core", "0", "--conntrack-min", "0", *gates]
+    kube_proxy = kube_proxy_command(arguments, OWN, "--proxy-mode", "nftables", *gates)
     log = f"{arguments.logs}/{arguments.version}{arguments.feature_gates}"
     subprocess.run(["ip", "route", "add", "local", UNUSED, "dev", "lo"], check=True)
     threading.Thread(target=serve, daemon=True).start()
@@ -213,12 +206,12 @@ def main():
     checks.report("ServiceCIDRs", cidrs == arguments.service_cidrs, cidrs)
     has_cidrs = cidrs != "none"
 
-    checks.proxy, checks.processes = "svcmap", Processes(svcmap, f"{log}-svcmap.log")
+    checks.proxy, checks.processes = "svcmap", Processes(svcmap_commands(arguments, OWN), f"{log}-svcmap.log")
     try:
         checks.services("start", set(), False)
         checks.unused_address(has_cidrs)
-        stored = subprocess.run([f"{arguments.programs}/svcmapctl", "--address", address, "get", "services", "-o",
-                                 "name"], check=True, capture_output=True, text=True).stdout.split()
+        stored = subprocess.run([f"{arguments.programs}/svcmapctl", "--address", svcmap_address(arguments), "get",
+                                 "services", "-o", "name"], check=True, capture_output=True, text=True).stdout.split()
         checks.report("headless Services are not sent", not any("headless" in name for name in stored),
                       f"{len(stored)} Services")
         cluster.delete_pod(LEAVES)
@@ -226,7 +219,7 @@ def main():
         checks.services("changed", {LEAVES}, True)
     finally:
         checks.processes.stop()
-    subprocess.run([f"{arguments.programs}/svcmapd", "--cleanup", "--state-dir", state], check=True)
+    subprocess.run(svcmap_cleanup(arguments), check=True)
     if any(endpoint_of(service) for service in cluster.addresses.values() if service != "None"):
         raise SystemExit("rules of svcmap are left")
 

@@ -330,13 +330,11 @@ bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point n
   if (resource_ != Resource::kServices || watching_ || !continue_token_.empty()) return false;
   if (selection_.headless_services) return false;
   selection_.headless_services = true;
-  path_ = CollectionPath(resource_, selection_);
   ++facts_.failures;
   lines_.push_back(
       {.text = LogText(
            "failed, also listing headless Services, which Kubernetes before 1.31 requires", why)});
-  ListAgain(from_);
-  not_before_ = now;
+  ListWithSelection(now);
   return true;
 }
 
@@ -346,11 +344,14 @@ bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point n
 bool Reflector::WithBetaServiceCidrs(Clock::time_point now) {
   if (resource_ != Resource::kServiceCidrs || watching_) return false;
   selection_.beta_service_cidrs = !selection_.beta_service_cidrs;
+  ListWithSelection(now);
+  return selection_.beta_service_cidrs;
+}
+
+void Reflector::ListWithSelection(Clock::time_point now) {
   path_ = CollectionPath(resource_, selection_);
-  if (!selection_.beta_service_cidrs) return false;
   ListAgain(from_);
   not_before_ = now;
-  return true;
 }
 
 void Reflector::Fail(const std::string& why, Clock::time_point now,

@@ -103,6 +103,7 @@ class Reflector {
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
   bool WithBetaServiceCidrs(Clock::time_point now);
+  void ListWithSelection(Clock::time_point now);  // After a change of selection_. Does not wait.
   // Counts and logs a failure and sets the time of the next request.
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
   void Succeeded(Clock::time_point now);

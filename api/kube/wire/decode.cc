@@ -89,11 +89,11 @@ std::optional<Envelope> OpenEnvelope(std::string_view bytes) {
 // ServiceCIDRs are the same in v1beta1 and v1.
 bool IsKind(const wire::TypeMeta& type, Resource resource, std::string_view suffix) {
   const api::KindInfo& expected = KindOf(resource);
-  const bool beta =
-      resource == Resource::kServiceCidrs && type.api_version() == kServiceCidrBetaVersion;
-  if (!type.api_version().empty() && type.api_version() != expected.api_version && !beta) {
-    return false;
-  }
+  const std::string_view version = type.api_version();
+  const bool right_version =
+      version.empty() || version == expected.api_version ||
+      (resource == Resource::kServiceCidrs && version == kServiceCidrBetaVersion);
+  if (!right_version) return false;
   return type.kind().empty() ||
          type.kind() == absl::StrCat(std::string(expected.name), std::string(suffix));
 }
