@@ -189,6 +189,10 @@ absl::StatusOr<bool> FakeKernel::HasTable(Family family) {
 }
 
 absl::StatusOr<std::vector<Element>> FakeKernel::ReadSet(SetRef set) {
+  if (interrupted_reads_ > 0) {
+    --interrupted_reads_;
+    return absl::UnavailableError("a commit interrupted the dump");
+  }
   const std::optional<Table>& table = tables_[Index(set.family)];
   if (!table) {
     return ErrnoStatus(ENOENT, "read set " + specs_[Index(set.family)].sets[set.set].name);
@@ -219,12 +223,13 @@ absl::StatusOr<std::optional<TableContent>> FakeKernel::ReadTable(Family family)
   content.bases = table->chains.Bases();
   for (size_t i = 0; i < table->sets.size(); ++i) {
     content.sets[spec.sets[i].name] = i;
+    if (!reports_counts_) continue;
     const size_t size = table->sets[i].size() / (spec.sets[i].has_bounds() ? 2 : 1);
     content.elements[spec.sets[i].name] = static_cast<uint32_t>(size);
   }
   for (const std::string& name : table->foreign_sets) {
     content.sets[name] = 0;
-    content.elements[name] = 0;
+    if (reports_counts_) content.elements[name] = 0;
   }
   return std::optional<TableContent>(std::move(content));
 }

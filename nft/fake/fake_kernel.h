@@ -47,6 +47,12 @@ class FakeKernel final : public Kernel {
 
   void SetFaultHook(FaultHook hook) { fault_hook_ = std::move(hook); }
 
+  // Afterwards, ReadTable does not return the numbers of elements, like kernels before Linux 6.16.
+  void HideCounts() { reports_counts_ = false; }
+  // The next `reads` calls of ReadSet return UNAVAILABLE, as if commits of other processes
+  // interrupted them.
+  void InterruptReads(int reads) { interrupted_reads_ = reads; }
+
   // Simulates changes by another process. Each successful change increments the generation id.
   // Returns false if the kernel would reject the change, for example because a chain does not
   // exist, already exists, or is still referenced by rules.
@@ -96,6 +102,8 @@ class FakeKernel final : public Kernel {
 
   TableSpecs specs_;
   std::optional<Table> tables_[2];  // Indexed by Index(Family).
+  bool reports_counts_ = true;
+  int interrupted_reads_ = 0;
   uint32_t generation_ = 1;
   bool changed_ = false;  // True if the current transaction has made a change.
   FaultHook fault_hook_;

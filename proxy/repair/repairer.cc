@@ -27,8 +27,10 @@ size_t MaxDeletions(uint8_t set) { return HasSourceRanges(set) ? kMaxRangesDelet
 void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
   specs_ = std::move(specs);
   references_ = {};
-  structure_ = recount_ = {};
+  structure_ = recount_ = search_uncounted_ = {};
   rows_.clear();
+  uncounted_.clear();
+  interruptions_ = 0;
   sets_ = {};
   everything_ = audit_covers_ = false;
   at_service_.clear();
@@ -75,7 +77,7 @@ void Repairer::MarkAllSuspect() {
 bool Repairer::has_suspects() const {
   const auto any = [](const auto& families) { return families[0] || families[1]; };
   return any(structure_) || any(recount_) || !rows_.empty() || sets_[0].any() || sets_[1].any() ||
-         everything_;
+         everything_ || !uncounted_.empty();
 }
 
 void Repairer::ForgetChecked() {
@@ -117,7 +119,8 @@ absl::StatusOr<Damage> Repairer::CheckNext() {
     structure_[Index(family)] = true;
     return Damage();
   }
-  return everything_ ? Audit() : Damage();
+  if (everything_) return Audit();
+  return uncounted_.empty() ? Damage() : CheckUncounted();
 }
 
 void Repairer::NotRepaired() {
@@ -186,10 +189,14 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
     // The kernel counts ranges, not bounds (Linux 6.18).
     if (spec.sets[set].has_bounds()) wanted /= 2;
     const auto count = found.elements.find(spec.sets[set].name);
-    if (count != found.elements.end() && count->second != wanted) {
+    if (count == found.elements.end()) {
+      const bool search = search_uncounted_[Index(family)] && wanted <= kMaxUncounted;
+      if (search) uncounted_.push_back({family, set});
+    } else if (count->second != wanted) {
       sets_[Index(family)][set] = true;
     }
   }
+  search_uncounted_[Index(family)] = false;
 }
 
 absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows) {
@@ -254,7 +261,8 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   }
   if (!found.ok()) return found.status();
   Differences differences;
-  differences.CompareSet(set, ExpectedSet(applied_, set), *found);
+  const bool has_rows = expected_count > 0 || set.set == kMarker;
+  differences.CompareSet(set, has_rows ? ExpectedSet(applied_, set) : std::vector<Row>(), *found);
   damage.elements = differences.count();
   // Range bounds cannot be deleted one by one if another process added bounds between them. The
   // kernel deletes ranges with several fields slowly.
@@ -264,6 +272,16 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
     return damage;
   }
   damage.repair = differences.TakeRepair();
+  return damage;
+}
+
+// Damage makes the set suspect until it is repaired.
+absl::StatusOr<Damage> Repairer::CheckUncounted() {
+  const nft::SetRef set = uncounted_.front();
+  absl::StatusOr<Damage> damage = CheckSet(set);
+  if (absl::IsUnavailable(damage.status()) && ++interruptions_ < kMaxInterruptions) return damage;
+  uncounted_.pop_front();
+  interruptions_ = 0;
   return damage;
 }
 
@@ -308,7 +326,7 @@ absl::StatusOr<Damage> Repairer::Audit() {
     const auto key = marker_key.bytes();
     rows_.push_back({{family, kMarker}, {key.begin(), key.end()}});
   }
-  if (audit_covers_) everything_ = false;
+  if (audit_covers_ && std::exchange(everything_, false)) search_uncounted_ = {true, true};
   audit_covers_ = true;
   return Damage();
 }

@@ -48,6 +48,10 @@ class Repairer {
   // Maximum number of elements in a set that is read for comparison. Larger sets are rewritten
   // completely.
   static constexpr size_t kMaxRead = 200000;
+  // Maximum number of applied rows in a set that is read only to find unknown elements. Reading
+  // 100,000 elements takes about 0.1 s, and changes wait meanwhile.
+  static constexpr int64_t kMaxUncounted = 100000;
+  static constexpr int kMaxInterruptions = 3;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
 
@@ -96,6 +100,7 @@ class Repairer {
   absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows);
   std::optional<absl::StatusOr<Damage>> CheckIfSuspect(nft::SetRef set);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
+  absl::StatusOr<Damage> CheckUncounted();
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
   std::vector<Touched> NextRows();
 
@@ -109,6 +114,13 @@ class Repairer {
   // True if the structure is correct, but the element counts must still be compared after the check
   // of all suspect rows.
   std::array<bool, 2> recount_ = {};
+  // Set at the end of an audit if unknown elements are possible. The next check of the structure
+  // then adds the sets whose number of elements the kernel does not report to `uncounted_`.
+  std::array<bool, 2> search_uncounted_ = {};
+  // Sets to read after all other checks. A set is given up after kMaxInterruptions, because other
+  // processes can interrupt the reading of a large set forever.
+  std::deque<nft::SetRef> uncounted_;
+  int interruptions_ = 0;  // Of the first set in `uncounted_`.
   std::deque<Touched> rows_;
   std::array<std::bitset<kRowSetCount>, 2> sets_;
   bool everything_ = false;    // True if everything is suspect, until a later audit is complete.

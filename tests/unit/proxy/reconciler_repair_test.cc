@@ -90,6 +90,46 @@ TEST_F(RepairTest, AnElementThatIsNotOursIsRemoved) {
   ExpectRepaired();
 }
 
+// The notifications of the added elements were lost. Before Linux 6.16, the number of elements does
+// not show that they exist.
+TEST_F(RepairTest, LostElementsOfOthersAreFoundWithAndWithoutCounts) {
+  constexpr uint8_t kAddress[] = {10, 96, 7, 7};
+  const nft::ElementView address = {{kV4, kClusterIps}, kAddress, {}, {}};
+  const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  for (const bool counts : {true, false}) {
+    SCOPED_TRACE(counts);
+    if (!counts) kernel_.HideCounts();
+    ASSERT_TRUE(kernel_.ForeignAddElement(address));
+    ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
+    reconciler_.MarkSuspect(Lost());
+    EXPECT_EQ(ApplyRepair(), 2) << "one repair for each set";
+    ExpectRepaired();
+  }
+}
+
+// Commits of other processes can interrupt the reading of a large set forever. Other checks do not
+// wait for it, and it is given up.
+TEST_F(RepairTest, TheSearchForLostElementsEnds) {
+  kernel_.HideCounts();
+  const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  for (const int interruptions : {2, 3}) {
+    SCOPED_TRACE(interruptions);
+    ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
+    reconciler_.MarkSuspect(Lost());
+    reconciler_.MarkSuspect(Remove(kServiceIps));
+    kernel_.InterruptReads(interruptions);
+    int failed = 0, repaired = 0;
+    for (int look = 0; reconciler_.HasSuspects() && look < 100; ++look) {
+      const RepairResult result = reconciler_.Repair();
+      if (result.outcome == RepairResult::Outcome::kFailed) ++failed;
+      if (result.outcome == RepairResult::Outcome::kRepaired) ++repaired;
+      EXPECT_TRUE(failed == 0 || repaired > 0) << "the removed element comes first";
+    }
+    EXPECT_EQ(failed, interruptions);
+    ExpectRepaired();
+  }
+}
+
 TEST_F(RepairTest, AnElementThatLeadsElsewhereLeadsBack) {
   const auto held = kernel_.ReadSet({kV4, kEndpoints});
   nft::Element element = held->front();
