@@ -102,7 +102,9 @@ class ModulesTest(unittest.TestCase):
     def test_6_modules_disabled(self):
         pathlib.Path("/proc/sys/kernel/modules_disabled").write_text("1")
         # On a slow machine, the kernel can load nfnetlink again before loading is forbidden.
-        first_missing = next(n for n in ("nfnetlink", "nf_tables") if n not in loaded())
+        # Debian's Linux 7.3 contains nfnetlink, so it is no module.
+        first_missing = next(n for n in ("nfnetlink", "nf_tables")
+                             if is_module(n) and n not in loaded())
         ended = check()
         self.assertNotEqual(ended.returncode, 0)
         output = ended.stdout + ended.stderr
