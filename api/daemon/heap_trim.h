@@ -17,12 +17,12 @@ class HeapTrim {
  public:
   // Call AfterSync after each sync. `done` means that no changes are pending. Trimming scans the
   // free blocks of the heap, which takes about 10 ms with a million endpoints. Therefore the heap
-  // is trimmed only if a large sync has run and no changes are pending.
+  // is trimmed only after many written elements, and if no changes are pending.
   void AfterSync(const proxy::SyncResult& result, bool done) {
-    if (result.elements >= kBigSync) due_ = true;
+    elements_ += result.elements;
     const auto now = std::chrono::steady_clock::now();
-    if (!due_ || !done || now < next_) return;
-    due_ = false;
+    if (elements_ < kManyElements || !done || now < next_) return;
+    elements_ = 0;
     next_ = now + kRest;
     malloc_trim(0);
   }
@@ -44,9 +44,9 @@ class HeapTrim {
 
  private:
   static constexpr uint64_t kManyBytes = uint64_t{16} << 20;
-  static constexpr size_t kBigSync = 5000;          // Minimum number of elements in a large sync.
+  static constexpr size_t kManyElements = 5000;
   static constexpr std::chrono::seconds kRest{10};  // Minimum time between two trims.
-  bool due_ = false;
+  size_t elements_ = 0;                             // Written since the last trim.
   std::chrono::steady_clock::time_point next_;
   uint64_t peak_ = 0;  // Maximum of `bytes` since the last trim.
   uint64_t most_ = 0;  // Maximum of `bytes` since AfterChange last returned true.
