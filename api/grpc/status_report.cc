@@ -60,7 +60,8 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   response.set_phase(ToProto(status.phase));
   response.set_revision(status.revision);
   response.set_service_ports(status.service_ports);
-  response.set_pending_changes(status.pending_services);
+  response.set_pending_changes(status.pending_services + status.waiting_changes.services +
+                               status.waiting_changes.slices);
   response.set_last_error(status.last_error);
   response.set_repairs(status.repairs);
   response.set_repaired_elements(status.repaired_elements);

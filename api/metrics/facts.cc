@@ -40,9 +40,11 @@ void AddKubeProxy(const MetricsFacts& facts, const Observations& observations, F
     page.Add("kubeproxy_conntrack_reconciler_deleted_entries_total", facts.cleaner.deleted[index],
              labels);
   }
-  page.Add("kubeproxy_sync_proxy_rules_endpoint_changes_pending", loop.pending_changes.slices);
+  page.Add("kubeproxy_sync_proxy_rules_endpoint_changes_pending",
+           loop.pending_changes.slices + loop.waiting_changes.slices);
   page.Add("kubeproxy_sync_proxy_rules_endpoint_changes_total", loop.changes.slices);
-  page.Add("kubeproxy_sync_proxy_rules_service_changes_pending", loop.pending_changes.services);
+  page.Add("kubeproxy_sync_proxy_rules_service_changes_pending",
+           loop.pending_changes.services + loop.waiting_changes.services);
   page.Add("kubeproxy_sync_proxy_rules_service_changes_total", loop.changes.services);
   for (const auto& [name, answers] :
        {std::pair{"kubeproxy_proxy_healthz_total", &observations.healthz()},

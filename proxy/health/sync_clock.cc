@@ -13,6 +13,4 @@ void SyncClock::Started() {
   if (!started_) started_ = reported;
 }
 
-void SyncClock::Synced() { started_.reset(); }
-
 }  // namespace svcmap::proxy

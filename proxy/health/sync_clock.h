@@ -13,14 +13,16 @@ class SyncClock {
   using Time = std::chrono::steady_clock::time_point;
 
   void Received(Time now);  // Call when a change is received.
-  void Started();           // Call when programming of all received changes starts.
-  void Synced();            // Call when the changes in progress are committed.
+  void Started();           // Call at the start of a turn of the loop.
+  // Call when the accepted changes are committed. `waiting`: arrival time of the oldest change that
+  // was received before Started(), but is not accepted yet.
+  void Synced(std::optional<Time> waiting = std::nullopt) { started_ = waiting; }
 
   std::optional<Time> oldest_unsynced() const { return started_ ? started_ : received_; }
 
  private:
-  std::optional<Time> received_;  // Arrival time of the oldest waiting change.
-  std::optional<Time> started_;   // Arrival time of the oldest change in progress.
+  std::optional<Time> received_;  // Arrival time of the oldest change since Started().
+  std::optional<Time> started_;   // Arrival time of the oldest uncommitted change before Started().
 };
 
 }  // namespace svcmap::proxy

@@ -59,6 +59,17 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   return taken;
 }
 
+// Tasks run afterwards, so they see only accepted batches.
+void Loop::AcceptArrivals() {
+  while (std::optional<Arrival> arrival = arrivals_.Take(sequence_ + 1)) {
+    if (arrival->batch) {
+      Accept(std::move(*arrival->batch), arrival->submitted);
+    } else {
+      arrival->start_session();
+    }
+  }
+}
+
 void Loop::Accept(Batch batch, Clock::time_point submitted) {
   const auto start = Clock::now();
   if (batch.received) stages_.Add(Stage::kConvert, submitted - *batch.received);
@@ -76,6 +87,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
     const std::lock_guard lock(mutex_);
     status_.changes += effect.seen;
     status_.pending_changes += effect.net;
+    status_.waiting_changes = arrivals_.changes();
   }
   FollowMark(batch.mark, effect);
   stages_.Add(Stage::kIntake, Clock::now() - start);

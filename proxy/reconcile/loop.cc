@@ -25,7 +25,9 @@ std::chrono::nanoseconds CpuTimeOfThread() {
 }  // namespace
 
 Loop::Loop(Reconciler& reconciler, LoopOptions options)
-    : reconciler_(reconciler), options_(std::move(options)) {}
+    : reconciler_(reconciler),
+      options_(std::move(options)),
+      arrivals_(reconciler.store(), options_.max_elements) {}
 
 Loop::~Loop() { Stop(); }
 
@@ -60,24 +62,20 @@ void Loop::Post(Task task) {
 }
 
 void Loop::Submit(Batch batch) {
-  // std::function copies its target, so the batch is shared instead of copied.
-  auto shared = std::make_shared<Batch>(std::move(batch));
   const auto now = Clock::now();
-  {
-    const std::lock_guard lock(mutex_);
-    if (!stopped_ && !stopping_) {
-      clock_.Received(now);
-      status_.last_queued = SystemClock::now();
-      tasks_.push_back([this, shared, now] { Accept(std::move(*shared), now); });
-      shared = nullptr;
-    }
+  std::unique_lock lock(mutex_);
+  if (stopped_ || stopping_) {
+    lock.unlock();
+    if (!batch.done) return;
+    batch.done({.outcome = BatchResult::Outcome::kFailed,
+                .error = absl::UnavailableError("the agent is stopping")});
+    return;
   }
-  if (!shared) {
-    wake_.notify_one();
-  } else if (shared->done) {
-    shared->done({.outcome = BatchResult::Outcome::kFailed,
-                  .error = absl::UnavailableError("the agent is stopping")});
-  }
+  clock_.Received(now);
+  status_.last_queued = SystemClock::now();
+  arrived_.push_back({now, std::move(batch), nullptr});
+  lock.unlock();
+  wake_.notify_one();
 }
 
 void Loop::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
@@ -143,14 +141,19 @@ uint64_t Loop::Turn() {
 
 void Loop::StartSession(std::optional<StateToken> offered,
                         std::function<void(std::optional<StateToken>)> answer) {
-  Post([this, offered, answer = std::move(answer)] {
+  Task start = [this, offered, answer = std::move(answer)] {
     reconciler_.store().AbandonSnapshot();
     std::optional<StateToken> held;
     if (!Holding()) held = reconciler_.store().token();
     session_is_synced_ = offered && held == offered;
     if (session_is_synced_) received_ = Next(received_, Input::kTokenMatches);
     answer(held);
-  });
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    arrived_.push_back({Clock::now(), std::nullopt, std::move(start)});
+  }
+  wake_.notify_one();
 }
 
 Schedule::Work Loop::WorkLeft() const {
@@ -162,7 +165,7 @@ Schedule::Work Loop::WorkLeft() const {
 }
 
 void Loop::Run() {
-  while (RunTasks()) {
+  while (TakeWork()) {
     if (!Holding()) Act();
     EndTurn();
   }
@@ -170,32 +173,48 @@ void Loop::Run() {
   EndTurn();
   AnswerAll(BatchResult::Outcome::kFailed, absl::UnavailableError("the agent is stopping"));
   std::deque<Task> dropped;
+  std::deque<Arrival> sessions;  // Batches are refused since the loop stops.
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
     dropped.swap(tasks_);
+    sessions.swap(arrived_);
   }
 }
 
-// Waits until there is something to do, and runs the queued tasks. When stopping, queued tasks
-// still run, so that each batch is answered. Returns false if the loop must stop.
-bool Loop::RunTasks() {
+// Waits until there is something to do, accepts batches and runs the queued tasks. When stopping,
+// all batches are accepted, so that each one is answered. Returns false if the loop must stop.
+bool Loop::TakeWork() {
   std::optional<Schedule::Time> next;
-  if (!Holding()) next = schedule_.Next(WorkLeft(), Clock::now());
+  if (!arrivals_.empty()) {
+    next = Clock::now();
+  } else if (!Holding()) {
+    next = schedule_.Next(WorkLeft(), Clock::now());
+  }
   std::deque<Task> tasks;
+  std::deque<Arrival> arrived;
   bool stopping = false;
   {
     std::unique_lock lock(mutex_);
-    const auto ready = [this] { return stopping_ || !tasks_.empty(); };
+    const auto ready = [this] { return stopping_ || !tasks_.empty() || !arrived_.empty(); };
     if (!next) {
       wake_.wait(lock, ready);
     } else if (*next > Clock::now()) {
       wake_.wait_until(lock, *next, ready);
     }
     tasks.swap(tasks_);
+    arrived.swap(arrived_);
     clock_.Started();
     stopping = stopping_;
   }
+  for (Arrival& arrival : arrived) arrivals_.Add(std::move(arrival));
+  // Without a limit, each batch is answered although nothing is planned or commits fail.
+  if (stopping || Holding() || schedule_.failed_commits() > 0) {
+    arrivals_.StartUnlimitedTurn();
+  } else {
+    arrivals_.StartTurn(FirstUnprogrammed());
+  }
+  AcceptArrivals();
   for (Task& task : tasks) task();
   return !stopping;
 }
@@ -243,7 +262,7 @@ void Loop::EndTurn() {
   bool verified = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!tasks_.empty()) return;
+    if (!tasks_.empty() || !arrived_.empty() || !arrivals_.empty()) return;
     verified = status_.verified;
   }
   reconciler_.SaveOutcome();  // After the answers, which do not wait for the write.

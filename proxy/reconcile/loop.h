@@ -1,9 +1,10 @@
 // The reconcile loop: the only thread that changes the store and the kernel. Any thread may submit
-// batches of changes. Batches that arrive during a commit are merged, and the latest version of
-// each object takes effect. A batch is answered when all its changes are in the kernel, when it is
-// held, or after repeated failures.
+// batches of changes. A batch is answered when all its changes are in the kernel, when it is held,
+// or after repeated failures.
 //
-// Merged batches are committed in one plan. The load is split into plans of about `max_elements`
+// Batches that arrive during a commit are merged until they have about `max_elements` elements, and
+// the latest version of each object takes effect. Merged batches are committed in one plan.
+// Arrivals contains the batches that wait. The load is split into plans of about `max_elements`
 // elements, so that no transaction blocks the kernel for long. The load is what changes during a
 // snapshot, or while no Service is in the kernel. A plan contains all changes of a Service.
 //
@@ -28,6 +29,7 @@
 #include "absl/status/status.h"
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/health/sync_clock.h"
+#include "proxy/reconcile/arrivals.h"
 #include "proxy/reconcile/batch.h"
 #include "proxy/reconcile/loop_status.h"
 #include "proxy/reconcile/reconciler.h"
@@ -41,7 +43,7 @@ namespace svcmap::proxy {
 
 struct LoopOptions {
   Cleaner* cleaner = nullptr;  // Receives the programmed UDP ports. Must outlive the loop.
-  // Approximate number of elements in a transaction if the load is split.
+  // Approximate number of elements in a plan with merged batches, and in a plan of the load.
   size_t max_elements = kElementsPerCommit;
   // Consecutive failed syncs before the waiting batches are answered with kFailed.
   int patience = 4;
@@ -97,8 +99,8 @@ class Loop {
   // stopped.
   std::optional<DryRun> Try(const Batch& batch);
 
-  // Runs `fn` on the loop's thread between two transactions, and blocks until it returns. Returns
-  // false if the loop has stopped.
+  // Runs `fn` on the loop's thread between two transactions, and blocks until it returns. The store
+  // may not contain unanswered batches. Returns false if the loop has stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
 
   const StateLimits& limits() const { return options_.limits; }
@@ -130,7 +132,7 @@ class Loop {
   // Thread and turns.
   void Post(Task task);
   void Run();
-  bool RunTasks();
+  bool TakeWork();
   void Act();
   void Clean(Clock::time_point now);
   void RepairBeforeRetry();
@@ -143,6 +145,7 @@ class Loop {
   Schedule::Work WorkLeft() const;
 
   // Batches.
+  void AcceptArrivals();
   void Accept(Batch batch, Clock::time_point submitted);
   BatchEffect ApplyChanges(const Batch& batch);
   void FollowMark(Batch::Mark mark, const BatchEffect& effect);
@@ -167,6 +170,7 @@ class Loop {
   LoopOptions options_;
 
   // Only used on the loop's thread.
+  Arrivals arrivals_;
   std::deque<Waiting> waiting_;
   uint64_t sequence_ = 0;
   TriggerTimes triggers_{std::chrono::system_clock::now()};
@@ -183,6 +187,7 @@ class Loop {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Task> tasks_;
+  std::deque<Arrival> arrived_;  // Not in `arrivals_` yet.
   bool stopping_ = false;
   bool stopped_ = true;
   LoopStatus status_;

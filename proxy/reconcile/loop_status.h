@@ -62,7 +62,9 @@ struct LoopStatus {
   StageTimes stages;             // Of all completed turns.
   std::string last_error;        // Empty if the last sync or repair succeeded.
   ChangeCounts changes;          // All received changes, including changes without an effect.
-  ChangeCounts pending_changes;  // Changes with an effect that are not in the kernel yet.
+  ChangeCounts waiting_changes;  // Changes of batches that have not been accepted yet.
+  // Accepted changes with an effect that are not in the kernel yet.
+  ChangeCounts pending_changes;
   // When the last batch was submitted. Initially the start of the loop.
   std::chrono::system_clock::time_point last_queued;
   NoLocalEndpoints no_local_endpoints;

@@ -12,8 +12,8 @@ Phase Loop::CurrentPhase() const {
 }
 
 // Called at the end of a turn, and before Acks are sent: a client that has received an Ack finds
-// its batch in the status. `answered`: every batch that needs no further commit has its Ack, or
-// gets it next.
+// its batch in the status. `answered`: every accepted batch that needs no further commit has its
+// Ack, or gets it next.
 void Loop::PublishTurn(bool answered) {
   const bool idle = !reconciler_.Pending() && answered;
   const bool verified = !Holding() && reconciler_.Verified();
@@ -29,8 +29,9 @@ void Loop::PublishTurn(bool answered) {
   status_.stages = stages_;
   status_.audits = reconciler_.audits();
   status_.rejected_services = reconciler_.rejected_services();
-  if (idle || Holding()) clock_.Synced();
+  if (idle || Holding()) clock_.Synced(arrivals_.oldest());
   if (idle && !Holding()) status_.pending_changes = {};
+  status_.waiting_changes = arrivals_.changes();
 }
 
 void Loop::Notify(const RepairResult& result) {

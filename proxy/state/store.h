@@ -123,6 +123,7 @@ class Store {
     for (const Dirty& dirty : dirty_) fn(dirty);
   }
   size_t dirty_count() const { return dirty_.size(); }
+  bool IsDirty(const std::string& key) const { return dirty_keys_.contains(key); }
   // True if an address may have moved between Services since the list of dirty Services was last
   // empty. If addresses_moved() is true, all dirty Services must be programmed in one transaction.
   bool addresses_moved() const { return moved_; }

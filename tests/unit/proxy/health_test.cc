@@ -119,6 +119,20 @@ TEST(SyncClockTest, S251_WhatIsReportedDuringASyncWaitsForTheNextOne) {
   EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow + seconds(1)));
 }
 
+// A controller that always has changes waiting must not make a healthy node unhealthy.
+TEST(SyncClockTest, S251_AfterASyncTheOldestChangeThatStillWaitsCounts) {
+  SyncClock clock;
+  clock.Received(kNow);
+  clock.Received(kNow + seconds(1));
+  clock.Started();
+  clock.Synced(kNow + seconds(1));
+  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow + seconds(1)));
+  clock.Received(kNow + seconds(2));
+  clock.Started();
+  clock.Synced();
+  EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
+}
+
 TEST(SyncClockTest, S251_AFailedSyncLeavesTheClockRunning) {
   SyncClock clock;
   clock.Received(kNow);

@@ -99,6 +99,7 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));
   loop_->Repair({.table = true, .text = "table deleted"});
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
+  EXPECT_TRUE(loop_->Call([](Reconciler&) {}));  // After the report.
   EXPECT_FALSE(loop_->status().complete);
   EXPECT_FALSE(*kernel_.HasTable(Family::kIpv4));
   EXPECT_THAT(reported, ElementsAre("table deleted: the desired state is unknown until a "

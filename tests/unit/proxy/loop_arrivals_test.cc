@@ -1,0 +1,201 @@
+// Long queues of batches: which of them a plan contains, and which batches wait.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/proxy/loop_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Lt;
+
+class LoopArrivalsTest : public LoopTest {
+ protected:
+  LoopArrivalsTest() { options_.max_elements = 30; }
+
+  // Blocks the loop in a commit. Batches that are submitted before Release() wait in the queues.
+  void Hold() {
+    StartServing();
+    gate_.Close();
+    blocker_ = Submit(Numbered(200, 1));
+    gate_.AwaitWaiter();
+  }
+  void Release() {
+    gate_.Open();
+    Await(blocker_);
+  }
+  // Returns changes of ten Services, which have more elements than a plan.
+  static std::vector<Change> Large(int first) {
+    std::vector<Change> large;
+    for (int i = first; i < first + 10; ++i) {
+      for (Change& change : Numbered(i, 8)) large.push_back(std::move(change));
+    }
+    return large;
+  }
+  Answer SubmitOutOfBand(std::vector<Change> changes) {
+    return SubmitBatch({.changes = std::move(changes), .out_of_band = true});
+  }
+  // Returns the revisions of the answers.
+  static std::vector<uint64_t> Revisions(std::vector<Answer>& answers) {
+    std::vector<uint64_t> revisions;
+    for (Answer& answer : answers) revisions.push_back(Await(answer).revision);
+    return revisions;
+  }
+
+  Answer blocker_;
+};
+
+// Each batch has about 14 elements: 8 endpoints, 4 for the address, and 1 for each of the two
+// changes.
+TEST_F(LoopArrivalsTest, ALongQueueIsPlannedInParts) {
+  Hold();
+  std::vector<Answer> answers;
+  for (int i = 1; i <= 6; ++i) answers.push_back(Submit(Numbered(i, 8)));
+  Release();
+  EXPECT_THAT(Revisions(answers), ElementsAre(4, 4, 5, 5, 6, 6));
+  ExpectConverged();
+}
+
+TEST_F(LoopArrivalsTest, ABatchIsAcceptedAsAWhole) {
+  Hold();
+  std::vector<Answer> answers;
+  answers.push_back(Submit(Large(1)));
+  answers.push_back(Submit(Numbered(100, 8)));
+  Release();
+  EXPECT_THAT(Revisions(answers), ElementsAre(4, 5));
+  ExpectConverged();
+}
+
+TEST_F(LoopArrivalsTest, SourcesTakeTurns) {
+  Hold();
+  std::vector<Answer> session, others;
+  for (int i = 0; i < 3; ++i) session.push_back(Submit(Large(1 + 10 * i)));
+  for (int i = 0; i < 3; ++i) others.push_back(SubmitOutOfBand(Large(51 + 10 * i)));
+  Release();
+  EXPECT_THAT(Revisions(others), ElementsAre(4, 6, 8));
+  EXPECT_THAT(Revisions(session), ElementsAre(5, 7, 9));
+  ExpectConverged();
+}
+
+TEST_F(LoopArrivalsTest, TheOtherSourceDoesNotWaitForALongQueue) {
+  Hold();
+  std::vector<Answer> session;
+  for (int i = 1; i <= 20; ++i) session.push_back(Submit(Numbered(i, 8)));
+  Answer other = SubmitOutOfBand(Numbered(50, 1));
+  Release();
+  EXPECT_EQ(Await(other).revision, 4u);
+  EXPECT_EQ(Await(session.back()).revision, 14u);
+  ExpectConverged();
+}
+
+TEST_F(LoopArrivalsTest, TheSessionDoesNotWaitForALongQueueOfOthers) {
+  Hold();
+  std::vector<Answer> others;
+  for (int i = 1; i <= 20; ++i) others.push_back(SubmitOutOfBand(Numbered(i, 8)));
+  Answer session = Submit(Numbered(50, 1));
+  Release();
+  EXPECT_EQ(Await(session).revision, 4u);
+  EXPECT_EQ(Await(others.back()).revision, 14u);
+  ExpectConverged();
+}
+
+TEST_F(LoopArrivalsTest, ChangesOfTheSameServicesAreMergedHoweverManyWait) {
+  Hold();
+  std::vector<Answer> answers;
+  for (int version = 1; version <= 20; ++version) answers.push_back(Submit(Numbered(1, version)));
+  Release();
+  EXPECT_THAT(Revisions(answers), Each(4));
+  ExpectConverged();
+}
+
+// A snapshot is written in parts, so its batches are accepted one by one. When the first one has
+// been written, a change of another source waits for the second one, but not for the third one.
+TEST_F(LoopArrivalsTest, TheOtherSourceDoesNotWaitForASnapshot) {
+  Hold();
+  Answer begun = Submit({}, Batch::Mark::kSnapshotBegin);
+  std::promise<Answer> other;
+  loop_->Submit({.changes = Large(1), .done = [&](const BatchResult&) {
+                   other.set_value(SubmitOutOfBand(Numbered(1, 8)));
+                 }});
+  std::vector<Answer> snapshot;
+  for (int i = 1; i <= 5; ++i) snapshot.push_back(Submit(Large(1 + 10 * i)));
+  snapshot.push_back(Submit({}, Batch::Mark::kSnapshotEnd));
+  Release();
+  const std::vector<uint64_t> revisions = Revisions(snapshot);
+  EXPECT_THAT(Await(other.get_future().get()).revision, Lt(revisions[1]));
+  ExpectConverged();
+}
+
+// A session starts after the batches of the previous one, which are then no longer delayed.
+TEST_F(LoopArrivalsTest, ANewSessionWaitsForOneCommit) {
+  Hold();
+  std::vector<Answer> answers;
+  for (int i = 0; i < 3; ++i) answers.push_back(Submit(Large(1 + 10 * i)));
+  std::promise<std::optional<StateToken>> token;
+  loop_->StartSession(std::nullopt, [&](std::optional<StateToken> held) { token.set_value(held); });
+  Release();
+  EXPECT_THAT(Revisions(answers), Each(4));
+  auto held = token.get_future();
+  ASSERT_EQ(held.wait_for(kDeadline), std::future_status::ready);
+  const std::optional<StateToken> started_with = held.get();
+  ASSERT_TRUE(started_with.has_value());
+  loop_->Call([&](Reconciler& reconciler) { EXPECT_EQ(started_with, reconciler.store().token()); });
+}
+
+// A source that always has waiting batches must not make the node unhealthy (S-251).
+TEST_F(LoopArrivalsTest, OnlyWaitingBatchesCountForTheHealthAfterACommit) {
+  Hold();
+  Answer first = Submit(Large(1));
+  std::promise<LoopStatus> status;
+  // The callback runs while the third batch waits.
+  loop_->Submit({.changes = Large(11),
+                 .done = [&](const BatchResult&) { status.set_value(loop_->status()); }});
+  const auto before_third = std::chrono::steady_clock::now();
+  Answer third = Submit(Large(21));
+  Release();
+  auto published = status.get_future();
+  ASSERT_EQ(published.wait_for(kDeadline), std::future_status::ready);
+  const LoopStatus seen = published.get();
+  EXPECT_GE(seen.oldest_unsynced, before_third);
+  EXPECT_EQ(seen.waiting_changes.services, 10u);
+  EXPECT_EQ(seen.waiting_changes.slices, 10u);
+  EXPECT_EQ(Await(third).outcome, Outcome::kCommitted);
+  EXPECT_FALSE(loop_->status().oldest_unsynced);
+  EXPECT_EQ(loop_->status().waiting_changes.services, 0u);
+}
+
+// Batches must not stay unanswered in a queue.
+TEST_F(LoopArrivalsTest, AllBatchesAreAcceptedWhileCommitsFail) {
+  options_.patience = 1;
+  Hold();
+  SetFault(Fault::kReject);
+  std::vector<Answer> answers;
+  for (int i = 1; i <= 20; ++i) answers.push_back(Submit(Numbered(i, 8)));
+  Release();
+  for (Answer& answer : answers) EXPECT_EQ(Await(answer).outcome, Outcome::kFailed);
+  SetFault(Fault::kNone);
+  EXPECT_EQ(Await(Submit(Numbered(30, 1))).outcome, Outcome::kCommitted);
+  ExpectConverged();
+}
+
+TEST_F(LoopArrivalsTest, TheLoopAnswersWaitingBatchesWhenItStops) {
+  Hold();
+  std::vector<Answer> answers;
+  for (int i = 1; i <= 20; ++i) answers.push_back(Submit(Numbered(i, 8)));
+  std::thread stopper([this] { loop_->Stop(); });
+  gate_.Open();
+  stopper.join();
+  for (Answer& answer : answers) {
+    ASSERT_EQ(answer.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+    EXPECT_NO_THROW(answer.get()) << "dropped without an answer";
+  }
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test
