@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,7 @@ using std::chrono::microseconds;
 
 constexpr std::chrono::seconds kGoDeadline{20};
 constexpr std::chrono::milliseconds kPollInterval{2};
+constexpr std::chrono::milliseconds kTcpWaits{200};  // TCP_RTO_MIN of Linux.
 
 int64_t SentTwice(int fd) {
   tcp_info info = {};
@@ -96,7 +98,9 @@ std::string ToString(const std::string& kind, const TrafficCount& count) {
 
 absl::Status TrafficReport::Check() const {
   const bool answered = failures() == 0 && ask.sent_twice <= kDatagramsLost;
-  if (answered && open.sent_twice + connect.sent_twice == 0) return absl::OkStatus();
+  const bool repeated = open.sent_twice + connect.sent_twice > 0;
+  const bool stalled = std::getenv("SVCMAP_TEST_SLOW") != nullptr && ask.longest >= kTcpWaits;
+  if (answered && (!repeated || stalled)) return absl::OkStatus();
   return absl::UnavailableError(ToString());
 }
 

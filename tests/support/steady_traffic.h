@@ -86,7 +86,9 @@ struct TrafficReport {
   std::vector<Failure> first_failures;  // The first failures of steady targets.
 
   int64_t failures() const { return open.failures + connect.failures + ask.failures; }
-  // Returns OK if there were no failures and at most kDatagramsLost attempts had to be repeated.
+  // Returns OK if there were no failures and at most kDatagramsLost attempts had to be repeated. If
+  // SVCMAP_TEST_SLOW is set, TCP may repeat segments if UDP questions, which are not repeated, took
+  // as long as TCP waits before it repeats a segment.
   absl::Status Check() const;
   std::string ToString() const;
 };
