@@ -275,7 +275,7 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   return damage;
 }
 
-// Damage makes the set suspect until it is repaired.
+// If the repair of the damage fails, NotRepaired() makes the set suspect.
 absl::StatusOr<Damage> Repairer::CheckUncounted() {
   const nft::SetRef set = uncounted_.front();
   absl::StatusOr<Damage> damage = CheckSet(set);
