@@ -53,13 +53,11 @@ void Arrivals::Add(Arrival arrival) {
     return;
   }
   waiting.elements = ElementsOf(*waiting.arrival.batch);
-  for (const Change& change : waiting.arrival.batch->changes) {
-    if (change.kind == Kind::kService) ++waiting.changes.services;
-    if (change.kind == Kind::kEndpointSlice) ++waiting.changes.slices;
+  for (const Change& change : waiting.arrival.batch->changes) waiting.changes.Count(change.kind);
+  for (const DeferredChange& change : waiting.arrival.batch->deferred) {
+    waiting.changes.Count(change.kind);
   }
-  waiting.changes.slices += waiting.arrival.batch->deferred.size();
-  changes_.services += waiting.changes.services;
-  changes_.slices += waiting.changes.slices;
+  changes_ += waiting.changes;
 }
 
 void Arrivals::StartTurn(uint64_t unprogrammed) {
@@ -106,8 +104,7 @@ Arrival Arrivals::Pop(Source& source) {
   Waiting waiting = std::move(source.queue.front());
   source.queue.pop_front();
   if (!waiting.arrival.batch) --source.session_starts;
-  changes_.services -= waiting.changes.services;
-  changes_.slices -= waiting.changes.slices;
+  changes_ -= waiting.changes;
   return std::move(waiting.arrival);
 }
 

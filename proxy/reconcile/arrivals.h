@@ -20,7 +20,7 @@
 #include <optional>
 
 #include "proxy/reconcile/batch.h"
-#include "proxy/reconcile/loop_status.h"
+#include "proxy/reconcile/change_counts.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {

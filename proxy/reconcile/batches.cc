@@ -8,17 +8,6 @@ namespace svcmap::proxy {
 
 namespace {
 
-ChangeCounts& operator+=(ChangeCounts& to, const ChangeCounts& more) {
-  to.services += more.services;
-  to.slices += more.slices;
-  return to;
-}
-
-void Count(const Change& change, ChangeCounts& counts) {
-  if (change.kind == Kind::kService) ++counts.services;
-  if (change.kind == Kind::kEndpointSlice) ++counts.slices;
-}
-
 // Returns IPv4 if the object has no family.
 Family FamilyOf(const Store& store, const Change& change) {
   const auto slice = change.slice ? change.slice : store.Stored(change.kind, change.key).slice;
@@ -41,10 +30,10 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
     taken.any = true;
     // The family of a deleted slice is only known before the deletion.
     const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
-    Count(change, taken.seen);
+    taken.seen.Count(change.kind);
     if (!store.Apply(change, sequence_)) return;
     taken.changed = true;
-    Count(change, taken.net);
+    taken.net.Count(change.kind);
     if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
   };
   for (const auto& [kind, key] : batch.rejected) store.AddToSnapshot(kind, key);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "proxy/applied/applied.h"
+#include "proxy/reconcile/change_counts.h"
 #include "proxy/reconcile/stages.h"
 #include "proxy/reconcile/standing_findings.h"
 #include "proxy/reconcile/states.h"
@@ -15,12 +16,6 @@
 #include "proxy/reconcile/trigger_times.h"
 
 namespace svcmap::proxy {
-
-// Number of changes by kind. Other kinds are rare and not counted.
-struct ChangeCounts {
-  uint64_t services = 0;
-  uint64_t slices = 0;
-};
 
 struct LoopStatus {
   Phase phase = Phase::kWaiting;

@@ -76,6 +76,7 @@ std::vector<Row> ExpectedSet(const Applied& applied, nft::SetRef set) {
     if (row.set == set) rows.push_back(row);
   };
   if (set.set == kMarker) keep(applied.marker().ToRow(set.family));
+  if (applied.counts()[Index(set.family)][set.set] == 0) return rows;  // Nothing to search.
   for (const Row& row : applied.node_rows()) keep(row);
   for (const auto& [key, service] : applied.services()) ForEachOwnRow(key, service, keep);
   for (const auto& [key, count] : applied.shared()) {

@@ -261,8 +261,7 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   }
   if (!found.ok()) return found.status();
   Differences differences;
-  const bool has_rows = expected_count > 0 || set.set == kMarker;
-  differences.CompareSet(set, has_rows ? ExpectedSet(applied_, set) : std::vector<Row>(), *found);
+  differences.CompareSet(set, ExpectedSet(applied_, set), *found);
   damage.elements = differences.count();
   // Range bounds cannot be deleted one by one if another process added bounds between them. The
   // kernel deletes ranges with several fields slowly.

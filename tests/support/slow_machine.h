@@ -6,13 +6,17 @@
 
 namespace svcmap::testing {
 
-// Returns `limit`, multiplied by the environment variable SVCMAP_TEST_SLOW if it is greater than 1.
-// Use the function only for time limits after which a test fails, because a test that passes never
-// waits longer.
+// Returns the environment variable SVCMAP_TEST_SLOW, or 1 if it is not greater than 1.
+inline int SlowFactor() {
+  const char* factor = std::getenv("SVCMAP_TEST_SLOW");
+  return std::max(1, factor == nullptr ? 1 : std::atoi(factor));
+}
+
+// Returns `limit`, multiplied by SlowFactor(). Use the function only for time limits after which a
+// test fails, because a test that passes never waits longer.
 template <typename Duration>
 Duration OnThisMachine(Duration limit) {
-  const char* factor = std::getenv("SVCMAP_TEST_SLOW");
-  return limit * std::max(1, factor == nullptr ? 1 : std::atoi(factor));
+  return limit * SlowFactor();
 }
 
 }  // namespace svcmap::testing

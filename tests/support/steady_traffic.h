@@ -87,7 +87,7 @@ struct TrafficReport {
 
   int64_t failures() const { return open.failures + connect.failures + ask.failures; }
   // Returns OK if there were no failures and at most kDatagramsLost attempts had to be repeated. If
-  // SVCMAP_TEST_SLOW is set, TCP may repeat segments if UDP questions, which are not repeated, took
+  // SlowFactor() is above 1, TCP may repeat segments if UDP questions, which are not repeated, took
   // as long as TCP waits before it repeats a segment.
   absl::Status Check() const;
   std::string ToString() const;
