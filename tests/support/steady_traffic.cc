@@ -97,7 +97,7 @@ std::string ToString(const std::string& kind, const TrafficCount& count) {
 }  // namespace
 
 absl::Status TrafficReport::Check() const {
-  const bool answered = failures() == 0 && ask.sent_twice <= kDatagramsLost;
+  const bool answered = failures() == 0 && ask.sent_twice == 0;
   const bool repeated = open.sent_twice + connect.sent_twice > 0;
   const bool stalled = SlowFactor() > 1 && ask.longest >= kTcpWaits;
   if (answered && (!repeated || stalled)) return absl::OkStatus();
@@ -221,7 +221,7 @@ void SteadyTraffic::KeepAsking() {
     const TrafficTarget& target = *udp_[i % udp_.size()];
     const Clock::time_point started = Clock::now();
     std::string complaint = Complaint(target, AskOnce(target.request));
-    // The network may lose a datagram. Repeat the request once, as a resolver does.
+    // Repeat the request once, as a resolver does, to distinguish a lost datagram from an outage.
     const bool lost = !complaint.empty();
     if (lost) complaint = Complaint(target, AskOnce(target.request));
     Count(&TrafficReport::ask, target, started, lost ? 1 : 0, complaint);

@@ -72,11 +72,6 @@ struct TrafficCount {
 
 struct TrafficReport {
   static constexpr size_t kFailuresKept = 20;
-  // Permitted number of lost datagrams. During a complete rewrite of the tables, a packet between
-  // two lookups may find neither the old nor the new element (Linux 6.18). A packet is lost in
-  // about one of several hundred rewrites. TCP retransmits the lost packet, and the test repeats a
-  // UDP request once.
-  static constexpr int64_t kDatagramsLost = 1;
   struct Failure {
     std::chrono::microseconds at;  // Time of the failure since the start of the traffic.
     std::string what;
@@ -86,9 +81,9 @@ struct TrafficReport {
   std::vector<Failure> first_failures;  // The first failures of steady targets.
 
   int64_t failures() const { return open.failures + connect.failures + ask.failures; }
-  // Returns OK if there were no failures and at most kDatagramsLost attempts had to be repeated. If
-  // SlowFactor() is above 1, TCP may repeat segments if UDP questions, which are not repeated, took
-  // as long as TCP waits before it repeats a segment.
+  // Returns OK if there were no failures and nothing had to be sent twice. If SlowFactor() is above
+  // 1, TCP may repeat segments if a UDP question took as long as TCP waits before it repeats a
+  // segment.
   absl::Status Check() const;
   std::string ToString() const;
 };

@@ -81,6 +81,21 @@ inline Lines Additions(const nft::Transaction& transaction) {
   return lines;
 }
 
+// Calls `fn` with each element of a table.
+template <typename Fn>
+absl::Status ForEachElement(nft::Kernel& kernel, const nft::TableSpec& table, Fn&& fn) {
+  for (uint8_t set = kMarker + 1; set < RowSetCount(table); ++set) {
+    if (set == kAffinity) continue;
+    const nft::SetRef ref{table.family, set};
+    const absl::StatusOr<std::vector<nft::Element>> elements = kernel.ReadSet(ref);
+    if (!elements.ok()) return elements.status();
+    for (const nft::Element& e : *elements) {
+      fn(nft::ElementView{ref, e.key, e.data, e.comment, e.interval_end, e.key_end});
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Returns the sorted content of both tables, or "no table" for a table that does not exist.
 inline Lines Contents(nft::Kernel& kernel, const nft::TableSpecs& tables = Tables()) {
   Lines lines;
@@ -89,15 +104,10 @@ inline Lines Contents(nft::Kernel& kernel, const nft::TableSpecs& tables = Table
       lines.push_back("no table");
       continue;
     }
-    for (uint8_t set = kMarker + 1; set < RowSetCount(tables[Index(family)]); ++set) {
-      if (set == kAffinity) continue;
-      const nft::SetRef ref{family, set};
-      const absl::StatusOr<std::vector<nft::Element>> elements = kernel.ReadSet(ref);
-      if (!elements.ok()) return {elements.status().ToString()};
-      for (const nft::Element& e : *elements) {
-        lines.push_back(Text({ref, e.key, e.data, e.comment, e.interval_end, e.key_end}));
-      }
-    }
+    const absl::Status read =
+        ForEachElement(kernel, tables[Index(family)],
+                       [&](const nft::ElementView& element) { lines.push_back(Text(element)); });
+    if (!read.ok()) return {read.ToString()};
   }
   std::sort(lines.begin(), lines.end());
   return lines;

@@ -1,7 +1,7 @@
 // Tests of the values that the loop provides for metrics (docs/specification.md, section 7).
 #include <gmock/gmock.h>
 
-#include "tests/unit/proxy/loop_world.h"
+#include "tests/unit/proxy/threads/loop_world.h"
 
 namespace svcmap::proxy::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/proxy/loop_world.h"
+#include "tests/unit/proxy/threads/loop_world.h"
 
 namespace svcmap::proxy::test {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/contract/random_changes.h"
-#include "tests/unit/proxy/loop_world.h"
+#include "tests/unit/proxy/threads/loop_world.h"
 #include "tests/unit/proxy/reconciler_world.h"
 
 namespace svcmap::proxy::test {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/proxy/fake_flow_table.h"
+#include "tests/unit/proxy/threads/fake_flow_table.h"
 #include "tests/unit/proxy/flow_text.h"
 
 namespace svcmap::proxy {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/proxy/loop_world.h"
+#include "tests/unit/proxy/threads/loop_world.h"
 
 namespace svcmap::proxy::test {
 namespace {

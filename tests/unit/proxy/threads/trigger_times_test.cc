@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/proxy/loop_world.h"
+#include "tests/unit/proxy/threads/loop_world.h"
 
 namespace svcmap::proxy::test {
 namespace {
