@@ -332,8 +332,14 @@ int Run(DaemonOptions options) {
   }
   if (*beginning == proxy::AdoptedState::kNothing) WarnAboutForeignTables(**kernel, tables);
   LogBeginning(*beginning, reconciler.revision());
-  const proxy::Received received = proxy::ReceivedAtStart(*beginning);
-  if (received == proxy::Received::kStored) {
+  const proxy::Received received = proxy::ReceivedAtStart(*beginning, saved.partial);
+  if (*beginning != proxy::AdoptedState::kNothing && *beginning != proxy::AdoptedState::kUnknown) {
+    if (saved.partial) {
+      spdlog::info(
+          "the previous run ended before it received a complete state, waiting for a complete "
+          "state objects={}",
+          saved.objects.size());
+    }
     ApplySavedObjects(saved.objects, convert, reconciler.store());
   }
   saved = {};
@@ -482,8 +488,9 @@ int Run(DaemonOptions options) {
       status = AwaitEnd(signals, loop, config.get());
     }
     exiting.emplace();
-    changes.GoTo(nullptr);
     loop.Stop();  // Answers pending batches, so that the gRPC server can close its streams.
+    // Only now: the loop saves that no foreign change is unchecked, so it must receive all of them.
+    changes.GoTo(nullptr);
     watches.End();
     if (*log != nullptr) (*log)->Stop();
   }

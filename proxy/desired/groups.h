@@ -37,6 +37,12 @@ struct Number {
 // Values of numbers, by pool and Index(Family).
 using NumberLists = std::array<std::array<std::vector<uint32_t>, 2>, 3>;
 
+inline constexpr std::array kNumberPools = {NumberPool::kGroups, NumberPool::kStickyGroups,
+                                            NumberPool::kStickyPorts};
+
+// The lowest number that was never allocated, by pool and family.
+using NextNumbers = std::array<std::array<uint32_t, 2>, 3>;
+
 class NumberAllocator {
  public:
   explicit NumberAllocator(uint32_t last) : last_(last) {}
@@ -66,17 +72,19 @@ class NumberAllocator {
   }
 
   // Restores the numbers allocated by the previous run. `numbers` must be ascending and without
-  // duplicates. Call Restore before the first allocation. Returns the smaller numbers that are not
-  // in `numbers`. These numbers are not allocated until Release, because elements of the previous
-  // run may still use them.
-  std::vector<uint32_t> Restore(const std::vector<uint32_t>& numbers) {
+  // duplicates. `next` is the previous run's next(), or 0 if it is unknown. Call Restore before the
+  // first allocation. Returns the smaller numbers that are not in `numbers`. These numbers are not
+  // allocated until Release, because elements of the previous run may still use them.
+  std::vector<uint32_t> Restore(const std::vector<uint32_t>& numbers, uint32_t next = 0) {
     std::vector<uint32_t> unused;
     for (const uint32_t number : numbers) {
       while (next_ < number) unused.push_back(next_++);
       next_ = number + 1;
     }
+    while (next_ < std::min(next, last_ + 1)) unused.push_back(next_++);
     return unused;
   }
+  uint32_t next() const { return next_; }  // The lowest number that was never allocated.
 
   // Reserves an unused `number` for a later Take. Returns false if the number is out of range or in
   // use.
@@ -109,6 +117,15 @@ class Numbers {
  public:
   NumberAllocator& Of(NumberPool pool, Family family) {
     return pool == NumberPool::kGroups ? groups_ : sticky_[Index(family)][pool == kPorts ? 1 : 0];
+  }
+  NextNumbers Next() {
+    NextNumbers next;
+    for (const NumberPool pool : kNumberPools) {
+      for (const Family family : kFamilies) {
+        next[static_cast<size_t>(pool)][Index(family)] = Of(pool, family).next();
+      }
+    }
+    return next;
   }
   void Release(const std::vector<Number>& numbers) {
     for (const Number& number : numbers) Of(number.pool, number.family).Release(number.value);

@@ -224,7 +224,7 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   // Elements of the previous run may still use these numbers. A client's affinity record would lead
   // to the endpoint of another Service.
   leftovers_.Add({}, replaced);
-  leftovers_.Add({}, RestoreNumbers(numbers));
+  leftovers_.Add({}, RestoreNumbers(numbers, saved.next_numbers));
   numbering_.timers.Restore(timers);
   planner_.RulesRestored();
   // The rows of the node also depend on the options of this run.
@@ -235,15 +235,16 @@ bool Reconciler::Restore(SavedState& saved, const SavedRows& left_over) {
   return true;
 }
 
-// Returns the numbers that are not in use.
-std::vector<Number> Reconciler::RestoreNumbers(NumberLists& numbers) {
+// Returns the numbers that are not in use. `next`: numbers below were allocated at some time, and
+// the log names only the leftovers of the last attempt.
+std::vector<Number> Reconciler::RestoreNumbers(NumberLists& numbers, const NextNumbers& next) {
   std::vector<Number> unused;
-  for (const NumberPool pool :
-       {NumberPool::kGroups, NumberPool::kStickyGroups, NumberPool::kStickyPorts}) {
+  for (const NumberPool pool : kNumberPools) {
     for (const Family family : kFamilies) {
       std::vector<uint32_t>& values = ListOf({pool, family, 0}, numbers);
       std::sort(values.begin(), values.end());
-      for (const uint32_t value : numbering_.numbers.Of(pool, family).Restore(values)) {
+      const uint32_t below = next[static_cast<size_t>(pool)][Index(family)];
+      for (const uint32_t value : numbering_.numbers.Of(pool, family).Restore(values, below)) {
         unused.push_back({pool, family, value});
       }
     }

@@ -66,6 +66,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   ++sequence_;
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().BeginSnapshot();
+    Receive(Input::kSnapshotBegin);
     // Takes effect at the end of the snapshot, unless an out-of-band change arrives before.
     session_is_synced_ = true;
   }
@@ -97,18 +98,25 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
 void Loop::FollowMark(Batch::Mark mark, const BatchEffect& effect) {
   if (mark == Batch::Mark::kSnapshotEnd) {
     reconciler_.store().EndSnapshot(sequence_);
-    received_ = Next(received_, Input::kSnapshotEnd);
+    Receive(Input::kSnapshotEnd);
   } else if (!reconciler_.store().in_snapshot() && effect.any) {
-    received_ = Next(received_, Input::kChange);
+    Receive(Input::kChange);
     // A replacement of existing rules is not split.
     split_allowed_ = split_allowed_ && reconciler_.applied().services().empty();
   }
+}
+
+void Loop::Receive(Input input) {
+  received_ = Next(received_, input);
+  if (!Holding()) reconciler_.SetPartial(received_ == Received::kPartial);
 }
 
 // Answers a batch when all Services that it changed are programmed.
 void Loop::Answer(const SyncResult& result, Clock::time_point started) {
   const bool committed = result.outcome == SyncResult::Outcome::kCommitted;
   for (const auto& [sequence, finding] : result.findings) {
+    if (sequence == 0)
+      continue;  // No batch caused it, for example the retry of a rejected Service.
     const auto waiting =
         std::find_if(waiting_.begin(), waiting_.end(),
                      [after = sequence](const Waiting& w) { return w.sequence >= after; });

@@ -44,9 +44,9 @@ uint64_t RulesetDigest(const RulesetOptions& ruleset) {
   return digest;
 }
 
-Journal::Journal(StateLog* log, Store& store, const Applied& applied, const AffinityTimers& timers,
+Journal::Journal(StateLog* log, Store& store, const Applied& applied, Numbering& numbering,
                  const RulesetOptions& ruleset)
-    : log_(log), store_(store), applied_(applied), timers_(timers), ruleset_(ruleset) {
+    : log_(log), store_(store), applied_(applied), numbering_(numbering), ruleset_(ruleset) {
   if (log_ != nullptr) store_.KeepTouched();
 }
 
@@ -79,12 +79,14 @@ void Journal::Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust
   for (const auto& [kind, key] : std::exchange(outdated_objects_, {})) {
     if (store_.FindMessage(kind, key) == nullptr) log_->RemoveObject(kind, key);
   }
-  SavedCommit commit{
-      .marker = marker, .whole = sync_plan.rewrite, .node_rows = &sync_plan.node_rows};
+  SavedCommit commit{.marker = marker,
+                     .whole = sync_plan.rewrite,
+                     .node_rows = &sync_plan.node_rows,
+                     .next_numbers = numbering_.numbers.Next()};
   AddServices(sync_plan, applied_, commit);
   SavedTables tables;
   if (sync_plan.specs[0] != nullptr) {
-    tables = TablesWith(timers_.seconds());
+    tables = TablesWith(numbering_.timers.seconds());
     commit.tables = &tables;
   }
   log_->Begin(commit);
@@ -134,11 +136,12 @@ void Journal::Rewrite(Trust trust) {
   outcome_open_ = false;
   outdated_objects_.clear();
   store_.TakeTouched();
-  const SavedTables tables = TablesWith(timers_.committed());
+  const SavedTables tables = TablesWith(numbering_.timers.committed());
   SavedCommit commit{.marker = applied_.marker(),
                      .whole = true,
                      .node_rows = &applied_.node_rows(),
-                     .tables = &tables};
+                     .tables = &tables,
+                     .next_numbers = numbering_.numbers.Next()};
   for (const auto& [key, rows] : applied_.services()) commit.services.emplace_back(key, &rows);
   const auto objects = [this](const StateLog::PutObjectFn& put) {
     store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "proxy/applied/applied.h"
-#include "proxy/desired/sticky.h"
+#include "proxy/reconcile/numbering.h"
 #include "proxy/reconcile/sync_plan.h"
 #include "proxy/ruleset/table.h"
 #include "proxy/saved/state_log.h"
@@ -34,11 +34,16 @@ enum class Trust : uint8_t {
 class Journal {
  public:
   // If `log` is null, nothing is saved.
-  Journal(StateLog* log, Store& store, const Applied& applied, const AffinityTimers& timers,
+  Journal(StateLog* log, Store& store, const Applied& applied, Numbering& numbering,
           const RulesetOptions& ruleset);
 
   // Saves objects that changed without a commit.
   void SaveObjects();
+
+  // The stored objects are a part of the first snapshot, which has not ended.
+  void SetPartial(bool partial) {
+    if (log_ != nullptr) log_->SetPartial(partial);
+  }
 
   // Saves the changed objects and the plan, before the plan is committed.
   void Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust);
@@ -85,7 +90,7 @@ class Journal {
   StateLog* const log_;
   Store& store_;
   const Applied& applied_;
-  const AffinityTimers& timers_;
+  Numbering& numbering_;
   const RulesetOptions& ruleset_;
   bool outcome_open_ = false;  // The outcome of the last commit is not in the log yet.
   std::vector<std::pair<Kind, std::string>> outdated_objects_;

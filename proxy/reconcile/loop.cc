@@ -33,6 +33,7 @@ Loop::~Loop() { Stop(); }
 
 void Loop::Start(Received received) {
   received_ = received;
+  if (!Holding()) reconciler_.SetPartial(received_ == Received::kPartial);
   split_allowed_ = !Holding();  // A replacement of rules is not split.
   {
     const std::lock_guard lock(mutex_);
@@ -146,7 +147,7 @@ void Loop::StartSession(std::optional<StateToken> offered,
     std::optional<StateToken> held;
     if (!Holding()) held = reconciler_.store().token();
     session_is_synced_ = offered && held == offered;
-    if (session_is_synced_) received_ = Next(received_, Input::kTokenMatches);
+    if (session_is_synced_) Receive(Input::kTokenMatches);
     answer(held);
   };
   {

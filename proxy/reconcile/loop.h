@@ -149,6 +149,7 @@ class Loop {
   void Accept(Batch batch, Clock::time_point submitted);
   BatchEffect ApplyChanges(const Batch& batch);
   void FollowMark(Batch::Mark mark, const BatchEffect& effect);
+  void Receive(Input input);
   void Answer(const SyncResult& result, Clock::time_point started);
   void Answer(Waiting waiting);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);

@@ -55,7 +55,7 @@ DesiredService Desire(const std::string& key, const Store& store, const Applied&
 }
 
 Planner::Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store,
-                 const Applied& applied, const NodeFollower& node, const Rejections& rejections,
+                 const Applied& applied, const NodeFollower& node, Rejections& rejections,
                  Numbering& numbering)
     : ruleset_(ruleset),
       reset_stale_tcp_(reset_stale_tcp),
@@ -113,8 +113,14 @@ void Planner::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
 
 void Planner::AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& sync_plan) {
   const ServiceRows* before = applied_.Find(dirty.key);
-  DesiredService desired =
-      Desire(dirty.key, store_, applied_, before, sync_plan.source_rows, context);
+  int64_t source_rows[2] = {sync_plan.source_rows[0], sync_plan.source_rows[1]};
+  DesiredService desired = Desire(dirty.key, store_, applied_, before, source_rows, context);
+  if (const std::string* holder = RejectedHolder(dirty.key, desired.rows)) {
+    numbering_.numbers.GiveBack(desired.new_numbers);
+    rejections_.PutOff(dirty, *holder);
+    return;
+  }
+  std::ranges::copy(source_rows, sync_plan.source_rows);
   sync_plan.plan.AddService(dirty.key, sync_plan.rewrite ? nullptr : before, desired.rows);
   for (auto [from, to] : {std::pair{&desired.new_numbers, &sync_plan.new_numbers},
                           std::pair{&desired.old_numbers, &sync_plan.old_numbers}}) {
@@ -129,6 +135,18 @@ void Planner::AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& 
   sync_plan.more_resets += int64_t{has_resets} - int64_t{had_resets};
   sync_plan.services.emplace_back(dirty.key, std::move(desired.rows));
   sync_plan.dirty.push_back(std::move(dirty));
+}
+
+// Returns a rejected Service that has one of the rows in the kernel, or null. Its stored version
+// may have released an address that its applied rows still contain.
+const std::string* Planner::RejectedHolder(const std::string& key, const ServiceRows& rows) const {
+  const std::string* holder = nullptr;
+  if (rejections_.size() == 0) return holder;
+  ForEachOwnRow(key, rows, [&](const Row& row) {
+    const std::string* owner = applied_.owners().Find(row.set, row.key.bytes());
+    if (owner != nullptr && *owner != key && rejections_.Contains(*owner)) holder = owner;
+  });
+  return holder;
 }
 
 // `more_resets`: number of Services with resets in addition to the applied rows. `more_rows`: rows

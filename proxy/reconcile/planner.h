@@ -22,7 +22,7 @@ class Planner {
  public:
   // `ruleset` is updated with the rules that the plan needs.
   Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store, const Applied& applied,
-          const NodeFollower& node, const Rejections& rejections, Numbering& numbering);
+          const NodeFollower& node, Rejections& rejections, Numbering& numbering);
 
   // Takes dirty Services from the store until the plan has `element_limit` elements. The plan
   // contains all changes of these Services.
@@ -43,6 +43,7 @@ class Planner {
  private:
   void AddDirty(SyncPlan& sync_plan, size_t element_limit);
   void AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& sync_plan);
+  const std::string* RejectedHolder(const std::string& key, const ServiceRows& rows) const;
   RulesInUse NeededRules(int64_t more_resets, const SetCounts& more_rows) const;
   void ChangeRules(SyncPlan& sync_plan) const;
   void ReplaceManyRanges(SyncPlan& sync_plan) const;
@@ -52,7 +53,7 @@ class Planner {
   Store& store_;
   const Applied& applied_;
   const NodeFollower& node_;
-  const Rejections& rejections_;
+  Rejections& rejections_;
   Numbering& numbering_;
   RulesInUse rules_created_;  // Value of RulesetOptions::rules_in_use in the tables.
 };

@@ -20,7 +20,7 @@ Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog*
       options_(std::move(options)),
       planner_(ruleset_, options_.reset_stale_tcp, store_, applied_, node_, rejections_,
                numbering_),
-      journal_(log, store_, applied_, numbering_.timers, ruleset_) {}
+      journal_(log, store_, applied_, numbering_, ruleset_) {}
 
 bool Reconciler::Pending() const {
   return tables_ != TableState::kCurrent || store_.dirty_count() > 0 ||

@@ -104,6 +104,9 @@ class Reconciler {
   // See StandingFindings.
   const StandingFindings::List& standing_findings() const { return standing_findings_.list(); }
 
+  // The stored objects are a part of the first snapshot, which has not ended. Saved for the next
+  // run.
+  void SetPartial(bool partial) { journal_.SetPartial(partial); }
   // Saves objects that changed without a commit.
   void SaveObjects() { journal_.SaveObjects(); }
   // Saves the outcome of the last commit. Otherwise, the next commit saves the outcome.
@@ -194,7 +197,7 @@ class Reconciler {
   absl::StatusOr<AdoptedState> Verify(std::optional<uint32_t> saved_generation,
                                       uint64_t saved_ruleset);
   bool Restore(SavedState& saved, const SavedRows& left_over);
-  std::vector<Number> RestoreNumbers(NumberLists& numbers);
+  std::vector<Number> RestoreNumbers(NumberLists& numbers, const NextNumbers& next);
   void CheckLeftOver();
   absl::Status AdoptAffinity();
   absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);

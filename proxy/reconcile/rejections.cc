@@ -99,6 +99,18 @@ Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
   return {};
 }
 
+void Rejections::PutOff(const Store::Dirty& service, const std::string& holder) {
+  rejected_.insert(service.key);
+  findings_.emplace_back(
+      service.sequence,
+      Finding{.severity = Finding::Severity::kRejected,
+              .kind = Kind::kService,
+              .key = service.key,
+              .code = FindingCode::kKernelRejected,
+              .reason = "an address is still in use by Service " + holder +
+                        ", whose new version the kernel rejected, retrying every minute"});
+}
+
 void Rejections::PlanCommitted() {
   if (service_limit_ < SIZE_MAX / 2) service_limit_ *= 2;
 }

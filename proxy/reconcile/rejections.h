@@ -31,6 +31,9 @@ class Rejections {
   // it out of sync_plan.dirty.
   Remedy Handle(TableState tables, SyncPlan& sync_plan, const nft::ApplyResult& result,
                 const Applied& applied);
+  // Treats a Service like a rejected one, because it needs an element that the rejected Service
+  // `holder` still has in the kernel.
+  void PutOff(const Store::Dirty& service, const std::string& holder);
   void Committed() { consecutive_ = 0; }
   void PlanCommitted();  // Also called if the plan was empty.
 

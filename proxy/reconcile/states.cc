@@ -19,7 +19,7 @@ TableState Next(TableState state, TableEvent event) {
 Phase PhaseOf(const Situation& situation) {
   if (situation.received == Received::kPreviousRules) return Phase::kHolding;
   if (situation.commit_failed) return Phase::kRetrying;
-  if (situation.received == Received::kNothing) return Phase::kWaiting;
+  if (situation.received <= Received::kPartial) return Phase::kWaiting;
   if (situation.tables != TableState::kCurrent) return Phase::kRewriting;
   if (situation.suspects) return Phase::kRepairing;
   if (situation.programmed < Received::kStored) return Phase::kLoading;

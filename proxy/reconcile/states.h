@@ -13,6 +13,7 @@ namespace svcmap::proxy {
 // How much of the desired state this run has received, in increasing order.
 enum class Received : uint8_t {
   kNothing,  // No object, and no tables of a previous run. Empty tables are created.
+  kPartial,  // A part of the first snapshot, in this run or in a previous one.
   // No complete state. The rules of the previous run stay in effect, and nothing is written.
   kPreviousRules,
   kStored,    // Objects from the saved state, or changes without a complete state.
@@ -20,9 +21,10 @@ enum class Received : uint8_t {
 };
 
 enum class Input : uint8_t {
-  kChange,        // A change was received outside of a snapshot.
-  kSnapshotEnd,   // A controller has sent the complete state.
-  kTokenMatches,  // The token that a controller offers matches the stored state.
+  kChange,         // A change was received outside of a snapshot.
+  kSnapshotBegin,  // A controller starts to send the complete state.
+  kSnapshotEnd,    // A controller has sent the complete state.
+  kTokenMatches,   // The token that a controller offers matches the stored state.
 };
 
 // What a run finds at its start.
@@ -35,10 +37,12 @@ enum class AdoptedState : uint8_t {
   kUpgrade,   // The tables match the saved state, but this version has other rules.
 };
 
-// The first state of a run.
-constexpr Received ReceivedAtStart(AdoptedState adopted) {
+// The first state of a run. `partial`: the saved objects are a part of the first snapshot, during
+// which a previous run ended.
+constexpr Received ReceivedAtStart(AdoptedState adopted, bool partial) {
   if (adopted == AdoptedState::kNothing) return Received::kNothing;
-  return adopted == AdoptedState::kUnknown ? Received::kPreviousRules : Received::kStored;
+  if (adopted == AdoptedState::kUnknown) return Received::kPreviousRules;
+  return partial ? Received::kPartial : Received::kStored;
 }
 
 struct ReceivedTransition {
@@ -48,10 +52,14 @@ struct ReceivedTransition {
 };
 
 // All other combinations do not change the state.
-inline constexpr std::array<ReceivedTransition, 6> kReceivedTransitions = {{
+inline constexpr std::array<ReceivedTransition, 9> kReceivedTransitions = {{
     {Received::kNothing, Input::kChange, Received::kStored},
+    {Received::kNothing, Input::kSnapshotBegin, Received::kPartial},
     {Received::kNothing, Input::kSnapshotEnd, Received::kComplete},
     {Received::kNothing, Input::kTokenMatches, Received::kComplete},
+    // After a part of a snapshot, other changes do not make the state complete.
+    {Received::kPartial, Input::kSnapshotEnd, Received::kComplete},
+    {Received::kPartial, Input::kTokenMatches, Received::kComplete},
     // A change cannot replace the previous rules, because the other Services are unknown. A token
     // cannot match, because the agent offers none (with kNothing, it offers that of no objects).
     {Received::kPreviousRules, Input::kSnapshotEnd, Received::kComplete},
@@ -131,7 +139,7 @@ constexpr bool KeepsRecords(TableState state) {
 enum class Phase : uint8_t {
   kHolding,    // Keeps the previous run's rules in effect until it receives a complete state.
   kRetrying,   // Retries a commit that has failed.
-  kWaiting,    // Waits for the first object, with empty tables.
+  kWaiting,    // Has received nothing, or only a part of its first snapshot.
   kRewriting,  // Reads the tables and writes what differs, or replaces their content.
   kRepairing,  // Checks and repairs rows that another process may have changed.
   kLoading,    // Writes the stored state, which was not completely in the kernel yet.

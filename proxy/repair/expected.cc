@@ -22,35 +22,24 @@ std::optional<Row> NodeRow(const Applied& applied, const nft::ForeignChange::Tou
   return std::nullopt;
 }
 
-// Caches the rows of Services, so that each Service is converted only once.
-class RowsOfServices {
- public:
-  explicit RowsOfServices(const Applied& applied) : applied_(applied) {}
+// Numbers of the requested rows of one Service, by set and key.
+using Requested = absl::flat_hash_map<std::string, std::vector<size_t>>;
 
-  std::optional<Row> Find(const std::string& service, nft::SetRef set,
-                          std::span<const uint8_t> key) {
-    const auto [entry, added] = services_.try_emplace(&service);
-    auto& rows = entry->second;
-    if (added) {
-      ForEachOwnRow(service, *applied_.Find(service), [&](const Row& row) {
-        rows.emplace(SharedKey(row.set, row.key.bytes()), row);
-      });
-    }
-    const auto found = rows.find(SharedKey(set, key));
-    if (found == rows.end()) return std::nullopt;
-    return found->second;
-  }
-
- private:
-  const Applied& applied_;
-  absl::flat_hash_map<const std::string*, absl::flat_hash_map<std::string, Row>> services_;
-};
+// Keeps only requested rows, because a Service can have 262,144 rows.
+void FindRows(const std::string& service, const ServiceRows& service_rows,
+              const Requested& requested, std::vector<std::optional<Row>>& rows) {
+  ForEachOwnRow(service, service_rows, [&](const Row& row) {
+    const auto found = requested.find(SharedKey(row.set, row.key.bytes()));
+    if (found == requested.end()) return;
+    for (const size_t number : found->second) rows[number] = row;
+  });
+}
 
 }  // namespace
 
 std::vector<std::optional<Row>> ExpectedRows(const Applied& applied,
                                              std::span<const nft::ForeignChange::Touched> keys) {
-  RowsOfServices services(applied);
+  absl::flat_hash_map<const std::string*, Requested> services;
   std::vector<std::optional<Row>> rows;
   rows.reserve(keys.size());
   for (const nft::ForeignChange::Touched& touched : keys) {
@@ -62,10 +51,13 @@ std::vector<std::optional<Row>> ExpectedRows(const Applied& applied,
     } else if (touched.set.set == kPingTarget) {
       row = NodeRow(applied, touched);
     } else if (const std::string* owner = applied.owners().Find(touched.set, touched.key)) {
-      row = services.Find(*owner, touched.set, touched.key);
+      services[owner][SharedKey(touched.set, touched.key)].push_back(rows.size() - 1);
     } else if (applied.shared().contains(SharedKey(touched.set, touched.key))) {
       row = BareRow(touched.set, touched.key);
     }
+  }
+  for (const auto& [service, requested] : services) {
+    FindRows(*service, *applied.Find(*service), requested, rows);
   }
   return rows;
 }

@@ -155,6 +155,8 @@ absl::Status Compaction::CopyLiveRecords(FrameFile& to) {
     part.mutable_outcome()->set_committed(true);
   }
   if (ledger.generation()) part.mutable_generation()->set_id(*ledger.generation());
+  if (ledger.partial()) part.set_partial(true);
+  ToMessage(ledger.next_numbers(), *part.mutable_next_numbers());
   output.Add(part);
   output.EndFrame();
   return output.status();

@@ -111,6 +111,8 @@ class Ledger {
       return absl::DataLossError("outcome without an attempt");
     }
     if (frame.has_generation()) generation_ = frame.generation().id();
+    if (frame.has_partial()) partial_ = frame.partial();
+    RaiseTo(frame.next_numbers(), next_numbers_);
     for (saved::v1::Object& object : *frame.mutable_objects()) {
       if (!AddObject(object)) return absl::DataLossError("object of unknown kind");
     }
@@ -142,6 +144,8 @@ class Ledger {
   std::optional<Kept<typename Keep::Tables>>& tables() { return tables_; }
   const std::optional<Marker>& marker() const { return marker_; }
   const std::optional<uint32_t>& generation() const { return generation_; }
+  bool partial() const { return partial_; }
+  const NextNumbers& next_numbers() const { return next_numbers_; }
   // The open attempt, which may have been sent to the kernel.
   std::optional<Attempt>& attempt() { return attempt_; }
   // Size of all records, without the open attempt.
@@ -224,6 +228,8 @@ class Ledger {
   std::optional<Kept<typename Keep::Tables>> tables_;
   std::optional<Marker> marker_;
   std::optional<uint32_t> generation_;
+  bool partial_ = false;
+  NextNumbers next_numbers_ = {};
   std::optional<Attempt> attempt_;
 };
 

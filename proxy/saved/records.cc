@@ -236,6 +236,20 @@ std::optional<Kind> KindFromNumber(uint32_t number) {
   return static_cast<Kind>(number - 1);
 }
 
+void ToMessage(const NextNumbers& next, google::protobuf::RepeatedField<uint32_t>& message) {
+  for (const auto& families : next) message.Add(families.begin(), families.end());
+}
+
+void RaiseTo(const google::protobuf::RepeatedField<uint32_t>& message, NextNumbers& next) {
+  int i = 0;
+  for (auto& families : next) {
+    for (uint32_t& value : families) {
+      if (i < message.size()) value = std::max(value, message[i]);
+      ++i;
+    }
+  }
+}
+
 void ToMessage(const Marker& marker, saved::v1::Marker& message) {
   message.set_digest(marker.digest);
   message.set_generation(marker.generation);

@@ -23,6 +23,10 @@ std::optional<ServiceRows> FromMessage(const saved::v1::Service& message);
 void ToMessage(const std::vector<Row>& rows, saved::v1::NodeRows& message);
 std::optional<std::vector<Row>> FromMessage(const saved::v1::NodeRows& message);
 
+void ToMessage(const NextNumbers& next, google::protobuf::RepeatedField<uint32_t>& message);
+// Raises each value of `next` to the value of the message. An older svcmapd wrote no values.
+void RaiseTo(const google::protobuf::RepeatedField<uint32_t>& message, NextNumbers& next);
+
 void ToMessage(const SavedTables& tables, saved::v1::Tables& message);
 SavedTables FromMessage(const saved::v1::Tables& message);
 

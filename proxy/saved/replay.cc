@@ -54,6 +54,8 @@ SavedState ToState(Ledger<Values>& ledger) {
   state.objects = ToVector(ledger.objects());
   state.marker = ledger.marker();
   state.generation = ledger.generation();
+  state.partial = ledger.partial();
+  state.next_numbers = ledger.next_numbers();
   state.services = ToVector(ledger.services());
   if (ledger.node_rows()) state.node_rows = std::move(ledger.node_rows()->value);
   if (ledger.tables()) state.tables = std::move(ledger.tables()->value);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/desired/groups.h"
 #include "proxy/desired/rows.h"
 #include "proxy/diff/plan.h"
 #include "proxy/state/objects.h"
@@ -34,6 +35,7 @@ struct SavedCommit {
   std::vector<std::pair<std::string, const ServiceRows*>> services;
   const std::vector<Row>* node_rows = nullptr;  // Null if unchanged.
   const SavedTables* tables = nullptr;          // Null if unchanged.
+  NextNumbers next_numbers = {};                // After the allocations for this commit.
 };
 
 struct SavedState {
@@ -52,6 +54,8 @@ struct SavedState {
   };
 
   std::vector<Object> objects;  // Without duplicates.
+  // True if the objects are a part of the first snapshot, which has not ended.
+  bool partial = false;
 
   // The saved rows are in the kernel if the kernel's marker is equal to `marker`. Without a marker,
   // nothing was committed or the kernel's content is unknown.
@@ -63,6 +67,7 @@ struct SavedState {
   std::vector<std::pair<std::string, ServiceRows>> services;
   std::vector<Row> node_rows;
   SavedTables tables;
+  NextNumbers next_numbers = {};  // The maximum of all attempts.
 
   // The last attempt, if its outcome is unknown. The attempt was committed if the kernel's marker
   // equals the attempt's marker, and not committed if the kernel's marker equals `marker`. If the

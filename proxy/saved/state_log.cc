@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<StateLog>> StateLog::Open(std::string folder, Fil
   log->WarnIfShared();
   log->Load(locked, found);
   log->open_ = found->attempt.has_value();
+  log->partial_ = found->partial;
   log->Publish();
   if (log->options_.own_thread) log->thread_ = std::thread([raw = log.get()] { raw->Run(); });
   return log;
@@ -203,6 +204,16 @@ void StateLog::AddObject(const saved::v1::Frame& part) {
   if (frame_->size() >= kFrameTarget) Write();
 }
 
+void StateLog::SetPartial(bool partial) {
+  if (std::exchange(partial_, partial) != partial) AddPartial();
+}
+
+void StateLog::AddPartial() {
+  part_->Clear();
+  part_->set_partial(partial_);
+  frame_->Add(*part_);
+}
+
 void StateLog::Flush() {
   if (!frame_->empty()) Write();
 }
@@ -239,6 +250,7 @@ void StateLog::WriteAttempt(const SavedCommit& commit) {
   if (commit.node_rows != nullptr) ToMessage(*commit.node_rows, *part_->mutable_node_rows());
   if (commit.tables != nullptr) ToMessage(*commit.tables, *part_->mutable_tables());
   part_->set_asked(true);
+  ToMessage(commit.next_numbers, *part_->mutable_next_numbers());
   add();
   Write();
 }
@@ -323,6 +335,7 @@ void StateLog::Rewrite(const std::function<void(const PutObjectFn&)>& objects,
   }
   frame_->Clear();
   open_ = false;
+  AddPartial();
   objects([this](Kind kind, const std::string& key, const std::string& message) {
     PutObject(kind, key, message);
   });

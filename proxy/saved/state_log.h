@@ -92,6 +92,9 @@ class StateLog {
   // Records that an object was accepted or removed. The next Begin or Flush writes the record.
   void PutObject(Kind kind, const std::string& key, const std::string& message);
   void RemoveObject(Kind kind, const std::string& key);
+  // Records whether the objects are a part of the first snapshot, which has not ended. The next
+  // Begin or Flush writes the record. Does nothing if the value is unchanged.
+  void SetPartial(bool partial);
   void Flush();
 
   // Call Begin before the batch is sent to the kernel. If the previous attempt is still open,
@@ -151,6 +154,7 @@ class StateLog {
   std::shared_ptr<FrameFile> CurrentFile() const;
   void WriteAttempt(const SavedCommit& commit);
   void AddObject(const saved::v1::Frame& part);
+  void AddPartial();
 
   void Run();
   bool HasWork() const;
@@ -172,6 +176,7 @@ class StateLog {
   std::unique_ptr<FrameBuilder> frame_;
   std::unique_ptr<saved::v1::Frame> part_;
   bool open_ = false;  // True if the last attempt has no outcome yet.
+  bool partial_ = false;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

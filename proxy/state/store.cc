@@ -285,6 +285,7 @@ void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected
   }
   std::sort(dirty.begin(), dirty.end(),
             [](const Dirty& a, const Dirty& b) { return a.key < b.key; });
+  if (dirty_.empty()) released_ = moved_ = false;
   ReturnDirty(std::move(dirty));
 }
 

@@ -155,6 +155,39 @@ TEST_F(SavedStateTest, S342_WithoutAStateFolderTheOldRulesServeUntilItIsReported
   ExpectItGoesOn();
 }
 
+TEST_F(SavedStateTest, KilledDuringTheFirstSnapshotItWaitsForACompleteState) {
+  ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
+  const std::vector<std::string> flags = {"--state-dir", folder.path() + "/state"};
+  const auto state_of_next_run = [&](std::unique_ptr<Agent>& agent) -> v1::State {
+    EXPECT_OK(agent->Kill());
+    agent.reset();
+    auto next = Agent::Start(netns, flags);
+    EXPECT_OK(next);
+    if (!next.ok()) return v1::STATE_UNSPECIFIED;
+    agent = *std::move(next);
+    const auto status = agent->GetStatus();
+    EXPECT_OK(status);
+    return status.ok() ? status->state() : v1::STATE_UNSPECIFIED;
+  };
+  ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(netns, flags));
+  {
+    ASSERT_OK_AND_ASSIGN(const auto stream, agent->Push());
+    ASSERT_OK(stream->Begin());
+    const Objects objects = Everything();
+    for (size_t i = 0; i < objects.size() / 2; ++i) {
+      ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Batch({Upsert(objects[i])}));
+      ASSERT_OK(CheckAck(ack));
+    }
+  }
+  EXPECT_EQ(state_of_next_run(agent), v1::WAITING_FOR_STATE);
+  EXPECT_EQ(state_of_next_run(agent), v1::WAITING_FOR_STATE);
+  ASSERT_OK(agent->Replace(Everything()));
+  ASSERT_OK(agent->CheckServing());
+  ASSERT_OK(agent->WaitUntilSaved());
+  EXPECT_EQ(state_of_next_run(agent), v1::SERVING);
+}
+
 TEST_F(SavedStateTest, AFolderIsForOneAgent) {
   ASSERT_OK_AND_ASSIGN(const NetNs elsewhere, NetNs::Create());
   const auto second = Agent::Start(elsewhere, Flags());

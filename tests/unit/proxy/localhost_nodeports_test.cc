@@ -24,7 +24,7 @@ EndpointAddress Pod(int number) { return {Ip("10.0.0." + std::to_string(number))
 AService NodePortWeb() {
   return AService("shop/web").At("10.96.0.1").Port(80, "http").NodePort(kNodePort);
 }
-ASlice WebSlice() { return ASlice("shop/web-1", "shop/web").Port(8080, "http"); }
+ASlice HttpSlice() { return ASlice("shop/web-1", "shop/web").Port(8080, "http"); }
 
 class LocalhostNodePortsTest : public ::testing::Test {
  protected:
@@ -41,7 +41,7 @@ class LocalhostNodePortsTest : public ::testing::Test {
 
 TEST_F(LocalhostNodePortsTest, S113_EachTcpNodePortInTheFamiliesOfTheService) {
   const AService both = NodePortWeb().At("fd00:96::1");
-  Apply({both, WebSlice().Ready("10.0.0.2").Ready("10.0.0.1"),
+  Apply({both, HttpSlice().Ready("10.0.0.2").Ready("10.0.0.1"),
          ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080, "http").Ready("fd00::1")});
   const LocalhostNodePort v4{Family::kIpv4, kNodePort, {Pod(1), Pod(2)}, {}, 0};
   const LocalhostNodePort v6{Family::kIpv6, kNodePort, {{Ip("fd00::1"), 8080}}, {}, 0};
@@ -54,7 +54,7 @@ TEST_F(LocalhostNodePortsTest, S113_EachTcpNodePortInTheFamiliesOfTheService) {
 
 TEST_F(LocalhostNodePortsTest, S113_NoOtherPorts) {
   EXPECT_THAT(Of("shop/web"), IsEmpty()) << "unknown";
-  Apply({WebSlice().Ready("10.0.0.1")});
+  Apply({HttpSlice().Ready("10.0.0.1")});
   EXPECT_THAT(Of("shop/web"), IsEmpty()) << "only slices";
   Apply({AService("shop/web").At("10.96.0.1").Port(80, "http")});
   EXPECT_THAT(Of("shop/web"), IsEmpty()) << "no nodePort";
@@ -72,7 +72,7 @@ TEST_F(LocalhostNodePortsTest, S113_WithoutEndpointsThePortStays) {
 }
 
 TEST_F(LocalhostNodePortsTest, S113_PolicyLocalWeightsAndAffinity) {
-  const ASlice slice = WebSlice()
+  const ASlice slice = HttpSlice()
                            .Local("10.0.0.1")
                            .Weight(3)
                            .Ready("10.0.0.2")
@@ -89,7 +89,7 @@ TEST_F(LocalhostNodePortsTest, S113_PolicyLocalWeightsAndAffinity) {
 }
 
 TEST_F(LocalhostNodePortsTest, S113_Topology) {
-  Apply({NodePortWeb(), WebSlice()
+  Apply({NodePortWeb(), HttpSlice()
                             .Ready("10.0.0.1")
                             .Hinted({.zones = {"za"}})
                             .Ready("10.0.0.2")

@@ -96,6 +96,7 @@ class RejectionTest : public ::testing::TestWithParam<bool> {
       for (const auto& [sequence, finding] : reconciler_.Sync(SIZE_MAX).findings) {
         findings.push_back(finding);
       }
+      while (reconciler_.HasLeftovers()) EXPECT_OK(reconciler_.RemoveLeftovers().error);
     }
     EXPECT_LT(rounds, 100) << "does not settle";
     return findings;
@@ -167,6 +168,42 @@ TEST_P(RejectionTest, ItsLastGoodStateStaysAndItIsRetriedAlone) {
   EXPECT_THAT(Settle(), SizeIs(0));
   EXPECT_EQ(reconciler_.rejected_services(), 0u);
   EXPECT_EQ(Contents(fake_), Additions(reconciler_.DesiredRows()));
+}
+
+// Another Service claims an address that a rejected Service released, but that its applied rows
+// still contain. One commit cannot contain both.
+TEST_P(RejectionTest, AnAddressThatARejectedServiceStillHasIsNotGivenToAnother) {
+  for (const bool rewrite : {false, true}) {
+    SCOPED_TRACE(rewrite ? "rewrite" : "change");
+    const std::string ip = "198.51.100.1";
+    Apply(AService("shop/s5").At("10.96.0.5").External(ip).Port(80));
+    Apply(Slice("shop/s5", 2));
+    Settle();
+    kernel_.comment = "shop/s5:";
+    Apply(AService("shop/s5").At("10.96.0.5").Port(81));
+    EXPECT_THAT(Settle(), SizeIs(1));
+
+    Apply(AService("shop/s6").At("10.96.0.6").External(ip).Port(80));
+    Apply(Slice("shop/s6", 1, 6));
+    Apply(Numbered(7));
+    if (rewrite) reconciler_.Invalidate();
+    const std::vector<Finding> findings = Settle();
+    ASSERT_THAT(findings, SizeIs(1));
+    EXPECT_EQ(findings[0].key, "shop/s6");
+    EXPECT_THAT(findings[0].ToString(), HasSubstr("shop/s5"));
+    EXPECT_EQ(ServiceIps(), 1u);
+    EXPECT_EQ(Contents(fake_), Additions(reconciler_.AppliedRows()));
+
+    kernel_.comment.clear();
+    for (int i = 0; i < 2; ++i) {  // In the first round, shop/s6 may precede shop/s5.
+      reconciler_.RetryRejected();
+      Settle();
+    }
+    EXPECT_EQ(reconciler_.rejected_services(), 0u);
+    EXPECT_EQ(Contents(fake_), Additions(reconciler_.DesiredRows()));
+    for (const char* key : {"shop/s6", "shop/s7"}) Apply(NoService(key));
+    Settle();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(, RejectionTest, ::testing::Bool(), [](const auto& info) {

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "tests/support/status_matchers.h"
 #include "tests/unit/proxy/reconciler_saved_world.h"
@@ -70,6 +73,32 @@ TEST_F(SavedTest, NumbersAreNotGivenTwice) {
           AService("shop/c").At("10.96.0.10").Port(80), Slice("shop/c", 3, 10)});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   ExpectConverged();
+}
+
+// The log names only the leftovers of the last plan. The numbers of earlier leftovers are above all
+// saved numbers here.
+TEST_F(SavedTest, NumbersOfLeftoversOfAnEarlierPlanAreNotGivenToOthers) {
+  Begin();
+  Notify(World());
+  Sync();
+  Notify({AService("shop/newest").At("10.96.0.9").Port(80), Slice("shop/newest", 20, 9)});
+  Sync();
+  remove_leftovers_ = false;
+  Notify({NoService("shop/newest"), NoSlice("shop/newest-1")});
+  Sync();
+  Notify({Slice("shop/b", 3, 2)});
+  Sync();
+  ASSERT_TRUE(reconciler_->HasLeftovers());
+
+  Begin();
+  Notify({AService("shop/other").At("10.96.0.10").Port(80), Slice("shop/other", 2, 10)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_OK_AND_ASSIGN(const auto endpoints, kernel_.ReadSet({Family::kIpv4, kEndpoints}));
+  std::map<std::vector<uint8_t>, std::set<uint8_t>> services_of_groups;
+  for (const nft::Element& endpoint : endpoints) {
+    services_of_groups[{endpoint.key.begin(), endpoint.key.end() - 4}].insert(endpoint.data[1]);
+  }
+  for (const auto& [group, services] : services_of_groups) EXPECT_THAT(services, SizeIs(1));
 }
 
 TEST_F(SavedTest, ACommitOfAnotherProcessMeansThatAllIsLookedAtWhileItServes) {

@@ -8,9 +8,10 @@
 namespace svcmap::proxy {
 namespace {
 
-constexpr std::array kReceived = {Received::kNothing, Received::kPreviousRules, Received::kStored,
-                                  Received::kComplete};
-constexpr std::array kInputs = {Input::kChange, Input::kSnapshotEnd, Input::kTokenMatches};
+constexpr std::array kReceived = {Received::kNothing, Received::kPartial, Received::kPreviousRules,
+                                  Received::kStored, Received::kComplete};
+constexpr std::array kInputs = {Input::kChange, Input::kSnapshotBegin, Input::kSnapshotEnd,
+                                Input::kTokenMatches};
 constexpr std::array kTables = {TableState::kCurrent,   TableState::kDiffering,
                                 TableState::kUnknown,   TableState::kReplacing,
                                 TableState::kContested, TableState::kDropping};
@@ -50,6 +51,19 @@ TEST(StatesTest, EachRowOfTheTableOfTableStatesIsTheOnlyOneOfItsPair) {
 }
 
 // If received knowledge could shrink, a controller that disconnects would delete Services.
+TEST(StatesTest, APartOfTheFirstSnapshotIsNoCompleteState) {
+  for (const AdoptedState adopted : {AdoptedState::kSaved, AdoptedState::kTrusted,
+                                     AdoptedState::kToVerify, AdoptedState::kUpgrade}) {
+    EXPECT_EQ(ReceivedAtStart(adopted, /*partial=*/false), Received::kStored);
+    EXPECT_EQ(ReceivedAtStart(adopted, /*partial=*/true), Received::kPartial);
+  }
+  EXPECT_EQ(Next(Received::kPartial, Input::kChange), Received::kPartial);
+  for (const bool partial : {false, true}) {
+    EXPECT_EQ(ReceivedAtStart(AdoptedState::kNothing, partial), Received::kNothing);
+    EXPECT_EQ(ReceivedAtStart(AdoptedState::kUnknown, partial), Received::kPreviousRules);
+  }
+}
+
 TEST(StatesTest, NoInputReducesWhatWasReceived) {
   for (const Received from : kReceived) {
     for (const Input input : kInputs) EXPECT_GE(Next(from, input), from);

@@ -252,6 +252,9 @@ TEST_F(StoreTest, TellsWhetherAnAddressMayHaveMoved) {
     }
     for (const Change& change : c.changes) store.Apply(change, 2);
     EXPECT_EQ(store.addresses_moved(), c.moved) << c.name;
+    TakeAll(store);
+    store.MarkDirtyIf([](const ServiceEntry&) { return true; });
+    EXPECT_FALSE(store.addresses_moved()) << c.name;
   }
 }
 

@@ -425,8 +425,8 @@ type State int32
 
 const (
 	State_STATE_UNSPECIFIED State = 0 // Never sent.
-	// The agent has no objects yet, or keeps the rules of the previous run until it receives a complete
-	// state.
+	// The agent has received nothing or only a part of its first snapshot, or it keeps the rules of the
+	// previous run until it receives a complete state.
 	State_WAITING_FOR_STATE State = 1
 	// The kernel state matches the desired state, or a commit is in progress.
 	State_SERVING State = 2
@@ -485,7 +485,7 @@ const (
 	// The agent keeps the rules of the previous run in effect until it receives a complete state
 	// (WAITING_FOR_STATE).
 	Phase_PHASE_HOLDING Phase = 1
-	// The agent waits for the first object, with empty tables (WAITING_FOR_STATE).
+	// The agent has received nothing, or only a part of its first snapshot (WAITING_FOR_STATE).
 	Phase_PHASE_WAITING Phase = 2
 	// The agent writes the stored state, which was not completely in the kernel yet (SERVING).
 	Phase_PHASE_LOADING Phase = 3

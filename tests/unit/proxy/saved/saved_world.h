@@ -126,11 +126,13 @@ struct Content {
   using RowTuple = std::tuple<int, int, std::string, std::string, std::string, bool, std::string>;
 
   std::map<std::pair<Kind, std::string>, std::string> objects;
+  bool partial = false;
   std::optional<Marker> marker;
   std::optional<uint32_t> generation;
   std::map<std::string, ServiceRows> services;
   std::vector<RowTuple> node_rows;
   SavedTables tables;
+  NextNumbers next_numbers = {};
 
   friend bool operator==(const Content&, const Content&) = default;
 };
@@ -149,10 +151,12 @@ inline std::vector<Content::RowTuple> Comparable(const std::vector<Row>& rows) {
 
 // Returns the content of the state without the open attempt.
 inline Content ContentOf(const SavedState& state) {
-  Content content{.marker = state.marker,
+  Content content{.partial = state.partial,
+                  .marker = state.marker,
                   .generation = state.generation,
                   .node_rows = Comparable(state.node_rows),
-                  .tables = state.tables};
+                  .tables = state.tables,
+                  .next_numbers = state.next_numbers};
   for (const SavedState::Object& object : state.objects) {
     EXPECT_TRUE(content.objects.try_emplace({object.kind, object.key}, object.message).second);
   }
@@ -183,8 +187,8 @@ inline Reported SaidBy(SavedState state) {
 
 inline void PrintTo(const Reported& reported, std::ostream* out) {
   const auto print = [out](const Content& content) {
-    *out << content.objects.size() << " objects, " << content.services.size()
-         << " Services, marker "
+    *out << content.objects.size() << " objects, " << content.services.size() << " Services"
+         << (content.partial ? ", partial" : "") << ", marker "
          << (content.marker ? std::to_string(content.marker->generation) : "none")
          << ", generation "
          << (content.generation ? std::to_string(*content.generation) : "unknown");
@@ -202,9 +206,10 @@ struct OwnedCommit {
   std::map<std::string, ServiceRows> services;
   std::optional<std::vector<Row>> node_rows;
   std::optional<SavedTables> tables;
+  NextNumbers next_numbers = {};
 
   SavedCommit Borrow() const {
-    SavedCommit commit{.marker = marker, .whole = whole};
+    SavedCommit commit{.marker = marker, .whole = whole, .next_numbers = next_numbers};
     for (const auto& [key, rows] : services) commit.services.emplace_back(key, &rows);
     if (node_rows) commit.node_rows = &*node_rows;
     if (tables) commit.tables = &*tables;
@@ -223,6 +228,7 @@ class Model {
   void StartFrom(const Reported& reported) {
     reported_ = reported;
     buffered_.clear();
+    partial_.reset();
     noted_.reset();
   }
 
@@ -232,11 +238,20 @@ class Model {
   void RemoveObject(Kind kind, const std::string& key) {
     buffered_.push_back({{kind, key}, std::nullopt});
   }
+  void SetPartial(bool partial) {
+    if (partial_.value_or(reported_.is.partial) != partial) partial_ = partial;
+  }
   void Flush() {
-    if (!buffered_.empty()) Write();
+    if (!buffered_.empty() || partial_) Write();
   }
   void Begin(const OwnedCommit& commit) {
     Write();
+    for (size_t pool = 0; pool < commit.next_numbers.size(); ++pool) {
+      for (const size_t family : {0, 1}) {
+        uint32_t& next = reported_.is.next_numbers[pool][family];
+        next = std::max(next, commit.next_numbers[pool][family]);
+      }
+    }
     Content next = reported_.is;
     next.marker = commit.marker;
     if (next.generation) ++*next.generation;
@@ -277,16 +292,19 @@ class Model {
     Sync();
     for (Content* content : {&reported_.is, reported_.may_be ? &*reported_.may_be : nullptr}) {
       if (content == nullptr) continue;
+      content->partial = partial_.value_or(content->partial);
       for (const Object& object : buffered_) {
         content->objects.erase(object.key);
         if (object.message) content->objects.emplace(object.key, *object.message);
       }
     }
     buffered_.clear();
+    partial_.reset();
   }
 
   Reported reported_;
   std::vector<Object> buffered_;
+  std::optional<bool> partial_;  // Buffered.
   std::optional<uint32_t> noted_;
 };
 
@@ -355,6 +373,9 @@ class SavedWorld {
     }
     if (commit.whole || dice.Chance(20)) commit.node_rows = RandomRows(dice);
     if (commit.whole || dice.Chance(20)) commit.tables = RandomTables(dice);
+    for (auto& families : commit.next_numbers) {
+      for (uint32_t& next : families) next = static_cast<uint32_t>(dice.Number());
+    }
     return commit;
   }
   std::string RandomKey() { return "ns/" + std::to_string(dice.Below(12)); }
@@ -367,6 +388,10 @@ class SavedWorld {
   void RemoveObject(Kind kind, const std::string& key) {
     log->RemoveObject(kind, key);
     model.RemoveObject(kind, key);
+  }
+  void SetPartial(bool partial) {
+    log->SetPartial(partial);
+    model.SetPartial(partial);
   }
   void Flush() {
     log->Flush();
@@ -392,6 +417,7 @@ class SavedWorld {
   }
 
   void RandomObjectChange() {
+    if (dice.Chance(10)) SetPartial(dice.Chance(50));
     const Kind kind = static_cast<Kind>(dice.Below(4));
     if (dice.Chance(25)) return RemoveObject(kind, RandomKey());
     PutObject(kind, RandomKey(), std::string(dice.Below(200), static_cast<char>(dice.Below(256))));
@@ -440,7 +466,8 @@ class SavedWorld {
                        .whole = true,
                        .services = reported.is.services,
                        .node_rows = node_rows,
-                       .tables = reported.is.tables};
+                       .tables = reported.is.tables,
+                       .next_numbers = reported.is.next_numbers};
     const SavedCommit borrowed = commit.Borrow();
     log->Rewrite(
         [&](const StateLog::PutObjectFn& put) {

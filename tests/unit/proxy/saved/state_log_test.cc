@@ -43,6 +43,17 @@ TEST_F(StateLogTest, S342EverythingComesBackAsItWas) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
+TEST_F(StateLogTest, TheEndOfTheFirstSnapshotIsRemembered) {
+  SetPartial(true);
+  Commit("ns/a", 1);
+  EXPECT_TRUE(Reopen().is.partial);
+  Commit("ns/b", 2);
+  EXPECT_TRUE(Reopen().is.partial);
+  SetPartial(false);
+  Flush();
+  EXPECT_FALSE(Reopen().is.partial);
+}
+
 TEST_F(StateLogTest, NothingIsFoundInANewFolder) {
   EXPECT_EQ(model.reported(), Reported());
   EXPECT_EQ(Reopen(), Reported());

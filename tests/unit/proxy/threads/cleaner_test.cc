@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/proxy/threads/fake_flow_table.h"
 #include "tests/unit/proxy/flow_text.h"
+#include "tests/unit/proxy/threads/fake_flow_table.h"
 
 namespace svcmap::proxy {
 namespace {

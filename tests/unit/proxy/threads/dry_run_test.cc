@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/contract/random_changes.h"
-#include "tests/unit/proxy/threads/loop_world.h"
 #include "tests/unit/proxy/reconciler_world.h"
+#include "tests/unit/proxy/threads/loop_world.h"
 
 namespace svcmap::proxy::test {
 namespace {

@@ -204,6 +204,19 @@ TEST_F(LoopTest, AStateIsConfirmedByASessionThatHoldsTheSameAndNotByChanges) {
   EXPECT_TRUE(StatusAfterTurn(*loop_).confirmed);
 }
 
+TEST_F(LoopTest, AChangeAfterAPartOfTheFirstSnapshotDoesNotCompleteTheState) {
+  Start();
+  Await(Submit({Web()}, Batch::Mark::kSnapshotBegin));
+  loop_->StartSession(std::nullopt, [](auto) {});  // Abandons the snapshot.
+  Await(SubmitBatch({.changes = Numbered(1, 1), .out_of_band = true}));
+  EXPECT_EQ(StatusAfterTurn(*loop_).phase, Phase::kWaiting);
+  EXPECT_FALSE(loop_->status().complete);
+  Await(Submit({Web()}, Batch::Mark::kSnapshotBegin));
+  Await(Submit({}, Batch::Mark::kSnapshotEnd));
+  EXPECT_EQ(StatusAfterTurn(*loop_).phase, Phase::kServing);
+  EXPECT_TRUE(loop_->status().complete);
+}
+
 // The first commit is blocked, so no turn has ended.
 TEST_F(LoopTest, ThePhaseIsKnownBeforeTheFirstTurnEnds) {
   gate_.Close();
