@@ -333,13 +333,13 @@ int Run(DaemonOptions options) {
   if (*beginning == proxy::AdoptedState::kNothing) WarnAboutForeignTables(**kernel, tables);
   LogBeginning(*beginning, reconciler.revision());
   const proxy::Received received = proxy::ReceivedAtStart(*beginning, saved.partial);
-  if (*beginning != proxy::AdoptedState::kNothing && *beginning != proxy::AdoptedState::kUnknown) {
-    if (saved.partial) {
-      spdlog::info(
-          "the previous run ended before it received a complete state, waiting for a complete "
-          "state objects={}",
-          saved.objects.size());
-    }
+  if (received == proxy::Received::kPartial) {
+    spdlog::info(
+        "the previous run ended before it received a complete state, waiting for a complete state "
+        "objects={}",
+        saved.objects.size());
+  }
+  if (received == proxy::Received::kPartial || received == proxy::Received::kStored) {
     ApplySavedObjects(saved.objects, convert, reconciler.store());
   }
   saved = {};

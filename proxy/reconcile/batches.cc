@@ -106,8 +106,8 @@ void Loop::FollowMark(Batch::Mark mark, const BatchEffect& effect) {
   }
 }
 
-void Loop::Receive(Input input) {
-  received_ = Next(received_, input);
+void Loop::SetReceived(Received received) {
+  received_ = received;
   if (!Holding()) reconciler_.SetPartial(received_ == Received::kPartial);
 }
 

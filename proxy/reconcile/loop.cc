@@ -32,8 +32,7 @@ Loop::Loop(Reconciler& reconciler, LoopOptions options)
 Loop::~Loop() { Stop(); }
 
 void Loop::Start(Received received) {
-  received_ = received;
-  if (!Holding()) reconciler_.SetPartial(received_ == Received::kPartial);
+  SetReceived(received);
   split_allowed_ = !Holding();  // A replacement of rules is not split.
   {
     const std::lock_guard lock(mutex_);

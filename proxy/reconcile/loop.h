@@ -149,7 +149,8 @@ class Loop {
   void Accept(Batch batch, Clock::time_point submitted);
   BatchEffect ApplyChanges(const Batch& batch);
   void FollowMark(Batch::Mark mark, const BatchEffect& effect);
-  void Receive(Input input);
+  void Receive(Input input) { SetReceived(Next(received_, input)); }
+  void SetReceived(Received received);
   void Answer(const SyncResult& result, Clock::time_point started);
   void Answer(Waiting waiting);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);

@@ -140,8 +140,8 @@ void Planner::AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& 
 // Returns a rejected Service that has one of the rows in the kernel, or null. Its stored version
 // may have released an address that its applied rows still contain.
 const std::string* Planner::RejectedHolder(const std::string& key, const ServiceRows& rows) const {
+  if (rejections_.size() == 0) return nullptr;
   const std::string* holder = nullptr;
-  if (rejections_.size() == 0) return holder;
   ForEachOwnRow(key, rows, [&](const Row& row) {
     const std::string* owner = applied_.owners().Find(row.set, row.key.bytes());
     if (owner != nullptr && *owner != key && rejections_.Contains(*owner)) holder = owner;

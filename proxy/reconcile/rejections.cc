@@ -100,15 +100,17 @@ Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
 }
 
 void Rejections::PutOff(const Store::Dirty& service, const std::string& holder) {
+  Reject(service, "an address is still in use by Service " + holder +
+                      ", whose new version the kernel rejected, retrying every minute");
+}
+
+void Rejections::Reject(const Store::Dirty& service, const std::string& reason) {
   rejected_.insert(service.key);
-  findings_.emplace_back(
-      service.sequence,
-      Finding{.severity = Finding::Severity::kRejected,
-              .kind = Kind::kService,
-              .key = service.key,
-              .code = FindingCode::kKernelRejected,
-              .reason = "an address is still in use by Service " + holder +
-                        ", whose new version the kernel rejected, retrying every minute"});
+  findings_.emplace_back(service.sequence, Finding{.severity = Finding::Severity::kRejected,
+                                                   .kind = Kind::kService,
+                                                   .key = service.key,
+                                                   .code = FindingCode::kKernelRejected,
+                                                   .reason = reason});
 }
 
 void Rejections::PlanCommitted() {
@@ -125,15 +127,8 @@ bool Rejections::Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result,
     service_limit_ = std::max<size_t>(sync_plan.dirty.size() / 2, 1);
     return true;
   }
-  findings_.emplace_back(
-      culprit->sequence,
-      Finding{.severity = Finding::Severity::kRejected,
-              .kind = Kind::kService,
-              .key = culprit->key,
-              .code = FindingCode::kKernelRejected,
-              .reason = "the kernel rejected the rules, retrying every minute: " +
-                        std::string(result.error.message())});
-  rejected_.insert(culprit->key);
+  Reject(*culprit, "the kernel rejected the rules, retrying every minute: " +
+                       std::string(result.error.message()));
   sync_plan.dirty.erase(culprit);
   consecutive_ = 0;
   return true;

@@ -51,6 +51,7 @@ class Rejections {
   std::vector<std::pair<uint64_t, Finding>> TakeFindings() { return std::exchange(findings_, {}); }
 
  private:
+  void Reject(const Store::Dirty& service, const std::string& reason);
   bool Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result, const Applied& applied);
 
   // Consecutive rejections. Temporary errors count only for rewrites.
