@@ -53,6 +53,14 @@ void Cleaner::StateIsComplete() {
   wake_.notify_one();
 }
 
+void Cleaner::TablesRepaired() {
+  {
+    const std::lock_guard lock(mutex_);
+    book_.MakeAllDue();
+  }
+  wake_.notify_one();
+}
+
 CleanerStatus Cleaner::status() const {
   const std::lock_guard lock(mutex_);
   CleanerStatus status = status_;

@@ -3,8 +3,8 @@
 // during a round are merged. A round lists the flows of both protocols in one pass.
 //
 // Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
-// Services. Later rounds cover only Services whose UDP ports changed, or whose TCP endpoints are
-// gone. After each round, the thread sleeps nine times as long as the round took, so it uses at
+// Services, and so does the first round after a repair of the tables. Other rounds cover only
+// Services whose UDP ports changed, or whose TCP endpoints are gone. After each round, the thread sleeps nine times as long as the round took, so it uses at
 // most a tenth of a CPU.
 #pragma once
 
@@ -86,6 +86,9 @@ class Cleaner {
   void Update(std::vector<std::pair<std::string, UdpPorts>> services,
               std::vector<std::pair<std::string, TcpEndpoints>> tcp = {});
   void StateIsComplete();
+  // The tables were incomplete, and are now repaired. Packets that passed meanwhile may have created
+  // flows without translation. Thread-safe.
+  void TablesRepaired();
   CleanerStatus status() const;
 
  private:

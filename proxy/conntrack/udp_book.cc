@@ -102,6 +102,10 @@ void UdpBook::Replace(const std::string& key, Service service) {
   }
 }
 
+void UdpBook::MakeAllDue() {
+  for (const auto& [key, service] : services_) due_.insert(key);
+}
+
 UdpBook::Round UdpBook::Take() {
   Round round;
   absl::flat_hash_set<IpAddress> with_ranges;

@@ -32,6 +32,9 @@ class UdpBook {
   // stale.
   void Update(const std::string& service, UdpPorts ports);
 
+  // Makes all Services due, because packets may have passed without translation.
+  void MakeAllDue();
+
   // The Services whose flows are scanned in one round.
   class Round {
    public:

@@ -48,6 +48,9 @@ void Loop::Notify(const RepairResult& result) {
   }
   if (options_.on_repair) options_.on_repair({result, damage_, damaged_by_});
   if (result.outcome == RepairResult::Outcome::kFailed) return;
+  if (options_.cleaner != nullptr && result.outcome == RepairResult::Outcome::kRepaired) {
+    options_.cleaner->TablesRepaired();
+  }
   damage_.clear();
   damaged_by_.clear();
 }
@@ -81,6 +84,7 @@ void Loop::NotifyForwarder(SyncResult& result) {
 void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
   options_.cleaner->Update(std::move(result.udp), std::move(result.tcp));
+  if (result.recreated) options_.cleaner->TablesRepaired();
   const bool complete = received_ >= Received::kStored && !reconciler_.store().in_snapshot() &&
                         reconciler_.store().dirty_count() == 0;
   if (complete) options_.cleaner->StateIsComplete();

@@ -1,5 +1,7 @@
 // Tests of the deletion of UDP flows to removed endpoints (S-237..S-249). A client with a constant
 // source port must reach current endpoints.
+#include <csignal>
+
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
@@ -65,6 +67,27 @@ TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAgain) {
       agent().Apply(Objects{ExternalWeb("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));
   EXPECT_OK(Eventually("the Service's endpoint",
                        [&] { return AskFlow(client(), kExternalIp).server == "pod-a"; }));
+}
+
+// A client sends while the tables are missing. Its flow would stay without translation as long as it
+// sends.
+TEST_P(StaleFlowsTest, S247_S345_AFlowThatPassedWithoutTablesStartsAgain) {
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));
+  // Another table keeps connection tracking active.
+  ASSERT_OK(RunNft(node().netns(),
+                   "table inet other { chain c { type filter hook prerouting priority 0; ct state "
+                   "new counter; }\n}\n"));
+  ASSERT_EQ(kill(agent().pid(), SIGSTOP), 0);
+  const absl::Status deleted =
+      RunNft(node().netns(), "delete table ip svcmap\ndelete table ip6 svcmap\n");
+  const Answer meanwhile = AskFlow(client(), kExternalIp);
+  ASSERT_EQ(kill(agent().pid(), SIGCONT), 0);
+  ASSERT_OK(deleted);
+  EXPECT_EQ(meanwhile.server, "outside");
+  EXPECT_OK(Eventually("the Service's endpoint",
+                       [&] { return AskFlow(client(), kExternalIp).server == "pod-a"; }));
+  ASSERT_OK(RunNft(node().netns(), "delete table inet other\n"));
 }
 
 TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {

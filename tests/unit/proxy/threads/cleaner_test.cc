@@ -130,6 +130,16 @@ TEST_F(CleanerTest, S237OnlyServicesWhoseUdpPortsChangedAreGoneThrough) {
   EXPECT_EQ(table_.listings(), 2);
 }
 
+TEST_F(CleanerTest, S247AllServicesAreScannedAfterARepair) {
+  StartComplete();
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
+  EXPECT_THAT(Round(0).deleted, ElementsAre(0, 0));
+  table_.Add(Flow("10.96.0.1:53", "10.96.0.1:53"));  // While the rules were missing.
+  cleaner_->TablesRepaired();
+  EXPECT_THAT(Round(1).deleted, ElementsAre(1, 0));
+  EXPECT_THAT(Tracked(), IsEmpty());
+}
+
 TEST_F(CleanerTest, S347ChangesDuringARoundAreMergedIntoTheNext) {
   std::promise<void> in_round, go_on;
   std::shared_future<void> may_go_on = go_on.get_future().share();
