@@ -188,10 +188,14 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     if (!taken.ok()) return taken;
     if (MayLog()) spdlog::info("controller connected {}", log_fields_);
     const std::optional<proxy::StateToken> offered = TokenFromBytes(open.state_token());
-    intake_.StartSession(
-        offered, [self = shared_from_this(), offered](std::optional<proxy::StateToken> held) {
-          self->AnswerOpen(offered, held);
-        });
+    // If another controller has replaced this stream meanwhile, a new session would abandon that
+    // controller's snapshot.
+    if (const auto active = active_session_.Enter(id_)) {
+      intake_.StartSession(
+          offered, [self = shared_from_this(), offered](std::optional<proxy::StateToken> held) {
+            self->AnswerOpen(offered, held);
+          });
+    }
     return grpc::Status::OK;
   }
 
