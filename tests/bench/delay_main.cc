@@ -234,6 +234,7 @@ class Bench {
   }
 
   void Phase(const std::string& name, const std::function<void()>& action) {
+    const v1::GetStatusResponse before = Status();
     prober_->Start();
     const double from = Now();
     action();
@@ -244,7 +245,27 @@ class Bench {
         "%-24s %9.1f ms, %6zu probes: p50 %8.2f ms, p99 %8.2f ms, longest %8.2f ms  [%.6f %.6f]\n",
         name.c_str(), (to - from) * 1e3, ms.size(), ms[ms.size() / 2], ms[ms.size() * 99 / 100],
         ms.back(), from, Now());
+    PrintStages(before, Status());
     std::fflush(stdout);
+  }
+
+  v1::GetStatusResponse Status() {
+    const absl::StatusOr<v1::GetStatusResponse> status = agent_->GetStatus();
+    Check(status.status(), "status");
+    return *status;
+  }
+
+  // Prints the time that svcmapd spent in each stage, if it is at least 1 ms.
+  static void PrintStages(const v1::GetStatusResponse& before, const v1::GetStatusResponse& after) {
+    for (int i = 0; i < after.stages_size(); ++i) {
+      const auto nanoseconds = [](const google::protobuf::Duration& time) {
+        return time.seconds() * 1'000'000'000 + time.nanos();
+      };
+      const auto took = nanoseconds(after.stages(i).sum()) - nanoseconds(before.stages(i).sum());
+      if (took < 1'000'000) continue;
+      std::printf("%28s %9.1f ms\n", after.stages(i).name().c_str(),
+                  static_cast<double>(took) / 1e6);
+    }
   }
 
   // Seconds since the epoch, for comparison with traces of system calls.
