@@ -238,12 +238,13 @@ bool SameOwnRows(const ServiceRows& a, const ServiceRows& b) {
 }
 
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
-                   const std::function<void(const Row&)>& fn) {
+                   const std::function<void(const Row&)>& fn, size_t max_slots) {
   for (const Row& row : OwnRows(service_key, service)) fn(row);
   for (const PortRows& port : service.ports) {
     if (port.affinity) continue;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      for (uint32_t slot = 0; slot < set->slots.size(); ++slot) {
+      const size_t slots = std::min(set->slots.size(), max_slots);
+      for (uint32_t slot = 0; slot < slots; ++slot) {
         fn(EndpointRow(SlotsOf(port), set->group, slot, set->slots[slot]));
       }
     }

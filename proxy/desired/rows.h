@@ -133,9 +133,10 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
 // of the rows. If only the endpoints of slots differ, the rows are equal.
 bool SameOwnRows(const ServiceRows& a, const ServiceRows& b);
 
-// Calls fn(const Row&) for each row that belongs only to this Service, including slots.
+// Calls fn(const Row&) for each row that belongs only to this Service, including the first
+// `max_slots` slots of each endpoint set without affinity.
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
-                   const std::function<void(const Row&)>& fn);
+                   const std::function<void(const Row&)>& fn, size_t max_slots = SIZE_MAX);
 
 // Returns the rows without data and comment: cluster-ips, ping-addresses, reset-services,
 // self-endpoints and hairpin-connections. Several Services may share such a row.

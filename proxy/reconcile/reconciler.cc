@@ -83,6 +83,10 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
 
 SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   rewriter_.Read(tables_);
+  if (const int commits = rewriter_.RestoreFirstRows(); commits > 0) {
+    for (int i = 0; i < commits; ++i) journal_.CountCommit();
+    rewriter_.Read(tables_);
+  }
   if (const FoundElements* found = rewriter_.found_elements()) ReserveGroups(*found);
   SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
   rewriter_.Write(tables_, sync_plan);

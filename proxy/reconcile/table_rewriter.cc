@@ -64,6 +64,53 @@ void TableRewriter::Read(TableState state) {
   if (ComparesTables(state)) found_ = ReadElements();
 }
 
+// Returns the families whose tables RestoreFirstRows() creates. The rewrite must be able to read
+// what was written.
+std::array<bool, 2> TableRewriter::ToRestore() const {
+  std::array<bool, 2> restore = {};
+  if (!contents_ || applied_.services().empty()) return restore;
+  for (const Family family : kFamilies) {
+    const auto& counts = applied_.counts()[Index(family)];
+    bool readable = true;
+    for (uint8_t set = 0; set < kRowSetCount; ++set) {
+      if (set == kEndpoints || set == kRangeEndpoints) continue;
+      // A port has up to two groups, and a first slot in each.
+      readable &= counts[set] <= static_cast<int64_t>(Repairer::kMaxRead / 2);
+    }
+    restore[Index(family)] = readable && !(*contents_)[Index(family)];
+  }
+  return restore;
+}
+
+int TableRewriter::RestoreFirstRows() const {
+  const std::array<bool, 2> restore = ToRestore();
+  const Specs specs = MakeSpecs(ruleset_, timers_.committed());
+  nft::Transaction part;
+  for (const Family family : kFamilies) {
+    if (!restore[Index(family)]) continue;
+    part.CreateTable({.family = family, .spec = specs[Index(family)]});
+  }
+  int commits = 0;
+  bool failed = false;  // The rewrite tries again.
+  const auto commit = [&] {
+    if (part.empty() || failed) return;
+    failed = kernel_.Apply(std::exchange(part, {})).outcome != nft::ApplyOutcome::kCommitted;
+    if (!failed) ++commits;
+  };
+  const auto add = [&](const nft::ElementView& element) {
+    if (!restore[Index(element.set.family)] || failed) return;
+    part.Add(element);
+    if (part.element_count() == kElementsPerCommit) commit();
+  };
+  const auto add_row = [&](const Row& row) { add(row.view()); };
+  if (part.empty()) return 0;
+  std::ranges::for_each(applied_.node_rows(), add_row);
+  for (const auto& [key, rows] : applied_.services()) ForEachOwnRow(key, rows, add_row, 1);
+  for (const auto& [key, count] : applied_.shared()) add(FromSharedKey(key));
+  commit();
+  return commits;
+}
+
 void TableRewriter::Forget() {
   contents_.reset();
   found_.reset();

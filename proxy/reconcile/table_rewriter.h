@@ -28,6 +28,11 @@ class TableRewriter {
 
   // Reads the tables as far as rewrites in this state need them. Call before a rewrite is planned.
   void Read(TableState state);
+  // Creates the tables that Read() has not found, and writes the applied rows that new connections
+  // need: all except the slots after the first one of each group. If a pick finds no endpoint in
+  // its slot, the rules use the first slot. Thus Services work again before the rewrite is planned.
+  // Returns the number of commits. If it is not 0, call Read() again.
+  int RestoreFirstRows() const;
   // Returns null if the tables cannot be compared: a table is missing, a set has another type or is
   // too large to be read, or other processes change the tables too fast.
   const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
@@ -54,6 +59,7 @@ class TableRewriter {
     RulesInUse rules;
   };
 
+  std::array<bool, 2> ToRestore() const;
   std::optional<Found> ReadElements() const;
   bool ReadTable(Family family, Found& found) const;
   bool Change(SyncPlan& sync_plan) const;
