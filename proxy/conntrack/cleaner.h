@@ -4,8 +4,8 @@
 //
 // Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
 // Services, and so does the first round after a repair of the tables. Other rounds cover only
-// Services whose UDP ports changed, or whose TCP endpoints are gone. After each round, the thread sleeps nine times as long as the round took, so it uses at
-// most a tenth of a CPU.
+// Services whose UDP ports changed, or whose TCP endpoints are gone. After each round, the thread
+// sleeps nine times as long as the round took, so it uses at most a tenth of a CPU.
 #pragma once
 
 #include <array>
@@ -86,8 +86,8 @@ class Cleaner {
   void Update(std::vector<std::pair<std::string, UdpPorts>> services,
               std::vector<std::pair<std::string, TcpEndpoints>> tcp = {});
   void StateIsComplete();
-  // The tables were incomplete, and are now repaired. Packets that passed meanwhile may have created
-  // flows without translation. Thread-safe.
+  // The tables were incomplete, and are now repaired. Packets that passed meanwhile may have
+  // created flows without translation. Thread-safe.
   void TablesRepaired();
   CleanerStatus status() const;
 

@@ -69,8 +69,8 @@ TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAgain) {
                        [&] { return AskFlow(client(), kExternalIp).server == "pod-a"; }));
 }
 
-// A client sends while the tables are missing. Its flow would stay without translation as long as it
-// sends.
+// A client sends while the tables are missing. Its flow would stay without translation as long as
+// it sends.
 TEST_P(StaleFlowsTest, S247_S345_AFlowThatPassedWithoutTablesStartsAgain) {
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));
