@@ -91,7 +91,7 @@ int TableRewriter::RestoreFirstRows() const {
     part.CreateTable({.family = family, .spec = specs[Index(family)]});
   }
   int commits = 0;
-  bool failed = false;  // The rewrite tries again.
+  bool failed = false;  // The rewrite retries.
   const auto commit = [&] {
     if (part.empty() || failed) return;
     failed = kernel_.Apply(std::exchange(part, {})).outcome != nft::ApplyOutcome::kCommitted;
