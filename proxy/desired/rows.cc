@@ -237,18 +237,22 @@ bool SameOwnRows(const ServiceRows& a, const ServiceRows& b) {
   return a.sources == b.sources && std::ranges::equal(a.ports, b.ports, same_port);
 }
 
-void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
-                   const std::function<void(const Row&)>& fn, size_t max_slots) {
-  for (const Row& row : OwnRows(service_key, service)) fn(row);
+void ForEachSlot(const ServiceRows& service, size_t first, size_t end,
+                 const std::function<void(const Row&)>& fn) {
   for (const PortRows& port : service.ports) {
     if (port.affinity) continue;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      const size_t slots = std::min(set->slots.size(), max_slots);
-      for (uint32_t slot = 0; slot < slots; ++slot) {
-        fn(EndpointRow(SlotsOf(port), set->group, slot, set->slots[slot]));
+      for (size_t slot = first; slot < std::min(set->slots.size(), end); ++slot) {
+        fn(EndpointRow(SlotsOf(port), set->group, static_cast<uint32_t>(slot), set->slots[slot]));
       }
     }
   }
+}
+
+void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
+                   const std::function<void(const Row&)>& fn) {
+  for (const Row& row : OwnRows(service_key, service)) fn(row);
+  ForEachSlot(service, 0, SIZE_MAX, fn);
 }
 
 size_t SourceRowCount(const ServiceRows& service, Family family) {

@@ -133,10 +133,13 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
 // of the rows. If only the endpoints of slots differ, the rows are equal.
 bool SameOwnRows(const ServiceRows& a, const ServiceRows& b);
 
-// Calls fn(const Row&) for each row that belongs only to this Service, including the first
-// `max_slots` slots of each endpoint set without affinity.
+// Calls fn(const Row&) for the slots `first` to `end` - 1 of each endpoint set without affinity.
+void ForEachSlot(const ServiceRows& service, size_t first, size_t end,
+                 const std::function<void(const Row&)>& fn);
+
+// Calls fn(const Row&) for each row that belongs only to this Service, including slots.
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
-                   const std::function<void(const Row&)>& fn, size_t max_slots = SIZE_MAX);
+                   const std::function<void(const Row&)>& fn);
 
 // Returns the rows without data and comment: cluster-ips, ping-addresses, reset-services,
 // self-endpoints and hairpin-connections. Several Services may share such a row.

@@ -43,7 +43,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.error = sync_plan.status();
     return result;
   }
-  result.recreated = sync_plan->rewrite;
+  result.recreated = sync_plan->rewrite || sync_plan->restored > 0;
   Marker marker = applied_.marker();
   if (!sync_plan->empty()) {
     marker.digest = (sync_plan->rewrite ? 0 : marker.digest) + sync_plan->plan.digest_change();
@@ -83,14 +83,29 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
 
 SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   rewriter_.Read(tables_);
-  if (const int commits = rewriter_.RestoreFirstRows(); commits > 0) {
-    for (int i = 0; i < commits; ++i) journal_.CountCommit();
-    rewriter_.Read(tables_);
+  if (const size_t restored = RestoreMissingTables(); tables_ == TableState::kCurrent) {
+    SyncPlan sync_plan = planner_.MakeChanges(element_limit);
+    sync_plan.restored = restored;
+    planner_.Complete(sync_plan);
+    return sync_plan;
   }
   if (const FoundElements* found = rewriter_.found_elements()) ReserveGroups(*found);
   SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
   rewriter_.Write(tables_, sync_plan);
   return sync_plan;
+}
+
+// Returns the number of elements that were written.
+size_t Reconciler::RestoreMissingTables() {
+  planner_.RulesRestored();
+  TableRewriter::Restored restored = rewriter_.RestoreMissing();
+  for (int i = 0; i < restored.commits; ++i) journal_.CountCommit();
+  if (restored.complete) {
+    TablesRewritten(std::move(restored.specs));
+  } else if (restored.commits > 0 || restored.failed) {
+    rewriter_.Read(tables_);
+  }
+  return restored.elements;
 }
 
 // A rewrite has read the leftovers or replaces their sets, so only other plans can collide.
@@ -125,7 +140,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   const auto end = Clock::now();
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
-  if (committed && sync_plan.rewrite) TablesRewritten(sync_plan);
+  if (committed && sync_plan.rewrite) TablesRewritten(sync_plan.specs);
   // Before the outcome is logged, so that the next run does not trust the tables either.
   if (!committed && !sync_plan.ahead.empty()) repairer_.MarkRowsSuspect(sync_plan.ahead);
   journal_.End(committed, !sync_plan.removals.empty(), TrustNow());
@@ -139,7 +154,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   }
   result.outcome = SyncResult::Outcome::kCommitted;
   result.elements = sync_plan.plan.transaction().element_count() + sync_plan.ahead.element_count() +
-                    sync_plan.removals.element_count();
+                    sync_plan.removals.element_count() + sync_plan.restored;
   rejections_.Committed();
 }
 
@@ -207,13 +222,14 @@ void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& re
   if (remedy.event) tables_ = Next(tables_, *remedy.event);
 }
 
-// The tables contain exactly the rows and rules of the plan, and the rows of its removals.
-void Reconciler::TablesRewritten(SyncPlan& sync_plan) {
+// The tables contain exactly the planned or restored rows and rules, and the rows of the plan's
+// removals.
+void Reconciler::TablesRewritten(Specs specs) {
   tables_ = Next(tables_, TableEvent::kRewritten);
   rewriter_.Forget();
   leftovers_.Clear();
   leftovers_.Add({}, std::exchange(reserved_groups_, {}));
-  repairer_.TablesWritten(sync_plan.specs);
+  repairer_.TablesWritten(std::move(specs));
 }
 
 // The plan was committed, or was empty.

@@ -172,6 +172,7 @@ class Reconciler {
   // Sync.
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
   SyncPlan MakeRewrite(size_t element_limit);
+  size_t RestoreMissingTables();
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   absl::Status RepairSourceRanges();
   void ReserveGroups(const FoundElements& found);
@@ -179,7 +180,7 @@ class Reconciler {
   void AddAhead(SyncPlan& sync_plan);
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
-  void TablesRewritten(SyncPlan& sync_plan);
+  void TablesRewritten(Specs specs);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
   void FreeNumbers();
 

@@ -39,7 +39,7 @@ struct SyncPlan {
   explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
 
   // Returns true if there is nothing to commit.
-  bool empty() const { return !rewrite && plan.transaction().empty(); }
+  bool empty() const { return !rewrite && restored == 0 && plan.transaction().empty(); }
   // Returns the keys in `services`. Valid until `services` changes.
   absl::flat_hash_set<std::string_view> ChangedServices() const {
     absl::flat_hash_set<std::string_view> changed;
@@ -51,6 +51,7 @@ struct SyncPlan {
   nft::Transaction ahead;     // Elements that were, or may have been, committed before the plan.
   nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
   bool rewrite = false;       // The plan contains all rows.
+  size_t restored = 0;        // Number of elements of deleted tables that were written again.
   std::vector<std::string> replaced_chains;  // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
   std::vector<Store::Dirty> dirty;

@@ -12,6 +12,8 @@
 namespace svcmap::proxy {
 namespace {
 
+constexpr auto kMaxRead = static_cast<int64_t>(Repairer::kMaxRead);
+
 using Existing = nft::Transaction::TableCreation::Existing;
 
 // Returns the sets and chains of a table to delete when the table is rewritten. `keep_records`:
@@ -64,51 +66,59 @@ void TableRewriter::Read(TableState state) {
   if (ComparesTables(state)) found_ = ReadElements();
 }
 
-// Returns the families whose tables RestoreFirstRows() creates. The rewrite must be able to read
-// what was written.
+// Returns the families whose tables RestoreMissing() creates. If the other table exists, a rewrite
+// follows, which must be able to read what was written.
 std::array<bool, 2> TableRewriter::ToRestore() const {
-  std::array<bool, 2> restore = {};
-  if (!contents_ || applied_.services().empty()) return restore;
+  std::array<bool, 2> missing = {};
+  if (!contents_ || applied_.services().empty()) return missing;
   for (const Family family : kFamilies) {
-    const auto& counts = applied_.counts()[Index(family)];
-    bool readable = true;
-    for (uint8_t set = 0; set < kRowSetCount; ++set) {
-      if (set == kEndpoints || set == kRangeEndpoints) continue;
-      // A port has up to two groups, and a first slot in each.
-      readable &= counts[set] <= static_cast<int64_t>(Repairer::kMaxRead / 2);
-    }
-    restore[Index(family)] = readable && !(*contents_)[Index(family)];
+    missing[Index(family)] = !(*contents_)[Index(family)].has_value();
   }
-  return restore;
+  const bool readable = std::ranges::all_of(applied_.counts(), [](const auto& counts) {
+    return std::ranges::all_of(counts, [](int64_t count) { return count <= kMaxRead; });
+  });
+  if (missing[0] != missing[1] && !readable) return {};
+  return missing;
 }
 
-int TableRewriter::RestoreFirstRows() const {
-  const std::array<bool, 2> restore = ToRestore();
-  const Specs specs = MakeSpecs(ruleset_, timers_.committed());
+TableRewriter::Restored TableRewriter::RestoreMissing() const {
+  Restored restored{.specs = MakeSpecs(ruleset_, timers_.committed())};
+  const std::array<bool, 2> missing = ToRestore();
   nft::Transaction part;
   for (const Family family : kFamilies) {
-    if (!restore[Index(family)]) continue;
-    part.CreateTable({.family = family, .spec = specs[Index(family)]});
+    if (!missing[Index(family)]) continue;
+    part.CreateTable({.family = family, .spec = restored.specs[Index(family)]});
   }
-  int commits = 0;
-  bool failed = false;  // The rewrite retries.
+  if (part.empty()) return restored;
+  bool& failed = restored.failed;
   const auto commit = [&] {
     if (part.empty() || failed) return;
-    failed = kernel_.Apply(std::exchange(part, {})).outcome != nft::ApplyOutcome::kCommitted;
-    if (!failed) ++commits;
+    failed = kernel_.Apply(part).outcome != nft::ApplyOutcome::kCommitted;
+    if (!failed) {
+      ++restored.commits;
+      restored.elements += part.element_count();
+    }
+    part = {};
   };
   const auto add = [&](const nft::ElementView& element) {
-    if (!restore[Index(element.set.family)] || failed) return;
+    if (!missing[Index(element.set.family)] || failed) return;
     part.Add(element);
     if (part.element_count() == kElementsPerCommit) commit();
   };
   const auto add_row = [&](const Row& row) { add(row.view()); };
-  if (part.empty()) return 0;
   std::ranges::for_each(applied_.node_rows(), add_row);
-  for (const auto& [key, rows] : applied_.services()) ForEachOwnRow(key, rows, add_row, 1);
+  for (const auto& [key, rows] : applied_.services()) {
+    std::ranges::for_each(OwnRows(key, rows), add_row);
+    ForEachSlot(rows, 0, 1, add_row);
+  }
   for (const auto& [key, count] : applied_.shared()) add(FromSharedKey(key));
+  if (missing[0] && missing[1]) {
+    for (const auto& [key, rows] : applied_.services()) ForEachSlot(rows, 1, SIZE_MAX, add_row);
+    for (const Family family : kFamilies) add(applied_.marker().ToRow(family).view());
+  }
   commit();
-  return commits;
+  restored.complete = !failed && missing[0] && missing[1];
+  return restored;
 }
 
 void TableRewriter::Forget() {

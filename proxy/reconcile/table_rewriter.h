@@ -28,11 +28,18 @@ class TableRewriter {
 
   // Reads the tables as far as rewrites in this state need them. Call before a rewrite is planned.
   void Read(TableState state);
-  // Creates the tables that Read() has not found, and writes the applied rows that new connections
-  // need: all except the slots after the first one of each group. If a pick finds no endpoint in
-  // its slot, the rules use the first slot. Thus Services work again before the rewrite is planned.
-  // Returns the number of commits. If it is not 0, call Read() again.
-  int RestoreFirstRows() const;
+  // Creates the tables that Read() has not found, and writes their applied rows: first all rows
+  // except for the slots after the first one of each group. If a pick finds no endpoint in its
+  // slot, the rules use the first slot, so Services work again early. The other slots and the
+  // marker follow if no table was found.
+  struct Restored {
+    int commits = 0;
+    size_t elements = 0;
+    bool complete = false;  // Both tables contain exactly the applied rows.
+    bool failed = false;    // A commit has failed, or its outcome is unknown.
+    Specs specs;
+  };
+  Restored RestoreMissing() const;
   // Returns null if the tables cannot be compared: a table is missing, a set has another type or is
   // too large to be read, or other processes change the tables too fast.
   const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
