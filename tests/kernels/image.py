@@ -183,10 +183,12 @@ def system_map(kernel, root):
 
 def archive(root, target):
     """Writes the folder `root` as a cpio archive. The kernel unpacks concatenated archives."""
-    with open(target, "wb") as out:
+    part = target.with_suffix(".part")
+    with open(part, "wb") as out:
         names = subprocess.run(["find", ".", "-print0"], cwd=root, check=True, capture_output=True)
         subprocess.run(["cpio", "--null", "--create", "--format=newc", "--quiet", "--owner=0:0"],
                        cwd=root, input=names.stdout, stdout=out, check=True)
+    part.rename(target)
 
 
 def vmlinuz(kernel):

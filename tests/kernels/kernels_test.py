@@ -1,7 +1,11 @@
 """Tests of the kernel tests without virtual machines, and of the table in docs/install.md."""
 
 import json
+import os
+import pathlib
 import re
+import subprocess
+import tempfile
 import unittest
 
 import groups
@@ -42,6 +46,12 @@ class MachineTest(unittest.TestCase):
                    "[ 3.0] BUG: soft lockup - CPU#0\n[ 4.0] WARNING: CPU: 0 at x.c:1\n")
         self.assertEqual(machine.kernel_warnings(console),
                          ["BUG: soft lockup - CPU#0", "WARNING: CPU: 0 at x.c:1"])
+        self.assertEqual(run.bad_warnings(machine.kernel_warnings(console)), ["WARNING: CPU: 0 at x.c:1"])
+
+    def test_crashes_on_the_console_are_warnings(self):
+        for line in ("kernel BUG at mm/slub.c:1!", "invalid opcode: 0000 [#1]", "Out of memory: Killed process 7",
+                     "svcmapd[7]: segfault at 0 ip 1", "unregister_netdevice: waiting for lo to become free"):
+            self.assertEqual(len(run.bad_warnings(machine.kernel_warnings(f"[ 1.0] {line}\n"))), 1, line)
 
 
 class OutcomeTest(unittest.TestCase):
@@ -83,6 +93,66 @@ class OutcomeTest(unittest.TestCase):
         ran = machine.GroupRun(0, 1.0, "", [])
         group = next(g for g in groups.GROUPS if g.name == "packet")
         self.assertEqual(run.outcome(group, ran)["result"], "failed")
+
+
+    def test_a_group_in_which_nothing_ran_has_failed(self):
+        python = next(g for g in groups.GROUPS if g.name == "services")
+        program = next(g for g in groups.GROUPS if g.name == "packet")
+        for group, log, tests, result in (
+                (python, "Ran 3 tests in 1.0s\nOK", [], "passed"),
+                (python, "Ran 0 tests in 0.0s\nOK", [], "failed"),
+                (python, "Ran 3 tests in 1.0s\nOK (skipped=1)", [], "failed"),
+                (python, "", [], "failed"),
+                (program, "", [("not-run", "A.B")], "failed"),
+                (program, "", [("passed", "A.B"), ("crashed", "A.C")], "failed")):
+            with self.subTest(log=log, tests=tests):
+                self.assertEqual(run.outcome(group, machine.GroupRun(0, 1.0, log, tests))["result"], result)
+
+
+# A test program with the suites A and B. The environment variable FAULT selects how B fails.
+PROGRAM = """#!/bin/bash
+if [[ $1 == --gtest_list_tests ]]; then printf 'A.\\n  One\\nB.\\n  Two\\n  DISABLED_Three\\n'; exit; fi
+suite=${1#--gtest_filter=}
+[[ $suite != A* ]] || { echo "passed 1 A.One" >"$SVCMAP_TEST_RESULTS"; exit; }
+touch "$SVCMAP_TEST_RESULTS.ran"
+case $FAULT in
+  none) echo "passed 1 B.Two" >"$SVCMAP_TEST_RESULTS" ;;
+  crash) kill -SEGV $$ ;;
+  crash-after) echo "passed 1 B.Two" >"$SVCMAP_TEST_RESULTS"; kill -SEGV $$ ;;
+  teardown) echo "passed 1 B.Two" >"$SVCMAP_TEST_RESULTS"; exit 1 ;;
+  no-results) exit 0 ;;
+  once) [[ -e $SVCMAP_TEST_RESULTS.once ]] && r=passed || r=failed
+        touch "$SVCMAP_TEST_RESULTS.once"; echo "$r 1 B.Two" >"$SVCMAP_TEST_RESULTS"; [[ $r == passed ]] ;;
+  always) echo "failed 1 B.Two" >"$SVCMAP_TEST_RESULTS"; exit 1 ;;
+  lost) : >"$SVCMAP_TEST_RESULTS"; echo "passed 1 B.Other" >"$SVCMAP_TEST_RESULTS" ;;
+esac
+"""
+
+
+class GtestScriptTest(unittest.TestCase):
+    def run_with(self, fault):
+        """Returns the exit status and the results of guest/gtest.sh."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "program"
+            program.write_text(PROGRAM)
+            program.chmod(0o755)
+            results = pathlib.Path(folder) / "results"
+            ended = subprocess.run(
+                ["bash", run.HERE / "guest/gtest.sh", "60", "program", "*"], check=False, capture_output=True,
+                env={**os.environ, "SVCMAP_TEST_PROGRAMS": folder, "SVCMAP_TEST_RESULTS": str(results),
+                     "FAULT": fault})
+            return ended.returncode, results.read_text().splitlines()
+
+    def test_a_suite_that_passes(self):
+        self.assertEqual(self.run_with("none"), (0, ["passed 1 A.One", "passed 1 B.Two"]))
+        self.assertEqual(self.run_with("once"), (0, ["passed 1 A.One", "passed 1 B.Two"]))
+
+    def test_each_fault_fails(self):
+        for fault in ("crash", "crash-after", "teardown", "no-results", "always", "lost"):
+            with self.subTest(fault=fault):
+                status, results = self.run_with(fault)
+                self.assertEqual(status, 1)
+                self.assertTrue(any(line.startswith("failed ") for line in results), results)
 
 
 class TableTest(unittest.TestCase):

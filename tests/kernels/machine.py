@@ -7,6 +7,15 @@ import subprocess
 import time
 
 
+_running = set()  # The qemu processes.
+
+
+def stop_all():
+    """Ends all virtual machines."""
+    for process in list(_running):
+        process.kill()
+
+
 @dataclasses.dataclass
 class GroupRun:
     """The result of one group of tests in a virtual machine."""
@@ -33,7 +42,7 @@ def parse_report(text):
     for line in text.split("\n"):
         line = line.rstrip("\r")
         words = line.split(" ")
-        if words[0] != "@@":
+        if words[0] != "@@" or len(words) < 2:
             log.append(line)
         elif words[1] == "booted":
             result.release, result.boot_seconds = words[2], float(words[3])
@@ -51,8 +60,9 @@ def parse_report(text):
 
 def kernel_warnings(console):
     """Returns the kernel's warnings and crashes, without duplicates."""
-    pattern = re.compile(r"\b(?:BUG: |WARNING: |Oops: |Kernel panic|general protection fault|"
-                         r"INFO: task .* blocked|rcu: INFO: rcu|watchdog: BUG).*")
+    pattern = re.compile(r"(?:\b(?:kernel BUG at|BUG: |WARNING: |Oops: |Kernel panic|general protection fault|"
+                         r"invalid opcode|divide error|Out of memory|UBSAN: |unregister_netdevice: waiting|"
+                         r"INFO: task .* blocked|rcu: INFO: rcu|watchdog: BUG)|\S+: segfault at).*")
     return list(dict.fromkeys(m.group(0).strip() for m in pattern.finditer(console)))
 
 
@@ -83,6 +93,7 @@ def boot(kernel, initrds, plan, folder, memory, accelerator, limit, cmdline=""):
     start = time.monotonic()
     with open(folder / "qemu.log", "wb") as log:
         machine = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        _running.add(machine)
         try:
             machine.wait(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -90,6 +101,7 @@ def boot(kernel, initrds, plan, folder, memory, accelerator, limit, cmdline=""):
         finally:
             machine.kill()
             machine.wait()
+            _running.discard(machine)
     initrd.unlink()
     result = parse_report(report.read_text(errors="replace"))
     result.seconds = time.monotonic() - start

@@ -18,6 +18,8 @@ def cell(record):
         return "not run"
     not_applicable = len(record.get("not_applicable", {}))
     suffix = f", {not_applicable} not applicable" if not_applicable else ""
+    repeated = sum(1 for note in record.get("notes", []) if note.startswith("repeated"))
+    suffix += f", {repeated} repeated" if repeated else ""
     if record["result"] != "passed":
         failed = len(record.get("failures", []))
         return f"**{failed} failed**, {record.get('passed', 0)} passed{suffix}" if failed else "**failed**"
@@ -87,14 +89,17 @@ def rendered(page, document):
 def merge(stored, results):
     """Adds results to stored results. The results of a group replace its previous results."""
     for name, kernel in results["kernels"].items():
-        if not kernel.get("release"):
+        if "version" not in kernel:  # The package could not be downloaded.
             continue
         old = stored["kernels"].get(name, {})
         same = old.get("version") == kernel["version"]
         new = {n: {**group, "date": results["date"]} for n, group in kernel["groups"].items()}
         previous = {n: {"date": old["date"], **group} for n, group in old.get("groups", {}).items()}
         groups = {**(previous if same else {}), **new}
+        warnings = [*(old.get("kernel_warnings", []) if same else []), *kernel.get("kernel_warnings", [])]
         seconds = kernel["seconds"]
+        if warnings:
+            kernel["kernel_warnings"] = list(dict.fromkeys(warnings))
         stored["kernels"][name] = {**kernel, "date": results["date"], "groups": groups,
                                    "seconds": seconds, "accelerator": results["accelerator"]}
     return stored

@@ -14,7 +14,7 @@ class PackageError(Exception):
 
 
 def run(*argv, **kwargs):
-    ended = subprocess.run([str(a) for a in argv], capture_output=True, text=True, **kwargs)
+    ended = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=900, **kwargs)
     if ended.returncode != 0:
         message = (ended.stderr or ended.stdout).strip().splitlines()
         raise PackageError(f"{argv[0]} {argv[-1]}: {message[-1] if message else 'failed'}")

@@ -4,11 +4,12 @@
 import argparse
 import concurrent.futures
 import datetime
+import fcntl
 import json
 import pathlib
 import re
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import threading
@@ -41,7 +42,7 @@ def fetch(kernel, cache):
     name, suite_name, pattern, *_ = kernel
     folder = cache / "linux" / name
     stamp = folder / "package"
-    if not stamp.exists():
+    if not stamp.exists() or stamp.read_text().split()[2] != suite_name:
         suite = packages.Suite(suite_name, cache / "apt")
         package, version = suite.newest(pattern)
         shutil.rmtree(folder, ignore_errors=True)
@@ -62,10 +63,14 @@ def outcome(group, ran):
     notes = [l.removeprefix("note: ") for l in ran.log.splitlines() if l.startswith("note: ")]
     reasons = dict(m.groups() for n in notes if (m := NOT_APPLICABLE.match(n)))
     notes = [n for n in notes if not NOT_APPLICABLE.match(n)]
+    if "unittest" in group.command and record["result"] == "passed" and (
+            not re.search(r"^Ran [1-9]", ran.log, re.M) or re.search(r"^OK .*skipped", ran.log, re.M)):
+        record.update(result="failed", reason="no test ran, or a test was skipped")
     if ran.tests:
         skipped = [n for r, n in ran.tests if r == "skipped"]
         # A test that was skipped without a reason counts as failed.
-        failures = [n for r, n in ran.tests if r == "failed"] + [n for n in skipped if n not in reasons]
+        failures = [n for r, n in ran.tests if r not in ("passed", "skipped", "not-run")]
+        failures += [n for n in skipped if n not in reasons]
         record["passed"] = sum(1 for r, _ in ran.tests if r == "passed")
         record["failed"] = len(failures)
         if failures:
@@ -74,6 +79,8 @@ def outcome(group, ran):
             record["not_applicable"] = not_applicable
         if not_run := sum(1 for r, _ in ran.tests if r == "not-run"):
             record["not_run"] = not_run
+        if record["passed"] == 0 and not failures:
+            record.update(result="failed", reason="no test ran")
     elif record["result"] == "passed" and "gtest.sh" in group.command:
         record.update(result="failed", reason="no test ran")
     if ran.status == 124:
@@ -86,13 +93,18 @@ def outcome(group, ran):
     return record
 
 
+def bad_warnings(warnings):
+    """Returns the kernel warnings that must not occur. An emulated machine is so slow that the kernel
+    reports long batches as lockups and stalls."""
+    return [w for w in warnings if not re.search("soft lockup|rcu: INFO|blocked for more than", w)]
+
+
 class Runner:
     def __init__(self, options):
         self.options = options
         self.cache = TOP / "build/kernels"
         self.build = pathlib.Path(options.build).resolve()
         self.logs = self.cache / "logs"
-        self.cache.mkdir(parents=True, exist_ok=True)
         self.archives = []  # Initial file systems of the machines, without modules.
         self._print = threading.Lock()
 
@@ -115,7 +127,7 @@ class Runner:
         self.archives = [self.cache / "programs.cpio"]
         if not with_nft:
             return
-        target = self.cache / "nft.cpio"
+        target = self.cache / f"nft-{'-'.join(NFT_SUITES)}.cpio"
         self.archives.append(target)
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=self.cache) as work:
@@ -125,7 +137,8 @@ class Runner:
                 image.archive(root, target)
 
     def modules(self, name, folder):
-        target = self.cache / f"modules-{name}.cpio"
+        version = (folder / "package").read_text().split()[1].replace(":", "-")
+        target = self.cache / f"modules-{name}-{version}.cpio"
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=self.cache) as work:
                 root = pathlib.Path(work) / "root"
@@ -157,6 +170,7 @@ class Runner:
         if ran.warnings:
             record["kernel_warnings"] = ran.warnings
         failed = [g for g, r in record["groups"].items() if r["result"] == "failed"]
+        failed += bad_warnings(ran.warnings)
         self.say(f"{name} ({ran.release or 'did not boot'}): "
                  f"{'failed: ' + ', '.join(failed) if failed else 'passed'} in {ran.seconds:.0f} s")
         return record
@@ -171,6 +185,8 @@ class Runner:
                     # Preflight also loads the modules, so that later groups start quickly.
                     if g.name in [*self.options.groups, "preflight"] or not self.options.groups
                     if g.smoke or not self.options.smoke]
+        if missing := set(self.options.groups) - {g.name for g in selected}:
+            sys.exit(f"groups that are not part of this run: {', '.join(sorted(missing))}")
         start = time.monotonic()
         self.prepare(any(g.name == "nft" for g in selected) or any(k[3] != "-" for k in kernels))
         first, _ = fetch(kernels[0], self.cache)
@@ -180,11 +196,16 @@ class Runner:
         results = {}
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             futures = {k[0]: pool.submit(self.run_kernel, k, accelerator, selected) for k in kernels}
-            for name, future in futures.items():
-                try:
-                    results[name] = future.result()
-                except packages.PackageError as error:
-                    results[name] = {"reason": str(error), "groups": {}}
+            try:
+                for name, future in futures.items():
+                    try:
+                        results[name] = future.result()
+                    except Exception as error:  # One kernel must not discard the results of the others.
+                        results[name] = {"reason": f"{type(error).__name__}: {error}", "groups": {}}
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                machine.stop_all()
+                raise
         document = {"date": f"{datetime.date.today()}", "accelerator": accelerator[1],
                     "minutes": round((time.monotonic() - start) / 60, 1), "kernels": results}
         out = pathlib.Path(self.options.output or self.cache / "results.json")
@@ -194,7 +215,7 @@ class Runner:
         print(summary(document))
         print(f"results: {out}; logs: {self.logs}")
         bad = any("reason" in k or any(g["result"] == "failed" for g in k["groups"].values())
-                  for k in results.values())
+                  or bad_warnings(k.get("kernel_warnings", [])) for k in results.values())
         return 1 if bad else 0
 
 
@@ -231,6 +252,9 @@ def summary(document):
                 lines.append(f"{name}: {group}: FAILED {test}")
             if "reason" in record:
                 lines.append(f"{name}: {group}: {record['reason']}")
+            for note in record.get("notes", []):
+                if note.startswith("repeated"):
+                    lines.append(f"{name}: {group}: {note}")
             for test, reason in record.get("not_applicable", {}).items():
                 lines.append(f"{name}: {group}: not applicable: {test}: {reason}")
         for warning in kernel.get("kernel_warnings", []):
@@ -241,8 +265,9 @@ def summary(document):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kernels", nargs="*", help="names from kernels.txt [all with 'default']")
-    parser.add_argument("--groups", nargs="+", default=[], metavar="GROUP",
-                        help="run only these groups [all]")
+    names = [g.name for g in group_table.GROUPS]
+    parser.add_argument("--groups", nargs="+", default=[], metavar="GROUP", choices=names,
+                        help=f"run only these groups: {', '.join(names)} [all]")
     parser.add_argument("--smoke", action="store_true", help="run only the short groups")
     parser.add_argument("--full", action="store_true", help="run all tests of each program; hours")
     parser.add_argument("--store", action="store_true",
@@ -253,7 +278,17 @@ def main():
     parser.add_argument("--slow", type=int, default=1, metavar="FACTOR",
                         help="multiply the time limits, on a busy machine [1]")
     parser.add_argument("--output", help="result file [build/kernels/results.json]")
-    return Runner(parser.parse_args()).main()
+    options = parser.parse_args()
+    # Without an exception, the virtual machines would remain.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    cache = TOP / "build/kernels"
+    cache.mkdir(parents=True, exist_ok=True)
+    with open(cache / "lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another run uses {cache}")
+        return Runner(options).main()
 
 
 if __name__ == "__main__":
