@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Writes the table of tested kernels in docs/install.md from results.json, the stored results of
-`make test-kernels`. `run.py --store` updates results.json and calls this program."""
+`make test-kernels`. With the result file of a run as argument, first adds these results."""
 
 import json
 import pathlib
+import sys
 
 import groups as group_table
 
@@ -116,4 +117,4 @@ def store(results):
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rendered(PAGE.read_text(), json.loads(RESULTS.read_text())))
+    store(json.loads(pathlib.Path(sys.argv[1]).read_text()) if len(sys.argv) > 1 else {"kernels": {}})

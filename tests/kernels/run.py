@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs svcmap's tests on the kernels of Debian, in virtual machines; see `run.py --help` and README.md."""
+"""Runs svcmap's tests on the kernels of Debian, in virtual machines. See README.md."""
 
 import argparse
 import concurrent.futures
@@ -18,7 +18,6 @@ import time
 import groups as group_table
 import image
 import machine
-import matrix
 import packages
 
 # Debian suites whose nft programs list and load svcmap's tables.
@@ -180,7 +179,10 @@ class Runner:
         kernels = [k for k in read_kernels(HERE / "kernels.txt") if (k[0] in names if names else k[4])]
         unknown = set(names) - {k[0] for k in kernels}
         if unknown:
-            sys.exit(f"unknown kernels: {', '.join(sorted(unknown))}")
+            known = ", ".join(k[0] for k in read_kernels(HERE / "kernels.txt"))
+            sys.exit(f"unknown kernels: {', '.join(sorted(unknown))}; kernels.txt contains: {known}")
+        if not (self.build / "CMakeCache.txt").exists():
+            sys.exit(f"{self.build} contains no build: cmake --preset release && cmake --build --preset kernels")
         selected = [g for g in group_table.GROUPS
                     # Preflight also loads the modules, so that later groups start quickly.
                     if g.name in [*self.options.groups, "preflight"] or not self.options.groups
@@ -188,8 +190,12 @@ class Runner:
         if missing := set(self.options.groups) - {g.name for g in selected}:
             sys.exit(f"groups that are not part of this run: {', '.join(sorted(missing))}")
         start = time.monotonic()
-        self.prepare(any(g.name == "nft" for g in selected) or any(k[3] != "-" for k in kernels))
-        first, _ = fetch(kernels[0], self.cache)
+        self.say("preparing the file systems")
+        try:
+            self.prepare(any(g.name == "nft" for g in selected) or any(k[3] != "-" for k in kernels))
+            first, _ = fetch(kernels[0], self.cache)
+        except packages.PackageError as error:
+            sys.exit(f"download failed: {error}")
         accelerator = machine.accelerator_arguments(
             image.vmlinuz(first), self.cache / "programs.cpio", self.logs / "kvm-probe")
         self.say(f"{len(kernels)} kernels, {len(selected)} groups, {accelerator[1]}")
@@ -210,8 +216,6 @@ class Runner:
                     "minutes": round((time.monotonic() - start) / 60, 1), "kernels": results}
         out = pathlib.Path(self.options.output or self.cache / "results.json")
         out.write_text(json.dumps(document, indent=1) + "\n")
-        if self.options.store:
-            matrix.store(document)
         print(summary(document))
         print(f"results: {out}; logs: {self.logs}")
         bad = any("reason" in k or any(g["result"] == "failed" for g in k["groups"].values())
@@ -270,8 +274,6 @@ def main():
                         help=f"run only these groups: {', '.join(names)} [all]")
     parser.add_argument("--smoke", action="store_true", help="run only the short groups")
     parser.add_argument("--full", action="store_true", help="run all tests of each program; hours")
-    parser.add_argument("--store", action="store_true",
-                        help="add the results to tests/kernels/results.json and docs/install.md")
     parser.add_argument("--build", default=TOP / "build/release", help="build folder [build/release]")
     parser.add_argument("--jobs", type=int, default=2, help="number of parallel machines [2]")
     parser.add_argument("--memory", type=int, default=3072, help="memory of a machine in MiB [3072]")
