@@ -83,7 +83,8 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
 
 SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   rewriter_.Read(tables_);
-  if (const size_t restored = RestoreMissingTables(); tables_ == TableState::kCurrent) {
+  const size_t restored = tables_ == TableState::kMissing ? RestoreMissingTables() : 0;
+  if (tables_ == TableState::kCurrent) {
     SyncPlan sync_plan = planner_.MakeChanges(element_limit);
     sync_plan.restored = restored;
     planner_.Complete(sync_plan);

@@ -11,6 +11,12 @@ namespace {
 // Consecutive failed repairs before the tables are rewritten.
 constexpr int kRepairPatience = 3;
 
+TableEvent EventOf(Damage::Rewrite rewrite) {
+  if (rewrite == Damage::Rewrite::kInPlace) return TableEvent::kMuchDamage;
+  return rewrite == Damage::Rewrite::kRestore ? TableEvent::kTableMissing
+                                              : TableEvent::kTablesDamaged;
+}
+
 }  // namespace
 
 RepairResult Reconciler::Repair() { return ApplyRepair(repairer_.CheckNext()); }
@@ -41,9 +47,7 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
   }
   if (!damage->found()) return result;
   if (damage->rewrite == Damage::Rewrite::kNo) return CommitRepair(*damage);
-  tables_ =
-      Next(tables_, damage->rewrite == Damage::Rewrite::kInPlace ? TableEvent::kMuchDamage
-                                                                 : TableEvent::kTablesDamaged);
+  tables_ = Next(tables_, EventOf(damage->rewrite));
   result.outcome = RepairResult::Outcome::kRewrite;
   result.elements = damage->elements;
   result.chains = damage->chains;

@@ -76,6 +76,9 @@ enum class TableState : uint8_t {
   // what differs. If the tables cannot be compared, their content is replaced, except for clients'
   // affinity records.
   kDiffering,
+  // A table of this run was deleted. The next commits write the applied rows of the missing tables
+  // again. If this is not possible, or if one table exists, then as kUnknown.
+  kMissing,
   kUnknown,    // As kDiffering, but affinity records are replaced, too. Tables may be missing.
   kReplacing,  // Writing the differences has failed. The next commit replaces the tables' content.
   // The kernel rejects commits again and again, because other processes change the tables. The next
@@ -92,7 +95,8 @@ enum class TableEvent : uint8_t {
   kSetFull,         // A set has reached its maximum size.
   kRejected,        // Repeated commits were rejected although suspect rows were checked.
   kMuchDamage,      // A check has found more differences than a repair writes.
-  kTablesDamaged,   // A check has found missing tables, or sets with another type.
+  kTableMissing,    // A check has found no table.
+  kTablesDamaged,   // A check has found no set, or sets with another type.
   kRepairsFailed,   // Repeated repairs were rejected.
 };
 
@@ -103,15 +107,18 @@ struct TableTransition {
 };
 
 // All other combinations do not change the state.
-inline constexpr std::array<TableTransition, 14> kTableTransitions = {{
+inline constexpr std::array<TableTransition, 17> kTableTransitions = {{
     {TableState::kCurrent, TableEvent::kOutcomeUnknown, TableState::kDiffering},
     {TableState::kCurrent, TableEvent::kSetFull, TableState::kDiffering},
     {TableState::kCurrent, TableEvent::kRejected, TableState::kContested},
     {TableState::kCurrent, TableEvent::kMuchDamage, TableState::kDiffering},
+    {TableState::kCurrent, TableEvent::kTableMissing, TableState::kMissing},
     {TableState::kCurrent, TableEvent::kTablesDamaged, TableState::kUnknown},
     {TableState::kCurrent, TableEvent::kRepairsFailed, TableState::kUnknown},
     {TableState::kDiffering, TableEvent::kRewritten, TableState::kCurrent},
     {TableState::kDiffering, TableEvent::kRewriteFailed, TableState::kReplacing},
+    {TableState::kMissing, TableEvent::kRewritten, TableState::kCurrent},
+    {TableState::kMissing, TableEvent::kRewriteFailed, TableState::kReplacing},
     {TableState::kUnknown, TableEvent::kRewritten, TableState::kCurrent},
     {TableState::kUnknown, TableEvent::kRewriteFailed, TableState::kReplacing},
     {TableState::kReplacing, TableEvent::kRewritten, TableState::kCurrent},
@@ -124,12 +131,12 @@ Received Next(Received state, Input input);
 TableState Next(TableState state, TableEvent event);
 
 // How a rewrite writes the tables.
-constexpr bool ReadsTables(TableState state) {
-  return state == TableState::kDiffering || state == TableState::kUnknown ||
-         state == TableState::kReplacing;
-}
 constexpr bool ComparesTables(TableState state) {
-  return state == TableState::kDiffering || state == TableState::kUnknown;
+  return state == TableState::kDiffering || state == TableState::kMissing ||
+         state == TableState::kUnknown;
+}
+constexpr bool ReadsTables(TableState state) {
+  return ComparesTables(state) || state == TableState::kReplacing;
 }
 constexpr bool KeepsRecords(TableState state) {
   return state == TableState::kDiffering || state == TableState::kContested;

@@ -148,7 +148,7 @@ absl::StatusOr<Damage> Repairer::CheckStructure(Family family) {
   if (!found.ok()) return found.status();
   Damage damage;
   if (!*found) {
-    damage.rewrite = Damage::Rewrite::kRecreate;
+    damage.rewrite = Damage::Rewrite::kRestore;
     return damage;
   }
   const absl::Status status = CompareStructure(**found, family, damage);

@@ -31,6 +31,7 @@ struct Damage {
   enum class Rewrite : uint8_t {
     kNo,        // `repair` fixes the damage.
     kInPlace,   // The damage requires a rewrite of all elements in the existing tables.
+    kRestore,   // A table is missing.
     kRecreate,  // The damage requires that the tables are created again.
   };
   Rewrite rewrite = Rewrite::kNo;

@@ -12,13 +12,13 @@ constexpr std::array kReceived = {Received::kNothing, Received::kPartial, Receiv
                                   Received::kStored, Received::kComplete};
 constexpr std::array kInputs = {Input::kChange, Input::kSnapshotBegin, Input::kSnapshotEnd,
                                 Input::kTokenMatches};
-constexpr std::array kTables = {TableState::kCurrent,   TableState::kDiffering,
-                                TableState::kUnknown,   TableState::kReplacing,
-                                TableState::kContested, TableState::kDropping};
-constexpr std::array kTableEvents = {TableEvent::kRewritten,      TableEvent::kRewriteFailed,
-                                     TableEvent::kOutcomeUnknown, TableEvent::kSetFull,
-                                     TableEvent::kRejected,       TableEvent::kMuchDamage,
-                                     TableEvent::kTablesDamaged,  TableEvent::kRepairsFailed};
+constexpr std::array kTables = {
+    TableState::kCurrent,   TableState::kDiffering, TableState::kMissing, TableState::kUnknown,
+    TableState::kReplacing, TableState::kContested, TableState::kDropping};
+constexpr std::array kTableEvents = {
+    TableEvent::kRewritten,    TableEvent::kRewriteFailed, TableEvent::kOutcomeUnknown,
+    TableEvent::kSetFull,      TableEvent::kRejected,      TableEvent::kMuchDamage,
+    TableEvent::kTableMissing, TableEvent::kTablesDamaged, TableEvent::kRepairsFailed};
 
 TEST(StatesTest, EachRowOfTheTableOfReceivedStatesIsTheOnlyOneOfItsPair) {
   std::set<std::pair<Received, Input>> pairs;
