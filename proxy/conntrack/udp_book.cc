@@ -102,13 +102,12 @@ void UdpBook::Replace(const std::string& key, Service service) {
   }
 }
 
-void UdpBook::MakeAllDue() {
-  for (const auto& [key, service] : services_) due_.insert(key);
-}
-
 UdpBook::Round UdpBook::Take() {
   Round round;
   absl::flat_hash_set<IpAddress> with_ranges;
+  if (std::exchange(all_due_, false)) {
+    for (const auto& [key, service] : services_) due_.insert(key);
+  }
   for (const std::string& key : std::exchange(due_, {})) {
     Round::Entry taken{key, services_.at(key), {}};
     for (const Port& port : *taken.service) {

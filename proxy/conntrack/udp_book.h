@@ -33,7 +33,7 @@ class UdpBook {
   void Update(const std::string& service, UdpPorts ports);
 
   // Makes all Services due, because packets may have passed without translation.
-  void MakeAllDue();
+  void MakeAllDue() { all_due_ = true; }
 
   // The Services whose flows are scanned in one round.
   class Round {
@@ -61,7 +61,7 @@ class UdpBook {
     std::vector<nft::FlowEnd> single_ports_;
   };
 
-  bool due() const { return !due_.empty(); }
+  bool due() const { return !due_.empty() || (all_due_ && !services_.empty()); }
   Round Take();  // Returns all due Services, which are then no longer due.
   // Call Finish after all flows were tested. Removes former destinations that have no flows left.
   void Finish(const Round& round, const StaleFlows& flows);
@@ -77,6 +77,7 @@ class UdpBook {
   absl::flat_hash_map<std::string, std::shared_ptr<const Service>> services_;
   absl::flat_hash_map<FlowDestination, int> destinations_;  // Number of Services per destination.
   absl::flat_hash_set<std::string> due_;
+  bool all_due_ = false;
 };
 
 }  // namespace svcmap::proxy

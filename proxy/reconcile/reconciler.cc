@@ -23,7 +23,7 @@ Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog*
       journal_(log, store_, applied_, numbering_, ruleset_) {}
 
 bool Reconciler::Pending() const {
-  return tables_ != TableState::kCurrent || store_.dirty_count() > 0 ||
+  return tables_ != TableState::kCurrent || restored_ > 0 || store_.dirty_count() > 0 ||
          rejections_.has_findings() || node_.Changed();
 }
 
@@ -43,7 +43,8 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.error = sync_plan.status();
     return result;
   }
-  result.recreated = sync_plan->rewrite || sync_plan->restored > 0;
+  sync_plan->restored = restored_;
+  result.recreated = sync_plan->rewrite || restored_ > 0;
   Marker marker = applied_.marker();
   if (!sync_plan->empty()) {
     marker.digest = (sync_plan->rewrite ? 0 : marker.digest) + sync_plan->plan.digest_change();
@@ -53,7 +54,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
                      sync_plan->rewrite ? sync_plan->gone_ports : sync_plan->old_numbers,
                      sync_plan->plan.ended_local_sets());
     sync_plan->plan.AddMarker(sync_plan->rewrite ? nullptr : &applied_.marker(), marker);
-    result.plan_duration = Clock::now() - began;
+    result.plan_duration = Clock::now() - began - sync_plan->restore_duration;
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return result;
   }
@@ -83,11 +84,13 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
 
 SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   rewriter_.Read(tables_);
-  const size_t restored = tables_ == TableState::kMissing ? RestoreMissingTables() : 0;
+  const auto start = Clock::now();
+  if (tables_ == TableState::kMissing) RestoreMissingTables();
   if (tables_ == TableState::kCurrent) {
+    const auto restored = Clock::now();
     SyncPlan sync_plan = planner_.MakeChanges(element_limit);
-    sync_plan.restored = restored;
     planner_.Complete(sync_plan);
+    sync_plan.restore_duration = restored - start;
     return sync_plan;
   }
   if (const FoundElements* found = rewriter_.found_elements()) ReserveGroups(*found);
@@ -96,17 +99,16 @@ SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   return sync_plan;
 }
 
-// Returns the number of elements that were written.
-size_t Reconciler::RestoreMissingTables() {
+void Reconciler::RestoreMissingTables() {
   planner_.RulesRestored();
   TableRewriter::Restored restored = rewriter_.RestoreMissing();
   for (int i = 0; i < restored.commits; ++i) journal_.CountCommit();
   if (restored.complete) {
+    restored_ += restored.elements;
     TablesRewritten(std::move(restored.specs));
   } else if (restored.commits > 0 || restored.failed) {
     rewriter_.Read(tables_);
   }
-  return restored.elements;
 }
 
 // A rewrite has read the leftovers or replaces their sets, so only other plans can collide.
@@ -145,7 +147,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   // Before the outcome is logged, so that the next run does not trust the tables either.
   if (!committed && !sync_plan.ahead.empty()) repairer_.MarkRowsSuspect(sync_plan.ahead);
   journal_.End(committed, !sync_plan.removals.empty(), TrustNow());
-  result.duration = end - start;
+  result.duration = end - start + sync_plan.restore_duration;
   result.save_duration = start - planned + (Clock::now() - end);
   if (!committed) {
     HandleRejection(sync_plan, applied);
@@ -239,6 +241,7 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
     repairer_.RulesWritten(std::move(sync_plan.specs));
   }
   planner_.Committed();
+  restored_ = 0;
   applied_.Advance(sync_plan.plan, sync_plan.rewrite, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);
   leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);

@@ -172,7 +172,7 @@ class Reconciler {
   // Sync.
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
   SyncPlan MakeRewrite(size_t element_limit);
-  size_t RestoreMissingTables();
+  void RestoreMissingTables();
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   absl::Status RepairSourceRanges();
   void ReserveGroups(const FoundElements& found);
@@ -224,6 +224,9 @@ class Reconciler {
   // marker, because the tables may differ in leftovers.
   uint64_t unknown_generation_ = 0;
   int failed_repairs_ = 0;  // Consecutive.
+  // Number of elements of deleted tables that were written again. 0 after the next committed plan,
+  // which reports them.
+  size_t restored_ = 0;
 };
 
 }  // namespace svcmap::proxy

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,8 +52,10 @@ struct SyncPlan {
   nft::Transaction ahead;     // Elements that were, or may have been, committed before the plan.
   nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
   bool rewrite = false;       // The plan contains all rows.
-  size_t restored = 0;        // Number of elements of deleted tables that were written again.
-  std::vector<std::string> replaced_chains;  // See SyncResult.
+  // Number of elements of deleted tables that were written again since the last committed plan.
+  size_t restored = 0;
+  std::chrono::nanoseconds restore_duration{0};  // For this plan.
+  std::vector<std::string> replaced_chains;      // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
   std::vector<Store::Dirty> dirty;
   Applied::ServiceChanges services;

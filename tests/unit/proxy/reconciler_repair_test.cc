@@ -223,6 +223,29 @@ TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
   }
 }
 
+// Observers learn of the restored tables from the next committed plan.
+TEST_F(RepairTest, RestoredTablesAreReportedAfterAPlanThatFails) {
+  for (const Family family : kFamilies) ASSERT_TRUE(kernel_.ForeignDropTable(family));
+  nft::ForeignChange change;
+  change.table = true;
+  reconciler_.MarkSuspect(change);
+  ApplyRepair();
+  sent_.clear();
+  kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+    sent_.push_back(transaction);
+    return sent_.size() == 2 ? Fault::kReject : Fault::kNone;
+  });
+  EXPECT_EQ(Sync().outcome, Outcome::kFailed);
+  EXPECT_TRUE(reconciler_.Pending());
+  ApplyRepair();
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_TRUE(result.recreated);
+  EXPECT_GT(result.elements, before_.size());
+  ExpectRepaired();
+  EXPECT_EQ(Sync().outcome, Outcome::kNothing);
+}
+
 TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
   constexpr int kEndpoints = 5000;
   Settle({Slice("shop/web", kEndpoints)});
