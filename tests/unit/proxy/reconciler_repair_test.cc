@@ -52,6 +52,15 @@ class RepairTest : public ReconcilerTest {
     change.elements.push_back({{kV4, set}, held->front().key});
     return change;
   }
+  // Another process deletes both tables, and the reconciler finds it.
+  void DropTables() {
+    for (const Family family : kFamilies) EXPECT_TRUE(kernel_.ForeignDropTable(family));
+    nft::ForeignChange change;
+    change.table = true;
+    reconciler_.MarkSuspect(change);
+    ApplyRepair();
+    sent_.clear();
+  }
   static nft::ForeignChange Structure() {
     nft::ForeignChange change;
     change.structure = true;
@@ -200,12 +209,7 @@ TEST_F(RepairTest, ATableThatIsGoneIsRewritten) {
 TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
   Settle({Slice("shop/web", 25000)});
   for (const bool fails : {false, true}) {
-    for (const Family family : kFamilies) ASSERT_TRUE(kernel_.ForeignDropTable(family));
-    nft::ForeignChange change;
-    change.table = true;
-    reconciler_.MarkSuspect(change);
-    ApplyRepair();
-    sent_.clear();
+    DropTables();
     kernel_.SetFaultHook([this, fails](const nft::Transaction& transaction) {
       sent_.push_back(transaction);
       return fails && sent_.size() == 1 ? Fault::kReject : Fault::kNone;
@@ -225,12 +229,7 @@ TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
 
 // Observers learn of the restored tables from the next committed plan.
 TEST_F(RepairTest, RestoredTablesAreReportedAfterAPlanThatFails) {
-  for (const Family family : kFamilies) ASSERT_TRUE(kernel_.ForeignDropTable(family));
-  nft::ForeignChange change;
-  change.table = true;
-  reconciler_.MarkSuspect(change);
-  ApplyRepair();
-  sent_.clear();
+  DropTables();
   kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
     sent_.push_back(transaction);
     return sent_.size() == 2 ? Fault::kReject : Fault::kNone;
