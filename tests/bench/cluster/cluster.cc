@@ -46,7 +46,8 @@ void AddExternal(Family family, int number, ServicePort& port) {
 void AddEverything(Family family, int number, ServicePort& port) {
   AddExternal(family, number, port);
   port.external_local = true;
-  port.health_check_node_port = kFirstNodePort - 1;
+  // A healthCheckNodePort belongs to one Service.
+  if (number == 0) port.health_check_node_port = kFirstNodePort - 1;
   port.affinity_seconds = kAffinitySeconds;
   port.external_ips = {Address(family, kExternalBase + static_cast<uint32_t>(number))};
   if (number % kPeriod == 0) {

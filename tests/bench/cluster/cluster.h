@@ -18,7 +18,8 @@ enum class Mix {
   // has session affinity.
   kMixed,
   // All Services have an external IP, a load balancer IP, a nodePort, externalTrafficPolicy Local
-  // and session affinity. Every tenth Service has load balancer source ranges.
+  // and session affinity. Every tenth Service has load balancer source ranges. The first Service
+  // has a healthCheckNodePort.
   kEverything,
 };
 
