@@ -39,10 +39,11 @@ std::string CidrDetail(std::string_view text) {
 }
 
 bool HasLeadingZeros(std::string_view address) {
-  if (address.find(':') != std::string_view::npos) return false;
-  for (size_t i = 0; i + 1 < address.size(); ++i) {
+  for (size_t i = address.find('0'); i < address.size() - 1; i = address.find('0', i + 1)) {
     const bool starts_octet = i == 0 || address[i - 1] == '.';
-    if (starts_octet && address[i] == '0' && absl::ascii_isdigit(address[i + 1])) return true;
+    if (starts_octet && absl::ascii_isdigit(address[i + 1])) {
+      return address.find(':') == std::string_view::npos;
+    }
   }
   return false;
 }

@@ -39,15 +39,20 @@ std::string Quote(std::string_view text) {
 }
 
 bool IsUtf8(std::string_view text) {
-  constexpr uint64_t kHighBits = 0x8080808080808080;
-  for (size_t i = 0; i < text.size();) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  const auto is_ascii = [&](size_t first) {
     uint64_t word;
-    if (text.size() - i >= sizeof(word)) {
-      std::memcpy(&word, text.data() + i, sizeof(word));
-      if ((word & kHighBits) == 0) {
-        i += sizeof(word);
+    std::memcpy(&word, text.data() + first, kWord);
+    return (word & 0x8080808080808080) == 0;
+  };
+  for (size_t i = 0; i < text.size();) {
+    if (text.size() - i >= kWord) {
+      if (is_ascii(i)) {
+        i += kWord;
         continue;
       }
+    } else if (text.size() >= kWord && is_ascii(text.size() - kWord)) {
+      return true;
     }
     if (static_cast<unsigned char>(text[i]) < 0x80) {
       ++i;

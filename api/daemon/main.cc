@@ -13,7 +13,6 @@
 #include "api/daemon/clock_watch.h"
 #include "api/daemon/connection_counters.h"
 #include "api/daemon/hash_picks.h"
-#include "api/daemon/heap_trim.h"
 #include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
@@ -33,6 +32,7 @@
 #include "api/preflight/preflight.h"
 #include "api/process/config_watch.h"
 #include "api/process/fatal.h"
+#include "api/process/heap_trim.h"
 #include "api/process/notify.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
@@ -362,7 +362,7 @@ int Run(DaemonOptions options) {
   }
   WatchHub watches;
   Observations observations;
-  HeapTrim heap_trim;
+  HeapTrim heap_trim([] { malloc_trim(0); });
   const auto return_space = [&] {
     const bool half = heap_trim.AfterChange(reconciler.store().bytes());
     if (half && *log != nullptr) (*log)->Recount();
@@ -372,8 +372,8 @@ int Run(DaemonOptions options) {
     LogSync(result, status);
     watches.PublishSync(result, status.revision);
   };
-  loop_options.on_answered = [&](const proxy::SyncResult& result, bool done) {
-    heap_trim.AfterSync(result, done);
+  loop_options.on_answered = [&](const proxy::SyncResult& result) {
+    heap_trim.AfterSync(result.elements);
     return_space();
   };
   loop_options.on_stored = return_space;

@@ -172,8 +172,8 @@ void Loop::Run() {
   while (reconciler_.HasLeftovers()) RemoveOnce();
   EndTurn();
   AnswerAll(BatchResult::Outcome::kFailed, absl::UnavailableError("the agent is stopping"));
-  std::deque<Task> dropped;
-  std::deque<Arrival> sessions;  // Batches are refused since the loop stops.
+  std::vector<Task> dropped;
+  std::vector<Arrival> sessions;  // Batches are refused since the loop stops.
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
@@ -191,8 +191,8 @@ bool Loop::TakeWork() {
   } else if (!Holding()) {
     next = schedule_.Next(WorkLeft(), Clock::now());
   }
-  std::deque<Task> tasks;
-  std::deque<Arrival> arrived;
+  std::vector<Task> tasks;
+  std::vector<Arrival> arrived;
   bool stopping = false;
   {
     std::unique_lock lock(mutex_);
@@ -336,9 +336,7 @@ void Loop::SyncOnce() {
   CountStages(result, started);
   PublishTurn(/*answered=*/true);
   Answer(result, started);
-  if (options_.on_answered) {
-    options_.on_answered(result, reconciler_.store().dirty_count() == 0);
-  }
+  if (options_.on_answered) options_.on_answered(result);
 }
 
 }  // namespace svcmap::proxy

@@ -52,8 +52,8 @@ struct LoopOptions {
   // effect.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
   // Called on the loop's thread after a sync that did not fail, when its batches have been
-  // answered. The call may take time. `done`: no Service is left to program.
-  std::function<void(const SyncResult&, bool done)> on_answered;
+  // answered. The call may take time.
+  std::function<void(const SyncResult&)> on_answered;
   // Called on the loop's thread after batches were answered that required no sync. The call may
   // take time.
   std::function<void()> on_stored;
@@ -188,8 +188,8 @@ class Loop {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Task> tasks_;
-  std::deque<Arrival> arrived_;  // Not in `arrivals_` yet.
+  std::vector<Task> tasks_;
+  std::vector<Arrival> arrived_;  // Not in `arrivals_` yet.
   bool stopping_ = false;
   bool stopped_ = true;
   LoopStatus status_;

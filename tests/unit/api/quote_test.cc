@@ -18,5 +18,18 @@ TEST(QuoteTest, LongTextIsCutAtACharacterAndControlsAreEscaped) {
   EXPECT_EQ(Quote(std::string(63, 'x') + "\xc3\xbc"), "\"" + std::string(63, 'x') + "\"...");
 }
 
+TEST(QuoteTest, Utf8IsCheckedAtEachByte) {
+  const std::string two_bytes = "\xc3\xa9";
+  for (size_t size = 0; size <= 20; ++size) {
+    const std::string ascii(size, 'a');
+    EXPECT_TRUE(IsUtf8(ascii)) << size;
+    for (size_t at = 0; at <= size; ++at) {
+      std::string text = ascii;
+      EXPECT_TRUE(IsUtf8(text.insert(at, two_bytes))) << size << ' ' << at;
+      EXPECT_FALSE(IsUtf8(text.erase(at + 1, 1))) << size << ' ' << at;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace svcmap::api
