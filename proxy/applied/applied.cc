@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "proxy/desired/staging.h"
+
 namespace svcmap::proxy {
 
 namespace {
 
 size_t ServicePorts(const ServiceRows& service) {
   size_t count[2] = {};
-  for (const PortRows& port : service.ports) ++count[Index(port.family)];
+  for (const PortRows& port : service.ports) count[Index(port.family)] += IsStaged(port) ? 0 : 1;
   return std::max(count[0], count[1]);
 }
 
@@ -54,7 +56,7 @@ void Applied::Put(std::string key, ServiceRows rows) {
 }
 
 void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
-                      std::vector<Row> node_rows, const Marker& marker) {
+                      std::optional<std::vector<Row>> node_rows, const Marker& marker) {
   if (recreated) {
     shared_.clear();
     counts_ = {};
@@ -71,7 +73,7 @@ void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
       counts_[family][set] += plan.counts()[family][set];
     }
   }
-  node_rows_ = std::move(node_rows);
+  if (node_rows) node_rows_ = *std::move(node_rows);
   marker_ = marker;
 }
 

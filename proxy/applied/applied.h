@@ -47,7 +47,7 @@ class Applied {
 
   // The plan was committed. `recreated`: the plan rewrote the tables completely.
   void Advance(const Plan& plan, bool recreated, ServiceChanges services,
-               std::vector<Row> node_rows, const Marker& marker);
+               std::optional<std::vector<Row>> node_rows, const Marker& marker);
 
   // Takes over the rows of the previous run. Returns false and changes nothing if the rows do not
   // match the marker.

@@ -56,13 +56,16 @@ uint64_t AnchorHash(nft::SetRef set, std::span<const uint8_t> key) {
 }
 
 template <typename Fn>
-void ForEachAnchor(const std::string& key, const ServiceRows& rows, Fn&& fn) {
+void ForEachAnchor(const ServiceRows& rows, Fn&& fn) {
   uint64_t last = 0;
-  ForEachOwnRow(key, rows, [&](const Row& row) {
+  const auto add = [&](const Row& row) {
     const uint64_t anchor = AnchorHash(row.set, row.key.bytes());
     if (anchor != 0 && anchor != last) fn(anchor);
     last = anchor;
-  });
+  };
+  static const std::string kNoKey;  // The comments do not matter.
+  for (const Row& row : OwnRows(kNoKey, rows)) add(row);
+  ForEachSlot(rows, 0, 1, add);  // All slots of a group have the same anchor.
 }
 
 // Returns true if the rows of both ports have the same anchors.
@@ -93,11 +96,11 @@ void RowOwners::Replace(const std::string& key, const ServiceRows& before,
 }
 
 void RowOwners::Add(const std::string& key, const ServiceRows& rows) {
-  ForEachAnchor(key, rows, [&](uint64_t anchor) { owners_[anchor] = &key; });
+  ForEachAnchor(rows, [&](uint64_t anchor) { owners_[anchor] = &key; });
 }
 
 void RowOwners::Remove(const std::string& key, const ServiceRows& rows) {
-  ForEachAnchor(key, rows, [&](uint64_t anchor) {
+  ForEachAnchor(rows, [&](uint64_t anchor) {
     const auto found = owners_.find(anchor);
     if (found != owners_.end() && found->second == &key) owners_.erase(found);
   });

@@ -141,6 +141,10 @@ void Plan::Delete(const nft::ElementView& element) {
 // An element whose data changes is deleted and added, because the kernel cannot change data in
 // place.
 void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
+  if (before.empty()) {
+    for (const Row& row : after) Add(row.view());
+    return;
+  }
   const auto by_order = [](const Row& a, const Row& b) { return OrderOf(a) < OrderOf(b); };
   std::sort(before.begin(), before.end(), by_order);
   std::sort(after.begin(), after.end(), by_order);

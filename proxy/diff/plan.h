@@ -23,6 +23,10 @@ namespace svcmap::proxy {
 // us for each element (decision 0011).
 inline constexpr size_t kElementsPerCommit = 2000;
 
+// A plan adds elements ahead of its commit, and divides the changes of a Service, only if the plan
+// or the Service has more elements.
+inline constexpr size_t kMaxElementsTogether = 10000;
+
 using SetCounts = std::array<std::array<int64_t, kRowSetCount>, 2>;  // Counts by family and set.
 
 // Elements that several Services share, with the number of Services per element. The key encodes

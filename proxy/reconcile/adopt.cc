@@ -137,7 +137,7 @@ absl::StatusOr<AdoptedState> Reconciler::AdoptUnknown(const Markers& markers, Sa
   // Another process has deleted at least one table, or restored tables that are older than the
   // saved state.
   if (saved_marker && !newer) {
-    if (!Restore(saved, {})) applied_.Advance(Plan(applied_.shared()), true, {}, {}, *saved_marker);
+    if (!Restore(saved, {})) applied_.Advance(Plan(applied_.shared()), true, {}, std::vector<Row>(), *saved_marker);
     // The saved numbers keep clients' affinity records valid.
     bool exist = true;
     for (const Family family : kFamilies) {
@@ -149,7 +149,7 @@ absl::StatusOr<AdoptedState> Reconciler::AdoptUnknown(const Markers& markers, Sa
     return AdoptedState::kSaved;
   }
   journal_.Outdate(saved.objects);
-  applied_.Advance(Plan(applied_.shared()), true, {}, {}, newest);
+  applied_.Advance(Plan(applied_.shared()), true, {}, std::vector<Row>(), newest);
   if (!found) return AdoptedState::kNothing;
   const absl::Status status = AdoptAffinity();
   if (!status.ok() && !absl::IsNotFound(status)) return status;

@@ -11,7 +11,7 @@ void Announcer::Announce(SyncPlan& sync_plan, SyncResult& result) {
     result.tcp.emplace_back(std::move(key), std::move(tcp));
   }
   result.udp.reserve(sync_plan.dirty.size());
-  for (Store::Dirty& dirty : sync_plan.dirty) {
+  for (DirtyService& dirty : sync_plan.dirty) {
     AddHealthCheck(dirty.key, result);
     AddLocalhostNodePorts(dirty.key, result);
     UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));

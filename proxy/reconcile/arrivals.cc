@@ -23,11 +23,11 @@ size_t ElementsOf(const Batch& batch) {
 
 // No slice changes no Service.
 bool ServiceIsDirty(const Store& store, const std::shared_ptr<const EndpointSlice>& slice) {
-  return !slice || store.IsDirty(slice->service_key);
+  return !slice || store.dirty().Contains(slice->service_key);
 }
 
 bool ChangesDirtyService(const Store& store, const Change& change) {
-  if (change.kind == Kind::kService) return store.IsDirty(change.key);
+  if (change.kind == Kind::kService) return store.dirty().Contains(change.key);
   if (change.kind != Kind::kEndpointSlice) return false;
   return ServiceIsDirty(store, change.slice) &&
          ServiceIsDirty(store, store.Stored(change.kind, change.key).slice);
@@ -45,11 +45,11 @@ bool ChangesOnlyDirtyServices(const Store& store, const Batch& batch) {
 }  // namespace
 
 void Arrivals::Add(Arrival arrival) {
-  Source& source = arrival.batch && arrival.batch->out_of_band ? others_ : session_;
-  Waiting& waiting = source.queue.emplace_back();
+  Queue& queue = arrival.batch && arrival.batch->out_of_band ? others_ : session_;
+  Waiting& waiting = queue.waiting.emplace_back();
   waiting.arrival = std::move(arrival);
   if (!waiting.arrival.batch) {
-    ++source.session_starts;
+    ++queue.session_starts;
     return;
   }
   waiting.elements = ElementsOf(*waiting.arrival.batch);
@@ -60,32 +60,33 @@ void Arrivals::Add(Arrival arrival) {
   changes_ += waiting.changes;
 }
 
-void Arrivals::StartTurn(uint64_t unprogrammed) {
-  for (Source* source : {&session_, &others_}) {
-    source->waits = source->last >= unprogrammed;
-    source->closed = false;
+void Arrivals::StartTurn(const DirtyService::FirstChanges& unprogrammed) {
+  for (const auto& [queue, source] :
+       {std::pair{&session_, ChangeSource::kStream}, std::pair{&others_, ChangeSource::kOthers}}) {
+    queue->waits = queue->last >= unprogrammed[Index(source)];
+    queue->closed = false;
   }
   any_ = false;
   elements_left_ = max_elements_;
 }
 
 void Arrivals::StartUnlimitedTurn() {
-  StartTurn(std::numeric_limits<uint64_t>::max());
+  StartTurn({DirtyService::kNone, DirtyService::kNone});
   elements_left_ = std::numeric_limits<size_t>::max();
 }
 
 std::optional<Arrival> Arrivals::Take(uint64_t number) {
-  for (Source* source : {first_, Other(first_)}) {
-    if (source->queue.empty() || source->closed) continue;
-    if (!Accepts(*source)) {
-      source->closed = true;
+  for (Queue* queue : {first_, Other(first_)}) {
+    if (queue->waiting.empty() || queue->closed) continue;
+    if (!Accepts(*queue)) {
+      queue->closed = true;
       continue;
     }
-    elements_left_ -= std::min(elements_left_, source->queue.front().elements);
-    Arrival arrival = Pop(*source);
+    elements_left_ -= std::min(elements_left_, queue->waiting.front().elements);
+    Arrival arrival = Pop(*queue);
     if (arrival.batch) {
-      if (!std::exchange(any_, true)) first_ = Other(source);
-      source->last = number;
+      if (!std::exchange(any_, true)) first_ = Other(queue);
+      queue->last = number;
     }
     return arrival;
   }
@@ -93,26 +94,26 @@ std::optional<Arrival> Arrivals::Take(uint64_t number) {
 }
 
 // A new session waits for the batches of the previous one, so these are not delayed further.
-bool Arrivals::Accepts(const Source& source) const {
-  const Waiting& next = source.queue.front();
-  if (source.session_starts > 0) return true;
-  if (!source.waits && (!any_ || next.elements <= elements_left_)) return true;
+bool Arrivals::Accepts(const Queue& queue) const {
+  const Waiting& next = queue.waiting.front();
+  if (queue.session_starts > 0) return true;
+  if (!queue.waits && (!any_ || next.elements <= elements_left_)) return true;
   return ChangesOnlyDirtyServices(store_, *next.arrival.batch);
 }
 
-Arrival Arrivals::Pop(Source& source) {
-  Waiting waiting = std::move(source.queue.front());
-  source.queue.pop_front();
-  if (!waiting.arrival.batch) --source.session_starts;
+Arrival Arrivals::Pop(Queue& queue) {
+  Waiting waiting = std::move(queue.waiting.front());
+  queue.waiting.pop_front();
+  if (!waiting.arrival.batch) --queue.session_starts;
   changes_ -= waiting.changes;
   return std::move(waiting.arrival);
 }
 
 std::optional<Arrivals::Clock::time_point> Arrivals::oldest() const {
   std::optional<Clock::time_point> oldest;
-  for (const Source* source : {&session_, &others_}) {
-    if (source->queue.empty()) continue;
-    const Clock::time_point submitted = source->queue.front().arrival.submitted;
+  for (const Queue* queue : {&session_, &others_}) {
+    if (queue->waiting.empty()) continue;
+    const Clock::time_point submitted = queue->waiting.front().arrival.submitted;
     oldest = std::min(oldest.value_or(submitted), submitted);
   }
   return oldest;

@@ -42,18 +42,19 @@ class Arrivals {
   Arrivals& operator=(const Arrivals&) = delete;
 
   void Add(Arrival arrival);
-  // If changes are planned in parts, changes of accepted batches may be unplanned. `unprogrammed`
-  // is the number of the first batch with such changes, or of the next batch. A source whose last
-  // accepted batch has this number or a higher one waits. Otherwise, accepted changes would pile
-  // up, and the other source's next change would wait for all of them.
-  void StartTurn(uint64_t unprogrammed);
+  // If changes are planned in parts, changes of accepted batches may be unplanned. For each source,
+  // `unprogrammed` is the number of its first batch with such changes, or a higher number than that
+  // of its last batch. A source whose last accepted batch has this number or a higher one waits.
+  // Otherwise, accepted changes would pile up, and the other source's next change would wait for
+  // all of them.
+  void StartTurn(const DirtyService::FirstChanges& unprogrammed);
   // As StartTurn, but the turn accepts all batches.
   void StartUnlimitedTurn();
   // Returns the next arrival that this turn accepts, or nullopt. If it is a batch, it gets the
   // number `number`.
   std::optional<Arrival> Take(uint64_t number);
 
-  bool empty() const { return session_.queue.empty() && others_.queue.empty(); }
+  bool empty() const { return session_.waiting.empty() && others_.waiting.empty(); }
   // Returns when the oldest waiting arrival was submitted.
   std::optional<Clock::time_point> oldest() const;
   // Number of changes in the waiting batches.
@@ -65,26 +66,26 @@ class Arrivals {
     size_t elements = 0;
     ChangeCounts changes;
   };
-  struct Source {
-    std::deque<Waiting> queue;
-    size_t session_starts = 0;  // In `queue`.
+  struct Queue {
+    std::deque<Waiting> waiting;
+    size_t session_starts = 0;  // In `waiting`.
     uint64_t last = 0;          // Number of the last accepted batch.
     bool waits = false;   // In this turn, only batches that change dirty Services are accepted.
     bool closed = false;  // In this turn, no further batch is accepted.
   };
 
-  Source* Other(Source* source) { return source == &session_ ? &others_ : &session_; }
-  bool Accepts(const Source& source) const;
-  Arrival Pop(Source& source);
+  Queue* Other(Queue* queue) { return queue == &session_ ? &others_ : &session_; }
+  bool Accepts(const Queue& queue) const;
+  Arrival Pop(Queue& queue);
 
   const Store& store_;
   const size_t max_elements_;
-  Source session_;  // Batches of the stream, and starts of sessions.
-  Source others_;   // Batches that are out of band.
+  Queue session_;  // Batches of the stream, and starts of sessions.
+  Queue others_;   // Batches that are out of band.
   ChangeCounts changes_;
-  Source* first_ = &session_;  // Preferred: not the source of the last turn's first batch.
-  bool any_ = false;           // A batch was accepted in this turn.
-  size_t elements_left_ = 0;   // In this turn.
+  Queue* first_ = &session_;  // Preferred: not the queue of the last turn's first batch.
+  bool any_ = false;          // A batch was accepted in this turn.
+  size_t elements_left_ = 0;  // In this turn.
 };
 
 }  // namespace svcmap::proxy

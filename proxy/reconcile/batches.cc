@@ -31,7 +31,7 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
     // The family of a deleted slice is only known before the deletion.
     const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
     taken.seen.Count(change.kind);
-    if (!store.Apply(change, sequence_)) return;
+    if (!store.Apply(change, sequence_, batch.source())) return;
     taken.changed = true;
     taken.net.Count(change.kind);
     if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
@@ -72,17 +72,19 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   }
   const BatchEffect effect = ApplyChanges(batch);
   if (effect.changed && batch.out_of_band) session_is_synced_ = false;
-  for (const auto& [time, family] : effect.triggered) triggers_.Add(sequence_, time, family);
+  for (const auto& [time, family] : effect.triggered) {
+    triggers_.Add(sequence_, batch.source(), time, family);
+  }
   {
     const std::lock_guard lock(mutex_);
     status_.changes += effect.seen;
     status_.pending_changes += effect.net;
     status_.waiting_changes = arrivals_.changes();
   }
-  FollowMark(batch.mark, effect);
+  FollowMark(batch, effect);
   stages_.Add(Stage::kIntake, Clock::now() - start);
   if (!batch.done) return;
-  Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
+  Waiting waiting{sequence_, batch.source(), submitted, std::move(batch.done), {}};
   if (Holding()) {
     waiting.result.outcome = BatchResult::Outcome::kPending;
     Answer(std::move(waiting));
@@ -95,9 +97,9 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   waiting_.push_back(std::move(waiting));
 }
 
-void Loop::FollowMark(Batch::Mark mark, const BatchEffect& effect) {
-  if (mark == Batch::Mark::kSnapshotEnd) {
-    reconciler_.store().EndSnapshot(sequence_);
+void Loop::FollowMark(const Batch& batch, const BatchEffect& effect) {
+  if (batch.mark == Batch::Mark::kSnapshotEnd) {
+    reconciler_.store().EndSnapshot(sequence_, batch.source());
     Receive(Input::kSnapshotEnd);
   } else if (!reconciler_.store().in_snapshot() && effect.any) {
     Receive(Input::kChange);
@@ -128,10 +130,14 @@ void Loop::Answer(const SyncResult& result, Clock::time_point started) {
     waiting.result.commit_duration = result.duration;
     waiting.result.queue_duration = started - waiting.submitted;
   }
-  const uint64_t end = FirstUnprogrammed();
-  while (!waiting_.empty() && waiting_.front().sequence < end) {
-    Waiting waiting = std::move(waiting_.front());
-    waiting_.pop_front();
+  const auto end = FirstUnprogrammed();
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    if (next->sequence >= end[Index(next->source)]) {
+      ++next;
+      continue;
+    }
+    Waiting waiting = std::move(*next);
+    next = waiting_.erase(next);
     Answer(std::move(waiting));
   }
 }
@@ -143,10 +149,12 @@ void Loop::Answer(Waiting waiting) {
   stages_.Add(Stage::kAnswer, Clock::now() - start);
 }
 
-// Returns the sequence number of the first change that is not in the kernel.
-uint64_t Loop::FirstUnprogrammed() const {
-  const Store::Dirty* first = reconciler_.store().FirstDirty();
-  return first == nullptr ? sequence_ + 1 : first->sequence;
+// For each source, returns the sequence number of its first change that is not in the kernel.
+// Changes of both sources count unless the Service is unfinished.
+DirtyService::FirstChanges Loop::FirstUnprogrammed() const {
+  const DirtyServices& dirty = reconciler_.store().dirty();
+  return {std::min(dirty.FirstChange(ChangeSource::kStream), sequence_ + 1),
+          std::min(dirty.FirstChange(ChangeSource::kOthers), sequence_ + 1)};
 }
 
 void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {

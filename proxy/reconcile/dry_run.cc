@@ -48,7 +48,7 @@ class Reconciler::DryRunState {
   std::vector<std::string> ChangedServices(const NodeFacts& before) const {
     const Store& store = reconciler_.store_;
     std::vector<std::string> dirty, keys;
-    store.ForEachDirty([&](const Store::Dirty& service) { dirty.push_back(service.key); });
+    store.dirty().ForEach([&](const DirtyService& service) { dirty.push_back(service.key); });
     if (before == node_) return dirty;
     const absl::flat_hash_set<std::string> known(dirty.begin(), dirty.end());
     const auto depends = DependsOn(before, node_);

@@ -81,7 +81,7 @@ void Journal::Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust
   }
   SavedCommit commit{.marker = marker,
                      .whole = sync_plan.rewrite,
-                     .node_rows = &sync_plan.node_rows,
+                     .node_rows = sync_plan.node_rows ? &*sync_plan.node_rows : nullptr,
                      .next_numbers = numbering_.numbers.Next()};
   AddServices(sync_plan, applied_, commit);
   SavedTables tables;

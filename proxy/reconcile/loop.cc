@@ -272,7 +272,7 @@ void Loop::EndTurn() {
 void Loop::RemoveOnce() {
   const RemovalResult result = reconciler_.RemoveLeftovers();
   stages_.Add(Stage::kRemove, result.duration);
-  if (reconciler_.store().dirty_count() == 0) reconciler_.ForgetPreviousRun();
+  if (reconciler_.store().dirty().size() == 0) reconciler_.ForgetPreviousRun();
   if (result.error.ok()) return;
   const std::lock_guard lock(mutex_);
   status_.last_error = std::string(result.error.message());
@@ -325,7 +325,7 @@ void Loop::SyncOnce() {
   schedule_.CommitSucceeded();
   if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();
   if (result.recreated) schedule_.Rewritten(Clock::now(), result.duration);
-  if (reconciler_.store().dirty_count() == 0) {
+  if (reconciler_.store().dirty().size() == 0) {
     split_allowed_ = true;
     reconciler_.ForgetPreviousRun();
   }

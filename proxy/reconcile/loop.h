@@ -116,6 +116,7 @@ class Loop {
 
   struct Waiting {
     uint64_t sequence;
+    ChangeSource source;
     Clock::time_point submitted;
     std::function<void(BatchResult)> done;
     BatchResult result;
@@ -148,13 +149,13 @@ class Loop {
   void AcceptArrivals();
   void Accept(Batch batch, Clock::time_point submitted);
   BatchEffect ApplyChanges(const Batch& batch);
-  void FollowMark(Batch::Mark mark, const BatchEffect& effect);
+  void FollowMark(const Batch& batch, const BatchEffect& effect);
   void Receive(Input input) { SetReceived(Next(received_, input)); }
   void SetReceived(Received received);
   void Answer(const SyncResult& result, Clock::time_point started);
   void Answer(Waiting waiting);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
-  uint64_t FirstUnprogrammed() const;
+  DirtyService::FirstChanges FirstUnprogrammed() const;
 
   // Observers and status.
   void Notify(const RepairResult& result);

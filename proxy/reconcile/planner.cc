@@ -15,6 +15,14 @@ size_t SourceRowsBefore(const ServiceRows* before, Family family) {
   return before == nullptr ? 0 : SourceRowCount(*before, family);
 }
 
+void AddResets(const std::string& key, const ServiceRows* before, const ServiceRows& after,
+               SyncPlan& sync_plan) {
+  const bool had_resets = before != nullptr && before->tcp_resets != TcpResets::kOff;
+  const bool has_resets = !after.empty() && after.tcp_resets != TcpResets::kOff;
+  if (had_resets || has_resets) sync_plan.tcp_resets.push_back(key);
+  sync_plan.more_resets += int64_t{has_resets} - int64_t{had_resets};
+}
+
 // Sets context.source_rows, the number of source range rows that the Service may have. `more`: rows
 // of other Services in addition to the applied rows.
 void AllowSources(const Applied& applied, const int64_t (&more)[2], const ServiceRows* before,
@@ -54,11 +62,11 @@ DesiredService Desire(const std::string& key, const Store& store, const Applied&
   return desired;
 }
 
-Planner::Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store,
+Planner::Planner(RulesetOptions& ruleset, const ReconcilerOptions& options, Store& store,
                  const Applied& applied, const NodeFollower& node, Rejections& rejections,
                  Numbering& numbering)
     : ruleset_(ruleset),
-      reset_stale_tcp_(reset_stale_tcp),
+      options_(options),
       store_(store),
       applied_(applied),
       node_(node),
@@ -69,10 +77,9 @@ Planner::Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store,
 
 SyncPlan Planner::MakeChanges(size_t element_limit) {
   SyncPlan sync_plan(applied_.shared());
-  sync_plan.node_rows = applied_.node_rows();
   if (node_.Changed()) {
     sync_plan.node_rows = node_.Rows(node_.facts());
-    sync_plan.plan.AddRanges(applied_.node_rows(), sync_plan.node_rows);
+    sync_plan.plan.AddRanges(applied_.node_rows(), *sync_plan.node_rows);
   }
   AddDirty(sync_plan, element_limit);
   sync_plan.plan.Finish();
@@ -85,7 +92,7 @@ SyncPlan Planner::MakeRewrite(size_t element_limit) {
   SyncPlan sync_plan(kNone);
   sync_plan.rewrite = true;
   sync_plan.node_rows = node_.Rows(node_.facts());
-  sync_plan.plan.AddRanges({}, sync_plan.node_rows);
+  sync_plan.plan.AddRanges({}, *sync_plan.node_rows);
   AddDirty(sync_plan, element_limit);
   const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
   for (const auto& [key, rows] : applied_.services()) {
@@ -98,20 +105,29 @@ SyncPlan Planner::MakeRewrite(size_t element_limit) {
 
 void Planner::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
   DesiredContext context = numbering_.Context(store_, node_.facts(), applied_);
+  DirtyServices& dirty = store_.dirty();
   // If an address moves between Services, all of them are changed in the same transaction.
   // Otherwise, one Service would add the address before the other Service releases it.
   if (store_.addresses_moved()) element_limit = SIZE_MAX;
-  while (store_.FirstDirty() != nullptr && sync_plan.plan.element_bound() < element_limit &&
-         sync_plan.dirty.size() < rejections_.service_limit()) {
+  if (sync_plan.rewrite || store_.addresses_moved()) {
+    dirty.ReturnUnfinished();
+  } else if (dirty.HasUnfinished() && (dirty.First() == nullptr || unfinished_is_next_)) {
+    unfinished_is_next_ = false;
+    AddService(dirty.TakeUnfinished(), context, sync_plan);
+    return;
+  }
+  unfinished_is_next_ = true;
+  while (dirty.First() != nullptr && sync_plan.plan.element_bound() < element_limit &&
+         sync_plan.dirty.size() < rejections_.service_limit() && !sync_plan.unfinished) {
     // A Service that the kernel has rejected is retried alone.
-    const bool alone = rejections_.Contains(store_.FirstDirty()->key);
+    const bool alone = rejections_.Contains(dirty.First()->key);
     if (alone && !sync_plan.dirty.empty()) break;
     if (alone) element_limit = 0;
-    AddService(store_.TakeDirty(), context, sync_plan);
+    AddService(dirty.Take(), context, sync_plan);
   }
 }
 
-void Planner::AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& sync_plan) {
+void Planner::AddService(DirtyService dirty, DesiredContext& context, SyncPlan& sync_plan) {
   const ServiceRows* before = applied_.Find(dirty.key);
   int64_t source_rows[2] = {sync_plan.source_rows[0], sync_plan.source_rows[1]};
   DesiredService desired = Desire(dirty.key, store_, applied_, before, source_rows, context);
@@ -120,7 +136,14 @@ void Planner::AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& 
     rejections_.PutOff(dirty, *holder);
     return;
   }
-  std::ranges::copy(source_rows, sync_plan.source_rows);
+  // Services that exchange addresses are changed in one transaction.
+  const bool divisible = !sync_plan.rewrite && !store_.addresses_moved();
+  if (divisible && ReduceToPortion(before, options_.portion, numbering_.numbers, desired)) {
+    sync_plan.unfinished = true;
+  } else {
+    std::ranges::copy(source_rows, sync_plan.source_rows);
+    AddResets(dirty.key, before, desired.rows, sync_plan);
+  }
   sync_plan.plan.AddService(dirty.key, sync_plan.rewrite ? nullptr : before, desired.rows);
   for (auto [from, to] : {std::pair{&desired.new_numbers, &sync_plan.new_numbers},
                           std::pair{&desired.old_numbers, &sync_plan.old_numbers}}) {
@@ -129,10 +152,6 @@ void Planner::AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& 
   for (Finding& finding : desired.findings) {
     sync_plan.findings.emplace_back(dirty.sequence, std::move(finding));
   }
-  const bool had_resets = before != nullptr && before->tcp_resets != TcpResets::kOff;
-  const bool has_resets = !desired.rows.empty() && desired.rows.tcp_resets != TcpResets::kOff;
-  if (had_resets || has_resets) sync_plan.tcp_resets.push_back(dirty.key);
-  sync_plan.more_resets += int64_t{has_resets} - int64_t{had_resets};
   sync_plan.services.emplace_back(dirty.key, std::move(desired.rows));
   sync_plan.dirty.push_back(std::move(dirty));
 }
@@ -154,7 +173,7 @@ const std::string* Planner::RejectedHolder(const std::string& key, const Service
 RulesInUse Planner::NeededRules(int64_t more_resets, const SetCounts& more_rows) const {
   RulesInUse rules;
   rules.resets =
-      reset_stale_tcp_ || static_cast<int64_t>(applied_.reset_services()) + more_resets > 0;
+      options_.reset_stale_tcp || static_cast<int64_t>(applied_.reset_services()) + more_resets > 0;
   // The rules stay until the plan after the one that deletes the last row. Packets that have picked
   // their own destination before the switch still need the rules.
   rules.self_endpoints = std::ranges::any_of(kFamilies, [&](Family family) {
@@ -220,7 +239,7 @@ void Planner::ReplaceManyRanges(SyncPlan& sync_plan) const {
 void Planner::Undo(SyncPlan& sync_plan) {
   numbering_.numbers.GiveBack(sync_plan.new_numbers);
   numbering_.timers.Rollback();
-  store_.ReturnDirty(std::move(sync_plan.dirty));
+  store_.dirty().Return(std::move(sync_plan.dirty));
 }
 
 void Planner::Committed() {

@@ -21,11 +21,13 @@ namespace svcmap::proxy {
 class Planner {
  public:
   // `ruleset` is updated with the rules that the plan needs.
-  Planner(RulesetOptions& ruleset, bool reset_stale_tcp, Store& store, const Applied& applied,
-          const NodeFollower& node, Rejections& rejections, Numbering& numbering);
+  Planner(RulesetOptions& ruleset, const ReconcilerOptions& options, Store& store,
+          const Applied& applied, const NodeFollower& node, Rejections& rejections,
+          Numbering& numbering);
 
   // Takes dirty Services from the store until the plan has `element_limit` elements. The plan
-  // contains all changes of these Services.
+  // contains all changes of these Services, or ends with a portion of the last Service
+  // (SyncPlan::unfinished). Every second plan continues an unfinished Service.
   SyncPlan MakeChanges(size_t element_limit);
   // As MakeChanges, but the plan contains all rows.
   SyncPlan MakeRewrite(size_t element_limit);
@@ -42,20 +44,21 @@ class Planner {
 
  private:
   void AddDirty(SyncPlan& sync_plan, size_t element_limit);
-  void AddService(Store::Dirty dirty, DesiredContext& context, SyncPlan& sync_plan);
+  void AddService(DirtyService dirty, DesiredContext& context, SyncPlan& sync_plan);
   const std::string* RejectedHolder(const std::string& key, const ServiceRows& rows) const;
   RulesInUse NeededRules(int64_t more_resets, const SetCounts& more_rows) const;
   void ChangeRules(SyncPlan& sync_plan) const;
   void ReplaceManyRanges(SyncPlan& sync_plan) const;
 
   RulesetOptions& ruleset_;
-  const bool reset_stale_tcp_;
+  const ReconcilerOptions& options_;
   Store& store_;
   const Applied& applied_;
   const NodeFollower& node_;
   Rejections& rejections_;
   Numbering& numbering_;
-  RulesInUse rules_created_;  // Value of RulesetOptions::rules_in_use in the tables.
+  bool unfinished_is_next_ = false;  // Whether the next plan continues an unfinished Service.
+  RulesInUse rules_created_;         // Value of RulesetOptions::rules_in_use in the tables.
 };
 
 // Computes the desired rows of a Service. `source_rows` is the number of source range rows that the

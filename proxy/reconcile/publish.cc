@@ -86,7 +86,7 @@ void Loop::NotifyCleaner(SyncResult& result) {
   options_.cleaner->Update(std::move(result.udp), std::move(result.tcp));
   if (result.recreated) options_.cleaner->TablesRepaired();
   const bool complete = received_ >= Received::kStored && !reconciler_.store().in_snapshot() &&
-                        reconciler_.store().dirty_count() == 0;
+                        reconciler_.store().dirty().size() == 0;
   if (complete) options_.cleaner->StateIsComplete();
 }
 
@@ -117,7 +117,7 @@ void Loop::CopyCounts() {
   status_.service_cidrs = store.service_cidrs().size();
   status_.object_bytes = store.bytes();
   status_.object_elements = store.elements();
-  status_.pending_services = store.dirty_count();
+  status_.pending_services = store.dirty().size();
   if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
   status_.service_ports = applied.service_ports();
   status_.elements = applied.counts();

@@ -18,12 +18,11 @@ nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log)
     : kernel_(kernel),
       options_(std::move(options)),
-      planner_(ruleset_, options_.reset_stale_tcp, store_, applied_, node_, rejections_,
-               numbering_),
+      planner_(ruleset_, options_, store_, applied_, node_, rejections_, numbering_),
       journal_(log, store_, applied_, numbering_, ruleset_) {}
 
 bool Reconciler::Pending() const {
-  return tables_ != TableState::kCurrent || restored_ > 0 || store_.dirty_count() > 0 ||
+  return tables_ != TableState::kCurrent || restored_ > 0 || store_.dirty().size() > 0 ||
          rejections_.has_findings() || node_.Changed();
 }
 
@@ -248,7 +247,11 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
   FreeNumbers();
   node_.Committed();
   rejections_.PlanCommitted();
-  for (const Store::Dirty& dirty : sync_plan.dirty) rejections_.Forget(dirty.key);
+  if (sync_plan.unfinished) {
+    store_.dirty().PutUnfinished(std::move(sync_plan.dirty.back()));
+    sync_plan.dirty.pop_back();
+  }
+  for (const DirtyService& dirty : sync_plan.dirty) rejections_.Forget(dirty.key);
 }
 
 RemovalResult Reconciler::RemoveLeftovers() {

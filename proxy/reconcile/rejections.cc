@@ -58,7 +58,7 @@ bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& row
 }
 
 // Returns the Service whose row the kernel has rejected, or the end of sync_plan.dirty.
-std::vector<Store::Dirty>::iterator FindRejected(SyncPlan& sync_plan,
+std::vector<DirtyService>::iterator FindRejected(SyncPlan& sync_plan,
                                                  const nft::ApplyResult& result,
                                                  const Applied& applied) {
   if (sync_plan.dirty.size() == 1) return sync_plan.dirty.begin();
@@ -99,12 +99,12 @@ Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
   return {};
 }
 
-void Rejections::PutOff(const Store::Dirty& service, const std::string& holder) {
+void Rejections::PutOff(const DirtyService& service, const std::string& holder) {
   Reject(service, "an address is still in use by Service " + holder +
                       ", whose new version the kernel rejected, retrying every minute");
 }
 
-void Rejections::Reject(const Store::Dirty& service, const std::string& reason) {
+void Rejections::Reject(const DirtyService& service, const std::string& reason) {
   rejected_.insert(service.key);
   findings_.emplace_back(service.sequence, Finding{.severity = Finding::Severity::kRejected,
                                                    .kind = Kind::kService,

@@ -33,7 +33,7 @@ class Rejections {
                 const Applied& applied);
   // Treats a Service like a rejected one, because it needs an element that the rejected Service
   // `holder` still has in the kernel.
-  void PutOff(const Store::Dirty& service, const std::string& holder);
+  void PutOff(const DirtyService& service, const std::string& holder);
   void Committed() { consecutive_ = 0; }
   void PlanCommitted();  // Also called if the plan was empty.
 
@@ -51,7 +51,7 @@ class Rejections {
   std::vector<std::pair<uint64_t, Finding>> TakeFindings() { return std::exchange(findings_, {}); }
 
  private:
-  void Reject(const Store::Dirty& service, const std::string& reason);
+  void Reject(const DirtyService& service, const std::string& reason);
   bool Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result, const Applied& applied);
 
   // Consecutive rejections. Temporary errors count only for rewrites.

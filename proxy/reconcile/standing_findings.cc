@@ -2,11 +2,11 @@
 
 namespace svcmap::proxy {
 
-void StandingFindings::Replace(const std::vector<Store::Dirty>& planned,
+void StandingFindings::Replace(const std::vector<DirtyService>& planned,
                                const std::vector<std::pair<uint64_t, Finding>>& findings) {
   bool changed = !findings.empty();
   if (!by_service_.empty()) {
-    for (const Store::Dirty& dirty : planned) changed |= by_service_.erase(dirty.key) > 0;
+    for (const DirtyService& dirty : planned) changed |= by_service_.erase(dirty.key) > 0;
   }
   if (!changed) return;
   for (const auto& [sequence, finding] : findings) by_service_.erase(finding.key);

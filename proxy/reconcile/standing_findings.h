@@ -28,7 +28,7 @@ class StandingFindings {
   // Replaces the findings of the Services in `planned` and of all Services that `findings` names.
   // `planned`: the Services of a plan. `findings`: the findings of the plan, and of Services that
   // the kernel has rejected, each with the sequence number of the change.
-  void Replace(const std::vector<Store::Dirty>& planned,
+  void Replace(const std::vector<DirtyService>& planned,
                const std::vector<std::pair<uint64_t, Finding>>& findings);
   const List& list() const { return list_; }
 

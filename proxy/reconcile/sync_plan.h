@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,10 +21,6 @@
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
-
-// A plan adds elements ahead of its commit, and divides the changes of a Service, only if the plan
-// or the Service has more elements.
-inline constexpr size_t kMaxElementsTogether = 10000;
 
 // Both tables, by Index(Family).
 using Specs = std::array<std::shared_ptr<const nft::TableSpec>, 2>;
@@ -57,12 +54,14 @@ struct SyncPlan {
   std::chrono::nanoseconds restore_duration{0};  // For this plan.
   std::vector<std::string> replaced_chains;      // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
-  std::vector<Store::Dirty> dirty;
+  std::vector<DirtyService> dirty;
+  // The plan contains only a portion of the change of the last Service in `dirty` and `services`.
+  bool unfinished = false;
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;
   std::vector<Number> old_numbers;
   std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
-  std::vector<Row> node_rows;
+  std::optional<std::vector<Row>> node_rows;  // Absent if unchanged.
   std::vector<std::pair<uint64_t, Finding>> findings;
   // Services whose TCP connections to endpoints that are gone are reset, or were reset before.
   std::vector<std::string> tcp_resets;

@@ -27,8 +27,8 @@ void RowReader::Start(Reconciler& reconciler) {
     });
   } else {
     recreates_ = reconciler.tables_ != TableState::kCurrent;
-    keys_.reserve(store.dirty_count());
-    store.ForEachDirty([this](const Store::Dirty& dirty) { keys_.push_back(dirty.key); });
+    keys_.reserve(store.dirty().size());
+    store.dirty().ForEach([this](const DirtyService& dirty) { keys_.push_back(dirty.key); });
   }
   const bool all_rows = rows_ == Rows::kDesired || recreates_;
   if (all_rows || reconciler.node_.Changed()) {

@@ -91,13 +91,13 @@ uint64_t ElementCount(const EndpointSlice& slice) {
   return weights * slice.ports.size();
 }
 
-bool Store::Apply(const Change& change, uint64_t sequence) {
+bool Store::Apply(const Change& change, uint64_t sequence, ChangeSource source) {
   if (!change.removal()) AddToSnapshot(change.kind, change.key);
   if (trial_) trial_->undo.push_back(Stored(change.kind, change.key));
-  return Replace(change, sequence);
+  return Replace(change, sequence, source);
 }
 
-bool Store::Replace(const Change& change, uint64_t sequence) {
+bool Store::Replace(const Change& change, uint64_t sequence, ChangeSource source) {
   const auto exchange = [&](auto& objects, const auto& after) {
     const auto before = Exchange(objects, change.key, after);
     if (Equal(before, after)) return false;
@@ -107,9 +107,9 @@ bool Store::Replace(const Change& change, uint64_t sequence) {
   };
   switch (change.kind) {
     case Kind::kService:
-      return ApplyService(change, sequence);
+      return ApplyService(change, sequence, source);
     case Kind::kEndpointSlice:
-      return ApplySlice(change, sequence);
+      return ApplySlice(change, sequence, source);
     case Kind::kNode:
       return exchange(nodes_, change.node);
     case Kind::kServiceCidr:
@@ -118,7 +118,7 @@ bool Store::Replace(const Change& change, uint64_t sequence) {
   return false;
 }
 
-bool Store::ApplyService(const Change& change, uint64_t sequence) {
+bool Store::ApplyService(const Change& change, uint64_t sequence, ChangeSource source) {
   if (!change.service && !services_.contains(change.key)) return false;
   ServiceEntry& entry = services_[change.key];
   if (Equal(entry.service, change.service)) return false;
@@ -128,16 +128,16 @@ bool Store::ApplyService(const Change& change, uint64_t sequence) {
   service_count_ -= (before ? 1 : 0);
   elements_ += change.service ? ElementCount(*change.service) : 0;
   elements_ -= before ? ElementCount(*before) : 0;
-  MarkDirty(change.key, sequence);
+  MarkDirty(change.key, sequence, source);
   const Claims::Moved claims = claims_.Update(before.get(), change.service);
   moved_ |= !claims.others.empty() || (released_ && claims.acquired);
   released_ |= claims.released;
-  for (const std::string& other : claims.others) MarkDirty(other, sequence);
+  for (const std::string& other : claims.others) MarkDirty(other, sequence, source);
   DropIfEmpty(change.key);
   return true;
 }
 
-bool Store::ApplySlice(const Change& change, uint64_t sequence) {
+bool Store::ApplySlice(const Change& change, uint64_t sequence, ChangeSource source) {
   const auto held = slices_.find(change.key);
   const std::shared_ptr<const EndpointSlice> before =
       held == slices_.end() ? nullptr : held->second;
@@ -148,13 +148,15 @@ bool Store::ApplySlice(const Change& change, uint64_t sequence) {
   if (before && !before->service_key.empty()) {
     RemoveSlice(*before);
     if (!after || after->service_key != before->service_key) DropIfEmpty(before->service_key);
-    MarkDirty(before->service_key, sequence);
+    MarkDirty(before->service_key, sequence, source);
   }
   if (after) {
     slices_[change.key] = after;
     if (!after->service_key.empty()) {
       AddSlice(after);
-      MarkDirty(after->service_key, sequence);
+      if (!before || before->service_key != after->service_key) {
+        MarkDirty(after->service_key, sequence, source);
+      }
     }
   } else {
     slices_.erase(change.key);
@@ -230,7 +232,6 @@ void Store::BeginTrial() {
   trial_->token = token_;
   trial_->touched = std::exchange(touched_, {});
   trial_->dirty = std::exchange(dirty_, {});
-  trial_->dirty_keys = std::exchange(dirty_keys_, {});
   trial_->released = std::exchange(released_, false);
   trial_->moved = std::exchange(moved_, false);
   trial_->snapshot_keys = std::exchange(snapshot_keys_, std::nullopt);
@@ -239,13 +240,12 @@ void Store::BeginTrial() {
 void Store::EndTrial() {
   Trial trial = *std::exchange(trial_, std::nullopt);
   for (auto change = trial.undo.rbegin(); change != trial.undo.rend(); ++change) {
-    Replace(*change, 0);
+    Replace(*change, 0, ChangeSource::kStream);
   }
   node_version_ = trial.node_version;
   token_ = trial.token;
   touched_ = std::move(trial.touched);
   dirty_ = std::move(trial.dirty);
-  dirty_keys_ = std::move(trial.dirty_keys);
   released_ = trial.released;
   moved_ = trial.moved;
   snapshot_keys_ = std::move(trial.snapshot_keys);
@@ -258,35 +258,21 @@ void Store::DropIfEmpty(const std::string& key) {
   }
 }
 
-void Store::MarkDirty(const std::string& key, uint64_t sequence) {
-  if (dirty_.empty()) released_ = moved_ = false;
-  if (dirty_keys_.insert(key).second) dirty_.push_back({key, sequence});
-}
-
-Store::Dirty Store::TakeDirty() {
-  Dirty first = std::move(dirty_.front());
-  dirty_.pop_front();
-  dirty_keys_.erase(first.key);
-  return first;
-}
-
-void Store::ReturnDirty(std::vector<Dirty> dirty) {
-  for (auto it = dirty.rbegin(); it != dirty.rend(); ++it) {
-    if (dirty_keys_.insert(it->key).second) dirty_.push_front(std::move(*it));
-  }
+void Store::MarkDirty(const std::string& key, uint64_t sequence, ChangeSource source) {
+  if (dirty_.size() == 0) released_ = moved_ = false;
+  dirty_.Mark(key, sequence, source);
 }
 
 // Inserts the Services at the front of the list with sequence number 0, so that no batch of changes
 // waits for these Services.
 void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected) {
-  std::vector<Dirty> dirty;
+  std::vector<DirtyService> dirty;
   for (const auto& [key, entry] : services_) {
-    if (entry.service && affected(entry)) dirty.push_back({key, 0});
+    if (entry.service && affected(entry)) dirty.push_back({.key = key});
   }
-  std::sort(dirty.begin(), dirty.end(),
-            [](const Dirty& a, const Dirty& b) { return a.key < b.key; });
-  if (dirty_.empty()) released_ = moved_ = false;
-  ReturnDirty(std::move(dirty));
+  std::ranges::sort(dirty, {}, &DirtyService::key);
+  if (dirty_.size() == 0) released_ = moved_ = false;
+  dirty_.Return(std::move(dirty));
 }
 
 void Store::BeginSnapshot() { snapshot_keys_.emplace(); }
@@ -295,7 +281,7 @@ void Store::AddToSnapshot(Kind kind, const std::string& key) {
   if (snapshot_keys_) snapshot_keys_->insert(SnapshotKey(kind, key));
 }
 
-void Store::EndSnapshot(uint64_t sequence) {
+void Store::EndSnapshot(uint64_t sequence, ChangeSource source) {
   if (!snapshot_keys_) return;
   const auto snapshot_keys = *std::exchange(snapshot_keys_, std::nullopt);
   std::vector<Change> removals;
@@ -313,7 +299,7 @@ void Store::EndSnapshot(uint64_t sequence) {
   std::sort(removals.begin(), removals.end(), [](const Change& a, const Change& b) {
     return std::tie(a.kind, a.key) < std::tie(b.kind, b.key);
   });
-  for (const Change& removal : removals) Apply(removal, sequence);
+  for (const Change& removal : removals) Apply(removal, sequence, source);
 }
 
 const ServiceEntry* Store::Find(const std::string& key) const {

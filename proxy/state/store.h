@@ -1,13 +1,11 @@
 // Stores all objects received from the controller, which are the input for the desired state. Keeps
-// a list of dirty Services in order of their first change. A changed Service stays dirty until
-// TakeDirty() returns the Service.
+// a list of the Services that changes have made dirty (dirty_services.h).
 //
 // Not thread-safe. The reconcile loop owns the Store. The stored objects are immutable.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "proxy/state/claims.h"
+#include "proxy/state/dirty_services.h"
 #include "proxy/state/objects.h"
 
 namespace svcmap::proxy {
@@ -74,14 +73,14 @@ class Store {
  public:
   // Applies one change. `sequence` is the number of the change and never decreases. Returns false
   // if the object is equal to the stored object.
-  bool Apply(const Change& change, uint64_t sequence);
+  bool Apply(const Change& change, uint64_t sequence, ChangeSource source = ChangeSource::kStream);
 
   // Between BeginSnapshot and EndSnapshot, all objects named by applied changes and by
   // AddToSnapshot() belong to the snapshot. EndSnapshot removes all other objects. A second
   // BeginSnapshot discards the open snapshot.
   void BeginSnapshot();
   void AddToSnapshot(Kind kind, const std::string& key);
-  void EndSnapshot(uint64_t sequence);
+  void EndSnapshot(uint64_t sequence, ChangeSource source = ChangeSource::kStream);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { snapshot_keys_.reset(); }
   bool in_snapshot() const { return snapshot_keys_.has_value(); }
@@ -102,28 +101,15 @@ class Store {
   // Returns the object as received, serialized. Returns null if the object is not stored.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
 
-  // Returns the dirty Service that changed first, without removing it from the list. Returns null
-  // if no Service is dirty.
-  struct Dirty {
-    std::string key;
-    uint64_t sequence;
-  };
-  const Dirty* FirstDirty() const { return dirty_.empty() ? nullptr : &dirty_.front(); }
-  Dirty TakeDirty();
-  // Puts Services that could not be programmed back at the front of the list.
-  void ReturnDirty(std::vector<Dirty> dirty);
+  DirtyServices& dirty() { return dirty_; }
+  const DirtyServices& dirty() const { return dirty_; }
   // Marks each Service for which `affected` returns true as dirty. MarkDirtyIf iterates over all
   // Services.
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
-  // Marks one Service as dirty. The Service does not need to exist.
-  void MarkDirty(const std::string& key, uint64_t sequence);
-
-  template <typename Fn>
-  void ForEachDirty(Fn&& fn) const {
-    for (const Dirty& dirty : dirty_) fn(dirty);
-  }
-  size_t dirty_count() const { return dirty_.size(); }
-  bool IsDirty(const std::string& key) const { return dirty_keys_.contains(key); }
+  // Marks one Service as dirty. The Service does not need to exist. `sequence` is 0 if no batch
+  // caused the change.
+  void MarkDirty(const std::string& key, uint64_t sequence,
+                 ChangeSource source = ChangeSource::kStream);
   // True if an address may have moved between Services since the list of dirty Services was last
   // empty. If addresses_moved() is true, all dirty Services must be programmed in one transaction.
   bool addresses_moved() const { return moved_; }
@@ -155,18 +141,17 @@ class Store {
     uint64_t node_version;
     StateToken token;
     std::vector<std::pair<Kind, std::string>> touched;
-    std::deque<Dirty> dirty;
-    absl::flat_hash_set<std::string> dirty_keys;
+    DirtyServices dirty;
     bool released;
     bool moved;
     std::optional<absl::flat_hash_set<std::string>> snapshot_keys;
   };
 
-  bool Replace(const Change& change, uint64_t sequence);
+  bool Replace(const Change& change, uint64_t sequence, ChangeSource source);
   void AddSlice(const std::shared_ptr<const EndpointSlice>& slice);
   void RemoveSlice(const EndpointSlice& slice);
-  bool ApplyService(const Change& change, uint64_t sequence);
-  bool ApplySlice(const Change& change, uint64_t sequence);
+  bool ApplyService(const Change& change, uint64_t sequence, ChangeSource source);
+  bool ApplySlice(const Change& change, uint64_t sequence, ChangeSource source);
   void DropIfEmpty(const std::string& key);
   // Records that the object has changed. `before` and `after` are the object's old and new
   // messages, or null if the object does not exist.
@@ -186,8 +171,7 @@ class Store {
   bool keep_touched_ = false;
   std::vector<std::pair<Kind, std::string>> touched_;
 
-  std::deque<Dirty> dirty_;
-  absl::flat_hash_set<std::string> dirty_keys_;
+  DirtyServices dirty_;
   // True if any Service has released an address since the list of dirty Services was last empty.
   bool released_ = false;
   bool moved_ = false;

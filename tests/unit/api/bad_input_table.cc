@@ -136,8 +136,8 @@ std::string MessagesFor(std::string_view input) {
       .node_port_addresses = {*IpAddress::Parse("192.0.2.10")},
       .own_ip = {*IpAddress::Parse("192.0.2.10"), *IpAddress::Parse("::1")}};
   proxy::DesiredContext context{store.claims(), node, numbers, timers, memory, timer_uses};
-  while (store.FirstDirty() != nullptr) {
-    const std::string key = store.TakeDirty().key;
+  while (store.dirty().First() != nullptr) {
+    const std::string key = store.dirty().Take().key;
     const proxy::DesiredService desired = MakeDesiredService(store.Find(key), context, nullptr);
     Append(desired.findings, out);
   }

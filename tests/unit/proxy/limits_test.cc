@@ -124,7 +124,7 @@ TEST_F(StateLimitsTest, ObjectsThatDoNotGrowAreTakenAndRemovedOnesMakeRoom) {
 
 TEST_F(StateLimitsTest, ATrialLeavesTheBytesAsTheyWere) {
   Hold({ServiceOfBytes("shop/a", 600)});
-  while (store_.dirty_count() > 0) store_.TakeDirty();
+  while (store_.dirty().size() > 0) store_.dirty().Take();
   store_.BeginTrial();
   store_.Apply(ServiceOfBytes("shop/a", 700), 2);
   store_.Apply(ServiceOfBytes("shop/b", 100), 2);
@@ -194,7 +194,7 @@ TEST_F(StateLimitsTest, ObjectsWithoutMoreElementsAreTakenAboveTheLimit) {
 
 TEST_F(StateLimitsTest, ATrialLeavesTheElementsAsTheyWere) {
   Hold({Slice("a", 4).Port(8080)});
-  while (store_.dirty_count() > 0) store_.TakeDirty();
+  while (store_.dirty().size() > 0) store_.dirty().Take();
   store_.BeginTrial();
   store_.Apply(Slice("a", 2).Port(8080).Port(8443, "https").Port(1, "x"), 2);
   store_.Apply(Slice("b", 9).Port(8080), 2);

@@ -12,6 +12,7 @@ namespace svcmap::proxy::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // A fake kernel that rejects elements with the comment of one Service.

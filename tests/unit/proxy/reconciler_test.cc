@@ -61,7 +61,7 @@ TEST_F(ReconcilerTest, ARejectedBatchLeavesTheAppliedViewAsItWas) {
   EXPECT_EQ(result.error.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Additions(reconciler_.AppliedRows()), applied);
   EXPECT_EQ(reconciler_.revision(), 1u);
-  EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
+  EXPECT_EQ(reconciler_.store().dirty().size(), 2u);
 
   EXPECT_FALSE(Sync().recreated);
   EXPECT_EQ(reconciler_.revision(), 2u);
@@ -151,7 +151,7 @@ TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
   std::vector<size_t> left;
   while (reconciler_.Pending()) {
     EXPECT_LE(Sync(8).elements, 8 + kService + kMarkerElements);
-    left.push_back(reconciler_.store().dirty_count());
+    left.push_back(reconciler_.store().dirty().size());
   }
   EXPECT_THAT(left, ElementsAre(7, 5, 3, 1, 0));
   ExpectConverged();
@@ -166,7 +166,7 @@ TEST_F(ReconcilerTest, ManyEndpointsOfAServiceAreReplacedInBoundedCommits) {
   Settle({Web(), Slice("shop/web", kEndpoints)});
   for (const int count : {kEndpoints, 1, kEndpoints}) {
     Apply({Slice("shop/web", count, 2 + count % 2)});
-    EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+    EXPECT_EQ(SyncAll().outcome, Outcome::kCommitted);
     for (const nft::Transaction& transaction : sent_) {
       EXPECT_LE(transaction.element_count(), 10000 + kMarkerElements);
     }

@@ -48,13 +48,23 @@ class ReconcilerTest : public ::testing::Test {
     RemoveLeftovers(reconciler_);
     return result;
   }
+  // Writes all plans. Returns the last result, with `recreated` of all plans.
+  SyncResult SyncAll() {
+    SyncResult result = Sync();
+    while (result.outcome == Outcome::kCommitted && reconciler_.Pending()) {
+      const bool recreated = result.recreated;
+      result = Sync();
+      result.recreated |= recreated;
+    }
+    return result;
+  }
   static void RemoveLeftovers(Reconciler& reconciler) {
     while (reconciler.HasLeftovers()) reconciler.RemoveLeftovers();
   }
   // Applies the changes, and checks that the changes are committed and visible in the kernel.
   void Settle(const std::vector<Change>& changes) {
     Apply(changes);
-    const SyncResult result = Sync();
+    const SyncResult result = SyncAll();
     ASSERT_EQ(result.outcome, Outcome::kCommitted) << result.error;
     ExpectConverged();
     sent_.clear();

@@ -23,7 +23,7 @@ class SnapshotTest : public ::testing::Test {
     for (const char* key : {"x/old", "x/new"}) {
       for (const Change& change : Objects(key)) store_.Apply(change, 1);
     }
-    while (store_.FirstDirty() != nullptr) store_.TakeDirty();
+    while (store_.dirty().First() != nullptr) store_.dirty().Take();
   }
 
   static std::vector<Change> Objects(const std::string& key) {
@@ -56,7 +56,7 @@ TEST_F(SnapshotTest, NothingGoesBeforeTheEnd) {
   store_.BeginSnapshot();
   ApplyNew();
   EXPECT_EQ(Stored(), before);
-  EXPECT_EQ(store_.dirty_count(), 0u);
+  EXPECT_EQ(store_.dirty().size(), 0u);
 }
 
 TEST_F(SnapshotTest, TheEndRemovesWhatWasNotNamedOfEveryKind) {
@@ -64,9 +64,9 @@ TEST_F(SnapshotTest, TheEndRemovesWhatWasNotNamedOfEveryKind) {
   ApplyNew();
   store_.EndSnapshot(7);
   EXPECT_EQ(Stored(), new_);
-  ASSERT_EQ(store_.dirty_count(), 1u);
-  EXPECT_EQ(store_.FirstDirty()->key, "x/old");
-  EXPECT_EQ(store_.FirstDirty()->sequence, 7u);
+  ASSERT_EQ(store_.dirty().size(), 1u);
+  EXPECT_EQ(store_.dirty().First()->key, "x/old");
+  EXPECT_EQ(store_.dirty().First()->sequence, 7u);
 }
 
 TEST_F(SnapshotTest, WhatWasNamedButRejectedStays) {

@@ -23,8 +23,8 @@ using DirtyList = std::vector<std::pair<std::string, uint64_t>>;
 
 DirtyList TakeAll(Store& store) {
   DirtyList all;
-  while (store.FirstDirty() != nullptr) {
-    Store::Dirty dirty = store.TakeDirty();
+  while (store.dirty().First() != nullptr) {
+    DirtyService dirty = store.dirty().Take();
     all.emplace_back(dirty.key, dirty.sequence);
   }
   return all;
@@ -65,10 +65,10 @@ TEST_F(StoreTest, AServiceThatChangesAgainKeepsItsPlaceAndSequence) {
 
 TEST_F(StoreTest, WhatIsReturnedGoesFirstInItsOrderAndOnce) {
   Apply({AService("ns/a"), AService("ns/b"), AService("ns/c")});
-  std::vector<Store::Dirty> taken;
-  taken.push_back(store_.TakeDirty());
-  taken.push_back(store_.TakeDirty());
-  store_.ReturnDirty(std::move(taken));
+  std::vector<DirtyService> taken;
+  taken.push_back(store_.dirty().Take());
+  taken.push_back(store_.dirty().Take());
+  store_.dirty().Return(std::move(taken));
   Apply({AService("ns/a").Port(1)});
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 1), Pair("ns/b", 2), Pair("ns/c", 3)));
 }
@@ -81,7 +81,7 @@ TEST_F(StoreTest, EqualObjectsChangeNothing) {
   ApplySettled(changes);
   const uint64_t node_version = store_.node_version();
   Apply(changes);
-  EXPECT_EQ(store_.dirty_count(), 0u);
+  EXPECT_EQ(store_.dirty().size(), 0u);
   EXPECT_EQ(store_.node_version(), node_version);
 }
 
@@ -104,7 +104,7 @@ TEST_F(StoreTest, EveryChangeOfANodeOrServiceCidrRaisesTheNodeVersion) {
 TEST_F(StoreTest, RemovingWhatIsNotThereChangesNothing) {
   Apply({NoService("ns/a"), NoSlice("ns/a-1"), Removal(Kind::kNode, "n1"),
          Removal(Kind::kServiceCidr, "default")});
-  EXPECT_EQ(store_.dirty_count(), 0u);
+  EXPECT_EQ(store_.dirty().size(), 0u);
   EXPECT_EQ(store_.node_version(), 0u);
   EXPECT_THAT(store_.Find("ns/a"), IsNull());
 }
@@ -153,7 +153,7 @@ TEST_F(StoreTest, S18_ASliceWithoutServiceBelongsToNone) {
   EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 3)));
   Apply({NoSlice("ns/s")});
-  EXPECT_EQ(store_.dirty_count(), 0u);
+  EXPECT_EQ(store_.dirty().size(), 0u);
   EXPECT_EQ(store_.slice_count(), 0u);
 }
 

@@ -71,8 +71,8 @@ Lines StateOf(const Store& store) {
   for (const auto& [key, node] : store.nodes()) lines.push_back(key + node->message);
   for (const auto& [key, cidr] : store.service_cidrs()) lines.push_back(key + cidr->message);
   std::sort(lines.begin(), lines.end());
-  store.ForEachDirty(
-      [&](const Store::Dirty& d) { lines.push_back("dirty " + d.key + number(d.sequence)); });
+  store.dirty().ForEach(
+      [&](const DirtyService& d) { lines.push_back("dirty " + d.key + number(d.sequence)); });
   lines.push_back("token " + number(store.token()[0]) + " " + number(store.token()[1]));
   lines.push_back("counts " + number(store.service_count()) + " " + number(store.slice_count()));
   lines.push_back("version " + number(store.node_version()) + number(store.addresses_moved()));
@@ -280,7 +280,7 @@ TEST_F(DryRunTest, BeforeTheFirstCommitItTellsOnlyWhatComesOnTop) {
   EXPECT_THAT(Operations(reported.rows), ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80",
                                                      "- cluster-ips 10.96.0.2"));
   EXPECT_TRUE(reported.recreates);  // The tables must be recreated, with or without the change.
-  EXPECT_EQ(reconciler_.store().dirty_count(), 2u);
+  EXPECT_EQ(reconciler_.store().dirty().size(), 2u);
   EXPECT_TRUE(Try({Web()}).rows.empty());
 }
 

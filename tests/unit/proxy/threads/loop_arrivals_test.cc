@@ -19,17 +19,6 @@ class LoopArrivalsTest : public LoopTest {
  protected:
   LoopArrivalsTest() { options_.max_elements = 30; }
 
-  // Blocks the loop in a commit. Batches that are submitted before Release() wait in the queues.
-  void Hold() {
-    StartServing();
-    gate_.Close();
-    blocker_ = Submit(Numbered(200, 1));
-    gate_.AwaitWaiter();
-  }
-  void Release() {
-    gate_.Open();
-    Await(blocker_);
-  }
   // Returns changes of ten Services, which have more elements than a plan.
   static std::vector<Change> Large(int first) {
     std::vector<Change> large;
@@ -38,17 +27,12 @@ class LoopArrivalsTest : public LoopTest {
     }
     return large;
   }
-  Answer SubmitOutOfBand(std::vector<Change> changes) {
-    return SubmitBatch({.changes = std::move(changes), .out_of_band = true});
-  }
   // Returns the revisions of the answers.
   static std::vector<uint64_t> Revisions(std::vector<Answer>& answers) {
     std::vector<uint64_t> revisions;
     for (Answer& answer : answers) revisions.push_back(Await(answer).revision);
     return revisions;
   }
-
-  Answer blocker_;
 };
 
 // Each batch has about 14 elements: 8 endpoints, 4 for the address, and 1 for each of the two

@@ -70,7 +70,8 @@ class LoopTest : public ::testing::Test {
   using Outcome = BatchResult::Outcome;
   using Fault = nft::FakeKernel::Fault;
 
-  LoopTest() {
+  explicit LoopTest(const ReconcilerOptions& options = {.node_name = "n1"})
+      : reconciler_(kernel_, options) {
     kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
       gate_.Pass();
       const std::lock_guard lock(mutex_);
@@ -112,6 +113,15 @@ class LoopTest : public ::testing::Test {
     loop_->Submit(std::move(batch));
     return answer;
   }
+  Answer SubmitOutOfBand(std::vector<Change> changes) {
+    return SubmitBatch({.changes = std::move(changes), .out_of_band = true});
+  }
+  // Blocks the loop in a commit. Batches that are submitted before Release() wait in the queues.
+  void Hold();
+  void Release() {
+    gate_.Open();
+    Await(blocker_);
+  }
   void SetFault(Fault fault) {
     const std::lock_guard lock(mutex_);
     fault_ = fault;
@@ -135,11 +145,12 @@ class LoopTest : public ::testing::Test {
 
   Gate gate_;
   nft::FakeKernel kernel_{Tables()};
-  Reconciler reconciler_{kernel_, {.node_name = "n1"}};
+  Reconciler reconciler_;
   LoopOptions options_;
   std::optional<Loop> loop_;
 
  private:
+  Answer blocker_;
   std::mutex mutex_;
   Fault fault_ = Fault::kNone;
   std::vector<size_t> sizes_;
@@ -154,6 +165,13 @@ inline std::vector<Change> Numbered(int number, int endpoints) {
   for (int i = 1; i <= endpoints; ++i)
     slice.Ready("10." + high + "." + low + "." + std::to_string(i));
   return {AService(key).At("10.97." + high + "." + low).Port(80), slice};
+}
+
+inline void LoopTest::Hold() {
+  StartServing();
+  gate_.Close();
+  blocker_ = Submit(Numbered(200, 1));
+  gate_.AwaitWaiter();
 }
 
 }  // namespace svcmap::proxy::test
