@@ -1,5 +1,6 @@
 // svcmap-bench-delay: measures how long a change of one Service takes while svcmapd processes other
-// changes: growth, one Service with 65,000 ports, one Service with 65,535 endpoints, and repairs.
+// changes: growth, one Service with 12,000 or 65,000 ports, one Service with 65,535 endpoints, and
+// repairs.
 // A second client changes one endpoint, waits for the Ack, and repeats. Requires root.
 #include <grpcpp/grpcpp.h>
 
@@ -26,9 +27,13 @@ using testing::ASlice;
 using testing::Objects;
 
 constexpr int kPorts = 65000;
+// About as many ports as a Kubernetes API server can store: a port takes 30 bytes, its entry in
+// managedFields takes 100 bytes, and etcd accepts 1.5 MiB.
+constexpr int kStorablePorts = 12000;
 constexpr int kPortsPerSlice = 100;
 constexpr int kEndpoints = 65535;
 constexpr int kEndpointsPerSlice = 1000;
+constexpr int kNodes = 100;  // The endpoints are distributed over these nodes.
 constexpr size_t kObjectsPerBatch = 1000;
 constexpr std::chrono::milliseconds kBetweenChanges{2};
 constexpr std::chrono::milliseconds kQuiet{300};  // After each phase.
@@ -148,13 +153,13 @@ Objects ObjectsOf(const Cluster& cluster) {
   return objects;
 }
 
-Objects ServiceWithPorts(int version) {
+Objects ServiceWithPorts(int ports, int version) {
   AService service("big/ports");
   service.ClusterIp("10.111.255.2");
   Objects objects;
-  for (int i = 0; i < kPorts; ++i) service.Port(absl::StrCat("p", i), 1 + i);
+  for (int i = 0; i < ports; ++i) service.Port(absl::StrCat("p", i), 1 + i);
   objects.push_back(service);
-  for (int first = 0; first < kPorts; first += kPortsPerSlice) {
+  for (int first = 0; first < ports; first += kPortsPerSlice) {
     ASlice slice("big/ports");
     slice.Named(absl::StrCat("ports-", first))
         .Endpoint(absl::StrCat("10.244.8.", 1 + version), testing::kAgentNode);
@@ -174,7 +179,7 @@ Objects ServiceWithEndpoints(int version) {
       const int block = i / (250 * 250);
       slice.Endpoint(
           absl::StrCat("10.", 128 + 2 * version + block, ".", i / 250 % 250, ".", i % 250),
-          testing::kAgentNode);
+          i % kNodes == 0 ? std::string(testing::kAgentNode) : absl::StrCat("other-", i % kNodes));
     }
     objects.push_back(slice);
   }
@@ -204,8 +209,9 @@ class Bench {
     Phase("load", [&] { Push(*agent_, Upserts(cluster), kObjectsPerBatch); });
     Phase("growth", [&] { Push(*agent_, Upserts(more), kObjectsPerBatch); });
     Phase("deletion", [&] { Push(*agent_, Removals(more), kObjectsPerBatch); });
-    Large("ports", ServiceWithPorts(0), ServiceWithPorts(1));
-    Large("endpoints", ServiceWithEndpoints(0), ServiceWithEndpoints(1));
+    Large("12,000 ports", ServiceWithPorts(kStorablePorts, 0), ServiceWithPorts(kStorablePorts, 1));
+    Large("65,000 ports", ServiceWithPorts(kPorts, 0), ServiceWithPorts(kPorts, 1));
+    Large("65,535 endpoints", ServiceWithEndpoints(0), ServiceWithEndpoints(1));
     Damage("flushed service-ips", "flush map ip svcmap service-ips\n");
     Damage("flushed endpoints", "flush map ip svcmap endpoints\n");
     Damage("deleted tables", "flush ruleset\n");
