@@ -234,7 +234,7 @@ void Store::BeginTrial() {
   trial_->dirty = std::exchange(dirty_, {});
   trial_->released = std::exchange(released_, false);
   trial_->moved = std::exchange(moved_, false);
-  trial_->snapshot_keys = std::exchange(snapshot_keys_, std::nullopt);
+  trial_->snapshot = std::exchange(snapshot_, std::nullopt);
 }
 
 void Store::EndTrial() {
@@ -248,7 +248,7 @@ void Store::EndTrial() {
   dirty_ = std::move(trial.dirty);
   released_ = trial.released;
   moved_ = trial.moved;
-  snapshot_keys_ = std::move(trial.snapshot_keys);
+  snapshot_ = std::move(trial.snapshot);
 }
 
 void Store::DropIfEmpty(const std::string& key) {
@@ -275,18 +275,22 @@ void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected
   dirty_.Return(std::move(dirty));
 }
 
-void Store::BeginSnapshot() { snapshot_keys_.emplace(); }
+void Store::BeginSnapshot() {
+  snapshot_ = {.removes = !services_.empty() || !slices_.empty() || !nodes_.empty() ||
+                          !service_cidrs_.empty(),
+               .keys = {}};
+}
 
 void Store::AddToSnapshot(Kind kind, const std::string& key) {
-  if (snapshot_keys_) snapshot_keys_->insert(SnapshotKey(kind, key));
+  if (snapshot_ && snapshot_->removes) snapshot_->keys.insert(SnapshotKey(kind, key));
 }
 
 void Store::EndSnapshot(uint64_t sequence, ChangeSource source) {
-  if (!snapshot_keys_) return;
-  const auto snapshot_keys = *std::exchange(snapshot_keys_, std::nullopt);
+  const std::optional<Snapshot> snapshot = std::exchange(snapshot_, std::nullopt);
+  if (!snapshot || !snapshot->removes) return;
   std::vector<Change> removals;
   const auto collect = [&](Kind kind, const std::string& key) {
-    if (!snapshot_keys.contains(SnapshotKey(kind, key))) {
+    if (!snapshot->keys.contains(SnapshotKey(kind, key))) {
       removals.push_back({.kind = kind, .key = key});
     }
   };

@@ -82,8 +82,8 @@ class Store {
   void AddToSnapshot(Kind kind, const std::string& key);
   void EndSnapshot(uint64_t sequence, ChangeSource source = ChangeSource::kStream);
   // Discards the open snapshot without removing objects.
-  void AbandonSnapshot() { snapshot_keys_.reset(); }
-  bool in_snapshot() const { return snapshot_keys_.has_value(); }
+  void AbandonSnapshot() { snapshot_.reset(); }
+  bool in_snapshot() const { return snapshot_.has_value(); }
 
   // EndTrial() undoes all changes since BeginTrial(). The cost of EndTrial() is proportional to the
   // number of changes. A trial may begin only if no Service is dirty and no snapshot is open.
@@ -134,6 +134,11 @@ class Store {
   uint64_t elements() const { return elements_; }
 
  private:
+  struct Snapshot {
+    bool removes = false;                   // Objects were stored at the start of the snapshot.
+    absl::flat_hash_set<std::string> keys;  // If `removes`: the objects of the snapshot.
+  };
+
   // State from before the trial, which EndTrial() restores.
   struct Trial {
     // Changes that undo the trial, which EndTrial() applies in reverse order.
@@ -144,7 +149,7 @@ class Store {
     DirtyServices dirty;
     bool released;
     bool moved;
-    std::optional<absl::flat_hash_set<std::string>> snapshot_keys;
+    std::optional<Snapshot> snapshot;
   };
 
   bool Replace(const Change& change, uint64_t sequence, ChangeSource source);
@@ -176,7 +181,7 @@ class Store {
   bool released_ = false;
   bool moved_ = false;
   // Objects of the open snapshot, in the form "KIND key".
-  std::optional<absl::flat_hash_set<std::string>> snapshot_keys_;
+  std::optional<Snapshot> snapshot_;
   std::optional<Trial> trial_;
 };
 
