@@ -12,7 +12,7 @@ namespace svcmap::proxy {
 
 // How much of the desired state this run has received, in increasing order.
 enum class Received : uint8_t {
-  kNothing,  // No object, and no tables of a previous run. Empty tables are created.
+  kNothing,  // No object, and no table with a marker of a previous run. Empty tables are created.
   kPartial,  // A part of the first snapshot, in this run or in a previous one.
   // No complete state. The rules of the previous run stay in effect, and nothing is written.
   kPreviousRules,
@@ -29,12 +29,14 @@ enum class Input : uint8_t {
 
 // What a run finds at its start.
 enum class AdoptedState : uint8_t {
-  kNothing,   // No tables of svcmap, and no saved state.
-  kUnknown,   // Tables of a previous run, and no saved state or an older one.
-  kSaved,     // Saved state, and no tables or older ones. The state must be written.
-  kTrusted,   // The tables match the saved state, and nf_tables has not changed since.
-  kToVerify,  // The tables matched the saved state, but nf_tables has changed since.
-  kUpgrade,   // The tables match the saved state, but this version has other rules.
+  kNothing,  // No table with a marker, and no saved state.
+  kUnknown,  // A marker, and no saved state, or a saved state that is older than the marker.
+  // Saved state, and tables that are missing, have no marker or an older one, or that a rewrite of
+  // the previous run has written without deleting its leftovers. The state must be written.
+  kSaved,
+  kTrusted,   // The marker matches the saved state, and nf_tables has not changed since.
+  kToVerify,  // The marker matches the saved state, but nf_tables has changed since.
+  kUpgrade,   // The marker matches the saved state, but this version has other rules.
 };
 
 // The first state of a run. `partial`: the saved objects are a part of the first snapshot, during
@@ -60,8 +62,8 @@ inline constexpr std::array<ReceivedTransition, 9> kReceivedTransitions = {{
     // After a part of a snapshot, other changes do not make the state complete.
     {Received::kPartial, Input::kSnapshotEnd, Received::kComplete},
     {Received::kPartial, Input::kTokenMatches, Received::kComplete},
-    // A change cannot replace the previous rules, because the other Services are unknown. A token
-    // cannot match, because the agent offers none (with kNothing, it offers that of no objects).
+    // A change cannot replace the previous rules, because the other Services are unknown. A
+    // controller's token cannot match, because the agent has no token to compare it with.
     {Received::kPreviousRules, Input::kSnapshotEnd, Received::kComplete},
     {Received::kStored, Input::kSnapshotEnd, Received::kComplete},
     {Received::kStored, Input::kTokenMatches, Received::kComplete},
@@ -76,10 +78,11 @@ enum class TableState : uint8_t {
   // what differs. If the tables cannot be compared, their content is replaced, except for clients'
   // affinity records.
   kDiffering,
-  // A table of this run was deleted. The next commits write the applied rows of the missing tables
-  // again. If this is not possible, or if one table exists, then as kUnknown.
+  // A table of this run was deleted. The applied rows of the missing tables are written again. If
+  // one table still exists, or if this fails, the same rewrite continues as for kUnknown.
   kMissing,
-  kUnknown,    // As kDiffering, but affinity records are replaced, too. Tables may be missing.
+  // As kDiffering, but affinity records are deleted, too, and missing tables are created.
+  kUnknown,
   kReplacing,  // Writing the differences has failed. The next commit replaces the tables' content.
   // The kernel rejects commits again and again, because other processes change the tables. The next
   // commit replaces the content except for affinity records, without reading the tables.
@@ -93,7 +96,7 @@ enum class TableEvent : uint8_t {
   kRewriteFailed,   // A rewrite was rejected, or its outcome is unknown.
   kOutcomeUnknown,  // The marker does not show whether a commit of changes took place.
   kSetFull,         // A set has reached its maximum size.
-  kRejected,        // Repeated commits were rejected although suspect rows were checked.
+  kRejected,        // Repeated commits were rejected although the rows were checked.
   kMuchDamage,      // A check has found more differences than a repair writes.
   kTableMissing,    // A check has found no table.
   kTablesDamaged,   // A check has found no set, or sets with another type.
@@ -149,13 +152,13 @@ enum class Phase : uint8_t {
   kWaiting,    // Has received nothing, or only a part of its first snapshot.
   kRewriting,  // Reads the tables and writes what differs, or replaces their content.
   kRepairing,  // Checks and repairs rows that another process may have changed.
-  kLoading,    // Writes the stored state, which was not completely in the kernel yet.
-  kServing,    // The stored state is, or was, completely in the kernel. Commits changes.
+  kLoading,    // Writes the stored state, which was not completely in the kernel yet, in this run.
+  kServing,    // The stored state was completely in the kernel. Commits changes.
 };
 
 struct Situation {
   Received received = Received::kNothing;
-  // The largest `received` whose objects were completely in the kernel.
+  // The value of `received` when all stored objects were last in the kernel, in this run.
   Received programmed = Received::kNothing;
   TableState tables = TableState::kUnknown;
   bool commit_failed = false;  // The last commit has failed.
