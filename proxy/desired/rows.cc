@@ -273,7 +273,9 @@ size_t SourceRowCount(const ServiceRows& service, Family family) {
 
 std::vector<Row> SharedRows(const ServiceRows& service) {
   std::vector<Row> rows;
-  rows.reserve(service.cluster_ips.size() + service.ping_addresses.size() + service.ports.size());
+  size_t size = service.cluster_ips.size() + service.ping_addresses.size();
+  for (const PortRows& port : service.ports) size += port.hairpins.size();
+  rows.reserve(size);
   const auto add = [&rows](SetIndex set, const std::vector<IpAddress>& addresses) {
     for (const IpAddress& address : addresses) {
       Row& row = rows.emplace_back();

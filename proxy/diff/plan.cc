@@ -67,6 +67,8 @@ void CountShared(const std::vector<Row>& before, const std::vector<Row>& after,
     return a.set == b.set && Text(a.key.bytes()) == Text(b.key.bytes());
   };
   const auto [old_row, new_row] = std::ranges::mismatch(before, after, same);
+  changes.reserve(changes.size() +
+                  static_cast<size_t>((before.end() - old_row) + (after.end() - new_row)));
   const auto count = [&](auto first, auto last, int32_t change) {
     for (; first != last; ++first) changes[SharedKey(first->set, first->key.bytes())] += change;
   };
@@ -78,6 +80,7 @@ void CountShared(const std::vector<Row>& before, const std::vector<Row>& after,
 
 std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key) {
   std::string key;
+  key.reserve(2 + row_key.size());
   key += static_cast<char>(set.family);
   key += static_cast<char>(set.set);
   key += Text(row_key);

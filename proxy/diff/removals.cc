@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/hash/hash.h"
 #include "proxy/diff/plan.h"
@@ -35,15 +37,35 @@ bool IsFirstSlot(const nft::ElementView& element) {
   return std::all_of(slot.begin(), slot.end(), [](uint8_t byte) { return byte == 0; });
 }
 
-std::string GroupKey(const nft::ElementView& slot) {
-  return SharedKey(slot.set, slot.key.first(slot.key.size() - kSlotSize));
+// The key of an element. Does not own its bytes.
+struct Key {
+  nft::SetRef set;
+  std::string_view bytes;
+
+  friend bool operator==(const Key&, const Key&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const Key& key) {
+    return H::combine(std::move(hash), key.set.family, key.set.set, key.bytes);
+  }
+};
+
+using Keys = absl::flat_hash_set<Key>;
+
+Key KeyIn(nft::SetRef set, std::span<const uint8_t> bytes) {
+  return {set, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
 }
 
-// Returns the element of the load balancer IP that a source range belongs to, as SharedKey.
-std::string FirewallIpKey(const nft::ElementView& source) {
+Key KeyOf(const nft::ElementView& element) { return KeyIn(element.set, element.key); }
+
+Key GroupOf(const nft::ElementView& slot) {
+  return KeyIn(slot.set, slot.key.first(slot.key.size() - kSlotSize));
+}
+
+// Returns the key of the load balancer IP that a source range belongs to.
+Key FirewallIpOf(const nft::ElementView& source) {
   const size_t size = source.set.family == Family::kIpv4 ? 4 : 16;
   const SetIndex ips = source.set.set == kFirewallSources ? kFirewallIps : kRangeFirewallIps;
-  return SharedKey({source.set.family, ips}, source.key.subspan(0, source.key.size() - size));
+  return KeyIn({source.set.family, ips}, source.key.first(source.key.size() - size));
 }
 
 // Returns the key of the block that contains the port of a Service address, as SharedKey.
@@ -61,34 +83,34 @@ struct Changes {
   size_t sources = 0;  // Deletions of source ranges.
   bool others = false;
   bool adds_sources = false;
-  absl::flat_hash_set<std::string> added;  // Elements without slots.
-  absl::flat_hash_set<std::string> deleted_groups;
-  absl::flat_hash_set<std::string> deleted_firewall_ips;
+  Keys added;  // Elements without slots.
+  Keys deleted_groups;
+  Keys deleted_firewall_ips;
 };
 
 Changes ChangesOf(const nft::Transaction& transaction) {
+  constexpr size_t kTypicalKeys = 8;  // Of a change to one Service.
   Changes changes;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     const uint8_t set = element.set.set;
     const bool reached = IsReachedThroughOthers(set);
     if (verb == nft::Verb::kDelete) {
       changes.reached += reached ? 1 : 0;
-      if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.insert(GroupKey(element));
+      if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.insert(GroupOf(element));
       changes.sources += HasSourceRanges(set) ? 1 : 0;
       changes.others |= !reached && !HasSourceRanges(set);
-      if (IsFirewallIps(set)) {
-        changes.deleted_firewall_ips.insert(SharedKey(element.set, element.key));
-      }
+      if (IsFirewallIps(set)) changes.deleted_firewall_ips.insert(KeyOf(element));
       return;
     }
     changes.others = true;
-    if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.erase(GroupKey(element));
+    if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.erase(GroupOf(element));
     changes.adds_sources |= HasSourceRanges(set);
     // Deletions come first. Without them, the added keys do not matter.
     if (reached && !HasSlots(set) && changes.reached > 0) {
-      changes.added.insert(SharedKey(element.set, element.key));
+      if (changes.added.empty()) changes.added.reserve(kTypicalKeys);
+      changes.added.insert(KeyOf(element));
     }
-    if (IsFirewallIps(set)) changes.deleted_firewall_ips.erase(SharedKey(element.set, element.key));
+    if (IsFirewallIps(set)) changes.deleted_firewall_ips.erase(KeyOf(element));
   });
   return changes;
 }
@@ -138,17 +160,18 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
   // old and new ranges may overlap.
   const auto is_removal = [&](const nft::ElementView& element) {
     if (HasSourceRanges(element.set.set)) {
-      return !changes.adds_sources && changes.deleted_firewall_ips.contains(FirewallIpKey(element));
+      return !changes.adds_sources && changes.deleted_firewall_ips.contains(FirewallIpOf(element));
     }
     // If a pick finds no endpoint in its slot, the rules use the first slot. Therefore, the slots
     // of a group that stays are deleted at once.
-    if (HasSlots(element.set.set)) return changes.deleted_groups.contains(GroupKey(element));
+    if (HasSlots(element.set.set)) return changes.deleted_groups.contains(GroupOf(element));
     // A packet that has picked an endpoint of a port looks up its address next. If the port has no
     // affinity any more, the rules cannot pick again.
     if (IsStickyEndpoint(element.set.set)) return freed_numbers.contains(StickyPortOf(element));
     if (!IsReachedThroughOthers(element.set.set)) return false;
-    const std::string key = SharedKey(element.set, element.key);
-    return !changes.added.contains(key) && !ended_local_sets.contains(key);
+    return !changes.added.contains(KeyOf(element)) &&
+           !(element.set.set == kLocalSets &&
+             ended_local_sets.contains(SharedKey(element.set, element.key)));
   };
   return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
     return verb == nft::Verb::kDelete && is_removal(element);
@@ -156,13 +179,12 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
 }
 
 nft::Transaction TakeAdditions(nft::Transaction& transaction) {
-  absl::flat_hash_set<std::string> deleted;
+  Keys deleted;
   return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
     if (!IsReachedThroughOthers(element.set.set) && !IsStickyEndpoint(element.set.set))
       return false;
-    std::string key = SharedKey(element.set, element.key);
-    if (verb == nft::Verb::kAdd) return !deleted.contains(key);
-    deleted.insert(std::move(key));  // Deletions come first.
+    if (verb == nft::Verb::kAdd) return !deleted.contains(KeyOf(element));
+    deleted.insert(KeyOf(element));  // Deletions come first.
     return false;
   });
 }
@@ -202,7 +224,9 @@ std::string PortUnit(Family family, std::span<const uint8_t> service_ip_key) {
   return SharedKey({family, kServiceIps}, service_ip_key);
 }
 
-std::string GroupUnit(const nft::ElementView& slot) { return GroupKey(slot); }
+std::string GroupUnit(const nft::ElementView& slot) {
+  return SharedKey(slot.set, slot.key.first(slot.key.size() - kSlotSize));
+}
 
 std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,
                                         const absl::flat_hash_set<std::string>& units,
@@ -254,18 +278,18 @@ nft::Transaction TakeSourceRanges(nft::Transaction& transaction) {
     replaces_set[Index(repair.family)] |=
         std::ranges::count(repair.remove_sets, repair.spec->sets[kFirewallSources].name) > 0;
   }
-  absl::flat_hash_set<std::string> restricted;
-  absl::flat_hash_set<std::string> restricted_before;
+  Keys restricted;
+  Keys restricted_before;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     if (!IsFirewallIps(element.set.set)) return;
     auto& keys = verb == nft::Verb::kAdd ? restricted : restricted_before;
-    keys.insert(SharedKey(element.set, element.key));
+    keys.insert(KeyOf(element));
   });
-  for (const std::string& key : restricted_before) restricted.erase(key);
+  for (const Key& key : restricted_before) restricted.erase(key);
   if (restricted.empty()) return {};
   return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
     return verb == nft::Verb::kAdd && HasSourceRanges(element.set.set) &&
-           !replaces_set[Index(element.set.family)] && restricted.contains(FirewallIpKey(element));
+           !replaces_set[Index(element.set.family)] && restricted.contains(FirewallIpOf(element));
   });
 }
 
