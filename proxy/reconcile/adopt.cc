@@ -137,7 +137,8 @@ absl::StatusOr<AdoptedState> Reconciler::AdoptUnknown(const Markers& markers, Sa
   // Another process has deleted at least one table, or restored tables that are older than the
   // saved state.
   if (saved_marker && !newer) {
-    if (!Restore(saved, {})) applied_.Advance(Plan(applied_.shared()), true, {}, std::vector<Row>(), *saved_marker);
+    if (!Restore(saved, {}))
+      applied_.Advance(Plan(applied_.shared()), true, {}, std::vector<Row>(), *saved_marker);
     // The saved numbers keep clients' affinity records valid.
     bool exist = true;
     for (const Family family : kFamilies) {
