@@ -4,7 +4,7 @@ namespace svcmap::nft {
 namespace {
 
 // Pausing the monitor for smaller batches costs more system calls than it saves.
-constexpr size_t kLargeBatch = 500;
+constexpr size_t kLargeBatch = 100;
 
 bool IsLarge(const Transaction& transaction) {
   return transaction.element_count() > kLargeBatch || !transaction.creations().empty() ||

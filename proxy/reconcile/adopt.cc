@@ -96,7 +96,8 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(SavedState& saved) {
   if (attempt.rewritten) return AdoptedState::kSaved;
   const absl::StatusOr<AdoptedState> adopted = Verify(saved_generation, ruleset);
   for (const auto& [key, rows] : attempt.left_over) repairer_.MarkRowsSuspect(AllRows(key, rows));
-  CheckLeftOver();
+  // The log describes only the last attempt, so this happens before the first attempt of this run.
+  RepairSuspectRows();
   return adopted;
 }
 
@@ -114,8 +115,8 @@ Reconciler::PreviousAttempt Reconciler::ResolveAttempt(const Markers& markers, S
   for (auto& [key, rows] : previous.left_over) {
     DropRowsOfOptions(RowSetCount(options_.ruleset), rows);
   }
-  // The leftovers of the attempt are not checked yet.
-  journal_.AdoptAttempt(committed, saved.generation);
+  // The rows that the attempt may have left are not checked yet.
+  journal_.AdoptAttempt(committed);
   return previous;
 }
 
@@ -157,16 +158,6 @@ absl::StatusOr<AdoptedState> Reconciler::AdoptUnknown(const Markers& markers, Sa
   // kNotFound: a version without session affinity created the tables.
   if (status.ok()) tables_ = TableState::kDiffering;
   return AdoptedState::kUnknown;
-}
-
-// Checks the elements that the last attempt of the previous run may have left over. The log
-// describes only the last attempt, so this happens before the first attempt of this run.
-void Reconciler::CheckLeftOver() {
-  constexpr int kMaxFailures = 3;
-  int failures = 0;
-  while (HasSuspects() && repairer_.has_suspect_rows() && failures < kMaxFailures) {
-    if (Repair().outcome == RepairResult::Outcome::kFailed) ++failures;
-  }
 }
 
 // Trusts the saved rows if nf_tables has not changed since.

@@ -73,7 +73,9 @@ SavedTables Journal::TablesWith(const std::vector<uint32_t>& timers) const {
 
 void Journal::Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust) {
   if (log_ == nullptr) return;
-  if (std::exchange(outcome_open_, false)) log_->End(true, std::nullopt);
+  if (const auto committed = std::exchange(open_outcome_, std::nullopt)) {
+    log_->End(*committed, std::nullopt);
+  }
   if (log_->needs_everything()) Rewrite(trust);
   PutObjects();
   for (const auto& [kind, key] : std::exchange(outdated_objects_, {})) {
@@ -92,27 +94,24 @@ void Journal::Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust
   log_->Begin(commit);
 }
 
-void Journal::End(bool committed, bool has_leftovers, Trust trust) {
+void Journal::End(bool committed, bool leaves_rows, Trust trust) {
   if (committed) CountCommit();
-  outcome_open_ = committed && has_leftovers;
-  if (log_ == nullptr || outcome_open_) return;
-  log_->End(committed, GenerationToSave(trust));
+  if (leaves_rows) {
+    open_outcome_ = committed;
+  } else if (log_ != nullptr) {
+    log_->End(committed, GenerationToSave(trust));
+  }
 }
 
 void Journal::Removed(Trust trust) {
   if (log_ == nullptr) return;
   const std::optional<uint32_t> generation = GenerationToSave(trust);
-  if (std::exchange(outcome_open_, false)) {
-    log_->End(true, generation);
+  if (const auto committed = std::exchange(open_outcome_, std::nullopt)) {
+    log_->End(*committed, generation);
   } else if (generation) {
     log_->Flush();
     log_->NoteGeneration(*generation);
   }
-}
-
-void Journal::AdoptAttempt(bool committed, std::optional<uint32_t> generation) {
-  outcome_open_ = committed;
-  if (log_ != nullptr && !committed) log_->End(false, generation);
 }
 
 void Journal::Outdate(const std::vector<SavedState::Object>& objects) {
@@ -122,7 +121,7 @@ void Journal::Outdate(const std::vector<SavedState::Object>& objects) {
 }
 
 void Journal::NoteGeneration(uint32_t generation) {
-  if (known_generation_ == generation && !outcome_open_) return;
+  if (known_generation_ == generation && !open_outcome_) return;
   known_generation_ = generation;
   Removed(Trust::kChecked);
 }
@@ -133,7 +132,7 @@ std::optional<uint32_t> Journal::GenerationToSave(Trust trust) const {
 }
 
 void Journal::Rewrite(Trust trust) {
-  outcome_open_ = false;
+  open_outcome_.reset();
   outdated_objects_.clear();
   store_.TakeTouched();
   const SavedTables tables = TablesWith(numbering_.timers.committed());

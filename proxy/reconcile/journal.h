@@ -47,10 +47,11 @@ class Journal {
 
   // Saves the changed objects and the plan, before the plan is committed.
   void Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust);
-  // Saves the outcome of the plan. If the plan has leftovers, the outcome is saved when they are
-  // deleted: if the log ends without an outcome, the next run searches for leftovers.
-  void End(bool committed, bool has_leftovers, Trust trust);
-  // The last leftovers were deleted.
+  // Saves the outcome of the plan. If the plan leaves rows that must be deleted (leftovers, or rows
+  // ahead of a plan that failed), the outcome is saved when they are deleted: if the log ends
+  // without an outcome, the next run searches for them.
+  void End(bool committed, bool leaves_rows, Trust trust);
+  // The last of these rows were deleted.
   void Removed(Trust trust);
 
   // Writes outcomes that are not written yet. Otherwise, the next Begin writes them.
@@ -58,9 +59,9 @@ class Journal {
     if (log_ != nullptr) log_->Flush();
   }
 
-  // Call with the outcome of the previous run's last attempt. No plan may begin before the
-  // leftovers of the attempt are checked, because the log describes only the last attempt.
-  void AdoptAttempt(bool committed, std::optional<uint32_t> generation);
+  // Call with the outcome of the previous run's last attempt. No plan may begin before the rows
+  // that the attempt may have left are checked, because the log describes only the last attempt.
+  void AdoptAttempt(bool committed) { open_outcome_ = committed; }
   // Deletes these objects of the previous run from the log with the first plan, unless they were
   // received again. Until the first plan, an operator may start the previous version again, and
   // that version needs the objects: it would delete all Services without objects.
@@ -92,7 +93,8 @@ class Journal {
   const Applied& applied_;
   Numbering& numbering_;
   const RulesetOptions& ruleset_;
-  bool outcome_open_ = false;  // The outcome of the last commit is not in the log yet.
+  // Whether the last plan was committed. Absent if the log contains this outcome.
+  std::optional<bool> open_outcome_;
   std::vector<std::pair<Kind, std::string>> outdated_objects_;
   std::optional<uint32_t> known_generation_;
 };

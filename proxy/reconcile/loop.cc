@@ -297,6 +297,12 @@ void Loop::AuditOnce() {
   Notify(result);
 }
 
+size_t Loop::PlanSize() const {
+  if (!split_allowed_) return std::numeric_limits<size_t>::max();
+  const bool first_load = programmed_ < Received::kStored;
+  return first_load ? options_.first_load_elements : options_.max_elements;
+}
+
 void Loop::SyncOnce() {
   if (!reconciler_.Pending()) {
     if (waiting_.empty()) return;
@@ -310,8 +316,7 @@ void Loop::SyncOnce() {
     return;
   }
   const auto started = Clock::now();
-  const size_t limit = split_allowed_ ? options_.max_elements : std::numeric_limits<size_t>::max();
-  SyncResult result = reconciler_.Sync(limit);
+  SyncResult result = reconciler_.Sync(PlanSize());
   result.whole = Clock::now() - started;
   if (result.outcome == SyncResult::Outcome::kFailed) {
     schedule_.CommitFailed(Clock::now());

@@ -5,8 +5,9 @@
 // Batches that arrive during a commit are merged until they have about `max_elements` elements, and
 // the latest version of each object takes effect. Merged batches are committed in one plan.
 // Arrivals contains the batches that wait. The load is split into plans of about `max_elements`
-// elements, so that no transaction blocks the kernel for long. The load is what changes during a
-// snapshot, or while no Service is in the kernel. A plan contains all changes of a Service.
+// elements, so that no commit is long and other changes do not wait for the complete load. The load
+// is what changes during a snapshot, or while no Service is in the kernel. A plan contains all
+// changes of a Service, except for very large Services.
 //
 // Changes that other processes make to svcmap's tables are repaired between two commits, in small
 // parts if possible. After each part, repairs pause for as long as the part took, so that batches
@@ -45,6 +46,8 @@ struct LoopOptions {
   Cleaner* cleaner = nullptr;  // Receives the programmed UDP ports. Must outlive the loop.
   // Approximate number of elements in a plan with merged batches, and in a plan of the load.
   size_t max_elements = kElementsPerCommit;
+  // The same for the first load of this run.
+  size_t first_load_elements = kElementsOfFirstLoad;
   // Consecutive failed syncs before the waiting batches are answered with kFailed.
   int patience = 4;
   ScheduleOptions schedule;
@@ -137,6 +140,7 @@ class Loop {
   void Act();
   void Clean(Clock::time_point now);
   void RepairBeforeRetry();
+  size_t PlanSize() const;  // Maximum number of elements in the next plan.
   void SyncOnce();
   void RemoveOnce();
   void RepairOnce();

@@ -42,6 +42,10 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.error = sync_plan.status();
     return result;
   }
+  // A plan without a limit is not a load.
+  if (element_limit != SIZE_MAX) {
+    sync_plan->elements_per_commit = std::max(element_limit, kElementsPerCommit);
+  }
   sync_plan->restored = restored_;
   result.recreated = sync_plan->rewrite || restored_ > 0;
   Marker marker = applied_.marker();
@@ -68,6 +72,8 @@ SyncResult Reconciler::Sync(size_t element_limit) {
 }
 
 absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
+  // The plan may use the keys and numbers of rows that were added ahead of a plan that failed.
+  if (std::exchange(ahead_failed_, false)) RepairSuspectRows();
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   if (CollidesWithOldRows(sync_plan)) {
@@ -144,8 +150,11 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   const bool committed = result.error.ok();
   if (committed && sync_plan.rewrite) TablesRewritten(sync_plan.specs);
   // Before the outcome is logged, so that the next run does not trust the tables either.
-  if (!committed && !sync_plan.ahead.empty()) repairer_.MarkRowsSuspect(sync_plan.ahead);
-  journal_.End(committed, !sync_plan.removals.empty(), TrustNow());
+  if (!committed && !sync_plan.ahead.empty()) {
+    repairer_.MarkRowsSuspect(sync_plan.ahead);
+    ahead_failed_ = true;
+  }
+  journal_.End(committed, committed ? !sync_plan.removals.empty() : ahead_failed_, TrustNow());
   result.duration = end - start + sync_plan.restore_duration;
   result.save_duration = start - planned + (Clock::now() - end);
   if (!committed) {
@@ -161,12 +170,12 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
 }
 
 // Commits elements ahead of the plan: the source ranges of newly restricted IPs, ports that move to
-// a map that packets look up earlier, and the elements that such ports lead to. If the plan is
-// large, all elements that no packet can reach before the plan, and then the changes of very large
-// Services, in parts, because no commit may block the kernel for long.
+// a map that packets look up earlier, and the elements that such ports lead to. If the plan exceeds
+// one commit, all elements that no packet can reach before the plan, and then the changes of very
+// large Services, in parts, because no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  const bool large = transaction.element_count() > kMaxElementsTogether;
+  const bool large = transaction.element_count() > sync_plan.elements_per_commit;
   const bool has_ranges = sync_plan.plan.source_rows_added() > 0;
   const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
   if ((!large && !has_ranges && !may_move_ports) || !transaction.creations().empty()) return;
@@ -185,7 +194,7 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
     // After a failure, the plan contains the remaining elements. Its commit reports the error.
     if (failed) transaction.AddElements(std::move(part));
   };
-  ahead.ForEachPart(kElementsPerCommit, commit);
+  ahead.ForEachPart(sync_plan.elements_per_commit, commit);
   // New descriptors may need new rules. Source ranges and port ranges must not change before or
   // after the ports of the same address. A rewrite may find endpoints of other Services in a group.
   const bool divisible = !sync_plan.rewrite && transaction.repairs().empty() &&

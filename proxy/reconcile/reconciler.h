@@ -174,6 +174,7 @@ class Reconciler {
   SyncPlan MakeRewrite(size_t element_limit);
   void RestoreMissingTables();
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
+  void RepairSuspectRows();
   absl::Status RepairSourceRanges();
   void ReserveGroups(const FoundElements& found);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
@@ -199,7 +200,6 @@ class Reconciler {
                                       uint64_t saved_ruleset);
   bool Restore(SavedState& saved, const SavedRows& left_over);
   std::vector<Number> RestoreNumbers(NumberLists& numbers, const NextNumbers& next);
-  void CheckLeftOver();
   absl::Status AdoptAffinity();
   absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
 
@@ -223,7 +223,8 @@ class Reconciler {
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may differ in leftovers.
   uint64_t unknown_generation_ = 0;
-  int failed_repairs_ = 0;  // Consecutive.
+  int failed_repairs_ = 0;     // Consecutive.
+  bool ahead_failed_ = false;  // Rows that were added ahead of a plan that failed are suspect.
   // Number of elements of deleted tables that were written again. 0 after the next committed plan,
   // which reports them.
   size_t restored_ = 0;

@@ -23,6 +23,18 @@ RepairResult Reconciler::Repair() { return ApplyRepair(repairer_.CheckNext()); }
 
 RepairResult Reconciler::Audit() { return ApplyRepair(repairer_.Audit()); }
 
+// Leftovers are deleted before, because a repair would find unknown elements. Gives up after
+// consecutive failures: constant commits of other processes can prevent the comparison of a large
+// set.
+void Reconciler::RepairSuspectRows() {
+  while (HasLeftovers()) RemoveLeftovers();
+  constexpr int kMaxFailures = 8;
+  int failures = 0;
+  while (HasSuspects() && repairer_.has_suspect_rows() && failures < kMaxFailures) {
+    failures = Repair().outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
+  }
+}
+
 // Deletes source ranges that remained after a failed commit. The kernel rejects new ranges that
 // overlap with them. Ignores a set that cannot be read, which stays suspect: constant commits of
 // other processes prevent reading, but must not delay a plan that the kernel may accept.

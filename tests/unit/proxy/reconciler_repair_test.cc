@@ -207,7 +207,8 @@ TEST_F(RepairTest, ATableThatIsGoneIsRewritten) {
 
 // The first Services work again before all Services are written.
 TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
-  Settle({Slice("shop/web", 25000)});
+  constexpr size_t kEndpoints = 25000;
+  Settle({Slice("shop/web", kEndpoints)});
   for (const bool fails : {false, true}) {
     DropTables();
     kernel_.SetFaultHook([this, fails](const nft::Transaction& transaction) {
@@ -215,10 +216,10 @@ TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
       return fails && sent_.size() == 1 ? Fault::kReject : Fault::kNone;
     });
     EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-    // Thirteen commits write the applied rows, and the last one a new marker. If the first commit
-    // is rejected, the rewrite creates the tables.
+    // The last commit writes a new marker, and all others write the applied rows. If the first
+    // commit is rejected, the rewrite creates the tables.
     EXPECT_THAT(sent_.front().creations(), SizeIs(2));
-    EXPECT_EQ(sent_.size(), 14u);
+    EXPECT_EQ(sent_.size(), kEndpoints / kElementsPerCommit + 2);
     for (const nft::Transaction& transaction : sent_) {
       EXPECT_LE(transaction.element_count(), kElementsPerCommit);
     }
@@ -256,10 +257,34 @@ TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
   change.sets.push_back({kV4, SetIndex::kEndpoints});
   reconciler_.MarkSuspect(change);
   EXPECT_EQ(ApplyRepair(), 1);
-  EXPECT_THAT(sent_, SizeIs(3));
+  EXPECT_EQ(sent_.size(), kEndpoints / kElementsPerCommit + 1);
   for (const nft::Transaction& transaction : sent_) {
     EXPECT_LE(transaction.element_count(), kElementsPerCommit);
   }
+  ExpectConverged();
+}
+
+// The kernel still contains the rows that were added before a plan that failed. If the next plan
+// used their group for other endpoints, the kernel would reject it, or packets of clients with an
+// affinity record could reach other endpoints.
+TEST_F(RepairTest, AGroupOfAPlanThatFailedIsNotUsedBeforeItsRowsAreDeleted) {
+  constexpr int kEndpoints = 3 * kElementsPerCommit;
+  const AService added = AService("shop/added").At("10.96.0.3").Port(80);
+  Apply({added, Slice("shop/added", kEndpoints)});
+  kernel_.SetFaultHook([](const nft::Transaction& transaction) {
+    bool switches = false;
+    transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+      switches |= element.set.set == kServiceIps;
+    });
+    return switches ? Fault::kReject : Fault::kNone;
+  });
+  EXPECT_EQ(Sync().outcome, Outcome::kFailed);
+  kernel_.SetFaultHook(nullptr);
+  ASSERT_TRUE(reconciler_.HasSuspects());
+
+  Apply({Slice("shop/added", kEndpoints, 7)});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ApplyRepair();
   ExpectConverged();
 }
 

@@ -103,8 +103,8 @@ TEST_F(ManyPortsTest, NamesOfManyPortsMoveInOneCommit) {
 TEST_F(ManyPortsTest, ManyPortsConvergeAfterAnyRejectedCommit) {
   Settle({WithManyPorts()});
   Apply({EndpointOfManyPorts("10.1.0.1")});
-  for (int rejected = 1;; rejected += 2) {
-    ASSERT_LT(rejected, 20);
+  for (int rejected = 1;; rejected += 13) {
+    ASSERT_LT(rejected, 200);
     int commits = 0;
     kernel_.SetFaultHook([&](const nft::Transaction&) {
       return ++commits >= rejected ? Fault::kReject : Fault::kNone;
@@ -155,9 +155,9 @@ class SavedManyPortsTest : public SavedTest {
 TEST_F(SavedManyPortsTest, TheNextRunConverges) {
   for (const Change& change : {NoSlice("shop/many-1"), Change(EndpointOfManyPorts("10.1.0.2"))}) {
     size_t commits = 1;
-    for (; KillAfter(commits, change); commits += 3) {
+    for (; KillAfter(commits, change); commits += 17) {
       SCOPED_TRACE(commits);
-      ASSERT_LT(commits, 20u);
+      ASSERT_LT(commits, 200u);
       EXPECT_EQ(Begin(), AdoptedState::kToVerify);
       const SyncResult result = Sync();
       EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;

@@ -112,7 +112,7 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
 // The transaction that replaces the rows of a previous run must not be split, because the first
 // part would already replace all rows in use.
 TEST_F(LoopTest, WhatReplacesAPreviousRunIsOneTransactionHoweverLarge) {
-  options_.max_elements = 10;
+  options_.first_load_elements = 10;
   Start(Received::kPreviousRules);
   std::vector<Change> changes;
   for (int i = 1; i <= 30; ++i) {
@@ -268,7 +268,7 @@ TEST_F(LoopTest, AStoppedLoopRejects) {
 }
 
 TEST_F(LoopTest, ASnapshotIsLoadedInBoundedTransactions) {
-  options_.max_elements = 50;
+  options_.first_load_elements = 50;
   Start();
   // In addition to its endpoints, each Service has a mapping and a clusterIP.
   constexpr int kEach = 8, kElements = kEach + 2;
@@ -284,14 +284,32 @@ TEST_F(LoopTest, ASnapshotIsLoadedInBoundedTransactions) {
   answers.push_back(Submit({}, Batch::Mark::kSnapshotEnd));
   for (Answer& answer : answers) EXPECT_NE(Await(answer).outcome, Outcome::kFailed);
   const std::vector<size_t> sizes = TakeSizes();
-  EXPECT_THAT(sizes, Each(Le(options_.max_elements + kElements + kMarkerElements)));
-  EXPECT_GE(sizes.size(), 120u * kElements / (options_.max_elements + kElements));
+  EXPECT_THAT(sizes, Each(Le(options_.first_load_elements + kElements + kMarkerElements)));
+  EXPECT_GE(sizes.size(), 120u * kElements / (options_.first_load_elements + kElements));
   EXPECT_EQ(loop_->status().services, 120u);
   ExpectConverged();
 }
 
-TEST_F(LoopTest, ACutBatchIsAnsweredAfterItsLastTransaction) {
+TEST_F(LoopTest, ALaterSnapshotIsPlannedInSmallerTransactions) {
   options_.max_elements = 10;
+  StartServing();
+  TakeSizes();
+  // In addition to its endpoints, each Service has a mapping and a clusterIP.
+  constexpr int kEach = 3, kElements = kEach + 2;
+  std::vector<Change> changes;
+  for (int i = 1; i <= 30; ++i) {
+    for (Change& c : Numbered(i, kEach)) changes.push_back(std::move(c));
+  }
+  Await(Submit(std::move(changes), Batch::Mark::kSnapshotBegin));
+  Await(Submit({}, Batch::Mark::kSnapshotEnd));
+  const std::vector<size_t> sizes = TakeSizes();
+  EXPECT_THAT(sizes, Each(Le(options_.max_elements + kElements + kMarkerElements)));
+  EXPECT_GE(sizes.size(), 30u * kElements / (options_.max_elements + kElements));
+  ExpectConverged();
+}
+
+TEST_F(LoopTest, ACutBatchIsAnsweredAfterItsLastTransaction) {
+  options_.first_load_elements = 10;
   Start();
   std::vector<Change> changes;
   for (int i = 1; i <= 30; ++i) {
