@@ -178,15 +178,25 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
   });
 }
 
-nft::Transaction TakeAdditions(nft::Transaction& transaction) {
-  Keys deleted;
-  return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
-    if (!IsReachedThroughOthers(element.set.set) && !IsStickyEndpoint(element.set.set))
-      return false;
-    if (verb == nft::Verb::kAdd) return !deleted.contains(KeyOf(element));
-    deleted.insert(KeyOf(element));  // Deletions come first.
-    return false;
-  });
+nft::Transaction TakeAdditions(nft::Transaction& transaction,
+                               const absl::flat_hash_set<std::string>& groups_in_use) {
+  const auto take = [&](bool slots) {
+    Keys deleted;
+    return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
+      const uint8_t set = element.set.set;
+      if (HasSlots(set) != slots) return false;
+      if (!IsReachedThroughOthers(set) && !IsStickyEndpoint(set)) return false;
+      if (verb == nft::Verb::kDelete) {
+        deleted.insert(KeyOf(element));  // Deletions come first.
+        return false;
+      }
+      return !deleted.contains(KeyOf(element)) &&
+             !(slots && !groups_in_use.empty() && groups_in_use.contains(GroupUnit(element)));
+    });
+  };
+  nft::Transaction additions = take(/*slots=*/false);
+  additions.AddElements(take(/*slots=*/true));
+  return additions;
 }
 
 nft::Transaction TakeMovedPorts(nft::Transaction& transaction) {

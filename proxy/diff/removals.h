@@ -33,8 +33,10 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
                               const absl::flat_hash_set<std::string>& ended_local_sets = {});
 
 // Moves these additions from `transaction` to the result: elements that packets reach only through
-// other rows, and whose keys the transaction does not delete.
-nft::Transaction TakeAdditions(nft::Transaction& transaction);
+// other rows, and whose keys the transaction does not delete. Slots come last. Does not move the
+// slots of `groups_in_use` (as GroupUnit).
+nft::Transaction TakeAdditions(nft::Transaction& transaction,
+                               const absl::flat_hash_set<std::string>& groups_in_use = {});
 
 // Moves these additions from `transaction` to the result: ports whose element moves from
 // `range-blocks` to `range-ports`, or from one of these maps to `service-ips`. A packet is looked

@@ -48,6 +48,10 @@ bool GroupsKeepTheirPorts(const ServiceRows& before, const ServiceRows& after) {
   return keep;
 }
 
+std::string UnitOf(const PortRows& port, const EndpointSet& set) {
+  return GroupUnit(EndpointRow(SlotsOf(port), set.group, 0, set.slots[0]).view());
+}
+
 void AddUnits(const ServiceRows& rows, absl::flat_hash_set<std::string>& units) {
   for (const PortRows& port : rows.ports) {
     for (const ReachedAt& at : port.addresses) {
@@ -56,7 +60,7 @@ void AddUnits(const ServiceRows& rows, absl::flat_hash_set<std::string>& units) 
   }
   ForEachGroup(rows, [&](const PortRows& port, const EndpointSet& set, const Group&) {
     if (port.affinity) return;
-    units.insert(GroupUnit(EndpointRow(SlotsOf(port), set.group, 0, set.slots[0]).view()));
+    units.insert(UnitOf(port, set));
   });
 }
 
@@ -75,6 +79,19 @@ absl::flat_hash_set<std::string> LargeServiceUnits(const Applied::ServiceChanges
     AddUnits(after, units);
   }
   return units;
+}
+
+absl::flat_hash_set<std::string> AffinityGroupsInUse(const Applied::ServiceChanges& changes,
+                                                     const Applied& applied) {
+  absl::flat_hash_set<std::string> groups;
+  for (const auto& [key, after] : changes) {
+    const ServiceRows* before = applied.Find(key);
+    if (before == nullptr) continue;
+    ForEachGroup(*before, [&](const PortRows& port, const EndpointSet& set, const Group&) {
+      if (port.affinity) groups.insert(UnitOf(port, set));
+    });
+  }
+  return groups;
 }
 
 }  // namespace svcmap::proxy

@@ -1,4 +1,4 @@
-// Services that are so large that their changes are divided into several commits.
+// Plans and Services that are so large that their changes are divided into several commits.
 #pragma once
 
 #include <string>
@@ -13,5 +13,11 @@ namespace svcmap::proxy {
 // the name of a port moves to another port number. Port ranges are not divided.
 absl::flat_hash_set<std::string> LargeServiceUnits(const Applied::ServiceChanges& changes,
                                                    const Applied& applied);
+
+// Returns the groups (as GroupUnit) of ports with session affinity that packets reach before these
+// changes. A new slot of such a group must not be added before the endpoint that it leads to: a
+// packet that finds no endpoint in three attempts is dropped.
+absl::flat_hash_set<std::string> AffinityGroupsInUse(const Applied::ServiceChanges& changes,
+                                                     const Applied& applied);
 
 }  // namespace svcmap::proxy

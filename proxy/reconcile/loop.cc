@@ -15,6 +15,9 @@ using SystemClock = std::chrono::system_clock;
 // failure.
 constexpr int kLooksBeforeRetry = 8;
 
+// Maximum number of transactions in one turn that delete leftovers.
+constexpr int kRemovalsPerTurn = 7;
+
 // User and kernel CPU time of this thread. Does not include waiting.
 std::chrono::nanoseconds CpuTimeOfThread() {
   timespec time = {};
@@ -34,6 +37,7 @@ Loop::~Loop() { Stop(); }
 void Loop::Start(Received received) {
   SetReceived(received);
   split_allowed_ = !Holding();  // A replacement of rules is not split.
+  first_load_ = reconciler_.applied().services().empty();
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
@@ -243,7 +247,7 @@ void Loop::RepairBeforeRetry() {
 // Leftovers are deleted before a repair, because a repair would find unknown elements. Both may
 // happen in one turn, so that continuous changes do not delay repairs.
 void Loop::Clean(Clock::time_point now) {
-  if (reconciler_.HasLeftovers()) RemoveOnce();
+  for (int i = 0; i < kRemovalsPerTurn && reconciler_.HasLeftovers(); ++i) RemoveOnce();
   if (reconciler_.HasLeftovers()) return;
   if (reconciler_.HasSuspects()) {
     if (schedule_.RepairDue(now)) RepairOnce();
@@ -299,8 +303,7 @@ void Loop::AuditOnce() {
 
 size_t Loop::PlanSize() const {
   if (!split_allowed_) return std::numeric_limits<size_t>::max();
-  const bool first_load = programmed_ < Received::kStored;
-  return first_load ? options_.first_load_elements : options_.max_elements;
+  return first_load_ ? options_.first_load_elements : options_.max_elements;
 }
 
 void Loop::SyncOnce() {

@@ -42,10 +42,6 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.error = sync_plan.status();
     return result;
   }
-  // A plan without a limit is not a load.
-  if (element_limit != SIZE_MAX) {
-    sync_plan->elements_per_commit = std::max(element_limit, kElementsPerCommit);
-  }
   sync_plan->restored = restored_;
   result.recreated = sync_plan->rewrite || restored_ > 0;
   Marker marker = applied_.marker();
@@ -73,7 +69,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
 
 absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
   // The plan may use the keys and numbers of rows that were added ahead of a plan that failed.
-  if (std::exchange(ahead_failed_, false)) RepairSuspectRows();
+  if (ahead_failed_ && tables_ == TableState::kCurrent) RepairSuspectRows();
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   if (CollidesWithOldRows(sync_plan)) {
@@ -159,6 +155,8 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   result.save_duration = start - planned + (Clock::now() - end);
   if (!committed) {
     HandleRejection(sync_plan, applied);
+    // Rows ahead of the plan use these numbers until they are deleted.
+    if (ahead_failed_) leftovers_.Add({}, std::exchange(sync_plan.new_numbers, {}));
     planner_.Undo(sync_plan);
     result.outcome = SyncResult::Outcome::kFailed;
     return;
@@ -170,12 +168,12 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
 }
 
 // Commits elements ahead of the plan: the source ranges of newly restricted IPs, ports that move to
-// a map that packets look up earlier, and the elements that such ports lead to. If the plan exceeds
-// one commit, all elements that no packet can reach before the plan, and then the changes of very
-// large Services, in parts, because no commit may block the kernel for long.
+// a map that packets look up earlier, and the elements that such ports lead to. If the plan is
+// large, all elements that packets reach through others, and then the changes of very large
+// Services, in parts, because no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  const bool large = transaction.element_count() > sync_plan.elements_per_commit;
+  const bool large = transaction.element_count() > kMaxElementsTogether;
   const bool has_ranges = sync_plan.plan.source_rows_added() > 0;
   const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
   if ((!large && !has_ranges && !may_move_ports) || !transaction.creations().empty()) return;
@@ -183,7 +181,10 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
   if (has_ranges) ahead.AddElements(TakeSourceRanges(transaction));
   nft::Transaction moved;
   if (may_move_ports) moved = TakeMovedPorts(transaction);
-  if (large || !moved.empty()) ahead.AddElements(TakeAdditions(transaction));
+  if (large || !moved.empty()) {
+    ahead.AddElements(
+        TakeAdditions(transaction, AffinityGroupsInUse(sync_plan.services, applied_)));
+  }
   ahead.AddElements(moved);
   bool failed = false;
   const auto commit = [&](nft::Transaction part) {
@@ -194,7 +195,7 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
     // After a failure, the plan contains the remaining elements. Its commit reports the error.
     if (failed) transaction.AddElements(std::move(part));
   };
-  ahead.ForEachPart(sync_plan.elements_per_commit, commit);
+  ahead.ForEachPart(kElementsPerCommit, commit);
   // New descriptors may need new rules. Source ranges and port ranges must not change before or
   // after the ports of the same address. A rewrite may find endpoints of other Services in a group.
   const bool divisible = !sync_plan.rewrite && transaction.repairs().empty() &&
@@ -238,6 +239,7 @@ void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& re
 void Reconciler::TablesRewritten(Specs specs) {
   tables_ = Next(tables_, TableEvent::kRewritten);
   rewriter_.Forget();
+  ahead_failed_ = false;
   leftovers_.Clear();
   leftovers_.Add({}, std::exchange(reserved_groups_, {}));
   repairer_.TablesWritten(std::move(specs));
@@ -272,7 +274,7 @@ RemovalResult Reconciler::RemoveLeftovers() {
     result.elements = leftovers_.Next().element_count();
     leftovers_.ForgetNext();
     journal_.CountCommit();
-    if (!HasLeftovers()) journal_.Removed(TrustNow());
+    if (!HasLeftovers() && !ahead_failed_) journal_.Removed(TrustNow());
   } else {
     // Another process may have deleted some of the elements. Repair() checks each of them.
     result.error = applied.error;

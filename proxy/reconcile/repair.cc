@@ -33,6 +33,7 @@ void Reconciler::RepairSuspectRows() {
   while (HasSuspects() && repairer_.has_suspect_rows() && failures < kMaxFailures) {
     failures = Repair().outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
   }
+  ahead_failed_ = false;
 }
 
 // Deletes source ranges that remained after a failed commit. The kernel rejects new ranges that

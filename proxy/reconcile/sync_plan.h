@@ -46,8 +46,6 @@ struct SyncPlan {
   }
 
   Plan plan;
-  // Approximate maximum size of the transactions before the plan.
-  size_t elements_per_commit = kElementsPerCommit;
   nft::Transaction ahead;     // Elements that were, or may have been, committed before the plan.
   nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
   bool rewrite = false;       // The plan contains all rows.

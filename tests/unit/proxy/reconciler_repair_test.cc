@@ -268,7 +268,7 @@ TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
 // used their group for other endpoints, the kernel would reject it, or packets of clients with an
 // affinity record could reach other endpoints.
 TEST_F(RepairTest, AGroupOfAPlanThatFailedIsNotUsedBeforeItsRowsAreDeleted) {
-  constexpr int kEndpoints = 3 * kElementsPerCommit;
+  constexpr int kEndpoints = kMaxElementsTogether;
   const AService added = AService("shop/added").At("10.96.0.3").Port(80);
   Apply({added, Slice("shop/added", kEndpoints)});
   kernel_.SetFaultHook([](const nft::Transaction& transaction) {

@@ -15,6 +15,7 @@ using ::svcmap::testing::ClusterIpRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 svcmap::testing::Row Slot(uint32_t group, uint32_t slot, const char* endpoint = "10.0.0.1") {
@@ -234,6 +235,21 @@ TEST(RemovalsTest, NewGroupsAreAddedAhead) {
   const nft::Transaction ahead = TakeAdditions(transaction);
   EXPECT_THAT(Operations(ahead), ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080"));
   EXPECT_EQ(transaction.element_count(), 4u);
+}
+
+// A pick of an added slot must find what the slot leads to.
+TEST(RemovalsTest, SlotsAreAddedAheadLastAndNotInGroupsInUse) {
+  nft::Transaction transaction;
+  transaction.Add(Slot(1, 4));
+  transaction.Add(Slot(2, 0));
+  svcmap::testing::Row choice{.set = {Family::kIpv4, kAffinityEndpoints}};
+  choice.key.AppendU32Be(Choice(5, 1));
+  transaction.Add(choice);
+  transaction.Add(ServiceIp("1.0.0.2"));
+  const nft::Transaction ahead = TakeAdditions(transaction, {GroupUnit(Slot(1, 0).View())});
+  EXPECT_THAT(Operations(ahead), ElementsAre(StartsWith("+ affinity-endpoints"),
+                                             "+ endpoints 0x2 . 0 : 10.0.0.1 . 8080"));
+  EXPECT_EQ(transaction.element_count(), 2u);
 }
 
 TEST(RemovalsTest, TheFirstSlotOfEachGroupComesFirst) {
