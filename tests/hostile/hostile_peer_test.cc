@@ -374,9 +374,10 @@ INSTANTIATE_TEST_SUITE_P(Hostile, UnreadTest,
                          ::testing::Values(Peer::kAnonymous, Peer::kReaderUid, Peer::kWriterUid),
                          [](const auto& info) { return NameOf(info.param); });
 
-// Other clients open connections from the controller's address as fast as they can. svcmapd cannot
-// distinguish them from the controller before the TLS handshake. The parameter tells whether the
-// other clients complete the handshake.
+// Other clients open connections from the controller's address, at 40 times the rate that svcmapd
+// accepts from one address. svcmapd cannot distinguish them from the controller before the TLS
+// handshake, so an attempt of the controller is accepted with a probability of 1 in 40. The
+// parameter tells whether the other clients complete the handshake.
 class SameAddressTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(SameAddressTest, AControllerThatRetriesConnectsDuringAFlood) {
@@ -387,7 +388,8 @@ TEST_P(SameAddressTest, AControllerThatRetriesConnectsDuringAFlood) {
   std::vector<std::thread> flood;
   for (int i = 0; i < 2; ++i) {
     flood.emplace_back([&] {
-      for (; !stop; ++connections) {
+      for (auto next = Clock::now(); !stop; ++connections) {
+        std::this_thread::sleep_until(next += std::chrono::milliseconds(1));
         const auto wire = GetParam() ? world.Connect(Peer::kUnlisted) : world.ConnectToTlsPort();
       }
     });
