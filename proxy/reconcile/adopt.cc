@@ -60,6 +60,20 @@ std::vector<Number> CollectNumbers(
   return unused;
 }
 
+// Returns true if an address in the rows of the Service `key` belongs to another Service.
+bool HasMovedAddress(const std::string& key, const ServiceRows& rows, const Claims& claims) {
+  for (const PortRows& port : rows.ports) {
+    for (const ReachedAt& at : port.addresses) {
+      ClaimKey claim{.address = at.address, .protocol = port.protocol, .port = at.port};
+      if (at.node_port) claim = NodePortClaim(port.family, port.protocol, at.port);
+      if (port.is_range()) claim = PortRangesClaim(at.address, port.protocol);
+      const Service* owner = claims.Owner(claim);
+      if (owner != nullptr && owner->key != key) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 // The last attempt of the previous run.
@@ -158,6 +172,13 @@ absl::StatusOr<AdoptedState> Reconciler::AdoptUnknown(const Markers& markers, Sa
   // kNotFound: a version without session affinity created the tables.
   if (status.ok()) tables_ = TableState::kDiffering;
   return AdoptedState::kUnknown;
+}
+
+void Reconciler::FindMovedAddresses() {
+  const bool moved = std::ranges::any_of(applied_.services(), [this](const auto& service) {
+    return HasMovedAddress(service.first, service.second, store_.claims());
+  });
+  if (moved) store_.NoteMovedAddresses();
 }
 
 // Trusts the saved rows if nf_tables has not changed since.

@@ -38,6 +38,7 @@ void Loop::Start(Received received) {
   SetReceived(received);
   split_allowed_ = !Holding();  // A replacement of rules is not split.
   first_load_ = reconciler_.applied().services().empty();
+  if (!Holding()) reconciler_.FindMovedAddresses();
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;

@@ -122,6 +122,11 @@ class Reconciler {
     if (!HasLeftovers()) numbering_.memory.Forget(numbering_.numbers);
   }
 
+  // Call after the saved objects are stored. If an address of the saved rows belongs to another
+  // Service now, all changes are programmed in one transaction. Otherwise, packets to the address
+  // would not be translated between two transactions.
+  void FindMovedAddresses();
+
   // True when there is something to write.
   bool Pending() const;
 

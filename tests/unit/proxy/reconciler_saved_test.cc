@@ -45,6 +45,22 @@ TEST_F(SavedTest, WithNothingChangedNothingIsWritten) {
   ExpectConverged();
 }
 
+// The killed run had saved that another Service has the address, but had not committed it. Between
+// two transactions, packets to the address would not be translated.
+TEST_F(SavedTest, AnAddressThatMovedBeforeAKillMovesInOneTransaction) {
+  Begin();
+  Notify({AService("shop/old").At("10.96.0.5").Port(80), Slice("shop/old", 2)});
+  Sync();
+  Note();
+  objects_ = {AService("shop/renamed").At("10.96.0.5").Port(80), Slice("shop/renamed", 2)};
+  Begin();
+  reconciler_->FindMovedAddresses();
+  EXPECT_EQ(reconciler_->Sync(/*element_limit=*/1).outcome, Outcome::kCommitted);
+  EXPECT_FALSE(reconciler_->Pending());
+  ASSERT_OK_AND_ASSIGN(const auto addresses, kernel_.ReadSet({Family::kIpv4, kServiceIps}));
+  EXPECT_THAT(addresses, SizeIs(1));
+}
+
 // The numbers of timeouts are used again, in the run that uses them up and in the next one.
 TEST_F(SavedTest, TheTimeoutsAreThoseOfTheLastCommit) {
   Begin();
