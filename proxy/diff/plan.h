@@ -27,7 +27,8 @@ inline constexpr size_t kElementsPerCommit = 300;
 // yet.
 inline constexpr size_t kElementsOfFirstLoad = 2000;
 
-// The changes of a Service are divided only if the plan and the Service have more elements.
+// A plan adds elements ahead of its commit, and divides the changes of a Service, only if the plan
+// or the Service has more elements.
 inline constexpr size_t kMaxElementsTogether = 10000;
 
 using SetCounts = std::array<std::array<int64_t, kRowSetCount>, 2>;  // Counts by family and set.

@@ -57,9 +57,11 @@ Key KeyIn(nft::SetRef set, std::span<const uint8_t> bytes) {
 
 Key KeyOf(const nft::ElementView& element) { return KeyIn(element.set, element.key); }
 
-Key GroupOf(const nft::ElementView& slot) {
-  return KeyIn(slot.set, slot.key.first(slot.key.size() - kSlotSize));
+std::span<const uint8_t> GroupBytes(const nft::ElementView& slot) {
+  return slot.key.first(slot.key.size() - kSlotSize);
 }
+
+Key GroupOf(const nft::ElementView& slot) { return KeyIn(slot.set, GroupBytes(slot)); }
 
 // Returns the key of the load balancer IP that a source range belongs to.
 Key FirewallIpOf(const nft::ElementView& source) {
@@ -235,7 +237,7 @@ std::string PortUnit(Family family, std::span<const uint8_t> service_ip_key) {
 }
 
 std::string GroupUnit(const nft::ElementView& slot) {
-  return SharedKey(slot.set, slot.key.first(slot.key.size() - kSlotSize));
+  return SharedKey(slot.set, GroupBytes(slot));
 }
 
 std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,

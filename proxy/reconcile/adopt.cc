@@ -60,14 +60,18 @@ std::vector<Number> CollectNumbers(
   return unused;
 }
 
-// Returns true if an address in the rows of the Service `key` belongs to another Service.
+// Returns true if an address in the rows of the Service `key` belongs to another Service. An
+// address and port of a Service take precedence over nodePorts (S-94), and nodePorts over ranges.
 bool HasMovedAddress(const std::string& key, const ServiceRows& rows, const Claims& claims) {
   for (const PortRows& port : rows.ports) {
     for (const ReachedAt& at : port.addresses) {
-      ClaimKey claim{.address = at.address, .protocol = port.protocol, .port = at.port};
-      if (at.node_port) claim = NodePortClaim(port.family, port.protocol, at.port);
-      if (port.is_range()) claim = PortRangesClaim(at.address, port.protocol);
-      const Service* owner = claims.Owner(claim);
+      const Service* owner = nullptr;
+      if (!port.is_range()) {
+        owner = claims.Owner({at.address, port.protocol, at.port});
+        if (owner == nullptr)
+          owner = claims.Owner(NodePortClaim(port.family, port.protocol, at.port));
+      }
+      if (owner == nullptr) owner = claims.Owner(PortRangesClaim(at.address, port.protocol));
       if (owner != nullptr && owner->key != key) return true;
     }
   }

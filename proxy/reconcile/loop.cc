@@ -37,7 +37,7 @@ Loop::~Loop() { Stop(); }
 void Loop::Start(Received received) {
   SetReceived(received);
   split_allowed_ = !Holding();  // A replacement of rules is not split.
-  first_load_ = reconciler_.applied().services().empty();
+  started_empty_ = reconciler_.applied().services().empty();
   if (!Holding()) reconciler_.FindMovedAddresses();
   {
     const std::lock_guard lock(mutex_);
@@ -304,7 +304,8 @@ void Loop::AuditOnce() {
 
 size_t Loop::PlanSize() const {
   if (!split_allowed_) return std::numeric_limits<size_t>::max();
-  return first_load_ ? options_.first_load_elements : options_.max_elements;
+  const bool first_load = started_empty_ && programmed_ < Received::kStored;
+  return first_load ? options_.first_load_elements : options_.max_elements;
 }
 
 void Loop::SyncOnce() {

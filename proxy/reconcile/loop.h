@@ -188,7 +188,7 @@ class Loop {
   bool session_is_synced_ = false;            // The session has the complete state.
   // The changes that are not in the kernel come from a snapshot, or no Service is in the kernel.
   bool split_allowed_ = true;
-  bool first_load_ = true;  // No Service was in the kernel at the start, nor all stored ones since.
+  bool started_empty_ = true;        // At the start, no Service was in the kernel.
   bool has_health_checks_ = false;   // A Service has, or has had, a healthCheckNodePort.
   std::string damage_, damaged_by_;  // Reported change that the next repair is for.
 

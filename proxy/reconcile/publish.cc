@@ -19,7 +19,6 @@ void Loop::PublishTurn(bool answered) {
   const bool verified = !Holding() && reconciler_.Verified();
   if (idle && !Holding() && !reconciler_.store().in_snapshot() && schedule_.failed_commits() == 0) {
     programmed_ = received_;
-    first_load_ = first_load_ && programmed_ < Received::kStored;
   }
   const std::lock_guard lock(mutex_);
   status_.phase = CurrentPhase();

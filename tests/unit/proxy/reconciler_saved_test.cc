@@ -61,6 +61,21 @@ TEST_F(SavedTest, AnAddressThatMovedBeforeAKillMovesInOneTransaction) {
   EXPECT_THAT(addresses, SizeIs(1));
 }
 
+// A nodePort of another Service takes effect when no Service has the address and port (S-94).
+TEST_F(SavedTest, AnAddressThatBecomesANodePortHasMoved) {
+  Begin();
+  Notify({AService("shop/old").At("10.96.0.5").External("192.0.2.7").Port(30080)});
+  Sync();
+  Note();
+  const Change old = AService("shop/old").At("10.96.0.5").Port(30080);
+  for (const bool moved : {false, true}) {
+    objects_ = {old, AService("shop/new").At("10.96.0.6").Port(80).NodePort(moved ? 30080 : 30081)};
+    Begin();
+    reconciler_->FindMovedAddresses();
+    EXPECT_EQ(reconciler_->store().addresses_moved(), moved);
+  }
+}
+
 // The numbers of timeouts are used again, in the run that uses them up and in the next one.
 TEST_F(SavedTest, TheTimeoutsAreThoseOfTheLastCommit) {
   Begin();
