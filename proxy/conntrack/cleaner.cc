@@ -28,7 +28,23 @@ void Cleaner::Stop() {
     stopping_ = true;
   }
   wake_.notify_one();
+  commit_ended_.notify_one();
   if (thread_.joinable()) thread_.join();
+}
+
+Cleaner::CommitScope::CommitScope(Cleaner* cleaner) : cleaner_(cleaner) {
+  if (cleaner_ == nullptr) return;
+  const std::lock_guard lock(cleaner_->mutex_);
+  ++cleaner_->commits_started_;
+}
+
+Cleaner::CommitScope::~CommitScope() {
+  if (cleaner_ == nullptr) return;
+  {
+    const std::lock_guard lock(cleaner_->mutex_);
+    ++cleaner_->commits_ended_;
+  }
+  cleaner_->commit_ended_.notify_one();
 }
 
 void Cleaner::Update(std::vector<std::pair<std::string, UdpPorts>> services,
@@ -129,9 +145,21 @@ void Cleaner::Run() {
   }
 }
 
-void Cleaner::KeepStale(const TcpBook::Round& tcp, std::vector<nft::Flow>& flows) const {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(flows, [&](const nft::Flow& flow) { return !tcp_book_.IsStillStale(tcp, flow); });
+void Cleaner::KeepStale(const UdpBook::Round& round, const TcpBook::Round& tcp,
+                        nft::TransportProtocol protocol, std::vector<nft::Flow>& flows) {
+  std::unique_lock lock(mutex_);
+  if (flows.empty()) return;
+  commit_ended_.wait(
+      lock, [this, started = commits_started_] { return commits_ended_ >= started || stopping_; });
+  if (stopping_) {
+    flows.clear();
+  } else if (protocol == nft::TransportProtocol::kTcp) {
+    std::erase_if(flows, [&](const nft::Flow& flow) { return !tcp_book_.IsStillStale(tcp, flow); });
+  } else if (book_.ChangedSince(round)) {
+    UdpBook::Round now = book_.Again(round);
+    StaleFlows stale = now.MakeStaleFlows();
+    std::erase_if(flows, [&](const nft::Flow& flow) { return !stale.IsStale(flow); });
+  }
 }
 
 Cleanup Cleaner::Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp) {
@@ -148,7 +176,7 @@ Cleanup Cleaner::Clean(const UdpBook::Round& round, StaleFlows& flows, const Tcp
   const auto delete_stale = [&](const nft::FlowKind& kind) {
     std::vector<nft::Flow>& chunk = stale[Index(kind)];
     const bool is_tcp = kind.protocol == nft::TransportProtocol::kTcp;
-    if (is_tcp) KeepStale(tcp, chunk);
+    KeepStale(round, tcp, kind.protocol, chunk);
     const nft::FlowTable::Deletion deletion = table_.Delete(chunk);
     (is_tcp ? cleanup.deleted_tcp : cleanup.deleted)[Index(kind.family)] += deletion.deleted;
     cleanup.gone += deletion.gone;

@@ -80,6 +80,21 @@ class Cleaner {
   void Start();
   void Stop();  // Stops the thread. Interrupts a round in progress.
 
+  // A commit to the tables, and the Update() that follows it, take place while an object of this
+  // class exists. Packets use the new rules before Update() is called. So that their flows do not
+  // look stale, the cleaner deletes no flow until the commit has ended. Does nothing if `cleaner`
+  // is null. One object at a time.
+  class CommitScope {
+   public:
+    explicit CommitScope(Cleaner* cleaner);
+    ~CommitScope();
+    CommitScope(const CommitScope&) = delete;
+    CommitScope& operator=(const CommitScope&) = delete;
+
+   private:
+    Cleaner* const cleaner_;
+  };
+
   // Replaces the UDP ports and the TCP endpoints of the given Services. Thread-safe. Update does
   // not wait for a round in progress. The cost for a Service that never had a UDP port is one
   // lookup.
@@ -107,8 +122,10 @@ class Cleaner {
   // Returns the time when work is due, or nullopt if there is no work. Requires the mutex.
   std::optional<std::chrono::steady_clock::time_point> WorkDueAt() const;
   Cleanup Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp);
-  // Removes connections from `flows` whose endpoint has returned.
-  void KeepStale(const TcpBook::Round& tcp, std::vector<nft::Flow>& flows) const;
+  // Waits for the end of the present commit, because listed flows may use its rules. Then removes
+  // flows of one protocol from `flows` that are no longer stale.
+  void KeepStale(const UdpBook::Round& round, const TcpBook::Round& tcp,
+                 nft::TransportProtocol protocol, std::vector<nft::Flow>& flows);
   // Schedules the work that remains after a round. `repeat` is the delay of the next repeat.
   void Settle(const UdpBook::Round& round, const StaleFlows& flows, const TcpBook::Round& tcp,
               const Cleanup& cleanup, std::chrono::milliseconds repeat);
@@ -120,6 +137,8 @@ class Cleaner {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable commit_ended_;
+  uint64_t commits_started_ = 0, commits_ended_ = 0;
   UdpBook book_;
   TcpBook tcp_book_{options_.gone_after};
   bool complete_ = false;

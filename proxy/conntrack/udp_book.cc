@@ -84,6 +84,7 @@ void UdpBook::Update(const std::string& key, UdpPorts ports) {
 }
 
 void UdpBook::Replace(const std::string& key, Service service) {
+  ++changes_;
   auto& held = services_[key];
   for (const Port& port : held ? *held : Service()) {
     for (const FlowDestination& destination : port.now.destinations) {
@@ -103,12 +104,26 @@ void UdpBook::Replace(const std::string& key, Service service) {
 }
 
 UdpBook::Round UdpBook::Take() {
-  Round round;
-  absl::flat_hash_set<IpAddress> with_ranges;
   if (std::exchange(all_due_, false)) {
     for (const auto& [key, service] : services_) due_.insert(key);
   }
-  for (const std::string& key : std::exchange(due_, {})) {
+  return MakeRound(std::exchange(due_, {}));
+}
+
+UdpBook::Round UdpBook::Again(const Round& round) const {
+  std::vector<std::string> keys;
+  for (const Round::Entry& taken : round.services_) {
+    if (services_.contains(taken.key)) keys.push_back(taken.key);
+  }
+  return MakeRound(keys);
+}
+
+template <typename Keys>
+UdpBook::Round UdpBook::MakeRound(const Keys& keys) const {
+  Round round;
+  round.changes_ = changes_;
+  absl::flat_hash_set<IpAddress> with_ranges;
+  for (const std::string& key : keys) {
     Round::Entry taken{key, services_.at(key), {}};
     for (const Port& port : *taken.service) {
       for (const FlowDestination& destination : port.former) {

@@ -56,6 +56,7 @@ class UdpBook {
       // Former destinations that no Service currently uses.
       std::vector<FormerDestination> former;
     };
+    uint64_t changes_ = 0;  // UdpBook::changes_ when the round was made.
     std::vector<Entry> services_;
     // Current destinations with a single port at addresses with a port range in this round.
     std::vector<nft::FlowEnd> single_ports_;
@@ -63,6 +64,11 @@ class UdpBook {
 
   bool due() const { return !due_.empty() || (all_due_ && !services_.empty()); }
   Round Take();  // Returns all due Services, which are then no longer due.
+  // Returns true if flows that are stale in `round` may be in use now.
+  bool ChangedSince(const Round& round) const { return changes_ != round.changes_; }
+  // Returns a round of the same Services with their present ports. A flow to a destination that
+  // belongs to another Service now is not stale in it.
+  Round Again(const Round& round) const;
   // Call Finish after all flows were tested. Removes former destinations that have no flows left.
   void Finish(const Round& round, const StaleFlows& flows);
   // Call Return if the round failed. The round's Services become due again.
@@ -72,12 +78,15 @@ class UdpBook {
 
  private:
   void Replace(const std::string& key, Service service);
+  template <typename Keys>
+  Round MakeRound(const Keys& keys) const;
   std::vector<nft::FlowEnd> SinglePortsAt(const absl::flat_hash_set<IpAddress>& addresses) const;
 
   absl::flat_hash_map<std::string, std::shared_ptr<const Service>> services_;
   absl::flat_hash_map<FlowDestination, int> destinations_;  // Number of Services per destination.
   absl::flat_hash_set<std::string> due_;
   bool all_due_ = false;
+  uint64_t changes_ = 0;  // Number of changes of `services_`.
 };
 
 }  // namespace svcmap::proxy

@@ -320,6 +320,7 @@ void Loop::SyncOnce() {
     if (options_.on_stored) options_.on_stored();
     return;
   }
+  const Cleaner::CommitScope commit(options_.cleaner);
   const auto started = Clock::now();
   SyncResult result = reconciler_.Sync(PlanSize());
   result.whole = Clock::now() - started;

@@ -162,6 +162,64 @@ TEST_F(CleanerTest, S347ChangesDuringARoundAreMergedIntoTheNext) {
   EXPECT_THAT(Tracked(), SizeIs(1));
 }
 
+// Packets can use an endpoint as soon as its commit is done, including while flows are listed.
+TEST_F(CleanerTest, AUdpFlowIsKeptIfItsEndpointIsAddedDuringTheRound) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.3:53"));
+  table_.OnListed([this] {
+    cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.2:53", "10.0.0.3:53"})}});
+  });
+  StartComplete();
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.2:53"})}});
+  EXPECT_THAT(Round(0).deleted, ElementsAre(1, 0));
+  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:53 10.0.0.3:53"));
+}
+
+TEST_F(CleanerTest, AUdpFlowIsKeptIfAnotherServiceTakesItsDestinationDuringTheRound) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
+  table_.OnListed([this] {
+    cleaner_->Update({{"ns/b", UdpAt("10.96.0.1:53", {"10.0.0.2:53"})}, {"ns/a", {}}});
+  });
+  StartComplete();
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.3:53"})}});
+  EXPECT_THAT(Round(0).deleted, ElementsAre(0, 0));
+  // The next round covers both Services.
+  EXPECT_THAT(Round(1).deleted, ElementsAre(1, 0));
+  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:53 10.0.0.2:53"));
+}
+
+TEST_F(CleanerTest, NoFlowIsDeletedDuringACommit) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
+  std::optional<Cleaner::CommitScope> commit;
+  std::thread committer;
+  table_.OnListed([&] {
+    commit.emplace(&*cleaner_);
+    committer = std::thread([&] {
+      cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53", "10.0.0.2:53"})}});
+      commit.reset();
+    });
+  });
+  StartComplete();
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
+  EXPECT_THAT(Round(0).deleted, ElementsAre(0, 0));
+  EXPECT_THAT(Tracked(), SizeIs(1));
+  committer.join();
+}
+
+TEST_F(CleanerTest, StopDoesNotWaitForACommit) {
+  table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
+  Start();
+  const Cleaner::CommitScope commit(&*cleaner_);
+  std::promise<void> listed;
+  table_.OnListed([&] { listed.set_value(); });
+  cleaner_->StateIsComplete();
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
+  ASSERT_EQ(listed.get_future().wait_for(kDeadline), std::future_status::ready);
+  cleaner_->Stop();
+  EXPECT_THAT(Tracked(), SizeIs(1));
+}
+
 TEST_F(CleanerTest, MemoryIsBoundedHoweverManyFlowsAreStale) {
   constexpr size_t kFlows = 10000;
   for (size_t i = 0; i < kFlows; ++i) table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
