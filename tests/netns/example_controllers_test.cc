@@ -29,6 +29,7 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
     ASSERT_OK_AND_ASSIGN(agent_, Agent::Start(*netns_));
     ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
     folder_.emplace(std::move(folder));
+    std::filesystem::create_directory(tmp());
   }
   // Replaces the controller's file with a file that contains one Service and one endpoint. The
   // replacement is atomic, because a partial file would be a valid file with fewer objects.
@@ -46,7 +47,7 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
   absl::StatusOr<std::unique_ptr<ChildProcess>> Controller(int epoch) const {
     std::vector<std::string> argv = GetParam().argv;
     argv.insert(argv.end(), {file(), agent_->socket(), std::to_string(epoch)});
-    return ChildProcess::Start({.argv = argv});
+    return ChildProcess::Start({.argv = argv, .env = {"TMPDIR=" + tmp()}});
   }
   std::string Applied() const {
     const auto applied = agent_->Dump(v1::DumpRequest::APPLIED);
@@ -64,6 +65,7 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
     return false;
   }
   std::string file() const { return folder_->path() + "/objects"; }
+  std::string tmp() const { return folder_->path() + "/tmp"; }
 
   std::optional<NetNs> netns_;
   std::unique_ptr<Agent> agent_;
@@ -75,6 +77,7 @@ TEST_P(ExampleControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
   ASSERT_OK_AND_ASSIGN(auto controller, Controller(7));
   ASSERT_TRUE(controller->WaitForOutput("1 COMMITTED", kPatience)) << controller->err();
   EXPECT_EQ(controller->out().rfind("snapshot\n", 0), 0u) << controller->out();
+  EXPECT_TRUE(std::filesystem::is_empty(tmp()));
   EXPECT_NE(Applied().find("10.1.0.5 . 8080"), std::string::npos) << Applied();
 
   WriteObjects("10.1.0.6");

@@ -12,12 +12,13 @@ import json, os, pathlib, queue, subprocess, sys, tempfile, time
 import grpc
 from google.protobuf import json_format
 
-proto, generated = pathlib.Path(__file__).resolve().parents[3] / "proto", tempfile.mkdtemp()
-subprocess.run(["protoc", f"-I{proto}", f"--python_out={generated}", f"--grpc_python_out={generated}",
-                "--plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin",
-                *map(str, proto.glob("svcmap/v1/*.proto"))], check=True)
-sys.path.append(generated)
-from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
+proto = pathlib.Path(__file__).resolve().parents[3] / "proto"
+with tempfile.TemporaryDirectory() as generated:
+    subprocess.run(["protoc", f"-I{proto}", f"--python_out={generated}", f"--grpc_python_out={generated}",
+                    "--plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin",
+                    *map(str, proto.glob("svcmap/v1/*.proto"))], check=True)
+    sys.path.append(generated)
+    from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
 KINDS = {"service": 1, "endpoint_slice": 2, "node": 3, "service_cidr": 4}
 PART = 1000  # Objects in a batch of a snapshot.
 
