@@ -14,8 +14,9 @@ import figures
 import tables
 
 BEGIN, END = "<!-- run -->", "<!-- end of run -->"
-OVERVIEW = "Medians, with the ratio to svcmap in the same rounds in parentheses. The generated " \
-    "opponents do not include kube-proxy's own work.\n"
+OVERVIEW = """Medians, with the ratio to svcmap in the same rounds in parentheses. The generated opponents do not include
+kube-proxy's own work.
+"""
 TARGETS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "targets.json")
 
 

@@ -1,5 +1,7 @@
 """Formats the figures of a run as Markdown."""
 
+import textwrap
+
 import bounds
 import units
 from figures import FLOORS, HEADLINES, NOT_TOLD_APART, REFERENCE, Run, WITHOUT_RATIOS
@@ -96,7 +98,7 @@ def machine_line(facts: dict) -> str:
              fact("kernel", "release") and f"Linux {fact('kernel', 'release')}",
              fact("distribution"), fact("commit") and f"commit {fact('commit')}", fact("date")]
     known = ", ".join(part for part in parts if part)
-    return f"Machine: {known}.\n" if known else ""
+    return textwrap.fill(f"Machine: {known}.", 120) + "\n" if known else ""
 
 
 def overview(run: Run, only=None) -> str:
