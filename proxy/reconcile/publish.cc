@@ -24,8 +24,9 @@ void Loop::PublishTurn(bool answered) {
   status_.phase = CurrentPhase();
   status_.complete = programmed_ >= Received::kStored;
   status_.confirmed = programmed_ == Received::kComplete;
+  // An idle loop makes no turns. The tables were verified until this turn.
+  if (verified || status_.verified) status_.last_verified = Clock::now();
   status_.verified = verified;
-  if (verified) status_.last_verified = Clock::now();
   status_.stages = stages_;
   status_.audits = reconciler_.audits();
   status_.rejected_services = reconciler_.rejected_services();

@@ -128,6 +128,26 @@ TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
   EXPECT_GE(AwaitVerified().audits, 1u);
 }
 
+// An idle loop makes no turns, so the time of its last turn does not count.
+TEST_F(LoopRepairTest, TheTablesWereVerifiedUntilTheForeignChangeWasReported) {
+  StartServing();
+  Await(Submit(Numbered(1, 3)));
+  nft::ForeignChange change;
+  change.sets.push_back({Family::kIpv4, kEndpoints});
+  loop_->Call([&](Reconciler&) { kernel_.InterruptReads(1'000'000); });
+  loop_->Call([](Reconciler&) {});
+  ASSERT_TRUE(loop_->status().verified);
+  const auto before = std::chrono::steady_clock::now();
+  loop_->Repair(change);
+  const auto deadline = before + kDeadline;
+  while (loop_->status().verified && std::chrono::steady_clock::now() < deadline) continue;
+  const LoopStatus status = loop_->status();
+  EXPECT_FALSE(status.verified);
+  EXPECT_GE(status.last_verified, before);
+  loop_->Call([&](Reconciler&) { kernel_.InterruptReads(0); });
+  AwaitVerified();
+}
+
 TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
   StartServing();
   for (int turn = 0; turn < 2; ++turn) loop_->Call([](Reconciler&) {});
