@@ -75,9 +75,11 @@ std::string DurationText(uint32_t seconds) {
   return text;
 }
 
-// Values of the conntrack states `invalid` and `new` in nft. IPS_DST_NAT is 0x20.
+// Values of the conntrack states `invalid` and `new` in nft. IPS_CONFIRMED is 8, IPS_DST_NAT is
+// 0x20.
 constexpr uint32_t kStateInvalid = 1;
 constexpr uint32_t kStateNew = 8;
+constexpr uint32_t kStatusConfirmed = 8;
 constexpr uint32_t kStatusDnat = 0x20;
 
 constexpr uint8_t kTcp = 6;               // IPPROTO_TCP
@@ -204,18 +206,23 @@ RuleBuilder& RuleBuilder::TcpWithoutSynOrRst() {
 }
 
 RuleBuilder& RuleBuilder::ConntrackDnat() {
-  CompareDnat(/*equal_to_0=*/false);
+  CompareStatus(kStatusDnat, /*equal_to_0=*/false);
   return Text("ct status dnat");
 }
 
 RuleBuilder& RuleBuilder::ConntrackNotDnat() {
-  CompareDnat(/*equal_to_0=*/true);
+  CompareStatus(kStatusDnat, /*equal_to_0=*/true);
   return Text("ct status ! dnat");
 }
 
-void RuleBuilder::CompareDnat(bool equal_to_0) {
+RuleBuilder& RuleBuilder::ConntrackNotConfirmed() {
+  CompareStatus(kStatusConfirmed, /*equal_to_0=*/true);
+  return Text("ct status ! confirmed");
+}
+
+void RuleBuilder::CompareStatus(uint32_t bit, bool equal_to_0) {
   Add(CtLoad{CtKey::kStatus, 0});
-  Add(Bitwise{0, HostOrder(kStatusDnat), HostOrder(0)});
+  Add(Bitwise{0, HostOrder(bit), HostOrder(0)});
   Add(Compare{equal_to_0, 0, HostOrder(0)});
 }
 

@@ -43,10 +43,12 @@ class RuleBuilder {
   RuleBuilder& InputIs(std::string_view pattern);  // `iifname "cni0"` or `iifname "veth*"`
   // `iifname != "cni0"`. InputIsNot also matches packets without an input interface.
   RuleBuilder& InputIsNot(std::string_view pattern);
-  RuleBuilder& ConntrackNew();          // `ct state new`
-  RuleBuilder& ConntrackInvalid();      // `ct state invalid`
-  RuleBuilder& ConntrackDnat();         // `ct status dnat`
-  RuleBuilder& ConntrackNotDnat();      // `ct status ! dnat`
+  RuleBuilder& ConntrackNew();      // `ct state new`
+  RuleBuilder& ConntrackInvalid();  // `ct state invalid`
+  RuleBuilder& ConntrackDnat();     // `ct status dnat`
+  RuleBuilder& ConntrackNotDnat();  // `ct status ! dnat`
+  // `ct status ! confirmed`: the first packet of a connection, on its way through the node.
+  RuleBuilder& ConntrackNotConfirmed();
   RuleBuilder& MarkHas(uint32_t bits);  // `meta mark & BITS != 0`
   // `tcp flags ! syn,rst`: TCP segments that neither start nor reset a connection.
   RuleBuilder& TcpWithoutSynOrRst();
@@ -142,7 +144,7 @@ class RuleBuilder {
   std::string LoadRandomSlot(uint32_t group_size, uint32_t modulus);
   std::string LoadHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed);
   RuleBuilder& DnatToSlot(const std::string& slot, NamedSet map);
-  void CompareDnat(bool equal_to_0);
+  void CompareStatus(uint32_t bit, bool equal_to_0);
   void MatchTransport();
   void MatchState(uint32_t state);
   void DnatFrom(uint32_t set, uint32_t key_words);

@@ -297,8 +297,12 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
 }
 
 void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) {
-  rules.Add(rules.In("nat-prerouting").Jump("services"));
-  rules.Add(rules.In("nat-output").Jump("services"));
+  // The kernel evaluates nat chains for a confirmed connection if its first packet passed while no
+  // nat chain existed. It does not translate such a connection, so `dnat` would let the packet
+  // leave the node with a descriptor as its destination.
+  for (const std::string_view chain : {"nat-prerouting", "nat-output"}) {
+    rules.Add(rules.In(chain).ConntrackNotConfirmed().Jump("services"));
+  }
 
   const bool by_interface = options.detect_local == DetectLocal::kInterface;
   RuleBuilder masquerade = rules.In("services");

@@ -2,8 +2,10 @@
 // source port must reach current endpoints.
 #include <csignal>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/nft.h"
 
 namespace svcmap::testing {
 namespace {
@@ -88,6 +90,40 @@ TEST_P(StaleFlowsTest, S247_S345_AFlowThatPassedWithoutTablesStartsAgain) {
   EXPECT_OK(Eventually("the Service's endpoint",
                        [&] { return AskFlow(client(), kExternalIp).server == "pod-a"; }));
   ASSERT_OK(RunNft(node().netns(), "delete table inet other\n"));
+}
+
+// The kernel does not translate a connection whose first packet passed while no nat chain existed.
+// The rules must not send its next packet to a descriptor, which can be a public address.
+TEST_P(StaleFlowsTest, AFlowThatPassedWithoutNatIsNotSentToADescriptor) {
+  constexpr uint16_t kPort = 9;  // No server listens on this port of the host "outside".
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/dns", kDns).Port("odd", kPort, Protocol::kUdp)} +
+                    SlicesOf("shop/dns", {&pod_a()}, {{"odd", kPodPort, Protocol::kUdp}})));
+  ASSERT_OK_AND_ASSIGN(const std::string tables,
+                       ListNftProgram("nft", node().netns(), "list ruleset"));
+  // The table keeps connection tracking active, and counts packets to other destinations.
+  ASSERT_OK(
+      RunNft(node().netns(),
+             absl::StrCat("table inet other { chain c { type filter hook prerouting priority 0; "
+                          "ct state new udp dport ",
+                          kPort, v6() ? " ip6" : " ip", " daddr != ", kExternalIp.in(v6()),
+                          " counter; }\n}\n")));
+  ASSERT_OK(agent().Kill());
+  const absl::Cleanup restart = [this] {
+    world()->agent.reset();
+    EXPECT_OK(RunNft(node().netns(), "delete table inet other\n"));
+    EXPECT_OK(world()->RestartAgent({}));
+  };
+  ASSERT_OK(RunNft(node().netns(), "delete table ip svcmap\ndelete table ip6 svcmap\n"));
+  EXPECT_EQ(AskFlow(client(), kExternalIp, kPort).outcome, Outcome::kRejected);
+  ASSERT_OK(RunNftProgram("nft", node().netns(), tables));
+  EXPECT_EQ(AskFlow(client(), kExternalIp, kPort).outcome, Outcome::kRejected);
+  ASSERT_OK_AND_ASSIGN(const std::string counted, ListNft(node().netns(), "list table inet other"));
+  EXPECT_NE(counted.find("counter packets 0 bytes 0"), std::string::npos) << counted;
+  // A new flow is translated.
+  Request request = Udp(kExternalIp, kPort);
+  request.source_port = kSourcePort + 1;
+  EXPECT_EQ(Ask(client().netns(), request).server, "pod-a");
 }
 
 TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {

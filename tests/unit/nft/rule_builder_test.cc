@@ -62,6 +62,8 @@ TEST(RuleBuilderTest, TheTextIsWhatAPersonWouldType) {
   expect([](RuleBuilder& r) { r.ConntrackNotDnat().RestoreDestination(); },
          "ct status ! dnat ip daddr set ct original ip daddr",
          "ct status ! dnat ip6 daddr set ct original ip6 daddr");
+  expect([](RuleBuilder& r) { r.ConntrackNotConfirmed().Jump("a"); },
+         "ct status ! confirmed jump a", "ct status ! confirmed jump a");
   expect([](RuleBuilder& r) { r.MarkHas(0x4000).Goto("b"); },
          "meta mark & 0x00004000 != 0x00000000 goto b",
          "meta mark & 0x00004000 != 0x00000000 goto b");
