@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
@@ -45,6 +46,26 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(ElementTree.fromstring(text).tag, "{http://www.w3.org/2000/svg}svg")
             self.assertLess(len(text), 100_000, name)
             self.assertIn(f"]({name})", self.read("run", "report.md"))
+
+    def test_plots_can_be_read_at_the_width_of_a_page(self):
+        self.report(made_up_run.everything())
+        for name in ALL_PLOTS:
+            text = self.read("run", name)
+            # Points. A page of documentation shows at least 620 points (826 pixels).
+            self.assertLessEqual(float(re.search(r'viewBox="0 0 ([0-9.]+)', text)[1]), 620, name)
+            sizes = [float(size) for size in re.findall(r"font: (?:\w+ )*([0-9.]+)px", text)]
+            self.assertGreaterEqual(min(sizes), 9, name)
+            legend = ElementTree.fromstring(text).find(".//*[@id='legend_1']")
+            labels = [label.text for label in legend.iter("{http://www.w3.org/2000/svg}text")]
+            self.assertEqual(labels[0], "svcmap", name)
+            self.assertIn("lowest and highest round", labels)
+            self.assertEqual("over the time limit:" in labels, "over-limit" in text, name)
+
+    def test_each_marker_has_one_meaning(self):
+        import plots
+        styles = [*plots.STYLES.values(), plots.OTHER_STYLE]
+        for part in (0, 1):
+            self.assertEqual(len({style[part] for style in styles}), len(styles))
 
     def test_equal_samples_give_equal_bytes(self):
         for name in ("one", "two"):

@@ -4,13 +4,17 @@ import contextlib
 import io
 import json
 import os
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import bounds
 import check
 import figures
 import made_up_run
+import quotes
+import report
 import tables
 import units
 
@@ -248,6 +252,65 @@ class TablesTest(FolderTest):
     def test_machine_facts_are_flattened(self):
         text = tables.machine({"kernel": "6.1|x", "cpu": {"count": 2, "names": ["a", "b"]}})
         self.assertIn("| kernel | 6.1\\|x |\n| cpu count | 2 |\n| cpu names | a, b |", text)
+
+
+class ReportTest(FolderTest):
+    def test_without_matplotlib_a_sentence_names_the_package(self):
+        self.run_of(sync("svcmap", 0, 1))
+        output = io.StringIO()
+        with mock.patch.dict(sys.modules, {"matplotlib": None, "plots": None}), \
+                contextlib.redirect_stderr(output):
+            self.assertEqual(report.main([self.folder]), 2)
+        self.assertRegex(output.getvalue(), r"\Areport.py: the Python module \w+ is missing, so no "
+                         r"report was written; run: apt-get install python3-matplotlib\n\Z")
+        self.assertEqual(os.listdir(self.folder), ["samples.csv"])
+
+
+class QuotesTest(unittest.TestCase):
+    TABLES = """## Targets
+
+| Target | Required | Measured | Met |
+| --- | ---: | ---: | ---: |
+| Sync | at most 1 s | 2 s | no |
+| Change | at most 1 s | 1 ms | yes |
+
+## Sync
+
+| Cluster | What | Opponent | Median | n |
+| --- | --- | --- | ---: | ---: |
+| 1x1 | load | svcmap | 900 us | 3 |
+| 2x1 | load | svcmap | 1.2 ms | 3 |
+| 3x1 | load | svcmap | 1.1 ms | 3 |
+"""
+
+    def test_placeholders_are_cells_ranges_and_maxima(self):
+        tables_md = quotes.Tables(self.TABLES)
+        for template, text in (("- a {Sync/1x1/load/svcmap/Median}.", "- a 900 us."),
+                               ("{Sync/*/load/svcmap/Median}", "900 us to 1.2 ms"),
+                               ("{Sync/[23]x1/load/svcmap/Median}", "1.1 to 1.2 ms"),
+                               ("{Sync/*/load/svcmap/n}", "3"),
+                               ("{up to Sync/*/load/svcmap/Median}", "up to 1.2 ms"),
+                               ("{missed targets}", "Sync: 2 s, required at most 1 s.")):
+            self.assertEqual(tables_md.fill(template), text)
+        with self.assertRaisesRegex(figures.BadInput, "no figure Sync/9x1"):
+            tables_md.fill("{Sync/9x1/load/svcmap/Median}")
+
+    def test_pages_quote_the_published_tables(self):
+        with open(os.path.join(quotes.DOCS, "benchmarks/tables.md"), encoding="utf-8") as file:
+            published = quotes.Tables(file.read())
+        for name, template in quotes.QUOTES.items():
+            with open(os.path.join(quotes.DOCS, name), encoding="utf-8") as file:
+                _, quoted, _ = quotes.between_marks(name, file.read())
+            self.assertEqual(quoted, published.fill(template),
+                             f"{name}: run tests/bench/report/quotes.py")
+
+    def test_the_page_shows_the_overview_of_the_tables(self):
+        with open(os.path.join(quotes.DOCS, "benchmarks.md"), encoding="utf-8") as file:
+            page = file.read()
+        with open(os.path.join(quotes.DOCS, "benchmarks/tables.md"), encoding="utf-8") as file:
+            rows = set(file.read().splitlines())
+        shown = page[page.index(report.BEGIN):page.index(report.END)].splitlines()
+        self.assertEqual([line for line in shown if line.startswith("|") and line not in rows], [])
 
 
 class BoundsTest(FolderTest):
