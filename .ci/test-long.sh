@@ -19,6 +19,7 @@ part 'benchmark binaries' cmake --build --preset bench
 part 'format' make --no-print-directory format-check
 part 'clang-tidy' .ci/tidy.sh
 part 'alert rules' promtool check rules deploy/prometheus/svcmap.rules.yaml
+part 'alerts' promtool test rules tests/metrics/alerts.test.yaml
 part 'long tests' ctest --preset long -L '^long$' --no-tests=ignore
 part "random scenarios, ${SCENARIOS:-3000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_SCENARIOS="${SCENARIOS:-3000}" \

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "api/convert/metadata.h"
 #include "api/intake/deferred_slices.h"
 #include "api/log/log_value.h"
@@ -27,7 +28,8 @@ absl::StatusOr<std::vector<ConvertedChange>> ConvertAll(
     if (!change.ok()) return change.status();
     if (!change->change && !change->delta && !IsNamed(change->key)) {
       for (proxy::Finding& finding : change->findings) {
-        finding.reason += "; index " + std::to_string(i) + " in the request";
+        absl::StrAppend(&finding.reason, finding.reason.empty() ? "" : "; ", "object at index ", i,
+                        " in the request");
       }
     }
     converted.push_back(*std::move(change));

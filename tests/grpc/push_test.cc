@@ -66,17 +66,21 @@ TEST_F(PushTest, ObjectsThatAreNotUtf8AreRejectedAndTheOthersGoOn) {
   v1::Object nameless = AService("shop/\xff").ClusterIp("10.96.0.78").Port("http", 80);
   v1::Object noted = Web();
   (*noted.mutable_service()->mutable_metadata()->mutable_annotations())["note"] = "\xff";
-  ASSERT_TRUE(stream.Send(
-      1, {Upsert(bad_port), Upsert(nameless), Upsert(noted), Upsert(WebSlice("10.1.0.1"))}));
+  ASSERT_TRUE(stream.Send(1, {Upsert(bad_port), Upsert(nameless),
+                              Upsert(AService("shop/").ClusterIp("10.96.0.79").Port("http", 80)),
+                              Upsert(noted), Upsert(WebSlice("10.1.0.1"))}));
   const v1::Ack ack = stream.ReadAck();
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
-  ASSERT_EQ(ack.results_size(), 2);
+  ASSERT_EQ(ack.results_size(), 3);
   EXPECT_EQ(ack.results(0).code(), v1::UNREADABLE);
   EXPECT_EQ(ack.results(0).name(), "bad");
   EXPECT_EQ(ack.results(0).field(), "spec.ports[0].name");
   EXPECT_EQ(ack.results(1).code(), v1::UNREADABLE);
   EXPECT_EQ(ack.results(1).field(), "metadata.name");
-  EXPECT_THAT(ack.results(1).message(), ::testing::HasSubstr("index 1 in the request"));
+  EXPECT_THAT(ack.results(1).message(), ::testing::HasSubstr("; object at index 1 in the request"));
+  EXPECT_THAT(ack.results(2).message(),
+              ::testing::HasSubstr(
+                  "metadata.name: Required value: object at index 2 in the request; the prev"));
   EXPECT_EQ(Elements(proxy::kServiceIps), 1u);
 }
 

@@ -136,7 +136,7 @@ TEST(DashboardTest, ItAsksForWhatIsExposed) { CheckExpressions(DashboardExpressi
 
 TEST(AlertRulesTest, TheyAskForWhatIsExposed) { CheckExpressions(RuleExpressions()); }
 
-TEST(AlertRulesTest, EachHasANameASeverityAndASummary) {
+TEST(AlertRulesTest, EachHasANameASeverityASummaryAndADescription) {
   const YAML::Node file = YAML::LoadFile(SVCMAP_SOURCE_DIR "/" + std::string(kRules));
   std::set<std::string> names;
   for (const YAML::Node& rule : file["groups"][0]["rules"]) {
@@ -144,7 +144,8 @@ TEST(AlertRulesTest, EachHasANameASeverityAndASummary) {
     EXPECT_TRUE(names.insert(name).second) << name;
     const auto severity = rule["labels"]["severity"].as<std::string>();
     EXPECT_TRUE(severity == "critical" || severity == "warning") << name;
-    EXPECT_FALSE(rule["annotations"]["summary"].as<std::string>().empty()) << name;
+    EXPECT_FALSE(rule["annotations"]["summary"].as<std::string>("").empty()) << name;
+    EXPECT_FALSE(rule["annotations"]["description"].as<std::string>("").empty()) << name;
   }
 }
 
