@@ -34,19 +34,20 @@ bench() {
   build/release/bin/svcmap-bench --out "$out" "$@" || echo "svcmap-bench $*" >>"$out/failed.txt"
 }
 
-# Runs another benchmark binary, which prints its figures.
+# Runs another benchmark binary of build/release, which prints its figures.
 other() {
   echo "$1" | tee -a "$out/commands.txt" >&2
-  "build/release/bin/$1" | tee "$out/$1.txt" || echo "$1" >>"$out/failed.txt"
+  "build/release/$1" | tee "$out/${1##*/}.txt" || echo "$1" >>"$out/failed.txt"
 }
 
 if [[ $kind == alone ]]; then
-  other svcmap-bench-conntrack
-  other svcmap-bench-saved
-  other svcmap-bench-push
-  other svcmap-bench-kube
-  other svcmap-bench-recovery
-  other svcmap-bench-delay
+  other bin/svcmap-bench-conntrack
+  other bin/svcmap-bench-saved
+  other bin/svcmap-bench-push
+  other bin/svcmap-bench-kube
+  other bin/svcmap-bench-recovery
+  other bin/svcmap-bench-delay
+  other tests/change_instructions_test
   [[ ! -e $out/failed.txt ]]
   exit
 fi

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Slow checks after `make test`: format and clang-tidy, promtool for the alert rules, tests with the
-# label `long`, SCENARIOS (3000) random scenarios with a new seed, CRASHES (1000) kills under traffic, ten
-# seconds with frequent foreign changes, repeated kernel and thread tests, and each fuzzer for
-# FUZZ_SECONDS (600).
+# Slow checks after `make test`: format and clang-tidy, promtool for the alert rules, undefined behaviour,
+# tests with the labels `nightly` and `long`, SCENARIOS (3000) random scenarios with a new seed, CRASHES
+# (1000) kills under traffic, ten seconds with frequent foreign changes, repeated kernel and thread tests, and
+# each fuzzer for FUZZ_SECONDS (600).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,19 +15,22 @@ part() {
 }
 
 part 'tests' .ci/test.sh
+part 'undefined behaviour' .ci/test.sh ubsan
 part 'benchmark binaries' cmake --build --preset bench
+part 'nightly and long binaries' cmake --build --preset nightly
 part 'format' make --no-print-directory format-check
 part 'clang-tidy' .ci/tidy.sh
 part 'alert rules' promtool check rules deploy/prometheus/svcmap.rules.yaml
 part 'alerts' promtool test rules tests/metrics/alerts.test.yaml
-part 'long tests' ctest --preset long -L '^long$' --no-tests=ignore
+part 'nightly and long tests' ctest --preset nightly
 part "random scenarios, ${SCENARIOS:-3000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_SCENARIOS="${SCENARIOS:-3000}" \
   build/release/tests/differential_test
 part "crashes, ${CRASHES:-1000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_CRASHES="${CRASHES:-1000}" SVCMAP_STORM_SECONDS=10 \
   build/release/tests/recovery_test --gtest_filter='CrashTest.*:ForeignChangeTest.*'
-part 'kernel tests, 5 times' ctest --preset release -L '^(contract|netns)$' --repeat until-fail:5
+part 'kernel tests, 5 times' setarch -R ctest --preset asan -L '^contract$' --repeat until-fail:5
+part 'packet tests, 5 times' ctest --preset release -L '^netns$' --repeat until-fail:5
 part 'threads under tsan, 20 times' \
   setarch -R ctest --preset tsan --repeat until-fail:20
 part 'fuzzers' .ci/fuzz.sh "${FUZZ_SECONDS:-600}"

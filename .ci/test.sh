@@ -1,13 +1,19 @@
 #!/bin/bash
 # Checks the language and the includes of the repository, then builds and runs the given test suites. The
-# default suites are release, asan and tsan. CMakePresets.json defines the content of each suite. Continues
-# after a failure. The output ends with ctest's summary of each suite and one line with the result. The log of
-# each suite is build/<suite>/test.log.
+# default suites are asan, tsan and release. third_party/cmake/SvcmapTest.cmake defines the content of each
+# suite. release is the last one, because its conformance_test reads the results of all suites. Continues after
+# a failure. The output ends with a table of the duration of each phase, ctest's summary of each suite and one
+# line with the result. The log of each suite is build/<suite>/test.log.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 suites=("$@")
-((${#suites[@]})) || suites=(release asan tsan)
+results=()
+if ((${#suites[@]} == 0)); then
+  suites=(asan tsan release)
+  # conformance_test fails if a test of a suite left no results.
+  results=(SVCMAP_REQUIRE_TEST_RESULTS=1)
+fi
 
 if ! message=$(unshare --net true 2>&1); then
   echo "The packet tests need network namespaces: run this as root. ($message)" >&2
@@ -25,6 +31,13 @@ build() {
 }
 
 minutes() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
+
+# phase SECONDS TEXT: prints the duration of a phase now, and again at the end.
+phases=
+phase() {
+  phases+="$(printf '%-16s %s' "$2" "$(minutes "$1")")"$'\n'
+  echo "   $2: $(minutes "$1")"
+}
 
 summaries=
 failed=()
@@ -45,27 +58,26 @@ for suite in "${suites[@]}"; do
     summaries+="$suite: does not build"$'\n'
     continue
   fi
-  echo "   built in $(minutes $((SECONDS - start)))"
+  phase $((SECONDS - start)) "$suite build"
   echo "== $suite: test"
   start=$SECONDS
   # Programs with g++ 12's sanitizers may fail to start if the kernel randomises many address bits.
   no_aslr=()
   [[ $suite != release ]] && setarch -R true 2>/dev/null && no_aslr=(setarch -R)
-  # conformance_test fails if another test of the suite left no results.
-  if SVCMAP_REQUIRE_TEST_RESULTS=1 "${no_aslr[@]}" ctest --preset "$suite" -j "$(nproc)" 2>&1 | tee "$log"; then
+  if env "${results[@]}" "${no_aslr[@]}" ctest --preset "$suite" -j "$(nproc)" 2>&1 | tee "$log"; then
     passed+=("$suite")
   else
     failed+=("$suite")
   fi
+  phase $((SECONDS - start)) "$suite test"
   if [[ $suite == release ]] && ! .ci/linkage.sh; then
     failed+=("release (libraries)")
   fi
-  summaries+="$suite: $(grep -E 'tests passed, .* failed out of|No tests were found' "$log")"
-  summaries+=" in $(minutes $((SECONDS - start)))"$'\n'
+  summaries+="$suite: $(grep -E 'tests passed, .* failed out of|No tests were found' "$log")"$'\n'
 done
 
 echo
-printf '%s' "$summaries"
+printf '%s' "$phases" "$summaries"
 if ((${#failed[@]})); then
   echo "svcmap: FAILED: $(IFS=,; echo "${failed[*]}") after $(minutes $SECONDS)"
   exit 1

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -175,17 +176,6 @@ TEST_F(CoverageTest, NotTestedIsNotAnExcuseForARequirementWithTests) {
               ElementsAre(HasSubstr("\"Not tested\", but there is SampleTest.S1_Asserts")));
 }
 
-TEST_F(CoverageTest, TestsOfTheBenchmarksDoNotCount) {
-  const std::string name = "IptablesRulesTest.S10_Chains";
-  tests_.programs[name].insert("bench_unit_test");
-  tests_.by_requirement[10].insert(name);
-  ASSERT_OK(results_.Add("bench_unit_test", "passed 1 " + name + "\n"));
-  EXPECT_THAT(Problems(10), ElementsAre("S-10 Title: no test"));
-  tests_.programs[name].insert("proxy_unit_test");
-  ASSERT_OK(results_.Add("proxy_unit_test", "passed 1 " + name + "\n"));
-  EXPECT_THAT(Problems(10), IsEmpty());
-}
-
 TEST_F(CoverageTest, EveryKindOfAssertionIsCounted) {
   for (const std::string_view kind : {"Boolean", "Comparison", "Number", "String", "Matcher",
                                       "Predicate", "Exception", "Failures", "Death", "Threads"}) {
@@ -200,19 +190,29 @@ TEST(ResultsTest, MalformedLinesAreErrors) {
   }
 }
 
-TEST(ResultsTest, ResultsOlderThanTheProgramAreMissing) {
+TEST(ResultsTest, ResultsOlderThanTheProgramOrWithoutProgramAreMissing) {
   auto folder = testing::TemporaryFolder::Make();
   ASSERT_OK(folder);
-  const auto write = [&](const std::string& name, const std::string& time) {
-    std::ofstream(folder->path() + "/" + name) << "passed 1 ATest.S1\n";
-    ASSERT_OK(testing::RunOk({.argv = {"touch", "-d", time, folder->path() + "/" + name}}));
+  const auto result = [&](const std::string& entry) {
+    return folder->path() + "/test-results/" + entry;
   };
-  for (const std::string program : {"old", "new", "none"}) write(program, "2026-01-02 00:00");
-  write("old.1", "2026-01-01 00:00");
-  write("new.1", "2026-01-03 00:00");
-  ResultsFolder found;
-  ASSERT_OK(ReadResults(folder->path(), folder->path(), {"new.1", "none.1", "old.1"}, found));
-  EXPECT_THAT(found.missing, ElementsAre("none.1", "old.1"));
+  const auto write = [&](const std::string& path, const std::string& time) {
+    std::ofstream(path) << "passed 1 ATest.S1\n";
+    ASSERT_OK(testing::RunOk({.argv = {"touch", "-d", time, path}}));
+  };
+  for (const char* child : {"/tests", "/test-results"}) {
+    std::filesystem::create_directory(folder->path() + child);
+  }
+  for (const std::string program : {"old", "new", "none"}) {
+    write(ProgramPathOf(result(program)), "2026-01-02 00:00");
+  }
+  write(result("old.1"), "2026-01-01 00:00");
+  write(result("new.1"), "2026-01-03 00:00");
+  write(result("unbuilt"), "2026-01-03 00:00");
+  ResultFiles found;
+  ASSERT_OK(ReadResults({result("new.1"), result("none.1"), result("old.1"), result("unbuilt")},
+                        found));
+  EXPECT_THAT(found.missing, ElementsAre(result("none.1"), result("old.1"), result("unbuilt")));
   EXPECT_THAT(found.results.WhyNotCounted("new", "ATest.S1"), IsEmpty());
   EXPECT_THAT(found.results.WhyNotCounted("old", "ATest.S1"), Not(IsEmpty()));
 }

@@ -18,14 +18,6 @@ namespace svcmap::conformance {
 using TestsByRequirement = std::map<int, std::set<std::string>>;
 TestsByRequirement TestsOf(const TestList& tests, const std::map<int, std::string_view>& other);
 
-// Returns true if tests of `program` verify svcmap's behavior. Benchmark tests verify the behavior
-// of kube-proxy's rules, not the behavior of svcmap.
-bool ShowsSvcmap(std::string_view program);
-
-// Returns true if at least one test in `names` belongs to a program that verifies svcmap's
-// behavior.
-bool AnyShowsSvcmap(const std::set<std::string>& names, const TestList& tests);
-
 // Returns one sentence for each requirement that tests do not verify. A requirement is unverified
 // if it has neither a test nor an explanation, or if a test does not count as evidence. Tests of
 // programs in `without_results` are not checked.

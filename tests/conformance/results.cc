@@ -40,29 +40,30 @@ std::string Results::WhyNotCounted(const std::string& program, const std::string
   return found == reasons_.end() ? absl::StrCat(test, " did not run") : found->second;
 }
 
-std::string ProgramOf(std::string_view entry) {
-  return std::string(entry.substr(0, entry.find('.')));
+std::string ProgramOf(const std::string& path) {
+  const std::string entry = std::filesystem::path(path).filename();
+  return entry.substr(0, entry.find('.'));
 }
 
-absl::Status ReadResults(const std::string& folder, const std::string& programs,
-                         const std::vector<std::string>& entries, ResultsFolder& found) {
+std::string ProgramPathOf(const std::string& path) {
+  return std::filesystem::path(path).parent_path().parent_path() / "tests" / ProgramOf(path);
+}
+
+absl::Status ReadResults(const std::vector<std::string>& paths, ResultFiles& found) {
   namespace fs = std::filesystem;
-  for (const std::string& entry : entries) {
-    const std::string program = ProgramOf(entry);
-    std::error_code error;
-    const auto finished = fs::last_write_time(fs::path(folder) / entry, error);
-    std::error_code built_error;
-    const auto built = fs::last_write_time(fs::path(programs) / program, built_error);
-    if (built_error) {
-      return absl::NotFoundError(absl::StrCat(programs, "/", program, ": ", built_error.message()));
-    }
-    if (error || finished < built) {
-      found.missing.push_back(entry);
+  for (const std::string& path : paths) {
+    std::error_code error, built_error;
+    const auto finished = fs::last_write_time(path, error);
+    const auto built = fs::last_write_time(ProgramPathOf(path), built_error);
+    if (error || built_error || finished < built) {
+      found.missing.push_back(path);
       continue;
     }
-    std::ifstream file(fs::path(folder) / entry);
+    std::ifstream file(path);
     const std::string content{std::istreambuf_iterator<char>(file), {}};
-    if (absl::Status status = found.results.Add(program, content); !status.ok()) return status;
+    if (absl::Status status = found.results.Add(ProgramOf(path), content); !status.ok()) {
+      return status;
+    }
   }
   return absl::OkStatus();
 }

@@ -29,20 +29,23 @@ class Results {
   std::map<std::pair<std::string, std::string>, std::string> reasons_;
 };
 
-// Result files that ctest left in a directory. `entries` are the names of ctest entries: a program,
-// or one shard of a program such as "packet_test.2".
-struct ResultsFolder {
+// Result files that ctest left. The path of such a file is BUILD/test-results/ENTRY. ENTRY is the name
+// of a ctest entry: a program, or one shard of a program such as "packet_test.2".
+struct ResultFiles {
   Results results;
-  // ctest entries that have not finished a run since their program was built.
+  // Paths of ctest entries that have not finished a run since their program was built, or whose
+  // program is not built.
   std::vector<std::string> missing;
 };
 
-// Reads the results file of each ctest entry from `folder`. `programs` is the directory of the test
-// programs.
-absl::Status ReadResults(const std::string& folder, const std::string& programs,
-                         const std::vector<std::string>& entries, ResultsFolder& found);
+// Reads the results files in `paths`. Several files can contain results of the same program: a
+// program with shards, or one that runs in several suites.
+absl::Status ReadResults(const std::vector<std::string>& paths, ResultFiles& found);
 
-// Returns the program of a ctest entry, for example "packet_test" for "packet_test.2".
-std::string ProgramOf(std::string_view entry);
+// Returns the program of the ctest entry with the results file `path`, for example "packet_test".
+std::string ProgramOf(const std::string& path);
+
+// Returns the path of this program, for example "BUILD/tests/packet_test".
+std::string ProgramPathOf(const std::string& path);
 
 }  // namespace svcmap::conformance

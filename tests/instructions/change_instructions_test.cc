@@ -19,12 +19,13 @@ namespace {
 
 constexpr double kMostGrowth = 0.10;
 
-// Maximum number of instructions per change, about 5 % above the measured number. Update the
-// numbers in docs/decisions/0008-where-the-time-of-a-sync-goes.md with the numbers here.
+// Maximum number of instructions per change: three times the number on 28 November 2026. A change
+// that makes the code simpler and slower stays within the maximum, and a scan of all Services does
+// not. docs/decisions/0008-where-the-time-of-a-sync-goes.md contains the measured numbers.
 const std::map<std::string, uint64_t> kMost = {
-    {"endpoint replaced", 115'000}, {"the same by delta", 143'000}, {"endpoint added", 108'000},
-    {"endpoint removed", 106'000},  {"Service added", 137'000},     {"Service removed", 108'000},
-    {"Service changed", 98'000}};
+    {"endpoint replaced", 330'000}, {"the same by delta", 410'000}, {"endpoint added", 310'000},
+    {"endpoint removed", 300'000},  {"Service added", 390'000},     {"Service removed", 310'000},
+    {"Service changed", 280'000}};
 
 // Returns the number of instructions per change, by kind of change.
 absl::StatusOr<std::map<std::string, uint64_t>> CountAt(const std::string& shape) {

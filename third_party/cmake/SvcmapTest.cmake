@@ -3,79 +3,130 @@
 # in a separate process.
 #
 #   svcmap_add_test(NAME diff_test SOURCES diff_test.cc LIBS svcmap_proxy LABELS unit [threads]
-#                   [TIMEOUT 120] [SHARDS 2] [SERIAL] [NO_MAIN] [ARGS --gtest_filter=-*Slow*])
+#                   [TIMEOUT 1200] [SHARDS 2] [SERIAL] [NO_MAIN] [ARGS --gtest_filter=-*Slow*]
+#                   [ENVIRONMENT NAME=VALUE])
 #
-# LABELS, at least one of those below:
-#   unit      code without kernel access
-#   grpc      programs that compile gRPC; without sanitizers, which would double the build time
-#   contract  one suite on the fake kernel and on the real kernel
-#   scenario  scenarios on the fake kernel
-#   netns     packets in network namespaces; needs root
-#   demo      the scenes of `make demo`
-#   fuzz      fuzz targets with their corpus
-#   docs      consistency of docs/ with the tests and of deploy/ with the binaries
-#   threads   additional label for tests that also run with tsan
-#   long      only in `make test-long`
+# LABELS, at least one of those below. Each label belongs to one suite of `make test`, so each program is
+# built and run once. Only the programs with the additional label `threads` run in two suites.
+#   unit      asan     code without kernel access
+#   contract  asan     one suite on the fake kernel and on the real kernel
+#   fuzz      asan     fuzz targets with their corpus
+#   threads   tsan     additional label for tests of code with several threads
+#   grpc      release  programs that compile gRPC; without sanitizers, which would double the build time
+#   netns     release  packets in network namespaces; needs root
+#   demo      release  the scenes of `make demo`
+#   docs      release  consistency of docs/ with the tests and of deploy/ with the binaries
+#   nightly   none     only in `make test-long` and in the nightly workflow, in the folder of release
+#   long      none     slow; only in `make test-long`, in the folder of release
+# SVCMAP_SUITE is the suite that the build folder belongs to. `all` and ctest contain only the programs of
+# this suite. Other programs can be built by name. Without SVCMAP_SUITE, the folder contains all programs.
 # Test code is compiled without optimization, which halves the build time. The tested code is optimized.
-# With sanitizers, test code is checked for memory errors only, because the check for undefined behaviour
-# doubles its compile time.
 # Test programs link libnftables (tests/support/nft.h).
 # SHARDS: number of parallel processes, each with a part of the tests.
 # SERIAL: measures time, so no other test runs in parallel. NO_MAIN: the sources contain main().
 # A skipped test counts as failed, so that CI runs every test.
 # Each entry in ctest writes its results to test-results/ in the build folder
 # (tests/support/test_results.cc). Global properties list the programs with gtest's main():
-# SVCMAP_GTEST_PROGRAMS their names, SVCMAP_GTEST_LABELS "name=label,label" of each, and
-# SVCMAP_GTEST_ENTRIES their entries in ctest, without those labelled long.
+# SVCMAP_GTEST_LABELS "name=label,label" of each program, and SVCMAP_GTEST_ENTRIES "suite/name" of each entry
+# in ctest of each suite, without nightly and long entries.
 #
 # `cmake --build ... --target tests-<label>` builds the tests of one label.
 include_guard(GLOBAL)
 
-set(SVCMAP_TEST_LABELS unit grpc contract scenario netns demo fuzz docs threads long)
+set(SVCMAP_TEST_SUITES release asan tsan)
+set(SVCMAP_SUITE "" CACHE STRING "Suite of make test: release, asan, tsan, or empty for all tests")
+set(SVCMAP_TEST_LABELS unit contract fuzz threads grpc netns demo docs nightly long)
+foreach(label unit contract fuzz)
+  set(_svcmap_suite_of_${label} asan)
+endforeach()
+set(_svcmap_suite_of_threads tsan)
+foreach(label grpc netns demo docs nightly long)
+  set(_svcmap_suite_of_${label} release)
+endforeach()
 foreach(label IN LISTS SVCMAP_TEST_LABELS)
   add_custom_target(tests-${label})
 endforeach()
 add_custom_target(fuzzers)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/test-results)
 
-# Sets labels and environment of the ctest entry `name` that runs `target`. Further variables may follow.
-function(_svcmap_register_test name target labels timeout serial)
-  if(NOT labels)
-    message(FATAL_ERROR "${name} has no label of: ${SVCMAP_TEST_LABELS}")
-  endif()
+# Sets `result` to the suites of `labels`, or to an empty list if this build folder does not run them.
+function(_svcmap_suites result labels)
+  set(suites)
   foreach(label IN LISTS labels)
     if(NOT label IN_LIST SVCMAP_TEST_LABELS)
-      message(FATAL_ERROR "${name}: unknown label '${label}', known are: ${SVCMAP_TEST_LABELS}")
+      message(FATAL_ERROR "unknown label '${label}', known are: ${SVCMAP_TEST_LABELS}")
     endif()
-    add_dependencies(tests-${label} ${target})
+    list(APPEND suites ${_svcmap_suite_of_${label}})
   endforeach()
-  if(NOT timeout)
-    set(timeout 600)
+  list(REMOVE_DUPLICATES suites)
+  set(${result} "${suites}" PARENT_SCOPE)
+endfunction()
+
+# Sets `result` to true if this build folder runs tests with `labels`.
+function(_svcmap_runs_here result labels)
+  _svcmap_suites(suites "${labels}")
+  if(SVCMAP_SUITE STREQUAL "" OR SVCMAP_SUITE IN_LIST suites)
+    set(${result} ON PARENT_SCOPE)
+  else()
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Declares the ctest entry `name` that runs COMMAND and needs `target`, and sets its labels and environment.
+#
+#   _svcmap_register_test(NAME demo TARGET svcmap-demo LABELS demo COMMAND svcmap-demo
+#                         [TIMEOUT 120] [SERIAL] [DIRECTORY dir] [ENVIRONMENT A=1 B=2])
+#
+# The time limit is for tests that hang: 10 times the usual duration or more. The default is 1200 s.
+function(_svcmap_register_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL" "NAME;TARGET;TIMEOUT;DIRECTORY"
+                        "LABELS;COMMAND;ENVIRONMENT")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_TARGET OR NOT arg_LABELS OR NOT arg_COMMAND)
+    message(FATAL_ERROR "_svcmap_register_test(${arg_NAME}): NAME, TARGET, LABELS and COMMAND are needed; "
+                        "not understood: '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  _svcmap_runs_here(here "${arg_LABELS}")
+  foreach(label IN LISTS arg_LABELS)
+    add_dependencies(tests-${label} ${arg_TARGET})
+  endforeach()
+  if(NOT here)
+    return()
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 1200)
   endif()
   if(CMAKE_CROSSCOMPILING)
-    math(EXPR timeout "10 * ${timeout}")  # Emulated.
+    math(EXPR arg_TIMEOUT "10 * ${arg_TIMEOUT}")  # Emulated.
   endif()
-  set_tests_properties(${name} PROPERTIES
-    LABELS "${labels}"
-    TIMEOUT ${timeout}
-    RUN_SERIAL ${serial}
-    ENVIRONMENT "SVCMAP_ALLOW_NETNS_SKIP=0;${ARGN}"
+  if(NOT arg_DIRECTORY)
+    set(arg_DIRECTORY ${CMAKE_SOURCE_DIR})  # File names in tests are relative to the top directory.
+  endif()
+  add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${arg_DIRECTORY})
+  set_tests_properties(${arg_NAME} PROPERTIES
+    LABELS "${arg_LABELS}"
+    TIMEOUT ${arg_TIMEOUT}
+    RUN_SERIAL ${arg_SERIAL}
+    ENVIRONMENT "SVCMAP_ALLOW_NETNS_SKIP=0;${arg_ENVIRONMENT}"
     FAIL_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
 function(svcmap_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;NO_MAIN" "NAME;TIMEOUT;SHARDS" "SOURCES;LIBS;LABELS;ARGS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "SERIAL;NO_MAIN" "NAME;TIMEOUT;SHARDS"
+                        "SOURCES;LIBS;LABELS;ARGS;ENVIRONMENT")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_NAME OR NOT arg_SOURCES)
     message(FATAL_ERROR "svcmap_add_test(${arg_NAME}): NAME and SOURCES are needed; "
                         "not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
-  add_executable(${arg_NAME} ${arg_SOURCES})
+  _svcmap_runs_here(here "${arg_LABELS}")
+  if(here AND NOT nightly IN_LIST arg_LABELS)
+    add_executable(${arg_NAME} ${arg_SOURCES})
+  else()
+    add_executable(${arg_NAME} EXCLUDE_FROM_ALL ${arg_SOURCES})
+  endif()
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT SVCMAP_SANITIZE)
     target_compile_options(${arg_NAME} PRIVATE -O0 -U_FORTIFY_SOURCE)
-  elseif(SVCMAP_SANITIZE MATCHES undefined)
-    target_compile_options(${arg_NAME} PRIVATE -fno-sanitize=undefined)
   endif()
   if(MOLD)
     target_link_options(${arg_NAME} PRIVATE -fuse-ld=mold)
@@ -85,26 +136,31 @@ function(svcmap_add_test)
     target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} svcmap_test_results GTest::gmock)
   else()
     target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS} svcmap_test_results GTest::gmock_main)
-    set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_PROGRAMS ${arg_NAME})
     list(JOIN arg_LABELS "," labels)
     set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_LABELS "${arg_NAME}=${labels}")
   endif()
-  # File names in tests are relative to the top directory.
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()
+  set(serial)
+  if(arg_SERIAL)
+    set(serial SERIAL)
+  endif()
+  _svcmap_suites(suites "${arg_LABELS}")
   foreach(shard RANGE 1 ${arg_SHARDS})
     set(name ${arg_NAME})
     if(arg_SHARDS GREATER 1)
       string(APPEND name ".${shard}")
     endif()
     math(EXPR index "${shard} - 1")
-    add_test(NAME ${name} COMMAND ${arg_NAME} ${arg_ARGS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    _svcmap_register_test(${name} ${arg_NAME} "${arg_LABELS}" "${arg_TIMEOUT}" ${arg_SERIAL}
-      GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index}
-      SVCMAP_TEST_RESULTS=${CMAKE_BINARY_DIR}/test-results/${name})
-    if(NOT arg_NO_MAIN AND NOT long IN_LIST arg_LABELS)
-      set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_ENTRIES ${name})
+    _svcmap_register_test(NAME ${name} TARGET ${arg_NAME} LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT} ${serial}
+      COMMAND ${arg_NAME} ${arg_ARGS}
+      ENVIRONMENT GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index}
+        SVCMAP_TEST_RESULTS=${CMAKE_BINARY_DIR}/test-results/${name} ${arg_ENVIRONMENT})
+    if(NOT arg_NO_MAIN AND NOT long IN_LIST arg_LABELS AND NOT nightly IN_LIST arg_LABELS)
+      foreach(suite IN LISTS suites)
+        set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_ENTRIES ${suite}/${name})
+      endforeach()
     endif()
   endforeach()
 endfunction()
@@ -123,7 +179,12 @@ function(svcmap_add_fuzzer)
   if(NOT IS_DIRECTORY ${corpus})
     message(FATAL_ERROR "${arg_NAME}: the corpus folder ${corpus} is missing")
   endif()
-  add_executable(${arg_NAME} ${arg_SOURCES})
+  _svcmap_runs_here(here fuzz)
+  if(here)
+    add_executable(${arg_NAME} ${arg_SOURCES})
+  else()
+    add_executable(${arg_NAME} EXCLUDE_FROM_ALL ${arg_SOURCES})
+  endif()
   target_link_libraries(${arg_NAME} PRIVATE ${arg_LIBS})
   if(SVCMAP_FUZZ)
     set_target_properties(${arg_NAME} PROPERTIES
@@ -137,6 +198,5 @@ function(svcmap_add_fuzzer)
   target_sources(${arg_NAME} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/fuzz_replay_main.cc)
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME ${arg_NAME} COMMAND ${arg_NAME} ${corpus})
-  _svcmap_register_test(${arg_NAME} ${arg_NAME} fuzz "" OFF)
+  _svcmap_register_test(NAME ${arg_NAME} TARGET ${arg_NAME} LABELS fuzz COMMAND ${arg_NAME} ${corpus})
 endfunction()
