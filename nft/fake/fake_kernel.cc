@@ -82,6 +82,13 @@ int FakeKernel::DeleteSet(Family family, Table& table, const std::string& name) 
   return table.foreign_sets.erase(name) == 0 ? ENOENT : 0;
 }
 
+int FakeKernel::DeleteObjects(const std::vector<ForeignObject>& objects, Table& table) {
+  for (const ForeignObject& object : objects) {
+    if (table.foreign_objects.erase(object.name) == 0) return ENOENT;
+  }
+  return 0;
+}
+
 std::optional<FakeKernel::Failure> FakeKernel::Replace(
     const TableSpec& spec, std::optional<Table>& table,
     const Transaction::TableCreation::Existing& existing) {
@@ -97,6 +104,10 @@ std::optional<FakeKernel::Failure> FakeKernel::Replace(
       return Failure{error, "delete chain " + chain, std::nullopt};
     }
   }
+  if (const int error = DeleteObjects(existing.objects, *table); error != 0) {
+    return Failure{error, "delete objects", std::nullopt};
+  }
+  table->flags = 0;
   return Write(spec, *table);
 }
 
@@ -133,6 +144,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Repair(const ChainRepair& repair)
       run("add chain", chain.name, [&] { return table->chains.Add(chain); });
     }
   };
+  if (repair.clear_flags) table->flags = 0;
   add_chains(/*again=*/false);
   for (const auto* names : {&repair.rewrite, &repair.remove_chains}) {
     for (const std::string& chain : *names) {
@@ -145,6 +157,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Repair(const ChainRepair& repair)
   for (const std::string& chain : repair.remove_chains) {
     run("delete chain", chain, [&] { return table->chains.Remove(chain); });
   }
+  run("delete", "objects", [&] { return DeleteObjects(repair.remove_objects, *table); });
   add_chains(/*again=*/true);
   for (const RuleSpec& rule : spec.rules) {
     if (!rewritten.contains(rule.chain)) continue;
@@ -231,6 +244,8 @@ absl::StatusOr<std::optional<TableContent>> FakeKernel::ReadTable(Family family)
     content.sets[name] = 0;
     if (reports_counts_) content.elements[name] = 0;
   }
+  for (const std::string& name : table->foreign_objects) content.objects.push_back({name, 1});
+  content.flags = table->flags;
   return std::optional<TableContent>(std::move(content));
 }
 
@@ -280,6 +295,21 @@ bool FakeKernel::ForeignDeleteRule(Family family, const std::string& chain) {
 bool FakeKernel::ForeignAddSet(Family family, const std::string& name) {
   std::optional<Table>& table = tables_[Index(family)];
   if (!table || !table->foreign_sets.insert(name).second) return false;
+  ++generation_;
+  return true;
+}
+
+bool FakeKernel::ForeignAddObject(Family family, const std::string& name) {
+  std::optional<Table>& table = tables_[Index(family)];
+  if (!table || !table->foreign_objects.insert(name).second) return false;
+  ++generation_;
+  return true;
+}
+
+bool FakeKernel::ForeignSetFlags(Family family, uint32_t flags) {
+  std::optional<Table>& table = tables_[Index(family)];
+  if (!table) return false;
+  table->flags = flags;
   ++generation_;
   return true;
 }

@@ -64,6 +64,8 @@ class FakeKernel final : public Kernel {
   // Deletes the chain's first rule.
   bool ForeignDeleteRule(Family family, const std::string& chain);
   bool ForeignAddSet(Family family, const std::string& name);
+  bool ForeignAddObject(Family family, const std::string& name);
+  bool ForeignSetFlags(Family family, uint32_t flags);
   bool ForeignAddElement(const ElementView& element);
   bool ForeignRemoveElement(SetRef set, std::span<const uint8_t> key, bool interval_end = false);
   void ForeignCommit() { ++generation_; }  // Simulates a change to an unrelated table.
@@ -82,11 +84,14 @@ class FakeKernel final : public Kernel {
     std::vector<FakeSet> sets;
     FakeChains chains;
     std::set<std::string> foreign_sets;
+    std::set<std::string> foreign_objects;
+    uint32_t flags = 0;
   };
 
   std::optional<Failure> Run(const Transaction& transaction);
   std::optional<Failure> Create(const Transaction::TableCreation& creation);
   int DeleteSet(Family family, Table& table, const std::string& name);
+  static int DeleteObjects(const std::vector<ForeignObject>& objects, Table& table);
   std::optional<Failure> Replace(const TableSpec& spec, std::optional<Table>& table,
                                  const Transaction::TableCreation::Existing& existing);
   std::optional<Failure> Write(const TableSpec& spec, Table& table);

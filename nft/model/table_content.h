@@ -12,6 +12,14 @@
 
 namespace svcmap::nft {
 
+// An object that svcmap never creates: a stateful object, such as a counter, or a flowtable.
+struct ForeignObject {
+  std::string name;
+  uint32_t type = 0;  // NFT_OBJECT_*, or 0 for a flowtable.
+
+  friend bool operator==(const ForeignObject&, const ForeignObject&) = default;
+};
+
 struct TableContent {
   // Maps each chain name to a digest of the chain (type, hook, priority, policy) and of its rules
   // in order. The digest excludes chain comments and values assigned by the kernel: handles,
@@ -26,8 +34,8 @@ struct TableContent {
   // the value is half the number of start and end elements, rounded down. A set is absent if the
   // kernel does not report its number of elements (before Linux 6.16).
   std::map<std::string, uint32_t> elements;
-  // Objects that svcmap never creates: stateful objects, flowtables, table flags (dormant, owner).
-  std::vector<std::string> others;
+  std::vector<ForeignObject> objects;
+  uint32_t flags = 0;  // NFT_TABLE_F_*: dormant, owner.
 
   friend bool operator==(const TableContent&, const TableContent&) = default;
 };

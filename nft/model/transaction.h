@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "nft/model/table.h"
+#include "nft/model/table_content.h"
 
 namespace svcmap::nft {
 
@@ -42,8 +43,9 @@ struct ElementView {
 enum class Verb : uint8_t { kAdd, kDelete };
 
 // Repairs chains of one table. Other chains, the sets of `spec` and all elements are not modified.
-// The batch deletes all rules of the listed chains, then `remove_sets`, then `remove_chains`.
-// Finally, the batch creates the missing chains of `rewrite` and adds the rules of `rewrite`.
+// The batch deletes all rules of the listed chains, then `remove_sets`, then `remove_chains` and
+// `remove_objects`. Finally, the batch creates the missing chains of `rewrite` and adds the rules
+// of `rewrite`.
 //
 // A base chain that is in both `rewrite` and `remove_chains` is deleted and created again. Without
 // the deletion, the kernel rejects the batch if the existing chain has a different hook or
@@ -58,6 +60,9 @@ struct ChainRepair {
   // Existing sets to delete. A set of `spec` is created again, without elements. The rules that
   // look up such a set must be in `rewrite`.
   std::vector<std::string> remove_sets;
+  // Existing objects to delete. The rules and sets that use them must be in the other lists.
+  std::vector<ForeignObject> remove_objects;
+  bool clear_flags = false;  // Deletes the flags of the table, such as dormant.
 };
 
 class Transaction {
@@ -70,13 +75,14 @@ class Transaction {
     struct Existing {
       std::vector<std::string> sets;
       std::vector<std::string> chains;
+      std::vector<ForeignObject> objects;
     };
     Family family;
     // Chains and rules of the table. If null, the nft::Kernel uses its own table spec. All specs of
     // a family have the same sets.
     std::shared_ptr<const TableSpec> spec = nullptr;
-    // Required if the table exists: the sets and chains to delete first, together with all rules of
-    // the table. Other sets keep their elements, and other base chains stay hooked.
+    // Required if the table exists: the sets, chains and objects to delete first, together with all
+    // rules of the table. Other sets keep their elements, and other base chains stay hooked.
     std::optional<Existing> existing = std::nullopt;
   };
 

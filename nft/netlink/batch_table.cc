@@ -75,6 +75,7 @@ void Batch::Delete(const TableSpec& table, const Transaction::TableCreation::Exi
   DeleteRules(table, "");
   for (const std::string& set : existing.sets) DeleteSet(table, set);
   for (const std::string& chain : existing.chains) DeleteChain(table, chain);
+  for (const ForeignObject& object : existing.objects) DeleteObject(table, object);
 }
 
 // A chain can be deleted only if no rule or verdict map element refers to the chain. Rules can be
@@ -90,6 +91,7 @@ void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
       }
     }
   };
+  if (repair.clear_flags) AddTable(table, /*drop=*/false);
   add_chains(/*removed=*/false);
   for (const std::string& chain : repair.rewrite) DeleteRules(table, chain);
   for (const std::string& chain : repair.remove_chains) DeleteRules(table, chain);
@@ -101,6 +103,7 @@ void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
     DeleteSet(table, name);
   }
   for (const std::string& chain : repair.remove_chains) DeleteChain(table, chain);
+  for (const ForeignObject& object : repair.remove_objects) DeleteObject(table, object);
   for (const SetSpec& set : table.sets) {
     if (names(repair.remove_sets, set.name)) AddSet(table, set);
   }
@@ -129,6 +132,16 @@ void Batch::DeleteChain(const TableSpec& table, const std::string& name) {
   nlmsghdr* header = Begin(NFT_MSG_DELCHAIN, table.family, 0, kHeadroom, "delete chain " + name);
   mnl_attr_put_strz(header, NFTA_CHAIN_TABLE, table.name.c_str());
   mnl_attr_put_strz(header, NFTA_CHAIN_NAME, name.c_str());
+  End(header);
+}
+
+void Batch::DeleteObject(const TableSpec& table, const ForeignObject& object) {
+  const bool flowtable = object.type == 0;
+  nlmsghdr* header = Begin(flowtable ? NFT_MSG_DELFLOWTABLE : NFT_MSG_DELOBJ, table.family, 0,
+                           kHeadroom, "delete object " + object.name);
+  mnl_attr_put_strz(header, flowtable ? NFTA_FLOWTABLE_TABLE : NFTA_OBJ_TABLE, table.name.c_str());
+  mnl_attr_put_strz(header, flowtable ? NFTA_FLOWTABLE_NAME : NFTA_OBJ_NAME, object.name.c_str());
+  if (!flowtable) mnl_attr_put_u32(header, NFTA_OBJ_TYPE, htobe32(object.type));
   End(header);
 }
 

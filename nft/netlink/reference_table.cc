@@ -24,7 +24,7 @@ absl::StatusOr<TableContent> NetlinkKernel::ReferenceContent(const TableSpec& sp
   if (!content.ok()) return Annotate(content.status(), "create the reference table");
   if (!dropped.error.ok()) return Annotate(dropped.error, "delete the reference table");
   if (!*content) return absl::UnavailableError("another process deleted the reference table");
-  (*content)->others.clear();  // Removes the dormant flag of the reference table.
+  (*content)->flags = 0;  // Removes the dormant flag of the reference table.
   return **std::move(content);
 }
 

@@ -60,8 +60,7 @@ void TableReader::AddTable(const nlmsghdr* message) {
   if (!HasName(message, NFTA_TABLE_NAME, table_)) return;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(attribute) != NFTA_TABLE_FLAGS) continue;
-    const uint32_t flags = Number(attribute).value_or(0);
-    if (flags != 0) content_.others.push_back("table flags " + std::to_string(flags));
+    content_.flags = Number(attribute).value_or(0);
   }
 }
 
@@ -193,17 +192,19 @@ uint64_t TableReader::DigestExpression(const nlattr* expression, uint64_t seed) 
 
 void TableReader::AddObject(const nlmsghdr* message) {
   if (!HasName(message, NFTA_OBJ_TABLE, table_)) return;
+  ForeignObject object;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) != NFTA_OBJ_NAME) continue;
-    content_.others.push_back("object " + AttributeText(attribute));
+    if (mnl_attr_get_type(attribute) == NFTA_OBJ_NAME) object.name = AttributeText(attribute);
+    if (mnl_attr_get_type(attribute) == NFTA_OBJ_TYPE) object.type = Number(attribute).value_or(0);
   }
+  content_.objects.push_back(std::move(object));
 }
 
 void TableReader::AddFlowtable(const nlmsghdr* message) {
   if (!HasName(message, NFTA_FLOWTABLE_TABLE, table_)) return;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(attribute) != NFTA_FLOWTABLE_NAME) continue;
-    content_.others.push_back("flowtable " + AttributeText(attribute));
+    content_.objects.push_back({.name = AttributeText(attribute)});
   }
 }
 

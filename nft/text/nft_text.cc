@@ -120,6 +120,8 @@ std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
     add(again ? "# replaced: set" : "delete set", {set});
   }
   add("delete chain", repair.remove_chains);
+  for (const ForeignObject& object : repair.remove_objects) add("# deleted: object", {object.name});
+  if (repair.clear_flags) text += "# flags deleted: table " + name + "\n";
   return text;
 }
 

@@ -82,7 +82,9 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
   repairer_.NotRepaired();
   result.outcome = RepairResult::Outcome::kFailed;
   result.error = applied.error;
-  if (++failed_repairs_ >= kRepairPatience) {
+  if (damage.bounds && applied.outcome == nft::ApplyOutcome::kRejected) {
+    tables_ = Next(tables_, TableEvent::kMuchDamage);
+  } else if (++failed_repairs_ >= kRepairPatience) {
     tables_ = Next(tables_, TableEvent::kRepairsFailed);
     failed_repairs_ = 0;
   }

@@ -97,10 +97,12 @@ enum class TableEvent : uint8_t {
   kOutcomeUnknown,  // The marker does not show whether a commit of changes took place.
   kSetFull,         // A set has reached its maximum size.
   kRejected,        // Repeated commits were rejected although the rows were checked.
-  kMuchDamage,      // A check has found more differences than a repair writes.
-  kTableMissing,    // A check has found no table.
-  kTablesDamaged,   // A check has found no set, or sets with another type.
-  kRepairsFailed,   // Repeated repairs were rejected.
+  // A check has found more differences than a repair writes, or the kernel has rejected the repair
+  // of ranges with start and end elements.
+  kMuchDamage,
+  kTableMissing,   // A check has found no table.
+  kTablesDamaged,  // A check has found no set, or sets with another type.
+  kRepairsFailed,  // Repeated repairs were rejected.
 };
 
 struct TableTransition {

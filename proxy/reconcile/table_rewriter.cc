@@ -16,8 +16,9 @@ constexpr auto kMaxRead = static_cast<int64_t>(Repairer::kMaxRead);
 
 using Existing = nft::Transaction::TableCreation::Existing;
 
-// Returns the sets and chains of a table to delete when the table is rewritten. `keep_records`:
-// keeps the sets that only rules write, because they contain the affinity records of clients.
+// Returns the sets, chains and objects of a table to delete when the table is rewritten.
+// `keep_records`: keeps the sets that only rules write, because they contain the affinity records
+// of clients.
 Existing ToDelete(const nft::TableContent& found, const nft::TableSpec& spec, bool keep_records) {
   Existing existing;
   for (const auto& [name, digest] : found.sets) {
@@ -31,6 +32,7 @@ Existing ToDelete(const nft::TableContent& found, const nft::TableSpec& spec, bo
   existing.chains = UnknownChains(found, spec);
   const std::vector<std::string> replaced = ChainsToReplace(found, spec);
   existing.chains.insert(existing.chains.end(), replaced.begin(), replaced.end());
+  existing.objects = found.objects;
   return existing;
 }
 
@@ -128,7 +130,7 @@ void TableRewriter::Forget() {
 
 std::optional<TableRewriter::Found> TableRewriter::ReadElements() const {
   for (const std::optional<nft::TableContent>& content : *contents_) {
-    if (!content || !content->others.empty()) return std::nullopt;
+    if (!content) return std::nullopt;
   }
   Found found;
   found.timers = timers_.seconds();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -55,7 +57,13 @@ void Differences::CompareSet(nft::SetRef set, const std::vector<Row>& expected,
     ++count_;
   }
   count_ += there.size();
-  for (const auto& [place, element] : there) deletions_.Delete(View(set, *element));
+  // The kernel may require that the start of a range is deleted directly before its end.
+  std::vector<const nft::Element*> unknown;
+  for (const auto& [place, element] : there) unknown.push_back(element);
+  std::ranges::sort(unknown, [](const nft::Element* a, const nft::Element* b) {
+    return std::tie(a->key, b->interval_end) < std::tie(b->key, a->interval_end);
+  });
+  for (const nft::Element* element : unknown) deletions_.Delete(View(set, *element));
 }
 
 nft::Transaction Differences::TakeRepair() {

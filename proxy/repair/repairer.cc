@@ -17,11 +17,6 @@ bool WrittenByRules(uint8_t set) { return set == kAffinity; }
 
 bool HasRanges(uint8_t set) { return HasAddressRanges(set) || HasSourceRanges(set); }
 
-// Maximum number of unknown source ranges that a repair deletes one by one.
-constexpr size_t kMaxRangesDeleted = 16;
-
-size_t MaxDeletions(uint8_t set) { return HasSourceRanges(set) ? kMaxRangesDeleted : SIZE_MAX; }
-
 }  // namespace
 
 void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
@@ -162,7 +157,7 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
   const auto reference = Reference(family);
   if (!reference.ok()) return reference.status();
   const nft::TableContent& wanted = **reference;
-  bool sets_lost = !found.others.empty();
+  bool sets_lost = false;
   for (const auto& [name, digest] : wanted.sets) {
     const auto set = found.sets.find(name);
     sets_lost |= set == found.sets.end() || set->second != digest;
@@ -263,14 +258,12 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   Differences differences;
   differences.CompareSet(set, ExpectedSet(applied_, set), *found);
   damage.elements = differences.count();
-  // Range bounds cannot be deleted one by one if another process added bounds between them. The
-  // kernel deletes ranges with several fields slowly.
-  const bool bounds = specs_[Index(set.family)]->sets[set.set].has_bounds();
-  if ((bounds && differences.count() > 0) || differences.deletions() > MaxDeletions(set.set)) {
+  if (HasSourceRanges(set.set) && RemovesManySourceRows(differences.deletions(), found->size())) {
     damage.rewrite = Damage::Rewrite::kInPlace;
     return damage;
   }
   damage.repair = differences.TakeRepair();
+  damage.bounds = specs_[Index(set.family)]->sets[set.set].has_bounds();
   return damage;
 }
 

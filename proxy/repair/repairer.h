@@ -37,7 +37,11 @@ struct Damage {
   Rewrite rewrite = Rewrite::kNo;
   nft::Transaction repair;
   size_t elements = 0;  // Number of missing, wrong and unknown elements.
-  size_t chains = 0;    // Number of missing, changed and unknown chains, and of unknown sets.
+  // Number of missing, changed and unknown chains, and of unknown sets, objects and table flags.
+  size_t chains = 0;
+  // True if `repair` changes a set of ranges with start and end elements. If the kernel rejects the
+  // repair, a rewrite must replace the set: the kernel checks start and end elements for overlaps.
+  bool bounds = false;
 
   bool found() const { return rewrite != Rewrite::kNo || elements > 0 || chains > 0; }
 };

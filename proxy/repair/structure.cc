@@ -42,7 +42,9 @@ nft::ChainRepair StructureRepair(const nft::TableContent& found, const nft::Tabl
   nft::ChainRepair repair{.family = spec->family,
                           .spec = spec,
                           .remove_chains = UnknownChains(found, *spec),
-                          .remove_sets = NotAmong(spec->sets, found.sets)};
+                          .remove_sets = NotAmong(spec->sets, found.sets),
+                          .remove_objects = found.objects,
+                          .clear_flags = found.flags != 0};
   for (const auto& [name, digest] : reference.chains) {
     const auto chain = found.chains.find(name);
     if (chain == found.chains.end() || chain->second != digest) repair.rewrite.push_back(name);
@@ -54,7 +56,8 @@ nft::ChainRepair StructureRepair(const nft::TableContent& found, const nft::Tabl
 }
 
 size_t RepairSize(const nft::ChainRepair& repair) {
-  return repair.rewrite.size() + repair.remove_chains.size() + repair.remove_sets.size();
+  return repair.rewrite.size() + repair.remove_chains.size() + repair.remove_sets.size() +
+         repair.remove_objects.size() + (repair.clear_flags ? 1 : 0);
 }
 
 }  // namespace svcmap::proxy

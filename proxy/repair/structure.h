@@ -18,12 +18,13 @@ std::vector<std::string> ChainsToReplace(const nft::TableContent& found,
 // Returns the chains that exist and that `spec` does not have.
 std::vector<std::string> UnknownChains(const nft::TableContent& found, const nft::TableSpec& spec);
 
-// Returns the repair of all chains that are missing, wrong or unknown. Also removes unknown sets.
+// Returns the repair of all chains that are missing, wrong or unknown. Also removes unknown sets,
+// objects and table flags.
 // `reference` is the content of an unmodified table created from `spec`.
 nft::ChainRepair StructureRepair(const nft::TableContent& found, const nft::TableContent& reference,
                                  std::shared_ptr<const nft::TableSpec> spec);
 
-// Number of chains and sets that the repair changes.
+// Number of chains, sets, objects and table flags that the repair changes.
 size_t RepairSize(const nft::ChainRepair& repair);
 
 }  // namespace svcmap::proxy

@@ -13,6 +13,7 @@ using ::svcmap::testing::RangeStart;
 using ::svcmap::testing::RecordRow;
 using ::svcmap::testing::ServiceRow;
 using ::svcmap::testing::SourceRow;
+using ::testing::SizeIs;
 
 class ChainRepairContract : public ForeignContract {
  protected:
@@ -31,8 +32,10 @@ class ChainRepairContract : public ForeignContract {
   }
   ChainRepair Of(std::vector<std::string> rewrite, std::vector<std::string> remove_chains = {},
                  std::vector<std::string> remove_sets = {}) const {
-    return {family(), nullptr, std::move(rewrite), std::move(remove_chains),
-            std::move(remove_sets)};
+    return {.family = family(),
+            .rewrite = std::move(rewrite),
+            .remove_chains = std::move(remove_chains),
+            .remove_sets = std::move(remove_sets)};
   }
   void Repair(ChainRepair repair) {
     Transaction transaction;
@@ -245,6 +248,23 @@ TEST_P(RealChainRepair, ForeignChainsThatLeadToEachOtherGo) {
       "add map %T foreign-map { type inet_service : verdict; elements = { 80 : goto c }; }\n"
       "add rule %T b tcp dport vmap @foreign-map");
   Repair(Of({"services"}, {"a", "b", "c"}, {"foreign-map"}));
+  ExpectAsBefore();
+}
+
+TEST_P(RealChainRepair, ForeignObjectsAndTableFlagsGoWithTheRulesThatUseThem) {
+  Fill();
+  Nft("add counter %T hits\nadd quota %T bytes { over 1 mbytes }\nadd limit %T hits { rate "
+      "1/second }\n"
+      "add rule %T services counter name hits quota name bytes\n"
+      "add map %T foreign-map { type inet_service : counter; elements = { 80 : \"hits\" }; }\n"
+      "add flowtable %T flows { hook ingress priority 0; }\n"
+      "add table %T { flags dormant; }");
+  ASSERT_OK_AND_ASSIGN(const auto damaged, kernel_->ReadTable(family()));
+  EXPECT_THAT(damaged->objects, SizeIs(4));
+  ChainRepair repair = Of({"services"}, {}, {"foreign-map"});
+  repair.remove_objects = damaged->objects;
+  repair.clear_flags = true;
+  Repair(repair);
   ExpectAsBefore();
 }
 

@@ -256,6 +256,17 @@ TEST_F(ReconcilerInPlaceTest, ARewriteOfRightTablesWritesOnlyTheMarker) {
   ExpectConverged();
 }
 
+TEST_F(ReconcilerInPlaceTest, ARewriteDeletesForeignObjectsAndWritesNothingElse) {
+  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
+  WriteRecord();
+  ASSERT_TRUE(kernel_.ForeignAddObject(Family::kIpv4, "hits"));
+  reconciler_.Invalidate();
+  EXPECT_EQ(Sync().elements, kMarkerElements);
+  EXPECT_THAT(kernel_.ReadTable(Family::kIpv4)->value().objects, IsEmpty());
+  EXPECT_TRUE(HasRecord());
+  ExpectConverged();
+}
+
 // The rewrite must not delete rows that packets reach through others before these others.
 TEST_F(ReconcilerInPlaceTest, ARewriteDeletesWhatIsUnknownAfterItsCommit) {
   Settle({Web(), Slice("shop/web", 2)});

@@ -149,18 +149,57 @@ TEST_F(RepairTest, AnElementThatLeadsElsewhereLeadsBack) {
   ExpectRepaired();
 }
 
-TEST_F(RepairTest, RangesWithBoundsAreRewrittenInPlace) {
-  WriteRecord();
-  const auto held = kernel_.ReadSet({kV4, kServiceCidrs});
-  ASSERT_TRUE(kernel_.ForeignRemoveElement({kV4, kServiceCidrs}, held->front().key,
-                                           held->front().interval_end));
+TEST_F(RepairTest, OnlyTheBoundsThatDifferAreWritten) {
+  constexpr uint8_t kFirst[] = {10, 97, 0, 0}, kLast[] = {10, 98, 0, 0};
+  const nft::SetRef cidrs = {kV4, kServiceCidrs};
   nft::ForeignChange change;
-  change.sets.push_back({kV4, kServiceCidrs});
+  change.sets.push_back(cidrs);
+  ASSERT_TRUE(kernel_.ForeignAddElement({cidrs, kFirst, {}, {}}));
+  ASSERT_TRUE(kernel_.ForeignAddElement({cidrs, kLast, {}, {}, /*interval_end=*/true}));
   reconciler_.MarkSuspect(change);
   EXPECT_EQ(ApplyRepair(), 1);
+  ExpectRepaired();
+  ASSERT_THAT(sent_, SizeIs(1));
+  EXPECT_EQ(sent_[0].deletion_count(), 2u);
+  EXPECT_EQ(sent_[0].element_count(), 2u);
+  EXPECT_THAT(sent_[0].repairs(), IsEmpty());
+
+  const auto held = kernel_.ReadSet(cidrs);
+  ASSERT_TRUE(kernel_.ForeignRemoveElement(cidrs, held->front().key, held->front().interval_end));
+  reconciler_.MarkSuspect(change);
+  EXPECT_EQ(ApplyRepair(), 1);
+  ExpectRepaired();
+}
+
+// The kernel checks bounds for overlaps, and may reject a repair that is correct.
+TEST_F(RepairTest, ASetWithBoundsIsReplacedIfItsRepairIsRejected) {
+  WriteRecord();
+  const nft::SetRef cidrs = {kV4, kServiceCidrs};
+  const auto held = kernel_.ReadSet(cidrs);
+  ASSERT_TRUE(kernel_.ForeignRemoveElement(cidrs, held->front().key, held->front().interval_end));
+  nft::ForeignChange change;
+  change.sets.push_back(cidrs);
+  reconciler_.MarkSuspect(change);
+  fault_ = Fault::kReject;
+  EXPECT_EQ(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed);
+  fault_ = Fault::kNone;
   EXPECT_TRUE(Sync().recreated);
+  ApplyRepair();
   ExpectRepaired();
   EXPECT_TRUE(HasRecord());
+}
+
+TEST_F(RepairTest, ForeignObjectsAndTableFlagsAreDeletedAndNothingElseIsWritten) {
+  ASSERT_TRUE(kernel_.ForeignAddObject(kV4, "hits"));
+  ASSERT_TRUE(kernel_.ForeignSetFlags(kV4, 1));
+  reconciler_.MarkSuspect(Structure());
+  EXPECT_EQ(ApplyRepair(), 1);
+  ExpectRepaired();
+  ASSERT_THAT(sent_, SizeIs(1));
+  EXPECT_EQ(sent_[0].element_count(), 0u);
+  EXPECT_THAT(sent_[0].repairs()[0].rewrite, IsEmpty());
+  EXPECT_THAT(kernel_.ReadTable(kV4)->value().objects, IsEmpty());
+  EXPECT_EQ(kernel_.ReadTable(kV4)->value().flags, 0u);
 }
 
 TEST_F(RepairTest, WhatIsRightAgainByItselfIsNotModified) {
