@@ -99,10 +99,10 @@ std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted
   for (const Family family : kFamilies) {
     const bool all = AcceptsAll(wanted, node, family);
     const IpAddress* primary = wanted.primary ? PrimaryAddress(node, family) : nullptr;
-    if (primary != nullptr) accepted.push_back(*primary);
     for (const IpAddress& address : interfaces) {
       if (address.family() != family || address.IsLoopback()) continue;
-      if (all || InPrefixes(wanted.prefixes, address)) accepted.push_back(address);
+      const bool is_primary = primary != nullptr && address == *primary;
+      if (all || is_primary || InPrefixes(wanted.prefixes, address)) accepted.push_back(address);
     }
   }
   std::sort(accepted.begin(), accepted.end());

@@ -12,8 +12,9 @@
 namespace svcmap::proxy {
 
 // Parsed value of the setting nodePortAddresses. NodePort traffic is accepted at the node's first
-// address of each family if `primary` is true, at interface addresses within `prefixes`, and at all
-// addresses of a family for which the setting contains no address (S-110).
+// address of each family if `primary` is true and an interface has this address, at interface
+// addresses within `prefixes`, and at all interface addresses of a family for which the setting
+// contains no address (S-110).
 struct NodePortAddresses {
   bool primary = true;
   std::vector<IpPrefix> prefixes;

@@ -29,6 +29,17 @@ class NodeAddressTest : public ServiceFlowTest {
     EXPECT_OK(FlushConntrack(node().netns()));
     return Ask(client(), InVain(address, kNodePort)).server;
   }
+  // Adds the new address to the node, expects that it accepts nodePorts, and deletes it.
+  void ExpectNodePortsWhileTheNodeHasTheNewAddress() {
+    ASSERT_OK(ChangeAddress("add"));
+    EXPECT_OK(Eventually("nodePort on the new address",
+                         [&] { return Answering(kNewAddress) == "pod-a"; }));
+    ASSERT_OK(ChangeAddress("del"));
+    EXPECT_OK(Eventually("no nodePort on the old address", [&] {
+      const auto dump = agent().Dump(v1::DumpRequest::APPLIED);
+      return dump.ok() && dump->find(kNewAddress.in(v6())) == std::string::npos;
+    }));
+  }
   absl::Status ChangeAddress(const char* verb) {
     return RunOk(
                {.argv = {"ip", "addr", verb,
@@ -52,6 +63,16 @@ TEST_P(NodeAddressTest, S109_TheNodeObjectMovesTheNodePorts) {
   EXPECT_EQ(Answering(kNode), "node-process");
 }
 
+// Packets to an address of the Node object that no interface has can belong to another host.
+TEST_P(NodeAddressTest, S109_APrimaryAddressTakesNodePortsWhileAnInterfaceHasIt) {
+  ASSERT_OK(agent().Apply(
+      Serving() +
+      Objects{ANode(kAgentNode).InternalIp(kNewAddress.v4).InternalIp(kNewAddress.v6)}));
+  EXPECT_EQ(Answering(kNewAddress), "");
+  EXPECT_EQ(Answering(kNode), "node-process");
+  ExpectNodePortsWhileTheNodeHasTheNewAddress();
+}
+
 TEST_P(NodeAddressTest, S110_WithoutANodeObjectAllAddressesTakeNodePortsUntilItComes) {
   ASSERT_OK(agent().Replace(Serving()));
   EXPECT_EQ(Answering(kNode), "pod-a");
@@ -67,14 +88,7 @@ TEST_P(NodeAddressTest, S114_S172_AddressBlocksSayWhereNodePortsAre) {
   EXPECT_EQ(Answering(kNode), "node-process");
   EXPECT_EQ(Answering(kNodeSecond), "pod-a");
   // Unlike kube-proxy, svcmapd applies the new address immediately.
-  ASSERT_OK(ChangeAddress("add"));
-  EXPECT_OK(
-      Eventually("nodePort on the new address", [&] { return Answering(kNewAddress) == "pod-a"; }));
-  ASSERT_OK(ChangeAddress("del"));
-  EXPECT_OK(Eventually("no nodePort on the old address", [&] {
-    const auto dump = agent().Dump(v1::DumpRequest::APPLIED);
-    return dump.ok() && dump->find(kNewAddress.in(v6())) == std::string::npos;
-  }));
+  ExpectNodePortsWhileTheNodeHasTheNewAddress();
   EXPECT_EQ(Answering(kNodeSecond), "pod-a");
   ASSERT_OK(world()->RestartAgent({}));
 }

@@ -204,13 +204,14 @@ TEST_F(ReconcilerTest, ARangeThatIsSplitNeedsNoSecondAttempt) {
 }
 
 TEST_F(ReconcilerTest, OtherNodePortAddressesRewriteServicesWithANodePort) {
+  reconciler_.SetInterfaceAddresses(Ips({"192.0.2.1", "192.0.2.2"}));
   Settle({Web().NodePort(30080), AService("shop/other").At("10.96.0.2").Port(80)});
   Apply({ANode("n1", {"192.0.2.1"})});
   EXPECT_EQ(Sync().elements, 1 + kMarkerElements);
   EXPECT_THAT(Contents(kernel_),
               Contains("no-endpoint-nodeports 192.0.2.1 . tcp . 30080 \"shop/web:\""));
   Settle({ANode("n1", {"192.0.2.2"})});
-  reconciler_.SetInterfaceAddresses(Ips({"192.0.2.3"}));
+  reconciler_.SetInterfaceAddresses(Ips({"192.0.2.2", "192.0.2.3"}));
   EXPECT_EQ(Sync().outcome, Outcome::kNothing) << "the node's own address counts";
 }
 

@@ -123,6 +123,7 @@ class NoLocalEndpointsTest : public LoopTest {
  protected:
   void SetUp() override {
     StartServing();
+    loop_->SetInterfaceAddresses(Ips({"192.0.2.1"}));
     Await(Submit({ANode("n1", {"192.0.2.1"})}));
   }
   // Returns the counts of Service ports without local endpoints, for internal and external traffic
