@@ -39,7 +39,7 @@ std::string ExpectedText(const v1::Explanation& explanation) {
                  : absl::StrCat("connection to one of ", explanation.endpoints_size(),
                                 " endpoints");
     case v1::Explanation::REJECT:
-      return "rejection with ICMP port unreachable";
+      return "rejection";
     case v1::Explanation::DROP:
       return "no answer";
     default:

@@ -29,7 +29,7 @@ std::string VerdictText(const v1::Explanation& explanation) {
           explanation.endpoint_set() == v1::Explanation::LOCAL ? " on this node"
                                                                : " in the cluster");
     case v1::Explanation::REJECT:
-      return "REJECT with ICMP port unreachable";
+      return "REJECT";
     case v1::Explanation::DROP:
       return "DROP";
     case v1::Explanation::UNTOUCHED:

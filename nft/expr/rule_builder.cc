@@ -84,7 +84,7 @@ constexpr uint32_t kStatusDnat = 0x20;
 
 constexpr uint8_t kTcp = 6;               // IPPROTO_TCP
 constexpr uint32_t kTcpFlagsOffset = 13;  // Offset of the flags in the TCP header, in bytes.
-constexpr uint8_t kTcpSynOrRst = 0x06;
+constexpr uint8_t kTcpSyn = 0x02, kTcpRst = 0x04, kTcpAck = 0x10;
 
 }  // namespace
 
@@ -195,14 +195,23 @@ RuleBuilder& RuleBuilder::ConntrackInvalid() {
   return Text("ct state invalid");
 }
 
-RuleBuilder& RuleBuilder::TcpWithoutSynOrRst() {
+void RuleBuilder::MatchTcpFlags(uint8_t mask, uint8_t value) {
   Add(MetaLoad{MetaKey::kL4Proto, 0});
   Add(Compare{true, 0, {kTcp}});
   Add(PayloadLoad{Header::kTransport, kTcpFlagsOffset, 1, 0});
-  Add(Bitwise{0, {kTcpSynOrRst}, {0}});
-  Add(Compare{true, 0, {0}});
+  Add(Bitwise{0, {mask}, {0}});
+  Add(Compare{true, 0, {value}});
   tcp_ = true;
+}
+
+RuleBuilder& RuleBuilder::TcpWithoutSynOrRst() {
+  MatchTcpFlags(kTcpSyn | kTcpRst, 0);
   return Text("tcp flags ! syn,rst");
+}
+
+RuleBuilder& RuleBuilder::TcpSynWithoutAck() {
+  MatchTcpFlags(kTcpSyn | kTcpAck, kTcpSyn);
+  return Text("tcp flags syn / syn,ack");
 }
 
 RuleBuilder& RuleBuilder::ConntrackDnat() {

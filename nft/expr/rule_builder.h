@@ -52,6 +52,8 @@ class RuleBuilder {
   RuleBuilder& MarkHas(uint32_t bits);  // `meta mark & BITS != 0`
   // `tcp flags ! syn,rst`: TCP segments that neither start nor reset a connection.
   RuleBuilder& TcpWithoutSynOrRst();
+  // `tcp flags syn / syn,ack`: the first segment of a TCP connection.
+  RuleBuilder& TcpSynWithoutAck();
   RuleBuilder& In(const Key& key, NamedSet set);     // `KEY @set`
   RuleBuilder& NotIn(const Key& key, NamedSet set);  // `KEY != @set`
 
@@ -145,6 +147,7 @@ class RuleBuilder {
   std::string LoadHashedSlot(const Key& hashed, uint32_t modulus, uint32_t seed);
   RuleBuilder& DnatToSlot(const std::string& slot, NamedSet map);
   void CompareStatus(uint32_t bit, bool equal_to_0);
+  void MatchTcpFlags(uint8_t mask, uint8_t value);
   void MatchTransport();
   void MatchState(uint32_t state);
   void DnatFrom(uint32_t set, uint32_t key_words);

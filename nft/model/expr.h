@@ -149,7 +149,7 @@ struct RateAbove {
   uint32_t burst;  // Size of the token bucket in packets.
 };
 
-// Replies with ICMP port unreachable for all protocols, including TCP (S-100), or with a TCP reset.
+// Replies with ICMP port unreachable, or with a TCP reset (S-100).
 struct Reject {
   Family family;
   bool tcp_reset = false;  // Valid only for TCP packets.

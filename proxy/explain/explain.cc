@@ -234,11 +234,14 @@ class PathTracer {
   }
 
   bool Reject(const char* row) {
-    AddStep("filter",
-            "the Service port has no usable endpoint: rejected with ICMP port unreachable",
+    AddStep("filter", "the Service port has no usable endpoint: rejected " + Response(),
             std::string(row) + ", S-100, S-102");
     End(Verdict::kReject);
     return false;
+  }
+
+  std::string Response() const {
+    return to_.protocol == Protocol::kTcp ? "with a TCP reset" : "with ICMP port unreachable";
   }
 
   bool Drop(std::string why, const std::string& row) {
@@ -389,8 +392,8 @@ class PathTracer {
               absl::StrCat("clusterIP of ", to_.cluster_ip_of, ", which does not have this port"),
               "S-82");
       if (!checked) return NotChecked();
-      AddStep("filter", "rejected with ICMP port unreachable in the forward or output hook",
-              "S-82, S-104");
+      AddStep("filter", "rejected " + Response() + " in the forward or output hook",
+              "S-82, S-100, S-104");
       return End(Verdict::kReject);
     }
     if (to_.service_cidr != nullptr) {

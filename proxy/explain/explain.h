@@ -47,7 +47,7 @@ enum class SourceKind : uint8_t { kPod, kNode, kOther };
 
 enum class Verdict : uint8_t {
   kDnat,       // The destination is translated to an endpoint.
-  kReject,     // The packet is rejected with ICMP port unreachable (S-100).
+  kReject,     // The packet is rejected with a TCP reset or an ICMP error (S-100).
   kDrop,       // The packet is dropped silently.
   kUntouched,  // svcmap does not modify the packet.
 };

@@ -109,6 +109,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
       {"nodeport-endpoints-check", "KUBE-NODEPORTS (filter): nodePorts without endpoints", {}},
       {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints", {}},
       {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses", {}},
+      {"reject-chain", "TCP reset for new connections, otherwise ICMP port unreachable", {}},
       {"pick-first", "fallback if no random pick found an endpoint", {}},
   };
   if (options.count_connections) {
@@ -293,7 +294,7 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
   // A translated connection belongs to another Service, whose endpoint has an address of the range.
   rules.Add(rules.In("range-reject").ConntrackDnat().Return());
   rules.Add(rules.In("range-reject").Jump("range-firewall-check"));
-  rules.Add(rules.In("range-reject").RejectPortUnreachable());
+  rules.Add(rules.In("range-reject").Goto("reject-chain"));
 }
 
 void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) {
@@ -409,13 +410,20 @@ void AddFilterRules(const RulesetOptions& options, RuleList& rules) {
   AddResetRules(options, rules);
   rules.Add(rules.In("nodeport-endpoints-check")
                 .In(kServiceKey, Named(kNoEndpointNodePorts))
-                .RejectPortUnreachable());
+                .Goto("reject-chain"));
   rules.Add(rules.In("service-endpoints-check")
                 .In(kServiceKey, Named(kNoEndpointServices))
-                .RejectPortUnreachable());
+                .Goto("reject-chain"));
   rules.Add(rules.In("cluster-ips-check")
                 .In({KeyPart::kDestination}, Named(kClusterIps))
-                .RejectPortUnreachable());
+                .Goto("reject-chain"));
+  // The kernel limits ICMP errors: by default, a client receives six at once, then one per second.
+  // It does not limit TCP resets. Other TCP segments belong to established connections that
+  // connection tracking does not know. A reset would end them even if the Service has no endpoints
+  // only for a moment. For a bridged packet (br_netfilter), the kernel sends a reset without
+  // undoing the translation, so the client would ignore the reset of a translated connection.
+  rules.Add(rules.In("reject-chain").ConntrackNotDnat().TcpSynWithoutAck().RejectWithTcpReset());
+  rules.Add(rules.In("reject-chain").RejectPortUnreachable());
   rules.Add(rules.In("cluster-ips-check").In({KeyPart::kDestination}, Named(kServiceCidrs)).Drop());
 }
 

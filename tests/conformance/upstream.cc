@@ -44,7 +44,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Services", "headless label",
        "ConvertServiceTest.S1_S2_WhatIsNotProxiedIsStoredWhateverElseItSays"},
       {"Services", "rejected without endpoints",
-       "RejectTest.S77_S81_S100_WithoutEndpointsEveryAddressSaysPortUnreachable"},
+       "RejectTest.S77_S81_S100_WithoutEndpointsEveryAddressRejects"},
       {"Services", "rejected where pods were evicted",
        "DecisionTable.Row/S77_*_ClusterIpLocalWithoutEndpoints"},
       {"Services", "internal policy Local: pod to pod",

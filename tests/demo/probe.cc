@@ -70,7 +70,7 @@ Seen Connect(const Scene& scene, const testing::Host& from, const Target& target
       // connections.
       const std::string source = scene.NameOf(answer.seen_ip);
       seen.sources.insert(answer.server == from.name() ? "itself: " + source : source);
-    } else if (answer.outcome == Outcome::kRejected && answer.PortUnreachable()) {
+    } else if (answer.RejectedByRules()) {
       ++seen.rejected;
     } else if (answer.outcome == Outcome::kTimedOut) {
       ++seen.unanswered;

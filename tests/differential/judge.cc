@@ -84,9 +84,7 @@ std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& a
   const std::string& client = tried.packet.source;
   switch (prediction.verdict) {
     case Verdict::kRejected:
-      if (tried.answer.outcome == Outcome::kRejected && tried.answer.PortUnreachable()) {
-        return std::nullopt;
-      }
+      if (tried.answer.RejectedByRules()) return std::nullopt;
       break;
     case Verdict::kDropped:
       if (tried.answer.outcome == Outcome::kTimedOut) return std::nullopt;

@@ -201,13 +201,14 @@ class DecisionTest : public FlowTest, public ::testing::WithParamInterface<bool>
 };
 INSTANTIATE_FAMILIES(DecisionTest);
 
-// The rules for clusterIPs also apply to packets that were translated to a clusterIP.
-TEST_P(DecisionTest, S98_AnEndpointThatIsAClusterIpIsRejected) {
+// The rules for clusterIPs also apply to packets that were translated to a clusterIP. Translated
+// connections are not rejected with a TCP reset (S-100).
+TEST_P(DecisionTest, S98_S100_AnEndpointThatIsAClusterIpIsRejected) {
   ASSERT_OK(agent().Apply({Web("shop/web", kV), Web("shop/next", kW),
                            ASlice("shop/web").Endpoint(kW.in(v6())).Port("tcp", 80)}));
   ASSERT_OK(agent().Apply(Slices(*world(), "shop/next", "L1")));
   Expect({"P -> W:80", "L1 -"});
-  for (const char* from : {"P", "N", "X"}) Expect({absl::StrCat(from, " -> V:80"), "REJECT"});
+  for (const char* from : {"P", "N", "X"}) Expect({absl::StrCat(from, " -> V:80"), "ICMP"});
 }
 
 // Packets to an address of the node itself pass the input hook.
@@ -246,6 +247,25 @@ TEST_P(DecisionTest, S103_AShortCircuitDoesNotMeetTheVerdictOfItsPort) {
   Expect({"P -> N:NP", "R1 -"});
   Expect({"X -> EIP:8080", "DROP"});
   Expect({"X -> N:NP", "DROP"});
+}
+
+// Policy Local of a Service applies only to connections to this Service, not to connections that
+// another Service has translated to the same address and port.
+TEST_P(DecisionTest, S98_S103_PolicyLocalDoesNotApplyToTranslatedConnections) {
+  const auto slice = [&](const std::string& name, const Address& endpoint) {
+    return ASlice(name).Endpoint(endpoint.in(v6())).Port("tcp", 80);
+  };
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kV), slice("shop/web", kExternalIp),
+                                  Web("shop/chained", ClusterIp(97)), slice("shop/chained", kW),
+                                  Web("shop/next", kW)
+                                      .InternalPolicy("Local")
+                                      .ExternalPolicy("Local")
+                                      .ExternalIp(kExternalIp.in(v6()))} +
+                          Slices(*world(), "shop/next", "R1")));
+  Expect({"X -> EIP:80", "DROP"});
+  Expect({"P -> V:80", "untouched"});  // The host outside the cluster has the external IP.
+  Expect({"P -> W:80", "DROP"});
+  Expect({"P -> FREE:80", "ICMP"});
 }
 
 TEST_P(DecisionTest, S101_OpenConnectionsOutliveAVerdict) {

@@ -156,6 +156,9 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
 
   if (flow.outcome == "REJECT") {
     EXPECT_REJECTED(ask());
+  } else if (flow.outcome == "ICMP") {
+    const Answer answer = ask();
+    EXPECT_TRUE(answer.PortUnreachable()) << answer;
   } else if (flow.outcome == "DROP") {
     request.timeout = kShort;
     EXPECT_NO_ANSWER(ask());

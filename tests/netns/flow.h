@@ -3,7 +3,8 @@
 //   With {"P -> V:80", "L1,R1 -"}, L1 and R1 answer and see the address of the pod P.
 //   With {"X -> VIP:80", "L1 m"}, only L1 answers and sees the node's address (masqueraded).
 //   {"B -> VIP:80", "DROP"} means that the node drops the packet.
-//   Other results are "REJECT" and "untouched" (as without a Service).
+//   Other results are "REJECT", "ICMP" (rejected with an ICMP error, also for TCP) and "untouched"
+//   (as without a Service).
 //
 // Sources:
 //

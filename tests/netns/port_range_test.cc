@@ -117,9 +117,7 @@ class PortRangeTest : public ServiceFlowTest {
     return {placement.begin(), placement.end()};
   }
   void ExpectRejected(const Host& from, const Address& address, uint16_t port) {
-    const Answer answer = Try(from, address, port);
-    EXPECT_EQ(answer.outcome, Outcome::kRejected) << port << ": " << answer.ToString();
-    EXPECT_TRUE(answer.PortUnreachable()) << port << ": " << answer.ToString();
+    EXPECT_REJECTED(Try(from, address, port)) << port;
   }
 
   std::vector<std::unique_ptr<EchoServer>> servers_;

@@ -1,9 +1,12 @@
 // Tests of Services without endpoints, and of unallocated addresses in the service range.
 #include <cerrno>
 #include <cstring>
+#include <future>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/error_counters.h"
+#include "tests/support/transfer.h"
 
 namespace svcmap::testing {
 namespace {
@@ -11,7 +14,7 @@ namespace {
 using RejectTest = ServiceFlowTest;
 INSTANTIATE_FLOWS(RejectTest);
 
-TEST_P(RejectTest, S77_S81_S100_WithoutEndpointsEveryAddressSaysPortUnreachable) {
+TEST_P(RejectTest, S77_S81_S100_WithoutEndpointsEveryAddressRejects) {
   ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kWeb)}));
   for (const Host* from : {&client(), &pod_a(), &node()}) {
     SCOPED_TRACE(from->name());
@@ -99,6 +102,32 @@ TEST_P(RejectTest, S83_TheClusterIpOfARemovedServiceIsDropped) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
   EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kWeb)));
+}
+
+class RejectTcpTest : public ServiceFamilyTest {
+ protected:
+  // Number of ICMP errors "destination unreachable" that the node has sent.
+  int64_t IcmpErrors() {
+    const auto errors =
+        ReadCounter(node().netns(), v6() ? "Icmp6OutDestUnreachs" : "IcmpOutDestUnreachs");
+    EXPECT_OK(errors);
+    return errors.value_or(-1);
+  }
+};
+INSTANTIATE_FAMILIES(RejectTcpTest);
+
+TEST_P(RejectTcpTest, S100_S101_AConnectionSurvivesAMomentWithoutEndpointsAndWithoutAnEntry) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  auto flow = TcpFlow::Open(pod_b().netns(), {.destination = kWeb.in(v6()), .port = 80});
+  ASSERT_OK(flow);
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {})));
+  ASSERT_OK(FlushConntrack(node().netns()));
+  const int64_t before = IcmpErrors();
+  std::future<absl::Status> exchange =
+      std::async(std::launch::async, [&] { return flow->Exchange(100); });
+  EXPECT_OK(Eventually("an ICMP error", [&] { return IcmpErrors() > before; }));
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_a()})));
+  EXPECT_OK(exchange.get());
 }
 
 using RejectPingTest = ServiceFamilyTest;

@@ -309,10 +309,9 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
 }
 
 ::testing::AssertionResult Rejected(const Answer& answer) {
-  if (answer.outcome == Outcome::kRejected && answer.PortUnreachable()) {
-    return ::testing::AssertionSuccess();
-  }
-  return ::testing::AssertionFailure() << "expected port unreachable, got " << answer;
+  if (answer.RejectedByRules()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << "expected " << (answer.tcp ? "a TCP reset" : "port unreachable") << ", got " << answer;
 }
 
 ::testing::AssertionResult NoAnswer(const Answer& answer) {

@@ -173,7 +173,7 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
 ::testing::AssertionResult AnsweredBySome(const Answer& answer,
                                           const std::vector<const Host*>& hosts,
                                           const std::string& seen_source);
-// Succeeds if the answer is "port unreachable".
+// Succeeds if svcmap's rules have rejected the packet (S-100).
 ::testing::AssertionResult Rejected(const Answer& answer);
 // Succeeds if the node dropped the packet or the sink discarded it.
 ::testing::AssertionResult NoAnswer(const Answer& answer);

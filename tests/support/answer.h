@@ -27,8 +27,9 @@ struct Answer {
   std::string seen_ip;
   uint16_t seen_port = 0;
 
-  // The type of the ICMP error that caused the outcome, or -1 without an ICMP error. Distinguishes
-  // a reset by the local stack from an nft reject, because both outcomes are kRejected.
+  bool tcp = false;  // True if the attempt was a TCP connection.
+
+  // The type of the ICMP error that caused the outcome, or -1 without an ICMP error.
   int icmp_type = -1;
   int icmp_code = -1;
   std::string icmp_from;
@@ -39,6 +40,11 @@ struct Answer {
   // Returns true for "port unreachable" (ICMPv4 3/3, ICMPv6 1/4).
   bool PortUnreachable() const {
     return (icmp_type == 3 && icmp_code == 3) || (icmp_type == 1 && icmp_code == 4);
+  }
+  // Returns true for the response of svcmap's rules to a rejected packet (S-100): a reset for TCP,
+  // "port unreachable" for other protocols.
+  bool RejectedByRules() const {
+    return outcome == Outcome::kRejected && (tcp ? icmp_type == -1 : PortUnreachable());
   }
   std::string ToString() const;
 };

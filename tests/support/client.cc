@@ -59,6 +59,7 @@ Answer AskTcp(const Request& request, const SocketAddress& destination) {
   const linger reset = {1, 0};
   ::setsockopt(fd->get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   Answer answer = ConnectTcp(fd->get(), destination, deadline);
+  answer.tcp = true;
   if (answer.outcome != Outcome::kAnswered) return answer;
   return ReadLine(fd->get(), deadline);
 }

@@ -59,6 +59,15 @@ void ReadSnmp6(Values& values) {
   while (file >> name >> number) values[name] = number;
 }
 
+Values ReadValues(const NetNs& netns) {
+  return netns.Run([] {
+    Values values;
+    ReadSnmp(values);
+    ReadSnmp6(values);
+    return values;
+  });
+}
+
 }  // namespace
 
 std::string ErrorCounters::ToString() const {
@@ -81,12 +90,7 @@ std::ostream& operator<<(std::ostream& out, const ErrorCounters& counters) {
 }
 
 absl::StatusOr<ErrorCounters> ReadErrorCounters(const NetNs& netns) {
-  const Values values = netns.Run([] {
-    Values read;
-    ReadSnmp(read);
-    ReadSnmp6(read);
-    return read;
-  });
+  const Values values = ReadValues(netns);
   ErrorCounters counters;
   for (const CounterField& field : kFields) {
     const auto found = values.find(field.key);
@@ -94,6 +98,13 @@ absl::StatusOr<ErrorCounters> ReadErrorCounters(const NetNs& netns) {
     counters.*field.member = found->second;
   }
   return counters;
+}
+
+absl::StatusOr<int64_t> ReadCounter(const NetNs& netns, const std::string& key) {
+  const Values values = ReadValues(netns);
+  const auto found = values.find(key);
+  if (found == values.end()) return absl::NotFoundError(absl::StrCat("no counter ", key));
+  return found->second;
 }
 
 }  // namespace svcmap::testing

@@ -44,6 +44,10 @@ std::ostream& operator<<(std::ostream& out, const ErrorCounters& counters);
 
 absl::StatusOr<ErrorCounters> ReadErrorCounters(const NetNs& netns);
 
+// Returns one counter: its name in snmp6, such as "Icmp6OutDestUnreachs", or the names of its line
+// and column in snmp, such as "IcmpOutDestUnreachs".
+absl::StatusOr<int64_t> ReadCounter(const NetNs& netns, const std::string& key);
+
 }  // namespace svcmap::testing
 
 #endif  // SVCMAP_TESTS_SUPPORT_ERROR_COUNTERS_H_

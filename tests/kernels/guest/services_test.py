@@ -64,6 +64,14 @@ class ServicesTest(unittest.TestCase):
                     expected = "timeout" if protocol == "SCTP" else "Connection refused"
                     self.assertEqual(ask("pod", protocol, address, 80), expected)
 
+    def test_many_tcp_connections_in_a_row_are_rejected_at_once(self):
+        # The kernel limits ICMP errors, but not TCP resets. The second SYN follows after 1 s.
+        for client, address in (("pod", "10.96.0.13"), ("pod", "fd00:96::13"),
+                                ("ext", "198.51.100.13"), ("ext", "2001:db8:51::13")):
+            with self.subTest(client=client, address=address):
+                answers = [ask(client, "TCP", address, 80, timeout=0.9) for _ in range(20)]
+                self.assertEqual(set(answers), {"Connection refused"}, answers)
+
     @classmethod
     def tearDownClass(cls):
         note("sockets of TCP, UDP and SCTP, 5 kinds of addresses, IPv4 and IPv6")

@@ -107,7 +107,7 @@ explanations { source: "other sources" verdict: UNTOUCHED }
 kernel { agrees: true })")});
   EXPECT_EQ(Ctl(agent, {"explain", "[fd00::1]:53/UDP"}).out,
             "[fd00::1]:53/UDP, not a Service port\n\n"
-            "From a pod: REJECT with ICMP port unreachable\n\n"
+            "From a pod: REJECT\n\n"
             "From this node: DROP\n\n"
             "From other sources: not modified\n\n"
             "Kernel: matches the desired state, revision 0\n");

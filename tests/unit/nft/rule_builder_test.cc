@@ -57,6 +57,9 @@ TEST(RuleBuilderTest, TheTextIsWhatAPersonWouldType) {
          "reject with tcp reset",
          "tcp flags ! syn,rst ip6 daddr . meta l4proto . tcp dport @service-ips "
          "reject with tcp reset");
+  expect([](RuleBuilder& r) { r.TcpSynWithoutAck().RejectWithTcpReset(); },
+         "tcp flags syn / syn,ack reject with tcp reset",
+         "tcp flags syn / syn,ack reject with tcp reset");
   expect([](RuleBuilder& r) { r.ConntrackDnat().Drop(); }, "ct status dnat drop",
          "ct status dnat drop");
   expect([](RuleBuilder& r) { r.ConntrackNotDnat().RestoreDestination(); },
@@ -474,19 +477,22 @@ TEST(RuleBuilderTest, RejectIsOfItsFamily) {
   }
 }
 
-TEST(RuleBuilderTest, ATcpResetFollowsAMatchOfTcpSegmentsWithoutSynAndRst) {
-  for (const Family family : kFamilies) {
-    const RuleSpec rule = Rule(family).TcpWithoutSynOrRst().RejectWithTcpReset().Build();
+TEST(RuleBuilderTest, ATcpResetFollowsAMatchOfTcpFlags) {
+  const auto expect = [](const RuleSpec& rule, Family family, uint8_t mask, uint8_t value) {
     EXPECT_EQ(At<MetaLoad>(rule, 0).key, MetaKey::kL4Proto);
     EXPECT_EQ(At<Compare>(rule, 1).value, Bytes{6});
     EXPECT_EQ(At<PayloadLoad>(rule, 2).header, Header::kTransport);
     EXPECT_EQ(At<PayloadLoad>(rule, 2).offset, 13u);
     EXPECT_EQ(At<PayloadLoad>(rule, 2).size, 1u);
-    EXPECT_EQ(At<Bitwise>(rule, 3).mask, Bytes{0x06});
+    EXPECT_EQ(At<Bitwise>(rule, 3).mask, Bytes{mask});
     EXPECT_TRUE(At<Compare>(rule, 4).equal);
-    EXPECT_EQ(At<Compare>(rule, 4).value, Bytes{0});
+    EXPECT_EQ(At<Compare>(rule, 4).value, Bytes{value});
     EXPECT_EQ(At<Reject>(rule, 5).family, family);
     EXPECT_TRUE(At<Reject>(rule, 5).tcp_reset);
+  };
+  for (const Family family : kFamilies) {
+    expect(Rule(family).TcpWithoutSynOrRst().RejectWithTcpReset().Build(), family, 0x06, 0);
+    expect(Rule(family).TcpSynWithoutAck().RejectWithTcpReset().Build(), family, 0x12, 0x02);
     EXPECT_FALSE(At<Reject>(Rule(family).RejectPortUnreachable().Build(), 0).tcp_reset);
   }
 }

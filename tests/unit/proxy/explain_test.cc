@@ -251,6 +251,16 @@ TEST_F(ExplainTest, S77AndS81NoEndpointsAnywhere) {
   }
 }
 
+TEST_F(ExplainTest, S100TheResponseDependsOnTheProtocol) {
+  Web();
+  const auto response = [&](uint16_t port, Protocol protocol) {
+    return StepOf(One(kClusterIp, port, kPod, protocol), "filter");
+  };
+  EXPECT_THAT(response(80, Protocol::kTcp), HasSubstr("rejected with a TCP reset"));
+  EXPECT_THAT(response(443, Protocol::kTcp), HasSubstr("rejected with a TCP reset"));
+  EXPECT_THAT(response(80, Protocol::kUdp), HasSubstr("rejected with ICMP port unreachable"));
+}
+
 TEST_F(ExplainTest, S78ExternalCluster) {
   Web();
   LocalAndRemote();

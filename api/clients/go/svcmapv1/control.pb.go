@@ -708,7 +708,7 @@ type Explanation_Verdict int32
 const (
 	Explanation_VERDICT_UNSPECIFIED Explanation_Verdict = 0 // Never sent.
 	Explanation_DNAT                Explanation_Verdict = 1 // Forwarded to one of the `endpoints`.
-	Explanation_REJECT              Explanation_Verdict = 2 // Rejected with ICMP port unreachable.
+	Explanation_REJECT              Explanation_Verdict = 2 // Rejected with a TCP reset or an ICMP error.
 	Explanation_DROP                Explanation_Verdict = 3 // Dropped without an answer.
 	Explanation_UNTOUCHED           Explanation_Verdict = 4 // Not modified by the proxy.
 )
