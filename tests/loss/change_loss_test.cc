@@ -114,6 +114,104 @@ TEST_F(ChangeLossTest, AllServicesAtOnce) {
   ExpectNoLoss("churn, all Services in a batch", rewrites);
 }
 
+// Clients use load balancer IPs. The reject of a Service without endpoints must not end before
+// packets that did not find the Service yet. No other rule rejects such packets.
+TEST_F(ChangeLossTest, NoneToEndpointsAndBack) {
+  const int64_t rewrites = Rewrites(60);
+  const auto changed = [&](int64_t round) {
+    std::vector<CountedService> services;
+    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+      CountedService service = counted(number);
+      service.load_balancer = true;
+      service.affinity_seconds = number >= 4 ? kCountedAffinitySeconds : 0;
+      service.endpoints = Consecutive(
+          number * 16, (round + number) % 2 == 0 ? 0 : kNumbersOfEndpoints[(round + number) % 6]);
+      services.push_back(std::move(service));
+    }
+    return services;
+  };
+  ASSERT_OK(Change(changed(0)));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 1; i <= rewrites; ++i) {
+    ASSERT_OK(Change(changed(i)));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("none to endpoints and back", rewrites, /*rejected=*/{0, 1, 2, 3, 4, 5});
+}
+
+// Clients outside the pod range use load balancer IPs with the policy Local. Half of the Services
+// always have local endpoints.
+TEST_F(ChangeLossTest, LocalEndpointsComeAndGo) {
+  const int64_t rewrites = Rewrites(60);
+  ASSERT_OK(StartAgent({"--cluster-cidr", "10.244.1.0/24,fd00:10:244::/48"}));
+  const auto changed = [&](int64_t round) {
+    std::vector<CountedService> services;
+    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+      CountedService service = counted(number);
+      service.load_balancer = true;
+      service.affinity_seconds = number % 3 == 2 ? kCountedAffinitySeconds : 0;
+      const bool none = number >= 3 && round % 2 == 0;
+      service.endpoints =
+          Consecutive(number * 16, none ? 0 : kNumbersOfEndpoints[(round + number) % 6] % 8);
+      service.remote_endpoints = Consecutive(number * 16 + 10, 2);
+      services.push_back(std::move(service));
+    }
+    return services;
+  };
+  for (const CountedService& service : changed(0)) counted(service.number) = service;
+  ASSERT_OK(agent().Replace(Everything()));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 1; i <= rewrites; ++i) {
+    ASSERT_OK(Change(changed(i)));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("policy Local gains and loses local endpoints", rewrites, /*rejected=*/{},
+               /*dropped=*/{3, 4, 5});
+}
+
+// Clients outside the pod range are masqueraded, so no datagram has the address of the client after
+// the translation.
+TEST_F(ChangeLossTest, NewClusterIpsAreMasqueraded) {
+  const int64_t rewrites = Rewrites(60);
+  ASSERT_OK(StartAgent({"--cluster-cidr", "10.244.1.0/24,fd00:10:244::/48"}));
+  for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+    counted(number).permitted = false;
+  }
+  ASSERT_OK(agent().Replace(Everything()));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    std::vector<CountedService> changed;
+    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+      changed.push_back(counted(number));
+      changed.back().exists = i % 2 == 1;
+    }
+    ASSERT_OK(Change(changed));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  const std::set<int> all = {0, 1, 2, 3, 4, 5};
+  ExpectNoLoss("new cluster IPs", rewrites, /*rejected=*/all, /*dropped=*/all);
+}
+
+// Pods use load balancer IPs with the policy Local, without local endpoints. A pod that the rules
+// do not find in `pod-sources` reaches no endpoint.
+TEST_F(ChangeLossTest, RangesChange) {
+  const int64_t rewrites = Rewrites(60);
+  std::vector<CountedService> services;
+  for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+    services.push_back(counted(number));
+    services.back().load_balancer = true;
+    services.back().node = kOtherNode;
+  }
+  ASSERT_OK(Change(services));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    ASSERT_OK(Change({}, {i % 2 == 0 ? Upsert(AServiceCidr("more", {"10.112.0.0/16"}))
+                                     : Removal(ServiceCidrRef("more"))}));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss("ranges changed", rewrites);
+}
+
 // svcmapd divides the changes of Services with more than 10,000 elements into several commits.
 TEST_F(ChangeLossTest, AVeryLargeService) {
   const int64_t rewrites = Rewrites(20);
@@ -201,6 +299,30 @@ TEST_F(SourceRangesLossTest, RestrictionsComeAndGo) {
     ASSERT_OK(LetTrafficFlow());
   }
   ExpectNoLoss("source ranges added and removed", rewrites);
+}
+
+// A new load balancer IP never accepts connections from sources that its ranges do not contain.
+TEST_F(SourceRangesLossTest, NewIpsAreRestricted) {
+  const int64_t rewrites = Rewrites(60);
+  const auto changed = [&](bool load_balancer) {
+    std::vector<CountedService> services;
+    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
+      CountedService service = Restricted(number, 5);
+      service.permitted = false;
+      service.load_balancer = load_balancer;
+      services.push_back(std::move(service));
+    }
+    return services;
+  };
+  // svcmapd drops packets to the IPs while no Service has them.
+  ASSERT_OK(Change(changed(true), {Upsert(AServiceCidr("more", {kCountedLoadBalancers}))}));
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    ASSERT_OK(Change(changed(i % 2 == 1)));
+    ASSERT_OK(LetTrafficFlow());
+  }
+  const std::set<int> all = {0, 1, 2, 3, 4, 5};
+  ExpectNoLoss("new restricted load balancer IPs", rewrites, /*rejected=*/all, /*dropped=*/all);
 }
 
 // Services with port ranges.

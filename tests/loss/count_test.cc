@@ -24,12 +24,14 @@ TEST_F(LossCountTest, EachKindOfLossIsCounted) {
                    " . udp . ", kCountedPort, " }\n", "insert rule ip svcmap services ip daddr ",
                    dropped.cluster_ip(), " drop\n", "insert rule ip svcmap services ip daddr ",
                    misdirected.cluster_ip(), " udp dport ", kCountedPort, " dnat to ",
-                   CountedEndpoint(*other.endpoints.begin()), ":", other.target_port(), "\n")));
+                   CountedEndpoint(*other.endpoints.begin()), ":", other.target_port(), "\n",
+                   "flush chain ip svcmap cluster-ips-check\n")));
   ASSERT_OK(LetTrafficFlow());
   LossCounts counts;
   ASSERT_NO_FATAL_FAILURE(StopTraffic(counts));
   EXPECT_GT(counts.untranslated[PortOf(untranslated)], kMinimum);
   EXPECT_EQ(counts.untranslated.size(), 1u);
+  EXPECT_EQ(counts.escaped, counts.untranslated);  // Without the reject of svcmapd.
   for (int i = 0; i < static_cast<int>(counted_services()); ++i) {
     const int64_t count = counts.dropped[PortOf(counted(i))];
     if (i == dropped.number) {

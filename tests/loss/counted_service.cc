@@ -10,7 +10,7 @@ std::string CountedEndpoint(int n) { return absl::StrCat("10.244.1.", 128 + n); 
 std::string CountedService::cluster_ip() const { return ClusterIp(50 + number).v4; }
 
 std::string CountedService::address() const {
-  return load_balancer ? ClusterIp(80 + number).v4 : cluster_ip();
+  return load_balancer ? absl::StrCat("203.0.113.", 1 + number) : cluster_ip();
 }
 
 v1::Object CountedService::Service() const {
@@ -24,7 +24,7 @@ v1::Object CountedService::Service() const {
   // With the policy Local, the clients are not masqueraded.
   if (load_balancer) service.LoadBalancerIp(address()).ExternalPolicy("Local");
   for (int i = 0; i < other_ranges; ++i) service.SourceRange(absl::StrCat("100.65.", i, ".0/25"));
-  if (other_ranges > 0) service.SourceRange(kCountedSources);
+  if (other_ranges > 0 && permitted) service.SourceRange(kCountedSources);
   v1::Object object = service;
   if (last_port > first_port) {
     object.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(last_port);
@@ -35,8 +35,11 @@ v1::Object CountedService::Service() const {
 v1::Object CountedService::Slice() const {
   ASlice slice(key);
   for (const int endpoint : endpoints) {
-    slice.Endpoint(CountedEndpoint(endpoint), kAgentNode);
+    slice.Endpoint(CountedEndpoint(endpoint), node);
     if (weighted) slice.Weight(endpoint % 2 == 0 ? 1 : 3);
+  }
+  for (const int endpoint : remote_endpoints) {
+    slice.Endpoint(CountedEndpoint(endpoint), kOtherNode);
   }
   for (int i = 0; i < other_ports; ++i) {
     slice.Port(absl::StrCat("other-", i), 30000 + i, Protocol::kUdp);

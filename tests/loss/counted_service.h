@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "tests/support/agent.h"
 #include "tests/support/builders.h"
 
 namespace svcmap::testing {
@@ -20,6 +21,9 @@ inline constexpr uint32_t kFirstCountedSource = 0x0af48000;   // 10.244.128.0
 inline constexpr int kCountedSourceCount = 32768;
 inline constexpr char kCountedEndpoints[] = "10.244.1.128/25";
 inline constexpr int kCountedEndpointCount = 128;
+inline constexpr char kOtherNode[] = "n2";
+// The load balancer IPs of counted Services.
+inline constexpr char kCountedLoadBalancers[] = "203.0.113.0/24";
 inline constexpr uint16_t kCountedPort = 53;
 inline constexpr int kCountedAffinitySeconds = 60;
 
@@ -29,13 +33,20 @@ std::string CountedEndpoint(int n);
 struct CountedService {
   int number = 0;  // Number of the Service, which determines the address and the ports.
   std::string key;
-  std::set<int> endpoints;   // Arguments of CountedEndpoint.
+  std::set<int> endpoints;  // Arguments of CountedEndpoint.
+  std::string node = kAgentNode;
+  // More endpoints, on another node. No client may reach them.
+  std::set<int> remote_endpoints = {};
   int affinity_seconds = 0;  // 0: no session affinity.
   // True: clients use a load balancer IP instead of the cluster IP.
   bool load_balancer = false;
   // Number of source ranges that do not contain the clients. If it is not 0, one more range
   // contains them. Only for load balancer IPs.
   int other_ranges = 0;
+  // False: no client may reach an endpoint with its own address, because no source range contains
+  // the clients, or because they must be masqueraded.
+  bool permitted = true;
+  bool exists = true;
   // If first_port is not 0, the Service has these ports, which must contain the target port.
   uint16_t first_port = 0;
   uint16_t last_port = 0;

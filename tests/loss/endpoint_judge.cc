@@ -10,6 +10,7 @@ EndpointJudge::EndpointJudge(const std::vector<CountedService>& services) {
 
 std::set<std::string> EndpointJudge::KeysOf(const CountedService& service) {
   std::set<std::string> keys;
+  if (!service.permitted) return keys;
   for (const int endpoint : service.endpoints) {
     keys.insert(absl::StrCat(service.source_port(), " . ", CountedEndpoint(endpoint), " . ",
                              service.target_port()));

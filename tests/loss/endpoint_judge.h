@@ -1,5 +1,5 @@
-// Counts datagrams that a node sent to an endpoint of another Service, or to an endpoint that the
-// Service no longer has.
+// Counts datagrams that a node sent to an endpoint of another Service, to an endpoint that the
+// Service no longer has, or although the client may not reach an endpoint with its own address.
 //
 // A datagram may reach a removed endpoint if its lookup was before the commit. Therefore, the
 // datagrams between two calls of Judge() may reach the endpoints before and after the changes

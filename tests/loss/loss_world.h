@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct LossCounts {
   int64_t flows = 0;
   double per_second = 0;
   DatagramCounts untranslated;  // By source port.
+  DatagramCounts escaped;       // By source port: untranslated and not rejected.
   DatagramCounts dropped;       // By source port. Contains all Services.
   DatagramCounts misdirected;   // By the keys of PacketWatch::Left().
   TrafficReport tcp;
@@ -55,8 +57,11 @@ class LossTest : public RecoveryTest {
 
   // Stops the traffic. Fails if anything other than the node's rules may have lost datagrams.
   void StopTraffic(LossCounts& counts);
-  // Stops the traffic, expects that no packet was lost, and prints the counts.
-  void ExpectNoLoss(const std::string& scenario, int64_t rewrites);
+  // Stops the traffic, expects that no packet was lost, and prints the counts. Datagrams to the
+  // Services with the numbers `rejected` may be rejected, and to those in `dropped` may be dropped,
+  // because these Services have no endpoint for them at times.
+  void ExpectNoLoss(const std::string& scenario, int64_t rewrites,
+                    const std::set<int>& rejected = {}, const std::set<int>& dropped = {});
 
  private:
   // Waits until all sent datagrams are counted.

@@ -30,11 +30,12 @@ std::string SetOf(const char* name, const char* spec) {
 
 std::string NodeTable() {
   const std::string flow = absl::StrCat("ip saddr ", kCountedSources, " ip protocol udp ");
-  const std::string to_service = absl::StrCat(flow, "ip daddr ", kServiceCidrV4, " ");
-  const std::string to_endpoint = absl::StrCat(flow, "ip daddr != ", kServiceCidrV4, " ");
+  const std::string to_service =
+      absl::StrCat(flow, "ip daddr { ", kServiceCidrV4, ", ", kCountedLoadBalancers, " } ");
+  const std::string to_endpoint = absl::StrCat(flow, "ip daddr ", kCountedEndpoints, " ");
   return absl::StrCat(
       "table ip ", kWatchTable, " {\n", SetOf("entered", kPortSet), SetOf("repeated", kPortSet),
-      SetOf("untranslated", kPortSet), SetOf("left", kFlowSet),
+      SetOf("untranslated", kPortSet), SetOf("escaped", kPortSet), SetOf("left", kFlowSet),
       // Before connection tracking.
       "chain enter { type filter hook prerouting priority -300;\n", to_service,
       "update @entered { udp sport counter }\n}\n",
@@ -48,6 +49,9 @@ std::string NodeTable() {
       // Before svcmapd's rejects, so that a rejected datagram counts as untranslated.
       "chain forward { type filter hook forward priority -300;\n", to_service,
       "update @untranslated { udp sport counter }\n}\n",
+      // After svcmapd's rejects.
+      "chain escape { type filter hook forward priority 100;\n", to_service,
+      "update @escaped { udp sport counter }\n}\n",
       // After source NAT.
       "chain leave { type filter hook postrouting priority 300;\n", to_endpoint,
       "update @left { udp sport . ip daddr . udp dport counter }\n}\n}\n");

@@ -1,7 +1,8 @@
 // Counts the datagrams of counted Services with nftables counters, outside svcmapd's tables.
 //
 // The node counts each datagram when it enters the node, when the node forwards the datagram
-// without translation, and when the datagram leaves the node for an endpoint. The namespace with
+// without translation, when such a datagram has passed svcmapd's rejects, and when the datagram
+// leaves the node for an endpoint. The namespace with
 // the endpoints counts the datagrams again, and then drops them, so that no answer changes the
 // state of a flow.
 //
@@ -36,6 +37,7 @@ class PacketWatch {
   // By source port. Reading is consistent only if no traffic flows.
   absl::StatusOr<DatagramCounts> Entered() const { return Read(*node_, "entered"); }
   absl::StatusOr<DatagramCounts> Untranslated() const { return Read(*node_, "untranslated"); }
+  absl::StatusOr<DatagramCounts> Escaped() const { return Read(*node_, "escaped"); }
   // Datagrams that belong to an existing conntrack entry, so they are not the first of a flow.
   absl::StatusOr<DatagramCounts> Repeated() const { return Read(*node_, "repeated"); }
   // By source port, address and port of the endpoint.
