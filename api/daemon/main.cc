@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include "api/daemon/manifests_source.h"
 #include "api/daemon/metrics_source.h"
 #include "api/daemon/options.h"
+#include "api/daemon/repeat_lookups.h"
 #include "api/daemon/saved_objects.h"
 #include "api/daemon/server.h"
 #include "api/daemon/stop_guard.h"
@@ -268,6 +270,10 @@ int Run(DaemonOptions options) {
   DropHashPicksIfUnsupported(options.ruleset);
   DropCountersIfRejected(options.ruleset);
   options.ruleset.tcp_resets = ChooseTcpResets();
+  utsname kernel_names = {};
+  uname(&kernel_names);
+  options.ruleset.repeat_lookups =
+      options.repeat_lookups.value_or(CanMissReplacedKeys(kernel_names.release));
   options.ruleset.rules_in_use.resets = options.reset_stale_tcp;
   const nft::TableSpecs tables = proxy::MakeTables(options.ruleset);
   if (options.preflight) {
@@ -299,6 +305,10 @@ int Run(DaemonOptions options) {
   }
 
   if (const absl::Status prepared = Prepare(options, tables); !prepared.ok()) return Fail(prepared);
+  spdlog::info("missed lookups of Service addresses are {} kernel={} reason={}",
+               options.ruleset.repeat_lookups ? "repeated" : "not repeated",
+               LogValue(kernel_names.release),
+               options.repeat_lookups ? "--repeat-lookups" : "\"kernel version\"");
 
   // Queues foreign changes until the reconcile loop exists, because notifications start earlier.
   ChangeRelay changes;

@@ -69,6 +69,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   bool service_counters = false;
   bool answer_ping = false;
   bool port_ranges = false;
+  std::string repeat_lookups = "auto";
   int masquerade_bit = 14;  // Default of kube-proxy (S-300).
   std::string node_port_addresses = "primary";
   std::string config_path;
@@ -165,6 +166,12 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       "IPs on this node");
   app.add_flag("--port-ranges", port_ranges,
                "Program Service ports with endPort, which are port ranges");
+  app.add_option("--repeat-lookups", repeat_lookups,
+                 "Repeat lookups of Service addresses that miss, because old kernels can miss a "
+                 "Service while it changes: \"on\", \"off\", or \"auto\" for \"on\" before Linux "
+                 "6.17, except for 6.12.48 and newer versions of 6.12")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
   AddLimits(app, options);
   CLI::Option* cleanup =
       app.add_flag("--cleanup", options.cleanup,
@@ -246,6 +253,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     options.ruleset.count_connections = service_counters;
     options.ruleset.answer_ping = answer_ping;
     options.ruleset.port_ranges = port_ranges;
+    if (repeat_lookups != "auto") options.repeat_lookups = repeat_lookups == "on";
     options.node_port_addresses = *addresses;
   }
   const auto bind = [&](const char* flag, const std::string& text, uint16_t default_port,

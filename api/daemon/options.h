@@ -25,6 +25,8 @@ struct DaemonOptions {
   std::string manifests;  // Path of the manifests. Empty if controllers send the state.
   std::string node_name;  // Name of this node in lower case.
   proxy::RulesetOptions ruleset;
+  // Whether the rules repeat missed lookups. If absent, the kernel's version decides.
+  std::optional<bool> repeat_lookups;
   proxy::NodePortAddresses node_port_addresses;
   // Whether nodePorts accept connections on the loopback addresses in `node_port_addresses`.
   bool localhost_node_ports = false;

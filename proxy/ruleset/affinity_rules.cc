@@ -49,7 +49,7 @@ void AddChooseRules(RuleList& rules) {
 }
 
 // Looks up the original destination in the order of the chain services.
-void AddRestoreRules(bool port_ranges, RuleList& rules) {
+void AddRestoreRules(const AffinityOptions& options, RuleList& rules) {
   const auto original = [](KeyPart port) {
     return nft::Key{KeyPart::kOriginalDestination, KeyPart::kProtocol, port};
   };
@@ -57,17 +57,19 @@ void AddRestoreRules(bool port_ranges, RuleList& rules) {
     for (const std::string suffix : {"", "-local"}) {
       rules.Add(rules.In("restore" + suffix)
                     .RewriteDestination(original(port), Named(map))
-                    .Goto(prefix + "restored" + suffix));
+                    .Goto(prefix + "restored" + suffix),
+                options.lookups);
     }
   };
   const auto restore_local_set = [&](const std::string& prefix) {
     rules.Add(rules.In(prefix + "restored-local")
                   .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
-                  .Goto(prefix + "restored"));
+                  .Goto(prefix + "restored"),
+              options.lookups);
   };
   restore_from(kServiceIps, KeyPart::kDestinationPort, "");
   restore_local_set("");
-  if (!port_ranges) return;
+  if (!options.port_ranges) return;
   restore_from(kRangePorts, KeyPart::kDestinationPort, "range-");
   restore_from(kRangeBlocks, KeyPart::kDestinationPortBlock, "range-");
   restore_local_set("range-");
@@ -122,8 +124,8 @@ void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
   }
 }
 
-void AddAffinityRules(Family family, std::span<const uint32_t> timers, bool port_ranges,
-                      RuleList& rules) {
+void AddAffinityRules(Family family, std::span<const uint32_t> timers,
+                      const AffinityOptions& options, RuleList& rules) {
   // Uses few jumps between chains, because the kernel follows all paths when it validates the
   // table.
   const uint8_t sticky = DescriptorByte(DispatchKind::kSticky, 0);
@@ -157,10 +159,12 @@ void AddAffinityRules(Family family, std::span<const uint32_t> timers, bool port
           .Goto(TimerChain("stick", true, timers[0])));
   rules.Add(rules.In("stick").Goto(TimerChain("stick", false, timers[0])));
 
-  AddRestoreRules(port_ranges, rules);
+  AddRestoreRules(options, rules);
   AddChooseRules(rules);
   for (const uint32_t seconds : timers) {
-    for (const bool local : {false, true}) AddTimerRules(seconds, local, port_ranges, rules);
+    for (const bool local : {false, true}) {
+      AddTimerRules(seconds, local, options.port_ranges, rules);
+    }
   }
 }
 

@@ -33,7 +33,11 @@ namespace svcmap::proxy {
 
 void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
                        std::vector<nft::ChainSpec>& chains);
-void AddAffinityRules(Family family, std::span<const uint32_t> timers, bool port_ranges,
-                      RuleList& rules);
+struct AffinityOptions {
+  bool port_ranges = false;
+  int lookups = 1;  // Number of rules for a lookup of a descriptor.
+};
+void AddAffinityRules(Family family, std::span<const uint32_t> timers,
+                      const AffinityOptions& options, RuleList& rules);
 
 }  // namespace svcmap::proxy

@@ -20,6 +20,10 @@ class RuleList {
   explicit RuleList(Family family) : family_(family) {}
   nft::RuleBuilder In(std::string_view chain) const { return nft::RuleBuilder(family_, chain); }
   void Add(nft::RuleBuilder& builder) { rules_.push_back(builder.Build()); }
+  // Adds the rule `times` times.
+  void Add(nft::RuleBuilder& builder, int times) {
+    rules_.insert(rules_.end(), static_cast<size_t>(times), builder.Build());
+  }
   std::vector<nft::RuleSpec> Take() { return std::move(rules_); }
 
  private:

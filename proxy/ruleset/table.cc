@@ -22,6 +22,9 @@ const nft::Key kBlockKey = {KeyPart::kDestination, KeyPart::kProtocol,
 // The chains for single ports or for port ranges, which have a prefix.
 enum class PortKind : uint8_t { kSingle, kRange };
 
+// Number of rules for a lookup of a descriptor. The second rule is reached only after a miss.
+int Lookups(const RulesetOptions& options) { return options.repeat_lookups ? 2 : 1; }
+
 std::string Chain(PortKind ports, std::string_view name) {
   return (ports == PortKind::kRange ? "range-" : "") + std::string(name);
 }
@@ -228,7 +231,8 @@ void AddDispatchRules(PortKind ports, Family family, const RulesetOptions& optio
   rules.Add(rules.In(external_local).SourceIsLocal().Goto(external));
   rules.Add(rules.In(external_local)
                 .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
-                .Goto(pick));
+                .Goto(pick),
+            Lookups(options));
   rules.Add(rules.In(external_local).Drop());
 
   rules.Add(rules.In(pick).GotoByDestinationByte(
@@ -257,10 +261,12 @@ void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules
   rules.Add(rules.In("services").In(kServiceKey, Named(kNoEndpointServices)).Return());
   rules.Add(rules.In("services")
                 .RewriteDestination(kServiceKey, Named(kRangePorts))
-                .Goto("range-services"));
+                .Goto("range-services"),
+            Lookups(options));
   rules.Add(rules.In("services")
                 .RewriteDestination(kBlockKey, Named(kRangeBlocks))
-                .Goto("range-services"));
+                .Goto("range-services"),
+            Lookups(options));
   // The sources are checked after the lookup of the range, because single ports in the range may
   // belong to other Services.
   const nft::Key address = {KeyPart::kOriginalDestination, KeyPart::kProtocol};
@@ -324,7 +330,8 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
   // still evaluate the old rule miss its elements (Linux 6.18).
   rules.Add(rules.In("services")
                 .RewriteDestination(kServiceKey, Named(kServiceIps))
-                .Goto(options.count_connections ? "count" : "dispatch"));
+                .Goto(options.count_connections ? "count" : "dispatch"),
+            Lookups(options));
 
   if (options.count_connections) {
     rules.Add(rules.In("count").Count(
@@ -455,6 +462,11 @@ std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family famil
   return options.cluster_cidr[Index(family)];
 }
 
+bool MasqueradesClusterIps(const RulesetOptions& options) {
+  return options.masquerade_all || options.detect_local != DetectLocal::kClusterCidr ||
+         options.cluster_cidr[0] || options.cluster_cidr[1];
+}
+
 nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
                          std::span<const uint32_t> timers) {
   RuleList rules(family);
@@ -462,7 +474,7 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   AddNatRules(family, options, rules);
   AddFilterRules(options, rules);
   if (options.port_ranges) AddRangeRules(family, options, rules);
-  AddAffinityRules(family, timers, options.port_ranges, rules);
+  AddAffinityRules(family, timers, {options.port_ranges, Lookups(options)}, rules);
   std::vector<nft::ChainSpec> chains = MakeChains(options);
   AddAffinityChains(timers, options.port_ranges, chains);
   return {.family = family,

@@ -140,7 +140,11 @@ struct RulesetOptions {
   bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
   TcpResets tcp_resets = TcpResets::kOff;
   RulesInUse rules_in_use;
-  bool hash_picks = true;                      // Pick endpoints by hash for Services that ask.
+  bool hash_picks = true;  // Pick endpoints by hash for Services that ask.
+  // Repeat a missed lookup in a map with descriptors (docs/decisions/0011). Required if the kernel
+  // can miss a key whose data a commit replaces: before Linux 6.17, except for 6.12.48 and newer
+  // versions of 6.12.
+  bool repeat_lookups = true;
   bool answer_ping = false;                    // Answer echo requests to Service addresses.
   bool port_ranges = false;                    // Service ports can be ranges.
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
@@ -160,6 +164,9 @@ uint8_t RangeConnectionCountSet(const RulesetOptions& options);
 // masquerade rule then contains the CIDR, which saves 0.2 us per packet compared to a lookup in
 // `masquerade-sources`.
 std::optional<IpPrefix> ConstantPods(const RulesetOptions& options, Family family);
+
+// Returns whether traffic to clusterIPs can be masqueraded.
+bool MasqueradesClusterIps(const RulesetOptions& options);
 
 // `timers` contains the affinity timeouts in seconds, at most kMaxTimers, indexed by
 // Descriptor::Sticky::timer.

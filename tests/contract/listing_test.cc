@@ -49,6 +49,7 @@ std::vector<Variant> Variants() {
       {"resets, nf_conntrack_tcp_loose=0, and ping is answered and connections are counted",
        {.count_connections = true, .tcp_resets = proxy::TcpResets::kStrict, .answer_ping = true}},
       {"ping is answered", {.answer_ping = true}},
+      {"lookups are not repeated", {.repeat_lookups = false}},
       {"port ranges", {.port_ranges = true}},
       {"port ranges, and connections are counted",
        {.count_connections = true, .port_ranges = true}},

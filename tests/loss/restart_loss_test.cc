@@ -59,6 +59,8 @@ TEST_F(RestartLossTest, ChangedRuleset) {
                                                {"--service-counters"},
                                                {"--answer-ping"},
                                                {"--port-ranges"},
+                                               {"--repeat-lookups", "on"},
+                                               {"--repeat-lookups", "off"},
                                                {}};
   const int64_t rewrites = Rewrites(21);
   ASSERT_NO_FATAL_FAILURE(StartTraffic());

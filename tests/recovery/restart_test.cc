@@ -123,6 +123,9 @@ TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {
            {"--port-ranges"},
            {"--port-ranges", "--service-counters"},
            {"--cluster-cidr", "10.244.0.0/16"},
+           // As after updates of the kernel to and from a version that needs repeated lookups.
+           {"--repeat-lookups", "on"},
+           {"--repeat-lookups", "off"},
            {"--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "veth"},
            {}}) {
     SCOPED_TRACE(flags.empty() ? "the first flags" : flags[0]);

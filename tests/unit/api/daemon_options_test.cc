@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/config/detect_local.h"
+#include "api/daemon/repeat_lookups.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::api {
@@ -368,6 +369,22 @@ TEST(DaemonOptionsTest, ConnectionsAreCountedOnRequestOnly) {
   EXPECT_TRUE(Parse({"--port-ranges"}).ruleset.port_ranges);
   EXPECT_FALSE(Parse({}).ruleset.count_connections);
   EXPECT_TRUE(Parse({"--service-counters"}).ruleset.count_connections);
+}
+
+TEST(DaemonOptionsTest, TheKernelsVersionDecidesWhetherLookupsAreRepeated) {
+  EXPECT_EQ(Parse({}).repeat_lookups, std::nullopt);
+  EXPECT_EQ(Parse({"--repeat-lookups", "auto"}).repeat_lookups, std::nullopt);
+  EXPECT_EQ(Parse({"--repeat-lookups", "on"}).repeat_lookups, true);
+  EXPECT_EQ(Parse({"--repeat-lookups", "off"}).repeat_lookups, false);
+  EXPECT_NE(TryParse({"--repeat-lookups", "yes"}).exit.value_or(0), 0);
+  for (const char* release : {"5.10.0-36-cloud-amd64", "6.1.192", "6.11.11", "6.12.47", "6.12",
+                              "6.12.0-55.el10.x86_64", "6.13.0", "6.16.12+deb13-amd64", "", "x"}) {
+    EXPECT_TRUE(CanMissReplacedKeys(release)) << release;
+  }
+  for (const char* release : {"6.12.48", "6.12.118+deb13-cloud-amd64", "6.17-rc1",
+                              "6.17.0-5-generic", "6.18.44", "7.0.0", "10.1"}) {
+    EXPECT_FALSE(CanMissReplacedKeys(release)) << release;
+  }
 }
 
 TEST(DaemonOptionsTest, S113_NodePortsOnLoopbackAddressesAreOffByDefault) {

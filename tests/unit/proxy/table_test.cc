@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
 #include <variant>
 
 namespace svcmap::proxy {
@@ -22,6 +24,29 @@ TEST(TableTest, LookupsInMapsReadTheData) {
         }
       }
     }
+  }
+}
+
+// Kernels before Linux 6.17 can miss a key of a map while its data is replaced. The second rule is
+// identical and immediately follows the first one.
+TEST(TableTest, LookupsOfDescriptorsAreRepeatedOnRequest) {
+  const auto lookups = [](bool repeated) {
+    std::map<std::string, int> rules;  // By chain and text.
+    for (const nft::RuleSpec& rule :
+         MakeTable(Family::kIpv4, {.repeat_lookups = repeated, .port_ranges = true}).rules) {
+      for (const char* map : {"@service-ips", "@local-sets", "@range-ports", "@range-blocks"}) {
+        if (rule.text.find(map) != std::string::npos) ++rules[rule.chain + ": " + rule.text];
+      }
+    }
+    return rules;
+  };
+  const std::map<std::string, int> once = lookups(false);
+  const std::map<std::string, int> twice = lookups(true);
+  EXPECT_EQ(once.size(), 13u);
+  ASSERT_EQ(once.size(), twice.size());
+  for (const auto& [rule, count] : once) {
+    EXPECT_EQ(count, 1) << rule;
+    EXPECT_EQ(twice.at(rule), 2) << rule;
   }
 }
 
