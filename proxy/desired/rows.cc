@@ -91,7 +91,7 @@ class OwnRowsBuilder {
     } else {
       const nft::FieldBytes key = ServiceIpKey(at.address, port.protocol, at.port);
       if (at.firewalled) {
-        AddFirewall(port.family, kFirewallIps, kFirewallSources, key, comment);
+        AddFirewall(port.family, kFirewallIps, kFirewallSources, key);
       }
       add(kServiceIps, at.node_port ? kNoEndpointNodePorts : kNoEndpointServices, key);
     }
@@ -113,16 +113,17 @@ class OwnRowsBuilder {
   void AddRangeFirewall(const PortRows& port, const ReachedAt& at) {
     if (!range_firewalls_.emplace(at.address, port.protocol).second) return;
     AddFirewall(port.family, kRangeFirewallIps, kRangeFirewallSources,
-                AddressAndProtocolKey(at.address, port.protocol), ServiceComment(service_key_, ""));
+                AddressAndProtocolKey(at.address, port.protocol));
   }
 
-  void AddFirewall(Family family, SetIndex ips, SetIndex sources, const nft::FieldBytes& key,
-                   const std::string& comment) {
-    Add(family, ips, key, comment);
+  // These rows have no comment. Otherwise, they would be deleted and added if the Service gets
+  // another name, and packets could pass or be dropped meanwhile.
+  void AddFirewall(Family family, SetIndex ips, SetIndex sources, const nft::FieldBytes& key) {
+    Add(family, ips, key);
     for (const AddressRange& range : service_.sources) {
       if (range.first.family() != family) continue;
       nft::FieldBytes first = key, last = key;
-      Add(family, sources, first.Append(range.first.bytes()), comment).key_end =
+      Add(family, sources, first.Append(range.first.bytes())).key_end =
           last.Append(range.last.bytes());
     }
   }

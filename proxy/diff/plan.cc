@@ -32,6 +32,11 @@ uint64_t ReadBe64(const uint8_t* bytes) {
   return be64toh(value);
 }
 
+// The rows of these sets have neither data nor comment.
+bool IsFirewall(uint8_t set) {
+  return set == kFirewallIps || set == kRangeFirewallIps || HasSourceRanges(set);
+}
+
 struct SlotsOfSet {
   nft::SetRef slots;  // The map with the slots.
   const EndpointSet* set;
@@ -138,11 +143,14 @@ void Plan::Add(const nft::ElementView& element) {
 void Plan::Delete(const nft::ElementView& element) {
   transaction_.Delete(element);
   if (HasSourceRanges(element.set.set)) ++source_rows_removed_;
+  deletes_firewall_rows_ |= IsFirewall(element.set.set);
   Count(element, -1, -RowDigest(element));
 }
 
 // An element whose data changes is deleted and added, because the kernel cannot change data in
-// place.
+// place. The end of a range stays only if the start of the range stays: the kernel rejects a start
+// before an end that has lost its start. Linux before 6.18 can miss all addresses of a range while
+// the start of the range is added or deleted, so starts that stay are not modified.
 void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   if (before.empty()) {
     for (const Row& row : after) Add(row.view());
@@ -152,6 +160,7 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   std::sort(before.begin(), before.end(), by_order);
   std::sort(after.begin(), after.end(), by_order);
   std::vector<const Row*> deleted_local_sets;
+  bool start_stays = false;  // Of the current range.
   auto old_row = before.begin();
   auto new_row = after.begin();
   while (old_row != before.end() || new_row != after.end()) {
@@ -163,9 +172,12 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
       if (old_row->set.set == kLocalSets) deleted_local_sets.push_back(&*old_row);
       Delete((old_row++)->view());
     } else if (only_new) {
+      start_stays = false;
       Add((new_row++)->view());
     } else {
-      if (!SameContent(*old_row, *new_row)) {
+      const bool orphan = new_row->interval_end && !start_stays;
+      start_stays = !new_row->interval_end;
+      if (orphan || !SameContent(*old_row, *new_row)) {
         Delete(old_row->view());
         Add(new_row->view());
       }
@@ -191,15 +203,8 @@ void Plan::EndLocalSets(const std::vector<const Row*>& deleted, const std::vecto
   }
 }
 
-// The kernel rejects a bound inside another range, so a range cannot be split or shortened one
-// bound at a time. AddRanges deletes and adds all ranges, because a set has only a few ranges.
 void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& after) {
-  const auto same = [](const Row& a, const Row& b) {
-    return OrderOf(a) == OrderOf(b) && SameContent(a, b);
-  };
-  if (std::equal(before.begin(), before.end(), after.begin(), after.end(), same)) return;
-  for (const Row& row : before) Delete(row.view());
-  for (const Row& row : after) Add(row.view());
+  AddRows(before, after);
 }
 
 void Plan::AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after) {
@@ -234,7 +239,36 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
   CountShared(SharedRows(old_rows), SharedRows(after), shared_changes_);
 }
 
+// Does not write firewall rows that one Service releases and another one needs, for example because
+// a Service gets another name. Packets could pass or be dropped while the kernel replaces the rows.
+void Plan::KeepMovedRows() {
+  if (!deletes_firewall_rows_ || additions_.empty()) return;
+  const auto key_of = [](const nft::ElementView& element) {
+    return SharedKey(element.set, element.key).append(Text(element.key_end));
+  };
+  absl::flat_hash_set<std::string> deleted, moved;
+  transaction_.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (IsFirewall(element.set.set)) deleted.insert(key_of(element));
+  });
+  nft::Transaction additions, deletions;
+  additions_.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (!IsFirewall(element.set.set) || !deleted.contains(key_of(element))) {
+      additions.Add(element);
+    } else if (moved.insert(key_of(element)).second && HasSourceRanges(element.set.set)) {
+      --source_rows_added_;
+      --source_rows_removed_;
+    }
+  });
+  if (moved.empty()) return;
+  transaction_.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (!IsFirewall(element.set.set) || !moved.contains(key_of(element))) deletions.Delete(element);
+  });
+  additions_ = std::move(additions);
+  transaction_ = std::move(deletions);
+}
+
 void Plan::Finish() {
+  KeepMovedRows();
   for (const auto& [key, change] : shared_changes_) {
     const auto found = shared_->find(key);
     const int32_t before = found == shared_->end() ? 0 : found->second;

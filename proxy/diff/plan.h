@@ -97,6 +97,7 @@ class Plan {
   void Count(const nft::ElementView& element, int64_t change, uint64_t digest);
   void AddRows(std::vector<Row> before, std::vector<Row> after);
   void EndLocalSets(const std::vector<const Row*>& deleted, const std::vector<Row>& after);
+  void KeepMovedRows();
   void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
 
   const SharedCounts* shared_;
@@ -105,6 +106,7 @@ class Plan {
   SetCounts counts_ = {};
   SharedCounts shared_changes_;
   uint64_t digest_ = 0;
+  bool deletes_firewall_rows_ = false;
   size_t source_rows_added_ = 0;
   size_t source_rows_removed_ = 0;
   absl::flat_hash_set<std::string> ended_local_sets_;

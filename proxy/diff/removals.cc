@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "proxy/diff/plan.h"
 
@@ -26,6 +27,18 @@ bool IsReachedThroughOthers(uint8_t set) {
 bool HasServicePort(uint8_t set) {
   return set == kServiceIps || set == kNoEndpointServices || set == kNoEndpointNodePorts ||
          set == kFirewallIps || set == kResetServices;
+}
+
+bool HasRangePorts(uint8_t set) { return set == kRangePorts || set == kRangeBlocks; }
+
+bool IsReject(uint8_t set) {
+  return set == kNoEndpointServices || set == kNoEndpointNodePorts ||
+         set == kNoEndpointRangePorts || set == kNoEndpointRangeBlocks;
+}
+
+// Packets look up their destination in these sets: first in the maps, then in the rejects.
+bool HasDestinations(uint8_t set) {
+  return set == kServiceIps || HasRangePorts(set) || IsReject(set);
 }
 
 bool IsFirewallIps(uint8_t set) { return set == kFirewallIps || set == kRangeFirewallIps; }
@@ -63,6 +76,11 @@ std::span<const uint8_t> GroupBytes(const nft::ElementView& slot) {
 
 Key GroupOf(const nft::ElementView& slot) { return KeyIn(slot.set, GroupBytes(slot)); }
 
+// Returns the address with which the key or data of an element begins.
+Key AddressOf(nft::SetRef set, std::span<const uint8_t> bytes) {
+  return KeyIn({set.family, kSetCount}, bytes.first(set.family == Family::kIpv4 ? 4 : 16));
+}
+
 // Returns the key of the load balancer IP that a source range belongs to.
 Key FirewallIpOf(const nft::ElementView& source) {
   const size_t size = source.set.family == Family::kIpv4 ? 4 : 16;
@@ -79,15 +97,25 @@ std::string BlockKey(const nft::ElementView& port) {
   return SharedKey({port.set.family, kRangeBlocks}, key);
 }
 
+// Returns the key of the restriction of all port ranges of an address and protocol. `ports` is an
+// element of a map of ranges.
+Key RangeFirewallIpOf(const nft::ElementView& ports) {
+  return KeyIn({ports.set.family, kRangeFirewallIps}, ports.key.first(ports.key.size() - 4));
+}
+
 // What a transaction changes in the sets that matter here.
 struct Changes {
   size_t reached = 0;  // Deletions of elements that packets reach through other rows.
   size_t sources = 0;  // Deletions of source ranges.
   bool others = false;
   bool adds_sources = false;
-  Keys added;  // Elements without slots.
+  bool adds_destinations = false;
+  Keys added;             // Elements without slots.
+  Keys rejected;          // Addresses of deleted rejects.
+  Keys own_destinations;  // Those that added endpoints have, too.
   Keys deleted_groups;
   Keys deleted_firewall_ips;
+  Keys ended_ranges;  // As RangeFirewallIpOf: destinations of which only elements are deleted.
 };
 
 Changes ChangesOf(const nft::Transaction& transaction) {
@@ -100,31 +128,46 @@ Changes ChangesOf(const nft::Transaction& transaction) {
       changes.reached += reached ? 1 : 0;
       if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.insert(GroupOf(element));
       changes.sources += HasSourceRanges(set) ? 1 : 0;
+      if (IsReject(set)) changes.rejected.insert(AddressOf(element.set, element.key));
       changes.others |= !reached && !HasSourceRanges(set);
       if (IsFirewallIps(set)) changes.deleted_firewall_ips.insert(KeyOf(element));
+      if (HasRangePorts(set)) changes.ended_ranges.insert(RangeFirewallIpOf(element));
       return;
     }
     changes.others = true;
     if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.erase(GroupOf(element));
     changes.adds_sources |= HasSourceRanges(set);
+    changes.adds_destinations |= HasDestinations(set);
+    if (!changes.rejected.empty() && (HasEndpoints(set) || IsStickyEndpoint(set))) {
+      const Key address = AddressOf(element.set, element.data);
+      if (changes.rejected.contains(address)) changes.own_destinations.insert(address);
+    }
     // Deletions come first. Without them, the added keys do not matter.
-    if (reached && !HasSlots(set) && changes.reached > 0) {
+    if ((reached && !HasSlots(set) && changes.reached > 0) ||
+        (IsReject(set) && !changes.rejected.empty())) {
       if (changes.added.empty()) changes.added.reserve(kTypicalKeys);
       changes.added.insert(KeyOf(element));
     }
     if (IsFirewallIps(set)) changes.deleted_firewall_ips.erase(KeyOf(element));
+    if (HasRangePorts(set)) changes.ended_ranges.erase(RangeFirewallIpOf(element));
   });
   return changes;
+}
+
+// Returns a transaction with the same changes of tables and without elements.
+nft::Transaction WithoutElements(const nft::Transaction& transaction) {
+  nft::Transaction copy;
+  for (const Family family : transaction.drops()) copy.DropTable(family);
+  for (const auto& creation : transaction.creations()) copy.CreateTable(creation);
+  for (const nft::ChainRepair& repair : transaction.repairs()) copy.RepairChains(repair);
+  return copy;
 }
 
 // Moves the elements for which `is_taken` returns true from `transaction` to the result. Calls
 // `is_taken` once for each element, in order.
 template <typename Predicate>
 nft::Transaction Take(nft::Transaction& transaction, Predicate&& is_taken) {
-  nft::Transaction taken, kept;
-  for (const Family family : transaction.drops()) kept.DropTable(family);
-  for (const auto& creation : transaction.creations()) kept.CreateTable(creation);
-  for (const nft::ChainRepair& repair : transaction.repairs()) kept.RepairChains(repair);
+  nft::Transaction taken, kept = WithoutElements(transaction);
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     nft::Transaction& to = is_taken(verb, element) ? taken : kept;
     if (verb == nft::Verb::kAdd) {
@@ -154,7 +197,9 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
                               const absl::flat_hash_set<std::string>& ended_local_sets) {
   if (transaction.deletion_count() == 0) return {};
   const Changes changes = ChangesOf(transaction);
-  if (!changes.others || changes.reached + changes.sources == 0) return {};
+  const size_t candidates =
+      changes.reached + changes.sources + changes.rejected.size() + changes.ended_ranges.size();
+  if (!changes.others || candidates == 0) return {};
 
   const absl::flat_hash_set<Number> freed_numbers(freed.begin(), freed.end());
   // If a load balancer IP is no longer restricted, its source ranges must not be deleted before
@@ -163,6 +208,16 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
   const auto is_removal = [&](const nft::ElementView& element) {
     if (HasSourceRanges(element.set.set)) {
       return !changes.adds_sources && changes.deleted_firewall_ips.contains(FirewallIpOf(element));
+    }
+    // The restriction of port ranges is looked up after the range, because the range may belong to
+    // another Service than single ports.
+    if (element.set.set == kRangeFirewallIps) return changes.ended_ranges.contains(KeyOf(element));
+    // A packet that was looked up before the switch is not translated, so it needs the reject.
+    // After the switch, packets are translated and do not reach the reject, unless they are sent to
+    // the address of their endpoint. Such packets reach the endpoint without translation, too.
+    if (IsReject(element.set.set)) {
+      return changes.adds_destinations && !changes.added.contains(KeyOf(element)) &&
+             !changes.own_destinations.contains(AddressOf(element.set, element.key));
     }
     // If a pick finds no endpoint in its slot, the rules use the first slot. Therefore, the slots
     // of a group that stays are deleted at once.
@@ -204,7 +259,7 @@ nft::Transaction TakeAdditions(nft::Transaction& transaction,
 nft::Transaction TakeMovedPorts(nft::Transaction& transaction) {
   absl::flat_hash_set<std::string> ended;  // Ports and blocks of ranges. Deletions come first.
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    if (element.set.set != kRangePorts && element.set.set != kRangeBlocks) return;
+    if (!HasRangePorts(element.set.set)) return;
     std::string key = SharedKey(element.set, element.key);
     if (verb == nft::Verb::kDelete) {
       ended.insert(std::move(key));
@@ -275,6 +330,41 @@ std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,
   return parts;
 }
 
+void PutNewKeysFirst(nft::Transaction& transaction) {
+  // No packet reads the marker.
+  const auto keeps_order = [](uint8_t set) {
+    return HasAddressRanges(set) || HasSourceRanges(set) || set == kMarker;
+  };
+  absl::flat_hash_map<Key, bool> deleted;  // Whether the key is added again.
+  bool any_replaced = false;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (keeps_order(element.set.set)) return;
+    if (verb == nft::Verb::kDelete) {
+      deleted.emplace(KeyOf(element), false);
+    } else if (!deleted.empty()) {  // Deletions come first.
+      const auto found = deleted.find(KeyOf(element));
+      if (found != deleted.end()) found->second = any_replaced = true;
+    }
+  });
+  if (!any_replaced) return;
+  nft::Transaction ordered = WithoutElements(transaction), pairs, deletions, others;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    const bool keeps = keeps_order(element.set.set);
+    const auto found = keeps ? deleted.end() : deleted.find(KeyOf(element));
+    const bool replaced = found != deleted.end() && found->second;
+    if (verb == nft::Verb::kAdd) {
+      if (replaced) pairs.Delete(element);
+      (keeps ? others : replaced ? pairs : ordered).Add(element);
+    } else if (!replaced) {
+      (keeps ? others : deletions).Delete(element);
+    }
+  });
+  for (nft::Transaction* part : {&pairs, &deletions, &others}) {
+    ordered.AddElements(std::move(*part));
+  }
+  transaction = std::move(ordered);
+}
+
 void PutFirstSlotsFirst(nft::Transaction& transaction) {
   // Session affinity stores the endpoint of the first connection, so its slots are not moved.
   transaction.AddElements(Take(transaction, [](nft::Verb, const nft::ElementView& element) {
@@ -302,6 +392,22 @@ nft::Transaction TakeSourceRanges(nft::Transaction& transaction) {
   return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
     return verb == nft::Verb::kAdd && HasSourceRanges(element.set.set) &&
            !replaces_set[Index(element.set.family)] && restricted.contains(FirewallIpOf(element));
+  });
+}
+
+nft::Transaction TakeRestrictions(nft::Transaction& transaction, bool cluster_ips) {
+  Keys excluded;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    if (verb == nft::Verb::kDelete && IsFirewallIps(element.set.set)) {
+      excluded.insert(KeyOf(element));
+    } else if (verb == nft::Verb::kAdd && HasSourceRanges(element.set.set)) {
+      excluded.insert(FirewallIpOf(element));
+    }
+  });
+  return Take(transaction, [&](nft::Verb verb, const nft::ElementView& element) {
+    if (verb != nft::Verb::kAdd) return false;
+    return (cluster_ips && element.set.set == kClusterIps) ||
+           (IsFirewallIps(element.set.set) && !excluded.contains(KeyOf(element)));
   });
 }
 

@@ -24,7 +24,8 @@ Number StickyPortOf(const nft::ElementView& endpoint);
 // Moves these deletions from `transaction` to the result: elements that packets reach only through
 // other rows, and that the transaction does not add again. Slots are moved only together with the
 // first slot of their group. Endpoints for session affinity are moved only if `freed` contains the
-// number of their port. A transaction that only deletes such elements is not split. The elements in
+// number of their port. Rejects of destinations without endpoints are moved if the transaction adds
+// destinations. A transaction that only deletes such elements is not split. The elements in
 // `ended_local_sets` (Plan::ended_local_sets) are not moved: other rows still lead to them, so that
 // packets would reach former endpoints until the removal.
 //
@@ -58,6 +59,14 @@ std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,
                                         const absl::flat_hash_set<std::string>& units,
                                         size_t max_elements);
 
+// Puts the elements in the order in which packets are least likely to miss a key whose data
+// changes: new keys, then the deletion and the addition of each replaced key, one after the other,
+// then other deletions. Linux before 6.17 (6.12: before 6.12.48) can miss such a key between its
+// deletion and its addition. Elements of sets of ranges come last, in the given order, because the
+// kernel rejects the addition of a range that overlaps another one. `transaction` contains its
+// deletions before its additions.
+void PutNewKeysFirst(nft::Transaction& transaction);
+
 // Moves all slots of endpoints except the first slot of each group to the end of `transaction`, and
 // the marker behind them. If a pick finds no endpoint in its slot, the rules use the first slot. If
 // the transaction is then committed in parts, each Service has an endpoint early. `transaction`
@@ -69,5 +78,12 @@ void PutFirstSlotsFirst(nft::Transaction& transaction);
 // ranges. Within one commit, the kernel makes new ranges visible after all other elements, so
 // packets would be dropped.
 nft::Transaction TakeSourceRanges(nft::Transaction& transaction);
+
+// Moves these additions from `transaction` to the result: load balancer IPs with restricted
+// sources, if the transaction does not add their source ranges, and with `cluster_ips` also
+// clusterIPs. Packets look up both before the Service. If one commit adds them and the Service
+// between these lookups, a packet reaches the Service although its source may not use it, or
+// without masquerade. Call after TakeSourceRanges().
+nft::Transaction TakeRestrictions(nft::Transaction& transaction, bool cluster_ips = false);
 
 }  // namespace svcmap::proxy

@@ -39,10 +39,12 @@ nft::ElementView FromFoundKey(std::string_view key) {
 
 }  // namespace
 
-// Comments are compared as the transaction stores them.
+// Comments are compared as the transaction stores them. Elements of an earlier version can have a
+// comment that is no longer needed.
 bool FoundElements::Same(const Value& value, const nft::ElementView& element) {
   return value.data == TextOf(element.data) &&
-         value.comment == element.comment.substr(0, nft::Transaction::kMaxComment);
+         (element.comment.empty() ||
+          value.comment == element.comment.substr(0, nft::Transaction::kMaxComment));
 }
 
 void FoundElements::Add(nft::SetRef set, const std::vector<nft::Element>& elements) {

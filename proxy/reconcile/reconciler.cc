@@ -139,6 +139,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   AddAhead(sync_plan);
   const bool in_parts = sync_plan.rewrite && rewriter_.TablesAreGone();
   nft::Transaction& transaction = sync_plan.plan.transaction();
+  PutNewKeysFirst(transaction);
   const nft::ApplyResult applied =
       in_parts ? ApplyInParts(transaction) : kernel_.Apply(transaction);
   const auto end = Clock::now();
@@ -167,25 +168,26 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   rejections_.Committed();
 }
 
-// Commits elements ahead of the plan: the source ranges of newly restricted IPs, ports that move to
-// a map that packets look up earlier, and the elements that such ports lead to. If the plan is
-// large, all elements that packets reach through others, and then the changes of very large
-// Services, in parts, because no commit may block the kernel for long.
+// Commits elements ahead of the plan: the source ranges of newly restricted IPs, then restrictions
+// and clusterIPs, which packets look up before the Service, ports that move to a map that packets
+// look up earlier, and the elements that such ports lead to. If the plan is large, all elements
+// that packets reach through others, and then the changes of very large Services, in parts, because
+// no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
   const bool large = transaction.element_count() > kMaxElementsTogether;
-  const bool has_ranges = sync_plan.plan.source_rows_added() > 0;
+  const auto adds = [&](auto... sets) {
+    return std::ranges::any_of(kFamilies, [&](Family family) {
+      const auto& counts = sync_plan.plan.counts()[Index(family)];
+      return ((counts[sets] > 0) || ...);
+    });
+  };
+  const bool masquerades = MasqueradesClusterIps(options_.ruleset) && adds(kClusterIps) &&
+                           adds(kServiceIps, kRangePorts, kRangeBlocks);
+  const bool restricts = masquerades || sync_plan.plan.source_rows_added() > 0 ||
+                         adds(kFirewallIps, kRangeFirewallIps);
   const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
-  if ((!large && !has_ranges && !may_move_ports) || !transaction.creations().empty()) return;
-  nft::Transaction ahead;
-  if (has_ranges) ahead.AddElements(TakeSourceRanges(transaction));
-  nft::Transaction moved;
-  if (may_move_ports) moved = TakeMovedPorts(transaction);
-  if (large || !moved.empty()) {
-    ahead.AddElements(
-        TakeAdditions(transaction, AffinityGroupsInUse(sync_plan.services, applied_)));
-  }
-  ahead.AddElements(moved);
+  if ((!large && !restricts && !may_move_ports) || !transaction.creations().empty()) return;
   bool failed = false;
   const auto commit = [&](nft::Transaction part) {
     const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
@@ -195,6 +197,16 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
     // After a failure, the plan contains the remaining elements. Its commit reports the error.
     if (failed) transaction.AddElements(std::move(part));
   };
+  if (restricts) {
+    TakeSourceRanges(transaction).ForEachPart(kElementsPerCommit, commit);
+    TakeRestrictions(transaction, masquerades).ForEachPart(kElementsPerCommit, commit);
+  }
+  const nft::Transaction moved = may_move_ports ? TakeMovedPorts(transaction) : nft::Transaction();
+  nft::Transaction ahead;
+  if (large || !moved.empty()) {
+    ahead = TakeAdditions(transaction, AffinityGroupsInUse(sync_plan.services, applied_));
+  }
+  ahead.AddElements(moved);
   ahead.ForEachPart(kElementsPerCommit, commit);
   // New descriptors may need new rules. Source ranges and port ranges must not change before or
   // after the ports of the same address. A rewrite may find endpoints of other Services in a group.
@@ -205,6 +217,7 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
   const absl::flat_hash_set<std::string> units = LargeServiceUnits(sync_plan.services, applied_);
   if (units.empty()) return;
   for (nft::Transaction& part : TakeUnits(transaction, units, kElementsPerCommit)) {
+    PutNewKeysFirst(part);
     commit(std::move(part));
   }
 }

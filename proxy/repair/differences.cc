@@ -15,8 +15,10 @@ nft::ElementView View(nft::SetRef set, const nft::Element& element) {
   return {set, element.key, element.data, element.comment, element.interval_end, element.key_end};
 }
 
-bool SameContent(const nft::ElementView& a, const nft::ElementView& b) {
-  return std::ranges::equal(a.data, b.data) && a.comment == b.comment;
+// Elements of an earlier version can have a comment that is no longer needed.
+bool IsAsExpected(const nft::ElementView& expected, const nft::ElementView& found) {
+  return std::ranges::equal(expected.data, found.data) &&
+         (expected.comment.empty() || expected.comment == found.comment);
 }
 
 std::string Place(const nft::ElementView& element) {
@@ -32,7 +34,7 @@ void Differences::Compare(nft::SetRef set, std::span<const uint8_t> key,
                           const std::optional<Row>& expected,
                           const std::optional<nft::Element>& found) {
   if (!expected && !found) return;
-  if (expected && found && SameContent(expected->view(), View(set, *found))) return;
+  if (expected && found && IsAsExpected(expected->view(), View(set, *found))) return;
   ++count_;
   if (found) deletions_.Delete({.set = set, .key = key, .data = found->data, .comment = {}});
   if (expected) additions_.Add(expected->view());
@@ -50,7 +52,7 @@ void Differences::CompareSet(nft::SetRef set, const std::vector<Row>& expected,
     } else {
       const nft::ElementView element = View(set, *match->second);
       there.erase(match);
-      if (SameContent(row.view(), element)) continue;
+      if (IsAsExpected(row.view(), element)) continue;
       deletions_.Delete(element);
       additions_.Add(row.view());
     }

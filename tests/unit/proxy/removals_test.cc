@@ -51,6 +51,76 @@ TEST(RemovalsTest, ASelfEndpointIsDeletedAfterTheSwitch) {
   EXPECT_EQ(transaction.element_count(), 2u);
 }
 
+svcmap::testing::Row Reject(const char* address, SetIndex set = kNoEndpointServices) {
+  return {.set = {Family::kIpv4, set},
+          .key = ServiceIpKey(svcmap::testing::Ip(address), Protocol::kTcp, 80)};
+}
+
+// A packet that was looked up before the switch must still find the reject.
+TEST(RemovalsTest, ARejectIsDeletedAfterTheSwitch) {
+  for (const SetIndex set : {kNoEndpointServices, kNoEndpointNodePorts, kNoEndpointRangePorts}) {
+    nft::Transaction transaction;
+    transaction.Delete(Reject("10.96.0.1", set));
+    transaction.Add(Slot(1, 0));
+    transaction.Add(ServiceIp("1.0.0.1"));
+    EXPECT_THAT(Operations(TakeRemovals(transaction)), ElementsAre(StartsWith("- no-endpoint-")));
+    EXPECT_EQ(transaction.element_count(), 2u);
+  }
+}
+
+// Packets to the address of their own endpoint reach the reject after the switch, too.
+TEST(RemovalsTest, ARejectOfAnEndpointsOwnAddressIsPartOfTheSwitch) {
+  nft::Transaction transaction;
+  transaction.Delete(Reject("10.96.0.1"));
+  transaction.Delete(Reject("10.96.0.2"));
+  transaction.Add(Slot(1, 0, "10.96.0.1"));
+  transaction.Add(ServiceIp("1.0.0.1"));
+  EXPECT_THAT(Operations(TakeRemovals(transaction)),
+              ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80"));
+}
+
+TEST(RemovalsTest, AReplacedRejectIsPartOfTheSwitch) {
+  nft::Transaction transaction;
+  transaction.Delete(Reject("10.96.0.1"));
+  transaction.Add(Reject("10.96.0.1"));
+  EXPECT_TRUE(TakeRemovals(transaction).empty());
+}
+
+TEST(RemovalsTest, ARejectOfADestinationThatGoesIsDeletedAtOnce) {
+  nft::Transaction transaction;
+  transaction.Delete(Reject("10.96.0.1"));
+  EXPECT_TRUE(TakeRemovals(transaction).empty());
+}
+
+TEST(PutNewKeysFirstTest, ReplacedKeysAreDeletedImmediatelyBeforeTheirAddition) {
+  nft::Transaction transaction;
+  transaction.Delete(Slot(1, 0));
+  transaction.Delete(Slot(9, 0));
+  transaction.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
+  transaction.Delete(ServiceIp("2.0.0.1"));
+  transaction.Add(Slot(2, 0));
+  transaction.Add(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x17f));
+  transaction.Add(Slot(1, 0, "10.0.0.2"));
+  transaction.Add(ServiceIp("1.0.0.2"));
+  PutNewKeysFirst(transaction);
+  EXPECT_THAT(
+      Operations(transaction),
+      ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080", "- endpoints 0x1 . 0",
+                  "+ endpoints 0x1 . 0 : 10.0.0.2 . 8080", "- service-ips 10.96.0.1 . tcp . 80",
+                  "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.2", "- endpoints 0x9 . 0",
+                  StartsWith("- firewall-sources"), StartsWith("+ firewall-sources")));
+}
+
+TEST(PutNewKeysFirstTest, WithoutReplacedKeysNothingMoves) {
+  nft::Transaction transaction;
+  transaction.RepairChains({.family = Family::kIpv4, .rewrite = {"stick"}});
+  transaction.Delete(Slot(1, 0));
+  transaction.Add(Slot(2, 0));
+  PutNewKeysFirst(transaction);
+  EXPECT_EQ(Operations(transaction).front(), "- endpoints 0x1 . 0");
+  EXPECT_EQ(transaction.repairs().size(), 1u);
+}
+
 svcmap::testing::Row RangePort(uint16_t port) {
   return {.set = {Family::kIpv4, kRangePorts},
           .key = ServiceIpKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, port),
@@ -140,6 +210,29 @@ TEST(TakeSourceRangesTest, RangesOfANewlyRestrictedIpAreAddedFirst) {
   EXPECT_EQ(transaction.element_count(), 2u);
 }
 
+TEST(TakeRestrictionsTest, AnIpIsRestrictedBeforeItsServiceIsAdded) {
+  nft::Transaction transaction;
+  transaction.Delete(RangeFirewallIp("203.0.113.2"));
+  transaction.Add(RangeFirewallIp("203.0.113.1"));
+  transaction.Add(RangeFirewallIp("203.0.113.2"));
+  transaction.Add(RangeFirewallIp("203.0.113.3"));
+  transaction.Add(RangeSource("203.0.113.3"));  // The set of ranges is replaced.
+  transaction.Add(ServiceIp("1.0.0.1"));
+  EXPECT_THAT(Operations(TakeRestrictions(transaction)),
+              ElementsAre("+ range-firewall-ips 203.0.113.1 . tcp"));
+  EXPECT_EQ(transaction.element_count(), 5u);
+}
+
+TEST(TakeRestrictionsTest, AClusterIpIsAddedBeforeItsServiceIfTrafficIsMasqueraded) {
+  nft::Transaction transaction;
+  transaction.Add(ClusterIpRow(Family::kIpv4, 1));
+  transaction.Add(ServiceIp("1.0.0.1"));
+  EXPECT_TRUE(TakeRestrictions(transaction).empty());
+  EXPECT_THAT(Operations(TakeRestrictions(transaction, /*cluster_ips=*/true)),
+              ElementsAre(StartsWith("+ cluster-ips")));
+  EXPECT_EQ(transaction.element_count(), 1u);
+}
+
 TEST(RemovalsTest, RangesOfAnIpThatIsNoLongerRestrictedAreDeletedAfterTheSwitch) {
   nft::Transaction transaction;
   transaction.Delete(RangeFirewallIp("203.0.113.1"));
@@ -207,6 +300,19 @@ TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
                                  {NumberPool::kStickyGroups, Family::kIpv4, 6}});
   EXPECT_EQ(removals.element_count(), 2u);
   EXPECT_EQ(transaction.element_count(), 3u);  // Port 6 keeps its session affinity.
+}
+
+// A packet that was looked up before the switch must still find the restriction.
+TEST(RemovalsTest, ARestrictionOfPortRangesIsDeletedAfterTheRanges) {
+  nft::Transaction all;
+  all.Delete(RangePort(80));
+  all.Delete(RangeFirewallIp("10.96.0.1"));
+  EXPECT_THAT(Operations(TakeRemovals(all)), ElementsAre("- range-firewall-ips 10.96.0.1 . tcp"));
+  nft::Transaction part;  // The range stays, and its restriction ends.
+  part.Delete(RangePort(80));
+  part.Delete(RangeFirewallIp("10.96.0.1"));
+  part.Add(RangePort(80));
+  EXPECT_TRUE(TakeRemovals(part).empty());
 }
 
 // If a load balancer IP is no longer restricted, the restriction is deleted before the source
