@@ -34,6 +34,13 @@ class MachineRun:
     groups: dict = dataclasses.field(default_factory=dict)
     warnings: list = dataclasses.field(default_factory=list)  # Kernel warnings on the console.
 
+    def add(self, other):
+        """Adds the results of another machine with the same kernel."""
+        self.release = self.release or other.release
+        self.seconds += other.seconds
+        self.groups |= other.groups
+        self.warnings = list(dict.fromkeys(self.warnings + other.warnings))
+
 
 def parse_report(text):
     """Reads the report of guest/init, which may be incomplete."""
@@ -109,13 +116,20 @@ def boot(kernel, initrds, plan, folder, memory, accelerator, limit, cmdline=""):
     return result
 
 
-def accelerator_arguments(kernel, initrd, probe_folder, seconds=20):
-    """Returns qemu's arguments for KVM if a kernel boots with KVM, and for emulation otherwise.
-    /dev/kvm alone is not sufficient: in some virtual machines, nested guests do not start."""
+def choose_accelerator(kernel, initrd, probe_folder, seconds=20):
+    """Returns "kvm" if a kernel boots with KVM, and "tcg" (emulation) otherwise. /dev/kvm alone is not
+    sufficient: in some virtual machines, nested guests do not start."""
     if pathlib.Path("/dev/kvm").exists():
-        kvm = ["-accel", "kvm", "-cpu", "host", "-smp", "2"]
-        if boot(kernel, [initrd], [], probe_folder, 1024, kvm, seconds).finished:
-            return kvm
-    # With several emulated processors, Linux 6.12 crashes when it patches its code (static keys)
-    # under qemu 7.2. Emulation of a processor without AVX is faster.
-    return ["-accel", "tcg", "-cpu", "Nehalem", "-smp", "1"]
+        arguments = accelerator_arguments("kvm", 2)
+        if boot(kernel, [initrd], [], probe_folder, 1024, arguments, seconds).finished:
+            return "kvm"
+    return "tcg"
+
+
+def accelerator_arguments(accelerator, processors):
+    """Returns qemu's arguments for a machine with at least `processors` processors."""
+    if accelerator == "kvm":
+        return ["-accel", "kvm", "-cpu", "host", "-smp", str(max(processors, 2))]
+    # With several emulated processors, Linux 6.12 can crash when it patches its code (static keys) under
+    # qemu 7.2. Emulation of a processor without AVX is faster.
+    return ["-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-smp", str(processors)]

@@ -145,19 +145,24 @@ class Runner:
                 image.archive(root, target)
         return target
 
+    def plan_line(self, kernel, group):
+        nft = "" if kernel[3] == "-" else (
+            f"export PATH=/nft-bin/{kernel[3]}:$PATH SVCMAP_TEST_NFT=nft; ")
+        return (group.name, self.limit(group),
+                nft + (group.full if self.options.full and group.full else group.command))
+
     def run_kernel(self, kernel, accelerator, selected):
         name = kernel[0]
         folder, package = fetch(kernel, self.cache)
-        nft = "" if kernel[3] == "-" else (
-            f"export PATH=/nft-bin/{kernel[3]}:$PATH SVCMAP_TEST_NFT=nft; ")
-        plan = [(g.name, self.limit(g), nft + (g.full if self.options.full and g.full else g.command))
-                for g in selected]
         logs = self.logs / name
         shutil.rmtree(logs, ignore_errors=True)
-        ran = machine.boot(image.vmlinuz(folder),
-                           [*self.archives, self.modules(name, folder)], plan, logs,
-                           self.options.memory, accelerator,
-                           sum(self.limit(g) for g in selected) + 300)
+        ran = machine.MachineRun()
+        for processors in sorted({g.processors for g in selected}):
+            part = [g for g in selected if g.processors == processors]
+            ran.add(machine.boot(image.vmlinuz(folder), [*self.archives, self.modules(name, folder)],
+                                 [self.plan_line(kernel, g) for g in part], logs / f"{processors}-processors",
+                                 self.options.memory, machine.accelerator_arguments(accelerator, processors),
+                                 sum(self.limit(g) for g in part) + 300))
         record = {"package": package[0], "version": package[1], "suite": package[2],
                   "release": ran.release, "seconds": round(ran.seconds), "groups": {}}
         for group in selected:
@@ -196,9 +201,9 @@ class Runner:
             first, _ = fetch(kernels[0], self.cache)
         except packages.PackageError as error:
             sys.exit(f"download failed: {error}")
-        accelerator = machine.accelerator_arguments(
+        accelerator = machine.choose_accelerator(
             image.vmlinuz(first), self.cache / "programs.cpio", self.logs / "kvm-probe")
-        self.say(f"{len(kernels)} kernels, {len(selected)} groups, {accelerator[1]}")
+        self.say(f"{len(kernels)} kernels, {len(selected)} groups, {accelerator}")
         results = {}
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             futures = {k[0]: pool.submit(self.run_kernel, k, accelerator, selected) for k in kernels}
@@ -212,7 +217,7 @@ class Runner:
                 pool.shutdown(wait=False, cancel_futures=True)
                 machine.stop_all()
                 raise
-        document = {"date": f"{datetime.date.today()}", "accelerator": accelerator[1],
+        document = {"date": f"{datetime.date.today()}", "accelerator": accelerator,
                     "minutes": round((time.monotonic() - start) / 60, 1), "kernels": results}
         out = pathlib.Path(self.options.output or self.cache / "results.json")
         out.write_text(json.dumps(document, indent=1) + "\n")

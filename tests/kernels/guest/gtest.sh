@@ -2,7 +2,8 @@
 # gtest.sh SECONDS PROGRAM FILTER: runs tests, one test suite after the other.
 #
 # Repeats failed tests once: emulated machines are so slow that waiting times of tests expire if other
-# programs use the processors. Does not repeat a suite whose program crashed. After SECONDS, starts no
+# programs use the processors. Does not repeat a suite whose program crashed, and repeats nothing with
+# SVCMAP_TEST_REPEAT=0. After SECONDS, starts no
 # further suite. The results contain the tests that did not run as "not-run", and tests without a result
 # as "failed". Notes name the repeated tests and the suites that did not run.
 seconds=$1 program=${SVCMAP_TEST_PROGRAMS:-/svcmap/tests}/$2 filter=$3
@@ -38,7 +39,7 @@ for suite in $(grep -v '^ ' <<<"$list"); do
   first=$total.first again=$total.again
   rm -f "$first" "$again"
   run "$suite*$skip" "$first"
-  if grep -q ': the program ended with ' "$first"; then
+  if [[ $SVCMAP_TEST_REPEAT == 0 ]] || grep -q ': the program ended with ' "$first"; then
     cat "$first" >>"$total"
     continue
   fi
