@@ -9,12 +9,13 @@ namespace svcmap::api {
 void ApplySavedObjects(const std::vector<proxy::SavedState::Object>& objects,
                        const ConvertContext& context, proxy::Store& store) {
   for (const proxy::SavedState::Object& saved : objects) {
-    const ConvertedChange converted = ConvertObject(saved.kind, saved.message, context);
+    ConvertedChange converted = ConvertObject(saved.kind, saved.message, context);
     if (!converted.change) {
       spdlog::warn("saved object rejected, skipped kind={} name={} error={}", KindName(saved.kind),
                    LogValue(saved.key), LogValue(converted.findings.front().ToString()));
       continue;
     }
+    if (saved.kind == proxy::Kind::kService) converted.change->first_seen = saved.first_seen;
     store.Apply(*converted.change, 0);
   }
 }

@@ -206,7 +206,7 @@ class Builder {
          .code = FindingCode::kDuplicate,
          .value = claim.ToString(),
          .reason = "already used by Service " + (owner != nullptr ? owner->key : std::string("?")) +
-                   ", which is older, or has the same age and is first by name; " +
+                   ", which is older, was received first, or is first by name; " +
                    (claim.role == ClaimKey::Role::kPortRanges
                         ? "its port ranges are the only ones at this address"
                         : "not programmed")});

@@ -19,6 +19,7 @@ Family FamilyOf(const Store& store, const Change& change) {
 // Must change nothing but the store, because dry runs call this function, too.
 Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   Store& store = reconciler_.store();
+  store.SetRevision(reconciler_.revision());
   std::vector<Finding> findings;
   BatchEffect taken;
   const auto apply = [&](const Change& change) {
@@ -65,6 +66,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   stages_.Add(Stage::kQueue, start - submitted);
   ++sequence_;
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
+    reconciler_.store().SetRevision(reconciler_.revision());
     reconciler_.store().BeginSnapshot();
     Receive(Input::kSnapshotBegin);
     // Takes effect at the end of the snapshot, unless an out-of-band change arrives before.

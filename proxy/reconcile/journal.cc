@@ -60,7 +60,7 @@ void Journal::PutObjects() {
   for (const auto& [kind, key] : store_.TakeTouched()) {
     const std::string* message = store_.FindMessage(kind, key);
     if (message != nullptr) {
-      log_->PutObject(kind, key, *message);
+      log_->PutObject(kind, key, *message, store_.FirstSeen(kind, key));
     } else {
       log_->RemoveObject(kind, key);
     }
@@ -144,13 +144,13 @@ void Journal::Rewrite(Trust trust) {
   for (const auto& [key, rows] : applied_.services()) commit.services.emplace_back(key, &rows);
   const auto objects = [this](const StateLog::PutObjectFn& put) {
     store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-      if (entry.service) put(Kind::kService, key, entry.service->message);
+      if (entry.service) put(Kind::kService, key, entry.service->message, entry.first_seen);
     });
     store_.ForEachSlice(
-        [&](const auto& slice) { put(Kind::kEndpointSlice, slice->key, slice->message); });
-    for (const auto& [key, node] : store_.nodes()) put(Kind::kNode, key, node->message);
+        [&](const auto& slice) { put(Kind::kEndpointSlice, slice->key, slice->message, 0); });
+    for (const auto& [key, node] : store_.nodes()) put(Kind::kNode, key, node->message, 0);
     for (const auto& [key, cidr] : store_.service_cidrs()) {
-      put(Kind::kServiceCidr, key, cidr->message);
+      put(Kind::kServiceCidr, key, cidr->message, 0);
     }
   };
   log_->Rewrite(objects, trust == Trust::kUnknown ? nullptr : &commit, GenerationToSave(trust));

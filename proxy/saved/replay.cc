@@ -20,7 +20,8 @@ struct Values {
   std::optional<Object> operator()(saved::v1::Object& record) {
     const std::optional<Kind> kind = KindFromNumber(record.kind());
     if (!kind) return std::nullopt;
-    return Object{*kind, std::move(*record.mutable_key()), std::move(*record.mutable_message())};
+    return Object{*kind, std::move(*record.mutable_key()), std::move(*record.mutable_message()),
+                  record.first_seen()};
   }
   std::optional<Service> operator()(saved::v1::Service& record) {
     std::optional<ServiceRows> rows = FromMessage(record);

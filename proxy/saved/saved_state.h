@@ -42,7 +42,8 @@ struct SavedState {
   struct Object {
     Kind kind = Kind::kService;
     std::string key;
-    std::string message;  // The object as received, serialized.
+    std::string message;      // The object as received, serialized.
+    uint64_t first_seen = 0;  // ServiceEntry::first_seen. 0 for other kinds.
   };
   // A SavedCommit that was sent, or was about to be sent, to the kernel.
   struct Attempt {

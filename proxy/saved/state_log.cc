@@ -182,12 +182,14 @@ void StateLog::StartFile() {
 
 // Methods that save changes and report the status.
 
-void StateLog::PutObject(Kind kind, const std::string& key, const std::string& message) {
+void StateLog::PutObject(Kind kind, const std::string& key, const std::string& message,
+                         uint64_t first_seen) {
   part_->Clear();
   saved::v1::Object& object = *part_->add_objects();
   object.set_kind(KindToNumber(kind));
   object.set_key(key);
   object.set_message(message);
+  object.set_first_seen(first_seen);
   AddObject(*part_);
 }
 
@@ -336,9 +338,8 @@ void StateLog::Rewrite(const std::function<void(const PutObjectFn&)>& objects,
   frame_->Clear();
   open_ = false;
   AddPartial();
-  objects([this](Kind kind, const std::string& key, const std::string& message) {
-    PutObject(kind, key, message);
-  });
+  objects([this](Kind kind, const std::string& key, const std::string& message,
+                 uint64_t first_seen) { PutObject(kind, key, message, first_seen); });
   if (applied != nullptr) {
     Begin(*applied);
     End(true, generation);

@@ -90,7 +90,8 @@ class StateLog {
   ~StateLog();  // Calls Stop().
 
   // Records that an object was accepted or removed. The next Begin or Flush writes the record.
-  void PutObject(Kind kind, const std::string& key, const std::string& message);
+  void PutObject(Kind kind, const std::string& key, const std::string& message,
+                 uint64_t first_seen);
   void RemoveObject(Kind kind, const std::string& key);
   // Records whether the objects are a part of the first snapshot, which has not ended. The next
   // Begin or Flush writes the record. Does nothing if the value is unchanged.
@@ -117,7 +118,8 @@ class StateLog {
   // Returns true if the log is disabled and a retry is due. If the result is true, the caller must
   // call Rewrite. Rewrite does nothing if needs_everything() returns false.
   bool needs_everything() const;
-  using PutObjectFn = std::function<void(Kind, const std::string& key, const std::string& message)>;
+  using PutObjectFn = std::function<void(Kind, const std::string& key, const std::string& message,
+                                         uint64_t first_seen)>;
   // Starts a new file with all objects and the kernel's content. `objects` must call its argument
   // with each object. `applied` is a `whole` commit, or null if the kernel's content is unknown.
   // The new file replaces the old file when the background thread has written the new file to disk.

@@ -78,59 +78,83 @@ void Claims::AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string
   if (owner != nullptr) to.insert(owner->key);
 }
 
-// Replaces the Service object. The Service's role (owner or waiting) does not change.
-void Claims::ReplaceHolder(const ClaimKey& claim, const Holder& after) {
-  auto& owner = owners_.find(claim)->second;
-  if (owner->key == after->key) {
-    owner = after;
-    return;
-  }
-  auto& losers = losers_.find(claim)->second;
-  losers.erase(losers.find(after));
-  losers.insert(after);
+void Claims::Claimants::Insert(const Claimant& claimant) {
+  all_.insert(claimant);
+  if (claimant.service->created_unix_nanos != 0) dated_.insert(claimant);
 }
 
-Claims::Moved Claims::Update(const Service* before, const std::shared_ptr<const Service>& after) {
-  const std::string& key = before != nullptr ? before->key : after->key;
+void Claims::Claimants::Erase(const Claimant& claimant) {
+  all_.erase(claimant);
+  if (claimant.service->created_unix_nanos != 0) dated_.erase(claimant);
+}
+
+const Claims::Claimant& Claims::Claimants::Owner() const {
+  const Claimant& first = *all_.begin();
+  return first.service->created_unix_nanos == 0 ? first : *dated_.begin();
+}
+
+// Replaces the object of a Service. The result of the conflict does not change.
+void Claims::Replace(const ClaimKey& claim, const Claimant& before, const Claimant& after) {
+  Claimant& owner = owners_.find(claim)->second;
+  if (owner.service == before.service) owner = after;
+  const auto contested = contested_.find(claim);
+  if (contested == contested_.end()) return;
+  contested->second.Erase(before);
+  contested->second.Insert(after);
+}
+
+// Adds the Services that gain or lose the claim to `to`.
+void Claims::Release(const ClaimKey& claim, const Claimant& claimant,
+                     absl::btree_set<std::string>& to) {
+  const auto owner = owners_.find(claim);
+  const auto contested = contested_.find(claim);
+  if (contested == contested_.end()) {
+    owners_.erase(owner);
+    return;
+  }
+  contested->second.Erase(claimant);
+  const Claimant& next = contested->second.Owner();
+  if (next.service != owner->second.service) {
+    to.insert({owner->second.service->key, next.service->key});
+    owner->second = next;
+  }
+  if (contested->second.size() == 1) contested_.erase(contested);
+}
+
+// As Release.
+void Claims::Acquire(const ClaimKey& claim, const Claimant& claimant,
+                     absl::btree_set<std::string>& to) {
+  const auto [owner, free] = owners_.try_emplace(claim, claimant);
+  if (free) return;
+  const auto [contested, added] = contested_.try_emplace(claim);
+  if (added) contested->second.Insert(owner->second);
+  contested->second.Insert(claimant);
+  const Claimant& next = contested->second.Owner();
+  if (next.service == owner->second.service) return;
+  to.insert({owner->second.service->key, next.service->key});
+  owner->second = next;
+}
+
+Claims::Moved Claims::Update(const std::shared_ptr<const Service>& before,
+                             const std::shared_ptr<const Service>& after, uint64_t first_seen) {
+  const std::string& key = before ? before->key : after->key;
   const std::vector<ClaimKey> old_claims = before ? ClaimsOf(*before) : std::vector<ClaimKey>();
   const std::vector<ClaimKey> new_claims = after ? ClaimsOf(*after) : std::vector<ClaimKey>();
+  const Claimant old_claimant{before, first_seen}, new_claimant{after, first_seen};
   if (before && after && old_claims == new_claims &&
       before->created_unix_nanos == after->created_unix_nanos) {
-    for (const ClaimKey& claim : new_claims) ReplaceHolder(claim, after);
+    for (const ClaimKey& claim : new_claims) Replace(claim, old_claimant, new_claimant);
     return {};
   }
 
   absl::btree_set<std::string> affected;
   for (const ClaimKey& claim : old_claims) {
     AddNodePortOwner(claim, affected);
-    const auto contested = losers_.find(claim);
-    const auto owner = owners_.find(claim);
-    if (owner->second->key != key) {  // The Service was waiting for the claim.
-      contested->second.erase(contested->second.find(*before));
-      if (contested->second.empty()) losers_.erase(contested);
-      continue;
-    }
-    if (contested == losers_.end()) {
-      owners_.erase(owner);
-      continue;
-    }
-    const auto next = contested->second.begin();
-    affected.insert((*next)->key);
-    owner->second = *next;
-    contested->second.erase(next);
-    if (contested->second.empty()) losers_.erase(contested);
+    Release(claim, old_claimant, affected);
   }
   for (const ClaimKey& claim : new_claims) {
     AddNodePortOwner(claim, affected);
-    const auto [owner, free] = owners_.try_emplace(claim, after);
-    if (free) continue;
-    if (OlderFirst()(after, owner->second)) {
-      affected.insert(owner->second->key);
-      losers_[claim].insert(std::move(owner->second));
-      owner->second = after;
-    } else {
-      losers_[claim].insert(after);
-    }
+    Acquire(claim, new_claimant, affected);
   }
   affected.erase(key);
   return {.released = !old_claims.empty(),
@@ -140,7 +164,7 @@ Claims::Moved Claims::Update(const Service* before, const std::shared_ptr<const 
 
 const Service* Claims::Owner(const ClaimKey& key) const {
   const auto found = owners_.find(key);
-  return found == owners_.end() ? nullptr : found->second.get();
+  return found == owners_.end() ? nullptr : found->second.service.get();
 }
 
 }  // namespace svcmap::proxy

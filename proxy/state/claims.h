@@ -1,7 +1,13 @@
-// Resolves conflicts for addresses and ports. If several Services claim the same address and port,
-// the oldest Service gets the claim. Among Services of the same age, the first by name gets the
-// claim. The order of arrival does not matter (S-16). All other Services with the same claim are
-// reported and not programmed at this address.
+// Resolves conflicts for addresses and ports (S-16). If several Services claim the same address and
+// port, one of them gets the claim. The other Services are reported and not programmed at this
+// address.
+//
+// If all of these Services have a creationTimestamp, the oldest Service gets the claim. If one has
+// no creationTimestamp, the Service that this agent stored first (ServiceEntry::first_seen)
+// decides: without a creationTimestamp, it gets the claim. With a creationTimestamp, the oldest
+// Service with a creationTimestamp gets the claim. So the result depends only on the claimants, and
+// a new Service without a creationTimestamp never takes a claim. The names decide between equal
+// values.
 #pragma once
 
 #include <cstdint>
@@ -56,31 +62,51 @@ class Claims {
     std::vector<std::string> others;
   };
 
-  // Replaces the claims of one Service. `before` and `after` may be null.
-  Moved Update(const Service* before, const std::shared_ptr<const Service>& after);
+  // Replaces the claims of one Service. `before` and `after` may be null. `first_seen` is the value
+  // of the Service's entry and is the same for both.
+  Moved Update(const std::shared_ptr<const Service>& before,
+               const std::shared_ptr<const Service>& after, uint64_t first_seen);
 
   // Returns the Service that owns the claim, or null if the claim has no owner.
   const Service* Owner(const ClaimKey& key) const;
 
  private:
-  using Holder = std::shared_ptr<const Service>;
-  // Orders Services by age, then by name.
+  struct Claimant {
+    std::shared_ptr<const Service> service;
+    uint64_t first_seen = 0;
+  };
   struct OlderFirst {
-    using is_transparent = void;
-    static const Service& Of(const Service& service) { return service; }
-    static const Service& Of(const Holder& holder) { return *holder; }
-    bool operator()(const auto& a, const auto& b) const {
-      return std::tie(Of(a).created_unix_nanos, Of(a).key) <
-             std::tie(Of(b).created_unix_nanos, Of(b).key);
+    bool operator()(const Claimant& a, const Claimant& b) const {
+      return std::tie(a.service->created_unix_nanos, a.service->key) <
+             std::tie(b.service->created_unix_nanos, b.service->key);
     }
   };
+  struct SeenFirst {
+    bool operator()(const Claimant& a, const Claimant& b) const {
+      return std::tie(a.first_seen, a.service->key) < std::tie(b.first_seen, b.service->key);
+    }
+  };
+  // The Services that claim one key.
+  class Claimants {
+   public:
+    void Insert(const Claimant& claimant);
+    void Erase(const Claimant& claimant);
+    const Claimant& Owner() const;
+    size_t size() const { return all_.size(); }
 
-  void ReplaceHolder(const ClaimKey& claim, const Holder& after);
+   private:
+    absl::btree_set<Claimant, SeenFirst> all_;
+    absl::btree_set<Claimant, OlderFirst> dated_;  // With a creationTimestamp.
+  };
+
+  void Release(const ClaimKey& claim, const Claimant& claimant, absl::btree_set<std::string>& to);
+  void Acquire(const ClaimKey& claim, const Claimant& claimant, absl::btree_set<std::string>& to);
+  void Replace(const ClaimKey& claim, const Claimant& before, const Claimant& after);
   void AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const;
 
-  // Nearly every key has a single claimant, so lists exist only for contested keys.
-  absl::flat_hash_map<ClaimKey, Holder> owners_;
-  absl::flat_hash_map<ClaimKey, absl::btree_set<Holder, OlderFirst>> losers_;
+  // Nearly every key has a single claimant, so `contested_` contains only the other keys.
+  absl::flat_hash_map<ClaimKey, Claimant> owners_;
+  absl::flat_hash_map<ClaimKey, Claimants> contested_;
 };
 
 }  // namespace svcmap::proxy

@@ -64,7 +64,7 @@ enum class TrafficPolicy : uint8_t { kCluster, kLocal };
 
 struct Service {
   std::string key;  // "namespace/name"
-  // metadata.creationTimestamp. An unknown time is 0, which counts as oldest.
+  // metadata.creationTimestamp, or 0 if the Service has none.
   int64_t created_unix_nanos = 0;
   // False if the Service is stored but not programmed (headless, ExternalName, or assigned to
   // another proxy; S-1, S-2).
@@ -170,6 +170,8 @@ struct Change {
   std::shared_ptr<const EndpointSlice> slice;
   std::shared_ptr<const Node> node;
   std::shared_ptr<const ServiceCidr> service_cidr;
+  // Services only: the value for ServiceEntry::first_seen, if the Service was stored before.
+  std::optional<uint64_t> first_seen;
   // Time of the underlying event (S-346), if the sender provided the time.
   std::optional<std::chrono::system_clock::time_point> triggered;
 

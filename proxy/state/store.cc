@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proxy/state/port_range.h"
+#include "absl/algorithm/container.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -123,13 +124,16 @@ bool Store::ApplyService(const Change& change, uint64_t sequence, ChangeSource s
   ServiceEntry& entry = services_[change.key];
   if (Equal(entry.service, change.service)) return false;
   Touch(change, MessageOf(entry.service), MessageOf(change.service));
+  if (!entry.service) {
+    entry.first_seen = change.first_seen.value_or(snapshot_ ? snapshot_->revision : revision_);
+  }
   const std::shared_ptr<const Service> before = std::exchange(entry.service, change.service);
   service_count_ += (change.service ? 1 : 0);
   service_count_ -= (before ? 1 : 0);
   elements_ += change.service ? ElementCount(*change.service) : 0;
   elements_ -= before ? ElementCount(*before) : 0;
   MarkDirty(change.key, sequence, source);
-  const Claims::Moved claims = claims_.Update(before.get(), change.service);
+  const Claims::Moved claims = claims_.Update(before, change.service, entry.first_seen);
   moved_ |= !claims.others.empty() || (released_ && claims.acquired);
   released_ |= claims.released;
   for (const std::string& other : claims.others) MarkDirty(other, sequence, source);
@@ -202,7 +206,10 @@ Change Store::Stored(Kind kind, const std::string& key) const {
   };
   switch (kind) {
     case Kind::kService:
-      if (const ServiceEntry* entry = Find(key)) held.service = entry->service;
+      if (const ServiceEntry* entry = Find(key); entry != nullptr && entry->service) {
+        held.service = entry->service;
+        held.first_seen = entry->first_seen;
+      }
       break;
     case Kind::kEndpointSlice:
       find(slices_, held.slice);
@@ -276,7 +283,8 @@ void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected
 }
 
 void Store::BeginSnapshot() {
-  snapshot_ = {.removes = !services_.empty() || !slices_.empty() || !nodes_.empty() ||
+  snapshot_ = {.revision = revision_,
+               .removes = !services_.empty() || !slices_.empty() || !nodes_.empty() ||
                           !service_cidrs_.empty(),
                .keys = {}};
 }
@@ -291,6 +299,10 @@ void Store::EndSnapshot(uint64_t sequence, ChangeSource source) {
   std::vector<Change> removals;
   const auto collect = [&](Kind kind, const std::string& key) {
     if (!snapshot->keys.contains(SnapshotKey(kind, key))) {
+uint64_t Store::FirstSeen(Kind kind, const std::string& key) const {
+  return kind == Kind::kService ? Stored(kind, key).first_seen.value_or(0) : 0;
+}
+
       removals.push_back({.kind = kind, .key = key});
     }
   };

@@ -36,6 +36,8 @@ struct SliceKeyLess {
 // may exist without their Service (S-28).
 struct ServiceEntry {
   std::shared_ptr<const Service> service;
+  // The revision at which `service` was stored first. Updates of the Service do not change it.
+  uint64_t first_seen = 0;
   absl::btree_set<std::shared_ptr<const EndpointSlice>, SliceKeyLess> slices;
   size_t endpoints[2] = {};  // Number of endpoints in `slices`, by Index(Family).
   uint64_t slots[2] = {};    // Sum of SlotCount() over `slices`, by Index(Family).
@@ -83,6 +85,11 @@ class Store {
   void EndSnapshot(uint64_t sequence, ChangeSource source = ChangeSource::kStream);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { snapshot_.reset(); }
+  // Sets the current revision of the kernel's tables, which becomes ServiceEntry::first_seen of new
+  // Services. New Services of a snapshot have the revision at the start of the snapshot, so that
+  // the order of its objects does not matter.
+  void SetRevision(uint64_t revision) { revision_ = revision; }
+
   bool in_snapshot() const { return snapshot_.has_value(); }
 
   // EndTrial() undoes all changes since BeginTrial(). The cost of EndTrial() is proportional to the
@@ -108,6 +115,8 @@ class Store {
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
   // Marks one Service as dirty. The Service does not need to exist. `sequence` is 0 if no batch
   // caused the change.
+  // Returns ServiceEntry::first_seen, or 0 if the object is no stored Service.
+  uint64_t FirstSeen(Kind kind, const std::string& key) const;
   void MarkDirty(const std::string& key, uint64_t sequence,
                  ChangeSource source = ChangeSource::kStream);
   // True if an address may have moved between Services since the list of dirty Services was last
@@ -148,6 +157,7 @@ class Store {
     StateToken token;
     std::vector<std::pair<Kind, std::string>> touched;
     DirtyServices dirty;
+    uint64_t revision = 0;                  // At the start of the snapshot.
     bool released;
     bool moved;
     std::optional<Snapshot> snapshot;
@@ -186,4 +196,5 @@ class Store {
   std::optional<Trial> trial_;
 };
 
+  uint64_t revision_ = 0;
 }  // namespace svcmap::proxy

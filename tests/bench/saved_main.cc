@@ -101,8 +101,8 @@ class Bench {
 
   void PutObjects(const StateLog::PutObjectFn& put) const {
     for (uint32_t i = 0; i < services_; ++i) {
-      put(Kind::kService, KeyOf(i), ServiceMessage(i));
-      put(Kind::kEndpointSlice, KeyOf(i) + "-1", SliceMessage(i, 0));
+      put(Kind::kService, KeyOf(i), ServiceMessage(i), i);
+      put(Kind::kEndpointSlice, KeyOf(i) + "-1", SliceMessage(i, 0), 0);
     }
   }
   proxy::SavedCommit Everything() const {
@@ -113,9 +113,8 @@ class Bench {
 
   void Load() {
     const auto start = Clock::now();
-    PutObjects([this](Kind kind, const std::string& key, const std::string& message) {
-      log_->PutObject(kind, key, message);
-    });
+    PutObjects([this](Kind kind, const std::string& key, const std::string& message,
+                      uint64_t first_seen) { log_->PutObject(kind, key, message, first_seen); });
     const auto objects = Clock::now();
     const proxy::SavedCommit commit = Everything();
     const auto made = Clock::now();
@@ -136,7 +135,7 @@ class Bench {
       const proxy::SavedCommit commit{.marker = {i, ++generation_},
                                       .services = {{key, &rows_[service]}}};
       const auto start = Clock::now();
-      log_->PutObject(Kind::kEndpointSlice, slice, message);
+      log_->PutObject(Kind::kEndpointSlice, slice, message, 0);
       log_->Begin(commit);
       log_->End(true, i);
       log_->Flush();

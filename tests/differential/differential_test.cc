@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -101,9 +102,13 @@ class DifferentialTest : public ::testing::Test {
     Objects objects = scenario.cluster.Render();
     std::string history = "from the start";
     ASSERT_OK_AND_ASSIGN(const auto stream, world_->agent().Push());
-    ASSERT_OK(Taken(stream->Snapshot(objects))) << Repeat(scenario) << TextOf(objects);
+    const auto snapshot = stream->Snapshot(objects);
+    ASSERT_OK(Taken(snapshot)) << Repeat(scenario) << TextOf(objects);
+    uint64_t revision = snapshot->revision();
+    FirstSeen first_seen;
+    AddNewServices(objects, 0, first_seen);
     AffinityMemory affinity;
-    ReferenceModel model = ModelOf(scenario, objects);
+    ReferenceModel model = ModelOf(scenario, objects, first_seen);
     for (int change = 0;; ++change) {
       ASSERT_OK(FlushConntrack(world_->node().netns()));
       ProbeReport report = Probe(world_->sources(), model, scenario.dice, affinity);
@@ -119,11 +124,11 @@ class DifferentialTest : public ::testing::Test {
       for (int i = scenario.dice.Chance(30) ? 2 : 1; i > 0; --i) {
         absl::StrAppend(&history, ", then: ", scenario.cluster.Change());
         const Objects after = scenario.cluster.Render();
-        ASSERT_OK(Taken(stream->Batch(Difference(objects, after))))
-            << Repeat(scenario) << history << "\n"
-            << TextOf(after);
+        const auto batch = stream->Batch(Difference(objects, after));
+        ASSERT_OK(Taken(batch)) << Repeat(scenario) << history << "\n" << TextOf(after);
         objects = after;
-        model = ModelOf(scenario, objects);
+        AddNewServices(objects, std::exchange(revision, batch->revision()), first_seen);
+        model = ModelOf(scenario, objects, first_seen);
         affinity.Keep(model.AffineEndpoints());
         connections.Follow(objects, model);
       }
@@ -136,8 +141,24 @@ class DifferentialTest : public ::testing::Test {
     agreed_ = true;
   }
 
-  static ReferenceModel ModelOf(const Scenario& scenario, const Objects& objects) {
-    return ReferenceModel(scenario.settings.proxy, DifferentialWorld::NodeAddresses(), objects);
+  static ReferenceModel ModelOf(const Scenario& scenario, const Objects& objects,
+                                const FirstSeen& first_seen) {
+    return ReferenceModel(scenario.settings.proxy, DifferentialWorld::NodeAddresses(), objects,
+                          first_seen);
+  }
+
+  // Adds the Services of `objects` that the agent has received at this revision, and removes all
+  // Services that are not in `objects`.
+  static void AddNewServices(const Objects& objects, uint64_t revision, FirstSeen& first_seen) {
+    FirstSeen after;
+    for (const v1::Object& object : objects) {
+      if (!object.has_service()) continue;
+      const v1::ObjectMeta& metadata = object.service().metadata();
+      const std::string key = absl::StrCat(metadata.namespace_(), "/", metadata.name());
+      const auto known = first_seen.find(key);
+      after[key] = known == first_seen.end() ? revision : known->second;
+    }
+    first_seen = std::move(after);
   }
 
   static absl::Status Taken(const absl::StatusOr<v1::Ack>& ack) {

@@ -51,9 +51,8 @@ struct ModelNode {
 struct ModelServicePort {
   std::string service;  // Key of the Service, for example "shop/web".
   std::string name;
-  // Creation time of the Service. If the creation time is unknown (0), the Service counts as the
-  // oldest Service.
-  int64_t created = 0;
+  int64_t created = 0;      // Creation time of the Service, or 0 if the Service has none.
+  uint64_t first_seen = 0;  // Revision at which the agent received the Service first.
   Protocol protocol = Protocol::kTcp;
   uint16_t port = 0;
   uint16_t end_port = 0;   // Last port of a range, or 0 for a single port.

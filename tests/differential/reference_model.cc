@@ -32,11 +32,22 @@ bool HasAddress(const ModelServicePort& port, const TextAddress& address) {
          Contains(port.load_balancer_ips, address);
 }
 
-// Implements requirement S-16. The older Service takes precedence. If both Services have the same
-// age, the Service whose name sorts first takes precedence.
-const ModelServicePort* Elder(const ModelServicePort* a, const ModelServicePort* b) {
-  if (a == nullptr) return b;
-  return std::tie(a->created, a->service) <= std::tie(b->created, b->service) ? a : b;
+// Implements requirement S-16. Returns null if there are no claimants.
+const ModelServicePort* Precedent(const std::vector<const ModelServicePort*>& claimants) {
+  const ModelServicePort* oldest = nullptr;  // Of the Services with a creation time.
+  const ModelServicePort* first = nullptr;   // The Service that the agent received first.
+  for (const ModelServicePort* port : claimants) {
+    if (first == nullptr ||
+        std::tie(port->first_seen, port->service) < std::tie(first->first_seen, first->service)) {
+      first = port;
+    }
+    if (port->created == 0) continue;
+    if (oldest == nullptr ||
+        std::tie(port->created, port->service) < std::tie(oldest->created, oldest->service)) {
+      oldest = port;
+    }
+  }
+  return first != nullptr && first->created != 0 ? oldest : first;
 }
 
 Prediction Rejected(Verdict verdict, const ModelServicePort* port, const std::string& why) {
@@ -83,7 +94,7 @@ std::string Prediction::ToString() const {
 
 ReferenceModel::ReferenceModel(const ProxySettings& settings,
                                const std::vector<std::string>& node_addresses,
-                               const Objects& objects)
+                               const Objects& objects, const FirstSeen& first_seen)
     : settings_(settings), node_(ModelNode::Of(objects, settings.node_name)) {
   for (const std::string& text : node_addresses) {
     if (const auto address = TextAddress::Parse(text)) node_addresses_.insert(*address);
@@ -91,7 +102,11 @@ ReferenceModel::ReferenceModel(const ProxySettings& settings,
   for (const bool v6 : {false, true}) {
     World world;
     world.ports = ModelServicePorts(objects, node_, v6);
-    for (const ModelServicePort& port : world.ports) world.cluster_ips.insert(port.cluster_ip);
+    for (ModelServicePort& port : world.ports) {
+      world.cluster_ips.insert(port.cluster_ip);
+      const auto seen = first_seen.find(port.service);
+      if (seen != first_seen.end()) port.first_seen = seen->second;
+    }
     for (const v1::Object& object : objects) {  // S-105: ranges of ServiceCIDRs.
       for (const std::string& text : object.service_cidr().spec().cidrs()) {
         const auto cidr = TextPrefix::Parse(text);
@@ -169,12 +184,12 @@ bool ReferenceModel::TakesNodePorts(const TextAddress& address) const {
 }
 
 const ModelServicePort* ReferenceModel::OwnerOfAddress(const Flow& flow) const {
-  const ModelServicePort* owner = nullptr;
+  std::vector<const ModelServicePort*> claimants;
   for (const ModelServicePort& port : Of(flow.destination.v6).ports) {
     if (port.protocol != flow.protocol || port.port != flow.port || port.IsRange()) continue;
-    if (HasAddress(port, flow.destination)) owner = Elder(owner, &port);
+    if (HasAddress(port, flow.destination)) claimants.push_back(&port);
   }
-  return owner;
+  return Precedent(claimants);
 }
 
 // One Service has all ranges of an address and a protocol.
@@ -184,10 +199,11 @@ const ModelServicePort* ReferenceModel::OwnerOfRange(const Flow& flow) const {
   const auto is_candidate = [&](const ModelServicePort& port) {
     return port.IsRange() && port.protocol == flow.protocol && HasAddress(port, flow.destination);
   };
-  const ModelServicePort* owner = nullptr;
+  std::vector<const ModelServicePort*> claimants;
   for (const ModelServicePort& port : ports) {
-    if (is_candidate(port)) owner = Elder(owner, &port);
+    if (is_candidate(port)) claimants.push_back(&port);
   }
+  const ModelServicePort* owner = Precedent(claimants);
   for (const ModelServicePort& port : ports) {
     if (!is_candidate(port) || port.service != owner->service) continue;
     if (port.port <= flow.port && flow.port <= port.end_port) return &port;
@@ -197,12 +213,12 @@ const ModelServicePort* ReferenceModel::OwnerOfRange(const Flow& flow) const {
 
 const ModelServicePort* ReferenceModel::OwnerOfNodePort(const Flow& flow) const {
   if (!TakesNodePorts(flow.destination)) return nullptr;
-  const ModelServicePort* owner = nullptr;
+  std::vector<const ModelServicePort*> claimants;
   for (const ModelServicePort& port : Of(flow.destination.v6).ports) {
     if (port.protocol != flow.protocol || port.node_port == 0) continue;
-    if (port.node_port == flow.port) owner = Elder(owner, &port);
+    if (port.node_port == flow.port) claimants.push_back(&port);
   }
-  return owner;
+  return Precedent(claimants);
 }
 
 // Implements requirements S-116 and S-118.

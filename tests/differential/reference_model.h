@@ -76,10 +76,13 @@ struct Prediction {
   std::string ToString() const;
 };
 
+// Revision at which the agent received each Service first, by the Service's key.
+using FirstSeen = std::map<std::string, uint64_t>;
+
 class ReferenceModel {
  public:
   ReferenceModel(const ProxySettings& settings, const std::vector<std::string>& node_addresses,
-                 const Objects& objects);
+                 const Objects& objects, const FirstSeen& first_seen = {});
 
   Prediction Predict(const Packet& packet) const;
 

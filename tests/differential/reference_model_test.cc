@@ -144,10 +144,11 @@ Objects Cluster(const Objects& objects) {
 
 class Model {
  public:
-  explicit Model(const Objects& objects, const ProxySettings& settings = Settings())
+  explicit Model(const Objects& objects, const ProxySettings& settings = Settings(),
+                 const FirstSeen& first_seen = {})
       : model_(settings,
                {"127.0.0.1", "::1", At("N", false), At("N", true), At("NS", false), At("NS", true)},
-               objects) {}
+               objects, first_seen) {}
 
   // Returns the result of a flow such as "P -> V:80/udp": "L1 R1m", "L1:8443", "REJECT", "DROP" or
   // "untouched". The result must be the same for each family.
@@ -528,21 +529,34 @@ TEST(ReferenceModelTest, S97_HairpinByEveryAddress) {
 }
 
 TEST(ReferenceModelTest, S94_S16_OneOwnerPerAddressAndPort) {
-  const auto claims = [](int64_t first, int64_t second) {
-    AService mine = At("V").Port("", 80).NodePort(kNp).CreatedAt(first);
-    AService theirs = At("W").Port("", 80).NodePort(kNp).CreatedAt(second);
+  const auto claims = [](int64_t first, int64_t second, const FirstSeen& first_seen = {}) {
+    AService mine = At("V").Port("", 80).NodePort(kNp);
+    AService theirs = At("W").Port("", 80).NodePort(kNp);
+    if (first != 0) mine.CreatedAt(first);
+    if (second != 0) theirs.CreatedAt(second);
     for (const bool v6 : kBothFamilies) {
       mine.LoadBalancerIp(At("VIP", v6));
       theirs.LoadBalancerIp(At("VIP", v6));
     }
     return Model(Cluster(Objects{mine, theirs} + Slices({"L1"}) +
-                         Slices({"L2"}, 8080, "", Protocol::kTcp, "ns/other")));
+                         Slices({"L2"}, 8080, "", Protocol::kTcp, "ns/other")),
+                 Settings(), first_seen);
   };
   EXPECT_EQ(claims(1, 2)("X", "VIP"), "L1m");
   EXPECT_EQ(claims(2, 1)("X", "VIP"), "L2m");
   EXPECT_EQ(claims(2, 2)("X", "VIP"), "L2m");  // The name "other" sorts before the name "svc".
   EXPECT_EQ(claims(2, 1)("X", "N", kNp), "L2m");
   EXPECT_EQ(claims(2, 1)("X", "V"), "L1m");
+  // Without a creation time, the Service that the agent received first takes precedence.
+  const FirstSeen mine_first = {{"ns/svc", 1}, {"ns/other", 2}};
+  const FirstSeen theirs_first = {{"ns/svc", 2}, {"ns/other", 1}};
+  EXPECT_EQ(claims(0, 0)("X", "VIP"), "L2m");
+  EXPECT_EQ(claims(0, 0, mine_first)("X", "VIP"), "L1m");
+  EXPECT_EQ(claims(0, 0, mine_first)("X", "N", kNp), "L1m");
+  EXPECT_EQ(claims(9, 0, mine_first)("X", "VIP"), "L1m");
+  EXPECT_EQ(claims(0, 9, mine_first)("X", "VIP"), "L1m");
+  EXPECT_EQ(claims(1, 0, theirs_first)("X", "VIP"), "L2m");
+  EXPECT_EQ(claims(1, 2, theirs_first)("X", "VIP"), "L1m");
   // An externalIP that is an address of the node takes precedence over a nodePort, even if the
   // nodePort's Service is older.
   AService by_address = At("W").Port("", kNp).CreatedAt(9);

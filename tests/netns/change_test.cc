@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/transfer.h"
 
 namespace svcmap::testing {
@@ -148,6 +149,35 @@ TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
     EXPECT_EQ(Answering(kLoadBalancerIp), Names{"remote-pod"});
     EXPECT_EQ(Answering(kNode, kNodePort), Names{"remote-pod"});
   }
+}
+
+// S-16: a Service that is applied later does not take the addresses of a Service that works, also
+// after a restart of the agent.
+TEST_P(ChangeTest, S16_AServiceWithoutTimestampTakesNoAddressOfAWorkingOne) {
+  const absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
+  ASSERT_OK(folder);
+  const std::vector<std::string> flags = {"--state-dir", folder->path()};
+  const Objects slices =
+      WebSlices("shop/works", {&pod_a()}) + WebSlices("shop/new", {&remote_pod()});
+  for (const Objects& works : {Objects{ExternalWeb("shop/works", ClusterIp(11))},
+                               Objects{ExternalWeb("shop/works", ClusterIp(11)).CreatedAt(2000)}}) {
+    ASSERT_OK(world()->RestartAgent(flags, Basics() + slices + works));
+    // The new Service is first by name.
+    const Objects both = works + Objects{ExternalWeb("shop/new", ClusterIp(12))};
+    ASSERT_OK(agent().Apply(both));
+    for (const bool restarted : {false, true}) {
+      SCOPED_TRACE(restarted);
+      if (restarted) {
+        ASSERT_OK(world()->RestartAgent(flags, Basics() + slices + both));
+      }
+      EXPECT_EQ(Answering(kExternalIp), Names{"pod-a"});
+      EXPECT_EQ(Answering(kLoadBalancerIp), Names{"pod-a"});
+      EXPECT_EQ(Answering(kNode, kNodePort), Names{"pod-a"});
+      EXPECT_EQ(Answering(ClusterIp(12)), Names{"remote-pod"});
+    }
+    ASSERT_OK(agent().Replace(Basics()));
+  }
+  ASSERT_OK(world()->RestartAgent({}));
 }
 
 // One transaction moves an address between Services. The address must still exist regardless of the

@@ -466,11 +466,11 @@ input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight: 
       {kConflicts, "clusterIP and port of an older Service",
        Named("shop", "web", "2026-01-02T00:00:00Z", "port: 80") + "---\n" +
            Named("shop", "old-web", "2026-01-01T00:00:00Z", "port: 80"),
-       R"(Service shop/web: spec.clusterIP: Duplicate value: 10.96.0.10:80/TCP: already used by Service shop/old-web, which is older, or has the same age and is first by name; not programmed)"},
+       R"(Service shop/web: spec.clusterIP: Duplicate value: 10.96.0.10:80/TCP: already used by Service shop/old-web, which is older, was received first, or is first by name; not programmed)"},
       {kConflicts, "nodePort of a Service of the same age",
        Named("shop", "web", "2026-01-01T00:00:00Z", "port: 80, nodePort: 30080") + "---\n" +
            Named("shop", "api", "2026-01-01T00:00:00Z", "port: 81, nodePort: 30080"),
-       R"(Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by Service shop/api, which is older, or has the same age and is first by name; not programmed)"},
+       R"(Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by Service shop/api, which is older, was received first, or is first by name; not programmed)"},
   };
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -33,20 +34,26 @@ std::string OwnerOf(const Claims& claims, const ClaimKey& key) {
 // Stores Services and their claims, as Store does.
 class Claimants {
  public:
-  std::vector<std::string> Put(const ServicePtr& service) {
-    ServicePtr& held = services_[service->key];
-    const ServicePtr before = std::exchange(held, service);
-    return claims_.Update(before.get(), service).others;
+  struct Stored {
+    ServicePtr service;
+    uint64_t first_seen = 0;
+  };
+  // `first_seen` counts only if the Service is new.
+  std::vector<std::string> Put(const ServicePtr& service, uint64_t first_seen = 0) {
+    Stored& held = services_[service->key];
+    if (!held.service) held.first_seen = first_seen;
+    const ServicePtr before = std::exchange(held.service, service);
+    return claims_.Update(before, service, held.first_seen).others;
   }
   std::vector<std::string> Remove(const std::string& key) {
-    const ServicePtr before = services_.extract(key).mapped();
-    return claims_.Update(before.get(), nullptr).others;
+    const Stored before = services_.extract(key).mapped();
+    return claims_.Update(before.service, nullptr, before.first_seen).others;
   }
   const Claims& claims() const { return claims_; }
-  const std::map<std::string, ServicePtr>& services() const { return services_; }
+  const std::map<std::string, Stored>& services() const { return services_; }
 
  private:
-  std::map<std::string, ServicePtr> services_;
+  std::map<std::string, Stored> services_;
   Claims claims_;
 };
 
@@ -111,10 +118,50 @@ TEST(ClaimsTest, TheWinnerIsTheSameInEveryOrderOfArrival) {
   } while (std::next_permutation(services.begin(), services.end(), by_key));
 }
 
-TEST(ClaimsTest, AnUnknownAgeCountsAsTheOldest) {
+// S-16: the Service that was stored first decides if a Service has no creationTimestamp.
+TEST(ClaimsTest, S16_TheServiceStoredFirstWinsIfATimestampIsMissing) {
+  struct Claimant {
+    std::string key;
+    int64_t created;  // 0 if absent.
+    uint64_t first_seen;
+  };
+  const struct {
+    const char* name;
+    std::vector<Claimant> claimants;
+    std::string owner;
+  } cases[] = {
+      {"no timestamps", {{"ns/z", 0, 1}, {"ns/a", 0, 2}}, "ns/z"},
+      {"no timestamps, stored at one revision", {{"ns/z", 0, 1}, {"ns/a", 0, 1}}, "ns/a"},
+      {"only the first has a timestamp", {{"ns/z", 9, 1}, {"ns/a", 0, 2}}, "ns/z"},
+      {"only the second has a timestamp", {{"ns/z", 0, 1}, {"ns/a", 9, 2}}, "ns/z"},
+      {"timestamps differ from the order", {{"ns/a", 9, 1}, {"ns/z", 8, 2}}, "ns/z"},
+      {"equal timestamps, by name", {{"ns/z", 9, 1}, {"ns/a", 9, 2}}, "ns/a"},
+      {"a cycle of three", {{"ns/c", 2, 1}, {"ns/b", 0, 2}, {"ns/a", 1, 3}}, "ns/a"},
+      {"another cycle", {{"ns/c", 0, 1}, {"ns/b", 2, 2}, {"ns/a", 1, 3}}, "ns/c"},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    std::vector<size_t> order(c.claimants.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    do {
+      Claimants claimants;
+      for (const size_t i : order) {
+        const auto& [key, created, first_seen] = c.claimants[i];
+        claimants.Put(AService(key).Created(created).At("10.96.0.1").Port(80).Build(), first_seen);
+      }
+      EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), c.owner);
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+}
+
+// A Service that neither gains nor loses its own objects can lose a claim to a third Service.
+TEST(ClaimsTest, S16_BothServicesAreNamedIfAThirdServiceMovesTheClaim) {
   Claimants claimants;
-  claimants.Put(AService("ns/a").Created(1).At("10.96.0.1").Port(80).Build());
-  claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
+  claimants.Put(AService("ns/c").Created(2).At("10.96.0.1").Port(80).Build(), 1);
+  claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build(), 2);
+  EXPECT_THAT(claimants.Put(AService("ns/a").Created(1).At("10.96.0.1").Port(80).Build(), 3),
+              ElementsAre("ns/c"));
+  EXPECT_THAT(claimants.Remove("ns/c"), ElementsAre("ns/a", "ns/b"));
   EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
 }
 
@@ -188,7 +235,7 @@ TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
 }
 
 // After any sequence of changes, the owners are the same as if the remaining Services had been
-// added in order of age.
+// added in order of their names.
 TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
   std::mt19937 random(1);
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -199,15 +246,21 @@ TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
       claimants.Remove(key);
     } else {
       AService service(key);
-      service.Created(pick(3)).At("10.96.0." + std::to_string(1 + pick(4)));
+      const int created = pick(3);
+      service.Created(created).At("10.96.0." + std::to_string(1 + pick(4)));
       service.Port(static_cast<uint16_t>(80 + pick(2)))
           .NodePort(static_cast<uint16_t>(30080 + pick(2)));
-      claimants.Put(service.Build());
+      // A new Service without a timestamp does not take a claim.
+      const bool newcomer = created == 0 && !claimants.services().contains(key);
+      const auto losers = claimants.Put(service.Build(), static_cast<uint64_t>(1 + step / 10));
+      if (newcomer && step % 10 == 0) ASSERT_THAT(losers, IsEmpty()) << "step " << step;
     }
     Claimants anew;
-    for (const auto& [name, service] : claimants.services()) anew.Put(service);
-    for (const auto& [name, service] : claimants.services()) {
-      for (const ClaimKey& claim : ClaimsOf(*service)) {
+    for (const auto& [name, stored] : claimants.services()) {
+      anew.Put(stored.service, stored.first_seen);
+    }
+    for (const auto& [name, stored] : claimants.services()) {
+      for (const ClaimKey& claim : ClaimsOf(*stored.service)) {
         ASSERT_EQ(OwnerOf(claimants.claims(), claim), OwnerOf(anew.claims(), claim))
             << claim.ToString() << " in step " << step;
       }

@@ -287,10 +287,10 @@ TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndItIsReported) {
       Findings(),
       ElementsAre(
           "Service shop/web: spec.externalIPs: Duplicate value: 192.0.2.1:80/TCP: already used by "
-          "Service shop/old, which is older, or has the same age and is first by name; not "
+          "Service shop/old, which is older, was received first, or is first by name; not "
           "programmed",
           "Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by "
-          "Service shop/older, which is older, or has the same age and is first by name; not "
+          "Service shop/older, which is older, was received first, or is first by name; not "
           "programmed"));
 }
 
@@ -325,7 +325,7 @@ TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) 
   EXPECT_THAT(
       Findings(),
       ElementsAre("Service shop/web: spec.healthCheckNodePort: Duplicate value: 32000/TCP: already "
-                  "used by Service shop/older, which is older, or has the same age and is first by "
+                  "used by Service shop/older, which is older, was received first, or is first by "
                   "name; not programmed"));
   Make("shop/older");
   EXPECT_THAT(Findings(), IsEmpty());

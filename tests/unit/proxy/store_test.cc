@@ -53,6 +53,44 @@ class StoreTest : public ::testing::Test {
   uint64_t sequence_ = 0;
 };
 
+// S-16: the revision at which a Service was stored first decides conflicts.
+TEST_F(StoreTest, S16_AServiceKeepsTheRevisionAtWhichItWasStoredFirst) {
+  const auto seen = [&](const std::string& key) { return store_.FirstSeen(Kind::kService, key); };
+  store_.SetRevision(5);
+  Apply({AService("ns/a"), ASlice("ns/a-1", "ns/a"), ASlice("ns/b-1", "ns/b")});
+  store_.SetRevision(6);
+  Apply({AService("ns/a").Port(80), AService("ns/b")});
+  EXPECT_EQ(seen("ns/a"), 5u) << "updated";
+  EXPECT_EQ(seen("ns/b"), 6u) << "its EndpointSlice came first";
+  EXPECT_EQ(store_.FirstSeen(Kind::kEndpointSlice, "ns/a-1"), 0u);
+  EXPECT_EQ(store_.Stored(Kind::kService, "ns/a").first_seen, 5u);
+
+  store_.SetRevision(7);
+  Apply({NoService("ns/a")});
+  EXPECT_EQ(seen("ns/a"), 0u) << "deleted";
+  Apply({AService("ns/a")});
+  EXPECT_EQ(seen("ns/a"), 7u) << "created again";
+
+  // All new Services of a snapshot have the same revision.
+  store_.BeginSnapshot();
+  store_.SetRevision(8);
+  Apply({AService("ns/b").Port(80), AService("ns/c")});
+  EXPECT_EQ(seen("ns/b"), 6u);
+  EXPECT_EQ(seen("ns/c"), 7u);
+  store_.AbandonSnapshot();
+
+  // A trial and the saved state restore the revision.
+  TakeAll(store_);
+  store_.BeginTrial();
+  Apply({NoService("ns/b")});
+  store_.EndTrial();
+  EXPECT_EQ(seen("ns/b"), 6u);
+  Change saved = AService("ns/d");
+  saved.first_seen = 2;
+  Apply({saved});
+  EXPECT_EQ(seen("ns/d"), 2u);
+}
+
 TEST_F(StoreTest, DirtyServicesComeInTheOrderOfTheirFirstChange) {
   Apply({AService("ns/c"), AService("ns/a"), AService("ns/b")});
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/c", 1), Pair("ns/a", 2), Pair("ns/b", 3)));

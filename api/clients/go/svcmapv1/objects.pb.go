@@ -83,8 +83,8 @@ type ObjectMeta struct {
 	// An invalid value of a svcmap annotation is ignored with a warning.
 	Annotations map[string]string `protobuf:"bytes,12,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
 	// Creation time of the object. If several Services have the same address and port, the oldest Service
-	// takes precedence (S-16). If absent, the object is treated as older than all objects with a creation
-	// time.
+	// takes precedence. If one of them has no creation time, the Service that the agent received first
+	// decides (S-16, "Conflicts between Services" in proto/README.md).
 	CreationTimestamp *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=creation_timestamp,json=creationTimestamp,proto3" json:"creation_timestamp,omitempty"`
 	// Time of the deletion request. Absent if the object is not being deleted. This field is only used
 	// for Node. A node that is being deleted is not eligible for load balancers (S-253).

@@ -58,7 +58,7 @@ std::string KeyOf(uint32_t number) { return "ns/" + std::to_string(number % 20);
 
 void Begin(StateLog& log, uint32_t number) {
   const ServiceRows rows = RowsOf(number);
-  log.PutObject(Kind::kService, KeyOf(number), std::to_string(number));
+  log.PutObject(Kind::kService, KeyOf(number), std::to_string(number), 0);
   log.Begin({.marker = {number, number}, .services = {{KeyOf(number), &rows}}});
 }
 
@@ -108,7 +108,8 @@ TEST_F(PosixFilesTest, AFolderThatCannotBeMadeIsReported) {
   // After the removal of this file, the folder and its parents can be created.
   std::filesystem::remove(file);
   ASSERT_TRUE(log->needs_everything());
-  log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m"); }, nullptr, {});
+  log->Rewrite([](const StateLog::PutObjectFn& put) { put(Kind::kNode, "n", "m", 0); }, nullptr,
+               {});
   log->Stop();
   log = Open(&found, top_ + "/no/such");
   EXPECT_EQ(found.objects.size(), 1u);

@@ -125,7 +125,8 @@ inline SavedTables RandomTables(Dice& dice) {
 struct Content {
   using RowTuple = std::tuple<int, int, std::string, std::string, std::string, bool, std::string>;
 
-  std::map<std::pair<Kind, std::string>, std::string> objects;
+  // Message and ServiceEntry::first_seen by kind and key.
+  std::map<std::pair<Kind, std::string>, std::pair<std::string, uint64_t>> objects;
   bool partial = false;
   std::optional<Marker> marker;
   std::optional<uint32_t> generation;
@@ -158,7 +159,8 @@ inline Content ContentOf(const SavedState& state) {
                   .tables = state.tables,
                   .next_numbers = state.next_numbers};
   for (const SavedState::Object& object : state.objects) {
-    EXPECT_TRUE(content.objects.try_emplace({object.kind, object.key}, object.message).second);
+    const std::pair value = {object.message, object.first_seen};
+    EXPECT_TRUE(content.objects.try_emplace({object.kind, object.key}, value).second);
   }
   for (const auto& [key, rows] : state.services) {
     EXPECT_FALSE(rows.empty()) << key;
@@ -232,8 +234,9 @@ class Model {
     noted_.reset();
   }
 
-  void PutObject(Kind kind, const std::string& key, const std::string& message) {
-    buffered_.push_back({{kind, key}, message});
+  void PutObject(Kind kind, const std::string& key, const std::string& message,
+                 uint64_t first_seen) {
+    buffered_.push_back({{kind, key}, {{message, first_seen}}});
   }
   void RemoveObject(Kind kind, const std::string& key) {
     buffered_.push_back({{kind, key}, std::nullopt});
@@ -285,7 +288,7 @@ class Model {
  private:
   struct Object {
     std::pair<Kind, std::string> key;
-    std::optional<std::string> message;
+    std::optional<std::pair<std::string, uint64_t>> value;  // Absent if the object was removed.
   };
 
   void Write() {
@@ -295,7 +298,7 @@ class Model {
       content->partial = partial_.value_or(content->partial);
       for (const Object& object : buffered_) {
         content->objects.erase(object.key);
-        if (object.message) content->objects.emplace(object.key, *object.message);
+        if (object.value) content->objects.emplace(object.key, *object.value);
       }
     }
     buffered_.clear();
@@ -381,9 +384,10 @@ class SavedWorld {
   std::string RandomKey() { return "ns/" + std::to_string(dice.Below(12)); }
 
   // Each of the following methods calls the same method of the log and of the model.
-  void PutObject(Kind kind, const std::string& key, const std::string& message) {
-    log->PutObject(kind, key, message);
-    model.PutObject(kind, key, message);
+  void PutObject(Kind kind, const std::string& key, const std::string& message,
+                 uint64_t first_seen = 0) {
+    log->PutObject(kind, key, message, first_seen);
+    model.PutObject(kind, key, message, first_seen);
   }
   void RemoveObject(Kind kind, const std::string& key) {
     log->RemoveObject(kind, key);
@@ -420,7 +424,8 @@ class SavedWorld {
     if (dice.Chance(10)) SetPartial(dice.Chance(50));
     const Kind kind = static_cast<Kind>(dice.Below(4));
     if (dice.Chance(25)) return RemoveObject(kind, RandomKey());
-    PutObject(kind, RandomKey(), std::string(dice.Below(200), static_cast<char>(dice.Below(256))));
+    PutObject(kind, RandomKey(), std::string(dice.Below(200), static_cast<char>(dice.Below(256))),
+              dice.Below(1000));
   }
   std::optional<uint32_t> RandomGeneration() {
     if (dice.Chance(20)) return std::nullopt;
@@ -471,8 +476,8 @@ class SavedWorld {
     const SavedCommit borrowed = commit.Borrow();
     log->Rewrite(
         [&](const StateLog::PutObjectFn& put) {
-          for (const auto& [key, message] : reported.is.objects)
-            put(key.first, key.second, message);
+          for (const auto& [key, value] : reported.is.objects)
+            put(key.first, key.second, value.first, value.second);
           if (meanwhile) meanwhile();
         },
         reported.is.marker ? &borrowed : nullptr, reported.is.generation);

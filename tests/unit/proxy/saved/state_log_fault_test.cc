@@ -266,7 +266,7 @@ TEST_F(StateLogOutageTest, TheNextTryTakesItsTime) {
   ASSERT_TRUE(log.ok());
   EXPECT_FALSE((*log)->needs_everything());
   Break(ENOSPC);
-  (*log)->PutObject(Kind::kNode, "n", "m");
+  (*log)->PutObject(Kind::kNode, "n", "m", 0);
   (*log)->Flush();
   EXPECT_NE((*log)->status().error, "");
   EXPECT_FALSE((*log)->needs_everything());

@@ -314,7 +314,7 @@ TEST_F(StateLogTest, NothingIsWrittenAfterStop) {
   const Reported expected = model.reported();
   log->Stop();
   const auto content = files.Content(kPath);
-  log->PutObject(Kind::kNode, "n", "m");
+  log->PutObject(Kind::kNode, "n", "m", 0);
   log->Begin({});
   log->End(true, 1);
   log->NoteGeneration(2);
