@@ -47,6 +47,18 @@ void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
   }
 }
 
+void LogHandshakes(const proxy::Cleanup& cleanup) {
+  if (!cleanup.handshakes) return;
+  if (!cleanup.error.ok()) {
+    spdlog::warn("cleanup of stale handshakes failed, retrying error={}", LogValue(cleanup.error));
+    return;
+  }
+  const uint64_t deleted = cleanup.deleted_handshakes[0] + cleanup.deleted_handshakes[1];
+  spdlog::log(deleted > 0 ? spdlog::level::info : spdlog::level::debug,
+              "stale handshakes deleted count={} entries_read={} duration_ms={:.1f}", deleted,
+              cleanup.entries, Milliseconds(cleanup.duration));
+}
+
 void LogCleanup(const proxy::Cleanup& cleanup) {
   const auto log = [&](const char* what, size_t services, const auto& deleted_by_family) {
     if (services == 0) return;
@@ -62,6 +74,7 @@ void LogCleanup(const proxy::Cleanup& cleanup) {
   };
   log("stale UDP flows", cleanup.services, cleanup.deleted);
   log("stale TCP flows", cleanup.tcp_services, cleanup.deleted_tcp);
+  LogHandshakes(cleanup);
   if (cleanup.forgotten_tcp > 0) {
     spdlog::warn(
         "too many TCP endpoints left, connections to some are not reset endpoints={} limit={}",

@@ -140,6 +140,10 @@ const Catalogue& AllMetrics() {
           "Total number of TCP flows to removed endpoints deleted. Always 0 if no Service resets "
           "stale TCP connections",
           {kFamily}),
+      Counter("svcmap_conntrack_deleted_handshakes_total",
+              "Total number of unreplied TCP and SCTP entries deleted because their endpoint is "
+              "gone, or because they are not translated",
+              {kFamily}),
       // Metrics of the saved state.
       Gauge("svcmap_saved_state_bytes",
             "Size of the saved state file in bytes. Absent without --state-dir"),

@@ -155,6 +155,8 @@ void AddTruth(const MetricsFacts& facts, Families& page) {
   for (const Family family : kFamilies) {
     page.Add("svcmap_conntrack_deleted_tcp_flows_total", facts.cleaner.deleted_tcp[Index(family)],
              {Name(family)});
+    page.Add("svcmap_conntrack_deleted_handshakes_total",
+             facts.cleaner.deleted_handshakes[Index(family)], {Name(family)});
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <endian.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_sctp.h>
 #include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -87,6 +89,8 @@ std::optional<TransportProtocol> ReadProtocol(const nlattr* attribute) {
       return TransportProtocol::kTcp;
     case IPPROTO_UDP:
       return TransportProtocol::kUdp;
+    case IPPROTO_SCTP:
+      return TransportProtocol::kSctp;
   }
   return std::nullopt;
 }
@@ -129,18 +133,36 @@ bool ReadTuple(const nlattr* nest, FlowTuple& tuple, std::optional<TransportProt
   return addresses && ports;
 }
 
-// Returns true if the attribute CTA_PROTOINFO describes a TCP connection that has ended.
-bool HasEnded(const nlattr* nest) {
-  for (const nlattr* tcp : Attributes(nest)) {
-    if (mnl_attr_get_type(tcp) != CTA_PROTOINFO_TCP) continue;
-    for (const nlattr* attribute : Attributes(tcp)) {
-      if (mnl_attr_get_type(attribute) != CTA_PROTOINFO_TCP_STATE ||
-          mnl_attr_get_payload_len(attribute) != sizeof(uint8_t)) {
-        continue;
+// Returns the state of a TCP connection or SCTP association from the attribute CTA_PROTOINFO.
+std::optional<uint8_t> ReadState(const nlattr* nest) {
+  for (const nlattr* protocol : Attributes(nest)) {
+    const bool tcp = mnl_attr_get_type(protocol) == CTA_PROTOINFO_TCP;
+    if (!tcp && mnl_attr_get_type(protocol) != CTA_PROTOINFO_SCTP) continue;
+    const uint16_t wanted = tcp ? CTA_PROTOINFO_TCP_STATE : CTA_PROTOINFO_SCTP_STATE;
+    for (const nlattr* attribute : Attributes(protocol)) {
+      if (mnl_attr_get_type(attribute) == wanted &&
+          mnl_attr_get_payload_len(attribute) == sizeof(uint8_t)) {
+        return mnl_attr_get_u8(attribute);
       }
-      const uint8_t state = mnl_attr_get_u8(attribute);
-      return state == TCP_CONNTRACK_TIME_WAIT || state == TCP_CONNTRACK_CLOSE;
     }
+  }
+  return std::nullopt;
+}
+
+// Sets flow.unreplied. Returns false if the flow must not be listed.
+bool ReadProgress(std::optional<uint8_t> state, bool seen_reply, Flow& flow) {
+  switch (flow.protocol) {
+    case TransportProtocol::kUdp:
+      return true;
+    case TransportProtocol::kTcp:
+      flow.unreplied = state == TCP_CONNTRACK_SYN_SENT && !seen_reply;
+      return state != TCP_CONNTRACK_TIME_WAIT && state != TCP_CONNTRACK_CLOSE;
+    case TransportProtocol::kSctp:
+      // CLOSED follows if the client gives up. The next INIT uses the same entry. HEARTBEAT_SENT is
+      // another path of an association that exists.
+      flow.unreplied =
+          (state == SCTP_CONNTRACK_COOKIE_WAIT || state == SCTP_CONNTRACK_CLOSED) && !seen_reply;
+      return flow.unreplied;
   }
   return false;
 }
@@ -191,7 +213,8 @@ std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message) {
 std::optional<Flow> ReadFlow(const nlmsghdr* message) {
   if (!IsMessage(message, IPCTNL_MSG_CT_NEW)) return std::nullopt;
   Flow flow;
-  bool original = false, reply = false, ended = false;
+  bool original = false, reply = false, seen_reply = false;
+  std::optional<uint8_t> state;
   std::optional<TransportProtocol> protocol;
   std::optional<uint16_t> zone;  // Conntrack zone for both directions of the flow.
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
@@ -203,7 +226,12 @@ std::optional<Flow> ReadFlow(const nlmsghdr* message) {
         reply = ReadTuple(attribute, flow.reply, protocol);
         break;
       case CTA_PROTOINFO:
-        ended = HasEnded(attribute);
+        state = ReadState(attribute);
+        break;
+      case CTA_STATUS:
+        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
+          seen_reply = (be32toh(mnl_attr_get_u32(attribute)) & IPS_SEEN_REPLY) != 0;
+        }
         break;
       case CTA_ZONE:
         zone = ReadU16(attribute);
@@ -215,8 +243,9 @@ std::optional<Flow> ReadFlow(const nlmsghdr* message) {
         break;
     }
   }
-  if (!original || !reply || ended) return std::nullopt;
+  if (!original || !reply) return std::nullopt;
   flow.protocol = *protocol;
+  if (!ReadProgress(state, seen_reply, flow)) return std::nullopt;
   if (zone) flow.original.zone = flow.reply.zone = *zone;
   return flow;
 }

@@ -29,8 +29,9 @@ std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message);
 // entry and its original tuple.
 nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const Flow& flow);
 
-// Parses one flow. Returns nullopt if the message does not describe a UDP flow or an open TCP
-// connection. A TCP connection in state TIME_WAIT or CLOSE is not open.
+// Parses one flow. Returns nullopt if the message does not describe a UDP flow, an open TCP
+// connection or an unreplied SCTP association. A TCP connection in state TIME_WAIT or CLOSE is not
+// open.
 std::optional<Flow> ReadFlow(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

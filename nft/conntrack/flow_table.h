@@ -1,10 +1,11 @@
-// The UDP and TCP flows tracked by the kernel. FlowTable lists and deletes individual flows. Code
-// in proxy/conntrack selects the flows to delete.
+// The UDP, TCP and SCTP flows tracked by the kernel. FlowTable lists and deletes individual flows.
+// Code in proxy/conntrack selects the flows to delete.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 
 #include "absl/status/status.h"
@@ -34,7 +35,11 @@ struct FlowTuple {
   friend bool operator==(const FlowTuple&, const FlowTuple&) = default;
 };
 
-enum class TransportProtocol : uint8_t { kTcp = 6, kUdp = 17 };  // IANA protocol numbers.
+enum class TransportProtocol : uint8_t {
+  kTcp = 6,
+  kUdp = 17,
+  kSctp = 132
+};  // IANA protocol numbers.
 
 // The flows of one protocol in one family.
 struct FlowKind {
@@ -43,11 +48,14 @@ struct FlowKind {
 
   friend bool operator==(const FlowKind&, const FlowKind&) = default;
 };
-inline constexpr size_t kFlowKinds = 4;
+inline constexpr size_t kFlowKinds = 6;
 
 // Returns an index below kFlowKinds.
 constexpr size_t Index(const FlowKind& kind) {
-  return (kind.protocol == TransportProtocol::kTcp ? 2 : 0) + Index(kind.family);
+  const size_t protocol = kind.protocol == TransportProtocol::kUdp   ? 0
+                          : kind.protocol == TransportProtocol::kTcp ? 1
+                                                                     : 2;
+  return 2 * protocol + Index(kind.family);
 }
 
 struct Flow {
@@ -57,6 +65,8 @@ struct Flow {
   // Kernel-assigned id of the conntrack entry, in the byte order of the message.
   uint32_t id = 0;
   TransportProtocol protocol = TransportProtocol::kUdp;
+  // True if the flow began with a TCP SYN or an SCTP INIT, and no reply was seen. False for UDP.
+  bool unreplied = false;
 
   Family family() const { return original.source.address.family(); }
   FlowKind kind() const { return {protocol, family()}; }
@@ -71,13 +81,16 @@ class FlowTable {
   struct Listing {
     // Number of conntrack entries that the kernel sent, including entries of other protocols.
     uint64_t entries = 0;
+    bool cut = false;  // The listing ended after `max_entries` entries.
     // False if flows may be missing, because a change interrupted every attempt to list the flows.
     bool complete = true;
   };
+  static constexpr uint64_t kAllEntries = std::numeric_limits<uint64_t>::max();
   // Calls `on_flow` for each flow of `kinds`, without storing the flows. Skips TCP connections that
-  // have ended. `on_flow` may receive some flows twice. `on_flow` may block and may delete flows.
-  // If `on_flow` returns false, the listing ends with kCancelled.
-  virtual absl::StatusOr<Listing> ForEach(std::span<const FlowKind> kinds,
+  // have ended, and SCTP associations except for unreplied ones. `on_flow` may receive some flows
+  // twice. `on_flow` may block and may delete flows. If `on_flow` returns false, the listing ends
+  // with kCancelled. After `max_entries` conntrack entries, the listing ends and is complete.
+  virtual absl::StatusOr<Listing> ForEach(std::span<const FlowKind> kinds, uint64_t max_entries,
                                           const std::function<bool(const Flow&)>& on_flow) = 0;
 
   struct Deletion {

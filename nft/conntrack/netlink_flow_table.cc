@@ -26,7 +26,8 @@ constexpr size_t kDeletionsPerSend = 64;
 }  // namespace
 
 absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
-    std::span<const FlowKind> kinds, const std::function<bool(const Flow&)>& on_flow) {
+    std::span<const FlowKind> kinds, uint64_t max_entries,
+    const std::function<bool(const Flow&)>& on_flow) {
   // Opens a new socket for each listing, because the previous socket may still contain responses of
   // an unfinished dump.
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
@@ -37,6 +38,8 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
   Listing listing;
   std::array<uint64_t, kFlowKinds> seen;
   const auto on_message = [&](const nlmsghdr* message) {
+    listing.cut = listing.entries >= max_entries;
+    if (listing.cut) return false;
     ++listing.entries;
     const std::optional<Flow> flow = ReadFlow(message);
     if (!flow) return true;
@@ -62,7 +65,7 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
     } else {
       status = dump(WriteFlowDump(buffer));
     }
-    if (status.ok()) {
+    if (status.ok() || listing.cut) {
       flows_ = *count;
       flows_of_kind_ = seen;
       return listing;

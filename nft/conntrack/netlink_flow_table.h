@@ -16,7 +16,7 @@ class NetlinkFlowTable : public FlowTable {
  public:
   explicit NetlinkFlowTable(SocketFaults* faults = nullptr) : faults_(faults) {}
 
-  absl::StatusOr<Listing> ForEach(std::span<const FlowKind> kinds,
+  absl::StatusOr<Listing> ForEach(std::span<const FlowKind> kinds, uint64_t max_entries,
                                   const std::function<bool(const Flow&)>& on_flow) override;
   Deletion Delete(std::span<const Flow> flows) override;
 

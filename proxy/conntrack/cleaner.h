@@ -1,10 +1,12 @@
-// Deletes stale UDP flows, and TCP connections to endpoints that are gone, from connection tracking
-// on a separate thread, after each commit, without delaying the next commit. Updates that arrive
-// during a round are merged. A round lists the flows of both protocols in one pass.
+// Deletes stale UDP flows, stale TCP and SCTP handshakes, and TCP connections to endpoints that are
+// gone, from connection tracking on a separate thread, after each commit, without delaying the next
+// commit. Updates that arrive during a round are merged. A round lists the flows of all protocols
+// in one pass.
 //
 // Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
 // Services, and so does the first round after a repair of the tables. Other rounds cover only
-// Services whose UDP ports changed, or whose TCP endpoints are gone. After each round, the thread
+// Services whose UDP ports changed, or whose TCP endpoints are gone. If a round covers handshakes,
+// it covers those of all Services. After each round, the thread
 // sleeps nine times as long as the round took, so it uses at most a tenth of a CPU.
 #pragma once
 
@@ -15,6 +17,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,6 +26,7 @@
 #include "absl/status/status.h"
 #include "nft/base/backoff.h"
 #include "nft/conntrack/flow_table.h"
+#include "proxy/conntrack/handshake_book.h"
 #include "proxy/conntrack/tcp_book.h"
 #include "proxy/conntrack/udp_book.h"
 
@@ -34,6 +38,8 @@ struct Cleanup {
   uint64_t entries = 0;                  // Number of conntrack entries that the kernel sent.
   std::array<uint64_t, 2> deleted = {};  // UDP flows, indexed by Index(Family).
   std::array<uint64_t, 2> deleted_tcp = {};
+  bool handshakes = false;  // The round covers handshakes.
+  std::array<uint64_t, 2> deleted_handshakes = {};
   // Number of TCP endpoints whose connections are not deleted (TcpBook::kMaxDepartures).
   uint64_t forgotten_tcp = 0;
   uint64_t gone = 0;  // Number of stale flows that ended before their deletion.
@@ -48,6 +54,7 @@ struct CleanerStatus {
   uint64_t entries = 0, gone = 0;
   std::array<uint64_t, 2> deleted = {};
   std::array<uint64_t, 2> deleted_tcp = {};
+  std::array<uint64_t, 2> deleted_handshakes = {};
   // Number of Services with UDP ports, or with remaining flows of a removed UDP port.
   size_t services = 0;
   Cleanup last;
@@ -60,6 +67,10 @@ struct CleanerOptions {
   int rest_factor = 9;
   // Time after which a TCP endpoint that is in no EndpointSlice of its Service is gone.
   std::chrono::milliseconds gone_after{1000};
+  // Minimum time between the two listings of a stale handshake, before it is deleted.
+  std::chrono::milliseconds handshake_wait{1000};
+  // Maximum number of conntrack entries in the listing of a round that covers only handshakes.
+  uint64_t max_handshake_entries = 1'000'000;
   // Delay until a round that deleted UDP flows is repeated, because a reply in flight can recreate
   // a deleted flow. Each time the repeated round deletes flows too, the delay doubles, up to
   // `last_retry`.
@@ -99,7 +110,16 @@ class Cleaner {
   // not wait for a round in progress. The cost for a Service that never had a UDP port is one
   // lookup.
   void Update(std::vector<std::pair<std::string, UdpPorts>> services,
-              std::vector<std::pair<std::string, TcpEndpoints>> tcp = {});
+              std::vector<std::pair<std::string, TcpEndpoints>> tcp = {},
+              const HandshakeChanges& handshakes = {});
+
+  // Returns the result of FindStaleHandshakes. The cleaner's thread calls this function, which may
+  // block.
+  using StaleHandshakesFn =
+      std::function<std::vector<std::optional<ServiceHash>>(std::span<const nft::Flow>)>;
+  // The cleaner deletes handshakes only while it has this function. With null, waits until a call
+  // in progress has returned. Thread-safe.
+  void FindStaleHandshakesWith(StaleHandshakesFn find);
   void StateIsComplete();
   // The tables were incomplete, and are now repaired. Packets that passed meanwhile may have
   // created flows without translation. Thread-safe.
@@ -121,14 +141,22 @@ class Cleaner {
   void AwaitWork(std::unique_lock<std::mutex>& lock);
   // Returns the time when work is due, or nullopt if there is no work. Requires the mutex.
   std::optional<std::chrono::steady_clock::time_point> WorkDueAt() const;
-  Cleanup Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp);
+  Cleanup Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp,
+                HandshakeBook::Round& handshakes);
+  // Removes flows that are not stale. Returns the Services of the other flows.
+  std::vector<ServiceHash> KeepStaleHandshakes(std::vector<nft::Flow>& flows);
+  // Deletes or records the stale ones of these handshakes.
+  void SortHandshakes(std::vector<nft::Flow>& flows, HandshakeBook::Round& round, Cleanup& cleanup);
+  // Adds the result to `deleted`. Returns false after an error.
+  bool Delete(std::span<const nft::Flow> flows, uint64_t& deleted, Cleanup& cleanup);
   // Waits for the end of the present commit, because listed flows may use its rules. Then removes
   // flows of one protocol from `flows` that are no longer stale.
   void KeepStale(const UdpBook::Round& round, const TcpBook::Round& tcp,
                  nft::TransportProtocol protocol, std::vector<nft::Flow>& flows);
   // Schedules the work that remains after a round. `repeat` is the delay of the next repeat.
   void Settle(const UdpBook::Round& round, const StaleFlows& flows, const TcpBook::Round& tcp,
-              const Cleanup& cleanup, std::chrono::milliseconds repeat);
+              HandshakeBook::Round handshakes, const Cleanup& cleanup,
+              std::chrono::milliseconds repeat);
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
@@ -141,11 +169,15 @@ class Cleaner {
   uint64_t commits_started_ = 0, commits_ended_ = 0;
   UdpBook book_;
   TcpBook tcp_book_{options_.gone_after};
+  HandshakeBook handshake_book_{options_.handshake_wait, options_.last_retry};
+  bool has_find_ = false;
   bool complete_ = false;
   CleanerStatus status_;
   std::chrono::steady_clock::time_point next_;
   Backoff backoff_{options_.first_retry, options_.last_retry};
   std::vector<Repeat> repeats_;
+  std::mutex find_mutex_;  // Locked during a call of the function, before `mutex_`.
+  StaleHandshakesFn find_;
   std::thread thread_;
 };
 

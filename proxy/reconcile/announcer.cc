@@ -10,8 +10,14 @@ void Announcer::Announce(SyncPlan& sync_plan, SyncResult& result) {
         MakeTcpEndpoints(store_.Find(key), applied_.Find(key), store_.claims(), node_.facts());
     result.tcp.emplace_back(std::move(key), std::move(tcp));
   }
+  result.handshakes.any = sync_plan.node_rows.has_value();
   result.udp.reserve(sync_plan.dirty.size());
   for (DirtyService& dirty : sync_plan.dirty) {
+    const ServiceMoves moves = store_.TakeMoves(dirty.key);
+    result.handshakes.any |= moves.any;
+    for (const IpAddress& address : moves.added) {
+      result.handshakes.added.emplace_back(HashOfService(dirty.key), address);
+    }
     AddHealthCheck(dirty.key, result);
     AddLocalhostNodePorts(dirty.key, result);
     UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));

@@ -1,5 +1,6 @@
-// Collects the changes that observers of a committed plan need: UDP and TCP endpoints for the
-// clean-up of connection tracking, healthCheckNodePorts, and nodePorts on loopback addresses.
+// Collects the changes that observers of a committed plan need: UDP and TCP endpoints, and changes
+// that affect handshakes, for the clean-up of connection tracking, healthCheckNodePorts, and
+// nodePorts on loopback addresses.
 //
 // Not thread-safe.
 #pragma once
@@ -17,7 +18,7 @@ namespace svcmap::proxy {
 
 class Announcer {
  public:
-  Announcer(const ReconcilerOptions& options, const Store& store, const Applied& applied,
+  Announcer(const ReconcilerOptions& options, Store& store, const Applied& applied,
             const NodeFollower& node)
       : options_(options), store_(store), applied_(applied), node_(node) {}
 
@@ -29,7 +30,7 @@ class Announcer {
   void AddLocalhostNodePorts(const std::string& key, SyncResult& result);
 
   const ReconcilerOptions& options_;
-  const Store& store_;
+  Store& store_;
   const Applied& applied_;
   const NodeFollower& node_;
   absl::flat_hash_set<std::string> health_checked_;  // Services with a healthCheckNodePort.

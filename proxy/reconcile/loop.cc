@@ -4,6 +4,10 @@
 
 #include <future>
 #include <limits>
+#include <span>
+#include <vector>
+
+#include "proxy/conntrack/stale_handshakes.h"
 
 namespace svcmap::proxy {
 
@@ -47,6 +51,14 @@ void Loop::Start(Received received) {
     status_.last_sync = status_.last_queued = SystemClock::now();
   }
   thread_ = std::thread([this] { Run(); });
+  if (options_.cleaner == nullptr) return;
+  options_.cleaner->FindStaleHandshakesWith([this](std::span<const nft::Flow> flows) {
+    std::vector<std::optional<ServiceHash>> stale(flows.size());
+    Call([&](Reconciler& reconciler) {
+      stale = FindStaleHandshakes(flows, reconciler.store(), reconciler.node_facts());
+    });
+    return stale;
+  });
 }
 
 void Loop::Stop() {
@@ -56,6 +68,7 @@ void Loop::Stop() {
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
+  if (options_.cleaner != nullptr) options_.cleaner->FindStaleHandshakesWith(nullptr);
 }
 
 void Loop::Post(Task task) {

@@ -84,11 +84,13 @@ void Loop::NotifyForwarder(SyncResult& result) {
 // must wait.
 void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
-  options_.cleaner->Update(std::move(result.udp), std::move(result.tcp));
+  options_.cleaner->Update(std::move(result.udp), std::move(result.tcp), result.handshakes);
   if (result.recreated) options_.cleaner->TablesRepaired();
   const bool complete = received_ >= Received::kStored && !reconciler_.store().in_snapshot() &&
                         reconciler_.store().dirty().size() == 0;
-  if (complete) options_.cleaner->StateIsComplete();
+  if (!complete) return;
+  options_.cleaner->StateIsComplete();
+  reconciler_.store().KeepMoves();
 }
 
 void Loop::PublishStatus(const SyncResult& result) {

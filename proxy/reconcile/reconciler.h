@@ -146,6 +146,8 @@ class Reconciler {
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
 
+  // Returns the facts about the node that the rows depend on.
+  const NodeFacts& node_facts() const { return node_.facts(); }
   // Returns the data from which rows are computed. Valid until the next call of any other function.
   ExplainContext ContextForExplain();
   // Returns the desired elements that decide about the destination of `question`. `explained` is

@@ -3,11 +3,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 #include <utility>
 
-#include "proxy/state/port_range.h"
 #include "absl/algorithm/container.h"
+#include "proxy/state/port_range.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -123,10 +124,10 @@ bool Store::ApplyService(const Change& change, uint64_t sequence, ChangeSource s
   if (!change.service && !services_.contains(change.key)) return false;
   ServiceEntry& entry = services_[change.key];
   if (Equal(entry.service, change.service)) return false;
-  Touch(change, MessageOf(entry.service), MessageOf(change.service));
   if (!entry.service) {
     entry.first_seen = change.first_seen.value_or(snapshot_ ? snapshot_->revision : revision_);
   }
+  Touch(change, MessageOf(entry.service), MessageOf(change.service));
   const std::shared_ptr<const Service> before = std::exchange(entry.service, change.service);
   service_count_ += (change.service ? 1 : 0);
   service_count_ -= (before ? 1 : 0);
@@ -136,7 +137,11 @@ bool Store::ApplyService(const Change& change, uint64_t sequence, ChangeSource s
   const Claims::Moved claims = claims_.Update(before, change.service, entry.first_seen);
   moved_ |= !claims.others.empty() || (released_ && claims.acquired);
   released_ |= claims.released;
-  for (const std::string& other : claims.others) MarkDirty(other, sequence, source);
+  if (claims.acquired || claims.released) NoteMove(change.key);
+  for (const std::string& other : claims.others) {
+    MarkDirty(other, sequence, source);
+    NoteMove(other);
+  }
   DropIfEmpty(change.key);
   return true;
 }
@@ -148,6 +153,7 @@ bool Store::ApplySlice(const Change& change, uint64_t sequence, ChangeSource sou
   const std::shared_ptr<const EndpointSlice>& after = change.slice;
   if (Equal(before, after)) return false;
   Touch(change, MessageOf(before), MessageOf(after));
+  NoteMoves(before.get(), after.get());
 
   if (before && !before->service_key.empty()) {
     RemoveSlice(*before);
@@ -166,6 +172,65 @@ bool Store::ApplySlice(const Change& change, uint64_t sequence, ChangeSource sou
     slices_.erase(change.key);
   }
   return true;
+}
+
+void Store::NoteMove(const std::string& key) {
+  if (keep_moves_) moves_[key].any = true;
+}
+
+// Handshakes exist only for TCP and SCTP.
+void Store::NoteMoves(const EndpointSlice* before, const EndpointSlice* after) {
+  constexpr size_t kMaxAdded = 65'536;
+  if (!keep_moves_) return;
+  const auto has_handshakes = [](const EndpointSlice* slice) {
+    return slice != nullptr && !slice->service_key.empty() &&
+           absl::c_any_of(slice->ports,
+                          [](const EndpointPort& p) { return p.protocol != Protocol::kUdp; });
+  };
+  static const std::vector<Endpoint> kNone;
+  const bool had = has_handshakes(before), has = has_handshakes(after);
+  std::span<const Endpoint> old_endpoints = had ? before->endpoints : kNone;
+  std::span<const Endpoint> new_endpoints = has ? after->endpoints : kNone;
+  if (had && (!has || before->service_key != after->service_key)) {
+    NoteMove(before->service_key);
+    old_endpoints = {};
+  }
+  if (!has) return;
+  // Most updates change only a few endpoints.
+  const auto same = [](const Endpoint& a, const Endpoint& b) { return a.address == b.address; };
+  while (!old_endpoints.empty() && !new_endpoints.empty() &&
+         same(old_endpoints.front(), new_endpoints.front())) {
+    old_endpoints = old_endpoints.subspan(1);
+    new_endpoints = new_endpoints.subspan(1);
+  }
+  while (!old_endpoints.empty() && !new_endpoints.empty() &&
+         same(old_endpoints.back(), new_endpoints.back())) {
+    old_endpoints = old_endpoints.first(old_endpoints.size() - 1);
+    new_endpoints = new_endpoints.first(new_endpoints.size() - 1);
+  }
+  const bool other_ports =
+      had && !absl::c_equal(before->ports, after->ports, [](const auto& a, const auto& b) {
+        return a.port == b.port && a.protocol == b.protocol;
+      });
+  if (!other_ports && old_endpoints.empty() && new_endpoints.empty()) return;
+  absl::flat_hash_set<IpAddress> left;
+  for (const Endpoint& endpoint : old_endpoints) left.insert(endpoint.address);
+  ServiceMoves& moves = moves_[after->service_key];
+  for (const Endpoint& endpoint : new_endpoints) {
+    if (left.erase(endpoint.address) > 0 || added_ >= kMaxAdded) continue;
+    moves.added.push_back(endpoint.address);
+    ++added_;
+  }
+  moves.any |= other_ports || !left.empty();
+}
+
+ServiceMoves Store::TakeMoves(const std::string& key) {
+  const auto found = moves_.find(key);
+  if (found == moves_.end()) return {};
+  ServiceMoves moves = std::move(found->second);
+  moves_.erase(found);
+  added_ -= moves.added.size();
+  return moves;
 }
 
 void Store::AddSlice(const std::shared_ptr<const EndpointSlice>& slice) {
@@ -233,12 +298,18 @@ const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
   return MessageOf(held.service_cidr);
 }
 
+uint64_t Store::FirstSeen(Kind kind, const std::string& key) const {
+  return kind == Kind::kService ? Stored(kind, key).first_seen.value_or(0) : 0;
+}
+
 void Store::BeginTrial() {
   trial_.emplace();
   trial_->node_version = node_version_;
   trial_->token = token_;
   trial_->touched = std::exchange(touched_, {});
   trial_->dirty = std::exchange(dirty_, {});
+  trial_->moves = std::exchange(moves_, {});
+  trial_->added = std::exchange(added_, 0);
   trial_->released = std::exchange(released_, false);
   trial_->moved = std::exchange(moved_, false);
   trial_->snapshot = std::exchange(snapshot_, std::nullopt);
@@ -253,6 +324,8 @@ void Store::EndTrial() {
   token_ = trial.token;
   touched_ = std::move(trial.touched);
   dirty_ = std::move(trial.dirty);
+  moves_ = std::move(trial.moves);
+  added_ = trial.added;
   released_ = trial.released;
   moved_ = trial.moved;
   snapshot_ = std::move(trial.snapshot);
@@ -299,10 +372,6 @@ void Store::EndSnapshot(uint64_t sequence, ChangeSource source) {
   std::vector<Change> removals;
   const auto collect = [&](Kind kind, const std::string& key) {
     if (!snapshot->keys.contains(SnapshotKey(kind, key))) {
-uint64_t Store::FirstSeen(Kind kind, const std::string& key) const {
-  return kind == Kind::kService ? Stored(kind, key).first_seen.value_or(0) : 0;
-}
-
       removals.push_back({.kind = kind, .key = key});
     }
   };

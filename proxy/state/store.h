@@ -71,11 +71,24 @@ inline uint64_t ObjectBytes(const std::string& key, const std::string& message) 
   return key.size() + message.size();
 }
 
+// Changes of a Service that can make handshakes of clients stale (proxy/conntrack).
+struct ServiceMoves {
+  // Addresses or EndpointSlices were added or removed, or an endpoint or a port has left a slice.
+  bool any = false;
+  // Addresses of endpoints that are new in a slice.
+  std::vector<IpAddress> added;
+};
+
 class Store {
  public:
   // Applies one change. `sequence` is the number of the change and never decreases. Returns false
   // if the object is equal to the stored object.
   bool Apply(const Change& change, uint64_t sequence, ChangeSource source = ChangeSource::kStream);
+
+  // Sets the current revision of the kernel's tables, which becomes ServiceEntry::first_seen of new
+  // Services. New Services of a snapshot have the revision at the start of the snapshot, so that
+  // the order of its objects does not matter.
+  void SetRevision(uint64_t revision) { revision_ = revision; }
 
   // Between BeginSnapshot and EndSnapshot, all objects named by applied changes and by
   // AddToSnapshot() belong to the snapshot. EndSnapshot removes all other objects. A second
@@ -85,11 +98,6 @@ class Store {
   void EndSnapshot(uint64_t sequence, ChangeSource source = ChangeSource::kStream);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { snapshot_.reset(); }
-  // Sets the current revision of the kernel's tables, which becomes ServiceEntry::first_seen of new
-  // Services. New Services of a snapshot have the revision at the start of the snapshot, so that
-  // the order of its objects does not matter.
-  void SetRevision(uint64_t revision) { revision_ = revision; }
-
   bool in_snapshot() const { return snapshot_.has_value(); }
 
   // EndTrial() undoes all changes since BeginTrial(). The cost of EndTrial() is proportional to the
@@ -107,6 +115,8 @@ class Store {
   Change Stored(Kind kind, const std::string& key) const;
   // Returns the object as received, serialized. Returns null if the object is not stored.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
+  // Returns ServiceEntry::first_seen, or 0 if the object is no stored Service.
+  uint64_t FirstSeen(Kind kind, const std::string& key) const;
 
   DirtyServices& dirty() { return dirty_; }
   const DirtyServices& dirty() const { return dirty_; }
@@ -115,10 +125,12 @@ class Store {
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
   // Marks one Service as dirty. The Service does not need to exist. `sequence` is 0 if no batch
   // caused the change.
-  // Returns ServiceEntry::first_seen, or 0 if the object is no stored Service.
-  uint64_t FirstSeen(Kind kind, const std::string& key) const;
   void MarkDirty(const std::string& key, uint64_t sequence,
                  ChangeSource source = ChangeSource::kStream);
+  // Starts recording moves.
+  void KeepMoves() { keep_moves_ = true; }
+  // Returns the recorded moves of the Service since the previous call.
+  ServiceMoves TakeMoves(const std::string& key);
   // True if an address may have moved between Services since the list of dirty Services was last
   // empty. If addresses_moved() is true, all dirty Services must be programmed in one transaction.
   bool addresses_moved() const { return moved_; }
@@ -145,6 +157,7 @@ class Store {
 
  private:
   struct Snapshot {
+    uint64_t revision = 0;                  // At the start of the snapshot.
     bool removes = false;                   // Objects were stored at the start of the snapshot.
     absl::flat_hash_set<std::string> keys;  // If `removes`: the objects of the snapshot.
   };
@@ -157,7 +170,8 @@ class Store {
     StateToken token;
     std::vector<std::pair<Kind, std::string>> touched;
     DirtyServices dirty;
-    uint64_t revision = 0;                  // At the start of the snapshot.
+    absl::flat_hash_map<std::string, ServiceMoves> moves;
+    size_t added;
     bool released;
     bool moved;
     std::optional<Snapshot> snapshot;
@@ -169,6 +183,8 @@ class Store {
   bool ApplyService(const Change& change, uint64_t sequence, ChangeSource source);
   bool ApplySlice(const Change& change, uint64_t sequence, ChangeSource source);
   void DropIfEmpty(const std::string& key);
+  void NoteMove(const std::string& key);
+  void NoteMoves(const EndpointSlice* before, const EndpointSlice* after);
   // Records that the object has changed. `before` and `after` are the object's old and new
   // messages, or null if the object does not exist.
   void Touch(const Change& change, const std::string* before, const std::string* after);
@@ -180,6 +196,7 @@ class Store {
   size_t service_count_ = 0;
   uint64_t node_version_ = 0;
   Claims claims_;
+  uint64_t revision_ = 0;
 
   StateToken token_ = {};
   uint64_t bytes_ = 0;
@@ -188,6 +205,9 @@ class Store {
   std::vector<std::pair<Kind, std::string>> touched_;
 
   DirtyServices dirty_;
+  bool keep_moves_ = false;
+  absl::flat_hash_map<std::string, ServiceMoves> moves_;  // Of dirty Services.
+  size_t added_ = 0;                                      // Addresses in `moves_`.
   // True if any Service has released an address since the list of dirty Services was last empty.
   bool released_ = false;
   bool moved_ = false;
@@ -196,5 +216,4 @@ class Store {
   std::optional<Trial> trial_;
 };
 
-  uint64_t revision_ = 0;
 }  // namespace svcmap::proxy

@@ -8,6 +8,7 @@
 #include <future>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nft/conntrack/netlink_flow_table.h"
@@ -67,7 +68,7 @@ class FlowTableContract : public ::testing::TestWithParam<Family> {
   std::vector<Flow> List(const std::vector<FlowKind>& kinds, uint64_t* entries = nullptr) {
     std::vector<Flow> flows;
     const auto listing = netns_->Run([&] {
-      return table_.ForEach(kinds, [&](const Flow& flow) {
+      return table_.ForEach(kinds, FlowTable::kAllEntries, [&](const Flow& flow) {
         flows.push_back(flow);
         return true;
       });
@@ -226,7 +227,9 @@ TEST_P(FlowTableContract, FailedCallsAreReportedAndLeaveNothingBehind) {
   const std::vector<Flow> flows = List();
   ASSERT_THAT(flows, SizeIs(1));
   const auto listing = [&] {
-    return netns_->Run([&] { return table_.ForEach({}, [](const Flow&) { return true; }); });
+    return netns_->Run([&] {
+      return table_.ForEach({}, FlowTable::kAllEntries, [](const Flow&) { return true; });
+    });
   };
   faults_.open = [](int) { return EMFILE; };
   EXPECT_FALSE(listing().ok());
@@ -279,7 +282,7 @@ TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
   Add(flows);
   int reported = 0;
   const auto left = netns_->Run([&] {
-    return table_.ForEach(Kinds(TransportProtocol::kUdp),
+    return table_.ForEach(Kinds(TransportProtocol::kUdp), FlowTable::kAllEntries,
                           [&](const Flow&) { return ++reported < 5; });
   });
   EXPECT_TRUE(absl::IsCancelled(left.status())) << left.status();
@@ -287,13 +290,36 @@ TEST_P(FlowTableContract, AListingMayBeLeftAndDeletesWhileItRuns) {
   // The callback deletes each listed flow. The listing covers all flows despite these deletions.
   size_t deleted = 0;
   EXPECT_OK(netns_->Run([&] {
-    return table_.ForEach(Kinds(TransportProtocol::kUdp), [&](const Flow& flow) {
-      deleted += table_.Delete({&flow, 1}).deleted;
-      return true;
-    });
+    return table_.ForEach(Kinds(TransportProtocol::kUdp), FlowTable::kAllEntries,
+                          [&](const Flow& flow) {
+                            deleted += table_.Delete({&flow, 1}).deleted;
+                            return true;
+                          });
   }));
   EXPECT_EQ(deleted, flows.size());
   EXPECT_THAT(List(), IsEmpty());
+}
+
+TEST_P(FlowTableContract, AListingEndsAfterTheMaximumNumberOfEntries) {
+  if (!netns_) return;
+  std::vector<TrackedFlow> flows;
+  for (uint16_t i = 0; i < 10; ++i) {
+    flows.push_back(AFlow(Client(static_cast<uint16_t>(1000 + i)), at()(10, 53), at()(1, 53)));
+  }
+  Add(flows);
+  for (const auto& [max_entries, listed] : {std::pair{4, 4}, {10, 10}, {11, 10}}) {
+    int reported = 0;
+    const auto listing = netns_->Run([&, max = static_cast<uint64_t>(max_entries)] {
+      return table_.ForEach(Kinds(TransportProtocol::kUdp), max, [&](const Flow&) {
+        ++reported;
+        return true;
+      });
+    });
+    ASSERT_OK(listing);
+    EXPECT_EQ(reported, listed);
+    EXPECT_EQ(listing->cut, listed < 10);
+    EXPECT_TRUE(listing->complete);
+  }
 }
 
 // Tests of S-244 to S-249 on a real conntrack table.

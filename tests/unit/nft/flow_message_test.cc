@@ -1,6 +1,9 @@
 #include "nft/conntrack/flow_message.h"
 
+#include <endian.h>
 #include <gtest/gtest.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_sctp.h>
 #include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 
@@ -52,6 +55,15 @@ class AnEntry {
       }
     }
   }
+  // `info` is CTA_PROTOINFO_TCP or CTA_PROTOINFO_SCTP.
+  void SetState(uint16_t info, uint16_t attribute, uint8_t state) {
+    nlattr* nest = mnl_attr_nest_start(message_, CTA_PROTOINFO);
+    nlattr* inner = mnl_attr_nest_start(message_, info);
+    mnl_attr_put_u8(message_, attribute, state);
+    mnl_attr_nest_end(message_, inner);
+    mnl_attr_nest_end(message_, nest);
+  }
+  void SetStatus(uint32_t status) { mnl_attr_put_u32(message_, CTA_STATUS, htobe32(status)); }
 
  private:
   alignas(nlmsghdr) uint8_t buffer_[2 * kMaxFlowMessage] = {};
@@ -83,13 +95,51 @@ TEST(FlowMessageTest, ATcpConnectionThatHasEndedIsNoFlow) {
   tcp.protocol = TransportProtocol::kTcp;
   for (uint8_t state = TCP_CONNTRACK_NONE; state <= TCP_CONNTRACK_CLOSE; ++state) {
     AnEntry entry(tcp);
-    nlattr* info = mnl_attr_nest_start(entry.message(), CTA_PROTOINFO);
-    nlattr* nest = mnl_attr_nest_start(entry.message(), CTA_PROTOINFO_TCP);
-    mnl_attr_put_u8(entry.message(), CTA_PROTOINFO_TCP_STATE, state);
-    mnl_attr_nest_end(entry.message(), nest);
-    mnl_attr_nest_end(entry.message(), info);
+    entry.SetState(CTA_PROTOINFO_TCP, CTA_PROTOINFO_TCP_STATE, state);
     const bool open = state != TCP_CONNTRACK_TIME_WAIT && state != TCP_CONNTRACK_CLOSE;
     EXPECT_EQ(ReadFlow(entry.message()).has_value(), open) << int{state};
+  }
+}
+
+// A connection in state ESTABLISHED without a reply was picked up in the middle.
+TEST(FlowMessageTest, S242_ATcpConnectionIsUnrepliedAfterTheSyn) {
+  Flow tcp = kFlow4;
+  tcp.protocol = TransportProtocol::kTcp;
+  const struct {
+    uint8_t state;
+    uint32_t status;
+    bool unreplied;
+  } cases[] = {{TCP_CONNTRACK_SYN_SENT, IPS_CONFIRMED | IPS_DST_NAT, true},
+               {TCP_CONNTRACK_SYN_SENT, IPS_CONFIRMED | IPS_SEEN_REPLY, false},
+               {TCP_CONNTRACK_SYN_RECV, IPS_CONFIRMED | IPS_SEEN_REPLY, false},
+               {TCP_CONNTRACK_ESTABLISHED, IPS_CONFIRMED, false}};
+  for (const auto& c : cases) {
+    AnEntry entry(tcp);
+    entry.SetState(CTA_PROTOINFO_TCP, CTA_PROTOINFO_TCP_STATE, c.state);
+    entry.SetStatus(c.status);
+    const std::optional<Flow> flow = ReadFlow(entry.message());
+    ASSERT_TRUE(flow);
+    EXPECT_EQ(flow->unreplied, c.unreplied) << int{c.state} << " " << c.status;
+  }
+  AnEntry udp(kFlow4);
+  udp.SetStatus(IPS_CONFIRMED);
+  EXPECT_EQ(ReadFlow(udp.message()), kFlow4);
+}
+
+TEST(FlowMessageTest, S242_OnlyUnrepliedSctpAssociationsAreFlows) {
+  Flow sctp = kFlow4;
+  sctp.protocol = TransportProtocol::kSctp;
+  sctp.unreplied = true;
+  for (const uint32_t status : {uint32_t{IPS_CONFIRMED}, uint32_t{IPS_SEEN_REPLY}}) {
+    for (uint8_t state = SCTP_CONNTRACK_NONE; state <= SCTP_CONNTRACK_HEARTBEAT_SENT; ++state) {
+      AnEntry entry(sctp);
+      entry.SetState(CTA_PROTOINFO_SCTP, CTA_PROTOINFO_SCTP_STATE, state);
+      entry.SetStatus(status);
+      const std::optional<Flow> flow = ReadFlow(entry.message());
+      const bool began = state == SCTP_CONNTRACK_COOKIE_WAIT || state == SCTP_CONNTRACK_CLOSED;
+      const bool unreplied = began && status == IPS_CONFIRMED;
+      EXPECT_EQ(flow, unreplied ? std::optional(sctp) : std::nullopt) << int{state};
+    }
   }
 }
 

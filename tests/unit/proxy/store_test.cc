@@ -91,6 +91,50 @@ TEST_F(StoreTest, S16_AServiceKeepsTheRevisionAtWhichItWasStoredFirst) {
   EXPECT_EQ(seen("ns/d"), 2u);
 }
 
+TEST_F(StoreTest, MovesAreWhatCanMakeHandshakesStale) {
+  const auto moves = [&](const std::vector<Change>& changes, const std::string& key = "ns/web") {
+    Apply(changes);
+    const ServiceMoves moves = store_.TakeMoves(key);
+    std::string text = moves.any ? "any" : "";
+    for (const IpAddress& address : moves.added) text += " +" + address.ToString();
+    return text;
+  };
+  const auto slice = [](const std::vector<std::string>& endpoints, uint16_t port = 8080) {
+    ASlice slice("ns/web-1", "ns/web");
+    slice.Port(port);
+    for (const std::string& endpoint : endpoints) slice.Ready(endpoint);
+    return Change(slice);
+  };
+  const AService web = AService("ns/web").At("10.96.0.1").Port(80);
+  EXPECT_EQ(moves({AService("ns/web").At("10.96.0.2").Port(80)}), "") << "not recorded";
+  store_.KeepMoves();
+  EXPECT_EQ(moves({web}), "any");
+  EXPECT_EQ(moves({web}), "");
+  EXPECT_EQ(moves({AService(web).Affinity(10)}), "") << "the addresses are the same";
+  EXPECT_EQ(moves({AService(web).External("192.0.2.1")}), "any");
+  EXPECT_EQ(moves({slice({"10.0.0.1", "10.0.0.2", "10.0.0.3"})}), " +10.0.0.1 +10.0.0.2 +10.0.0.3");
+  EXPECT_EQ(moves({slice({"10.0.0.1", "10.0.0.4", "10.0.0.3"})}), "any +10.0.0.4");
+  EXPECT_EQ(moves({slice({"10.0.0.3", "10.0.0.4", "10.0.0.1"})}), "") << "another order";
+  EXPECT_EQ(moves({slice({"10.0.0.3"})}), "any");
+  EXPECT_EQ(moves({slice({"10.0.0.3"}, 8081)}), "any");
+  EXPECT_EQ(moves({slice({"10.0.0.3", "10.0.0.5"}, 8081), slice({"10.0.0.5"}, 8081)}),
+            "any +10.0.0.5");
+  Change moved = ASlice("ns/web-1", "ns/other").Port(8081).Ready("10.0.0.5");
+  EXPECT_EQ(moves({moved}), "any");
+  EXPECT_EQ(moves({}, "ns/other"), " +10.0.0.5");
+  EXPECT_EQ(moves({NoSlice("ns/web-1")}, "ns/other"), "any");
+  EXPECT_EQ(moves({NoService("ns/web")}), "any");
+  const ASlice udp = ASlice("ns/dns-1", "ns/dns").Port(53, "", Protocol::kUdp).Ready("10.0.0.1");
+  EXPECT_EQ(moves({udp, NoSlice("ns/dns-1")}, "ns/dns"), "") << "UDP has no handshakes";
+
+  Apply({slice({"10.0.0.1"})});
+  TakeAll(store_);
+  store_.BeginTrial();
+  Apply({slice({"10.0.0.2"})});
+  store_.EndTrial();
+  EXPECT_EQ(moves({}), " +10.0.0.1") << "after a trial";
+}
+
 TEST_F(StoreTest, DirtyServicesComeInTheOrderOfTheirFirstChange) {
   Apply({AService("ns/c"), AService("ns/a"), AService("ns/b")});
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/c", 1), Pair("ns/a", 2), Pair("ns/b", 3)));

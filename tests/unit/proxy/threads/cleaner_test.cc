@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tests/support/status_matchers.h"
 #include "tests/unit/proxy/flow_text.h"
 #include "tests/unit/proxy/threads/fake_flow_table.h"
 
@@ -35,6 +37,8 @@ class CleanerTest : public ::testing::Test {
     cleaner_.emplace(table_, CleanerOptions{.settle = std::chrono::milliseconds(0),
                                             .rest_factor = 0,
                                             .gone_after = std::chrono::milliseconds(20),
+                                            .handshake_wait = handshake_wait_,
+                                            .max_handshake_entries = max_handshake_entries_,
                                             .repeat = std::chrono::milliseconds(50),
                                             .first_retry = first_retry,
                                             .last_retry = first_retry,
@@ -65,6 +69,8 @@ class CleanerTest : public ::testing::Test {
   }
 
   FakeFlowTable table_;
+  std::chrono::milliseconds handshake_wait_{20};
+  uint64_t max_handshake_entries_ = CleanerOptions().max_handshake_entries;
   std::mutex mutex_;
   std::condition_variable more_;
   std::vector<Cleanup> rounds_;
@@ -343,10 +349,136 @@ TEST_F(CleanerTest, TcpFlowsAreRetriedAfterAnError) {
   for (size_t number = 1; !Tracked().empty(); ++number) Round(number);
 }
 
+nft::Flow Handshake(const std::string& destination, const std::string& endpoint) {
+  nft::Flow flow = TcpFlow(destination, endpoint);
+  flow.unreplied = true;
+  return flow;
+}
+
+class CleanerHandshakeTest : public CleanerTest {
+ protected:
+  using Stale = std::vector<std::optional<ServiceHash>>;
+
+  // Handshakes with these endpoints are stale.
+  void StartWithStale(const std::vector<std::string>& endpoints) {
+    StartComplete();
+    cleaner_->FindStaleHandshakesWith([this, endpoints](std::span<const nft::Flow> flows) {
+      ++asked_;
+      Stale stale(flows.size());
+      for (size_t i = 0; i < flows.size(); ++i) {
+        const std::string endpoint = Text(flows[i].reply.source);
+        if (std::ranges::count(endpoints, endpoint) > 0) stale[i] = HashOfService("ns/web");
+      }
+      return stale;
+    });
+  }
+  std::atomic<int> asked_ = 0;
+};
+
+TEST_F(CleanerHandshakeTest, S242_StaleHandshakesAreDeletedInTheSecondRound) {
+  table_.Add(Handshake("10.96.0.1:80", "10.0.0.1:80"));
+  table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.2:80"));
+  table_.Add(Flow("10.96.0.1:80", "10.0.0.2:80"));
+  nft::Flow sctp = Handshake("[fd00::1]:80", "[fd01::2]:80");
+  sctp.protocol = nft::TransportProtocol::kSctp;
+  table_.Add(sctp);
+  StartWithStale({"10.0.0.2:80", "[fd01::2]:80"});
+  const Cleanup first = Round(0);
+  EXPECT_TRUE(first.handshakes);
+  EXPECT_EQ(first.entries, 5u);
+  EXPECT_THAT(first.deleted_handshakes, ElementsAre(0, 0));
+  const Cleanup second = Round(1);
+  EXPECT_TRUE(second.handshakes);
+  EXPECT_THAT(second.deleted_handshakes, ElementsAre(1, 1));
+  EXPECT_THAT(second.deleted_tcp, ElementsAre(0, 0));
+  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:80 10.0.0.1:80", "10.96.0.1:80 10.0.0.2:80",
+                                     "10.96.0.1:80 10.0.0.2:80"));
+  EXPECT_THAT(cleaner_->status().deleted_handshakes, ElementsAre(1, 1));
+}
+
+TEST_F(CleanerHandshakeTest, S242_AHandshakeWithANewEndpointIsDeletedInTheFirstRound) {
+  StartWithStale({"10.0.0.2:80"});
+  EXPECT_TRUE(Round(0).handshakes);
+  table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
+  cleaner_->Update({}, {}, {.any = true, .added = {{HashOfService("ns/new"), Ip("10.0.0.2")}}});
+  EXPECT_THAT(Round(1).deleted_handshakes, ElementsAre(1, 0));
+  EXPECT_THAT(Tracked(), IsEmpty());
+}
+
+TEST_F(CleanerHandshakeTest, ChangesThatMakeNothingStaleStartNoRound) {
+  StartWithStale({});
+  EXPECT_TRUE(Round(0).handshakes);
+  cleaner_->Update({}, {}, {.added = {{HashOfService("ns/new"), Ip("10.0.0.2")}}});
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
+  EXPECT_FALSE(Round(1).handshakes);
+  cleaner_->TablesRepaired();
+  EXPECT_TRUE(Round(2).handshakes);
+  EXPECT_EQ(asked_, 0) << "no handshakes";
+}
+
+TEST_F(CleanerHandshakeTest, AHandshakeThatIsNoLongerStaleIsKept) {
+  table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
+  StartComplete();
+  cleaner_->FindStaleHandshakesWith([this](std::span<const nft::Flow> flows) {
+    return Stale(flows.size(), ++asked_ == 1 ? std::optional(kNoService) : std::nullopt);
+  });
+  EXPECT_THAT(Round(1).deleted_handshakes, ElementsAre(0, 0));
+  EXPECT_THAT(Tracked(), SizeIs(1));
+}
+
+TEST_F(CleanerHandshakeTest, HandshakesAreRetriedAfterAnError) {
+  table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
+  table_.FailDeletions(absl::InternalError("no"));
+  StartWithStale({"10.0.0.2:80"});
+  EXPECT_OK(Round(0).error);
+  EXPECT_EQ(Round(1).error.message(), "no");
+  table_.FailDeletions(absl::OkStatus());
+  for (size_t number = 2; !Tracked().empty(); ++number) Round(number);
+}
+
+// Only a listing that covers nothing else is bounded.
+TEST_F(CleanerHandshakeTest, TheListingIsBounded) {
+  for (int i = 0; i < 10; ++i) table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
+  max_handshake_entries_ = 4;
+  StartWithStale({"10.0.0.2:80"});
+  EXPECT_EQ(Round(0).entries, 4u);
+  EXPECT_TRUE(Round(0).complete);
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
+  for (size_t number = 1; Round(number).entries != 10; ++number) continue;
+}
+
+// The loop removes the function before it is destroyed.
+TEST_F(CleanerHandshakeTest, TheFunctionIsNotCalledAfterItsRemoval) {
+  table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
+  std::promise<void> called, go_on;
+  std::shared_future<void> may_go_on = go_on.get_future().share();
+  std::atomic<bool> returned = false;
+  handshake_wait_ = std::chrono::hours(1);
+  StartComplete();
+  cleaner_->FindStaleHandshakesWith([&](std::span<const nft::Flow> flows) {
+    if (!returned) called.set_value();
+    may_go_on.wait_for(kDeadline);
+    returned = true;
+    return Stale(flows.size(), kNoService);
+  });
+  ASSERT_EQ(called.get_future().wait_for(kDeadline), std::future_status::ready);
+  std::thread remover([&] {
+    cleaner_->FindStaleHandshakesWith(nullptr);
+    EXPECT_TRUE(returned);
+  });
+  go_on.set_value();
+  remover.join();
+  cleaner_->TablesRepaired();
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
+  for (size_t number = 1; Round(number).services == 0; ++number) continue;
+  EXPECT_THAT(Tracked(), SizeIs(1));
+}
+
 // A flow table whose listing never ends.
 class EndlessFlowTable : public FakeFlowTable {
  public:
-  absl::StatusOr<Listing> ForEach(std::span<const nft::FlowKind>,
+  absl::StatusOr<Listing> ForEach(std::span<const nft::FlowKind>, uint64_t,
                                   const std::function<bool(const nft::Flow&)>& on_flow) override {
     started_.set_value();
     while (on_flow(Flow("10.96.0.9:53", "10.0.0.1:53"))) continue;

@@ -52,7 +52,7 @@ class FakeFlowTable : public nft::FlowTable {
     on_listed_ = std::move(fn);
   }
 
-  absl::StatusOr<Listing> ForEach(std::span<const nft::FlowKind> kinds,
+  absl::StatusOr<Listing> ForEach(std::span<const nft::FlowKind> kinds, uint64_t max_entries,
                                   const std::function<bool(const nft::Flow&)>& on_flow) override {
     std::function<void()> on_listed;
     std::vector<nft::Flow> flows;
@@ -63,7 +63,12 @@ class FakeFlowTable : public nft::FlowTable {
       if (!listing_error_.ok()) return listing_error_;
       on_listed = on_listed_;
       flows = Values();
-      listing = {flows.size(), complete_};
+      if (flows.size() > max_entries) {
+        flows.resize(max_entries);
+        listing.cut = true;
+      }
+      listing.entries = flows.size();
+      listing.complete = complete_;
     }
     for (const nft::Flow& flow : flows) {
       if (std::count(kinds.begin(), kinds.end(), flow.kind()) == 0) continue;
@@ -81,7 +86,8 @@ class FakeFlowTable : public nft::FlowTable {
     largest_deletion_ = std::max(largest_deletion_, victims.size());
     for (const nft::Flow& victim : victims) {
       const auto found = flows_.find(victim.id);
-      const bool same = found != flows_.end() && found->second == victim;
+      const bool same = found != flows_.end() && found->second.original == victim.original &&
+                        found->second.reply == victim.reply;
       ++(same ? deletion.deleted : deletion.gone);
       if (same) flows_.erase(found);
     }

@@ -1,0 +1,32 @@
+// Decides which handshakes are stale. A handshake is a TCP or SCTP flow whose destination has not
+// replied yet (nft::Flow::unreplied). While its conntrack entry exists, the client's retries use
+// the entry's translation, so they do not reach the present endpoints of the Service, and can reach
+// another Service's pod that has got the endpoint's address. A pure function.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "nft/conntrack/flow_table.h"
+#include "proxy/conntrack/handshake_book.h"
+#include "proxy/desired/service.h"
+#include "proxy/state/store.h"
+
+namespace svcmap::proxy {
+
+// Returns a value for each flow whose handshake is stale: the Service that the destination belongs
+// to, or kNoService if the Service was deleted. Returns nullopt for the other flows. Stale are:
+// - The destination belongs to a Service, and the flow is translated to an address and port that is
+//   in no EndpointSlice of the Service, whatever the conditions of the endpoints.
+// - The destination belongs to a Service, and the flow is not translated, because its first packet
+//   passed before the Service or the tables existed. Other conntrack zones than 0 do not count,
+//   because a virtual switch may track packets before translation.
+// - The destination is an address of a ServiceCIDR that belongs to no Service, and the flow is
+//   translated, so its Service was deleted.
+// The cost is proportional to the number of flows and of the endpoints of their Services.
+std::vector<std::optional<ServiceHash>> FindStaleHandshakes(std::span<const nft::Flow> flows,
+                                                            const Store& store,
+                                                            const NodeFacts& node);
+
+}  // namespace svcmap::proxy

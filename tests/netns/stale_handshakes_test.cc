@@ -1,0 +1,101 @@
+// Tests of the deletion of TCP and SCTP handshakes without a reply (S-242, S-249). A client retries
+// from a constant source port.
+#include "absl/strings/str_cat.h"
+#include "tests/netns/service_world.h"
+#include "tests/support/nft.h"
+
+namespace svcmap::testing {
+namespace {
+
+// A host drops all TCP and SCTP packets that it receives, as if it did not exist.
+class Silent {
+ public:
+  explicit Silent(const Host& host) : host_(host) {
+    EXPECT_OK(RunNft(host.netns(),
+                     "table inet silent { chain c { type filter hook prerouting priority -400; "
+                     "meta l4proto { tcp, sctp } drop; }\n}\n"));
+  }
+  ~Silent() { EXPECT_OK(RunNft(host_.netns(), "delete table inet silent\n")); }
+
+ private:
+  const Host& host_;
+};
+
+class StaleHandshakesTest : public ServiceFlowTest {
+ protected:
+  Answer Retry(const Host& from, const Address& address, uint16_t port = 80) {
+    Request request = InVain(address, port);
+    request.source_port = 5353;
+    return Ask(from, request);
+  }
+  void ExpectAnswer(const std::string& server, const Host& from, const Address& address,
+                    uint16_t port = 80) {
+    EXPECT_OK(Eventually(absl::StrCat(server, " answers"),
+                         [&] { return Retry(from, address, port).server == server; }));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, StaleHandshakesTest,
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::Values(Protocol::kTcp, Protocol::kSctp)),
+                         FlowParamName);
+
+TEST_P(StaleHandshakesTest, S242_S249_RetriesReachTheEndpointThatReplacesADeadOne) {
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  const Silent silent(pod_a());
+  const struct {
+    const char* name;
+    const Host* from;
+    Address address;
+    uint16_t port = 80;
+  } ways[] = {{"clusterIP", &pod_b(), kWeb},
+              {"clusterIP from the node", &node(), kWeb},
+              {"external IP", &client(), kExternalIp},
+              {"load balancer IP", &client(), kLoadBalancerIp},
+              {"nodePort", &client(), kNode, kNodePort}};
+  for (const auto& way : ways)
+    EXPECT_NO_ANSWER(Retry(*way.from, way.address, way.port)) << way.name;
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+  for (const auto& way : ways) {
+    SCOPED_TRACE(way.name);
+    ExpectAnswer("remote-pod", *way.from, way.address, way.port);
+  }
+}
+
+TEST_P(StaleHandshakesTest, S242_RetriesThatWereForwardedBeforeTheServiceExistedReachIt) {
+  const Silent silent(outside());
+  EXPECT_NO_ANSWER(Retry(client(), kLoadBalancerIp));
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  ExpectAnswer("pod-a", client(), kLoadBalancerIp);
+}
+
+// A pod can be slow, or drop a SYN, without leaving the Service.
+TEST_P(StaleHandshakesTest, S242_HandshakesWithAnEndpointOfTheServiceAreKept) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/other", ClusterIp(11))} +
+                          WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/other", {&pod_a()})));
+  {
+    const Silent silent(pod_a());
+    EXPECT_NO_ANSWER(Retry(pod_b(), kWeb));
+    EXPECT_NO_ANSWER(Retry(pod_b(), ClusterIp(11)));
+    // The endpoint leaves one Service and is terminating in the other one.
+    Objects slices = WebSlices("shop/web", {&pod_a(), &remote_pod()});
+    for (v1::Object& slice : slices) {
+      v1::EndpointConditions& conditions =
+          *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
+      conditions.set_ready(false);
+      conditions.set_serving(false);
+      conditions.set_terminating(true);
+    }
+    ASSERT_OK(agent().Apply(slices + WebSlices("shop/other", {&remote_pod()})));
+    EXPECT_OK(Eventually("remote-pod answers", [&] {
+      EXPECT_NO_ANSWER(Retry(pod_b(), kWeb));  // Keeps the entry.
+      return Retry(pod_b(), ClusterIp(11)).server == "remote-pod";
+    }));
+  }
+  // The same entry still leads to the pod, which replies now.
+  EXPECT_EQ(Retry(pod_b(), kWeb).server, "pod-a");
+}
+
+}  // namespace
+}  // namespace svcmap::testing
