@@ -92,7 +92,10 @@ ConvertedChange DecodeAndConvert(Kind kind, std::string_view bytes, const Conver
   }
   Converted<T> converted = convert(message, std::move(encoded), context);
   result.findings = std::move(converted.findings);
-  if (!converted.value) return result;
+  if (!converted.value) {
+    if (kind == Kind::kEndpointSlice) Decode(bytes, message, result.rejected_slice);
+    return result;
+  }
   proxy::Change& change = result.change.emplace();
   change.kind = kind;
   change.key = result.key;
@@ -113,8 +116,9 @@ ConvertedChange Delta(std::string_view bytes) {
     RejectUnreadable(*std::move(error), report);
   } else {
     CheckDelta(*delta, report);
+    if (report.rejected()) KeepRemovals(*delta);
+    if (!report.rejected() || delta->remove_size() > 0) result.delta = delta;
   }
-  if (!report.rejected()) result.delta = delta;
   result.findings = report.Take();
   return result;
 }

@@ -53,11 +53,19 @@ Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& sl
                                                      const ConvertContext& context);
 // Applies `deltas` in order to the stored slice `held` and converts the result like a complete
 // EndpointSlice. `held` is EndpointSlice::message, or null if no slice with the key `key` is
-// stored. Each delta must have passed ConvertChange.
+// stored. Each delta must have passed ConvertChange. If the result is rejected, `value` is the
+// result of ConvertDepartures.
 Converted<proxy::EndpointSlice> ConvertDeltas(
     const std::string& key, const std::string* held,
     const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
     const ConvertContext& context);
+// Returns the stored slice `held` without the endpoints that a rejected version of the slice does
+// not list, and with the conditions of the rejected version. So endpoints that have left are not
+// used, even if the agent rejects the version from which they are missing. Both arguments are
+// encodings of reduced slices.
+std::shared_ptr<const proxy::EndpointSlice> ConvertDepartures(std::string_view held,
+                                                              std::string_view rejected,
+                                                              const ConvertContext& context);
 Converted<proxy::Node> ConvertNode(const v1::Node& node, std::string encoded,
                                    const ConvertContext& context);
 Converted<proxy::ServiceCidr> ConvertServiceCidr(const v1::ServiceCIDR& cidr, std::string encoded,
@@ -68,9 +76,12 @@ struct ConvertedChange {
   // Key of the object. The key is also set if the object is rejected, because a snapshot does not
   // prune rejected objects.
   std::string key;
-  // `change` or `delta` is set unless the object is rejected.
+  // `change` or `delta` is set unless the object is rejected. `delta` is also set for a rejected
+  // delta that removes endpoints, and then only removes them.
   std::optional<proxy::Change> change;
   std::shared_ptr<const v1::EndpointDelta> delta;  // Argument for ConvertDeltas.
+  // Encoding of a rejected EndpointSlice that could be decoded: argument for ConvertDepartures.
+  std::string rejected_slice;
   std::vector<proxy::Finding> findings;
 };
 

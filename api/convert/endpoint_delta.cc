@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,43 @@ std::string Identity(std::string_view text) {
   if (!address) return std::string(17, ' ').append(text);
   const std::span<const uint8_t> bytes = address->bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// The conditions of an endpoint as received. Absent conditions differ from their defaults.
+auto EncodedConditions(const EncodedEndpoint& endpoint) {
+  return std::tuple(endpoint.ready, endpoint.serving, endpoint.terminating);
+}
+
+// Appends the stored endpoint with the conditions of `received`.
+void AppendWithConditions(const EncodedEndpoint& stored, const EncodedEndpoint& received,
+                          std::string& slice) {
+  constexpr uint32_t kTag = v1::EndpointSlice::kEndpointsFieldNumber << 3 | 2;
+  if (EncodedConditions(stored) == EncodedConditions(received)) {
+    return AppendField(kTag, stored.bytes, slice);
+  }
+  v1::Endpoint endpoint;
+  endpoint.ParseFromArray(stored.bytes.data(), static_cast<int>(stored.bytes.size()));
+  endpoint.clear_conditions();
+  v1::EndpointConditions conditions;
+  if (received.ready) conditions.set_ready(*received.ready);
+  if (received.serving) conditions.set_serving(*received.serving);
+  if (received.terminating) conditions.set_terminating(true);
+  if (conditions.ByteSizeLong() > 0) *endpoint.mutable_conditions() = std::move(conditions);
+  AppendField(kTag, Serialize(endpoint), slice);
+}
+
+bool SameService(const v1::EndpointSlice& a, const v1::EndpointSlice& b) {
+  const auto service = [](const v1::EndpointSlice& slice) {
+    const auto label = slice.metadata().labels().find(kServiceNameLabel);
+    return label == slice.metadata().labels().end() ? "" : label->second;
+  };
+  return service(a) == service(b);
+}
+
+v1::EndpointSlice ParseWithoutEndpoints(const SplitEncoding& split) {
+  v1::EndpointSlice slice;
+  slice.ParseFromString(split.WithoutEndpoints());
+  return slice;
 }
 
 // Encoded endpoints of a slice, indexed by address. The cost of a change does not depend on the
@@ -99,6 +137,18 @@ void CheckDelta(const v1::EndpointDelta& delta, Report& report) {
   }
 }
 
+void KeepRemovals(v1::EndpointDelta& delta) {
+  Report report(proxy::Kind::kEndpointSlice, "");
+  CheckNames(proxy::Kind::kEndpointSlice, delta.namespace_(), delta.name(), "", report);
+  v1::EndpointDelta removals;
+  for (const std::string& address : delta.remove()) {
+    if (!report.rejected() && IpAddress::Parse(address)) removals.add_remove(address);
+  }
+  removals.set_namespace_(delta.namespace_());
+  removals.set_name(delta.name());
+  delta = std::move(removals);
+}
+
 Converted<proxy::EndpointSlice> ConvertDeltas(
     const std::string& key, const std::string* held,
     const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
@@ -118,13 +168,44 @@ Converted<proxy::EndpointSlice> ConvertDeltas(
     for (const std::string& address : delta->remove()) endpoints.Remove(address);
     for (const v1::Endpoint& endpoint : delta->upsert()) endpoints.Put(endpoint);
   }
-  std::string encoded(split.before);
-  endpoints.AppendTo(encoded);
-  encoded += split.after;
+  const auto encode = [&] {
+    std::string encoded(split.before);
+    endpoints.AppendTo(encoded);
+    encoded += split.after;
+    encoded.shrink_to_fit();
+    return encoded;
+  };
+  Converted<proxy::EndpointSlice> converted =
+      ConvertEndpointSlice(ParseWithoutEndpoints(split), encode(), context);
+  if (!converted.value) converted.value = ConvertDepartures(*held, encode(), context);
+  return converted;
+}
+
+std::shared_ptr<const proxy::EndpointSlice> ConvertDepartures(std::string_view held,
+                                                              std::string_view rejected,
+                                                              const ConvertContext& context) {
+  const SplitEncoding stored = SplitSlice(held), received = SplitSlice(rejected);
+  const v1::EndpointSlice slice = ParseWithoutEndpoints(stored);
+  // By address. Of several endpoints with an address, the first one that is not terminating.
+  absl::flat_hash_map<std::string, EncodedEndpoint> listed;
+  if (SameService(slice, ParseWithoutEndpoints(received))) {
+    for (EncodedFields endpoints(received.endpoints); endpoints.Next();) {
+      const EncodedEndpoint endpoint = ReadEndpoint(endpoints.bytes());
+      if (endpoint.address_count == 0) continue;
+      const auto [found, added] = listed.try_emplace(Identity(endpoint.address), endpoint);
+      if (!added && found->second.terminating) found->second = endpoint;
+    }
+  }
+  std::string encoded(stored.before);
+  for (EncodedFields endpoints(stored.endpoints); endpoints.Next();) {
+    const EncodedEndpoint endpoint = ReadEndpoint(endpoints.bytes());
+    if (endpoint.address_count == 0) continue;
+    const auto found = listed.find(Identity(endpoint.address));
+    if (found != listed.end()) AppendWithConditions(endpoint, found->second, encoded);
+  }
+  encoded += stored.after;
   encoded.shrink_to_fit();
-  v1::EndpointSlice slice;
-  slice.ParseFromString(split.WithoutEndpoints());
-  return ConvertEndpointSlice(slice, std::move(encoded), context);
+  return ConvertEndpointSlice(slice, std::move(encoded), context).value;
 }
 
 }  // namespace svcmap::api

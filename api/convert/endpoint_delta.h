@@ -10,4 +10,8 @@ namespace svcmap::api {
 // Rejects missing and malformed names, and endpoints without a valid first address.
 void CheckDelta(const v1::EndpointDelta& delta, Report& report);
 
+// Keeps only the names and the valid removals of a rejected delta. Without valid names, nothing
+// remains.
+void KeepRemovals(v1::EndpointDelta& delta);
+
 }  // namespace svcmap::api

@@ -106,7 +106,7 @@ void ConvertEndpointPick(const v1::Service& message, proxy::Service& service, Re
       {proxy::FindingCode::kTooMany, absl::StrCat(service.ports.size()),
        absl::StrCat("with spec.endpointPick, the number of ports times the size of a hash "
                     "table (",
-                    slots, ") must be at most ", proxy::kMaxPortsTimesEndpoints)});
+                    slots, ") exceeds svcmap's limit of ", proxy::kMaxPortsTimesEndpoints)});
 }
 
 }  // namespace svcmap::api

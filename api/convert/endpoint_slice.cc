@@ -19,9 +19,9 @@ namespace {
 
 constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
 
-// Limits of the Kubernetes API for one EndpointSlice.
+// Limits of the Kubernetes API server for one EndpointSlice (docs/bad-input.md, Limits).
 constexpr int kMaxEndpoints = 1000;
-constexpr int kMaxPorts = 100;
+constexpr int kMaxPorts = 20'000;
 constexpr int kMaxAddresses = 100;
 // Maximum number of zones, and of nodes, in the hints of one endpoint.
 constexpr int kMaxHints = 8;
@@ -52,8 +52,9 @@ std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
   return absl::StrCat(metadata.namespace_(), "/", label->second);
 }
 
-// Ignores ports without a name or number (requirement S-20). Rejects duplicate port names, as
-// Kubernetes does.
+// Ignores ports without a name or number (requirement S-20), and numbers that are out of range,
+// because the Kubernetes API server does not check the numbers. Rejects duplicate port names, as
+// the API server does.
 void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice, Report& report) {
   if (!WithinLimit([] { return "ports"; }, message.ports_size(), kMaxPorts,
                    "use more EndpointSlices", report)) {
@@ -66,8 +67,6 @@ void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice,
     const auto protocol = ParseProtocol(port.protocol());
     if (!protocol) {
       report.Reject(field("protocol"), UnsupportedProtocol(port.protocol()));
-    } else if (port.port() < 0 || port.port() > 65535) {
-      report.Reject(field("port"), OutOfRange(port.port(), 1, 65535));
     } else if (!port.name().empty() && !IsDnsLabel(port.name())) {
       report.Reject(field("name"), Invalid(Quote(port.name()), kLabelDetail));
     } else if (!port.has_name()) {
@@ -79,6 +78,8 @@ void ConvertPorts(const v1::EndpointSlice& message, proxy::EndpointSlice& slice,
           Duplicate(Quote(port.name()), absl::StrCat("already used by ports[", seen->second, "]")));
     } else if (port.port() == 0) {
       report.Warn(field("port"), Required("the port is ignored"));
+    } else if (port.port() < 1 || port.port() > 65535) {
+      report.Warn(field("port"), Ignored(OutOfRange(port.port(), 1, 65535)));
     } else {
       slice.ports.push_back({port.name(), *protocol, static_cast<uint16_t>(port.port())});
     }

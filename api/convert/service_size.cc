@@ -54,11 +54,11 @@ void CheckServiceSize(const proxy::Service& service, Report& report) {
     if (ports * addresses <= kMaxPortsTimesAddresses) continue;
     const auto [field, items] = LargestField(service, family, addresses);
     report.Reject(
-        field,
-        {proxy::FindingCode::kTooMany, absl::StrCat(items),
-         absl::StrCat("the number of ", any_range ? "map elements of the ports (" : "ports (",
-                      ports, ") times the number of ", std::string(FamilyName(family)),
-                      " addresses (", addresses, ") must be at most ", kMaxPortsTimesAddresses)});
+        field, {proxy::FindingCode::kTooMany, absl::StrCat(items),
+                absl::StrCat(
+                    "the number of ", any_range ? "map elements of the ports (" : "ports (", ports,
+                    ") times the number of ", std::string(FamilyName(family)), " addresses (",
+                    addresses, ") exceeds svcmap's limit of ", kMaxPortsTimesAddresses)});
     return;
   }
 }

@@ -49,9 +49,13 @@ proxy::Batch MakeBatch(std::vector<ConvertedChange>& converted, const ConvertCon
       late.Add(change.key, std::move(change.delta));
     } else {
       batch.rejected.emplace_back(change.kind, change.key);
+      if (!change.rejected_slice.empty()) late.Reject(change.key, std::move(change.rejected_slice));
     }
   }
   batch.deferred = late.Take(context);
+  batch.departures = [context](const std::string& held, const proxy::EndpointSlice& rejected) {
+    return ConvertDepartures(held, rejected.message, context);
+  };
   return batch;
 }
 

@@ -91,8 +91,9 @@ class Builder {
          .field = "spec.loadBalancerSourceRanges",
          .code = FindingCode::kTooMany,
          .value = std::to_string(wanted),
-         .reason = "all Services together must have at most " + std::to_string(kMaxSourceRows) +
-                   " ranges, counted for each " + std::string(FamilyName(family)) +
+         .reason = "svcmap's limit is " + std::to_string(kMaxSourceRows) +
+                   " ranges of all Services together, counted for each " +
+                   std::string(FamilyName(family)) +
                    " load balancer IP and port, or protocol of port ranges; the " +
                    std::string(FamilyName(family)) +
                    " load balancer IPs of the Service accept no traffic"});
@@ -282,7 +283,7 @@ class Builder {
                std::vector<uint16_t>& weights) {
     if (endpoints.size() <= kMaxEndpoints) return;
     Warn(port, FindingCode::kTooMany, std::to_string(endpoints.size()),
-         "must have at most " + std::to_string(kMaxEndpoints) +
+         "exceeds svcmap's limit of " + std::to_string(kMaxEndpoints) +
              " endpoints; the remaining endpoints are ignored");
     endpoints.resize(kMaxEndpoints);
     if (!weights.empty()) weights.resize(kMaxEndpoints);

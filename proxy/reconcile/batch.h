@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -52,7 +53,13 @@ struct Batch {
   // Rejected objects. A snapshot does not prune their last accepted version.
   std::vector<std::pair<Kind, std::string>> rejected;
   std::vector<DeferredChange> deferred;  // Applied after `changes`.
-  bool out_of_band = false;              // Not from the session's controller (see StartSession).
+  // Returns the stored EndpointSlice with the message `held`, without the endpoints that the
+  // `rejected` version does not list. Called for EndpointSlices that exceed a limit, so that
+  // endpoints that have left are not used. May be null.
+  std::function<std::shared_ptr<const EndpointSlice>(const std::string& held,
+                                                     const EndpointSlice& rejected)>
+      departures;
+  bool out_of_band = false;  // Not from the session's controller (see StartSession).
   ChangeSource source() const {
     return out_of_band ? ChangeSource::kOthers : ChangeSource::kStream;
   }

@@ -22,12 +22,7 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   store.SetRevision(reconciler_.revision());
   std::vector<Finding> findings;
   BatchEffect taken;
-  const auto apply = [&](const Change& change) {
-    if (std::optional<Finding> over = OverLimit(store, change, options_.limits)) {
-      store.AddToSnapshot(change.kind, change.key);
-      findings.push_back(*std::move(over));
-      return;
-    }
+  const auto store_change = [&](const Change& change) {
     taken.any = true;
     // The family of a deleted slice is only known before the deletion.
     const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
@@ -36,6 +31,17 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
     taken.changed = true;
     taken.net.Count(change.kind);
     if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
+  };
+  const auto apply = [&](const Change& change) {
+    std::optional<Finding> over = OverLimit(store, change, options_.limits);
+    if (!over) return store_change(change);
+    store.AddToSnapshot(change.kind, change.key);
+    findings.push_back(*std::move(over));
+    const std::string* held = store.FindMessage(change.kind, change.key);
+    if (!change.slice || held == nullptr || !batch.departures) return;
+    Change reduced = change;
+    reduced.slice = batch.departures(*held, *change.slice);
+    if (reduced.slice) store_change(reduced);
   };
   for (const auto& [kind, key] : batch.rejected) store.AddToSnapshot(kind, key);
   for (const Change& change : batch.changes) apply(change);

@@ -66,7 +66,8 @@ std::optional<Finding> OverSlots(const Store& store, const Change& change) {
                  .value = std::to_string(slice.endpoints.size()),
                  .reason = "the sum of ports times endpoints over all EndpointSlices of Service " +
                            slice.service_key + " would be " + std::to_string(desired) + " for " +
-                           std::string(FamilyName(slice.family)) + ", must be at most " +
+                           std::string(FamilyName(slice.family)) +
+                           ", which exceeds svcmap's limit of " +
                            std::to_string(kMaxPortsTimesEndpoints)};
 }
 

@@ -52,6 +52,9 @@ std::string Finding::ToString() const {
   }
   if (severity == Severity::kRejected) {
     text += "; the previously accepted version, if any, stays in effect";
+    if (kind == Kind::kEndpointSlice && code != FindingCode::kUnreadable) {
+      text += ", without endpoints that are missing from the rejected version";
+    }
   }
   return text;
 }

@@ -113,12 +113,12 @@ TEST_F(EndpointDeltaTest, SliceThatIsNotStoredIsRejectedAndTheRestOfTheBatchGoes
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
 
-TEST_F(EndpointDeltaTest, RejectedResultLeavesTheSliceAsItWas) {
-  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
-  const v1::Ack ack = Push({Delta().Remove("10.1.0.1").Put("127.0.0.1"), Delta().Put("10.1.0.2")});
-  EXPECT_EQ(ack.outcome(), v1::UNCHANGED);
+TEST_F(EndpointDeltaTest, RejectedResultOnlyRemovesEndpoints) {
+  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.0", "10.1.0.1"}))});
+  const v1::Ack ack = Push({Delta().Remove("10.1.0.0").Put("127.0.0.1"), Delta().Put("10.1.0.2")});
+  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
   ASSERT_EQ(ack.results_size(), 1);
-  EXPECT_EQ(ack.results(0).field(), "endpoints[0].addresses[0]");
+  EXPECT_EQ(ack.results(0).field(), "endpoints[1].addresses[0]");
   EXPECT_EQ(ack.results(0).value(), "\"127.0.0.1\"");
   EXPECT_THAT(ack.results(0).message(),
               HasSubstr("the previously accepted version, if any, stays in effect"));
@@ -136,8 +136,52 @@ TEST_F(EndpointDeltaTest, BadDeltaIsRejectedAloneAmongOthersOfItsSlice) {
       Messages(ack),
       ElementsAre("EndpointSlice shop/web-1 rejected: upsert[0].addresses[0]: Invalid value: "
                   "\"web\": must be a valid IP address; the previously accepted version, if "
-                  "any, stays in effect"));
+                  "any, stays in effect, without endpoints that are missing from the rejected "
+                  "version"));
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.2", "10.1.0.3"));
+}
+
+// svcmapd does not use endpoints that have left, even if it rejects the version of the slice from
+// which they are missing.
+TEST_F(EndpointDeltaTest, EndpointsThatARejectedSliceDoesNotListGo) {
+  const v1::Object valid = SliceOf({"10.1.0.1", "10.1.0.2", "10.1.0.3"});
+  const auto without_first = [&] {
+    v1::Object object = SliceOf({"10.1.0.2", "10.1.0.3", "10.1.0.4"});
+    object.mutable_endpoint_slice()->mutable_endpoints(1)->mutable_conditions()->set_ready(false);
+    return object;
+  };
+  v1::Object invalid = without_first(), too_many = without_first();
+  invalid.mutable_endpoint_slice()->mutable_ports(0)->set_name("HTTP");
+  for (int i = 0; i < 20'000; ++i) too_many.mutable_endpoint_slice()->add_ports();
+  // 20,000 ports times 14 endpoints exceed svcmap's limit.
+  v1::Object too_large = without_first();
+  for (int i = 1; i < 20'000; ++i) {
+    v1::EndpointPort& port = *too_large.mutable_endpoint_slice()->add_ports();
+    port.set_name("p" + std::to_string(i));
+    port.set_port(1000 + i);
+  }
+  for (int i = 5; i <= 15; ++i) {
+    too_large.mutable_endpoint_slice()->add_endpoints()->add_addresses("10.1.0." +
+                                                                       std::to_string(i));
+  }
+  for (const v1::Object& rejected : {invalid, too_many, too_large}) {
+    Push({Upsert(Web()), Upsert(valid)});
+    EXPECT_EQ(Programmed(), 3u);
+    const v1::Ack ack = Push({Upsert(rejected)});
+    ASSERT_EQ(ack.results_size(), 1);
+    SCOPED_TRACE(ack.results(0).message());
+    EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
+    EXPECT_EQ(ack.outcome(), v1::COMMITTED);
+    EXPECT_THAT(Addresses(), ElementsAre("10.1.0.2", "10.1.0.3"));
+    EXPECT_EQ(Programmed(), 1u);
+    EXPECT_EQ(Push({Upsert(rejected)}).outcome(), v1::UNCHANGED);
+    EXPECT_EQ(GetStatus().refused_objects(), 1u);
+  }
+  // The order within a batch counts.
+  EXPECT_EQ(Push({Upsert(invalid), Upsert(valid)}).results_size(), 1);
+  EXPECT_EQ(Programmed(), 3u);
+  Push({Upsert(valid), Upsert(invalid), Delta().Put("10.1.0.7")});
+  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.2", "10.1.0.3", "10.1.0.7"));
 }
 
 TEST_F(EndpointDeltaTest, DeltaNamesItsSliceInASnapshotAlsoWhenItIsRejected) {

@@ -129,7 +129,8 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRejectedAndItsLastGoodStateSt
       ElementsAre("EndpointSlice shop/web-2 rejected: endpoints: Too many: 6: all "
                   "EndpointSlices of Service shop/web together must have at most 5 IPv4 "
                   "endpoints (--max-endpoints-per-service); the previously accepted version, "
-                  "if any, stays in effect"));
+                  "if any, stays in effect, without endpoints that are missing from the "
+                  "rejected version"));
   EXPECT_EQ(GetStatus().endpoints(), 5u);
   // The limit of endpoints per Service also applies to endpoint deltas.
   Stream stream(*stub_);
@@ -140,6 +141,40 @@ TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRejectedAndItsLastGoodStateSt
               ElementsAre(HasSubstr("at most 5 IPv4 endpoints (--max-endpoints-per-service)")));
   ASSERT_TRUE(stream.Send(2, {delta.Remove("10.1.0.1")}));
   EXPECT_THAT(Messages(stream.ReadAck()), IsEmpty());
+}
+
+// A Service and its EndpointSlice with `ports` ports.
+testing::Objects WebWith(int ports, int endpoints) {
+  svcmap::testing::AService service("shop/web");
+  ASlice slice("shop/web");
+  service.ClusterIp("10.96.0.10");
+  for (int i = 0; i < ports; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    service.Port(name, 1000 + i);
+    slice.Port(name, 30000 + i % 1000);
+  }
+  for (int i = 0; i < endpoints; ++i) {
+    slice.Endpoint("10.1." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1));
+  }
+  return {service, slice};
+}
+
+TEST_F(LimitsTest, ManyPortsOrManyEndpointsAreProgrammed) {
+  Serve();
+  const std::pair<int, int> sizes[] = {{101, 1}, {20'000, 13}, {262, 1000}};
+  for (const auto& [ports, endpoints] : sizes) {
+    EXPECT_THAT(Messages(Apply(WebWith(ports, endpoints))), IsEmpty()) << ports;
+    size_t programmed = 0;
+    loop_->Call([&](proxy::Reconciler&) {
+      programmed = kernel_->ReadSet({Family::kIpv4, proxy::kEndpoints})->size();
+    });
+    EXPECT_EQ(programmed, static_cast<size_t>(ports * endpoints));
+  }
+  // One endpoint more exceeds svcmap's limit of ports times endpoints.
+  EXPECT_THAT(Messages(Apply(WebWith(20'000, 14))),
+              ElementsAre(HasSubstr("would be 280000 for IPv4, which exceeds svcmap's limit of "
+                                    "262144")));
+  EXPECT_THAT(Messages(Apply(WebWith(263, 1000))), ElementsAre(HasSubstr("svcmap's limit")));
 }
 
 TEST_F(LimitsTest, RejectedObjectCountsAsNamedInASnapshot) {

@@ -1,5 +1,6 @@
 // Compares docs/bad-input.md with the table of invalid inputs. SVCMAP_UPDATE_DOCS=1 rewrites the
 // document.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/api/bad_input_table.h"
+#include "tests/unit/api/field_limits.h"
 
 namespace svcmap::api {
 namespace {
@@ -38,6 +40,32 @@ std::string Shown(const std::string& input) {
   return text.ends_with('\n') ? text : text + "\n";
 }
 
+void AppendLimits(std::string& text) {
+  text +=
+      "\n## Limits\n\n"
+      "svcmap accepts every object that the Kubernetes API server accepts, as far as the limits "
+      "of\n"
+      "single fields are concerned. The limits of the API server are those of Kubernetes 1.36\n"
+      "(`pkg/apis/core/validation`, `pkg/apis/discovery/validation`, "
+      "`pkg/apis/networking/validation`).\n\n"
+      "| Field | API server | svcmap |\n| --- | --- | --- |\n";
+  for (const FieldLimit& row : FieldLimits()) {
+    absl::StrAppend(&text, "| ", std::string(row.field), " | ", std::string(row.api_server), " | ",
+                    std::string(row.svcmap), " |\n");
+  }
+  text +=
+      "\nThe API server has no limits for all objects of a Service or of a node. svcmap limits "
+      "them,\n"
+      "because they determine the memory usage and the duration of a commit. Each effect is "
+      "reported\n"
+      "as a finding:\n\n"
+      "| Number | Limit of svcmap | Effect |\n| --- | --- | --- |\n";
+  for (const OwnLimit& row : OwnLimits()) {
+    absl::StrAppend(&text, "| ", std::string(row.what), " | ", std::string(row.limit), " | ",
+                    std::string(row.effect), " |\n");
+  }
+}
+
 std::string Document() {
   std::string text =
       "# Validation messages\n\n"
@@ -50,7 +78,12 @@ std::string Document() {
       "An object is either rejected, or accepted with warnings:\n\n"
       "- A *rejected* object has no effect. The previously accepted version of the object, if "
       "any,\n"
-      "  stays in effect, and all other objects are programmed.\n"
+      "  stays in effect, and all other objects are programmed. If an EndpointSlice is rejected,\n"
+      "  svcmapd removes the endpoints that are missing from the rejected version, and uses the\n"
+      "  conditions in the rejected version for the other endpoints. So endpoints that have left "
+      "do\n"
+      "  not stay in use. New endpoints and changed ports have no effect. The complete previous\n"
+      "  version stays in effect only if the rejected version cannot be decoded.\n"
       "- An *accepted* object is programmed except for the parts that its warnings name.\n\n"
       "This page is generated from `tests/unit/api/bad_input_table.cc`. To update the page, edit "
       "the\n"
@@ -63,7 +96,18 @@ std::string Document() {
                     "```\n\n```text\n",
                     row.expected.empty() ? "(no message)" : std::string(row.expected), "\n```\n");
   }
+  AppendLimits(text);
   return text;
+}
+
+TEST(FieldLimitsTest, EachNumberUpToTheLimitIsAcceptedAndNoMore) {
+  for (const FieldLimit& row : FieldLimits()) {
+    if (!row.manifest) continue;
+    EXPECT_EQ(MessagesFor(row.manifest(row.most)), "") << row.field;
+    EXPECT_THAT(MessagesFor(row.manifest(row.most + 1)),
+                ::testing::HasSubstr(std::string(row.over)))
+        << row.field;
+  }
 }
 
 TEST(BadInputDocTest, DocsSayWhatTheTestsSaw) {

@@ -70,7 +70,6 @@ std::vector<std::string> Findings(const v1::EndpointDelta& delta) {
   const absl::StatusOr<ConvertedChange> converted =
       ConvertChange(testing::Encoded(change), test::kContext);
   if (!converted.ok()) return {std::string(converted.status().message())};
-  EXPECT_EQ(converted->delta == nullptr, !converted->findings.empty());
   EXPECT_FALSE(converted->change);
   EXPECT_EQ(converted->kind, proxy::Kind::kEndpointSlice);
   return test::Texts(converted->findings);
@@ -129,7 +128,7 @@ TEST(EndpointDeltaTest, WeightsComeWithTheEndpoint) {
   EXPECT_EQ(changed.value->endpoints.at(1).weight, 1) << "replaced, all of it";
   delta->mutable_upsert(0)->set_weight(1001);
   const auto rejected = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
-  EXPECT_EQ(rejected.value, nullptr);
+  EXPECT_EQ(rejected.value->endpoints.at(0).weight, 5);  // As stored.
   EXPECT_THAT(test::Texts(rejected.findings),
               ElementsAre(HasSubstr(
                   "endpoints[0].weight: Invalid value: 1001: must be between 0 and 1000")));
@@ -196,9 +195,11 @@ TEST(EndpointDeltaTest, ResultThatASliceMayNotHaveIsRejected) {
       SizeIs(1000));
   EXPECT_THAT(
       test::Texts(Changed(StoredWith({"10.1.0.1"}), {{.put = {"fd00::1"}}}).findings),
-      ElementsAre("EndpointSlice shop/web-1 rejected: endpoints[1].addresses[0]: Invalid value: "
-                  "\"fd00::1\": must be an IPv4 address because addressType is \"IPv4\"; "
-                  "the previously accepted version, if any, stays in effect"));
+      ElementsAre(
+          "EndpointSlice shop/web-1 rejected: endpoints[1].addresses[0]: Invalid value: "
+          "\"fd00::1\": must be an IPv4 address because addressType is \"IPv4\"; "
+          "the previously accepted version, if any, stays in effect, without endpoints that "
+          "are missing from the rejected version"));
 }
 
 TEST(EndpointDeltaTest, SliceThatIsNotStoredIsRejected) {
@@ -217,7 +218,8 @@ TEST(EndpointDeltaTest, WhatIsWrongWithTheDeltaAloneRejectsIt) {
   EXPECT_THAT(
       Findings(Message({.name = ""})),
       ElementsAre("EndpointSlice shop/(no name) rejected: name: Required value; the previously "
-                  "accepted version, if any, stays in effect"));
+                  "accepted version, if any, stays in effect, without endpoints that are missing "
+                  "from the rejected version"));
   EXPECT_THAT(Findings(Message({.name = "Web"})),
               ElementsAre(HasSubstr("name: Invalid value: \"Web\": must be a DNS-1123")));
   EXPECT_THAT(Findings(Message({.remove = {"10.1.0.1", ""}})),
@@ -231,7 +233,70 @@ TEST(EndpointDeltaTest, WhatIsWrongWithTheDeltaAloneRejectsIt) {
       Findings(empty),
       ElementsAre("EndpointSlice shop/web-1 rejected: upsert[0].addresses: Required value: the "
                   "first address identifies the endpoint; the previously accepted version, "
-                  "if any, stays in effect"));
+                  "if any, stays in effect, without endpoints that are missing from the rejected "
+                  "version"));
+}
+
+// Returns the addresses of the stored endpoints after a rejected version, with "!" for endpoints
+// that are not ready.
+std::vector<std::string> Kept(const v1::EndpointSlice& stored, const v1::EndpointSlice& rejected) {
+  const auto kept = ConvertDepartures(Serialize(stored), Serialize(rejected), test::kContext);
+  std::vector<std::string> addresses;
+  for (const proxy::Endpoint& endpoint : kept->endpoints) {
+    addresses.push_back(endpoint.address.ToString() + (endpoint.conditions.ready ? "" : "!"));
+  }
+  // The result is the same as a slice that a controller sends.
+  const v1::EndpointSlice again =
+      ToObject(proxy::Kind::kEndpointSlice, kept->message).endpoint_slice();
+  EXPECT_EQ(test::ConvertEndpointSlice(again, test::kContext).value->message, kept->message);
+  return addresses;
+}
+
+TEST(DeparturesTest, EndpointsThatTheRejectedVersionDoesNotListGo) {
+  const v1::EndpointSlice stored = StoredWith({"10.1.0.1", "10.1.0.2", "10.1.0.3"});
+  const struct {
+    std::vector<std::string> listed, kept;
+  } cases[] = {
+      {{"10.1.0.1", "10.1.0.2", "10.1.0.3"}, {"10.1.0.1", "10.1.0.2", "10.1.0.3"}},
+      {{"10.1.0.3", "10.1.0.1"}, {"10.1.0.1", "10.1.0.3"}},
+      {{"10.1.0.9", "10.1.0.02", "no address"}, {"10.1.0.2"}},  // New endpoints are not added.
+      {{}, {}},
+  };
+  for (const auto& c : cases) EXPECT_EQ(Kept(stored, StoredWith(c.listed)), c.kept);
+}
+
+TEST(DeparturesTest, ConditionsOfTheRejectedVersionApply) {
+  v1::EndpointSlice stored = StoredWith({"10.1.0.1", "10.1.0.2"});
+  stored.mutable_endpoints(1)->mutable_conditions()->set_ready(false);
+  stored.mutable_endpoints(1)->set_node_name("n1");
+  v1::EndpointSlice rejected = StoredWith({"10.1.0.1", "10.1.0.1", "10.1.0.2"});
+  rejected.mutable_endpoints(0)->mutable_conditions()->set_terminating(true);
+  rejected.mutable_endpoints(1)->mutable_conditions()->set_ready(false);
+  EXPECT_THAT(Kept(stored, rejected), ElementsAre("10.1.0.1!", "10.1.0.2"));
+}
+
+TEST(DeparturesTest, NothingStaysIfTheSliceBelongsToAnotherService) {
+  const v1::EndpointSlice stored = StoredWith({"10.1.0.1"});
+  v1::EndpointSlice other = stored;
+  (*other.mutable_metadata()->mutable_labels())["kubernetes.io/service-name"] = "api";
+  EXPECT_THAT(Kept(stored, other), IsEmpty());
+  other = stored;
+  other.set_address_type("");
+  EXPECT_THAT(Kept(stored, other), ElementsAre("10.1.0.1"));
+}
+
+TEST(DeparturesTest, RejectedDeltasRemoveEndpoints) {
+  EXPECT_THAT(Addresses(Changed(StoredWith({"10.1.0.1", "10.1.0.2"}),
+                                {{.remove = {"10.1.0.1"}, .put = {"127.0.0.1"}}})),
+              ElementsAre("10.1.0.2"));
+  v1::Change change;
+  *change.mutable_endpoint_delta() =
+      Message({.remove = {"10.1.0.1", "no address"}, .put = {"10.1.0.3"}});
+  const auto converted = ConvertChange(testing::Encoded(change), test::kContext);
+  ASSERT_TRUE(converted.ok() && converted->delta);
+  EXPECT_THAT(converted->findings, SizeIs(1));
+  EXPECT_THAT(converted->delta->remove(), ElementsAre("10.1.0.1"));
+  EXPECT_THAT(converted->delta->upsert(), IsEmpty());
 }
 
 }  // namespace

@@ -136,8 +136,8 @@ TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
                           "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
   EXPECT_THAT(
       Findings(),
-      ElementsAre("Service shop/web: spec.loadBalancerSourceRanges: Too many: 4097: all Services "
-                  "together must have at most 4096 ranges, counted for each IPv4 load balancer IP "
+      ElementsAre("Service shop/web: spec.loadBalancerSourceRanges: Too many: 4097: svcmap's limit "
+                  "is 4096 ranges of all Services together, counted for each IPv4 load balancer IP "
                   "and port, or protocol of port ranges; the IPv4 load balancer IPs of the Service "
                   "accept no traffic"));
 }

@@ -70,7 +70,8 @@ TEST_F(StateLimitsTest, EndpointsOfAllSlicesOfAFamilyCount) {
   EXPECT_EQ(Rejection(Slice("a", 6)),
             "EndpointSlice shop/a rejected: endpoints: Too many: 6: all EndpointSlices of Service "
             "shop/web together must have at most 5 IPv4 endpoints (--max-endpoints-per-service); "
-            "the previously accepted version, if any, stays in effect");
+            "the previously accepted version, if any, stays in effect, without endpoints that are "
+            "missing from the rejected version");
   Hold({Slice("a", 3)});
   EXPECT_EQ(Rejection(Slice("b", 2)), "");
   EXPECT_NE(Rejection(Slice("b", 3)), "");
@@ -173,7 +174,8 @@ TEST_F(StateLimitsTest, ElementsOfAllObjectsAreLimited) {
   EXPECT_EQ(Rejection(Slice("a", 10).Port(8080)),
             "EndpointSlice shop/a rejected: this object of 10 elements would raise the "
             "total to 14 elements, more than --max-elements 13; the previously accepted version, "
-            "if any, stays in effect");
+            "if any, stays in effect, without endpoints that are missing from the rejected "
+            "version");
   const Change large = AService("shop/large").At("10.96.0.2").Port(80, "http").Port(443, "https");
   EXPECT_EQ(Rejection(large),
             "Service shop/large rejected: this object of 8 elements would raise the "
@@ -220,10 +222,12 @@ TEST_F(StateLimitsTest, PortsTimesEndpointsOfAServiceAreLimited) {
   };
   Hold({slice("a", 512)});
   EXPECT_EQ(Rejection(slice("b", 512)), "");
-  EXPECT_EQ(Rejection(slice("b", 513)),
-            "EndpointSlice shop/b rejected: endpoints: Too many: 256: the sum of ports times "
-            "endpoints over all EndpointSlices of Service shop/web would be 262400 for IPv4, must "
-            "be at most 262144; the previously accepted version, if any, stays in effect");
+  EXPECT_EQ(
+      Rejection(slice("b", 513)),
+      "EndpointSlice shop/b rejected: endpoints: Too many: 256: the sum of ports times "
+      "endpoints over all EndpointSlices of Service shop/web would be 262400 for IPv4, "
+      "which exceeds svcmap's limit of 262144; the previously accepted version, if any, stays "
+      "in effect, without endpoints that are missing from the rejected version");
   EXPECT_EQ(Rejection(slice("b", 513, Family::kIpv6)), "");
   EXPECT_EQ(Rejection(slice("a", 1024)), "");
   EXPECT_NE(Rejection(slice("a", 1025)), "");

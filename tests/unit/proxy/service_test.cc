@@ -274,7 +274,7 @@ TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsReporte
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.size(), kMaxEndpoints);
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.back().ip, Ip("10.0.255.254"));
   EXPECT_THAT(Findings(),
-              ElementsAre(HasSubstr("Too many: 65536: must have at most 65535 endpoints")));
+              ElementsAre(HasSubstr("Too many: 65536: exceeds svcmap's limit of 65535")));
 }
 
 TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndItIsReported) {

@@ -821,7 +821,7 @@ type EndpointSlice struct {
 	AddressType string `protobuf:"bytes,4,opt,name=address_type,json=addressType,proto3" json:"address_type,omitempty"`
 	// Endpoints of the slice, at most 1000. Default: none.
 	Endpoints []*Endpoint `protobuf:"bytes,2,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
-	// Ports of all endpoints in the slice, at most 100. Default: none. The endpoints of a slice without
+	// Ports of all endpoints in the slice, at most 20,000. Default: none. The endpoints of a slice without
 	// ports are not used.
 	Ports []*EndpointPort `protobuf:"bytes,3,rep,name=ports,proto3" json:"ports,omitempty"`
 }
@@ -1227,7 +1227,7 @@ type EndpointPort struct {
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// "TCP", "UDP" or "SCTP". Absent or empty: "TCP".
 	Protocol *string `protobuf:"bytes,2,opt,name=protocol,proto3,oneof" json:"protocol,omitempty"`
-	// Target port number, 1 to 65535. Absent or 0: the port is ignored with a warning (S-20).
+	// Target port number, 1 to 65535. With any other number, the port is ignored with a warning (S-20).
 	Port *int32 `protobuf:"varint,3,opt,name=port,proto3,oneof" json:"port,omitempty"`
 }
 

@@ -73,7 +73,8 @@ TEST_F(LoopDeferredTest, RejectedOneIsReportedAndTheRestOfTheBatchIsCommitted) {
   EXPECT_THAT(
       found_,
       ElementsAre("EndpointSlice shop/web-1 rejected: Invalid value: is bad; the previously "
-                  "accepted version, if any, stays in effect"));
+                  "accepted version, if any, stays in effect, without endpoints that are missing "
+                  "from the rejected version"));
 }
 
 TEST_F(LoopDeferredTest, CountsAsNamedInASnapshotAlsoWhenItIsRejected) {

@@ -1,0 +1,181 @@
+#include "tests/unit/api/field_limits.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace svcmap::api {
+namespace {
+
+// Returns `item(1)` to `item(count)`, separated by commas.
+template <typename Item>
+std::string List(int count, Item item) {
+  std::string list;
+  for (int i = 1; i <= count; ++i) absl::StrAppend(&list, i == 1 ? "" : ", ", item(i));
+  return list;
+}
+
+std::string Name(int length) { return std::string(static_cast<size_t>(length), 'a'); }
+
+// Returns a name of several labels.
+std::string Subdomain(int length) {
+  std::string name = Name(length);
+  for (int i = 50; i < length - 1; i += 50) name[static_cast<size_t>(i)] = '.';
+  return name;
+}
+
+std::string Service(const std::string& name_space, const std::string& name,
+                    const std::string& spec) {
+  return absl::StrCat("apiVersion: v1\nkind: Service\nmetadata: {namespace: ", name_space,
+                      ", name: ", name, "}\nspec: {", spec, "}\n");
+}
+
+std::string Web(const std::string& spec) { return Service("shop", "web", spec); }
+
+std::string WebPort(const std::string& port) {
+  return Web("clusterIP: 10.96.0.10, type: NodePort, ports: [{" + port + "}]");
+}
+
+std::string Slice(const std::string& fields, const std::string& name = "web-1") {
+  return absl::StrCat(
+      "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+      "metadata: {namespace: shop, name: ",
+      name, ", labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\n", fields, "\n");
+}
+
+std::string Address(int number) {
+  return absl::StrCat("10.1.", number / 250, ".", number % 250 + 1);
+}
+
+std::string Hints(const char* field, int count) {
+  return Slice(absl::StrCat("endpoints: [{addresses: [10.1.0.1], hints: {", field, ": [",
+                            List(count, [](int i) { return absl::StrCat("{name: z", i, "}"); }),
+                            "]}}]"));
+}
+
+}  // namespace
+
+std::vector<FieldLimit> FieldLimits() {
+  return {
+      {"`metadata.namespace`", "63 bytes", "63 bytes", 63,
+       [](int n) { return Service(Name(n), "web", "clusterIP: None"); },
+       "must be a DNS-1123 label"},
+      {"Service `metadata.name`", "63 bytes", "253 bytes", 253,
+       [](int n) { return Service("shop", Subdomain(n), "clusterIP: None"); },
+       "must be a DNS-1123 subdomain"},
+      {"`metadata.name` of the other kinds", "253 bytes", "253 bytes", 253,
+       [](int n) { return Slice("endpoints: []", Subdomain(n)); }, "must be a DNS-1123 subdomain"},
+      {"Service `spec.ports`", "none", "none"},
+      {"Service `spec.ports[].name`", "63 bytes", "63 bytes", 63,
+       [](int n) { return WebPort("port: 80, name: " + Name(n)); }, "must be a DNS-1123 label"},
+      {"Service `spec.ports[].port`", "1 to 65535", "1 to 65535", 65535,
+       [](int n) { return WebPort(absl::StrCat("port: ", n)); }, "must be between 1 and 65535"},
+      {"Service `spec.ports[].nodePort`", "1 to 65535, in `--service-node-port-range`",
+       "0 to 65535", 65535, [](int n) { return WebPort(absl::StrCat("port: 80, nodePort: ", n)); },
+       "must be between 0 and 65535"},
+      {"Service `spec.clusterIPs`", "2, one of each IP family", "2, one of each IP family", 2,
+       [](int n) {
+         return Web(absl::StrCat(
+             "clusterIP: 10.96.0.1, ports: [{port: 80}], ipFamilies: [IPv4, IPv6], clusterIPs: [",
+             List(n, [](int i) { return absl::StrCat(i == 2 ? "\"fd00::2\"" : "10.96.0.1"); }),
+             "]"));
+       },
+       "must have at most 2 items"},
+      {"Service `spec.ipFamilies`", "2", "2"},
+      {"Service `spec.externalIPs`, `spec.loadBalancerSourceRanges` and "
+       "`status.loadBalancer.ingress`",
+       "none", "none"},
+      {"Service `spec.healthCheckNodePort`", "0 to 65535", "0 to 65535", 65535,
+       [](int n) {
+         return Web(
+             absl::StrCat("type: LoadBalancer, externalTrafficPolicy: Local, "
+                          "clusterIP: 10.96.0.1, ports: [{port: 80}], "
+                          "healthCheckNodePort: ",
+                          n));
+       },
+       "must be between 0 and 65535"},
+      {"Service `spec.sessionAffinityConfig.clientIP.timeoutSeconds`", "1 to 86400", "1 to 86400",
+       86400,
+       [](int n) {
+         return Web(
+             absl::StrCat("clusterIP: 10.96.0.1, ports: [{port: 80}], sessionAffinity: "
+                          "ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: ",
+                          n, "}}"));
+       },
+       "must be between 1 and 86400"},
+      {"EndpointSlice `endpoints`", "1,000", "1,000", 1000,
+       [](int n) {
+         return Slice(absl::StrCat(
+             "endpoints: [",
+             List(n, [](int i) { return absl::StrCat("{addresses: [", Address(i), "]}"); }), "]"));
+       },
+       "must have at most 1000 items"},
+      {"EndpointSlice `endpoints[].addresses`", "1 to 100",
+       "0 to 100; an endpoint without addresses is ignored", 100,
+       [](int n) {
+         return Slice(absl::StrCat("endpoints: [{addresses: [", List(n, Address), "]}]"));
+       },
+       "must have at most 100 items"},
+      {"EndpointSlice `endpoints[].hints.forZones`", "8", "8", 8,
+       [](int n) { return Hints("forZones", n); }, "must have at most 8 items"},
+      {"EndpointSlice `endpoints[].hints.forNodes`", "8", "8", 8,
+       [](int n) { return Hints("forNodes", n); }, "must have at most 8 items"},
+      {"EndpointSlice `ports`", "20,000", "20,000", 20'000,
+       [](int n) {
+         return Slice(absl::StrCat(
+             "ports: [",
+             List(n, [](int i) { return absl::StrCat("{name: p", i, ", port: ", i, "}"); }), "]"));
+       },
+       "must have at most 20000 items"},
+      {"EndpointSlice `ports[].name`", "63 bytes", "63 bytes", 63,
+       [](int n) { return Slice("ports: [{port: 80, name: " + Name(n) + "}]"); },
+       "must be a DNS-1123 label"},
+      {"EndpointSlice `ports[].port`", "not checked",
+       "1 to 65535; ports with another number are ignored", 65535,
+       [](int n) { return Slice(absl::StrCat("ports: [{port: ", n, "}]")); },
+       "must be between 1 and 65535, inclusive; the entry is ignored"},
+      {"Node `spec.podCIDRs`", "2, one of each IP family",
+       "none; the first one of each IP family is used"},
+      {"Node `status.addresses`", "none", "none"},
+      {"ServiceCIDR `spec.cidrs`", "1 or 2, one of each IP family",
+       "1 or 2, one of each IP family; prefix length 0 is rejected", 2,
+       [](int n) {
+         return absl::StrCat(
+             "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: kubernetes}\n"
+             "spec: {cidrs: [",
+             List(n, [](int i) { return absl::StrCat(i == 2 ? "\"fd00::/112\"" : "10.0.0.0/16"); }),
+             "]}\n");
+       },
+       "must have at most 2 items"},
+      {"size of an object", "1.5 MiB in the default configuration of etcd",
+       "16 MiB (`--max-batch-bytes`)"},
+  };
+}
+
+std::vector<OwnLimit> OwnLimits() {
+  return {
+      {"ports of a Service x its clusterIPs, externalIPs and load balancer IPs",
+       "65,536 for each IP family", "the Service is rejected"},
+      {"ports x endpoints, in all EndpointSlices of a Service", "262,144 for each IP family",
+       "the EndpointSlice is rejected"},
+      {"ports of a Service x size of its hash tables (`endpointPick`)", "262,144",
+       "the Service is rejected"},
+      {"endpoints in all EndpointSlices of a Service",
+       "65,535 for each IP family (`--max-endpoints-per-service`)",
+       "the EndpointSlice is rejected"},
+      {"`endpoints[].weight`, which Kubernetes does not have", "0 to 1000",
+       "the EndpointSlice is rejected"},
+      {"objects", "500,000 (`--max-objects`)", "a new object is rejected"},
+      {"size of all objects", "512 MiB (`--max-bytes`)", "the object is rejected"},
+      {"elements of all objects", "5,000,000 (`--max-elements`)", "the object is rejected"},
+      {"load balancer source ranges of all Services, for each load balancer IP and port",
+       "4,096 for each IP family", "warning: the load balancer IPs accept no traffic"},
+      {"Service ports with session affinity", "49,151 for each IP family",
+       "warning: session affinity is not programmed"},
+      {"different session affinity timeouts", "32", "warning: another timeout is used"},
+      {"endpoint groups of all Service ports", "16,777,215",
+       "warning: new connections to the port are rejected"},
+      {"endpoints of a Service port with hash tables (`endpointPick`)", "4,093",
+       "warning: endpoints are picked at random"},
+  };
+}
+
+}  // namespace svcmap::api

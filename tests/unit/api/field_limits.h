@@ -1,0 +1,33 @@
+// Limits of the fields of an object: the limit of the Kubernetes API server, which svcmap must not
+// undercut, and svcmap's limit. docs/bad-input.md contains both columns.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace svcmap::api {
+
+struct FieldLimit {
+  std::string_view field;       // "EndpointSlice `ports`"
+  std::string_view api_server;  // "20,000"
+  std::string_view svcmap;
+  // Largest accepted number, and a manifest with a given number. Without a manifest, svcmap does
+  // not limit the field, or another test checks the limit.
+  int most = 0;
+  std::function<std::string(int number)> manifest = nullptr;
+  std::string_view over;  // Part of the message for one more than `most`.
+};
+std::vector<FieldLimit> FieldLimits();
+
+// Limits that the API server does not have, because they concern all objects of a Service or of a
+// node.
+struct OwnLimit {
+  std::string_view what;
+  std::string_view limit;
+  std::string_view effect;
+};
+std::vector<OwnLimit> OwnLimits();
+
+}  // namespace svcmap::api
