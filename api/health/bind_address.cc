@@ -74,8 +74,16 @@ std::string BindAddress::ToString() const {
 }
 
 absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack, Interfaces interfaces) {
-  const SocketAddress address(at);
-  UniqueFd fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool both = stack == Stack::kBoth && at.address.IsUnspecified();
+  const auto create = [](const SocketAddress& address) {
+    return UniqueFd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  };
+  SocketAddress address(both ? BindAddress{*IpAddress::Parse("::"), at.port} : at);
+  UniqueFd fd = create(address);
+  if (!fd.ok() && errno == EAFNOSUPPORT && both) {
+    address = SocketAddress({*IpAddress::Parse("0.0.0.0"), at.port});
+    fd = create(address);
+  }
   if (!fd.ok()) return ErrnoStatus(errno, "create a socket");
   const int on = 1;
   const int v6_only = stack == Stack::kOne ? 1 : 0;

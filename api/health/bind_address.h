@@ -36,13 +36,15 @@ class SocketAddress {
   socklen_t size_ = 0;
 };
 
-// Whether a socket at "::" also accepts IPv4 connections.
+// Address families of a socket at an unspecified address, "0.0.0.0" or "::": only the family of the
+// address, or both families as in Go's net.Listen, which kube-proxy uses.
 enum class Stack : uint8_t { kOne, kBoth };
 
 // Interfaces from which a socket accepts connections.
 enum class Interfaces : uint8_t { kAll, kLoopback };
 
-// Returns a non-blocking TCP socket that listens on `at`.
+// Returns a non-blocking TCP socket that listens on `at`. With Stack::kBoth, the kernel may have no
+// IPv6.
 absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack,
                                 Interfaces interfaces = Interfaces::kAll);
 

@@ -132,6 +132,14 @@ TEST_F(HealthzTest, ToHeadThereIsNoBody) {
 
 class HealthzBindTest : public HealthServerTest {
  protected:
+  void ExpectBothFamilies(const std::string& bind_address) {
+    ASSERT_OK(Start({.bind_address = *BindAddress::Parse(bind_address, 1)}));
+    for (const char* ip : {kV4, kV6}) {
+      ASSERT_OK_AND_ASSIGN(const HttpAnswer answer,
+                           HttpRequest(netns(), ip, kHealthPort, "/livez"));
+      EXPECT_EQ(answer.code, 200) << ip;
+    }
+  }
   // Returns a listening socket that occupies the port, as another process would.
   UniqueFd Squatter() {
     return netns().Run([] {
@@ -143,16 +151,16 @@ class HealthzBindTest : public HealthServerTest {
   }
 };
 
-TEST_F(HealthzBindTest, S250_TheUnspecifiedIPv6AddressServesBothFamilies) {
-  ASSERT_OK(Start({.bind_address = *BindAddress::Parse("[::]:10256", 1)}));
-  for (const char* ip : {kV4, kV6}) {
-    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, HttpRequest(netns(), ip, kHealthPort, "/livez"));
-    EXPECT_EQ(answer.code, 200) << ip;
-  }
+TEST_F(HealthzBindTest, S250_S295_TheUnspecifiedIPv4AddressServesBothFamilies) {
+  ExpectBothFamilies("0.0.0.0:10256");
 }
 
-TEST_F(HealthzBindTest, S250_TheUnspecifiedIPv4AddressServesIPv4Only) {
-  ASSERT_OK(Start());
+TEST_F(HealthzBindTest, S250_S295_TheUnspecifiedIPv6AddressServesBothFamilies) {
+  ExpectBothFamilies("[::]:10256");
+}
+
+TEST_F(HealthzBindTest, S295_AnotherAddressServesItsFamilyOnly) {
+  ASSERT_OK(Start({.bind_address = *BindAddress::Parse(std::string(kV4) + ":10256", 1)}));
   EXPECT_TRUE(Closed(kHealthPort, kV6));
   EXPECT_FALSE(Closed(kHealthPort, kV4));
 }
