@@ -109,13 +109,24 @@ bool IsOurs(const nft::ForeignChain& chain) {
   return chain.table == proxy::kTableName && (chain.family == "ip" || chain.family == "ip6");
 }
 
+// Returns the command that makes a chain accept packets of translated connections. The rule in a
+// chain of iptables must have iptables' form, because iptables cannot list other rules.
+std::string AcceptCommand(const nft::ForeignChain& chain, const std::string& table,
+                          const std::string& name) {
+  if (chain.table == "filter" && chain.name == "FORWARD" && chain.family != "inet") {
+    return absl::StrCat(chain.family == "ip" ? "iptables" : "ip6tables",
+                        "-nft -I FORWARD -m conntrack --ctstate DNAT -j ACCEPT");
+  }
+  return absl::StrCat("nft insert rule ", table, " ", name, " ct status dnat accept");
+}
+
 // An accept verdict in one table does not override a drop in another table, so only the chain that
 // drops packets can accept the packets. Bridge tables are ignored, because their packets are not
 // routed.
 void JudgeForwardChains(const Facts& facts, Warnings& warnings) {
   for (const nft::ForeignChain& chain : facts.chains) {
-    if (!chain.base || chain.base->hook != "forward" || !chain.base->policy_drop || !IsIp(chain) ||
-        IsOurs(chain)) {
+    if (!chain.base || chain.base->hook != "forward" || !chain.base->policy_drop ||
+        chain.base->accepts_translated || !IsIp(chain) || IsOurs(chain)) {
       continue;
     }
     const std::string table = absl::StrCat(chain.family, " ", Escape(chain.table));
@@ -124,8 +135,7 @@ void JudgeForwardChains(const Facts& facts, Warnings& warnings) {
         {absl::StrCat("chain ", name, " of table ", table,
                       " drops forwarded packets by default: connections to Services work only if a "
                       "rule in this chain accepts them"),
-         absl::StrCat("nft insert rule ", table, " ", name, " ct status dnat accept"),
-         absl::StrCat(table, " ", name)});
+         AcceptCommand(chain, table, name), absl::StrCat(table, " ", name)});
   }
 }
 

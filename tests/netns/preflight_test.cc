@@ -187,18 +187,30 @@ TEST_F(PreflightTest, RpFilter) {
 }
 
 TEST_F(PreflightTest, ForwardPolicyDropAndWhatItsRemedyDoes) {
-  Nft("table ip filter { chain FORWARD { type filter hook forward priority 0; policy drop; }; }\n"
-      "table inet fw { chain f { type filter hook forward priority 10; policy drop; }; }\n");
+  const auto run = [&](const std::string& command) {
+    ASSERT_OK(RunOk({.argv = {"sh", "-c", command}, .netns = &*netns_}).status());
+  };
+  run("iptables-nft -P FORWARD DROP && ip6tables-nft -P FORWARD DROP");
+  // Rules that accept only some of the connections.
+  run("iptables-nft -A FORWARD -p tcp -m conntrack --ctstate DNAT -j ACCEPT");
+  run("iptables-nft -A FORWARD -m conntrack ! --ctstate DNAT -j ACCEPT");
+  run("iptables-nft -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT");
+  Nft("table inet fw { chain f { type filter hook forward priority 10; policy drop;\n"
+      "ct status snat accept\n tcp dport 80 ct status dnat accept\n ct status dnat drop\n}; }\n");
   const std::vector<std::string> lines = Lines();
-  EXPECT_THAT(lines, ElementsAre(StartsWith("chain FORWARD of table ip filter drops forwarded "),
-                                 StartsWith("chain f of table inet fw drops forwarded ")));
-  // The warnings contain valid commands that solve the problem.
+  EXPECT_THAT(lines,
+              UnorderedElementsAre(StartsWith("chain FORWARD of table ip filter drops forwarded "),
+                                   StartsWith("chain FORWARD of table ip6 filter drops forwarded "),
+                                   StartsWith("chain f of table inet fw drops forwarded ")));
+  // The warnings contain valid commands that solve the problem, so the warnings disappear.
   for (const std::string& line : lines) {
-    const size_t command = line.find("; remedy: nft ");
+    const size_t command = line.find("; remedy: ");
     ASSERT_NE(command, std::string::npos);
-    Nft(line.substr(command + std::strlen("; remedy: nft ")));
+    run(line.substr(command + std::strlen("; remedy: ")));
   }
-  EXPECT_THAT(Listing(), AllOf(HasSubstr("table ip filter"), HasSubstr("ct status dnat accept")));
+  EXPECT_THAT(Lines(), IsEmpty());
+  // iptables can still list its tables.
+  run("iptables-nft-save | grep -q 'FORWARD -m conntrack --ctstate DNAT -j ACCEPT'");
 }
 
 TEST_F(PreflightTest, OtherProxies) {

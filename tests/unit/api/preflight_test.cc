@@ -155,8 +155,8 @@ std::vector<Case> Cases() {
       {"ForwardChainDrops",
        [](Facts& f) { f.chains.push_back(Chain("ip", "filter", "FORWARD", "forward", true)); },
        {"chain FORWARD of table ip filter drops forwarded packets by default: connections to "
-        "Services work only if a rule in this chain accepts them; remedy: nft insert rule ip "
-        "filter FORWARD ct status dnat accept"}},
+        "Services work only if a rule in this chain accepts them; remedy: iptables-nft -I FORWARD "
+        "-m conntrack --ctstate DNAT -j ACCEPT"}},
       {"ForwardChainOfATableNamedLikeOurs",
        [](Facts& f) { f.chains.push_back(Chain("inet", "svcmap", "x\n", "forward", true)); },
        {"chain x\\u000a of table inet svcmap drops forwarded packets by default: connections to "
