@@ -98,6 +98,14 @@ Cause LikelyCause(const Evidence& evidence, const std::vector<ForeignRule>& rule
     }
     return {"kernel-state", "the kernel differs from the desired state: " + differences};
   }
+  if (evidence.sources.empty() && !evidence.is_endpoint &&
+      evidence.result.observation == Observation::kUnreachable) {
+    return {"no-route",
+            absl::StrCat("no route to ", evidence.target.address.ToString(),
+                         ": the kernel looks up the route before svcmap's rules change the "
+                         "destination; remedy: add a default route, or a route that contains the "
+                         "address")};
+  }
   if (evidence.rp_filter_drops > 0) {
     return {"rp-filter",
             absl::StrCat("the reverse path filter dropped the packet (strict on ",

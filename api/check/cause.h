@@ -18,7 +18,7 @@ namespace svcmap::api {
 bool Matches(v1::Explanation::Verdict verdict, proxy::Protocol protocol, Observation observation);
 
 struct Cause {
-  // "kernel-state", "pending-change", "foreign-rule", "rp-filter", "dead-endpoint",
+  // "kernel-state", "pending-change", "no-route", "foreign-rule", "rp-filter", "dead-endpoint",
   // "conntrack-entry" or "unknown". docs/svcmapctl.md documents the kinds.
   std::string kind;
   std::string text;
@@ -31,7 +31,7 @@ struct Evidence {
   bool is_endpoint = false;
   // Direct connections to the target's endpoints. Empty for an endpoint.
   std::vector<std::pair<CheckTarget, ProbeResult>> endpoints;
-  std::vector<IpAddress> sources;
+  std::vector<IpAddress> sources;  // Empty if there is no route to the target.
   // Number of packets that the node's reverse path filter dropped during the connection.
   uint64_t rp_filter_drops = 0;
   std::vector<std::string> strict_interfaces;

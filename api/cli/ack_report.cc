@@ -64,9 +64,7 @@ std::string RevisionLine(const v1::Ack& ack) {
     case v1::UNCHANGED:
       return text + ", no kernel changes needed";
     case v1::HELD:
-      return text +
-             ", stored: the agent writes nothing to the kernel until it has received a complete "
-             "snapshot from a controller or from svcmapctl apply --prune";
+      return text + ", stored, not programmed";
     case v1::FAILED:
       return text + ", not committed to the kernel";
     case v1::WOULD_CHANGE:
@@ -113,7 +111,7 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
   const std::set<std::string> rejected = ReportFindings(ack, objects, session);
   const bool failed = ack.outcome() == v1::FAILED;
   const std::string_view word = failed                      ? "stored, not committed"
-                                : ack.outcome() == v1::HELD ? "stored"
+                                : ack.outcome() == v1::HELD ? "stored, not programmed"
                                                             : done;
   for (const SentObject& object : objects) {
     const std::string name = NameInResults(object.id);
@@ -127,6 +125,14 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
         "the kernel rejected the change: ", ack.error(),
         "; the agent stores the change and retries, and the previous rules stay in effect"));
     return ExitCode::kKernelFailed;
+  }
+  if (ack.outcome() == v1::HELD) {
+    session.Error(
+        "nothing is programmed: the agent has no saved state, so the rules of its previous run "
+        "stay "
+        "in effect until it has received a complete state; remedy: connect a controller, or run "
+        "svcmapctl apply --prune with the manifests of all objects");
+    return ExitCode::kNotProgrammed;
   }
   return rejected.empty() ? ExitCode::kOk : ExitCode::kIncomplete;
 }

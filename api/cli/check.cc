@@ -177,11 +177,15 @@ class Check {
           {one.target, "port range: the ports on which its endpoints listen are unknown"});
       return false;
     }
-    if (!one.source) {
-      report_.not_checked.push_back({one.target, "no route from " + report_.from});
+    if (!one.source && !HasAddress(one.target.address.family())) {
+      report_.not_checked.push_back(
+          {one.target, absl::StrCat("no ", std::string(FamilyName(one.target.address.family())),
+                                    " address in ", report_.from)});
       return false;
     }
-    auto explained = Explain(one.target, place_.is_own() ? "node" : one.source->ToString());
+    auto explained = Explain(one.target, place_.is_own() ? "node"
+                                         : one.source    ? one.source->ToString()
+                                                         : "");
     if (!explained.ok()) return explained.status();
     one.explained = *std::move(explained);
     one.endpoints.clear();
@@ -201,6 +205,14 @@ class Check {
       report_.not_checked.push_back({one.target, "svcmap does not handle this address"});
     }
     return handled;
+  }
+
+  // Returns true if the namespace has an address of the family that can be the source of
+  // connections.
+  bool HasAddress(Family family) {
+    std::optional<bool>& known = has_address_[Index(family)];
+    if (!known) known = place_.HasAddress(family);
+    return *known;
   }
 
   static bool AsPredicted(const Case& one) {
@@ -366,6 +378,7 @@ class Check {
   const Place& place_;
   Reader& reader_;
   std::vector<CheckTarget> targets_;
+  std::optional<bool> has_address_[2];  // By Index(Family).
   std::map<EndpointKey, ProbeResult> reached_;
   std::vector<Case> suspects_;
   CheckReport report_;
@@ -393,7 +406,15 @@ ExitCode Execute(const CheckOptions& options, Session& session) {
   session.out << (options.output == OutputFormat::kJson ? ReportJson(*report)
                                                         : ReportText(*report));
   for (const std::string& note : report->notes) session.Note(note);
-  return report->differences.empty() ? ExitCode::kOk : ExitCode::kConnectionDiffers;
+  if (!report->differences.empty()) return ExitCode::kConnectionDiffers;
+  if (report->addresses > 0 || report->endpoints > 0) return ExitCode::kOk;
+  session.Error(
+      report->not_checked.empty()
+          ? absl::StrCat("nothing was checked: the agent stores no Service with an address",
+                         options.name_space.empty() ? "" : " in namespace ", options.name_space,
+                         "; apply Services first")
+          : "nothing was checked, for the reasons above");
+  return ExitCode::kIncomplete;
 }
 
 }  // namespace svcmap::api

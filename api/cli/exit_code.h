@@ -16,6 +16,7 @@ enum class ExitCode : int {
   kKernelDiffers = 7,      // explain: the kernel state differs or could not be read.
   kAttention = 8,          // migrate check: a finding needs attention.
   kConnectionDiffers = 9,  // check: a connection or flow differs from the prediction.
+  kNotProgrammed = 10,     // The agent stores the change, but waits for a complete state.
 };
 
 // Returns the exit code of a command whose parts result in `a` and `b`: the larger code.

@@ -29,7 +29,8 @@ Exit codes:
   6  the kernel rejected the change; the agent stores the change and retries
   7  explain: the kernel state differs from the desired state, or could not be read
   8  migrate check: at least one finding needs attention
-  9  check: at least one connection differs from the prediction)";
+  9  check: at least one connection differs from the prediction
+  10 the agent stores the change, but programs nothing until it has received a complete state)";
 
 const char kApplyFooter[] =
     R"(Accepts Service, EndpointSlice, Node, ServiceCIDR and List manifests in YAML or JSON.

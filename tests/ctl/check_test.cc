@@ -65,7 +65,33 @@ TEST_F(CheckTest, HealthyNodeHasNoDifferences) {
   const Json one = Check({"--sample", "3", "--no-endpoints", "-n", "shop"}, 0);
   EXPECT_EQ(one["addresses"].get<int>() + static_cast<int>(one["notChecked"].size()), 3);
   EXPECT_EQ(one["endpoints"], 0);
-  EXPECT_EQ(Check({"-n", "other"}, 0)["addresses"], 0);
+}
+
+// Exit code 0 means that connections were checked.
+TEST_F(CheckTest, NothingToCheckIsAnError) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  const CommandResult none = Ctl({"check", "-n", "other"});
+  EXPECT_EQ(none.exit.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("error: nothing was checked: the agent stores no Service with an "
+                                  "address in namespace other"));
+  // A namespace without addresses cannot connect to any Service.
+  auto empty = NetNs::Create();
+  ASSERT_OK(empty.status());
+  const Json report = Check({"--netns", empty->path()}, 1);
+  EXPECT_EQ(report["addresses"], 0);
+  EXPECT_THAT(report["notChecked"][0]["reason"].get<std::string>(),
+              HasSubstr("no IPv4 address in network namespace"));
+}
+
+TEST_F(CheckTest, FindsAMissingRoute) {
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  for (const char* family : {"-4", "-6"}) {
+    ASSERT_OK(
+        RunOk({.argv = {"ip", family, "route", "del", "default"}, .netns = &pod_b().netns()}));
+  }
+  const Json report = CheckFrom(pod_b(), kDifferent);
+  EXPECT_THAT(Causes(report), ::testing::Contains("shop/web:tcp clusterIP no-route"));
+  EXPECT_THAT(report["differences"][0]["observed"].get<std::string>(), HasSubstr("unreachable"));
 }
 
 TEST_F(CheckTest, MissingNamespaceIsAnError) {

@@ -246,6 +246,16 @@ TEST(CheckCauseTest, KernelDifferencesComeFirst) {
             "more");
 }
 
+TEST(CheckCauseTest, WithoutARouteNothingElseMatters) {
+  Evidence evidence = SilentService();
+  evidence.sources.clear();
+  evidence.result = {Observation::kUnreachable, "Network is unreachable"};
+  evidence.endpoints[0].second.observation = Observation::kUnreachable;
+  EXPECT_THAT(CauseText(evidence, ParseForeignRules("table ip fw {\n\tchain in {\n\t\tip daddr "
+                                                    "10.96.0.10 reject\n\t}\n}")),
+              HasSubstr("no-route: no route to 10.96.0.10: "));
+}
+
 TEST(CheckCauseTest, ReversePathFilterNamesTheInterfaces) {
   Evidence evidence = SilentService();
   evidence.rp_filter_drops = 2;

@@ -100,9 +100,12 @@ TEST(CliApplyTest, OutcomesOtherThanCommitted) {
   ack.set_revision(3);
   ack.set_outcome(v1::HELD);
   CtlResult result = Ctl(FakeAgent({.ack = ack}), {"apply", "-f", "-"}, kTwoObjects);
-  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.code, 10);
   EXPECT_THAT(result.out,
-              HasSubstr("node/n1 stored\nrevision 3, stored: the agent writes nothing"));
+              HasSubstr("node/n1 stored, not programmed\nrevision 3, stored, not programmed\n"));
+  EXPECT_THAT(result.err, HasSubstr("error: nothing is programmed: "));
+  EXPECT_THAT(result.err,
+              HasSubstr("remedy: connect a controller, or run svcmapctl apply --prune"));
 
   ack.set_outcome(v1::UNCHANGED);
   result = Ctl(FakeAgent({.ack = ack}), {"apply", "-f", "-"}, kTwoObjects);
