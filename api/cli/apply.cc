@@ -30,6 +30,23 @@ Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& 
   return push;
 }
 
+// Maximum number of unknown fields that are printed one by one.
+constexpr size_t kMaxUnknownPrinted = 100;
+
+// Prints a warning for each unknown field of the objects. Returns the number of unknown fields.
+size_t WarnOfUnknownFields(const Inputs& inputs, const Session& session) {
+  size_t count = 0;
+  for (const ManifestObject& object : inputs.objects) {
+    for (const ManifestError& unknown : object.unknown_fields) {
+      if (count++ < kMaxUnknownPrinted) session.Warn(unknown.ToString());
+    }
+  }
+  if (count > kMaxUnknownPrinted) {
+    session.Warn(absl::StrCat(count - kMaxUnknownPrinted, " more unknown fields"));
+  }
+  return count;
+}
+
 ExitCode Prune(const Inputs& inputs, Session& session) {
   if (!inputs.complete) {
     session.Error(
@@ -48,13 +65,15 @@ ExitCode Prune(const Inputs& inputs, Session& session) {
 
 ExitCode Execute(const ApplyOptions& options, Session& session) {
   const Inputs inputs = ReadInputs(options.files, "not sent", session);
+  const size_t unknown = WarnOfUnknownFields(inputs, session);
+  if (options.strict && (!inputs.complete || unknown > 0)) {
+    session.Error(absl::StrCat("--strict: nothing was sent, not even ",
+                               CountText(inputs.objects.size(), "valid object"),
+                               unknown > 0 ? ", because fields are unknown" : ""));
+    return ExitCode::kIncomplete;
+  }
   if (options.prune) return Prune(inputs, session);
   const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;
-  if (!inputs.complete && options.strict) {
-    session.Error(absl::StrCat("--strict: nothing was sent, not even ",
-                               CountText(inputs.objects.size(), "valid object")));
-    return read;
-  }
   if (inputs.objects.empty()) {
     session.Error("no objects to apply; nothing was sent");
     return ExitCode::kIncomplete;

@@ -59,7 +59,8 @@ void Describe(CLI::App& app, Words& words) {
 
   CLI::App* apply = command("apply", "Create or update objects from manifests", kApplyFooter);
   files(apply, words.apply_files)->required();
-  apply->add_flag("--strict", words.strict, "Send nothing if a manifest cannot be read");
+  apply->add_flag("--strict", words.strict,
+                  "Send nothing if a manifest cannot be read or contains an unknown field");
   apply->add_flag("--prune", words.prune, "Delete all objects that are not in the manifests");
   dry_run(apply);
 

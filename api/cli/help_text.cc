@@ -44,7 +44,7 @@ New and changed objects take effect first. All other objects are then deleted.
 Examples:
   svcmapctl apply -f web.yaml -f web-endpoints.yaml
   kubectl get svc,endpointslices -A -o yaml | svcmapctl apply -f -
-  svcmapctl apply --strict -f manifests/     send nothing if a manifest cannot be read
+  svcmapctl apply --strict -f manifests/     send nothing if a manifest is not valid
   svcmapctl apply --prune -f manifests/      delete all objects that are not in the manifests
   svcmapctl apply --dry-run -f web.yaml      show the kernel elements that would change)";
 

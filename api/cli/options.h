@@ -17,9 +17,9 @@ namespace svcmap::api {
 
 struct ApplyOptions {
   std::vector<std::string> files;  // Files or directories. "-" means standard input.
-  bool strict = false;             // If a manifest cannot be read, send nothing.
-  bool prune = false;              // Delete objects that are not in the manifests.
-  bool dry_run = false;            // Show the changes without applying them.
+  bool strict = false;   // If a manifest cannot be read or has unknown fields, send nothing.
+  bool prune = false;    // Delete objects that are not in the manifests.
+  bool dry_run = false;  // Show the changes without applying them.
 };
 
 struct DeleteOptions {  // Either `files` or `objects` is set.

@@ -182,7 +182,7 @@ class FieldReader {
 
 void ReadConfigurationFields(std::string_view text, ReadConfiguration& result) {
   int documents = 0;
-  ReadDocuments(text, Repeats::kKept, [&](const ReadTree& read) {
+  ReadDocuments(text, Flaws::kKeepRepeats, [&](const ReadTree& read) {
     const auto* error = std::get_if<SyntaxError>(&read);
     if (++documents == 2) {
       result.findings.push_back(

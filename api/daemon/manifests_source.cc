@@ -38,6 +38,20 @@ absl::Status ManifestsSource::Load() {
   return status;
 }
 
+absl::StatusOr<ConvertedChange> ManifestsSource::Convert(const ManifestObject& object) const {
+  absl::StatusOr<ConvertedChange> converted = ConvertObject(object.object, intake_.context());
+  if (!converted.ok()) return converted;
+  for (const ManifestError& unknown : object.unknown_fields) {
+    converted->findings.push_back({.severity = proxy::Finding::Severity::kWarning,
+                                   .kind = converted->kind,
+                                   .key = converted->key,
+                                   .field = unknown.field,
+                                   .code = proxy::FindingCode::kForbidden,
+                                   .reason = unknown.reason});
+  }
+  return converted;
+}
+
 absl::Status ManifestsSource::ReadAndSubmit() {
   const absl::StatusOr<Manifests> manifests = ReadManifestPath(path_);
   if (!manifests.ok()) return manifests.status();
@@ -62,10 +76,7 @@ absl::Status ManifestsSource::ReadAndSubmit() {
                           Intake::Done done) {
     return intake_.Submit(
         mark, static_cast<int>(objects.size()),
-        [&](int i) {
-          return ConvertObject(objects[static_cast<size_t>(i)].object, intake_.context());
-        },
-        std::move(done));
+        [&](int i) { return Convert(objects[static_cast<size_t>(i)]); }, std::move(done));
   };
   if (!manifests->errors.empty()) {
     spdlog::warn(

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/intake/intake.h"
+#include "api/manifests/manifests.h"
 #include "api/process/file_watch.h"
 
 namespace svcmap::api {
@@ -21,6 +22,8 @@ class ManifestsSource {
   ManifestsSource(std::string path, Intake& intake, std::unique_ptr<FileWatch> watch);
   absl::Status Load();
   absl::Status ReadAndSubmit();
+  // Adds a warning for each unknown field.
+  absl::StatusOr<ConvertedChange> Convert(const ManifestObject& object) const;
 
   const std::string path_;
   Intake& intake_;

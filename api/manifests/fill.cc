@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
+#include "api/manifests/known_fields.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "google/protobuf/util/time_util.h"
@@ -22,12 +23,14 @@ Problem Bad(const TreeNode& node, std::string reason) {
   return FillError{node.line, "", ShowScalar(node), std::move(reason)};
 }
 
+void Prepend(const std::string& name, std::string& path) {
+  path = absl::StrCat(name, path.empty() || path[0] == '[' ? "" : ".", path);
+}
+
 // Prepends `name` to the path of `problem`. The path is built only for errors, while the recursion
 // returns, so valid objects are not slowed down.
 Problem Under(const std::string& name, Problem problem) {
-  if (!problem) return problem;
-  const bool joined = problem->field.empty() || problem->field[0] == '[';
-  problem->field = absl::StrCat(name, joined ? "" : ".", problem->field);
+  if (problem) Prepend(name, problem->field);
   return problem;
 }
 
@@ -61,13 +64,6 @@ Problem FillTimestamp(const TreeNode& node, google::protobuf::Timestamp& timesta
   return Bad(node, "must be an RFC 3339 time, such as \"2026-01-31T12:00:00Z\"");
 }
 
-Problem FillSubMessage(const TreeNode& node, Message& message) {
-  if (message.GetDescriptor() == google::protobuf::Timestamp::descriptor()) {
-    return FillTimestamp(node, static_cast<google::protobuf::Timestamp&>(message));
-  }
-  return FillMessage(node, message);
-}
-
 // Fills a field of type map<string, string>. Objects have no other map types.
 Problem FillMap(const TreeNode& node, const FieldDescriptor& field, Message& message) {
   if (node.type != Type::kMap) return Bad(node, "must be a map");
@@ -85,55 +81,100 @@ Problem FillMap(const TreeNode& node, const FieldDescriptor& field, Message& mes
   return std::nullopt;
 }
 
-Problem FillList(const TreeNode& node, const FieldDescriptor& field, Message& message) {
-  if (node.type != Type::kList) return Bad(node, "must be a list");
-  const google::protobuf::Reflection& reflection = *message.GetReflection();
-  for (size_t i = 0; i < node.items.size(); ++i) {
-    const TreeNode& item = *node.items[i];
-    Problem problem;
-    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-      problem = FillSubMessage(item, *reflection.AddMessage(&message, &field));
-    } else if (item.type != Type::kString) {
-      problem = Bad(item, "must be a string");
-    } else {
-      reflection.AddString(&message, &field, item.text);
-    }
-    if (problem) return Under(absl::StrCat("[", i, "]"), std::move(problem));
-  }
-  return std::nullopt;
-}
+class Filler {
+ public:
+  explicit Filler(std::vector<UnknownField>& unknown) : unknown_(unknown) {}
 
-Problem FillField(const TreeNode& node, const FieldDescriptor& field, Message& message) {
-  const google::protobuf::Reflection& reflection = *message.GetReflection();
-  if (field.is_map()) return FillMap(node, field, message);
-  if (field.is_repeated()) return FillList(node, field, message);
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return FillSubMessage(node, *reflection.MutableMessage(&message, &field));
-    case FieldDescriptor::CPPTYPE_STRING:
-      if (node.type != Type::kString) return Bad(node, "must be a string");
-      reflection.SetString(&message, &field, node.text);
-      return std::nullopt;
-    case FieldDescriptor::CPPTYPE_BOOL:
-      if (node.type != Type::kBool) return Bad(node, "must be true or false");
-      reflection.SetBool(&message, &field, node.text == "true");
-      return std::nullopt;
-    case FieldDescriptor::CPPTYPE_INT32: {
-      int32_t value = 0;
-      if (Problem problem = ReadInteger(node, value)) return problem;
-      reflection.SetInt32(&message, &field, value);
-      return std::nullopt;
+  Problem Fill(const TreeNode& node, Message& message, bool top_level) {
+    if (node.type != Type::kMap) return Bad(node, "must be a map");
+    for (const auto& [name, value] : node.fields) {
+      const FieldDescriptor* field = FindField(message, name);
+      if (field == nullptr) {
+        AddUnknown(name, *value, *message.GetDescriptor(), top_level);
+        continue;
+      }
+      if (value->type == Type::kNull) continue;
+      const size_t known_before = unknown_.size();
+      if (Problem problem = FillField(*value, *field, message)) {
+        return Under(name, std::move(problem));
+      }
+      PrependToUnknown(name, known_before);
     }
-    case FieldDescriptor::CPPTYPE_UINT32: {
-      uint32_t value = 0;
-      if (Problem problem = ReadInteger(node, value)) return problem;
-      reflection.SetUInt32(&message, &field, value);
-      return std::nullopt;
-    }
-    default:
-      return Bad(node, "fields of this type are not supported in manifests");
+    return std::nullopt;
   }
-}
+
+ private:
+  Problem FillSubMessage(const TreeNode& node, Message& message) {
+    if (message.GetDescriptor() == google::protobuf::Timestamp::descriptor()) {
+      return FillTimestamp(node, static_cast<google::protobuf::Timestamp&>(message));
+    }
+    return Fill(node, message, /*top_level=*/false);
+  }
+
+  Problem FillList(const TreeNode& node, const FieldDescriptor& field, Message& message) {
+    if (node.type != Type::kList) return Bad(node, "must be a list");
+    const google::protobuf::Reflection& reflection = *message.GetReflection();
+    for (size_t i = 0; i < node.items.size(); ++i) {
+      const TreeNode& item = *node.items[i];
+      const size_t known_before = unknown_.size();
+      Problem problem;
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        problem = FillSubMessage(item, *reflection.AddMessage(&message, &field));
+      } else if (item.type != Type::kString) {
+        problem = Bad(item, "must be a string");
+      } else {
+        reflection.AddString(&message, &field, item.text);
+      }
+      if (problem) return Under(absl::StrCat("[", i, "]"), std::move(problem));
+      if (unknown_.size() > known_before) PrependToUnknown(absl::StrCat("[", i, "]"), known_before);
+    }
+    return std::nullopt;
+  }
+
+  Problem FillField(const TreeNode& node, const FieldDescriptor& field, Message& message) {
+    const google::protobuf::Reflection& reflection = *message.GetReflection();
+    if (field.is_map()) return FillMap(node, field, message);
+    if (field.is_repeated()) return FillList(node, field, message);
+    switch (field.cpp_type()) {
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        return FillSubMessage(node, *reflection.MutableMessage(&message, &field));
+      case FieldDescriptor::CPPTYPE_STRING:
+        if (node.type != Type::kString) return Bad(node, "must be a string");
+        reflection.SetString(&message, &field, node.text);
+        return std::nullopt;
+      case FieldDescriptor::CPPTYPE_BOOL:
+        if (node.type != Type::kBool) return Bad(node, "must be true or false");
+        reflection.SetBool(&message, &field, node.text == "true");
+        return std::nullopt;
+      case FieldDescriptor::CPPTYPE_INT32: {
+        int32_t value = 0;
+        if (Problem problem = ReadInteger(node, value)) return problem;
+        reflection.SetInt32(&message, &field, value);
+        return std::nullopt;
+      }
+      case FieldDescriptor::CPPTYPE_UINT32: {
+        uint32_t value = 0;
+        if (Problem problem = ReadInteger(node, value)) return problem;
+        reflection.SetUInt32(&message, &field, value);
+        return std::nullopt;
+      }
+      default:
+        return Bad(node, "fields of this type are not supported in manifests");
+    }
+  }
+
+  void AddUnknown(const std::string& name, const TreeNode& value,
+                  const google::protobuf::Descriptor& type, bool top_level) {
+    if (unknown_.size() >= kMaxUnknownFields || IsUnreadField(type, name, top_level)) return;
+    unknown_.push_back({value.line, Escape(name), SimilarField(type, name)});
+  }
+
+  void PrependToUnknown(const std::string& name, size_t first) {
+    for (size_t i = first; i < unknown_.size(); ++i) Prepend(name, unknown_[i].field);
+  }
+
+  std::vector<UnknownField>& unknown_;
+};
 
 }  // namespace
 
@@ -152,15 +193,9 @@ std::string ShowScalar(const TreeNode& node) {
   }
 }
 
-std::optional<FillError> FillMessage(const TreeNode& node, Message& message) {
-  if (node.type != Type::kMap) return Bad(node, "must be a map");
-  for (const auto& [name, value] : node.fields) {
-    const FieldDescriptor* field = FindField(message, name);
-    if (field == nullptr || value->type == Type::kNull) continue;
-    if (Problem problem = FillField(*value, *field, message))
-      return Under(name, std::move(problem));
-  }
-  return std::nullopt;
+std::optional<FillError> FillMessage(const TreeNode& node, Message& message,
+                                     std::vector<UnknownField>& unknown) {
+  return Filler(unknown).Fill(node, message, /*top_level=*/true);
 }
 
 }  // namespace svcmap::api

@@ -53,8 +53,7 @@ class JsonCharacter {
 // the parser.
 class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
-  JsonEvents(const JsonInput& input, Repeats repeats)
-      : input_(input), builder_(no_aliases_, repeats) {}
+  JsonEvents(const JsonInput& input, Flaws flaws) : input_(input), builder_(no_aliases_, flaws) {}
 
   bool null() override { return builder_.Null(input_.line); }
   bool boolean(bool value) override { return builder_.Bool(input_.line, value); }
@@ -102,9 +101,9 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-ReadTree ReadJson(std::string_view& text, int& line, Repeats repeats) {
+ReadTree ReadJson(std::string_view& text, int& line, Flaws flaws) {
   JsonInput input = {text, line};
-  JsonEvents events(input, repeats);
+  JsonEvents events(input, flaws);
   const bool good =
       nlohmann::json::sax_parse(JsonCharacter(input), JsonCharacter(), &events,
                                 nlohmann::json::input_format_t::json, /*strict=*/false);

@@ -46,6 +46,7 @@ class Reader {
       Error({.line = error->line, .reason = error->reason});
     } else if (const Tree& tree = std::get<Tree>(read);
                tree.root != nullptr && tree.root->type != Type::kNull) {
+      flawed_ = tree.flawed;
       Value(*tree.root, {}, {});
     }
   }
@@ -61,9 +62,23 @@ class Reader {
 
   void Keep(ManifestError error, size_t& count, std::vector<ManifestError>& out) {
     if (count++ >= kMaxManifestErrors) return;
+    out.push_back(Located(std::move(error)));
+  }
+
+  ManifestError Located(ManifestError error) const {
     error.source = source_;
     error.document = document_;
-    out.push_back(std::move(error));
+    return error;
+  }
+
+  // Reports the first flaw in an object. Returns false if there is none.
+  bool ReportFlaw(const TreeNode& node, std::string_view kind) {
+    const TreeNode* flaw = flawed_ ? FindFlaw(node) : nullptr;
+    if (flaw == nullptr) return false;
+    Error({.line = flaw->line,
+           .object = kind.empty() ? "" : DescribeObject(node, kind),
+           .reason = flaw->text});
+    return true;
   }
 
   void Count(size_t count, const absl::FormatSpec<size_t>& text, std::vector<ManifestError>& out) {
@@ -74,6 +89,7 @@ class Reader {
   // `kind` and `api_version` come from a typed list, and apply to items without these fields.
   void Value(const TreeNode& node, std::string_view api_version, std::string_view kind) {
     if (node.type != Type::kMap) {
+      if (ReportFlaw(node, {})) return;
       return Error({.line = node.line, .value = ShowScalar(node), .reason = "must be a map"});
     }
     if (node.Find("kind") != nullptr || kind.empty()) kind = StringField(&node, "kind");
@@ -81,17 +97,26 @@ class Reader {
       api_version = StringField(&node, "apiVersion");
     }
     for (const auto& [field, text] : {std::pair("kind", kind), {"apiVersion", api_version}}) {
-      if (!text.empty()) continue;
+      if (!text.empty() || (!kind.empty() && !IsReadKind(kind))) continue;
+      if (ReportFlaw(node, kind)) return;
       return Error({.line = node.line,
                     .object = DescribeObject(node, kind),
                     .field = field,
                     .reason = "Required value: must be a string"});
     }
-    if (kind.ends_with("List") && node.Find("items") != nullptr) {
+    if (kind.ends_with("List") && IsReadKind(kind) && node.Find("items") != nullptr) {
       kind.remove_suffix(4);
       return Items(*node.Find("items"), kind.empty() ? "" : api_version, kind);
     }
     Object(node, api_version, kind);
+  }
+
+  // Returns true for "Service", "ServiceList" and "List", even if svcmap does not read the API
+  // group.
+  static bool IsReadKind(std::string_view kind) {
+    if (kind.ends_with("List")) kind.remove_suffix(4);
+    return kind.empty() || std::any_of(kKinds.begin(), kKinds.end(),
+                                       [&](const KindInfo& info) { return info.name == kind; });
   }
 
   void Items(const TreeNode& items, std::string_view api_version, std::string_view kind) {
@@ -122,9 +147,11 @@ class Reader {
                     .value = Quote(api_version),
                     .reason = absl::StrCat("must be ", Quote(known->api_version))});
     }
+    if (ReportFlaw(node, kind)) return;
     ManifestObject object;
     google::protobuf::Message& message = MutableMessage(*known, object.object);
-    if (auto error = FillMessage(node, message)) {
+    std::vector<UnknownField> unknown;
+    if (auto error = FillMessage(node, message, unknown)) {
       return Error({.line = error->line,
                     .object = DescribeObject(node, kind),
                     .field = std::move(error->field),
@@ -138,6 +165,16 @@ class Reader {
     object.source = source_;
     object.document = document_;
     object.line = node.line;
+    for (UnknownField& field : unknown) {
+      std::string reason = "unknown field, which is ignored";
+      if (!field.similar.empty()) {
+        absl::StrAppend(&reason, "; did you mean ", Quote(field.similar), "?");
+      }
+      object.unknown_fields.push_back(Located({.line = field.line,
+                                               .object = DescribeObject(node, kind),
+                                               .field = std::move(field.field),
+                                               .reason = std::move(reason)}));
+    }
     out_.objects.push_back(std::move(object));
   }
 
@@ -159,6 +196,7 @@ class Reader {
   std::string source_;
   Manifests& out_;
   int document_ = 0;
+  bool flawed_ = false;  // The document contains a flaw.
   size_t errors_ = 0;
   size_t warnings_ = 0;
 };
@@ -189,7 +227,7 @@ std::string ManifestError::ToString() const {
   return text;
 }
 
-void ReadDocuments(std::string_view text, Repeats repeats,
+void ReadDocuments(std::string_view text, Flaws flaws,
                    const std::function<void(const ReadTree&)>& document) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // Skips a byte order mark.
   if (const int line = FindBadUtf8(text); line > 0) {
@@ -199,12 +237,12 @@ void ReadDocuments(std::string_view text, Repeats repeats,
   if (first == std::string_view::npos) return;
   if (text[first] != '{') {
     AliasBudget aliases = {kMaxAliasValues, kMaxAliasBytes};
-    for (const YamlPiece& piece : SplitYaml(text)) document(ReadYaml(piece, aliases, repeats));
+    for (const YamlPiece& piece : SplitYaml(text)) document(ReadYaml(piece, aliases, flaws));
     return;
   }
   int line = 1;
   while (!text.empty()) {
-    const ReadTree read = ReadJson(text, line, repeats);
+    const ReadTree read = ReadJson(text, line, flaws);
     document(read);
     if (std::holds_alternative<SyntaxError>(read))
       return;  // Stops, because the start of the next document is unknown.
@@ -214,7 +252,7 @@ void ReadDocuments(std::string_view text, Repeats repeats,
 Manifests ReadManifests(std::string_view text, std::string_view source) {
   Manifests manifests;
   Reader reader(source, manifests);
-  ReadDocuments(text, Repeats::kRejected, [&](const ReadTree& read) { reader.Document(read); });
+  ReadDocuments(text, Flaws::kMarked, [&](const ReadTree& read) { reader.Document(read); });
   reader.End();
   return manifests;
 }

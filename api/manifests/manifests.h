@@ -2,10 +2,12 @@
 // and Lists. api/manifests handles only text and message structure. api/convert interprets the
 // objects.
 //
-// Fields that the protocol does not define are ignored, because real manifests contain many such
-// fields. A value of the wrong type, a duplicate field or a syntax error invalidates only the
-// document that contains it. Memory use is a small multiple of the text size because nesting and
-// alias expansion are limited. All functions are thread-safe and have no state.
+// Fields that svcmap does not read are ignored, because real manifests contain many such fields.
+// Fields that Kubernetes does not have are ignored, too, and reported, because they are probably
+// misspelled. A value of the wrong type, a duplicate field or a syntax error invalidates only the
+// document that contains it. Of objects whose kind svcmap does not read, only the syntax is
+// checked. Memory use is a small multiple of the text size because nesting and alias expansion are
+// limited. All functions are thread-safe and have no state.
 #pragma once
 
 #include <string>
@@ -38,6 +40,8 @@ struct ManifestObject {
   std::string source;
   int document = 0;  // Counted from 1.
   int line = 0;      // First line of the object.
+  // Warnings about fields that Kubernetes does not have, at most kMaxUnknownFields.
+  std::vector<ManifestError> unknown_fields = {};
 };
 
 struct Manifests {

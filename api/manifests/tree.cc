@@ -34,6 +34,17 @@ const TreeNode* TreeNode::Find(std::string_view key) const {
   return nullptr;
 }
 
+const TreeNode* FindFlaw(const TreeNode& node) {
+  if (node.type == TreeNode::Type::kFlaw) return &node;
+  for (const TreeNode* item : node.items) {
+    if (const TreeNode* flaw = FindFlaw(*item)) return flaw;
+  }
+  for (const auto& [name, value] : node.fields) {
+    if (const TreeNode* flaw = FindFlaw(*value)) return flaw;
+  }
+  return nullptr;
+}
+
 bool TreeBuilder::Null(int line) { return Add({TreeNode::Type::kNull, line, "", {}, {}}); }
 
 bool TreeBuilder::Bool(int line, bool value) {
@@ -46,6 +57,10 @@ bool TreeBuilder::Number(int line, std::string text) {
 
 bool TreeBuilder::String(int line, std::string text) {
   return Add({TreeNode::Type::kString, line, std::move(text), {}, {}});
+}
+
+bool TreeBuilder::Flaw(int line, std::string reason) {
+  return Add({TreeNode::Type::kFlaw, line, std::move(reason), {}, {}});
 }
 
 bool TreeBuilder::BeginList(int line) { return Begin(TreeNode::Type::kList, line); }
@@ -66,14 +81,29 @@ bool TreeBuilder::Begin(TreeNode::Type type, int line) {
 
 bool TreeBuilder::Add(TreeNode node) {
   const std::string anchor = std::exchange(next_anchor_, "");
-  if (!open_.empty() && open_.back().node->type == TreeNode::Type::kMap && !open_.back().has_key) {
-    if (node.text == "<<") {
-      return Fail(node.line, "merge keys (<<) are not supported; write the fields out");
+  const bool is_key =
+      !open_.empty() && open_.back().node->type == TreeNode::Type::kMap && !open_.back().has_key;
+  if (is_key && node.text == "<<") {
+    node = {TreeNode::Type::kFlaw,
+            node.line,
+            "merge keys (<<) are not supported; write the fields out",
+            {},
+            {}};
+  }
+  if (node.type == TreeNode::Type::kFlaw && flaws_ != Flaws::kMarked) {
+    return Fail(node.line, std::move(node.text));
+  }
+  if (is_key) {
+    Open& map = open_.back();
+    map.has_key = true;
+    if (node.type == TreeNode::Type::kFlaw) {
+      map.flaw = AddFlaw(node.line, std::move(node.text));
+    } else {
+      map.key = std::move(node.text);
     }
-    open_.back().key = std::move(node.text);
-    open_.back().has_key = true;
     return true;
   }
+  tree_.flawed |= node.type == TreeNode::Type::kFlaw;
   const Size size = {1, node.text.size(), 1};
   tree_.nodes.push_back(std::move(node));
   if (!anchor.empty()) anchors_[anchor] = {&tree_.nodes.back(), size};
@@ -83,10 +113,13 @@ bool TreeBuilder::Add(TreeNode node) {
 bool TreeBuilder::End() {
   const Open done = std::move(open_.back());
   open_.pop_back();
-  const auto* field = repeats_ == Repeats::kRejected ? FindRepeated(*done.node) : nullptr;
+  const auto* field = flaws_ != Flaws::kKeepRepeats ? FindRepeated(*done.node) : nullptr;
   if (field != nullptr) {
-    return Fail(field->second->line, absl::StrCat("Duplicate value: ", Quote(field->first),
-                                                  ": a map must not contain a key twice"));
+    std::string reason = absl::StrCat("Duplicate value: ", Quote(field->first),
+                                      ": a map must not contain a key twice");
+    const int line = field->second->line;
+    if (flaws_ == Flaws::kRejected) return Fail(line, std::move(reason));
+    done.node->fields.emplace_back("", AddFlaw(line, std::move(reason)));
   }
   if (!done.anchor.empty()) anchors_[done.anchor] = {done.node, done.size};
   return Attach(done.node, done.size);
@@ -128,13 +161,20 @@ bool TreeBuilder::Attach(const TreeNode* node, Size size) {
     return Fail(node->line, "the key of a map must not be an alias");
   } else {
     size.bytes += parent.key.size();
-    parent.node->fields.emplace_back(std::move(parent.key), node);
+    if (parent.flaw != nullptr) node = std::exchange(parent.flaw, nullptr);
+    parent.node->fields.emplace_back(std::exchange(parent.key, ""), node);
     parent.has_key = false;
   }
   parent.size.values += size.values;
   parent.size.bytes += size.bytes;
   parent.size.height = std::max(parent.size.height, size.height + 1);
   return true;
+}
+
+const TreeNode* TreeBuilder::AddFlaw(int line, std::string reason) {
+  tree_.flawed = true;
+  tree_.nodes.push_back({TreeNode::Type::kFlaw, line, std::move(reason), {}, {}});
+  return &tree_.nodes.back();
 }
 
 bool TreeBuilder::Fail(int line, std::string reason) {

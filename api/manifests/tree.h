@@ -15,11 +15,13 @@
 namespace svcmap::api {
 
 struct TreeNode {
-  enum class Type : uint8_t { kNull, kBool, kNumber, kString, kList, kMap };
+  // kFlaw is a value that only objects of other kinds may contain (see Flaws::kMarked).
+  enum class Type : uint8_t { kNull, kBool, kNumber, kString, kList, kMap, kFlaw };
 
   Type type = Type::kNull;
   int line = 0;  // Counted from 1.
-  // A kNumber as written in the source, "true" or "false" for a kBool, or the string of a kString.
+  // A kNumber as written in the source, "true" or "false" for a kBool, the string of a kString, or
+  // the reason of a kFlaw.
   std::string text;
   std::vector<const TreeNode*> items;                           // Items of a kList node.
   std::vector<std::pair<std::string, const TreeNode*>> fields;  // Fields of a kMap node, in order.
@@ -27,6 +29,9 @@ struct TreeNode {
   // Returns the first value of `key`, or null.
   const TreeNode* Find(std::string_view key) const;
 };
+
+// Returns the first kFlaw in `node`, or null.
+const TreeNode* FindFlaw(const TreeNode& node);
 
 struct SyntaxError {
   int line = 0;
@@ -36,6 +41,7 @@ struct SyntaxError {
 struct Tree {
   std::deque<TreeNode> nodes;
   const TreeNode* root = nullptr;  // Root of the tree, or null for an empty document.
+  bool flawed = false;             // The tree contains a kFlaw.
 };
 
 // Remaining limits for alias expansion. Alias expansion is limited because messages, unlike the
@@ -45,8 +51,13 @@ struct AliasBudget {
   size_t bytes = 0;
 };
 
-// Handling of duplicate keys in a map.
-enum class Repeats : uint8_t { kRejected, kKept };
+// Handling of duplicate keys in a map, merge keys, YAML tags, and numbers that kubectl reads as
+// octal numbers.
+enum class Flaws : uint8_t {
+  kRejected,     // The document is rejected.
+  kKeepRepeats,  // As kRejected, but duplicate keys are kept.
+  kMarked,       // The value becomes a kFlaw.
+};
 
 // Builds a tree from parser events. An event function returns false if the document is invalid.
 // error() then returns the reason, and the parser must not add more events.
@@ -54,13 +65,14 @@ class TreeBuilder {
  public:
   // `aliases` limits the alias expansion in this document and all following documents. `aliases`
   // must outlive the builder.
-  explicit TreeBuilder(AliasBudget& aliases, Repeats repeats = Repeats::kRejected)
-      : aliases_(aliases), repeats_(repeats) {}
+  explicit TreeBuilder(AliasBudget& aliases, Flaws flaws = Flaws::kRejected)
+      : aliases_(aliases), flaws_(flaws) {}
 
   bool Null(int line);
   bool Bool(int line, bool value);
   bool Number(int line, std::string text);
   bool String(int line, std::string text);
+  bool Flaw(int line, std::string reason);  // A scalar.
   bool BeginList(int line);
   bool BeginMap(int line);
   bool End();  // Ends the innermost list or map.
@@ -85,9 +97,11 @@ class TreeBuilder {
     std::string anchor;
     bool has_key = false;
     std::string key = {};
+    const TreeNode* flaw = nullptr;  // Replaces the value of the key.
   };
 
   bool Add(TreeNode node);
+  const TreeNode* AddFlaw(int line, std::string reason);
   bool Begin(TreeNode::Type type, int line);
   bool Attach(const TreeNode* node, Size size);
   bool Fail(int line, std::string reason);
@@ -97,7 +111,7 @@ class TreeBuilder {
   std::map<std::string, std::pair<const TreeNode*, Size>> anchors_;
   std::string next_anchor_;
   AliasBudget& aliases_;
-  Repeats repeats_;
+  Flaws flaws_;
   std::optional<SyntaxError> error_;
 };
 

@@ -29,8 +29,8 @@ bool IsOctalForKubectl(std::string_view text) {
 // Parses one document and passes the events to a TreeBuilder.
 class YamlParser {
  public:
-  YamlParser(const YamlPiece& piece, AliasBudget& aliases, Repeats repeats)
-      : builder_(aliases, repeats), first_line_(piece.line) {
+  YamlParser(const YamlPiece& piece, AliasBudget& aliases, Flaws flaws)
+      : builder_(aliases, flaws), first_line_(piece.line) {
     yaml_parser_initialize(&parser_);  // Fails only if memory is exhausted.
     yaml_parser_set_input_string(&parser_, reinterpret_cast<const yaml_char_t*>(piece.text.data()),
                                  piece.text.size());
@@ -93,8 +93,8 @@ class YamlParser {
     const auto& scalar = event.data.scalar;
     const std::string tag = TextOf(scalar.tag);
     if (!tag.empty() && tag != YAML_STR_TAG) {
-      return Fail(line,
-                  absl::StrCat("Unsupported value: ", Quote(tag), ": YAML tags are not supported"));
+      return builder_.Flaw(
+          line, absl::StrCat("Unsupported value: ", Quote(tag), ": YAML tags are not supported"));
     }
     std::string text(reinterpret_cast<const char*>(scalar.value), scalar.length);
     const bool plain = tag.empty() && scalar.style == YAML_PLAIN_SCALAR_STYLE;
@@ -105,9 +105,10 @@ class YamlParser {
         return builder_.Bool(line, text[0] == 't' || text[0] == 'T');
       case TreeNode::Type::kNumber:
         if (IsOctalForKubectl(text)) {
-          return Fail(line, absl::StrCat("Invalid value: ", Quote(text),
-                                         ": kubectl reads numbers that start with 0 as octal "
-                                         "numbers: write the number without the 0, or in quotes"));
+          return builder_.Flaw(
+              line, absl::StrCat("Invalid value: ", Quote(text),
+                                 ": kubectl reads numbers that start with 0 as octal "
+                                 "numbers: write the number without the 0, or in quotes"));
         }
         return builder_.Number(line, std::move(text));
       default:
@@ -170,13 +171,13 @@ bool HasNoContent(std::string_view text) {
 
 // Reads a document that consists of one JSON map after an optional "---" line. Returns nullopt for
 // all other documents. JSON is valid YAML, but the JSON reader needs less memory.
-std::optional<Tree> ReadJsonPiece(const YamlPiece& piece, Repeats repeats) {
+std::optional<Tree> ReadJsonPiece(const YamlPiece& piece, Flaws flaws) {
   std::string_view text = piece.text;
   int line = piece.line;
   if (text.starts_with("---")) text.remove_prefix(3);
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] != '{') return std::nullopt;
-  ReadTree read = ReadJson(text, line, repeats);
+  ReadTree read = ReadJson(text, line, flaws);
   if (!text.empty() || !std::holds_alternative<Tree>(read)) return std::nullopt;
   return std::get<Tree>(std::move(read));
 }
@@ -220,9 +221,9 @@ std::vector<YamlPiece> SplitYaml(std::string_view text) {
   return pieces;
 }
 
-ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases, Repeats repeats) {
-  if (std::optional<Tree> tree = ReadJsonPiece(piece, repeats)) return *std::move(tree);
-  return YamlParser(piece, aliases, repeats).Read();
+ReadTree ReadYaml(const YamlPiece& piece, AliasBudget& aliases, Flaws flaws) {
+  if (std::optional<Tree> tree = ReadJsonPiece(piece, flaws)) return *std::move(tree);
+  return YamlParser(piece, aliases, flaws).Read();
 }
 
 }  // namespace svcmap::api

@@ -242,7 +242,7 @@ absl::StatusOr<ApiServer> ReadRoot(const TreeNode& root, const std::string& fold
 absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::string& folder) {
   absl::StatusOr<ApiServer> server = BadKubeconfig("the file is empty; expected a kubeconfig");
   int documents = 0;
-  api::ReadDocuments(text, api::Repeats::kRejected, [&](const api::ReadTree& read) {
+  api::ReadDocuments(text, api::Flaws::kRejected, [&](const api::ReadTree& read) {
     const auto* error = std::get_if<api::SyntaxError>(&read);
     // The document contains only comments.
     if (error == nullptr && std::get<api::Tree>(read).root == nullptr) return;

@@ -147,6 +147,34 @@ TEST(CliApplyTest, StrictSendsNothingThen) {
   EXPECT_THAT(agent.seen().apply, IsEmpty());
 }
 
+constexpr char kUnknownField[] =
+    "kind: Service\napiVersion: v1\nmetadata: {namespace: shop, name: web}\n"
+    "spec: {clusterIP: 10.96.0.10, externalTraficPolicy: Local, ports: [{port: 80}]}\n";
+constexpr char kUnknownWarning[] =
+    "warning: (stdin): document 1, line 4: Service shop/web: spec.externalTraficPolicy: unknown "
+    "field, which is ignored; did you mean \"externalTrafficPolicy\"?\n";
+
+TEST(CliApplyTest, UnknownFieldsCauseAWarning) {
+  const FakeAgent agent({.ack = Committed(12)});
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kUnknownField);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, kUnknownWarning);
+}
+
+TEST(CliApplyTest, StrictSendsNothingIfAFieldIsUnknown) {
+  const FakeAgent agent({.ack = Committed(12)});
+  for (const char* prune : {"-f", "--prune"}) {
+    std::vector<std::string> arguments = {"apply", "--strict", "-f", "-"};
+    if (prune[1] == '-') arguments.emplace_back(prune);
+    const CtlResult result = Ctl(agent, arguments, kUnknownField);
+    EXPECT_EQ(result.code, 1);
+    EXPECT_EQ(result.err, std::string(kUnknownWarning) +
+                              "error: --strict: nothing was sent, not even 1 valid object, because "
+                              "fields are unknown\n");
+  }
+  EXPECT_THAT(agent.seen().apply, IsEmpty());
+}
+
 TEST(CliApplyTest, NothingToSendIsAnError) {
   const FakeAgent agent({});
   const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, "apiVersion: v1\nkind: Pod\n");

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "api/log/printable.h"
 #include "google/protobuf/util/message_differencer.h"
 
@@ -400,6 +401,159 @@ TEST(ManifestsTest, NumbersThatStartWithZeroAreRejected) {
     const std::vector<std::string> errors = Texts(Read(absl::StrCat("a: ", good, "\n")).errors);
     EXPECT_THAT(errors, ::testing::Each(::testing::Not(HasSubstr("start with 0")))) << good;
   }
+}
+
+// svcmap does not read other kinds, so it checks only their syntax.
+TEST(ManifestsTest, OtherKindsMayContainValuesThatSvcmapDoesNotAccept) {
+  const char* const kSpecs[] = {"{mode: 0755}", "{a: 1, a: 2}",       "{<<: &b {c: d}, e: *b}",
+                                "{a: !!int 1}", "{a: !Ref b, 07: c}", "[{b: [00]}]",
+                                "{? !x y : z}"};
+  for (const char* spec : kSpecs) {
+    for (const char* form :
+         {"kind: Deployment\napiVersion: apps/v1\nmetadata: {name: d}\nspec: $0\n---\n$1",
+          "kind: Kustomization\nmetadata: {name: d}\nspec: $0\n---\n$1",
+          "kind: AllowList\napiVersion: a.example/v1\nitems: [$0, x]\n---\n$1",
+          "kind: List\napiVersion: v1\nitems:\n- {kind: D, apiVersion: v1, spec: $0}\n- $1"}) {
+      const std::string text =
+          absl::Substitute(form, spec, "{kind: Service, apiVersion: v1, metadata: {name: a}}");
+      const Manifests manifests = Read(text);
+      EXPECT_THAT(Texts(manifests.errors), IsEmpty()) << text;
+      EXPECT_THAT(manifests.warnings, SizeIs(1)) << text;
+      EXPECT_THAT(Names(manifests), ElementsAre("a")) << text;
+    }
+    const Manifests service =
+        Read(absl::StrCat("kind: Service\napiVersion: v1\nmetadata: {name: a, x: ", spec, "}\n"));
+    ASSERT_THAT(service.errors, SizeIs(1)) << spec;
+    EXPECT_EQ(service.errors[0].object, "Service a") << spec;
+    EXPECT_THAT(service.objects, IsEmpty()) << spec;
+  }
+}
+
+TEST(ManifestsTest, AFlawInAListRejectsOnlyItsItem) {
+  const Manifests manifests = Read(R"(
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 080}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: b}}
+)");
+  EXPECT_THAT(Names(manifests), ElementsAre("b"));
+  EXPECT_THAT(Texts(manifests.errors),
+              ElementsAre(HasSubstr("line 5: Service a: Invalid value: \"080\": kubectl reads")));
+}
+
+// Returns the warnings about unknown fields, without file, document and line.
+std::vector<std::string> UnknownFields(std::string_view text) {
+  std::vector<std::string> fields;
+  const Manifests manifests = Read(text);
+  EXPECT_THAT(Texts(manifests.errors), IsEmpty()) << text;
+  for (const ManifestObject& object : manifests.objects) {
+    for (const ManifestError& unknown : object.unknown_fields) {
+      EXPECT_GT(unknown.line, 0);
+      EXPECT_THAT(unknown.reason, HasSubstr("unknown field"));
+      const size_t similar = unknown.reason.find("did you mean");
+      fields.push_back(unknown.object + ": " + unknown.field +
+                       (similar == std::string::npos ? "" : " " + unknown.reason.substr(similar)));
+    }
+  }
+  return fields;
+}
+
+TEST(ManifestsTest, MisspelledAndMisplacedFieldsAreReported) {
+  EXPECT_THAT(
+      UnknownFields(R"(
+apiVersion: v1
+kind: Service
+metadata: {name: web, label: {a: b}, annotations: {anything: x}}
+spec:
+  externalTraficPolicy: Local
+  loadBalancerSourceRange: [10.0.0.0/8]
+  SessionAffinity: ClientIP
+  internaltrafficpolicy: Local
+  sessionAffinityConfig: {clientIP: {timeoutSecond: 5}}
+  ports: [{port: 80, Port: 81, nodePort: 30080}, {port: 81, selector: {a: b}}]
+externalTrafficPolicy: Local
+status: {loadBalancer: {ingress: [{IP: 192.0.2.1, ports: []}], conditions: []}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1}
+addresstype: IPv4
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.1], nodename: n1, condition: {ready: false}, conditions: {Ready: true}}]
+)"),
+      ElementsAre("Service web: metadata.label did you mean \"labels\"?",
+                  "Service web: spec.externalTraficPolicy did you mean "
+                  "\"externalTrafficPolicy\"?",
+                  "Service web: spec.loadBalancerSourceRange did you mean "
+                  "\"loadBalancerSourceRanges\"?",
+                  "Service web: spec.SessionAffinity did you mean \"sessionAffinity\"?",
+                  "Service web: spec.internaltrafficpolicy did you mean "
+                  "\"internalTrafficPolicy\"?",
+                  "Service web: spec.sessionAffinityConfig.clientIP.timeoutSecond did you "
+                  "mean \"timeoutSeconds\"?",
+                  "Service web: spec.ports[0].Port did you mean \"port\"?",
+                  "Service web: spec.ports[1].selector", "Service web: externalTrafficPolicy",
+                  "Service web: status.loadBalancer.ingress[0].IP did you mean \"ip\"?",
+                  "Service web: status.loadBalancer.conditions",
+                  "EndpointSlice web-1: addresstype did you mean \"addressType\"?",
+                  "EndpointSlice web-1: endpoints[0].nodename did you mean \"nodeName\"?",
+                  "EndpointSlice web-1: endpoints[0].condition did you mean "
+                  "\"conditions\"?",
+                  "EndpointSlice web-1: endpoints[0].conditions.Ready did you mean "
+                  "\"ready\"?"));
+}
+
+TEST(ManifestsTest, FieldsThatSvcmapDoesNotReadAreKnown) {
+  EXPECT_THAT(UnknownFields(R"(
+apiVersion: v1
+kind: Service
+metadata: {name: web, uid: x, resourceVersion: "1", generation: 1, managedFields: [{anything: 1}],
+           ownerReferences: [], finalizers: [], selfLink: "", generateName: w}
+spec:
+  selector: {a: b}
+  loadBalancerIP: 192.0.2.1
+  loadBalancerClass: a.example/b
+  allocateLoadBalancerNodePorts: false
+  publishNotReadyAddresses: true
+  externalName: a
+  ipFamilyPolicy: SingleStack
+  trafficDistribution: PreferSameZone
+  ports: [{port: 80, targetPort: http, appProtocol: kubernetes.io/h2c}]
+status: {conditions: [], loadBalancer: {ingress: [{ip: 192.0.2.1, ports: [{port: 80}]}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1}
+addressType: IPv4
+ports: [{port: 80, appProtocol: http}]
+endpoints: [{addresses: [10.1.0.1], hostname: a, targetRef: {kind: Pod}, deprecatedTopology: {}}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+spec: {podCIDR: 10.1.0.0/24, providerID: a, unschedulable: true,
+       taints: [{key: a, value: b, effect: NoSchedule, timeAdded: x}]}
+status: {capacity: {}, allocatable: {}, phase: a, conditions: [], daemonEndpoints: {}, nodeInfo: {},
+         images: [], volumesInUse: [], volumesAttached: [], config: {}, runtimeHandlers: [],
+         features: {}}
+---
+apiVersion: networking.k8s.io/v1
+kind: ServiceCIDR
+metadata: {name: c}
+spec: {cidrs: [10.96.0.0/16]}
+status: {conditions: []}
+)"),
+              IsEmpty());
+}
+
+TEST(ManifestsTest, UnknownFieldsOfAnObjectAreBounded) {
+  std::string text = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n";
+  for (int i = 0; i < 100; ++i) absl::StrAppend(&text, std::string(500, 'x'), i, ": 1\n");
+  const Manifests manifests = Read(text);
+  ASSERT_THAT(manifests.objects, SizeIs(1));
+  EXPECT_THAT(manifests.objects[0].unknown_fields, SizeIs(16));
+  EXPECT_LT(manifests.objects[0].unknown_fields[0].ToString().size(), 300);
 }
 
 TEST(ManifestsTest, ErrorsAboutLongTokensAreShort) {

@@ -1,0 +1,113 @@
+#include "api/manifests/known_fields.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+
+namespace svcmap::api {
+namespace {
+
+// Fields of Kubernetes 1.36 (generated.proto) that svcmap/v1/objects.proto does not describe.
+constexpr std::string_view kMetadata[] = {"deletionGracePeriodSeconds",
+                                          "finalizers",
+                                          "generateName",
+                                          "generation",
+                                          "managedFields",
+                                          "ownerReferences",
+                                          "resourceVersion",
+                                          "selfLink",
+                                          "uid"};
+constexpr std::string_view kServiceSpec[] = {"allocateLoadBalancerNodePorts",
+                                             "externalName",
+                                             "ipFamilyPolicy",
+                                             "loadBalancerClass",
+                                             "loadBalancerIP",
+                                             "publishNotReadyAddresses",
+                                             "selector",
+                                             "trafficDistribution"};
+constexpr std::string_view kServicePort[] = {"appProtocol", "targetPort"};
+constexpr std::string_view kServiceStatus[] = {"conditions"};
+constexpr std::string_view kIngress[] = {"ports"};
+constexpr std::string_view kEndpoint[] = {"deprecatedTopology", "hostname", "targetRef"};
+constexpr std::string_view kEndpointPort[] = {"appProtocol"};
+constexpr std::string_view kNodeSpec[] = {"configSource", "externalID", "podCIDR", "providerID",
+                                          "unschedulable"};
+constexpr std::string_view kTaint[] = {"effect", "timeAdded", "value"};
+constexpr std::string_view kNodeStatus[] = {
+    "allocatable",      "capacity",        "conditions",  "config",   "daemonEndpoints",
+    "declaredFeatures", "features",        "images",      "nodeInfo", "phase",
+    "runtimeHandlers",  "volumesAttached", "volumesInUse"};
+constexpr std::string_view kServiceCidr[] = {"status"};
+constexpr std::string_view kTopLevel[] = {"apiVersion", "kind"};
+
+std::span<const std::string_view> UnreadFields(std::string_view type) {
+  struct Entry {
+    std::string_view type;
+    std::span<const std::string_view> fields;
+  };
+  static constexpr Entry kEntries[] = {{"ObjectMeta", kMetadata},
+                                       {"ServiceSpec", kServiceSpec},
+                                       {"ServicePort", kServicePort},
+                                       {"ServiceStatus", kServiceStatus},
+                                       {"LoadBalancerIngress", kIngress},
+                                       {"Endpoint", kEndpoint},
+                                       {"EndpointPort", kEndpointPort},
+                                       {"NodeSpec", kNodeSpec},
+                                       {"Taint", kTaint},
+                                       {"NodeStatus", kNodeStatus},
+                                       {"ServiceCIDR", kServiceCidr}};
+  for (const Entry& entry : kEntries) {
+    if (entry.type == type) return entry.fields;
+  }
+  return {};
+}
+
+bool Contains(std::span<const std::string_view> fields, std::string_view name) {
+  return std::find(fields.begin(), fields.end(), name) != fields.end();
+}
+
+// Number of characters to insert, delete or replace, without regard to case.
+size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced =
+          diagonal + (absl::ascii_tolower(static_cast<unsigned char>(a[i - 1])) ==
+                              absl::ascii_tolower(static_cast<unsigned char>(b[j - 1]))
+                          ? 0
+                          : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+bool IsUnreadField(const google::protobuf::Descriptor& type, std::string_view name,
+                   bool top_level) {
+  return Contains(UnreadFields(type.name()), name) || (top_level && Contains(kTopLevel, name));
+}
+
+std::string SimilarField(const google::protobuf::Descriptor& type, std::string_view name) {
+  constexpr size_t kLongest = 64;  // No field is longer.
+  if (name.size() > kLongest) return "";
+  std::string similar;
+  size_t least = name.size() / 3 + 1;  // An accepted field differs less.
+  const auto consider = [&](std::string_view field) {
+    const size_t distance = Distance(name, field);
+    if (distance >= least) return;
+    least = distance;
+    similar = field;
+  };
+  for (int i = 0; i < type.field_count(); ++i) consider(type.field(i)->json_name());
+  for (const std::string_view field : UnreadFields(type.name())) consider(field);
+  return similar;
+}
+
+}  // namespace svcmap::api
