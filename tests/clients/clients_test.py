@@ -242,11 +242,15 @@ class Contract:
         client = self.client()
         client.set()
         client.synced()
-        agent.lose_next_batch = True
-        client.apply(service("web", "10.96.0.1"))
-        client.synced()
-        # Without a reset, the pause would be at least 0.8 s.
-        self.assertLess(agent.open_times[-1] - agent.open_times[-2], 0.8)
+        # Without a reset, each pause would be at least 0.8 s. On a busy machine, some pauses take longer
+        # than the client waits.
+        for i in range(20):
+            agent.lose_next_batch = True
+            client.apply(service("web", f"10.96.0.{i + 1}"))
+            client.synced()
+            if agent.open_times[-1] - agent.open_times[-2] < 0.8:
+                return
+        self.fail(f"no short pause: {agent.open_times}")
 
     def test_reconnects_after_an_unexpected_ack(self):
         agent, client = self.serve(), self.client()

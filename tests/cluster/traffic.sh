@@ -24,8 +24,8 @@ reach_endpoints() {
   for ip in "${ips[@]}"; do
     host=$ip
     [[ $ip != *:* ]] || host="[$ip]"
-    # With random picks, 100 connections miss one of six endpoints in 1 of 10 million cases.
-    for request in {1..100}; do echo "url = http://$host/hostname?$request"; done >"$state/requests"
+    # Random picks miss one of six endpoints in 165 connections with a probability of 6 * (5 / 6)^165 = 6e-13.
+    for request in {1..165}; do echo "url = http://$host/hostname?$request"; done >"$state/requests"
     [[ $(in_network_of "$1" curl -s -m 20 --write-out '\n' -H 'Connection: close' -K "$state/requests" |
       sort -u | grep -c '^web-') == "$2" ]] || return 1
   done

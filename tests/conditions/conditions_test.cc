@@ -15,6 +15,7 @@
 #include "tests/support/agent.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -88,9 +89,12 @@ class ClockTest : public ConditionsTest {
                             grpc::InsecureChannelCredentials()));
     const auto start = std::chrono::steady_clock::now();
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + 20s);
+    context.set_deadline(std::chrono::system_clock::now() + testing::kHangLimit);
     const auto stream = stub->Push(&context);
-    std::this_thread::sleep_for(1s);
+    // svcmapd receives the requests of a connection in order.
+    grpc::ClientContext status_context;
+    v1::GetStatusResponse response;
+    EXPECT_TRUE(stub->GetStatus(&status_context, {}, &response).ok());
     SetClock(change);
     const grpc::Status status = stream->Finish();
     EXPECT_THAT(status.error_message(), HasSubstr("open not received")) << agent_->log();
@@ -102,7 +106,7 @@ class ClockTest : public ConditionsTest {
 };
 
 TEST_F(ClockTest, StreamWithoutOpenEndsInTimeAfterTheClockWasSetBack) {
-  EXPECT_LT(TimeWithoutOpen(-1h), 12s);
+  TimeWithoutOpen(-1h);
   EXPECT_THAT(agent_->log(), HasSubstr("system clock set change_s=-3600."));
   ASSERT_OK(agent_->Apply({AService("shop/web")}));
   EXPECT_OK(agent_->CheckServing());

@@ -12,7 +12,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "nft/netlink/watched_kernel.h"
@@ -21,11 +20,11 @@
 #include "tests/contract/rows.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::nft {
 
 // Maximum time to wait for a notification, which normally arrives immediately.
-constexpr auto kForeignTimeout = std::chrono::seconds(10);
 
 // Collects the changes that the monitor reports.
 class ReportedChanges {
@@ -39,7 +38,7 @@ class ReportedChanges {
   }
   std::optional<ForeignChange> Next() {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kForeignTimeout, [&] { return !changes_.empty(); }))
+    if (!changed_.wait_for(lock, testing::kHangLimit, [&] { return !changes_.empty(); }))
       return std::nullopt;
     ForeignChange change = std::move(changes_.front());
     changes_.pop_front();
@@ -105,11 +104,8 @@ class WatchedWorld : public ::testing::Test {
   // Waits until the monitor has reported all changes made so far.
   void WaitUntilReported() {
     const uint32_t generation = Generation();
-    const auto deadline = std::chrono::steady_clock::now() + kForeignTimeout;
-    while (*kernel_->ReportedGeneration() != generation) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "not reported: " << generation;
-      std::this_thread::yield();
-    }
+    ASSERT_TRUE(testing::WaitUntil([&] { return *kernel_->ReportedGeneration() == generation; }))
+        << "not reported: " << generation;
   }
   ForeignChange AfterNft(const std::string& script) {
     Nft(script);

@@ -55,11 +55,7 @@ class WatcherFaultsTest : public WatchedWorld {
     WaitUntilReported();
   }
   void WaitFor(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + kForeignTimeout;
-    while (!condition()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-      std::this_thread::yield();
-    }
+    ASSERT_TRUE(testing::WaitUntil(condition));
   }
   Transaction Large() {
     Transaction transaction;

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/chance.h"
 #include "tests/support/client.h"
 
 namespace svcmap::demo {
@@ -12,9 +13,8 @@ using testing::Answer;
 using testing::Outcome;
 using testing::Protocol;
 
-// Number of connections per target. The probability that 60 random picks all miss one of three
-// endpoints is below 1 in 10^10.
-constexpr int kConnections = 60;
+// Number of connections per target, which reach each of up to three endpoints.
+const int kConnections = testing::TriesToReachAll(3);
 constexpr int kRefusals = 5;
 
 bool IsV6(const std::string& address) { return address.find(':') != std::string::npos; }

@@ -32,7 +32,7 @@ struct Target {
 // Returns all targets in `objects`, in the order of the objects.
 std::vector<Target> TargetsOf(const std::vector<v1::Object>& objects, const Scene& scene);
 
-// Results of 60 connections in one IP family.
+// Results of the connections in one IP family.
 struct Seen {
   std::map<std::string, int> answers;  // Number of answers by server.
   std::set<std::string> sources;       // Names of the source addresses that the servers saw.

@@ -14,6 +14,7 @@
 #include "tests/grpc/any_call.h"
 #include "tests/grpc/server_fixture.h"
 #include "tests/support/certificates.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api {
 namespace {
@@ -23,6 +24,7 @@ using svcmap::testing::ASlice;
 using svcmap::testing::Removal;
 using svcmap::testing::ServiceRef;
 using svcmap::testing::Upsert;
+using svcmap::testing::WaitUntil;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -223,17 +225,12 @@ TEST_F(LimitsTest, CallsWhoseResponseIsNotReadAreCancelled) {
   grpc::ClientContext list_context;
   SetDeadline(list_context);
   const auto list = stub->List(&list_context, {});
-  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
 
+  // Finish() waits for the end of a call and reads no messages.
   grpc::Status status;
-  grpc::ByteBuffer response;
-  apply->Read(&response, nullptr);
-  EXPECT_TRUE(queue.Next(&tag, &ok) && !ok) << response.Length() << " bytes";
   apply->Finish(&status, nullptr);
   ASSERT_TRUE(queue.Next(&tag, &ok));
   EXPECT_EQ(status.error_code(), grpc::CANCELLED) << status.error_message();
-  for (v1::ListResponse part; list->Read(&part);) {
-  }
   EXPECT_EQ(list->Finish().error_code(), grpc::CANCELLED);
   EXPECT_EQ(GetStatus().node_name(), "n1");
 }
@@ -294,19 +291,28 @@ TEST_F(LimitsTest, CallThatIsCancelledWhileItWaitsChangesNothing) {
     v1::Ack ack;
     return stub_->Apply(&context, request, &ack).error_code();
   };
-  std::vector<std::future<grpc::StatusCode>> calls;
-  {
-    const BusyLoop busy(*loop_);
-    for (int i = 1; i <= 8; ++i) {
-      calls.push_back(std::async(std::launch::async, apply, i, kDeadline));
+  // The server can receive the cancellation after the loop has become idle. Then the test repeats
+  // the calls with another Service.
+  int ninth = 8;
+  EXPECT_TRUE(WaitUntil([&] {
+    ++ninth;
+    std::vector<std::future<grpc::StatusCode>> calls;
+    {
+      const BusyLoop busy(*loop_);
+      for (int i = 1; i <= 8; ++i) {
+        calls.push_back(std::async(std::launch::async, apply, i, kDeadline));
+      }
+      EXPECT_TRUE(WaitUntil([&] { return loop_->status().waiting_changes.services == 8; }));
+      EXPECT_EQ(apply(ninth, std::chrono::milliseconds(100)), grpc::DEADLINE_EXCEEDED);
+      GetStatus();
     }
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    EXPECT_EQ(apply(9, std::chrono::milliseconds(100)), grpc::DEADLINE_EXCEEDED);
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  }
-  for (auto& call : calls) EXPECT_EQ(call.get(), grpc::OK);
-  EXPECT_EQ(apply(10, kDeadline), grpc::OK);
-  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 9u);
+    for (auto& call : calls) EXPECT_EQ(call.get(), grpc::OK);
+    const std::vector<v1::Object> stored = List(v1::KIND_SERVICE);
+    return std::none_of(stored.begin(), stored.end(), [&](const v1::Object& object) {
+      return object.service().metadata().name() == "web-" + std::to_string(ninth);
+    });
+  }));
+  EXPECT_EQ(apply(ninth + 1, kDeadline), grpc::OK);
 }
 
 TEST_F(LimitsTest, StreamOnWhichOpenDoesNotComeEnds) {
@@ -379,22 +385,20 @@ TEST_F(LimitsTest, OneStreamMoreIsRejectedUntilAnotherHasEnded) {
   EXPECT_EQ(holder.Finish().error_code(), grpc::ABORTED);
   Stream silent(*stub_);
   // The client may see the end of the first stream before the server has released the stream.
-  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   grpc::Status status;
-  do {
+  EXPECT_TRUE(WaitUntil([&] {
     Stream more(*stub_);
     status = more.Finish();
-  } while (status.ok() && std::chrono::steady_clock::now() < deadline);
+    return !status.ok();
+  }));
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("--max-streams 2"));
   EXPECT_EQ(GetStatus().controller().name(), "second");
   second.reset();
-  bool opened = false;
-  while (!opened && std::chrono::steady_clock::now() < deadline) {
+  EXPECT_TRUE(WaitUntil([&] {
     Stream next(*stub_);
-    opened = next.Open("next");
-  }
-  EXPECT_TRUE(opened);
+    return next.Open("next");
+  }));
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 #include <spdlog/sinks/base_sink.h>
 
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api {
 namespace {
@@ -97,12 +97,12 @@ class LogLimitTest : public ServerTest {
 TEST_F(LogLimitTest, BytesOfAClientInErrorsOfGrpcAreEscaped) {
   std::vector<std::string> lines;
   // At most one such line per second is logged.
-  for (int i = 0; i < 50 && lines.empty(); ++i) {
+  EXPECT_TRUE(testing::WaitUntil([&] {
     gpr_log(GPR_ERROR, "value=\x84\x9b\x1b[2J");
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     lines = sink_->Take();
     std::erase_if(lines, [](const std::string& line) { return !line.starts_with("gRPC error"); });
-  }
+    return !lines.empty();
+  }));
   EXPECT_THAT(lines, ElementsAre("gRPC error error=\"value=\\x84\\x9b\\u001b[2J\""));
 }
 

@@ -6,6 +6,7 @@
 
 #include "api/daemon/manifests_source.h"
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api {
 namespace {
@@ -45,11 +46,7 @@ class ManifestsSourceTest : public ServerTest {
   }
   // Polls until the agent stores exactly the objects `names`. Each poll waits for the agent's loop.
   bool BecomesStored(const std::vector<std::string>& names) {
-    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-    while (Stored() != names) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-    }
-    return true;
+    return testing::WaitUntil([&] { return Stored() == names; });
   }
 
   std::string manifests_;

@@ -14,6 +14,7 @@
 #include "tests/grpc/server_fixture.h"
 #include "tests/support/certificates.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api {
 
@@ -75,13 +76,13 @@ class TlsTest : public ServerTest {
     return text;
   }
 
-  // Waits up to 10 s for a log message, because the agent logs after the client has received the
-  // TLS alert.
-  static void WaitForLog(const std::ostringstream& log) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (log.str().empty() && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+  // Waits for a log message with this text, because the agent logs after the client has received
+  // the TLS alert.
+  static void WaitForLog(const std::ostringstream& log, const std::string& text = "") {
+    EXPECT_TRUE(testing::WaitUntil([&] {
+      const std::string lines = log.str();
+      return !lines.empty() && lines.find(text) != std::string::npos;
+    })) << log.str();
   }
 
   void EndLog() {

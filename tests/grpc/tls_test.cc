@@ -5,10 +5,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include "tests/grpc/any_call.h"
 #include "tests/grpc/tls_fixture.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api {
 namespace {
@@ -17,6 +17,7 @@ using svcmap::testing::CallAny;
 using svcmap::testing::ExpectReadsOnly;
 using svcmap::testing::KeyPair;
 using svcmap::testing::TlsProbed;
+using svcmap::testing::WaitUntil;
 
 // OpenSSL's name for the alert that the client receives.
 constexpr char kUnknownCa[] = "tlsv1 alert unknown ca";
@@ -110,19 +111,16 @@ TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
        "sslv3 alert handshake failure",
        "peer did not return a certificate"},
   };
+  int number = 1;
   for (const auto& c : cases) {
     EXPECT_EQ(Probe(c.client, TLS1_3_VERSION).problem, c.alert) << c.name;
     EXPECT_EQ(Probe(c.client, TLS1_2_VERSION).problem, c.alert_of_tls12) << c.name;
-    // The agent logs at most one line per second and peer address, and all clients of the test
-    // share one address.
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    // The agent logs at most one line per second and peer address.
+    const std::string source = "127.0.0." + std::to_string(++number);
     const auto log = Log();
-    EXPECT_NE(Probe(c.client).problem, "") << c.name;
-    WaitForLog(*log);
-    EXPECT_EQ(log->str(), std::string("warning: connection rejected reason=handshake-failed "
-                                      "peer=127.0.0.1 error=\"") +
-                              c.reason + "\"\n")
-        << c.name;
+    EXPECT_NE(svcmap::testing::ProbeTls(port_, {.client = c.client, .source = source}).problem, "");
+    WaitForLog(*log, "warning: connection rejected reason=handshake-failed peer=" + source +
+                         " error=\"" + c.reason + "\"\n");
     EndLog();
   }
   EXPECT_EQ(Probe(writer_).problem, "");
@@ -143,11 +141,7 @@ TEST_F(TlsTest, FailedHandshakesAreCounted) {
   EXPECT_NE(Probe({}).problem, "");
   EXPECT_EQ(Probe(other_ca_.Issue("w", "URI:spiffe://test/writer")).problem, kUnknownCa);
   // The client can see the alert before svcmapd has counted the failure.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (GetStatus().failed_handshakes() < before + 2 &&
-         std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(WaitUntil([&] { return GetStatus().failed_handshakes() >= before + 2; }));
   EXPECT_EQ(GetStatus().failed_handshakes(), before + 2);
 }
 

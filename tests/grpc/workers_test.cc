@@ -1,4 +1,5 @@
 #include "api/grpc/workers.h"
+#include "tests/support/wait.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@
 namespace svcmap::api {
 namespace {
 
-constexpr std::chrono::seconds kSoon{10};
+using testing::WaitUntil;
 
 // Calls that keep their slots until the test releases them.
 class OpenCalls {
@@ -33,12 +34,7 @@ class OpenCalls {
   }
   // Waits until this number of calls is open.
   bool Await(size_t expected) {
-    const auto deadline = std::chrono::steady_clock::now() + kSoon;
-    while (count() != expected) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
+    return WaitUntil([&] { return count() == expected; });
   }
 
  private:
@@ -78,7 +74,7 @@ TEST(WorkersTest, BlockedTasksOfAPeerDoNotDelayAnotherPeer) {
   const auto blocked = [released = release.get_future().share()](const auto&) { released.wait(); };
   for (int i = 0; i < 10; ++i) workers.Start("hostile", blocked);
   workers.Start("legitimate", [&](const auto&) { ran.set_value(); });
-  EXPECT_EQ(ran.get_future().wait_for(kSoon), std::future_status::ready);
+  EXPECT_EQ(ran.get_future().wait_for(testing::kHangLimit), std::future_status::ready);
   release.set_value();
 }
 
@@ -130,12 +126,8 @@ TEST(WorkersTest, ManyCallsOfManyPeersAllEnd) {
       });
     }
     for (std::thread& client : clients) client.join();
-    const auto deadline = std::chrono::steady_clock::now() + kSoon;
-    while (ended < 4000 && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    EXPECT_TRUE(WaitUntil([&] { return ended == 4000; })) << ended;
   }
-  EXPECT_EQ(ended, 4000);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "tests/contract/private_netns.h"
 #include "tests/support/raw_http.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api::test {
 
@@ -82,18 +83,9 @@ class HealthServerTest : public ::testing::Test {
   bool Closed(uint16_t port, const std::string& ip = kV4) {
     return absl::IsUnavailable(RawConnection::Open(netns(), ip, port).status());
   }
-  // Retries the condition, because the server's thread applies updates asynchronously.
-  template <typename Condition>
-  static bool Soon(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
-  }
+  // The server's thread applies updates asynchronously.
   bool SoonOpen(uint16_t port, const std::string& ip = kV4) {
-    return Soon([&] { return !Closed(port, ip); });
+    return testing::WaitUntil([&] { return !Closed(port, ip); });
   }
 
   const svcmap::testing::NetNs& netns() const { return *netns_; }

@@ -46,7 +46,7 @@ class ServicePointsTest : public HealthServerTest {
   // Waits until the response on `port` has this status and weight. Returns false after a timeout.
   bool SoonAnswers(uint16_t port, int code, const std::string& weight,
                    const std::string& ip = kV4) {
-    return Soon([&] {
+    return testing::WaitUntil([&] {
       const auto answer = AskService(port, ip);
       return answer.ok() && answer->code == code && answer->headers.at(kWeight) == weight;
     });
@@ -97,14 +97,14 @@ TEST_F(ServicePointsTest, S259_AChangedPortClosesAndReopens) {
   EXPECT_TRUE(SoonOpen(kPort + 1));
   EXPECT_TRUE(Closed(kPort));
   Set(kWeb, std::nullopt);
-  EXPECT_TRUE(Soon([&] { return Closed(kPort + 1) && Closed(kPort + 1, kV6); }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return Closed(kPort + 1) && Closed(kPort + 1, kV6); }));
 }
 
 TEST_F(ServicePointsTest, S259_AFamilyThatGoesIsClosedAndTheOtherStays) {
   Set(kWeb, CheckAt(kPort));
   ASSERT_TRUE(SoonOpen(kPort, kV6));
   Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
-  EXPECT_TRUE(Soon([&] { return Closed(kPort, kV6); }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return Closed(kPort, kV6); }));
   EXPECT_FALSE(Closed(kPort, kV4));
 }
 
@@ -151,13 +151,13 @@ TEST_F(ServicePointsTest, S260_AddressesAreFollowed) {
   ASSERT_TRUE(SoonOpen(kPort, kV6));
   ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV6, kPort));
   server().SetListenAddresses({*IpAddress::Parse("127.0.0.2"), *IpAddress::Parse("::")});
-  EXPECT_TRUE(Soon([&] { return Closed(kPort, kV4); }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return Closed(kPort, kV4); }));
   EXPECT_TRUE(SoonOpen(kPort, "127.0.0.2"));
   // The connection belongs to the address family that did not change.
   ASSERT_OK(connection.Send("GET / HTTP/1.1\r\n\r\n"));
   EXPECT_OK(connection.Read());
   server().SetListenAddresses({});
-  EXPECT_TRUE(Soon([&] { return Closed(kPort, "127.0.0.2") && Closed(kPort, kV6); }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return Closed(kPort, "127.0.0.2") && Closed(kPort, kV6); }));
   server().SetListenAddresses({*IpAddress::Parse("0.0.0.0")});
   EXPECT_TRUE(SoonOpen(kPort));
 }
@@ -283,9 +283,9 @@ TEST_F(ServicePointsTest, S259_FiveHundredListenersComeChangeAndGo) {
   }
   update([](uint16_t) { return std::nullopt; });
   for (uint16_t i = 0; i < kCount; ++i) {
-    ASSERT_TRUE(Soon([&] { return Closed(kPort + i); })) << i;
+    ASSERT_TRUE(testing::WaitUntil([&] { return Closed(kPort + i); })) << i;
   }
-  EXPECT_TRUE(Soon([&] { return OpenDescriptors() <= before; }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return OpenDescriptors() <= before; }));
 }
 
 class FewSocketsTest : public ServicePointsTest {
@@ -323,18 +323,19 @@ TEST_F(FewSocketsTest, MoreServicesThanSocketsDoNotSilenceTheAgent) {
   proxy::HealthCheckChanges changes;
   for (size_t i = 0; i < kServices; ++i) changes.emplace_back(Name(i), CheckAt(PortOf(i)));
   server().Update(changes);
-  EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kSockets; }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return OpenCount(kServices) == kSockets; }));
   EXPECT_OK(Ask("/livez"));
   // Deleting a Service makes room for another Service.
   changes.clear();
   for (size_t i = 0; i < kServices / 2; ++i) changes.emplace_back(Name(i), std::nullopt);
   server().Update(changes);
-  EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kSockets; }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return OpenCount(kServices) == kSockets; }));
   server().Update({{Name(15), CheckAt(PortOf(30))}});
-  EXPECT_TRUE(Soon([&] { return Closed(PortOf(15), kV4) && Closed(PortOf(15), kV6); }));
+  EXPECT_TRUE(
+      testing::WaitUntil([&] { return Closed(PortOf(15), kV4) && Closed(PortOf(15), kV6); }));
   // Removing a listen address also makes room for another Service.
   server().SetListenAddresses({*IpAddress::Parse("0.0.0.0")});
-  EXPECT_TRUE(Soon([&] { return OpenCount(kServices) == kServices / 2 - 1; }));
+  EXPECT_TRUE(testing::WaitUntil([&] { return OpenCount(kServices) == kServices / 2 - 1; }));
   EXPECT_TRUE(SoonOpen(PortOf(30)));
   server_.reset();
   EXPECT_THAT(log_.str(), HasSubstr("shop/web-19"));

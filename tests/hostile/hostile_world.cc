@@ -12,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::hostile {
 namespace {
@@ -30,7 +31,6 @@ constexpr uint32_t kPeers = 100;
 constexpr double kMaxGrowth = 2;
 constexpr double kMaxLeftMib = 20;
 constexpr double kMaxP99 = 50;
-constexpr milliseconds kSettle{10000};
 
 template <typename T>
 T OrDie(absl::StatusOr<T> value) {
@@ -59,6 +59,10 @@ class Controller {
     }
     thread_ = std::thread([this] { Run(); });
   }
+  // Waits until the agent has processed some batches, so that its memory usage is steady.
+  void AwaitBatches() const {
+    EXPECT_TRUE(testing::WaitUntil([this] { return batches_ >= 20; }));
+  }
   void Stop(Figures& figures) {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
@@ -84,12 +88,14 @@ class Controller {
         return;
       }
       times_.push_back(std::chrono::duration<double, std::milli>(Clock::now() - sent).count());
+      ++batches_;
       std::this_thread::sleep_for(milliseconds(5));
     }
   }
 
   absl::StatusOr<std::unique_ptr<testing::PushStream>> stream_;
   std::atomic<bool> stop_ = false;
+  std::atomic<int> batches_ = 0;
   std::vector<double> times_;
   std::string problem_;
   std::thread thread_;
@@ -195,13 +201,12 @@ double World::Rss() const { return RssOf(agent_->pid()); }
 
 std::string World::Page(const std::string& path) const {
   const auto wire = netns_.Run([this] { return Wire::ConnectTcp(metrics_port_, kSource); });
-  const auto deadline = Clock::now() + std::chrono::seconds(10);
   std::string page;
-  wire->Send("GET " + path + " HTTP/1.0\r\n\r\n", deadline);
-  while (!wire->closed() && Clock::now() < deadline) {
+  wire->Send("GET " + path + " HTTP/1.0\r\n\r\n", Clock::now() + testing::kHangLimit);
+  testing::WaitUntil([&] {
     page += wire->Receive();
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+    return wire->closed();
+  });
   return page;
 }
 
@@ -209,7 +214,7 @@ Figures Measure(World& world, const std::function<size_t(Clock::time_point until
   Figures figures;
   world.NextPeer();
   Controller controller(world.agent());
-  std::this_thread::sleep_for(milliseconds(100));
+  controller.AwaitBatches();
   figures.start = figures.peak = world.Rss();
   std::atomic<bool> stop = false;
   std::thread sampler([&] {
@@ -222,12 +227,10 @@ Figures Measure(World& world, const std::function<size_t(Clock::time_point until
   controller.Stop(figures);
   stop = true;
   sampler.join();
-  const auto deadline = Clock::now() + kSettle;
-  do {
+  testing::WaitUntil([&] {
     figures.after = world.Rss();
-    if (figures.after <= figures.start + kMaxLeftMib) break;
-    std::this_thread::sleep_for(milliseconds(100));
-  } while (Clock::now() < deadline);
+    return figures.after <= figures.start + kMaxLeftMib;
+  });
   return figures;
 }
 

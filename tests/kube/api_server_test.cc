@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/support/kube_encoding.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -188,7 +189,7 @@ TEST_F(ApiServerTest, ItEndsAllConnectionsAndComesBackAtItsPort) {
   server_->Put({AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80)});
   std::thread watcher(
       [&] { EXPECT_FALSE(Get(std::string(kServices) + "&watch=1&resourceVersion=" + Version())); });
-  while (server_->open_watches() == 0) std::this_thread::yield();
+  EXPECT_TRUE(WaitUntil([&] { return server_->open_watches() > 0; }));
   server_->Stop();
   watcher.join();
   EXPECT_FALSE(Get(kServices));

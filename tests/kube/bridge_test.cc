@@ -98,7 +98,7 @@ TEST_F(ObjectsTest, S29_S83_TheNodeAndTheServiceRangesArrive) {
   }
   EXPECT_EQ(nodes, 1);  // svcmap-kube sends only the agent's Node, n1.
 
-  EXPECT_EQ(Answering(kUnallocated), "");
+  EXPECT_EQ(Answering(kUnallocated, kShort), "");
   server().Remove({ServiceCidrRef("kubernetes")});
   EXPECT_OK(Until(kUnallocated, "outside"));
 }
@@ -129,8 +129,8 @@ TEST_F(BridgeTest, S1_AServiceProxyNameTakesTheServicesOfThatName) {
                WebSlices("shop/other", {&pod_b()}));
   ASSERT_OK(StartBridge({"--service-proxy-name", "svcmap"}));
   EXPECT_OK(Until(kWeb, "pod-a"));
-  EXPECT_EQ(Answering(kOther), "");
-  EXPECT_EQ(Answering(kThird), "");
+  EXPECT_EQ(Answering(kOther, kShort), "");
+  EXPECT_EQ(Answering(kThird, kShort), "");
   server().Put({Labeled(Web("shop/other", kOther), kProxyName, "svcmap"), Web("shop/web", kWeb)});
   EXPECT_OK(Until(kOther, "pod-b"));
   EXPECT_OK(Until(kWeb, ""));

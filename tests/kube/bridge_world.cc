@@ -10,8 +10,6 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
-
 // Returns true if svcmap-kube sends the object to the agent (S-1, S-17). Of all Nodes, svcmap-kube
 // sends only the agent's Node.
 bool IsForUs(const v1::Object& object) {
@@ -77,13 +75,13 @@ absl::Status BridgeTest::StartBridge(const std::vector<std::string>& flags) {
 
 absl::Status BridgeTest::KillBridge() {
   if (absl::Status status = bridge_->Signal(SIGKILL); !status.ok()) return status;
-  if (!bridge_->Wait(kPatience)) return absl::DeadlineExceededError("SIGKILL of svcmap-kube");
+  if (!bridge_->Wait(kHangLimit)) return absl::DeadlineExceededError("SIGKILL of svcmap-kube");
   return absl::OkStatus();
 }
 
 absl::Status BridgeTest::StopBridge() {
   if (absl::Status status = bridge_->Signal(SIGTERM); !status.ok()) return status;
-  const auto exit = bridge_->Wait(kPatience);
+  const auto exit = bridge_->Wait(kHangLimit);
   if (exit && exit->ok()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
       "SIGTERM of svcmap-kube: ", exit ? exit->ToString() : "nothing", "\n", BridgeLog()));
@@ -108,20 +106,19 @@ absl::Status BridgeTest::KillAgent() {
   return status;
 }
 
-std::string BridgeTest::Answering(const Address& address) {
+std::string BridgeTest::Answering(const Address& address, std::chrono::milliseconds timeout) {
   std::string answering[2];
   for (const bool v6 : {false, true}) {
     answering[v6] =
-        Ask(client().netns(), {.destination = address.in(v6), .port = 80, .timeout = kShort})
+        Ask(client().netns(), {.destination = address.in(v6), .port = 80, .timeout = timeout})
             .server;
   }
   return answering[0] == answering[1] ? answering[0] : "?";
 }
 
 absl::Status BridgeTest::Until(const Address& address, const std::string& server) {
-  absl::Status status = Eventually(
-      absl::StrCat("\"", server, "\" behind ", address.v4),
-      [&] { return Answering(address) == server; }, kPatience);
+  absl::Status status = Eventually(absl::StrCat("\"", server, "\" behind ", address.v4),
+                                   [&] { return Answering(address, kShort) == server; });
   if (status.ok()) return status;
   return absl::DeadlineExceededError(absl::StrCat(std::string(status.message()), ", but \"",
                                                   Answering(address), "\"; svcmap-kube says:\n",
@@ -130,13 +127,10 @@ absl::Status BridgeTest::Until(const Address& address, const std::string& server
 
 absl::Status BridgeTest::UntilTheAgentHasAll() {
   const std::set<std::string> wanted = NamesIn(server().objects());
-  return Eventually(
-      absl::StrCat(wanted.size(), " objects in svcmapd"),
-      [&] {
-        const absl::StatusOr<Objects> held = agent().List();
-        return held.ok() && NamesIn(*held) == wanted && held->size() == wanted.size();
-      },
-      kPatience);
+  return Eventually(absl::StrCat(wanted.size(), " objects in svcmapd"), [&] {
+    const absl::StatusOr<Objects> held = agent().List();
+    return held.ok() && NamesIn(*held) == wanted && held->size() == wanted.size();
+  });
 }
 
 absl::StatusOr<std::unique_ptr<SteadyTraffic>> BridgeTest::StartTraffic(const Address& address,

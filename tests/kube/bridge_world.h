@@ -43,7 +43,8 @@ class BridgeTest : public ServiceTest {
 
   // Returns the server that answers a new connection from the client in both families. Returns ""
   // if there is no answer, and "?" if the families differ.
-  std::string Answering(const Address& address);
+  std::string Answering(const Address& address,
+                        std::chrono::milliseconds timeout = Request().timeout);
   // Waits until `server` answers connections to `address`. If `server` is empty, waits until there
   // is no answer. Errors contain the log of svcmap-kube.
   absl::Status Until(const Address& address, const std::string& server);

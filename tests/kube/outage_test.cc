@@ -146,7 +146,7 @@ TEST_F(BridgeTest, ANewBridgePrunesNothingBeforeAllListsAreComplete) {
   server().Put(Objects{Web("shop/other", kOther)} + WebSlices("shop/other", {&pod_b()}));
   ASSERT_OK(StartBridge());
   ASSERT_OK(Eventually("two lists", [&] { return server().lists("endpointslices") >= lists + 2; }));
-  EXPECT_EQ(Answering(kOther), "");
+  EXPECT_EQ(Answering(kOther, kShort), "");
   server().Heal();
   EXPECT_OK(Until(kOther, "pod-b"));
   EXPECT_OK(traffic->Stop().Check());

@@ -12,18 +12,19 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "api/health/bind_address.h"
 #include "api/localhost/forwarder.h"
 #include "tests/contract/private_netns.h"
+#include "tests/support/chance.h"
 #include "tests/support/client.h"
 #include "tests/support/echo_server.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/transfer.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api::test {
 namespace {
@@ -36,19 +37,11 @@ using ::svcmap::testing::NetNs;
 using ::svcmap::testing::Outcome;
 using ::svcmap::testing::RunOk;
 using ::svcmap::testing::TcpFlow;
+using ::svcmap::testing::TriesToReachAll;
+using ::svcmap::testing::WaitUntil;
 
 constexpr uint16_t kNodePort = 30080;
 constexpr uint16_t kPodPort = 8080;
-
-// Retries the condition, because the forwarder's thread applies updates asynchronously.
-bool Soon(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return true;
-}
 
 proxy::EndpointAddress At(const std::string& ip, uint16_t port = kPodPort) {
   return {*IpAddress::Parse(ip), port};
@@ -84,7 +77,7 @@ class LocalhostForwarderTest : public ::testing::Test {
   // Updates the Service and waits until the number of IPv4 listeners is `listeners`.
   void UpdateAndWait(proxy::LocalhostNodePorts node_ports, uint64_t listeners = 1) {
     Update(std::move(node_ports));
-    EXPECT_TRUE(Soon([&] { return forwarder_->status().listeners[0] == listeners; }));
+    EXPECT_TRUE(WaitUntil([&] { return forwarder_->status().listeners[0] == listeners; }));
   }
   static svcmap::testing::Request To(const std::string& ip = "127.0.0.1",
                                      uint16_t port = kNodePort) {
@@ -160,7 +153,7 @@ class LocalhostForwarderTest : public ::testing::Test {
     fd.Close();
   }
   bool SoonWithoutConnections() {
-    return Soon([&] { return forwarder_->status().connections == 0; });
+    return WaitUntil([&] { return forwarder_->status().connections == 0; });
   }
 
   std::optional<NetNs> netns_;
@@ -172,7 +165,7 @@ TEST_F(LocalhostForwarderTest, S113_TenMegabytesInBothFamilies) {
   Start();
   Update({NodePortTo({Pod("four", "127.0.0.2")}),
           NodePortTo({Pod("six", "::1")}, Family::kIpv6, kNodePort)});
-  ASSERT_TRUE(Soon([&] { return forwarder_->status().listeners[1] == 1; }));
+  ASSERT_TRUE(WaitUntil([&] { return forwarder_->status().listeners[1] == 1; }));
   for (const auto& [ip, name] : {std::pair{"127.0.0.1", "four"}, std::pair{"::1", "six"}}) {
     ASSERT_OK_AND_ASSIGN(const Answer answer,
                          svcmap::testing::BulkTcp(*netns_, To(ip), size_t{10} << 20));
@@ -261,7 +254,7 @@ TEST_F(LocalhostForwarderTest, WithoutEndpointsTheConnectionIsReset) {
   UpdateAndWait({NodePortTo({})});
   EXPECT_EQ(ReadAll(Client()), "error ECONNRESET");
   UpdateAndWait({NodePortTo({Pod("pod", "127.0.0.2")})});
-  EXPECT_TRUE(Soon([&] { return Ask().server == "pod"; }));
+  EXPECT_TRUE(WaitUntil([&] { return Ask().server == "pod"; }));
 }
 
 TEST_F(LocalhostForwarderTest, OtherEndpointsReplaceOnesThatRefuse) {
@@ -270,7 +263,7 @@ TEST_F(LocalhostForwarderTest, OtherEndpointsReplaceOnesThatRefuse) {
   UpdateAndWait({NodePortTo({At("127.0.0.2"), At("127.0.0.3"), pod})});
   for (int i = 0; i < 30; ++i) EXPECT_EQ(Ask().server, "pod");
   UpdateAndWait({NodePortTo({At("127.0.0.2"), At("127.0.0.3"), At("127.0.0.5"), At("127.0.0.6")})});
-  EXPECT_TRUE(Soon([&] { return Ask().server.empty(); }));
+  EXPECT_TRUE(WaitUntil([&] { return Ask().server.empty(); }));
   EXPECT_EQ(ReadAll(Client()), "error ECONNRESET");
   EXPECT_TRUE(SoonWithoutConnections());
 }
@@ -297,14 +290,13 @@ TEST_F(LocalhostForwarderTest, S113_AffinityKeepsTheEndpoint) {
   }
   UpdateAndWait({NodePortTo(pods)});
   std::map<std::string, int> servers;
-  for (int i = 0; i < 200; ++i) ++servers[Ask().server];
+  for (int i = 0; i < TriesToReachAll(4); ++i) ++servers[Ask().server];
   EXPECT_EQ(servers.size(), 4u);
   proxy::LocalhostNodePort sticky = NodePortTo(pods);
   sticky.affinity_seconds = 60;
-  UpdateAndWait({sticky});
+  // The second nodePort shows that the update has been processed.
+  UpdateAndWait({sticky, NodePortTo(pods, Family::kIpv4, kNodePort + 1)}, 2);
   servers.clear();
-  // The first answers may precede the update.
-  std::this_thread::sleep_for(milliseconds(200));
   for (int i = 0; i < 50; ++i) ++servers[Ask().server];
   EXPECT_EQ(servers.size(), 1u);
 }
@@ -328,9 +320,9 @@ TEST_F(LocalhostForwarderTest, ANodePortCanMoveToAnotherService) {
   const proxy::EndpointAddress b = Pod("b", "127.0.0.3");
   UpdateAndWait({NodePortTo({a})});
   forwarder_->Update({{"shop/new", {NodePortTo({b})}}, {"shop/web", {}}});
-  EXPECT_TRUE(Soon([&] { return Ask().server == "b"; }));
+  EXPECT_TRUE(WaitUntil([&] { return Ask().server == "b"; }));
   forwarder_->Update({{"shop/new", {}}, {"shop/web", {NodePortTo({a})}}});
-  EXPECT_TRUE(Soon([&] { return Ask().server == "a"; }));
+  EXPECT_TRUE(WaitUntil([&] { return Ask().server == "a"; }));
   forwarder_->Update({{"shop/new", {}}});
   EXPECT_EQ(Ask().server, "a");
   EXPECT_EQ(forwarder_->status().listeners[0], 1u);
@@ -340,15 +332,20 @@ TEST_F(LocalhostForwarderTest, ANodePortCanMoveToAnotherService) {
 TEST_F(LocalhostForwarderTest, S113_APortInUseIsCountedOnceAndRetried) {
   Start();
   std::optional<UniqueFd> other = Listener("0.0.0.0", kNodePort);
+  std::optional<UniqueFd> short_lived = Listener("0.0.0.0", kNodePort + 2);
   const proxy::EndpointAddress pod = Pod("pod", "127.0.0.2");
-  UpdateAndWait({NodePortTo({pod}), NodePortTo({pod}, Family::kIpv4, kNodePort + 1)});
+  UpdateAndWait({NodePortTo({pod}), NodePortTo({pod}, Family::kIpv4, kNodePort + 1),
+                 NodePortTo({pod}, Family::kIpv4, kNodePort + 2)});
   EXPECT_EQ(Ask("127.0.0.1", kNodePort + 1).server, "pod");
-  std::this_thread::sleep_for(milliseconds(300));  // Several retries.
-  EXPECT_EQ(forwarder_->status().listener_failures[0], 1u);
-  EXPECT_EQ(forwarder_->status().listeners[0], 1u);
+  // A retry includes all ports.
+  short_lived.reset();
+  EXPECT_TRUE(WaitUntil([&] { return forwarder_->status().listeners[0] == 2; }));
+  EXPECT_EQ(Ask("127.0.0.1", kNodePort + 2).server, "pod");
+  EXPECT_EQ(forwarder_->status().listener_failures[0], 2u) << "each port was counted once";
   other.reset();
-  EXPECT_TRUE(Soon([&] { return forwarder_->status().listeners[0] == 2; }));
+  EXPECT_TRUE(WaitUntil([&] { return forwarder_->status().listeners[0] == 3; }));
   EXPECT_EQ(Ask().server, "pod");
+  EXPECT_EQ(forwarder_->status().listener_failures[0], 2u);
 }
 
 TEST_F(LocalhostForwarderTest, ConnectionsAboveTheLimitAreReset) {
@@ -363,7 +360,7 @@ TEST_F(LocalhostForwarderTest, ConnectionsAboveTheLimitAreReset) {
     EXPECT_OK(first.Exchange(1000));
     EXPECT_OK(second.Exchange(1000));
   }
-  EXPECT_TRUE(Soon([&] { return forwarder_->status().connections == 1; }));
+  EXPECT_TRUE(WaitUntil([&] { return forwarder_->status().connections == 1; }));
   EXPECT_EQ(Ask().server, "pod");
 }
 
@@ -374,10 +371,10 @@ TEST_F(LocalhostForwarderTest, ListenersAboveTheLimitOpenWhenOthersClose) {
     return NodePortTo({pod}, Family::kIpv4, static_cast<uint16_t>(kNodePort + n));
   };
   UpdateAndWait({port(0), port(1), port(2)}, /*listeners=*/2);
-  EXPECT_TRUE(Soon([&] { return forwarder_->status().listener_failures[0] == 1; }));
+  EXPECT_TRUE(WaitUntil([&] { return forwarder_->status().listener_failures[0] == 1; }));
   EXPECT_EQ(Ask("127.0.0.1", kNodePort + 2).outcome, Outcome::kRejected);
   Update({port(1), port(2)});
-  EXPECT_TRUE(Soon([&] { return Ask("127.0.0.1", kNodePort + 2).server == "pod"; }));
+  EXPECT_TRUE(WaitUntil([&] { return Ask("127.0.0.1", kNodePort + 2).server == "pod"; }));
 }
 
 size_t OpenDescriptors() {
@@ -396,7 +393,7 @@ TEST_F(LocalhostForwarderTest, ManyConnectionsLeaveNothingBehind) {
     EXPECT_EQ(answer.server, "pod");
   }
   EXPECT_TRUE(SoonWithoutConnections());
-  EXPECT_TRUE(Soon([&] { return OpenDescriptors() <= descriptors; }));
+  EXPECT_TRUE(WaitUntil([&] { return OpenDescriptors() <= descriptors; }));
   EXPECT_EQ(forwarder_->status().rejected_connections, 0u);
 }
 

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -23,7 +24,6 @@ constexpr milliseconds kTick{1};
 // The generator skips flows that are later than this time, because a burst could overflow the
 // queues of the virtual devices.
 constexpr milliseconds kLatest{20};
-constexpr std::chrono::seconds kLongestWait{60};
 
 }  // namespace
 
@@ -57,14 +57,8 @@ double FlowGenerator::per_second() const {
 
 absl::Status FlowGenerator::Go(int64_t flows) const {
   const int64_t goal = sent_ + flows;
-  const auto deadline = Clock::now() + kLongestWait;
-  while (sent_ < goal) {
-    if (Clock::now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("sent only ", sent(), " datagrams"));
-    }
-    std::this_thread::sleep_for(kTick);
-  }
-  return absl::OkStatus();
+  if (WaitUntil([&] { return sent_ >= goal; })) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat("sent only ", sent(), " datagrams"));
 }
 
 void FlowGenerator::Send() {

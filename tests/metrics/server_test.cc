@@ -8,6 +8,7 @@
 #include "tests/metrics/metrics_world.h"
 #include "tests/support/raw_http.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api::test {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 using ::svcmap::testing::HttpAnswer;
 using ::svcmap::testing::HttpRequest;
 using ::svcmap::testing::RawConnection;
+using ::svcmap::testing::WaitUntil;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Pair;
@@ -120,15 +122,9 @@ TEST_F(MetricsServerTest, AClientThatDoesNotReadIsDisconnected) {
   std::string requests;
   for (int i = 0; i < 50; ++i) requests += "GET /large HTTP/1.1\r\nHost: node\r\n\r\n";
   ASSERT_OK(connection->Send(requests));
-  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
-  while (page.use_count() == 1 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  EXPECT_EQ(page.use_count(), 2) << "only the first response is being sent";
-  while (page.use_count() > 1 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  EXPECT_EQ(page.use_count(), 1) << "the connection is open";
+  EXPECT_TRUE(WaitUntil([&] { return page.use_count() > 1; }));
+  EXPECT_LE(page.use_count(), 2) << "only the first response is being sent";
+  EXPECT_TRUE(WaitUntil([&] { return page.use_count() == 1; })) << "the connection is open";
   EXPECT_OK(connection->WaitForEnd());
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
   EXPECT_EQ(answer.body, "ok");
@@ -145,10 +141,9 @@ TEST_F(MetricsServerTest, FrequentScrapesShareARecentPage) {
   const auto intervals = (std::chrono::steady_clock::now() - begin) / milliseconds(100);
   EXPECT_LE(scrapes_, 20 + intervals + 1);
   EXPECT_GE(scrapes_, 1 + intervals / 10);
-  std::this_thread::sleep_for(milliseconds(110));
   const int before = scrapes_;
-  ASSERT_OK(Ask("/metrics"));
-  EXPECT_EQ(scrapes_, before + 1) << "the page is older than 100 ms";
+  EXPECT_TRUE(WaitUntil([&] { return Ask("/metrics").ok() && scrapes_ > before; }))
+      << "the page is older than 100 ms";
 }
 
 TEST_F(MetricsServerTest, S267_EveryMethodIsAnswered) {
@@ -172,11 +167,7 @@ TEST_F(MetricsServerTest, S268_AnAddressThatIsTakenIsRetried) {
   UniqueFd squatter = Squatter();
   ASSERT_OK(Start({.retry = milliseconds(20)}));
   squatter.Close();
-  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
-  while (!RawConnection::Open(*netns_, kLocalV4, kMetricsPort).ok()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  ASSERT_TRUE(WaitUntil([&] { return RawConnection::Open(*netns_, kLocalV4, kMetricsPort).ok(); }));
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
   EXPECT_EQ(answer.body, "ok");
 }

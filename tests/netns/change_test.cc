@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/chance.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/transfer.h"
 
@@ -12,11 +13,11 @@ namespace {
 
 class ChangeTest : public ServiceFlowTest {
  protected:
-  // Returns the endpoints that answer 40 attempts. The probability of missing one of two endpoints
-  // is below 2e-12.
+  // Returns the endpoints that answer. One of two endpoints is missed with a probability of at most
+  // kFalseFailure.
   std::set<std::string> Answering(const Address& address, uint16_t port = 80) {
-    const Tally tally = AskMany(pod_b().netns(), To(address, port), 40);
-    EXPECT_EQ(tally.answered, 40) << tally.ToString();
+    const Tally tally = AskMany(pod_b().netns(), To(address, port), TriesToReachAll(2));
+    EXPECT_EQ(tally.answered, TriesToReachAll(2)) << tally.ToString();
     std::set<std::string> names;
     for (const auto& [name, count] : tally.by_server) names.insert(name);
     return names;

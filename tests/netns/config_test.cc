@@ -59,7 +59,7 @@ TEST_P(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
   ASSERT_OK(agent().Replace(Basics() + Objects{ExternalWeb("shop/web", kWeb)} +
                             WebSlices("shop/web", {&pod_a()})));
   const auto ask = [&](const Host& from, const Address& address, uint16_t port) {
-    return Ask(from.netns(), {.destination = address.in(v6()), .port = port, .timeout = kShort});
+    return Ask(from.netns(), {.destination = address.in(v6()), .port = port});
   };
   EXPECT_ANSWERED_BY(ask(client(), kNodeSecond, kNodePort), "pod-a", node().address(v6()));
   EXPECT_EQ(ask(client(), kNode, kNodePort).server, "");
@@ -88,9 +88,7 @@ TEST_P(ConfigTest, S108_S112_S113_KeywordsOfNodePortAddresses) {
     ASSERT_OK(agent().Replace(Basics() + Objects{ExternalWeb("shop/web", kWeb)} +
                               WebSlices("shop/web", {&pod_a()})));
     const auto server_at = [&](const Address& address) {
-      return Ask(client().netns(),
-                 {.destination = address.in(v6()), .port = kNodePort, .timeout = kShort})
-          .server;
+      return Ask(client().netns(), {.destination = address.in(v6()), .port = kNodePort}).server;
     };
     EXPECT_EQ(server_at(kNode), c.first ? "pod-a" : "");
     EXPECT_EQ(server_at(kNodeSecond), c.second ? "pod-a" : "");

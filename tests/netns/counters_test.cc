@@ -66,7 +66,7 @@ class CountersTest : public ServiceTest {
   void Expect(const Connections& wanted) {
     Connections read;
     const auto equal = [&] { return (read = Read()) == wanted; };
-    if (Eventually("the connections are counted", equal, std::chrono::seconds(5)).ok()) return;
+    if (WaitUntil(equal)) return;
     EXPECT_EQ(read, wanted);
   }
 

@@ -2,17 +2,15 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
-
-constexpr std::chrono::seconds kPatience{20};
 
 struct Example {
   const char* name;
@@ -55,14 +53,11 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
   }
   // Waits until the saved resume token includes `endpoint`.
   bool WaitUntilKept(const std::string& endpoint) const {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (std::chrono::steady_clock::now() < deadline) {
+    return WaitUntil([&] {
       std::stringstream kept;
       kept << std::ifstream(file() + ".sent").rdbuf();
-      if (kept.str().find(endpoint) != std::string::npos) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return false;
+      return kept.str().find(endpoint) != std::string::npos;
+    });
   }
   std::string file() const { return folder_->path() + "/objects"; }
   std::string tmp() const { return folder_->path() + "/tmp"; }
@@ -75,13 +70,13 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
 TEST_P(ExampleControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
   WriteObjects("10.1.0.5");
   ASSERT_OK_AND_ASSIGN(auto controller, Controller(7));
-  ASSERT_TRUE(controller->WaitForOutput("1 COMMITTED", kPatience)) << controller->err();
+  ASSERT_TRUE(controller->WaitForOutput("1 COMMITTED", kHangLimit)) << controller->err();
   EXPECT_EQ(controller->out().rfind("snapshot\n", 0), 0u) << controller->out();
   EXPECT_TRUE(std::filesystem::is_empty(tmp()));
   EXPECT_NE(Applied().find("10.1.0.5 . 8080"), std::string::npos) << Applied();
 
   WriteObjects("10.1.0.6");
-  ASSERT_TRUE(controller->WaitForOutput("3 COMMITTED", kPatience)) << controller->out();
+  ASSERT_TRUE(controller->WaitForOutput("3 COMMITTED", kHangLimit)) << controller->out();
   EXPECT_NE(Applied().find("10.1.0.6 . 8080"), std::string::npos) << Applied();
   EXPECT_EQ(Applied().find("10.1.0.5 . 8080"), std::string::npos) << Applied();
 
@@ -89,7 +84,7 @@ TEST_P(ExampleControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
   controller.reset();
   WriteObjects("10.1.0.7");
   ASSERT_OK_AND_ASSIGN(controller, Controller(7));
-  ASSERT_TRUE(controller->WaitForOutput("1 COMMITTED", kPatience)) << controller->out();
+  ASSERT_TRUE(controller->WaitForOutput("1 COMMITTED", kHangLimit)) << controller->out();
   EXPECT_EQ(controller->out().rfind("resume\n", 0), 0u) << controller->out();
   EXPECT_NE(Applied().find("10.1.0.7 . 8080"), std::string::npos) << Applied();
 }
@@ -97,9 +92,9 @@ TEST_P(ExampleControllerTest, SendsWhatChangedAndGoesOnAfterItsRestart) {
 TEST_P(ExampleControllerTest, LeavesWhenItDoesNotLead) {
   WriteObjects("10.1.0.5");
   ASSERT_OK_AND_ASSIGN(const auto leader, Controller(7));
-  ASSERT_TRUE(leader->WaitForOutput("1 COMMITTED", kPatience)) << leader->err();
+  ASSERT_TRUE(leader->WaitForOutput("1 COMMITTED", kHangLimit)) << leader->err();
   ASSERT_OK_AND_ASSIGN(const auto deposed, Controller(6));
-  const std::optional<ExitStatus> end = deposed->Wait(kPatience);
+  const std::optional<ExitStatus> end = deposed->Wait(kHangLimit);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->code, 1);
   EXPECT_EQ(deposed->out().rfind("FAILED_PRECONDITION open.epoch 6 is lower than 7", 0), 0u)

@@ -1,5 +1,6 @@
 #include "tests/netns/flow.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -7,16 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "tests/support/chance.h"
 
 namespace svcmap::testing {
 namespace {
 
 const Address kLoopback = {"127.0.0.1", "::1"};
 
-// A flow is repeated at least kFewest and at most kMost times, until each expected endpoint has
-// answered. With four endpoints, 200 connections miss an endpoint only once in 1e24 runs.
+// Minimum number of connections of a flow, so that an unexpected endpoint is probably found.
 constexpr int kFewest = 12;
-constexpr int kMost = 200;
 
 struct Sender {
   const Host* host = nullptr;
@@ -171,7 +171,8 @@ void FlowTest::Expect(const Flow& flow, bool v6) {
     const std::string seen = outcome[1] == "m" ? kNode.in(v6) : sender.ip;
     const std::set<std::string> wanted = ServerNames(*world(), outcome[0]);
     std::set<std::string> answered;
-    for (int i = 0; i < kMost && (i < kFewest || answered != wanted); ++i) {
+    const int most = std::max(kFewest, TriesToReachAll(static_cast<int>(wanted.size())));
+    for (int i = 0; i < most && (i < kFewest || answered != wanted); ++i) {
       const Answer answer = ask();
       ASSERT_TRUE(answer.outcome == Outcome::kAnswered && answer.seen_ip == seen &&
                   wanted.count(answer.server) == 1)

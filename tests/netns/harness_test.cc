@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nft/base/unique_fd.h"
+#include "tests/support/chance.h"
 #include "tests/support/client.h"
 #include "tests/support/echo_server.h"
 #include "tests/support/error_counters.h"
@@ -242,8 +243,8 @@ TEST_P(HarnessFlowTest, ManyAnswersAreSpreadAndCounted) {
   Tally tally = AskMany(client_->netns(), ToVip(), kCount);
   EXPECT_EQ(tally.answered, kCount) << tally.ToString();
   EXPECT_EQ(tally.by_server.size(), 2u) << tally.ToString();
-  EXPECT_NEAR(tally.by_server["pod-a"], kCount / 2, 150)
-      << tally.ToString();  // The tolerance is 6.7 standard deviations.
+  EXPECT_NEAR(tally.by_server["pod-a"], kCount / 2, ToleranceOfCount(kCount, 0.5))
+      << tally.ToString();
 }
 
 TEST_F(HarnessTest, PingAnsweredRejectedAndDropped) {

@@ -1,11 +1,12 @@
 // Tests that SteadyTraffic detects failures.
-#include <thread>
 
 #include "tests/support/echo_server.h"
+#include "tests/support/nft.h"
 #include "tests/support/packet_test.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/steady_traffic.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -27,13 +28,18 @@ class SteadyTrafficTest : public PacketTest {
     }
   }
 
-  // Drops packets on the node that match `what` for `duration`.
-  void Drop(const std::string& what, std::chrono::milliseconds duration) {
+  // Drops packets on the node until each match has dropped at least one packet.
+  void Drop(const std::vector<std::string>& matches) {
+    std::string rules;
+    for (const std::string& match : matches) rules += match + " counter drop\n";
+    const NetNs& node = topology_->node().netns();
     ASSERT_OK(RunNft(
-        topology_->node().netns(),
-        "table ip t {\nchain c { type filter hook forward priority 0; " + what + " drop; }\n}\n"));
-    std::this_thread::sleep_for(duration);
-    ASSERT_OK(RunNft(topology_->node().netns(), "delete table ip t\n"));
+        node, "table ip t {\nchain c { type filter hook forward priority 0;\n" + rules + "}\n}\n"));
+    EXPECT_TRUE(WaitUntil([&] {
+      const absl::StatusOr<std::string> listed = ListNft(node, "list table ip t");
+      return listed.ok() && listed->find("packets 0 ") == std::string::npos;
+    }));
+    ASSERT_OK(RunNft(node, "delete table ip t\n"));
   }
 
   const Host* pod_ = nullptr;
@@ -55,9 +61,9 @@ TEST_F(SteadyTrafficTest, NothingFailsWhereNothingIsWrong) {
 TEST_F(SteadyTrafficTest, ALostSynAndALostAnswerAreSeen) {
   ASSERT_OK_AND_ASSIGN(const auto traffic, SteadyTraffic::Start(client_->netns(), options_));
   ASSERT_OK(traffic->Go(20));
-  // Drop first SYNs and then all packets, because a client that waits for an answer sends no SYN.
-  Drop("tcp flags & (syn | ack) == syn", std::chrono::milliseconds(100));
-  Drop("", std::chrono::milliseconds(100));
+  // Drop first SYNs and then other packets, because a client that waits for an answer sends no SYN.
+  Drop({"tcp flags & (syn | ack) == syn"});
+  Drop({"tcp flags & psh == psh tcp dport " + std::to_string(kPort), "meta l4proto udp"});
   ASSERT_OK(traffic->Go(20));
   const TrafficReport report = traffic->Stop();
   EXPECT_FALSE(report.Check().ok());
@@ -90,10 +96,7 @@ TEST_F(SteadyTrafficTest, AnOpenConnectionThatBreaksIsAFailure) {
   ASSERT_OK_AND_ASSIGN(const auto traffic, SteadyTraffic::Start(client_->netns(), options_));
   ASSERT_OK(traffic->Go(5));
   server_.reset();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (traffic->Report().open.failures == 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  EXPECT_TRUE(WaitUntil([&] { return traffic->Report().open.failures > 0; }));
   EXPECT_EQ(traffic->Stop().open.failures, 1);
 }
 

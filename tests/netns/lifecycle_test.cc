@@ -26,11 +26,12 @@ class LifecycleTest : public ServiceTest {
 
   // Returns the server that answers a new connection in both families. Returns "" if there is no
   // answer, and "?" if the families differ.
-  std::string Answering(const Address& address) {
+  std::string Answering(const Address& address,
+                        std::chrono::milliseconds timeout = Request().timeout) {
     std::string answering[2];
     for (const bool v6 : {false, true}) {
       answering[v6] =
-          Ask(client().netns(), {.destination = address.in(v6), .port = 80, .timeout = kShort})
+          Ask(client().netns(), {.destination = address.in(v6), .port = 80, .timeout = timeout})
               .server;
     }
     return answering[0] == answering[1] ? answering[0] : "?";
@@ -218,7 +219,7 @@ TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
   ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Snapshot(Next(remote_pod())));
   EXPECT_EQ(ack.outcome(), v1::COMMITTED) << ack.ShortDebugString();
   EXPECT_EQ(Answering(kWeb), "remote-pod");
-  EXPECT_EQ(Answering(kOld), "");
+  EXPECT_EQ(Answering(kOld, kShort), "");
   EXPECT_OK(flow.Exchange(100'000));  // S-101: the connection continues.
   ExpectAppliedIsInTheKernel(agent(), node().netns());
 }

@@ -24,6 +24,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/steady_traffic.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -35,7 +36,6 @@ using ::testing::Not;
 
 constexpr uint16_t kPodPort = 8080;
 constexpr uint16_t kNodePort = 30080;
-constexpr std::chrono::seconds kPatience{10};
 // Environment variable with the time in milliseconds for which kube-proxy must be absent. svcmapd's
 // default is 30 s.
 constexpr char kAbsence[] = "SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS";
@@ -267,14 +267,6 @@ class MigrateTest : public PacketTest {
     return result.ok() ? *result : CommandResult{};
   }
 
-  static absl::Status Await(const std::string& what, const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + kPatience;
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > end) return absl::DeadlineExceededError(what);
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return absl::OkStatus();
-  }
   static absl::Status AwaitLog(const Agent& agent, const std::string& text, size_t times = 1) {
     const auto reported = [&] {
       const std::string log = agent.log();
@@ -282,8 +274,8 @@ class MigrateTest : public PacketTest {
       for (size_t at = 0; (at = log.find(text, at)) != std::string::npos; ++at) ++count;
       return count >= times;
     };
-    const absl::Status status = Await(text, reported);
-    return status.ok() ? status : absl::DeadlineExceededError(text + " in vain in\n" + agent.log());
+    if (WaitUntil(reported)) return absl::OkStatus();
+    return absl::DeadlineExceededError(text + " in vain in\n" + agent.log());
   }
 
   const Host* pod_a_ = nullptr;
@@ -489,7 +481,7 @@ TEST_F(MigrateTest, WhoeverHoldsTheLockOfIptablesDoesNotKeepUsFromLeaving) {
   unsetenv("XTABLES_LOCKFILE");
   ASSERT_OK(agent);
   ASSERT_OK((*agent)->Replace(ObjectsOf(Ports(*pod_a_))));
-  ASSERT_OK(Await("iptables-restore", [&] {
+  ASSERT_OK(Eventually("iptables-restore", [&] {
     return absl::StrContains(ChildrenOf((*agent)->pid()), "legacy-restore");
   }));
   const auto start = std::chrono::steady_clock::now();

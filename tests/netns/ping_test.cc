@@ -53,9 +53,8 @@ class PingTest : public ServiceFamilyTest {
   void ExpectAnswers(const Address& address) {
     for (const Host* from : {&pod_a(), &remote_pod(), &client(), &node()}) {
       // A request can be lost while the kernel looks for a neighbor.
-      EXPECT_OK(Eventually(
-          absl::StrCat("answer from ", address.in(v6()), " to ", from->name()),
-          [&] { return Answers(*from, address); }, std::chrono::seconds(3)));
+      EXPECT_OK(Eventually(absl::StrCat("answer from ", address.in(v6()), " to ", from->name()),
+                           [&] { return Answers(*from, address); }));
     }
   }
   // A table of another program, which drops echo requests that were translated to the node.

@@ -1,5 +1,4 @@
 #include "tests/netns/service_world.h"
-#include "tests/support/slow_machine.h"
 
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -7,15 +6,12 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace svcmap::testing {
 namespace {
-
-constexpr std::chrono::milliseconds kPollInterval{2};
 
 absl::StatusOr<std::unique_ptr<World>>& WorldSlot() {
   static absl::StatusOr<std::unique_ptr<World>> slot = absl::NotFoundError("not made yet");
@@ -166,18 +162,6 @@ absl::Status FlushConntrack(const NetNs& netns) {
   }
   if (answer.body.error == 0) return absl::OkStatus();
   return absl::ErrnoToStatus(-answer.body.error, "flush of the connection table");
-}
-
-absl::Status Eventually(const std::string& what, const std::function<bool()>& condition,
-                        std::chrono::seconds deadline) {
-  const auto end = std::chrono::steady_clock::now() + OnThisMachine(deadline);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) {
-      return absl::DeadlineExceededError(absl::StrCat("in vain waited for: ", what));
-    }
-    std::this_thread::sleep_for(kPollInterval);
-  }
-  return absl::OkStatus();
 }
 
 Objects Basics() {

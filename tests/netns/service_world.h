@@ -29,13 +29,14 @@
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/topology.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 
 inline constexpr uint16_t kPodPort = 8080;
 inline constexpr uint16_t kNodePort = 30080;
-inline constexpr auto kShort =
-    std::chrono::milliseconds(120);  // Time to wait if no answer is expected.
+inline constexpr auto kShort = std::chrono::milliseconds(
+    120);  // Time to wait if no answer is expected. Too short for answers.
 
 // An IPv4 and an IPv6 address.
 struct Address {
@@ -85,11 +86,6 @@ absl::Status DropEchoRequests(const NetNs& netns, const std::string& name,
 
 // Clears the connection tracking table of a namespace.
 absl::Status FlushConntrack(const NetNs& netns);
-
-// Polls `condition` until it returns true. After the deadline, returns an error that contains
-// `what`.
-absl::Status Eventually(const std::string& what, const std::function<bool()>& condition,
-                        std::chrono::seconds deadline = std::chrono::seconds(10));
 
 // Returns the initial objects of every test: the Node and the Service ranges.
 Objects Basics();

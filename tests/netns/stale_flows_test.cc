@@ -1,5 +1,7 @@
 // Tests of the deletion of UDP flows to removed endpoints (S-237..S-249). A client with a constant
 // source port must reach current endpoints.
+#include <sys/wait.h>
+
 #include <csignal>
 
 #include "absl/cleanup/cleanup.h"
@@ -19,11 +21,17 @@ class StaleFlowsTest : public ServiceFamilyTest {
     return {.protocol = Protocol::kUdp,
             .destination = address.in(v6()),
             .port = port,
-            .source_port = kSourcePort,
-            .timeout = kShort};
+            .source_port = kSourcePort};
   }
   Answer AskFlow(const Host& from, const Address& address, uint16_t port = 80) {
     return Ask(from.netns(), Udp(address, port));
+  }
+  // Sends SIGSTOP to the agent, and returns after all its threads have stopped.
+  void Suspend() {
+    ASSERT_EQ(kill(agent().pid(), SIGSTOP), 0);
+    siginfo_t info = {};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(agent().pid()), &info, WSTOPPED), 0);
+    ASSERT_EQ(info.si_code, CLD_STOPPED);
   }
 };
 INSTANTIATE_FAMILIES(StaleFlowsTest);
@@ -80,7 +88,7 @@ TEST_P(StaleFlowsTest, S247_S345_AFlowThatPassedWithoutTablesStartsAgain) {
   ASSERT_OK(RunNft(node().netns(),
                    "table inet other { chain c { type filter hook prerouting priority 0; ct state "
                    "new counter; }\n}\n"));
-  ASSERT_EQ(kill(agent().pid(), SIGSTOP), 0);
+  ASSERT_NO_FATAL_FAILURE(Suspend());
   const absl::Status deleted =
       RunNft(node().netns(), "delete table ip svcmap\ndelete table ip6 svcmap\n");
   const Answer meanwhile = AskFlow(client(), kExternalIp);

@@ -1,23 +1,15 @@
 // Tests that each endpoint receives the same share of new connections, for any number of endpoints.
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/chance.h"
 
 namespace svcmap::testing {
 namespace {
 
 constexpr int kMaxEndpoints = 1000;
 constexpr int kSlices = 10;  // The last test uses slices of a thousand endpoints each.
-
-// Returns the chi-square value for `degrees` degrees of freedom that a correct implementation
-// exceeds once in a million runs. The Wilson-Hilferty approximation is too high for few degrees of
-// freedom.
-double ChiSquareBound(int degrees) {
-  const double share = 2.0 / (9.0 * degrees);
-  return degrees * std::pow(1 - share + 4.7534 * std::sqrt(share), 3);
-}
 
 // One pod simulates thousands of pods, which have addresses in 10.244.64.0/18 and
 // fd00:10:244:4::/64.

@@ -145,7 +145,7 @@ TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
   }
   const ForeignStorm::Changes changes = storm->Stop();
   const auto stopped = steady_clock::now();
-  EXPECT_OK(WaitUntilTheKernelIsAsWanted(OnThisMachine(std::chrono::seconds(10)))) << agent().log();
+  EXPECT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
   const std::chrono::duration<double, std::milli> reverted = steady_clock::now() - stopped;
   EXPECT_OK(WaitUntilServing());
   std::sort(own_ms.begin(), own_ms.end());

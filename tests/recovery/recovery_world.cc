@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -142,21 +141,19 @@ absl::Status RecoveryTest::EndAgent(bool kill) {
 
 absl::Status RecoveryTest::WaitUntilServing() {
   absl::Status serving;
-  const absl::Status waited = Eventually("an agent that serves", [&] {
+  WaitUntil([&] {
     serving = agent().CheckServing();
     return serving.ok();
   });
-  return waited.ok() ? waited : serving;
+  return serving;
 }
 
-absl::Status RecoveryTest::WaitUntilTheKernelIsAsWanted(std::chrono::milliseconds deadline) {
-  const auto last_start = std::chrono::steady_clock::now() + deadline;
+absl::Status RecoveryTest::WaitUntilTheKernelIsAsWanted() {
   absl::Status status;
-  do {
+  WaitUntil([&] {
     status = CheckKernel(agent(), node().netns(), rules_);
-    if (status.ok()) return status;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  } while (std::chrono::steady_clock::now() < last_start);
+    return status.ok();
+  });
   return status;
 }
 

@@ -55,8 +55,7 @@ class RecoveryTest : public ServiceTest {
 
   // Waits until the kernel has the desired elements, and the same rules as at the last
   // RememberRules call.
-  absl::Status WaitUntilTheKernelIsAsWanted(
-      std::chrono::milliseconds deadline = std::chrono::seconds(10));
+  absl::Status WaitUntilTheKernelIsAsWanted();
   void RememberRules();
 
   // Returns the endpoint that each client of the Service with session affinity reaches.

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
-#include <thread>
 
 #include "nft/netlink/netlink_kernel.h"
 #include "proxy/saved/replay.h"
@@ -68,22 +67,16 @@ SavedStateTest::KernelState SavedStateTest::ReadKernelState() {
 }
 
 absl::Status SavedStateTest::WaitUntilGenerationIsSaved() {
-  using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + std::chrono::seconds(20);
-  for (;;) {
+  absl::Status status;
+  const auto read = [&] {
     const auto file = proxy::PosixFiles().Open(state_folder() + "/state", proxy::OpenMode::kRead);
-    if (!file.ok()) return file.status();
+    status = file.status();
+    if (!status.ok()) return true;
     const absl::StatusOr<proxy::Replayed> saved = proxy::Replay(**file);
-    if (!saved.ok()) return saved.status();
-    const uint32_t generation = ReadKernelState().generation;
-    if (saved->state.generation == generation) return absl::OkStatus();
-    if (steady_clock::now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("saved generation ",
-                                                      saved->state.generation.value_or(0),
-                                                      ", generation of the kernel ", generation));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+    status = saved.status();
+    return !status.ok() || saved->state.generation == ReadKernelState().generation;
+  };
+  return WaitUntil(read) ? status : absl::DeadlineExceededError("the generation is not saved");
 }
 
 void SavedStateTest::ExpectItGoesOn() {

@@ -44,13 +44,10 @@ class UnusableFolderTest : public SavedStateTest {
   }
   bool Says(const std::string& why) { return Status().find(why) != std::string::npos; }
   absl::Status WaitUntilItCanBeKept() {
-    return Eventually(
-        "state that can be kept",
-        [&] {
-          const absl::StatusOr<v1::GetStatusResponse> status = agent().GetStatus();
-          return status.ok() && status->saved_state().error().empty();
-        },
-        std::chrono::seconds(60));
+    return Eventually("state that can be kept", [&] {
+      const absl::StatusOr<v1::GetStatusResponse> status = agent().GetStatus();
+      return status.ok() && status->saved_state().error().empty();
+    });
   }
 
   // Starts a healthy agent for the next test.

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +16,7 @@
 #include "tests/support/slow_machine.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/topology.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -241,21 +241,18 @@ absl::Status Agent::CheckServing() {
 }
 
 absl::Status Agent::WaitUntilSaved() {
-  const auto deadline = steady_clock::now() + OnThisMachine(kCallTimeout);
-  for (;;) {
-    const absl::StatusOr<v1::GetStatusResponse> status = GetStatus();
-    if (!status.ok()) return status.status();
-    const auto& saved = status->saved_state().synced();
+  absl::StatusOr<v1::GetStatusResponse> status = v1::GetStatusResponse();
+  const bool saved = WaitUntil([&] {
+    status = GetStatus();
+    if (!status.ok()) return true;
+    const auto& synced = status->saved_state().synced();
     const auto& commit = status->last_commit().time();
-    if (std::pair(saved.seconds(), saved.nanos()) > std::pair(commit.seconds(), commit.nanos())) {
-      return absl::OkStatus();
-    }
-    if (steady_clock::now() > deadline) {
-      return impl_->WithLog(absl::DeadlineExceededError("the last commit is not on disk: " +
-                                                        status->ShortDebugString()));
-    }
-    std::this_thread::sleep_for(milliseconds(2));
-  }
+    return std::pair(synced.seconds(), synced.nanos()) >
+           std::pair(commit.seconds(), commit.nanos());
+  });
+  if (saved) return status.status();
+  return impl_->WithLog(
+      absl::DeadlineExceededError("the last commit is not on disk: " + status->ShortDebugString()));
 }
 
 absl::Status Agent::Stop() {

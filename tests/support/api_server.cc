@@ -22,6 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/support/kube_discovery.h"
 #include "tests/support/kube_store.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 // Tracks open connections, so that Stop can close them.
@@ -250,8 +251,7 @@ struct FakeApiServer::Impl {
     });
     if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen on port ", port));
     listener = std::thread([&] { server->listen_after_bind(); });
-    while (!server->is_running()) std::this_thread::yield();
-    return absl::OkStatus();
+    return Eventually("the API server runs", [&] { return server->is_running(); });
   }
 
   bool InNamespace(const std::function<bool()>& act) const {

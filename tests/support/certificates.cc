@@ -63,10 +63,13 @@ X509* Unsigned(const std::string& name, EVP_PKEY* key, std::chrono::seconds last
   return certificate;
 }
 
-UniqueFd ConnectTo(uint16_t port) {
+UniqueFd ConnectTo(uint16_t port, const std::string& source) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval patience = {10, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  sockaddr_in from = {.sin_family = AF_INET};
+  inet_pton(AF_INET, source.c_str(), &from.sin_addr);
+  bind(fd.get(), reinterpret_cast<sockaddr*>(&from), sizeof(from));
   sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
@@ -135,7 +138,7 @@ TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe) {
   SSL_CTX_set_alpn_protos(context, alpn, sizeof(alpn));
 
   TlsProbed result;
-  const UniqueFd fd = ConnectTo(port);
+  const UniqueFd fd = ConnectTo(port, probe.source);
   SSL* ssl = SSL_new(context);
   SSL_set_fd(ssl, fd.get());
   ERR_clear_error();

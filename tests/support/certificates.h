@@ -38,6 +38,7 @@ class CertificateAuthority {
 struct TlsProbe {
   KeyPair client;       // Client certificate and key. Empty if the client has no certificate.
   int max_version = 0;  // Maximum TLS version, for example TLS1_1_VERSION. 0 permits all versions.
+  std::string source = "127.0.0.1";  // IPv4 address of the client.
 };
 
 struct TlsProbed {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/client_socket.h"
 #include "tests/support/slow_machine.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -23,8 +24,6 @@ using client_internal::ReadLine;
 using client_internal::WaitFor;
 using std::chrono::microseconds;
 
-constexpr std::chrono::seconds kGoDeadline{20};
-constexpr std::chrono::milliseconds kPollInterval{2};
 constexpr std::chrono::milliseconds kTcpWaits{200};  // TCP_RTO_MIN of Linux.
 
 int64_t SentTwice(int fd) {
@@ -254,23 +253,19 @@ void SteadyTraffic::Count(TrafficCount TrafficReport::*kind, const TrafficTarget
 
 absl::Status SteadyTraffic::Go(int64_t count) const {
   const TrafficReport before = Report();
-  const Clock::time_point deadline = Clock::now() + kGoDeadline;
-  for (;;) {
+  const auto done = [&] {
     const TrafficReport now = Report();
     // Wait for one additional attempt, because the first counted attempt may have started before
     // this call.
-    const auto done = [&](const TrafficCount TrafficReport::*kind, bool there) {
+    const auto enough = [&](const TrafficCount TrafficReport::*kind, bool there) {
       return !there || (now.*kind).attempts > (before.*kind).attempts + count;
     };
-    if (done(&TrafficReport::open, sending_ > 0) && done(&TrafficReport::connect, !tcp_.empty()) &&
-        done(&TrafficReport::ask, !udp_.empty())) {
-      return absl::OkStatus();
-    }
-    if (Clock::now() > deadline) {
-      return absl::DeadlineExceededError("traffic is stuck: " + now.ToString());
-    }
-    std::this_thread::sleep_for(kPollInterval);
-  }
+    return enough(&TrafficReport::open, sending_ > 0) &&
+           enough(&TrafficReport::connect, !tcp_.empty()) &&
+           enough(&TrafficReport::ask, !udp_.empty());
+  };
+  if (WaitUntil(done)) return absl::OkStatus();
+  return absl::DeadlineExceededError("traffic is stuck: " + Report().ToString());
 }
 
 TrafficReport SteadyTraffic::Report() const {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/client.h"
 #include "tests/support/process.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -81,12 +82,12 @@ absl::StatusOr<NetNs> MakeNetNs(bool router) {
 // Waits until the host answers pings. The carrier comes up asynchronously, but callers use a Host
 // immediately.
 absl::Status WaitUntilReachable(const Host& host, const std::string& address) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   Answer answer;
-  do {
+  const auto ping = [&] {
     answer = Ping(host.netns(), {.destination = address, .timeout = std::chrono::milliseconds(50)});
-    if (answer.outcome == Outcome::kAnswered) return absl::OkStatus();
-  } while (std::chrono::steady_clock::now() < deadline);
+    return answer.outcome == Outcome::kAnswered;
+  };
+  if (WaitUntil(ping)) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat(host.name(), " cannot reach ", address, ": ", answer.ToString()));
 }

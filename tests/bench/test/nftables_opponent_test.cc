@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "tests/support/chance.h"
 #include "tests/support/client.h"
 #include "tests/support/echo_server.h"
 #include "tests/support/kernel_check.h"
@@ -24,9 +25,8 @@ using testing::Host;
 using testing::Outcome;
 using testing::Request;
 
-// Number of requests. 30 requests almost certainly reach each of three endpoints, because (2/3)^30
-// is 5e-6.
-constexpr int kAsks = 30;
+// Number of requests, which reach each of three endpoints.
+const int kAsks = testing::TriesToReachAll(3);
 
 class NftablesOpponentTest : public testing::PacketTest {
  protected:

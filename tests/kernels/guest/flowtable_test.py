@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from world import NODE_OBJECT, World, family_of, in_netns, note, run, service, slices
+from world import NODE_OBJECT, World, family_of, in_netns, note, run, service, slices, wait_until
 
 FLOWTABLE = """table inet foreign {
   flowtable f { hook ingress priority 0; devices = { to-b1, to-b2, to-pod, to-ext }; }
@@ -53,15 +53,6 @@ def tracked(netns):
     return in_netns(netns, lambda: pathlib.Path("/proc/thread-self/net/nf_conntrack").read_text())
 
 
-def wait_for(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
-
-
 class FlowtableTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -74,17 +65,19 @@ class FlowtableTest(unittest.TestCase):
         self.world.apply(NODE_OBJECT + service("web", 10, ("UDP",)))
         sender = Sender(client, address, 80)
         try:
-            self.assertTrue(wait_for(lambda: len(sender.answers) > 40, 10))
+            self.assertTrue(wait_until(lambda: len(sender.answers) > 40))
             old = sender.answers[-1][1]
             other = "b2" if old == "b1" else "b1"
             if offloaded:
-                self.assertTrue(wait_for(lambda: "[OFFLOAD]" in tracked("node"), 5), tracked("node"))
+                self.assertTrue(wait_until(lambda: "[OFFLOAD]" in tracked("node")), tracked("node"))
             else:
                 self.assertNotIn("[OFFLOAD]", tracked("node"))
             self.world.apply(slices("web", TARGET, (other,)))
             acknowledged = time.monotonic()
-            moved = wait_for(lambda: sender.answers[-1][1] == other, 10)
-            time.sleep(0.5)
+            moved = wait_until(lambda: sender.answers[-1][1] == other)
+            # The endpoint that left receives none of the next datagrams of the flow.
+            count = len(sender.answers)
+            self.assertTrue(wait_until(lambda: len(sender.answers) > count + 40))
             last = max(t for s in self.udp[old] for t in s.received[-3:])
             after = max(0, round((last - acknowledged) * 1000))
             self.assertTrue(moved, f"{old} received datagrams for {after} ms after the ack")

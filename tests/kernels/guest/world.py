@@ -3,6 +3,7 @@ two backends, a client pod and an external client. Uses the sockets of the kerne
 
 import contextlib
 import ctypes
+import math
 import os
 import pathlib
 import select
@@ -127,6 +128,28 @@ def ask(netns, protocol, address, port, timeout=3.0):
     return in_netns(netns, body)
 
 
+def servers(netns, protocol, address, port, expected):
+    """Opens connections until all `expected` servers have answered. Random picks miss one of them in all
+    connections with a probability of at most 1e-12 (TriesToReachAll in tests/support/chance.h)."""
+    names = set()
+    rest = 1 - 1 / len(expected)
+    for _ in range(math.ceil(math.log(1e-12 / len(expected)) / math.log(rest))):
+        names.add(ask(netns, protocol, address, port)[0])
+        if names >= expected:
+            break
+    return names
+
+
+def wait_until(condition, seconds=60):
+    """Returns False if the condition does not become true. The time limit is for tests that hang."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 class World:
     """The cluster and svcmapd. Use as a context manager."""
 
@@ -181,10 +204,8 @@ class World:
              f"--listen={self.socket}", "--cluster-cidr=10.244.0.0/16,fd00:10:244::/48",
              "--healthz-bind-address=", "--metrics-bind-address=", *self._flags],
             stdout=self.log, stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + 60
-        while not os.path.exists("/run/test.sock"):
-            assert self.agent.poll() is None and time.monotonic() < deadline, self.agent_log()
-            time.sleep(0.05)
+        assert wait_until(lambda: os.path.exists("/run/test.sock") or self.agent.poll() is not None)
+        assert self.agent.poll() is None, self.agent_log()
 
     def agent_log(self):
         return pathlib.Path("/tmp/svcmapd.log").read_text(encoding="utf-8")

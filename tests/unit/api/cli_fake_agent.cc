@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "api/cli/run.h"
 #include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api {
 namespace {
@@ -122,9 +122,7 @@ class FakeAgent::Service : public v1::Control::Service {
   }
 
   grpc::Status End(const grpc::ServerContext& context) const {
-    while (answers_.hang && !context.IsCancelled()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
+    if (answers_.hang) testing::WaitUntil([&] { return context.IsCancelled(); });
     return {static_cast<grpc::StatusCode>(answers_.error.code()),
             std::string(answers_.error.message())};
   }

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/run.h"
+#include "nft/base/unique_fd.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {
@@ -231,9 +232,17 @@ TEST(CliWaitTest, AnAgentThatComesUpLater) {
   const std::string path = FreshSocketPath();
   v1::GetStatusResponse status;
   status.set_state(v1::SERVING);
+  // The first connection is closed, so that the agent starts after a failed attempt.
+  UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {.sun_family = AF_UNIX};
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
   std::optional<FakeAgent> agent;
   std::thread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    UniqueFd(accept(listener.get(), nullptr, nullptr)).Close();
+    listener.Close();
+    unlink(path.c_str());
     agent.emplace(FakeAnswers{.status = status}, -1, path);
   });
   const CtlResult result = Ctl({"wait", "--timeout", "20s", "--address", "unix://" + path});

@@ -1,4 +1,5 @@
 #include "api/log/line_limit.h"
+#include "tests/support/wait.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -79,7 +80,7 @@ TEST(LineLimitThreadTest, TheNumberIsLoggedWithoutFurtherLines) {
     const std::lock_guard lock(mutex);
     return reports.size();
   };
-  for (int i = 0; i < 1000 && count() == 0; ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_TRUE(testing::WaitUntil([&] { return count() > 0; }));
   const std::lock_guard lock(mutex);
   EXPECT_THAT(reports, ElementsAre("log lines suppressed client=\"uid 0\" count=7"));
 }

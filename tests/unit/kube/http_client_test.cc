@@ -15,6 +15,7 @@
 #include "api/kube/http/bearer_token.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 #include "tests/unit/kube/tls_server.h"
 
 namespace svcmap::kube::test {
@@ -371,11 +372,11 @@ TEST_F(HttpClientTest, AnHttp2ConnectionThatWasSilentIsNotUsedAgain) {
   const auto client = Client();
   // Make several attempts, because a TLS handshake can take longer than the timeout on slow
   // machines.
-  for (int i = 0; i < 20 && server_->clients().size() < 2; ++i) {
+  EXPECT_TRUE(testing::WaitUntil([&] {
     const absl::Status status = GetAll(*client, {.path = "/", .first_byte_timeout = 50ms}).status;
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  }
-  EXPECT_EQ(server_->clients().size(), 2u);
+    return server_->clients().size() == 2;
+  }));
 }
 
 TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {

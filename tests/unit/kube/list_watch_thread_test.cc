@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +14,7 @@
 #include "api/kube/watch/mirror.h"
 #include "svcmap/v1/control.pb.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 #include "tests/unit/kube/tls_server.h"
 #include "tests/unit/kube/wire_bytes.h"
 
@@ -79,13 +79,8 @@ class ListWatchThreadTest : public ::testing::Test {
                                : "+" + change.service().metadata().name();
   }
 
-  template <typename Condition>
-  static void Await(Condition condition) {
-    const auto deadline = Clock::now() + kSoon;
-    while (!condition()) {
-      ASSERT_LT(Clock::now(), deadline);
-      std::this_thread::yield();
-    }
+  static void Await(const std::function<bool()>& condition) {
+    ASSERT_TRUE(testing::WaitUntil(condition));
   }
 
   const testing::CertificateAuthority ca_{"list-watch"};

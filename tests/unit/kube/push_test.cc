@@ -7,15 +7,16 @@
 #include <spdlog/spdlog.h>
 
 #include <sstream>
-#include <thread>
 
 #include "api/convert/error_info.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 #include "tests/unit/kube/fake_agent.h"
 
 namespace svcmap::kube::test {
 namespace {
 
+using ::svcmap::testing::WaitUntil;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Le;
@@ -38,15 +39,6 @@ grpc::Status Replaced(const std::string& name, const std::string& instance) {
   return {grpc::StatusCode::ABORTED, text,
           api::EncodeErrorDetails(grpc::StatusCode::ABORTED, text,
                                   {v1::REPLACED, {{"name", name}, {"instance", instance}}})};
-}
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
 }
 
 // Captures log lines while the object exists.
@@ -102,7 +94,7 @@ class PushTest : public ::testing::Test {
   }
   // Waits until the agent has acknowledged all batches.
   bool Settled() {
-    return Eventually([this] {
+    return WaitUntil([this] {
       const PushFacts facts = push_->facts();
       return facts.synced && facts.in_flight == 0 && mirror_.AllSent();
     });
@@ -180,7 +172,7 @@ TEST_F(PushTest, GoesOnWhereItWas) {
   StartPush();
   ASSERT_TRUE(Settled());
   agent_->Stop();
-  ASSERT_TRUE(Eventually([this] { return !push_->facts().connected; }));
+  ASSERT_TRUE(WaitUntil([this] { return !push_->facts().connected; }));
   Upsert("b", "2");
   Remove("a");
   agent_->Start();
@@ -214,7 +206,7 @@ TEST_F(PushTest, AnAgentWithoutStateReceivesEverything) {
   ASSERT_TRUE(Settled());
   agent_->Stop();
   agent_->Forget();
-  ASSERT_TRUE(Eventually([this] { return !push_->facts().last_error.empty(); }));
+  ASSERT_TRUE(WaitUntil([this] { return !push_->facts().last_error.empty(); }));
   EXPECT_THAT(push_->facts().last_error, HasSubstr("svcmapd"));
   Upsert("b", "2");
   agent_->Start();
@@ -252,7 +244,7 @@ TEST_F(PushTest, ChangesOfOneObjectBecomeOneWhileTheAgentIsBehind) {
   ASSERT_TRUE(Settled());
   agent_->HoldAcks();
   for (int i = 1; i <= 1000; ++i) Upsert("a", std::to_string(i));
-  ASSERT_TRUE(Eventually([this] { return push_->facts().in_flight >= 1; }));
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().in_flight >= 1; }));
   EXPECT_LE(push_->facts().in_flight, 8u);
   agent_->ReleaseAcks();
   EXPECT_TRUE(agent_->AwaitStored({"a=1000"}));
@@ -297,7 +289,7 @@ TEST_F(PushTest, ARejectionIsLoggedOnceWhileItPersists) {
   EXPECT_EQ(push_->facts().rejected, 0u);
   agent_->Reject("bad", "Service shop/bad refused: why");
   Upsert("bad", "5");
-  ASSERT_TRUE(Eventually([this] { return push_->facts().rejected == 1; }));
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().rejected == 1; }));
   EXPECT_EQ(log.Count("Service shop/bad refused: why"), 2);
 }
 
@@ -310,12 +302,12 @@ TEST_F(PushTest, WhatWasRejectedIsSentAgainOnTheSameStream) {
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended >= 2; }));
   agent_->Reject("b", "");
   EXPECT_TRUE(agent_->AwaitStored({"a=1", "b=2"}));
-  ASSERT_TRUE(Eventually([this] { return push_->facts().rejected == 0; }));
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().rejected == 0; }));
   ASSERT_TRUE(Settled());
 
   agent_->Reject("c", "Service shop/c refused: no room");
   Upsert("c", "3");
-  ASSERT_TRUE(Eventually([this] { return push_->facts().rejected == 1; }));
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().rejected == 1; }));
   agent_->Reject("c", "");
   EXPECT_TRUE(agent_->AwaitStored({"a=1", "b=2", "c=3"}));
   EXPECT_THAT(agent_->seen().opens, SizeIs(1));
@@ -333,7 +325,7 @@ TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
   ASSERT_TRUE(agent_->AwaitStored({"a=2"}));
   agent_->EndWithNext(Replaced("other", "node-2"));
   Upsert("a", "3");
-  ASSERT_TRUE(Eventually([this] { return push_->facts().failures == 2; }));
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().failures == 2; }));
   EXPECT_THAT(push_->facts().last_error,
               HasSubstr("replaced by other (node-2); two controllers use"));
   EXPECT_FALSE(push_->facts().connected);
@@ -355,9 +347,9 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
     }
     StartPush(mirror, agent_->target());
     // The batches exceed the limit for bytes in flight, so each batch waits for the previous Ack.
-    EXPECT_TRUE(Eventually([this] { return push_->facts().batches >= 2; }));
+    EXPECT_TRUE(WaitUntil([this] { return push_->facts().batches >= 2; }));
     agent_->EndWithNext(Replaced("other", "node-2"));
-    EXPECT_TRUE(Eventually([this] { return push_->facts().failures > 0; }));
+    EXPECT_TRUE(WaitUntil([this] { return push_->facts().failures > 0; }));
     EXPECT_THAT(push_->facts().last_error, HasSubstr("replaced by other (node-2)"));
     push_.reset();
     EXPECT_THAT(agent_->seen().opens, SizeIs(round + 1));
@@ -367,7 +359,7 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
 TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
   StartPush();
   Complete({AService("a", "1")});
-  ASSERT_TRUE(Eventually([this] { return push_->facts().failures >= 2; }));
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().failures >= 2; }));
   EXPECT_THAT(push_->facts().last_error, HasSubstr("No such file or directory"));
   MakeAgent();
   ASSERT_TRUE(agent_->AwaitStored({"a=1"}));

@@ -6,12 +6,12 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "proxy/saved/leader_file.h"
 #include "proxy/saved/state_log.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 #include "tests/unit/proxy/saved/memory_files.h"
 
 namespace svcmap::proxy {
@@ -19,6 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using svcmap::testing::WaitUntil;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Call = test::MemoryFiles::Call;
@@ -160,10 +161,7 @@ TEST_F(BoundedFilesTest, ACallOfAHungDiskFailsAndTheNextOnesFailAtOnce) {
   });
   EXPECT_TRUE(absl::IsDeadlineExceeded(files_->Remove("/state/f")));
   disk_.Recover();
-  for (int i = 0; i < 1000 && !file->Append("y").ok(); ++i) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  EXPECT_OK(file->Append("y"));
+  EXPECT_TRUE(WaitUntil([&] { return file->Append("y").ok(); }));
 }
 
 TEST_F(BoundedFilesTest, TheLogOfAHungDiskReportsItAndRecovers) {
@@ -192,11 +190,10 @@ TEST_F(BoundedFilesTest, TheLogOfAHungDiskReportsItAndRecovers) {
     EXPECT_THAT(problems, ElementsAre(HasSubstr("no response from the disk")));
   }
   disk_.Recover();
-  for (int i = 0; i < 2000 && !log->status().error.empty(); ++i) {
+  EXPECT_TRUE(WaitUntil([&] {
     if (log->needs_everything()) log->Rewrite([](const auto&) {}, nullptr, {});
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  EXPECT_EQ(log->status().error, "");
+    return log->status().error.empty();
+  })) << log->status().error;
   log->Stop();
 }
 

@@ -439,14 +439,17 @@ TEST_F(LoopTest, StoppingUnderLoadAnswersEveryBatchOnce) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kBatches; ++i) {
-        if (i == kBatches / 2) go = true;
+        if (i == kBatches / 2) {
+          go = true;
+          go.notify_all();
+        }
         loop_->Submit(
             {.changes = Numbered(1 + t, i % 3), .done = [&](const BatchResult&) { ++answers; }});
         loop_->Call([](Reconciler&) {});
       }
     });
   }
-  while (!go) std::this_thread::yield();
+  go.wait(false);
   loop_->Stop();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(answers, kThreads * kBatches);

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/support/wait.h"
 #include "tests/unit/proxy/saved/saved_world.h"
 
 namespace svcmap::proxy {
@@ -99,10 +100,10 @@ TEST_F(StateLogThreadTest, FailsAndRecoversWhileAppending) {
   EXPECT_GE(recovered_, 30);
   files.SetPlan(nullptr);
   if (model.open()) End(true, 1);
-  while (!log->status().error.empty() && !AtDeadline()) {
+  EXPECT_TRUE(testing::WaitUntil([&] {
     if (log->needs_everything()) Rewrite();
-    std::this_thread::yield();
-  }
+    return log->status().error.empty();
+  }));
   Stop();
   const Reported expected = model.reported();
   EXPECT_EQ(Open(), expected);
@@ -112,7 +113,7 @@ TEST_F(StateLogThreadTest, WhatWasWrittenIsOnDiskSoon) {
   Start();
   while (!model.open()) Step();
   End(true, 1);
-  while (!files.IsSynced(kPath) && !AtDeadline()) std::this_thread::yield();
+  EXPECT_TRUE(testing::WaitUntil([&] { return files.IsSynced(kPath); }));
   const Reported expected = model.reported();
   EXPECT_EQ(ReopenAfterPowerLoss(), expected);
 }
