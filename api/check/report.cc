@@ -1,5 +1,6 @@
 #include "api/check/report.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -67,7 +68,7 @@ std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds ti
   return absl::StrCat("not checked: ", result.detail);
 }
 
-std::string ReportText(const CheckReport& report) {
+std::string ReportText(const CheckReport& report, size_t shown) {
   std::string text = absl::StrCat(
       "Connected from ", report.from, " to ",
       Count(report.addresses, "Service address", "Service addresses"), " and ",
@@ -89,7 +90,13 @@ std::string ReportText(const CheckReport& report) {
   }
   for (const auto& [reason, headings] : omissions) {
     absl::StrAppend(&text, "\nNot checked: ", reason, "\n");
-    for (const std::string& heading : headings) absl::StrAppend(&text, "  ", heading, "\n");
+    for (size_t i = 0; i < std::min(shown, headings.size()); ++i) {
+      absl::StrAppend(&text, "  ", headings[i], "\n");
+    }
+    if (headings.size() > shown) {
+      absl::StrAppend(&text, "  and ", headings.size() - shown,
+                      " more; use -o json to list all addresses\n");
+    }
   }
   return text;
 }

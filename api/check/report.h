@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ std::string ExpectedText(const v1::Explanation& explanation);
 // "no answer within 1s"
 std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds timeout);
 
-std::string ReportText(const CheckReport& report);
+// Lists at most `shown` addresses that were not checked for the same reason.
+std::string ReportText(const CheckReport& report, size_t shown = SIZE_MAX);
 std::string ReportJson(const CheckReport& report);
 
 }  // namespace svcmap::api

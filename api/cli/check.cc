@@ -403,8 +403,12 @@ ExitCode Execute(const CheckOptions& options, Session& session) {
   }
   const absl::StatusOr<CheckReport> report = CheckServices(options, *place, session.reader);
   if (!report.ok()) return session.CallFailed(report.status());
-  session.out << (options.output == OutputFormat::kJson ? ReportJson(*report)
-                                                        : ReportText(*report));
+  if (options.output == OutputFormat::kJson) {
+    session.out << ReportJson(*report);
+  } else {
+    constexpr size_t kShownOnScreen = 5;
+    session.Print(ReportText(*report, session.screen.rows > 0 ? kShownOnScreen : SIZE_MAX));
+  }
   for (const std::string& note : report->notes) session.Note(note);
   if (!report->differences.empty()) return ExitCode::kConnectionDiffers;
   if (report->addresses > 0 || report->endpoints > 0) return ExitCode::kOk;

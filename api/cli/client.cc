@@ -22,6 +22,9 @@ std::string CodeName(grpc::StatusCode code) {
   return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
 }
 
+// Returns ": message", or "" for an empty message.
+std::string Detail(const std::string& message) { return message.empty() ? "" : ": " + message; }
+
 constexpr size_t kObjectsPerBatch = 1000;  // Keeps a snapshot batch below about 2 MB.
 
 }  // namespace
@@ -177,14 +180,14 @@ class Client::Impl {
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
         if (!connected) return absl::UnavailableError(ConnectAdvice(message, target_, tls_));
-        return absl::DeadlineExceededError(absl::StrCat("connection lost: ", message));
+        return absl::DeadlineExceededError(absl::StrCat("connection lost", Detail(message)));
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         if (connected) return NoAnswer(timeout);
         return absl::UnavailableError(
             absl::StrCat("connection timed out after ", DurationText(timeout)));
       default:
         return {static_cast<absl::StatusCode>(status.error_code()),
-                absl::StrCat(CodeName(status.error_code()), ": ", message)};
+                absl::StrCat(CodeName(status.error_code()), Detail(message))};
     }
   }
 

@@ -1,6 +1,8 @@
 #include "api/cli/columns.h"
 
+#include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,14 +13,26 @@
 namespace svcmap::api {
 namespace {
 
-constexpr int kEndpointsShown = 3;
+// Joins all entries, or the first `shown` entries and the number of omitted entries.
+std::string List(std::vector<std::string> texts, bool wide, size_t shown) {
+  if (!wide && texts.size() > shown) {
+    const std::string omitted = absl::StrCat("+", texts.size() - shown);
+    texts.resize(shown);
+    texts.push_back(omitted);
+  }
+  return absl::StrJoin(texts, ",");
+}
+
+bool IsReady(const v1::Endpoint& endpoint) {
+  return !endpoint.conditions().has_ready() || endpoint.conditions().ready();
+}
 
 std::string Or(const std::string& text, std::string_view otherwise) {
   return text.empty() ? std::string(otherwise) : text;
 }
 
 // Example: "80/TCP,443:30443/TCP,1000-2000/UDP". The number after the colon is the nodePort.
-std::string PortsOf(const v1::ServiceSpec& spec) {
+std::string PortsOf(const v1::ServiceSpec& spec, bool wide) {
   std::vector<std::string> texts;
   for (const v1::ServicePort& port : spec.ports()) {
     std::string text = absl::StrCat(port.port());
@@ -26,14 +40,15 @@ std::string PortsOf(const v1::ServiceSpec& spec) {
     if (port.node_port() != 0) absl::StrAppend(&text, ":", port.node_port());
     texts.push_back(absl::StrCat(text, "/", Or(port.protocol(), "TCP")));
   }
-  return absl::StrJoin(texts, ",");
+  return List(std::move(texts), wide, 2);
 }
 
-std::string ClusterIpsOf(const v1::ServiceSpec& spec) {
-  return spec.cluster_ips().empty() ? spec.cluster_ip() : absl::StrJoin(spec.cluster_ips(), ",");
+std::string ClusterIpsOf(const v1::ServiceSpec& spec, bool wide) {
+  if (spec.cluster_ips().empty()) return spec.cluster_ip();
+  return List({spec.cluster_ips().begin(), spec.cluster_ips().end()}, wide, 1);
 }
 
-std::string ExternalIpsOf(const v1::Service& service) {
+std::string ExternalIpsOf(const v1::Service& service, bool wide) {
   std::vector<std::string> texts;
   for (const v1::LoadBalancerIngress& ingress : service.status().load_balancer().ingress()) {
     texts.push_back(Or(ingress.ip(), ingress.hostname()));
@@ -41,14 +56,14 @@ std::string ExternalIpsOf(const v1::Service& service) {
   const auto& ips = service.spec().external_ips();
   texts.insert(texts.end(), ips.begin(), ips.end());
   if (texts.empty() && service.spec().type() == "LoadBalancer") return "<pending>";
-  return absl::StrJoin(texts, ",");
+  return List(std::move(texts), wide, 1);
 }
 
 // Returns the names of the chains that kube-proxy's iptables mode uses for the Service (S-203), in
 // port order. Returns "" if the Service is not proxied (S-2).
 std::string KubeChainsOf(const v1::Service& service) {
   const v1::ServiceSpec& spec = service.spec();
-  const std::string cluster_ips = ClusterIpsOf(spec);
+  const std::string cluster_ips = ClusterIpsOf(spec, false);
   if (spec.type() == "ExternalName" || cluster_ips.empty() || cluster_ips == "None") return "";
   const std::string key =
       absl::StrCat(service.metadata().namespace_(), "/", service.metadata().name());
@@ -61,45 +76,61 @@ std::string KubeChainsOf(const v1::Service& service) {
   return absl::StrJoin(texts, ",");
 }
 
-std::vector<std::string> Cells(const v1::Service& service, bool wide) {
+std::vector<std::string> Cells(const v1::Service& service, bool wide, const ReadyCounts& ready) {
   const v1::ServiceSpec& spec = service.spec();
-  std::vector<std::string> cells = {service.metadata().namespace_(), service.metadata().name(),
-                                    Or(spec.type(), "ClusterIP"),    ClusterIpsOf(spec),
-                                    ExternalIpsOf(service),          PortsOf(spec)};
+  std::vector<std::string> cells = {service.metadata().namespace_(),
+                                    service.metadata().name(),
+                                    Or(spec.type(), "ClusterIP"),
+                                    ClusterIpsOf(spec, wide),
+                                    ExternalIpsOf(service, wide),
+                                    PortsOf(spec, wide),
+                                    spec.type() == "ExternalName" ? "" : ready.Of(service)};
   if (wide) cells.push_back(KubeChainsOf(service));
   return cells;
 }
 
-std::string PortsOf(const v1::EndpointSlice& slice) {
+std::string PortsOf(const v1::EndpointSlice& slice, bool wide) {
   std::vector<std::string> texts;
   for (const v1::EndpointPort& port : slice.ports()) {
     texts.push_back(absl::StrCat(port.port(), "/", Or(port.protocol(), "TCP")));
   }
-  return absl::StrJoin(texts, ",");
+  return List(std::move(texts), wide, 2);
 }
 
-// Example: "10.1.0.5,10.1.0.6,10.1.0.7 + 4 more"
-std::string EndpointsOf(const v1::EndpointSlice& slice) {
+// Example: "10.1.0.5,10.1.0.6 (weight 5, not ready),+4"
+std::string EndpointsOf(const v1::EndpointSlice& slice, bool wide) {
   std::vector<std::string> texts;
   for (const v1::Endpoint& endpoint : slice.endpoints()) {
-    if (texts.size() == kEndpointsShown) break;
-    texts.push_back(endpoint.addresses().empty() ? "<none>" : endpoint.addresses(0));
+    std::vector<std::string> remarks;
+    if (endpoint.has_weight() && endpoint.weight() != 1) {
+      remarks.push_back(absl::StrCat("weight ", endpoint.weight()));
+    }
+    if (!IsReady(endpoint)) {
+      remarks.emplace_back(endpoint.conditions().terminating() ? "terminating" : "not ready");
+    }
+    texts.push_back(
+        absl::StrCat(endpoint.addresses().empty() ? "<none>" : endpoint.addresses(0),
+                     remarks.empty() ? "" : absl::StrCat(" (", absl::StrJoin(remarks, ", "), ")")));
   }
-  std::string text = absl::StrJoin(texts, ",");
-  const int more = slice.endpoints_size() - kEndpointsShown;
-  if (more > 0) absl::StrAppend(&text, " + ", more, " more");
-  return text;
+  return List(std::move(texts), wide, 2);
 }
 
-std::vector<std::string> Cells(const v1::EndpointSlice& slice) {
+// Returns the name of the Service, or "".
+std::string ServiceOf(const v1::EndpointSlice& slice) {
   const auto& labels = slice.metadata().labels();
   const auto service = labels.find(kServiceNameLabel);
-  return {slice.metadata().namespace_(),
-          slice.metadata().name(),
-          service == labels.end() ? "" : service->second,
-          slice.address_type(),
-          PortsOf(slice),
-          EndpointsOf(slice)};
+  return service == labels.end() ? "" : service->second;
+}
+
+std::vector<std::string> Cells(const v1::EndpointSlice& slice, bool wide) {
+  std::vector<std::string> cells = {slice.metadata().namespace_(), slice.metadata().name(),
+                                    ServiceOf(slice)};
+  if (wide) cells.push_back(slice.address_type());
+  const auto ready = std::count_if(slice.endpoints().begin(), slice.endpoints().end(), IsReady);
+  cells.push_back(PortsOf(slice, wide));
+  cells.push_back(absl::StrCat(ready, "/", slice.endpoints_size()));
+  cells.push_back(EndpointsOf(slice, wide));
+  return cells;
 }
 
 std::vector<std::string> Cells(const v1::Node& node) {
@@ -118,14 +149,35 @@ std::vector<std::string> Cells(const v1::ServiceCIDR& cidr) {
 
 }  // namespace
 
+void ReadyCounts::Add(const v1::EndpointSlice& slice) {
+  Count& count = counts_[{slice.metadata().namespace_(), ServiceOf(slice)}][slice.address_type()];
+  count.all += static_cast<size_t>(slice.endpoints_size());
+  count.ready += static_cast<size_t>(
+      std::count_if(slice.endpoints().begin(), slice.endpoints().end(), IsReady));
+}
+
+std::string ReadyCounts::Of(const v1::Service& service) const {
+  Count shown;
+  const auto found = counts_.find({service.metadata().namespace_(), service.metadata().name()});
+  if (found != counts_.end()) {
+    for (const auto& [type, count] : found->second) {
+      if (count.all > shown.all) shown = count;
+    }
+  }
+  return absl::StrCat(shown.ready, "/", shown.all);
+}
+
 std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide) {
   switch (kind) {
     case v1::KIND_SERVICE:
-      if (!wide) return {"NAMESPACE", "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)"};
-      return {"NAMESPACE",       "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)",
-              "KUBE-PROXY CHAIN"};
+      if (!wide) {
+        return {"NAMESPACE", "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)", "READY"};
+      }
+      return {"NAMESPACE",   "NAME",    "TYPE",  "CLUSTER-IP",
+              "EXTERNAL-IP", "PORT(S)", "READY", "KUBE-PROXY CHAIN"};
     case v1::KIND_ENDPOINT_SLICE:
-      return {"NAMESPACE", "NAME", "SERVICE", "ADDRESSTYPE", "PORTS", "ENDPOINTS"};
+      if (!wide) return {"NAMESPACE", "NAME", "SERVICE", "PORTS", "READY", "ENDPOINTS"};
+      return {"NAMESPACE", "NAME", "SERVICE", "ADDRESSTYPE", "PORTS", "READY", "ENDPOINTS"};
     case v1::KIND_NODE:
       return {"NAME", "ADDRESSES"};
     case v1::KIND_SERVICE_CIDR:
@@ -135,12 +187,12 @@ std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide) {
   }
 }
 
-std::vector<std::string> CellsOf(const v1::Object& object, bool wide) {
+std::vector<std::string> CellsOf(const v1::Object& object, bool wide, const ReadyCounts& ready) {
   switch (object.object_case()) {
     case v1::Object::kService:
-      return Cells(object.service(), wide);
+      return Cells(object.service(), wide, ready);
     case v1::Object::kEndpointSlice:
-      return Cells(object.endpoint_slice());
+      return Cells(object.endpoint_slice(), wide);
     case v1::Object::kNode:
       return Cells(object.node());
     case v1::Object::kServiceCidr:

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "api/cli/completion.h"
 #include "api/cli/describe.h"
 #include "api/cli/destination.h"
@@ -64,13 +65,16 @@ absl::StatusOr<Command> MakeDelete(const Words& words) {
     if (!words.kind.empty() || !words.name_space.empty()) {
       return Usage("delete: --filename cannot be combined with KIND, NAME or --namespace");
     }
-    return DeleteOptions{words.delete_files, {}, words.dry_run};
+    return DeleteOptions{words.delete_files, {}, words.dry_run, words.ignore_not_found};
   }
   if (words.delete_names.empty())
     return Usage("delete: KIND and NAME, or --filename, are required");
   const auto kind = ParseKind(words.kind);
   if (!kind.ok()) return kind.status();
-  DeleteOptions options{.files = {}, .objects = {}, .dry_run = words.dry_run};
+  DeleteOptions options{.files = {},
+                        .objects = {},
+                        .dry_run = words.dry_run,
+                        .ignore_not_found = words.ignore_not_found};
   for (const std::string& name : words.delete_names) {
     const auto id = ParseObjectId(**kind, name, words.name_space, /*name_required=*/true);
     if (!id.ok()) return id.status();
@@ -80,10 +84,16 @@ absl::StatusOr<Command> MakeDelete(const Words& words) {
 }
 
 absl::StatusOr<Command> MakeGet(const Words& words) {
-  const auto kind = ParseKind(words.kind);
-  if (!kind.ok()) return kind.status();
-  const auto id = ParseObjectId(**kind, words.name, words.name_space, /*name_required=*/false);
-  if (!id.ok()) return id.status();
+  GetOptions options;
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(words.kind, ','))) {
+    const auto kind = ParseKind(word);
+    if (!kind.ok()) return kind.status();
+    auto id = ParseObjectId(**kind, words.name, words.name_space, /*name_required=*/false);
+    if (!id.ok()) return id.status();
+    // With --all-namespaces, a name without a namespace matches objects in all namespaces.
+    if (words.all_namespaces && words.name.find('/') == words.name.npos) id->name_space.clear();
+    options.filters.push_back(*std::move(id));
+  }
   const auto output =
       Choose<OutputFormat>("--output", words.output.empty() ? "table" : words.output,
                            {{"table", OutputFormat::kTable},
@@ -92,7 +102,8 @@ absl::StatusOr<Command> MakeGet(const Words& words) {
                             {"yaml", OutputFormat::kYaml},
                             {"name", OutputFormat::kName}});
   if (!output.ok()) return output.status();
-  return GetOptions{*id, *output};
+  options.output = *output;
+  return options;
 }
 
 // Parses the --output flag of a command that prints a single message.
@@ -111,8 +122,10 @@ absl::StatusOr<OutputFormat> TextOrJson(const Words& words) {
 absl::StatusOr<Command> MakeStatus(const Words& words) {
   const auto output = PageFormat(words);
   if (!output.ok()) return output.status();
-  return StatusOptions{*output};
+  return StatusOptions{*output, words.verbose};
 }
+
+absl::StatusOr<Command> MakeVersion(const Words& /*words*/) { return VersionOptions{}; }
 
 absl::StatusOr<Command> MakeDump(const Words& words) {
   const auto what = Choose<v1::DumpRequest::What>("dump: WHAT", words.what,
@@ -226,14 +239,10 @@ absl::StatusOr<Command> MakeTop(const Words& words) {
                      .once = words.once};
   if (words.endpoints.empty()) return options;
   if (words.by != "service") return Usage("top: --endpoints and --by cannot be used together");
-  const size_t slash = words.endpoints.find('/');
-  if (slash == 0 || slash >= words.endpoints.size() - 1 ||
-      words.endpoints.find('/', slash + 1) != std::string::npos) {
-    return Usage(absl::StrCat("--endpoints: Invalid value: ", Quote(words.endpoints),
-                              ": must be NAMESPACE/NAME"));
-  }
-  options.endpoints = {v1::KIND_SERVICE, words.endpoints.substr(0, slash),
-                       words.endpoints.substr(slash + 1)};
+  const auto id = ParseObjectId(*FindKind(v1::KIND_SERVICE), words.endpoints, "",
+                                /*name_required=*/true);
+  if (!id.ok()) return Usage(absl::StrCat("--endpoints: ", std::string(id.status().message())));
+  options.endpoints = *id;
   return options;
 }
 
@@ -260,7 +269,8 @@ Maker MakerOf(const std::string& command) {
                                                       {"check", MakeCheck},
                                                       {"top", MakeTop},
                                                       {"support-bundle", MakeBundle},
-                                                      {"migrate", MakeMigrate}};
+                                                      {"migrate", MakeMigrate},
+                                                      {"version", MakeVersion}};
   return makers.at(command);
 }
 
@@ -307,6 +317,9 @@ absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& addre
   const auto timeout = ParseTimeout(words.timeout);
   if (!timeout.ok()) return timeout.status();
   options.timeout = *timeout;
+  if (words.all_namespaces && !words.name_space.empty()) {
+    return Usage("--all-namespaces and --namespace cannot be used together");
+  }
   absl::StatusOr<Command> command = maker(words);
   if (!command.ok()) return command.status();
   options.command = *std::move(command);
@@ -335,12 +348,17 @@ absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
     return Usage(ParseProblem(app, error));
   }
   const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "help") {
+    std::vector<std::string> topic = {"--help"};
+    if (!words.topic.empty()) topic.insert(topic.begin(), words.topic);
+    return ParseCommandLine(topic, address_from_env);
+  }
   if (command == "completion") {
     const auto script = Choose<const char*>(
         "completion: SHELL", words.shell,
         {{"bash", kBashCompletion}, {"zsh", kZshCompletion}, {"fish", kFishCompletion}});
     if (!script.ok()) return script.status();
-    return HelpText{*script};
+    return HelpText{*script, /*is_script=*/true};
   }
   const absl::StatusOr<Options> options = MakeOptions(words, address_from_env, MakerOf(command));
   if (!options.ok()) return options.status();

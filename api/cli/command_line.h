@@ -11,9 +11,10 @@
 
 namespace svcmap::api {
 
-// Output of --help or --version.
+// Output of --help, --version or completion.
 struct HelpText {
   std::string text;
+  bool is_script = false;  // Long lines must not be broken.
 };
 
 // Parses `args`, which does not contain the program name. `address_from_env` is the value of

@@ -7,6 +7,9 @@
 
 namespace svcmap::api {
 
+// Returns: services "web" not found in namespace "default"; found in namespace "shop"
+std::string NotFoundText(const ObjectId& id, Reader& reader);
+
 ExitCode Execute(const ApplyOptions& options, Session& session);
 ExitCode Execute(const DeleteOptions& options, Session& session);
 ExitCode Execute(const GetOptions& options, Session& session);
@@ -19,5 +22,6 @@ ExitCode Execute(const CheckOptions& options, Session& session);
 ExitCode Execute(const TopOptions& options, Session& session);
 ExitCode Execute(const BundleOptions& options, Session& session);
 ExitCode Execute(const MigrateCheckOptions& options, Session& session);
+ExitCode Execute(const VersionOptions& options, Session& session);
 
 }  // namespace svcmap::api

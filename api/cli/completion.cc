@@ -78,6 +78,12 @@ void AddOptions(const CLI::App& app, std::vector<Candidate>& candidates) {
   }
 }
 
+void AddCommands(const CLI::App& app, std::vector<Candidate>& candidates) {
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    candidates.push_back({command->get_name(), command->get_description()});
+  }
+}
+
 bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
 // Returns the option with this name ("-o", "--output") of the command or of the program.
@@ -180,9 +186,7 @@ Completion CompleteWords(const std::vector<std::string>& words) {
     AddOptions(*command, completion.candidates);
     if (command != &app) AddOptions(app, completion.candidates);
   } else if (command == &app) {
-    for (const CLI::App* sub : app.get_subcommands(nullptr)) {
-      completion.candidates.push_back({sub->get_name(), sub->get_description()});
-    }
+    AddCommands(app, completion.candidates);
   } else {
     size_t index = positionals.size();
     for (const CLI::Option* option : command->get_options()) {
@@ -190,6 +194,7 @@ Completion CompleteWords(const std::vector<std::string>& words) {
       // The last positional argument of `delete` can be repeated.
       if (index-- > 0 && option->get_items_expected_max() <= 1) continue;
       AddValues(*option, completion);
+      if (option->get_name() == "COMMAND") AddCommands(app, completion.candidates);
       break;
     }
     if (!positionals.empty()) completion.kind = positionals[0];

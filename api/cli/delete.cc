@@ -1,7 +1,11 @@
 // Implements `svcmapctl delete`.
+#include <map>
+#include <set>
+
 #include "api/cli/commands.h"
 #include "api/cli/inputs.h"
 #include "api/cli/push.h"
+#include "api/cli/text.h"
 #include "api/convert/protocol_version.h"
 
 namespace svcmap::api {
@@ -24,6 +28,31 @@ Push MakePush(const std::vector<SentObject>& objects, bool dry_run, Client& clie
   return push;
 }
 
+// Returns the wanted objects that the agent stores.
+absl::StatusOr<std::set<ObjectId>> FindStored(const std::vector<SentObject>& wanted,
+                                              Reader& reader) {
+  std::map<v1::Kind, std::set<ObjectId>> kinds;
+  for (const SentObject& object : wanted) kinds[object.id.kind].insert(object.id);
+  std::set<ObjectId> stored;
+  for (const auto& entry : kinds) {
+    const std::set<ObjectId>& ids = entry.second;
+    v1::ListRequest request;
+    request.set_kind(entry.first);
+    if (ids.size() == 1) {
+      request.set_namespace_(ids.begin()->name_space);
+      request.set_name(ids.begin()->name);
+    }
+    const absl::Status listed = reader.List(request, [&](const v1::ListResponse& part) {
+      for (const v1::Object& object : part.objects()) {
+        if (ids.contains(IdOf(object))) stored.insert(IdOf(object));
+      }
+      return true;
+    });
+    if (!listed.ok()) return listed;
+  }
+  return stored;
+}
+
 }  // namespace
 
 ExitCode Execute(const DeleteOptions& options, Session& session) {
@@ -36,7 +65,18 @@ ExitCode Execute(const DeleteOptions& options, Session& session) {
     session.Error("no objects to delete; nothing was sent");
     return ExitCode::kIncomplete;
   }
-  return Worse(read, RunPush(MakePush(objects, options.dry_run, session.client), session));
+  const auto stored = FindStored(objects, session.client);
+  if (!stored.ok()) return session.CallFailed(stored.status(), CountText(objects.size(), "object"));
+  ExitCode code = read;
+  std::erase_if(objects, [&](const SentObject& object) {
+    if (stored->contains(object.id)) return false;
+    if (options.ignore_not_found) return true;
+    session.Error(NotFoundText(object.id, session.client));
+    code = Worse(code, ExitCode::kIncomplete);
+    return true;
+  });
+  if (objects.empty()) return code;
+  return Worse(code, RunPush(MakePush(objects, options.dry_run, session.client), session));
 }
 
 }  // namespace svcmap::api

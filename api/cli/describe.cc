@@ -26,6 +26,10 @@ void Describe(CLI::App& app, Words& words) {
   const auto dry_run = [&words](CLI::App* sub) {
     sub->add_flag("--dry-run", words.dry_run, "Show the changes without making them");
   };
+  const auto all_namespaces = [&words](CLI::App* sub) {
+    sub->add_flag("-A,--all-namespaces", words.all_namespaces,
+                  "Select all namespaces [default unless a name is given]");
+  };
   const auto name_space = [&words](CLI::App* sub) {
     sub->add_option("-n,--namespace", words.name_space, "Namespace of the objects")
         ->type_name("NAMESPACE");
@@ -68,21 +72,29 @@ void Describe(CLI::App& app, Words& words) {
   files(remove, words.delete_files);
   dry_run(remove);
   name_space(remove);
+  remove->add_flag("--ignore-not-found", words.ignore_not_found,
+                   "Do not report objects that do not exist");
   remove->add_option("KIND", words.kind, KindList())->type_name("");
-  remove->add_option("NAME", words.delete_names, "NAMESPACE/NAME (repeatable)")->type_name("");
+  remove
+      ->add_option("NAME", words.delete_names,
+                   "NAMESPACE/NAME, or NAME in namespace \"default\" (repeatable)")
+      ->type_name("");
 
   CLI::App* get = command("get", "List the objects that the agent stores", kGetFooter);
   name_space(get);
+  all_namespaces(get);
   get->add_option("-o,--output", words.output,
                   "Output format: table, wide, json, yaml or name [default: table]")
       ->type_name("FORMAT");
   get->add_option("KIND", words.kind, KindList())->required()->type_name("");
-  get->add_option("NAME", words.name, "NAMESPACE/NAME, or NAME in any namespace")->type_name("");
+  get->add_option("NAME", words.name, "NAMESPACE/NAME, or NAME in namespace \"default\"")
+      ->type_name("");
 
   constexpr char kPageFormats[] = "Output format: text, json or yaml [default: text]";
   constexpr char kLineFormats[] = "Output format: text or json [default: text]";
   CLI::App* status = command("status", "Show the agent's status", kStatusFooter);
   status->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
+  status->add_flag("-v,--verbose", words.verbose, "Also print all findings, stages and maps");
 
   CLI::App* dump = command("dump", "Print the ruleset in nft syntax", kDumpFooter);
   dump->add_option("WHAT", words.what, "desired, applied or plan")->required()->type_name("");
@@ -126,6 +138,7 @@ void Describe(CLI::App& app, Words& words) {
       ->add_option("-n,--namespace", words.name_space,
                    "Kubernetes namespace of the Services [default: all]")
       ->type_name("NAMESPACE");
+  all_namespaces(check);
   check->add_option("--sample", words.sample, "Check only this number of random addresses")
       ->type_name("NUMBER")
       ->check(CLI::Validator(CLI::PositiveNumber).description(""));
@@ -178,6 +191,11 @@ void Describe(CLI::App& app, Words& words) {
       command("migrate", "Check whether this node is ready to replace kube-proxy", kMigrateFooter);
   migrate->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
   migrate->add_option("WHAT", words.migrate, "check")->required()->type_name("");
+
+  command("version", "Print the versions of svcmapctl and of the agent", kVersionFooter);
+
+  CLI::App* help = command("help", "Print the help of a command", kHelpFooter);
+  help->add_option("COMMAND", words.topic, "Name of the command")->type_name("");
 
   CLI::App* completion =
       command("completion", "Print a completion script for a shell", kCompletionFooter);

@@ -18,12 +18,13 @@ struct Words {
   std::string kind, name, name_space, output, what, migrate, to, from, in_interface,
       wait_for = "serving", wait_timeout = "30s", netns, probe_timeout = "2s", bundle, bundle_file,
       log_file, metrics_address = "127.0.0.1:10249", interval = "2s", sort = "rate", by = "service",
-      shell, endpoints;
+      shell, endpoints, topic;
   int pid = 0;
   size_t sample = 0, rows = 0;
   double rate = 100;
   bool no_endpoints = false, hash_names = false, no_check = false, once = false;
   bool strict = false, prune = false, dry_run = false, requirements = false;
+  bool all_namespaces = false, verbose = false, ignore_not_found = false;
 };
 
 // Defines all commands and options. Parsing `app` stores the values in `words`.

@@ -22,9 +22,12 @@ ExitCode Execute(const ExplainOptions& options, Session& session) {
   absl::StatusOr<v1::ExplainResponse> answer = session.reader.Explain(options.request);
   if (!answer.ok()) return session.CallFailed(answer.status());
   if (!options.requirements) ClearRequirements(*answer);
-  session.out << (options.output == OutputFormat::kJson   ? JsonText(MessageTree(*answer))
-                  : options.output == OutputFormat::kYaml ? YamlText(MessageTree(*answer))
-                                                          : ExplainText(*answer));
+  if (options.output == OutputFormat::kTable) {
+    session.Print(ExplainText(*answer));
+  } else {
+    session.out << (options.output == OutputFormat::kJson ? JsonText(MessageTree(*answer))
+                                                          : YamlText(MessageTree(*answer)));
+  }
   return answer->kernel().agrees() ? ExitCode::kOk : ExitCode::kKernelDiffers;
 }
 

@@ -49,7 +49,7 @@ uint32_t Slots(const v1::ExplainedEndpoint& endpoint) { return std::max(endpoint
 
 void Endpoints(const v1::Explanation& explanation, std::string& page) {
   std::ostringstream lines;
-  Table table({"SHARE", "ENDPOINT", "NODE", "CLIENT ADDRESS", "KUBE-PROXY CHAIN"}, lines);
+  Table table({"SHARE", "ENDPOINT", "NODE", "CLIENT IP", "KUBE-PROXY CHAIN"}, lines);
   const int count = explanation.endpoints_size();
   uint64_t slots = 0;
   for (const v1::ExplainedEndpoint& endpoint : explanation.endpoints()) slots += Slots(endpoint);

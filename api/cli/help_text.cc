@@ -48,7 +48,9 @@ Examples:
   svcmapctl apply --prune -f manifests/      delete all objects that are not in the manifests
   svcmapctl apply --dry-run -f web.yaml      show the kernel elements that would change)";
 
-const char kDeleteFooter[] = R"(Deleting an object that does not exist is not an error.
+const char kDeleteFooter[] =
+    R"(If an object does not exist, svcmapctl deletes the other objects and exits with code 1, unless
+--ignore-not-found is set.
 
 Examples:
   svcmapctl delete service shop/web shop/api
@@ -56,16 +58,24 @@ Examples:
   svcmapctl delete -f web.yaml               delete all objects named in the file)";
 
 const char kGetFooter[] =
-    R"(Shows the objects as the agent received them, from all namespaces unless --namespace is set.
+    R"(Shows the objects as the agent received them.
+Without NAME and --namespace, shows the objects of all namespaces.
+NAME without a namespace is in the namespace "default", as in manifests and in kubectl.
+READY is the number of ready endpoints and the number of all endpoints.
 
 Examples:
   svcmapctl get services
-  svcmapctl get eps -n shop
+  svcmapctl get svc,eps -n shop              list objects of two kinds
   svcmapctl get svc shop/web -o yaml         print a manifest that "svcmapctl apply" accepts
-  svcmapctl get svc -o wide                  add the chain names of kube-proxy's iptables mode)";
+  svcmapctl get svc -A -o wide               print all addresses, ports and endpoints, and the
+                                             chain names of kube-proxy's iptables mode)";
 
-const char kStatusFooter[] = R"(Examples:
+const char kStatusFooter[] =
+    R"(On a terminal, svcmapctl prints as many findings as fit on the screen, unless --verbose is set.
+
+Examples:
   svcmapctl status
+  svcmapctl status --verbose                 also print stages, maps and all findings
   svcmapctl status -o json | jq .revision)";
 
 const char kDumpFooter[] = R"(desired  the ruleset computed from the stored objects
@@ -151,6 +161,16 @@ Examples:
   svcmapctl support-bundle --hash-names bundle.tar.gz
   svcmapctl --bundle bundle.tar.gz status
   svcmapctl --bundle bundle.tar.gz explain 10.96.0.10:80)";
+
+const char kVersionFooter[] = R"(If the agent does not answer, the exit code is 3.
+
+Examples:
+  svcmapctl version
+  svcmapctl --version                        print only the version of svcmapctl)";
+
+const char kHelpFooter[] = R"(Examples:
+  svcmapctl help
+  svcmapctl help explain)";
 
 const char kCompletionFooter[] =
     R"(The script completes commands, options, and names of objects that the agent stores.

@@ -16,6 +16,8 @@ extern const char kWatchFooter[];
 extern const char kCheckFooter[];
 extern const char kTopFooter[];
 extern const char kBundleFooter[];
+extern const char kVersionFooter[];
+extern const char kHelpFooter[];
 extern const char kCompletionFooter[];
 extern const char kMigrateFooter[];
 

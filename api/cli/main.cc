@@ -1,4 +1,5 @@
 // Entry point of svcmapctl: sets up the standard streams and signals, and calls Run.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,16 @@
 #include "api/cli/fd_output.h"
 #include "api/cli/run.h"
 
+namespace {
+
+svcmap::api::Screen ScreenOf(int fd) {
+  winsize size = {};
+  if (isatty(fd) == 0 || ioctl(fd, TIOCGWINSZ, &size) != 0) return {};
+  return {.columns = size.ws_col, .rows = size.ws_row};
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using svcmap::api::ExitCode;
   std::signal(SIGPIPE, SIG_IGN);  // `svcmapctl apply | head -1` must still apply all objects.
@@ -24,7 +35,7 @@ int main(int argc, char** argv) {
   std::ostream out(&output);
   std::cerr.tie(&out);  // Keeps both streams in order on a terminal.
   const std::vector<std::string> args(argv + 1, argv + argc);
-  int code = svcmap::api::Run(args, std::cin, out, std::cerr);
+  int code = svcmap::api::Run(args, std::cin, out, std::cerr, ScreenOf(STDOUT_FILENO));
   out.flush();
   std::cerr.tie(nullptr);
   if (output.error() != 0 && output.error() != EPIPE) {

@@ -89,11 +89,12 @@ absl::StatusOr<ObjectId> ParseObjectId(const KindInfo& kind, std::string_view te
     return bad("name: Invalid value: ", Quote(text), ": does not match --namespace ",
                Quote(name_space));
   }
-  if (!whole && kind.namespaced && name_space.empty() && name_required) {
-    return bad("name: Invalid value: ", Quote(text),
-               ": must be NAMESPACE/NAME unless --namespace is set");
-  }
-  return ObjectId{kind.proto, std::string(whole ? given : name_space), std::string(name)};
+  const bool by_default = !whole && kind.namespaced && name_space.empty();
+  return ObjectId{kind.proto,
+                  std::string(whole        ? given
+                              : by_default ? kDefaultNamespace
+                                           : name_space),
+                  std::string(name)};
 }
 
 }  // namespace svcmap::api

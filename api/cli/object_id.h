@@ -34,8 +34,11 @@ struct ObjectId {
 ObjectId IdOf(const v1::Object& object);
 ObjectId IdOf(const v1::ObjectResult& result);
 
-// Parses "shop/web". For "web", uses the namespace from -n, which is in `name_space`. If
-// `name_required` is false, an empty `text` and a name without a namespace are also valid.
+// Namespace of a name without a namespace, as in manifests and in kubectl.
+inline constexpr std::string_view kDefaultNamespace = "default";
+
+// Parses "shop/web". For "web", uses the namespace from -n, which is in `name_space`, or
+// kDefaultNamespace. If `name_required` is false, `text` can be empty.
 absl::StatusOr<ObjectId> ParseObjectId(const KindInfo& kind, std::string_view text,
                                        std::string_view name_space, bool name_required);
 

@@ -15,17 +15,21 @@ namespace {
 
 class TableWriter : public ObjectWriter {
  public:
-  TableWriter(v1::Kind kind, bool wide, std::ostream& out)
-      : kind_(kind), wide_(wide), table_(ColumnsOf(kind, wide), out) {}
+  TableWriter(v1::Kind kind, bool wide, const ReadyCounts& ready, size_t columns, std::ostream& out)
+      : kind_(kind),
+        wide_(wide),
+        ready_(ready),
+        table_(ColumnsOf(kind, wide), out, wide ? 0 : columns) {}
   void Write(const v1::Object& object) override {
     // Skips objects of other kinds, because their columns differ.
-    if (IdOf(object).kind == kind_) table_.Row(CellsOf(object, wide_));
+    if (IdOf(object).kind == kind_) table_.Row(CellsOf(object, wide_, ready_));
   }
   void Finish() override { table_.Finish(); }
 
  private:
   const v1::Kind kind_;
   const bool wide_;
+  const ReadyCounts& ready_;
   Table table_;
 };
 
@@ -88,21 +92,17 @@ class JsonListWriter : public ObjectWriter {
 
 }  // namespace
 
-std::unique_ptr<ObjectWriter> MakeObjectWriter(OutputFormat format, v1::Kind kind, bool single,
+std::unique_ptr<ObjectWriter> MakeTableWriter(v1::Kind kind, bool wide, const ReadyCounts& ready,
+                                              size_t columns, std::ostream& out) {
+  return std::make_unique<TableWriter>(kind, wide, ready, columns, out);
+}
+
+std::unique_ptr<ObjectWriter> MakeObjectWriter(OutputFormat format, bool single,
                                                std::ostream& out) {
-  switch (format) {
-    case OutputFormat::kJson:
-      if (single) return std::make_unique<JsonWriter>(out);
-      return std::make_unique<JsonListWriter>(out);
-    case OutputFormat::kYaml:
-      return std::make_unique<YamlWriter>(out);
-    case OutputFormat::kName:
-      return std::make_unique<NameWriter>(out);
-    case OutputFormat::kTable:
-    case OutputFormat::kWide:
-      break;
-  }
-  return std::make_unique<TableWriter>(kind, format == OutputFormat::kWide, out);
+  if (format == OutputFormat::kYaml) return std::make_unique<YamlWriter>(out);
+  if (format == OutputFormat::kName) return std::make_unique<NameWriter>(out);
+  if (single) return std::make_unique<JsonWriter>(out);
+  return std::make_unique<JsonListWriter>(out);
 }
 
 }  // namespace svcmap::api

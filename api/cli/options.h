@@ -26,18 +26,22 @@ struct DeleteOptions {  // Either `files` or `objects` is set.
   std::vector<std::string> files;
   std::vector<ObjectId> objects;
   bool dry_run = false;  // Show the changes without applying them.
+  bool ignore_not_found = false;
 };
 
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
 
 struct GetOptions {
-  ObjectId filter;  // An empty name or namespace matches all objects.
+  std::vector<ObjectId> filters;  // An empty name or namespace matches all objects.
   OutputFormat output = OutputFormat::kTable;
 };
 
 struct StatusOptions {
   OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
+  bool verbose = false;                        // Print stages, maps and all findings.
 };
+
+struct VersionOptions {};
 
 struct DumpOptions {
   v1::DumpRequest::What what = v1::DumpRequest::DESIRED;
@@ -97,7 +101,7 @@ struct BundleOptions {
 
 using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOptions, DumpOptions,
                              ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions,
-                             CheckOptions, TopOptions, BundleOptions>;
+                             CheckOptions, TopOptions, BundleOptions, VersionOptions>;
 
 struct Options {
   std::string address;  // Agent address as typed by the user.

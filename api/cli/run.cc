@@ -8,11 +8,12 @@
 #include "api/cli/command_line.h"
 #include "api/cli/commands.h"
 #include "api/cli/completion.h"
+#include "api/cli/text.h"
 
 namespace svcmap::api {
 
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
-        std::ostream& err) {
+        std::ostream& err, Screen screen) {
   const char* address = std::getenv("SVCMAP_ADDRESS");
   if (!args.empty() && args[0] == "__complete") {
     return RunComplete({args.begin() + 1, args.end()}, address == nullptr ? "" : address, out);
@@ -23,7 +24,7 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
     return static_cast<int>(ExitCode::kUsage);
   }
   if (const auto* help = std::get_if<HelpText>(&*parsed)) {
-    out << help->text;
+    out << FitLines(help->text, help->is_script ? 0 : screen.columns);
     return static_cast<int>(ExitCode::kOk);
   }
   const Options& options = std::get<Options>(*parsed);
@@ -49,7 +50,8 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
                   options.bundle,
                   in,
                   out,
-                  err};
+                  err,
+                  screen};
   return static_cast<int>(
       std::visit([&](const auto& command) { return Execute(command, session); }, options.command));
 }

@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "api/cli/session.h"
+
 namespace svcmap::api {
 
 // Runs one command line and returns the exit code. `args` does not contain the program name. Reads
 // $SVCMAP_ADDRESS. If writing to `out` fails, listings stop early, but all other commands run to
-// completion.
+// completion. On a terminal, `screen` is its size.
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
-        std::ostream& err);
+        std::ostream& err, Screen screen = {});
 
 }  // namespace svcmap::api

@@ -29,9 +29,8 @@ std::string NameOf(std::string_view line, RateGroup group) {
 }
 
 // Removes the end of a line that does not fit.
-std::string Fit(std::string line, size_t columns) {
-  if (columns > 0 && line.size() > columns) line.replace(columns - 3, std::string::npos, "...");
-  return line + "\n";
+std::string Fit(const std::string& line, size_t columns) {
+  return (columns == 0 ? line : Shorten(line, columns)) + "\n";
 }
 
 }  // namespace

@@ -11,6 +11,12 @@
 
 namespace svcmap::api {
 
+// Size of the terminal on standard output in characters. 0 if standard output is not a terminal.
+struct Screen {
+  size_t columns = 0;
+  size_t rows = 0;
+};
+
 struct Session {
   Client& client;
   Reader& reader;       // The client, or the support bundle of --bundle.
@@ -19,7 +25,9 @@ struct Session {
   std::istream& in;
   std::ostream& out;  // Receives results.
   std::ostream& err;  // Receives errors, warnings and notes, one line each.
+  Screen screen;
 
+  void Print(std::string_view page) const;  // Prints results, with lines that fit the terminal.
   void Error(std::string_view text) const;  // "error: ..."
   void Warn(std::string_view text) const;   // "warning: ..."
   void Note(std::string_view text) const;   // "note: ..."

@@ -12,9 +12,10 @@ namespace svcmap::api {
 ExitCode Execute(const StatusOptions& options, Session& session) {
   const absl::StatusOr<v1::GetStatusResponse> status = session.reader.GetStatus();
   if (!status.ok()) return session.CallFailed(status.status());
-  session.out << (options.output == OutputFormat::kJson   ? JsonText(MessageTree(*status))
-                  : options.output == OutputFormat::kYaml ? YamlText(MessageTree(*status))
-                                                          : StatusText(*status));
+  session.out << (options.output == OutputFormat::kJson ? JsonText(MessageTree(*status))
+                  : options.output == OutputFormat::kYaml
+                      ? YamlText(MessageTree(*status))
+                      : StatusText(*status, options.verbose, session.screen));
   return ExitCode::kOk;
 }
 

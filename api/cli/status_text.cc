@@ -1,5 +1,6 @@
 #include "api/cli/status_text.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,7 @@ namespace {
 
 // Appends a line "Name         value" to `page`.
 void Line(std::string_view name, const std::string& value, std::string& page) {
-  absl::StrAppendFormat(&page, "%-18s %s\n", name, OneLine(value));
+  absl::StrAppendFormat(&page, "%-12s %s\n", name, OneLine(value));
 }
 
 std::string ControllerText(const v1::GetStatusResponse& status) {
@@ -48,9 +49,7 @@ std::string ObjectsText(const v1::GetStatusResponse& status) {
 std::string KernelText(const v1::GetStatusResponse& status) {
   return absl::StrCat(status.verified() ? "matches the last commit" : "not yet verified",
                       status.watching() ? ", external changes are monitored"
-                                        : ", external changes are NOT monitored",
-                      ", ", CountText(status.audits(), "audit"), ", ",
-                      CountText(status.elements_written(), "element"), " written");
+                                        : ", external changes are NOT monitored");
 }
 
 std::string RepairsText(const v1::GetStatusResponse& status) {
@@ -67,7 +66,7 @@ std::string SavedStateText(const v1::GetStatusResponse& status) {
     return absl::StrCat("NOT written to ", saved.folder(), ": ", saved.error());
   }
   return absl::StrCat(saved.folder(), ", ", saved.bytes(), " bytes",
-                      saved.has_synced() ? ", written to disk at " + TimeText(saved.synced()) : "");
+                      saved.has_synced() ? ", synced at " + TimeText(saved.synced()) : "");
 }
 
 void Maps(const v1::GetStatusResponse& status, std::string& page) {
@@ -93,18 +92,31 @@ void Stages(const v1::GetStatusResponse& status, std::string& page) {
   }
 }
 
-void Findings(const v1::GetStatusResponse& status, std::string& page) {
-  std::string_view name = "Findings";
-  for (const v1::ObjectResult& finding : status.findings()) {
-    Line(name, finding.message(), page);
-    name = "";
+// Appends the findings, or as many as fit on the screen if `rows` is not 0.
+void Findings(const v1::GetStatusResponse& status, size_t columns, size_t rows, std::string& page) {
+  const auto lines = [](std::string_view text) {
+    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  };
+  constexpr size_t kOtherLines = 3;  // Heading, number of omitted findings, and the next prompt.
+  const size_t used = lines(page) + kOtherLines;
+  size_t room = rows > used ? rows - used : 1;
+  if (!status.findings().empty()) page += "Findings\n";
+  for (int i = 0; i < status.findings_size(); ++i) {
+    const std::string text = FitLines("  " + OneLine(status.findings(i).message()) + "\n", columns);
+    if (rows > 0 && i > 0 && lines(text) > room) {
+      absl::StrAppend(&page, "  and ", status.findings_size() - i,
+                      " more; svcmapctl status --verbose prints all findings\n");
+      return;
+    }
+    page += text;
+    room -= std::min(room, lines(text));
   }
 }
 
 std::string LatencyText(const v1::GetStatusResponse& status) {
   const v1::ProgrammingLatency& latency = status.programming_latency();
   return absl::StrCat("last ", DurationText(latency.last()), ", maximum ",
-                      DurationText(latency.longest()), " (from the endpoint change to its commit)");
+                      DurationText(latency.longest()), " (endpoint change to commit)");
 }
 
 // Returns the text for phases that the state does not show.
@@ -142,7 +154,7 @@ std::string StatusLine(const v1::GetStatusResponse& status) {
       status.last_error().empty() ? "" : ", last error: " + OneLine(status.last_error()));
 }
 
-std::string StatusText(const v1::GetStatusResponse& status) {
+std::string StatusText(const v1::GetStatusResponse& status, bool verbose, const Screen& screen) {
   std::string page;
   Line("Agent",
        absl::StrCat("svcmapd ", status.version(), " on node ", status.node_name(), ", started ",
@@ -150,7 +162,7 @@ std::string StatusText(const v1::GetStatusResponse& status) {
        page);
   Line("State",
        absl::StrCat(StateName(status.state()), PhaseText(status.phase()), ", revision ",
-                    status.revision(), ", kernel generation ", status.kernel_generation()),
+                    status.revision()),
        page);
   if (status.state() == v1::WAITING_FOR_STATE && status.revision() > 0) {
     Line("Waiting for",
@@ -167,11 +179,12 @@ std::string StatusText(const v1::GetStatusResponse& status) {
          page);
   }
   Line("Objects", ObjectsText(status), page);
-  if (status.kernel_refused_services() > 0) {
-    Line("Rejected by kernel", CountText(status.kernel_refused_services(), "Service"), page);
-  }
   if (status.refused_objects() > 0) {
     Line("Rejected", CountText(status.refused_objects(), "object"), page);
+  }
+  if (status.kernel_refused_services() > 0) {
+    Line("Rejected", CountText(status.kernel_refused_services(), "Service") + " by the kernel",
+         page);
   }
   if (status.refused_calls() > 0 || status.failed_handshakes() > 0) {
     Line("Unauthorized",
@@ -187,9 +200,16 @@ std::string StatusText(const v1::GetStatusResponse& status) {
   Line("Kernel", KernelText(status), page);
   if (status.repairs() > 0) Line("Repairs", RepairsText(status), page);
   Line("Saved state", SavedStateText(status), page);
+  page = FitLines(page, screen.columns);
+  Findings(status, screen.columns, verbose ? 0 : screen.rows, page);
+  if (!verbose) return page;
+  Line("Counters",
+       absl::StrCat("kernel generation ", status.kernel_generation(), ", ",
+                    CountText(status.audits(), "audit"), ", ",
+                    CountText(status.elements_written(), "element"), " written"),
+       page);
   Stages(status, page);
   Maps(status, page);
-  Findings(status, page);
   return page;
 }
 

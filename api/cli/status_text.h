@@ -3,12 +3,16 @@
 
 #include <string>
 
+#include "api/cli/session.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
 
 std::string StateName(v1::State state);                       // "waiting for state"
 std::string StatusLine(const v1::GetStatusResponse& status);  // "serving, revision 12"
-std::string StatusText(const v1::GetStatusResponse& status);  // Output of `svcmapctl status`.
+
+// Output of `svcmapctl status`. Unless `verbose` is set, omits stages, maps and findings that do
+// not fit on the screen.
+std::string StatusText(const v1::GetStatusResponse& status, bool verbose, const Screen& screen);
 
 }  // namespace svcmap::api

@@ -9,32 +9,27 @@
 namespace svcmap::api {
 namespace {
 
-constexpr size_t kGap = 3;
-
-// Returns the number of UTF-8 characters, not bytes.
-size_t Width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
-}
+constexpr size_t kGap = 2;
 
 }  // namespace
 
-Table::Table(std::vector<std::string> header, std::ostream& out)
-    : out_(out), widths_(header.size(), 0) {
+Table::Table(std::vector<std::string> header, std::ostream& out, size_t columns)
+    : out_(out), columns_(columns), widths_(header.size(), 0) {
   Widen(header);
+  minimum_widths_ = widths_;
   held_.push_back(std::move(header));
 }
 
 void Table::Row(std::vector<std::string> cells) {
   for (std::string& cell : cells) cell = cell.empty() ? "<none>" : OneLine(cell);
-  Widen(cells);
+  if (!printing_ || columns_ == 0) Widen(cells);
   if (printing_) return Print(cells);
   held_.push_back(std::move(cells));
   if (held_.size() > kRowsHeldBack) Finish();
 }
 
 void Table::Finish() {
+  if (!printing_ && columns_ > 0) Fit();
   printing_ = true;
   if (held_.size() > 1) {
     for (const auto& cells : held_) Print(cells);
@@ -46,11 +41,26 @@ void Table::Widen(const std::vector<std::string>& cells) {
   for (size_t i = 0; i < widths_.size(); ++i) widths_[i] = std::max(widths_[i], Width(cells[i]));
 }
 
-void Table::Print(const std::vector<std::string>& cells) {
-  for (size_t i = 0; i + 1 < cells.size(); ++i) {
-    out_ << cells[i] << std::string(widths_[i] - Width(cells[i]) + kGap, ' ');
+void Table::Fit() {
+  size_t all = kGap * (widths_.size() - 1);
+  for (const size_t width : widths_) all += width;
+  for (; all > columns_; --all) {
+    size_t widest = widths_.size();
+    for (size_t i = 0; i < widths_.size(); ++i) {
+      if (widths_[i] <= minimum_widths_[i]) continue;
+      if (widest == widths_.size() || widths_[i] > widths_[widest]) widest = i;
+    }
+    if (widest == widths_.size()) return;
+    --widths_[widest];
   }
-  out_ << cells.back() << '\n';
+}
+
+void Table::Print(const std::vector<std::string>& cells) {
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string cell = columns_ == 0 ? cells[i] : Shorten(cells[i], widths_[i]);
+    const bool last = i + 1 == cells.size();
+    out_ << cell << (last ? "\n" : std::string(widths_[i] - Width(cell) + kGap, ' '));
+  }
 }
 
 }  // namespace svcmap::api

@@ -13,8 +13,9 @@ class Table {
  public:
   static constexpr size_t kRowsHeldBack = 1000;
 
-  // The header is printed only if there is at least one row.
-  Table(std::vector<std::string> header, std::ostream& out);
+  // The header is printed only if there is at least one row. Shortens the widest cells so that
+  // lines have at most `columns` characters, unless `columns` is 0 or the headings are wider.
+  Table(std::vector<std::string> header, std::ostream& out, size_t columns = 0);
 
   // Adds a row with as many cells as the header. Prints an empty cell as <none> and escapes control
   // characters.
@@ -25,10 +26,13 @@ class Table {
  private:
   void Print(const std::vector<std::string>& cells);
   void Widen(const std::vector<std::string>& cells);
+  void Fit();
 
   std::ostream& out_;
+  const size_t columns_;
   std::vector<std::vector<std::string>> held_;  // Buffered rows, starting with the header.
   std::vector<size_t> widths_;
+  std::vector<size_t> minimum_widths_;  // Widths of the header.
   bool printing_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "api/cli/text.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
@@ -63,6 +65,52 @@ std::string TimeText(const google::protobuf::Timestamp& time) {
 std::string BytesText(size_t bytes) {
   if (bytes < 100'000) return absl::StrCat(bytes, " bytes");
   return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+}
+
+size_t Width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+std::string Shorten(std::string_view text, size_t width) {
+  constexpr std::string_view kEnd = "...";
+  if (Width(text) <= width) return std::string(text);
+  const size_t kept = width - std::min(width, kEnd.size());
+  size_t bytes = 0;
+  for (size_t i = 0; i < kept; ++i) bytes += std::max<size_t>(1, Utf8Length(text.substr(bytes)));
+  return absl::StrCat(std::string(text.substr(0, bytes)),
+                      std::string(kEnd.substr(0, std::min(width, kEnd.size()))));
+}
+
+std::string FitLines(std::string_view page, size_t columns) {
+  if (columns == 0) return std::string(page);
+  constexpr size_t kWidestLabel = 32;
+  constexpr size_t kNarrowest = 20;
+  std::string fitted;
+  while (!page.empty()) {
+    const size_t length = std::min(page.find('\n'), page.size());
+    std::string_view line = page.substr(0, length);
+    page.remove_prefix(std::min(length + 1, page.size()));
+    const size_t start = std::min(line.find_first_not_of(' '), line.size());
+    const size_t gap = line.find("  ", start);
+    const size_t value = line.find_first_not_of(' ', gap);
+    const bool labelled = gap != line.npos && value != line.npos && value <= kWidestLabel;
+    const size_t indent = labelled ? value : start + 2;
+    size_t first = labelled ? value : start;  // Lines are broken only after this position.
+    size_t room = columns;
+    while (Width(line) > room) {
+      size_t end = line.rfind(' ', room);
+      if (end == line.npos || end <= first) end = line.find(' ', std::max(room, first));
+      if (end == line.npos) break;
+      absl::StrAppend(&fitted, std::string(line.substr(0, end)), "\n", std::string(indent, ' '));
+      line.remove_prefix(end + 1);
+      first = 0;
+      room = std::max(columns, indent + kNarrowest) - indent;
+    }
+    absl::StrAppend(&fitted, std::string(line), "\n");
+  }
+  return fitted;
 }
 
 std::string CountText(uint64_t count, std::string_view noun) {

@@ -320,6 +320,9 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
             "Not checked: no SCTP\n"
             "  shop/web clusterIP 10.96.0.11:80/TCP\n"
             "  shop/web clusterIP 10.96.0.12:80/TCP\n");
+  EXPECT_THAT(ReportText(report, 1), ::testing::EndsWith("  shop/web clusterIP 10.96.0.11:80/TCP\n"
+                                                         "  and 1 more; use -o json to list all "
+                                                         "addresses\n"));
 }
 
 TEST(RpFilterTest, CounterIsFoundByName) {

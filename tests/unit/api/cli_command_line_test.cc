@@ -134,6 +134,8 @@ TEST(CommandLineTest, DeleteNamesObjectsInTwoWays) {
               ElementsAre(web, api));
   EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "Services", "-n", "shop", "web", "api"}).objects,
               ElementsAre(web, api));
+  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "svc", "web"}).objects,
+              ElementsAre(ObjectId{v1::KIND_SERVICE, "default", "web"}));
   EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "no", "n1"}).objects,
               ElementsAre(ObjectId{v1::KIND_NODE, "", "n1"}));
 }
@@ -141,13 +143,18 @@ TEST(CommandLineTest, DeleteNamesObjectsInTwoWays) {
 TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
   const auto filter = [](std::vector<std::string> args) {
     args.insert(args.begin(), "get");
-    return ParseAs<GetOptions>(args).filter;
+    return ParseAs<GetOptions>(args).filters.at(0);
   };
   EXPECT_EQ(filter({"svc"}), (ObjectId{v1::KIND_SERVICE, "", ""}));
   EXPECT_EQ(filter({"eps", "-n", "shop"}), (ObjectId{v1::KIND_ENDPOINT_SLICE, "shop", ""}));
   EXPECT_EQ(filter({"svc", "shop/web"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web", "-n", "shop"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
-  EXPECT_EQ(filter({"svc", "web"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
+  EXPECT_EQ(filter({"svc", "web"}), (ObjectId{v1::KIND_SERVICE, "default", "web"}));
+  EXPECT_EQ(filter({"svc", "web", "-A"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
+  EXPECT_EQ(filter({"svc", "-A"}), (ObjectId{v1::KIND_SERVICE, "", ""}));
+  EXPECT_THAT(ParseAs<GetOptions>({"get", "svc,EPS", "web"}).filters,
+              ElementsAre(ObjectId{v1::KIND_SERVICE, "default", "web"},
+                          ObjectId{v1::KIND_ENDPOINT_SLICE, "default", "web"}));
   // "no" is the short name of the kind Node. "status" is the name of a Node in this test, not a
   // command.
   EXPECT_EQ(filter({"no", "status"}), (ObjectId{v1::KIND_NODE, "", "status"}));
@@ -183,8 +190,10 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
       {{"delete", "svc"}, "delete: KIND and NAME, or --filename, are required"},
       {{"delete", "pods", "shop/web"},
        "kind: Unsupported value: \"pods\": supported values: services (svc), "},
-      {{"delete", "svc", "web"},
-       "name: Invalid value: \"web\": must be NAMESPACE/NAME unless --namespace is set"},
+      {{"get", "svc,pods"},
+       "kind: Unsupported value: \"pods\": supported values: services (svc), "},
+      {{"get", "svc", "-A", "-n", "x"},
+       "--all-namespaces and --namespace cannot be used together"},
       {{"delete", "svc", "shop/"}, "name: Invalid value: \"shop/\": must be NAMESPACE/NAME"},
       {{"delete", "svc", "/web"}, "name: Invalid value: \"/web\": must be NAMESPACE/NAME"},
       {{"delete", "svc", "a/b/c"}, "name: Invalid value: \"a/b/c\": must be NAMESPACE/NAME"},
@@ -246,6 +255,9 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
     EXPECT_THAT(Help({command, "--help"}), HasSubstr("Examples:\n")) << command;
   }
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
+  EXPECT_EQ(Help({"help"}), Help({"--help"}));
+  EXPECT_EQ(Help({"help", "explain"}), Help({"explain", "--help"}));
+  EXPECT_THAT(Problem({"help", "frobnicate"}), HasSubstr("unknown command \"frobnicate\""));
 }
 
 // Each exit code in the help text ("  3  cannot reach ...") must have a row in docs/svcmapctl.md.

@@ -47,9 +47,9 @@ From 10.1.0.5, a pod: DNAT to one of 2 endpoints in the cluster
   source      10.1.0.5 in 10.1.0.0/16 counts as a pod
   policy      internalTrafficPolicy Cluster: the cluster set
   kube-proxy  KUBE-SVC-C
-    SHARE   ENDPOINT        NODE         CLIENT ADDRESS   KUBE-PROXY CHAIN
-    1/2     10.1.0.5:8080   this node    masqueraded      KUBE-SEP-A
-    1/2     10.1.1.7:8080   other node   preserved        KUBE-SEP-B
+    SHARE  ENDPOINT       NODE        CLIENT IP    KUBE-PROXY CHAIN
+    1/2    10.1.0.5:8080  this node   masqueraded  KUBE-SEP-A
+    1/2    10.1.1.7:8080  other node  preserved    KUBE-SEP-B
 
 Kernel: matches the desired state, revision 7
 )");

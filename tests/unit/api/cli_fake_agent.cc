@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "api/cli/object_id.h"
 #include "api/cli/run.h"
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/wait.h"
@@ -76,7 +77,11 @@ class FakeAgent::Service : public v1::Control::Service {
   grpc::Status List(grpc::ServerContext* context, const v1::ListRequest* request,
                     grpc::ServerWriter<v1::ListResponse>* writer) override {
     for (const v1::ListResponse& part : answers_.list) {
-      if (!writer->Write(part)) break;
+      v1::ListResponse selected;
+      for (const v1::Object& object : part.objects()) {
+        if (IdOf(object).kind == request->kind()) *selected.add_objects() = object;
+      }
+      if (!writer->Write(selected)) break;
     }
     return Seen(&SeenRequests::list, *request, *context);
   }
@@ -141,16 +146,17 @@ FakeAgent::~FakeAgent() = default;
 
 SeenRequests FakeAgent::seen() const { return service_->seen(); }
 
-CtlResult Ctl(const std::vector<std::string>& args, const std::string& input) {
+CtlResult Ctl(const std::vector<std::string>& args, const std::string& input, Screen screen) {
   std::istringstream in(input);
   std::ostringstream out, err;
-  const int code = Run(args, in, out, err);
+  const int code = Run(args, in, out, err, screen);
   return {code, out.str(), err.str()};
 }
 
-CtlResult Ctl(const FakeAgent& agent, std::vector<std::string> args, const std::string& input) {
+CtlResult Ctl(const FakeAgent& agent, std::vector<std::string> args, const std::string& input,
+              Screen screen) {
   args.insert(args.end(), {"--address", agent.address()});
-  return Ctl(args, input);
+  return Ctl(args, input, screen);
 }
 
 }  // namespace svcmap::api

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "api/cli/session.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
@@ -19,7 +20,7 @@ struct FakeAnswers {
   bool hang = false;  // If true, calls never return, and streams stay open after the last message.
   v1::Ack ack;
   v1::GetStatusResponse status;
-  std::vector<v1::ListResponse> list;  // Messages of the streamed response.
+  std::vector<v1::ListResponse> list;  // Objects of the requested kind are streamed.
   std::vector<std::string> dump;
   v1::ExplainResponse explain;
   std::vector<v1::WatchEvent> watch;
@@ -57,7 +58,9 @@ struct CtlResult {
   std::string err;
 };
 
-CtlResult Ctl(const std::vector<std::string>& args, const std::string& input = "");
-CtlResult Ctl(const FakeAgent& agent, std::vector<std::string> args, const std::string& input = "");
+CtlResult Ctl(const std::vector<std::string>& args, const std::string& input = "",
+              Screen screen = {});
+CtlResult Ctl(const FakeAgent& agent, std::vector<std::string> args, const std::string& input = "",
+              Screen screen = {});
 
 }  // namespace svcmap::api

@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "api/manifests/manifests.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
@@ -45,22 +48,72 @@ metadata: {namespace: a, name: headless}
 spec: {clusterIP: None}
 )";
 
+constexpr char kSlices[] = R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints:
+- {addresses: [10.1.0.1]}
+- {addresses: [10.1.0.2], weight: 5, conditions: {ready: false}}
+- {addresses: [10.1.0.3], conditions: {ready: false, terminating: true}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: web-2, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.1.1.1]}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: web-6, labels: {kubernetes.io/service-name: web}}
+addressType: IPv6
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: ["fd00::1"]}]
+)";
+
 TEST(CliGetTest, ServicesAsATable) {
-  const FakeAgent agent({.list = Parts(kServices)});
+  const FakeAgent agent({.list = Parts(absl::StrCat(kServices, "---", kSlices))});
   const CtlResult result = Ctl(agent, {"get", "svc", "-n", "shop"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out,
-            "NAMESPACE   NAME       TYPE           CLUSTER-IP            "
-            "EXTERNAL-IP                                PORT(S)\n"
-            "shop        web        LoadBalancer   10.96.0.10,fd00::10   "
-            "198.51.100.7,lb\\x1b[1m.example,192.0.2.1   80:30080/TCP,53/UDP\n"
-            "shop        pending    LoadBalancer   10.96.0.11            "
-            "<pending>                                  80/TCP\n"
-            "a           headless   ClusterIP      None                  "
-            "<none>                                     <none>\n");
+  EXPECT_EQ(
+      result.out,
+      "NAMESPACE  NAME      TYPE          CLUSTER-IP     EXTERNAL-IP      PORT(S)             "
+      "READY\n"
+      "shop       web       LoadBalancer  10.96.0.10,+1  198.51.100.7,+2  80:30080/TCP,53/UDP "
+      " 2/4\n"
+      "shop       pending   LoadBalancer  10.96.0.11     <pending>        80/TCP              "
+      "0/0\n"
+      "a          headless  ClusterIP     None           <none>           <none>              "
+      "0/0\n");
   EXPECT_EQ(result.err, "");
-  ASSERT_THAT(agent.seen().list, SizeIs(1));
-  EXPECT_EQ(agent.seen().list[0].ShortDebugString(), "kind: KIND_SERVICE namespace: \"shop\"");
+  ASSERT_THAT(agent.seen().list, SizeIs(2));
+  EXPECT_EQ(agent.seen().list[1].ShortDebugString(), "kind: KIND_SERVICE namespace: \"shop\"");
+  EXPECT_THAT(
+      Ctl(agent, {"get", "svc", "-o", "wide"}).out,
+      HasSubstr("10.96.0.10,fd00::10  198.51.100.7,lb\\x1b[1m.example,192.0.2.1  80:30080"));
+}
+
+TEST(CliGetTest, TablesFitTheTerminal) {
+  const FakeAgent agent({.list = Parts(absl::StrCat(kServices, "---", kSlices))});
+  for (const char* kinds : {"svc", "svc,eps"}) {
+    const std::string out = Ctl(agent, {"get", kinds}, "", {.columns = 80, .rows = 24}).out;
+    for (const auto line : absl::StrSplit(out, '\n')) EXPECT_LE(line.size(), 80u) << line;
+    EXPECT_THAT(out, HasSubstr("web       LoadBalancer  10.96.0.10,+1  198.51.100..."));
+  }
+}
+
+TEST(CliGetTest, SeveralKinds) {
+  const FakeAgent agent({.list = Parts(absl::StrCat(kServices, "---", kSlices))});
+  const std::string tables = Ctl(agent, {"get", "svc,eps"}).out;
+  EXPECT_THAT(tables, HasSubstr("0/0\n\nNAMESPACE  NAME   SERVICE  PORTS"));
+  EXPECT_EQ(Ctl(agent, {"get", "svc,eps", "-o", "name"}).out,
+            "service/shop/web\nservice/shop/pending\nservice/a/headless\n"
+            "endpointslice/shop/web-1\nendpointslice/shop/web-2\nendpointslice/shop/web-6\n");
+  EXPECT_EQ(nlohmann::json::parse(Ctl(agent, {"get", "svc,eps", "-o", "json"}).out)["items"].size(),
+            6u);
 }
 
 TEST(CliGetTest, S203WideServicesHaveTheChainNamesOfIptablesMode) {
@@ -84,13 +137,13 @@ spec: {type: ExternalName, externalName: example.org, ports: [{port: 80}]}
 )";
   const FakeAgent agent({.list = Parts(kDns)});
   EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "wide"}).out,
-            "NAMESPACE     NAME       TYPE           CLUSTER-IP   EXTERNAL-IP   PORT(S)         "
+            "NAMESPACE    NAME      TYPE          CLUSTER-IP  EXTERNAL-IP  PORT(S)        READY   "
             "KUBE-PROXY CHAIN\n"
-            "kube-system   kube-dns   ClusterIP      10.96.0.10   <none>        53/UDP,53/TCP   "
+            "kube-system  kube-dns  ClusterIP     10.96.0.10  <none>       53/UDP,53/TCP  0/0     "
             "KUBE-SVC-TCOU7JCQXEZGVUNU,KUBE-SVC-ERIFXISQEP7F7OF4\n"
-            "a             headless   ClusterIP      None         <none>        80/TCP          "
+            "a            headless  ClusterIP     None        <none>       80/TCP         0/0     "
             "<none>\n"
-            "a             name       ExternalName   <none>       <none>        80/TCP          "
+            "a            name      ExternalName  <none>      <none>       80/TCP         <none>  "
             "<none>\n");
 }
 
@@ -100,29 +153,24 @@ TEST(CliGetTest, WideIsTheTableWhereAKindHasNoMoreToShow) {
 }
 
 TEST(CliGetTest, OtherKindsAsTables) {
-  FakeAnswers answers{.list = Parts(R"(
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: "", port: 8080}]
-endpoints:
-- {addresses: [10.1.0.1]}
-- {addresses: [10.1.0.2]}
-- {addresses: []}
-- {addresses: [10.1.0.4]}
-)")};
+  FakeAnswers answers{.list = Parts(kSlices)};
   EXPECT_EQ(
       Ctl(FakeAgent(answers), {"get", "eps"}).out,
-      "NAMESPACE   NAME    SERVICE   ADDRESSTYPE   PORTS      ENDPOINTS\n"
-      "shop        web-1   web       IPv4          8080/TCP   10.1.0.1,10.1.0.2,<none> + 1 more\n");
+      "NAMESPACE  NAME   SERVICE  PORTS     READY  ENDPOINTS\n"
+      "shop       web-1  web      8080/TCP  1/3    10.1.0.1,10.1.0.2 (weight 5, not ready),+1\n"
+      "shop       web-2  web      8080/TCP  1/1    10.1.1.1\n"
+      "shop       web-6  web      8080/TCP  1/1    fd00::1\n");
+  EXPECT_THAT(
+      Ctl(FakeAgent(answers), {"get", "eps", "-o", "wide"}).out,
+      HasSubstr("shop       web-1  web      IPv4         8080/TCP  1/3    10.1.0.1,10.1.0.2 "
+                "(weight 5, not ready),10.1.0.3 (terminating)\n"));
   answers.list = Parts(R"(
 apiVersion: v1
 kind: Node
 metadata: {name: n1}
 status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: Hostname, address: n1}]}
 )");
-  EXPECT_EQ(Ctl(FakeAgent(answers), {"get", "nodes"}).out, "NAME   ADDRESSES\nn1     10.0.0.1\n");
+  EXPECT_EQ(Ctl(FakeAgent(answers), {"get", "nodes"}).out, "NAME  ADDRESSES\nn1    10.0.0.1\n");
   answers.list = Parts(R"(
 apiVersion: networking.k8s.io/v1
 kind: ServiceCIDR
@@ -130,7 +178,7 @@ metadata: {name: kubernetes}
 spec: {cidrs: [10.96.0.0/12]}
 )");
   EXPECT_EQ(Ctl(FakeAgent(answers), {"get", "cidr"}).out,
-            "NAME         CIDRS\nkubernetes   10.96.0.0/12\n");
+            "NAME        CIDRS\nkubernetes  10.96.0.0/12\n");
 }
 
 TEST(CliGetTest, JsonAndYamlOfManyAreWhatTheManifestWriterMakes) {
@@ -150,6 +198,14 @@ TEST(CliGetTest, OneNamedObjectIsNoList) {
   const FakeAgent agent({.list = parts});
   EXPECT_EQ(Ctl(agent, {"get", "no", "n1", "-o", "json"}).out, ManifestJson({parts[0].objects(0)}));
   EXPECT_THAT(Ctl(agent, {"get", "no", "-o", "json"}).out, HasSubstr("\"kind\": \"List\""));
+  const auto service =
+      Parts("apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: default}\n");
+  const FakeAgent other({.list = service});
+  EXPECT_EQ(Ctl(other, {"get", "svc", "web", "-o", "json"}).out,
+            ManifestJson({service[0].objects(0)}));
+  EXPECT_EQ(other.seen().list[0].namespace_(), "default");
+  EXPECT_THAT(Ctl(other, {"get", "svc", "web", "-A", "-o", "json"}).out,
+              HasSubstr("\"kind\": \"List\""));
 }
 
 TEST(CliGetTest, NothingThere) {
@@ -161,14 +217,17 @@ TEST(CliGetTest, NothingThere) {
   result = Ctl(agent, {"get", "svc", "shop/web", "-o", "json"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, "error: no services named \"web\" found in namespace \"shop\"\n");
+  EXPECT_EQ(result.err, "error: services \"web\" not found in namespace \"shop\"\n");
+  result = Ctl(agent, {"get", "svc,no", "web", "-A", "-o", "json"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "error: services \"web\" not found\nerror: nodes \"web\" not found\n");
 }
 
 TEST(CliGetTest, ABrokenListingReportsIt) {
-  const FakeAgent agent({.error = absl::InternalError("lost"), .list = Parts(kServices)});
-  const CtlResult result = Ctl(agent, {"get", "svc"});
+  const FakeAgent agent({.error = absl::InternalError("lost"), .list = Parts(kSlices)});
+  const CtlResult result = Ctl(agent, {"get", "eps"});
   EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.out, HasSubstr("shop        web"));
+  EXPECT_THAT(result.out, HasSubstr("shop       web-2"));
   EXPECT_THAT(result.err, HasSubstr("rejected the call: INTERNAL: lost\n"));
 }
 

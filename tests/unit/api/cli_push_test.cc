@@ -241,8 +241,38 @@ TEST(CliApplyTest, NoAnswer) {
                                      "objects; sending the request again is safe\n"));
 }
 
+// The objects that the fake agent stores.
+v1::ListResponse Stored() {
+  v1::ListResponse stored;
+  stored.add_objects()->mutable_node()->mutable_metadata()->set_name("n1");
+  for (const char* name : {"web", "api"}) {
+    v1::ObjectMeta* metadata = stored.add_objects()->mutable_service()->mutable_metadata();
+    metadata->set_namespace_("shop");
+    metadata->set_name(name);
+  }
+  return stored;
+}
+
+TEST(CliDeleteTest, AMissingObjectIsAnErrorAndTheOthersAreDeleted) {
+  const FakeAgent agent({.ack = Committed(14), .list = {Stored()}});
+  CtlResult result = Ctl(agent, {"delete", "svc", "shop/web", "api"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err,
+            "error: services \"api\" not found in namespace \"default\"; found in namespace "
+            "\"shop\"\n");
+  EXPECT_THAT(result.out, HasSubstr("service/shop/web deleted\nrevision 14"));
+  result = Ctl(agent, {"delete", "svc", "shop/x"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "error: services \"x\" not found in namespace \"shop\"\n");
+  EXPECT_EQ(result.out, "");
+  result = Ctl(agent, {"delete", "svc", "shop/x", "--ignore-not-found"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out + result.err, "");
+  EXPECT_THAT(agent.seen().remove, SizeIs(1));
+}
+
 TEST(CliDeleteTest, ByName) {
-  const FakeAgent agent({.ack = Committed(14)});
+  const FakeAgent agent({.ack = Committed(14), .list = {Stored()}});
   const CtlResult result = Ctl(agent, {"delete", "svc", "shop/web", "shop/api"});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out,
@@ -253,7 +283,7 @@ TEST(CliDeleteTest, ByName) {
 }
 
 TEST(CliDeleteTest, ByFileAlsoWhenPartOfItIsBad) {
-  const FakeAgent agent({.ack = Committed(15)});
+  const FakeAgent agent({.ack = Committed(15), .list = {Stored()}});
   const CtlResult result = Ctl(agent, {"delete", "-f", "-"}, kOneBad);
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("; not deleted\n"));
@@ -300,7 +330,7 @@ TEST(CliDryRunTest, PrintsElementsAndAsksForNothingElse) {
 }
 
 TEST(CliDryRunTest, DeletesNothingAndRealCallsDoNotAsk) {
-  const FakeAgent agent({.ack = WouldChange()});
+  const FakeAgent agent({.ack = WouldChange(), .list = {Stored()}});
   EXPECT_THAT(Ctl(agent, {"delete", "--dry-run", "svc", "shop/web"}).out,
               HasSubstr("service/shop/web deleted (dry run)\n- element ip6"));
   Ctl(agent, {"delete", "--dry-run", "-f", "-"}, kTwoObjects);

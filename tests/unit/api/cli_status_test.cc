@@ -14,8 +14,10 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "api/cli/run.h"
 #include "nft/base/unique_fd.h"
 #include "tests/unit/api/cli_fake_agent.h"
@@ -99,29 +101,59 @@ TEST(CliStatusTest, Text) {
   const FakeAgent agent({.status = ExampleStatus()});
   const CtlResult result = Ctl(agent, {"status"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(
-      result.out,
-      "Agent              svcmapd 0.1.0 on node n1, started 2023-11-14T22:13:19Z\n"
-      "State              retrying, revision 12, kernel generation 34\n"
-      "Last error         ENOSPC\\nagain\n"
-      "Controller         svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a "
-      "snapshot\n"
-      "Last commit        2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
-      "Latency            last 3.20 ms, maximum 2.0 s (from the endpoint change to its commit)\n"
-      "Pending            3 changed objects not yet committed\n"
-      "Objects            1 service, 2 nodes\n"
-      "Rejected by kernel 1 Service\n"
-      "Rejected           1 object\n"
-      "Unauthorized       5 calls and 1 TLS handshake, see the agent's log\n"
-      "Programmed         2 Service ports, 1 endpoint slot\n"
-      "Kernel             matches the last commit, external changes are monitored, 4 audits, 17 "
-      "elements written\n"
-      "Repairs            2 (3 elements and 1 chain changed by other processes)\n"
-      "Saved state        /var/lib/svcmap, 4096 bytes, written to disk at 2023-11-14T22:13:21Z\n"
-      "Stages             queue    count       4, average 12.5 us, maximum 0.41 ms\n"
-      "Maps               service-ips                  IPv4          7\n"
-      "Findings           Service shop/web rejected: ...\n"
-      "                   Service shop/api rejected: ...\n");
+  const std::string page =
+      "Agent        svcmapd 0.1.0 on node n1, started 2023-11-14T22:13:19Z\n"
+      "State        retrying, revision 12\n"
+      "Last error   ENOSPC\\nagain\n"
+      "Controller   svcmap-kube (pod-1), connected since 2023-11-14T22:13:20Z, sending a snapshot\n"
+      "Last commit  2023-11-14T22:13:21Z, 9 elements in 0.41 ms\n"
+      "Latency      last 3.20 ms, maximum 2.0 s (endpoint change to commit)\n"
+      "Pending      3 changed objects not yet committed\n"
+      "Objects      1 service, 2 nodes\n"
+      "Rejected     1 object\n"
+      "Rejected     1 Service by the kernel\n"
+      "Unauthorized 5 calls and 1 TLS handshake, see the agent's log\n"
+      "Programmed   2 Service ports, 1 endpoint slot\n"
+      "Kernel       matches the last commit, external changes are monitored\n"
+      "Repairs      2 (3 elements and 1 chain changed by other processes)\n"
+      "Saved state  /var/lib/svcmap, 4096 bytes, synced at 2023-11-14T22:13:21Z\n"
+      "Findings\n"
+      "  Service shop/web rejected: ...\n"
+      "  Service shop/api rejected: ...\n";
+  EXPECT_EQ(result.out, page);
+  EXPECT_EQ(Ctl(agent, {"status", "--verbose"}).out,
+            page +
+                "Counters     kernel generation 34, 4 audits, 17 elements written\n"
+                "Stages       queue    count       4, average 12.5 us, maximum 0.41 ms\n"
+                "Maps         service-ips                  IPv4          7\n");
+}
+
+TEST(CliStatusTest, TheTextFitsTheTerminal) {
+  v1::GetStatusResponse status = ExampleStatus();
+  for (int i = 0; i < 20; ++i) {
+    status.add_findings()->set_message(
+        "Service shop/web rejected: spec.ports[0].port: Invalid value: 70000: must be between 1 "
+        "and "
+        "65535, inclusive; the previously accepted version, if any, stays in effect");
+  }
+  const FakeAgent agent({.status = status});
+  const std::string out = Ctl(agent, {"status"}, "", {.columns = 80, .rows = 24}).out;
+  const std::vector<std::string> lines = absl::StrSplit(out, '\n');
+  EXPECT_LE(lines.size(), 24u) << out;  // The last line is empty and contains the prompt.
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(out, HasSubstr("\n  and 19 more; svcmapctl status --verbose prints all findings\n"));
+  EXPECT_THAT(Ctl(agent, {"status", "-v"}, "", {.columns = 80, .rows = 24}).out,
+              HasSubstr("65535, inclusive; the previously accepted version, if any,\n    stays in "
+                        "effect\nCounters "));
+}
+
+TEST(CliVersionTest, PrintsBothVersions) {
+  const FakeAgent agent({.status = ExampleStatus()});
+  const CtlResult result = Ctl(agent, {"version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("\nsvcmapd 0.1.0 on node n1\n"));
+  EXPECT_EQ(Ctl({"--version"}).out + "svcmapd 0.1.0 on node n1\n", result.out);
+  EXPECT_EQ(Ctl({"version", "--address", "unix:///no/agent"}).code, 3);
 }
 
 TEST(CliStatusTest, TextOfABadDay) {
@@ -131,9 +163,8 @@ TEST(CliStatusTest, TextOfABadDay) {
   status.mutable_saved_state()->set_error("No space left on device (ENOSPC)");
   const FakeAgent agent({.status = status});
   const std::string text = Ctl(agent, {"status"}).out;
-  EXPECT_THAT(text,
-              HasSubstr("Kernel             not yet verified, external changes are NOT monitored"));
-  EXPECT_THAT(text, HasSubstr("Saved state        NOT written to /var/lib/svcmap: No space left"));
+  EXPECT_THAT(text, HasSubstr("Kernel       not yet verified, external changes are NOT monitored"));
+  EXPECT_THAT(text, HasSubstr("Saved state  NOT written to /var/lib/svcmap: No space left"));
 }
 
 TEST(CliStatusTest, JsonAndYaml) {

@@ -68,9 +68,45 @@ TEST(TableTest, ColumnsAreAlignedByCharacters) {
   EXPECT_EQ(out.str(), "");
   table.Finish();
   EXPECT_EQ(out.str(),
-            "NAME            IP\n"
-            "K\xc3\xbckel           10.0.0.1\n"
-            "a-longer-name   <none>\n");
+            "NAME           IP\n"
+            "K\xc3\xbckel          10.0.0.1\n"
+            "a-longer-name  <none>\n");
+}
+
+TEST(TableTest, TheWidestCellsAreShortenedToFit) {
+  std::ostringstream out;
+  Table table({"NAME", "ADDRESS", "PORT(S)"}, out, 30);
+  table.Row({"web", "2001:db8:1234:5678::1", "80/TCP,443/TCP"});
+  table.Row({"a", "10.0.0.1", "53/UDP"});
+  table.Finish();
+  table.Row({"a-new-name", "10.0.0.1", ""});  // Widths of printed columns do not change.
+  EXPECT_EQ(out.str(),
+            "NAME  ADDRESS      PORT(S)\n"
+            "web   2001:db8...  80/TCP,4...\n"
+            "a     10.0.0.1     53/UDP\n"
+            "a...  10.0.0.1     <none>\n");
+}
+
+TEST(TextTest, ShortenedTextKeepsWholeCharacters) {
+  EXPECT_EQ(Shorten("K\xc3\xbckelchen", 9), "K\xc3\xbckelchen");
+  EXPECT_EQ(Shorten("K\xc3\xbckelchen", 5), "K\xc3\xbc...");
+  EXPECT_EQ(Shorten("K\xc3\xbckelchen", 2), "..");
+}
+
+TEST(TextTest, LinesAreBrokenAtSpacesAndAligned) {
+  EXPECT_EQ(FitLines("a b\n", 0), "a b\n");
+  EXPECT_EQ(FitLines("Objects       3 services, 1 endpointslice, 1 node\n", 40),
+            "Objects       3 services, 1\n"
+            "              endpointslice, 1 node\n");
+  EXPECT_EQ(FitLines("  Service shop/web rejected: spec.ports[0].port: Invalid\n\nend\n", 30),
+            "  Service shop/web rejected:\n"
+            "    spec.ports[0].port:\n"
+            "    Invalid\n"
+            "\n"
+            "end\n");
+  // A word that is longer than a line is not broken.
+  EXPECT_EQ(FitLines("Label  " + std::string(40, 'x') + " y z\n", 20),
+            "Label  " + std::string(40, 'x') + "\n       y z\n");
 }
 
 TEST(TableTest, NoRowsNoHeader) {
@@ -83,11 +119,11 @@ TEST(TableTest, ManyRowsArePrintedBeforeTheEnd) {
   std::ostringstream out;
   Table table({"A", "B"}, out);
   for (size_t i = 0; i < Table::kRowsHeldBack; ++i) table.Row({"x", "y"});
-  EXPECT_TRUE(out.str().starts_with("A   B\nx   y\n"));
+  EXPECT_TRUE(out.str().starts_with("A  B\nx  y\n"));
   out.str("");
   table.Row({"wide", "y"});
   table.Row({"x", "y"});
-  EXPECT_EQ(out.str(), "wide   y\nx      y\n");
+  EXPECT_EQ(out.str(), "wide  y\nx     y\n");
 }
 
 // Result of sending items to a receiver with a size limit. `parts` contains the number of items in
