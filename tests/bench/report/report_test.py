@@ -4,6 +4,8 @@ import contextlib
 import io
 import json
 import os
+import re
+import statistics
 import sys
 import tempfile
 import unittest
@@ -303,6 +305,33 @@ class QuotesTest(unittest.TestCase):
                 _, quoted, _ = quotes.between_marks(name, file.read())
             self.assertEqual(quoted, published.fill(template),
                              f"{name}: run tests/bench/report/quotes.py")
+
+    def test_the_table_of_the_cluster_benchmark_shows_its_samples(self):
+        path = os.path.join(quotes.DOCS, "benchmarks/kube-proxy-run.jsonl")
+        with open(path, encoding="utf-8") as file:
+            samples = [json.loads(line) for line in file]
+        for sample in samples:
+            # Below 100 ms, the previous endpoints of the Service were still programmed (see the page).
+            changes = [change for change in sample["change_ms"]
+                       if sample["proxy"] != "kube-proxy-nftables" or change >= 100]
+            sample["change_s"] = statistics.median(changes) / 1000
+            sample["change_ms"] = statistics.median(changes)
+        fields = {"First sync": "first_sync_s", "CPU time of the first sync": "first_sync_cpu_s",
+                  "Endpoint change, median": "change_", "CPU at 50 endpoint changes per second":
+                  "churn_cpu_percent", "Memory, peak": "peak_mib"}
+        with open(os.path.join(quotes.DOCS, "benchmarks.md"), encoding="utf-8") as file:
+            rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in file
+                    if line.startswith("|")]
+        found = [row for row in rows if row[0] in fields and len(row) == 4]
+        self.assertEqual(len(found), len(fields))
+        for title, *cells in found:
+            for proxy, cell in zip(("svcmap", "kube-proxy-nftables", "kube-proxy-iptables"), cells):
+                field = fields[title] + (cell.split()[-1] if title.startswith("Endpoint") else "")
+                measured = [sample[field] for sample in samples if sample["proxy"] == proxy]
+                for number in re.findall(r"[0-9.]+", cell):
+                    half = 0.501 * 10 ** -len(number.partition(".")[2])
+                    self.assertTrue(any(abs(float(number) - value) <= half for value in measured),
+                                    f"{title}, {proxy}: {cell} {measured}")
 
     def test_the_page_shows_the_overview_of_the_tables(self):
         with open(os.path.join(quotes.DOCS, "benchmarks.md"), encoding="utf-8") as file:
