@@ -15,6 +15,7 @@
 #include "api/migration/iptables.h"
 #include "api/migration/node_report.h"
 #include "api/migration/program.h"
+#include "nft/base/lock_sockets.h"
 
 namespace svcmap::api {
 namespace {
@@ -393,7 +394,20 @@ absl::StatusOr<CheckReport> CheckServices(const CheckOptions& options, const Pla
   return check.report();
 }
 
+std::string AgentElsewhere() {
+  const absl::StatusOr<std::vector<uint64_t>> agents = LockSockets();
+  if (!agents.ok() || !agents->empty()) return "";
+  return "no svcmapd runs in the network namespace of this process; run svcmapctl on the node, or "
+         "with "
+         "nsenter --net --target PID of svcmapd; --netns and --pid select the namespace from which "
+         "svcmapctl connects";
+}
+
 ExitCode Execute(const CheckOptions& options, Session& session) {
+  if (const std::string elsewhere = AgentElsewhere(); !elsewhere.empty()) {
+    session.Error("check: " + elsewhere);
+    return ExitCode::kIncomplete;
+  }
   const absl::StatusOr<Place> place = OpenPlace(options);
   // Fails here if this process may not enter the namespace.
   const absl::Status entered = place.ok() ? place->Run([] {}) : place.status();

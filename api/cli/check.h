@@ -1,6 +1,8 @@
 // Connects to Services and compares the results with the agent's predictions.
 #pragma once
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "api/check/place.h"
 #include "api/check/report.h"
@@ -8,6 +10,10 @@
 #include "api/cli/reader.h"
 
 namespace svcmap::api {
+
+// Returns an explanation if no svcmapd runs in the network namespace of this process, and otherwise
+// "". Results of CheckServices() from another network namespace are meaningless.
+std::string AgentElsewhere();
 
 // Returns the error of a failed call to the agent.
 absl::StatusOr<CheckReport> CheckServices(const CheckOptions& options, const Place& place,

@@ -185,6 +185,9 @@ class Bundle {
         place.ok() ? CheckServices(options, *place, session_.reader) : place.status();
     if (!report.ok()) return Missing("check.txt", report.status());
     std::string text = ReportText(*report);
+    if (const std::string elsewhere = AgentElsewhere(); !elsewhere.empty()) {
+      absl::StrAppend(&text, "\nNote: ", elsewhere, "\n");
+    }
     for (const std::string& note : report->notes) absl::StrAppend(&text, "\nNote: ", note, "\n");
     Add({"check.txt", std::move(text), NamesIn::kText});
   }

@@ -1,50 +1,40 @@
 #include "api/daemon/lock.h"
 
 #include <linux/filter.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdint>
-#include <fstream>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "nft/base/lock_sockets.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
 namespace {
 
-// The first byte of the lock socket's port id. The kernel and libnl assign port ids with different
-// first bytes.
-constexpr uint32_t kPortMark = 0x53000000;
-constexpr uint32_t kPortMask = 0xff000000;
-// This multicast group carries messages only for rules with "nftrace set 1".
-constexpr int kGroup = NFNLGRP_NFTRACE;
-// The group's bit mask, as in /proc/net/netlink.
-constexpr uint32_t kGroups = uint32_t{1} << (kGroup - 1);
 constexpr int kPortAttempts = 64;
 // If two agents start at the same time, each agent finds the other agent's socket, so both agents
 // retry.
 constexpr int kAttempts = 5;
 constexpr int kMaxPauseMilliseconds = 100;
-constexpr char kSockets[] = "/proc/thread-self/net/netlink";
 
 absl::Status Failed(const std::string& call) {
   return ErrnoStatus(errno, "lock the network namespace: " + call);
 }
 
-// Binds to a random port id that begins with kPortMark, because another user may have bound any
+// Binds to a random port id that begins with kLockPortMark, because another user may have bound any
 // fixed port id.
 absl::Status BindMarked(int fd, std::random_device& random) {
   sockaddr_nl address = {};
   address.nl_family = AF_NETLINK;
   for (int attempt = 0; attempt < kPortAttempts; ++attempt) {
-    address.nl_pid = kPortMark | (random() & ~kPortMask);
+    address.nl_pid = kLockPortMark | (random() & ~kLockPortMask);
     if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
       return absl::OkStatus();
     }
@@ -63,7 +53,8 @@ absl::StatusOr<UniqueFd> MakeSocket(std::random_device& random) {
   if (setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) != 0) {
     return Failed("attach a filter");
   }
-  if (setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &kGroup, sizeof(kGroup)) != 0) {
+  if (setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &kLockGroup, sizeof(kLockGroup)) !=
+      0) {
     return Failed("join a multicast group");
   }
   return fd;
@@ -73,30 +64,16 @@ absl::StatusOr<UniqueFd> MakeSocket(std::random_device& random) {
 absl::StatusOr<bool> HasOther(int own) {
   struct stat info = {};
   if (fstat(own, &info) != 0) return Failed("stat");
-  errno = 0;
-  std::ifstream sockets(kSockets);
-  if (!sockets) return Failed(std::string("open ") + kSockets);
-  std::string line;
-  std::getline(sockets, line);  // Skips the line with the column names.
+  const absl::StatusOr<std::vector<uint64_t>> sockets = LockSockets();
+  if (!sockets.ok()) return Annotate(sockets.status(), "lock the network namespace");
   bool found_own = false;
-  while (std::getline(sockets, line)) {
-    // Columns: sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
-    std::istringstream fields(line);
-    std::string skipped;
-    int protocol = 0;
-    uint32_t port = 0, groups = 0;
-    uint64_t inode = 0;
-    fields >> skipped >> protocol >> port >> std::hex >> groups >> std::dec;
-    for (int i = 0; i < 5; ++i) fields >> skipped;
-    fields >> inode;
-    if (!fields || protocol != NETLINK_NETFILTER) continue;
-    if ((port & kPortMask) != kPortMark || groups != kGroups) continue;
+  for (const uint64_t inode : *sockets) {
     if (inode != info.st_ino) return true;
     found_own = true;
   }
   if (found_own) return false;
-  return absl::InternalError(std::string("lock the network namespace: ") + kSockets +
-                             " does not list the sockets of this process");
+  return absl::InternalError(
+      "lock the network namespace: /proc does not list the sockets of this process");
 }
 
 }  // namespace

@@ -334,6 +334,14 @@ TEST(RpFilterTest, CounterIsFoundByName) {
   EXPECT_EQ(NetstatCounter("", "IPReversePathFilter"), 0);
 }
 
+// Only svcmapd has a lock socket, so no agent runs in the network namespace of this test.
+TEST(CheckCommandTest, AnotherNetworkNamespaceIsNamed) {
+  const CtlResult result = Ctl(FakeAgent({}), {"check"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("error: check: no svcmapd runs in the network namespace of this "
+                                    "process; run svcmapctl on the node"));
+}
+
 TEST(CheckCommandTest, InvalidOptionsAreUsageErrors) {
   EXPECT_THAT(Ctl({"check", "--netns", "a", "--pid", "1"}).err,
               HasSubstr("--netns and --pid cannot be used together"));
