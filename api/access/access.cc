@@ -31,7 +31,9 @@ bool HasOneOf(const CertificateNames& names, const std::vector<std::string>& wan
 }  // namespace
 
 Role NeededRole(std::string_view method) {
-  return method == "Push" || method == "Apply" || method == "Remove" ? Role::kWrite : Role::kRead;
+  const bool writes =
+      method == "Push" || method == "Apply" || method == "Remove" || method == "AcceptSnapshot";
+  return writes ? Role::kWrite : Role::kRead;
 }
 
 Role RoleOf(const AllowList& allowed, const CertificateNames& names) {
@@ -60,8 +62,13 @@ std::string LimitKey(const CertificateNames& names) {
 }
 
 std::string RejectionText(std::string_view what, const std::string& client, Role role) {
-  return std::string(what) + " denied: client " + client +
-         (role == Role::kRead ? " may only read" : " is not authorized to read or write");
+  std::string text = std::string(what) + " denied: client " + client;
+  // Users on the node have no certificate.
+  const std::string flags = client.starts_with("uid ") ? "-uid" : "";
+  if (role == Role::kRead)
+    return text + " may only read; see --allow-write" + flags + " of svcmapd";
+  return text + " is not authorized to read or write; see --allow-write" + flags +
+         " and --allow-read" + flags + " of svcmapd";
 }
 
 }  // namespace svcmap::api

@@ -51,8 +51,8 @@ std::string DisplayName(const CertificateNames& names);
 // different types can be equal. Examples: "URI spiffe://example/viewer", "DNS viewer.example".
 std::string LimitKey(const CertificateNames& names);
 
-// Returns "WHAT denied: client CLIENT may only read", or "... is not authorized to read or write"
-// for Role::kNone.
+// Returns "WHAT denied: client CLIENT may only read; see FLAG of svcmapd", or "... is not
+// authorized to read or write; see FLAG and FLAG of svcmapd" for Role::kNone.
 std::string RejectionText(std::string_view what, const std::string& client, Role role);
 
 }  // namespace svcmap::api

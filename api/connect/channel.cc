@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "api/connect/tls_probe.h"
+
 namespace svcmap::api {
 namespace {
 
@@ -37,6 +39,9 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMa
 std::string ConnectAdvice(const std::string& message, const std::string& target,
                           const TlsMaterial& tls) {
   const std::string problem = ConnectProblem(message);
+  if (!tls.ca.empty()) {
+    if (std::string reason = ProbeTls(target, tls); !reason.empty()) return reason;
+  }
   if (problem.ends_with("certificate verify failed")) {
     return "the agent's certificate is not signed by a CA in --tls-ca, or is not currently valid";
   }

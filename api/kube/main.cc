@@ -102,6 +102,15 @@ int Run(const KubeOptions& options) {
     facts.complete = mirror.complete();
     facts.mirror = mirror.counts();
     facts.push = push->facts();
+    facts.certificates = api::ReadExpiries({{"tls-cert", options.tls.certificate},
+                                            {"tls-ca", options.tls.ca},
+                                            {"client-certificate", server->client_certificate_file},
+                                            {"certificate-authority", server->ca_file}});
+    const auto add = [&](const char* name, const std::string& pem) {
+      if (const auto first = api::FirstExpiry(pem)) facts.certificates.push_back({name, *first});
+    };
+    add("client-certificate-data", server->client_certificate_pem);
+    if (server->ca_file.empty()) add("certificate-authority-data", server->ca_pem);
     facts.started = started;
     facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
     return facts;

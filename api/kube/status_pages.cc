@@ -68,6 +68,9 @@ const api::Catalogue& KubeMetrics() {
       Gauge("svcmap_kube_refused_objects",
             "Number of objects that svcmapd rejected. The previously accepted version of each "
             "object, if any, stays in effect"),
+      Gauge("svcmap_kube_certificate_expiry_timestamp_seconds",
+            "Unix time when the first certificate of a TLS file expires. Absent without TLS",
+            {"file"}),
   };
   return *all;
 }
@@ -91,6 +94,11 @@ std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version
   page.Add("svcmap_kube_resumed_total", static_cast<double>(push.resumed));
   page.Add("svcmap_kube_stream_failures_total", static_cast<double>(push.failures));
   page.Add("svcmap_kube_refused_objects", static_cast<double>(push.rejected));
+  for (const api::CertificateExpiry& certificate : facts.certificates) {
+    page.Add("svcmap_kube_certificate_expiry_timestamp_seconds",
+             static_cast<double>(std::chrono::system_clock::to_time_t(certificate.first)),
+             {certificate.name});
+  }
   return api::ToText(std::move(page).Take());
 }
 

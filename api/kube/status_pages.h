@@ -12,6 +12,7 @@
 #include "api/kube/watch/list_watch.h"
 #include "api/kube/watch/mirror.h"
 #include "api/metrics/catalogue.h"
+#include "api/tls/verify.h"
 
 namespace svcmap::kube {
 
@@ -20,6 +21,7 @@ struct BridgeFacts {
   bool complete = false;                                  // Mirror::complete().
   Mirror::Counts mirror;
   PushFacts push;
+  std::vector<api::CertificateExpiry> certificates;  // Of all TLS files.
   std::chrono::steady_clock::time_point started;
   std::chrono::steady_clock::time_point now;
 };

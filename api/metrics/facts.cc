@@ -128,6 +128,11 @@ void AddState(const MetricsFacts& facts, const MetricsConstants& constants, Fami
                : 0);
   page.Add("svcmap_refused_objects", facts.refused_objects);
   page.Add("svcmap_kernel_refused_services", loop.rejected_services);
+  for (const CertificateExpiry& certificate : facts.certificates) {
+    page.Add("svcmap_certificate_expiry_timestamp_seconds", UnixTime(certificate.first),
+             {certificate.name});
+  }
+  page.Add("svcmap_snapshot_held", Flag(loop.held_snapshot.has_value()));
   page.Add("svcmap_node_eligible", Flag(loop.node_eligible));
   if (facts.controller) {
     page.Add("svcmap_controller_connected", Flag(facts.controller->since.has_value()));

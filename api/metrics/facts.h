@@ -11,6 +11,7 @@
 #include "api/localhost/status.h"
 #include "api/metrics/observations.h"
 #include "api/metrics/process_figures.h"
+#include "api/tls/verify.h"
 #include "nft/netlink/batch.h"
 #include "proxy/connections/service_connections.h"
 #include "proxy/conntrack/cleaner.h"
@@ -42,6 +43,7 @@ struct MetricsFacts {
   std::shared_ptr<const std::vector<proxy::ServiceConnections>> connections;
   // Absent if nodePorts do not accept connections on loopback addresses.
   std::optional<LocalhostForwarderStatus> localhost;
+  std::vector<CertificateExpiry> certificates;  // Of the TLS files.
   ProcessFigures process;
   std::chrono::steady_clock::time_point now;
 };

@@ -13,6 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
+#include "api/log/log_value.h"
+#include "api/tls/verify.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -216,10 +219,10 @@ void ScreenLoop::Handshake(Connection& connection) {
   unsigned protocol_bytes = 0;
   if (result == 1) SSL_get0_alpn_selected(connection.ssl.get(), &protocol, &protocol_bytes);
   if (result != 1 || protocol_bytes == 0) {
-    return Reject(
-        connection, Rejection::kHandshakeFailed,
-        absl::StrCat("error=\"", result == 1 ? "client does not offer HTTP/2" : TakeSslError(),
-                     "\""));
+    std::string problem = result == 1 ? "client does not offer HTTP/2" : TakeSslError();
+    const std::string certificate = VerifyProblemOf(connection.ssl.get());
+    if (!certificate.empty()) absl::StrAppend(&problem, ": ", Escape(certificate));
+    return Reject(connection, Rejection::kHandshakeFailed, "error=" + LogValue(problem));
   }
   connection.handshake = false;
   connection.wants_write = false;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/log/log_value.h"
+#include "api/tls/verify.h"
 
 namespace svcmap::api {
 namespace {
@@ -127,7 +128,7 @@ absl::Status TlsServer::Use(TlsMaterial material) {
   SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  VerifyPeers(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT);
   SSL_CTX_set_alpn_select_cb(context.get(), SelectHttp2, nullptr);
   context_ = std::move(context);
   material_ = std::move(material);

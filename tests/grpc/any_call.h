@@ -26,6 +26,7 @@ inline grpc::Status CallAny(const std::shared_ptr<grpc::Channel>& channel,
   call->StartCall(nullptr);
   if (done()) {
     // `protocol_version` of ApplyRequest and RemoveRequest; other requests are empty.
+    // AcceptSnapshotRequest without a protocol version returns the same status as with one.
     const bool versioned = method.ends_with("/Apply") || method.ends_with("/Remove");
     const grpc::Slice request(versioned ? "\x18\x02" : "");
     call->WriteLast(grpc::ByteBuffer(&request, 1), {}, nullptr);
@@ -50,11 +51,12 @@ inline void ExpectReadsOnly(const std::shared_ptr<grpc::Channel>& channel,
   for (const std::string method : {"List", "GetStatus", "Watch"}) {
     EXPECT_TRUE(CallAny(channel, "/svcmap.v1.Control/" + method).ok()) << method;
   }
-  for (const std::string method : {"Push", "Apply", "Remove"}) {
+  for (const std::string method : {"Push", "Apply", "Remove", "AcceptSnapshot"}) {
     const grpc::Status status = CallAny(channel, "/svcmap.v1.Control/" + method);
     EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED) << method;
-    EXPECT_EQ(status.error_message(),
-              "svcmap.v1.Control/" + method + " denied: client " + name + " may only read");
+    EXPECT_EQ(status.error_message(), "svcmap.v1.Control/" + method + " denied: client " + name +
+                                          " may only read; see --allow-write" +
+                                          (name.starts_with("uid ") ? "-uid" : "") + " of svcmapd");
   }
 }
 

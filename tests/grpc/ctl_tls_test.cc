@@ -5,6 +5,7 @@
 
 #include "api/cli/exit_code.h"
 #include "api/cli/run.h"
+#include "api/tls/verify.h"
 #include "tests/grpc/tls_fixture.h"
 
 namespace svcmap::api {
@@ -54,41 +55,54 @@ TEST_F(CtlTlsTest, RejectionIsPassedOnWithItsReason) {
   Put("client.pem", stranger_.certificate);
   Put("client.key", stranger_.key);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kCallRejected);
-  EXPECT_EQ(err_, "error: the agent at " + Address() +
-                      " rejected the call: PERMISSION_DENIED: svcmap.v1.Control/GetStatus denied: "
-                      "client spiffe://test/stranger is not authorized to read or write\n");
+  EXPECT_EQ(
+      err_,
+      "error: the agent at " + Address() +
+          " rejected the call: PERMISSION_DENIED: svcmap.v1.Control/GetStatus denied: "
+          "client spiffe://test/stranger is not authorized to read or write; see --allow-write "
+          "and --allow-read of svcmapd\n");
 }
 
-TEST_F(CtlTlsTest, AgentOfAnotherCaIsNotTrusted) {
+// gRPC reports the same error for all certificates of the agent that it rejects.
+TEST_F(CtlTlsTest, TheReasonWhyTheAgentIsNotTrustedIsNamed) {
   Listen();
   Put("other.pem", other_ca_.certificate());
   EXPECT_EQ(Ctl({"--tls-ca", Path("other.pem"), "status"}), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent's certificate is not signed by a CA in --tls-ca, or is "
-                              "not currently valid"));
-}
+  EXPECT_EQ(err_, CannotReach("the agent's certificate is rejected: certificate CN=agent-1 is "
+                              "issued by CN=CA of this test, which is not a trusted CA"));
 
-TEST_F(CtlTlsTest, AgentWithACertificateForAnotherHostIsNotTrusted) {
-  PutPair(ca_.Issue("agent", "DNS:elsewhere.test"));
-  Listen();
+  const testing::KeyPair expired = ca_.Issue("agent-1", kServerNames, std::chrono::hours(-1));
+  PutPair(expired);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("Peer name 127.0.0.1 is not in peer certificate"));
+  EXPECT_EQ(err_, CannotReach("the agent's certificate is rejected: certificate CN=agent-1 expired "
+                              "at " +
+                              ExpiryText(*FirstExpiry(expired.certificate))));
+
+  PutPair(ca_.Issue("agent", "DNS:elsewhere.test"));
+  EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUnreachable);
+  EXPECT_EQ(err_, CannotReach("the agent's certificate is rejected: certificate CN=agent is for "
+                              "other names: DNS:elsewhere.test"));
 }
 
-TEST_F(CtlTlsTest, WithoutACertificateTheAgentHangsUp) {
+TEST_F(CtlTlsTest, TheReasonWhyTheAgentRejectsTheClientIsNamed) {
   Listen();
   EXPECT_EQ(Ctl({"--tls-ca", Path("ca.pem"), "status"}), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent closed the connection: the agent may require a client "
-                              "certificate, see --tls-cert"));
-}
+  EXPECT_EQ(err_, CannotReach("the agent requires a client certificate, see --tls-cert"));
 
-TEST_F(CtlTlsTest, CertificateThatTheAgentDoesNotTakeIsHungUpOn) {
-  Listen();
-  const testing::KeyPair other = other_ca_.Issue("w", "URI:spiffe://test/writer");
-  Put("client.pem", other.certificate);
-  Put("client.key", other.key);
-  EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent closed the connection: the agent may reject this client "
-                              "certificate or may not use TLS"));
+  const auto reject = [&](const testing::KeyPair& client) {
+    Put("client.pem", client.certificate);
+    Put("client.key", client.key);
+    EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUnreachable);
+    return err_;
+  };
+  EXPECT_EQ(reject(other_ca_.Issue("w", "URI:spiffe://test/writer")),
+            CannotReach("the agent rejected the client certificate, because no CA in the agent's "
+                        "--tls-client-ca has signed it"));
+  const testing::KeyPair expired =
+      ca_.Issue("w", "URI:spiffe://test/writer", std::chrono::hours(-1));
+  EXPECT_EQ(reject(expired),
+            CannotReach("the agent rejected the client certificate, which expired at " +
+                        ExpiryText(*FirstExpiry(expired.certificate))));
 }
 
 TEST_F(CtlTlsTest, WithoutTlsTheAgentHangsUp) {

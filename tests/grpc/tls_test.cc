@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "api/tls/verify.h"
 #include "tests/grpc/any_call.h"
 #include "tests/grpc/tls_fixture.h"
 #include "tests/support/wait.h"
@@ -30,8 +31,9 @@ std::vector<std::string> MethodsOfControl() {
 }
 
 TEST_F(TlsTest, EveryMethodHasItsRoleOnPurpose) {
-  EXPECT_THAT(MethodsOfControl(), ::testing::ElementsAre("Push", "Apply", "Remove", "List",
-                                                         "GetStatus", "Dump", "Explain", "Watch"))
+  EXPECT_THAT(MethodsOfControl(),
+              ::testing::ElementsAre("Push", "Apply", "Remove", "AcceptSnapshot", "List",
+                                     "GetStatus", "Dump", "Explain", "Watch"))
       << "who may call the new one? See NeededRole";
 }
 
@@ -52,7 +54,7 @@ TEST_F(TlsTest, ReaderReadsAndIsRejectedWhatChanges) {
   Apply({Web()});
   const auto channel = ChannelOf(reader_);
   ExpectReadsOnly(channel, "other.test");
-  EXPECT_EQ(GetStatus().refused_calls(), 3u);
+  EXPECT_EQ(GetStatus().refused_calls(), 4u);
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
 }
 
@@ -64,7 +66,8 @@ TEST_F(TlsTest, ClientOutsideOfTheListIsRejectedEveryMethodButHealthAndReflectio
     EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED) << method;
     EXPECT_EQ(status.error_message(),
               "svcmap.v1.Control/" + method +
-                  " denied: client spiffe://test/stranger is not authorized to read or write");
+                  " denied: client spiffe://test/stranger is not authorized to read or write; see "
+                  "--allow-write and --allow-read of svcmapd");
   }
   EXPECT_EQ(GetStatus().refused_calls(), MethodsOfControl().size());
   EXPECT_TRUE(CallAny(channel, "/grpc.health.v1.Health/Check").ok());
@@ -87,24 +90,26 @@ TEST_F(TlsTest, WithAListACertificateWithoutNamesHasNoRole) {
   EXPECT_EQ(status.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_EQ(status.error_message(),
             "svcmap.v1.Control/GetStatus denied: client without a subject alternative name is not "
-            "authorized to read or write");
+            "authorized to read or write; see --allow-write and --allow-read of svcmapd");
 }
 
 TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
   Listen();
   EXPECT_EQ(Probe(writer_).problem, "");
+  const KeyPair expired = ca_.Issue("w", "URI:spiffe://test/writer", std::chrono::hours(-1));
   const struct {
     const char* name;
     KeyPair client;
     const char* alert;
     const char* alert_of_tls12;
-    const char* reason;
+    std::string reason;
   } cases[] = {
       {"wrong CA", other_ca_.Issue("w", "URI:spiffe://test/writer"), kUnknownCa, kUnknownCa,
-       "certificate verify failed"},
-      {"expired", ca_.Issue("w", "URI:spiffe://test/writer", std::chrono::hours(-1)),
-       "sslv3 alert certificate expired", "sslv3 alert certificate expired",
-       "certificate verify failed"},
+       "certificate verify failed: certificate CN=w is issued by CN=CA of somebody else, which is "
+       "not a trusted CA"},
+      {"expired", expired, "sslv3 alert certificate expired", "sslv3 alert certificate expired",
+       "certificate verify failed: certificate CN=w expired at " +
+           ExpiryText(*FirstExpiry(expired.certificate))},
       {"no certificate",
        {},
        "tlsv13 alert certificate required",

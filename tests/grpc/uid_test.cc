@@ -99,7 +99,7 @@ TEST_F(UidTest, ReaderReadsAndIsRejectedWhatChanges) {
   ListenForUids();
   const auto channel = ChannelAs(kReaderUid);
   ExpectReadsOnly(channel, "uid 1002");
-  EXPECT_EQ(GetStatus().refused_calls(), 3u);
+  EXPECT_EQ(GetStatus().refused_calls(), 4u);
   EXPECT_TRUE(CallAny(channel, "/grpc.health.v1.Health/Check").ok());
   EXPECT_TRUE(
       CallAny(channel, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo").ok());

@@ -75,6 +75,7 @@ inline MetricsFacts SomeFacts() {
   facts.saved->synced = SystemClock::time_point(seconds(1'700'000'001));
   facts.controller.emplace();
   facts.controller->since = SystemClock::time_point(seconds(1'700'000'002));
+  facts.certificates = {{"tls-cert", SystemClock::time_point(seconds(1'800'000'000))}};
   facts.watching = true;
   facts.refused_objects = 130;
   facts.refused_calls = 131;

@@ -1,0 +1,123 @@
+#include "api/connect/tls_probe.h"
+
+#include <netdb.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string_view>
+
+#include "api/tls/verify.h"
+#include "nft/base/unique_fd.h"
+
+namespace svcmap::api {
+namespace {
+
+constexpr timeval kTimeout = {.tv_sec = 2, .tv_usec = 0};
+
+using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
+using Context = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
+using Ssl = std::unique_ptr<SSL, decltype(&SSL_free)>;
+
+UniqueFd Connect(const std::string& host, const std::string& port) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return UniqueFd();
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, freeaddrinfo);
+  UniqueFd fd(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.ok()) return fd;
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof(kTimeout));
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
+  if (connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0) return UniqueFd();
+  return fd;
+}
+
+void UseMaterial(SSL_CTX* context, const TlsMaterial& tls) {
+  const auto open = [](const std::string& pem) {
+    return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
+  };
+  const Bio ca = open(tls.ca), certificates = open(tls.certificate), key = open(tls.key);
+  while (X509* trusted = PEM_read_bio_X509(ca.get(), nullptr, nullptr, nullptr)) {
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), trusted);
+    X509_free(trusted);
+  }
+  X509* own = PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr);
+  if (own == nullptr) return;
+  SSL_CTX_use_certificate(context, own);
+  X509_free(own);
+  while (X509* next = PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr)) {
+    if (SSL_CTX_add0_chain_cert(context, next) != 1) X509_free(next);
+  }
+  EVP_PKEY* own_key = PEM_read_bio_PrivateKey(key.get(), nullptr, nullptr, nullptr);
+  SSL_CTX_use_PrivateKey(context, own_key);
+  EVP_PKEY_free(own_key);
+}
+
+// Explains the alert with which the agent has closed the connection.
+std::string AlertText(std::string_view reason, const TlsMaterial& tls) {
+  if (tls.certificate.empty()) {
+    const bool required = reason.ends_with("alert certificate required") ||
+                          reason.ends_with("alert handshake failure");
+    return required ? "the agent requires a client certificate, see --tls-cert" : "";
+  }
+  if (reason.ends_with("alert certificate expired")) {
+    const auto expiry = FirstExpiry(tls.certificate);
+    return "the agent rejected the client certificate, which expired at " +
+           (expiry ? ExpiryText(*expiry) : "an unknown time");
+  }
+  if (reason.ends_with("alert unknown ca")) {
+    return "the agent rejected the client certificate, because no CA in the agent's "
+           "--tls-client-ca has signed it";
+  }
+  const size_t alert = reason.find("alert ");
+  if (alert == std::string_view::npos) return "";
+  return "the agent closed the connection with the TLS " + std::string(reason.substr(alert));
+}
+
+std::string ProblemOf(SSL* ssl, const TlsMaterial& tls) {
+  if (SSL_connect(ssl) == 1) {
+    // With TLS 1.3, the agent verifies the client's certificate after the client's handshake.
+    char byte = 0;
+    if (SSL_read(ssl, &byte, 1) > 0) return "";
+  }
+  if (const std::string problem = VerifyProblemOf(ssl); !problem.empty()) {
+    return "the agent's certificate is rejected: " + problem;
+  }
+  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
+  return reason == nullptr ? "" : AlertText(reason, tls);
+}
+
+}  // namespace
+
+std::string ProbeTls(const std::string& target, const TlsMaterial& tls) {
+  constexpr std::string_view kPrefix = "dns:///";
+  if (!target.starts_with(kPrefix)) return "";
+  const size_t colon = target.rfind(':');
+  std::string host = target.substr(kPrefix.size(), colon - kPrefix.size());
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const UniqueFd fd = Connect(host, target.substr(colon + 1));
+  if (!fd.ok()) return "";
+  ERR_clear_error();
+  const Context context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  UseMaterial(context.get(), tls);
+  VerifyPeers(context.get(), SSL_VERIFY_PEER);
+  ERR_clear_error();
+  const Ssl ssl(SSL_new(context.get()), SSL_free);
+  X509_VERIFY_PARAM* verify = SSL_get0_param(ssl.get());
+  if (X509_VERIFY_PARAM_set1_ip_asc(verify, host.c_str()) != 1) {
+    X509_VERIFY_PARAM_set1_host(verify, host.c_str(), host.size());
+    SSL_set_tlsext_host_name(ssl.get(), host.c_str());
+  }
+  static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(ssl.get(), kHttp2, sizeof(kHttp2));
+  SSL_set_fd(ssl.get(), fd.get());
+  const std::string problem = ProblemOf(ssl.get(), tls);
+  ERR_clear_error();
+  return problem;
+}
+
+}  // namespace svcmap::api
