@@ -1,8 +1,6 @@
 // Health of svcmapd, as reported by /healthz, /livez and the metrics.
 #pragma once
 
-#include <chrono>
-
 #include "api/daemon/options.h"
 #include "proxy/health/health.h"
 #include "proxy/reconcile/loop.h"
@@ -11,9 +9,6 @@ namespace svcmap::api {
 
 // `watching` is true if the kernel notifies svcmapd when another process changes svcmapd's tables.
 proxy::Health HealthOf(const proxy::LoopStatus& status, bool watching,
-                       std::chrono::nanoseconds sync_period);
-
-// Returns nftables.syncPeriod of the --config file, or the default.
-std::chrono::nanoseconds SyncPeriod(const DaemonOptions& options);
+                       const DaemonOptions& options);
 
 }  // namespace svcmap::api

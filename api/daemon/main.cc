@@ -34,6 +34,7 @@
 #include "api/preflight/preflight.h"
 #include "api/process/config_watch.h"
 #include "api/process/fatal.h"
+#include "api/process/file_watch.h"
 #include "api/process/heap_trim.h"
 #include "api/process/notify.h"
 #include "nft/conntrack/netlink_flow_table.h"
@@ -162,6 +163,13 @@ absl::Status Prepare(const DaemonOptions& options, const nft::TableSpecs& tables
                  LogValue(warning.remedy));
   }
   return options.config ? ApplyToKernel(options.config->config) : absl::OkStatus();
+}
+
+// Returns an error if a socket is in use, or if a file cannot be read.
+absl::Status CheckInputs(const DaemonOptions& options) {
+  if (absl::Status listeners = Server::Check(options.listeners); !listeners.ok()) return listeners;
+  if (options.manifests.empty()) return absl::OkStatus();
+  return FileWatch::Open(options.manifests).status();
 }
 
 // Blocks signals in all threads, because the main thread receives signals with sigwait.
@@ -304,6 +312,8 @@ int Run(DaemonOptions options) {
     return 0;
   }
 
+  // Errors in the options must not become known only after svcmapd has written the tables.
+  if (const absl::Status usable = CheckInputs(options); !usable.ok()) return Fail(usable);
   if (const absl::Status prepared = Prepare(options, tables); !prepared.ok()) return Fail(prepared);
   spdlog::info("missed lookups of Service addresses are {} kernel={} reason={}",
                options.ruleset.repeat_lookups ? "repeated" : "not repeated",
@@ -404,6 +414,7 @@ int Run(DaemonOptions options) {
   cleaner.Start();
   loop_options.cleaner = &cleaner;
   loop_options.limits = options.state_limits;
+  loop_options.hold_removals = options.hold_removals;
   proxy::Loop loop(reconciler, loop_options);
   const absl::StatusOr<std::unique_ptr<nft::AddressMonitor>> addresses =
       nft::AddressMonitor::Start([&](std::vector<IpAddress> list) {
@@ -418,9 +429,8 @@ int Run(DaemonOptions options) {
   HealthServerOptions health_options;
   health_options.bind_address = options.healthz_bind_address;
   health_options.bind_hard_fail = options.bind_address_hard_fail;
-  const std::chrono::nanoseconds sync_period = SyncPeriod(options);
-  health_options.health = [&, sync_period] {
-    return HealthOf(loop.status(), (*kernel)->WatcherAlive(), sync_period);
+  health_options.health = [&] {
+    return HealthOf(loop.status(), (*kernel)->WatcherAlive(), options);
   };
   health_options.on_answer = [&](const std::string& path, int code) {
     observations.Answered(path, code);

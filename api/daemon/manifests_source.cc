@@ -63,6 +63,7 @@ absl::Status ManifestsSource::ReadAndSubmit() {
   }
 
   const auto log = [this, count = manifests->objects.size()](const proxy::BatchResult& result) {
+    if (!result.held.empty()) return;  // Already logged.
     if (result.error.ok()) {
       spdlog::info("manifests applied path={} count={} revision={}", LogValue(path_), count,
                    result.revision);
@@ -74,9 +75,9 @@ absl::Status ManifestsSource::ReadAndSubmit() {
   using Mark = proxy::Batch::Mark;
   const auto submit = [&](Mark mark, const std::vector<ManifestObject>& objects,
                           Intake::Done done) {
-    return intake_.Submit(
-        mark, static_cast<int>(objects.size()),
-        [&](int i) { return Convert(objects[static_cast<size_t>(i)]); }, std::move(done));
+    return intake_.Submit({mark}, static_cast<int>(objects.size()),
+                          [&](int i) { return Convert(objects[static_cast<size_t>(i)]); },
+                          std::move(done), {.client = "", .fields = "path=" + LogValue(path_)});
   };
   if (!manifests->errors.empty()) {
     spdlog::warn(

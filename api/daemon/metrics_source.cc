@@ -17,7 +17,7 @@ MetricsFacts MetricsSources::Read() const {
   facts.now = std::chrono::steady_clock::now();  // Read after loop.status(), so no age is negative.
   facts.cleaner = cleaner.status();
   facts.watching = kernel.WatcherAlive();
-  facts.health = HealthOf(facts.loop, facts.watching, SyncPeriod(options));
+  facts.health = HealthOf(facts.loop, facts.watching, options);
   if (log != nullptr) facts.saved = log->status();
   if (options.manifests.empty()) {
     facts.controller.emplace();
@@ -32,6 +32,8 @@ MetricsFacts MetricsSources::Read() const {
     const auto reason = static_cast<Rejection>(i);
     facts.rejected_connections.emplace_back(NameOf(reason), rejections.count(reason));
   }
+  const TlsFiles& tls = options.listeners.tls;
+  facts.certificates = ReadExpiries({{"tls-cert", tls.certificate}, {"tls-client-ca", tls.ca}});
   if (connections != nullptr) facts.connections = connections->Read();
   if (localhost != nullptr) facts.localhost = localhost->status();
   facts.process = ReadProcessFigures();

@@ -173,6 +173,13 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
   AddLimits(app, options);
+  app.add_option("--hold-removals", options.hold_removals,
+                 "Hold the removals of a snapshot until svcmapctl accept-snapshot if they are at "
+                 "least this percentage of the objects of one kind, and there are at least 20 "
+                 "objects; 0 disables this check")
+      ->check(CLI::Range(0u, 100u))
+      ->type_name("PERCENT")
+      ->capture_default_str();
   CLI::Option* cleanup =
       app.add_flag("--cleanup", options.cleanup,
                    "Delete svcmapd's nftables tables and the state in --state-dir, and exit");

@@ -38,6 +38,7 @@ struct DaemonOptions {
   bool bind_address_hard_fail = false;
   PushLimits push_limits;
   proxy::StateLimits state_limits;
+  unsigned hold_removals = 50;  // See proxy::LoopOptions.
   bool cleanup = false;
   bool stay = false;  // After the cleanup, wait for SIGTERM.
   bool remove_kube_proxy = false;

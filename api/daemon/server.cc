@@ -36,6 +36,22 @@ constexpr char kAnonymous[] = "without a certificate";
 constexpr mode_t kOwnerOnly = 0600;
 constexpr mode_t kEverybody = 0666;
 
+struct Addresses {
+  std::vector<std::string> tcp;   // HOST:PORT
+  std::vector<std::string> paths;  // Of Unix sockets.
+};
+
+absl::StatusOr<Addresses> AddressesOf(const ListenOptions& options) {
+  if (const absl::Status sound = CheckListeners(options); !sound.ok()) return sound;
+  Addresses addresses;
+  for (const std::string& listen : options.listen) {
+    const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen);
+    if (!address.ok()) return address.status();
+    (address->is_unix ? addresses.paths : addresses.tcp).push_back(address->text);
+  }
+  return addresses;
+}
+
 uint32_t WriterStreams(const PushLimits& limits) { return limits.max_streams + kMaxCalls; }
 
 }  // namespace
@@ -54,22 +70,29 @@ Peer Server::Peers::Of(const std::string& connection) const {
 Server::Server(const PushLimits& limits, ControlService& service)
     : limits_(limits), service_(service) {}
 
+absl::Status Server::Check(const ListenOptions& options) {
+  const absl::StatusOr<Addresses> addresses = AddressesOf(options);
+  if (!addresses.ok()) return addresses.status();
+  if (!addresses->tcp.empty()) {
+    if (!options.insecure) {
+      if (absl::Status tls = TlsServer::Load(options.tls).status(); !tls.ok()) return tls;
+    }
+    if (absl::Status tcp = TcpListener::Check(addresses->tcp); !tcp.ok()) return tcp;
+  }
+  return UnixListener::Check(addresses->paths);
+}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& options,
                                                       const PushLimits& limits,
                                                       ControlService& service) {
-  if (const absl::Status sound = CheckListeners(options); !sound.ok()) return sound;
+  const absl::StatusOr<Addresses> all = AddressesOf(options);
+  if (!all.ok()) return all.status();
+  const std::vector<std::string>&addresses = all->tcp, &paths = all->paths;
   FollowGrpcLog();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   std::unique_ptr<Server> server(new Server(limits, service));
-  std::vector<std::string> addresses;
-  std::vector<std::string> paths;
-  for (const std::string& listen : options.listen) {
-    const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen);
-    if (!address.ok()) return address.status();
-    (address->is_unix ? paths : addresses).push_back(address->text);
-  }
   absl::Status status = server->StartServers(options, !paths.empty(), !addresses.empty());
   if (status.ok()) status = server->StartScreen(options, !addresses.empty());
   if (status.ok() && !addresses.empty()) status = server->StartTcp(options, addresses);

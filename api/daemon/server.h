@@ -29,6 +29,8 @@ namespace svcmap::api {
 
 class Server {
  public:
+  // Returns the error that Start() would return because of an address, a socket or a TLS file.
+  static absl::Status Check(const ListenOptions& options);
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ListenOptions& options,
                                                        const PushLimits& limits,
                                                        ControlService& service);

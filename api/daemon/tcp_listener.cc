@@ -35,7 +35,7 @@ uint16_t PortOf(const sockaddr* address) {
 }
 
 // Returns -1 and sets errno if the address cannot be bound.
-UniqueFd Bind(const sockaddr* address, socklen_t size, bool only_ipv6) {
+UniqueFd BindSocket(const sockaddr* address, socklen_t size, bool only_ipv6) {
   UniqueFd fd(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return fd;
   const int on = 1;
@@ -44,7 +44,7 @@ UniqueFd Bind(const sockaddr* address, socklen_t size, bool only_ipv6) {
     const int only = only_ipv6 ? 1 : 0;
     setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only));
   }
-  if (bind(fd.get(), address, size) != 0 || listen(fd.get(), SOMAXCONN) != 0) return UniqueFd();
+  if (bind(fd.get(), address, size) != 0) return UniqueFd();
   return fd;
 }
 
@@ -74,7 +74,11 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Start(
     const std::vector<std::string>& addresses, Take take) {
   std::unique_ptr<TcpListener> listener(new TcpListener(std::move(take)));
   for (const std::string& address : addresses) {
-    if (absl::Status status = listener->Listen(address); !status.ok()) return status;
+    if (absl::Status status = listener->Bind(address); !status.ok()) return status;
+    // Another socket may listen on an address that both sockets could bind.
+    for (const UniqueFd& socket : listener->sockets_) {
+      if (listen(socket.get(), SOMAXCONN) != 0) return CannotListen(address, std::strerror(errno));
+    }
   }
   std::vector<int> sockets;
   for (const UniqueFd& socket : listener->sockets_) sockets.push_back(socket.get());
@@ -85,7 +89,15 @@ absl::StatusOr<std::unique_ptr<TcpListener>> TcpListener::Start(
   return listener;
 }
 
-absl::Status TcpListener::Listen(const std::string& address) {
+absl::Status TcpListener::Check(const std::vector<std::string>& addresses) {
+  TcpListener listener(nullptr);
+  for (const std::string& address : addresses) {
+    if (absl::Status status = listener.Bind(address); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TcpListener::Bind(const std::string& address) {
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
@@ -105,14 +117,15 @@ absl::Status TcpListener::Listen(const std::string& address) {
     sockaddr_in6 any = {};
     any.sin6_family = AF_INET6;
     any.sin6_port = PortOf(found->ai_addr);
-    UniqueFd fd = Bind(reinterpret_cast<const sockaddr*>(&any), sizeof(any), /*only_ipv6=*/false);
+    UniqueFd fd =
+        BindSocket(reinterpret_cast<const sockaddr*>(&any), sizeof(any), /*only_ipv6=*/false);
     if (fd.ok()) {
       sockets_.push_back(std::move(fd));
       return absl::OkStatus();
     }
   }
   for (const addrinfo* info = found; info != nullptr; info = info->ai_next) {
-    UniqueFd fd = Bind(info->ai_addr, info->ai_addrlen, /*only_ipv6=*/true);
+    UniqueFd fd = BindSocket(info->ai_addr, info->ai_addrlen, /*only_ipv6=*/true);
     if (!fd.ok()) return CannotListen(address, std::strerror(errno));
     sockets_.push_back(std::move(fd));
   }

@@ -31,9 +31,14 @@ class TcpListener {
       const std::vector<std::string>& addresses, Take take);
   // `take` is not called after the destructor.
 
+  // Returns an error if an address cannot be bound, for example because another process listens on
+  // the port. Does not listen.
+  static absl::Status Check(const std::vector<std::string>& addresses);
+
  private:
   explicit TcpListener(Take take) : take_(std::move(take)) {}
-  absl::Status Listen(const std::string& address);
+  // Binds a socket for each address of the host.
+  absl::Status Bind(const std::string& address);
   // Returns false if the process has no file descriptor left.
   bool AcceptAll(int socket);
 

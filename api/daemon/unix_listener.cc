@@ -19,12 +19,20 @@ uint64_t InodeOf(const std::string& path) {
   return lstat(path.c_str(), &found) == 0 ? found.st_ino : 0;
 }
 
-// Creates the parent directory and removes a socket that no process listens on.
-absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (error) return ErrnoStatus(error.value(), "create the directory of " + path);
+absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError("--listen: Too long: socket path " + path +
+                                      " must have at most " +
+                                      std::to_string(sizeof(address.sun_path) - 1) + " bytes");
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
 
+// Returns an error if a process listens on the path, or if the path is not a socket.
+absl::Status CheckUnused(const std::string& path, const sockaddr_un& address) {
   struct stat found = {};
   if (lstat(path.c_str(), &found) != 0) return absl::OkStatus();
   if (!S_ISSOCK(found.st_mode))
@@ -36,7 +44,18 @@ absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
       errno == EAGAIN || errno == EPROTOTYPE) {  // EPROTOTYPE: a live socket of another type.
     return absl::AlreadyExistsError("another process listens on " + path);
   }
-  if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, "remove the old socket " + path);
+  return absl::OkStatus();
+}
+
+// Creates the parent directory and removes a socket that no process listens on.
+absl::Status MakeWay(const std::string& path, const sockaddr_un& address) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (error) return ErrnoStatus(error.value(), "create the directory of " + path);
+  if (absl::Status unused = CheckUnused(path, address); !unused.ok()) return unused;
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, "remove the old socket " + path);
+  }
   return absl::OkStatus();
 }
 
@@ -57,6 +76,15 @@ absl::StatusOr<std::unique_ptr<UnixListener>> UnixListener::Start(
   return listener;
 }
 
+absl::Status UnixListener::Check(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const absl::StatusOr<sockaddr_un> address = AddressOf(path);
+    if (!address.ok()) return address.status();
+    if (absl::Status unused = CheckUnused(path, *address); !unused.ok()) return unused;
+  }
+  return absl::OkStatus();
+}
+
 UnixListener::~UnixListener() {
   loop_.reset();
   for (const Socket& socket : sockets_) {
@@ -65,14 +93,9 @@ UnixListener::~UnixListener() {
 }
 
 absl::Status UnixListener::Listen(const std::string& path, mode_t mode) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError("--listen: Too long: socket path " + path +
-                                      " must have at most " +
-                                      std::to_string(sizeof(address.sun_path) - 1) + " bytes");
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
+  const absl::StatusOr<sockaddr_un> made = AddressOf(path);
+  if (!made.ok()) return made.status();
+  const sockaddr_un& address = *made;
   if (absl::Status status = MakeWay(path, address); !status.ok()) return status;
 
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -26,6 +26,8 @@ class UnixListener {
   // Returns an error if another process listens on a path.
   static absl::StatusOr<std::unique_ptr<UnixListener>> Start(const std::vector<std::string>& paths,
                                                              mode_t mode, Take take);
+  // Returns an error if another process listens on a path, or if a path is not a socket.
+  static absl::Status Check(const std::vector<std::string>& paths);
   ~UnixListener();  // Removes the sockets. `take` is not called afterwards.
 
  private:

@@ -14,6 +14,7 @@
 #include "api/grpc/status.h"
 #include "api/grpc/status_report.h"
 #include "api/grpc/watch_stream.h"
+#include "api/log/log_value.h"
 #include "nft/text/nft_text.h"
 #include "proxy/explain/kernel_check.h"
 #include "proxy/reconcile/row_reader.h"
@@ -158,15 +159,34 @@ grpc::Status ControlService::SubmitAndWait(
     ack = ToAck(tables_, *tried);
     return grpc::Status::OK;
   }
+  return SubmitBatch(proxy::Batch::Mark::kNone, size, convert, client, ack);
+}
+
+grpc::Status ControlService::SubmitBatch(
+    proxy::Batch::Mark mark, int size,
+    const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, const std::string& client,
+    v1::Ack& ack) {
   auto answer = std::make_shared<std::promise<proxy::BatchResult>>();
   std::future<proxy::BatchResult> result = answer->get_future();
-  const absl::Status submitted = intake_.Submit(
-      proxy::Batch::Mark::kNone, size, convert,
-      [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); },
-      /*gate=*/nullptr, client);
+  const absl::Status submitted =
+      intake_.Submit({mark}, size, convert,
+                     [answer](proxy::BatchResult result) { answer->set_value(std::move(result)); },
+                     {client, "client=" + LogValue(client)});
   if (!submitted.ok()) return NotTaken(submitted);
   ack = ToAck(0, result.get());
   return grpc::Status::OK;
+}
+
+grpc::Status ControlService::AcceptSnapshot(const v1::AcceptSnapshotRequest& request,
+                                            const std::string& client, v1::Ack& ack) {
+  if (grpc::Status unsupported = CheckVersion("protocol_version", request.protocol_version());
+      !unsupported.ok()) {
+    return unsupported;
+  }
+  if (!loop_.status().held_snapshot) {
+    return Error(grpc::FAILED_PRECONDITION, v1::NO_HELD_SNAPSHOT, "the agent holds no snapshot");
+  }
+  return SubmitBatch(proxy::Batch::Mark::kAcceptSnapshot, 0, nullptr, client, ack);
 }
 
 grpc::Status ControlService::Apply(const envelope::v1::ApplyRequest& request,
@@ -214,7 +234,8 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
     const absl::StatusOr<uint32_t> generation = options_.kernel_generation();
     if (generation.ok()) response.set_kernel_generation(*generation);
   }
-  FillLoopStatus(loop_.status(), tables_, response);
+  const proxy::LoopStatus status = loop_.status();
+  FillLoopStatus(status, tables_, response);
   if (options_.watching) response.set_watching(options_.watching());
   if (options_.log != nullptr) {
     FillSavedState(options_.state_dir, options_.log->status(), *response.mutable_saved_state());
@@ -222,7 +243,7 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   response.set_refused_calls(rejected_calls_.count());
   response.set_failed_handshakes(rejections_.count(Rejection::kHandshakeFailed));
   FillController(active_session_.current(), response);
-  FillFindings(intake_, response);
+  FillFindings(intake_, status, response);
 }
 
 grpc::Status ControlService::Dump(const grpc::CallbackServerContext& context,

@@ -51,6 +51,8 @@ class ControlService {
   grpc::Status Apply(const envelope::v1::ApplyRequest& request, const std::string& client,
                      v1::Ack& ack);
   grpc::Status Remove(const v1::RemoveRequest& request, const std::string& client, v1::Ack& ack);
+  grpc::Status AcceptSnapshot(const v1::AcceptSnapshotRequest& request, const std::string& client,
+                              v1::Ack& ack);
   grpc::Status Explain(const grpc::CallbackServerContext& context,
                        const v1::ExplainRequest& request, v1::ExplainResponse& response);
   // List and Dump set the function that fills the messages of the response.
@@ -74,6 +76,9 @@ class ControlService {
   grpc::Status SubmitAndWait(const Request& request, const std::string& client,
                              const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
                              v1::Ack& ack);
+  grpc::Status SubmitBatch(proxy::Batch::Mark mark, int size,
+                           const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
+                           const std::string& client, v1::Ack& ack);
 
   proxy::Loop& loop_;
   Intake& intake_;

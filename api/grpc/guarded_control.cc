@@ -92,6 +92,16 @@ grpc::ServerUnaryReactor* GuardedControl::Remove(grpc::CallbackServerContext* co
       });
 }
 
+grpc::ServerUnaryReactor* GuardedControl::AcceptSnapshot(grpc::CallbackServerContext* context,
+                                                         const grpc::ByteBuffer* request,
+                                                         grpc::ByteBuffer* response) {
+  return Unary<v1::AcceptSnapshotRequest, v1::Ack>(
+      context, request, response, "AcceptSnapshot", changes_,
+      [this](const Peer& caller, const v1::AcceptSnapshotRequest& parsed, v1::Ack& ack) {
+        return control_.AcceptSnapshot(parsed, caller.name, ack);
+      });
+}
+
 grpc::ServerUnaryReactor* GuardedControl::GetStatus(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request,
                                                     grpc::ByteBuffer* response) {

@@ -23,11 +23,11 @@ struct GuardedControlOptions {
 };
 
 // Calls of Push and Watch use gRPC's threads, because these calls never wait.
-using ControlBase = v1::Control::WithRawCallbackMethod_Push<
-    v1::Control::WithCallbackMethod_Watch<v1::Control::WithRawCallbackMethod_Apply<
-        v1::Control::WithRawCallbackMethod_Remove<v1::Control::WithRawCallbackMethod_List<
-            v1::Control::WithRawCallbackMethod_GetStatus<v1::Control::WithRawCallbackMethod_Dump<
-                v1::Control::WithRawCallbackMethod_Explain<v1::Control::Service>>>>>>>>;
+using ControlBase = v1::Control::WithRawCallbackMethod_Push<v1::Control::WithCallbackMethod_Watch<
+    v1::Control::WithRawCallbackMethod_Apply<v1::Control::WithRawCallbackMethod_Remove<
+        v1::Control::WithRawCallbackMethod_List<v1::Control::WithRawCallbackMethod_GetStatus<
+            v1::Control::WithRawCallbackMethod_Dump<v1::Control::WithRawCallbackMethod_Explain<
+                v1::Control::WithRawCallbackMethod_AcceptSnapshot<v1::Control::Service>>>>>>>>>;
 
 class GuardedControl final : public ControlBase {
  public:
@@ -45,6 +45,9 @@ class GuardedControl final : public ControlBase {
   grpc::ServerUnaryReactor* Remove(grpc::CallbackServerContext* context,
                                    const grpc::ByteBuffer* request,
                                    grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* AcceptSnapshot(grpc::CallbackServerContext* context,
+                                           const grpc::ByteBuffer* request,
+                                           grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const grpc::ByteBuffer* request,
                                       grpc::ByteBuffer* response) override;
@@ -75,7 +78,7 @@ class GuardedControl final : public ControlBase {
   const Identify identify_;
   const GuardedControlOptions options_;
 
-  // GetStatus never waits. Apply and Remove wait for commits.
+  // GetStatus never waits. Apply, Remove and AcceptSnapshot wait for commits.
   Workers status_calls_{4, 1, 4};
   Workers changes_{options_.calls, options_.calls / 4, options_.calls};
   // One thread copies and converts objects, so that readers leave CPU time to the loop.

@@ -222,19 +222,19 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
 
   // `bytes`: size of the request.
   grpc::Status HandleState(const envelope::v1::PushRequest& request, size_t bytes) {
-    proxy::Batch::Mark mark = proxy::Batch::Mark::kNone;
+    Intake::Mark mark;
     uint64_t number = 0;
     if (request.has_snapshot_begin()) {
       if (!active_session_.SetInSnapshot(id_, true)) {
         return OutOfOrder("snapshot_begin inside a snapshot");
       }
-      return Submit(proxy::Batch::Mark::kSnapshotBegin, request.batch(), nullptr);
+      return Submit({proxy::Batch::Mark::kSnapshotBegin}, request.batch(), nullptr);
     }
     if (request.has_snapshot_end()) {
       if (!active_session_.SetInSnapshot(id_, false)) {
         return OutOfOrder("snapshot_end outside a snapshot");
       }
-      mark = proxy::Batch::Mark::kSnapshotEnd;
+      mark = {proxy::Batch::Mark::kSnapshotEnd, request.snapshot_end().accept_removals()};
       number = request.snapshot_end().number();
     } else {
       number = request.batch().number();
@@ -256,15 +256,15 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   }
 
   // `batch` is empty if the request contains no batch.
-  grpc::Status Submit(proxy::Batch::Mark mark, const envelope::v1::Batch& batch,
-                      Intake::Done done) {
+  grpc::Status Submit(Intake::Mark mark, const envelope::v1::Batch& batch, Intake::Done done) {
     if (const grpc::Status too_many = CheckBatchSize(batch.changes_size()); !too_many.ok()) {
       return too_many;
     }
     const absl::Status submitted = intake_.Submit(
         mark, batch.changes_size(),
         [&](int i) { return ConvertChange(batch.changes(i), intake_.context()); }, std::move(done),
-        [this] { return active_session_.Enter(id_); }, client_);
+        {client_, "client=" + LogValue(client_) + " " + log_fields_},
+        [this] { return active_session_.Enter(id_); });
     // kAborted: another controller has replaced this stream and ends it with a reason.
     if (submitted.ok() || absl::IsAborted(submitted)) return grpc::Status::OK;
     return NotTaken(submitted);
@@ -362,7 +362,8 @@ grpc::Status ActiveSession::CheckEpoch(const Controller& controller) const {
                    (controller.epoch == leader_.epoch
                         ? " belongs to leader " + leader
                         : " is lower than " + leader_epoch + ", the epoch of leader " + leader) +
-                   "; stream rejected",
+                   "; stream rejected; use a higher epoch, or stop svcmapd and delete the file "
+                   "leader in its --state-dir",
                {{"epoch", epoch},
                 {"leader_epoch", leader_epoch},
                 {"leader_name", leader_.name},

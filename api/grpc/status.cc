@@ -91,6 +91,7 @@ v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result) {
     SetDuration(*ack.mutable_queue_duration(), result.queue_duration);
   }
   for (const proxy::Finding& finding : result.findings) *ack.add_results() = ToProto(finding);
+  ack.set_held(result.held);
   if (result.token) ack.set_state_token(ToBytes(*result.token));
   if (!result.error.ok()) ack.set_error(std::string(result.error.message()));
   return ack;

@@ -45,6 +45,36 @@ v1::Phase ToProto(proxy::Phase phase) {
   return v1::PHASE_UNSPECIFIED;
 }
 
+// Returns findings that are not about received objects.
+std::vector<v1::ObjectResult> AgentFindings(const proxy::LoopStatus& status,
+                                            const std::string& node_name) {
+  std::vector<v1::ObjectResult> findings;
+  const auto add = [&](v1::ResultCode code, const std::string& message) -> v1::ObjectResult& {
+    v1::ObjectResult& finding = findings.emplace_back();
+    finding.set_severity(v1::WARNING);
+    finding.set_code(code);
+    finding.set_reason(message);
+    finding.set_message(message);
+    return finding;
+  };
+  if (status.complete && !status.node_known && !status.node_eligible) {
+    v1::ObjectResult& finding = add(
+        v1::NODE_UNKNOWN,
+        "Node " + node_name +
+            " is not stored: /healthz returns 503, and the node's addresses, zone and pod CIDRs "
+            "are unknown; the controller must send the Node object");
+    finding.set_kind(v1::KIND_NODE);
+    finding.set_name(node_name);
+  }
+  if (status.held_snapshot) {
+    add(v1::SNAPSHOT_HELD,
+        "snapshot held: its end would take away " + status.held_snapshot->loss +
+            "; stored objects and rules stay in effect; check the controller, or run \"svcmapctl "
+            "accept-snapshot\" if the removals are intended");
+  }
+  return findings;
+}
+
 }  // namespace
 
 void SetTimestamp(google::protobuf::Timestamp& to, std::chrono::system_clock::time_point from) {
@@ -118,6 +148,10 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
     SetDuration(*shown->mutable_longest(), time.longest);
     SetDuration(*shown->mutable_last(), time.last);
   }
+  if (status.held_snapshot) {
+    response.mutable_held_snapshot()->set_loss(status.held_snapshot->loss);
+    SetTimestamp(*response.mutable_held_snapshot()->mutable_since(), status.held_snapshot->since);
+  }
   if (status.commits == 0) return;
   v1::CommitStatus* commit = response.mutable_last_commit();
   SetTimestamp(*commit->mutable_time(), status.last_commit_time);
@@ -146,11 +180,16 @@ void FillController(const std::optional<ActiveSession::Controller>& controller,
   status->set_epoch(controller->epoch);
 }
 
-void FillFindings(const Intake& intake, v1::GetStatusResponse& response) {
+void FillFindings(const Intake& intake, const proxy::LoopStatus& status,
+                  v1::GetStatusResponse& response) {
   const std::vector<proxy::Finding> all = intake.Findings();
+  const std::vector<v1::ObjectResult> agent = AgentFindings(status, response.node_name());
   for (size_t i = 0; i < all.size(); ++i) {
-    if (i + kMaxFindings >= all.size()) *response.add_findings() = ToProto(all[i]);
+    if (i + kMaxFindings >= all.size() + agent.size()) {
+      *response.add_findings() = ToProto(all[i]);
+    }
   }
+  for (const v1::ObjectResult& finding : agent) *response.add_findings() = finding;
   response.set_refused_objects(CountRejected(all));
 }
 

@@ -18,7 +18,9 @@ void FillSavedState(const std::string& folder, const proxy::StateLogStatus& log,
                     v1::SavedStateStatus& saved);
 void FillController(const std::optional<ActiveSession::Controller>& controller,
                     v1::GetStatusResponse& response);
-void FillFindings(const Intake& intake, v1::GetStatusResponse& response);
+// `response` must contain the name of the node.
+void FillFindings(const Intake& intake, const proxy::LoopStatus& status,
+                  v1::GetStatusResponse& response);
 
 void SetTimestamp(google::protobuf::Timestamp& to, std::chrono::system_clock::time_point from);
 

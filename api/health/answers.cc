@@ -60,7 +60,7 @@ Answer HealthzAnswer(const proxy::Health& health, SystemTime now) {
                {"nodeEligible", health.node_eligible},
                {"healthy", Live(health)}};
   if (Json status = FamilyStatus(health); !status.empty()) body["status"] = std::move(status);
-  if (!health.ready) body["reason"] = health.reason;
+  if (!health.reason.empty()) body["reason"] = health.reason;
   return JsonAnswer(ok, body.dump());
 }
 

@@ -27,8 +27,8 @@ using SystemTime = std::chrono::system_clock::time_point;
 Answer LivezAnswer(const proxy::Health& health, SystemTime now);
 
 // Response of /healthz. The status is 200 if /livez returns 200, load balancers may send traffic to
-// this node, and svcmapd is ready. If svcmapd is not ready, the body ends with the field "reason",
-// which kube-proxy does not have.
+// this node, and svcmapd is ready. Otherwise, the body can end with the field "reason", which
+// kube-proxy does not have.
 Answer HealthzAnswer(const proxy::Health& health, SystemTime now);
 
 // The response on a healthCheckNodePort. `service_key` is "namespace/name" (S-263..S-265).

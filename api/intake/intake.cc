@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/metadata.h"
@@ -12,8 +13,6 @@
 
 namespace svcmap::api {
 namespace {
-
-using Mark = proxy::Batch::Mark;
 
 void Append(std::vector<proxy::Finding>& findings, const std::vector<proxy::Finding>& more) {
   findings.insert(findings.end(), more.begin(), more.end());
@@ -35,6 +34,32 @@ absl::StatusOr<std::vector<ConvertedChange>> ConvertAll(
     converted.push_back(*std::move(change));
   }
   return converted;
+}
+
+// Adds a warning to each object of which the request contains several complete versions. A
+// controller's stream may contain several versions, because it is a sequence of changes.
+void WarnAboutRepeatedObjects(std::vector<ConvertedChange>& converted) {
+  struct Versions {
+    int count = 0;
+    ConvertedChange* last = nullptr;
+  };
+  absl::flat_hash_map<std::pair<proxy::Kind, absl::string_view>, Versions> objects;
+  for (ConvertedChange& change : converted) {
+    if (!change.change || change.change->removal()) continue;
+    Versions& versions = objects[{change.kind, change.key}];
+    ++versions.count;
+    versions.last = &change;
+  }
+  for (const auto& [object, versions] : objects) {
+    if (versions.count == 1) continue;
+    versions.last->findings.push_back({.severity = proxy::Finding::Severity::kWarning,
+                                       .kind = versions.last->kind,
+                                       .key = versions.last->key,
+                                       .code = proxy::FindingCode::kDuplicate,
+                                       .reason = "the request contains " +
+                                                 std::to_string(versions.count) +
+                                                 " versions of the object; the last one is used"});
+  }
 }
 
 // Moves everything except the findings out of `converted`.
@@ -82,12 +107,33 @@ void Intake::Notify(const std::string& client, const std::vector<proxy::Finding>
   if (found_) found_(findings);
 }
 
+// One line for each batch that removes objects, because an empty or incomplete list of a controller
+// removes objects without any error.
+void Intake::LogRemovals(const Sender& sender, const proxy::BatchResult& result) {
+  const auto& [services, slices, nodes, cidrs] = result.removed;
+  const bool held = !result.held.empty();
+  if (!held && services + slices + nodes + cidrs == 0) return;
+  if (!sender.client.empty() && !log_limit_.Admit(sender.client)) return;
+  if (held) {
+    spdlog::warn(
+        "removals of a snapshot held, stored objects and rules stay in effect until \"svcmapctl "
+        "accept-snapshot\" {} loss={}",
+        sender.fields, LogValue(result.held));
+    return;
+  }
+  spdlog::info(
+      "objects deleted {} services={} endpointslices={} nodes={} servicecidrs={} revision={}",
+      sender.fields, services, slices, nodes, cidrs, result.revision);
+}
+
 absl::Status Intake::Submit(Mark mark, int size,
                             const std::function<absl::StatusOr<ConvertedChange>(int)>& convert,
-                            Done done, const Gate& gate, const std::string& client) {
+                            Done done, const Sender& sender, const Gate& gate) {
+  const std::string& client = sender.client;
   const auto received = std::chrono::steady_clock::now();
   absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
   if (!converted.ok()) return converted.status();
+  if (!gate) WarnAboutRepeatedObjects(*converted);
   // All findings of the batch. Only the loop's thread adds to them.
   const auto reported = std::make_shared<std::vector<proxy::Finding>>(FindingsOf(*converted));
   Notify(client, *reported);  // Logging may take time, so it comes before the lock of `gate`.
@@ -97,15 +143,15 @@ absl::Status Intake::Submit(Mark mark, int size,
     entered = gate();
     if (!entered.owns_lock()) return absl::AbortedError("another controller has taken over");
   }
-  batch.mark = mark;
+  batch.mark = mark.mark;
+  batch.accept_removals = mark.accept_removals;
   batch.out_of_band = !gate;
   batch.received = received;
   // on_accepted updates the book, because the book must follow the order in which the loop accepts
   // batches from all threads.
-  batch.on_accepted = [this, mark, reported, client, converted = *std::move(converted)](
+  batch.on_accepted = [this, mark = mark.mark, reported, client, converted = *std::move(converted)](
                           const std::vector<proxy::Finding>& findings) {
-    if (mark == Mark::kSnapshotBegin) book_.BeginSnapshot();
-    if (mark == Mark::kSnapshotEnd) book_.EndSnapshot();
+    if (mark == proxy::Batch::Mark::kSnapshotBegin) book_.BeginSnapshot();
     for (const ConvertedChange& change : converted) {
       book_.Set(change.kind, change.key, change.findings);
     }
@@ -113,8 +159,10 @@ absl::Status Intake::Submit(Mark mark, int size,
     Notify(client, findings);
     Append(*reported, findings);
   };
-  batch.done = [this, reported, client, done = std::move(done)](proxy::BatchResult result) {
-    Log(client, result.findings);
+  batch.on_snapshot_ended = [this] { book_.EndSnapshot(); };
+  batch.done = [this, reported, sender, done = std::move(done)](proxy::BatchResult result) {
+    Log(sender.client, result.findings);
+    LogRemovals(sender, result);
     result.findings.insert(result.findings.begin(), reported->begin(), reported->end());
     if (done) done(std::move(result));
   };
@@ -126,6 +174,7 @@ absl::StatusOr<proxy::DryRun> Intake::Try(
     int size, const std::function<absl::StatusOr<ConvertedChange>(int)>& convert) {
   absl::StatusOr<std::vector<ConvertedChange>> converted = ConvertAll(size, convert);
   if (!converted.ok()) return converted.status();
+  WarnAboutRepeatedObjects(*converted);
   std::vector<proxy::Finding> reported = FindingsOf(*converted);
   proxy::Batch batch = MakeBatch(*converted, context_);
   batch.on_accepted = [&reported](const std::vector<proxy::Finding>& findings) {

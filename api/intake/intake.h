@@ -38,12 +38,19 @@ class Intake {
   // `gate` returns an unlocked lock, another controller has taken over, and Submit returns ABORTED
   // and accepts nothing. Without a `gate`, the batch is out of band (see proxy::Batch).
   //
-  // `client` is the client that sent the batch. log_limit() limits the log lines about its objects.
-  // An empty `client` has no limit.
+  // log_limit() limits the log lines about the objects of `sender`.
   using Gate = std::function<std::unique_lock<std::mutex>()>;
-  absl::Status Submit(proxy::Batch::Mark mark, int size,
+  struct Mark {
+    proxy::Batch::Mark mark = proxy::Batch::Mark::kNone;
+    bool accept_removals = false;  // See proxy::Batch.
+  };
+  struct Sender {
+    std::string client;  // Client for the limit on log lines, or empty for no limit.
+    std::string fields;  // For the log: "client=... name=...", or "path=...".
+  };
+  absl::Status Submit(Mark mark, int size,
                       const std::function<absl::StatusOr<ConvertedChange>(int)>& convert, Done done,
-                      const Gate& gate = nullptr, const std::string& client = "");
+                      const Sender& sender, const Gate& gate = nullptr);
 
   // Computes the effect of the changes with all findings. Nothing is stored or logged. Blocks until
   // the loop has the result. Returns UNAVAILABLE if the loop has stopped.
@@ -66,6 +73,7 @@ class Intake {
  private:
   void Log(const std::string& client, const std::vector<proxy::Finding>& findings);
   void Notify(const std::string& client, const std::vector<proxy::Finding>& findings);
+  void LogRemovals(const Sender& sender, const proxy::BatchResult& result);
 
   proxy::Loop& loop_;
   ConvertContext context_;

@@ -138,8 +138,9 @@ class Push::Worker {
   End OneStream();
   void SetStream(PushStream* stream);
   bool GaveUp() const;
+  bool WasOpened() const;
   bool IsEnding() const;
-  End EndOf(const grpc::Status& status, const api::TlsMaterial& tls);
+  End EndOf(const grpc::Status& status, const std::string& advice);
   std::shared_ptr<grpc::Channel> Connect(const api::TlsMaterial& tls) const;
 
   // Functions that use the stream. They return false if the stream is over.
@@ -267,9 +268,13 @@ Push::Worker::End Push::Worker::OneStream() {
   if (GaveUp()) stream.Cancel();
   const grpc::Status status = stream.Finish();
   SetStream(nullptr);
+  std::string advice;  // May connect to svcmapd again, so it is computed without mutex_.
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !WasOpened()) {
+    advice = api::ConnectAdvice(status.error_message(), options_.target, *tls);
+  }
   const std::lock_guard lock(mutex_);
   facts_.connected = facts_.synced = false;
-  return EndOf(status, *tls);
+  return EndOf(status, advice);
 }
 
 // Lets the destructor cancel the stream. If the destructor has already begun, cancels the stream
@@ -285,13 +290,18 @@ bool Push::Worker::GaveUp() const {
   return !problem_.empty();
 }
 
+bool Push::Worker::WasOpened() const {
+  const std::lock_guard lock(mutex_);
+  return opened_.has_value();
+}
+
 bool Push::Worker::IsEnding() const {
   const std::lock_guard lock(mutex_);
   return ending_;
 }
 
-// mutex_ must be held.
-Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::TlsMaterial& tls) {
+// mutex_ must be held. `advice`: why the connection failed, or "" if it did not.
+Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const std::string& advice) {
   // A delayed Open from an earlier stream of this process may arrive after the Open of this stream.
   api::ErrorInfo error = api::ReadErrorDetails(status.error_details());
   const bool by_ourselves = error.reason == v1::REPLACED &&
@@ -301,11 +311,7 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const api::Tls
   // If the stream has ended with an error at the same time, that error is more useful.
   const bool ended = !status.ok() && status.error_code() != grpc::StatusCode::CANCELLED;
   if (!problem_.empty() && !ended) return {problem_, false};
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !opened_) {
-    return {"connect to svcmapd at " + options_.target + ": " +
-                api::ConnectAdvice(status.error_message(), options_.target, tls),
-            false};
-  }
+  if (!advice.empty()) return {"connect to svcmapd at " + options_.target + ": " + advice, false};
   if (status.ok()) return {"svcmapd closed the stream without an error", false};
   return {"svcmapd closed the stream: " + CodeName(status.error_code()) + ": " +
               status.error_message() + Hint(status.error_code()),
@@ -486,6 +492,12 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
     spdlog::error("kernel commit failed, svcmapd is retrying error={}", api::LogValue(ack.error()));
   }
   failed_ = failed ? ack.error() : "";
+  if (!ack.held().empty()) {
+    spdlog::error(
+        "svcmapd holds the removals of the snapshot, because they would take away too much; if "
+        "they are intended, run \"svcmapctl accept-snapshot\" loss={}",
+        api::LogValue(ack.held()));
+  }
   while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {
     const Sent& sent = in_flight_.front();
     for (const std::string& line : findings_.Take(ack, sent.changes)) spdlog::warn("{}", line);

@@ -24,6 +24,14 @@ Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point 
     health.reason = "changes to the tables by other processes are not detected";
   }
   health.ready = health.reason.empty();
+  if (health.ready && !facts.node_eligible) {
+    health.reason = facts.node_known ? "Node " + facts.node_name +
+                                           " is being deleted or has the taint "
+                                           "ToBeDeletedByClusterAutoscaler"
+                                     : "Node " + facts.node_name +
+                                           " unknown: no controller has sent the Node object of "
+                                           "this node";
+  }
   return health;
 }
 

@@ -19,7 +19,8 @@ struct Health {
   // `ready` is stricter than kube-proxy's condition, because kube-proxy reports a healthy state
   // before it has programmed any rule.
   bool ready = false;
-  std::string reason;  // Reason why the proxy is not ready. Empty if `ready` is true.
+  // Reason why the proxy is not ready or the node is not eligible. Empty if neither is the case.
+  std::string reason;
 };
 
 // Returns true if no started family is unhealthy (S-252).
@@ -37,6 +38,8 @@ struct LoopFacts {
   bool verified = false;
   bool watching = false;       // True if changes by other processes are detected.
   bool node_eligible = false;  // Value in the latest Node object. Initially false.
+  bool node_known = false;     // True if the Node object is stored.
+  std::string node_name;
 };
 
 inline constexpr std::chrono::seconds kSyncPeriod{30};  // Default sync period (S-302).

@@ -171,6 +171,7 @@ absl::StatusOr<AdoptedState> Reconciler::AdoptUnknown(const Markers& markers, Sa
   journal_.Outdate(saved.objects);
   applied_.Advance(Plan(applied_.shared()), true, {}, std::vector<Row>(), newest);
   if (!found) return AdoptedState::kNothing;
+  previous_services_ = CountServicesInTables();
   const absl::Status status = AdoptAffinity();
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   // kNotFound: a version without session affinity created the tables.
@@ -211,6 +212,20 @@ absl::StatusOr<std::vector<nft::Element>> Reconciler::ReadUndisturbed(nft::SetRe
     std::this_thread::sleep_for(std::chrono::milliseconds(std::min(attempt, 20)));
   }
   return elements;
+}
+
+// Tables of another version may have other sets. Then the result is 0.
+size_t Reconciler::CountServicesInTables() {
+  absl::flat_hash_set<std::string> services;
+  for (const Family family : kFamilies) {
+    const absl::StatusOr<std::vector<nft::Element>> elements =
+        ReadUndisturbed({family, kServiceIps});
+    if (!elements.ok()) continue;
+    for (const nft::Element& element : *elements) {
+      services.insert(element.comment.substr(0, element.comment.rfind(':')));
+    }
+  }
+  return services.size();
 }
 
 // Remembers the numbers that clients' affinity records use.

@@ -28,6 +28,10 @@ struct BatchResult {
   std::chrono::nanoseconds queue_duration{0};   // From Submit to the start of that commit.
   std::vector<Finding> findings;
   absl::Status error;
+  // The removals of the snapshot that the batch ends are held: "95 of 100 Services". Empty if
+  // nothing is held. The outcome is kPending.
+  std::string held;
+  KindCounts removed = {};  // Number of stored objects that the batch removed.
   // State token of the store after the batch. Absent unless the session has the complete state: it
   // has sent a snapshot or offered the matching token, and no out-of-band batch has changed the
   // store since.
@@ -47,8 +51,15 @@ struct DeferredChange {
 };
 
 struct Batch {
-  enum class Mark : uint8_t { kNone, kSnapshotBegin, kSnapshotEnd };
+  enum class Mark : uint8_t {
+    kNone,
+    kSnapshotBegin,
+    kSnapshotEnd,
+    kAcceptSnapshot,  // Ends a held snapshot, if there is one.
+  };
   Mark mark = Mark::kNone;
+  // With kSnapshotEnd: the snapshot ends however much it takes away.
+  bool accept_removals = false;
   std::vector<Change> changes;
   // Rejected objects. A snapshot does not prune their last accepted version.
   std::vector<std::pair<Kind, std::string>> rejected;
@@ -69,6 +80,9 @@ struct Batch {
   // Called once, on the loop's thread, after the changes are in the store and before `done`. The
   // findings are those of deferred changes and of changes that exceed a limit. Must not block.
   std::function<void(const std::vector<Finding>&)> on_accepted;
+  // With kSnapshotEnd: called once, on the loop's thread, when the snapshot ends, which may be long
+  // after the batch was answered. Not called if the snapshot is discarded. Must not block.
+  std::function<void()> on_snapshot_ended;
   // Called once, on the loop's thread, or on the caller's thread if the loop has stopped. Must not
   // block.
   std::function<void(BatchResult)> done;

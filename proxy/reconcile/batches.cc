@@ -29,6 +29,7 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
     taken.seen.Count(change.kind);
     if (!store.Apply(change, sequence_, batch.source())) return;
     taken.changed = true;
+    if (change.removal()) ++taken.removed[Index(change.kind)];
     taken.net.Count(change.kind);
     if (change.triggered) taken.triggered.emplace_back(*change.triggered, family);
   };
@@ -47,6 +48,7 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   for (const Change& change : batch.changes) apply(change);
   for (const DeferredChange& late : batch.deferred) {
     store.AddToSnapshot(late.kind, late.key);
+    store.ApplyWaiting(late.key, sequence_, batch.source());
     DeferredChange::Result made = late.make(store);
     std::move(made.findings.begin(), made.findings.end(), std::back_inserter(findings));
     if (made.change) apply(*made.change);
@@ -74,11 +76,12 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   if (batch.mark == Batch::Mark::kSnapshotBegin) {
     reconciler_.store().SetRevision(reconciler_.revision());
     reconciler_.store().BeginSnapshot();
+    held_.reset();
     Receive(Input::kSnapshotBegin);
     // Takes effect at the end of the snapshot, unless an out-of-band change arrives before.
     session_is_synced_ = true;
   }
-  const BatchEffect effect = ApplyChanges(batch);
+  BatchEffect effect = ApplyChanges(batch);
   if (effect.changed && batch.out_of_band) session_is_synced_ = false;
   for (const auto& [time, family] : effect.triggered) {
     triggers_.Add(sequence_, batch.source(), time, family);
@@ -89,31 +92,67 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
     status_.pending_changes += effect.net;
     status_.waiting_changes = arrivals_.changes();
   }
-  FollowMark(batch, effect);
+  const bool held = FollowMark(batch, effect);
   stages_.Add(Stage::kIntake, Clock::now() - start);
   if (!batch.done) return;
   Waiting waiting{sequence_, batch.source(), submitted, std::move(batch.done), {}};
+  waiting.result.removed = effect.removed;
+  if (held) waiting.result.held = held_->snapshot.loss;
   if (Holding()) {
     waiting.result.outcome = BatchResult::Outcome::kPending;
     Answer(std::move(waiting));
     return;
   }
-  waiting.result.outcome = BatchResult::Outcome::kUnchanged;
+  waiting.result.outcome = held ? BatchResult::Outcome::kPending : BatchResult::Outcome::kUnchanged;
   if (session_is_synced_ && !reconciler_.store().in_snapshot()) {
     waiting.result.token = reconciler_.store().token();
   }
   waiting_.push_back(std::move(waiting));
 }
 
-void Loop::FollowMark(const Batch& batch, const BatchEffect& effect) {
-  if (batch.mark == Batch::Mark::kSnapshotEnd) {
-    reconciler_.store().EndSnapshot(sequence_, batch.source());
-    Receive(Input::kSnapshotEnd);
+bool Loop::FollowMark(Batch& batch, BatchEffect& effect) {
+  using Mark = Batch::Mark;
+  if (batch.mark == Mark::kSnapshotEnd) {
+    held_ = Held{{.loss = batch.accept_removals ? "" : LossToHold(),
+                  .since = std::chrono::system_clock::now()},
+                 reconciler_.store().snapshot_size(),
+                 std::move(batch.on_snapshot_ended)};
+    if (!held_->snapshot.loss.empty()) return true;
+    EndSnapshot(batch.source(), effect);
+  } else if (batch.mark == Mark::kAcceptSnapshot) {
+    if (held_) EndSnapshot(batch.source(), effect);
+  } else if (held_) {
+    // The controller may list more objects when its cache is complete.
+    const size_t listed = reconciler_.store().snapshot_size();
+    if (std::exchange(held_->listed, listed) >= listed && !Holding()) return false;
+    held_->snapshot.loss = LossToHold();
+    if (held_->snapshot.loss.empty()) EndSnapshot(batch.source(), effect);
   } else if (!reconciler_.store().in_snapshot() && effect.any) {
     Receive(Input::kChange);
     // A replacement of existing rules is not split.
     split_allowed_ = split_allowed_ && reconciler_.applied().services().empty();
   }
+  return false;
+}
+
+void Loop::EndSnapshot(ChangeSource source, BatchEffect& effect) {
+  const KindCounts removed = reconciler_.store().EndSnapshot(sequence_, source);
+  for (size_t kind = 0; kind < removed.size(); ++kind) effect.removed[kind] += removed[kind];
+  if (held_->on_ended) held_->on_ended();
+  held_.reset();
+  Receive(Input::kSnapshotEnd);
+}
+
+// Returns what the end of the open snapshot would take away, or "" if it may end.
+std::string Loop::LossToHold() const {
+  if (options_.hold_removals == 0) return "";
+  const Store& store = reconciler_.store();
+  if (!Holding()) return LossBeyond(store.LossOfSnapshot(), options_.hold_removals);
+  const size_t before = reconciler_.previous_services();
+  const size_t after = std::min(before, store.ServicesWithEndpoints());
+  SnapshotLoss loss;
+  loss.previous_services = {.lost = before - after, .before = before};
+  return LossBeyond(loss, options_.hold_removals);
 }
 
 void Loop::SetReceived(Received received) {
@@ -133,7 +172,7 @@ void Loop::Answer(const SyncResult& result, Clock::time_point started) {
     if (waiting != waiting_.end()) waiting->result.findings.push_back(finding);
   }
   for (Waiting& waiting : waiting_) {
-    if (!committed) continue;
+    if (!committed || !waiting.result.held.empty()) continue;
     waiting.result.outcome = BatchResult::Outcome::kCommitted;
     waiting.result.commit_duration = result.duration;
     waiting.result.queue_duration = started - waiting.submitted;

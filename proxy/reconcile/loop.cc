@@ -161,6 +161,7 @@ void Loop::StartSession(std::optional<StateToken> offered,
                         std::function<void(std::optional<StateToken>)> answer) {
   Task start = [this, offered, answer = std::move(answer)] {
     reconciler_.store().AbandonSnapshot();
+    held_.reset();
     std::optional<StateToken> held;
     if (!Holding()) held = reconciler_.store().token();
     session_is_synced_ = offered && held == offered;

@@ -71,6 +71,9 @@ struct LoopOptions {
   // Called with changes of nodePorts on loopback addresses.
   std::function<void(LocalhostNodePortChanges)> on_localhost_node_ports;
   StateLimits limits;
+  // A snapshot whose end would take away at least this percentage of the objects of one kind is
+  // held: its objects are stored, but no other object is removed (snapshot_loss.h). 0: no bound.
+  unsigned hold_removals = 0;
 };
 
 class Loop {
@@ -131,6 +134,12 @@ class Loop {
     // For each change with an effect and a trigger time.
     std::vector<std::pair<TriggerTimes::Time, Family>> triggered;
     ChangeCounts seen, net;
+    KindCounts removed = {};
+  };
+  struct Held {
+    HeldSnapshot snapshot;
+    size_t listed;  // Store::snapshot_size() when the loss was computed.
+    std::function<void()> on_ended;
   };
 
   // Thread and turns.
@@ -153,7 +162,11 @@ class Loop {
   void AcceptArrivals();
   void Accept(Batch batch, Clock::time_point submitted);
   BatchEffect ApplyChanges(const Batch& batch);
-  void FollowMark(const Batch& batch, const BatchEffect& effect);
+  // Returns true if the batch ends a snapshot whose removals are held.
+  bool FollowMark(Batch& batch, BatchEffect& effect);
+  void EndSnapshot(ChangeSource source, BatchEffect& effect);
+  std::string LossToHold() const;
+  bool InSnapshot() const { return reconciler_.store().in_snapshot() && !held_; }
   void Receive(Input input) { SetReceived(Next(received_, input)); }
   void SetReceived(Received received);
   void Answer(const SyncResult& result, Clock::time_point started);
@@ -186,6 +199,7 @@ class Loop {
   Received received_ = Received::kNothing;
   Received programmed_ = Received::kNothing;  // See Situation::programmed.
   bool session_is_synced_ = false;            // The session has the complete state.
+  std::optional<Held> held_;  // The snapshot that is open, but whose batches have all arrived.
   // The changes that are not in the kernel come from a snapshot, or no Service is in the kernel.
   bool split_allowed_ = true;
   bool started_empty_ = true;        // At the start, no Service was in the kernel.

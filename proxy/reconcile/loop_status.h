@@ -17,6 +17,13 @@
 
 namespace svcmap::proxy {
 
+// The end of a snapshot would take away too much, so it waits until an operator accepts it, a later
+// change of the controller lists more objects, or another snapshot begins.
+struct HeldSnapshot {
+  std::string loss;  // "95 of 100 Services"
+  std::chrono::system_clock::time_point since;
+};
+
 struct LoopStatus {
   Phase phase = Phase::kWaiting;
   uint64_t revision = 0;
@@ -33,6 +40,8 @@ struct LoopStatus {
   size_t rejected_services = 0;  // Services that the kernel has rejected.
   // Why parts of Services are not programmed. Never null.
   StandingFindings::List findings = std::make_shared<std::vector<Finding>>();
+  // The snapshot whose removals are held. See LoopOptions::hold_removals.
+  std::optional<HeldSnapshot> held_snapshot;
   // The complete state was received or restored, and it was in the kernel at least once.
   bool complete = false;
   // As `complete`, but received in this run: a controller has sent a snapshot or offered the
@@ -49,6 +58,7 @@ struct LoopStatus {
   std::chrono::system_clock::time_point last_sync;
   // Whether load balancers may send traffic to this node (S-253), from its last known Node object.
   bool node_eligible = false;
+  bool node_known = false;  // Whether the Node object of this node is stored.
   std::chrono::nanoseconds last_commit_duration{0};
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;

@@ -17,7 +17,7 @@ Phase Loop::CurrentPhase() const {
 void Loop::PublishTurn(bool answered) {
   const bool idle = !reconciler_.Pending() && answered;
   const bool verified = !Holding() && reconciler_.Verified();
-  if (idle && !Holding() && !reconciler_.store().in_snapshot() && schedule_.failed_commits() == 0) {
+  if (idle && !Holding() && !InSnapshot() && schedule_.failed_commits() == 0) {
     programmed_ = received_;
   }
   const std::lock_guard lock(mutex_);
@@ -27,6 +27,8 @@ void Loop::PublishTurn(bool answered) {
   // An idle loop makes no turns. The tables were verified until this turn.
   if (verified || status_.verified) status_.last_verified = Clock::now();
   status_.verified = verified;
+  status_.held_snapshot.reset();
+  if (held_) status_.held_snapshot = held_->snapshot;
   status_.stages = stages_;
   status_.audits = reconciler_.audits();
   status_.rejected_services = reconciler_.rejected_services();
@@ -86,7 +88,7 @@ void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
   options_.cleaner->Update(std::move(result.udp), std::move(result.tcp), result.handshakes);
   if (result.recreated) options_.cleaner->TablesRepaired();
-  const bool complete = received_ >= Received::kStored && !reconciler_.store().in_snapshot() &&
+  const bool complete = received_ >= Received::kStored && !InSnapshot() &&
                         reconciler_.store().dirty().size() == 0;
   if (!complete) return;
   options_.cleaner->StateIsComplete();
@@ -121,7 +123,9 @@ void Loop::CopyCounts() {
   status_.object_bytes = store.bytes();
   status_.object_elements = store.elements();
   status_.pending_services = store.dirty().size();
-  if (const Node* node = reconciler_.ThisNode()) status_.node_eligible = node->eligible;
+  const Node* node = reconciler_.ThisNode();
+  status_.node_known = node != nullptr;
+  if (node != nullptr) status_.node_eligible = node->eligible;
   status_.service_ports = applied.service_ports();
   status_.elements = applied.counts();
   status_.findings = reconciler_.standing_findings();

@@ -81,6 +81,9 @@ class Reconciler {
     return Adopt(nothing);
   }
 
+  // After kUnknown: number of Services with endpoints in the tables.
+  size_t previous_services() const { return previous_services_; }
+
   // Another process has changed svcmap's tables. Repair() will check the changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
   bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
@@ -208,6 +211,7 @@ class Reconciler {
   bool Restore(SavedState& saved, const SavedRows& left_over);
   std::vector<Number> RestoreNumbers(NumberLists& numbers, const NextNumbers& next);
   absl::Status AdoptAffinity();
+  size_t CountServicesInTables();
   absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
 
   nft::Kernel& kernel_;
@@ -230,6 +234,7 @@ class Reconciler {
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may differ in leftovers.
   uint64_t unknown_generation_ = 0;
+  size_t previous_services_ = 0;
   int failed_repairs_ = 0;     // Consecutive.
   bool ahead_failed_ = false;  // Rows that were added ahead of a plan that failed are suspect.
   // Number of elements of deleted tables that were written again. 0 after the next committed plan,

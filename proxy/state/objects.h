@@ -3,6 +3,7 @@
 // documented here. Threads share the objects as shared_ptr<const T>.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -45,6 +46,10 @@ constexpr std::string_view KindName(Kind kind) {
   }
   return "?";
 }
+
+// Number of objects by kind.
+using KindCounts = std::array<size_t, 4>;
+constexpr size_t Index(Kind kind) { return static_cast<size_t>(kind); }
 
 struct ServicePort {
   std::string name;  // Empty for an unnamed port. Unique within the Service.

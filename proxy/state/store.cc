@@ -40,6 +40,20 @@ bool Equal(const Pointer& a, const Pointer& b) {
   return a && b ? a->message == b->message : a == b;
 }
 
+// Returns true if an endpoint can get connections (S-24).
+bool HasUsableEndpoints(const EndpointSlice& slice) {
+  return !slice.ports.empty() && std::ranges::any_of(slice.endpoints, [](const Endpoint& endpoint) {
+    const EndpointConditions& is = endpoint.conditions;
+    return endpoint.weight > 0 && (is.ready || (is.serving && is.terminating));
+  });
+}
+
+bool HasUsableEndpoints(const ServiceEntry& entry) {
+  return entry.service && std::ranges::any_of(entry.slices, [](const auto& slice) {
+           return HasUsableEndpoints(*slice);
+         });
+}
+
 // Returns the token of one object. The hash of the key is the seed for the hash of the message, so
 // that the boundary between key and message is unambiguous.
 StateToken TokenOf(Kind kind, const std::string& key, const std::string& message) {
@@ -94,9 +108,55 @@ uint64_t ElementCount(const EndpointSlice& slice) {
 }
 
 bool Store::Apply(const Change& change, uint64_t sequence, ChangeSource source) {
-  if (!change.removal()) AddToSnapshot(change.kind, change.key);
+  if (base_ && FollowSnapshot(change)) return false;
   if (trial_) trial_->undo.push_back(Stored(change.kind, change.key));
   return Replace(change, sequence, source);
+}
+
+bool Store::FollowSnapshot(const Change& change) {
+  const std::string key = SnapshotKey(change.kind, change.key);
+  if (change.removal()) {
+    base_->added.erase(key);
+  } else if (!Contains(change.kind, change.key)) {
+    base_->added.insert(key);
+  }
+  if (!snapshot_ || !snapshot_->removes) return false;
+  if (change.kind == Kind::kEndpointSlice) snapshot_->waiting.erase(change.key);
+  if (change.removal()) {
+    snapshot_->keys.erase(key);
+    return false;
+  }
+  snapshot_->keys.insert(key);
+  if (!change.slice || HasUsableEndpoints(*change.slice)) return false;
+  const auto held = slices_.find(change.key);
+  if (held == slices_.end() || !HasUsableEndpoints(*held->second)) return false;
+  snapshot_->waiting[change.key] = change;
+  return true;
+}
+
+bool Store::Contains(Kind kind, const std::string& key) const {
+  switch (kind) {
+    case Kind::kService: {
+      const ServiceEntry* entry = Find(key);
+      return entry != nullptr && entry->service;
+    }
+    case Kind::kEndpointSlice:
+      return slices_.contains(key);
+    case Kind::kNode:
+      return nodes_.contains(key);
+    case Kind::kServiceCidr:
+      return service_cidrs_.contains(key);
+  }
+  return false;
+}
+
+void Store::ApplyWaiting(const std::string& slice, uint64_t sequence, ChangeSource source) {
+  if (!snapshot_) return;
+  const auto waiting = snapshot_->waiting.find(slice);
+  if (waiting == snapshot_->waiting.end()) return;
+  const Change change = std::move(waiting->second);
+  snapshot_->waiting.erase(waiting);
+  Replace(change, sequence, source);
 }
 
 bool Store::Replace(const Change& change, uint64_t sequence, ChangeSource source) {
@@ -313,6 +373,7 @@ void Store::BeginTrial() {
   trial_->released = std::exchange(released_, false);
   trial_->moved = std::exchange(moved_, false);
   trial_->snapshot = std::exchange(snapshot_, std::nullopt);
+  trial_->base = std::exchange(base_, std::nullopt);
 }
 
 void Store::EndTrial() {
@@ -329,6 +390,7 @@ void Store::EndTrial() {
   released_ = trial.released;
   moved_ = trial.moved;
   snapshot_ = std::move(trial.snapshot);
+  base_ = std::move(trial.base);
 }
 
 void Store::DropIfEmpty(const std::string& key) {
@@ -356,35 +418,85 @@ void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected
 }
 
 void Store::BeginSnapshot() {
-  snapshot_ = {.revision = revision_,
-               .removes = !services_.empty() || !slices_.empty() || !nodes_.empty() ||
-                          !service_cidrs_.empty(),
-               .keys = {}};
+  snapshot_.reset();
+  const bool removes =
+      !services_.empty() || !slices_.empty() || !nodes_.empty() || !service_cidrs_.empty();
+  if (removes && !base_) {
+    base_ = {.counts = {service_count_, slices_.size(), nodes_.size(), service_cidrs_.size()},
+             .with_endpoints = ServicesWithEndpoints(),
+             .added = {}};
+  }
+  snapshot_ = {.revision = revision_, .removes = removes, .keys = {}, .waiting = {}};
 }
 
 void Store::AddToSnapshot(Kind kind, const std::string& key) {
   if (snapshot_ && snapshot_->removes) snapshot_->keys.insert(SnapshotKey(kind, key));
 }
 
-void Store::EndSnapshot(uint64_t sequence, ChangeSource source) {
-  const std::optional<Snapshot> snapshot = std::exchange(snapshot_, std::nullopt);
-  if (!snapshot || !snapshot->removes) return;
-  std::vector<Change> removals;
-  const auto collect = [&](Kind kind, const std::string& key) {
-    if (!snapshot->keys.contains(SnapshotKey(kind, key))) {
-      removals.push_back({.kind = kind, .key = key});
-    }
+void Store::ForEachUnlisted(const std::function<void(Kind, const std::string&)>& fn) const {
+  const auto check = [&](Kind kind, const std::string& key) {
+    if (!snapshot_->keys.contains(SnapshotKey(kind, key))) fn(kind, key);
   };
   for (const auto& [key, entry] : services_) {
-    if (entry.service) collect(Kind::kService, key);
+    if (entry.service) check(Kind::kService, key);
   }
-  for (const auto& [key, slice] : slices_) collect(Kind::kEndpointSlice, key);
-  for (const auto& [key, node] : nodes_) collect(Kind::kNode, key);
-  for (const auto& [key, cidr] : service_cidrs_) collect(Kind::kServiceCidr, key);
-  std::sort(removals.begin(), removals.end(), [](const Change& a, const Change& b) {
+  for (const auto& [key, slice] : slices_) check(Kind::kEndpointSlice, key);
+  for (const auto& [key, node] : nodes_) check(Kind::kNode, key);
+  for (const auto& [key, cidr] : service_cidrs_) check(Kind::kServiceCidr, key);
+}
+
+bool Store::KeepsEndpoints(const std::string& key, const ServiceEntry& entry) const {
+  if (!snapshot_ || !snapshot_->removes) return HasUsableEndpoints(entry);
+  if (!entry.service || !snapshot_->keys.contains(SnapshotKey(Kind::kService, key))) return false;
+  return std::ranges::any_of(entry.slices, [this](const auto& slice) {
+    return HasUsableEndpoints(*slice) && !snapshot_->waiting.contains(slice->key) &&
+           snapshot_->keys.contains(SnapshotKey(Kind::kEndpointSlice, slice->key));
+  });
+}
+
+size_t Store::ServicesWithEndpoints() const {
+  return static_cast<size_t>(std::ranges::count_if(services_, [this](const auto& service) {
+    return KeepsEndpoints(service.first, service.second);
+  }));
+}
+
+SnapshotLoss Store::LossOfSnapshot() const {
+  SnapshotLoss loss;
+  if (!snapshot_ || !snapshot_->removes || !base_) return loss;
+  for (size_t kind = 0; kind < base_->counts.size(); ++kind) {
+    loss.kinds[kind].before = base_->counts[kind];
+  }
+  ForEachUnlisted([&](Kind kind, const std::string& key) {
+    if (!base_->added.contains(SnapshotKey(kind, key))) ++loss.kinds[Index(kind)].lost;
+  });
+  loss.with_endpoints.before = base_->with_endpoints;
+  for (const auto& [key, entry] : services_) {
+    if (!HasUsableEndpoints(entry) || KeepsEndpoints(key, entry)) continue;
+    if (!base_->added.contains(SnapshotKey(Kind::kService, key))) ++loss.with_endpoints.lost;
+  }
+  return loss;
+}
+
+KindCounts Store::EndSnapshot(uint64_t sequence, ChangeSource source) {
+  KindCounts removed = {};
+  if (!snapshot_ || !snapshot_->removes) {
+    snapshot_.reset();
+    base_.reset();
+    return removed;
+  }
+  std::vector<Change> changes;
+  ForEachUnlisted([&](Kind kind, const std::string& key) {
+    changes.push_back({.kind = kind, .key = key});
+    ++removed[Index(kind)];
+  });
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::tie(a.kind, a.key) < std::tie(b.kind, b.key);
   });
-  for (const Change& removal : removals) Apply(removal, sequence, source);
+  for (auto& [key, change] : snapshot_->waiting) changes.push_back(std::move(change));
+  snapshot_.reset();
+  base_.reset();
+  for (const Change& change : changes) Apply(change, sequence, source);
+  return removed;
 }
 
 const ServiceEntry* Store::Find(const std::string& key) const {

@@ -20,6 +20,7 @@
 #include "proxy/state/claims.h"
 #include "proxy/state/dirty_services.h"
 #include "proxy/state/objects.h"
+#include "proxy/state/snapshot_loss.h"
 
 namespace svcmap::proxy {
 
@@ -91,14 +92,31 @@ class Store {
   void SetRevision(uint64_t revision) { revision_ = revision; }
 
   // Between BeginSnapshot and EndSnapshot, all objects named by applied changes and by
-  // AddToSnapshot() belong to the snapshot. EndSnapshot removes all other objects. A second
-  // BeginSnapshot discards the open snapshot.
+  // AddToSnapshot() belong to the snapshot. EndSnapshot removes all other objects, and returns
+  // their number. A second BeginSnapshot discards the open snapshot.
+  //
+  // If a change takes all usable endpoints of a stored EndpointSlice, EndSnapshot applies the
+  // change, because it takes away as much as a removal.
   void BeginSnapshot();
   void AddToSnapshot(Kind kind, const std::string& key);
-  void EndSnapshot(uint64_t sequence, ChangeSource source = ChangeSource::kStream);
+  KindCounts EndSnapshot(uint64_t sequence, ChangeSource source = ChangeSource::kStream);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { snapshot_.reset(); }
   bool in_snapshot() const { return snapshot_.has_value(); }
+  // Returns what EndSnapshot would take away of the objects that were stored before the first
+  // snapshot that has not ended. Objects of abandoned snapshots do not count. Iterates over all
+  // objects.
+  SnapshotLoss LossOfSnapshot() const;
+  // Returns the number of Services with usable endpoints, without those that the end of the open
+  // snapshot would take away. Iterates over all Services.
+  size_t ServicesWithEndpoints() const;
+  // Returns a number that grows when LossOfSnapshot() may have become smaller.
+  size_t snapshot_size() const {
+    return snapshot_ ? snapshot_->keys.size() - snapshot_->waiting.size() : 0;
+  }
+  // Applies the change to an EndpointSlice that waits for the end of the snapshot, if any. Required
+  // before a change that is computed from the stored EndpointSlice.
+  void ApplyWaiting(const std::string& slice, uint64_t sequence, ChangeSource source);
 
   // EndTrial() undoes all changes since BeginTrial(). The cost of EndTrial() is proportional to the
   // number of changes. A trial may begin only if no Service is dirty and no snapshot is open.
@@ -160,6 +178,15 @@ class Store {
     uint64_t revision = 0;                  // At the start of the snapshot.
     bool removes = false;                   // Objects were stored at the start of the snapshot.
     absl::flat_hash_set<std::string> keys;  // If `removes`: the objects of the snapshot.
+    // Changes that EndSnapshot applies, by the key of their EndpointSlice.
+    absl::btree_map<std::string, Change> waiting;
+  };
+
+  // The objects that were stored before the first snapshot that has not ended.
+  struct Base {
+    KindCounts counts = {};
+    size_t with_endpoints = 0;               // Services with usable endpoints.
+    absl::flat_hash_set<std::string> added;  // Objects that were added later, as in Snapshot::keys.
   };
 
   // State from before the trial, which EndTrial() restores.
@@ -175,9 +202,15 @@ class Store {
     bool released;
     bool moved;
     std::optional<Snapshot> snapshot;
+    std::optional<Base> base;
   };
 
   bool Replace(const Change& change, uint64_t sequence, ChangeSource source);
+  // Returns true if the change waits for EndSnapshot.
+  bool FollowSnapshot(const Change& change);
+  bool Contains(Kind kind, const std::string& key) const;
+  bool KeepsEndpoints(const std::string& key, const ServiceEntry& entry) const;
+  void ForEachUnlisted(const std::function<void(Kind, const std::string&)>& fn) const;
   void AddSlice(const std::shared_ptr<const EndpointSlice>& slice);
   void RemoveSlice(const EndpointSlice& slice);
   bool ApplyService(const Change& change, uint64_t sequence, ChangeSource source);
@@ -213,6 +246,7 @@ class Store {
   bool moved_ = false;
   // Objects of the open snapshot, in the form "KIND key".
   std::optional<Snapshot> snapshot_;
+  std::optional<Base> base_;  // From the start of a snapshot until a snapshot has ended.
   std::optional<Trial> trial_;
 };
 

@@ -103,6 +103,7 @@ class Push {
     }
     v1::PushRequest end;
     end.mutable_snapshot_end()->set_number(++number);
+    end.mutable_snapshot_end()->set_accept_removals(true);
     Write(end);
     reader.join();
     return end_;

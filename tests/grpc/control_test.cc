@@ -189,5 +189,17 @@ TEST_F(ControlTest, HealthAndReflectionAnswer) {
   }
 }
 
+TEST_F(ControlTest, SeveralVersionsOfAnObjectInARequestAreAWarning) {
+  Serve();
+  const v1::Ack ack = Apply({Web("shop/web", "10.96.0.10"), Web("shop/dns", "10.96.0.11"),
+                             Web("shop/web", "10.96.0.12")});
+  ASSERT_EQ(ack.results_size(), 1);
+  EXPECT_EQ(ack.results(0).code(), v1::DUPLICATE);
+  EXPECT_EQ(ack.results(0).severity(), v1::WARNING);
+  EXPECT_EQ(ack.results(0).message(),
+            "Service shop/web: Duplicate value: the request contains 2 versions of the object; the "
+            "last one is used");
+}
+
 }  // namespace
 }  // namespace svcmap::api

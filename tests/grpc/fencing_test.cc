@@ -55,6 +55,8 @@ TEST_F(FencingTest, AnEpochHasOneHolderWhoMayComeBack) {
     ASSERT_TRUE(holder.Open("b", 8));
   }
   EXPECT_THAT(Rejection("a", 8), HasSubstr("open.epoch 8 belongs to leader b"));
+  EXPECT_THAT(Rejection("a", 8), HasSubstr("; use a higher epoch, or stop svcmapd and delete the "
+                                           "file leader in its --state-dir"));
   Stream again(*stub_);
   EXPECT_TRUE(again.Open("b", 8));
 }
@@ -77,12 +79,12 @@ TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
   EXPECT_EQ(ended, 1);
   int converted = 0;
   const absl::Status status = intake_->Submit(
-      proxy::Batch::Mark::kNone, 1,
+      {}, 1,
       [&](int) {
         ++converted;
         return ConvertChange(testing::Encoded(Upsert(Web())), intake_->context());
       },
-      [](const proxy::BatchResult&) { FAIL() << "taken"; }, [&] { return holder.Enter(1); });
+      [](const proxy::BatchResult&) { FAIL() << "taken"; }, {}, [&] { return holder.Enter(1); });
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(converted, 1);
   EXPECT_THAT(List(v1::KIND_SERVICE), SizeIs(0));

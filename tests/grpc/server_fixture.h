@@ -51,9 +51,10 @@ class ServerTest : public ::testing::Test {
   }
 
   // Restarts the loop with other limits. Must be called before Serve().
-  void StartLoop(const proxy::StateLimits& limits) {
+  void StartLoop(const proxy::StateLimits& limits, unsigned hold_removals = 0) {
     proxy::LoopOptions options;
     options.limits = limits;
+    options.hold_removals = hold_removals;
     options.on_sync = [this](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
       hub_.PublishSync(result, status.revision);
     };

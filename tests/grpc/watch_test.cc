@@ -69,9 +69,8 @@ class WatchTest : public ServerTest {
 
   // Submits an object as the manifest source does.
   absl::Status Submit(const v1::Object& object, Intake::Done done) {
-    return intake_->Submit(
-        proxy::Batch::Mark::kNone, 1,
-        [&](int) { return ConvertObject(object, intake_->context()); }, std::move(done));
+    return intake_->Submit({}, 1, [&](int) { return ConvertObject(object, intake_->context()); },
+                           std::move(done), {});
   }
 
   // Deletes an element and notifies the loop as the kernel would.

@@ -81,11 +81,13 @@ TEST_F(HealthzTest, S251_S252_AStuckFamilyMakesBothUnhealthy) {
 TEST_F(HealthzTest, S252_S253_S254_ANodeThatIsNotEligibleIsStillAlive) {
   proxy::Health health = AllIsWell();
   health.node_eligible = false;
+  health.reason = "Node n1 unknown";
   SetHealth(health);
   EXPECT_EQ(CodeOf("/livez"), 200);
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
   EXPECT_EQ(answer.code, 503);
   EXPECT_THAT(answer.body, HasSubstr(R"("nodeEligible":false,"healthy":true)"));
+  EXPECT_THAT(answer.body, HasSubstr(R"("reason":"Node n1 unknown"})"));
 }
 
 TEST_F(HealthzTest, WhatIsNotReadyIsAliveAndGivesTheReasonItIsNot) {

@@ -72,9 +72,9 @@ Core::Core(const bench::Cluster& cluster) : Core(proxy::NodePortAddresses()) {
 proxy::BatchResult Core::Submit(Mark mark, const envelope::v1::Batch& batch) {
   std::promise<proxy::BatchResult> answer;
   const absl::Status status = intake_.Submit(
-      mark, batch.changes_size(),
+      {mark}, batch.changes_size(),
       [&](int i) { return api::ConvertChange(batch.changes(i), intake_.context()); },
-      [&answer](proxy::BatchResult result) { answer.set_value(std::move(result)); },
+      [&answer](proxy::BatchResult result) { answer.set_value(std::move(result)); }, {},
       [this] { return std::unique_lock(session_); });
   if (!status.ok()) Die(status.ToString());
   return answer.get_future().get();

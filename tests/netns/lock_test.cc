@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uid_t kOtherUser = 65534;
-constexpr uint32_t kLockPorts = 0x53000000;  // Must equal the value in api/daemon/lock.cc.
+constexpr uint32_t kLockPorts = 0x53000000;  // Must equal the value in nft/base/lock_sockets.h.
 constexpr int kNftraceGroup = 9;
 
 class LockTest : public ::testing::Test {
@@ -89,6 +89,21 @@ TEST_F(LockTest, ASecondAgentEndsEvenIfItSharesNoFileWithTheFirst) {
   mounts.Run([&] { second = StartAgent().status(); });
   EXPECT_THAT(second.ToString(),
               HasSubstr("another svcmapd already programs this network namespace"));
+  EXPECT_OK(first->GetStatus());
+}
+
+TEST_F(LockTest, AnAgentWhoseSocketIsInUseCreatesNoTables) {
+  ASSERT_OK_AND_ASSIGN(const auto first, StartAgent());
+  absl::StatusOr<NetNs> other = NetNs::Create();
+  ASSERT_OK(other);
+  const absl::Status second =
+      Agent::Start(
+          *other,
+          {"--healthz-bind-address=", "--metrics-bind-address=", "--listen=" + first->socket()})
+          .status();
+  EXPECT_THAT(second.ToString(), HasSubstr("another process listens on "));
+  ASSERT_OK_AND_ASSIGN(const std::string tables, Nft(*other, "list tables"));
+  EXPECT_EQ(tables, "");
   EXPECT_OK(first->GetStatus());
 }
 

@@ -91,7 +91,9 @@ void ExpectDeposed(const Target& target, const v1::PushRequest& request, const s
   session.Write(request);
   const std::string epoch = "open.epoch " + std::to_string(request.open().epoch());
   verdict.Equal(epoch + " of " + request.open().name() + ":",
-                "FAILED_PRECONDITION: " + epoch + why + "; stream rejected",
+                "FAILED_PRECONDITION: " + epoch + why +
+                    "; stream rejected; use a higher epoch, or stop svcmapd and delete the file "
+                    "leader in its --state-dir",
                 Text(session.Finish()));
 }
 

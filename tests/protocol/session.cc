@@ -59,6 +59,7 @@ bool Session::Batch(uint64_t number, const Changes& changes) {
 bool Session::End(uint64_t number) {
   v1::PushRequest request;
   request.mutable_snapshot_end()->set_number(number);
+  request.mutable_snapshot_end()->set_accept_removals(true);
   return Write(request);
 }
 

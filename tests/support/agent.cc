@@ -344,6 +344,7 @@ absl::StatusOr<uint64_t> PushStream::Send(const std::vector<v1::Change>& changes
 absl::StatusOr<uint64_t> PushStream::End() {
   v1::PushRequest request;
   request.mutable_snapshot_end()->set_number(++impl_->number);
+  request.mutable_snapshot_end()->set_accept_removals(true);
   if (absl::Status status = impl_->Write(request); !status.ok()) return status;
   return impl_->number;
 }

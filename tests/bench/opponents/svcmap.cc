@@ -149,7 +149,9 @@ class SvcmapProcess final : public Svcmap {
       }
       *batch->add_changes() = std::move(change);
     }
-    requests.emplace_back().mutable_snapshot_end()->set_number(TakeNumber());
+    v1::SnapshotEnd& end = *requests.emplace_back().mutable_snapshot_end();
+    end.set_number(TakeNumber());
+    end.set_accept_removals(true);
     absl::StatusOr<Cost> cost = Measure(requests, first);
     // Free the requests now, because malloc might otherwise consolidate free memory during a
     // measured change.

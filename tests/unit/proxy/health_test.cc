@@ -83,9 +83,15 @@ TEST(MakeHealthTest, ReadyOnlyWithTheWholeStateVerifiedAndWatched) {
 TEST(MakeHealthTest, S252_S253_EligibilityIsNoMatterOfBeingAlive) {
   LoopFacts facts = Facts();
   facts.node_eligible = false;
+  facts.node_name = "n1";
   const Health health = MakeHealth(facts, kNow);
   EXPECT_FALSE(health.node_eligible);
   EXPECT_TRUE(Live(health));
+  EXPECT_TRUE(health.ready);
+  EXPECT_EQ(health.reason, "Node n1 unknown: no controller has sent the Node object of this node");
+  facts.node_known = true;
+  EXPECT_EQ(MakeHealth(facts, kNow).reason,
+            "Node n1 is being deleted or has the taint ToBeDeletedByClusterAutoscaler");
 }
 
 TEST(LiveTest, S251_AFamilyThatHasNotStartedDoesNotCount) {

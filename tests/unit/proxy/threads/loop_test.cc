@@ -184,13 +184,6 @@ TEST_F(LoopTest, AShortFailureIsNotReportedToTheController) {
   ExpectConverged();
 }
 
-// Returns the loop's status after a complete turn. The loop publishes the status at the end of the
-// first call's turn. The second call runs in a later turn.
-LoopStatus StatusAfterTurn(Loop& loop) {
-  for (int i = 0; i < 2; ++i) loop.Call([](Reconciler&) {});
-  return loop.status();
-}
-
 TEST_F(LoopTest, AStateIsConfirmedByASessionThatHoldsTheSameAndNotByChanges) {
   StartServing();
   LoopStatus status = StatusAfterTurn(*loop_);

@@ -167,6 +167,13 @@ inline std::vector<Change> Numbered(int number, int endpoints) {
   return {AService(key).At("10.97." + high + "." + low).Port(80), slice};
 }
 
+// Returns the loop's status after a complete turn. The loop publishes the status at the end of the
+// first call's turn. The second call runs in a later turn.
+inline LoopStatus StatusAfterTurn(Loop& loop) {
+  for (int i = 0; i < 2; ++i) loop.Call([](Reconciler&) {});
+  return loop.status();
+}
+
 inline void LoopTest::Hold() {
   StartServing();
   gate_.Close();

@@ -1,0 +1,174 @@
+// Tests of snapshots whose removals are held because they would take away too much.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/proxy/threads/loop_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using Mark = Batch::Mark;
+using ::testing::HasSubstr;
+
+constexpr int kServices = 20;
+
+class HeldSnapshotTest : public LoopTest {
+ protected:
+  HeldSnapshotTest() { options_.hold_removals = 50; }
+
+  // The Services `first` to `last` with one endpoint each.
+  static std::vector<Change> Services(int first, int last, int endpoints = 1) {
+    std::vector<Change> changes;
+    for (int i = first; i <= last; ++i) {
+      for (Change& change : Numbered(i, endpoints)) changes.push_back(std::move(change));
+    }
+    return changes;
+  }
+  BatchResult Snapshot(std::vector<Change> changes, bool accept_removals = false) {
+    Await(Submit({}, Mark::kSnapshotBegin));
+    Await(Submit(std::move(changes)));
+    return Await(SubmitBatch({.mark = Mark::kSnapshotEnd,
+                              .accept_removals = accept_removals,
+                              .on_snapshot_ended = [this] { ++ended_; }}));
+  }
+  void StartWithServices() {
+    Start();
+    EXPECT_EQ(Snapshot(Services(1, kServices)).held, "");
+    ASSERT_EQ(loop_->status().services, size_t{kServices});
+    ended_ = 0;
+  }
+  size_t StoredServices() { return StatusAfterTurn(*loop_).services; }
+  std::string HeldLoss() {
+    const auto held = StatusAfterTurn(*loop_).held_snapshot;
+    return held ? held->loss : "";
+  }
+
+  int ended_ = 0;  // Number of snapshots that have ended.
+};
+
+TEST_F(HeldSnapshotTest, AnEmptySnapshotRemovesNothing) {
+  StartWithServices();
+  const Lines before = Stored();
+  const BatchResult result = Snapshot({});
+  EXPECT_EQ(result.outcome, Outcome::kPending);
+  EXPECT_EQ(result.held,
+            "20 of 20 Services, 20 of 20 EndpointSlices, 20 of 20 Services with endpoints");
+  EXPECT_FALSE(result.token);
+  EXPECT_EQ(HeldLoss(), result.held);
+  EXPECT_EQ(Stored(), before);
+  EXPECT_EQ(ended_, 0);
+}
+
+// Half is too much, one object fewer is not.
+TEST_F(HeldSnapshotTest, TheBoundIsAShareOfTheObjectsBefore) {
+  StartWithServices();
+  EXPECT_THAT(Snapshot(Services(11, 30)).held, HasSubstr("10 of 20 Services, "));
+  EXPECT_EQ(Snapshot(Services(10, 30)).held, "");
+  EXPECT_EQ(StoredServices(), 21u);
+}
+
+TEST_F(HeldSnapshotTest, FewObjectsAreNotBounded) {
+  Start();
+  Snapshot(Services(1, kServices - 1));
+  EXPECT_EQ(Snapshot({}).held, "");
+  EXPECT_EQ(StoredServices(), 0u);
+}
+
+// Slices without usable endpoints take away as much as missing slices.
+TEST_F(HeldSnapshotTest, ServicesThatLoseTheirEndpointsCount) {
+  StartWithServices();
+  const Lines before = Stored();
+  EXPECT_EQ(Snapshot(Services(1, kServices, 0)).held, "20 of 20 Services with endpoints");
+  EXPECT_EQ(Stored(), before);
+  EXPECT_EQ(Await(Submit({}, Mark::kAcceptSnapshot)).outcome, Outcome::kCommitted);
+  EXPECT_NE(Stored(), before);
+}
+
+TEST_F(HeldSnapshotTest, AcceptingEndsTheSnapshot) {
+  StartWithServices();
+  Snapshot(Services(1, 1));
+  const BatchResult result =
+      Await(SubmitBatch({.mark = Mark::kAcceptSnapshot, .out_of_band = true}));
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_EQ(result.removed, (KindCounts{19, 19, 0, 0}));
+  EXPECT_EQ(StoredServices(), 1u);
+  EXPECT_EQ(HeldLoss(), "");
+  EXPECT_EQ(ended_, 1);
+  EXPECT_EQ(Await(Submit({}, Mark::kAcceptSnapshot)).outcome, Outcome::kUnchanged);
+}
+
+TEST_F(HeldSnapshotTest, AControllerCanAcceptTheRemovalsItself) {
+  StartWithServices();
+  const BatchResult result = Snapshot({}, /*accept_removals=*/true);
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_EQ(result.removed, (KindCounts{20, 20, 0, 0}));
+  EXPECT_EQ(StoredServices(), 0u);
+  EXPECT_EQ(ended_, 1);
+}
+
+// A controller whose cache was empty at its start sends the rest later.
+TEST_F(HeldSnapshotTest, LaterChangesTakeEffectAndEndTheSnapshotIfTheyListEnough) {
+  StartWithServices();
+  Snapshot({});
+  EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kCommitted);
+  EXPECT_EQ(HeldLoss(),
+            "20 of 20 Services, 20 of 20 EndpointSlices, 20 of 20 Services with endpoints");
+  const BatchResult result = Await(Submit(Services(1, 19)));
+  EXPECT_EQ(result.removed, (KindCounts{1, 1, 0, 0}));
+  EXPECT_TRUE(result.token);
+  EXPECT_EQ(HeldLoss(), "");
+  EXPECT_EQ(StoredServices(), 20u);
+  EXPECT_EQ(ended_, 1);
+}
+
+// Otherwise, a controller that reconnects often enough would remove everything.
+TEST_F(HeldSnapshotTest, RepeatedSnapshotsDoNotRaiseTheBase) {
+  StartWithServices();
+  EXPECT_NE(Snapshot(Services(101, 150)).held, "");
+  loop_->StartSession(std::nullopt, [](auto) {});
+  EXPECT_EQ(HeldLoss(), "");
+  EXPECT_THAT(Snapshot(Services(101, 150)).held, HasSubstr("20 of 20 Services, "));
+  // The previous controller connects again.
+  EXPECT_EQ(Snapshot(Services(1, kServices)).held, "");
+  EXPECT_EQ(StoredServices(), size_t{kServices});
+}
+
+TEST_F(HeldSnapshotTest, RepairsContinueWhileASnapshotIsHeld) {
+  StartWithServices();
+  const Lines before = Stored();
+  Snapshot({});
+  ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));
+  loop_->Repair({.table = true});
+  EXPECT_TRUE(StatusAfterTurn(*loop_).verified);
+  EXPECT_EQ(Stored(), before);
+}
+
+TEST_F(HeldSnapshotTest, PreviousRulesStayInEffectIfTheSnapshotHasFewerServices) {
+  StartWithServices();
+  loop_->Stop();
+  const uint32_t generation = *kernel_.Generation();
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  Loop loop(next, options_);
+  loop.Start(Received::kPreviousRules);
+  const auto submit = [&](std::vector<Change> changes, Mark mark) {
+    std::promise<BatchResult> promise;
+    loop.Submit({.mark = mark, .changes = std::move(changes), .done = [&](BatchResult result) {
+                   promise.set_value(std::move(result));
+                 }});
+    return promise.get_future().get();
+  };
+  submit(Services(1, 10), Mark::kSnapshotBegin);
+  EXPECT_EQ(submit({}, Mark::kSnapshotEnd).held,
+            "10 of 20 Services with endpoints in the rules of the previous run");
+  EXPECT_EQ(*kernel_.Generation(), generation);
+  EXPECT_EQ(loop.status().phase, Phase::kHolding);
+  EXPECT_EQ(submit(Services(11, 11), Mark::kNone).outcome, Outcome::kCommitted);
+  EXPECT_EQ(loop.status().services, 11u);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test
