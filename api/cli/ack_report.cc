@@ -64,6 +64,7 @@ std::string RevisionLine(const v1::Ack& ack) {
     case v1::UNCHANGED:
       return text + ", no kernel changes needed";
     case v1::HELD:
+      if (!ack.held().empty()) return text + ", deletions held";
       return text + ", stored, not programmed";
     case v1::FAILED:
       return text + ", not committed to the kernel";
@@ -103,20 +104,26 @@ void ReportElements(const v1::DryRun& dry_run, const Session& session) {
 }  // namespace
 
 ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
-                   std::string_view done, bool dry_run, const Session& session) {
+                   std::string_view done, bool dry_run, const Session& session,
+                   const std::vector<SentObject>& pruned) {
   if (dry_run && ack.outcome() != v1::WOULD_CHANGE && ack.outcome() != v1::UNCHANGED) {
     session.Error("the agent does not support dry runs and has applied the change");
-    return Worse(ExitCode::kIncomplete, ReportAck(ack, objects, done, false, session));
+    return Worse(ExitCode::kIncomplete, ReportAck(ack, objects, done, false, session, pruned));
   }
   const std::set<std::string> rejected = ReportFindings(ack, objects, session);
   const bool failed = ack.outcome() == v1::FAILED;
-  const std::string_view word = failed                      ? "stored, not committed"
-                                : ack.outcome() == v1::HELD ? "stored, not programmed"
-                                                            : done;
+  const bool held = !ack.held().empty();
+  const std::string_view word = failed                               ? "stored, not committed"
+                                : ack.outcome() == v1::HELD && !held ? "stored, not programmed"
+                                                                     : done;
   for (const SentObject& object : objects) {
     const std::string name = NameInResults(object.id);
     session.out << name << ' ' << (rejected.contains(name) ? "rejected" : word)
                 << (dry_run ? " (dry run)\n" : "\n");
+  }
+  const std::string_view gone = held ? "not pruned" : word == done ? "pruned" : word;
+  for (const SentObject& object : pruned) {
+    session.out << NameInResults(object.id) << ' ' << gone << '\n';
   }
   ReportElements(ack.dry_run(), session);
   session.out << RevisionLine(ack) << '\n';
@@ -125,6 +132,12 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
         "the kernel rejected the change: ", ack.error(),
         "; the agent stores the change and retries, and the previous rules stay in effect"));
     return ExitCode::kKernelFailed;
+  }
+  if (held) {
+    session.Error(absl::StrCat("the agent holds the deletions, because they would take away ",
+                               ack.held(),
+                               "; run \"svcmapctl accept-snapshot\" if they are intended"));
+    return ExitCode::kIncomplete;
   }
   if (ack.outcome() == v1::HELD) {
     session.Error(

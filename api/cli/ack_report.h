@@ -20,8 +20,9 @@ struct SentObject {
 };
 
 // `done`, such as "applied", is printed for each processed object. A dry run also prints the
-// elements that would change.
+// elements that would change. `pruned` are objects that the request deletes without naming them.
 ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
-                   std::string_view done, bool dry_run, const Session& session);
+                   std::string_view done, bool dry_run, const Session& session,
+                   const std::vector<SentObject>& pruned = {});
 
 }  // namespace svcmap::api

@@ -1,4 +1,8 @@
 // Implements `svcmapctl apply`.
+#include <map>
+#include <ostream>
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
 #include "api/cli/inputs.h"
@@ -12,12 +16,14 @@ namespace {
 // Maximum size in bytes of the tag and length that precede an object in an encoded request.
 constexpr size_t kObjectOverhead = 6;
 
+std::string LocationOf(const ManifestObject& object) {
+  return absl::StrCat(object.source, ": document ", object.document, ", line ", object.line);
+}
+
 Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& client) {
   Push push{.done = "applied", .dry_run = dry_run};
   for (const ManifestObject& object : objects) {
-    push.objects.push_back(
-        {IdOf(object.object),
-         absl::StrCat(object.source, ": document ", object.document, ", line ", object.line)});
+    push.objects.push_back({IdOf(object.object), LocationOf(object)});
     push.sizes.push_back(object.object.ByteSizeLong() + kObjectOverhead);
   }
   push.call = [&objects, dry_run, &client](size_t begin, size_t end) {
@@ -47,32 +53,115 @@ size_t WarnOfUnknownFields(const Inputs& inputs, const Session& session) {
   return count;
 }
 
-ExitCode Prune(const Inputs& inputs, Session& session) {
-  if (!inputs.complete) {
+// Keeps only the last version of each object, and prints a warning for each other version.
+void DropDuplicates(std::vector<ManifestObject>& objects, const Session& session) {
+  std::map<ObjectId, size_t> last;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    // The agent rejects each object without a name.
+    if (const ObjectId id = IdOf(objects[i].object); !id.name.empty()) last[id] = i;
+  }
+  std::vector<ManifestObject> kept;
+  kept.reserve(objects.size());
+  for (size_t i = 0; i < objects.size(); ++i) {
+    const ObjectId id = IdOf(objects[i].object);
+    const auto used = last.find(id);
+    if (used == last.end() || used->second == i) {
+      kept.push_back(std::move(objects[i]));
+    } else {
+      session.Warn(absl::StrCat(LocationOf(objects[i]), ": ", id.ToString(),
+                                " is ignored, because ", LocationOf(objects[used->second]),
+                                " contains the same object"));
+    }
+  }
+  objects = std::move(kept);
+}
+
+// Returns the objects that the agent stores and that are not in `objects`.
+absl::StatusOr<std::vector<SentObject>> ObjectsToPrune(const std::vector<ManifestObject>& objects,
+                                                       Client& client) {
+  std::set<ObjectId> kept;
+  for (const ManifestObject& object : objects) kept.insert(IdOf(object.object));
+  std::vector<SentObject> pruned;
+  const absl::Status listed = client.List(v1::ListRequest(), [&](const v1::ListResponse& part) {
+    for (const v1::Object& object : part.objects()) {
+      if (const ObjectId id = IdOf(object); !kept.contains(id)) pruned.push_back({id, ""});
+    }
+    return true;
+  });
+  if (!listed.ok()) return listed;
+  return pruned;
+}
+
+ExitCode DryRunPrune(const Push& apply, const std::vector<SentObject>& pruned,
+                     const Session& session) {
+  ExitCode code = ExitCode::kOk;
+  if (!apply.objects.empty()) code = RunPush(apply, session);
+  if (!pruned.empty()) {
+    code = Worse(code,
+                 RunPush(MakeRemoval(pruned, "pruned", /*dry_run=*/true, session.client), session));
+  }
+  return code;
+}
+
+// Returns kOk if nothing speaks against replacing the agent's complete state.
+ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Session& session) {
+  if (!inputs.complete || inputs.ignored > 0) {
     session.Error(
-        "--prune: nothing was sent, because objects that could not be read would be deleted");
+        "--prune: nothing was sent, because objects that cannot be read or are not supported "
+        "would be missing");
     return ExitCode::kIncomplete;
   }
+  if (inputs.objects.empty() && !options.allow_empty) {
+    session.Error(
+        "--prune: nothing was sent, because the input contains no objects and all objects would "
+        "be deleted; use --allow-empty to delete them");
+    return ExitCode::kIncomplete;
+  }
+  const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus();
+  if (!status.ok()) return session.CallFailed(status.status());
+  if (options.force || !status->has_controller()) return ExitCode::kOk;
+  const v1::ControllerStatus& controller = status->controller();
+  const std::string text = absl::StrCat(
+      "--prune: controller ", controller.name(),
+      controller.instance().empty() ? "" : absl::StrCat(" (", controller.instance(), ")"),
+      " is connected; --prune disconnects it, and a controller may stop when it is disconnected");
+  if (options.dry_run) {
+    session.Note(text);
+    return ExitCode::kOk;
+  }
+  session.Error(absl::StrCat(text, "; nothing was sent; use --force to disconnect it"));
+  return ExitCode::kIncomplete;
+}
+
+ExitCode Prune(const ApplyOptions& options, const Inputs& inputs, Session& session) {
+  if (const ExitCode code = CheckPrune(options, inputs, session); code != ExitCode::kOk) {
+    return code;
+  }
+  const absl::StatusOr<std::vector<SentObject>> pruned =
+      ObjectsToPrune(inputs.objects, session.client);
+  if (!pruned.ok()) return session.CallFailed(pruned.status());
+  const Push push = MakePush(inputs.objects, options.dry_run, session.client);
+  if (options.dry_run) return DryRunPrune(push, *pruned, session);
   std::vector<v1::Object> objects;
   for (const ManifestObject& object : inputs.objects) objects.push_back(object.object);
-  const absl::StatusOr<v1::Ack> ack = session.client.Replace(objects);
+  const absl::StatusOr<v1::Ack> ack = session.client.Replace(objects, options.allow_empty);
   if (!ack.ok()) return session.CallFailed(ack.status(), CountText(objects.size(), "object"));
-  const Push push = MakePush(inputs.objects, /*dry_run=*/false, session.client);
-  return ReportAck(*ack, push.objects, push.done, push.dry_run, session);
+  return ReportAck(*ack, push.objects, push.done, push.dry_run, session, *pruned);
 }
 
 }  // namespace
 
 ExitCode Execute(const ApplyOptions& options, Session& session) {
-  const Inputs inputs = ReadInputs(options.files, "not sent", session);
+  Inputs inputs = ReadInputs(options.files, "not sent", session);
   const size_t unknown = WarnOfUnknownFields(inputs, session);
+  DropDuplicates(inputs.objects, session);
   if (options.strict && (!inputs.complete || unknown > 0)) {
     session.Error(absl::StrCat("--strict: nothing was sent, not even ",
                                CountText(inputs.objects.size(), "valid object"),
                                unknown > 0 ? ", because fields are unknown" : ""));
     return ExitCode::kIncomplete;
   }
-  if (options.prune) return Prune(inputs, session);
+  if (options.prune) return Prune(options, inputs, session);
   const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;
   if (inputs.objects.empty()) {
     session.Error("no objects to apply; nothing was sent");

@@ -97,7 +97,7 @@ class Client::Impl {
     return status.ok() ? absl::OkStatus() : ErrorOf(status, connected, timeout_);
   }
 
-  absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects) {
+  absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects, bool accept_removals) {
     const auto deadline = Clock::now() + timeout_;
     const bool connected = Connect(deadline);
     grpc::ClientContext context;
@@ -130,6 +130,7 @@ class Client::Impl {
       good = send(request, true);
     }
     request.mutable_snapshot_end()->set_number(++number);
+    request.mutable_snapshot_end()->set_accept_removals(accept_removals);
     if (good && send(request, true)) stream->WritesDone();
     const grpc::Status status = stream->Finish();
     if (!status.ok()) return ErrorOf(status, connected, timeout_);
@@ -211,8 +212,15 @@ absl::StatusOr<v1::Ack> Client::Remove(const v1::RemoveRequest& request) {
   return impl_->Call(&v1::Control::Stub::Remove, request, impl_->timeout());
 }
 
-absl::StatusOr<v1::Ack> Client::Replace(const std::vector<v1::Object>& objects) {
-  return impl_->Replace(objects);
+absl::StatusOr<v1::Ack> Client::AcceptSnapshot() {
+  v1::AcceptSnapshotRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  return impl_->Call(&v1::Control::Stub::AcceptSnapshot, request, impl_->timeout());
+}
+
+absl::StatusOr<v1::Ack> Client::Replace(const std::vector<v1::Object>& objects,
+                                        bool accept_removals) {
+  return impl_->Replace(objects, accept_removals);
 }
 
 absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(milliseconds at_most) {

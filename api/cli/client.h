@@ -36,10 +36,13 @@ class Client : public Reader {
   absl::StatusOr<v1::Ack> Apply(const v1::ApplyRequest& request);
   absl::StatusOr<v1::Ack> Remove(const v1::RemoveRequest& request);
 
-  // Replaces the agent's complete state with `objects`. Sends the objects as a snapshot over a new
-  // Push stream, which ends the session of a connected controller. Returns the Ack for the end of
-  // the snapshot, including the results of all batches.
-  absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects);
+  absl::StatusOr<v1::Ack> AcceptSnapshot();
+
+  // Replaces the agent's complete state with `objects`. If `accept_removals` is true, the agent
+  // does not hold the removals of other objects. Sends the objects as a snapshot over a new Push
+  // stream, which ends the session of a connected controller. Returns the Ack for the end of the
+  // snapshot, including the results of all batches.
+  absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects, bool accept_removals);
 
   // Waits for `at_most` or the client's timeout, whichever is shorter.
   absl::StatusOr<v1::GetStatusResponse> GetStatus(std::chrono::milliseconds at_most);

@@ -54,10 +54,16 @@ absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text,
 }
 
 absl::StatusOr<Command> MakeApply(const Words& words) {
-  if (words.dry_run && words.prune) {
-    return Usage("apply: --dry-run and --prune cannot be used together");
+  for (const auto& [given, flag] :
+       {std::pair(words.allow_empty, "--allow-empty"), std::pair(words.force, "--force")}) {
+    if (given && !words.prune) return Usage(absl::StrCat("apply: ", flag, " requires --prune"));
   }
-  return ApplyOptions{words.apply_files, words.strict, words.prune, words.dry_run};
+  return ApplyOptions{.files = words.apply_files,
+                      .strict = words.strict,
+                      .prune = words.prune,
+                      .allow_empty = words.allow_empty,
+                      .force = words.force,
+                      .dry_run = words.dry_run};
 }
 
 absl::StatusOr<Command> MakeDelete(const Words& words) {
@@ -82,6 +88,8 @@ absl::StatusOr<Command> MakeDelete(const Words& words) {
   }
   return options;
 }
+
+absl::StatusOr<Command> MakeAcceptSnapshot(const Words&) { return AcceptSnapshotOptions(); }
 
 absl::StatusOr<Command> MakeGet(const Words& words) {
   GetOptions options;
@@ -139,14 +147,21 @@ absl::StatusOr<Command> MakeDump(const Words& words) {
 absl::StatusOr<Command> MakeExplain(const Words& words) {
   const auto output = PageFormat(words);
   if (!output.ok()) return output.status();
-  const auto destination = ParseDestination(words.to);
-  if (!destination.ok()) {
-    return Usage(absl::StrCat("explain: TO: ", std::string(destination.status().message())));
-  }
   ExplainOptions options{.output = *output, .requirements = words.requirements};
-  options.request.set_address(destination->address);
-  options.request.set_port(destination->port);
-  options.request.set_protocol(destination->protocol);
+  std::optional<Family> family;
+  if (const auto named = ParseServicePort(words.to)) {
+    options.service = {v1::KIND_SERVICE, named->name_space, named->name};
+    options.service_port = named->port;
+  } else {
+    const auto destination = ParseDestination(words.to);
+    if (!destination.ok()) {
+      return Usage(absl::StrCat("explain: TO: ", std::string(destination.status().message())));
+    }
+    options.request.set_address(destination->address);
+    options.request.set_port(destination->port);
+    options.request.set_protocol(destination->protocol);
+    family = IpAddress::Parse(destination->address)->family();
+  }
   options.request.set_in_interface(words.in_interface);
   options.request.set_from(words.from);
   if (words.from.empty() || words.from == "node") return options;
@@ -155,9 +170,9 @@ absl::StatusOr<Command> MakeExplain(const Words& words) {
     return Usage(absl::StrCat("--from: Invalid value: ", Quote(words.from),
                               ": must be an IP address or \"node\""));
   }
-  if (from->family() != IpAddress::Parse(destination->address)->family()) {
+  if (family && from->family() != *family) {
     return Usage(absl::StrCat("--from: Invalid value: ", Quote(words.from),
-                              ": must have the same IP family as ", destination->address));
+                              ": must have the same IP family as ", options.request.address()));
   }
   return options;
 }
@@ -258,19 +273,12 @@ using Maker = absl::StatusOr<Command> (*)(const Words&);
 
 // Returns the function that converts the values of `command` to its options.
 Maker MakerOf(const std::string& command) {
-  static const std::map<std::string, Maker> makers = {{"apply", MakeApply},
-                                                      {"delete", MakeDelete},
-                                                      {"get", MakeGet},
-                                                      {"status", MakeStatus},
-                                                      {"dump", MakeDump},
-                                                      {"explain", MakeExplain},
-                                                      {"wait", MakeWait},
-                                                      {"watch", MakeWatch},
-                                                      {"check", MakeCheck},
-                                                      {"top", MakeTop},
-                                                      {"support-bundle", MakeBundle},
-                                                      {"migrate", MakeMigrate},
-                                                      {"version", MakeVersion}};
+  static const std::map<std::string, Maker> makers = {
+      {"apply", MakeApply},     {"delete", MakeDelete},  {"accept-snapshot", MakeAcceptSnapshot},
+      {"get", MakeGet},         {"status", MakeStatus},  {"dump", MakeDump},
+      {"explain", MakeExplain}, {"wait", MakeWait},      {"watch", MakeWatch},
+      {"check", MakeCheck},     {"top", MakeTop},        {"support-bundle", MakeBundle},
+      {"migrate", MakeMigrate}, {"version", MakeVersion}};
   return makers.at(command);
 }
 

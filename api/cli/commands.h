@@ -12,6 +12,7 @@ std::string NotFoundText(const ObjectId& id, Reader& reader);
 
 ExitCode Execute(const ApplyOptions& options, Session& session);
 ExitCode Execute(const DeleteOptions& options, Session& session);
+ExitCode Execute(const AcceptSnapshotOptions& options, Session& session);
 ExitCode Execute(const GetOptions& options, Session& session);
 ExitCode Execute(const StatusOptions& options, Session& session);
 ExitCode Execute(const DumpOptions& options, Session& session);

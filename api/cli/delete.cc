@@ -11,23 +11,6 @@
 namespace svcmap::api {
 namespace {
 
-constexpr size_t kRefOverhead = 2;  // Size in bytes of a reference's tag and length.
-
-Push MakePush(const std::vector<SentObject>& objects, bool dry_run, Client& client) {
-  Push push{.objects = objects, .done = "deleted", .dry_run = dry_run};
-  for (const SentObject& object : objects) {
-    push.sizes.push_back(object.id.ToRef().ByteSizeLong() + kRefOverhead);
-  }
-  push.call = [&objects, dry_run, &client](size_t begin, size_t end) {
-    v1::RemoveRequest request;
-    request.set_protocol_version(kProtocolVersion);
-    request.set_validate_only(dry_run);
-    for (size_t i = begin; i < end; ++i) *request.add_objects() = objects[i].id.ToRef();
-    return client.Remove(request);
-  };
-  return push;
-}
-
 // Returns the wanted objects that the agent stores.
 absl::StatusOr<std::set<ObjectId>> FindStored(const std::vector<SentObject>& wanted,
                                               Reader& reader) {
@@ -76,7 +59,8 @@ ExitCode Execute(const DeleteOptions& options, Session& session) {
     return true;
   });
   if (objects.empty()) return code;
-  return Worse(code, RunPush(MakePush(objects, options.dry_run, session.client), session));
+  return Worse(code,
+               RunPush(MakeRemoval(objects, "deleted", options.dry_run, session.client), session));
 }
 
 }  // namespace svcmap::api

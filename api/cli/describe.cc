@@ -66,6 +66,9 @@ void Describe(CLI::App& app, Words& words) {
   apply->add_flag("--strict", words.strict,
                   "Send nothing if a manifest cannot be read or contains an unknown field");
   apply->add_flag("--prune", words.prune, "Delete all objects that are not in the manifests");
+  apply->add_flag("--allow-empty", words.allow_empty,
+                  "With --prune: accept manifests without objects, and any number of deletions");
+  apply->add_flag("--force", words.force, "With --prune: disconnect a connected controller");
   dry_run(apply);
 
   CLI::App* remove = command("delete", "Delete objects by name or manifest", kDeleteFooter);
@@ -79,6 +82,9 @@ void Describe(CLI::App& app, Words& words) {
       ->add_option("NAME", words.delete_names,
                    "NAMESPACE/NAME, or NAME in namespace \"default\" (repeatable)")
       ->type_name("");
+
+  command("accept-snapshot", "Accept the removals of a snapshot that the agent holds",
+          kAcceptSnapshotFooter);
 
   CLI::App* get = command("get", "List the objects that the agent stores", kGetFooter);
   name_space(get);
@@ -112,7 +118,10 @@ void Describe(CLI::App& app, Words& words) {
   explain->add_flag("--requirements", words.requirements,
                     "Print the numbers of the requirements in docs/specification.md");
   explain->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
-  explain->add_option("TO", words.to, "ADDRESS:PORT[/PROTOCOL]")->required()->type_name("");
+  explain
+      ->add_option("TO", words.to, "ADDRESS:PORT[/PROTOCOL], or NAMESPACE/NAME[:PORT] of a Service")
+      ->required()
+      ->type_name("");
 
   CLI::App* wait = command("wait", "Wait until the agent meets a condition", kWaitFooter);
   wait->add_option("--for", words.wait_for,

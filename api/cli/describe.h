@@ -23,7 +23,8 @@ struct Words {
   size_t sample = 0, rows = 0;
   double rate = 100;
   bool no_endpoints = false, hash_names = false, no_check = false, once = false;
-  bool strict = false, prune = false, dry_run = false, requirements = false;
+  bool strict = false, prune = false, allow_empty = false, force = false, dry_run = false,
+       requirements = false;
   bool all_namespaces = false, verbose = false, ignore_not_found = false;
 };
 

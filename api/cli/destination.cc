@@ -42,7 +42,7 @@ absl::StatusOr<Destination> ParseDestination(std::string_view text) {
   if (colon == std::string_view::npos || !address) {
     return Bad(text,
                "must be ADDRESS:PORT or ADDRESS:PORT/PROTOCOL, with IPv6 addresses in "
-               "brackets");
+               "brackets, or NAMESPACE/NAME or NAMESPACE/NAME:PORT of a Service");
   }
   const std::string port(end_point.substr(colon + 1));
   int number = 0;
@@ -51,6 +51,24 @@ absl::StatusOr<Destination> ParseDestination(std::string_view text) {
     return Bad(text, absl::StrCat("port ", Quote(port), " must be between 1 and 65535, inclusive"));
   }
   return Destination{address->ToString(), static_cast<uint16_t>(number), std::move(name)};
+}
+
+std::optional<ServicePortName> ParseServicePort(std::string_view text) {
+  const size_t slash = text.find('/');
+  if (slash == 0 || slash == text.npos || text.find('/', slash + 1) != text.npos) {
+    return std::nullopt;
+  }
+  const std::string_view name_space = text.substr(0, slash);
+  // An address has a port before the protocol.
+  if (name_space.find_first_of(":[]") != name_space.npos) return std::nullopt;
+  std::string_view name = text.substr(slash + 1);
+  const size_t colon = name.find(':');
+  const std::string_view port = colon == name.npos ? "" : name.substr(colon + 1);
+  name = name.substr(0, colon);
+  if (name.empty() || (colon != text.npos && port.empty() && text.ends_with(':'))) {
+    return std::nullopt;
+  }
+  return ServicePortName{std::string(name_space), std::string(name), std::string(port)};
 }
 
 std::string AddressAndPort(const std::string& address, uint32_t port) {

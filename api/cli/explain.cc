@@ -1,10 +1,15 @@
 // Implements `svcmapctl explain`.
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
+#include "absl/strings/str_cat.h"
+#include "api/check/target.h"
 #include "api/cli/commands.h"
 #include "api/cli/explain_text.h"
 #include "api/cli/message_text.h"
+#include "api/cli/text.h"
 #include "api/manifests/json_text.h"
 
 namespace svcmap::api {
@@ -16,10 +21,70 @@ void ClearRequirements(v1::ExplainResponse& response) {
   }
 }
 
-}  // namespace
+absl::StatusOr<std::vector<v1::Object>> ListObjects(Reader& reader, v1::Kind kind,
+                                                    const std::string& name_space,
+                                                    const std::string& name) {
+  v1::ListRequest request;
+  request.set_kind(kind);
+  request.set_namespace_(name_space);
+  request.set_name(name);
+  std::vector<v1::Object> found;
+  const absl::Status listed = reader.List(request, [&](const v1::ListResponse& part) {
+    found.insert(found.end(), part.objects().begin(), part.objects().end());
+    return true;
+  });
+  if (!listed.ok()) return listed;
+  return found;
+}
 
-ExitCode Execute(const ExplainOptions& options, Session& session) {
-  absl::StatusOr<v1::ExplainResponse> answer = session.reader.Explain(options.request);
+// Keeps only the port with this name or number.
+void KeepPort(const std::string& port, v1::Service& service) {
+  auto& ports = *service.mutable_spec()->mutable_ports();
+  ports.erase(std::remove_if(ports.begin(), ports.end(),
+                             [&](const v1::ServicePort& candidate) {
+                               return candidate.name() != port &&
+                                      absl::StrCat(candidate.port()) != port;
+                             }),
+              ports.end());
+}
+
+// Returns the addresses and ports of the Service.
+absl::StatusOr<std::vector<CheckTarget>> TargetsOf(const ExplainOptions& options,
+                                                   const Session& session) {
+  const ObjectId& id = options.service;
+  absl::StatusOr<std::vector<v1::Object>> services =
+      ListObjects(session.reader, id.kind, id.name_space, id.name);
+  if (!services.ok()) return services.status();
+  if (services->empty()) return absl::NotFoundError(absl::StrCat(id.ToString(), " is not stored"));
+  v1::Service& service = *services->front().mutable_service();
+  if (!options.service_port.empty()) {
+    KeepPort(options.service_port, service);
+    if (service.spec().ports().empty()) {
+      return absl::NotFoundError(
+          absl::StrCat(id.ToString(), " has no port ", OneLine(options.service_port)));
+    }
+  }
+  const absl::StatusOr<v1::GetStatusResponse> status = session.reader.GetStatus();
+  if (!status.ok()) return status.status();
+  const auto nodes = ListObjects(session.reader, v1::KIND_NODE, "", status->node_name());
+  if (!nodes.ok()) return nodes.status();
+  std::vector<CheckTarget> targets;
+  AddTargets(service,
+             nodes->empty() ? std::vector<IpAddress>() : InternalAddresses(nodes->front().node()),
+             targets);
+  const std::optional<IpAddress> from = IpAddress::Parse(options.request.from());
+  std::erase_if(targets, [&](const CheckTarget& target) {
+    return from && from->family() != target.address.family();
+  });
+  if (targets.empty()) {
+    return absl::NotFoundError(absl::StrCat(id.ToString(), " has no address that svcmap programs"));
+  }
+  return targets;
+}
+
+ExitCode ExplainOne(const v1::ExplainRequest& request, const ExplainOptions& options,
+                    const Session& session) {
+  absl::StatusOr<v1::ExplainResponse> answer = session.reader.Explain(request);
   if (!answer.ok()) return session.CallFailed(answer.status());
   if (!options.requirements) ClearRequirements(*answer);
   if (options.output == OutputFormat::kTable) {
@@ -29,6 +94,30 @@ ExitCode Execute(const ExplainOptions& options, Session& session) {
                                                           : YamlText(MessageTree(*answer)));
   }
   return answer->kernel().agrees() ? ExitCode::kOk : ExitCode::kKernelDiffers;
+}
+
+}  // namespace
+
+ExitCode Execute(const ExplainOptions& options, Session& session) {
+  if (options.service.name.empty()) return ExplainOne(options.request, options, session);
+  const absl::StatusOr<std::vector<CheckTarget>> targets = TargetsOf(options, session);
+  if (absl::IsNotFound(targets.status())) {
+    session.Error(std::string(targets.status().message()));
+    return ExitCode::kIncomplete;
+  }
+  if (!targets.ok()) return session.CallFailed(targets.status());
+  ExitCode code = ExitCode::kOk;
+  const char* separator = "";
+  for (const CheckTarget& target : *targets) {
+    v1::ExplainRequest request = ExplainRequestFor(target);
+    request.set_from(options.request.from());
+    request.set_in_interface(options.request.in_interface());
+    session.out << separator;
+    separator = options.output == OutputFormat::kYaml ? "---\n" : "\n";
+    code = Worse(code, ExplainOne(request, options, session));
+    if (code == ExitCode::kUnreachable || code == ExitCode::kCallRejected) return code;
+  }
+  return code;
 }
 
 }  // namespace svcmap::api

@@ -40,12 +40,18 @@ Unreadable documents and rejected objects are reported and skipped. The exit cod
 
 With --prune, the manifests replace the complete state of the agent.
 New and changed objects take effect first. All other objects are then deleted.
+Nothing is sent if an object cannot be read or its kind is not supported, if there are no objects
+(except with --allow-empty), or if a controller is connected (except with --force).
+If most objects would be deleted, the agent holds the deletions until "svcmapctl accept-snapshot",
+except with --allow-empty.
 
 Examples:
   svcmapctl apply -f web.yaml -f web-endpoints.yaml
   kubectl get svc,endpointslices -A -o yaml | svcmapctl apply -f -
   svcmapctl apply --strict -f manifests/     send nothing if a manifest is not valid
   svcmapctl apply --prune -f manifests/      delete all objects that are not in the manifests
+  svcmapctl apply --prune --dry-run -f manifests/
+                                             show what --prune would change and delete
   svcmapctl apply --dry-run -f web.yaml      show the kernel elements that would change)";
 
 const char kDeleteFooter[] =
@@ -56,6 +62,14 @@ Examples:
   svcmapctl delete service shop/web shop/api
   svcmapctl delete svc -n shop web api
   svcmapctl delete -f web.yaml               delete all objects named in the file)";
+
+const char kAcceptSnapshotFooter[] =
+    R"(The agent holds the removals of a snapshot that would take away most objects, because the
+controller may have sent an incomplete list. "svcmapctl status" shows what would be taken away.
+Check the controller first. To discard the snapshot instead, restart the controller.
+
+Examples:
+  svcmapctl accept-snapshot)";
 
 const char kGetFooter[] =
     R"(Shows the objects as the agent received them.
@@ -94,8 +108,12 @@ Without --from, svcmapctl explains each kind of source: pods, the node, and othe
 Names that begin with KUBE- are the names of the corresponding chains in kube-proxy's iptables mode.
 svcmap does not create these chains.
 
+With a Service as destination, svcmapctl explains each of its addresses and ports.
+
 Examples:
   svcmapctl explain 10.96.0.10:80
+  svcmapctl explain shop/web                 explain all addresses and ports of a Service
+  svcmapctl explain shop/web:http
   svcmapctl explain 10.96.0.10:53/UDP --from 10.244.1.5
   svcmapctl explain 192.0.2.10:30080 --from node
   svcmapctl explain [fd00:96::10]:80 --in-interface cni0

@@ -7,6 +7,7 @@ extern const char kProgramDescription[];
 extern const char kProgramFooter[];
 extern const char kApplyFooter[];
 extern const char kDeleteFooter[];
+extern const char kAcceptSnapshotFooter[];
 extern const char kGetFooter[];
 extern const char kStatusFooter[];
 extern const char kDumpFooter[];

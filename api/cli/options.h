@@ -17,9 +17,11 @@ namespace svcmap::api {
 
 struct ApplyOptions {
   std::vector<std::string> files;  // Files or directories. "-" means standard input.
-  bool strict = false;   // If a manifest cannot be read or has unknown fields, send nothing.
-  bool prune = false;    // Delete objects that are not in the manifests.
-  bool dry_run = false;  // Show the changes without applying them.
+  bool strict = false;       // If a manifest cannot be read or has unknown fields, send nothing.
+  bool prune = false;        // Delete objects that are not in the manifests.
+  bool allow_empty = false;  // With prune: delete any number of objects.
+  bool force = false;        // With prune: disconnect a connected controller.
+  bool dry_run = false;      // Show the changes without applying them.
 };
 
 struct DeleteOptions {  // Either `files` or `objects` is set.
@@ -48,7 +50,9 @@ struct DumpOptions {
 };
 
 struct ExplainOptions {
-  v1::ExplainRequest request;
+  v1::ExplainRequest request;  // Without a destination if `service` is set.
+  ObjectId service;            // Explain all addresses and ports of this Service.
+  std::string service_port;    // Only this port: a name or number. Empty: all ports.
   OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
   bool requirements = false;                   // Print requirement numbers ("S-94").
 };
@@ -99,9 +103,12 @@ struct BundleOptions {
   std::string metrics_address;  // HOST:PORT
 };
 
-using Command = std::variant<ApplyOptions, DeleteOptions, GetOptions, StatusOptions, DumpOptions,
-                             ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions,
-                             CheckOptions, TopOptions, BundleOptions, VersionOptions>;
+struct AcceptSnapshotOptions {};
+
+using Command =
+    std::variant<ApplyOptions, DeleteOptions, AcceptSnapshotOptions, GetOptions, StatusOptions,
+                 DumpOptions, ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions,
+                 CheckOptions, TopOptions, BundleOptions, VersionOptions>;
 
 struct Options {
   std::string address;  // Agent address as typed by the user.

@@ -3,8 +3,30 @@
 #include "absl/strings/str_cat.h"
 #include "api/cli/parts.h"
 #include "api/cli/text.h"
+#include "api/convert/protocol_version.h"
 
 namespace svcmap::api {
+namespace {
+
+constexpr size_t kRefOverhead = 2;  // Size in bytes of a reference's tag and length.
+
+}  // namespace
+
+Push MakeRemoval(const std::vector<SentObject>& objects, std::string_view done, bool dry_run,
+                 Client& client) {
+  Push push{.objects = objects, .done = done, .dry_run = dry_run};
+  for (const SentObject& object : objects) {
+    push.sizes.push_back(object.id.ToRef().ByteSizeLong() + kRefOverhead);
+  }
+  push.call = [&objects, dry_run, &client](size_t begin, size_t end) {
+    v1::RemoveRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_validate_only(dry_run);
+    for (size_t i = begin; i < end; ++i) *request.add_objects() = objects[i].id.ToRef();
+    return client.Remove(request);
+  };
+  return push;
+}
 
 ExitCode RunPush(const Push& push, const Session& session) {
   ExitCode code = ExitCode::kOk;

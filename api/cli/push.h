@@ -20,6 +20,10 @@ struct Push {
   std::function<absl::StatusOr<v1::Ack>(size_t begin, size_t end)> call;
 };
 
+// Returns a push that removes `objects`, which must outlive it.
+Push MakeRemoval(const std::vector<SentObject>& objects, std::string_view done, bool dry_run,
+                 Client& client);
+
 ExitCode RunPush(const Push& push, const Session& session);
 
 }  // namespace svcmap::api

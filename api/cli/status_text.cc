@@ -170,6 +170,12 @@ std::string StatusText(const v1::GetStatusResponse& status, bool verbose, const 
          "stay in effect",
          page);
   }
+  if (status.has_held_snapshot()) {
+    Line("Snapshot held",
+         absl::StrCat("since ", TimeText(status.held_snapshot().since()), ", would take away ",
+                      status.held_snapshot().loss()),
+         page);
+  }
   if (!status.last_error().empty()) Line("Last error", status.last_error(), page);
   Line("Controller", ControllerText(status), page);
   Line("Last commit", CommitText(status), page);

@@ -133,6 +133,7 @@ class Reader {
   void Object(const TreeNode& node, std::string_view api_version, std::string_view kind) {
     const KindInfo* known = FindKind(api_version, kind);
     if (known == nullptr) {
+      ++out_.ignored;
       Warn({.line = node.line,
             .object = DescribeObject(node, kind),
             .reason =

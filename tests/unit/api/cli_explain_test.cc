@@ -36,6 +36,43 @@ kernel { agrees: true }
 revision: 7
 )";
 
+FakeAnswers WithService() {
+  FakeAnswers answers{.explain = Answer(kDnat)};
+  answers.status.set_node_name("n1");
+  v1::Service& service = *answers.list.emplace_back().add_objects()->mutable_service();
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(metadata { namespace: "shop" name: "web" }
+         spec { cluster_ip: "10.96.0.10" ports { name: "http" port: 80 }
+                ports { name: "dns" protocol: "UDP" port: 53 } })",
+      &service));
+  return answers;
+}
+
+TEST(CliExplainTest, AServiceStandsForItsAddressesAndPorts) {
+  const FakeAgent agent(WithService());
+  const CtlResult result = Ctl(agent, {"explain", "shop/web", "--from", "10.1.0.5"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("revision 7\n\n10.96.0.10:80/TCP, shop/web:http\n"));
+  ASSERT_THAT(agent.seen().explain, SizeIs(2));
+  EXPECT_EQ(agent.seen().explain[1].ShortDebugString(),
+            "address: \"10.96.0.10\" port: 53 protocol: \"UDP\" from: \"10.1.0.5\"");
+  for (const char* port : {"http", "80"}) {
+    const FakeAgent other(WithService());
+    EXPECT_EQ(Ctl(other, {"explain", std::string("shop/web:") + port}).code, 0);
+    ASSERT_THAT(other.seen().explain, SizeIs(1));
+    EXPECT_EQ(other.seen().explain[0].port(), 80u);
+  }
+}
+
+TEST(CliExplainTest, AnUnknownServiceOrPortIsNamed) {
+  const CtlResult service = Ctl(FakeAgent({}), {"explain", "shop/wbe"});
+  EXPECT_EQ(service.code, 1);
+  EXPECT_EQ(service.err, "error: service/shop/wbe is not stored\n");
+  const CtlResult port = Ctl(FakeAgent(WithService()), {"explain", "shop/web:https"});
+  EXPECT_EQ(port.code, 1);
+  EXPECT_EQ(port.err, "error: service/shop/web has no port https\n");
+}
+
 TEST(CliExplainTest, ThePageHasStepsEndpointsAndTheKernel) {
   const FakeAgent agent({.explain = Answer(kDnat)});
   const CtlResult result = Ctl(agent, {"explain", "10.96.0.10:80", "--from", "10.1.0.5"});

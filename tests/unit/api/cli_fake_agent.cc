@@ -68,6 +68,21 @@ class FakeAgent::Service : public v1::Control::Service {
     return Seen(&SeenRequests::remove, *request, *context);
   }
 
+  grpc::Status Push(grpc::ServerContext* context,
+                    grpc::ServerReaderWriter<v1::PushResponse, v1::PushRequest>* stream) override {
+    v1::PushRequest request;
+    while (stream->Read(&request)) {
+      if (const grpc::Status seen = Seen(&SeenRequests::push, request, *context); !seen.ok()) {
+        return seen;
+      }
+      v1::PushResponse response;
+      if (request.has_open()) response.mutable_opened();
+      if (request.has_batch() || request.has_snapshot_end()) *response.mutable_ack() = answers_.ack;
+      if (response.message_case() != v1::PushResponse::MESSAGE_NOT_SET) stream->Write(response);
+    }
+    return grpc::Status::OK;
+  }
+
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* /*request*/,
                          v1::GetStatusResponse* answer) override {
     *answer = answers_.status;

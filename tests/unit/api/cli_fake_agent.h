@@ -32,6 +32,7 @@ struct SeenRequests {
   std::vector<v1::ListRequest> list;
   std::vector<v1::DumpRequest> dump;
   std::vector<v1::ExplainRequest> explain;
+  std::vector<v1::PushRequest> push;
 };
 
 class FakeAgent {

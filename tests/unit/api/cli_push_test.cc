@@ -383,10 +383,115 @@ TEST(CliDryRunTest, PartsAreTriedByThemselves) {
               HasSubstr("size limit and is split: each part is evaluated independently\n"));
 }
 
-TEST(CliDryRunTest, DoesNotGoWithPrune) {
-  const CtlResult result = Ctl({"apply", "--dry-run", "--prune", "-f", "-"}, kTwoObjects);
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("--dry-run and --prune cannot be used together"));
+TEST(CliApplyTest, OfTwoVersionsOfAnObjectTheLastIsSentAndTheOtherIsNamed) {
+  const FakeAgent agent({.ack = Committed(1)});
+  const CtlResult result =
+      Ctl(agent, {"apply", "-f", "-"}, absl::StrCat(kTwoObjects, "---", kTwoObjects));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err,
+            "warning: (stdin): document 1, line 2: service/shop/web is ignored, because (stdin): "
+            "document 3, line 12 contains the same object\n"
+            "warning: (stdin): document 2, line 7: node/n1 is ignored, because (stdin): document "
+            "4, line 17 contains the same object\n");
+  ASSERT_THAT(agent.seen().apply, SizeIs(1));
+  EXPECT_THAT(agent.seen().apply[0].objects(), SizeIs(2));
+}
+
+// The agent stores the Node of kTwoObjects and two other objects.
+FakeAnswers WithStoredObjects(v1::Ack ack) {
+  FakeAnswers answers{.ack = std::move(ack)};
+  v1::ListResponse& part = answers.list.emplace_back();
+  part.add_objects()->mutable_node()->mutable_metadata()->set_name("n1");
+  for (const char* name : {"old", "older"}) {
+    v1::ObjectMeta& metadata = *part.add_objects()->mutable_service()->mutable_metadata();
+    metadata.set_namespace_("shop");
+    metadata.set_name(name);
+  }
+  return answers;
+}
+
+TEST(CliPruneTest, PrunedObjectsAreListed) {
+  const FakeAgent agent(WithStoredObjects(Committed(9)));
+  const CtlResult result = Ctl(agent, {"apply", "--prune", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out,
+              ::testing::StartsWith("service/shop/web applied\nnode/n1 applied\n"
+                                    "service/shop/old pruned\nservice/shop/older pruned\n"
+                                    "revision 9, committed in "));
+  EXPECT_THAT(agent.seen().push, SizeIs(4));  // Open, SnapshotBegin, Batch, SnapshotEnd.
+}
+
+TEST(CliPruneTest, DryRunShowsWhatWouldGoAndSendsNothing) {
+  const FakeAgent agent(WithStoredObjects(WouldChange()));
+  const CtlResult result = Ctl(agent, {"apply", "--prune", "--dry-run", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("service/shop/web applied (dry run)\n"));
+  EXPECT_THAT(result.out, HasSubstr("service/shop/old pruned (dry run)\n"
+                                    "service/shop/older pruned (dry run)\n- element ip6"));
+  EXPECT_THAT(agent.seen().push, IsEmpty());
+  ASSERT_THAT(agent.seen().remove, SizeIs(1));
+  EXPECT_TRUE(agent.seen().remove[0].validate_only());
+  ASSERT_THAT(agent.seen().apply, SizeIs(1));
+  EXPECT_TRUE(agent.seen().apply[0].validate_only());
+}
+
+// Each input would delete objects by mistake.
+TEST(CliPruneTest, SuspiciousInputsSendNothing) {
+  struct Case {
+    std::string input;
+    std::string error;
+  };
+  const std::string misspelled =
+      absl::StrCat("apiVersion: v1\nkind: Services\nmetadata: {name: web}\n---", kTwoObjects);
+  const FakeAgent agent(WithStoredObjects(Committed(9)));
+  for (const Case& c :
+       {Case{misspelled, "objects that cannot be read or are not supported would be missing"},
+        Case{kOneBad, "objects that cannot be read or are not supported would be missing"},
+        Case{"",
+             "the input contains no objects and all objects would be deleted; use "
+             "--allow-empty"}}) {
+    for (const char* flag : {"--strict", "--dry-run"}) {
+      const CtlResult result = Ctl(agent, {"apply", "--prune", flag, "-f", "-"}, c.input);
+      EXPECT_EQ(result.code, 1) << c.input;
+      EXPECT_THAT(result.err, HasSubstr("error: --prune: nothing was sent, because "));
+      EXPECT_THAT(result.err, HasSubstr(c.error));
+      EXPECT_EQ(result.out, "");
+    }
+  }
+  EXPECT_THAT(agent.seen().push, IsEmpty());
+}
+
+TEST(CliPruneTest, AllowEmptyDeletesAllObjects) {
+  const FakeAgent agent(WithStoredObjects(Committed(9)));
+  const CtlResult result = Ctl(agent, {"apply", "--prune", "--allow-empty", "-f", "-"}, "");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::StartsWith("node/n1 pruned\nservice/shop/old pruned\n"));
+  EXPECT_THAT(agent.seen().push, SizeIs(3));  // Open, SnapshotBegin, SnapshotEnd.
+}
+
+TEST(CliPruneTest, AConnectedControllerIsDisconnectedOnlyWithForce) {
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  answers.status.mutable_controller()->set_name("svcmap-kube");
+  answers.status.mutable_controller()->set_instance("pod-7");
+  const FakeAgent agent(answers);
+  const CtlResult refused = Ctl(agent, {"apply", "--prune", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.err,
+            "error: --prune: controller svcmap-kube (pod-7) is connected; --prune disconnects it, "
+            "and a controller may stop when it is disconnected; nothing was sent; use --force to "
+            "disconnect it\n");
+  EXPECT_THAT(agent.seen().push, IsEmpty());
+  EXPECT_EQ(Ctl(agent, {"apply", "--prune", "--force", "-f", "-"}, kTwoObjects).code, 0);
+  EXPECT_THAT(agent.seen().push, SizeIs(4));
+}
+
+TEST(CliPruneTest, FlagsOfPruneRequireIt) {
+  for (const char* flag : {"--force", "--allow-empty"}) {
+    const CtlResult result = Ctl({"apply", flag, "-f", "-"}, kTwoObjects);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("apply: ", flag, " requires --prune")));
+  }
 }
 
 }  // namespace
