@@ -19,9 +19,10 @@ build:          ## Build the release binaries in build/release/bin/
 	cmake --preset release
 	cmake --build --preset programs
 
-clients:        ## Generate the stubs of api/clients after a change to proto/
+clients:        ## Generate the stubs of api/clients, and build a wheel and a Go module in build/clients/packages
 	@.ci/deps.sh build clients
 	@api/clients/generate.sh
+	@/usr/bin/python3 api/clients/package.py build/clients/packages
 
 demo:           ## Open real connections through real rules in network namespaces
 	@.ci/deps.sh build test

@@ -12,7 +12,7 @@ from harness import Driver, endpoint_slice, service, until
 import grpc
 import svcmap.aio
 from fake_agent import End, FakeAgent
-from svcmap.v1 import control_pb2 as control
+from svcmap.v1 import control_pb2 as control, objects_pb2 as services
 
 
 def error(code, details, reason="ERROR_REASON_UNSPECIFIED"):
@@ -86,6 +86,57 @@ class Contract:
         client.set()
         client.synced()
         self.assertEqual((agent.messages, agent.objects), (["begin", "end"], {}))
+
+    def test_a_list_that_lacks_most_objects_is_sent_as_a_snapshot(self):
+        agent, client = self.serve(), self.client()
+        agent.hold_removals = True
+        many = [service(f"s{i}", f"10.96.0.{i}") for i in range(20)]
+        client.set(*many)
+        client.synced()
+        client.set(*many[:11])
+        client.synced()
+        self.assertNotIn("begin", agent.messages[3:])
+        self.assertEqual(len(agent.names()), 11)
+        client.set(*many)
+        client.synced()
+        del agent.messages[:]
+        client.set()
+        client.synced()
+        self.assertEqual((agent.messages, len(agent.names())), (["begin", "end"], 20))
+        until(lambda: client.errors, "no error")
+        self.assertIn("would take away 20 of 20 objects; run \"svcmapctl accept-snapshot\"",
+                      client.errors[0]["details"])
+        self.assertEqual(client.status()["snapshots"], 2)
+        # The cache of the controller is complete now.
+        client.set(*many)
+        client.synced()
+        self.assertEqual(len(agent.messages), 3)
+        client.set_and_accept_removals()
+        client.synced()
+        self.assertEqual(agent.names(), [])
+
+    def test_a_resumed_stream_sends_a_snapshot_if_the_list_lacks_most_objects(self):
+        agent, client = self.serve(), self.stateful()
+        many = [service(f"s{i}", f"10.96.0.{i}") for i in range(20)]
+        client.set(*many)
+        client.synced()
+        client.kill()
+        agent.hold_removals = True
+        del agent.messages[:]
+        client = self.stateful()
+        client.set()
+        client.synced()
+        self.assertEqual((agent.messages, len(agent.names())), (["begin", "end"], 20))
+
+    def test_several_versions_of_an_object_are_a_warning(self):
+        agent, client = self.serve(), self.client()
+        client.set(service("web", "10.96.0.1"), service("dns", "10.96.0.2"), service("web", "10.96.0.3"))
+        client.synced()
+        until(lambda: client.results, "no result")
+        self.assertEqual(client.results, [
+            "Service shop/web: the list contains several versions of the object; the last one is used"])
+        stored = services.Service.FromString(agent.objects[control.KIND_SERVICE, "shop", "web"])
+        self.assertEqual(stored.spec.cluster_ip, "10.96.0.3")
 
     def test_sends_nothing_before_the_first_set(self):
         agent, client = self.serve(), self.client()

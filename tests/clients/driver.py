@@ -4,11 +4,8 @@ import asyncio
 import dataclasses
 import inspect
 import json
-import pathlib
 import sys
 import threading
-
-import grpc
 
 import svcmap
 import svcmap.aio
@@ -40,9 +37,8 @@ async def main(kind, settings):
     client = {"blocking": svcmap.Agent, "asyncio": svcmap.aio.Agent}[kind]
     credentials = None
     if folder := settings.get("Certificates"):
-        authority, certificate, key = (pathlib.Path(folder, name).read_bytes()
-                                       for name in ("ca.pem", "client.pem", "client.key"))
-        credentials = grpc.ssl_channel_credentials(authority, key, certificate)
+        credentials = svcmap.TlsFiles(ca=f"{folder}/ca.pem", certificate=f"{folder}/client.pem",
+                                      key=f"{folder}/client.key")
     agent = client(settings["Target"], name=settings["Name"], instance=settings.get("Instance"),
                    credentials=credentials,
                    epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"),
@@ -56,7 +52,7 @@ async def main(kind, settings):
         objects = svcmap.parse_list(json.dumps(command["List"])) if "List" in command else []
         done = None
         if command["Do"] == "set":
-            agent.set(objects)
+            agent.set(objects, accept_removals=command.get("Accept", False))
         elif command["Do"] == "apply":
             for obj in objects:
                 agent.apply(obj)

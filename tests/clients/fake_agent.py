@@ -38,6 +38,7 @@ class FakeAgent(services.ControlServicer):
         self.end_with = []  # End: the ends of the next streams instead of Opened.
         self.silent_opens = 0  # Number of streams on which Open is not answered.
         self.foreign = False  # An Apply of another client: Acks have no token until a snapshot ends.
+        self.hold_removals = False  # Holds the removals of snapshots without accept_removals.
         self.ack_offset = 0  # Added to the number of each Ack.
         self._held = []
         self._context = None
@@ -199,9 +200,15 @@ class FakeAgent(services.ControlServicer):
                 else:
                     if snapshot is None:
                         raise self._end("SnapshotEnd outside a snapshot")
-                    for key in set(self.objects) - snapshot:
-                        del self.objects[key]
-                    snapshot, synced, self.foreign = None, True, False
+                    lost = set(self.objects) - snapshot
+                    if self.hold_removals and lost and not message.accept_removals:
+                        ack.outcome, ack.held = control.HELD, f"{len(lost)} of {len(self.objects)} objects"
+                        self.foreign = True
+                    else:
+                        for key in lost:
+                            del self.objects[key]
+                        self.foreign = False
+                    snapshot, synced = None, True
                     self.messages.append("end")
                 if snapshot is None and not self.foreign:
                     ack.state_token = self._token()

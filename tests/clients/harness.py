@@ -109,6 +109,9 @@ class Driver:
     def set(self, *objects):
         assert self._do(Do="set", List=kubernetes_list(objects)) is None
 
+    def set_and_accept_removals(self, *objects):
+        assert self._do(Do="set", List=kubernetes_list(objects), Accept=True) is None
+
     def apply(self, *objects):
         assert self._do(Do="apply", List=kubernetes_list(objects)) is None
 

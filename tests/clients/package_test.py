@@ -1,6 +1,7 @@
 """The files of api/clients: generated stubs, module and package metadata, examples, documentation."""
 import filecmp
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -11,12 +12,16 @@ import unittest
 
 from google.protobuf import json_format
 
-from harness import MODULE, TOP, go
+from harness import MODULE, PATIENCE, PYTHON, TOP, go, go_program, python_environment
 
 import svcmap
+from fake_agent import FakeAgent
+from svcmap.v1 import control_pb2 as control
 
 CLIENTS = TOP / "api/clients"
-EXAMPLES = ("go/examples/sync/main.go", "python/examples/sync.py", "python/examples/sync_asyncio.py")
+# With the maximum number of lines.
+EXAMPLES = {"go/examples/sync/main.go": 20, "go/examples/controller/main.go": 36, "python/examples/sync.py": 20,
+            "python/examples/sync_asyncio.py": 20, "python/examples/controller.py": 20}
 
 
 class Package(unittest.TestCase):
@@ -30,25 +35,29 @@ class Package(unittest.TestCase):
                 self.assertTrue((CLIENTS / name).is_file() and filecmp.cmp(path, CLIENTS / name, shallow=False),
                                 f"api/clients/{name} is outdated: run `make clients`")
 
-    def test_examples_have_at_most_20_lines_and_are_documented(self):
+    def test_examples_are_short_and_documented(self):
         documentation = (TOP / "proto/README.md").read_text()
-        for name in EXAMPLES:
+        for name, limit in EXAMPLES.items():
             text = (CLIENTS / name).read_text()
             lines = [line for line in text.splitlines()
                      if line.strip() and not line.lstrip().startswith(("//", "#", '"""'))]
-            self.assertLessEqual(len(lines), 20, name)
-            if not name.endswith("_asyncio.py"):
+            self.assertLessEqual(len(lines), limit, name)
+            if "controller" in name:
+                documents = (CLIENTS / name.split("/")[0] / "README.md").read_text()
+                self.assertIn(f"\n{text.strip()}\n```", documents, f"the client's README does not contain {name}")
+            elif not name.endswith("_asyncio.py"):
                 self.assertIn(f"\n{text.strip()}\n```", documentation, f"proto/README.md does not contain {name}")
 
     def test_go_code_is_formatted_and_sound(self):
         sources = [str(p) for folder in (CLIENTS / "go", TOP / "tests/clients") for p in folder.rglob("*.go")]
         self.assertEqual(subprocess.run(["gofmt", "-l", *sources], check=True, capture_output=True).stdout, b"")
         tests = MODULE.replace("/api/clients/go", "/tests/clients")
-        go("vet", MODULE, f"{MODULE}/examples/sync", f"{tests}/bench", f"{tests}/certificates", f"{tests}/driver")
+        go("vet", MODULE, f"{MODULE}/examples/sync", f"{MODULE}/examples/controller", f"{tests}/bench", f"{tests}/certificates", f"{tests}/driver")
 
     def test_go_mod_lists_the_imported_modules(self):
-        imports = set(re.findall(r'"((?:[a-z]+\.)+[a-z]+/[^"]+)"', "".join(
-            path.read_text() for path in (CLIENTS / "go").rglob("*.go") if not path.name.endswith("_test.go"))))
+        imports = set(re.findall(r'^\t(?:\w+ )?"((?:[a-z]+\.)+[a-z]+/[^"]+)"$', "".join(
+            path.read_text() for path in (CLIENTS / "go").rglob("*.go") if not path.name.endswith("_test.go")), re.M))
+        self.assertGreater(len(imports), 5)
         modules = re.findall(r"^\t(\S+) v", (CLIENTS / "go/go.mod").read_text(), re.M)
         for name in imports:
             self.assertTrue(name.startswith((MODULE, *modules)), name)
@@ -60,7 +69,7 @@ class Package(unittest.TestCase):
     def test_the_go_module_is_complete(self):
         """All imports are in the modules of go.mod. Debian's packages are the vendored modules."""
         packages = go("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", MODULE,
-                      f"{MODULE}/examples/sync").split()
+                      f"{MODULE}/examples/sync", f"{MODULE}/examples/controller").split()
         with tempfile.TemporaryDirectory() as folder:
             module = pathlib.Path(folder, "module")
             shutil.copytree(CLIENTS / "go", module)
@@ -83,6 +92,41 @@ class Package(unittest.TestCase):
         self.assertEqual(set(project["tool"]["setuptools"]["packages"]), packages)
         version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
         self.assertEqual(project["project"]["version"], version[1])
+
+
+class Release(unittest.TestCase):
+    def test_the_wheel_and_the_module_archive_can_be_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PYTHON, CLIENTS / "package.py", folder], check=True, capture_output=True)
+            wheel = next(pathlib.Path(folder).glob("*.whl"))
+            self.assertIn(str(wheel), subprocess.run(
+                [PYTHON, "-c", "import svcmap.aio; print(svcmap.__file__)"], check=True, capture_output=True,
+                text=True, env={**python_environment(), "PYTHONPATH": str(wheel)}).stdout)
+            environment = {**os.environ, "GO111MODULE": "on", "GOFLAGS": "-mod=mod -modcacherw", "GOENV": "off",
+                           "GOPROXY": f"file://{folder}/goproxy", "GONOSUMDB": "*", "GOPATH": f"{folder}/gopath"}
+            version = "v" + re.search(r"-([0-9.]+)-", wheel.name)[1]
+            done = subprocess.run(["go", "mod", "download", "-json", f"{MODULE}@{version}"], cwd=folder,
+                                  env=environment, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            downloaded = pathlib.Path(json.loads(done.stdout)["Dir"])
+            self.assertEqual((downloaded / "agent.go").read_text(), (CLIENTS / "go/agent.go").read_text())
+
+
+class Controllers(unittest.TestCase):
+    """The controllers that build their objects from fields."""
+
+    def test_they_program_a_node_a_service_and_its_endpoints(self):
+        python = [PYTHON, str(CLIENTS / "python/examples/controller.py")]
+        for command in (python, [go_program("api/clients/go/examples/controller")]):
+            with self.subTest(command), tempfile.TemporaryDirectory() as folder:
+                agent = FakeAgent(pathlib.Path(folder, "agent.sock"))
+                self.addCleanup(agent.stop)
+                subprocess.run([*command, agent.target, "n1", "192.0.2.10", "10.1.0.1", "10.1.0.2"], check=True,
+                               env=python_environment(), timeout=PATIENCE)
+                self.assertEqual((agent.names(), agent.violations), (["n1", "web", "web-1"], []))
+                stored = svcmap.EndpointSlice.FromString(agent.objects[control.KIND_ENDPOINT_SLICE, "shop", "web-1"])
+                self.assertEqual([e.addresses[0] for e in stored.endpoints], ["10.1.0.1", "10.1.0.2"])
+                self.assertEqual((stored.ports[0].name, stored.ports[0].port), ("http", 8080))
 
 
 class ParseList(unittest.TestCase):

@@ -47,8 +47,8 @@ type Controller struct {
 	// changes, when the stream is opened again, or after 10 minutes.
 	OnResult func(*Result)
 
-	// OnError receives errors that the Agent retries, such as a broken connection, and errors of the
-	// kernel, which the agent retries. Neither callback may call Wait or Close.
+	// OnError receives errors that the Agent retries, such as a broken connection, errors of the kernel,
+	// which the agent retries, and a *SnapshotHeldError. Neither callback may call Wait or Close.
 	OnError func(error)
 }
 
@@ -128,13 +128,28 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 }
 
 // Set replaces the list of objects that the agent should have. The agent removes all other objects.
-// Set serializes the objects, so the caller can modify them afterwards.
-func (a *Agent) Set(objects []Object) {
+// Set serializes the objects, so the caller can modify them afterwards. If the list contains several
+// versions of an object, the last version is used, and OnResult receives a warning.
+//
+// The agent holds the removals if they would take away most objects, and OnError receives a
+// *SnapshotHeldError.
+func (a *Agent) Set(objects []Object) { a.set(objects, false) }
+
+// SetAndAcceptRemovals is Set, but the agent removes any number of objects. Call it only if an operator has
+// confirmed the removals.
+func (a *Agent) SetAndAcceptRemovals(objects []Object) { a.set(objects, true) }
+
+func (a *Agent) set(objects []Object, acceptRemovals bool) {
 	changes := make([]change, 0, len(objects))
+	count := map[key]int{}
 	for _, object := range objects {
-		changes = append(changes, upsert(object))
+		c := upsert(object)
+		changes = append(changes, c)
+		if count[c.key]++; count[c.key] == 2 {
+			a.result(c.key.repeated())
+		}
 	}
-	a.update(changes, true)
+	a.update(changes, func() { a.state.set(changes, acceptRemovals) })
 }
 
 // Apply adds or replaces objects.
@@ -143,7 +158,7 @@ func (a *Agent) Apply(objects ...Object) {
 	for _, object := range objects {
 		changes = append(changes, upsert(object))
 	}
-	a.update(changes, false)
+	a.update(changes, nil)
 }
 
 // Remove removes the objects with these kinds, namespaces and names. Other fields are ignored. The
@@ -153,19 +168,20 @@ func (a *Agent) Remove(objects ...Object) {
 	for _, object := range objects {
 		changes = append(changes, change{key: keyOf(object)})
 	}
-	a.update(changes, false)
+	a.update(changes, nil)
 }
 
-func (a *Agent) update(changes []change, complete bool) {
+// update applies the changes. With `set`, they replace the list.
+func (a *Agent) update(changes []change, set func()) {
 	a.mu.Lock()
-	if complete {
-		a.state.set(changes)
+	if set != nil {
+		set()
 	} else {
 		for _, c := range changes {
 			a.state.put(c)
 		}
 	}
-	if complete && !a.started && !a.closing {
+	if set != nil && !a.started && !a.closing {
 		a.started = true
 		go a.run()
 	}
@@ -229,6 +245,7 @@ func (a *Agent) Status() Status {
 	status := a.status
 	status.Objects, status.Rejected = a.state.count()
 	status.Batches, status.Changes = a.state.batches, a.state.changes
+	status.Snapshots = a.state.snapshots
 	return status
 }
 

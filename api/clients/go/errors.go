@@ -9,6 +9,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// SnapshotHeldError reports that the agent holds the removals of a snapshot, because they would take away
+// too many objects. They wait until an operator runs `svcmapctl accept-snapshot`, or until Set lists enough
+// objects.
+type SnapshotHeldError struct {
+	Loss string // For example "95 of 100 Services".
+}
+
+func (e *SnapshotHeldError) Error() string {
+	return "svcmap: the agent holds the removals of the snapshot, because they would take away " + e.Loss +
+		"; run \"svcmapctl accept-snapshot\" if they are intended"
+}
+
 // ErrorInfo returns the reason why an agent ended a call, and the metadata that ErrorReason documents. For
 // other errors, the reason is ERROR_REASON_UNSPECIFIED.
 func ErrorInfo(err error) (svcmapv1.ErrorReason, map[string]string) {

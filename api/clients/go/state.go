@@ -12,8 +12,11 @@ const (
 	batchBytes   = 1 << 20 // Size at which a batch is sent. A larger object is sent alone.
 	// Maximum number of batches without an Ack. More batches would not make commits faster, because
 	// the agent merges waiting batches, and fewer changes could be merged here.
-	window     = 8
-	frameBytes = 64 // Upper bound of the size of a PushRequest without its changes.
+	window = 8
+	// A list that lacks at least half of at least this number of objects of one kind is sent as a
+	// snapshot, so that the agent's bound on removals applies (svcmapd's flag --hold-removals).
+	boundedObjects = 20
+	frameBytes     = 64 // Upper bound of the size of a PushRequest without its changes.
 )
 
 // unknown is the digest of an object whose stored version is unknown. It differs from all versions.
@@ -69,6 +72,9 @@ type state struct {
 	limits *svcmapv1.Limits
 	number uint64
 	queue  []*object
+	// The desired objects lack most of the objects that the agent may have.
+	snapshotDue    bool
+	acceptRemovals bool // The caller of Set has confirmed the removals.
 	// Number of objects ever added to the queue, plus the number of streams and 1, so that nothing is
 	// acknowledged before the first stream.
 	enqueued uint64
@@ -79,19 +85,25 @@ type state struct {
 	acked    uint64 // Progress of the last acknowledged batch.
 	batches  uint64 // Number of batches ever sent.
 	changes  uint64 // Number of changes ever sent.
+	// Number of snapshots ever started.
+	snapshots uint64
 }
 
 func (s *state) init() { s.objects, s.enqueued = map[key]*object{}, 1 }
 
 // set replaces the desired objects. An object with an error keeps its previous version.
-func (s *state) set(changes []change) {
+func (s *state) set(changes []change, acceptRemovals bool) {
 	listed := make(map[key]bool, len(changes))
+	for _, c := range changes {
+		listed[c.key] = true
+	}
+	s.acceptRemovals = acceptRemovals
+	s.snapshotDue = !acceptRemovals && s.lacksMost(listed)
 	ordered := append([]change(nil), changes...)
 	sort.SliceStable(ordered, func(i, j int) bool {
 		return ordered[i].key.rank() < ordered[j].key.rank()
 	})
 	for _, c := range ordered {
-		listed[c.key] = true
 		s.put(c)
 	}
 	var extra []key
@@ -105,6 +117,25 @@ func (s *state) set(changes []change) {
 	for _, k := range extra {
 		s.put(change{key: k})
 	}
+}
+
+func (s *state) lacksMost(listed map[key]bool) bool {
+	known, lost := map[svcmapv1.Kind]int{}, map[svcmapv1.Kind]int{}
+	for k, o := range s.objects {
+		if o.sent == (digest{}) && o.stored == (digest{}) {
+			continue
+		}
+		known[k.kind]++
+		if !listed[k] {
+			lost[k.kind]++
+		}
+	}
+	for kind, count := range known {
+		if count >= boundedObjects && 2*lost[kind] >= count {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *state) put(c change) {
@@ -150,7 +181,13 @@ func (s *state) count() (objects, rejected int) {
 func (s *state) opened(opened *svcmapv1.Opened) bool {
 	s.limits = opened.GetLimits()
 	s.number, s.unacked, s.bytes = 0, nil, 0
-	resume := opened.GetResume() == svcmapv1.Resume_CONTINUE && len(s.token) > 0
+	resume := opened.GetResume() == svcmapv1.Resume_CONTINUE && len(s.token) > 0 && !s.snapshotDue
+	s.start(resume)
+	return resume
+}
+
+// start fills the queue with the differences to the objects that the agent stores, or starts a snapshot.
+func (s *state) start(resume bool) {
 	// All waiters wait for the new queue.
 	s.queue, s.popped = nil, s.enqueued+1
 	s.enqueued++
@@ -181,8 +218,9 @@ func (s *state) opened(opened *svcmapv1.Opened) bool {
 	s.phase = following
 	if !resume {
 		s.phase, s.token, s.toList = beginning, nil, len(all)
+		s.snapshotDue = false
+		s.snapshots++
 	}
-	return resume
 }
 
 // disconnect ends the stream. The versions in `stored` still belong to `token`.
@@ -210,6 +248,12 @@ func (s *state) next() (request *svcmapv1.PushRequest, refused []*Result) {
 	if s.phase == disconnected {
 		return nil, nil
 	}
+	if (s.phase == ending || s.phase == following) && s.snapshotDue {
+		if len(s.unacked) > 0 {
+			return nil, nil // Later Acks must not set `stored` of objects that the snapshot lists.
+		}
+		s.start(false)
+	}
 	if s.phase == beginning {
 		s.phase = listing
 		return &svcmapv1.PushRequest{Message: &svcmapv1.PushRequest_SnapshotBegin{
@@ -236,7 +280,7 @@ func (s *state) next() (request *svcmapv1.PushRequest, refused []*Result) {
 		s.phase = ending
 		s.send(batch{number: s.number, end: true, progress: s.popped})
 		return &svcmapv1.PushRequest{Message: &svcmapv1.PushRequest_SnapshotEnd{
-			SnapshotEnd: &svcmapv1.SnapshotEnd{Number: s.number}}}, refused
+			SnapshotEnd: &svcmapv1.SnapshotEnd{Number: s.number, AcceptRemovals: s.acceptRemovals}}}, refused
 	}
 	return nil, refused
 }

@@ -169,8 +169,6 @@ func (a *Agent) stream() (acked bool, err error) {
 	a.status.Revision = response.GetOpened().GetRevision()
 	if resumed {
 		a.status.Resumed++
-	} else {
-		a.status.Snapshots++
 	}
 	for w := range a.waiters {
 		w.target = a.state.enqueued // The queue is new.
@@ -213,6 +211,9 @@ func (a *Agent) stream() (acked bool, err error) {
 		}
 		if saved != nil {
 			a.report(fmt.Errorf("svcmap: write Controller.StateFile: %w", saved))
+		}
+		if ack.GetHeld() != "" {
+			a.report(&SnapshotHeldError{Loss: ack.GetHeld()})
 		}
 		if ack.GetError() != "" && ack.GetError() != kernelError {
 			a.report(fmt.Errorf("svcmap: kernel commit failed, svcmapd is retrying: %s", ack.GetError()))

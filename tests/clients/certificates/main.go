@@ -1,4 +1,5 @@
-// Writes a CA and the certificates of a server on 127.0.0.1 and of a client to a folder.
+// Writes a CA, another CA, and the certificates of a server on 127.0.0.1 and of a client to a folder. The
+// files expired-server.pem and expired-client.pem contain certificates that have expired.
 package main
 
 import (
@@ -22,13 +23,13 @@ func check(err error) {
 }
 
 // issue writes a certificate that the parent signs, or a CA if there is no parent.
-func issue(name string, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+func issue(name string, valid time.Duration, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid),
 		BasicConstraintsValid: true, IsCA: parent == nil,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
@@ -46,7 +47,10 @@ func issue(name string, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (
 }
 
 func main() {
-	ca, key := issue("ca", nil, nil)
-	issue("server", ca, key)
-	issue("client", ca, key)
+	ca, key := issue("ca", time.Hour, nil, nil)
+	issue("other-ca", time.Hour, nil, nil)
+	issue("server", time.Hour, ca, key)
+	issue("client", time.Hour, ca, key)
+	issue("expired-server", -time.Minute, ca, key)
+	issue("expired-client", -time.Minute, ca, key)
 }

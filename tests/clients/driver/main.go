@@ -28,6 +28,7 @@ type command struct {
 	Do      string
 	List    json.RawMessage
 	Timeout float64
+	Accept  bool
 }
 
 var output sync.Mutex
@@ -102,7 +103,11 @@ func main() {
 		}
 		switch c.Do {
 		case "set":
-			agent.Set(objects)
+			if c.Accept {
+				agent.SetAndAcceptRemovals(objects)
+			} else {
+				agent.Set(objects)
+			}
 			say("done", nil)
 		case "apply":
 			for _, o := range objects {

@@ -27,6 +27,9 @@ type ControlClient interface {
 	// Removes objects in one atomic batch without a stream. Returns an Ack with number 0. The removal of
 	// an object that does not exist is not an error.
 	Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*Ack, error)
+	// Ends the held snapshot (see SnapshotEnd) with all its removals. Returns an Ack with number 0. If no
+	// snapshot is held, the call ends with FAILED_PRECONDITION. Requires write permission.
+	AcceptSnapshot(ctx context.Context, in *AcceptSnapshotRequest, opts ...grpc.CallOption) (*Ack, error)
 	// Lists the stored objects, sorted by kind, namespace and name. Each object contains the fields,
 	// labels and annotations of objects.proto that its controller sent.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (Control_ListClient, error)
@@ -96,6 +99,15 @@ func (c *controlClient) Apply(ctx context.Context, in *ApplyRequest, opts ...grp
 func (c *controlClient) Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*Ack, error) {
 	out := new(Ack)
 	err := c.cc.Invoke(ctx, "/svcmap.v1.Control/Remove", in, out, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) AcceptSnapshot(ctx context.Context, in *AcceptSnapshotRequest, opts ...grpc.CallOption) (*Ack, error) {
+	out := new(Ack)
+	err := c.cc.Invoke(ctx, "/svcmap.v1.Control/AcceptSnapshot", in, out, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -230,6 +242,9 @@ type ControlServer interface {
 	// Removes objects in one atomic batch without a stream. Returns an Ack with number 0. The removal of
 	// an object that does not exist is not an error.
 	Remove(context.Context, *RemoveRequest) (*Ack, error)
+	// Ends the held snapshot (see SnapshotEnd) with all its removals. Returns an Ack with number 0. If no
+	// snapshot is held, the call ends with FAILED_PRECONDITION. Requires write permission.
+	AcceptSnapshot(context.Context, *AcceptSnapshotRequest) (*Ack, error)
 	// Lists the stored objects, sorted by kind, namespace and name. Each object contains the fields,
 	// labels and annotations of objects.proto that its controller sent.
 	List(*ListRequest, Control_ListServer) error
@@ -261,6 +276,9 @@ func (UnimplementedControlServer) Apply(context.Context, *ApplyRequest) (*Ack, e
 }
 func (UnimplementedControlServer) Remove(context.Context, *RemoveRequest) (*Ack, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method Remove not implemented")
+}
+func (UnimplementedControlServer) AcceptSnapshot(context.Context, *AcceptSnapshotRequest) (*Ack, error) {
+	return nil, status.Errorf(codes.Unimplemented, "method AcceptSnapshot not implemented")
 }
 func (UnimplementedControlServer) List(*ListRequest, Control_ListServer) error {
 	return status.Errorf(codes.Unimplemented, "method List not implemented")
@@ -348,6 +366,24 @@ func _Control_Remove_Handler(srv interface{}, ctx context.Context, dec func(inte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ControlServer).Remove(ctx, req.(*RemoveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_AcceptSnapshot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcceptSnapshotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).AcceptSnapshot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: "/svcmap.v1.Control/AcceptSnapshot",
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).AcceptSnapshot(ctx, req.(*AcceptSnapshotRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -462,6 +498,10 @@ var _Control_serviceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Remove",
 			Handler:    _Control_Remove_Handler,
+		},
+		{
+			MethodName: "AcceptSnapshot",
+			Handler:    _Control_AcceptSnapshot_Handler,
 		},
 		{
 			MethodName: "GetStatus",

@@ -7,13 +7,14 @@ import random
 import socket
 import threading
 import time
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import grpc
 
-from svcmap._objects import ABSENT, Object, key_of, version_of
+from svcmap._objects import ABSENT, Object, key_of, repeated_keys, version_of
 from svcmap._state import ProtocolError, State
 from svcmap._statefile import StateFile
+from svcmap._tls import TlsFiles
 from svcmap.rpc.v1 import rpc_pb2 as rpc
 from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
 
@@ -57,10 +58,29 @@ class StreamError(Exception):
                     self.reason = control.ErrorReason.Value(info.reason)
                     self.metadata = dict(info.metadata)
 
+    def explain(self, problem: str) -> None:
+        """Adds the reason for a failed TLS connection, which gRPC does not report."""
+        if problem:
+            self.details = f"{problem} ({self.details})"
+            self.args = (f"{self.code.name}: {self.details}",)
+
 
 class Stopped(StreamError):
     """The agent ended the stream with an error that reconnecting cannot solve, such as an outdated
     epoch."""
+
+
+class SnapshotHeld(Exception):
+    """The agent holds the removals of a snapshot, because they would take away too many objects. They wait
+    until an operator runs `svcmapctl accept-snapshot`, or until set() lists enough objects.
+
+    loss: for example "95 of 100 Services".
+    """
+
+    def __init__(self, loss: str):
+        super().__init__(f"the agent holds the removals of the snapshot, because they would take away {loss}; "
+                         'run "svcmapctl accept-snapshot" if they are intended')
+        self.loss = loss
 
 
 class Closed(Exception):
@@ -112,16 +132,17 @@ class Agent:
     epoch: fencing token that increases with each leadership change. 0 disables fencing.
     state_file: file for the state token and the digests of the acknowledged objects. Each agent needs
         its own file. Without a file, a restarted controller sends a snapshot.
-    credentials: grpc.ChannelCredentials. Required for TCP targets.
+    credentials: svcmap.TlsFiles, or grpc.ChannelCredentials, or a function that returns
+        grpc.ChannelCredentials. A function is called for each new connection. Required for TCP targets.
     on_result: receives rejected objects and warnings as svcmap.ObjectResult. A rejected object is sent
         again when it changes, when the stream is opened again, or after 10 minutes.
-    on_error: receives errors that the Agent retries, such as a broken connection, and errors of the
-        kernel, which the agent retries. Neither callback may call wait() or close().
+    on_error: receives errors that the Agent retries, such as a broken connection, errors of the kernel,
+        which the agent retries, and SnapshotHeld. Neither callback may call wait() or close().
     """
 
     def __init__(self, target: str, *, name: str, instance: Optional[str] = None, epoch: int = 0,
                  state_file: "Optional[os.PathLike[str] | str]" = None,
-                 credentials: Optional[grpc.ChannelCredentials] = None,
+                 credentials: "Union[None, grpc.ChannelCredentials, Callable[[], grpc.ChannelCredentials]]" = None,
                  on_result: Optional[Callable[[control.ObjectResult], None]] = None,
                  on_error: Optional[Callable[[Exception], None]] = None):
         if not name:
@@ -161,10 +182,15 @@ class Agent:
     def __exit__(self, *_) -> None:
         self.close()
 
-    def set(self, objects: Iterable[Object]) -> None:
+    def set(self, objects: Iterable[Object], *, accept_removals: bool = False) -> None:
         """Replaces the list of objects that the agent should have. The agent removes all other objects.
-        The objects are serialized, so the caller can modify them afterwards."""
-        self._update([self._version(obj) for obj in objects], complete=True)
+        The objects are serialized, so the caller can modify them afterwards. If the list contains several
+        versions of an object, the last version is used, and on_result receives a warning.
+
+        The agent holds the removals if they would take away most objects, and on_error receives
+        SnapshotHeld. accept_removals: the agent removes any number of objects. Set it only if an operator has
+        confirmed the removals."""
+        self._update([self._version(obj) for obj in objects], complete=True, accept_removals=accept_removals)
 
     def apply(self, *objects: Object) -> None:
         """Adds or replaces objects."""
@@ -194,7 +220,8 @@ class Agent:
         with self._changed:
             objects, rejected = self._state.count()
             return dataclasses.replace(self._status, objects=objects, rejected=rejected,
-                                       changes=self._state.changes, batches=self._state.batches)
+                                       changes=self._state.changes, batches=self._state.batches,
+                                       snapshots=self._state.snapshots)
 
     @property
     def error(self) -> Optional[Stopped]:
@@ -232,10 +259,11 @@ class Agent:
             self._on_result(key.refused(f"Invalid value: {error}"))
             return key, None
 
-    def _update(self, versions, complete: bool) -> None:
+    def _update(self, versions, complete: bool, accept_removals: bool = False) -> None:
+        repeated = repeated_keys(key for key, _ in versions) if complete else ()
         with self._changed:
             if complete:
-                self._state.set(versions)
+                self._state.set(versions, accept_removals)
             else:
                 for key, version in versions:
                     self._state.put(key, version)
@@ -246,7 +274,7 @@ class Agent:
                     thread.start()
             refused = self._flush()
             ready = self._take_ready()
-        self._notify(refused, ready)
+        self._notify([*(key.repeated() for key in repeated), *refused], ready)
 
     def _flush(self) -> Sequence[control.ObjectResult]:
         """Sends what can be sent. Expects the lock."""
@@ -309,7 +337,8 @@ class Agent:
             options.append(("grpc.default_authority", "localhost"))
             return grpc.insecure_channel(self._target, options)
         options += [("grpc.keepalive_time_ms", 20000), ("grpc.keepalive_timeout_ms", 10000)]
-        return grpc.secure_channel(self._target, self._credentials, options)
+        credentials = self._credentials() if callable(self._credentials) else self._credentials
+        return grpc.secure_channel(self._target, credentials, options)
 
     def _run(self) -> None:
         """Opens streams until close() or a final error."""
@@ -320,6 +349,8 @@ class Agent:
             if isinstance(error, grpc.RpcError):
                 final = error.code() in _FINAL
                 error = (Stopped if final else StreamError)(error)
+                if error.code == grpc.StatusCode.UNAVAILABLE and isinstance(self._credentials, TlsFiles):
+                    error.explain(self._credentials.problem(self._target))
                 # A delayed Open of a broken connection can replace the next stream of the same controller.
                 by_self = error.reason == control.REPLACED and (
                     error.metadata.get("name"), error.metadata.get("instance")) == (self._name, self._instance)
@@ -368,7 +399,7 @@ class Agent:
                         self._take(response.ack)
                         acked = True
                 return acked, ProtocolError("svcmapd closed the stream without an error")
-        except (grpc.RpcError, ProtocolError) as error:
+        except (grpc.RpcError, ProtocolError, OSError) as error:
             if self._expired is not None:
                 return acked, TimeoutError(f"timeout: {self._expired}")
             return acked, error
@@ -391,10 +422,7 @@ class Agent:
             self._status.agent_version = opened.agent_version
             self._status.node_name = opened.node_name
             self._status.revision = opened.revision
-            if resumed:
-                self._status.resumed += 1
-            else:
-                self._status.snapshots += 1
+            self._status.resumed += resumed
             self._deadline = None
             self._kernel_error = ""
             self._retry_at = time.monotonic() + _RETRY_REJECTED
@@ -423,6 +451,8 @@ class Agent:
         self._notify([*ack.results, *refused], ())
         if unsaved is not None:
             self._on_error(unsaved)
+        if ack.held:
+            self._on_error(SnapshotHeld(ack.held))
         if ack.error and ack.error != self._kernel_error:
             self._on_error(RuntimeError(f"kernel commit failed, svcmapd is retrying: {ack.error}"))
         self._kernel_error = ack.error

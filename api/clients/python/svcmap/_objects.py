@@ -1,4 +1,5 @@
 """Conversion of objects to keys and serialized changes."""
+import collections
 import hashlib
 import json
 from typing import List, NamedTuple, Optional, Union
@@ -62,6 +63,19 @@ class Key(NamedTuple):
             kind=self.kind, namespace=self.namespace, name=self.name, severity=control.REFUSED,
             reason=reason, message=f"{self} rejected: {reason}; the previously accepted version, if any, "
             "stays in effect")
+
+
+    def repeated(self) -> control.ObjectResult:
+        """The result for an object of which a list contains several versions."""
+        reason = "the list contains several versions of the object; the last one is used"
+        return control.ObjectResult(
+            kind=self.kind, namespace=self.namespace, name=self.name, severity=control.WARNING,
+            code=control.DUPLICATE, reason=reason, message=f"{self}: {reason}")
+
+
+def repeated_keys(keys) -> "List[Key]":
+    """The keys that occur several times."""
+    return [key for key, count in collections.Counter(keys).items() if count > 1]
 
 
 class Version(NamedTuple):

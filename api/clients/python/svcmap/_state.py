@@ -16,6 +16,9 @@ BATCH_BYTES = 1 << 20  # Size at which a batch is sent. A larger object is sent 
 # Maximum number of batches without an Ack. More batches would not make commits faster, because the agent
 # merges waiting batches, and fewer changes could be merged here.
 WINDOW = 8
+# A list that lacks at least half of at least this number of objects of one kind is sent as a snapshot, so
+# that the agent's bound on removals applies (svcmapd's flag --hold-removals).
+BOUNDED_OBJECTS = 20
 FRAME_BYTES = 64  # Upper bound of the size of a PushRequest without its changes.
 
 # Digest of an object whose stored version is unknown. It differs from all versions.
@@ -77,14 +80,20 @@ class State:
         # acknowledged before the first stream.
         self.enqueued = 1
         self._popped = 0  # Number of objects ever removed from the queue.
+        self._snapshot_due = False  # The desired objects lack most of the objects that the agent may have.
+        self._accept_removals = False  # The caller of set() has confirmed the removals.
         self._to_list = 0  # Objects at the head of the queue that belong to the snapshot.
         self._in_flight: "collections.deque[_Batch]" = collections.deque()
         self._bytes = 0  # Size of _in_flight.
         self._acked = 0  # Progress of the last acknowledged batch.
         self.batches = self.changes = 0  # Number of batches and changes ever sent.
+        self.snapshots = 0  # Number of snapshots ever started.
 
-    def set(self, versions: Iterable[Tuple[Key, Optional[Version]]]) -> None:
+    def set(self, versions: Iterable[Tuple[Key, Optional[Version]]], accept_removals: bool = False) -> None:
         """Replaces the desired objects. An object without a version keeps its previous version."""
+        versions = list(versions)
+        self._accept_removals = accept_removals
+        self._snapshot_due = not accept_removals and self._lacks_most({key for key, _ in versions})
         listed = set()
         for key, version in sorted(versions, key=lambda item: item[0].rank):
             listed.add(key)
@@ -92,6 +101,14 @@ class State:
         # Services are removed before their EndpointSlices.
         for key in sorted(self._objects.keys() - listed, key=lambda key: -key.rank):
             self.put(key, ABSENT)
+
+    def _lacks_most(self, listed) -> bool:
+        known, lost = collections.Counter(), collections.Counter()
+        for key, obj in self._objects.items():
+            if obj.sent or obj.stored:
+                known[key.kind] += 1
+                lost[key.kind] += key not in listed
+        return any(count >= BOUNDED_OBJECTS and 2 * lost[kind] >= count for kind, count in known.items())
 
     def put(self, key: Key, version: Optional[Version]) -> None:
         if version is None:
@@ -121,7 +138,12 @@ class State:
         self._limits = opened.limits
         self._number = self._bytes = 0
         self._in_flight.clear()
-        resume = opened.resume == control.CONTINUE and bool(self.token)
+        resume = opened.resume == control.CONTINUE and bool(self.token) and not self._snapshot_due
+        self._start(resume)
+        return resume
+
+    def _start(self, resume: bool) -> None:
+        """Fills the queue with the differences to the objects that the agent stores, or starts a snapshot."""
         # All waiters wait for the new queue.
         self._queue.clear()
         self.enqueued += 1
@@ -141,7 +163,8 @@ class State:
         self.phase = Phase.FOLLOWING
         if not resume:
             self.phase, self.token, self._to_list = Phase.BEGINNING, b"", len(different)
-        return resume
+            self._snapshot_due = False
+            self.snapshots += 1
 
     def disconnect(self) -> None:
         """Ends the stream. The versions in `stored` still belong to `token`."""
@@ -170,6 +193,10 @@ class State:
         results for objects that cannot be sent."""
         if self.phase == Phase.DISCONNECTED:
             return None, []
+        if self.phase in (Phase.ENDING, Phase.FOLLOWING) and self._snapshot_due:
+            if self._in_flight:
+                return None, []  # Later Acks must not set `stored` of objects that the snapshot lists.
+            self._start(resume=False)
         if self.phase == Phase.BEGINNING:
             self.phase = Phase.LISTING
             return control.PushRequest(snapshot_begin=control.SnapshotBegin()), []
@@ -191,6 +218,7 @@ class State:
             self._number += 1
             self.phase = Phase.ENDING
             request.snapshot_end.number = self._number
+            request.snapshot_end.accept_removals = self._accept_removals
             self._send(_Batch(self._number, [], 0, False, True, self._popped))
             return request, refused
         return None, refused

@@ -41,9 +41,9 @@ class Agent:
     async def __aexit__(self, *_) -> None:
         await self.close()
 
-    def set(self, objects: Iterable[Object]) -> None:
+    def set(self, objects: Iterable[Object], *, accept_removals: bool = False) -> None:
         """See svcmap.Agent.set."""
-        self._agent.set(objects)
+        self._agent.set(objects, accept_removals=accept_removals)
 
     def apply(self, *objects: Object) -> None:
         """See svcmap.Agent.apply."""

@@ -26,8 +26,10 @@ KIND_SERVICE_CIDR: Kind
 KIND_UNSPECIFIED: Kind
 LIMIT: ResultCode
 LIMIT_REACHED: ErrorReason
+NODE_UNKNOWN: ResultCode
 NOT_AUTHORIZED: ErrorReason
 NOT_STORED: ResultCode
+NO_HELD_SNAPSHOT: ErrorReason
 OMITTED: ResultCode
 OPEN_TIMEOUT: ErrorReason
 OUTCOME_UNSPECIFIED: Outcome
@@ -49,6 +51,7 @@ RETRYING: State
 SEND_SNAPSHOT: Resume
 SERVING: State
 SEVERITY_UNSPECIFIED: Severity
+SNAPSHOT_HELD: ResultCode
 STATE_FROM_MANIFESTS: ErrorReason
 STATE_UNSPECIFIED: State
 STOPPING: ErrorReason
@@ -62,11 +65,18 @@ WAITING_FOR_STATE: State
 WARNING: Severity
 WOULD_CHANGE: Outcome
 
+class AcceptSnapshotRequest(_message.Message):
+    __slots__ = ["protocol_version"]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
+
 class Ack(_message.Message):
-    __slots__ = ["commit_duration", "dry_run", "error", "number", "outcome", "queue_duration", "results", "revision", "state_token"]
+    __slots__ = ["commit_duration", "dry_run", "error", "held", "number", "outcome", "queue_duration", "results", "revision", "state_token"]
     COMMIT_DURATION_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_DURATION_FIELD_NUMBER: _ClassVar[int]
@@ -76,13 +86,14 @@ class Ack(_message.Message):
     commit_duration: _duration_pb2.Duration
     dry_run: DryRun
     error: str
+    held: str
     number: int
     outcome: Outcome
     queue_duration: _duration_pb2.Duration
     results: _containers.RepeatedCompositeFieldContainer[ObjectResult]
     revision: int
     state_token: bytes
-    def __init__(self, number: _Optional[int] = ..., revision: _Optional[int] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., commit_duration: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue_duration: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., results: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., error: _Optional[str] = ..., state_token: _Optional[bytes] = ..., dry_run: _Optional[_Union[DryRun, _Mapping]] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., revision: _Optional[int] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., commit_duration: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., queue_duration: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., results: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., error: _Optional[str] = ..., state_token: _Optional[bytes] = ..., dry_run: _Optional[_Union[DryRun, _Mapping]] = ..., held: _Optional[str] = ...) -> None: ...
 
 class ApplyRequest(_message.Message):
     __slots__ = ["objects", "protocol_version", "validate_only"]
@@ -317,13 +328,14 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ["audits", "controller", "elements_written", "endpoints", "failed_handshakes", "findings", "kernel_generation", "kernel_refused_services", "last_commit", "last_error", "manifests_path", "maps", "node_name", "objects", "pending_changes", "pending_since", "phase", "programming_latency", "refused_calls", "refused_objects", "repaired_chains", "repaired_elements", "repairs", "revision", "saved_state", "service_ports", "stages", "started", "state", "verified", "version", "watching"]
+    __slots__ = ["audits", "controller", "elements_written", "endpoints", "failed_handshakes", "findings", "held_snapshot", "kernel_generation", "kernel_refused_services", "last_commit", "last_error", "manifests_path", "maps", "node_name", "objects", "pending_changes", "pending_since", "phase", "programming_latency", "refused_calls", "refused_objects", "repaired_chains", "repaired_elements", "repairs", "revision", "saved_state", "service_ports", "stages", "started", "state", "verified", "version", "watching"]
     AUDITS_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     FAILED_HANDSHAKES_FIELD_NUMBER: _ClassVar[int]
     FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    HELD_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     KERNEL_GENERATION_FIELD_NUMBER: _ClassVar[int]
     KERNEL_REFUSED_SERVICES_FIELD_NUMBER: _ClassVar[int]
     LAST_COMMIT_FIELD_NUMBER: _ClassVar[int]
@@ -356,6 +368,7 @@ class GetStatusResponse(_message.Message):
     endpoints: int
     failed_handshakes: int
     findings: _containers.RepeatedCompositeFieldContainer[ObjectResult]
+    held_snapshot: HeldSnapshot
     kernel_generation: int
     kernel_refused_services: int
     last_commit: CommitStatus
@@ -382,7 +395,15 @@ class GetStatusResponse(_message.Message):
     verified: bool
     version: str
     watching: bool
-    def __init__(self, version: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., revision: _Optional[int] = ..., kernel_generation: _Optional[int] = ..., objects: _Optional[_Iterable[_Union[KindCount, _Mapping]]] = ..., service_ports: _Optional[int] = ..., endpoints: _Optional[int] = ..., maps: _Optional[_Iterable[_Union[MapCount, _Mapping]]] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., manifests_path: _Optional[str] = ..., last_commit: _Optional[_Union[CommitStatus, _Mapping]] = ..., pending_changes: _Optional[int] = ..., last_error: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., refused_objects: _Optional[int] = ..., repairs: _Optional[int] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., verified: bool = ..., repaired_elements: _Optional[int] = ..., repaired_chains: _Optional[int] = ..., audits: _Optional[int] = ..., kernel_refused_services: _Optional[int] = ..., watching: bool = ..., elements_written: _Optional[int] = ..., saved_state: _Optional[_Union[SavedStateStatus, _Mapping]] = ..., pending_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refused_calls: _Optional[int] = ..., failed_handshakes: _Optional[int] = ..., programming_latency: _Optional[_Union[ProgrammingLatency, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., phase: _Optional[_Union[Phase, str]] = ...) -> None: ...
+    def __init__(self, version: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., revision: _Optional[int] = ..., kernel_generation: _Optional[int] = ..., objects: _Optional[_Iterable[_Union[KindCount, _Mapping]]] = ..., service_ports: _Optional[int] = ..., endpoints: _Optional[int] = ..., maps: _Optional[_Iterable[_Union[MapCount, _Mapping]]] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., manifests_path: _Optional[str] = ..., last_commit: _Optional[_Union[CommitStatus, _Mapping]] = ..., pending_changes: _Optional[int] = ..., last_error: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., refused_objects: _Optional[int] = ..., repairs: _Optional[int] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., verified: bool = ..., repaired_elements: _Optional[int] = ..., repaired_chains: _Optional[int] = ..., audits: _Optional[int] = ..., kernel_refused_services: _Optional[int] = ..., watching: bool = ..., elements_written: _Optional[int] = ..., saved_state: _Optional[_Union[SavedStateStatus, _Mapping]] = ..., pending_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refused_calls: _Optional[int] = ..., failed_handshakes: _Optional[int] = ..., programming_latency: _Optional[_Union[ProgrammingLatency, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., phase: _Optional[_Union[Phase, str]] = ..., held_snapshot: _Optional[_Union[HeldSnapshot, _Mapping]] = ...) -> None: ...
+
+class HeldSnapshot(_message.Message):
+    __slots__ = ["loss", "since"]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    loss: str
+    since: _timestamp_pb2.Timestamp
+    def __init__(self, loss: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class KernelCheck(_message.Message):
     __slots__ = ["agrees", "differences", "error", "pending"]
@@ -581,10 +602,12 @@ class SnapshotBegin(_message.Message):
     def __init__(self) -> None: ...
 
 class SnapshotEnd(_message.Message):
-    __slots__ = ["number"]
+    __slots__ = ["accept_removals", "number"]
+    ACCEPT_REMOVALS_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    accept_removals: bool
     number: int
-    def __init__(self, number: _Optional[int] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., accept_removals: bool = ...) -> None: ...
 
 class StageTime(_message.Message):
     __slots__ = ["count", "last", "longest", "name", "sum"]

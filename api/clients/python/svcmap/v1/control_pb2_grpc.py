@@ -29,6 +29,11 @@ class ControlStub(object):
                 request_serializer=svcmap_dot_v1_dot_control__pb2.RemoveRequest.SerializeToString,
                 response_deserializer=svcmap_dot_v1_dot_control__pb2.Ack.FromString,
                 )
+        self.AcceptSnapshot = channel.unary_unary(
+                '/svcmap.v1.Control/AcceptSnapshot',
+                request_serializer=svcmap_dot_v1_dot_control__pb2.AcceptSnapshotRequest.SerializeToString,
+                response_deserializer=svcmap_dot_v1_dot_control__pb2.Ack.FromString,
+                )
         self.List = channel.unary_stream(
                 '/svcmap.v1.Control/List',
                 request_serializer=svcmap_dot_v1_dot_control__pb2.ListRequest.SerializeToString,
@@ -79,6 +84,14 @@ class ControlServicer(object):
     def Remove(self, request, context):
         """Removes objects in one atomic batch without a stream. Returns an Ack with number 0. The removal of
         an object that does not exist is not an error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AcceptSnapshot(self, request, context):
+        """Ends the held snapshot (see SnapshotEnd) with all its removals. Returns an Ack with number 0. If no
+        snapshot is held, the call ends with FAILED_PRECONDITION. Requires write permission.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,6 +154,11 @@ def add_ControlServicer_to_server(servicer, server):
             'Remove': grpc.unary_unary_rpc_method_handler(
                     servicer.Remove,
                     request_deserializer=svcmap_dot_v1_dot_control__pb2.RemoveRequest.FromString,
+                    response_serializer=svcmap_dot_v1_dot_control__pb2.Ack.SerializeToString,
+            ),
+            'AcceptSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcceptSnapshot,
+                    request_deserializer=svcmap_dot_v1_dot_control__pb2.AcceptSnapshotRequest.FromString,
                     response_serializer=svcmap_dot_v1_dot_control__pb2.Ack.SerializeToString,
             ),
             'List': grpc.unary_stream_rpc_method_handler(
@@ -225,6 +243,23 @@ class Control(object):
             metadata=None):
         return grpc.experimental.unary_unary(request, target, '/svcmap.v1.Control/Remove',
             svcmap_dot_v1_dot_control__pb2.RemoveRequest.SerializeToString,
+            svcmap_dot_v1_dot_control__pb2.Ack.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def AcceptSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/svcmap.v1.Control/AcceptSnapshot',
+            svcmap_dot_v1_dot_control__pb2.AcceptSnapshotRequest.SerializeToString,
             svcmap_dot_v1_dot_control__pb2.Ack.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
