@@ -37,7 +37,7 @@ constexpr mode_t kOwnerOnly = 0600;
 constexpr mode_t kEverybody = 0666;
 
 struct Addresses {
-  std::vector<std::string> tcp;   // HOST:PORT
+  std::vector<std::string> tcp;    // HOST:PORT
   std::vector<std::string> paths;  // Of Unix sockets.
 };
 

@@ -32,7 +32,8 @@ class PushStream {
   const v1::Opened& opened() const;
 
   // Sends SnapshotBegin, all objects in batches of 1,000, and SnapshotEnd. Returns the Ack of
-  // SnapshotEnd with all results, or the first FAILED Ack. The agent accepts any number of removals.
+  // SnapshotEnd with all results, or the first FAILED Ack. The agent accepts any number of
+  // removals.
   absl::StatusOr<v1::Ack> Snapshot(const Objects& objects);
 
   // Sends one batch of changes and returns the agent's Ack for this batch.

@@ -338,8 +338,9 @@ TEST(RpFilterTest, CounterIsFoundByName) {
 TEST(CheckCommandTest, AnotherNetworkNamespaceIsNamed) {
   const CtlResult result = Ctl(FakeAgent({}), {"check"});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("error: check: no svcmapd runs in the network namespace of this "
-                                    "process; run svcmapctl on the node"));
+  EXPECT_THAT(result.err,
+              HasSubstr("error: check: no svcmapd runs in the network namespace of this "
+                        "process; run svcmapctl on the node"));
 }
 
 TEST(CheckCommandTest, InvalidOptionsAreUsageErrors) {

@@ -390,9 +390,9 @@ TEST(CliApplyTest, OfTwoVersionsOfAnObjectTheLastIsSentAndTheOtherIsNamed) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err,
             "warning: (stdin): document 1, line 2: service/shop/web is ignored, because (stdin): "
-            "document 3, line 12 contains the same object\n"
+            "document 3, line 11 contains the same object\n"
             "warning: (stdin): document 2, line 7: node/n1 is ignored, because (stdin): document "
-            "4, line 17 contains the same object\n");
+            "4, line 16 contains the same object\n");
   ASSERT_THAT(agent.seen().apply, SizeIs(1));
   EXPECT_THAT(agent.seen().apply[0].objects(), SizeIs(2));
 }
