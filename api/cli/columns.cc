@@ -45,7 +45,7 @@ std::string PortsOf(const v1::ServiceSpec& spec, bool wide) {
 
 std::string ClusterIpsOf(const v1::ServiceSpec& spec, bool wide) {
   if (spec.cluster_ips().empty()) return spec.cluster_ip();
-  return List({spec.cluster_ips().begin(), spec.cluster_ips().end()}, wide, 1);
+  return wide ? absl::StrJoin(spec.cluster_ips(), ",") : spec.cluster_ips(0);
 }
 
 std::string ExternalIpsOf(const v1::Service& service, bool wide) {

@@ -357,9 +357,11 @@ absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
   }
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "help") {
-    std::vector<std::string> topic = {"--help"};
-    if (!words.topic.empty()) topic.insert(topic.begin(), words.topic);
-    return ParseCommandLine(topic, address_from_env);
+    if (words.topic.empty()) return ParseCommandLine({"--help"}, address_from_env);
+    const std::vector<const CLI::App*> named = std::as_const(app).get_subcommands(
+        [&words](const CLI::App* sub) { return sub->check_name(words.topic); });
+    if (named.empty()) return Usage("help: unknown command " + Quote(words.topic));
+    return ParseCommandLine({words.topic, "--help"}, address_from_env);
   }
   if (command == "completion") {
     const auto script = Choose<const char*>(

@@ -48,7 +48,7 @@ void Table::Fit() {
     size_t widest = widths_.size();
     for (size_t i = 0; i < widths_.size(); ++i) {
       if (widths_[i] <= minimum_widths_[i]) continue;
-      if (widest == widths_.size() || widths_[i] > widths_[widest]) widest = i;
+      if (widest == widths_.size() || widths_[i] >= widths_[widest]) widest = i;
     }
     if (widest == widths_.size()) return;
     --widths_[widest];
