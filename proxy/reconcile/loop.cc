@@ -338,6 +338,7 @@ void Loop::SyncOnce() {
   const auto started = Clock::now();
   SyncResult result = reconciler_.Sync(PlanSize());
   result.whole = Clock::now() - started;
+  for (const RepairResult& repair : result.repairs) Notify(repair);
   if (result.outcome == SyncResult::Outcome::kFailed) {
     schedule_.CommitFailed(Clock::now());
     PublishStatus(result);

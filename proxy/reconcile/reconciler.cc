@@ -37,6 +37,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   FreeNumbers();
   node_.Follow();
   absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit);
+  result.repairs = std::exchange(repairs_, {});
   if (!sync_plan.ok()) {
     result.outcome = SyncResult::Outcome::kFailed;
     result.error = sync_plan.status();

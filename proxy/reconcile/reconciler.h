@@ -186,6 +186,7 @@ class Reconciler {
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   void RepairSuspectRows();
   absl::Status RepairSourceRanges();
+  void NoteRepair(const RepairResult& result);
   void ReserveGroups(const FoundElements& found);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
   void AddAhead(SyncPlan& sync_plan);
@@ -235,7 +236,8 @@ class Reconciler {
   // marker, because the tables may differ in leftovers.
   uint64_t unknown_generation_ = 0;
   size_t previous_services_ = 0;
-  int failed_repairs_ = 0;     // Consecutive.
+  std::vector<RepairResult> repairs_;  // Of the current Sync(). See SyncResult.
+  int failed_repairs_ = 0;             // Consecutive.
   bool ahead_failed_ = false;  // Rows that were added ahead of a plan that failed are suspect.
   // Number of elements of deleted tables that were written again. 0 after the next committed plan,
   // which reports them.

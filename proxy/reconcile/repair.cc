@@ -31,7 +31,9 @@ void Reconciler::RepairSuspectRows() {
   constexpr int kMaxFailures = 8;
   int failures = 0;
   while (HasSuspects() && repairer_.has_suspect_rows() && failures < kMaxFailures) {
-    failures = Repair().outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
+    const RepairResult result = Repair();
+    failures = result.outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
+    NoteRepair(result);
   }
   ahead_failed_ = false;
 }
@@ -45,10 +47,15 @@ absl::Status Reconciler::RepairSourceRanges() {
       absl::StatusOr<Damage> damage = repairer_.CheckSourceRanges({family, set});
       if (!damage.ok()) continue;
       const RepairResult result = ApplyRepair(std::move(damage));
+      NoteRepair(result);
       if (result.outcome == RepairResult::Outcome::kFailed) return result.error;
     }
   }
   return absl::OkStatus();
+}
+
+void Reconciler::NoteRepair(const RepairResult& result) {
+  if (result.outcome != RepairResult::Outcome::kNothing) repairs_.push_back(result);
 }
 
 RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {

@@ -19,6 +19,21 @@
 
 namespace svcmap::proxy {
 
+// Outcome of comparing some rows with the kernel.
+struct RepairResult {
+  enum class Outcome : uint8_t {
+    kNothing,   // No differences.
+    kRepaired,  // Differences were found and repaired.
+    kRewrite,   // Too many differences. The next Sync rewrites the tables.
+    kFailed,    // The kernel could not be read, or it rejected the repair.
+  };
+  Outcome outcome = Outcome::kNothing;
+  absl::Status error;   // kFailed only.
+  size_t elements = 0;  // Missing, wrong and unknown elements.
+  size_t chains = 0;
+  std::chrono::nanoseconds duration{0};
+};
+
 struct SyncResult {
   enum class Outcome : uint8_t {
     kNothing,    // No commit was necessary.
@@ -31,6 +46,9 @@ struct SyncResult {
   // Base chains with a wrong type, hook or priority that were created again, in nft notation.
   // Packets may have passed untranslated meanwhile.
   std::vector<std::string> replaced_chains;
+  // Repairs of suspect rows before the plan that found differences or failed. Also set after a
+  // failure.
+  std::vector<RepairResult> repairs;
   size_t elements = 0;
   std::chrono::nanoseconds duration{0};  // Duration of the commit.
   // Durations of Stage::kPlan and Stage::kSave.
@@ -52,21 +70,6 @@ struct SyncResult {
   // Duration of the whole sync, including planning. 0 if there was nothing to sync. Set by the
   // loop.
   std::chrono::nanoseconds whole{0};
-};
-
-// Outcome of comparing some rows with the kernel.
-struct RepairResult {
-  enum class Outcome : uint8_t {
-    kNothing,   // No differences.
-    kRepaired,  // Differences were found and repaired.
-    kRewrite,   // Too many differences. The next Sync rewrites the tables.
-    kFailed,    // The kernel could not be read, or it rejected the repair.
-  };
-  Outcome outcome = Outcome::kNothing;
-  absl::Status error;   // kFailed only.
-  size_t elements = 0;  // Missing, wrong and unknown elements.
-  size_t chains = 0;
-  std::chrono::nanoseconds duration{0};
 };
 
 // The outcome of RemoveLeftovers. After an error, the elements are suspect, and Repair() deletes

@@ -75,6 +75,28 @@ class RepairTest : public ReconcilerTest {
   Lines before_;
 };
 
+TEST_F(RepairTest, ARepairBeforeAPlanIsReported) {
+  const auto ranged = [](const std::string& range) {
+    return AService("shop/b")
+        .At("10.96.0.2")
+        .Port(80)
+        .LoadBalancer("203.0.113.1")
+        .SourceRange(range);
+  };
+  Settle({ranged("10.0.0.0/24")});
+  const auto held = kernel_.ReadSet({kV4, kFirewallSources});
+  ASSERT_THAT(*held, SizeIs(1));
+  reconciler_.MarkSuspect({.sets = {{kV4, kFirewallSources}}});
+  EXPECT_TRUE(kernel_.ForeignRemoveElement({kV4, kFirewallSources}, held->front().key));
+  Apply({Web().LoadBalancer("203.0.113.2").SourceRange("10.0.0.0/24")});
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  ASSERT_THAT(result.repairs, SizeIs(1));
+  EXPECT_EQ(result.repairs[0].outcome, RepairResult::Outcome::kRepaired);
+  EXPECT_EQ(result.repairs[0].elements, 1u);
+  EXPECT_THAT(Sync().repairs, IsEmpty());
+}
+
 TEST_F(RepairTest, AnElementThatWasRemovedIsPutBackAndNothingElseIsWritten) {
   for (const SetIndex set : {kServiceIps, kEndpoints, kClusterIps, kMarker}) {
     SCOPED_TRACE(set);
