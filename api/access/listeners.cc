@@ -72,7 +72,10 @@ absl::Status CheckListeners(const ListenOptions& options) {
                                     std::pair("--allow-read", &options.allow.read_names)}) {
     if (names->empty()) continue;
     for (const std::string& name : *names) {
-      if (name.empty()) return absl::InvalidArgumentError(std::string(flag) + ": Required value");
+      if (name.empty()) {
+        return absl::InvalidArgumentError(std::string(flag) +
+                                          ": Required value: must be a name in a certificate");
+      }
     }
     if (tcp.empty() || options.insecure) {
       return absl::InvalidArgumentError(std::string(flag) +

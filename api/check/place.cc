@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -25,11 +26,16 @@ constexpr char kOwnPath[] = "/proc/self/ns/net";
 absl::StatusOr<Place> Place::Own() { return Open(kOwnPath); }
 
 absl::StatusOr<Place> Place::Named(const std::string& name) {
-  return Open(name.find('/') == std::string::npos ? "/run/netns/" + name : name);
+  absl::StatusOr<Place> place =
+      Open(name.find('/') == std::string::npos ? "/run/netns/" + name : name);
+  if (!place.ok()) return Annotate(place.status(), "--netns: Invalid value: " + Quote(name));
+  return place;
 }
 
 absl::StatusOr<Place> Place::OfProcess(pid_t pid) {
-  return Open(absl::StrCat("/proc/", pid, "/ns/net"));
+  absl::StatusOr<Place> place = Open(absl::StrCat("/proc/", pid, "/ns/net"));
+  if (!place.ok()) return Annotate(place.status(), absl::StrCat("--pid: Invalid value: ", pid));
+  return place;
 }
 
 absl::StatusOr<Place> Place::Open(const std::string& path) {
@@ -40,7 +46,7 @@ absl::StatusOr<Place> Place::Open(const std::string& path) {
   struct stat opened = {}, own = {};
   if (fstat(place.fd_.get(), &opened) != 0) return ErrnoStatus(errno, what);
   if (ioctl(place.fd_.get(), NS_GET_NSTYPE) != CLONE_NEWNET) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a network namespace"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " must be a network namespace"));
   }
   if (stat(kOwnPath, &own) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", kOwnPath));
   place.is_own_ = opened.st_dev == own.st_dev && opened.st_ino == own.st_ino;

@@ -209,10 +209,6 @@ absl::StatusOr<Command> MakeCheck(const Words& words) {
   if (!words.netns.empty() && words.pid != 0) {
     return Usage("check: --netns and --pid cannot be used together");
   }
-  if (words.rate < 1 || words.rate > 10000) {
-    return Usage(absl::StrCat("--rate: Invalid value: ", words.rate,
-                              ": must be between 1 and 10000, inclusive"));
-  }
   const auto timeout = ParseTimeout(words.probe_timeout, "--probe-timeout");
   if (!timeout.ok()) return timeout.status();
   return CheckOptions{.netns = words.netns,

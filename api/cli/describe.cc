@@ -2,6 +2,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <climits>
 
 #include "api/cli/help_text.h"
 #include "api/cli/object_id.h"
@@ -142,7 +143,7 @@ void Describe(CLI::App& app, Words& words) {
       ->type_name("NAME");
   check->add_option("--pid", words.pid, "Connect from the network namespace of this process")
       ->type_name("PID")
-      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+      ->check(CLI::Range(1, INT_MAX).description(""));
   check
       ->add_option("-n,--namespace", words.name_space,
                    "Kubernetes namespace of the Services [default: all]")
@@ -150,9 +151,10 @@ void Describe(CLI::App& app, Words& words) {
   all_namespaces(check);
   check->add_option("--sample", words.sample, "Check only this number of random addresses")
       ->type_name("NUMBER")
-      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+      ->check(CLI::Range(1, INT_MAX).description(""));
   check->add_option("--rate", words.rate, "Connections per second, 1 to 10000 [default: 100]")
-      ->type_name("NUMBER");
+      ->type_name("NUMBER")
+      ->check(CLI::Range(1, 10000).description(""));
   check
       ->add_option("--probe-timeout", words.probe_timeout,
                    "Time to wait for each answer [default: 2s]")
@@ -178,7 +180,8 @@ void Describe(CLI::App& app, Words& words) {
                   "Group connections by: service, port or destination [default: service]")
       ->type_name("GROUP");
   top->add_option("--rows", words.rows, "Maximum number of lines [default: all that fit]")
-      ->type_name("NUMBER");
+      ->type_name("NUMBER")
+      ->check(CLI::Range(0, INT_MAX).description(""));
   top->add_flag("--once", words.once, "Print one interval and exit");
 
   CLI::App* bundle = command("support-bundle",

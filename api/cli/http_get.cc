@@ -62,7 +62,7 @@ absl::StatusOr<std::string> HttpGet(const std::string& address, const std::strin
   const std::string url = absl::StrCat("http://", address, path);
   if (address.rfind(':') == std::string::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("read ", url, ": Invalid value: ", Quote(address), ": must be HOST:PORT"));
+        absl::StrCat("--metrics-address: Invalid value: ", Quote(address), ": must be HOST:PORT"));
   }
   const Curl easy(curl_easy_init(), curl_easy_cleanup);
   Page page;

@@ -31,7 +31,7 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
   const absl::StatusOr<TlsMaterial> tls = ReadTlsFiles(options.tls);
   const absl::Status sound = tls.ok() ? CheckTlsMaterial(*tls, options.tls) : tls.status();
   if (!sound.ok()) {
-    err << "error: " << sound.message() << '\n';
+    err << "error: --tls-cert, --tls-key, --tls-ca: " << sound.message() << '\n';
     return static_cast<int>(ExitCode::kUsage);
   }
   Client client(options.target, *tls, options.timeout);
@@ -39,7 +39,7 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
   if (!options.bundle.empty()) {
     absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(options.bundle);
     if (!opened.ok()) {
-      err << "error: " << opened.status().message() << '\n';
+      err << "error: --bundle: " << opened.status().message() << '\n';
       return static_cast<int>(ExitCode::kIncomplete);
     }
     bundle = *std::move(opened);

@@ -13,10 +13,12 @@ namespace svcmap::api {
 namespace {
 
 // Checks an interface name or interface name prefix against the kernel's rules.
-absl::Status CheckInterface(const std::string& setting, const std::string& name) {
+absl::Status CheckInterface(const std::string& setting, const std::string& name,
+                            const std::string& mode) {
   const auto odd = [](unsigned char c) { return c <= ' ' || c == '/' || c == '*' || c == '"'; };
   if (name.empty()) {
-    return absl::InvalidArgumentError(setting + ": Required value in this detect-local mode");
+    return absl::InvalidArgumentError(
+        setting + ": Required value: must be set in detect-local mode " + Quote(mode));
   }
   if (name.size() >= IFNAMSIZ || std::any_of(name.begin(), name.end(), odd)) {
     return absl::InvalidArgumentError(setting + ": Invalid value: " + Quote(name) +
@@ -65,8 +67,8 @@ absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& f
   }
   const bool bridge = flags.mode == kBridgeMode;
   const std::string& name = bridge ? flags.bridge_interface : flags.interface_name_prefix;
-  const absl::Status status =
-      CheckInterface(bridge ? names.bridge_interface : names.interface_name_prefix, name);
+  const absl::Status status = CheckInterface(
+      bridge ? names.bridge_interface : names.interface_name_prefix, name, flags.mode);
   if (!status.ok()) return status;
   options.detect_local = proxy::DetectLocal::kInterface;
   options.interface = bridge ? name : name + "*";

@@ -3,12 +3,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "api/manifests/manifests.h"
+#include "nft/base/status.h"
 
 namespace svcmap::api {
 
 absl::StatusOr<ConfigurationFile> ReadConfigurationFile(const std::string& path) {
   absl::StatusOr<std::string> text = ReadTextFile(path);
-  if (!text.ok()) return text.status();
+  if (!text.ok()) return Annotate(text.status(), "--config");
   ReadConfiguration read = ReadKubeProxyConfiguration(*text);
   if (!read.errors.empty()) {
     return absl::InvalidArgumentError(

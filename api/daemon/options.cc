@@ -1,11 +1,15 @@
 #include "api/daemon/options.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
+#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "api/config/detect_local.h"
 #include "api/config/program_options.h"
+#include "api/convert/quote.h"
 #include "api/version/version.h"
 #include "nft/base/status.h"
 
@@ -103,10 +107,12 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                  "User ID of clients that may read and write over unix://, in addition to root and "
                  "the user of svcmapd; repeatable")
       ->type_name("UID")
+      ->check(CLI::Range(uid_t{0}, std::numeric_limits<uid_t>::max()).description(""))
       ->allow_extra_args(false);
   app.add_option("--allow-read-uid", listeners.allow.read_uids,
                  "User ID of clients that may read over unix://; repeatable")
       ->type_name("UID")
+      ->check(CLI::Range(uid_t{0}, std::numeric_limits<uid_t>::max()).description(""))
       ->allow_extra_args(false);
   app.add_flag("--insecure", listeners.insecure,
                "Allow tcp:// listeners without TLS; any client can read, no client can write");
@@ -206,8 +212,8 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
     std::ofstream file(write_config_to);
     parsed.exit = (file << WriteDefaultConfiguration()).flush() ? 0 : 1;
     if (parsed.exit != 0) {
-      std::fprintf(stderr, "svcmapd: --write-config-to: cannot write %s\n",
-                   write_config_to.c_str());
+      std::fprintf(stderr, "svcmapd: --write-config-to: cannot write %s: %s\n",
+                   write_config_to.c_str(), std::strerror(errno));
     }
     return parsed;
   }
@@ -241,9 +247,11 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       problem = file.status();
     }
   }
-  options.node_name = NodeName(options.node_name);
+  const std::string given_name = options.node_name;
+  options.node_name = NodeName(given_name);
   if (problem.ok() && options.node_name.empty()) {
-    problem = absl::InvalidArgumentError("--node-name: Required value: the node name is blank");
+    problem = absl::InvalidArgumentError("--node-name: Invalid value: " + Quote(given_name) +
+                                         ": must not be blank");
   }
 
   const absl::StatusOr<proxy::RulesetOptions> ruleset = ParseDetectLocal(detect_local);

@@ -11,6 +11,7 @@
 #include "api/convert/quote.h"
 #include "api/grpc/grpc_log.h"
 #include "api/log/log_value.h"
+#include "nft/base/status.h"
 
 namespace svcmap::api {
 namespace {
@@ -139,7 +140,7 @@ absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
   };
   if (has_tcp && !options.insecure) {
     absl::StatusOr<std::unique_ptr<TlsServer>> tls = TlsServer::Load(options.tls);
-    if (!tls.ok()) return tls.status();
+    if (!tls.ok()) return Annotate(tls.status(), "--tls-cert, --tls-key, --tls-client-ca");
     screen.tls = *std::move(tls);
   }
   absl::StatusOr<std::unique_ptr<Screen>> started =

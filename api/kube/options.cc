@@ -103,12 +103,14 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
       problem = file.status();
     }
   }
-  options.selection.node_name = api::NodeName(options.selection.node_name);
+  const std::string given_name = options.selection.node_name;
+  options.selection.node_name = api::NodeName(given_name);
   options.instance = Instance();
   const absl::StatusOr<std::string> target = api::ParseTarget(options.agent);
   if (target.ok()) options.target = *target;
   if (problem.ok() && options.selection.node_name.empty()) {
-    problem = absl::InvalidArgumentError("--node-name: Required value: the node name is blank");
+    problem = absl::InvalidArgumentError("--node-name: Invalid value: " + Quote(given_name) +
+                                         ": must not be blank");
   }
   if (problem.ok()) problem = CheckServiceProxyName(options.selection.service_proxy_name);
   if (problem.ok() && !options.master.empty()) {

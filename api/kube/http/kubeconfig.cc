@@ -66,7 +66,11 @@ class KubeconfigFields {
   bool Flag(const char* name) {
     const TreeNode* value = Find(name);
     if (value != nullptr && value->type != TreeNode::Type::kBool)
-      Fail(name, "must be true or false");
+      Fail(name,
+           absl::StrCat("Invalid value: ",
+                        value->items.empty() && value->fields.empty() ? api::ShowScalar(*value)
+                                                                      : "a list or map",
+                        ": must be true or false"));
     return value != nullptr && value->text == "true";
   }
 
@@ -125,7 +129,8 @@ absl::StatusOr<KubeconfigFields> FindNamed(const KubeconfigFields& file, const c
     const TreeNode* its_name = entry->Find("name");
     if (its_name == nullptr || its_name->type != TreeNode::Type::kString || its_name->text != name)
       continue;
-    if (found != nullptr) return BadKubeconfig(absl::StrCat(place, ": Duplicate value"));
+    if (found != nullptr)
+      return BadKubeconfig(absl::StrCat(place, ": Duplicate value: must be unique"));
     found = entry;
   }
   if (found == nullptr) {
@@ -142,7 +147,9 @@ absl::StatusOr<KubeconfigFields> FindNamed(const KubeconfigFields& file, const c
 absl::Status ReadCluster(KubeconfigFields& cluster, const std::string& folder, ApiServer& server) {
   const std::string url = cluster.Text("server");
   if (!cluster.status().ok()) return cluster.status();
-  if (url.empty()) return BadKubeconfig(absl::StrCat(cluster.place(), ": server: Required value"));
+  if (url.empty())
+    return BadKubeconfig(absl::StrCat(
+        cluster.place(), ": server: Required value: must be a URL, such as https://10.0.0.1:6443"));
   const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
   if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(cluster.place(), ": server"));
   server.url = parsed->ToString();
@@ -187,10 +194,12 @@ absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServ
   const bool certificate =
       !server.client_certificate_file.empty() || !server.client_certificate_pem.empty();
   const bool key = !server.client_key_file.empty() || !server.client_key_pem.empty();
-  if (certificate && !key) user.Fail("client-key", "Required value: client-certificate is set");
-  if (key && !certificate) user.Fail("client-certificate", "Required value: client-key is set");
+  if (certificate && !key)
+    user.Fail("client-key", "Required value: must be set together with client-certificate");
+  if (key && !certificate)
+    user.Fail("client-certificate", "Required value: must be set together with client-key");
   if (!server.password.empty() && server.username.empty()) {
-    user.Fail("username", "Required value: password is set");
+    user.Fail("username", "Required value: must be set together with password");
   }
   if (!server.token.empty()) {
     const absl::Status token = CheckToken(server.token);
@@ -210,10 +219,12 @@ absl::StatusOr<ApiServer> ReadRoot(const TreeNode& root, const std::string& fold
   const std::string current = file.Text("current-context");
   if (!file.status().ok()) return file.status();
   if ((!version.empty() && version != "v1") || (!kind.empty() && kind != "Config")) {
-    return BadKubeconfig("must be a kubeconfig: expected apiVersion v1 and kind Config");
+    return BadKubeconfig(
+        absl::StrCat("must be a kubeconfig with apiVersion v1 and kind Config, not ", "apiVersion ",
+                     api::Quote(version), " and kind ", api::Quote(kind)));
   }
   if (current.empty()) {
-    return BadKubeconfig("current-context: Required value");
+    return BadKubeconfig("current-context: Required value: must be the name of a context");
   }
   absl::StatusOr<KubeconfigFields> context = FindNamed(file, "contexts", "context", current);
   if (!context.ok()) return Annotate(context.status(), "current-context");
@@ -221,7 +232,8 @@ absl::StatusOr<ApiServer> ReadRoot(const TreeNode& root, const std::string& fold
   const std::string user_name = context->Text("user");
   if (!context->status().ok()) return context->status();
   if (cluster_name.empty())
-    return BadKubeconfig(absl::StrCat(context->place(), ": cluster: Required value"));
+    return BadKubeconfig(
+        absl::StrCat(context->place(), ": cluster: Required value: must be the name of a cluster"));
 
   ApiServer server;
   absl::StatusOr<KubeconfigFields> cluster = FindNamed(file, "clusters", "cluster", cluster_name);

@@ -101,7 +101,8 @@ TEST(DaemonOptionsTest, S65_S66_S67_OtherModesReadTheirOwnFlag) {
 
 TEST(DaemonOptionsTest, WhatIsNoInterfaceNameIsNamed) {
   EXPECT_EQ(ParseDetectLocal({.mode = "BridgeInterface"}).status().message(),
-            "--pod-bridge-interface: Required value in this detect-local mode");
+            "--pod-bridge-interface: Required value: must be set in detect-local mode "
+            "\"BridgeInterface\"");
   for (const std::string name : {"a/b", "a b", "veth*", "q\"", "sixteen-letters-"}) {
     EXPECT_EQ(ParseDetectLocal({.mode = "InterfaceNamePrefix", .interface_name_prefix = name})
                   .status()

@@ -203,9 +203,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "detectLocalMode: Unsupported value: \"Guess\": supported values: "
                  "\"ClusterCIDR\", \"NodeCIDR\", \"BridgeInterface\", \"InterfaceNamePrefix\""},
         BadField{"S305_NoBridge", "detectLocalMode: BridgeInterface",
-                 "detectLocal.bridgeInterface: Required value in this detect-local mode"},
-        BadField{"S305_NoPrefix", "detectLocalMode: InterfaceNamePrefix",
-                 "detectLocal.interfaceNamePrefix: Required value in this detect-local mode"},
+                 "detectLocal.bridgeInterface: Required value: must be set in detect-local mode "
+                 "\"BridgeInterface\""},
+        BadField{
+            "S305_NoPrefix", "detectLocalMode: InterfaceNamePrefix",
+            "detectLocal.interfaceNamePrefix: Required value: must be set in detect-local mode "
+            "\"InterfaceNamePrefix\""},
         BadField{"S306_NoBlock", "clusterCIDR: pods",
                  "clusterCIDR: Invalid value: \"pods\": must be a CIDR, such as \"10.244.0.0/16\""},
         BadField{"S306_TwoOfOneFamily", "clusterCIDR: 10.0.0.0/16,10.1.0.0/16",

@@ -94,7 +94,8 @@ TEST(KubeOptionsTest, S290_TheMasterIsInsteadOfTheServerOfTheKubeconfig) {
 }
 
 TEST(KubeOptionsTest, WhatCannotBeUsedIsReported) {
-  EXPECT_THAT(Complaint({"--node-name", " "}), HasSubstr("the node name is blank"));
+  EXPECT_THAT(Complaint({"--node-name", " "}),
+              HasSubstr("--node-name: Invalid value: \" \": must not be blank"));
   EXPECT_THAT(
       Complaint({"--agent", "/run/x.sock"}),
       HasSubstr(
