@@ -25,9 +25,23 @@ std::string RepairFields(const proxy::Repaired& repaired, uint64_t suppressed) {
   return fields;
 }
 
+// Logs new findings that no batch caused, for example after a change of an interface address.
+// api/intake logs the findings of batches.
+void LogFindings(const std::vector<proxy::PlanFinding>& findings) {
+  constexpr size_t kMaxLines = 10;
+  size_t count = 0;
+  for (const proxy::PlanFinding& found : findings) {
+    if (found.sequence != 0 || found.known || ++count > kMaxLines) continue;
+    spdlog::warn("finding kind={} name={} error={}", KindName(found.finding.kind),
+                 LogValue(found.finding.key), LogValue(found.finding.ToString()));
+  }
+  if (count > kMaxLines) spdlog::warn("findings not logged count={}", count - kMaxLines);
+}
+
 }  // namespace
 
 void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
+  LogFindings(result.findings);
   switch (result.outcome) {
     case proxy::SyncResult::Outcome::kNothing:
       return;

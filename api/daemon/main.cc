@@ -37,6 +37,7 @@
 #include "api/process/file_watch.h"
 #include "api/process/heap_trim.h"
 #include "api/process/notify.h"
+#include "nft/base/status.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
 #include "nft/netlink/generation_reader.h"
@@ -343,6 +344,7 @@ int Run(DaemonOptions options) {
   for (const IpAddress& address : localhost) {
     reconciler_options.localhost_node_ports[Index(address.family())] = true;
   }
+  reconciler_options.max_elements = options.state_limits.elements;
   proxy::Reconciler reconciler(**kernel, std::move(reconciler_options), log->get());
   const absl::StatusOr<proxy::AdoptedState> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
@@ -417,9 +419,10 @@ int Run(DaemonOptions options) {
   loop_options.hold_removals = options.hold_removals;
   proxy::Loop loop(reconciler, loop_options);
   const absl::StatusOr<std::unique_ptr<nft::AddressMonitor>> addresses =
-      nft::AddressMonitor::Start([&](std::vector<IpAddress> list) {
-        spdlog::debug("interface addresses changed count={}", list.size());
-        loop.SetInterfaceAddresses(std::move(list));
+      nft::AddressMonitor::Start([&](NodeAddresses node) {
+        spdlog::debug("interface addresses or gateways changed addresses={} gateways={}",
+                      node.interfaces.size(), node.gateways.size());
+        loop.SetInterfaceAddresses(std::move(node));
       });
   if (!addresses.ok()) return Fail(addresses.status());
   // The systemd watchdog is notified only while the reconcile loop makes progress.
@@ -487,7 +490,7 @@ int Run(DaemonOptions options) {
     if (status.ok() && !options.manifests.empty()) {
       absl::StatusOr<std::unique_ptr<ManifestsSource>> source =
           ManifestsSource::Start(options.manifests, intake);
-      status = source.status();
+      status = Annotate(source.status(), "--manifests");
       if (status.ok()) manifests = *std::move(source);
     }
     std::unique_ptr<ConfigWatch> config;

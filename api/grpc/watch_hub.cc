@@ -50,8 +50,8 @@ void WatchHub::PublishSync(const proxy::SyncResult& result, uint64_t revision) {
   }
   if (!result.findings.empty()) {
     Add([&](v1::WatchEvent& event) {
-      for (const auto& [sequence, finding] : result.findings) {
-        AddFinding(finding, *event.mutable_findings());
+      for (const proxy::PlanFinding& found : result.findings) {
+        AddFinding(found.finding, *event.mutable_findings());
       }
     });
   }

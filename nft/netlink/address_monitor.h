@@ -1,5 +1,5 @@
-// Watches the addresses of all interfaces in one network namespace. After an error, the monitor
-// opens new sockets and retries until it succeeds.
+// Watches the addresses of all interfaces and the gateways of the default routes in one network
+// namespace. After an error, the monitor opens new sockets and retries until it succeeds.
 #pragma once
 
 #include <linux/netlink.h>
@@ -12,32 +12,35 @@
 
 #include "nft/base/unique_fd.h"
 #include "nft/netlink/socket.h"
-#include "nft/types/ip_address.h"
+#include "nft/types/node_addresses.h"
 
 namespace svcmap::nft {
 
-// Parses one RTM_NEWADDR message. Returns nullopt if the address is tentative.
-std::optional<IpAddress> ReadAddress(const nlmsghdr* message);
+// Parses one RTM_NEWADDR message. Returns nullopt if the address is tentative. Does not set the
+// name of the interface.
+std::optional<InterfaceAddress> ReadAddress(const nlmsghdr* message);
+
+// Parses one RTM_NEWROUTE message. Returns the gateways of a default route in the main table.
+// Returns no addresses for other routes.
+std::vector<IpAddress> ReadGateways(const nlmsghdr* message);
 
 class AddressMonitor {
  public:
-  // Calls `on_change` with all addresses once before Start returns, and later on the monitor's own
-  // thread after each change. Tentative IPv6 addresses are excluded. Start opens sockets in the
-  // caller's network namespace.
+  // Calls `on_change` once before Start returns, and later on the monitor's own thread after each
+  // change. Start opens sockets in the caller's network namespace.
   static absl::StatusOr<std::unique_ptr<AddressMonitor>> Start(
-      std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults = nullptr);
+      std::function<void(NodeAddresses)> on_change, SocketFaults* faults = nullptr);
   ~AddressMonitor();
 
  private:
-  AddressMonitor(std::function<void(std::vector<IpAddress>)> on_change, SocketFaults* faults,
-                 UniqueFd stop);
+  AddressMonitor(std::function<void(NodeAddresses)> on_change, SocketFaults* faults, UniqueFd stop);
   void Run();
-  void DrainEvents();
+  bool DrainEvents();
   absl::Status OpenSockets();
   absl::Status Refresh();
-  absl::StatusOr<std::vector<IpAddress>> Read();
+  absl::StatusOr<NodeAddresses> Read();
 
-  const std::function<void(std::vector<IpAddress>)> on_change_;
+  const std::function<void(NodeAddresses)> on_change_;
   SocketFaults* const faults_;
   std::optional<Socket> events_;
   std::optional<Socket> requests_;

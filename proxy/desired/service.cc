@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 
 #include "proxy/desired/hash_table.h"
 #include "proxy/desired/ranges.h"
@@ -36,10 +39,45 @@ PortRowsByIdentity IndexPorts(const ServiceRows& service) {
   return ports;
 }
 
+// Returns the name and protocol of a Service port or EndpointSlice port, such as `http/TCP`.
+std::string NameOf(const auto& port) {
+  return (port.name.empty() ? "\"\"" : port.name) + "/" + std::string(ProtocolName(port.protocol));
+}
+
+// The names and protocols of a list of ports, which can have 65,535 ports.
+class PortNames {
+ public:
+  template <typename Port>
+  explicit PortNames(const std::vector<Port>& ports) {
+    few_.reserve(std::min(ports.size(), kFew));
+    for (const Port& port : ports) {
+      if (ports.size() <= kFew) {
+        few_.emplace_back(port.name, port.protocol);
+      } else {
+        many_.emplace(port.name, port.protocol);
+      }
+    }
+  }
+  bool Contains(const auto& port) const {
+    const Name name(port.name, port.protocol);
+    return std::find(few_.begin(), few_.end(), name) != few_.end() || many_.contains(name);
+  }
+
+ private:
+  static constexpr size_t kFew = 8;
+  using Name = std::pair<std::string_view, Protocol>;
+  absl::InlinedVector<Name, kFew> few_;
+  absl::flat_hash_set<Name> many_;
+};
+
 class Builder {
  public:
   Builder(const ServiceEntry& entry, DesiredContext& context, const ServiceRows* before)
-      : slice_ports_(entry), service_(*entry.service), context_(context), rows_before_(before) {}
+      : entry_(entry),
+        slice_ports_(entry),
+        service_(*entry.service),
+        context_(context),
+        rows_before_(before) {}
 
   DesiredService Build() {
     if (service_.reset_stale_tcp.value_or(context_.node.reset_stale_tcp)) {
@@ -52,9 +90,11 @@ class Builder {
       const std::vector<Destination> destinations = Destinations(family);
       for (const ServicePort& port : service_.ports) AddPort(family, port, destinations);
       if (context_.node.answer_ping) AddPingAddresses(destinations);
+      CheckClusterIp(family);
       CheckHealthCheckPort(family);
       BoundSources(family);
     }
+    CheckSlicePorts();
     return std::move(desired_);
   }
 
@@ -189,11 +229,82 @@ class Builder {
     }
   }
 
+  // All packets to other ports of a clusterIP are rejected in the forward and output hooks.
+  void CheckClusterIp(Family family) {
+    const IpAddress& address = *service_.cluster_ip[Index(family)];
+    const ReservedAddresses& reserved = context_.node.reserved;
+    const auto is_in = [&](const std::vector<IpAddress>& list) {
+      return std::binary_search(list.begin(), list.end(), address);
+    };
+    if (is_in(reserved.of_node)) {
+      Warn("spec.clusterIP", FindingCode::kInvalid, address.ToString(),
+           "must not be an address of a node, but is an address of this node; connections from "
+           "this node and from pods of other nodes to other ports of the address are rejected");
+    } else if (is_in(reserved.of_gateways)) {
+      Warn("spec.clusterIP", FindingCode::kInvalid, address.ToString(),
+           "must not be the address of a host, but is a default gateway of this node; connections "
+           "from this node and its pods to other ports of the address are rejected");
+    }
+  }
+
   // A health check port needs no rows, because proxy/health listens on the port. The claim prevents
-  // two Services from using the same port.
+  // two Services from using the same port. Connections to a nodePort do not reach the listener.
   void CheckHealthCheckPort(Family family) {
     const uint16_t port = service_.health_check_node_port;
-    if (port != 0) Owns(HealthCheckClaim(family, port), "spec.healthCheckNodePort");
+    if (port == 0) return;
+    if (!Owns(HealthCheckClaim(family, port), "spec.healthCheckNodePort")) return;
+    const Service* owner = context_.claims.Owner(NodePortClaim(family, Protocol::kTcp, port));
+    if (owner == nullptr || (family == Family::kIpv6 && service_.cluster_ip[0] &&
+                             owner->cluster_ip[0])) {  // Already reported for IPv4.
+      return;
+    }
+    Warn("spec.healthCheckNodePort", FindingCode::kDuplicate, std::to_string(port),
+         "is also a nodePort of Service " + owner->key +
+             "; load balancers that check the health of this Service reach the other Service");
+  }
+
+  // Reports EndpointSlices with endpoints that a port of the Service does not use, because no port
+  // of the slice has its name and protocol (S-21). A slice that has only some of the Service's
+  // ports is usual: the pods of the slice do not have the others.
+  void CheckSlicePorts() {
+    constexpr size_t kMaxSlices = 10;
+    const PortNames names(service_.ports);
+    size_t reported = 0;
+    for (const auto& slice : entry_.slices) {
+      if (slice->endpoints.empty() || !service_.cluster_ip[Index(slice->family)]) continue;
+      size_t matching = 0;
+      const EndpointPort* other = nullptr;
+      for (const EndpointPort& port : slice->ports) {
+        if (names.Contains(port)) {
+          ++matching;
+        } else if (other == nullptr) {
+          other = &port;
+        }
+      }
+      if (matching >= service_.ports.size() || (matching > 0 && other == nullptr)) continue;
+      if (++reported > kMaxSlices) return;
+      ReportSlice(*slice, other);
+    }
+  }
+
+  // `other`: a port of the slice that the Service does not have, or null.
+  void ReportSlice(const EndpointSlice& slice, const EndpointPort* other) {
+    const PortNames names(slice.ports);
+    const auto unused = std::find_if(service_.ports.begin(), service_.ports.end(),
+                                     [&](const auto& port) { return !names.Contains(port); });
+    if (unused == service_.ports.end()) return;
+    const std::string effect = "port " + NameOf(*unused) + " of Service " + service_.key +
+                               " gets no endpoints from this EndpointSlice";
+    desired_.findings.push_back(
+        {.severity = Finding::Severity::kWarning,
+         .kind = Kind::kEndpointSlice,
+         .key = slice.key,
+         .field = "ports",
+         .code = other != nullptr ? FindingCode::kInvalid : FindingCode::kRequired,
+         .value = other != nullptr ? NameOf(*other) : "",
+         .reason = other != nullptr
+                       ? "the Service has no port with this name and protocol, and " + effect
+                       : effect + ", because no port has this name and protocol"});
   }
 
   bool Owns(const ClaimKey& claim, const char* field) {
@@ -363,16 +474,21 @@ class Builder {
 
   // `port` is an element of service_.ports.
   void Warn(const ServicePort& port, FindingCode code, std::string value, std::string reason) {
-    const std::string field = "spec.ports[" + std::to_string(&port - service_.ports.data()) + "]";
+    Warn("spec.ports[" + std::to_string(&port - service_.ports.data()) + "]", code,
+         std::move(value), std::move(reason));
+  }
+
+  void Warn(std::string field, FindingCode code, std::string value, std::string reason) {
     desired_.findings.push_back({.severity = Finding::Severity::kWarning,
                                  .kind = Kind::kService,
                                  .key = service_.key,
-                                 .field = field,
+                                 .field = std::move(field),
                                  .code = code,
                                  .value = std::move(value),
                                  .reason = std::move(reason)});
   }
 
+  const ServiceEntry& entry_;
   const SlicePorts slice_ports_;
   const Service& service_;
   DesiredContext& context_;

@@ -9,6 +9,7 @@
 #include "proxy/desired/groups.h"
 #include "proxy/desired/rows.h"
 #include "proxy/desired/sticky.h"
+#include "proxy/node/node_findings.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
@@ -33,6 +34,7 @@ struct NodeFacts {
   // How TCP connections to endpoints that are gone are reset.
   TcpResets tcp_resets = TcpResets::kOff;
   bool reset_stale_tcp = false;  // Whether they are reset, unless the Service overrides it.
+  ReservedAddresses reserved;
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };

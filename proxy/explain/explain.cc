@@ -11,6 +11,7 @@
 #include "proxy/explain/destination.h"
 #include "proxy/explain/sources.h"
 #include "proxy/names/kube_names.h"
+#include "proxy/node/node_findings.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -21,10 +22,6 @@ std::string Text(const std::vector<IpPrefix>& prefixes) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", prefix.ToString());
   }
   return text;
-}
-
-bool Overlap(const IpPrefix& a, const IpPrefix& b) {
-  return a.Contains(b.address()) || b.Contains(a.address());
 }
 
 // Explains one source and one destination, step by step in the order of S-94.
@@ -44,6 +41,8 @@ class PathTracer {
  private:
   void Decide() {
     if (!to_.known()) return UnknownPort();
+    AddFindings(to_.service().key);
+    if (to_.role == Role::kNodePort) AddNodePortFindings();
     if (to_.localhost) return Localhost();
     if (!PassesFirewall()) return End(Verdict::kDrop);
     MarkForClusterIp();
@@ -84,6 +83,32 @@ class PathTracer {
   }
 
   void End(Verdict verdict) { result_.verdict = verdict; }
+
+  // Adds the findings of a Service for which `concerns` is true. With an empty key, adds findings
+  // of the node.
+  template <typename Concerns>
+  void AddFindings(const std::string& service, Concerns&& concerns) {
+    constexpr size_t kMaxSteps = 3;
+    size_t count = 0;
+    for (const Finding& finding : context_.findings.Of(service)) {
+      if (concerns(finding) && ++count <= kMaxSteps) AddStep("finding", finding.ToString(), "");
+    }
+    if (count > kMaxSteps) {
+      AddStep("finding", absl::StrCat(count - kMaxSteps, " more, see svcmapctl status"), "");
+    }
+  }
+  void AddFindings(const std::string& service) {
+    AddFindings(service, [](const Finding&) { return true; });
+  }
+
+  void AddNodePortFindings() {
+    AddFindings("", [](const Finding& finding) { return finding.kind == Kind::kNode; });
+    const Service* checked =
+        context_.store.claims().Owner(HealthCheckClaim(to_.family(), to_.number));
+    if (to_.protocol != Protocol::kTcp || checked == nullptr) return;
+    AddFindings(checked->key,
+                [](const Finding& finding) { return finding.field == "spec.healthCheckNodePort"; });
+  }
 
   // Checks loadBalancerSourceRanges (S-116..S-120). If the source address is unknown, the
   // explanation continues with the allowed sources.
@@ -391,6 +416,7 @@ class PathTracer {
       AddStep("service",
               absl::StrCat("clusterIP of ", to_.cluster_ip_of, ", which does not have this port"),
               "S-82");
+      AddFindings(to_.cluster_ip_of);
       if (!checked) return NotChecked();
       AddStep("filter", "rejected " + Response() + " in the forward or output hook",
               "S-82, S-100, S-104");
@@ -401,6 +427,9 @@ class PathTracer {
               absl::StrCat("in ServiceCIDR ", to_.service_cidr->ToString(),
                            ", but not the clusterIP of a Service"),
               "S-83");
+      AddFindings("", [&](const Finding& finding) {
+        return finding.kind == Kind::kServiceCidr && finding.value == to_.service_cidr->ToString();
+      });
       if (!checked) return NotChecked();
       AddStep("filter", "dropped in the forward or output hook", "S-83, S-104");
       return End(Verdict::kDrop);
@@ -419,6 +448,7 @@ class PathTracer {
     const Service* node_port =
         context_.store.claims().Owner(NodePortClaim(to_.family(), to_.protocol, to_.number));
     if (node_port != nullptr && to_.local) {
+      AddNodePortFindings();
       return AddStep("service",
                      absl::StrCat("nodePort of ", node_port->key,
                                   ", but the address does not accept nodePorts: not modified"),

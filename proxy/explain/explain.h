@@ -16,6 +16,7 @@
 
 #include "proxy/desired/service.h"
 #include "proxy/ruleset/table.h"
+#include "proxy/state/standing_findings.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
@@ -27,6 +28,7 @@ struct ExplainContext {
   const NodeFacts& node;
   const std::vector<IpAddress>& interface_addresses;  // Addresses of all node interfaces.
   const bool (&localhost_node_ports)[2];              // See ReconcilerOptions.
+  const StandingFindings& findings;
 };
 
 struct Question {

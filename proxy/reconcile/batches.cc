@@ -163,13 +163,13 @@ void Loop::SetReceived(Received received) {
 // Answers a batch when all Services that it changed are programmed.
 void Loop::Answer(const SyncResult& result, Clock::time_point started) {
   const bool committed = result.outcome == SyncResult::Outcome::kCommitted;
-  for (const auto& [sequence, finding] : result.findings) {
-    if (sequence == 0)
+  for (const PlanFinding& found : result.findings) {
+    if (found.sequence == 0)
       continue;  // No batch caused it, for example the retry of a rejected Service.
-    const auto waiting =
-        std::find_if(waiting_.begin(), waiting_.end(),
-                     [after = sequence](const Waiting& w) { return w.sequence >= after; });
-    if (waiting != waiting_.end()) waiting->result.findings.push_back(finding);
+    const auto waiting = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& w) {
+      return w.sequence >= found.sequence;
+    });
+    if (waiting != waiting_.end()) waiting->result.findings.push_back(found.finding);
   }
   for (Waiting& waiting : waiting_) {
     if (!committed || !waiting.result.held.empty()) continue;

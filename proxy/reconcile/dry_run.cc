@@ -42,6 +42,15 @@ class Reconciler::DryRunState {
     for (const std::string& key : ChangedServices(before)) Add(key, plan, findings);
   }
 
+  // Adds findings about the node that do not stand yet.
+  void AddNodeFindings(std::vector<Finding>& findings) const {
+    const std::vector<Finding>& standing = reconciler_.standing_findings_.Of("");
+    for (Finding& finding : reconciler_.node_.Findings(node_)) {
+      if (std::ranges::find(standing, finding) != standing.end()) continue;
+      findings.push_back(std::move(finding));
+    }
+  }
+
  private:
   // Returns the keys of Services to compute. Services that depend on the change of the node come
   // first, as in Store::MarkDirtyIf. Dirty Services follow.
@@ -96,6 +105,7 @@ DryRun Reconciler::Try(const std::function<void()>& change) {
   store_.BeginTrial();
   change();
   outlook.Follow(store_.node_version() != node_version, plan, result.findings);
+  outlook.AddNodeFindings(result.findings);
   store_.EndTrial();
   for (const auto& [key, more] : plan.shared_changes()) {
     shared[key] = CountOf(applied_.shared(), key) + CountOf(waiting.shared_changes(), key);

@@ -96,7 +96,7 @@ void Loop::Submit(Batch batch) {
   wake_.notify_one();
 }
 
-void Loop::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
+void Loop::SetInterfaceAddresses(NodeAddresses addresses) {
   Post([this, addresses = std::move(addresses)]() mutable {
     reconciler_.SetInterfaceAddresses(std::move(addresses));
   });
@@ -347,6 +347,10 @@ void Loop::SyncOnce() {
       AnswerAll(BatchResult::Outcome::kFailed, result.error);
     }
     return;
+  }
+  for (PlanFinding& found : result.findings) {
+    // The batch was answered before its changes were programmed.
+    if (waiting_.empty() || waiting_.back().sequence < found.sequence) found.sequence = 0;
   }
   schedule_.CommitSucceeded();
   if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();

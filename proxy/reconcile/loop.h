@@ -89,7 +89,7 @@ class Loop {
   void Stop();
 
   void Submit(Batch batch);
-  void SetInterfaceAddresses(std::vector<IpAddress> addresses);
+  void SetInterfaceAddresses(NodeAddresses addresses);
   // Another process has changed svcmap's tables.
   void Repair(nft::ForeignChange change);
 

@@ -10,10 +10,10 @@
 #include "proxy/applied/applied.h"
 #include "proxy/reconcile/change_counts.h"
 #include "proxy/reconcile/stages.h"
-#include "proxy/reconcile/standing_findings.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/reconcile/sync_result.h"
 #include "proxy/reconcile/trigger_times.h"
+#include "proxy/state/standing_findings.h"
 
 namespace svcmap::proxy {
 

@@ -1,6 +1,7 @@
 #include "proxy/reconcile/node_follower.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "proxy/desired/node_rows.h"
@@ -9,8 +10,25 @@
 
 namespace svcmap::proxy {
 
-void NodeFollower::SetInterfaceAddresses(std::vector<IpAddress> addresses) {
-  interfaces_ = std::move(addresses);
+namespace {
+
+// Returns the addresses that only one of the two contains, ascending per list.
+std::vector<IpAddress> Difference(const ReservedAddresses& a, const ReservedAddresses& b) {
+  std::vector<IpAddress> difference;
+  std::ranges::set_symmetric_difference(a.of_node, b.of_node, std::back_inserter(difference));
+  std::ranges::set_symmetric_difference(a.of_gateways, b.of_gateways,
+                                        std::back_inserter(difference));
+  return difference;
+}
+
+}  // namespace
+
+void NodeFollower::SetInterfaceAddresses(NodeAddresses addresses) {
+  addresses_ = std::move(addresses);
+  interfaces_.clear();
+  for (const InterfaceAddress& address : addresses_.interfaces) {
+    interfaces_.push_back(address.address);
+  }
   CompareRows();
 }
 
@@ -30,6 +48,7 @@ NodeFacts NodeFollower::FactsNow() const {
   facts.place = {options_.node_name, node != nullptr ? node->zone : ""};
   facts.node_port_addresses =
       AcceptedNodePortAddresses(options_.node_port_addresses, node, interfaces_);
+  facts.reserved = ReservedAddressesOf(addresses_);
   for (const Family family : kFamilies) {
     const IpAddress* own_ip = PrimaryAddress(node, family);
     facts.own_ip[Index(family)] =
@@ -53,8 +72,42 @@ void NodeFollower::Follow() {
     health_check_addresses_ = std::move(health_checks);
     changed_health_check_addresses_ = health_check_addresses_;
   }
-  const NodeFacts before = std::exchange(facts_, FactsNow());
+  NodeFacts before = std::exchange(facts_, FactsNow());
+  const std::vector<IpAddress> moved = Difference(before.reserved, facts_.reserved);
+  // Addresses can change with each pod, so all Services are visited only if it is necessary.
+  if (std::none_of(moved.begin(), moved.end(),
+                   [this](const IpAddress& address) { return IsClusterIp(address); })) {
+    before.reserved = facts_.reserved;
+  }
   if (before != facts_) store_.MarkDirtyIf(DependsOn(before, facts_));
+}
+
+// Services that are not applied yet are dirty.
+bool NodeFollower::IsClusterIp(const IpAddress& address) const {
+  return applied_.shared().contains(SharedKey({address.family(), kClusterIps}, address.bytes()));
+}
+
+NodePortUse NodeFollower::UseNow(const NodeFacts& facts) const {
+  return NodePortUseOf(store_, facts.node_port_addresses, options_.max_elements);
+}
+
+std::vector<Finding> NodeFollower::Findings(const NodeFacts& facts) const {
+  std::vector<IpPrefix> pods;
+  const Node* node = ThisNode();
+  for (const Family family : kFamilies) {
+    if (const auto block = PodBlock(options_.ruleset, node, family)) pods.push_back(*block);
+    if (node != nullptr && node->pod_cidr[Index(family)]) {
+      pods.push_back(*node->pod_cidr[Index(family)]);
+    }
+  }
+  return NodeFindings({.store = store_,
+                       .node_name = options_.node_name,
+                       .addresses = addresses_,
+                       .node_port_addresses = options_.node_port_addresses,
+                       .accepted = facts.node_port_addresses,
+                       .pod_cidrs = std::move(pods),
+                       .use = UseNow(facts),
+                       .max_elements = options_.max_elements});
 }
 
 std::optional<std::vector<IpAddress>> NodeFollower::TakeHealthCheckAddresses() {
@@ -66,13 +119,17 @@ std::function<bool(const ServiceEntry&)> DependsOn(const NodeFacts& before,
   const bool ports = before.node_port_addresses != after.node_port_addresses;
   const bool place = before.place != after.place;
   const bool own_ip = !std::equal(before.own_ip, before.own_ip + 2, after.own_ip);
-  return [ports, place, own_ip](const ServiceEntry& entry) {
+  const std::vector<IpAddress> moved = Difference(before.reserved, after.reserved);
+  return [ports, place, own_ip, moved](const ServiceEntry& entry) {
     const auto has_node_port = [](const ServicePort& port) { return port.node_port != 0; };
     const auto has_hints = [](const auto& slice) { return !slice->hints.empty(); };
     const std::vector<ServicePort>& service_ports = entry.service->ports;
     return (ports && std::any_of(service_ports.begin(), service_ports.end(), has_node_port)) ||
            (place && std::any_of(entry.slices.begin(), entry.slices.end(), has_hints)) ||
-           (own_ip && !entry.service->source_ranges.empty());
+           (own_ip && !entry.service->source_ranges.empty()) ||
+           std::any_of(moved.begin(), moved.end(), [&](const IpAddress& address) {
+             return entry.service->cluster_ip[Index(address.family())] == address;
+           });
   };
 }
 

@@ -9,9 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "nft/types/node_addresses.h"
+#include "proxy/applied/applied.h"
 #include "proxy/desired/rows.h"
 #include "proxy/desired/service.h"
 #include "proxy/diff/plan.h"
+#include "proxy/node/node_findings.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/ruleset/table.h"
 #include "proxy/state/store.h"
@@ -29,13 +32,16 @@ struct ReconcilerOptions {
   // Maximum number of endpoints that one plan adds to new groups of a Service. A change with more
   // endpoints takes several plans (desired/staging.h).
   size_t portion = kMaxElementsTogether;
+  // Number of elements above which nodePorts are reported. See StateLimits.
+  uint64_t max_elements = UINT64_MAX;
 };
 
 class NodeFollower {
  public:
-  NodeFollower(const ReconcilerOptions& options, Store& store) : options_(options), store_(store) {}
+  NodeFollower(const ReconcilerOptions& options, Store& store, const Applied& applied)
+      : options_(options), store_(store), applied_(applied) {}
 
-  void SetInterfaceAddresses(std::vector<IpAddress> addresses);
+  void SetInterfaceAddresses(NodeAddresses addresses);
   const std::vector<IpAddress>& interfaces() const { return interfaces_; }
 
   // Returns null if the Node is unknown.
@@ -52,6 +58,11 @@ class NodeFollower {
   // Returns the rows that depend on the node and on no Service.
   std::vector<Row> Rows(const NodeFacts& facts) const;
 
+  // Returns the properties of the Services that Findings() depends on.
+  NodePortUse UseNow(const NodeFacts& facts) const;
+  // Returns the findings about the node and its networks.
+  std::vector<Finding> Findings(const NodeFacts& facts) const;
+
   // The rows of the current facts are in the kernel.
   void Committed() { committed_version_ = store_.node_version(); }
   // The rows of the node may have changed, even if the Node object has not.
@@ -64,9 +75,13 @@ class NodeFollower {
  private:
   static constexpr uint64_t kNeverCommitted = UINT64_MAX;
 
+  bool IsClusterIp(const IpAddress& address) const;
+
   const ReconcilerOptions& options_;
   Store& store_;
-  std::vector<IpAddress> interfaces_;
+  const Applied& applied_;
+  NodeAddresses addresses_;
+  std::vector<IpAddress> interfaces_;  // The addresses in `addresses_`.
   NodeFacts facts_;
   uint64_t committed_version_ = kNeverCommitted;  // Store::node_version().
   std::vector<IpAddress> health_check_addresses_;

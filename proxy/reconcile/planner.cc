@@ -150,7 +150,8 @@ void Planner::AddService(DirtyService dirty, DesiredContext& context, SyncPlan& 
     to->insert(to->end(), from->begin(), from->end());
   }
   for (Finding& finding : desired.findings) {
-    sync_plan.findings.emplace_back(dirty.sequence, std::move(finding));
+    sync_plan.findings.push_back(
+        {.sequence = dirty.sequence, .service = dirty.key, .finding = std::move(finding)});
   }
   sync_plan.services.emplace_back(dirty.key, std::move(desired.rows));
   sync_plan.dirty.push_back(std::move(dirty));

@@ -1,6 +1,7 @@
 #include "proxy/reconcile/reconciler.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -58,11 +59,10 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return result;
   }
+  const bool node_changed = sync_plan->node_rows.has_value();
   Advance(*sync_plan, marker);
   result.replaced_chains = std::move(sync_plan->replaced_chains);
-  result.findings = std::move(sync_plan->findings);
-  std::ranges::move(rejections_.TakeFindings(), std::back_inserter(result.findings));
-  standing_findings_.Replace(sync_plan->dirty, result.findings);
+  UpdateFindings(node_changed, *sync_plan, result);
   result.health_check_addresses = node_.TakeHealthCheckAddresses();
   announcer_.Announce(*sync_plan, result);
   return result;
@@ -277,6 +277,25 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
     sync_plan.dirty.pop_back();
   }
   for (const DirtyService& dirty : sync_plan.dirty) rejections_.Forget(dirty.key);
+}
+
+// Of the findings of the node, `result` contains only new ones, because changes of Services do not
+// cause them.
+void Reconciler::UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result) {
+  result.findings = std::move(sync_plan.findings);
+  std::ranges::move(rejections_.TakeFindings(), std::back_inserter(result.findings));
+  standing_findings_.Replace(sync_plan.dirty, result.findings);
+  const uint64_t sequence = store_.TakeNodeSequence();
+  const NodePortUse use = node_.UseNow(node_.facts());
+  if (!node_changed && use == node_port_use_) return;
+  node_port_use_ = use;
+  std::vector<PlanFinding> of_node;
+  for (Finding& finding : node_.Findings(node_.facts())) {
+    of_node.push_back({.sequence = sequence, .finding = std::move(finding)});
+  }
+  standing_findings_.ReplaceOfNode(of_node);
+  std::ranges::copy_if(of_node, std::back_inserter(result.findings),
+                       std::not_fn(&PlanFinding::known));
 }
 
 RemovalResult Reconciler::RemoveLeftovers() {

@@ -41,12 +41,12 @@
 #include "proxy/reconcile/planner.h"
 #include "proxy/reconcile/rejections.h"
 #include "proxy/reconcile/row_reader.h"
-#include "proxy/reconcile/standing_findings.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/reconcile/sync_result.h"
 #include "proxy/reconcile/table_rewriter.h"
 #include "proxy/repair/repairer.h"
 #include "proxy/saved/state_log.h"
+#include "proxy/state/standing_findings.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
@@ -63,7 +63,7 @@ class Reconciler {
   const Node* ThisNode() const { return node_.ThisNode(); }
 
   // Sets the node's own addresses. Called when they change.
-  void SetInterfaceAddresses(std::vector<IpAddress> addresses) {
+  void SetInterfaceAddresses(NodeAddresses addresses) {
     node_.SetInterfaceAddresses(std::move(addresses));
   }
 
@@ -195,6 +195,7 @@ class Reconciler {
   void TablesRewritten(Specs specs);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
   void FreeNumbers();
+  void UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result);
 
   // Repair.
   RepairResult ApplyRepair(absl::StatusOr<Damage> damage);
@@ -222,7 +223,7 @@ class Reconciler {
   Applied applied_;
   Numbering numbering_;
   TableState tables_ = TableState::kUnknown;
-  NodeFollower node_{options_, store_};
+  NodeFollower node_{options_, store_, applied_};
   Rejections rejections_;
   TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};
   Planner planner_;
@@ -231,6 +232,7 @@ class Reconciler {
   Repairer repairer_{kernel_, applied_};
   Leftovers leftovers_;
   StandingFindings standing_findings_;
+  NodePortUse node_port_use_;            // When the findings of the node were computed.
   std::vector<Number> reserved_groups_;  // Groups of unknown Services in the kernel.
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may differ in leftovers.

@@ -106,11 +106,13 @@ void Rejections::PutOff(const DirtyService& service, const std::string& holder) 
 
 void Rejections::Reject(const DirtyService& service, const std::string& reason) {
   rejected_.insert(service.key);
-  findings_.emplace_back(service.sequence, Finding{.severity = Finding::Severity::kRejected,
-                                                   .kind = Kind::kService,
-                                                   .key = service.key,
-                                                   .code = FindingCode::kKernelRejected,
-                                                   .reason = reason});
+  findings_.push_back({.sequence = service.sequence,
+                       .service = service.key,
+                       .finding = {.severity = Finding::Severity::kRejected,
+                                   .kind = Kind::kService,
+                                   .key = service.key,
+                                   .code = FindingCode::kKernelRejected,
+                                   .reason = reason}});
 }
 
 void Rejections::PlanCommitted() {

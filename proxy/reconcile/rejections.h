@@ -46,9 +46,9 @@ class Rejections {
   size_t size() const { return rejected_.size(); }
   void MarkDirty(Store& store) const;  // Marks all rejected Services as dirty.
 
-  // Findings that are not reported yet, with the sequence numbers of the changes.
+  // Findings that are not reported yet.
   bool has_findings() const { return !findings_.empty(); }
-  std::vector<std::pair<uint64_t, Finding>> TakeFindings() { return std::exchange(findings_, {}); }
+  std::vector<PlanFinding> TakeFindings() { return std::exchange(findings_, {}); }
 
  private:
   void Reject(const DirtyService& service, const std::string& reason);
@@ -58,7 +58,7 @@ class Rejections {
   int consecutive_ = 0;
   size_t service_limit_ = SIZE_MAX;
   absl::flat_hash_set<std::string> rejected_;
-  std::vector<std::pair<uint64_t, Finding>> findings_;
+  std::vector<PlanFinding> findings_;
 };
 
 }  // namespace svcmap::proxy

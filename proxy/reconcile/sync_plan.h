@@ -18,6 +18,7 @@
 #include "proxy/desired/groups.h"
 #include "proxy/diff/plan.h"
 #include "proxy/ruleset/table.h"
+#include "proxy/state/standing_findings.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
@@ -62,7 +63,7 @@ struct SyncPlan {
   std::vector<Number> old_numbers;
   std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
   std::optional<std::vector<Row>> node_rows;  // Absent if unchanged.
-  std::vector<std::pair<uint64_t, Finding>> findings;
+  std::vector<PlanFinding> findings;
   // Services whose TCP connections to endpoints that are gone are reset, or were reset before.
   std::vector<std::string> tcp_resets;
   int64_t more_resets = 0;      // Number of Services with resets in addition to the applied rows.

@@ -16,6 +16,7 @@
 #include "proxy/health/health_check.h"
 #include "proxy/localhost/nodeports.h"
 #include "proxy/state/objects.h"
+#include "proxy/state/standing_findings.h"
 
 namespace svcmap::proxy {
 
@@ -54,8 +55,8 @@ struct SyncResult {
   // Durations of Stage::kPlan and Stage::kSave.
   std::chrono::nanoseconds plan_duration{0};
   std::chrono::nanoseconds save_duration{0};
-  // Why rules are not programmed, each with the sequence number of the change.
-  std::vector<std::pair<uint64_t, Finding>> findings;
+  std::vector<PlanFinding>
+      findings;  // Parts of the desired state that have no effect, with reasons.
   // Current UDP ports of all synced Services. Empty after a failure.
   std::vector<std::pair<std::string, UdpPorts>> udp;
   // Current TCP endpoints of the synced Services whose TCP connections to endpoints that are gone

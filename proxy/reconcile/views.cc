@@ -141,8 +141,13 @@ nft::Transaction Reconciler::PendingRows() {
 
 ExplainContext Reconciler::ContextForExplain() {
   node_.Follow();
-  return {store_,        options_.ruleset,   ThisNode(),
-          node_.facts(), node_.interfaces(), options_.localhost_node_ports};
+  return {store_,
+          options_.ruleset,
+          ThisNode(),
+          node_.facts(),
+          node_.interfaces(),
+          options_.localhost_node_ports,
+          standing_findings_};
 }
 
 nft::Transaction Reconciler::DestinationRows(const Question& question, const Explained& explained) {

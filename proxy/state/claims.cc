@@ -70,12 +70,22 @@ std::vector<ClaimKey> ClaimsOf(const Service& service) {
   return claims;
 }
 
-// Adds the Service whose nodePort `claim` overrides. The nodePort takes effect again when `claim`
-// is released.
-void Claims::AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const {
-  if (claim.role != ClaimKey::Role::kAddress) return;
-  const Service* owner = Owner(NodePortClaim(claim.address.family(), claim.protocol, claim.port));
+// Adds the Service whose claim `claim` overrides. An address overrides a nodePort, and a TCP
+// nodePort overrides a healthCheckNodePort. The other claim takes effect again when `claim` is
+// released.
+void Claims::AddOverridden(const ClaimKey& claim, absl::btree_set<std::string>& to) const {
+  const Family family = claim.address.family();
+  const Service* owner = nullptr;
+  if (claim.role == ClaimKey::Role::kAddress) {
+    owner = Owner(NodePortClaim(family, claim.protocol, claim.port));
+  } else if (claim.role == ClaimKey::Role::kNodePort && claim.protocol == Protocol::kTcp) {
+    owner = Owner(HealthCheckClaim(family, claim.port));
+  }
   if (owner != nullptr) to.insert(owner->key);
+}
+
+void Claims::CountNodePort(const ClaimKey& claim, int64_t count) {
+  if (claim.role == ClaimKey::Role::kNodePort) node_ports_[Index(claim.address.family())] += count;
 }
 
 void Claims::Claimants::Insert(const Claimant& claimant) {
@@ -110,6 +120,7 @@ void Claims::Release(const ClaimKey& claim, const Claimant& claimant,
   const auto contested = contested_.find(claim);
   if (contested == contested_.end()) {
     owners_.erase(owner);
+    CountNodePort(claim, -1);
     return;
   }
   contested->second.Erase(claimant);
@@ -125,7 +136,10 @@ void Claims::Release(const ClaimKey& claim, const Claimant& claimant,
 void Claims::Acquire(const ClaimKey& claim, const Claimant& claimant,
                      absl::btree_set<std::string>& to) {
   const auto [owner, free] = owners_.try_emplace(claim, claimant);
-  if (free) return;
+  if (free) {
+    CountNodePort(claim, 1);
+    return;
+  }
   const auto [contested, added] = contested_.try_emplace(claim);
   if (added) contested->second.Insert(owner->second);
   contested->second.Insert(claimant);
@@ -149,11 +163,11 @@ Claims::Moved Claims::Update(const std::shared_ptr<const Service>& before,
 
   absl::btree_set<std::string> affected;
   for (const ClaimKey& claim : old_claims) {
-    AddNodePortOwner(claim, affected);
+    AddOverridden(claim, affected);
     Release(claim, old_claimant, affected);
   }
   for (const ClaimKey& claim : new_claims) {
-    AddNodePortOwner(claim, affected);
+    AddOverridden(claim, affected);
     Acquire(claim, new_claimant, affected);
   }
   affected.erase(key);

@@ -69,6 +69,8 @@ class Claims {
 
   // Returns the Service that owns the claim, or null if the claim has no owner.
   const Service* Owner(const ClaimKey& key) const;
+  // Returns the number of different nodePorts in the family, counted once per protocol.
+  int64_t node_ports(Family family) const { return node_ports_[Index(family)]; }
 
  private:
   struct Claimant {
@@ -102,11 +104,13 @@ class Claims {
   void Release(const ClaimKey& claim, const Claimant& claimant, absl::btree_set<std::string>& to);
   void Acquire(const ClaimKey& claim, const Claimant& claimant, absl::btree_set<std::string>& to);
   void Replace(const ClaimKey& claim, const Claimant& before, const Claimant& after);
-  void AddNodePortOwner(const ClaimKey& claim, absl::btree_set<std::string>& to) const;
+  void AddOverridden(const ClaimKey& claim, absl::btree_set<std::string>& to) const;
+  void CountNodePort(const ClaimKey& claim, int64_t count);
 
   // Nearly every key has a single claimant, so `contested_` contains only the other keys.
   absl::flat_hash_map<ClaimKey, Claimant> owners_;
   absl::flat_hash_map<ClaimKey, Claimants> contested_;
+  int64_t node_ports_[2] = {};  // By Index(Family).
 };
 
 }  // namespace svcmap::proxy

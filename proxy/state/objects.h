@@ -218,6 +218,7 @@ struct Finding {
   std::string reason;  // "must be between 1 and 65535, inclusive"
 
   bool rejected() const { return severity != Severity::kWarning; }
+  friend bool operator==(const Finding&, const Finding&) = default;
 
   // "Service shop/web rejected: spec.ports[1].port: Invalid value: 70000: must be between 1 and
   // 65535, inclusive; the previously accepted version, if any, stays in effect"

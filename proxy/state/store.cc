@@ -164,6 +164,7 @@ bool Store::Replace(const Change& change, uint64_t sequence, ChangeSource source
     const auto before = Exchange(objects, change.key, after);
     if (Equal(before, after)) return false;
     ++node_version_;
+    if (!trial_ && sequence != 0) node_sequence_ = sequence;
     Touch(change, MessageOf(before), MessageOf(after));
     return true;
   };

@@ -162,6 +162,8 @@ class Store {
   }
   // Version that increases with each change to a Node or ServiceCIDR.
   uint64_t node_version() const { return node_version_; }
+  // Returns the number of the last change to a Node or ServiceCIDR since the previous call, or 0.
+  uint64_t TakeNodeSequence() { return std::exchange(node_sequence_, 0); }
 
   void ForEachService(const std::function<void(const std::string&, const ServiceEntry&)>& fn) const;
   void ForEachSlice(
@@ -228,6 +230,7 @@ class Store {
   absl::btree_map<std::string, std::shared_ptr<const ServiceCidr>> service_cidrs_;
   size_t service_count_ = 0;
   uint64_t node_version_ = 0;
+  uint64_t node_sequence_ = 0;
   Claims claims_;
   uint64_t revision_ = 0;
 

@@ -29,31 +29,43 @@ class AddressMonitorTest : public ::testing::Test {
     testing::MakePrivateNetNs(netns_);
     if (!netns_) return;
     ASSERT_OK_AND_ASSIGN(monitor_, netns_->Run([&] {
-      return AddressMonitor::Start([this](std::vector<IpAddress> a) { Keep(std::move(a)); },
-                                   &faults_);
+      return AddressMonitor::Start([this](NodeAddresses node) { Keep(std::move(node)); }, &faults_);
     }));
-    EXPECT_THAT(addresses_, Contains(*IpAddress::Parse("127.0.0.1")));
+    EXPECT_THAT(Texts(node_), Contains("127.0.0.1/8 lo"));
   }
   void TearDown() override { monitor_.reset(); }
 
-  void Keep(std::vector<IpAddress> addresses) {
+  void Keep(NodeAddresses node) {
     {
       const std::lock_guard lock(mutex_);
-      addresses_ = std::move(addresses);
+      node_ = std::move(node);
     }
     changed_.notify_all();
   }
-  void AddAddress(const std::string& address) {
-    ASSERT_OK(testing::RunOk(
-        {.argv = {"ip", "addr", "add", address + "/32", "dev", "lo"}, .netns = &*netns_}));
+  void Ip(const std::vector<std::string>& arguments) {
+    std::vector<std::string> argv = {"ip"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    ASSERT_OK(testing::RunOk({.argv = std::move(argv), .netns = &*netns_}));
   }
-  void ExpectAddress(const std::string& text) {
-    const IpAddress address = *IpAddress::Parse(text);
+  void AddAddress(const std::string& address) { Ip({"addr", "add", address + "/32", "dev", "lo"}); }
+  // Returns "192.0.2.1/24 eth0" for each address, and "via 192.0.2.9" for each gateway.
+  static std::vector<std::string> Texts(const NodeAddresses& node) {
+    std::vector<std::string> texts;
+    for (const InterfaceAddress& address : node.interfaces) {
+      texts.push_back(address.address.ToString() + "/" + std::to_string(address.length) + " " +
+                      address.interface);
+    }
+    for (const IpAddress& gateway : node.gateways) texts.push_back("via " + gateway.ToString());
+    return texts;
+  }
+  void Await(const std::string& text, bool present = true) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(10), [&] {
-      return std::count(addresses_.begin(), addresses_.end(), address) > 0;
+      const std::vector<std::string> texts = Texts(node_);
+      return (std::count(texts.begin(), texts.end(), text) > 0) == present;
     })) << text;
   }
+  void ExpectAddress(const std::string& address) { Await(address + "/32 lo"); }
   // Applies the fault `receipt` to the next `count` datagrams.
   void Receive(int count, SocketFaults::Receipt receipt) {
     const std::lock_guard lock(faults_.mutex);
@@ -69,7 +81,7 @@ class AddressMonitorTest : public ::testing::Test {
   int opens_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<IpAddress> addresses_;
+  NodeAddresses node_;
   std::unique_ptr<AddressMonitor> monitor_;
 };
 
@@ -78,6 +90,23 @@ TEST_F(AddressMonitorTest, TellsOfNewAddresses) {
   ExpectAddress("192.0.2.1");
   AddAddress("192.0.2.2");
   ExpectAddress("192.0.2.2");
+}
+
+TEST_F(AddressMonitorTest, ReportsNetworksAndGatewaysOfDefaultRoutes) {
+  Ip({"link", "add", "eth0", "type", "bridge"});
+  Ip({"link", "set", "eth0", "up"});
+  Ip({"addr", "add", "192.0.2.1/24", "dev", "eth0"});
+  Await("192.0.2.1/24 eth0");
+  Ip({"route", "add", "198.51.100.0/24", "via", "192.0.2.8"});
+  Ip({"route", "add", "default", "via", "192.0.2.9"});
+  Await("via 192.0.2.9");
+  Await("via 192.0.2.8", /*present=*/false);
+  Ip({"route", "replace", "default", "nexthop", "via", "192.0.2.6", "nexthop", "via", "192.0.2.7"});
+  Await("via 192.0.2.6");
+  Await("via 192.0.2.7");
+  Await("via 192.0.2.9", /*present=*/false);
+  Ip({"route", "del", "default"});
+  Await("via 192.0.2.7", /*present=*/false);
 }
 
 TEST_F(AddressMonitorTest, ReadsAgainUntilItSucceeds) {

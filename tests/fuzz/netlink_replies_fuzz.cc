@@ -53,6 +53,7 @@ void Check(const nlmsghdr* message) {
   CheckFlow(message);
   ReadFlowCount(message);
   ReadAddress(message);
+  ReadGateways(message);
   if (const std::optional<Bridge> bridge = ReadBridge(message)) {
     Require(bridge->name.size() <= message->nlmsg_len);
   }

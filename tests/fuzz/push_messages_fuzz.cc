@@ -55,7 +55,9 @@ proxy::ReconcilerOptions Options() {
 // An agent without threads and sockets.
 class Agent {
  public:
-  Agent() { reconciler_.SetInterfaceAddresses({*IpAddress::Parse("192.168.0.1")}); }
+  Agent() {
+    reconciler_.SetInterfaceAddresses(std::vector<IpAddress>{*IpAddress::Parse("192.168.0.1")});
+  }
 
   void Take(const v1::PushRequest& request) {
     switch (request.message_case()) {
@@ -164,7 +166,7 @@ class Agent {
       Require(i < kMaxSyncs);
       const proxy::SyncResult result = reconciler_.Sync(SIZE_MAX);
       Require(result.outcome != proxy::SyncResult::Outcome::kFailed);
-      for (const auto& [sequence, finding] : result.findings) Notify(finding);
+      for (const auto& found : result.findings) Notify(found.finding);
     }
     while (reconciler_.HasLeftovers()) Require(reconciler_.RemoveLeftovers().error.ok());
     Require(reconciler_.rejected_services() == 0);

@@ -153,7 +153,7 @@ std::vector<BadInput> BadInputs() {
   constexpr std::string_view kPolicies = "Service policies";
   constexpr std::string_view kSlices = "EndpointSlices";
   constexpr std::string_view kCluster = "Nodes and ServiceCIDRs";
-  constexpr std::string_view kConflicts = "Conflicts between Services";
+  constexpr std::string_view kConflicts = "Conflicts between objects";
   return {
       {kText, "invalid YAML", "kind: Service\n  name: [web\n",
        R"(input.yaml: document 1, line 2: invalid YAML: mapping values are not allowed in this context)"},
@@ -476,6 +476,15 @@ input.yaml: document 2, line 19: EndpointSlice shop/web-1: endpoints[0].weight: 
        Named("shop", "web", "2026-01-01T00:00:00Z", "port: 80, nodePort: 30080") + "---\n" +
            Named("shop", "api", "2026-01-01T00:00:00Z", "port: 81, nodePort: 30080"),
        R"(Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by Service shop/api, which is older, was received first, or is first by name; not programmed)"},
+      {kConflicts, "healthCheckNodePort that is a nodePort of another Service",
+       WebWith("type: LoadBalancer\nexternalTrafficPolicy: Local\nhealthCheckNodePort: 30080") +
+           "---\n" + Named("shop", "api", "2026-01-01T00:00:00Z", "port: 81, nodePort: 30080"),
+       R"(Service shop/web: spec.healthCheckNodePort: Duplicate value: 30080: is also a nodePort of Service shop/api; load balancers that check the health of this Service reach the other Service)"},
+      {kConflicts, "EndpointSlice without the port of its Service",
+       WebWith("") + "---\n" +
+           SliceText("addressType: IPv4\nports: [{name: http, port: 8080}]\n"
+                     "endpoints: [{addresses: [10.1.0.1]}]\n"),
+       R"(EndpointSlice shop/web-1: ports: Invalid value: http/TCP: the Service has no port with this name and protocol, and port ""/TCP of Service shop/web gets no endpoints from this EndpointSlice)"},
   };
 }
 

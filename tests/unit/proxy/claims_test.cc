@@ -223,6 +223,20 @@ TEST(ClaimsTest, OneThatGetsYoungerGivesWay) {
 
 // S-94: on a node address, an exact claim takes precedence over a nodePort. When an exact claim is
 // added, the nodePort's owner must be returned for re-evaluation.
+TEST(ClaimsTest, TheHealthCheckPortOfAServiceIsTakenByANodePort) {
+  Claimants claimants;
+  claimants.Put(AService("ns/h").At("10.96.0.1").Port(80).HealthCheck(30080).Build());
+  const auto node_port = [](Protocol protocol) {
+    return AService("ns/n").At("10.96.0.2").Port(80, "", protocol).NodePort(30080).Build();
+  };
+  EXPECT_THAT(claimants.Put(node_port(Protocol::kTcp)), ElementsAre("ns/h"));
+  EXPECT_EQ(claimants.claims().node_ports(Family::kIpv4), 1);
+  EXPECT_EQ(claimants.claims().node_ports(Family::kIpv6), 0);
+  EXPECT_THAT(claimants.Put(node_port(Protocol::kUdp)), ElementsAre("ns/h"));
+  EXPECT_THAT(claimants.Remove("ns/n"), IsEmpty());
+  EXPECT_EQ(claimants.claims().node_ports(Family::kIpv4), 0);
+}
+
 TEST(ClaimsTest, AnExactClaimNamesTheOwnerOfTheNodePort) {
   Claimants claimants;
   claimants.Put(AService("ns/n").At("10.96.0.1").Port(80).NodePort(30080).Build());

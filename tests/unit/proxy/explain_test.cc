@@ -117,8 +117,9 @@ class ExplainTest : public ::testing::Test {
     node.reset_stale_tcp = reset_stale_tcp_;
     node.port_ranges = ruleset_.port_ranges;
     const std::vector<IpAddress> interfaces = Ips({"127.0.0.1", kNode, "198.18.7.10"});
-    return Explain({store_, ruleset_, this_node_.get(), node, interfaces, localhost_node_ports_},
-                   question);
+    return Explain(
+        {store_, ruleset_, this_node_.get(), node, interfaces, localhost_node_ports_, findings_},
+        question);
   }
   Explanation One(const std::string& to, uint16_t port, const std::string& from,
                   Protocol protocol = Protocol::kTcp) {
@@ -140,7 +141,15 @@ class ExplainTest : public ::testing::Test {
     return row;
   }
 
+  // Adds a standing finding of a Service. With an empty key, adds a finding of the node.
+  void Find(const std::string& service, Finding finding) {
+    standing_.push_back({.service = service, .finding = std::move(finding)});
+    findings_.Replace({}, standing_);
+  }
+
   Store store_;
+  std::vector<PlanFinding> standing_;
+  StandingFindings findings_;
   RulesetOptions ruleset_{.cluster_cidr = {Cidr("10.64.0.0/14"), Cidr("fd64::/64")}};
   std::shared_ptr<const Node> this_node_;
   std::vector<IpAddress> node_port_addresses_ = Ips({kNode});
@@ -678,6 +687,40 @@ TEST_F(ExplainTest, EveryExplanationBeginsWithItsSourceAndEveryStepIsOneSentence
       }
     }
   }
+}
+
+TEST_F(ExplainTest, FindingsThatConcernTheDestinationAreSteps) {
+  Web();
+  Apply({AService("shop/lb").At("10.96.3.2").Port(80).HealthCheck(kNodePort)});
+  const auto finding = [](Kind kind, std::string key, std::string field, std::string value) {
+    return Finding{.severity = Finding::Severity::kWarning,
+                   .kind = kind,
+                   .key = std::move(key),
+                   .field = std::move(field),
+                   .value = std::move(value),
+                   .reason = "is bad"};
+  };
+  const auto steps = [&](const std::string& to, uint16_t port) {
+    return StepOf(One(to, port, kOutside), "finding");
+  };
+  EXPECT_EQ(steps(kClusterIp, 80), "");
+  Find("shop/web", finding(Kind::kEndpointSlice, "shop/web-1", "ports", "p"));
+  Find("shop/lb", finding(Kind::kService, "shop/lb", "spec.clusterIP", "10.96.3.2"));
+  Find("shop/lb", finding(Kind::kService, "shop/lb", "spec.healthCheckNodePort", "31001"));
+  Find("", finding(Kind::kServiceCidr, "kubernetes", "spec.cidrs[0]", "10.96.0.0/16"));
+  Find("", finding(Kind::kNode, "n1", "status.addresses", "192.0.2.1"));
+  EXPECT_EQ(steps(kClusterIp, 80), "EndpointSlice shop/web-1: ports: Invalid value: p: is bad ()");
+  EXPECT_EQ(steps(kClusterIp, 81), steps(kClusterIp, 80))
+      << "a port that the Service does not have";
+  EXPECT_EQ(steps("10.96.77.1", 80),
+            "ServiceCIDR kubernetes: spec.cidrs[0]: Invalid value: 10.96.0.0/16: is bad ()");
+  EXPECT_EQ(steps(kNode, kNodePort),
+            steps(kClusterIp, 80) +
+                "Node n1: status.addresses: Invalid value: 192.0.2.1: is bad ()"
+                "Service shop/lb: spec.healthCheckNodePort: Invalid value: 31001: is bad ()");
+  EXPECT_EQ(steps("203.0.113.77", 80), "") << "not an address of a Service";
+  for (int i = 0; i < 4; ++i) Find("shop/web", finding(Kind::kService, "shop/web", "f", "v"));
+  EXPECT_THAT(steps(kClusterIp, 80), HasSubstr("2 more, see svcmapctl status"));
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ TEST_F(ReconcilerInPlaceTest, S116ServicesShareTheRoomForRanges) {
   Apply({restricted("shop/b", "10.96.0.2", "203.0.113.2", 11)});
   const SyncResult result = Sync();
   ASSERT_THAT(result.findings, SizeIs(1));
-  EXPECT_EQ(result.findings[0].second.key, "shop/b");
+  EXPECT_EQ(result.findings[0].finding.key, "shop/b");
   EXPECT_EQ(reconciler_.applied().counts()[0][kFirewallSources],
             static_cast<int64_t>(kMaxSourceRows - 10));
   Apply({restricted("shop/b", "10.96.0.2", "203.0.113.2", 10)});
@@ -219,7 +219,7 @@ TEST_F(ReconcilerInPlaceTest, TheOnlyServiceOfATimeoutCanChangeIt) {
   Apply({AService("shop/new").At("10.96.2.1").Port(80).Affinity(30), Slice("shop/new", 1, 40)});
   result = Sync();
   ASSERT_THAT(result.findings, SizeIs(1));
-  EXPECT_THAT(result.findings[0].second.ToString(), ::testing::HasSubstr("32 s is used instead"));
+  EXPECT_THAT(result.findings[0].finding.ToString(), ::testing::HasSubstr("32 s is used instead"));
   ExpectConverged();
 }
 

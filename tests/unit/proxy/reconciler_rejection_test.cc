@@ -94,8 +94,8 @@ class RejectionTest : public ::testing::TestWithParam<bool> {
     int rounds = 0;
     for (; reconciler_.Pending() && rounds < 100; ++rounds) {
       while (reconciler_.HasSuspects()) EXPECT_OK(reconciler_.Repair().error);
-      for (const auto& [sequence, finding] : reconciler_.Sync(SIZE_MAX).findings) {
-        findings.push_back(finding);
+      for (const PlanFinding& found : reconciler_.Sync(SIZE_MAX).findings) {
+        findings.push_back(found.finding);
       }
       while (reconciler_.HasLeftovers()) EXPECT_OK(reconciler_.RemoveLeftovers().error);
     }

@@ -17,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 TEST_F(ReconcilerTest, TheFirstSyncMakesTheTables) {
   EXPECT_TRUE(reconciler_.Pending());
@@ -237,8 +238,59 @@ TEST_F(ReconcilerTest, FindingsCarryTheSequenceOfTheirChange) {
   Apply({AService("shop/z").At("10.96.0.1").Port(80).Created(7)});
   const SyncResult result = Sync();
   ASSERT_EQ(result.findings.size(), 1u);
-  EXPECT_EQ(result.findings[0].first, sequence_);
-  EXPECT_EQ(result.findings[0].second.key, "shop/z");
+  EXPECT_EQ(result.findings[0].sequence, sequence_);
+  EXPECT_EQ(result.findings[0].finding.key, "shop/z");
+}
+
+TEST_F(ReconcilerTest, FindingsOfTheNodeStandUntilTheirCauseIsGone) {
+  const auto standing = [&] {
+    Lines lines;
+    for (const Finding& finding : *reconciler_.standing_findings()) {
+      lines.push_back(finding.ToString());
+    }
+    return lines;
+  };
+  NodeAddresses node;
+  node.interfaces = {{Ip("10.96.50.1"), 24, "lan0"}};
+  reconciler_.SetInterfaceAddresses(node);
+  Settle({Web()});
+  Apply({AServiceCidr("kubernetes", {"10.96.0.0/16"})});
+  SyncResult result = Sync();
+  ASSERT_THAT(result.findings, SizeIs(1));
+  EXPECT_EQ(result.findings[0].sequence, sequence_);
+  EXPECT_FALSE(result.findings[0].known);
+  EXPECT_THAT(standing(), ElementsAre(HasSubstr("overlaps 10.96.50.0/24 of interface lan0")));
+  // Other changes do not report the finding again.
+  Apply({AService("shop/other").At("10.96.0.2").Port(80)});
+  EXPECT_THAT(Sync().findings, IsEmpty());
+  EXPECT_THAT(standing(), SizeIs(1));
+  // A clusterIP becomes an address of the node.
+  node.interfaces.push_back({Ip("10.96.0.2"), 32, "eth0"});
+  reconciler_.SetInterfaceAddresses(node);
+  result = Sync();
+  ASSERT_THAT(result.findings, SizeIs(1));
+  EXPECT_EQ(result.findings[0].sequence, 0u);
+  EXPECT_EQ(result.findings[0].finding.key, "shop/other");
+  EXPECT_THAT(standing(), SizeIs(2));
+  reconciler_.SetInterfaceAddresses(Ips({"192.0.2.1"}));
+  EXPECT_THAT(Sync().findings, IsEmpty());
+  EXPECT_THAT(standing(), IsEmpty());
+  // The first Service with a nodePort makes the missing primary address a problem.
+  Apply({ANode("n1", {"192.0.2.77"})});
+  EXPECT_THAT(Sync().findings, IsEmpty());
+  EXPECT_THAT(standing(), IsEmpty());
+  Apply({Web().NodePort(30080)});
+  EXPECT_THAT(Sync().findings, SizeIs(1));
+  EXPECT_THAT(standing(), ElementsAre(HasSubstr("Node n1: status.addresses: Invalid value: ")));
+  Apply({Web()});
+  EXPECT_THAT(Sync().findings, IsEmpty());
+  EXPECT_THAT(standing(), IsEmpty());
+}
+
+TEST_F(ReconcilerTest, AnAddressThatIsNoClusterIpChangesNoService) {
+  Settle({Web()});
+  reconciler_.SetInterfaceAddresses(Ips({"10.96.0.3", "192.0.2.1"}));
+  EXPECT_EQ(Sync().udp.size(), 0u) << "no Service was planned";
 }
 
 TEST_F(ReconcilerTest, DumpsHaveNoSideEffects) {

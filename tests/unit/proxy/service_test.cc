@@ -331,5 +331,88 @@ TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) 
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
+TEST_F(DesiredServiceTest, AHealthCheckPortThatIsANodePortIsReported) {
+  const AService web = Web().At("fd00:96::1").HealthCheck(30080);
+  const auto other = [] { return AService("shop/other").At("10.96.0.2").At("fd00:96::2"); };
+  Apply({web, other().Port(80, "", Protocol::kUdp).NodePort(30080)});
+  Make();
+  EXPECT_THAT(Findings(), IsEmpty()) << "UDP";
+  Apply({other().Port(80).NodePort(30080)});
+  Make();
+  EXPECT_THAT(Findings(),
+              ElementsAre(HasSubstr("Service shop/web: spec.healthCheckNodePort: Duplicate value: "
+                                    "30080: is also a nodePort of Service shop/other")));
+  Apply({AService("shop/other").At("fd00:96::2").Port(80).NodePort(30080)});
+  Make();
+  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("shop/other"))) << "IPv6 only";
+  Apply({NoService("shop/other")});
+  Make();
+  EXPECT_THAT(Findings(), IsEmpty());
+}
+
+TEST_F(DesiredServiceTest, AClusterIpOfTheNodeOrItsGatewayIsReported) {
+  Apply({Web().At("fd00:96::1")});
+  node_.reserved = {.of_node = Ips({"10.96.0.2", "fd00:96::2"}), .of_gateways = Ips({"10.0.0.1"})};
+  Make();
+  EXPECT_THAT(Findings(), IsEmpty());
+  node_.reserved = {.of_node = Ips({"10.96.0.1"}), .of_gateways = Ips({"fd00:96::1"})};
+  Make();
+  EXPECT_THAT(Findings(),
+              ElementsAre(HasSubstr("spec.clusterIP: Invalid value: 10.96.0.1: must not be an "
+                                    "address of a node, but is an address of this node"),
+                          HasSubstr("spec.clusterIP: Invalid value: fd00:96::1: must not be the "
+                                    "address of a host, but is a default gateway of this node")));
+}
+
+TEST_F(DesiredServiceTest, EndpointSlicesWithOtherPortNamesAreReported) {  // S-21
+  const auto service = [] {
+    return AService("shop/web").At("10.96.0.1").Port(80, "http").Port(443, "https");
+  };
+  const auto slice = [] { return ASlice("shop/web-1", "shop/web").Ready("10.0.0.1"); };
+  const struct {
+    const char* name;
+    ASlice slice;
+    const char* finding;  // Empty if there is none.
+  } cases[] = {
+      {"all ports", slice().Port(8080, "http").Port(8443, "https"), ""},
+      {"pods without one of the ports", slice().Port(8080, "http"), ""},
+      {"an additional port", slice().Port(1, "http").Port(2, "https").Port(3, "metrics"), ""},
+      {"another name", slice().Port(8080, "http").Port(8443, "tls"),
+       "EndpointSlice shop/web-1: ports: Invalid value: tls/TCP: the Service has no port with this "
+       "name and protocol, and port https/TCP of Service shop/web gets no endpoints from this "
+       "EndpointSlice"},
+      {"no name", slice().Port(8080), "Invalid value: \"\"/TCP: the Service has no port"},
+      {"another protocol", slice().Port(8080, "http", Protocol::kUdp), "Invalid value: http/UDP: "},
+      {"no port", slice(),
+       "EndpointSlice shop/web-1: ports: Required value: port http/TCP of Service shop/web gets no "
+       "endpoints from this EndpointSlice, because no port has this name and protocol"},
+      {"no endpoints", ASlice("shop/web-1", "shop/web").Port(8080), ""},
+      {"a family that the Service does not use",
+       ASlice("shop/web-1", "shop/web", Family::kIpv6).Ready("fd00::1").Port(8080), ""},
+  };
+  for (const auto& c : cases) {
+    Apply({service(), c.slice});
+    Make();
+    if (*c.finding == 0) {
+      EXPECT_THAT(Findings(), IsEmpty()) << c.name;
+    } else {
+      EXPECT_THAT(Findings(), ElementsAre(HasSubstr(c.finding))) << c.name;
+    }
+  }
+}
+
+TEST_F(DesiredServiceTest, ManyPortsAndSlicesWithOtherNamesHaveFewFindings) {
+  AService service = AService("shop/web").At("10.96.0.1");
+  for (uint16_t i = 1; i <= 1000; ++i) service.Port(i, "p" + std::to_string(i));
+  Apply({service});
+  for (int n = 0; n < 50; ++n) {
+    ASlice slice("shop/web-" + std::to_string(n), "shop/web");
+    for (uint16_t i = 1; i <= 1000; ++i) slice.Port(i, "q" + std::to_string(i));
+    Apply({slice.Ready("10.0.0.1")});
+  }
+  Make();
+  EXPECT_EQ(Findings().size(), 10u);
+}
+
 }  // namespace
 }  // namespace svcmap::proxy

@@ -186,7 +186,7 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
     if (!waiting) {
       EXPECT_EQ(reported.recreates, result_.recreated);
       Lines findings;
-      for (const auto& [sequence, finding] : result_.findings) {
+      for (const auto& [sequence, service, finding, known] : result_.findings) {
         findings.push_back(finding.ToString());
       }
       EXPECT_EQ(Messages(reported.findings), findings);

@@ -1,0 +1,55 @@
+// The parts of the desired state that currently have no effect, with reasons. Each plan replaces
+// the findings of the Services that it contains, whatever object changed. A Service that receives a
+// clusterIP because another Service was deleted has no finding from then on. The findings of the
+// node are replaced separately.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "proxy/state/dirty_services.h"
+#include "proxy/state/objects.h"
+
+namespace svcmap::proxy {
+
+// A finding of a plan.
+struct PlanFinding {
+  // Number of the first change of the plan that concerns the Service or the node, or 0.
+  uint64_t sequence = 0;
+  std::string service;  // Key of the Service whose plan has the finding. Empty for the node.
+  Finding finding;      // Can be about an object of the Service, such as an EndpointSlice.
+  bool known = false;   // The previous plan of the Service or node had the same finding.
+};
+
+class StandingFindings {
+ public:
+  static constexpr size_t kMaxServices = 1000;  // Findings of further Services are dropped.
+  static constexpr size_t kMaxFindings = 100;   // Further findings of a Service are dropped.
+  // Sorted by Service. The vector does not change.
+  using List = std::shared_ptr<const std::vector<Finding>>;
+
+  // Replaces the findings of the Services in `planned` and of all Services that `findings` names,
+  // and sets PlanFinding::known. `planned`: the Services of a plan. `findings`: the findings of the
+  // plan, and of Services that the kernel has rejected.
+  void Replace(const std::vector<DirtyService>& planned, std::vector<PlanFinding>& findings);
+  // Replaces the findings of the node, and sets PlanFinding::known.
+  void ReplaceOfNode(std::vector<PlanFinding>& findings);
+
+  const List& list() const { return list_; }
+  // Returns the findings of a Service. With an empty key, returns the findings of the node.
+  const std::vector<Finding>& Of(const std::string& service) const;
+
+ private:
+  using Groups = absl::btree_map<std::string, std::vector<Finding>>;
+  void Add(const Groups& before, std::vector<PlanFinding>& findings);
+
+  Groups by_service_;
+  List list_ = std::make_shared<std::vector<Finding>>();
+};
+
+}  // namespace svcmap::proxy
