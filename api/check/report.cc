@@ -84,6 +84,10 @@ std::string ReportText(const CheckReport& report, size_t shown) {
     absl::StrAppendFormat(&text, "  %-9s %s: %s\n", "cause", difference.cause.kind,
                           difference.cause.text);
   }
+  if (!report.findings.empty()) {
+    absl::StrAppend(&text, "\nFindings of the agent, see svcmapctl status:\n");
+    for (const std::string& finding : report.findings) absl::StrAppend(&text, "  ", finding, "\n");
+  }
   std::map<std::string, std::vector<std::string>> omissions;
   for (const CheckReport::Omission& omission : report.not_checked) {
     omissions[omission.reason].push_back(Heading(omission.target));
@@ -104,7 +108,8 @@ std::string ReportText(const CheckReport& report, size_t shown) {
 std::string ReportJson(const CheckReport& report) {
   Json json = {{"from", report.from},           {"addresses", report.addresses},
                {"endpoints", report.endpoints}, {"differences", Json::array()},
-               {"notChecked", Json::array()},   {"notes", report.notes}};
+               {"notChecked", Json::array()},   {"findings", report.findings},
+               {"notes", report.notes}};
   for (const CheckReport::Difference& difference : report.differences) {
     Json entry = TargetJson(difference.target);
     entry["expected"] = difference.expected;

@@ -26,6 +26,8 @@ struct CheckReport {
   size_t endpoints = 0;  // Number of direct connections to endpoints.
   std::vector<Difference> differences;
   std::vector<Omission> not_checked;
+  std::vector<std::string>
+      findings;                    // The agent's findings. They can explain the expected results.
   std::vector<std::string> notes;  // Facts that could not be read, with reasons.
 };
 

@@ -140,6 +140,12 @@ class Check {
   absl::Status ListTargets() {
     const absl::StatusOr<v1::GetStatusResponse> status = reader_.GetStatus();
     if (!status.ok()) return status.status();
+    for (const v1::ObjectResult& finding : status->findings()) {
+      const std::string& name_space = finding.namespace_();
+      if (options_.name_space.empty() || name_space.empty() || name_space == options_.name_space) {
+        report_.findings.push_back(OneLine(finding.message()));
+      }
+    }
     std::vector<IpAddress> node_addresses;
     v1::ListRequest request;
     request.set_kind(v1::KIND_NODE);

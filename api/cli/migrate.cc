@@ -1,11 +1,14 @@
-// Implements `svcmapctl migrate check`. The command does not connect to an agent. The command
-// inspects the local node with `svcmapd --preflight` and iptables-save.
+// Implements `svcmapctl migrate check`. The command
+// inspects the local node with `svcmapd --preflight` and iptables-save, and reads the findings of
+// the agent, if an agent runs.
 #include <algorithm>
+#include <chrono>
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
 #include "api/cli/migrate_text.h"
+#include "api/cli/text.h"
 #include "api/migration/kube_proxy_process.h"
 #include "api/migration/program.h"
 
@@ -23,6 +26,7 @@ MigrationFacts ReadMigrationFacts() {
   facts.kube_proxy = FindKubeProxy();
   facts.virtual_servers = HasVirtualServers();
   facts.interfaces = InterfaceNames();
+  facts.addresses = InterfaceAddresses();
   if (absl::StatusOr<NodeReport> report = QuerySvcmapd(); report.ok()) {
     facts.report = *std::move(report);
   } else {
@@ -36,10 +40,25 @@ MigrationFacts ReadMigrationFacts() {
   return facts;
 }
 
+// Before a migration, usually no agent runs.
+std::vector<std::string> AgentFindings(Client& client) {
+  constexpr std::chrono::seconds kLimit{2};
+  std::vector<std::string> findings;
+  const absl::StatusOr<v1::GetStatusResponse> status = client.GetStatus(kLimit);
+  if (!status.ok()) return findings;
+  for (const v1::ObjectResult& finding : status->findings()) {
+    if (finding.kind() != v1::KIND_NODE && finding.kind() != v1::KIND_SERVICE_CIDR) continue;
+    findings.push_back(OneLine(finding.message()));
+  }
+  return findings;
+}
+
 }  // namespace
 
 ExitCode Execute(const MigrateCheckOptions& options, Session& session) {
-  const std::vector<Finding> findings = JudgeMigration(ReadMigrationFacts());
+  MigrationFacts facts = ReadMigrationFacts();
+  facts.agent_findings = AgentFindings(session.client);
+  const std::vector<Finding> findings = JudgeMigration(facts);
   session.out << (options.output == OutputFormat::kJson ? FindingsJson(findings)
                                                         : FindingsText(findings));
   const bool attention = std::any_of(findings.begin(), findings.end(),

@@ -1,6 +1,7 @@
 #include "api/migration/findings.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -65,6 +66,7 @@ class MigrationJudge {
     for (const IptablesRead::Found& found : facts_.iptables.found) Iptables(found);
     Owners();
     NatChains();
+    Networks();
     Node();
     Unread();
     std::stable_partition(findings_.begin(), findings_.end(),
@@ -256,6 +258,45 @@ class MigrationJudge {
              "translates",
              "none, unless the chain must match addresses of Services");
       }
+    }
+  }
+
+  // Reports networks between the lowest and the highest clusterIP of kube-proxy's iptables rules.
+  // The ServiceCIDRs are not known before svcmap receives them.
+  void Networks() {
+    std::vector<IpAddress> cluster_ips;
+    for (const IptablesRead::Found& found : facts_.iptables.found) {
+      for (const IpAddress& address : ClusterIps(found.save)) cluster_ips.push_back(address);
+    }
+    for (const Family family : kFamilies) {
+      std::vector<IpAddress> of_family;
+      std::copy_if(cluster_ips.begin(), cluster_ips.end(), std::back_inserter(of_family),
+                   [family](const IpAddress& address) { return address.family() == family; });
+      if (of_family.empty()) continue;
+      const auto [low, high] = std::minmax_element(of_family.begin(), of_family.end());
+      std::set<std::string> reported;
+      for (const InterfaceAddress& address : facts_.addresses) {
+        const IpPrefix network = address.network();
+        if (network.family() != family || address.IsSingle() || address.address.IsLoopback() ||
+            address.address.IsLinkLocal() || network.address() > *high || network.Last() < *low ||
+            !reported.insert(network.ToString()).second) {
+          continue;
+        }
+        Attention(absl::StrCat("network ", network.ToString(), " of interface ",
+                               Escape(address.interface),
+                               " overlaps the clusterIPs in kube-proxy's iptables rules, which "
+                               "range from ",
+                               low->ToString(), " to ", high->ToString()),
+                  "svcmap drops packets to all addresses of a ServiceCIDR that are not clusterIPs; "
+                  "kube-proxy's iptables mode does not",
+                  "use a network outside of the ServiceCIDRs, or ServiceCIDRs that do not contain "
+                  "addresses of hosts");
+      }
+    }
+    for (const std::string& finding : facts_.agent_findings) {
+      Attention(finding, "the agent of this node reports this finding",
+                "change the object or the addresses of the node, until svcmapctl status no longer "
+                "prints the finding");
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "api/migration/iptables.h"
 #include "api/migration/node_report.h"
+#include "nft/types/node_addresses.h"
 
 namespace svcmap::api {
 
@@ -18,7 +19,10 @@ struct MigrationFacts {
   std::string kube_proxy;               // Result of FindKubeProxy.
   bool virtual_servers = false;         // True if IPVS virtual servers exist.
   std::vector<std::string> interfaces;  // Names of all interfaces.
-  std::vector<std::string> unread;      // Facts that could not be read, with reasons.
+  std::vector<InterfaceAddress> addresses;
+  // Findings of a running agent about the node and ServiceCIDRs. Empty if no agent runs.
+  std::vector<std::string> agent_findings;
+  std::vector<std::string> unread;  // Facts that could not be read, with reasons.
 };
 
 struct Finding {

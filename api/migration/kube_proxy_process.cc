@@ -1,9 +1,12 @@
 #include "api/migration/kube_proxy_process.h"
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
@@ -37,6 +40,17 @@ std::string LinkOf(const fs::path& path) {
 ino_t NetworkNamespaceOf(const fs::path& process) {
   struct stat file = {};
   return stat((process / "net/dev").c_str(), &file) == 0 ? file.st_ino : 0;
+}
+
+std::optional<IpAddress> AddressOf(const sockaddr* address) {
+  if (address == nullptr) return std::nullopt;
+  if (address->sa_family == AF_INET) {
+    return IpAddress::V4(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
+  }
+  if (address->sa_family == AF_INET6) {
+    return IpAddress::V6(reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+  }
+  return std::nullopt;
 }
 
 std::string FirstWord(const fs::path& path) {
@@ -132,6 +146,22 @@ std::vector<std::string> InterfaceNames() {
     if (colon != std::string::npos) names.push_back(line.substr(start, colon - start));
   }
   return names;
+}
+
+std::vector<InterfaceAddress> InterfaceAddresses() {
+  std::vector<InterfaceAddress> addresses;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return addresses;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const auto address = AddressOf(entry->ifa_addr);
+    const auto mask = AddressOf(entry->ifa_netmask);
+    if (!address || !mask) continue;
+    int length = 0;
+    for (const uint8_t byte : mask->bytes()) length += std::popcount(byte);
+    addresses.push_back({*address, static_cast<uint8_t>(length), entry->ifa_name});
+  }
+  freeifaddrs(list);
+  return addresses;
 }
 
 }  // namespace svcmap::api

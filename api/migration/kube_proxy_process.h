@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "nft/types/node_addresses.h"
+
 namespace svcmap::api {
 
 // Returns "process 1234 is kube-proxy", or "" if there is no sign of kube-proxy. In a container
@@ -14,6 +16,9 @@ std::string FindKubeProxy();
 
 // Returns the names of all network interfaces.
 std::vector<std::string> InterfaceNames();
+
+// Returns the addresses of all interfaces.
+std::vector<InterfaceAddress> InterfaceAddresses();
 
 // Name of the interface that only kube-proxy's IPVS mode creates.
 inline constexpr char kIpvsInterface[] = "kube-ipvs0";

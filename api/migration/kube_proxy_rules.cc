@@ -232,6 +232,22 @@ ServedPlaces PlacesServed(const IptablesSave& save) {
   return {Once(places.addresses), Once(places.node_ports)};
 }
 
+std::vector<IpAddress> ClusterIps(const IptablesSave& save) {
+  std::vector<IpAddress> addresses;
+  const IptablesTable* nat = Nat(save);
+  if (nat == nullptr) return addresses;
+  for (const IptablesRule& rule : nat->rules) {
+    // The comment of the rule, such as "shop/web:http cluster IP".
+    const bool at_cluster_ip =
+        std::any_of(rule.words.begin(), rule.words.end(),
+                    [](const std::string& word) { return word.ends_with(" cluster IP"); });
+    if (rule.chain() != "KUBE-SERVICES" || !at_cluster_ip) continue;
+    const std::optional<IpPrefix> destination = IpPrefix::Parse(rule.value("-d"));
+    if (destination) addresses.push_back(destination->address());
+  }
+  return addresses;
+}
+
 std::vector<std::string> ForeignTranslations(const IptablesSave& save, const ServedPlaces& places) {
   std::vector<std::string> rules;
   const IptablesTable* nat = Nat(save);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/migration/iptables_save.h"
+#include "nft/types/ip_address.h"
 
 namespace svcmap::api {
 
@@ -57,6 +58,9 @@ struct ServedPlaces {
   std::vector<std::string> node_ports;  // "30080"
 };
 ServedPlaces PlacesServed(const IptablesSave& save);
+
+// Returns the clusterIPs in kube-proxy's rules, with duplicates.
+std::vector<IpAddress> ClusterIps(const IptablesSave& save);
 
 // Returns rules of other programs that translate an address in `places`, or a nodePort in `places`
 // on all addresses.

@@ -308,6 +308,7 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
   report.differences = {{Target("10.96.0.10", 80), "a", "b", {"unknown", "c"}}};
   report.not_checked = {{Target("10.96.0.11", 80), "no SCTP"},
                         {Target("10.96.0.12", 80), "no SCTP"}};
+  report.findings = {"Service shop/web: spec.clusterIP: d"};
   EXPECT_EQ(ReportText(report),
             "Connected from the node to 1 Service address and 2 endpoints: 1 difference, 2 not "
             "checked\n"
@@ -316,6 +317,9 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
             "  expected  a\n"
             "  observed  b\n"
             "  cause     unknown: c\n"
+            "\n"
+            "Findings of the agent, see svcmapctl status:\n"
+            "  Service shop/web: spec.clusterIP: d\n"
             "\n"
             "Not checked: no SCTP\n"
             "  shop/web clusterIP 10.96.0.11:80/TCP\n"
@@ -346,8 +350,11 @@ TEST(CheckCommandTest, AnotherNetworkNamespaceIsNamed) {
 TEST(CheckCommandTest, InvalidOptionsAreUsageErrors) {
   EXPECT_THAT(Ctl({"check", "--netns", "a", "--pid", "1"}).err,
               HasSubstr("--netns and --pid cannot be used together"));
-  EXPECT_THAT(Ctl({"check", "--rate", "0"}).err, HasSubstr("--rate: Invalid value: 0"));
+  EXPECT_THAT(Ctl({"check", "--rate", "0"}).err,
+              HasSubstr("--rate: Value 0 not in range 1 to 10000"));
   EXPECT_EQ(Ctl({"check", "--pid", "-1"}).code, 2);
+  EXPECT_THAT(Ctl({"check", "--pid", "nginx"}).err,
+              HasSubstr("--pid: Value nginx not in range 1 to 2147483647"));
   EXPECT_THAT(Ctl({"check", "--probe-timeout", "soon"}).err, HasSubstr("--probe-timeout"));
 }
 

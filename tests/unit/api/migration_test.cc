@@ -352,6 +352,45 @@ TEST(FindingsTest, VirtualServersOfOthersAreNoKubeProxy) {
               ElementsAre("- IPVS virtual servers exist that do not belong to kube-proxy "));
 }
 
+TEST(FindingsTest, NetworksBetweenTheClusterIpsOfKubeProxyAreReported) {
+  MigrationFacts facts = CleanNode();
+  const std::string second =
+      "-A KUBE-SERVICES -d 10.96.128.1/32 -p tcp -m comment --comment \"ns1/svc2 cluster IP\" -m "
+      "tcp "
+      "--dport 80 -j KUBE-SVC-XPGD46QRK7WJZT7O\n"
+      "-A KUBE-SERVICES -d 192.0.2.200/32 -p tcp -m comment --comment \"ns1/svc2 external IP\" -m "
+      "tcp --dport 80 -j KUBE-SVC-XPGD46QRK7WJZT7O\n";
+  facts.iptables.found = {{{Family::kIpv4, false}, Saved(After(kNode, "*nat\n", second))}};
+  const auto add = [&](const char* address, uint8_t length, const char* interface) {
+    facts.addresses.push_back({*IpAddress::Parse(address), length, interface});
+  };
+  const auto networks = [&] {
+    std::vector<std::string> texts;
+    for (const Finding& finding : JudgeMigration(facts)) {
+      if (finding.what.starts_with("network ")) texts.push_back(finding.what);
+    }
+    return texts;
+  };
+  add("127.0.0.1", 8, "lo");
+  add("192.0.2.1", 24, "eth0");
+  add("10.96.0.10", 32, "kube-ipvs0");
+  add("10.97.0.1", 24, "above");
+  add("fd00::1", 64, "eth0");
+  EXPECT_THAT(networks(), IsEmpty());
+  add("10.96.50.1", 24, "lan0");
+  add("10.96.50.2", 24, "lan0");
+  EXPECT_THAT(networks(),
+              ElementsAre("network 10.96.50.0/24 of interface lan0 overlaps the clusterIPs in "
+                          "kube-proxy's iptables rules, which range from 10.96.0.10 to "
+                          "10.96.128.1"));
+}
+
+TEST(FindingsTest, TheFindingsOfARunningAgentNeedAttention) {
+  MigrationFacts facts = CleanNode();
+  facts.agent_findings = {"ServiceCIDR kubernetes: spec.cidrs[0]: overlaps"};
+  EXPECT_THAT(Reported(facts), ElementsAre("! ServiceCIDR kubernetes: spec.cidrs[0]: overlaps"));
+}
+
 TEST(FindingsTest, WhatThePreflightSaysAndWhatIsKnownBetter) {
   MigrationFacts facts = CleanNode();
   facts.report->fatal = "missing kernel features: masquerade; remedy: modprobe -a nft_masq";
