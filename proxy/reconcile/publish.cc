@@ -88,8 +88,8 @@ void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
   options_.cleaner->Update(std::move(result.udp), std::move(result.tcp), result.handshakes);
   if (result.recreated) options_.cleaner->TablesRepaired();
-  const bool complete = received_ >= Received::kStored && !InSnapshot() &&
-                        reconciler_.store().dirty().size() == 0;
+  const bool complete =
+      received_ >= Received::kStored && !InSnapshot() && reconciler_.store().dirty().size() == 0;
   if (!complete) return;
   options_.cleaner->StateIsComplete();
   reconciler_.store().KeepMoves();

@@ -210,8 +210,8 @@ TEST(ResultsTest, ResultsOlderThanTheProgramOrWithoutProgramAreMissing) {
   write(result("new.1"), "2026-01-03 00:00");
   write(result("unbuilt"), "2026-01-03 00:00");
   ResultFiles found;
-  ASSERT_OK(ReadResults({result("new.1"), result("none.1"), result("old.1"), result("unbuilt")},
-                        found));
+  ASSERT_OK(
+      ReadResults({result("new.1"), result("none.1"), result("old.1"), result("unbuilt")}, found));
   EXPECT_THAT(found.missing, ElementsAre(result("none.1"), result("old.1"), result("unbuilt")));
   EXPECT_THAT(found.results.WhyNotCounted("new", "ATest.S1"), IsEmpty());
   EXPECT_THAT(found.results.WhyNotCounted("old", "ATest.S1"), Not(IsEmpty()));

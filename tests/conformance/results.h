@@ -29,8 +29,8 @@ class Results {
   std::map<std::pair<std::string, std::string>, std::string> reasons_;
 };
 
-// Result files that ctest left. The path of such a file is BUILD/test-results/ENTRY. ENTRY is the name
-// of a ctest entry: a program, or one shard of a program such as "packet_test.2".
+// Result files that ctest left. The path of such a file is BUILD/test-results/ENTRY. ENTRY is the
+// name of a ctest entry: a program, or one shard of a program such as "packet_test.2".
 struct ResultFiles {
   Results results;
   // Paths of ctest entries that have not finished a run since their program was built, or whose
