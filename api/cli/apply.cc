@@ -105,9 +105,10 @@ ExitCode DryRunPrune(const Push& apply, const std::vector<SentObject>& pruned,
 
 // Returns kOk if nothing speaks against replacing the agent's complete state.
 ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Session& session) {
-  if (!inputs.complete || inputs.ignored > 0) {
+  if (!inputs.complete || inputs.misspelled > 0) {
     session.Error(
-        "--prune: nothing was sent, because objects that cannot be read or are not supported "
+        "--prune: nothing was sent, because objects that cannot be read or whose kind is "
+        "misspelled "
         "would be missing");
     return ExitCode::kIncomplete;
   }

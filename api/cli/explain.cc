@@ -114,8 +114,9 @@ ExitCode Execute(const ExplainOptions& options, Session& session) {
     request.set_in_interface(options.request.in_interface());
     session.out << separator;
     separator = options.output == OutputFormat::kYaml ? "---\n" : "\n";
-    code = Worse(code, ExplainOne(request, options, session));
-    if (code == ExitCode::kUnreachable || code == ExitCode::kCallRejected) return code;
+    const ExitCode one = ExplainOne(request, options, session);
+    code = Worse(code, one);
+    if (one == ExitCode::kUnreachable || one == ExitCode::kCallRejected) return code;
   }
   return code;
 }

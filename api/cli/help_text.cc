@@ -205,7 +205,7 @@ const char kMigrateFooter[] =
        - missing kernel features
        - firewall chains that drop forwarded packets by default
 
-Must run as root on the node. Does not connect to an agent.
+Must run as root on the node. If an agent is running, its findings about the node are included.
 Requires svcmapd in the directory of svcmapctl or in PATH.
 Requires iptables-save if the node has iptables rules.
 

@@ -65,6 +65,8 @@ std::span<const std::string_view> UnreadFields(std::string_view type) {
   return {};
 }
 
+constexpr size_t kLongest = 64;  // No field and no kind is longer.
+
 bool Contains(std::span<const std::string_view> fields, std::string_view name) {
   return std::find(fields.begin(), fields.end(), name) != fields.end();
 }
@@ -94,8 +96,11 @@ bool IsUnreadField(const google::protobuf::Descriptor& type, std::string_view na
   return Contains(UnreadFields(type.name()), name) || (top_level && Contains(kTopLevel, name));
 }
 
+bool IsSimilar(std::string_view name, std::string_view expected) {
+  return name.size() <= kLongest && Distance(name, expected) <= name.size() / 3;
+}
+
 std::string SimilarField(const google::protobuf::Descriptor& type, std::string_view name) {
-  constexpr size_t kLongest = 64;  // No field is longer.
   if (name.size() > kLongest) return "";
   std::string similar;
   size_t least = name.size() / 3 + 1;  // An accepted field differs less.

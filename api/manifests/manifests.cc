@@ -9,6 +9,7 @@
 #include "api/convert/quote.h"
 #include "api/log/printable.h"
 #include "api/manifests/fill.h"
+#include "api/manifests/known_fields.h"
 #include "api/manifests/readers.h"
 
 namespace svcmap::api {
@@ -133,12 +134,17 @@ class Reader {
   void Object(const TreeNode& node, std::string_view api_version, std::string_view kind) {
     const KindInfo* known = FindKind(api_version, kind);
     if (known == nullptr) {
-      ++out_.ignored;
-      Warn({.line = node.line,
-            .object = DescribeObject(node, kind),
-            .reason =
-                absl::StrCat("ignored because svcmap does not support this kind in apiVersion ",
-                             Quote(api_version))});
+      std::string reason = absl::StrCat(
+          "ignored because svcmap does not support this kind in apiVersion ", Quote(api_version));
+      const auto similar = std::find_if(kKinds.begin(), kKinds.end(), [&](const KindInfo& info) {
+        return IsSimilar(kind, info.name);
+      });
+      if (similar != kKinds.end()) {
+        ++out_.misspelled;
+        absl::StrAppend(&reason, "; did you mean ", Quote(similar->name), " in apiVersion ",
+                        Quote(similar->api_version), "?");
+      }
+      Warn({.line = node.line, .object = DescribeObject(node, kind), .reason = std::move(reason)});
       return;
     }
     if (known->api_version != api_version) {

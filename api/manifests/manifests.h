@@ -51,7 +51,7 @@ struct Manifests {
   std::vector<ManifestError> errors;
   // Warnings about ignored objects. The limits are the same as for `errors`.
   std::vector<ManifestError> warnings;
-  size_t ignored = 0;  // Number of objects whose kind svcmap does not support.
+  size_t misspelled = 0;  // Number of ignored objects whose kind is similar to a supported kind.
 };
 
 // Reads `text` as JSON if the first character is '{', and as YAML otherwise. `source` is the name

@@ -280,7 +280,8 @@ Cleanup Cleaner::Clean(const UdpBook::Round& round, StaleFlows& flows, const Tcp
     if (stopping_) return false;
     const nft::FlowKind kind = flow.kind();
     const bool is_udp = kind.protocol == nft::TransportProtocol::kUdp;
-    if (!(is_udp ? flows.IsStale(flow) : tcp.IsStale(flow))) {
+    const bool is_tcp = kind.protocol == nft::TransportProtocol::kTcp;
+    if (!(is_udp ? flows.IsStale(flow) : is_tcp && tcp.IsStale(flow))) {
       return !flow.unreplied || !handshakes.active() || add_handshake(flow);
     }
     std::vector<nft::Flow>& chunk = stale[Index(kind)];

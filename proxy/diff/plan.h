@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -83,6 +84,8 @@ class Plan {
 
   // Changes to the applied state after the commit.
   const SetCounts& counts() const { return counts_; }
+  // Returns true if the plan adds elements to the set, even if it deletes as many others.
+  bool adds(nft::SetRef set) const { return adds_[Index(set.family)][set.set]; }
   const SharedCounts& shared_changes() const { return shared_changes_; }
   uint64_t digest_change() const { return digest_; }
   size_t source_rows_added() const { return source_rows_added_; }
@@ -104,6 +107,7 @@ class Plan {
   nft::Transaction transaction_;
   nft::Transaction additions_;  // Additions, appended to the transaction by Finish().
   SetCounts counts_ = {};
+  std::array<std::bitset<kRowSetCount>, 2> adds_ = {};  // By Index(Family) and set.
   SharedCounts shared_changes_;
   uint64_t digest_ = 0;
   bool deletes_firewall_rows_ = false;

@@ -165,7 +165,10 @@ void Loop::StartSession(std::optional<StateToken> offered,
     std::optional<StateToken> held;
     if (!Holding()) held = reconciler_.store().token();
     session_is_synced_ = offered && held == offered;
-    if (session_is_synced_) Receive(Input::kTokenMatches);
+    if (session_is_synced_) {
+      reconciler_.store().ForgetSnapshots();
+      Receive(Input::kTokenMatches);
+    }
     answer(held);
   };
   {

@@ -179,8 +179,7 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
   const bool large = transaction.element_count() > kMaxElementsTogether;
   const auto adds = [&](auto... sets) {
     return std::ranges::any_of(kFamilies, [&](Family family) {
-      const auto& counts = sync_plan.plan.counts()[Index(family)];
-      return ((counts[sets] > 0) || ...);
+      return (sync_plan.plan.adds({family, static_cast<uint8_t>(sets)}) || ...);
     });
   };
   const bool masquerades = MasqueradesClusterIps(options_.ruleset) && adds(kClusterIps) &&

@@ -102,6 +102,9 @@ class Store {
   KindCounts EndSnapshot(uint64_t sequence, ChangeSource source = ChangeSource::kStream);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { snapshot_.reset(); }
+  // The stored objects are complete. The next snapshot is compared with them, and not with the
+  // objects before an abandoned snapshot.
+  void ForgetSnapshots() { base_.reset(); }
   bool in_snapshot() const { return snapshot_.has_value(); }
   // Returns what EndSnapshot would take away of the objects that were stored before the first
   // snapshot that has not ended. Objects of abandoned snapshots do not count. Iterates over all

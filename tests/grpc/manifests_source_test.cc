@@ -97,7 +97,8 @@ TEST_F(ManifestsSourceTest, UnknownFieldsAreFindingsAndOtherKindsAreIgnored) {
   EXPECT_TRUE(BecomesStored({"a"}));
   AwaitTurn();
   const v1::GetStatusResponse status = GetStatus();
-  ASSERT_EQ(status.findings_size(), 1);
+  ASSERT_EQ(status.findings_size(), 2);  // The other finding: the Node is not stored.
+  EXPECT_EQ(status.findings(1).code(), v1::NODE_UNKNOWN);
   EXPECT_EQ(status.findings(0).message(),
             "Service shop/a: selecter: Forbidden: unknown field, which is ignored");
   Write("a.yaml", deployment + "---\n" + Service("b", "10.96.0.1"));

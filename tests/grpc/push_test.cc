@@ -157,13 +157,13 @@ TEST_F(PushTest, FindingsOfObjectsThatASnapshotDoesNotNameAreForgotten) {
   v1::Object bad = Web("a/bad");
   bad.mutable_service()->mutable_spec()->set_cluster_ip("bogus");
   Apply({bad});
-  EXPECT_EQ(GetStatus().findings_size(), 1);
+  EXPECT_EQ(GetStatus().refused_objects(), 1u);
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
   ASSERT_TRUE(stream.BeginSnapshot());
   ASSERT_TRUE(stream.EndSnapshot(1));
   stream.ReadAck();
-  EXPECT_EQ(GetStatus().findings_size(), 0);
+  EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
 
 TEST_F(PushTest, ControllerNameThatIsTooLongIsRejected) {

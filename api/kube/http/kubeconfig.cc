@@ -10,6 +10,7 @@
 #include "api/convert/quote.h"
 #include "api/kube/http/bearer_token.h"
 #include "api/kube/http/server_url.h"
+#include "api/manifests/fill.h"
 #include "api/manifests/manifests.h"
 #include "api/manifests/readers.h"
 #include "nft/base/status.h"

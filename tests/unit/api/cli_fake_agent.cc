@@ -94,7 +94,8 @@ class FakeAgent::Service : public v1::Control::Service {
     for (const v1::ListResponse& part : answers_.list) {
       v1::ListResponse selected;
       for (const v1::Object& object : part.objects()) {
-        if (IdOf(object).kind == request->kind()) *selected.add_objects() = object;
+        const bool all = request->kind() == v1::KIND_UNSPECIFIED;
+        if (all || IdOf(object).kind == request->kind()) *selected.add_objects() = object;
       }
       if (!writer->Write(selected)) break;
     }
