@@ -137,7 +137,8 @@ class Reader {
       std::string reason = absl::StrCat(
           "ignored because svcmap does not support this kind in apiVersion ", Quote(api_version));
       const auto similar = std::find_if(kKinds.begin(), kKinds.end(), [&](const KindInfo& info) {
-        return IsSimilar(kind, info.name);
+        // The same name in another API group is another kind, for example in Knative.
+        return kind != info.name && IsSimilar(kind, info.name);
       });
       if (similar != kKinds.end()) {
         ++out_.misspelled;

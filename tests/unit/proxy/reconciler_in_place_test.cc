@@ -84,12 +84,17 @@ TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
   Settle({WithLoadBalancer(), Slice("shop/web", 2)});
   Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.1.0/25")});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  ASSERT_THAT(sent_, SizeIs(2));
+  ASSERT_THAT(sent_, SizeIs(3)) << "ranges, restriction, marker";
+  const auto adds_only = [](const nft::Transaction& transaction, SetIndex set) {
+    transaction.ForEachElement([set](nft::Verb verb, const nft::ElementView& element) {
+      EXPECT_EQ(verb, nft::Verb::kAdd);
+      EXPECT_EQ(element.set.set, set);
+    });
+  };
   EXPECT_EQ(sent_[0].element_count(), 2u);
-  sent_[0].ForEachElement([](nft::Verb verb, const nft::ElementView& element) {
-    EXPECT_EQ(verb, nft::Verb::kAdd);
-    EXPECT_EQ(element.set.set, kFirewallSources);
-  });
+  adds_only(sent_[0], kFirewallSources);
+  EXPECT_EQ(sent_[1].element_count(), 1u);
+  adds_only(sent_[1], kFirewallIps);
   ExpectConverged();
   sent_.clear();
   Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.2.0/25")});
@@ -111,7 +116,7 @@ TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesAddedAheadOfAFail
   Settle({WithLoadBalancer(), Slice("shop/web", 2)});
   Apply({WithLoadBalancer().SourceRange("10.0.0.0/25")});
   kernel_.SetFaultHook([commits = 0](const nft::Transaction&) mutable {
-    return ++commits == 2 ? Fault::kReject : Fault::kNone;
+    return ++commits == 3 ? Fault::kReject : Fault::kNone;
   });
   ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kFailed);
   Apply({WithLoadBalancer().SourceRange("10.0.0.0/24")});

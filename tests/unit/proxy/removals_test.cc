@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "proxy/diff/leftovers.h"
+#include "proxy/diff/plan.h"
 #include "proxy/ruleset/descriptor.h"
 #include "tests/contract/rows.h"
 #include "tests/unit/proxy/row_text.h"
