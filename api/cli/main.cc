@@ -16,7 +16,7 @@
 
 namespace {
 
-svcmap::api::Screen ScreenOf(int fd) {
+svcmap::api::TerminalSize SizeOf(int fd) {
   winsize size = {};
   if (isatty(fd) == 0 || ioctl(fd, TIOCGWINSZ, &size) != 0) return {};
   return {.columns = size.ws_col, .rows = size.ws_row};
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   std::ostream out(&output);
   std::cerr.tie(&out);  // Keeps both streams in order on a terminal.
   const std::vector<std::string> args(argv + 1, argv + argc);
-  int code = svcmap::api::Run(args, std::cin, out, std::cerr, ScreenOf(STDOUT_FILENO));
+  int code = svcmap::api::Run(args, std::cin, out, std::cerr, SizeOf(STDOUT_FILENO));
   out.flush();
   std::cerr.tie(nullptr);
   if (output.error() != 0 && output.error() != EPIPE) {

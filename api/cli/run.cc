@@ -13,7 +13,7 @@
 namespace svcmap::api {
 
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
-        std::ostream& err, Screen screen) {
+        std::ostream& err, TerminalSize screen) {
   const char* address = std::getenv("SVCMAP_ADDRESS");
   if (!args.empty() && args[0] == "__complete") {
     return RunComplete({args.begin() + 1, args.end()}, address == nullptr ? "" : address, out);

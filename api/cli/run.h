@@ -13,6 +13,6 @@ namespace svcmap::api {
 // $SVCMAP_ADDRESS. If writing to `out` fails, listings stop early, but all other commands run to
 // completion. On a terminal, `screen` is its size.
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
-        std::ostream& err, Screen screen = {});
+        std::ostream& err, TerminalSize screen = {});
 
 }  // namespace svcmap::api

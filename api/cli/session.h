@@ -12,7 +12,7 @@
 namespace svcmap::api {
 
 // Size of the terminal on standard output in characters. 0 if standard output is not a terminal.
-struct Screen {
+struct TerminalSize {
   size_t columns = 0;
   size_t rows = 0;
 };
@@ -25,7 +25,7 @@ struct Session {
   std::istream& in;
   std::ostream& out;  // Receives results.
   std::ostream& err;  // Receives errors, warnings and notes, one line each.
-  Screen screen;
+  TerminalSize screen;
 
   void Print(std::string_view page) const;  // Prints results, with lines that fit the terminal.
   void Error(std::string_view text) const;  // "error: ..."

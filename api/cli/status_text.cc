@@ -154,7 +154,8 @@ std::string StatusLine(const v1::GetStatusResponse& status) {
       status.last_error().empty() ? "" : ", last error: " + OneLine(status.last_error()));
 }
 
-std::string StatusText(const v1::GetStatusResponse& status, bool verbose, const Screen& screen) {
+std::string StatusText(const v1::GetStatusResponse& status, bool verbose,
+                       const TerminalSize& screen) {
   std::string page;
   Line("Agent",
        absl::StrCat("svcmapd ", status.version(), " on node ", status.node_name(), ", started ",

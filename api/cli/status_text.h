@@ -13,6 +13,7 @@ std::string StatusLine(const v1::GetStatusResponse& status);  // "serving, revis
 
 // Output of `svcmapctl status`. Unless `verbose` is set, omits stages, maps and findings that do
 // not fit on the screen.
-std::string StatusText(const v1::GetStatusResponse& status, bool verbose, const Screen& screen);
+std::string StatusText(const v1::GetStatusResponse& status, bool verbose,
+                       const TerminalSize& screen);
 
 }  // namespace svcmap::api

@@ -162,7 +162,7 @@ FakeAgent::~FakeAgent() = default;
 
 SeenRequests FakeAgent::seen() const { return service_->seen(); }
 
-CtlResult Ctl(const std::vector<std::string>& args, const std::string& input, Screen screen) {
+CtlResult Ctl(const std::vector<std::string>& args, const std::string& input, TerminalSize screen) {
   std::istringstream in(input);
   std::ostringstream out, err;
   const int code = Run(args, in, out, err, screen);
@@ -170,7 +170,7 @@ CtlResult Ctl(const std::vector<std::string>& args, const std::string& input, Sc
 }
 
 CtlResult Ctl(const FakeAgent& agent, std::vector<std::string> args, const std::string& input,
-              Screen screen) {
+              TerminalSize screen) {
   args.insert(args.end(), {"--address", agent.address()});
   return Ctl(args, input, screen);
 }

@@ -60,8 +60,8 @@ struct CtlResult {
 };
 
 CtlResult Ctl(const std::vector<std::string>& args, const std::string& input = "",
-              Screen screen = {});
+              TerminalSize screen = {});
 CtlResult Ctl(const FakeAgent& agent, std::vector<std::string> args, const std::string& input = "",
-              Screen screen = {});
+              TerminalSize screen = {});
 
 }  // namespace svcmap::api
