@@ -188,7 +188,7 @@ TEST_F(BundleCommandTest, CommandsPrintTheSameAsFromTheAgent) {
     }
     EXPECT_EQ(read.err, live.err);
   }
-  EXPECT_THAT(Read({"get", "svc"}).out, HasSubstr("shop        web"));
+  EXPECT_THAT(Read({"get", "svc"}).out, HasSubstr("shop       web"));
   EXPECT_THAT(Read({"get", "svc"}).out, Not(HasSubstr("node-one")));
   EXPECT_THAT(Read({"get", "no"}).out, HasSubstr("node-one"));
   EXPECT_THAT(Read({"get", "svc", "-n", "other"}).err, HasSubstr("no services found"));

@@ -179,7 +179,7 @@ TEST(CommandLineTest, ExplainReadsWhereToAndWhereFrom) {
 TEST(CommandLineTest, WrongOnesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{},
-       "no command specified; commands: apply, delete, get, status, dump, explain, wait, watch"},
+       "no command specified; commands: apply, delete, accept-snapshot, get, status, dump, explain, wait, watch"},
       {{"frobnicate"}, "unknown command \"frobnicate\"; commands: apply"},
       {{"--timeout"}, "--timeout"},
       {{"status", "--bogus"}, "status: The following argument was not expected: --bogus"},

@@ -91,6 +91,9 @@ FakeAnswers EvilAnswers() {
   answers.status.set_state(v1::RETRYING);
   v1::ListResponse list;
   for (const v1::Object& object : OneOfEach<v1::Object>()) *list.add_objects() = object;
+  v1::ObjectMeta& stored = *list.add_objects()->mutable_service()->mutable_metadata();
+  stored.set_namespace_("shop");  // For `delete`.
+  stored.set_name("web");
   answers.list = {list};
   answers.dump = {kEvil, "\tmap {\n"};
   Fill(answers.explain);

@@ -116,8 +116,8 @@ TEST(CliExplainTest, SharesAreThoseOfTheSlots) {
   answer.mutable_explanations(0)->mutable_endpoints(0)->set_slots(3);
   answer.mutable_explanations(0)->mutable_endpoints(1)->set_slots(1);
   const std::string page = Ctl(FakeAgent({.explain = answer}), {"explain", "10.96.0.10:80"}).out;
-  EXPECT_THAT(page, HasSubstr("    3/4     10.1.0.5:8080"));
-  EXPECT_THAT(page, HasSubstr("    1/4     10.1.1.7:8080"));
+  EXPECT_THAT(page, HasSubstr("    3/4    10.1.0.5:8080"));
+  EXPECT_THAT(page, HasSubstr("    1/4    10.1.1.7:8080"));
 }
 
 TEST(CliExplainTest, ControlCharactersOfAnAgentAreEscaped) {
@@ -175,7 +175,7 @@ TEST(CliExplainTest, OfManyEndpointsTheFirstOnesAreShown) {
   }
   const FakeAgent agent({.explain = answer});
   const std::string page = Ctl(agent, {"explain", "10.96.0.10:80"}).out;
-  EXPECT_THAT(page, HasSubstr("1/102   10.2.0.17:80"));
+  EXPECT_THAT(page, HasSubstr("1/102  10.2.0.17:80"));
   EXPECT_THAT(page, Not(HasSubstr("10.2.0.18:80")));
   EXPECT_THAT(page, HasSubstr("    and 82 more; use -o json to list all endpoints\n"));
   EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "json"}).out,

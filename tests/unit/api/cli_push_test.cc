@@ -183,10 +183,10 @@ TEST(CliApplyTest, NothingToSendIsAnError) {
   EXPECT_THAT(result.err, HasSubstr("error: no objects to apply; nothing was sent\n"));
 }
 
-std::string Nodes(int count, size_t bytes = 0) {
+std::string Nodes(int count, size_t bytes = 0, int first = 0) {
   std::string text;
   for (int i = 0; i < count; ++i) {
-    absl::StrAppend(&text, "---\napiVersion: v1\nkind: Node\nmetadata: {name: n", i,
+    absl::StrAppend(&text, "---\napiVersion: v1\nkind: Node\nmetadata: {name: n", first + i,
                     ", labels: {x: \"", std::string(bytes, 'x'), "\"}}\n");
   }
   return text;
@@ -205,9 +205,9 @@ TEST(CliApplyTest, TooMuchForOneRequestIsSplit) {
 
 TEST(CliApplyTest, AnObjectTooLargeIsNamed) {
   const FakeAgent agent({.ack = Committed(1)}, /*max_bytes=*/3000);
-  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, Nodes(1) + Nodes(1, 9000) + Nodes(3));
+  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, Nodes(1) + Nodes(1, 9000, 1) + Nodes(3, 0, 2));
   EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.err, HasSubstr("error: node/n0: 9"));
+  EXPECT_THAT(result.err, HasSubstr("error: node/n1: 9"));
   EXPECT_THAT(result.err, HasSubstr(" exceed the agent's size limit for a request\n"));
   EXPECT_THAT(result.err,
               HasSubstr("note: 1 object sent before the error, 3 remaining not sent\n"));
