@@ -100,7 +100,7 @@ TEST_F(BundleTest, FaultIsFoundWithoutTheNode) {
       Read({"explain", absl::StrCat(kNodeV4, ":", kNodePort, "/UDP"), "--from", "node"}).out,
       HasSubstr("DNAT to"));
   const std::string status = Read({"status"}).out;
-  EXPECT_THAT(status, AllOf(HasSubstr("on node n1"), HasSubstr("State              serving")));
+  EXPECT_THAT(status, AllOf(HasSubstr("on node n1"), HasSubstr("State        serving")));
   EXPECT_EQ(status.substr(0, status.find('\n')),
             live_status.out.substr(0, live_status.out.find('\n')));
 }

@@ -85,11 +85,17 @@ TEST_F(CheckTest, NothingToCheckIsAnError) {
 
 TEST_F(CheckTest, FindsAMissingRoute) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  for (const char* family : {"-4", "-6"}) {
-    ASSERT_OK(
-        RunOk({.argv = {"ip", family, "route", "del", "default"}, .netns = &pod_b().netns()}));
-  }
+  const auto ip = [](const std::string& arguments) {
+    return RunOk({.argv = {"sh", "-c", "ip " + arguments}, .netns = &pod_b().netns()});
+  };
+  const auto v4 = ip("-4 route show default"), v6 = ip("-6 route show default");
+  ASSERT_OK(v4.status());
+  ASSERT_OK(v6.status());
+  ASSERT_OK(ip("-4 route del default && ip -6 route del default").status());
   const Json report = CheckFrom(pod_b(), kDifferent);
+  // `pref medium` cannot be set.
+  EXPECT_OK(ip("-4 route add " + v4->substr(0, v4->find('\n'))).status());
+  EXPECT_OK(ip("-6 route add " + v6->substr(0, v6->find(" metric"))).status());
   EXPECT_THAT(Causes(report), ::testing::Contains("shop/web:tcp clusterIP no-route"));
   EXPECT_THAT(report["differences"][0]["observed"].get<std::string>(), HasSubstr("unreachable"));
 }
@@ -97,7 +103,9 @@ TEST_F(CheckTest, FindsAMissingRoute) {
 TEST_F(CheckTest, MissingNamespaceIsAnError) {
   const CommandResult result = Ctl({"check", "--netns", "no-such-namespace"});
   EXPECT_EQ(result.exit.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("error: open network namespace /run/netns/no-such-namespace"));
+  EXPECT_THAT(result.err,
+              HasSubstr("error: --netns: Invalid value: \"no-such-namespace\": open network "
+                        "namespace /run/netns/no-such-namespace"));
 }
 
 TEST_F(CheckTest, FindsADropRuleOfAnotherTable) {
