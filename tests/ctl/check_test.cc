@@ -85,7 +85,7 @@ TEST_F(CheckTest, NothingToCheckIsAnError) {
 
 TEST_F(CheckTest, FindsAMissingRoute) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  const auto ip = [](const std::string& arguments) {
+  const auto ip = [this](const std::string& arguments) {
     return RunOk({.argv = {"sh", "-c", "ip " + arguments}, .netns = &pod_b().netns()});
   };
   const auto v4 = ip("-4 route show default"), v6 = ip("-6 route show default");
