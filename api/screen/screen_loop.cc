@@ -221,7 +221,7 @@ void ScreenLoop::Handshake(Connection& connection) {
   if (result != 1 || protocol_bytes == 0) {
     std::string problem = result == 1 ? "client does not offer HTTP/2" : TakeSslError();
     const std::string certificate = VerifyProblemOf(connection.ssl.get());
-    if (!certificate.empty()) absl::StrAppend(&problem, ": ", Escape(certificate));
+    if (!certificate.empty()) problem = Escape(certificate);
     return Reject(connection, Rejection::kHandshakeFailed, "error=" + LogValue(problem));
   }
   connection.handshake = false;

@@ -68,8 +68,8 @@ TEST_F(CtlTlsTest, TheReasonWhyTheAgentIsNotTrustedIsNamed) {
   Listen();
   Put("other.pem", other_ca_.certificate());
   EXPECT_EQ(Ctl({"--tls-ca", Path("other.pem"), "status"}), ExitCode::kUnreachable);
-  EXPECT_EQ(err_, CannotReach("the agent's certificate is rejected: certificate CN=agent-1 is "
-                              "issued by CN=CA of this test, which is not a trusted CA"));
+  EXPECT_EQ(err_, CannotReach("the agent's certificate is rejected: certificate CN=CA of this test "
+                              "is self-signed and is not a trusted CA"));
 
   const testing::KeyPair expired = ca_.Issue("agent-1", kServerNames, std::chrono::hours(-1));
   PutPair(expired);
@@ -116,7 +116,7 @@ TEST_F(CtlTlsTest, FilesThatCannotBeUsedAreNamedBeforeAnythingIsSent) {
   Listen();
   Put("client.key", reader_.key);
   EXPECT_EQ(Ctl(Tls("status")), ExitCode::kUsage);
-  EXPECT_EQ(err_, "error: " + Path("client.key") +
+  EXPECT_EQ(err_, "error: --tls-cert, --tls-key, --tls-ca: " + Path("client.key") +
                       ": private key does not match the certificate in " + Path("client.pem") +
                       " (key values mismatch)\n");
 }

@@ -164,10 +164,11 @@ TEST_F(DryRunTest, S16_ResultsAreThoseOfTheRealCall) {
       AService("shop/y-odd").ClusterIp("10.96.0.13").ExternalIp("relay.example").Port("", 25),
       AService("shop/z-over").ClusterIp("10.96.0.14").Port("http", 80)};
   const v1::Ack reported = Try(objects);
-  for (const v1::ObjectResult& finding : GetStatus().findings()) {
+  const v1::GetStatusResponse status = GetStatus();
+  for (const v1::ObjectResult& finding : status.findings()) {
     EXPECT_EQ(finding.code(), v1::NODE_UNKNOWN) << finding.message();
   }
-  EXPECT_EQ(GetStatus().refused_objects(), 0u);
+  EXPECT_EQ(status.refused_objects(), 0u);
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
   EXPECT_THAT(MessagesOf(reported),
               ElementsAre(HasSubstr("70000: must be between 1 and 65535"),

@@ -105,11 +105,10 @@ TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
     std::string reason;
   } cases[] = {
       {"wrong CA", other_ca_.Issue("w", "URI:spiffe://test/writer"), kUnknownCa, kUnknownCa,
-       "certificate verify failed: certificate CN=w is issued by CN=CA of somebody else, which is "
+       "certificate CN=w is issued by CN=CA of somebody else, which is "
        "not a trusted CA"},
       {"expired", expired, "sslv3 alert certificate expired", "sslv3 alert certificate expired",
-       "certificate verify failed: certificate CN=w expired at " +
-           ExpiryText(*FirstExpiry(expired.certificate))},
+       "certificate CN=w expired at " + ExpiryText(*FirstExpiry(expired.certificate))},
       {"no certificate",
        {},
        "tlsv13 alert certificate required",
@@ -283,11 +282,13 @@ TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {
   service_ = std::make_unique<ControlService>(*loop_, *intake_, hub_, tables_, ControlOptions{});
   options_.listen = {"tcp://127.0.0.1:" + std::to_string(testing::FreeTcpPort())};
   EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
-            Path("agent.key") + ": private key does not match the certificate in " +
-                Path("agent.pem") + " (key values mismatch)");
+            "--tls-cert, --tls-key, --tls-client-ca: " + Path("agent.key") +
+                ": private key does not match the certificate in " + Path("agent.pem") +
+                " (key values mismatch)");
   options_.tls.ca = Path("nowhere.pem");
   EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
-            Path("nowhere.pem") + ": No such file or directory (ENOENT)");
+            "--tls-cert, --tls-key, --tls-client-ca: " + Path("nowhere.pem") +
+                ": No such file or directory (ENOENT)");
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ Objects LossTest::Everything() const {
 }
 
 void LossTest::StartTraffic() {
+  judge_.emplace(services_);  // A test may have changed `services_` before.
   ASSERT_OK_AND_ASSIGN(conntrack_before_, ReadConntrackLosses(node().netns()));
   ASSERT_OK_AND_ASSIGN(queue_drops_before_, ReadQueueDrops());
   FlowOptions options;
