@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <tuple>
 
 namespace svcmap::proxy {
@@ -149,9 +150,7 @@ void Plan::Delete(const nft::ElementView& element) {
 }
 
 // An element whose data changes is deleted and added, because the kernel cannot change data in
-// place. The end of a range stays only if the start of the range stays: the kernel rejects a start
-// before an end that has lost its start. Linux before 6.18 can miss all addresses of a range while
-// the start of the range is added or deleted, so starts that stay are not modified.
+// place.
 void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   if (before.empty()) {
     for (const Row& row : after) Add(row.view());
@@ -161,7 +160,6 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   std::sort(before.begin(), before.end(), by_order);
   std::sort(after.begin(), after.end(), by_order);
   std::vector<const Row*> deleted_local_sets;
-  bool start_stays = false;  // Of the current range.
   auto old_row = before.begin();
   auto new_row = after.begin();
   while (old_row != before.end() || new_row != after.end()) {
@@ -173,12 +171,9 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
       if (old_row->set.set == kLocalSets) deleted_local_sets.push_back(&*old_row);
       Delete((old_row++)->view());
     } else if (only_new) {
-      start_stays = false;
       Add((new_row++)->view());
     } else {
-      const bool orphan = new_row->interval_end && !start_stays;
-      start_stays = !new_row->interval_end;
-      if (orphan || !SameContent(*old_row, *new_row)) {
+      if (!SameContent(*old_row, *new_row)) {
         Delete(old_row->view());
         Add(new_row->view());
       }
@@ -204,8 +199,36 @@ void Plan::EndLocalSets(const std::vector<const Row*>& deleted, const std::vecto
   }
 }
 
-void Plan::AddRanges(const std::vector<Row>& before, const std::vector<Row>& after) {
-  AddRows(before, after);
+// Only ranges that differ are deleted and added, because packets can miss a range that is deleted
+// and added in one transaction (Linux before 6.18). A range is deleted and added with both bounds:
+// Linux 6.18.44 rejects the deletion of one bound in some cases.
+void Plan::AddRanges(std::vector<Row> before, std::vector<Row> after) {
+  const auto by_order = [](const Row& a, const Row& b) { return OrderOf(a) < OrderOf(b); };
+  std::sort(before.begin(), before.end(), by_order);
+  std::sort(after.begin(), after.end(), by_order);
+  // Returns the rows of the range that starts at the front: its start, and its end unless the range
+  // contains the last address.
+  const auto front = [](std::span<const Row> rows) {
+    return rows.first(rows.size() > 1 && rows[1].interval_end ? 2 : 1);
+  };
+  const auto same = [](const Row& a, const Row& b) {
+    return OrderOf(a) == OrderOf(b) && SameContent(a, b);
+  };
+  std::span<const Row> old_rows = before, new_rows = after;
+  while (!old_rows.empty() || !new_rows.empty()) {
+    std::span<const Row> deleted, added;
+    if (new_rows.empty() || (!old_rows.empty() && OrderOf(old_rows[0]) <= OrderOf(new_rows[0]))) {
+      deleted = front(old_rows);
+    }
+    if (old_rows.empty() || (!new_rows.empty() && OrderOf(new_rows[0]) <= OrderOf(old_rows[0]))) {
+      added = front(new_rows);
+    }
+    old_rows = old_rows.subspan(deleted.size());
+    new_rows = new_rows.subspan(added.size());
+    if (std::equal(deleted.begin(), deleted.end(), added.begin(), added.end(), same)) continue;
+    for (const Row& row : deleted) Delete(row.view());
+    for (const Row& row : added) Add(row.view());
+  }
 }
 
 void Plan::AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after) {

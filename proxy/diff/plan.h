@@ -65,7 +65,7 @@ class Plan {
   void AddService(const std::string& key, const ServiceRows* before, const ServiceRows& after);
 
   // Replaces the address ranges `before` with `after`. These ranges belong to no Service.
-  void AddRanges(const std::vector<Row>& before, const std::vector<Row>& after);
+  void AddRanges(std::vector<Row> before, std::vector<Row> after);
 
   // Completes the transaction with the shared elements. Call Finish after all methods above.
   void Finish();

@@ -253,14 +253,13 @@ TEST_P(RealChainRepair, ForeignChainsThatLeadToEachOtherGo) {
 
 TEST_P(RealChainRepair, ForeignObjectsAndTableFlagsGoWithTheRulesThatUseThem) {
   Fill();
-  Nft("add counter %T hits\nadd quota %T bytes { over 1 mbytes }\nadd limit %T hits { rate "
+  Nft("add counter %T hits\nadd quota %T volume { over 1 mbytes }\nadd limit %T hits { rate "
       "1/second }\n"
-      "add rule %T services counter name hits quota name bytes\n"
+      "add rule %T services counter name hits quota name volume\n"
       "add map %T foreign-map { type inet_service : counter; elements = { 80 : \"hits\" }; }\n"
-      "add flowtable %T flows { hook ingress priority 0; }\n"
       "add table %T { flags dormant; }");
   ASSERT_OK_AND_ASSIGN(const auto damaged, kernel_->ReadTable(family()));
-  EXPECT_THAT(damaged->objects, SizeIs(4));
+  EXPECT_THAT(damaged->objects, SizeIs(3));
   ChainRepair repair = Of({"services"}, {}, {"foreign-map"});
   repair.remove_objects = damaged->objects;
   repair.clear_flags = true;

@@ -92,7 +92,7 @@ TEST_F(ForeignChangeTest, S345_OfManyElementsOnlyTheirSetsAreKept) {
 TEST_F(ForeignChangeTest, S345_RulesAndChainsAreStructure) {
   for (const auto& [script, text] : std::vector<std::pair<std::string, std::string>>{
            {"add rule ip svcmap services accept", "1 rule added to services"},
-           {"flush chain ip svcmap services", "3 rules deleted from services"},
+           {"flush chain ip svcmap services", "4 rules deleted from services"},
            {"insert rule ip6 svcmap pick meta mark { 1, 2 } drop", "1 rule added to pick"},
            {"add chain ip svcmap foreign", "chain foreign added or changed"},
            {"delete chain ip svcmap nat-output",

@@ -77,7 +77,7 @@ TEST_P(RangeContract, ARangeMayBeReplacedByALargerOne) {
 }
 
 // Ranges from bound to bound appear, disappear, grow, shrink, merge and are divided.
-TEST_P(RangeContract, OnlyBoundsThatDifferAreWritten) {
+TEST_P(RangeContract, OnlyRangesThatDifferAreWritten) {
   CreateTable();
   std::mt19937 random(1);
   std::vector<proxy::Row> before;
