@@ -262,6 +262,9 @@ TEST_P(TcpResetTest, WithoutLooseTrackingAServiceCanOptOut) {
   EXPECT_EQ(keys->find(kOther.in(v6())), std::string::npos) << *keys;
 }
 
+// Part of the rules that reset stale connections. `reject-chain` also contains a reset (S-100).
+constexpr char kStaleResets[] = "@reset-services";
+
 TEST_P(TcpResetTest, RulesExistWhileAServiceNeedsThem) {
   for (const int loose : {1, 0}) {
     SCOPED_TRACE(loose);
@@ -272,7 +275,7 @@ TEST_P(TcpResetTest, RulesExistWhileAServiceNeedsThem) {
     const std::string before = Listing();
     ASSERT_OK(agent().Apply(Objects{WithAnnotation(web, "true")}));
     EXPECT_NE(Listing(), before);
-    EXPECT_NE(Listing().find(stale), std::string::npos);
+    EXPECT_NE(Listing().find(kStaleResets), std::string::npos);
     ASSERT_OK(agent().Apply(Objects{web}));
     EXPECT_EQ(Listing(), before);
   }
@@ -282,9 +285,7 @@ TEST_P(TcpResetTest, RulesExistWhileAServiceNeedsThem) {
 TEST_P(TcpResetTest, WithoutTheFlagNothingChanges) {
   ASSERT_OK(world()->RestartAgent({}));
   const std::string before = Listing();
-  // The rule of `reject-chain` resets connections to Services without endpoints (S-100).
-  const std::string stale = "@reset-services reject with tcp reset";
-  EXPECT_EQ(before.find(stale), std::string::npos);
+  EXPECT_EQ(before.find(kStaleResets), std::string::npos);
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   auto web = Open(pod_b(), kWeb);
   ASSERT_OK(web);
@@ -296,7 +297,7 @@ TEST_P(TcpResetTest, WithoutTheFlagNothingChanges) {
     EXPECT_EQ(Deleted(), 0);
   }
   ASSERT_OK(world()->RestartAgent({"--reset-stale-tcp"}));
-  EXPECT_NE(Listing().find(stale), std::string::npos);
+  EXPECT_NE(Listing().find(kStaleResets), std::string::npos);
   ASSERT_OK(world()->RestartAgent({}));
   EXPECT_EQ(Listing(), before);
 }
