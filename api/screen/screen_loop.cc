@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "api/convert/quote.h"
 #include "api/log/log_value.h"
 #include "api/tls/verify.h"
 #include "nft/base/status.h"
@@ -221,7 +220,9 @@ void ScreenLoop::Handshake(Connection& connection) {
   if (result != 1 || protocol_bytes == 0) {
     std::string problem = result == 1 ? "client does not offer HTTP/2" : TakeSslError();
     const std::string certificate = VerifyProblemOf(connection.ssl.get());
-    if (!certificate.empty()) problem = Escape(certificate);
+    // The peer chooses the names in its certificate.
+    constexpr size_t kMaxReason = 200;
+    if (!certificate.empty()) problem = certificate.substr(0, kMaxReason);
     return Reject(connection, Rejection::kHandshakeFailed, "error=" + LogValue(problem));
   }
   connection.handshake = false;
