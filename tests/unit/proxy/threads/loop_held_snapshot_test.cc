@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/wait.h"
 #include "tests/unit/proxy/threads/loop_world.h"
 
 namespace svcmap::proxy::test {
 namespace {
 
 using Mark = Batch::Mark;
+using ::svcmap::testing::WaitUntil;
 using ::testing::HasSubstr;
 
 constexpr int kServices = 20;
@@ -140,10 +142,9 @@ TEST_F(HeldSnapshotTest, RepairsContinueWhileASnapshotIsHeld) {
   StartWithServices();
   const Lines before = Stored();
   Snapshot({});
-  ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));
+  loop_->Call([&](Reconciler&) { EXPECT_TRUE(kernel_.ForeignDropTable(Family::kIpv4)); });
   loop_->Repair({.table = true});
-  EXPECT_TRUE(StatusAfterTurn(*loop_).verified);
-  EXPECT_EQ(Stored(), before);
+  EXPECT_TRUE(WaitUntil([&] { return loop_->status().repairs == 1 && Stored() == before; }));
 }
 
 TEST_F(HeldSnapshotTest, PreviousRulesStayInEffectIfTheSnapshotHasFewerServices) {
