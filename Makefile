@@ -12,7 +12,7 @@ help:           ## List all targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
 
 deps:           ## Install missing Debian packages
-	@.ci/deps.sh build test clients kernels tidy
+	@.ci/deps.sh build test clients kernels sanitizers tidy
 
 build:          ## Build the release binaries in build/release/bin/
 	@.ci/deps.sh build test
@@ -55,8 +55,8 @@ boot:           ## Test the systemd units in a container
 	cmake --build --preset programs
 	@.ci/boot.sh
 
-test:           ## Run all tests: release build, then sanitizer builds
-	@.ci/deps.sh build test clients kernels
+test:           ## Run all tests, with sanitizers, against the release binaries
+	@.ci/deps.sh build test clients sanitizers
 	@.ci/test.sh
 
 test-kernels:   ## Run tests on Debian's kernels from 5.10 to the newest, in virtual machines

@@ -2,7 +2,7 @@
 # Checks the language and the includes of the repository, then builds and runs the given test suites. The
 # default suites are asan, tsan and release. third_party/cmake/SvcmapTest.cmake defines the content of each
 # suite. release is the last one, because its conformance_test reads the results of all suites. Continues after
-# a failure. The output ends with a table of the duration of each phase, ctest's summary of each suite and one
+# a failed test. The output ends with a table of the duration of each phase, ctest's summary of each suite and one
 # line with the result. The log of each suite is build/<suite>/test.log.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -48,20 +48,24 @@ echo "== prose"
 echo "== includes"
 .ci/includes.sh || failed+=("includes")
 
-for suite in "${suites[@]}"; do
-  log=build/$suite/test.log
+# The tests of asan start the programs of release.
+mapfile -t builds < <(printf '%s\n' release "${suites[@]}" | awk '!seen[$0]++')
+for suite in "${builds[@]}"; do
   mkdir -p "build/$suite"
   echo "== $suite: build"
   start=$SECONDS
   if ! build "$suite" "build/$suite/build.log"; then
-    failed+=("$suite does not build")
-    summaries+="$suite: does not build"$'\n'
-    continue
+    echo "svcmap: FAILED: $suite does not build"
+    exit 1
   fi
   phase $((SECONDS - start)) "$suite build"
+done
+
+for suite in "${suites[@]}"; do
+  log=build/$suite/test.log
   echo "== $suite: test"
   start=$SECONDS
-  # Programs with g++ 12's sanitizers may fail to start if the kernel randomises many address bits.
+  # Programs with sanitizers may fail to start if the kernel randomises many address bits.
   no_aslr=()
   [[ $suite != release ]] && setarch -R true 2>/dev/null && no_aslr=(setarch -R)
   if env "${results[@]}" "${no_aslr[@]}" ctest --preset "$suite" -j "$(nproc)" 2>&1 | tee "$log"; then

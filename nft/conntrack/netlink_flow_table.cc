@@ -15,8 +15,7 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerTimeout{5000};
-constexpr int kMaxAttempts = 5;  // Maximum number of attempts to list all flows (S-243).
+constexpr int kMaxListings = 5;  // Maximum number of attempts to list all flows (S-243).
 // The flows of a kind are rare if they are at most 1/16 of all flows.
 constexpr uint64_t kRare = 16;
 // Number of deletions in one send call. The receive buffer has room for one error message per
@@ -51,7 +50,7 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
     request->nlmsg_seq = sequence_++;
     return DumpOnce(*socket, request, on_message);
   };
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMaxListings; ++attempt) {
     seen = {};
     absl::Status status;
     if (FilterInKernel(kinds)) {

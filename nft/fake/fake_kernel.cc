@@ -66,7 +66,7 @@ std::optional<FakeKernel::Failure> FakeKernel::Create(const Transaction::TableCr
   std::optional<Table>& table = tables_[Index(creation.family)];
   if (creation.existing) return Replace(spec, table, *creation.existing);
   if (table) return Write(spec, *table);
-  table.emplace();
+  table = Table{};
   for (const SetSpec& set : sets.sets) table->sets.emplace_back(set);
   return Write(spec, *table);
 }

@@ -10,7 +10,6 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr int kMaxAttempts = 100;
 
 }  // namespace

@@ -20,7 +20,6 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr std::chrono::milliseconds kAnswerTimeout{5000};
 constexpr char kScratchTable[] = "svcmap-preflight";
 constexpr char kScratchChain[] = "probe";
 constexpr size_t kBatchEndSize = MNL_NLMSG_HDRLEN + sizeof(nfgenmsg);

@@ -15,6 +15,9 @@
 
 namespace svcmap::nft {
 
+// Maximum time between a request and the first message of its answer.
+inline constexpr std::chrono::milliseconds kAnswerTimeout{5000};
+
 class Socket {
  public:
   // `protocol` is NETLINK_NETFILTER or NETLINK_ROUTE. Opens the socket in the calling thread's

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <ranges>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -87,7 +86,8 @@ bool IsStaged(const PortRows& port) {
 
 const EndpointSet* FindStaged(const ServiceRows& service, const PortRows& port, bool local,
                               const std::vector<EndpointAddress>& wanted) {
-  for (const PortRows& staged : service.ports | std::views::reverse) {
+  for (auto it = service.ports.rbegin(); it != service.ports.rend(); ++it) {
+    const PortRows& staged = *it;
     if (!IsStaged(staged)) break;  // Staged ports come last.
     const EndpointSet& set = local ? staged.local : staged.cluster;
     if (set.group == 0 || set.slots.size() > wanted.size() ||

@@ -17,7 +17,9 @@ bool SameKey(const nft::ElementView& a, const nft::ElementView& b) {
   return a.set == b.set && std::ranges::equal(a.key, b.key);
 }
 
-std::string KeyOf(const nft::ElementView& element) { return SharedKey(element.set, element.key); }
+std::string SetAndKey(const nft::ElementView& element) {
+  return SharedKey(element.set, element.key);
+}
 
 std::string Difference(const nft::SetSpec& set, const nft::ElementView& wanted,
                        const std::optional<nft::Element>& found) {
@@ -73,7 +75,7 @@ void KernelCheck::Confirm(const KernelCheck& earlier) {
   const absl::flat_hash_set<std::string_view> keys(
       earlier.differing_.begin(), earlier.differing_.begin() + static_cast<ptrdiff_t>(count));
   std::erase_if(items_, [&](const Item& item) {
-    return !keys.contains(std::string_view(KeyOf(item.element)));
+    return !keys.contains(std::string_view(SetAndKey(item.element)));
   });
 }
 
@@ -98,7 +100,7 @@ void KernelCheck::Compare(const Item& item, const std::optional<nft::Element>& f
     line = nft::ElementText(set, item.element) + " is in the kernel but not in the desired state";
   }
   if (line.empty()) return;
-  differing_.push_back(KeyOf(item.element));
+  differing_.push_back(SetAndKey(item.element));
   lines_.push_back(std::move(line));
 }
 

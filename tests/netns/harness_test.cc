@@ -76,7 +76,7 @@ class HarnessTest : public PacketTest {
     return RunNft(topology_->node().netns(), script);
   }
 
-  const Vip vip_;
+  const Vip vip_{};
   const Host* pod_a_ = nullptr;
   const Host* pod_b_ = nullptr;
   const Host* remote_pod_ = nullptr;

@@ -12,8 +12,8 @@
 #   contract  asan     one suite on the fake kernel and on the real kernel
 #   fuzz      asan     fuzz targets with their corpus
 #   threads   tsan     additional label for tests of code with several threads
-#   grpc      release  programs that compile gRPC; without sanitizers, which would double the build time
-#   netns     release  packets in network namespaces; needs root
+#   grpc      asan     programs that compile gRPC
+#   netns     asan     packets in network namespaces; needs root. They start the programs of release
 #   demo      release  the scenes of `make demo`
 #   docs      release  consistency of docs/ with the tests and of deploy/ with the binaries
 #   nightly   none     only in `make test-long` and in the nightly workflow, in the folder of release
@@ -36,11 +36,11 @@ include_guard(GLOBAL)
 set(SVCMAP_TEST_SUITES release asan tsan)
 set(SVCMAP_SUITE "" CACHE STRING "Suite of make test: release, asan, tsan, or empty for all tests")
 set(SVCMAP_TEST_LABELS unit contract fuzz threads grpc netns demo docs nightly long)
-foreach(label unit contract fuzz)
+foreach(label unit contract fuzz grpc netns)
   set(_svcmap_suite_of_${label} asan)
 endforeach()
 set(_svcmap_suite_of_threads tsan)
-foreach(label grpc netns demo docs nightly long)
+foreach(label demo docs nightly long)
   set(_svcmap_suite_of_${label} release)
 endforeach()
 foreach(label IN LISTS SVCMAP_TEST_LABELS)

@@ -18,7 +18,7 @@ const Key kService = {KeyPart::kDestination, KeyPart::kProtocol, KeyPart::kDesti
 RuleBuilder Rule(Family family) { return RuleBuilder(family, "services"); }
 IpPrefix Prefix(std::string_view text) { return *IpPrefix::Parse(text); }
 
-Bytes HostOrder(uint32_t value) {
+Bytes HostBytes(uint32_t value) {
   Bytes bytes(sizeof(value));
   std::memcpy(bytes.data(), &value, sizeof(value));
   return bytes;
@@ -240,12 +240,12 @@ TEST(RuleBuilderTest, TheSourceIsLocalByItsRouteType) {
   const RuleSpec rule = Rule(Family::kIpv6).SourceIsLocal().Build();
   EXPECT_TRUE(At<RouteTypeLoad>(rule, 0).source);
   EXPECT_EQ(At<RouteTypeLoad>(rule, 0).reg, 0u);
-  EXPECT_EQ(At<Compare>(rule, 1).value, HostOrder(2));
+  EXPECT_EQ(At<Compare>(rule, 1).value, HostBytes(2));
   const RuleSpec destination = Rule(Family::kIpv6).DestinationIsNotLocal().Build();
   EXPECT_EQ(destination.text, "fib daddr type != local");
   EXPECT_FALSE(At<RouteTypeLoad>(destination, 0).source);
   EXPECT_FALSE(At<Compare>(destination, 1).equal);
-  EXPECT_EQ(At<Compare>(destination, 1).value, HostOrder(2));
+  EXPECT_EQ(At<Compare>(destination, 1).value, HostBytes(2));
 }
 
 TEST(RuleBuilderTest, AnEchoRequestIsMatchedByProtocolAndType) {
@@ -361,17 +361,17 @@ TEST(RuleBuilderTest, AHostPrefixNeedsNoMaskAndPrintsAsAnAddress) {
 
 TEST(RuleBuilderTest, MarksAreComparedInHostOrder) {
   const RuleSpec rule = Rule(Family::kIpv4).MarkHas(0x4000).Build();
-  EXPECT_EQ(At<Bitwise>(rule, 1).mask, HostOrder(0x4000));
-  EXPECT_EQ(At<Compare>(rule, 2).value, HostOrder(0));
+  EXPECT_EQ(At<Bitwise>(rule, 1).mask, HostBytes(0x4000));
+  EXPECT_EQ(At<Compare>(rule, 2).value, HostBytes(0));
 }
 
 TEST(RuleBuilderTest, SettingMarkBitsKeepsTheOthers) {
   const RuleSpec set = Rule(Family::kIpv4).MarkOr(0x4000).Build();
-  EXPECT_EQ(At<Bitwise>(set, 1).mask, HostOrder(~uint32_t{0x4000}));
-  EXPECT_EQ(At<Bitwise>(set, 1).xor_with, HostOrder(0x4000));
+  EXPECT_EQ(At<Bitwise>(set, 1).mask, HostBytes(~uint32_t{0x4000}));
+  EXPECT_EQ(At<Bitwise>(set, 1).xor_with, HostBytes(0x4000));
   const RuleSpec flip = Rule(Family::kIpv4).MarkXor(0x4000).Build();
-  EXPECT_EQ(At<Bitwise>(flip, 1).mask, HostOrder(~uint32_t{0}));
-  EXPECT_EQ(At<Bitwise>(flip, 1).xor_with, HostOrder(0x4000));
+  EXPECT_EQ(At<Bitwise>(flip, 1).mask, HostBytes(~uint32_t{0}));
+  EXPECT_EQ(At<Bitwise>(flip, 1).xor_with, HostBytes(0x4000));
 }
 
 TEST(RuleBuilderTest, KeyPartsLieOneBehindAnotherInRegisters) {
@@ -500,7 +500,7 @@ TEST(RuleBuilderTest, ATcpResetFollowsAMatchOfTcpFlags) {
 TEST(RuleBuilderTest, InvalidIsBitZeroOfTheConntrackState) {
   const RuleSpec rule = Rule(Family::kIpv4).ConntrackInvalid().Build();
   EXPECT_EQ(At<CtLoad>(rule, 0).key, CtKey::kState);
-  EXPECT_EQ(At<Bitwise>(rule, 1).mask, HostOrder(1));
+  EXPECT_EQ(At<Bitwise>(rule, 1).mask, HostBytes(1));
 }
 
 }  // namespace

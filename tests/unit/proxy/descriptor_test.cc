@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "proxy/ruleset/table.h"
+#include "tests/unit/proxy/objects.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 constexpr DispatchKind kKinds[] = {DispatchKind::kInternal, DispatchKind::kExternal,
                                    DispatchKind::kExternalLocal};
 
-IpAddress Ip(std::string_view text) { return *IpAddress::Parse(text); }
+using test::Ip;
 
 // Returns the maximum probability that a random pick of a pick class misses. A pick misses most
 // often if the number of endpoints exceeds the capacity of the next lower class by one.

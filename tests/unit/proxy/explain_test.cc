@@ -32,7 +32,7 @@ constexpr char kL1[] = "10.64.1.11";
 constexpr char kL2[] = "10.64.1.12";
 constexpr char kR1[] = "10.64.2.21";
 constexpr char kR2[] = "10.64.3.22";
-constexpr uint16_t kNodePort = 31001;
+constexpr uint16_t kExplainedNodePort = 31001;
 
 // Formats an explanation. "c -" means the cluster endpoint set without masquerading. "l m" means
 // the local endpoint set with masquerading.
@@ -85,7 +85,7 @@ class ExplainTest : public ::testing::Test {
       const std::string& port_name = "http") {
     AService service("shop/web");
     service.At(kClusterIp).External(kExternal).LoadBalancer(kVip).Port(80, port_name);
-    service.NodePort(kNodePort);
+    service.NodePort(kExplainedNodePort);
     edit(service);
     Apply({service});
   }
@@ -137,7 +137,7 @@ class ExplainTest : public ::testing::Test {
   std::string ExternalRow() {
     const std::string row = Row(kExternal, 80);
     EXPECT_EQ(Row(kVip, 80), row);
-    EXPECT_EQ(Row(kNode, kNodePort), row);
+    EXPECT_EQ(Row(kNode, kExplainedNodePort), row);
     return row;
   }
 
@@ -328,19 +328,19 @@ TEST_F(ExplainTest, S85OtherPortsOfTheNodeAreNotModified) {
 TEST_F(ExplainTest, S86NodePortsAreNotModifiedWhereTheyAreNotAccepted) {
   Web();
   LocalAndRemote();
-  EXPECT_EQ(Row("198.18.7.10", kNodePort), "untouched, untouched, untouched");  // S-171
-  EXPECT_THAT(StepOf(One("198.18.7.10", kNodePort, kPod), "service"),
+  EXPECT_EQ(Row("198.18.7.10", kExplainedNodePort), "untouched, untouched, untouched");  // S-171
+  EXPECT_THAT(StepOf(One("198.18.7.10", kExplainedNodePort, kPod), "service"),
               HasSubstr("nodePort of shop/web, but the address does not accept nodePorts"));
-  EXPECT_THAT(StepOf(One("127.0.0.1", kNodePort, "node"), "service"), HasSubstr("S-113"));
+  EXPECT_THAT(StepOf(One("127.0.0.1", kExplainedNodePort, "node"), "service"), HasSubstr("S-113"));
   node_port_addresses_.push_back(Ip("198.18.7.10"));
-  EXPECT_EQ(Row("198.18.7.10", kNodePort), "c m, c m, c m");  // S-172
+  EXPECT_EQ(Row("198.18.7.10", kExplainedNodePort), "c m, c m, c m");  // S-172
 }
 
 TEST_F(ExplainTest, S113NodePortsOnLocalhostAreForwarded) {
   Web();
   LocalAndRemote();
   localhost_node_ports_[Index(Family::kIpv4)] = true;
-  const Explained explained = Ask("127.0.0.1", kNodePort, "");
+  const Explained explained = Ask("127.0.0.1", kExplainedNodePort, "");
   ASSERT_THAT(explained.cases, SizeIs(1));  // Only this node can reach the address.
   EXPECT_EQ(StepOf(explained.cases[0], "localhost"),
             "nodePort of shop/web: svcmapd accepts the connection and forwards it to an endpoint "
@@ -351,14 +351,14 @@ TEST_F(ExplainTest, S113NodePortsOnLocalhostAreForwarded) {
   }
   const auto no_node_port =
       HasSubstr("nodePort of shop/web, but the address does not accept nodePorts");
-  EXPECT_THAT(StepOf(One("127.0.0.2", kNodePort, "node"), "service"), no_node_port);
-  EXPECT_THAT(StepOf(One("127.0.0.1", kNodePort, "node", Protocol::kUdp), "service"),
+  EXPECT_THAT(StepOf(One("127.0.0.2", kExplainedNodePort, "node"), "service"), no_node_port);
+  EXPECT_THAT(StepOf(One("127.0.0.1", kExplainedNodePort, "node", Protocol::kUdp), "service"),
               HasSubstr("no Service has this address"));
   Slice([](ASlice&) {});
-  EXPECT_EQ(StepOf(One("127.0.0.1", kNodePort, "node"), "localhost"),
+  EXPECT_EQ(StepOf(One("127.0.0.1", kExplainedNodePort, "node"), "localhost"),
             "nodePort of shop/web without endpoints: svcmapd resets connections (S-113)");
   localhost_node_ports_[Index(Family::kIpv4)] = false;
-  EXPECT_THAT(StepOf(One("127.0.0.1", kNodePort, "node"), "service"), no_node_port);
+  EXPECT_THAT(StepOf(One("127.0.0.1", kExplainedNodePort, "node"), "service"), no_node_port);
 }
 
 TEST_F(ExplainTest, S87SourcesOutsideOfTheRangesAreDroppedAtTheLoadBalancerIp) {
@@ -372,7 +372,7 @@ TEST_F(ExplainTest, S87SourcesOutsideOfTheRangesAreDroppedAtTheLoadBalancerIp) {
 TEST_F(ExplainTest, S117RangesDoNotCountElsewhere) {
   Web(Ranges);
   LocalAndRemote();
-  EXPECT_EQ(Outcome(One(kNode, kNodePort, kBlocked)), "c m");  // S-164
+  EXPECT_EQ(Outcome(One(kNode, kExplainedNodePort, kBlocked)), "c m");  // S-164
   EXPECT_EQ(Outcome(One(kExternal, 80, kBlocked)), "c m");
   EXPECT_EQ(Outcome(One(kClusterIp, 80, kPod)), "c -");  // S-163
 }
@@ -461,8 +461,8 @@ TEST_F(ExplainTest, S90AndS91MasqueradeMatrixS191ToS202) {
 TEST_F(ExplainTest, S94AnAddressWithThePortBeatsTheNodePort) {
   Web();
   LocalAndRemote();
-  Apply({AService("shop/exact").At("10.96.3.9").External(kNode).Port(kNodePort)});
-  EXPECT_EQ(Ask(kNode, kNodePort, kPod).service_key, "shop/exact");
+  Apply({AService("shop/exact").At("10.96.3.9").External(kNode).Port(kExplainedNodePort)});
+  EXPECT_EQ(Ask(kNode, kExplainedNodePort, kPod).service_key, "shop/exact");
   EXPECT_EQ(Ask(kVip, 80, kPod).service_key, "shop/web");
 }
 
@@ -676,8 +676,12 @@ TEST_F(ExplainTest, APickByHashNamesTheEndpointOfAKnownClient) {
 TEST_F(ExplainTest, EveryExplanationBeginsWithItsSourceAndEveryStepIsOneSentence) {
   Web(Ranges);
   LocalAndRemote();
-  for (const auto& [to, port] : std::vector<std::pair<const char*, uint16_t>>{
-           {kClusterIp, 80}, {kVip, 80}, {kNode, kNodePort}, {"10.96.200.1", 1}, {kNode, 22}}) {
+  for (const auto& [to, port] :
+       std::vector<std::pair<const char*, uint16_t>>{{kClusterIp, 80},
+                                                     {kVip, 80},
+                                                     {kNode, kExplainedNodePort},
+                                                     {"10.96.200.1", 1},
+                                                     {kNode, 22}}) {
     for (const Explanation& explanation : Ask(to, port, "").cases) {
       EXPECT_EQ(explanation.steps.at(0).what, "source");
       for (const Step& step : explanation.steps) {
@@ -691,7 +695,7 @@ TEST_F(ExplainTest, EveryExplanationBeginsWithItsSourceAndEveryStepIsOneSentence
 
 TEST_F(ExplainTest, FindingsThatConcernTheDestinationAreSteps) {
   Web();
-  Apply({AService("shop/lb").At("10.96.3.2").Port(80).HealthCheck(kNodePort)});
+  Apply({AService("shop/lb").At("10.96.3.2").Port(80).HealthCheck(kExplainedNodePort)});
   const auto finding = [](Kind kind, std::string key, std::string field, std::string value) {
     return Finding{.severity = Finding::Severity::kWarning,
                    .kind = kind,
@@ -714,7 +718,7 @@ TEST_F(ExplainTest, FindingsThatConcernTheDestinationAreSteps) {
       << "a port that the Service does not have";
   EXPECT_EQ(steps("10.96.77.1", 80),
             "ServiceCIDR kubernetes: spec.cidrs[0]: Invalid value: 10.96.0.0/16: is bad ()");
-  EXPECT_EQ(steps(kNode, kNodePort),
+  EXPECT_EQ(steps(kNode, kExplainedNodePort),
             steps(kClusterIp, 80) +
                 "Node n1: status.addresses: Invalid value: 192.0.2.1: is bad ()"
                 "Service shop/lb: spec.healthCheckNodePort: Invalid value: 31001: is bad ()");

@@ -13,12 +13,16 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::Eq;
 
-constexpr uint16_t kPort = 32000;
+constexpr uint16_t kHealthPort = 32000;
 
 AService CheckedWeb() {
-  return AService("shop/web").At("10.96.0.1").Port(80, "http").ExternalLocal().HealthCheck(kPort);
+  return AService("shop/web")
+      .At("10.96.0.1")
+      .Port(80, "http")
+      .ExternalLocal()
+      .HealthCheck(kHealthPort);
 }
-ASlice HttpSlice() { return ASlice("shop/web-1", "shop/web").Port(8080, "http"); }
+ASlice CheckedSlice() { return ASlice("shop/web-1", "shop/web").Port(8080, "http"); }
 
 class HealthCheckTest : public ::testing::Test {
  protected:
@@ -39,30 +43,30 @@ class HealthCheckTest : public ::testing::Test {
 };
 
 TEST_F(HealthCheckTest, S13_S259_AServiceHasOneInEachOfItsFamilies) {
-  Apply({CheckedWeb(), HttpSlice()});
-  EXPECT_EQ(Check(), (HealthCheck{kPort, {true, false}, {0, 0}}));
-  Apply({CheckedWeb().At("fd00:96::1"), HttpSlice().Local("10.0.0.1"),
+  Apply({CheckedWeb(), CheckedSlice()});
+  EXPECT_EQ(Check(), (HealthCheck{kHealthPort, {true, false}, {0, 0}}));
+  Apply({CheckedWeb().At("fd00:96::1"), CheckedSlice().Local("10.0.0.1"),
          ASlice("shop/web-6", "shop/web", Family::kIpv6)
              .Port(8080, "http")
              .Local("fd00::1")
              .Local("fd00::2")});
-  EXPECT_EQ(Check(), (HealthCheck{kPort, {true, true}, {1, 2}}));
+  EXPECT_EQ(Check(), (HealthCheck{kHealthPort, {true, true}, {1, 2}}));
 }
 
 TEST_F(HealthCheckTest, S13_NothingElseHasOne) {
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "unknown";
-  Apply({HttpSlice().Local("10.0.0.1")});
+  Apply({CheckedSlice().Local("10.0.0.1")});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "only slices";
   Apply({AService("shop/web").At("10.96.0.1").Port(80)});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "no healthCheckNodePort";
   Apply({CheckedWeb().NotProxied()});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "not proxied";
-  Apply({AService("shop/web").Port(80).HealthCheck(kPort)});
+  Apply({AService("shop/web").Port(80).HealthCheck(kHealthPort)});
   EXPECT_THAT(Check(), Eq(std::nullopt)) << "no clusterIP";
 }
 
 TEST_F(HealthCheckTest, S262_OnlyReadyEndpointsOnThisNodeCount) {
-  EXPECT_EQ(Count({CheckedWeb(), HttpSlice()
+  EXPECT_EQ(Count({CheckedWeb(), CheckedSlice()
                                      .Local("10.0.0.1")
                                      .Local("10.0.0.6")
                                      .Weight(0)
@@ -71,7 +75,7 @@ TEST_F(HealthCheckTest, S262_OnlyReadyEndpointsOnThisNodeCount) {
                                      .Endpoint("10.0.0.4", kServingTerminating, true)
                                      .Endpoint("10.0.0.5", kDown, true)}),
             1u);
-  EXPECT_EQ(Count({CheckedWeb(), HttpSlice().Endpoint("10.0.0.1", kReadyTerminating, true)}), 1u)
+  EXPECT_EQ(Count({CheckedWeb(), CheckedSlice().Endpoint("10.0.0.1", kReadyTerminating, true)}), 1u)
       << "ready is taken as it is said (S-24)";
 }
 
@@ -83,10 +87,10 @@ TEST_F(HealthCheckTest, S262_AnAddressCountsOnceOverAllPortsAndSlices) {
                                 .Local("10.0.0.1")
                                 .Local("10.0.0.2")}),
             2u);
-  EXPECT_EQ(Count({service, HttpSlice().Local("10.0.0.1"),
+  EXPECT_EQ(Count({service, CheckedSlice().Local("10.0.0.1"),
                    ASlice("shop/web-2", "shop/web").Port(8443, "https").Local("10.0.0.1")}),
             1u);
-  EXPECT_EQ(Count({service, HttpSlice().Local("10.0.0.1"),
+  EXPECT_EQ(Count({service, CheckedSlice().Local("10.0.0.1"),
                    ASlice("shop/web-2", "shop/web").Port(8443, "https").Local("10.0.0.3")}),
             2u);
 }
@@ -103,13 +107,13 @@ TEST_F(HealthCheckTest, S262_PortsThatAreNotTheServicesDoNotCount) {
 }
 
 TEST_F(HealthCheckTest, S266_EndpointsThatTerminateAreCountedNoMore) {
-  EXPECT_EQ(Count({CheckedWeb(), HttpSlice()
+  EXPECT_EQ(Count({CheckedWeb(), CheckedSlice()
                                      .Local("10.0.0.1")
                                      .Local("10.0.0.2")
                                      .Local("10.0.0.3")
                                      .Endpoint("10.0.0.4", kServingOnly, true)}),
             3u);
-  EXPECT_EQ(Count({CheckedWeb(), HttpSlice()
+  EXPECT_EQ(Count({CheckedWeb(), CheckedSlice()
                                      .Endpoint("10.0.0.1", kServingTerminating, true)
                                      .Endpoint("10.0.0.2", kServingTerminating, true)
                                      .Endpoint("10.0.0.3", kServingTerminating, true)}),
@@ -118,10 +122,10 @@ TEST_F(HealthCheckTest, S266_EndpointsThatTerminateAreCountedNoMore) {
 
 TEST_F(HealthCheckTest, S16_OfTwoServicesWithOnePortTheOlderOneHasIt) {
   Apply({CheckedWeb().Created(2),
-         AService("shop/new").At("10.96.0.2").HealthCheck(kPort).Created(3)});
+         AService("shop/new").At("10.96.0.2").HealthCheck(kHealthPort).Created(3)});
   EXPECT_TRUE(Check("shop/web"));
   EXPECT_FALSE(Check("shop/new"));
-  Apply({AService("shop/old").At("10.96.0.3").HealthCheck(kPort).Created(1)});
+  Apply({AService("shop/old").At("10.96.0.3").HealthCheck(kHealthPort).Created(1)});
   EXPECT_TRUE(Check("shop/old"));
   EXPECT_FALSE(Check("shop/web"));
   Apply({NoService("shop/old")});
@@ -129,21 +133,21 @@ TEST_F(HealthCheckTest, S16_OfTwoServicesWithOnePortTheOlderOneHasIt) {
 }
 
 TEST_F(HealthCheckTest, S16_OnePortCanBelongToAServiceInEachFamily) {
-  Apply({CheckedWeb(), AService("shop/six").At("fd00:96::2").HealthCheck(kPort),
-         AService("shop/zboth").At("10.96.0.3").At("fd00:96::3").HealthCheck(kPort)});
-  EXPECT_EQ(Check("shop/web"), (HealthCheck{kPort, {true, false}, {0, 0}}));
-  EXPECT_EQ(Check("shop/six"), (HealthCheck{kPort, {false, true}, {0, 0}}));
+  Apply({CheckedWeb(), AService("shop/six").At("fd00:96::2").HealthCheck(kHealthPort),
+         AService("shop/zboth").At("10.96.0.3").At("fd00:96::3").HealthCheck(kHealthPort)});
+  EXPECT_EQ(Check("shop/web"), (HealthCheck{kHealthPort, {true, false}, {0, 0}}));
+  EXPECT_EQ(Check("shop/six"), (HealthCheck{kHealthPort, {false, true}, {0, 0}}));
   EXPECT_FALSE(Check("shop/zboth"));
   Apply({NoService("shop/six")});
-  EXPECT_EQ(Check("shop/zboth"), (HealthCheck{kPort, {false, true}, {0, 0}}));
+  EXPECT_EQ(Check("shop/zboth"), (HealthCheck{kHealthPort, {false, true}, {0, 0}}));
 }
 
 // As in kube-proxy, if a nodePort and the health check port have the same number, the nodePort
 // receives the packets to the node's addresses.
 TEST_F(HealthCheckTest, ANodePortOfTheSameNumberIsNoRival) {
-  Apply({CheckedWeb(), AService("shop/other").At("10.96.0.2").Port(80).NodePort(kPort)});
+  Apply({CheckedWeb(), AService("shop/other").At("10.96.0.2").Port(80).NodePort(kHealthPort)});
   EXPECT_TRUE(Check());
-  EXPECT_EQ(store_.claims().Owner(NodePortClaim(Family::kIpv4, Protocol::kTcp, kPort))->key,
+  EXPECT_EQ(store_.claims().Owner(NodePortClaim(Family::kIpv4, Protocol::kTcp, kHealthPort))->key,
             "shop/other");
 }
 

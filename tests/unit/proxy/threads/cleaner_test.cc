@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 #include "tests/unit/proxy/flow_text.h"
 #include "tests/unit/proxy/threads/fake_flow_table.h"
 
@@ -22,8 +23,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
-
-constexpr std::chrono::seconds kDeadline{20};
 
 UdpPorts UdpAt(const std::string& destination, const std::vector<std::string>& endpoints) {
   return {{.family = End(destination).address.family(),
@@ -56,7 +55,8 @@ class CleanerTest : public ::testing::Test {
   // Waits for the end of cleanup round `number`, counted from 0.
   Cleanup Round(size_t number) {
     std::unique_lock lock(mutex_);
-    const bool came = more_.wait_for(lock, kDeadline, [&] { return rounds_.size() > number; });
+    const bool came =
+        more_.wait_for(lock, svcmap::testing::kHangLimit, [&] { return rounds_.size() > number; });
     EXPECT_TRUE(came) << "round " << number;
     return came ? rounds_[number] : Cleanup();
   }
@@ -153,11 +153,11 @@ TEST_F(CleanerTest, S347ChangesDuringARoundAreMergedIntoTheNext) {
   std::atomic<int> listed = 0;
   table_.OnListed([&] {
     if (++listed == 1) in_round.set_value();
-    may_go_on.wait_for(kDeadline);
+    may_go_on.wait_for(svcmap::testing::kHangLimit);
   });
   StartComplete();
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
-  ASSERT_EQ(in_round.get_future().wait_for(kDeadline), std::future_status::ready);
+  ASSERT_EQ(in_round.get_future().wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
   // Update returns without waiting for the current cleanup round.
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {})}});
   cleaner_->Update({{"ns/b", UdpAt("10.96.0.2:53", {})}});
@@ -221,7 +221,7 @@ TEST_F(CleanerTest, StopDoesNotWaitForACommit) {
   table_.OnListed([&] { listed.set_value(); });
   cleaner_->StateIsComplete();
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
-  ASSERT_EQ(listed.get_future().wait_for(kDeadline), std::future_status::ready);
+  ASSERT_EQ(listed.get_future().wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
   cleaner_->Stop();
   EXPECT_THAT(Tracked(), SizeIs(1));
 }
@@ -458,11 +458,11 @@ TEST_F(CleanerHandshakeTest, TheFunctionIsNotCalledAfterItsRemoval) {
   StartComplete();
   cleaner_->FindStaleHandshakesWith([&](std::span<const nft::Flow> flows) {
     if (!returned) called.set_value();
-    may_go_on.wait_for(kDeadline);
+    may_go_on.wait_for(svcmap::testing::kHangLimit);
     returned = true;
     return Stale(flows.size(), kNoService);
   });
-  ASSERT_EQ(called.get_future().wait_for(kDeadline), std::future_status::ready);
+  ASSERT_EQ(called.get_future().wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
   std::thread remover([&] {
     cleaner_->FindStaleHandshakesWith(nullptr);
     EXPECT_TRUE(returned);
@@ -485,7 +485,7 @@ class EndlessFlowTable : public FakeFlowTable {
     return absl::CancelledError("left");
   }
   bool WaitForStart() {
-    return started_.get_future().wait_for(kDeadline) == std::future_status::ready;
+    return started_.get_future().wait_for(svcmap::testing::kHangLimit) == std::future_status::ready;
   }
 
  private:
@@ -511,7 +511,7 @@ TEST_F(CleanerTest, StopDoesNotWaitForARetry) {
   Round(0);
   const auto start = std::chrono::steady_clock::now();
   cleaner_->Stop();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kDeadline);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, svcmap::testing::kHangLimit);
 }
 
 TEST_F(CleanerTest, UpdatesFromManyThreads) {

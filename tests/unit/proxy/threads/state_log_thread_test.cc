@@ -17,8 +17,6 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 
-constexpr std::chrono::seconds kDeadline{60};
-
 class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
  protected:
   void Start() {
@@ -43,7 +41,7 @@ class StateLogThreadTest : public ::testing::Test, protected SavedWorld {
   bool AtDeadline() const { return std::chrono::steady_clock::now() > deadline_; }
 
   const std::chrono::steady_clock::time_point deadline_ =
-      std::chrono::steady_clock::now() + kDeadline;
+      std::chrono::steady_clock::now() + svcmap::testing::kHangLimit;
   std::atomic<int> reported_ = 0;
   std::atomic<int> recovered_ = 0;
 };
