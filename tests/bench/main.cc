@@ -52,9 +52,8 @@ std::string BesideThisProgram(const std::string& name) {
   return (self.parent_path() / name).string();
 }
 
-std::vector<std::string> DefaultOpponents(const OpponentSettings& settings) {
+std::vector<std::string> DefaultOpponents() {
   std::vector<std::string> names = OpponentNames();
-  if (settings.kube_proxy.empty()) std::erase(names, "kube-proxy");
   // The compared implementation "nftables-single" differs from "nftables" only for Services with
   // one endpoint. Packages do not contain the program that "nftables-library" runs.
   std::erase(names, "nftables-single");
@@ -84,14 +83,6 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
   app.add_option("--svcmapd", common.settings.svcmapd, "The program (default: beside this one)");
-  app.add_option("--kube-proxy", common.settings.kube_proxy,
-                 "A kube-proxy to take part as well; needs --kubeconfig")
-      ->check(CLI::ExistingFile);
-  app.add_option("--kubeconfig", common.settings.kubeconfig, "Of the API server that it asks")
-      ->check(CLI::ExistingFile);
-  app.add_option("--kube-proxy-mode", common.settings.kube_proxy_mode, "What it runs as")
-      ->check(CLI::IsMember({"nftables", "iptables"}))
-      ->capture_default_str();
   app.add_option("--out", options.out,
                  "Folder for samples.csv, which grows with each run, and machine.json");
   app.add_flag("--pin", options.pin,
@@ -112,7 +103,7 @@ absl::Status Complete(const Options& options, CommonOptions& common) {
     if (options.ipv6) shape->family = Family::kIpv6;
     common.shapes.push_back(*shape);
   }
-  if (common.opponents.empty()) common.opponents = DefaultOpponents(common.settings);
+  if (common.opponents.empty()) common.opponents = DefaultOpponents();
   common.settings.time_limit = std::chrono::seconds(options.time_limit);
   return testing::NetNsAvailable();
 }
@@ -132,8 +123,7 @@ int Main(const Options& options, CommonOptions& common, const RunCommand& run,
     csv = options.out + "/samples.csv";
     const absl::Status written =
         WriteMachine(options.out + "/machine.json",
-                     {std::move(command_line), common.settings.svcmapd, pinning,
-                      common.settings.kube_proxy, common.settings.kube_proxy_mode});
+                     {std::move(command_line), common.settings.svcmapd, pinning});
     if (!written.ok()) return Fail(std::string(written.message()));
   }
   const absl::StatusOr<std::unique_ptr<Samples>> samples = Samples::Open(csv);

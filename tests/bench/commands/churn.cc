@@ -6,7 +6,7 @@
 // Implementations that represent kube-proxy wait for kube-proxy's minSyncPeriod (1 s by default)
 // between updates. minSyncPeriod dominates the latency of these implementations, so the benchmark
 // calculates no ratio. The time for combining changes is part of the latency, but not of the CPU
-// time. This benchmark does not include a real kube-proxy.
+// time.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
@@ -27,11 +27,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
-
-constexpr char kNoKubeProxy[] =
-    "kube-proxy itself is left out of churn: it is started with --iptables-min-sync-period=1ms "
-    "instead of its defaults, and is told of nothing while it is busy. Its figures would be those "
-    "of svcmap-bench.";
 
 struct ChurnOptions {
   std::vector<int> rates = {10, 100, 1000};
@@ -150,7 +145,6 @@ class Churn {
       : common_(common), options_(options), entrants_(common_) {}
 
   absl::Status Run() {
-    if (std::erase(common_.opponents, "kube-proxy") > 0) std::printf("\n%s\n", kNoKubeProxy);
     for (const ClusterShape& shape : common_.shapes) {
       Recorder recorder(*common_.samples, "churn", ShapeText(shape));
       std::vector<std::unique_ptr<Loaded>> all = LoadAll(common_, shape, entrants_, recorder);
@@ -244,7 +238,7 @@ class Churn {
     }
   }
 
-  CommonOptions common_;  // The common options, without the compared implementation "kube-proxy".
+  const CommonOptions& common_;
   const ChurnOptions& options_;
   Entrants entrants_;
 };

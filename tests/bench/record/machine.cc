@@ -72,10 +72,6 @@ std::string MachineJson(const MachineContext& context) {
   Put(facts, "commit",
       VersionOf({"git", "-C", SVCMAP_SOURCE_DIR, "describe", "--always", "--dirty"}));
   Put(facts, "svcmapd", VersionOf({context.svcmapd, "--version"}));
-  if (!context.kube_proxy.empty()) {
-    Put(facts, "kube_proxy", VersionOf({context.kube_proxy, "--version"}));
-    Put(facts, "kube_proxy_mode", context.kube_proxy_mode);
-  }
   Put(facts, "nft", VersionOf({"nft", "--version"}));
   Put(facts, "iptables_legacy", VersionOf({"iptables-legacy", "--version"}));
   Put(facts, "iptables_nft", VersionOf({"iptables-nft", "--version"}));

@@ -15,8 +15,6 @@ struct MachineContext {
   // Description of the CPU pinning, for example "proxies on CPU 1, load generator on CPU 0" or
   // "none".
   std::string pinning;
-  std::string kube_proxy;  // Path of the kube-proxy binary. Empty if kube-proxy does not take part.
-  std::string kube_proxy_mode;
 };
 
 // Returns the facts as JSON. Facts that are not available on this machine are omitted.

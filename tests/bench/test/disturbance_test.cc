@@ -77,15 +77,15 @@ TEST_F(DisturbedTest, OnlySvcmapRepairs) {
 
 TEST(EntrantsTest, WhatIsUnimplementedExcludesNobodyFromMore) {
   CommonOptions common;
-  common.opponents = {"kube-proxy", "nftables"};
+  common.opponents = {"netlink", "nftables"};
   Entrants entrants(common);
   const auto samples = Samples::Open("");
   Recorder recorder(**samples, "sync", "10x1");
   const ClusterShape shape{.services = 10, .endpoints = 1};
-  entrants.Fail("kube-proxy", shape, kLoad, 1, absl::UnimplementedError("why"), recorder);
+  entrants.Fail("netlink", shape, kLoad, 1, absl::UnimplementedError("why"), recorder);
   entrants.Fail("nftables", shape, kLoad, 1, absl::InternalError("why"), recorder);
-  EXPECT_EQ(recorder.Trouble("kube-proxy", kLoad), "");
-  EXPECT_FALSE(entrants.IsOut("kube-proxy", shape));
+  EXPECT_EQ(recorder.Trouble("netlink", kLoad), "");
+  EXPECT_FALSE(entrants.IsOut("netlink", shape));
   EXPECT_EQ(recorder.Trouble("nftables", kLoad), "failed");
   EXPECT_TRUE(entrants.IsOut("nftables", shape));
 }
