@@ -24,14 +24,14 @@ std::vector<Contender> LoadContenders(const CommonOptions& common, const Cluster
   for (const std::string& name : common.opponents) {
     if (name == "netlink") continue;
     if (entrants.IsOut(name, shape)) {
-      recorder.AddNotTried(name, kLoading, common.settings.time_limit);
+      recorder.AddNotTried(name, kLoad, common.settings.time_limit);
       continue;
     }
     absl::StatusOr<Contender> contender = LoadContender(name, common.settings, cluster);
     if (contender.ok()) {
       contenders.push_back(*std::move(contender));
     } else {
-      entrants.Fail(name, shape, kLoading, 0, contender.status(), recorder);
+      entrants.Fail(name, shape, kLoad, 0, contender.status(), recorder);
     }
   }
   return contenders;

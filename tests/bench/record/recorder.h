@@ -18,8 +18,6 @@ class Recorder {
   Recorder(Samples& samples, std::string workload, std::string shape)
       : samples_(samples), workload_(std::move(workload)), shape_(std::move(shape)) {}
 
-  const std::string& shape() const { return shape_; }
-
   void Add(const std::string& opponent, const std::string& what, const std::string& metric,
            int round, double value);
   // Records all values of `cost`, in seconds and KiB.
@@ -35,17 +33,16 @@ class Recorder {
   void AddNotTried(const std::string& opponent, const std::string& what,
                    std::chrono::seconds limit);
 
-  const Rounds& Of(const std::string& opponent, const std::string& what,
-                   const std::string& metric) const;
-  // Returns the reason why a value is missing: "over 120 s", "failed" or "not tried". Returns an
-  // empty string if the value exists.
-  std::string Trouble(const std::string& opponent, const std::string& what) const;
+  // Prints a Markdown table of the medians, with the ratios to svcmap, and of missing values.
+  void Print() const;
 
  private:
   Samples& samples_;
   std::string workload_;
   std::string shape_;
+  // Values by step, metric and opponent.
   std::map<std::tuple<std::string, std::string, std::string>, Rounds> figures_;
+  // Reason why a value is missing, by step and opponent.
   std::map<std::pair<std::string, std::string>, std::string> troubles_;
 };
 
