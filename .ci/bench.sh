@@ -40,7 +40,6 @@ other() {
 
 if [[ $kind == alone ]]; then
   other bin/svcmap-bench-conntrack
-  other bin/svcmap-bench-saved
   other bin/svcmap-bench-push
   other bin/svcmap-bench-kube
   other bin/svcmap-bench-recovery

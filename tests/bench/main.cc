@@ -121,9 +121,8 @@ int Main(const Options& options, CommonOptions& common, const RunCommand& run,
     std::error_code error;
     std::filesystem::create_directories(options.out, error);
     csv = options.out + "/samples.csv";
-    const absl::Status written =
-        WriteMachine(options.out + "/machine.json",
-                     {std::move(command_line), common.settings.svcmapd, pinning});
+    const absl::Status written = WriteMachine(
+        options.out + "/machine.json", {std::move(command_line), common.settings.svcmapd, pinning});
     if (!written.ok()) return Fail(std::string(written.message()));
   }
   const absl::StatusOr<std::unique_ptr<Samples>> samples = Samples::Open(csv);
