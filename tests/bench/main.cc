@@ -22,7 +22,6 @@ namespace {
 struct Options {
   std::vector<std::string> shapes = {"1000x10", "5000x10", "10000x10"};
   Mix mix = Mix::kClusterIp;
-  bool ipv6 = false;
   int time_limit = 120;
   std::string out;
   bool pin = false;
@@ -69,7 +68,6 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, Mix>{
           {"plain", Mix::kClusterIp}, {"mixed", Mix::kMixed}, {"everything", Mix::kEverything}}))
       ->option_text("plain|mixed|everything (default plain)");
-  app.add_flag("--ipv6", options.ipv6, "IPv6 instead of IPv4");
   app.add_option("--opponents", common.opponents,
                  "Who takes part, in the order of turns (default: all except nftables-single and "
                  "nftables-library)")
@@ -100,7 +98,6 @@ absl::Status Complete(const Options& options, CommonOptions& common) {
     absl::StatusOr<ClusterShape> shape = ParseShape(text);
     if (!shape.ok()) return shape.status();
     shape->mix = options.mix;
-    if (options.ipv6) shape->family = Family::kIpv6;
     common.shapes.push_back(*shape);
   }
   if (common.opponents.empty()) common.opponents = DefaultOpponents();

@@ -7,7 +7,7 @@ namespace {
 
 absl::StatusOr<Contender> LoadContender(const std::string& name, const OpponentSettings& settings,
                                         const Cluster& cluster) {
-  auto world = PacketWorld::Create(cluster.shape().family);
+  auto world = PacketWorld::Create();
   if (!world.ok()) return world.status();
   auto opponent = MakeOpponent(name, (*world)->node(), settings);
   if (!opponent.ok()) return opponent.status();

@@ -9,9 +9,9 @@
 namespace svcmap::bench {
 
 const std::vector<std::string>& OpponentNames() {
-  static const std::vector<std::string> kNames = {
-      "direct",   "netlink",         "svcmap",           "iptables-legacy", "iptables-nft",
-      "nftables", "nftables-single", "nftables-library"};
+  static const std::vector<std::string> kNames = {"direct",          "netlink",         "svcmap",
+                                                  "iptables-legacy", "iptables-nft",    "nftables",
+                                                  "nftables-single", "nftables-library"};
   return kNames;
 }
 

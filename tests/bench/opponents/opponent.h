@@ -52,12 +52,6 @@ class Opponent {
   virtual ProcessMemory Memory() const = 0;
 };
 
-// Value of --cluster-cidr for all compared implementations. The range contains all pods of the test
-// network. Connections from clients outside the range are masqueraded.
-inline const char* ClusterCidr(Family family) {
-  return family == Family::kIpv4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6;
-}
-
 struct OpponentSettings {
   // Time limit of one call. A call that exceeds the limit returns DeadlineExceeded, and the
   // implementation is excluded.
