@@ -1,19 +1,17 @@
 // svcmap-bench: compares svcmapd with other Service proxies in temporary network namespaces.
 // Requires root. docs/benchmarks.md describes the method.
-#include <sched.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "api/version/version.h"
 #include "tests/bench/commands/command.h"
-#include "tests/bench/opponents/proxy_cpu.h"
+#include "tests/bench/cpu.h"
 #include "tests/bench/record/machine.h"
 
 namespace svcmap::bench {
@@ -31,18 +29,12 @@ struct Options {
 // Pins this process to the first permitted CPU and the measured processes to the last permitted
 // CPU. Returns a description.
 std::string Pin() {
-  cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0 || CPU_COUNT(&cpus) < 2) {
-    return "none: there is only one CPU";
-  }
-  int first = 0;
-  while (!CPU_ISSET(first, &cpus)) ++first;
-  int last = CPU_SETSIZE - 1;
-  while (!CPU_ISSET(last, &cpus)) --last;
-  MoveToCpu(first);
-  SetProxyCpu(last);
-  return "load generator on CPU " + std::to_string(first) + "; programs that it starts on CPU " +
-         std::to_string(last);
+  const CpuPair cpus = ChooseCpus();
+  if (cpus.client < 0) return "none: there is only one CPU";
+  PinThread(cpus.server);
+  SetProxyCpu(cpus.client);
+  return "load generator on CPU " + std::to_string(cpus.server) +
+         "; programs that it starts on CPU " + std::to_string(cpus.client);
 }
 
 std::string BesideThisProgram(const std::string& name) {
@@ -113,18 +105,20 @@ int Main(const Options& options, CommonOptions& common, const RunCommand& run,
   const std::string pinning = options.packets ? "both ends of connections, by the subcommand"
                               : options.pin   ? Pin()
                                               : "none";
-  std::string csv;
+  std::ofstream samples;  // Discards all values if it is not open.
   if (!options.out.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.out, error);
-    csv = options.out + "/samples.csv";
+    samples.open(options.out + "/samples.csv", std::ios::app);
     const absl::Status written = WriteMachine(
         options.out + "/machine.json", {std::move(command_line), common.settings.svcmapd, pinning});
     if (!written.ok()) return Fail(std::string(written.message()));
+    if (!samples.is_open()) return Fail("cannot write " + options.out + "/samples.csv");
+    samples.seekp(0, std::ios::end);
+    if (samples.tellp() == 0)
+      samples << "workload,shape,opponent,what,metric,round,value" << std::endl;
   }
-  const absl::StatusOr<std::unique_ptr<Samples>> samples = Samples::Open(csv);
-  if (!samples.ok()) return Fail(std::string(samples.status().message()));
-  common.samples = samples->get();
+  common.samples = &samples;
   const absl::Status status = run();
   return status.ok() ? 0 : Fail(std::string(status.message()));
 }

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tests/bench/packets/cpu.h"
+#include "tests/bench/cpu.h"
 #include "tests/bench/packets/pod_server.h"
 #include "tests/support/netns.h"
 #include "tests/support/socket_address.h"

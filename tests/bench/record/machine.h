@@ -17,12 +17,7 @@ struct MachineContext {
   std::string pinning;
 };
 
-// Returns the facts as JSON. Facts that are not available on this machine are omitted.
-std::string MachineJson(const MachineContext& context);
+// Writes the facts as JSON. Facts that are not available on this machine are omitted.
 absl::Status WriteMachine(const std::string& path, const MachineContext& context);
-
-// Returns the value of the first line "NAME<separator>VALUE" with the given name, without
-// surrounding whitespace and quotes. Returns an empty string if no line has the given name.
-std::string ValueOf(const std::string& text, const std::string& name, char separator);
 
 }  // namespace svcmap::bench

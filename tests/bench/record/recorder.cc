@@ -1,6 +1,7 @@
 #include "tests/bench/record/recorder.h"
 
 #include <cstdio>
+#include <iomanip>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,7 +10,7 @@ namespace svcmap::bench {
 
 void Recorder::Add(const std::string& opponent, const std::string& what, const std::string& metric,
                    int round, double value) {
-  samples_.Add({workload_, shape_, opponent, what, metric, round, value});
+  Write(opponent, what, metric, round, value);
   figures_[{what, metric, opponent}][round].push_back(value);
 }
 
@@ -27,21 +28,28 @@ void Recorder::Add(const std::string& opponent, const std::string& what, int rou
 void Recorder::AddFailure(const std::string& opponent, const std::string& what, int round,
                           const absl::Status& why, std::chrono::seconds limit) {
   if (absl::IsUnimplemented(why)) return;
-  const Sample sample{workload_, shape_, opponent, what, "", round, 0};
   if (absl::IsDeadlineExceeded(why)) {
-    samples_.AddOverLimit(sample, static_cast<double>(limit.count()));
+    Write(opponent, what, "over-limit", round, static_cast<double>(limit.count()));
     troubles_[{what, opponent}] = absl::StrCat("over ", limit.count(), " s");
   } else {
-    samples_.AddFailed(sample, why);
+    std::fprintf(stderr, "svcmap-bench: %s %s %s %s: %s\n", workload_.c_str(), shape_.c_str(),
+                 opponent.c_str(), what.c_str(), std::string(why.message()).c_str());
+    Write(opponent, what, "failed", round, 1);
     troubles_[{what, opponent}] = "failed";
   }
 }
 
 void Recorder::AddNotTried(const std::string& opponent, const std::string& what,
                            std::chrono::seconds limit) {
-  samples_.Add(
-      {workload_, shape_, opponent, what, "not-tried", 0, static_cast<double>(limit.count())});
+  Write(opponent, what, "not-tried", 0, static_cast<double>(limit.count()));
   troubles_[{what, opponent}] = "not tried";
+}
+
+void Recorder::Write(const std::string& opponent, const std::string& what,
+                     const std::string& metric, int round, double value) {
+  // Flush the file, so that no values are lost if the run is aborted.
+  samples_ << workload_ << ',' << shape_ << ',' << opponent << ',' << what << ',' << metric << ','
+           << round << ',' << std::setprecision(9) << value << std::endl;
 }
 
 void Recorder::Print() const {

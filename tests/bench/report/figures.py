@@ -1,4 +1,4 @@
-"""The figures of a run by name, read from samples.csv (see tests/bench/record/samples.h)."""
+"""The figures of a run by name, read from samples.csv (see tests/bench/record/recorder.h)."""
 
 import csv
 import json
