@@ -44,7 +44,7 @@ if [[ $kind == alone ]]; then
   other bin/svcmap-bench-kube
   other bin/svcmap-bench-recovery
   other bin/svcmap-bench-delay
-  other tests/change_instructions_test
+  other tests/instructions_test
   [[ ! -e $out/failed.txt ]]
   exit
 fi
