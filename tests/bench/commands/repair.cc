@@ -17,7 +17,7 @@
 namespace svcmap::bench {
 namespace {
 
-constexpr const char* kKinds[] = {
+constexpr const char* kDamages[] = {
     "FlushedRuleset", "DeletedTable",  "DeletedBaseChain",    "DeletedRule",
     "AddedDrop",      "AddedElements", "RedirectingElements", "DeletedThousandElements"};
 constexpr std::chrono::microseconds kBetweenProbes{500};
@@ -101,7 +101,7 @@ class RepairCommand {
   // Measures one turn. If a repair fails, records the failure and loads the cluster again.
   absl::Status Turn(RecoveryNode& node, const ClusterShape& shape, int round,
                     Recorder& recorder) const {
-    for (const std::string kind : kKinds) {
+    for (const std::string kind : kDamages) {
       for (const bool stopped : {false, true}) {
         const auto times = DamageAndRepair(node, *testing::FindDamage(kind), stopped);
         if (times.ok()) {
