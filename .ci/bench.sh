@@ -3,8 +3,6 @@
 # `.ci/bench.sh quick`: the figures of tests/bench/report/bounds.json in three minutes; fails if a bound
 # is missed. `.ci/bench.sh alone`: svcmapd only. Results are written to build/bench/ or to the second
 # argument. docs/benchmarks.md explains them.
-#
-# If KUBE_PROXY and KUBECONFIG are set, a real kube-proxy takes part in `full`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -42,12 +40,11 @@ other() {
 
 if [[ $kind == alone ]]; then
   other bin/svcmap-bench-conntrack
-  other bin/svcmap-bench-saved
   other bin/svcmap-bench-push
   other bin/svcmap-bench-kube
   other bin/svcmap-bench-recovery
   other bin/svcmap-bench-delay
-  other tests/change_instructions_test
+  other tests/instructions_test
   [[ ! -e $out/failed.txt ]]
   exit
 fi
@@ -69,26 +66,17 @@ fi
 
 /usr/bin/python3 -B -m unittest discover -s tests/bench/report -p plots_test.py || exit
 
-real=()
-if [[ -n ${KUBE_PROXY-} ]]; then
-  real=(--kube-proxy "$KUBE_PROXY" --kubeconfig "${KUBECONFIG-}")
-fi
-others=nftables,iptables-legacy,iptables-nft${KUBE_PROXY:+,kube-proxy}
-programming=(--opponents "netlink,svcmap,$others" "${real[@]}")
-packets=(--opponents "direct,svcmap,$others" "${real[@]}")
-
+others=nftables,iptables-legacy
 sizes=100x10,1000x10,5000x10,5000x50,10000x10,30000x10,100000x10
-bench "${programming[@]}" --time-limit 60 --shapes $sizes sync
-bench --opponents "netlink,svcmap,$others,nftables-single" "${real[@]}" --time-limit 60 \
-  --shapes 1000x1,44000x1 sync
+# iptables-nft exceeds the limit at 5000x10, so it takes part only here.
+bench --opponents netlink,svcmap,$others,iptables-nft --time-limit 60 --shapes $sizes sync
+bench --opponents netlink,svcmap,$others,iptables-nft,nftables-single --time-limit 60 --shapes 1000x1,44000x1 sync
 # Without the start of nft processes.
 bench --opponents svcmap,nftables,nftables-library --time-limit 60 --shapes 1000x10,10000x10 sync
 bench --opponents svcmap,nftables,nftables-library --time-limit 60 --shapes 1000x10,10000x10 \
   change --budget 1
-# iptables-nft exceeds the limit at 5000x10. Each further attempt would take minutes.
-others=${others/,iptables-nft/}
-programming=(--opponents "netlink,svcmap,$others" "${real[@]}" --time-limit 30)
-packets=(--opponents "direct,svcmap,$others" "${real[@]}" --time-limit 30)
+programming=(--opponents netlink,svcmap,$others --time-limit 30)
+packets=(--opponents direct,svcmap,$others --time-limit 30)
 bench "${programming[@]}" --shapes 1000x10,10000x10,100000x10 change --budget 1
 bench "${packets[@]}" --shapes 1000x10,10000x10,100000x10 latency
 bench "${programming[@]}" --shapes 10000x10 churn --seconds 4

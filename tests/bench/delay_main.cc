@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/bench/cluster/cluster.h"
+#include "tests/bench/program.h"
+#include "tests/bench/record/statistics.h"
 #include "tests/support/agent.h"
 #include "tests/support/process.h"
 
@@ -37,15 +39,6 @@ constexpr int kNodes = 100;  // The endpoints are distributed over these nodes.
 constexpr size_t kObjectsPerBatch = 1000;
 constexpr std::chrono::milliseconds kBetweenChanges{2};
 constexpr std::chrono::milliseconds kQuiet{300};  // After each phase.
-
-[[noreturn]] void Fail(const std::string& what) {
-  std::fprintf(stderr, "svcmap-bench-delay: %s\n", what.c_str());
-  std::exit(1);
-}
-
-void Check(const absl::Status& status, const std::string& what) {
-  if (!status.ok()) Fail(absl::StrCat(what, ": ", status.ToString()));
-}
 
 // Changes an endpoint of the probe Service continuously.
 class Prober {
@@ -72,7 +65,6 @@ class Prober {
   std::vector<double> Stop() {
     stop_ = true;
     thread_.join();
-    std::sort(milliseconds_.begin(), milliseconds_.end());
     return milliseconds_;
   }
 
@@ -89,8 +81,7 @@ class Prober {
       if (!status.ok() || ack.outcome() != v1::COMMITTED) {
         Fail(absl::StrCat("probe: ", status.error_message(), ack.ShortDebugString()));
       }
-      milliseconds_.push_back(
-          std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+      milliseconds_.push_back(Milliseconds(Clock::now() - start));
       std::this_thread::sleep_for(kBetweenChanges);
     }
   }
@@ -104,22 +95,18 @@ class Prober {
 
 // Sends all changes on a stream, and waits for the last Ack.
 void Push(Agent& agent, const std::vector<v1::Change>& changes, size_t per_batch) {
-  auto stream = agent.Push("bulk");
-  Check(stream.status(), "stream");
+  const auto stream = Need(agent.Push("bulk"));
   uint64_t last = 0;
   for (size_t first = 0; first < changes.size(); first += per_batch) {
     const auto begin = changes.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end =
         changes.begin() + static_cast<std::ptrdiff_t>(std::min(first + per_batch, changes.size()));
-    const absl::StatusOr<uint64_t> number = (*stream)->Send({begin, end});
-    Check(number.status(), "batch");
-    last = *number;
+    last = Need(stream->Send({begin, end}));
   }
   for (uint64_t number = 0; number < last;) {
-    const absl::StatusOr<v1::Ack> ack = (*stream)->ReadAck();
-    Check(ack.status(), "Ack");
-    if (ack->results_size() > 0) Fail(ack->results(0).message());
-    number = ack->number();
+    const v1::Ack ack = Need(stream->ReadAck());
+    if (ack.results_size() > 0) Fail(ack.results(0).message());
+    number = ack.number();
   }
 }
 
@@ -129,28 +116,18 @@ std::vector<v1::Change> Upserts(const Objects& objects) {
   return changes;
 }
 
-std::vector<v1::Change> Removals(const Objects& objects) {
+// Returns the removals of the objects in `upserts`.
+std::vector<v1::Change> Removals(const std::vector<v1::Change>& upserts) {
   std::vector<v1::Change> changes;
-  for (const v1::Object& object : objects) {
-    const bool service = object.has_service();
+  for (const v1::Change& upsert : upserts) {
+    const bool service = upsert.has_service();
     const v1::ObjectMeta& meta =
-        service ? object.service().metadata() : object.endpoint_slice().metadata();
+        service ? upsert.service().metadata() : upsert.endpoint_slice().metadata();
     const std::string key = absl::StrCat(meta.namespace_(), "/", meta.name());
     changes.push_back(
         testing::Removal(service ? testing::ServiceRef(key) : testing::SliceRef(key)));
   }
   return changes;
-}
-
-Objects ObjectsOf(const Cluster& cluster) {
-  Objects objects;
-  for (const ServicePort& port : cluster.ports()) {
-    *objects.emplace_back().mutable_service() = ServiceMessage(port);
-    for (v1::EndpointSlice& slice : SliceMessages(port)) {
-      *objects.emplace_back().mutable_endpoint_slice() = std::move(slice);
-    }
-  }
-  return objects;
 }
 
 Objects ServiceWithPorts(int ports, int version) {
@@ -188,26 +165,20 @@ Objects ServiceWithEndpoints(int version) {
 
 class Bench {
  public:
-  Bench(const ClusterShape& shape, const std::string& svcmapd) : shape_(shape) {
-    absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();
-    Check(netns.status(), "namespace");
-    netns_.emplace(*std::move(netns));
-    absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::Launch(*netns_, {}, svcmapd);
-    Check(agent.status(), "svcmapd");
-    agent_ = *std::move(agent);
-    Check(agent_->WaitUntilItAnswers(), "svcmapd");
-    Check(agent_->Replace({testing::ANode(testing::kAgentNode).InternalIp("192.0.2.1"),
-                           Prober::Service(), Prober::Slice(0)}),
-          "first objects");
+  Bench(const ClusterShape& shape, const std::string& svcmapd)
+      : shape_(shape), agent_(Need(Agent::Launch(netns_, {}, svcmapd))) {
+    Need(agent_->WaitUntilItAnswers());
+    Need(agent_->Replace({testing::ANode(testing::kAgentNode).InternalIp("192.0.2.1"),
+                          Prober::Service(), Prober::Slice(0)}));
     prober_.emplace(agent_->socket());
   }
 
   void Run() {
-    const Objects cluster = ObjectsOf(Cluster(shape_));
-    const Objects more = ObjectsOf(Cluster(shape_, shape_.services));
+    const std::vector<v1::Change> cluster = AllMessages(Cluster(shape_));
+    const std::vector<v1::Change> more = AllMessages(Cluster(shape_, shape_.services));
     Phase("idle", [] { std::this_thread::sleep_for(std::chrono::seconds(2)); });
-    Phase("load", [&] { Push(*agent_, Upserts(cluster), kObjectsPerBatch); });
-    Phase("growth", [&] { Push(*agent_, Upserts(more), kObjectsPerBatch); });
+    Phase("load", [&] { Push(*agent_, cluster, kObjectsPerBatch); });
+    Phase("growth", [&] { Push(*agent_, more, kObjectsPerBatch); });
     Phase("deletion", [&] { Push(*agent_, Removals(more), kObjectsPerBatch); });
     Large("12,000 ports", ServiceWithPorts(kStorablePorts, 0), ServiceWithPorts(kStorablePorts, 1));
     Large("65,000 ports", ServiceWithPorts(kPorts, 0), ServiceWithPorts(kPorts, 1));
@@ -222,25 +193,23 @@ class Bench {
     const size_t all = first.size();
     Phase(name + " added", [&] { Push(*agent_, Upserts(first), all); });
     Phase(name + " replaced", [&] { Push(*agent_, Upserts(second), all); });
-    Phase(name + " deleted", [&] { Push(*agent_, Removals(second), all); });
+    Phase(name + " deleted", [&] { Push(*agent_, Removals(Upserts(second)), all); });
   }
 
   void Damage(const std::string& name, const std::string& script) {
     Phase(name, [&] {
-      const absl::StatusOr<v1::GetStatusResponse> before = agent_->GetStatus();
-      Check(before.status(), "status");
-      Check(testing::RunNft(*netns_, script), "nft");
+      const uint64_t before = Need(agent_->GetStatus()).repairs();
+      Need(testing::RunNft(netns_, script));
       for (;;) {
-        const absl::StatusOr<v1::GetStatusResponse> now = agent_->GetStatus();
-        Check(now.status(), "status");
-        if (now->repairs() > before->repairs() && now->verified()) break;
+        const v1::GetStatusResponse now = Need(agent_->GetStatus());
+        if (now.repairs() > before && now.verified()) break;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
     });
   }
 
   void Phase(const std::string& name, const std::function<void()>& action) {
-    const v1::GetStatusResponse before = Status();
+    const v1::GetStatusResponse before = Need(agent_->GetStatus());
     prober_->Start();
     const double from = Now();
     action();
@@ -249,16 +218,10 @@ class Bench {
     const std::vector<double> ms = prober_->Stop();
     std::printf(
         "%-24s %9.1f ms, %6zu probes: p50 %8.2f ms, p99 %8.2f ms, longest %8.2f ms  [%.6f %.6f]\n",
-        name.c_str(), (to - from) * 1e3, ms.size(), ms[ms.size() / 2], ms[ms.size() * 99 / 100],
-        ms.back(), from, Now());
-    PrintStages(before, Status());
+        name.c_str(), (to - from) * 1e3, ms.size(), Median(ms), Percentile(ms, 0.99),
+        Percentile(ms, 1), from, Now());
+    PrintStages(before, Need(agent_->GetStatus()));
     std::fflush(stdout);
-  }
-
-  v1::GetStatusResponse Status() {
-    const absl::StatusOr<v1::GetStatusResponse> status = agent_->GetStatus();
-    Check(status.status(), "status");
-    return *status;
   }
 
   // Prints the time that svcmapd spent in each stage, if it is at least 1 ms.
@@ -281,8 +244,8 @@ class Bench {
   }
 
   const ClusterShape shape_;
-  std::optional<testing::NetNs> netns_;
-  std::unique_ptr<Agent> agent_;
+  const testing::NetNs netns_ = Need(testing::NetNs::Create());
+  const std::unique_ptr<Agent> agent_;
   std::optional<Prober> prober_;
 };
 

@@ -4,7 +4,6 @@
 #include <httplib.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <thread>
 #include <vector>
@@ -12,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "tests/bench/cluster/cluster.h"
 #include "tests/bench/process_figures.h"
+#include "tests/bench/program.h"
+#include "tests/bench/record/statistics.h"
 #include "tests/support/agent.h"
 #include "tests/support/api_server.h"
 #include "tests/support/process.h"
@@ -26,21 +27,6 @@ constexpr std::chrono::minutes kPatience{2};
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-[[noreturn]] void Give(const std::string& up) {
-  std::fprintf(stderr, "svcmap-bench-kube: %s\n", up.c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T Need(absl::StatusOr<T> result) {
-  if (!result.ok()) Give(result.status().ToString());
-  return *std::move(result);
-}
-
-void Need(const absl::Status& status) {
-  if (!status.ok()) Give(status.ToString());
 }
 
 struct Round {
@@ -80,7 +66,7 @@ class Bench {
         const httplib::Result result =
             client.Get(path, {{"Accept", "application/vnd.kubernetes.protobuf"},
                               {"Authorization", "Bearer anybody"}});
-        if (!result || result->status != 200) Give("no list of " + path);
+        if (!result || result->status != 200) Fail("no list of " + path);
         if (i == 0) continue;
         std::printf("%s: %.1f MB in %.3f s\n", path.c_str(),
                     static_cast<double>(result->body.size()) / 1e6, SecondsSince(start));
@@ -103,7 +89,7 @@ class Bench {
           status.endpoints() == endpoints_) {
         break;
       }
-      if (Clock::now() - start > kPatience) Give("svcmap-kube says:\n" + bridge->err());
+      if (Clock::now() - start > kPatience) Fail("svcmap-kube says:\n" + bridge->err());
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     Round round{.programmed = SecondsSince(start),
@@ -122,11 +108,6 @@ class Bench {
   std::unique_ptr<testing::FakeApiServer> server_;
   uint64_t endpoints_ = 0;
 };
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 int Main(int argc, char** argv) {
   ClusterShape shape{.services = 10000, .endpoints = 10};
@@ -155,9 +136,8 @@ int Main(int argc, char** argv) {
       "| median | fastest | slowest | CPU of svcmap-kube | of svcmapd | memory of svcmap-kube | of "
       "svcmapd |\n|---|---|---|---|---|---|---|\n"
       "| %.2f s | %.2f s | %.2f s | %.2f s | %.2f s | %.0f MiB | %.0f MiB |\n",
-      rounds, Median(programmed), *std::min_element(programmed.begin(), programmed.end()),
-      *std::max_element(programmed.begin(), programmed.end()), Median(bridge_cpu),
-      Median(agent_cpu), Median(memory), Median(agent_memory));
+      rounds, Median(programmed), Percentile(programmed, 0), Percentile(programmed, 1),
+      Median(bridge_cpu), Median(agent_cpu), Median(memory), Median(agent_memory));
   return 0;
 }
 

@@ -1,19 +1,17 @@
 // svcmap-bench: compares svcmapd with other Service proxies in temporary network namespaces.
 // Requires root. docs/benchmarks.md describes the method.
-#include <sched.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "api/version/version.h"
 #include "tests/bench/commands/command.h"
-#include "tests/bench/opponents/proxy_cpu.h"
+#include "tests/bench/cpu.h"
 #include "tests/bench/record/machine.h"
 
 namespace svcmap::bench {
@@ -22,7 +20,6 @@ namespace {
 struct Options {
   std::vector<std::string> shapes = {"1000x10", "5000x10", "10000x10"};
   Mix mix = Mix::kClusterIp;
-  bool ipv6 = false;
   int time_limit = 120;
   std::string out;
   bool pin = false;
@@ -32,18 +29,12 @@ struct Options {
 // Pins this process to the first permitted CPU and the measured processes to the last permitted
 // CPU. Returns a description.
 std::string Pin() {
-  cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0 || CPU_COUNT(&cpus) < 2) {
-    return "none: there is only one CPU";
-  }
-  int first = 0;
-  while (!CPU_ISSET(first, &cpus)) ++first;
-  int last = CPU_SETSIZE - 1;
-  while (!CPU_ISSET(last, &cpus)) --last;
-  MoveToCpu(first);
-  SetProxyCpu(last);
-  return "load generator on CPU " + std::to_string(first) + "; programs that it starts on CPU " +
-         std::to_string(last);
+  const CpuPair cpus = ChooseCpus();
+  if (cpus.client < 0) return "none: there is only one CPU";
+  PinThread(cpus.server);
+  SetProxyCpu(cpus.client);
+  return "load generator on CPU " + std::to_string(cpus.server) +
+         "; programs that it starts on CPU " + std::to_string(cpus.client);
 }
 
 std::string BesideThisProgram(const std::string& name) {
@@ -52,9 +43,8 @@ std::string BesideThisProgram(const std::string& name) {
   return (self.parent_path() / name).string();
 }
 
-std::vector<std::string> DefaultOpponents(const OpponentSettings& settings) {
+std::vector<std::string> DefaultOpponents() {
   std::vector<std::string> names = OpponentNames();
-  if (settings.kube_proxy.empty()) std::erase(names, "kube-proxy");
   // The compared implementation "nftables-single" differs from "nftables" only for Services with
   // one endpoint. Packages do not contain the program that "nftables-library" runs.
   std::erase(names, "nftables-single");
@@ -70,7 +60,6 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, Mix>{
           {"plain", Mix::kClusterIp}, {"mixed", Mix::kMixed}, {"everything", Mix::kEverything}}))
       ->option_text("plain|mixed|everything (default plain)");
-  app.add_flag("--ipv6", options.ipv6, "IPv6 instead of IPv4");
   app.add_option("--opponents", common.opponents,
                  "Who takes part, in the order of turns (default: all except nftables-single and "
                  "nftables-library)")
@@ -84,14 +73,6 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
   app.add_option("--svcmapd", common.settings.svcmapd, "The program (default: beside this one)");
-  app.add_option("--kube-proxy", common.settings.kube_proxy,
-                 "A kube-proxy to take part as well; needs --kubeconfig")
-      ->check(CLI::ExistingFile);
-  app.add_option("--kubeconfig", common.settings.kubeconfig, "Of the API server that it asks")
-      ->check(CLI::ExistingFile);
-  app.add_option("--kube-proxy-mode", common.settings.kube_proxy_mode, "What it runs as")
-      ->check(CLI::IsMember({"nftables", "iptables"}))
-      ->capture_default_str();
   app.add_option("--out", options.out,
                  "Folder for samples.csv, which grows with each run, and machine.json");
   app.add_flag("--pin", options.pin,
@@ -109,10 +90,9 @@ absl::Status Complete(const Options& options, CommonOptions& common) {
     absl::StatusOr<ClusterShape> shape = ParseShape(text);
     if (!shape.ok()) return shape.status();
     shape->mix = options.mix;
-    if (options.ipv6) shape->family = Family::kIpv6;
     common.shapes.push_back(*shape);
   }
-  if (common.opponents.empty()) common.opponents = DefaultOpponents(common.settings);
+  if (common.opponents.empty()) common.opponents = DefaultOpponents();
   common.settings.time_limit = std::chrono::seconds(options.time_limit);
   return testing::NetNsAvailable();
 }
@@ -125,20 +105,20 @@ int Main(const Options& options, CommonOptions& common, const RunCommand& run,
   const std::string pinning = options.packets ? "both ends of connections, by the subcommand"
                               : options.pin   ? Pin()
                                               : "none";
-  std::string csv;
+  std::ofstream samples;  // Discards all values if it is not open.
   if (!options.out.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.out, error);
-    csv = options.out + "/samples.csv";
-    const absl::Status written =
-        WriteMachine(options.out + "/machine.json",
-                     {std::move(command_line), common.settings.svcmapd, pinning,
-                      common.settings.kube_proxy, common.settings.kube_proxy_mode});
+    samples.open(options.out + "/samples.csv", std::ios::app);
+    const absl::Status written = WriteMachine(
+        options.out + "/machine.json", {std::move(command_line), common.settings.svcmapd, pinning});
     if (!written.ok()) return Fail(std::string(written.message()));
+    if (!samples.is_open()) return Fail("cannot write " + options.out + "/samples.csv");
+    samples.seekp(0, std::ios::end);
+    if (samples.tellp() == 0)
+      samples << "workload,shape,opponent,what,metric,round,value" << std::endl;
   }
-  const absl::StatusOr<std::unique_ptr<Samples>> samples = Samples::Open(csv);
-  if (!samples.ok()) return Fail(std::string(samples.status().message()));
-  common.samples = samples->get();
+  common.samples = &samples;
   const absl::Status status = run();
   return status.ok() ? 0 : Fail(std::string(status.message()));
 }

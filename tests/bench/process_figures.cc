@@ -1,12 +1,10 @@
 #include "tests/bench/process_figures.h"
 
 #include <time.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <string>
 
 namespace svcmap::bench {
@@ -23,19 +21,6 @@ int64_t ReadNumber(const std::string& path, const std::string& name) {
     if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1));
   }
   return 0;
-}
-
-// Returns the CPU time of reaped child processes, which the kernel counts in clock ticks.
-double ChildrenSecondsOf(pid_t pid) {
-  std::ifstream file(ProcPath(pid, "stat"));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  std::string skipped;
-  for (int i = 0; i < 13; ++i) fields >> skipped;  // Skip the fields before cutime, the 16th field.
-  double user = 0;
-  double system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace
@@ -60,8 +45,6 @@ double CpuSecondsOf(pid_t pid) {
   if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
-
-double CpuSecondsWithChildrenOf(pid_t pid) { return CpuSecondsOf(pid) + ChildrenSecondsOf(pid); }
 
 int64_t DescriptorsOf(pid_t pid) {
   std::error_code error;

@@ -18,6 +18,8 @@
 #include "tests/bench/cluster/cluster.h"
 #include "tests/bench/echo_server.h"
 #include "tests/bench/process_figures.h"
+#include "tests/bench/program.h"
+#include "tests/bench/record/statistics.h"
 #include "tests/support/agent.h"
 #include "tests/support/certificates.h"
 #include "tests/support/process.h"
@@ -32,18 +34,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int kPerBatch = 500;
 constexpr uint64_t kRoundTrips = 3000;
 
-double Milliseconds(Clock::duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
-[[noreturn]] void Give(const std::string& up) {
-  std::fprintf(stderr, "svcmap-bench-push: %s\n", up.c_str());
-  std::exit(1);
-}
-
 void AwaitConnection(grpc::Channel& channel) {
   if (!channel.WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10))) {
-    Give("cannot connect");
+    Fail("cannot connect");
   }
 }
 
@@ -66,12 +59,12 @@ class Push {
     return Read().opened();
   }
   void Write(const v1::PushRequest& request) {
-    if (!stream_->Write(request)) Give("the stream broke");
+    if (!stream_->Write(request)) Fail("the stream broke");
   }
   v1::PushResponse Read() {
     v1::PushResponse response;
-    if (!stream_->Read(&response)) Give("the stream broke");
-    if (response.ack().results_size() > 0) Give(response.ack().results(0).message());
+    if (!stream_->Read(&response)) Fail("the stream broke");
+    if (response.ack().results_size() > 0) Fail(response.ack().results(0).message());
     return response;
   }
   v1::Ack Await(uint64_t number) {
@@ -134,7 +127,7 @@ class Bench {
   Bench() : netns_(*testing::NetNs::Create()), folder_(*testing::TemporaryFolder::Make()) {
     // Enter the network namespace first, because gRPC's threads stay in the namespace of the thread
     // that creates them.
-    if (!netns_.Enter().ok()) Give("cannot enter a network namespace");
+    if (!netns_.Enter().ok()) Fail("cannot enter a network namespace");
     const testing::KeyPair agent = ca_.Issue("agent", "IP:127.0.0.1");
     Put("ca.pem", ca_.certificate());
     Put("agent.pem", agent.certificate);
@@ -167,8 +160,7 @@ class Bench {
                                                 "10000",
                                                 "--max-batch-bytes",
                                                 "100000000"});
-    if (!agent.ok()) Give(std::string(agent.status().message()));
-    agent_ = *std::move(agent);
+    agent_ = Need(std::move(agent));
   }
   testing::Agent& agent() { return *agent_; }
   const testing::NetNs& netns() const { return netns_; }
@@ -185,13 +177,8 @@ class Bench {
     AwaitConnection(*channel);
     return channel;
   }
-  uint64_t ElementsWritten() { return Status().elements_written(); }
+  uint64_t ElementsWritten() { return Need(agent_->GetStatus()).elements_written(); }
   int64_t Rss() { return MemoryOf(agent_->pid()).rss_kib; }
-  v1::GetStatusResponse Status() {
-    const auto status = agent_->GetStatus();
-    if (!status.ok()) Give(std::string(status.status().message()));
-    return *status;
-  }
 
  private:
   void Put(const std::string& name, const std::string& text) {
@@ -234,10 +221,9 @@ void Messages(Bench& bench, const ClusterShape& shape, uint64_t count) {
       push.Await(number);
       times.push_back(Milliseconds(Clock::now() - sent));
     }
-    std::sort(times.begin(), times.end());
     std::printf("| %s | %.0f | %.0f | %.2f ms | %.2f ms |\n", Name(tls),
                 static_cast<double>(count) / seconds, static_cast<double>(last - first) / seconds,
-                times[times.size() / 2], times[times.size() * 99 / 100]);
+                Median(times), Percentile(times, 0.99));
   }
 }
 
@@ -245,10 +231,8 @@ void Messages(Bench& bench, const ClusterShape& shape, uint64_t count) {
 class Echo {
  public:
   explicit Echo(const testing::NetNs& netns) {
-    auto process = testing::ChildProcess::Start(
-        {.argv = {"/proc/self/exe", "--echo-server", socket()}, .netns = &netns});
-    if (!process.ok()) Give(std::string(process.status().message()));
-    process_ = *std::move(process);
+    process_ = Need(testing::ChildProcess::Start(
+        {.argv = {"/proc/self/exe", "--echo-server", socket()}, .netns = &netns}));
   }
   ~Echo() {
     static_cast<void>(process_->Signal(SIGTERM));
@@ -310,11 +294,10 @@ void BesideEcho(Bench& bench, const ClusterShape& shape) {
       "|---|---|---|---|\n");
   double p50[2];
   for (size_t i = 0; i < 2; ++i) {
-    std::vector<double>& times = turns[i].times;
-    std::sort(times.begin(), times.end());
-    p50[i] = times[times.size() / 2];
+    const std::vector<double>& times = turns[i].times;
+    p50[i] = Median(times);
     std::printf("| %s | %.3f ms | %.3f ms | %.1f |\n", turns[i].name, p50[i],
-                times[times.size() * 99 / 100],
+                Percentile(times, 0.99),
                 static_cast<double>(turns[i].waits) / static_cast<double>(times.size()));
   }
   std::printf("Ratio of the medians: %.2f\n", p50[0] / p50[1]);
@@ -342,7 +325,7 @@ void Idle(Bench& bench, int count) {
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     watchers.push_back(stub->Watch(contexts.back().get(), {}));
     v1::WatchEvent event;
-    if (!watchers.back()->Read(&event)) Give("cannot watch");
+    if (!watchers.back()->Read(&event)) Fail("cannot watch");
   }
   print("stream on a connection", before);
   for (int i = 0; i < count; ++i) {
@@ -362,7 +345,7 @@ void Resume(Bench& bench, const ClusterShape& shape) {
     uint64_t number = 0;
     token = push.Snapshot(cluster, number).state_token();
   }
-  if (!bench.agent().WaitUntilSaved().ok()) Give("the state is not saved");
+  if (!bench.agent().WaitUntilSaved().ok()) Fail("the state is not saved");
   uint64_t written = bench.ElementsWritten();
   const auto print = [&](const char* what, Clock::time_point start, size_t bytes) {
     const double time = Milliseconds(Clock::now() - start);
@@ -372,7 +355,7 @@ void Resume(Bench& bench, const ClusterShape& shape) {
   auto start = Clock::now();
   {
     Push push(bench.Connect(true));
-    if (push.Open(token).resume() != v1::CONTINUE) Give("not continued");
+    if (push.Open(token).resume() != v1::CONTINUE) Fail("not continued");
     print("the controller was restarted, with its token", start, token.size());
   }
   start = Clock::now();
@@ -384,12 +367,12 @@ void Resume(Bench& bench, const ClusterShape& shape) {
     push.Snapshot(cluster, number, &bytes);
     print("the same without a token: a snapshot", start, bytes);
   }
-  if (!bench.agent().Kill().ok()) Give("the agent cannot be killed");
+  if (!bench.agent().Kill().ok()) Fail("the agent cannot be killed");
   start = Clock::now();
   bench.Start();
   written = 0;
   Push push(bench.Connect(true));
-  if (push.Open(token).resume() != v1::CONTINUE) Give("not continued");
+  if (push.Open(token).resume() != v1::CONTINUE) Fail("not continued");
   print("the agent was killed and started", start, token.size());
 }
 
@@ -440,7 +423,7 @@ void PushesDuring(Bench& bench, const ClusterShape& shape, uint64_t count, int r
           grpc::ClientContext context;
           const auto start = Clock::now();
           const grpc::Status status = read(*stub, context);
-          if (!status.ok()) Give(status.error_message());
+          if (!status.ok()) Fail(status.error_message());
           longest = std::max<double>(longest, Milliseconds(Clock::now() - start));
           ++finished;
         }
@@ -459,68 +442,10 @@ void PushesDuring(Bench& bench, const ClusterShape& shape, uint64_t count, int r
     }
     stop = true;
     for (std::thread& thread : threads) thread.join();
-    std::sort(times.begin(), times.end());
     std::printf("| %s | %d | %.0f ms | %.2f ms | %.2f ms | %.2f ms |\n", name, finished.load(),
-                longest.load(), times[times.size() / 2], times[times.size() * 99 / 100],
-                times.back());
+                longest.load(), Median(times), Percentile(times, 0.99), Percentile(times, 1));
     std::fflush(stdout);
   }
-}
-
-int64_t KernelKib() {
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string name; meminfo >> name;) {
-    int64_t value = 0;
-    if (name == "SUnreclaim:" && meminfo >> value) return value;
-  }
-  return 0;
-}
-
-struct ServiceShape {
-  int services = 0;
-  int ports = 1;
-  int endpoints = 0;
-};
-
-std::string AddressOf(int prefix, int number) {
-  return absl::StrCat(prefix + number / 65536, ".", number / 256 % 256, ".", number % 256, ".1");
-}
-
-// Prints the memory that Services with `shape` use. The kernel's memory includes other processes.
-void MemoryOfServices(Bench& bench, const ServiceShape& shape) {
-  Push push(bench.Connect(false));
-  push.Open();
-  const int64_t rss = bench.Rss();
-  const int64_t kernel = KernelKib();
-  const auto start = Clock::now();
-  Clock::duration longest{0};
-  uint64_t number = 0;
-  for (int i = 0; i < shape.services; ++i) {
-    const std::string name = absl::StrCat("s", i);
-    v1::PushRequest request;
-    request.mutable_batch()->set_number(++number);
-    testing::AService service("shop/" + name);
-    service.ClusterIp(AddressOf(20, i));
-    for (int port = 1; port <= shape.ports; ++port) service.Port(absl::StrCat("p", port), port);
-    *request.mutable_batch()->add_changes()->mutable_service() = service.proto();
-    for (int first = 0; first < shape.endpoints; first += 1000) {
-      testing::ASlice slice("shop/" + name);
-      slice.Named(absl::StrCat(name, "-", first));
-      for (int port = 1; port <= shape.ports; ++port) slice.Port(absl::StrCat("p", port), port);
-      for (int e = first; e < std::min(first + 1000, shape.endpoints); ++e) {
-        slice.Endpoint(AddressOf(100, e));
-      }
-      *request.mutable_batch()->add_changes()->mutable_endpoint_slice() = slice.proto();
-    }
-    const auto sent = Clock::now();
-    push.Write(request);
-    push.Await(number);
-    longest = std::max(longest, Clock::now() - sent);
-  }
-  std::printf("| %d | %d | %d | %.0f | %.0f | %.0f s | %.0f ms |\n", shape.services, shape.ports,
-              shape.endpoints, static_cast<double>(bench.Rss() - rss) / 1024,
-              static_cast<double>(KernelKib() - kernel) / 1024,
-              Milliseconds(Clock::now() - start) / 1000, Milliseconds(longest));
 }
 
 int Main(int argc, char** argv) {
@@ -536,11 +461,6 @@ int Main(int argc, char** argv) {
   app.add_option("--readers", readers, "Number of clients that call Dump or List")
       ->capture_default_str();
   app.add_flag("--reads-only", reads_only, "Measures only changes during Dump and List.");
-  ServiceShape large;
-  app.add_option("--memory-of", large.services,
-                 "Measures only the memory of so many Services with --ports and --endpoints");
-  app.add_option("--ports", large.ports, "Ports of each Service for --memory-of");
-  app.add_option("--endpoints", large.endpoints, "Endpoints of each Service for --memory-of");
   bool echo_only = false;
   app.add_flag("--echo-only", echo_only, "Measures only changes beside an echo server.");
   std::string echo_server;
@@ -549,13 +469,6 @@ int Main(int argc, char** argv) {
   if (!echo_server.empty()) return RunEchoServer(echo_server);
   Bench bench;
   bench.Start();
-  if (large.services > 0) {
-    std::printf(
-        "| Services | ports | endpoints | RSS, MiB | kernel, MiB | time | longest Ack |\n"
-        "|---|---|---|---|---|---|---|\n");
-    MemoryOfServices(bench, large);
-    return 0;
-  }
   if (reads_only) {
     PushesDuring(bench, shape, std::min<uint64_t>(messages, kRoundTrips), readers);
     return 0;

@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "tests/bench/process_figures.h"
-#include "tests/bench/record/samples.h"
+#include "tests/bench/program.h"
 #include "tests/bench/record/statistics.h"
 #include "tests/bench/recovery/node.h"
 #include "tests/support/foreign_storm.h"
@@ -23,27 +23,18 @@
 namespace svcmap::bench {
 namespace {
 
-using std::chrono::milliseconds;
-
-double Milliseconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 struct Options {
   std::vector<std::string> shapes;
   int changes = 100000;
   int seconds = 10;
   int per_second = 1000;
-  std::string csv;
 };
 
-// Parameters of a measurement. The agent on `node` has loaded a cluster of shape `shape`.
+// Parameters of a measurement. The agent on `node` has loaded the cluster.
 struct Context {
   const Options& options;
-  Samples& samples;
   RecoveryNode& node;
   const std::string& name;  // Name of the shape, for example "1000x10".
-  const ClusterShape& shape;
 };
 
 // ---- memory ----
@@ -54,10 +45,6 @@ void PrintMemory(const Context& context, int changes) {
   const auto descriptors = static_cast<double>(DescriptorsOf(pid));
   std::printf("| %s | %d | %.1f MB | %.0f |\n", context.name.c_str(), changes, rss, descriptors);
   std::fflush(stdout);
-  context.samples.Add(
-      {"memory", context.name, "svcmap", std::to_string(changes), "rss_mb", 0, rss});
-  context.samples.Add(
-      {"memory", context.name, "svcmap", std::to_string(changes), "descriptors", 0, descriptors});
 }
 
 absl::Status MeasureMemory(const Context& context) {
@@ -84,7 +71,7 @@ absl::Status MeasureMemory(const Context& context) {
 // ---- storm ----
 
 absl::Status MeasureOneStorm(const Context& context, testing::ForeignStorm::RulesBy rules_by) {
-  constexpr milliseconds kBetweenCommits{10};
+  constexpr std::chrono::milliseconds kBetweenCommits{10};
   const absl::StatusOr<std::unique_ptr<testing::PushStream>> stream = context.node.agent().Push();
   if (!stream.ok()) return stream.status();
   const auto storm =
@@ -98,7 +85,6 @@ absl::Status MeasureOneStorm(const Context& context, testing::ForeignStorm::Rule
     const absl::Status status = ack.ok() ? testing::CheckAck(*ack) : ack.status();
     if (!status.ok()) return status;
     own.push_back(Milliseconds(Clock::now() - sent));
-    context.samples.Add({"storm", context.name, "svcmap", "own commit", "ms", 0, own.back()});
     std::this_thread::sleep_until(sent + kBetweenCommits);
   }
   const testing::ForeignStorm::Changes changes = (*storm)->Stop();
@@ -111,9 +97,6 @@ absl::Status MeasureOneStorm(const Context& context, testing::ForeignStorm::Rule
               context.name.c_str(), by, changes.per_second(),
               static_cast<long long>(changes.rejected), own.size(), Median(own),
               Percentile(own, 0.99), Percentile(own, 1), after);
-  context.samples.Add(
-      {"storm", context.name, "svcmap", "foreign", "per_second", 0, changes.per_second()});
-  context.samples.Add({"storm", context.name, "svcmap", "after", "ms", 0, after});
   return absl::OkStatus();
 }
 
@@ -147,7 +130,6 @@ absl::Status MeasureIdle(const Context& context) {
   std::printf("| %s | %.0f | %.2f %% of a core | %d | %s | %.1f MB |\n", context.name.c_str(),
               seconds(), percent, static_cast<int>(audits), first_audit.c_str(),
               static_cast<double>(MemoryOf(pid).rss_kib) / 1024);
-  context.samples.Add({"idle", context.name, "svcmap", "cpu", "percent", 0, percent});
   return absl::OkStatus();
 }
 
@@ -181,7 +163,7 @@ const Command kCommands[] = {
 };
 
 // Runs the command on a separate node for each shape.
-absl::Status Run(const Command& command, const Options& options, Samples& samples) {
+absl::Status Run(const Command& command, const Options& options) {
   const std::string header = absl::StrCat("| Services x endpoints | ", command.columns, " |");
   std::string rule = "|";
   for (auto bars = std::count(header.begin(), header.end(), '|'); bars > 1; --bars) rule += "---|";
@@ -193,7 +175,7 @@ absl::Status Run(const Command& command, const Options& options, Samples& sample
     absl::Status status = node.status();
     if (status.ok()) status = (*node)->Start();
     if (status.ok()) status = (*node)->Load(*shape);
-    if (status.ok()) status = command.measure({options, samples, **node, name, *shape});
+    if (status.ok()) status = command.measure({options, **node, name});
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat(command.name, " at ", name, ": ",
                                                       std::string(status.message())));
@@ -207,7 +189,6 @@ int Main(int argc, char** argv) {
   Options options;
   CLI::App app("svcmap-bench-recovery measures what bad days cost.", "svcmap-bench-recovery");
   const CLI::Range positive(1, 1000000);
-  app.add_option("--csv", options.csv, "Write every figure to this file");
   app.add_option("--changes", options.changes, "memory: how many")
       ->check(positive)
       ->capture_default_str();
@@ -226,11 +207,10 @@ int Main(int argc, char** argv) {
   }
   CLI11_PARSE(app, argc, argv);
 
-  const auto samples = Samples::Open(options.csv);
-  absl::Status status = samples.status();
+  absl::Status status;
   for (const Command& command : kCommands) {
     const bool chosen = app.get_subcommands().empty() || app.got_subcommand(command.name);
-    if (chosen && status.ok()) status = Run(command, options, **samples);
+    if (chosen && status.ok()) status = Run(command, options);
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "svcmap-bench-recovery: %s\n", std::string(status.message()).c_str());

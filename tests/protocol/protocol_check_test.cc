@@ -1,5 +1,4 @@
-// Runs svcmap-protocol-check against svcmapd on a Unix socket and with TLS, and against fake agents
-// with intentional defects.
+// Runs svcmap-protocol-check against svcmapd on a Unix socket and with TLS.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -9,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "tests/contract/private_netns.h"
 #include "tests/protocol/session.h"
-#include "tests/protocol/sinful_agent.h"
 #include "tests/support/agent.h"
 #include "tests/support/certificates.h"
 #include "tests/support/process.h"
@@ -135,34 +133,6 @@ TEST_F(ProtocolCheckTest, NothingIsReplacedUnasked) {
       HasSubstr(
           "--i-know-it-replaces-everything: Required value: the checks remove all objects of the "
           "agent; no check was run"));
-}
-
-TEST_F(ProtocolCheckTest, ABrokenPromiseIsFound) {
-  const struct {
-    Sin sin;
-    const char* check;
-    const char* line;
-  } cases[] = {
-      {Sin::kSwapsTwoAcks, "flood",
-       "FAILED flood: expected Ack{5000, COMMITTED or UNCHANGED}, got number: 5001"},
-      {Sin::kReadsWithoutEnd, "flood",
-       "FAILED flood: expected writes that block without reading, got all 10000"},
-      {Sin::kTakesRepeatedNumbers, "replays",
-       "FAILED replays: expected number 4 after 4: INVALID_ARGUMENT: batch number 4 does not "
-       "follow 4, got OK"},
-      {Sin::kNone, "snapshot", "FAILED snapshot: expected Opened with a node_name"},
-  };
-  for (const auto& c : cases) {
-    const SinfulAgent agent(c.sin, Path("socket"));
-    const CommandResult kit = KitAt("unix://" + Path("socket"), {"--only", c.check});
-    EXPECT_EQ(kit.exit.code, 1);
-    EXPECT_THAT(kit.out, HasSubstr(c.line));
-    EXPECT_THAT(kit.out, HasSubstr("0 passed, 1 failed, 0 skipped"));
-  }
-  // A fake agent without a defect passes the same check.
-  const SinfulAgent agent(Sin::kNone, Path("socket"));
-  const CommandResult kit = KitAt("unix://" + Path("socket"), {"--only", "flood"});
-  EXPECT_EQ(kit.exit.code, 0) << kit.out;
 }
 
 class ProtocolCheckTlsTest : public ProtocolCheckTest {

@@ -25,40 +25,29 @@ constexpr int kAffinitySeconds = 10800;  // Kubernetes' default session affinity
 constexpr uint16_t kServicePort = 80;
 constexpr uint16_t kEndpointPort = 8080;
 
-IpAddress Address(Family family, uint32_t number) {
-  const uint32_t big_endian = htonl(number);
-  if (family == Family::kIpv4) return IpAddress::V4({big_endian});
-  in6_addr address = {};
-  address.s6_addr[0] = 0xfd;
-  std::copy_n(reinterpret_cast<const uint8_t*>(&big_endian), 4, address.s6_addr + 12);
-  return IpAddress::V6(address);
-}
+IpAddress Address(uint32_t number) { return IpAddress::V4({htonl(number)}); }
 
-IpPrefix HostRange(Family family, uint32_t number) {
-  return {Address(family, number), static_cast<uint8_t>(family == Family::kIpv4 ? 32 : 128)};
-}
+IpPrefix HostRange(uint32_t number) { return {Address(number), 32}; }
 
-void AddExternal(Family family, int number, ServicePort& port) {
+void AddExternal(int number, ServicePort& port) {
   port.node_port = static_cast<uint16_t>(kFirstNodePort + number % kNodePorts);
-  port.load_balancer_ips = {Address(family, kLoadBalancerBase + static_cast<uint32_t>(number))};
+  port.load_balancer_ips = {Address(kLoadBalancerBase + static_cast<uint32_t>(number))};
 }
 
-void AddEverything(Family family, int number, ServicePort& port) {
-  AddExternal(family, number, port);
+void AddEverything(int number, ServicePort& port) {
+  AddExternal(number, port);
   port.external_local = true;
   // A healthCheckNodePort belongs to one Service.
   if (number == 0) port.health_check_node_port = kFirstNodePort - 1;
   port.affinity_seconds = kAffinitySeconds;
-  port.external_ips = {Address(family, kExternalBase + static_cast<uint32_t>(number))};
+  port.external_ips = {Address(kExternalBase + static_cast<uint32_t>(number))};
   if (number % kPeriod == 0) {
-    port.source_ranges = {HostRange(family, kSourceBase),
-                          HostRange(family, kSourceBase + 0x1000000)};
+    port.source_ranges = {HostRange(kSourceBase), HostRange(kSourceBase + 0x1000000)};
   }
 }
 
-BenchEndpoint MakeEndpoint(Family family, uint32_t address, size_t index) {
-  return {.address = {Address(family, address), kEndpointPort},
-          .node = static_cast<int>(index % kNodes)};
+BenchEndpoint MakeEndpoint(uint32_t address, size_t index) {
+  return {.address = {Address(address), kEndpointPort}, .node = static_cast<int>(index % kNodes)};
 }
 
 ServicePort MakeServicePort(const ClusterShape& shape, int number, int endpoints) {
@@ -67,23 +56,22 @@ ServicePort MakeServicePort(const ClusterShape& shape, int number, int endpoints
   port.service = "service-" + std::to_string(number);
   port.port_name = "http";
   port.protocol = shape.protocol;
-  port.cluster_ip = Address(shape.family, kServiceBase + static_cast<uint32_t>(number));
+  port.cluster_ip = Address(kServiceBase + static_cast<uint32_t>(number));
   port.port = kServicePort;
   const int stride = std::max({shape.endpoints, endpoints, 16});
   for (int i = 0; i < endpoints; ++i) {
-    port.endpoints.push_back(
-        MakeEndpoint(shape.family, kEndpointBase + static_cast<uint32_t>(number * stride + i),
-                     static_cast<size_t>(i)));
+    port.endpoints.push_back(MakeEndpoint(
+        kEndpointBase + static_cast<uint32_t>(number * stride + i), static_cast<size_t>(i)));
   }
   return port;
 }
 
 void AddMix(const ClusterShape& shape, int number, ServicePort& port) {
-  if (shape.mix == Mix::kEverything) AddEverything(shape.family, number, port);
+  if (shape.mix == Mix::kEverything) AddEverything(number, port);
   if (shape.mix != Mix::kMixed) return;
   switch (number % kPeriod) {
     case 1:
-      AddExternal(shape.family, number, port);
+      AddExternal(number, port);
       break;
     case 2:
       port.node_port = static_cast<uint16_t>(kFirstNodePort + number % kNodePorts);
@@ -112,8 +100,7 @@ std::string ShapeText(const ClusterShape& shape) {
   const char* mix = shape.mix == Mix::kMixed        ? "-mixed"
                     : shape.mix == Mix::kEverything ? "-everything"
                                                     : "";
-  return absl::StrCat(shape.services, "x", shape.endpoints, mix,
-                      shape.family == Family::kIpv6 ? "-ipv6" : "");
+  return absl::StrCat(shape.services, "x", shape.endpoints, mix);
 }
 
 Cluster::Cluster(const ClusterShape& shape, int first) : shape_(shape), next_service_(first) {
@@ -143,7 +130,7 @@ ClusterChange Cluster::ReplaceEndpoint(size_t position) { return ReplaceEndpoint
 ClusterChange Cluster::ReplaceEndpoints(size_t position, size_t first, size_t count) {
   ServicePort before = ports_[position];
   for (size_t i = first; i < first + count; ++i) {
-    ports_[position].endpoints[i] = MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, i);
+    ports_[position].endpoints[i] = MakeEndpoint(kReplacedBase + ++replaced_, i);
   }
   return ChangedSlices(position, std::move(before), SliceOf(first), SliceOf(first + count - 1));
 }
@@ -151,7 +138,7 @@ ClusterChange Cluster::ReplaceEndpoints(size_t position, size_t first, size_t co
 ClusterChange Cluster::AddEndpoint(size_t position) {
   ServicePort before = ports_[position];
   std::vector<BenchEndpoint>& endpoints = ports_[position].endpoints;
-  endpoints.push_back(MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, endpoints.size()));
+  endpoints.push_back(MakeEndpoint(kReplacedBase + ++replaced_, endpoints.size()));
   const int slice = SliceOf(endpoints.size() - 1);
   return ChangedSlices(position, std::move(before), slice, slice);
 }
@@ -163,19 +150,10 @@ ClusterChange Cluster::RemoveEndpoint(size_t position) {
   return ChangedSlices(position, std::move(before), slice, slice);
 }
 
-ClusterChange Cluster::ChangeSourceRanges(size_t position) {
-  ClusterChange change{.before = ports_[position]};
-  ports_[position].source_ranges = {HostRange(shape_.family, kSourceBase + ++replaced_)};
-  change.after = ports_[position];
-  *change.messages.emplace_back().mutable_service() = ServiceMessage(*change.after);
-  return change;
-}
-
 ClusterChange Cluster::AddService(int endpoints) {
   ServicePort& port = ports_.emplace_back(MakeServicePort(shape_, next_service_++, 0));
   for (int i = 0; i < endpoints; ++i) {
-    port.endpoints.push_back(
-        MakeEndpoint(shape_.family, kReplacedBase + ++replaced_, static_cast<size_t>(i)));
+    port.endpoints.push_back(MakeEndpoint(kReplacedBase + ++replaced_, static_cast<size_t>(i)));
   }
   ClusterChange change{.after = port};
   *change.messages.emplace_back().mutable_service() = ServiceMessage(port);
@@ -200,11 +178,6 @@ ClusterChange Cluster::RemoveLastService() {
   }
   remove(v1::KIND_SERVICE, gone.service);
   return change;
-}
-
-std::vector<std::string> EndpointPrefixes(Family family) {
-  if (family == Family::kIpv6) return {"fd00::b00:0/104", "fd00::4000:0/104"};
-  return {"11.0.0.0/8", "64.0.0.0/8"};
 }
 
 std::vector<v1::Change> AllMessages(const Cluster& cluster) {

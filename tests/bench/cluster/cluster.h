@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nft/types/family.h"
 #include "tests/bench/cluster/service_port.h"
 
 namespace svcmap::bench {
@@ -26,15 +25,13 @@ enum class Mix {
 struct ClusterShape {
   int services = 1000;
   int endpoints = 10;  // Number of endpoints per Service.
-  Family family = Family::kIpv4;
   Mix mix = Mix::kClusterIp;
   proxy::Protocol protocol = proxy::Protocol::kTcp;
 };
 
 // Parses a cluster shape such as "10000x10".
 absl::StatusOr<ClusterShape> ParseShape(const std::string& text);
-// Returns the shape as text, for example "10000x10-mixed-ipv6". The text omits a default mix and a
-// default address family.
+// Returns the shape as text, for example "10000x10-mixed". The text omits the default mix.
 std::string ShapeText(const ClusterShape& shape);
 
 // One change to a Service port. `before` is absent if the change adds the port, and `after` is
@@ -64,7 +61,6 @@ class Cluster {
   ClusterChange AddEndpoint(size_t position);
   // Removes an endpoint. The Service must have at least one endpoint.
   ClusterChange RemoveEndpoint(size_t position);
-  ClusterChange ChangeSourceRanges(size_t position);
   // Appends a ClusterIP Service.
   ClusterChange AddService(int endpoints);
   ClusterChange RemoveLastService();
@@ -74,13 +70,13 @@ class Cluster {
 
   ClusterShape shape_;
   std::vector<ServicePort> ports_;
-  uint32_t replaced_ = 0;  // Number of replacement addresses and source ranges allocated so far.
+  uint32_t replaced_ = 0;  // Number of replacement addresses allocated so far.
   int next_service_;
 };
 
 // Returns prefixes that contain the endpoints of all generated clusters. A network namespace with
 // these prefixes can simulate all pods.
-std::vector<std::string> EndpointPrefixes(Family family);
+inline constexpr const char* kEndpointPrefixes[] = {"11.0.0.0/8", "64.0.0.0/8"};
 
 // Returns one change for each object in the cluster.
 std::vector<v1::Change> AllMessages(const Cluster& cluster);

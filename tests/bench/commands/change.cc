@@ -9,7 +9,6 @@
 #include "tests/bench/commands/command.h"
 #include "tests/bench/commands/entrants.h"
 #include "tests/bench/commands/loaded.h"
-#include "tests/bench/record/markdown.h"
 
 namespace svcmap::bench {
 namespace {
@@ -47,16 +46,6 @@ const std::vector<Kind>& Kinds() {
   return kKinds;
 }
 
-std::vector<std::string> AllWhats() {
-  std::vector<std::string> whats;
-  for (const Kind& kind : Kinds()) {
-    whats.emplace_back(kind.what);
-    if (kind.what_back != nullptr) whats.emplace_back(kind.what_back);
-  }
-  whats.emplace_back(kRolling);
-  return whats;
-}
-
 class Changes {
  public:
   Changes(const CommonOptions& common, const ChangeOptions& options)
@@ -70,7 +59,7 @@ class Changes {
         std::erase_if(all,
                       [&](const auto& loaded) { return !Turn(*loaded, shape, round, recorder); });
       }
-      Print(recorder);
+      recorder.Print();
     }
     return absl::OkStatus();
   }
@@ -143,30 +132,6 @@ class Changes {
       recorder.Add(on.name(), what, "all_steps_seconds", round, took.count());
     }
     return on.Change(on.cluster().RemoveLastService()).status();
-  }
-
-  void Print(const Recorder& recorder) const {
-    std::printf(
-        "\nSingle changes until they are in the kernel; rolling: 10 of 1,000 endpoints of one "
-        "Service.\n\n");
-    PrintHeader({"Services x endpoints", "change", "opponent", "p50", "p99", "min", "max",
-                 "samples", "to svcmap", "to the floor", "in the kernel p50", "CPU"});
-    for (const std::string& what : AllWhats()) {
-      for (const std::string& opponent : common_.opponents) {
-        const Rounds& seconds = recorder.Of(opponent, what, "seconds");
-        std::string trouble = recorder.Trouble(opponent, what);
-        if (trouble.empty() && seconds.empty()) trouble = recorder.Trouble(opponent, kLoad);
-        if (seconds.empty() && trouble.empty()) continue;
-        PrintRow({recorder.shape(), what, opponent,
-                  trouble.empty() ? SecondsText(seconds) : trouble, SecondsText(seconds, 0.99),
-                  SecondsText(seconds, 0), SecondsText(seconds, 1),
-                  std::to_string(AllRounds(seconds).size()),
-                  RatioText(seconds, recorder.Of("svcmap", what, "seconds")),
-                  RatioText(seconds, recorder.Of("netlink", what, "seconds")),
-                  SecondsText(recorder.Of(opponent, what, "kernel_seconds")),
-                  SecondsText(recorder.Of(opponent, what, "cpu_seconds"))});
-      }
-    }
   }
 
   const CommonOptions& common_;

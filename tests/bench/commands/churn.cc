@@ -4,23 +4,19 @@
 // that a change waits for a busy proxy. svcmapd receives each change on a stream at the scheduled
 // time. The other compared implementations combine all pending changes in one update.
 // Implementations that represent kube-proxy wait for kube-proxy's minSyncPeriod (1 s by default)
-// between updates. minSyncPeriod dominates the latency of these implementations, so the benchmark
-// calculates no ratio. The time for combining changes is part of the latency, but not of the CPU
-// time. This benchmark does not include a real kube-proxy.
+// between updates. minSyncPeriod dominates the latency of these implementations. The time for
+// combining changes is part of the latency, but not of the CPU time.
 #include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "tests/bench/commands/command.h"
 #include "tests/bench/commands/loaded.h"
 #include "tests/bench/commands/merge.h"
 #include "tests/bench/opponents/svcmap.h"
-#include "tests/bench/record/markdown.h"
 
 namespace svcmap::bench {
 namespace {
@@ -28,15 +24,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr char kNoKubeProxy[] =
-    "kube-proxy itself is left out of churn: it is started with --iptables-min-sync-period=1ms "
-    "instead of its defaults, and is told of nothing while it is busy. Its figures would be those "
-    "of svcmap-bench.";
+constexpr double kMinSyncPeriod = 1;  // Seconds, kube-proxy's default.
 
 struct ChurnOptions {
   std::vector<int> rates = {10, 100, 1000};
   int seconds = 10;
-  double min_sync_period = 1;
 };
 
 // Results of one turn of a compared implementation at one change rate.
@@ -147,10 +139,9 @@ absl::StatusOr<ChurnFigures> UpdatePending(Loaded& on, Schedule schedule, Second
 class Churn {
  public:
   Churn(const CommonOptions& common, const ChurnOptions& options)
-      : common_(common), options_(options), entrants_(common_) {}
+      : common_(common), options_(options), entrants_(common) {}
 
   absl::Status Run() {
-    if (std::erase(common_.opponents, "kube-proxy") > 0) std::printf("\n%s\n", kNoKubeProxy);
     for (const ClusterShape& shape : common_.shapes) {
       Recorder recorder(*common_.samples, "churn", ShapeText(shape));
       std::vector<std::unique_ptr<Loaded>> all = LoadAll(common_, shape, entrants_, recorder);
@@ -161,7 +152,7 @@ class Churn {
           });
         }
       }
-      Print(recorder);
+      recorder.Print();
     }
     return absl::OkStatus();
   }
@@ -171,8 +162,8 @@ class Churn {
 
   // Returns the minimum interval between two updates of a compared implementation that represents
   // kube-proxy. Returns 0 for "svcmap" and "netlink".
-  double MinSyncPeriod(const std::string& opponent) const {
-    return opponent == "svcmap" || opponent == "netlink" ? 0 : options_.min_sync_period;
+  static double MinSyncPeriod(const std::string& opponent) {
+    return opponent == "svcmap" || opponent == "netlink" ? 0 : kMinSyncPeriod;
   }
 
   // Measures one turn of a compared implementation at the given rate. Returns false if the
@@ -206,45 +197,7 @@ class Churn {
     return true;
   }
 
-  void Print(const Recorder& recorder) const {
-    std::printf(
-        "\nEndpoint changes at fixed rates, for %d s each; latency from when a change was due. "
-        "Those that play kube-proxy wait for its minSyncPeriod between two updates: %g s here, 1 s "
-        "by default.%s\n\n",
-        options_.seconds, options_.min_sync_period,
-        options_.min_sync_period > 0
-            ? " Their latency is mostly that delay, of which no ratio is made."
-            : "");
-    PrintHeader({"Services x endpoints", "opponent", "offered", "achieved", "latency p50", "p99",
-                 "max", "to svcmap", "to the floor", "CPU", "updates", "longest commit", "RSS"});
-    for (const int rate : options_.rates) {
-      const std::string what = What(rate);
-      for (const std::string& opponent : common_.opponents) {
-        const Rounds& latency = recorder.Of(opponent, what, "latency_seconds");
-        std::string trouble = recorder.Trouble(opponent, what);
-        if (trouble.empty() && latency.empty()) trouble = recorder.Trouble(opponent, kLoad);
-        if (latency.empty() && trouble.empty()) continue;
-        const auto ratio_to = [&](const char* reference) -> std::string {
-          if (MinSyncPeriod(opponent) > 0) return "-";
-          return RatioText(latency, recorder.Of(reference, what, "latency_seconds"));
-        };
-        const auto median = [&](const char* metric) {
-          return Median(AllRounds(recorder.Of(opponent, what, metric)));
-        };
-        PrintRow(
-            {recorder.shape(), opponent, absl::StrCat(rate, "/s"),
-             trouble.empty() ? absl::StrFormat("%.1f/s", median("achieved_per_second")) : trouble,
-             SecondsText(latency), SecondsText(latency, 0.99), SecondsText(latency, 1),
-             ratio_to("svcmap"), ratio_to("netlink"),
-             latency.empty() ? "-" : absl::StrFormat("%.1f %%", median("cpu_share") * 100),
-             NumberText(recorder.Of(opponent, what, "updates")),
-             SecondsText(recorder.Of(opponent, what, "longest_commit_seconds")),
-             KibText(recorder.Of(opponent, what, "rss_kib"))});
-      }
-    }
-  }
-
-  CommonOptions common_;  // The common options, without the compared implementation "kube-proxy".
+  const CommonOptions& common_;
   const ChurnOptions& options_;
   Entrants entrants_;
 };
@@ -260,11 +213,6 @@ void AddChurn(CLI::App& app, const CommonOptions& common, RunCommand& run) {
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "How long each rate lasts in a turn")
       ->check(CLI::Range(1, 86400))
-      ->capture_default_str();
-  command
-      ->add_option("--min-sync-period", options->min_sync_period,
-                   "Seconds between two updates of those that play kube-proxy")
-      ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   command->callback([&common, &run, options] {
     run = [&common, options] { return Churn(common, *options).Run(); };

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "tests/bench/opponents/opponent.h"
-#include "tests/bench/record/samples.h"
 
 namespace CLI {
 class App;
@@ -21,7 +21,7 @@ struct CommonOptions {
   std::vector<std::string> opponents;  // Compared implementations in the order of their turns.
   int rounds = 3;                      // Number of rounds for each implementation.
   OpponentSettings settings;
-  Samples* samples = nullptr;
+  std::ostream* samples = nullptr;
 };
 
 using RunCommand = std::function<absl::Status()>;

@@ -2,16 +2,11 @@
 //
 // All compared implementations keep the cluster loaded and take turns, as in svcmap-bench latency.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
-#include "absl/strings/str_cat.h"
 #include "tests/bench/commands/contenders.h"
-#include "tests/bench/record/markdown.h"
 
 namespace svcmap::bench {
 namespace {
-
-constexpr char kPerSecond[] = "per_second";
 
 class Connections {
  public:
@@ -32,7 +27,7 @@ class Connections {
           }
         }
       }
-      Print(recorder, cluster);
+      recorder.Print();
     }
     return absl::OkStatus();
   }
@@ -50,32 +45,8 @@ class Connections {
     };
     add("count", static_cast<double>(count->made));
     add("failures", static_cast<double>(count->failed));
-    add(kPerSecond, count->per_second());
+    add("per_second", count->per_second());
     return absl::OkStatus();
-  }
-
-  void Print(const Recorder& recorder, const Cluster& cluster) const {
-    std::printf(
-        "\nConnections that one client makes in a second (socket, bind, connect, reset), by "
-        "the place of the Service in the list.\n\n");
-    PrintHeader({"Services x endpoints", "Service", "opponent", "per second", "to direct",
-                 "failed in all"});
-    for (const Position& position : Positions(cluster)) {
-      for (const std::string& opponent : common_.opponents) {
-        const auto of = [&](const char* metric) -> const Rounds& {
-          return recorder.Of(opponent, position.name, metric);
-        };
-        const std::string trouble = recorder.Trouble(opponent, kLoading);
-        if (of(kPerSecond).empty() && trouble.empty()) continue;
-        double failed = 0;
-        for (const double value : AllRounds(of("failures"))) failed += value;
-        PrintRow({recorder.shape(), position.name, opponent,
-                  trouble.empty() ? NumberText(of(kPerSecond)) : trouble,
-                  RatioText(of(kPerSecond), recorder.Of("direct", position.name, kPerSecond)),
-                  absl::StrCat(failed)});
-      }
-    }
-    std::fflush(stdout);
   }
 
   const CommonOptions& common_;

@@ -7,7 +7,7 @@ namespace {
 
 absl::StatusOr<Contender> LoadContender(const std::string& name, const OpponentSettings& settings,
                                         const Cluster& cluster) {
-  auto world = PacketWorld::Create(cluster.shape().family);
+  auto world = PacketWorld::Create();
   if (!world.ok()) return world.status();
   auto opponent = MakeOpponent(name, (*world)->node(), settings);
   if (!opponent.ok()) return opponent.status();
@@ -24,14 +24,14 @@ std::vector<Contender> LoadContenders(const CommonOptions& common, const Cluster
   for (const std::string& name : common.opponents) {
     if (name == "netlink") continue;
     if (entrants.IsOut(name, shape)) {
-      recorder.AddNotTried(name, kLoading, common.settings.time_limit);
+      recorder.AddNotTried(name, kLoad, common.settings.time_limit);
       continue;
     }
     absl::StatusOr<Contender> contender = LoadContender(name, common.settings, cluster);
     if (contender.ok()) {
       contenders.push_back(*std::move(contender));
     } else {
-      entrants.Fail(name, shape, kLoading, 0, contender.status(), recorder);
+      entrants.Fail(name, shape, kLoad, 0, contender.status(), recorder);
     }
   }
   return contenders;

@@ -22,9 +22,8 @@ struct Contender {
 
 // Creates all compared implementations that can forward packets, and loads the cluster in each
 // implementation. Excludes "netlink", which has maps but no rules. If an implementation cannot be
-// created or cannot load the cluster, records a failure of step kLoading and omits the
+// created or cannot load the cluster, records a failure of step kLoad and omits the
 // implementation.
-inline constexpr char kLoading[] = "load";
 std::vector<Contender> LoadContenders(const CommonOptions& common, const Cluster& cluster,
                                       Entrants& entrants, Recorder& recorder);
 

@@ -5,29 +5,15 @@
 // connect to an endpoint through a node without rules. The latency difference between a proxy and
 // "direct" is the latency that the proxy adds, including connection tracking.
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "tests/bench/commands/contenders.h"
 #include "tests/bench/commands/disturbance.h"
-#include "tests/bench/record/markdown.h"
 
 namespace svcmap::bench {
 namespace {
 
 constexpr char kQuiet[] = "tcp-quiet";
-constexpr char kDuringSync[] =
-    "one full sync after the other. The others write again what is there; to svcmap every endpoint "
-    "of the cluster is replaced each time, as it would write nothing else. kube-proxy does a full "
-    "sync once an hour at most in nftables mode, and never by itself in iptables mode in clusters "
-    "of more than 1,000 endpoints (S-235)";
-constexpr char kDuringRepair[] =
-    "svcmapd repairs a flushed ruleset, once a second. Of svcmap alone: kube-proxy notices a flush "
-    "after up to an hour in nftables mode, and after up to its syncPeriod in iptables mode "
-    "(S-149), so that there is nothing to compare";
-
 struct LatencyOptions {
   std::vector<std::string> protocols = {"tcp", "udp"};
   int flows = 5000;
@@ -50,30 +36,6 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   add("p90_us", Percentile(microseconds, 0.9));
   add("p99_us", Percentile(microseconds, 0.99));
   add("max_us", Percentile(microseconds, 1));
-}
-
-// Returns the median and the median absolute deviation of the rounds as text, for example "28.4 +-
-// 0.3".
-std::string MicrosecondsText(const std::vector<double>& values) {
-  if (values.empty()) return "-";
-  return absl::StrFormat("%.1f +- %.1f", Median(values), MedianDeviation(values));
-}
-
-double Sum(const Rounds& rounds) {
-  double sum = 0;
-  for (const double value : AllRounds(rounds)) sum += value;
-  return sum;
-}
-
-// Returns one difference per round, because a slow phase of the machine affects both compared
-// implementations in a round.
-std::vector<double> Over(const Rounds& of, const Rounds& reference) {
-  std::vector<double> differences;
-  for (const auto& [round, values] : of) {
-    const auto other = reference.find(round);
-    if (other != reference.end()) differences.push_back(Median(values) - Median(other->second));
-  }
-  return differences;
 }
 
 class Latency {
@@ -106,9 +68,8 @@ class Latency {
  private:
   absl::Status ByPosition(std::vector<Contender>& contenders, const Cluster& cluster,
                           const std::string& protocol, Recorder& recorder) const {
-    std::vector<std::string> whats;
     for (const Position& position : Positions(cluster)) {
-      whats.push_back(absl::StrCat(protocol, "-", position.name));
+      const std::string what = absl::StrCat(protocol, "-", position.name);
       for (int round = 1; round <= common_.rounds; ++round) {
         for (Contender& contender : contenders) {
           const auto target = TargetOf(contender.name, cluster.ports()[position.index]);
@@ -116,17 +77,11 @@ class Latency {
           const absl::StatusOr<Latencies> latencies =
               MeasureFirstPackets(*contender.world, *target, options_.flows);
           if (!latencies.ok()) return latencies.status();
-          RecordLatencies(*latencies, contender.name, whats.back(), round, recorder);
+          RecordLatencies(*latencies, contender.name, what, round, recorder);
         }
       }
     }
-    std::printf(
-        "\nFirst packet of a flow, by the place of the Service in the list, in "
-        "microseconds; one that failed counts as %d ms.\n\n",
-        static_cast<int>(kFlowPatience.count()));
-    Print(recorder, whats, "over direct", [&](const std::string&, const std::string& what) {
-      return recorder.Of("direct", what, "p50_us");
-    });
+    recorder.Print();
     return absl::OkStatus();
   }
 
@@ -154,41 +109,8 @@ class Latency {
       }
       contenders = std::move(still_there);
     }
-    std::printf(
-        "\nNew TCP connections to the last Service, %d per second, in microseconds from "
-        "when each was due (one that failed counts as %d ms); beside them %s.\n\n",
-        options_.disturbance.per_second, static_cast<int>(kFlowPatience.count()),
-        disturbance == Disturbance::kSync ? kDuringSync : kDuringRepair);
-    Print(recorder, {kQuiet, what}, "over quiet",
-          [&](const std::string& opponent, const std::string&) {
-            return recorder.Of(opponent, kQuiet, "p50_us");
-          });
+    recorder.Print();
     return absl::OkStatus();
-  }
-
-  // Prints the table. `reference` returns the p50 values that are subtracted from the p50 values of
-  // an implementation.
-  void Print(const Recorder& recorder, const std::vector<std::string>& whats,
-             const std::string& over,
-             const std::function<Rounds(const std::string&, const std::string&)>& reference) const {
-    PrintHeader({"Services x endpoints", "flow", "opponent", "p50", over, "p90", "p99", "longest",
-                 "flows", "failed"});
-    for (const std::string& what : whats) {
-      for (const std::string& opponent : common_.opponents) {
-        const auto of = [&](const char* metric) { return recorder.Of(opponent, what, metric); };
-        const std::string load = recorder.Trouble(opponent, kLoading);
-        const std::string trouble = load.empty() ? recorder.Trouble(opponent, what) : load;
-        if (of("count").empty() && trouble.empty()) continue;
-        PrintRow(
-            {recorder.shape(), what, opponent,
-             trouble.empty() ? MicrosecondsText(AllRounds(of("p50_us"))) : trouble,
-             MicrosecondsText(Over(of("p50_us"), reference(opponent, what))),
-             MicrosecondsText(AllRounds(of("p90_us"))), MicrosecondsText(AllRounds(of("p99_us"))),
-             MicrosecondsText(AllRounds(of("max_us"))), absl::StrFormat("%.0f", Sum(of("count"))),
-             absl::StrFormat("%.0f", Sum(of("failures")))});
-      }
-    }
-    std::fflush(stdout);
   }
 
   // The common options. With "--during repair", the options contain only the compared

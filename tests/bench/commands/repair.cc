@@ -5,12 +5,10 @@
 // sync. The subcommand `restart` measures full syncs.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "tests/bench/commands/command.h"
 #include "tests/bench/commit_watch.h"
-#include "tests/bench/record/markdown.h"
 #include "tests/bench/record/recorder.h"
 #include "tests/bench/recovery/node.h"
 #include "tests/support/damage.h"
@@ -19,12 +17,10 @@
 namespace svcmap::bench {
 namespace {
 
-struct RepairOptions {
-  std::vector<std::string> kinds = {
-      "FlushedRuleset", "DeletedTable",  "DeletedBaseChain",    "DeletedRule",
-      "AddedDrop",      "AddedElements", "RedirectingElements", "DeletedThousandElements"};
-  int probe_us = 500;
-};
+constexpr const char* kDamages[] = {
+    "FlushedRuleset", "DeletedTable",  "DeletedBaseChain",    "DeletedRule",
+    "AddedDrop",      "AddedElements", "RedirectingElements", "DeletedThousandElements"};
+constexpr std::chrono::microseconds kBetweenProbes{500};
 
 struct RepairTimes {
   double outage_seconds = 0;  // Time until the Service answers again over both UDP and TCP.
@@ -35,14 +31,14 @@ struct RepairTimes {
 // Damages the tables and waits for the repair. Times are measured from the damage, or from the
 // agent's start if the agent was stopped.
 absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::Damage& damage,
-                                            bool stopped, std::chrono::microseconds probe_every) {
+                                            bool stopped) {
   const absl::StatusOr<v1::GetStatusResponse> before = node.agent().GetStatus();
   if (!before.ok()) return before.status();
   const absl::StatusOr<std::string> script = damage.script(node.netns());
   if (!script.ok()) return script.status();
   std::vector<std::unique_ptr<Probe>> probes;
   for (const testing::Protocol protocol : {testing::Protocol::kUdp, testing::Protocol::kTcp}) {
-    auto probe = node.StartProbe(protocol, probe_every);
+    auto probe = node.StartProbe(protocol, kBetweenProbes);
     if (!probe.ok()) return probe.status();
     probes.push_back(*std::move(probe));
   }
@@ -73,8 +69,7 @@ absl::StatusOr<RepairTimes> DamageAndRepair(RecoveryNode& node, const testing::D
 
 class RepairCommand {
  public:
-  RepairCommand(const CommonOptions& common, const RepairOptions& options)
-      : common_(common), options_(options) {}
+  explicit RepairCommand(const CommonOptions& common) : common_(common) {}
 
   absl::Status Run() const {
     const auto& opponents = common_.opponents;
@@ -91,7 +86,7 @@ class RepairCommand {
         status = Turn(**node, shape, round, recorder);
       }
       if (!status.ok()) return status;
-      Print(recorder);
+      recorder.Print();
     }
     return absl::OkStatus();
   }
@@ -106,10 +101,9 @@ class RepairCommand {
   // Measures one turn. If a repair fails, records the failure and loads the cluster again.
   absl::Status Turn(RecoveryNode& node, const ClusterShape& shape, int round,
                     Recorder& recorder) const {
-    for (const std::string& kind : options_.kinds) {
+    for (const std::string kind : kDamages) {
       for (const bool stopped : {false, true}) {
-        const auto times = DamageAndRepair(node, *testing::FindDamage(kind), stopped,
-                                           std::chrono::microseconds(options_.probe_us));
+        const auto times = DamageAndRepair(node, *testing::FindDamage(kind), stopped);
         if (times.ok()) {
           recorder.Add(kSvcmap, What(kind, stopped), "outage_seconds", round,
                        times->outage_seconds);
@@ -126,43 +120,14 @@ class RepairCommand {
     return absl::OkStatus();
   }
 
-  void Print(const Recorder& recorder) const {
-    std::printf("\nRepair of damage by others.\n\n");
-    PrintHeader({"Services x endpoints", "damage", "svcmapd", "outage", "longest", "repaired after",
-                 "longest", "rounds that failed"});
-    for (const std::string& kind : options_.kinds) {
-      for (const bool stopped : {false, true}) {
-        const Rounds& outage = recorder.Of(kSvcmap, What(kind, stopped), "outage_seconds");
-        const Rounds& repair = recorder.Of(kSvcmap, What(kind, stopped), "seconds");
-        PrintRow({recorder.shape(), kind, stopped ? "started after it" : "running",
-                  SecondsText(outage), SecondsText(outage, 1), SecondsText(repair),
-                  SecondsText(repair, 1),
-                  std::to_string(static_cast<size_t>(common_.rounds) - repair.size())});
-      }
-    }
-    std::fflush(stdout);
-  }
-
   const CommonOptions& common_;
-  const RepairOptions& options_;
 };
 
 }  // namespace
 
 void AddRepair(CLI::App& app, const CommonOptions& common, RunCommand& run) {
-  auto options = std::make_shared<RepairOptions>();
   CLI::App* command = app.add_subcommand("repair", "Outage and repair after damage by others");
-  std::vector<std::string> kinds;
-  for (const testing::Damage& kind : testing::AllDamage()) kinds.push_back(kind.name);
-  command->add_option("--kinds", options->kinds, "Which kinds")
-      ->check(CLI::IsMember(kinds))
-      ->capture_default_str();
-  command->add_option("--probe-us", options->probe_us, "Microseconds between two questions")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  command->callback([&common, &run, options] {
-    run = [&common, options] { return RepairCommand(common, *options).Run(); };
-  });
+  command->callback([&common, &run] { run = [&common] { return RepairCommand(common).Run(); }; });
 }
 
 }  // namespace svcmap::bench

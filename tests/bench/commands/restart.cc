@@ -5,12 +5,10 @@
 // implementations, measures a full sync over the existing rules. All implementations keep the
 // cluster loaded and take turns.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <thread>
 
 #include "tests/bench/commands/entrants.h"
 #include "tests/bench/commit_watch.h"
-#include "tests/bench/record/markdown.h"
 #include "tests/bench/recovery/node.h"
 
 namespace svcmap::bench {
@@ -94,7 +92,7 @@ class RestartCommand {
           if (!status.ok()) entrants_.Fail(one.name, shape, kFullSync, round, status, recorder);
         }
       }
-      Print(recorder);
+      recorder.Print();
     }
     return absl::OkStatus();
   }
@@ -139,28 +137,6 @@ class RestartCommand {
       }
     }
     return absl::OkStatus();
-  }
-
-  void Print(const Recorder& recorder) const {
-    std::printf(
-        "\nComing back on an unchanged node: svcmapd started again, until healthy; the "
-        "others, a full sync.\n\n");
-    PrintHeader({"Services x endpoints", "opponent", "what", "time", "serving after",
-                 "elements written", "commits"});
-    for (const std::string& opponent : common_.opponents) {
-      for (const char* what : {"sigterm", "sigkill", kFullSync}) {
-        const auto of = [&](const char* metric) -> const Rounds& {
-          return recorder.Of(opponent, what, metric);
-        };
-        const std::string trouble = recorder.Trouble(opponent, what);
-        const Rounds& time = of(what == std::string(kFullSync) ? "seconds" : "healthy_seconds");
-        if (time.empty() && trouble.empty()) continue;
-        PrintRow({recorder.shape(), opponent, what, trouble.empty() ? SpreadText(time) : trouble,
-                  SecondsText(of("serving_seconds")), NumberText(of("elements_written")),
-                  NumberText(of("commits"))});
-      }
-    }
-    std::fflush(stdout);
   }
 
   const CommonOptions& common_;

@@ -8,34 +8,21 @@
 
 #include "tests/bench/commands/command.h"
 #include "tests/bench/commands/entrants.h"
-#include "tests/bench/record/markdown.h"
 
 namespace svcmap::bench {
 namespace {
 
-constexpr char kResync[] = "resync";
-constexpr char kAboutResync[] =
-    "Full sync with everything in place already. svcmap's is a comparison that writes nothing, the "
-    "others write everything again: the ratio is not that of two programs doing the same. "
-    "kube-proxy does a full sync once an hour in nftables mode, and never by itself in iptables "
-    "mode in clusters of more than 1,000 endpoints (S-235).";
 constexpr int kMaxWarmUpServices = 1000;
-
-struct SyncOptions {
-  bool resync = false;
-  bool no_warm_up = false;
-};
 
 class Sync {
  public:
-  Sync(const CommonOptions& common, const SyncOptions& options)
-      : common_(common), options_(options), entrants_(common) {}
+  explicit Sync(const CommonOptions& common) : common_(common), entrants_(common) {}
 
   absl::Status Run() {
     for (const ClusterShape& shape : common_.shapes) {
       Recorder recorder(*common_.samples, "sync", ShapeText(shape));
       std::vector<std::string> entrants = entrants_.For(shape, kLoad, recorder);
-      if (!options_.no_warm_up) WarmUp(entrants, shape, recorder);
+      WarmUp(entrants, shape, recorder);
       const Cluster cluster(shape);
       for (int round = 1; round <= common_.rounds; ++round) {
         for (const std::string& opponent : entrants) {
@@ -48,8 +35,7 @@ class Sync {
           std::rotate(entrants.begin(), entrants.begin() + 1, entrants.end());
         }
       }
-      Print(recorder, kLoad);
-      if (options_.resync) Print(recorder, kResync);
+      recorder.Print();
     }
     return absl::OkStatus();
   }
@@ -92,55 +78,18 @@ class Sync {
     }
     add("kernel_memory_kib", static_cast<double>(kernel));
     add("kernel_bytes_per_endpoint", static_cast<double>(kernel) * 1024 / endpoints);
-
-    if (!options_.resync) return absl::OkStatus();
-    const absl::StatusOr<Cost> resync = (*opponent)->Resync(cluster);
-    if (resync.ok()) {
-      recorder->Add(name, kResync, round, *resync);
-    } else {
-      recorder->AddFailure(name, kResync, round, resync.status(), common_.settings.time_limit);
-    }
     return absl::OkStatus();
   }
 
-  void Print(const Recorder& recorder, const std::string& what) const {
-    std::printf("\n%s\n\n",
-                what == kLoad ? "Cold sync: from nothing to everything." : kAboutResync);
-    PrintHeader({"Services x endpoints", "opponent", "time", "to svcmap", "to the floor",
-                 "in the kernel", "longest commit", "CPU", "RSS", "peak RSS", "kernel memory",
-                 "bytes per endpoint", "in the kernel"});
-    for (const std::string& opponent : common_.opponents) {
-      const auto of = [&](const char* metric) -> const Rounds& {
-        return recorder.Of(opponent, what, metric);
-      };
-      const std::string trouble = recorder.Trouble(opponent, what);
-      if (of("seconds").empty() && trouble.empty()) continue;
-      PrintRow({recorder.shape(), opponent, trouble.empty() ? SpreadText(of("seconds")) : trouble,
-                RatioText(of("seconds"), recorder.Of("svcmap", what, "seconds")),
-                RatioText(of("seconds"), recorder.Of("netlink", what, "seconds")),
-                SecondsText(of("kernel_seconds")), SecondsText(of("longest_commit_seconds")),
-                SecondsText(of("cpu_seconds")), KibText(of("rss_kib")), KibText(of("peak_rss_kib")),
-                KibText(of("kernel_memory_kib")), NumberText(of("bytes_per_endpoint")),
-                NumberText(of("kernel_bytes_per_endpoint"))});
-    }
-  }
-
   const CommonOptions& common_;
-  const SyncOptions& options_;
   Entrants entrants_;
 };
 
 }  // namespace
 
 void AddSync(CLI::App& app, const CommonOptions& common, RunCommand& run) {
-  auto options = std::make_shared<SyncOptions>();
   CLI::App* command = app.add_subcommand("sync", "From nothing to everything in the kernel");
-  command->add_flag("--resync", options->resync,
-                    "Also a full sync with everything in place already");
-  command->add_flag("--no-warm-up", options->no_warm_up, "The very first turn counts");
-  command->callback([&common, &run, options] {
-    run = [&common, options] { return Sync(common, *options).Run(); };
-  });
+  command->callback([&common, &run] { run = [&common] { return Sync(common).Run(); }; });
 }
 
 }  // namespace svcmap::bench

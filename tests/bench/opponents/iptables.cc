@@ -17,14 +17,12 @@ using CleanUpClock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kSyncPeriod(30);  // kube-proxy's default sync period.
 constexpr std::chrono::seconds kProbeLimit(20);
 
-// The commands of one iptables variant for one address family.
+// The commands of one iptables variant.
 struct IptablesTool {
   bool legacy;
-  Family family;
 
   std::string Name(const char* what) const {
-    return absl::StrCat(family == Family::kIpv4 ? "iptables" : "ip6tables",
-                        legacy ? "-legacy-" : "-nft-", what);
+    return absl::StrCat(legacy ? "iptables-legacy-" : "iptables-nft-", what);
   }
   // Runs iptables-restore with kube-proxy's options, which keep the chains of other processes.
   absl::StatusOr<ToolRun> Restore(const std::string& text, const testing::NetNs& netns,
@@ -37,13 +35,13 @@ struct IptablesTool {
   }
 };
 
-IptablesOptions OptionsFor(Family family) {
-  return {.cluster_cidr = IpPrefix::Parse(ClusterCidr(family))};
+IptablesRules Rules() {
+  return {Family::kIpv4, {.cluster_cidr = IpPrefix::Parse(testing::kClusterCidrV4)}};
 }
 
 // Returns Service ports that together require every kind of rule.
-std::vector<ServicePort> ProbePorts(Family family) {
-  Cluster cluster({.services = 11, .endpoints = 2, .family = family, .mix = Mix::kEverything});
+std::vector<ServicePort> ProbePorts() {
+  Cluster cluster({.services = 11, .endpoints = 2, .mix = Mix::kEverything});
   std::vector<ServicePort> ports = cluster.ports();
   ports.front().endpoints.clear();
   return ports;
@@ -53,9 +51,9 @@ std::vector<ServicePort> ProbePorts(Family family) {
 absl::Status Probe(const IptablesTool& tool) {
   absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();
   if (!netns.ok()) return netns.status();
-  IptablesRules rules(tool.family, OptionsFor(tool.family));
+  IptablesRules rules = Rules();
   for (const std::string& text :
-       {rules.SetUp(), rules.FullSync(ProbePorts(tool.family), /*clean_up=*/false)}) {
+       {rules.SetUp(), rules.FullSync(ProbePorts(), /*clean_up=*/false)}) {
     if (absl::StatusOr<ToolRun> run = tool.Restore(text, *netns, kProbeLimit); !run.ok()) {
       return absl::FailedPreconditionError(
           absl::StrCat("rules of kube-proxy cannot be loaded here: ", run.status().ToString()));
@@ -67,23 +65,15 @@ absl::Status Probe(const IptablesTool& tool) {
 class Iptables : public Opponent {
  public:
   Iptables(bool legacy, const testing::NetNs& netns, std::chrono::seconds time_limit)
-      : legacy_(legacy), netns_(netns), time_limit_(time_limit) {}
+      : tool_{legacy}, netns_(netns), time_limit_(time_limit) {}
 
   absl::StatusOr<Cost> Load(const Cluster& cluster) override {
-    const Family family = cluster.shape().family;
-    tool_ = {legacy_, family};
-    rules_.emplace(family, OptionsFor(family));
-    if (family == Family::kIpv6) {
-      if (absl::Status status = Probe(tool_); !status.ok()) return status;
-    }
     // nodePorts on 127.0.0.1 require route_localnet (S-142).
-    if (family == Family::kIpv4) {
-      if (absl::Status status = netns_.WriteSysctl("net/ipv4/conf/all/route_localnet", "1");
-          !status.ok()) {
-        return status;
-      }
+    if (absl::Status status = netns_.WriteSysctl("net/ipv4/conf/all/route_localnet", "1");
+        !status.ok()) {
+      return status;
     }
-    if (absl::StatusOr<ToolRun> run = tool_.Restore(rules_->SetUp(), netns_, time_limit_);
+    if (absl::StatusOr<ToolRun> run = tool_.Restore(rules_.SetUp(), netns_, time_limit_);
         !run.ok()) {
       return run.status();
     }
@@ -93,12 +83,12 @@ class Iptables : public Opponent {
   absl::StatusOr<Cost> Change(const Cluster& cluster,
                               const std::vector<ClusterChange>& changes) override {
     const bool clean_up = CleanUpIsDue(cluster);
-    return Sync(rules_->PartialSync(cluster.ports(), changes, clean_up), clean_up);
+    return Sync(rules_.PartialSync(cluster.ports(), changes, clean_up), clean_up);
   }
 
   absl::StatusOr<Cost> Resync(const Cluster& cluster) override {
     const bool clean_up = CleanUpIsDue(cluster);
-    return Sync(rules_->FullSync(cluster.ports(), clean_up), clean_up);
+    return Sync(rules_.FullSync(cluster.ports(), clean_up), clean_up);
   }
 
   ProcessMemory Memory() const override { return {}; }
@@ -131,12 +121,10 @@ class Iptables : public Opponent {
     return cost;
   }
 
-  const bool legacy_;
+  const IptablesTool tool_;
   const testing::NetNs& netns_;
   const std::chrono::seconds time_limit_;
-  // Selected by Load.
-  IptablesTool tool_ = {};
-  std::optional<IptablesRules> rules_;
+  IptablesRules rules_ = Rules();
   std::optional<CleanUpClock::time_point> cleaned_up_;
 };
 
@@ -144,7 +132,7 @@ class Iptables : public Opponent {
 
 absl::StatusOr<std::unique_ptr<Opponent>> MakeIptables(bool legacy, const testing::NetNs& netns,
                                                        const OpponentSettings& settings) {
-  if (absl::Status status = Probe({legacy, Family::kIpv4}); !status.ok()) return status;
+  if (absl::Status status = Probe({legacy}); !status.ok()) return status;
   return std::make_unique<Iptables>(legacy, netns, settings.time_limit);
 }
 

@@ -19,10 +19,10 @@ using nft::FieldBytes;
 
 enum FloorSet : uint8_t { kServices, kEndpoints, kHairpins };
 
-nft::TableSpec FloorTable(Family family) {
-  const Field address = family == Family::kIpv4 ? Field::kIpv4Addr : Field::kIpv6Addr;
+nft::TableSpec FloorTable() {
+  const Field address = Field::kIpv4Addr;
   // Group numbers have the type IPv4 address, so that nft can list the maps.
-  return {.family = family,
+  return {.family = Family::kIpv4,
           .name = "floor",
           .sets = {{.name = "services",
                     .key = {address, Field::kInetProto, Field::kInetService},
@@ -43,8 +43,7 @@ double ThreadCpuSeconds() {
 // The elements of one transaction.
 class FloorRows {
  public:
-  FloorRows(Family family, nft::Transaction& transaction)
-      : family_(family), transaction_(transaction) {}
+  explicit FloorRows(nft::Transaction& transaction) : transaction_(transaction) {}
 
   // Adds the difference between the old and the new Service port. `before` or `after` is null if
   // the port does not exist. The elements in the map of Services are always rewritten, because
@@ -69,7 +68,7 @@ class FloorRows {
   static uint8_t Number(const ServicePort& port) { return static_cast<uint8_t>(port.protocol); }
 
   void Write(nft::Verb verb, FloorSet set, const FieldBytes& key, const FieldBytes& data = {}) {
-    const nft::ElementView element = {{family_, set}, key.bytes(), data.bytes(), {}};
+    const nft::ElementView element = {{Family::kIpv4, set}, key.bytes(), data.bytes(), {}};
     verb == nft::Verb::kAdd ? transaction_.Add(element) : transaction_.Delete(element);
   }
 
@@ -107,7 +106,6 @@ class FloorRows {
     Write(verb, kHairpins, pair);
   }
 
-  Family family_;
   nft::Transaction& transaction_;
 };
 
@@ -120,10 +118,9 @@ class Netlink final : public Opponent {
     return Write(cluster, /*replace=*/false);
   }
 
-  absl::StatusOr<Cost> Change(const Cluster& cluster,
-                              const std::vector<ClusterChange>& changes) override {
+  absl::StatusOr<Cost> Change(const Cluster&, const std::vector<ClusterChange>& changes) override {
     nft::Transaction transaction;
-    FloorRows rows(cluster.shape().family, transaction);
+    FloorRows rows(transaction);
     for (const ClusterChange& change : changes) {
       const ServicePort* before = change.before ? &*change.before : nullptr;
       const ServicePort* after = change.after ? &*change.after : nullptr;
@@ -149,11 +146,10 @@ class Netlink final : public Opponent {
 
   // Writes the table and all elements in one batch.
   absl::StatusOr<Cost> Write(const Cluster& cluster, bool replace) {
-    const Family family = cluster.shape().family;
     nft::Transaction transaction;
-    if (replace) transaction.DropTable(family);
-    transaction.CreateTable({family});
-    FloorRows rows(family, transaction);
+    if (replace) transaction.DropTable(Family::kIpv4);
+    transaction.CreateTable({Family::kIpv4});
+    FloorRows rows(transaction);
     for (const ServicePort& port : cluster.ports()) rows.Change(GroupOf(port), nullptr, &port);
     return Send(transaction);
   }
@@ -195,7 +191,7 @@ class Netlink final : public Opponent {
 
   nft::Session session_;
   const OpponentSettings settings_;
-  const nft::TableSpecs tables_ = {FloorTable(Family::kIpv4), FloorTable(Family::kIpv6)};
+  const nft::TableSpecs tables_ = {FloorTable()};
   // Group number of each Service port, by ServicePort::Text().
   std::map<std::string, uint32_t> groups_;
   uint32_t next_group_ = 1;

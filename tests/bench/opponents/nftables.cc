@@ -25,18 +25,17 @@ class NftablesOpponent : public Opponent {
       : plain_single_(plain_single), runner_(std::move(runner)), memory_(std::move(memory)) {}
 
   absl::StatusOr<Cost> Load(const Cluster& cluster) override {
-    return Run({NftablesFullSync(NodeOf(cluster), cluster.ports())});
+    return Run({NftablesFullSync(Node(), cluster.ports())});
   }
 
   absl::StatusOr<Cost> Resync(const Cluster& cluster) override {
-    return Run({TakeStaleChains(cluster.shape().family),
-                NftablesResync(NodeOf(cluster), cluster.ports())});
+    return Run({TakeStaleChains(), NftablesResync(Node(), cluster.ports())});
   }
 
   absl::StatusOr<Cost> Change(const Cluster& cluster,
                               const std::vector<ClusterChange>& changes) override {
-    const std::string deletion = TakeStaleChains(cluster.shape().family);
-    const NftablesUpdate update = NftablesChange(NodeOf(cluster), cluster.ports(), changes);
+    const std::string deletion = TakeStaleChains();
+    const NftablesUpdate update = NftablesChange(Node(), cluster.ports(), changes);
     absl::StatusOr<Cost> cost = Run({deletion, update.transaction});
     if (!cost.ok()) return cost;
     for (const std::string& chain : update.filled_chains) stale_.erase(chain);
@@ -47,14 +46,16 @@ class NftablesOpponent : public Opponent {
   ProcessMemory Memory() const override { return memory_(); }
 
  private:
-  NftablesNode NodeOf(const Cluster& cluster) const {
-    NftablesNode node = TopologyNode(cluster.shape().family);
-    node.plain_single = plain_single_;
-    return node;
+  // The node of tests/support/topology.h, with the cluster CIDR that svcmapd uses.
+  NftablesNode Node() const {
+    return {.ip = *IpAddress::Parse(testing::kNodeV4),
+            .cluster_cidr = *IpPrefix::Parse(testing::kClusterCidrV4),
+            .service_cidr = *IpPrefix::Parse(testing::kServiceCidrV4),
+            .plain_single = plain_single_};
   }
 
   // Returns the transaction that deletes stale chains, or an empty string if no chain is stale.
-  std::string TakeStaleChains(Family family) {
+  std::string TakeStaleChains() {
     const NftablesClock::time_point now = NftablesClock::now();
     std::vector<std::string> chains;
     for (auto chain = stale_.begin(); chain != stale_.end();) {
@@ -62,7 +63,7 @@ class NftablesOpponent : public Opponent {
       if (old) chains.push_back(chain->first);
       chain = old ? stale_.erase(chain) : std::next(chain);
     }
-    return NftablesDeleteChains(family, chains);
+    return NftablesDeleteChains(Family::kIpv4, chains);
   }
 
   // Runs the transactions in order, except for empty transactions.
@@ -87,13 +88,6 @@ class NftablesOpponent : public Opponent {
 };
 
 }  // namespace
-
-NftablesNode TopologyNode(Family family) {
-  const bool v4 = family == Family::kIpv4;
-  return {.ip = *IpAddress::Parse(v4 ? testing::kNodeV4 : testing::kNodeV6),
-          .cluster_cidr = *IpPrefix::Parse(ClusterCidr(v4 ? Family::kIpv4 : Family::kIpv6)),
-          .service_cidr = *IpPrefix::Parse(v4 ? testing::kServiceCidrV4 : testing::kServiceCidrV6)};
-}
 
 absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
                                                        const testing::NetNs& netns,

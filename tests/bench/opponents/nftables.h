@@ -20,10 +20,6 @@
 
 namespace svcmap::bench {
 
-// Returns the node of tests/support/topology.h, with the cluster CIDR that tests/support/agent.h
-// uses.
-NftablesNode TopologyNode(Family family);
-
 // Returns FailedPrecondition if nft does not work.
 absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
                                                        const testing::NetNs& netns,

@@ -2,7 +2,6 @@
 
 #include "tests/bench/opponents/direct.h"
 #include "tests/bench/opponents/iptables.h"
-#include "tests/bench/opponents/kube_proxy.h"
 #include "tests/bench/opponents/netlink.h"
 #include "tests/bench/opponents/nftables.h"
 #include "tests/bench/opponents/svcmap.h"
@@ -10,9 +9,9 @@
 namespace svcmap::bench {
 
 const std::vector<std::string>& OpponentNames() {
-  static const std::vector<std::string> kNames = {
-      "direct",   "netlink",         "svcmap",           "iptables-legacy", "iptables-nft",
-      "nftables", "nftables-single", "nftables-library", "kube-proxy"};
+  static const std::vector<std::string> kNames = {"direct",          "netlink",         "svcmap",
+                                                  "iptables-legacy", "iptables-nft",    "nftables",
+                                                  "nftables-single", "nftables-library"};
   return kNames;
 }
 
@@ -27,7 +26,6 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
   if (name == "nftables") return MakeNftables(/*plain_single=*/false, netns, settings);
   if (name == "nftables-single") return MakeNftables(/*plain_single=*/true, netns, settings);
   if (name == "nftables-library") return MakeNftablesLibrary(netns, settings);
-  if (name == "kube-proxy") return MakeKubeProxy(netns, settings);
   return absl::NotFoundError("there is no opponent \"" + name + "\"");
 }
 

@@ -52,26 +52,17 @@ class Opponent {
   virtual ProcessMemory Memory() const = 0;
 };
 
-// Value of --cluster-cidr for all compared implementations. The range contains all pods of the test
-// network. Connections from clients outside the range are masqueraded.
-inline const char* ClusterCidr(Family family) {
-  return family == Family::kIpv4 ? testing::kClusterCidrV4 : testing::kClusterCidrV6;
-}
-
 struct OpponentSettings {
   // Time limit of one call. A call that exceeds the limit returns DeadlineExceeded, and the
   // implementation is excluded.
   std::chrono::seconds time_limit{120};
   std::string svcmapd;      // Path of the svcmapd binary.
   std::string libnftables;  // Path of svcmap-bench-libnftables.
-  std::string kube_proxy;   // Path of the kube-proxy binary. Empty if not available.
-  std::string kubeconfig;
-  std::string kube_proxy_mode = "nftables";  // Proxy mode of kube-proxy: "nftables" or "iptables".
 };
 
 // Returns the names of all compared implementations. The order is "direct", "netlink", "svcmap",
-// "iptables-legacy", "iptables-nft", "nftables", "nftables-single", "nftables-library", and
-// "kube-proxy" if a binary is available. "direct" uses no proxy, so Load and Change do nothing.
+// "iptables-legacy", "iptables-nft", "nftables", "nftables-single" and "nftables-library".
+// "direct" uses no proxy, so Load and Change do nothing.
 // "netlink" writes prepared batches and is the lower bound for a sync. "nftables" loads
 // kube-proxy 1.36's rules with nft. "nftables-single" uses no map for a Service with a single
 // endpoint (see nftables.h). "nftables-library" loads the rules of "nftables" with libnftables.

@@ -48,7 +48,7 @@ class SvcmapProcess final : public Svcmap {
         {.argv = {program, "--listen", "unix://" + Socket(), "--node-name", kThisNode,
                   "--state-dir", folder_.path() + "/state", "--max-objects", "1000000",
                   "--cluster-cidr",
-                  std::string(ClusterCidr(Family::kIpv4)) + "," + ClusterCidr(Family::kIpv6)},
+                  std::string(testing::kClusterCidrV4) + "," + testing::kClusterCidrV6},
          .netns = &netns});
     if (!process.ok()) return process.status();
     process_ = *std::move(process);

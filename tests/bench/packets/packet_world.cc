@@ -51,34 +51,30 @@ absl::Status FlushConntrack() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PacketWorld>> PacketWorld::Create(Family family) {
+absl::StatusOr<std::unique_ptr<PacketWorld>> PacketWorld::Create() {
   RaiseFileLimit();
   std::unique_ptr<PacketWorld> world(new PacketWorld);
-  if (absl::Status status = world->Build(family); !status.ok()) return status;
+  if (absl::Status status = world->Build(); !status.ok()) return status;
   return world;
 }
 
-absl::Status PacketWorld::Build(Family family) {
+absl::Status PacketWorld::Build() {
   auto topology = testing::Topology::Create();
   if (!topology.ok()) return topology.status();
   topology_ = *std::move(topology);
   const auto pods = topology_->AddLocalPod("pods");
   if (!pods.ok()) return pods.status();
-  pod_host_ = *pods;
   const auto client = topology_->AddLocalPod("client");
   if (!client.ok()) return client.status();
   client_ = *client;
 
-  for (const std::string& prefix : EndpointPrefixes(family)) {
+  for (const char* prefix : kEndpointPrefixes) {
     if (absl::Status status = topology_->AddPrefix(**pods, prefix); !status.ok()) return status;
   }
-  const bool v6 = family == Family::kIpv6;
-  absl::Status status =
-      topology_->AddPrefix(*client_, v6 ? "fd00:10:244:1:1::/80" : "10.244.1.128/25");
+  absl::Status status = topology_->AddPrefix(*client_, "10.244.1.128/25");
   if (!status.ok()) return status;
   for (int i = 1; i <= kSources; ++i) {
-    const auto source = testing::SocketAddress::Parse(
-        v6 ? absl::StrCat("fd00:10:244:1:1::", i) : absl::StrCat("10.244.1.", 128 + i), 0);
+    const auto source = testing::SocketAddress::Parse(absl::StrCat("10.244.1.", 128 + i), 0);
     if (!source.ok()) return source.status();
     sources_.push_back(*source);
   }
@@ -94,7 +90,6 @@ absl::Status PacketWorld::Build(Family family) {
 const testing::SocketAddress& PacketWorld::NextSource() {
   testing::SocketAddress& source = sources_[next_source_ / kSourcePorts % sources_.size()];
   const auto port = static_cast<uint16_t>(kFirstSourcePort + next_source_++ % kSourcePorts);
-  // sockaddr_in and sockaddr_in6 store the port at the same offset.
   reinterpret_cast<sockaddr_in*>(source.out())->sin_port = htons(port);
   return source;
 }

@@ -9,8 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nft/types/family.h"
-#include "tests/bench/packets/cpu.h"
+#include "tests/bench/cpu.h"
 #include "tests/bench/packets/pod_server.h"
 #include "tests/support/netns.h"
 #include "tests/support/socket_address.h"
@@ -23,14 +22,13 @@ inline constexpr uint16_t kPodPort = 8080;
 
 class PacketWorld {
  public:
-  // Creates the network. Every address of EndpointPrefixes() answers on kPodPort over TCP and UDP.
+  // Creates the network. Every address of kEndpointPrefixes answers on kPodPort over TCP and UDP.
   // Clients have addresses from the node's pod CIDR, so no proxy mode masquerades their connections
   // to cluster IPs.
-  static absl::StatusOr<std::unique_ptr<PacketWorld>> Create(Family family);
+  static absl::StatusOr<std::unique_ptr<PacketWorld>> Create();
 
   const testing::NetNs& node() const { return topology_->node().netns(); }
   const testing::NetNs& client() const { return client_->netns(); }
-  const testing::NetNs& pod_netns() const { return pod_host_->netns(); }
   PodServer& pods() { return *pods_; }
   CpuPair cpus() const { return cpus_; }
 
@@ -43,12 +41,11 @@ class PacketWorld {
 
  private:
   PacketWorld() = default;
-  absl::Status Build(Family family);
+  absl::Status Build();
 
   CpuPair cpus_ = ChooseCpus();
   std::unique_ptr<testing::Topology> topology_;
   const testing::Host* client_ = nullptr;
-  const testing::Host* pod_host_ = nullptr;  // Host that has the addresses of all pods.
   std::unique_ptr<PodServer> pods_;
   std::vector<testing::SocketAddress> sources_;
   uint32_t next_source_ = 0;

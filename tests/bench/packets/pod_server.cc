@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "nft/base/status.h"
-#include "tests/bench/packets/cpu.h"
+#include "tests/bench/cpu.h"
 
 namespace svcmap::bench {
 namespace {

@@ -49,8 +49,8 @@ void Put(nlohmann::ordered_json& facts, const char* name, const std::string& val
   if (!value.empty()) facts[name] = value;
 }
 
-}  // namespace
-
+// Returns the value of the first line "NAME<separator>VALUE" with the given name, without
+// surrounding whitespace and quotes. Returns an empty string if no line has the given name.
 std::string ValueOf(const std::string& text, const std::string& name, char separator) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -65,17 +65,15 @@ std::string ValueOf(const std::string& text, const std::string& name, char separ
   return "";
 }
 
-std::string MachineJson(const MachineContext& context) {
+}  // namespace
+
+absl::Status WriteMachine(const std::string& path, const MachineContext& context) {
   nlohmann::ordered_json facts;
   facts["date"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
   facts["command_line"] = context.command_line;
   Put(facts, "commit",
       VersionOf({"git", "-C", SVCMAP_SOURCE_DIR, "describe", "--always", "--dirty"}));
   Put(facts, "svcmapd", VersionOf({context.svcmapd, "--version"}));
-  if (!context.kube_proxy.empty()) {
-    Put(facts, "kube_proxy", VersionOf({context.kube_proxy, "--version"}));
-    Put(facts, "kube_proxy_mode", context.kube_proxy_mode);
-  }
   Put(facts, "nft", VersionOf({"nft", "--version"}));
   Put(facts, "iptables_legacy", VersionOf({"iptables-legacy", "--version"}));
   Put(facts, "iptables_nft", VersionOf({"iptables-nft", "--version"}));
@@ -102,12 +100,8 @@ std::string MachineJson(const MachineContext& context) {
     if (!value.empty()) facts["sysctls"][sysctl] = value;
   }
   // Replace invalid UTF-8, which CPU names and similar strings may contain.
-  return facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-absl::Status WriteMachine(const std::string& path, const MachineContext& context) {
   std::ofstream file(path);
-  file << MachineJson(context);
+  file << facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   file.close();
   return file.good() ? absl::OkStatus() : absl::UnknownError("cannot write " + path);
 }

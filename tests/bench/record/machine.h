@@ -15,16 +15,9 @@ struct MachineContext {
   // Description of the CPU pinning, for example "proxies on CPU 1, load generator on CPU 0" or
   // "none".
   std::string pinning;
-  std::string kube_proxy;  // Path of the kube-proxy binary. Empty if kube-proxy does not take part.
-  std::string kube_proxy_mode;
 };
 
-// Returns the facts as JSON. Facts that are not available on this machine are omitted.
-std::string MachineJson(const MachineContext& context);
+// Writes the facts as JSON. Facts that are not available on this machine are omitted.
 absl::Status WriteMachine(const std::string& path, const MachineContext& context);
-
-// Returns the value of the first line "NAME<separator>VALUE" with the given name, without
-// surrounding whitespace and quotes. Returns an empty string if no line has the given name.
-std::string ValueOf(const std::string& text, const std::string& name, char separator);
 
 }  // namespace svcmap::bench

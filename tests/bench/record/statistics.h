@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <vector>
 
@@ -23,14 +22,6 @@ inline double Percentile(std::vector<double> values, double share) {
 }
 
 inline double Median(std::vector<double> values) { return Percentile(std::move(values), 0.5); }
-
-// Returns the median absolute deviation, which is robust against single outliers.
-inline double MedianDeviation(const std::vector<double>& values) {
-  const double median = Median(values);
-  std::vector<double> distances;
-  for (const double value : values) distances.push_back(std::abs(value - median));
-  return Median(std::move(distances));
-}
 
 inline std::vector<double> AllRounds(const Rounds& rounds) {
   std::vector<double> all;

@@ -128,10 +128,4 @@ std::chrono::duration<double, std::milli> Probe::StopAndMeasure(Clock::time_poin
   return std::prev(last_failure)->asked - from;
 }
 
-int64_t Probe::failed(Clock::time_point from) const {
-  return std::count_if(samples_.begin(), samples_.end(), [&](const Sample& sample) {
-    return !sample.answered && sample.asked >= from;
-  });
-}
-
 }  // namespace svcmap::bench

@@ -42,10 +42,6 @@ class Probe {
   // answered. A request fails if no answer arrives within kPatience.
   std::chrono::duration<double, std::milli> StopAndMeasure(Clock::time_point from);
 
-  // Returns the number of requests. Must be called after StopAndMeasure.
-  int64_t asked() const { return static_cast<int64_t>(samples_.size()); }
-  int64_t failed(Clock::time_point from) const;
-
  private:
   static constexpr std::chrono::milliseconds kPatience{500};
   struct Sample {

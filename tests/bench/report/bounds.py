@@ -7,7 +7,6 @@ A bound is an object with these fields:
   "minus"     optional: the figure that is subtracted from "figure"
   "at_most", "at_least"   one of these limits
   "summary"   optional: text for the last line, such as "sync {} faster than nftables"
-  "scope"     optional: a remark on the conditions of the figures
 """
 
 from typing import NamedTuple, Optional
@@ -16,7 +15,7 @@ import units
 from figures import (MIN_P99_SAMPLES, NOT_TOLD_APART, BadInput, Figure, Ratio, Run,
                      read_json)
 
-FIELDS = {"label", "figure", "to", "minus", "at_most", "at_least", "summary", "scope"}
+FIELDS = {"label", "figure", "to", "minus", "at_most", "at_least", "summary"}
 
 
 class Verdict(NamedTuple):

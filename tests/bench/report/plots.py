@@ -32,7 +32,6 @@ STYLES = {
     "nftables-library": ("#999999", ">", "--", "x"),
     "iptables-legacy": ("#009E73", "D", "-", "-"),
     "iptables-nft": ("#E69F00", "p", "-", "|"),
-    "kube-proxy": ("#CC79A7", "*", "-", "//"),
     "netlink": ("#000000", "+", ":", "+"),
     "direct": ("#7f7f7f", "x", ":", "\\\\"),
 }

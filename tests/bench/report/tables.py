@@ -226,10 +226,6 @@ def no_figures(run: Run) -> str:
 
 
 def targets(verdicts: list[bounds.Verdict]) -> str:
-    rows = []
-    for verdict in verdicts:
-        label, scope = verdict.bound["label"], verdict.bound.get("scope")
-        rows.append([f"{label} ({scope})" if scope else label, verdict.wanted,
-                     verdict.why or verdict.seen,
-                     verdict.seen if verdict.why else "yes" if verdict.met else "no"])
+    rows = [[verdict.bound["label"], verdict.wanted, verdict.why or verdict.seen,
+             verdict.seen if verdict.why else "yes" if verdict.met else "no"] for verdict in verdicts]
     return table(["Target", "Required", "Measured", "Met"], rows, 1)

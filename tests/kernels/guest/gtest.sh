@@ -6,7 +6,7 @@
 # SVCMAP_TEST_REPEAT=0. After SECONDS, starts no
 # further suite. The results contain the tests that did not run as "not-run", and tests without a result
 # as "failed". Notes name the repeated tests and the suites that did not run.
-seconds=$1 program=${SVCMAP_TEST_PROGRAMS:-/svcmap/tests}/$2 filter=$3
+seconds=$1 program=/svcmap/tests/$2 filter=$3
 skip=
 [[ $filter != *-* ]] || skip=-${filter#*-}
 total=$SVCMAP_TEST_RESULTS

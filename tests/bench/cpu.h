@@ -1,4 +1,4 @@
-// CPUs for the client and the server in packet measurements.
+// CPUs of the load generator and of the measured processes, and of clients and servers.
 #pragma once
 
 namespace svcmap::bench {
@@ -19,5 +19,13 @@ void PinThread(int cpu);
 // Gives the calling thread real-time priority, if permitted. Intended for threads that mostly sleep
 // and whose scheduling delay must not be measured.
 void PreferThread();
+
+// Sets the CPU of all processes started with testing::ChildProcess or RunTool. SetProxyCpu must be
+// called before the first process starts.
+void SetProxyCpu(int cpu);
+
+// Moves the calling thread to the CPU set with SetProxyCpu. Does nothing if no CPU was set. Safe in
+// the child between vfork and exec, because the function only makes one system call.
+void MoveToProxyCpu();
 
 }  // namespace svcmap::bench

@@ -1,6 +1,9 @@
-// svcmap-scaling-instructions DIMENSION N: adds, changes and removes a Service that is large in one
-// dimension. Must be run with valgrind --tool=callgrind --instr-atstart=no. Writes a profile for
-// each operation.
+// Makes changes that valgrind --tool=callgrind --instr-atstart=no counts. Writes one profile for
+// each CALLGRIND_DUMP_STATS_AT.
+//
+// svcmap-instructions SERVICESxENDPOINTS: loads a cluster into the core and makes kCounted changes
+// of each kind. svcmap-instructions DIMENSION N: adds, changes and removes a Service that is large
+// in one dimension.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>
@@ -17,6 +20,91 @@
 
 namespace svcmap::instructions {
 namespace {
+
+// Number of uncounted changes at the start, for initializations and first allocations.
+constexpr int kWarmUp = 8;
+// Number of counted changes per kind of change.
+constexpr int kCounted = 32;
+// Number of the first Service. The number is large, so that all Service names have the same length.
+constexpr int kFirstService = 100'000;
+constexpr size_t kStride = 17;
+
+using MakeChange = std::function<bench::ClusterChange(size_t position)>;
+
+class Counter {
+ public:
+  explicit Counter(const bench::ClusterShape& shape)
+      : cluster_(shape, kFirstService), core_(cluster_), recreations_(core_.recreations()) {
+    CALLGRIND_START_INSTRUMENTATION;
+  }
+
+  void Count(const char* kind, const MakeChange& make) {
+    for (int i = 0; i < kWarmUp; ++i) core_.Push(Next(make));
+    std::vector<std::string> requests;
+    for (int i = 0; i < kCounted; ++i) requests.push_back(Next(make));
+    CALLGRIND_ZERO_STATS;
+    for (const std::string& request : requests) core_.Push(request);
+    CALLGRIND_DUMP_STATS_AT(kind);
+  }
+
+  bench::Cluster& cluster() { return cluster_; }
+  bool recreated() const { return core_.recreations() != recreations_; }
+
+ private:
+  std::string Next(const MakeChange& make) {
+    position_ = (position_ + kStride) % static_cast<size_t>(cluster_.shape().services);
+    v1::PushRequest request;
+    request.mutable_batch()->set_number(++number_);
+    for (v1::Change& message : make(position_).messages) {
+      *request.mutable_batch()->add_changes() = std::move(message);
+    }
+    return request.SerializeAsString();
+  }
+
+  bench::Cluster cluster_;
+  Core core_;
+  const uint64_t recreations_;
+  size_t position_ = 0;
+  uint64_t number_ = 0;
+};
+
+// Makes the same change as ReplaceEndpoint, but as an endpoint delta.
+bench::ClusterChange ReplaceByDelta(bench::Cluster& cluster, size_t position) {
+  bench::ClusterChange change = cluster.ReplaceEndpoint(position);
+  const v1::EndpointSlice slice = change.messages[0].endpoint_slice();
+  v1::EndpointDelta& delta = *change.messages[0].mutable_endpoint_delta();
+  delta.set_namespace_(slice.metadata().namespace_());
+  delta.set_name(slice.metadata().name());
+  delta.add_remove(change.before->endpoints[0].address.ip.ToString());
+  *delta.add_upsert() = slice.endpoints(0);
+  return change;
+}
+
+// Adds an external IP that no other Service uses.
+bench::ClusterChange AddExternalIp(const bench::Cluster& cluster, size_t position, int number) {
+  bench::ClusterChange change{.before = cluster.ports()[position],
+                              .after = cluster.ports()[position]};
+  change.after->external_ips = {*IpAddress::Parse(absl::StrCat("80.0.0.", number))};
+  *change.messages.emplace_back().mutable_service() = ServiceMessage(*change.after);
+  return change;
+}
+
+int CountChanges(const bench::ClusterShape& shape) {
+  Counter counter(shape);
+  bench::Cluster& cluster = counter.cluster();
+  int externals = 0;
+  counter.Count("endpoint replaced", [&](size_t at) { return cluster.ReplaceEndpoint(at); });
+  counter.Count("the same by delta", [&](size_t at) { return ReplaceByDelta(cluster, at); });
+  counter.Count("endpoint added", [&](size_t at) { return cluster.AddEndpoint(at); });
+  counter.Count("endpoint removed", [&](size_t at) { return cluster.RemoveEndpoint(at); });
+  counter.Count("Service added", [&](size_t) { return cluster.AddService(shape.endpoints); });
+  counter.Count("Service removed", [&](size_t) { return cluster.RemoveLastService(); });
+  counter.Count("Service changed",
+                [&](size_t at) { return AddExternalIp(cluster, at, ++externals); });
+  if (!counter.recreated()) return 0;
+  std::fputs("the tables were written whole meanwhile: that is no single change\n", stderr);
+  return 1;
+}
 
 using svcmap::testing::AService;
 using svcmap::testing::ASlice;
@@ -147,18 +235,7 @@ void Count(Core& core, const char* operation, const v1::Batch& batch) {
   std::exit(1);
 }
 
-int Main(int argc, char** argv) {
-  const std::map<std::string, std::function<Case(int)>> cases = {
-      {"ports", Ports},         {"slices", Slices},
-      {"endpoints", Endpoints}, {"source-ranges", SourceRanges},
-      {"addresses", Addresses}, {"node-addresses", NodeAddresses},
-      {"claims", Claims}};
-  const auto made = argc == 3 ? cases.find(argv[1]) : cases.end();
-  if (made == cases.end()) {
-    std::fputs("usage: svcmap-scaling-instructions DIMENSION N\n", stderr);
-    return 2;
-  }
-  const Case given = made->second(std::atoi(argv[2]));
+int CountScaling(const Case& given) {
   v1::Batch add, change, remove;
   for (const v1::Object& object : given.objects) {
     *add.add_changes() = svcmap::testing::Upsert(object);
@@ -173,6 +250,21 @@ int Main(int argc, char** argv) {
   Count(core, "change", change);
   Count(core, "remove", remove);
   return 0;
+}
+
+int Main(int argc, char** argv) {
+  const std::map<std::string, std::function<Case(int)>> cases = {
+      {"ports", Ports},         {"slices", Slices},
+      {"endpoints", Endpoints}, {"source-ranges", SourceRanges},
+      {"addresses", Addresses}, {"node-addresses", NodeAddresses},
+      {"claims", Claims}};
+  if (argc == 3 && cases.contains(argv[1])) {
+    return CountScaling(cases.at(argv[1])(std::atoi(argv[2])));
+  }
+  const auto shape = bench::ParseShape(argc == 2 ? argv[1] : "");
+  if (shape.ok()) return CountChanges(*shape);
+  std::fputs("usage: svcmap-instructions SERVICESxENDPOINTS | DIMENSION N\n", stderr);
+  return 2;
 }
 
 }  // namespace

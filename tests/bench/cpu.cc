@@ -1,9 +1,14 @@
-#include "tests/bench/packets/cpu.h"
+#include "tests/bench/cpu.h"
 
 #include <pthread.h>
 #include <sched.h>
 
 namespace svcmap::bench {
+namespace {
+
+int proxy_cpu = -1;
+
+}  // namespace
 
 CpuPair ChooseCpus() {
   cpu_set_t allowed;
@@ -24,7 +29,7 @@ void PinThread(int cpu) {
   cpu_set_t only;
   CPU_ZERO(&only);
   CPU_SET(cpu, &only);
-  ::pthread_setaffinity_np(::pthread_self(), sizeof(only), &only);
+  ::sched_setaffinity(0, sizeof(only), &only);
 }
 
 void PreferThread() {
@@ -32,5 +37,13 @@ void PreferThread() {
   first.sched_priority = 1;
   ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &first);
 }
+
+void SetProxyCpu(int cpu) {
+  proxy_cpu = cpu;
+  // testing::ChildProcess calls fork, which runs this handler. vfork does not run handlers.
+  pthread_atfork(nullptr, nullptr, MoveToProxyCpu);
+}
+
+void MoveToProxyCpu() { PinThread(proxy_cpu); }
 
 }  // namespace svcmap::bench

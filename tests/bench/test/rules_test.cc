@@ -1,0 +1,147 @@
+// Compares the generated rules of kube-proxy with published rules of kube-proxy.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "tests/bench/opponents/iptables_rules.h"
+#include "tests/bench/opponents/nftables_rules.h"
+
+namespace svcmap::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+
+using Lines = std::vector<std::string>;
+
+Lines LinesOf(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
+
+ServicePort Port(const std::string& key, const std::string& name, const std::string& ip,
+                 uint16_t number, const Lines& endpoints, uint16_t endpoint_port) {
+  const Lines parts = absl::StrSplit(key, '/');
+  ServicePort port{.name_space = parts[0],
+                   .service = parts[1],
+                   .port_name = name,
+                   .cluster_ip = *IpAddress::Parse(ip),
+                   .port = number};
+  int node = 0;
+  for (const std::string& endpoint : endpoints) {
+    port.endpoints.push_back(
+        {.address = {*IpAddress::Parse(endpoint), endpoint_port}, .node = node++});
+  }
+  return port;
+}
+
+Lines IptablesOf(const std::vector<ServicePort>& ports) {
+  IptablesRules rules(Family::kIpv4, {.cluster_cidr = IpPrefix::Parse("10.0.0.0/8")});
+  return LinesOf(rules.FullSync(ports, /*clean_up=*/true));
+}
+
+// A new cluster has the Services kube-dns and kubernetes.
+TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThroughs) {
+  const Lines dns = {"10.244.0.2", "10.244.0.3"};
+  std::vector<ServicePort> ports = {
+      Port("kube-system/kube-dns", "dns", "10.96.0.10", 53, dns, 53),
+      Port("kube-system/kube-dns", "dns-tcp", "10.96.0.10", 53, dns, 53),
+      Port("kube-system/kube-dns", "metrics", "10.96.0.10", 9153, dns, 9153),
+      Port("default/kubernetes", "https", "10.96.0.1", 443, {"192.0.2.10"}, 6443)};
+  ports[0].protocol = proxy::Protocol::kUdp;
+  const Lines lines = IptablesOf(ports);
+  EXPECT_THAT(
+      lines,
+      IsSupersetOf(
+          {"-A KUBE-SERVICES -m comment --comment \"kube-system/kube-dns:dns cluster IP\" -m udp "
+           "-p udp -d 10.96.0.10 --dport 53 -j KUBE-SVC-TCOU7JCQXEZGVUNU",
+           "-A KUBE-SERVICES -m comment --comment \"kube-system/kube-dns:dns-tcp cluster IP\" -m "
+           "tcp -p tcp -d 10.96.0.10 --dport 53 -j KUBE-SVC-ERIFXISQEP7F7OF4",
+           "-A KUBE-SERVICES -m comment --comment \"kube-system/kube-dns:metrics cluster IP\" -m "
+           "tcp -p tcp -d 10.96.0.10 --dport 9153 -j KUBE-SVC-JD5MR3NA4I4DYORP",
+           "-A KUBE-SERVICES -m comment --comment \"default/kubernetes:https cluster IP\" -m tcp "
+           "-p tcp -d 10.96.0.1 --dport 443 -j KUBE-SVC-NPX46M4PTMTKRN6Y",
+           "-A KUBE-SERVICES -m comment --comment \"kubernetes service nodeports; NOTE: this must "
+           "be the last rule in this chain\" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS",
+           "-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment \"kube-system/kube-dns:dns cluster "
+           "IP\" -m udp -p udp -d 10.96.0.10 --dport 53 ! -s 10.0.0.0/8 -j KUBE-MARK-MASQ",
+           "-A KUBE-SVC-NPX46M4PTMTKRN6Y -m comment --comment \"default/kubernetes:https -> "
+           "192.0.2.10:6443\" -j KUBE-SEP-O7UXPAIOQA4W54LS"}));
+  EXPECT_THAT(lines, Contains(HasSubstr("-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment "
+                                        "\"kube-system/kube-dns:dns -> 10.244.0.2:53\" -m "
+                                        "statistic --mode random --probability 0.5000000000 -j "
+                                        "KUBE-SEP-")));
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("\"kube-system/kube-dns:dns -> 10.244.0.3:53\" -j "
+                                              "KUBE-SEP-"),
+                                    Not(HasSubstr("statistic")))));
+  EXPECT_THAT(lines, Contains(EndsWith("-m udp -p udp -j DNAT --to-destination 10.244.0.3:53")));
+}
+
+TEST(IptablesRulesTest, S208_S209_ChainsAreThoseOfTheReferenceTests) {
+  EXPECT_THAT(
+      IptablesOf({Port("ns1/svc1", "p80", "172.30.0.41", 80, {"10.180.0.1"}, 80)}),
+      IsSupersetOf({":KUBE-SVC-XPGD46QRK7WJZT7O - [0:0]", ":KUBE-SEP-SXIVWICOYRO3J4NJ - [0:0]",
+                    "-A KUBE-SEP-SXIVWICOYRO3J4NJ -m comment --comment ns1/svc1:p80 -s 10.180.0.1 "
+                    "-j KUBE-MARK-MASQ",
+                    "-A KUBE-SEP-SXIVWICOYRO3J4NJ -m comment --comment ns1/svc1:p80 -m tcp -p tcp "
+                    "-j DNAT --to-destination 10.180.0.1:80"}));
+}
+
+Lines NftablesOf(const std::vector<ServicePort>& ports, bool plain_single = false) {
+  return LinesOf(NftablesFullSync({.ip = *IpAddress::Parse("192.0.2.10"),
+                                   .cluster_cidr = *IpPrefix::Parse("10.64.0.0/14"),
+                                   .service_cidr = *IpPrefix::Parse("10.96.0.0/16"),
+                                   .plain_single = plain_single},
+                                  ports));
+}
+
+// The expected rules are from a published listing of a node with kube-proxy 1.36.2.
+TEST(NftablesRulesTest, FixedRules) {
+  EXPECT_THAT(
+      NftablesOf({}),
+      IsSupersetOf(
+          {"add table ip kube-proxy { comment \"rules for kube-proxy\" ; }",
+           "add chain ip kube-proxy filter-prerouting-pre-dnat { type filter hook prerouting "
+           "priority -110 ; }",
+           "add chain ip kube-proxy nat-prerouting { type nat hook prerouting priority -100 ; }",
+           "add chain ip kube-proxy nat-postrouting { type nat hook postrouting priority 100 ; }",
+           "add rule ip kube-proxy services ip daddr @cluster-ips ip saddr != 10.64.0.0/14 mark "
+           "set mark or 0x00004000 comment \"masquerade clusterIP traffic from outside cluster\"",
+           "add rule ip kube-proxy services ip daddr . meta l4proto . th dport vmap @service-ips",
+           "add rule ip kube-proxy services ip daddr @nodeport-ips meta l4proto . th dport vmap "
+           "@service-nodeports",
+           "add rule ip kube-proxy masquerading mark and 0x00004000 != 0 mark set mark xor "
+           "0x00004000 masquerade fully-random",
+           "add rule ip kube-proxy masquerading ct status dnat ip saddr . ip daddr . meta l4proto "
+           ". th dport @hairpin-connections masquerade fully-random",
+           "add element ip kube-proxy nodeport-ips { 192.0.2.10 }"}));
+}
+
+TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
+  ServicePort port =
+      Port("testing/service", "http", "10.96.3.1", 80, {"10.64.1.11", "10.64.2.21"}, 8080);
+  const std::string chain = "ip kube-proxy service-P4ZYZVCF-testing/service/tcp/http";
+  Lines lines = NftablesOf({port});
+  lines.erase(lines.begin(), lines.begin() + static_cast<int64_t>(NftablesOf({}).size()));
+  EXPECT_THAT(lines, ElementsAre("add chain " + chain, "flush chain " + chain,
+                                 "add element ip kube-proxy hairpin-connections { 10.64.1.11 . "
+                                 "10.64.1.11 . tcp . 8080 }",
+                                 "add element ip kube-proxy cluster-ips { 10.96.3.1 }",
+                                 "add element ip kube-proxy service-ips { 10.96.3.1 . tcp . 80 : "
+                                 "goto service-P4ZYZVCF-testing/service/tcp/http }",
+                                 "add rule " + chain +
+                                     " meta l4proto tcp dnat ip addr . port to numgen random mod 2 "
+                                     "map { 0 : 10.64.1.11 . 8080 , 1 : 10.64.2.21 . 8080 }"));
+  // The layout of kubernetes#140723 uses no map for a single endpoint.
+  port.endpoints.erase(port.endpoints.begin());
+  EXPECT_THAT(NftablesOf({port}, /*plain_single=*/true),
+              Contains("add rule " + chain + " meta l4proto tcp dnat to 10.64.2.21:8080"));
+}
+
+}  // namespace
+}  // namespace svcmap::bench
