@@ -44,7 +44,7 @@ std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
     report.Warn(field(), Required("the EndpointSlice belongs to no Service and is not used"));
     return "";
   }
-  if (!IsDnsSubdomain(label->second)) {
+  if (!IsDnsLabel(label->second)) {
     report.Warn(field(), Invalid(Quote(label->second),
                                  "must be the name of a Service; the EndpointSlice is not used"));
     return "";
