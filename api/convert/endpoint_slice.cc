@@ -19,7 +19,8 @@ namespace {
 
 constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
 
-// Limits of the Kubernetes API server for one EndpointSlice (docs/bad-input.md, Limits).
+// Limits of the Kubernetes API server for one EndpointSlice, in
+// pkg/apis/discovery/validation/validation.go (docs/bad-input.md, Limits).
 constexpr int kMaxEndpoints = 1000;
 constexpr int kMaxPorts = 20'000;
 constexpr int kMaxAddresses = 100;

@@ -32,7 +32,7 @@ bool IsLabelText(std::string_view text) {
                      [](char c) { return kInLabel[static_cast<unsigned char>(c)]; });
 }
 
-// Kubernetes requires subdomains as names, except for Services and namespaces.
+// Kubernetes requires subdomains (IsDNS1123Subdomain) as names of all kinds except Services.
 bool IsDnsSubdomain(std::string_view name) {
   if (name.size() > 253) return false;
   while (true) {

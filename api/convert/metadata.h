@@ -11,7 +11,8 @@
 
 namespace svcmap::api {
 
-// Returns true if `name` is a DNS-1123 label, as required for namespaces, Services and ports.
+// Returns true if `name` is a DNS-1123 label, as required for namespaces, Services and ports
+// (IsDNS1123Label in Kubernetes).
 bool IsDnsLabel(std::string_view name);
 
 // Returns "namespace/name" or "name". For an invalid name, the key is escaped for display, and no
