@@ -19,7 +19,8 @@ namespace {
 
 constexpr char kHeadlessLabel[] = "service.kubernetes.io/headless";
 
-// Limits of the Kubernetes API server for one EndpointSlice (docs/bad-input.md, Limits).
+// Limits of the Kubernetes API server for one EndpointSlice, in
+// pkg/apis/discovery/validation/validation.go (docs/bad-input.md, Limits).
 constexpr int kMaxEndpoints = 1000;
 constexpr int kMaxPorts = 20'000;
 constexpr int kMaxAddresses = 100;
@@ -44,7 +45,7 @@ std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
     report.Warn(field(), Required("the EndpointSlice belongs to no Service and is not used"));
     return "";
   }
-  if (!IsDnsSubdomain(label->second)) {
+  if (!IsDnsLabel(label->second)) {
     report.Warn(field(), Invalid(Quote(label->second),
                                  "must be the name of a Service; the EndpointSlice is not used"));
     return "";

@@ -32,15 +32,7 @@ bool IsLabelText(std::string_view text) {
                      [](char c) { return kInLabel[static_cast<unsigned char>(c)]; });
 }
 
-std::string KeyPart(std::string_view text, std::string_view missing) {
-  if (IsDnsLabel(text)) return std::string(text);
-  return text.empty() ? std::string(missing) : Escape(text);
-}
-
-}  // namespace
-
-bool IsDnsLabel(std::string_view name) { return name.size() <= 63 && IsLabelText(name); }
-
+// Kubernetes requires subdomains (IsDNS1123Subdomain) as names of all kinds except Services.
 bool IsDnsSubdomain(std::string_view name) {
   if (name.size() > 253) return false;
   while (true) {
@@ -50,6 +42,15 @@ bool IsDnsSubdomain(std::string_view name) {
     name.remove_prefix(dot + 1);
   }
 }
+
+std::string KeyPart(std::string_view text, std::string_view missing) {
+  if (IsDnsLabel(text)) return std::string(text);
+  return text.empty() ? std::string(missing) : Escape(text);
+}
+
+}  // namespace
+
+bool IsDnsLabel(std::string_view name) { return name.size() <= 63 && IsLabelText(name); }
 
 std::string KeyFor(proxy::Kind kind, std::string_view name_space, std::string_view name) {
   const std::string last = IsDnsSubdomain(name) ? std::string(name) : KeyPart(name, kNoName);
@@ -64,6 +65,8 @@ void CheckNames(proxy::Kind kind, std::string_view name_space, std::string_view 
   const auto field = [prefix](const char* last) { return std::string(prefix) + last; };
   if (name.empty()) {
     report.Reject(field("name"), Required(""));
+  } else if (kind == proxy::Kind::kService) {
+    if (!IsDnsLabel(name)) report.Reject(field("name"), Invalid(Quote(name), kLabelDetail));
   } else if (!IsDnsSubdomain(name)) {
     report.Reject(field("name"),
                   Invalid(Quote(name),

@@ -11,10 +11,9 @@
 
 namespace svcmap::api {
 
-// Returns true if `name` is a DNS-1123 label, as required for namespaces and port names.
+// Returns true if `name` is a DNS-1123 label, as required for namespaces, Services and ports
+// (IsDNS1123Label in Kubernetes).
 bool IsDnsLabel(std::string_view name);
-// Returns true if `name` is a DNS-1123 subdomain, as required for object names.
-bool IsDnsSubdomain(std::string_view name);
 
 // Returns "namespace/name" or "name". For an invalid name, the key is escaped for display, and no
 // stored object has the escaped key.

@@ -136,8 +136,9 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
 }
 
 // Converts spec.externalIPs (requirement S-6). Ignores entries that are not addresses. Blank
-// entries cause no warning. Rejects the addresses that the Kubernetes API server rejects, because
-// such addresses would capture traffic of the node itself.
+// entries cause no warning. Rejects the addresses that the Kubernetes API server rejects
+// (ValidateEndpointIP), because such addresses would capture traffic of the node itself. Also
+// rejects multicast addresses that are not link-local, which the API server accepts.
 void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& context,
                         proxy::Service& service, Report& report) {
   if (!context.external_ips && spec.external_ips_size() > 0) {

@@ -43,22 +43,40 @@ std::string Shown(const std::string& input) {
 void AppendLimits(std::string& text) {
   text +=
       "\n## Limits\n\n"
-      "svcmap accepts every object that the Kubernetes API server accepts, as far as the limits "
-      "of\n"
-      "single fields are concerned. The limits of the API server are those of Kubernetes 1.36\n"
-      "(`pkg/apis/core/validation`, `pkg/apis/discovery/validation`, "
-      "`pkg/apis/networking/validation`).\n\n"
-      "| Field | API server | svcmap |\n| --- | --- | --- |\n";
+      "The limits of single fields are those of the Kubernetes API server. For some fields, svcmap "
+      "has\n"
+      "a higher limit or no limit. svcmap is stricter in these cases:\n\n"
+      "- A ServiceCIDR with the prefix length 0 is rejected, because svcmap would drop all packets "
+      "to\n"
+      "  addresses without a Service.\n"
+      "- Multicast addresses in externalIPs and endpoints are rejected. The API server rejects "
+      "only\n"
+      "  link-local multicast addresses.\n"
+      "- Unspecified, loopback and multicast addresses in clusterIPs are rejected. The API server\n"
+      "  allows each address in a ServiceCIDR.\n"
+      "- The API server accepts updates of objects that were valid in an earlier version, for "
+      "example\n"
+      "  with IPv4-mapped IPv6 addresses. svcmap rejects these values.\n\n"
+      "The limits of the API server were read in the source code of Kubernetes 1.36. The column "
+      "\"Source\"\n"
+      "contains the function and its file or program:\n\n"
+      "- core: `pkg/apis/core/validation/validation.go`\n"
+      "- discovery: `pkg/apis/discovery/validation/validation.go`\n"
+      "- networking: `pkg/apis/networking/validation/validation.go`\n"
+      "- portallocator: `pkg/registry/core/service/portallocator/allocator.go`\n"
+      "- names: `generic.go` and `objectmeta.go` in\n"
+      "  `staging/src/k8s.io/apimachinery/pkg/api/validation`\n"
+      "- etcd: flag of etcd, whose default is the limit\n\n"
+      "| Field | API server | svcmap | Source |\n| --- | --- | --- | --- |\n";
   for (const FieldLimit& row : FieldLimits()) {
     absl::StrAppend(&text, "| ", std::string(row.field), " | ", std::string(row.api_server), " | ",
-                    std::string(row.svcmap), " |\n");
+                    std::string(row.svcmap), " | ", std::string(row.source), " |\n");
   }
   text +=
-      "\nThe API server has no limits for all objects of a Service or of a node. svcmap limits "
-      "them,\n"
-      "because they determine the memory usage and the duration of a commit. Each effect is "
-      "reported\n"
-      "as a finding:\n\n"
+      "\nThe API server has no limits for the following numbers. svcmap limits them, because they\n"
+      "determine the memory usage and the duration of a commit, or because they are fields of "
+      "svcmap.\n"
+      "Each rejection and each warning is a finding that names the object:\n\n"
       "| Number | Limit of svcmap | Effect |\n| --- | --- | --- |\n";
   for (const OwnLimit& row : OwnLimits()) {
     absl::StrAppend(&text, "| ", std::string(row.what), " | ", std::string(row.limit), " | ",

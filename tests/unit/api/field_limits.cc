@@ -55,23 +55,29 @@ std::string Hints(const char* field, int count) {
 
 std::vector<FieldLimit> FieldLimits() {
   return {
-      {"`metadata.namespace`", "63 bytes", "63 bytes", 63,
+      {"`metadata.namespace`", "63 bytes", "63 bytes", "names: `ValidateNamespaceName`", 63,
        [](int n) { return Service(Name(n), "web", "clusterIP: None"); },
        "must be a DNS-1123 label"},
-      {"Service `metadata.name`", "63 bytes", "253 bytes", 253,
-       [](int n) { return Service("shop", Subdomain(n), "clusterIP: None"); },
-       "must be a DNS-1123 subdomain"},
-      {"`metadata.name` of the other kinds", "253 bytes", "253 bytes", 253,
+      {"Service `metadata.name`", "63 bytes", "63 bytes", "core: `ValidateServiceCreate`", 63,
+       [](int n) { return Service("shop", Name(n), "clusterIP: None"); },
+       "must be a DNS-1123 label"},
+      {"`metadata.name` of the other kinds", "253 bytes", "253 bytes",
+       "names: `NameIsDNSSubdomain`", 253,
        [](int n) { return Slice("endpoints: []", Subdomain(n)); }, "must be a DNS-1123 subdomain"},
-      {"Service `spec.ports`", "none", "none"},
-      {"Service `spec.ports[].name`", "63 bytes", "63 bytes", 63,
+      {"`metadata.annotations`", "256 KiB", "none; unused annotations are dropped",
+       "names: `ValidateAnnotationsSize`"},
+      {"Service `spec.ports`", "1 or more", "1 or more", "core: `validateService`"},
+      {"Service `spec.ports[].name`", "63 bytes", "63 bytes", "core: `validateServicePort`", 63,
        [](int n) { return WebPort("port: 80, name: " + Name(n)); }, "must be a DNS-1123 label"},
-      {"Service `spec.ports[].port`", "1 to 65535", "1 to 65535", 65535,
-       [](int n) { return WebPort(absl::StrCat("port: ", n)); }, "must be between 1 and 65535"},
-      {"Service `spec.ports[].nodePort`", "1 to 65535, in `--service-node-port-range`",
-       "0 to 65535", 65535, [](int n) { return WebPort(absl::StrCat("port: 80, nodePort: ", n)); },
+      {"Service `spec.ports[].port`", "1 to 65535", "1 to 65535", "core: `validateServicePort`",
+       65535, [](int n) { return WebPort(absl::StrCat("port: ", n)); },
+       "must be between 1 and 65535"},
+      {"Service `spec.ports[].nodePort`", "0, or in `--service-node-port-range`", "0 to 65535",
+       "portallocator: `Allocate`", 65535,
+       [](int n) { return WebPort(absl::StrCat("port: 80, nodePort: ", n)); },
        "must be between 0 and 65535"},
-      {"Service `spec.clusterIPs`", "2, one of each IP family", "2, one of each IP family", 2,
+      {"Service `spec.clusterIPs`", "2, one of each IP family", "2, one of each IP family",
+       "core: `ValidateServiceClusterIPsRelatedFields`", 2,
        [](int n) {
          return Web(absl::StrCat(
              "clusterIP: 10.96.0.1, ports: [{port: 80}], ipFamilies: [IPv4, IPv6], clusterIPs: [",
@@ -79,11 +85,14 @@ std::vector<FieldLimit> FieldLimits() {
              "]"));
        },
        "must have at most 2 items"},
-      {"Service `spec.ipFamilies`", "2", "2"},
-      {"Service `spec.externalIPs`, `spec.loadBalancerSourceRanges` and "
-       "`status.loadBalancer.ingress`",
-       "none", "none"},
-      {"Service `spec.healthCheckNodePort`", "0 to 65535", "0 to 65535", 65535,
+      {"Service `spec.ipFamilies`", "2", "2", "core: `ValidateServiceClusterIPsRelatedFields`"},
+      {"Service `spec.externalIPs` and `spec.loadBalancerSourceRanges`", "none", "none",
+       "core: `validateService`"},
+      {"Service `status.loadBalancer.ingress`", "none", "none",
+       "core: `ValidateLoadBalancerStatus`"},
+      {"Service `spec.healthCheckNodePort`",
+       "1 to 65535 for type LoadBalancer with externalTrafficPolicy Local, 0 for all others",
+       "0 to 65535", "core: `validateServiceExternalTrafficPolicy`", 65535,
        [](int n) {
          return Web(
              absl::StrCat("type: LoadBalancer, externalTrafficPolicy: Local, "
@@ -93,7 +102,7 @@ std::vector<FieldLimit> FieldLimits() {
        },
        "must be between 0 and 65535"},
       {"Service `spec.sessionAffinityConfig.clientIP.timeoutSeconds`", "1 to 86400", "1 to 86400",
-       86400,
+       "core: `validateAffinityTimeout`", 86400,
        [](int n) {
          return Web(
              absl::StrCat("clusterIP: 10.96.0.1, ports: [{port: 80}], sessionAffinity: "
@@ -101,7 +110,7 @@ std::vector<FieldLimit> FieldLimits() {
                           n, "}}"));
        },
        "must be between 1 and 86400"},
-      {"EndpointSlice `endpoints`", "1,000", "1,000", 1000,
+      {"EndpointSlice `endpoints`", "1,000", "1,000", "discovery: `validateEndpoints`", 1000,
        [](int n) {
          return Slice(absl::StrCat(
              "endpoints: [",
@@ -109,34 +118,42 @@ std::vector<FieldLimit> FieldLimits() {
        },
        "must have at most 1000 items"},
       {"EndpointSlice `endpoints[].addresses`", "1 to 100",
-       "0 to 100; an endpoint without addresses is ignored", 100,
+       "0 to 100; an endpoint without addresses is ignored", "discovery: `validateEndpoints`", 100,
        [](int n) {
          return Slice(absl::StrCat("endpoints: [{addresses: [", List(n, Address), "]}]"));
        },
        "must have at most 100 items"},
-      {"EndpointSlice `endpoints[].hints.forZones`", "8", "8", 8,
+      {"EndpointSlice `endpoints[].nodeName`", "253 bytes", "none",
+       "discovery: `validateEndpoints`"},
+      {"EndpointSlice `endpoints[].zone`", "none", "none", "discovery: `validateEndpoints`"},
+      {"EndpointSlice `endpoints[].hints.forZones`", "8", "8", "discovery: `validateHints`", 8,
        [](int n) { return Hints("forZones", n); }, "must have at most 8 items"},
-      {"EndpointSlice `endpoints[].hints.forNodes`", "8", "8", 8,
+      {"EndpointSlice `endpoints[].hints.forZones[].name`", "63 bytes", "none",
+       "discovery: `validateHints`"},
+      {"EndpointSlice `endpoints[].hints.forNodes`", "8", "8", "discovery: `validateHints`", 8,
        [](int n) { return Hints("forNodes", n); }, "must have at most 8 items"},
-      {"EndpointSlice `ports`", "20,000", "20,000", 20'000,
+      {"EndpointSlice `endpoints[].hints.forNodes[].name`", "253 bytes", "none",
+       "discovery: `validateHints`"},
+      {"EndpointSlice `ports`", "20,000", "20,000", "discovery: `validatePorts`", 20'000,
        [](int n) {
          return Slice(absl::StrCat(
              "ports: [",
              List(n, [](int i) { return absl::StrCat("{name: p", i, ", port: ", i, "}"); }), "]"));
        },
        "must have at most 20000 items"},
-      {"EndpointSlice `ports[].name`", "63 bytes", "63 bytes", 63,
+      {"EndpointSlice `ports[].name`", "63 bytes", "63 bytes", "discovery: `validatePorts`", 63,
        [](int n) { return Slice("ports: [{port: 80, name: " + Name(n) + "}]"); },
        "must be a DNS-1123 label"},
       {"EndpointSlice `ports[].port`", "not checked",
-       "1 to 65535; ports with another number are ignored", 65535,
+       "1 to 65535; ports with another number are ignored", "discovery: `validatePorts`", 65535,
        [](int n) { return Slice(absl::StrCat("ports: [{port: ", n, "}]")); },
        "must be between 1 and 65535, inclusive; the entry is ignored"},
       {"Node `spec.podCIDRs`", "2, one of each IP family",
-       "none; the first one of each IP family is used"},
-      {"Node `status.addresses`", "none", "none"},
+       "none; the first one of each IP family is used", "core: `ValidateNode`"},
+      {"Node `status.addresses`", "none", "none", "core: `ValidateNodeUpdate`"},
       {"ServiceCIDR `spec.cidrs`", "1 or 2, one of each IP family",
-       "1 or 2, one of each IP family; prefix length 0 is rejected", 2,
+       "1 or 2, one of each IP family; prefix length 0 is rejected",
+       "networking: `validateServiceCIDRSpec`", 2,
        [](int n) {
          return absl::StrCat(
              "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: kubernetes}\n"
@@ -146,7 +163,7 @@ std::vector<FieldLimit> FieldLimits() {
        },
        "must have at most 2 items"},
       {"size of an object", "1.5 MiB in the default configuration of etcd",
-       "16 MiB (`--max-batch-bytes`)"},
+       "16 MiB (`--max-batch-bytes`)", "etcd: `--max-request-bytes`"},
   };
 }
 
@@ -154,6 +171,10 @@ std::vector<OwnLimit> OwnLimits() {
   return {
       {"ports of a Service x its clusterIPs, externalIPs and load balancer IPs",
        "65,536 for each IP family", "the Service is rejected"},
+      {"`spec.ports[].endPort`, which Kubernetes does not have", "`port` to 65535",
+       "the Service is rejected"},
+      {"`spec.pickTableSize`, which Kubernetes does not have", "251, 1021 or 4093",
+       "the Service is rejected"},
       {"ports x endpoints, in all EndpointSlices of a Service", "262,144 for each IP family",
        "the EndpointSlice is rejected"},
       {"ports of a Service x size of its hash tables (`endpointPick`)", "262,144",
@@ -168,13 +189,24 @@ std::vector<OwnLimit> OwnLimits() {
       {"elements of all objects", "5,000,000 (`--max-elements`)", "the object is rejected"},
       {"load balancer source ranges of all Services, for each load balancer IP and port",
        "4,096 for each IP family", "warning: the load balancer IPs accept no traffic"},
+      {"endpoints of a Service port, if `--max-endpoints-per-service` is increased", "65,535",
+       "warning: the remaining endpoints are ignored"},
       {"Service ports with session affinity", "49,151 for each IP family",
+       "warning: session affinity is not programmed"},
+      {"endpoints of a Service port with session affinity", "65,535",
        "warning: session affinity is not programmed"},
       {"different session affinity timeouts", "32", "warning: another timeout is used"},
       {"endpoint groups of all Service ports", "16,777,215",
        "warning: new connections to the port are rejected"},
+      {"endpoint groups of Service ports with session affinity", "65,535 for each IP family",
+       "warning: new connections to the port are rejected"},
       {"endpoints of a Service port with hash tables (`endpointPick`)", "4,093",
        "warning: endpoints are picked at random"},
+      {"objects in a message", "65,536", "error: the call ends with `RESOURCE_EXHAUSTED`"},
+      {"size of a manifest file", "1 GiB", "error: the file is not read"},
+      {"nesting of maps and lists in a manifest", "64", "error: the document is rejected"},
+      {"values and bytes of a manifest file after the expansion of YAML aliases",
+       "100,000 and 10,000,000", "error: the document is rejected"},
   };
 }
 

@@ -1,5 +1,5 @@
 // Limits of the fields of an object: the limit of the Kubernetes API server, which svcmap must not
-// undercut, and svcmap's limit. docs/bad-input.md contains both columns.
+// undercut, and svcmap's limit. docs/bad-input.md contains both limits.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@ struct FieldLimit {
   std::string_view field;       // "EndpointSlice `ports`"
   std::string_view api_server;  // "20,000"
   std::string_view svcmap;
+  std::string_view source;  // Function of Kubernetes with the limit: "discovery: `validatePorts`".
   // Largest accepted number, and a manifest with a given number. Without a manifest, svcmap does
   // not limit the field, or another test checks the limit.
   int most = 0;
@@ -21,8 +22,8 @@ struct FieldLimit {
 };
 std::vector<FieldLimit> FieldLimits();
 
-// Limits that the API server does not have, because they concern all objects of a Service or of a
-// node.
+// Limits that the API server does not have: numbers of all objects of a Service or of a node, sizes
+// of messages and files, and fields of svcmap.
 struct OwnLimit {
   std::string_view what;
   std::string_view limit;

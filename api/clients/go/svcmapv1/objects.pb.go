@@ -58,7 +58,8 @@ type ObjectMeta struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// Name of the object, a DNS-1123 subdomain of at most 253 bytes. Required.
+	// Name of the object. Required. A DNS-1123 label of at most 63 bytes for a Service, and a DNS-1123
+	// subdomain of at most 253 bytes for all other kinds.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Namespace, a DNS-1123 label of at most 63 bytes. Required for Service and EndpointSlice. Must be
 	// empty for Node and ServiceCIDR.
