@@ -32,11 +32,7 @@ std::string At(const std::string& service, Protocol protocol, const std::string&
 
 class CountersTest : public ServiceTest {
  protected:
-  void SetUp() override {
-    ServiceTest::SetUp();
-    if (HasFatalFailure()) return;
-    ASSERT_OK(world()->RestartAgent({"--service-counters"}));
-  }
+  std::vector<std::string> AgentFlags() override { return {"--service-counters"}; }
   // Restarts without --service-counters, which deletes the set and its counts.
   void TearDown() override {
     if (world() == nullptr) return;

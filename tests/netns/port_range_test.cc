@@ -39,14 +39,8 @@ class PortRangeTest : public ServiceFlowTest {
       ASSERT_OK(server->Listen(bindings));
       servers_.push_back(std::move(server));
     }
-    ASSERT_OK(world()->RestartAgent({"--port-ranges"}));
   }
-  void TearDown() override {
-    servers_.clear();
-    if (world() == nullptr) return;
-    ServiceFlowTest::TearDown();
-    EXPECT_OK(world()->RestartAgent({}));
-  }
+  std::vector<std::string> AgentFlags() override { return {"--port-ranges"}; }
 
   static std::set<uint16_t> Served() {
     std::set<uint16_t> ports(std::begin(kInside), std::end(kInside));
@@ -288,7 +282,7 @@ TEST_P(PortRangeTest, SourceRanges) {
   const auto expect_dropped = [&] {
     for (const auto& [from, port] : {std::pair(&client(), kInside[0]), {&node(), kInside[2]}}) {
       Request request = To(vip, port);
-      request.timeout = std::chrono::milliseconds(400);
+      request.timeout = kShort;
       const Answer answer = svcmap::testing::Ask(from->netns(), request);
       EXPECT_EQ(answer.outcome, Outcome::kTimedOut) << from->name() << " " << answer.ToString();
     }
