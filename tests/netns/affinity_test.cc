@@ -329,23 +329,6 @@ TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfTheService) {
   EXPECT_EQ(Place(To(kV)), before);
 }
 
-TEST_P(AffinityFamilyTest, S126_S342_RecordsSurviveARestartOfTheAgent) {
-  const Objects all = Basics() + Objects{Sticky(ExternalWeb("shop/web", kV))} +
-                      Slices(*world(), "shop/web", "L1 L2");
-  ASSERT_OK(agent().Replace(all));
-  const Placement before = Place(To(kV));
-  ASSERT_OK(world()->RestartAgent({}, all));
-  EXPECT_EQ(Place(To(kV)), before);
-  ASSERT_OK(agent().Kill());
-  EXPECT_EQ(Place(To(kV)), before);
-  world()->agent.reset();
-  ASSERT_OK(world()->RestartAgent({}, all));
-  EXPECT_EQ(Place(To(kV)), before);
-  // After the restart, affinity records can still be created and deleted.
-  ASSERT_OK(Endpoints("L1"));
-  EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
-}
-
 // The agent deletes records of endpoints that were removed while no agent was running.
 TEST_P(AffinityFamilyTest, S126_S342_WhoLeftDuringARestartIsForgotten) {
   const Objects services = Basics() + Objects{Sticky(ExternalWeb("shop/web", kV))};
@@ -379,20 +362,6 @@ TEST_P(AffinityFamilyTest, S126_RecordsSurviveTimeoutsOfOtherServices) {
     EXPECT_NE(Only(client(), To(ClusterIp(i + 20)), 12), "") << "Service " << i;
   }
   EXPECT_EQ(Place(To(kV)), before);
-}
-
-TEST_P(AffinityFamilyTest, S345_AfterDamageAffinityWorksAgain) {
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
-  ASSERT_OK(RunNft(node().netns(), "flush ruleset\n"));
-  EXPECT_OK(Eventually("repair", [&] {
-    // Without tables, the host "outside" answers.
-    const Answer answer = Ask(client(), InVain(kV));
-    return answer.outcome == Outcome::kAnswered && answer.server != "outside" &&
-           agent().CheckServing().ok();
-  }));
-  const Placement after = Place(To(kV));
-  EXPECT_EQ(Used(after), (Servers{"pod-a", "pod-b"}));
-  EXPECT_EQ(Place(To(kV)), after);
 }
 
 // One pod simulates thousands of clients. Each client has an affinity record.

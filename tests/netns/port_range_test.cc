@@ -395,14 +395,6 @@ TEST_P(UdpPortRangeTest, FlowsOfASinglePortInsideARangeStay) {
   EXPECT_OK(AwaitServer("pod-b", kSinglePort));
 }
 
-TEST_P(PortRangeTest, ARestartKeepsTheRange) {
-  const Objects objects = Objects{Ranged()} + RangedSlices({&pod_a()});
-  ASSERT_OK(agent().Apply(objects));
-  ASSERT_OK(world()->RestartAgent({"--port-ranges"}, Basics() + objects));
-  EXPECT_EQ(ServerAt(client(), kWeb, 1024), "pod-a/1024");
-  ExpectAppliedIsInTheKernel(agent(), node().netns());
-}
-
 TEST_P(PortRangeTest, WithoutTheFlagTheRangeIsNotProgrammed) {
   ASSERT_OK(world()->RestartAgent({}));
   ASSERT_OK(agent().Apply({Web("shop/web", ClusterIp(12))}));
@@ -458,15 +450,6 @@ TEST_P(PortRangeTest, ConnectionsAreCountedForEachAddress) {
       << count(kExternalIp) << " " << count(vip);
   EXPECT_EQ(count(kWeb), 0);
   ExpectAppliedIsInTheKernel(agent(), node().netns());
-}
-
-TEST_P(PortRangeTest, TheListingLoadsAgain) {
-  ASSERT_OK(agent().Apply(Objects{Sticky(Ranged())} + RangedSlices({&pod_a(), &pod_b()})));
-  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "-s list ruleset"));
-  ASSERT_NE(listing.find("@th,16,8"), std::string::npos);
-  ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
-  ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
-  EXPECT_EQ(loaded, ruleset);
 }
 
 }  // namespace

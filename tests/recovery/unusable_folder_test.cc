@@ -71,25 +71,6 @@ TEST_F(UnusableFolderTest, S342_AFileInPlaceOfTheFolder) {
   EXPECT_EQ(ReadFile(state_folder()), "somebody else's");
 }
 
-TEST_F(UnusableFolderTest, S342_AReadOnlyFolder) {
-  StartTraffic();
-  if (HasFatalFailure()) return;
-  ASSERT_OK(mounts_->MountTmpfs(state_folder(), 16 << 20));
-  ASSERT_OK(mounts_->SetReadOnly(state_folder(), true));
-  ASSERT_OK(StartWithMounts());
-  ExpectItWorksAndSays("Read-only file system");
-  ASSERT_OK(EndAgent(/*kill=*/true));
-  ASSERT_OK(StartWithMounts());
-  ExpectItWorksAndSays("Read-only file system");
-
-  ASSERT_OK(mounts_->SetReadOnly(state_folder(), false));
-  ASSERT_OK(WaitUntilItCanBeKept());
-  ASSERT_OK(EndAgent(/*kill=*/true));
-  ASSERT_OK(StartWithMounts());
-  EXPECT_OK(WaitUntilServing());
-  ExpectNoInterruption();
-}
-
 TEST_F(UnusableFolderTest, S342_AFullFolder) {
   StartTraffic();
   if (HasFatalFailure()) return;
