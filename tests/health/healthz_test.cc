@@ -10,7 +10,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::MatchesRegex;
-using ::testing::Not;
 using ::testing::Pair;
 
 class HealthzTest : public HealthServerTest {

@@ -279,17 +279,6 @@ class SourceRangesLossTest : public LossTest {
   }
 };
 
-TEST_F(SourceRangesLossTest, ManyRangesRemoved) {
-  const int64_t rewrites = Rewrites(15);
-  ASSERT_OK(Change({Restricted(0, 1), Restricted(1, kRanges)}));
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_OK(Change({Restricted(1, i % 2 == 0 ? 1 : kRanges)}));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("many source ranges removed", rewrites);
-}
-
 TEST_F(SourceRangesLossTest, RestrictionsComeAndGo) {
   const int64_t rewrites = Rewrites(30);
   ASSERT_OK(Change({Restricted(0, 0), Restricted(1, 0)}));
@@ -366,24 +355,6 @@ class PortRangesLossTest : public LossTest {
     ASSERT_OK(LetTrafficFlow());
   }
 };
-
-TEST_F(PortRangesLossTest, EndpointsAndKeysChange) {
-  const int64_t rewrites = Rewrites(20);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    const int round = static_cast<int>(i);
-    ASSERT_NO_FATAL_FAILURE(ChangeAll([&](int number) {
-      CountedService service = counted(number);
-      if (number % 2 == 1) service.key = KeyIn(round, number);
-      service.affinity_seconds =
-          number >= 3 && round / (number - 2) % 2 == 0 ? kCountedAffinitySeconds : 0;
-      service.endpoints =
-          Consecutive(number * 16 + round % 4 * 4, kNumbersOfEndpoints[(round + number) % 6]);
-      return service;
-    }));
-  }
-  ExpectNoLoss("port ranges, other endpoints and keys", rewrites);
-}
 
 // Ports move between a block, elements of their own, and single ports. Half of the Services have
 // session affinity.

@@ -1,7 +1,6 @@
 // Tests that changes affect new connections and keep existing connections.
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/chance.h"
 #include "tests/support/temporary_folder.h"
@@ -38,29 +37,6 @@ TEST_P(ChangeTest, EndpointsComeGoAndAreReplaced) {
     ASSERT_OK(FlushConntrack(node().netns()));
     EXPECT_EQ(Answering(kWeb), names);
   }
-}
-
-TEST_P(ChangeTest, SingleEndpointsComeAndGoWithoutTheirSlice) {
-  ASSERT_OK(agent().Apply(
-      {Web("shop/web", kWeb), ASlice("shop/web")
-                                  .Named("single")
-                                  .Port(ProtocolName(protocol()), kPodPort, protocol())
-                                  .Endpoint(At(pod_a()))}));
-  ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
-  const std::vector<std::pair<v1::Change, Names>> steps = {
-      {ADelta("shop/single").Put(At(remote_pod())), {"pod-a", "remote-pod"}},
-      {ADelta("shop/single").Remove(At(pod_a())), {"remote-pod"}},
-      {ADelta("shop/single").Remove(At(remote_pod())).Put(At(pod_a())), {"pod-a"}}};
-  for (const auto& [change, names] : steps) {
-    ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Batch({change}));
-    ASSERT_OK(CheckAck(ack));
-    ASSERT_OK(FlushConntrack(node().netns()));
-    EXPECT_EQ(Answering(kWeb), names);
-  }
-  ASSERT_OK_AND_ASSIGN(const v1::Ack last,
-                       stream->Batch({ADelta("shop/single").Remove(At(pod_a()))}));
-  ASSERT_OK(CheckAck(last));
-  EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
 }
 
 TEST_P(ChangeTest, S28_TheSliceMayComeBeforeItsService) {

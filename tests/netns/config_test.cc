@@ -165,15 +165,6 @@ TEST_F(ConfigFileTest, S320_OtherContentEndsItAndTheRulesStay) {
   EXPECT_OK(RunOk({.argv = {"nft", "list", "table", "ip", "svcmap"}, .netns = &*netns_}).status());
 }
 
-TEST_F(ConfigFileTest, S320_AFileInItsPlaceEndsIt) {
-  WriteText(path("config.conf"), Config());
-  ASSERT_OK_AND_ASSIGN(const auto agent, Start());
-  ASSERT_TRUE(agent->WaitForOutput("svcmapd started", seconds(20))) << agent->err();
-  WriteText(path("new"), Config({{"masqueradeAll: false", "masqueradeAll: true"}}));
-  std::filesystem::rename(path("new"), path("config.conf"));
-  ExpectItEndsForTheChange(*agent);
-}
-
 TEST_F(ConfigFileTest, S320_AMountedConfigMapThatChangesEndsIt) {
   const std::string verbose = Config({{"verbosity: 0", "verbosity: 4"}});
   Mount("..1", verbose);

@@ -1,6 +1,5 @@
 // Tests of the detection of local pods by address, by the node's podCIDRs and by input interface.
 // Each local host has a veth. Packets from other nodes arrive on the device "remote".
-#include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 
 namespace svcmap::testing {

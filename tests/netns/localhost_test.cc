@@ -84,13 +84,6 @@ TEST_P(LocalhostTest, S113_ExternalPolicyLocalUsesOnlyLocalEndpoints) {
   EXPECT_OK(Eventually("no endpoint answers", [&] { return Connect().server.empty(); }));
 }
 
-TEST_P(LocalhostTest, S113_AllConnectionsHaveOneAffinity) {
-  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb).ClientIpAffinity(600)} +
-                          WebSlices("shop/web", {&pod_a(), &pod_b(), &remote_pod()})));
-  EXPECT_OK(Eventually("an endpoint answers", [&] { return !Connect().server.empty(); }));
-  EXPECT_EQ(Servers().size(), 1u);
-}
-
 TEST_P(LocalhostTest, S113_ARemovedServiceClosesThePort) {
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
@@ -120,15 +113,6 @@ TEST_P(LocalhostTest, S113_APortInUseIsReportedAndDoesNotAffectTheNodeAddress) {
   EXPECT_THAT(agent().log(), HasSubstr("cannot listen on localhost nodePort"));
   EXPECT_EQ(Ask(client().netns(), {.destination = kNode.in(v6()), .port = kNodePort}).server,
             pod_a().name());
-}
-
-TEST_P(LocalhostTest, S113_ARestartOpensTheSamePorts) {
-  const Objects objects =
-      Basics() + Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_b()});
-  ASSERT_OK(agent().Replace(objects));
-  ExpectSoon(pod_b().name());
-  ASSERT_OK(world()->RestartAgent(kLocalhostFlags, objects));
-  ExpectSoon(pod_b().name());
 }
 
 using LocalhostOffTest = ServiceTest;

@@ -13,7 +13,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>

@@ -75,13 +75,6 @@ TEST_P(WeightsTest, S38_NewConnectionsAreSharedByWeight) {
   ExpectShare(pod_b(), To(kWeb), "remote-pod", 1.0 / 2);
 }
 
-TEST_P(WeightsTest, S37_TheLocalSetHasItsOwnShares) {
-  ASSERT_OK(agent().Apply(
-      Objects{ExternalWeb("shop/web", kWeb).ExternalPolicy("Local")} +
-      WeightedSlices("shop/web", {{&pod_a(), 1}, {&pod_b(), 3}, {&remote_pod(), 1000}})));
-  ExpectShare(client(), To(kExternalIp), "pod-b", 3.0 / 4);
-}
-
 TEST_P(WeightsTest, S123_ClientsWithAffinityAreSharedByWeightAndStay) {
   constexpr int kClients = 128;
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity()} +
