@@ -95,28 +95,5 @@ TEST_F(UnusableFolderTest, S342_AFullFolder) {
   ExpectNoInterruption();
 }
 
-// The log grows with each change until its own file fills the folder.
-TEST_F(UnusableFolderTest, S342_AFolderThatTheStateFillsIsUsedAgain) {
-  StartTraffic();
-  if (HasFatalFailure()) return;
-  ASSERT_OK(mounts_->MountTmpfs(state_folder(), 256 << 10));
-  ASSERT_OK(StartWithMounts());
-  ASSERT_OK(agent().Replace(Everything()));
-  const std::string removed = "removed an outdated file path=" + state_folder() + "/state";
-  const auto has_removed = [&] { return agent().log().find(removed) != std::string::npos; };
-  for (int i = 0; i < 5000 && (i % 20 != 0 || !has_removed()); ++i) {
-    ASSERT_OK(agent().Apply({OtherService(0, 81 + i % 2)}));
-  }
-  ASSERT_TRUE(has_removed()) << Status() << agent().log();
-  ASSERT_OK(WaitUntilItCanBeKept());
-  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
-  ASSERT_OK(agent().WaitUntilSaved());
-  ASSERT_OK(EndAgent(/*kill=*/true));
-  ASSERT_OK(StartWithMounts());
-  EXPECT_OK(WaitUntilServing());
-  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
-  ExpectNoInterruption();
-}
-
 }  // namespace
 }  // namespace svcmap::testing
