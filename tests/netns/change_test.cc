@@ -95,6 +95,7 @@ TEST_P(ChangeTest, S16_AServiceWithoutTimestampTakesNoAddressOfAWorkingOne) {
     }
     ASSERT_OK(agent().Replace(Basics()));
   }
+  ASSERT_OK(world()->RestartAgent({}));
 }
 
 // One transaction moves an address between Services. The address must still exist regardless of the

@@ -71,6 +71,7 @@ TEST_F(ConfigTest, S300_S301_S307_S318_TheFileTakesEffect) {
     EXPECT_THAT(*rules, HasSubstr("0x00008000"));
   }
   EXPECT_THAT(agent().log(), HasSubstr("--cluster-cidr is ignored"));
+  ASSERT_OK(world()->RestartAgent({}));  // The agent exits if its file is deleted.
 }
 
 TEST_F(ConfigTest, S108_S112_S113_KeywordsOfNodePortAddresses) {
