@@ -11,39 +11,37 @@ const std::map<int, std::string_view>& OtherTests() {
        "PreflightTest.NothingLacksAndNothingStays"},
       {144,
        "DecisionTable.Row/S82_*_OtherPortOfAClusterIp "
-       "DecisionTable.Row/S83_*_UnallocatedClusterIp"},
-      {149,
-       "LifecycleTest.S345_AFlushedRulesetComesBack "
-       "LifecycleTest.S345_ADeletedTableComesBack"},
+       "DecisionTable.Row/S83_S162_*_UnallocatedClusterIp"},
+      {149, "DamageTest.S345_IsRepaired"},
       {151, "MarkTest.S99_TheMarkBitIsClearedAndTheOthersSurvive"},
       {215, "UniformityTest.S38_EachOfNEndpointsGetsItsShare"},
       {216, "ExternalTest.S94_AnExternalIpThatIsTheNodesWinsOnItsPort"},
       {217,
-       "DecisionTable.Row/S76_*_ClusterIpLocalWithRemoteEndpointsOnly "
-       "DecisionTable.Row/S77_*_ClusterIpWithoutEndpoints"},
+       "DecisionTable.Row/S76_S82_S89_S104_S180_*_InternalLocalWithRemoteEndpointsOnly "
+       "DecisionTable.Row/S77_S81_S82_S152_S153_S154_*_WithoutEndpoints"},
       {218,
-       "DecisionTable.Row/S80_*_ExternalLocalWithRemoteEndpointsOnly "
-       "DecisionTable.Row/S81_*_ExternalWithoutEndpoints"},
-      {219, "PinnedFlows.Row/S164_*_RangesAreNotForNodePorts"},
+       "DecisionTable.Row/S80_S89_*_ExternalLocalWithRemoteEndpointsOnly "
+       "DecisionTable.Row/S77_S81_S82_S152_S153_S154_*_WithoutEndpoints"},
+      {219, "SourceRanges.Row/S117_S163_S164_*_NotForOtherAddressesAndPorts"},
       {221, "MarkTest.S99_TheMarkBitIsClearedAndTheOthersSurvive"},
       {222, "MarkTest.S99_TheMarkBitIsClearedAndTheOthersSurvive"},
       {226, "CoexistenceTest.S137_S145_S147_S150_NothingIsDecidedThatIsNotAboutServices"},
-      {227, "DecisionTable.Row/S87_*_SourceNotAllowed"},
-      {228, "LifecycleTest.S345_AFlushedRulesetComesBack"},
-      {229, "DecisionTable.Row/S74_*_ClusterIp"},
-      {230, "DecisionTable.Row/S75_*_ClusterIpLocal"},
-      {231, "DecisionTable.Row/S79_*_ExternalLocal"},
+      {227, "SourceRanges.Row/S87_S117_*_EverySource"},
+      {228, "DamageTest.S345_IsRepaired"},
+      {229, "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster"},
+      {230, "DecisionTable.Row/S75_S89_S178_S179_*_InternalLocal"},
+      {231, "DecisionTable.Row/S79_S89_S173_S174_*_ExternalLocal"},
       {232,
-       "PinnedFlows.Row/S166_*_RangesNotAllowed "
-       "PinnedFlowTest.S168_S118_TheLoadBalancerIpAsSource"},
+       "SourceRanges.Row/S165_S166_S167_*_TwoAddresses "
+       "SourceRangesTest.S118_S168_TheLoadBalancerIpAsSource"},
       {233,
-       "DecisionTable.Row/S97_*_Hairpin "
+       "DecisionTable.Row/S97_S156_*_Hairpin "
        "AffinityTest.S122_OneEndpointForAllAddressesOfAPort"},
       {234, "AffinityTimeTest.S124_NewConnectionsRestartTheTimer"},
       {236, "LifecycleTest.OtherTablesAreNotModified"},
       {322, "NodeAddressTest.S110_WithoutANodeObjectAllAddressesTakeNodePortsUntilItComes"},
       {323, "ReconcilerNodeTest.S65TheNodesPodCidrIsFollowed"},
-      {324, "PinnedFlows.Row/S169_*_NodePortServiceClusterIp"},
+      {324, "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster"},
       {334,
        "LoopTest.WhatComesDuringACommitIsMergedAndTheLatestWins "
        "LoopTest.ABatchThatChangesNothingIsAnsweredAtOnce"},
@@ -70,7 +68,7 @@ const std::map<int, std::string_view>& OtherTests() {
       {348,
        "LoopMetricsTest.S273_TheStartAndEachBatchAreNoted "
        "SyncClockTest.S251_TheOldestChangeCounts"},
-      {349, "PinnedFlows.Row/S164_*_RangesAreNotForNodePorts"},
+      {349, "SourceRanges.Row/S117_S163_S164_*_NotForOtherAddressesAndPorts"},
       {350, "ConvertSliceTest.S20_APortWithoutNumberLeavesTheOthers"},
       {351, "AffinityTest.S122_OneEndpointForAllAddressesOfAPort"},
       {352, "EndpointsTest.S26_WhichOfTwoDuplicatesCounts"},
@@ -86,7 +84,7 @@ const std::map<int, std::string_view>& OtherTests() {
       {360,
        "DaemonOptionsTest.S64_S69_OneClusterCidrOfEachFamily "
        "ConvertNodeTest.S65_TheFirstPodCidrOfEachFamilyCounts"},
-      {361, "DecisionTable.Row/S79_*_ExternalLocal"},
+      {361, "DecisionTable.Row/S79_S89_S173_S174_*_ExternalLocal"},
       {362, "CoexistenceTest.S137_S146_AFirewallThatDropsForwardedPacketsMustAllowThem"},
   };
   return tests;

@@ -14,7 +14,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class BundleTest : public CtlTest {
  protected:
@@ -103,28 +102,6 @@ TEST_F(BundleTest, FaultIsFoundWithoutTheNode) {
   EXPECT_THAT(status, AllOf(HasSubstr("on node n1"), HasSubstr("State        serving")));
   EXPECT_EQ(status.substr(0, status.find('\n')),
             live_status.out.substr(0, live_status.out.find('\n')));
-}
-
-TEST_F(BundleTest, HashedNamesOccurNowhere) {
-  ASSERT_OK(agent().Apply(Objects{Web("secret-ns/hidden-service", kWeb)} +
-                          WebSlices("secret-ns/hidden-service", {&pod_a()})));
-  ASSERT_EQ(Ctl({"support-bundle", file_, "--hash-names"}).exit.code, 0);
-  const std::string all = *RunOk({.argv = {"tar", "-xzOf", file_}});
-  EXPECT_THAT(all, HasSubstr(kWeb.v4));
-  EXPECT_THAT(all, Not(HasSubstr("secret-ns")));
-  EXPECT_THAT(all, Not(HasSubstr("hidden-service")));
-  EXPECT_THAT(Read({"get", "svc"}).out, HasSubstr(kWeb.v4));
-}
-
-TEST_F(BundleTest, NodeWithoutAgentHasABundleToo) {
-  const CommandResult made =
-      CtlWithoutAddress({"support-bundle", file_, "--address", "unix:///nonexistent.sock"});
-  EXPECT_EQ(made.exit.code, 1);
-  EXPECT_THAT(made.err, HasSubstr("are missing: cannot reach the agent"));
-  EXPECT_THAT(Extract("node/svcmap.nft"), HasSubstr("table ip svcmap"));
-  const CommandResult status = Read({"status"});
-  EXPECT_EQ(status.exit.code, 1);
-  EXPECT_THAT(status.err, HasSubstr("cannot reach the agent at unix:///nonexistent.sock"));
 }
 
 }  // namespace

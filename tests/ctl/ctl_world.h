@@ -48,9 +48,6 @@ class CtlTest : public ServiceTest {
   // Runs svcmapctl in the node's namespace with the agent's address.
   CommandResult Ctl(std::vector<std::string> args) {
     args.insert(args.end(), {"--address", agent().socket()});
-    return CtlWithoutAddress(std::move(args));
-  }
-  CommandResult CtlWithoutAddress(std::vector<std::string> args) {
     args.insert(args.begin(), SVCMAP_BIN_DIR "/svcmapctl");
     const absl::StatusOr<CommandResult> result =
         RunCommand({.argv = args, .netns = &node().netns()}, std::chrono::seconds(60));

@@ -12,10 +12,8 @@ namespace {
 using svcmap::testing::AService;
 using svcmap::testing::ASlice;
 using svcmap::testing::ServiceRef;
-using svcmap::testing::Upsert;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 v1::Object SliceWith(int endpoints) {
   ASlice slice("shop/web");
@@ -111,22 +109,6 @@ TEST_F(DryRunTest, TellsElementsAndChangesNothing) {
   EXPECT_EQ(Token(), token);
 }
 
-// Latency metrics count a change when it is committed, so a dry run does not count.
-TEST_F(DryRunTest, S346_WhenAChangeWasCausedDoesNotCount) {
-  Serve();
-  Apply({Web()});
-  v1::Object slice = SliceWith(1);
-  (*slice.mutable_endpoint_slice()
-        ->mutable_metadata()
-        ->mutable_annotations())["endpoints.kubernetes.io/last-change-trigger-time"] =
-      "2999-01-01T00:00:00Z";
-  EXPECT_EQ(Try({slice}).outcome(), v1::WOULD_CHANGE);
-  Apply({Web("shop/api", "10.96.0.11")});
-  EXPECT_EQ(GetStatus().programming_latency().count(), 0u);
-  Apply({slice});
-  EXPECT_EQ(GetStatus().programming_latency().count(), 1u);
-}
-
 TEST_F(DryRunTest, NothingToChangeIsUnchanged) {
   Serve();
   Apply({Web()});
@@ -143,14 +125,6 @@ TEST_F(DryRunTest, RemovalIsReported) {
               ElementsAre("- IPv4 no-endpoint-services 10.96.0.10 . tcp . 80",
                           "- IPv4 cluster-ips 10.96.0.10"));
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
-}
-
-TEST_F(DryRunTest, ARangeIsOneElement) {
-  Serve();
-  Apply({Web()});
-  const v1::Ack ack = Try({svcmap::testing::AServiceCidr("kubernetes", {"10.96.0.0/16"})});
-  EXPECT_THAT(Reported(ack), ElementsAre("+ IPv4 service-cidrs 10.96.0.0/16"));
-  EXPECT_EQ(ack.dry_run().added(), 1u);
 }
 
 // A dry run reports invalid objects, exceeded limits and conflicts, but stores no findings.
@@ -197,68 +171,6 @@ TEST_F(DryRunTest, TheListIsBoundedAndTheCountsAreTrue) {
   EXPECT_EQ(ack.dry_run().added(), 12'001u);
   EXPECT_FALSE(ack.dry_run().rewrites_tables());  // The map has room for 196,608 endpoints.
   EXPECT_LT(ack.ByteSizeLong(), 2'000'000u);
-}
-
-TEST_F(DryRunTest, WhileTheKernelTakesNothingItTellsWhatComesOnTop) {
-  Serve();
-  Apply({Web()});
-  rejecting_ = true;
-  EXPECT_EQ(Apply({SliceWith(1)}).outcome(), v1::FAILED);
-  EXPECT_THAT(Reported(Try({SliceWith(2)})),
-              ElementsAre("- IPv4 service-ips 10.96.0.10 . tcp . 80",
-                          "+ IPv4 endpoints 0x1 . 1 : 10.1.0.1 . 8080",
-                          "+ IPv4 service-ips 10.96.0.10 . tcp . 80 : 2.0.0.1 \"shop/web:http\""));
-}
-
-TEST_F(DryRunTest, WhileHeldItTellsWhatComesOnTop) {
-  loop_->Stop();
-  reconciler_->Invalidate();
-  loop_ = std::make_unique<proxy::Loop>(*reconciler_, proxy::LoopOptions());
-  loop_->Start(proxy::Received::kPreviousRules);
-  intake_ = std::make_unique<Intake>(*loop_, ConvertContext{"n1"});
-  Serve();
-  EXPECT_EQ(Apply({Web()}).outcome(), v1::HELD);
-  const v1::Ack ack = TryRemoval({ServiceRef("shop/web")});
-  EXPECT_EQ(ack.outcome(), v1::WOULD_CHANGE);
-  EXPECT_EQ(ack.dry_run().deleted(), 2u);
-  EXPECT_TRUE(ack.dry_run().rewrites_tables());
-  EXPECT_EQ(GetStatus().state(), v1::WAITING_FOR_STATE);
-}
-
-TEST_F(DryRunTest, ASnapshotThatIsOpenPrunesAsIfNobodyHadAsked) {
-  Serve();
-  Apply({Web(), Web("shop/api", "10.96.0.11")});
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test") && stream.BeginSnapshot());
-  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
-  stream.ReadAck();
-  EXPECT_EQ(Try({Web("shop/api", "10.96.0.11")}).outcome(), v1::UNCHANGED);
-  ASSERT_TRUE(stream.EndSnapshot(2));
-  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
-  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
-}
-
-TEST_F(DryRunTest, WithManifestsItIsRejectedLikeTheRealCall) {
-  Serve("/etc/svcmap/manifests");
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::ApplyRequest request;
-  request.set_protocol_version(2);
-  request.set_validate_only(true);
-  v1::Ack ack;
-  EXPECT_EQ(stub_->Apply(&context, request, &ack).error_code(), grpc::FAILED_PRECONDITION);
-}
-
-TEST_F(DryRunTest, StoppedAgentReportsIt) {
-  Serve();
-  loop_->Stop();
-  grpc::ClientContext context;
-  SetDeadline(context);
-  v1::RemoveRequest request;
-  request.set_protocol_version(2);
-  request.set_validate_only(true);
-  v1::Ack ack;
-  EXPECT_EQ(stub_->Remove(&context, request, &ack).error_code(), grpc::UNAVAILABLE);
 }
 
 TEST_F(DryRunTest, SvcmapctlPrintsElements) {

@@ -13,7 +13,6 @@ using svcmap::testing::Removal;
 using svcmap::testing::SliceRef;
 using svcmap::testing::Upsert;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 ADelta Delta() { return ADelta("shop/web-1"); }
@@ -75,13 +74,6 @@ TEST_F(EndpointDeltaTest, OneEndpointIsOneSmallMessageAndInTheKernelWithItsAck) 
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.2", "10.1.0.3", "10.1.0.4"));
 }
 
-TEST_F(EndpointDeltaTest, WhatChangesNothingIsUnchanged) {
-  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
-  EXPECT_EQ(Push({Delta().Remove("10.1.0.9")}).outcome(), v1::UNCHANGED);
-  EXPECT_EQ(Push({Delta()}).outcome(), v1::UNCHANGED);
-  EXPECT_EQ(Push({Delta().Put("10.1.0.1")}).outcome(), v1::UNCHANGED);
-}
-
 TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
   Push({Upsert(Web())});
   // Deltas after the slice are applied in order.
@@ -111,34 +103,6 @@ TEST_F(EndpointDeltaTest, SliceThatIsNotStoredIsRejectedAndTheRestOfTheBatchGoes
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
   Push({Upsert(SliceOf({"10.1.0.1"}))});
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
-}
-
-TEST_F(EndpointDeltaTest, RejectedResultOnlyRemovesEndpoints) {
-  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.0", "10.1.0.1"}))});
-  const v1::Ack ack = Push({Delta().Remove("10.1.0.0").Put("127.0.0.1"), Delta().Put("10.1.0.2")});
-  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
-  ASSERT_EQ(ack.results_size(), 1);
-  EXPECT_EQ(ack.results(0).field(), "endpoints[1].addresses[0]");
-  EXPECT_EQ(ack.results(0).value(), "\"127.0.0.1\"");
-  EXPECT_THAT(ack.results(0).message(),
-              HasSubstr("the previously accepted version, if any, stays in effect"));
-  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1"));
-  EXPECT_EQ(GetStatus().refused_objects(), 1u);
-  // The next accepted delta clears the reported rejection.
-  Push({Delta().Put("10.1.0.2")});
-  EXPECT_EQ(GetStatus().refused_objects(), 0u);
-}
-
-TEST_F(EndpointDeltaTest, BadDeltaIsRejectedAloneAmongOthersOfItsSlice) {
-  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1"}))});
-  const v1::Ack ack = Push({Delta().Put("10.1.0.2"), Delta().Put("web"), Delta().Put("10.1.0.3")});
-  EXPECT_THAT(
-      Messages(ack),
-      ElementsAre("EndpointSlice shop/web-1 rejected: upsert[0].addresses[0]: Invalid value: "
-                  "\"web\": must be a valid IP address; the previously accepted version, if "
-                  "any, stays in effect, without endpoints that are missing from the rejected "
-                  "version"));
-  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.1", "10.1.0.2", "10.1.0.3"));
 }
 
 // svcmapd does not use endpoints that have left, even if it rejects the version of the slice from
@@ -182,19 +146,6 @@ TEST_F(EndpointDeltaTest, EndpointsThatARejectedSliceDoesNotListGo) {
   EXPECT_EQ(Programmed(), 3u);
   Push({Upsert(valid), Upsert(invalid), Delta().Put("10.1.0.7")});
   EXPECT_THAT(Addresses(), ElementsAre("10.1.0.2", "10.1.0.3", "10.1.0.7"));
-}
-
-TEST_F(EndpointDeltaTest, DeltaNamesItsSliceInASnapshotAlsoWhenItIsRejected) {
-  for (const bool good : {true, false}) {
-    SCOPED_TRACE(good);
-    Push({Upsert(Web("shop/old")), Upsert(SliceOf({"10.1.0.1"}))});
-    ASSERT_TRUE(stream_->BeginSnapshot());
-    Push({Delta().Put(good ? "10.1.0.2" : "::1")});
-    ASSERT_TRUE(stream_->EndSnapshot(++number_));
-    stream_->ReadAck();
-    EXPECT_THAT(List(v1::KIND_SERVICE), IsEmpty());
-    EXPECT_EQ(Addresses().size(), good ? 2u : 1u);
-  }
 }
 
 TEST_F(EndpointDeltaTest, CostFollowsTheMessageAndTheSliceNotTheirProduct) {

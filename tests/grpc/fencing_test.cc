@@ -61,13 +61,6 @@ TEST_F(FencingTest, AnEpochHasOneHolderWhoMayComeBack) {
   EXPECT_TRUE(again.Open("b", 8));
 }
 
-TEST_F(FencingTest, WithoutEpochsTheNewestWins) {
-  Stream first(*stub_), second(*stub_);
-  ASSERT_TRUE(first.Open("a"));
-  ASSERT_TRUE(second.Open("b"));
-  EXPECT_EQ(first.Finish().error_code(), grpc::ABORTED);
-}
-
 // The agent discards batches that are in flight when a controller with a higher epoch takes over.
 TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {
   ActiveSession holder;

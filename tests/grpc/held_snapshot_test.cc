@@ -37,12 +37,8 @@ class HeldSnapshotTest : public ServerTest {
     ServerTest::TearDown();
   }
 
-  v1::Ack EmptySnapshot(uint64_t number, bool accept_removals = false) {
-    EXPECT_TRUE(stream_->BeginSnapshot());
-    v1::PushRequest request;
-    request.mutable_snapshot_end()->set_number(number);
-    request.mutable_snapshot_end()->set_accept_removals(accept_removals);
-    EXPECT_TRUE(stream_->stream->Write(request));
+  v1::Ack EmptySnapshot(uint64_t number) {
+    EXPECT_TRUE(stream_->BeginSnapshot() && stream_->EndSnapshot(number));
     return stream_->ReadAck();
   }
 
@@ -91,11 +87,6 @@ TEST_F(HeldSnapshotTest, AcceptSnapshotRemovesTheObjects) {
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
   EXPECT_THAT(List(v1::KIND_SERVICE), IsEmpty());
   EXPECT_FALSE(GetStatus().has_held_snapshot());
-}
-
-TEST_F(HeldSnapshotTest, AControllerCanAcceptTheRemovals) {
-  EXPECT_EQ(EmptySnapshot(3, /*accept_removals=*/true).outcome(), v1::COMMITTED);
-  EXPECT_THAT(List(v1::KIND_SERVICE), IsEmpty());
 }
 
 // A node without its Node object is not healthy, although its state is "serving".

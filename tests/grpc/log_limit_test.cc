@@ -119,14 +119,6 @@ TEST_F(LogLimitTest, RejectedObjectsOfAStream) {
   ExpectLimited("object rejected", kObjects, seconds);
 }
 
-TEST_F(LogLimitTest, RejectedObjectsOfApply) {
-  constexpr int kCalls = 500;
-  const uint64_t seconds = Seconds([&] {
-    for (int i = 0; i < kCalls; ++i) EXPECT_EQ(Apply({Bad(i)}).results_size(), 1);
-  });
-  ExpectLimited("object rejected", kCalls, seconds);
-}
-
 TEST_F(LogLimitTest, ClosedStreams) {
   const uint64_t seconds = Seconds([&] {
     for (int i = 0; i < kStreams; ++i) {

@@ -89,22 +89,6 @@ TEST_F(ManifestsSourceTest, FolderIsFollowedFilesAddedChangedAndRemoved) {
   EXPECT_TRUE(BecomesStored({"c"}));
 }
 
-TEST_F(ManifestsSourceTest, UnknownFieldsAreFindingsAndOtherKindsAreIgnored) {
-  const std::string deployment =
-      "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {mode: 0755}\n";
-  Write("a.yaml", Service("a", "10.96.0.1") + "selecter: {}\n" + deployment);
-  Start(manifests_);
-  EXPECT_TRUE(BecomesStored({"a"}));
-  AwaitTurn();
-  const v1::GetStatusResponse status = GetStatus();
-  ASSERT_EQ(status.findings_size(), 2);  // The other finding: the Node is not stored.
-  EXPECT_EQ(status.findings(1).code(), v1::NODE_UNKNOWN);
-  EXPECT_EQ(status.findings(0).message(),
-            "Service shop/a: selecter: Forbidden: unknown field, which is ignored");
-  Write("a.yaml", deployment + "---\n" + Service("b", "10.96.0.1"));
-  EXPECT_TRUE(BecomesStored({"b"}));  // Objects that are missing from the file are removed.
-}
-
 TEST_F(ManifestsSourceTest, FileIsFollowedWhenAnotherOneTakesItsPlace) {
   Write("state.yaml", Service("a", "10.96.0.1"));
   Start(manifests_ + "/state.yaml");

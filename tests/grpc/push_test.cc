@@ -119,19 +119,6 @@ TEST_F(PushTest, SnapshotPrunesOnlyAtItsEndAndOnlyWhatWasNotNamed) {
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 2u);
 }
 
-TEST_F(PushTest, StreamThatEndsInsideASnapshotPrunesNothing) {
-  Apply({Web()});
-  {
-    Stream stream(*stub_);
-    ASSERT_TRUE(stream.Open("test"));
-    ASSERT_TRUE(stream.BeginSnapshot());
-    ASSERT_TRUE(stream.Send(1, {Upsert(Web("shop/other", "10.96.0.11"))}));
-    stream.ReadAck();
-    EXPECT_TRUE(stream.Finish().ok());
-  }
-  EXPECT_EQ(List(v1::KIND_SERVICE).size(), 2u);
-}
-
 TEST_F(PushTest, RemovalTakesEffectAndOfAnUnknownObjectIsNoError) {
   Apply({Web()});
   Stream stream(*stub_);
@@ -223,7 +210,7 @@ TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
 // A new stream may replace a stream just before the agent acknowledges a batch of the replaced
 // stream.
 TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < 20; ++round) {
     // Batches for the closed stream count towards the frame limit of their connection, so each
     // older stream has a connection of its own.
     grpc::ChannelArguments arguments;

@@ -156,24 +156,6 @@ TEST_F(TlsTest, OldVersionsOfTlsAreRejected) {
   EXPECT_EQ(Probe(writer_, TLS1_1_VERSION).problem, "tlsv1 alert protocol version");
 }
 
-TEST_F(TlsTest, ClientsThatAreNotLetInGetUnavailable) {
-  Listen();
-  for (const KeyPair& client :
-       {KeyPair{}, other_ca_.Issue("w", "URI:spiffe://test/writer"),
-        ca_.Issue("w", "URI:spiffe://test/writer", std::chrono::hours(-1))}) {
-    EXPECT_EQ(CallAny(ChannelOf(client), "/svcmap.v1.Control/GetStatus").error_code(),
-              grpc::UNAVAILABLE);
-  }
-}
-
-TEST_F(TlsTest, PlainTextOnTheTlsPortIsUnavailableAndHurtsNobody) {
-  Listen();
-  const auto plain = grpc::CreateChannel("ipv4:127.0.0.1:" + std::to_string(port_),
-                                         grpc::InsecureChannelCredentials());
-  EXPECT_EQ(CallAny(plain, "/svcmap.v1.Control/GetStatus").error_code(), grpc::UNAVAILABLE);
-  EXPECT_EQ(Probe(writer_).problem, "");
-}
-
 // Connections stay open as long as their channel.
 TEST_F(TlsTest, AtTheConnectionLimitAWriterReplacesAReader) {
   limits_.max_connections = 4;
@@ -205,7 +187,7 @@ TEST_F(TlsTest, ReadersOnTheAddressOfAWriterHaveALimitOfTheirOwn) {
   EXPECT_TRUE(CallAny(ChannelOf(writer_), "/svcmap.v1.Control/Apply").ok());
 }
 
-TEST_F(TlsTest, NewCertificateIsForNewConnectionsAndALiveStreamGoesOn) {
+TEST_F(TlsTest, NewFilesAreForNewConnectionsAndALiveStreamGoesOn) {
   Listen();
   const auto stub = v1::Control::NewStub(ChannelOf(writer_));
   Stream stream(*stub);
@@ -214,19 +196,6 @@ TEST_F(TlsTest, NewCertificateIsForNewConnectionsAndALiveStreamGoesOn) {
 
   PutPair(ca_.Issue("agent-2", kServerNames));
   EXPECT_EQ(Probe(writer_).server, "agent-2");
-  v1::Change change;
-  *change.mutable_service() = Web().service();
-  ASSERT_TRUE(stream.Send(1, {change}));
-  EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
-  EXPECT_TRUE(stream.Finish().ok());
-}
-
-TEST_F(TlsTest, NewCaIsForNewConnectionsAndALiveStreamGoesOn) {
-  Listen();
-  const auto stub = v1::Control::NewStub(ChannelOf(writer_));
-  Stream stream(*stub);
-  ASSERT_TRUE(stream.Open("c"));
-
   Put("ca.pem", other_ca_.certificate());
   EXPECT_EQ(Probe(writer_).problem, kUnknownCa);
   EXPECT_EQ(Probe(other_ca_.Issue("w", "")).problem, "");

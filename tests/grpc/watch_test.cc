@@ -61,10 +61,10 @@ class WatchTest : public ServerTest {
   };
 
   // Waits for the first commit of the loop, which creates the tables.
-  void Begin(const std::string& manifests_path = "") {
+  void Begin() {
     EXPECT_TRUE(Submit(Web(), [this](const proxy::BatchResult&) { begun_.set_value(); }).ok());
     begun_.get_future().wait();
-    Serve(manifests_path);
+    Serve();
   }
 
   // Submits an object as the manifest source does.
@@ -262,19 +262,6 @@ TEST_F(WatchTest, ControllersComeAreReplacedAreFencedAndLeave) {
   EXPECT_EQ(event.reason(), "");
 }
 
-TEST_F(WatchTest, EveryWatcherIsReportedTheSame) {
-  Begin();
-  Watching one(*stub_), other(*stub_);
-  one.Read();
-  other.Read();
-  Apply({Web("shop/b", "10.96.0.12")});
-  Apply({Web("shop/a", "10.96.0.11"), BadService("shop/bad")});
-  Damage();
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(one.Read().SerializeAsString(), other.Read().SerializeAsString());
-  }
-}
-
 TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsReportedHowMany) {
   Begin();
   const auto stub = v1::Control::NewStub(ChannelWithSmallBuffers());
@@ -308,19 +295,6 @@ TEST_F(WatchTest, WhoDoesNotReadLosesTheOldestAndIsReportedHowMany) {
   EXPECT_EQ(since_lost, WatchHub::kKept);  // A full buffer contains kKept events.
 }
 
-TEST_F(WatchTest, NumbersGoOnWhileNobodyWatches) {
-  Begin();
-  uint64_t number = 0;
-  {
-    Watching watching(*stub_);
-    number = watching.Read().number();
-  }
-  Apply({Web("shop/a", "10.96.0.11")});
-  Apply({Web("shop/b", "10.96.0.12")});
-  Watching again(*stub_);
-  EXPECT_EQ(again.Read().number(), number + 2);
-}
-
 TEST_F(WatchTest, OneWatcherMoreIsRejectedUntilAnotherHasLeft) {
   limits_.max_watchers = 1;
   Begin();
@@ -337,15 +311,6 @@ TEST_F(WatchTest, OneWatcherMoreIsRejectedUntilAnotherHasLeft) {
     v1::WatchEvent event;
     return next.reader->Read(&event);
   }));
-}
-
-TEST_F(WatchTest, WatchersTakeNoControllersPlace) {
-  limits_.max_streams = 1;
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
-  Stream stream(*stub_);
-  EXPECT_TRUE(stream.Open("test"));
 }
 
 TEST_F(WatchTest, AgentThatStopsEndsTheStream) {
@@ -372,14 +337,6 @@ TEST_F(WatchTest, WatcherThatDoesNotReadDoesNotHoldUpTheEnd) {
   server_.reset();
   EXPECT_THAT(std::chrono::steady_clock::now() - begin, Le(std::chrono::seconds(5)));
   EXPECT_FALSE(sleeper.Finish().ok());
-}
-
-TEST_F(WatchTest, StateFromManifestsIsWatchedLikeAnyOther) {
-  Begin("/etc/svcmap/manifests");
-  Watching watching(*stub_);
-  EXPECT_EQ(watching.Read().status().manifests_path(), "/etc/svcmap/manifests");
-  ASSERT_TRUE(Submit(Web("shop/a", "10.96.0.11"), nullptr).ok());
-  EXPECT_TRUE(watching.Read().has_commit());
 }
 
 }  // namespace

@@ -343,23 +343,6 @@ TEST_F(FloodTest, AClientThatClosesAConnectionWithADelayedRequestIsHarmless) {
   ExpectAnswered();
 }
 
-TEST_F(FloodTest, HalfClosedAndResetConnectionsAreLetGo) {
-  ASSERT_OK(Start());
-  for (int i = 0; i < 200; ++i) {
-    auto connection = Connect();
-    ASSERT_TRUE(connection);
-    ASSERT_OK(connection->Send(i % 2 == 0 ? "GET /li" : kRequest));
-    if (i % 4 < 2) {
-      const linger reset = {.l_onoff = 1, .l_linger = 0};
-      setsockopt(connection->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-    } else {
-      shutdown(connection->fd(), SHUT_WR);
-      EXPECT_OK(connection->WaitForEnd());
-    }
-  }
-  ExpectAnswered();
-}
-
 TEST_F(FloodTest, AStormOfConnectionsDoesNotStopAnswers) {
   ASSERT_OK(Start({.max_connections = 128}));
   server().Update({{"shop/web", CheckAt(30500)}});

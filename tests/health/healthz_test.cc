@@ -10,7 +10,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::MatchesRegex;
-using ::testing::Not;
 using ::testing::Pair;
 
 class HealthzTest : public HealthServerTest {
@@ -90,20 +89,6 @@ TEST_F(HealthzTest, S252_S253_S254_ANodeThatIsNotEligibleIsStillAlive) {
   EXPECT_THAT(answer.body, HasSubstr(R"("reason":"Node n1 unknown"})"));
 }
 
-TEST_F(HealthzTest, WhatIsNotReadyIsAliveAndGivesTheReasonItIsNot) {
-  proxy::Health health = AllIsWell();
-  health.ready = false;
-  health.reason = "complete state not received or not programmed yet";
-  SetHealth(health);
-  ASSERT_OK_AND_ASSIGN(const HttpAnswer alive, Ask("/livez"));
-  EXPECT_EQ(alive.code, 200);
-  EXPECT_THAT(alive.body, Not(HasSubstr("reason")));
-  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
-  EXPECT_EQ(answer.code, 503);
-  EXPECT_THAT(answer.body,
-              HasSubstr(R"(},"reason":"complete state not received or not programmed yet"})"));
-}
-
 TEST_F(HealthzTest, S254_S255_S256_TheBodyHasItsFieldsInOrder) {
   constexpr char kTime[] = R"("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")";
   const std::string family = absl::StrCat(R"(\{"lastUpdated":)", kTime, R"(,"healthy":true\})");
@@ -112,15 +97,6 @@ TEST_F(HealthzTest, S254_S255_S256_TheBodyHasItsFieldsInOrder) {
               MatchesRegex(absl::StrCat(R"(\{"lastUpdated":)", kTime, R"(,"currentTime":)", kTime,
                                         R"(,"nodeEligible":true,"healthy":true,"status":\{"IPv4":)",
                                         family, R"(,"IPv6":)", family, R"(\}\})")));
-}
-
-TEST_F(HealthzTest, AnswersFollowEachOtherOnOneConnection) {
-  ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV4, kHealthPort));
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_OK(connection.Send("GET /livez HTTP/1.1\r\nHost: node\r\n\r\n"));
-    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
-    EXPECT_EQ(answer.code, 200);
-  }
 }
 
 TEST_F(HealthzTest, ToHeadThereIsNoBody) {

@@ -12,8 +12,6 @@
 namespace svcmap::api::test {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Pair;
@@ -100,14 +98,6 @@ TEST_F(ServicePointsTest, S259_AChangedPortClosesAndReopens) {
   EXPECT_TRUE(testing::WaitUntil([&] { return Closed(kPort + 1) && Closed(kPort + 1, kV6); }));
 }
 
-TEST_F(ServicePointsTest, S259_AFamilyThatGoesIsClosedAndTheOtherStays) {
-  Set(kWeb, CheckAt(kPort));
-  ASSERT_TRUE(SoonOpen(kPort, kV6));
-  Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
-  EXPECT_TRUE(testing::WaitUntil([&] { return Closed(kPort, kV6); }));
-  EXPECT_FALSE(Closed(kPort, kV4));
-}
-
 TEST_F(ServicePointsTest, S259_UnchangedListenersAreNotModified) {
   Set(kWeb, CheckAt(kPort, 1));
   ASSERT_TRUE(SoonOpen(kPort));
@@ -171,17 +161,6 @@ TEST_F(ServicePointsTest, S261_AnAddressThatIsTakenClosesThatServiceAndNoOther) 
   squatter.Close();
   EXPECT_TRUE(SoonOpen(kPort, "127.0.0.1"));
   EXPECT_TRUE(SoonOpen(kPort, "127.0.0.2"));
-}
-
-TEST_F(ServicePointsTest, S261_TheNextUpdateTriesAgain) {
-  ASSERT_OK(Start(
-      {.bind_address = *BindAddress::Parse("0.0.0.0:10257", 1), .retry = std::chrono::hours(1)}));
-  UniqueFd squatter = Occupy(kPort, "0.0.0.0");
-  server().Update({{kWeb, CheckAt(kPort)}, {"shop/other", CheckAt(kPort + 1)}});
-  ASSERT_TRUE(SoonOpen(kPort + 1));
-  squatter.Close();
-  server().Update({});
-  EXPECT_TRUE(SoonOpen(kPort));
 }
 
 TEST_F(ServicePointsTest, S261_AServiceThatGoesIsNotRetried) {

@@ -136,39 +136,6 @@ TEST_F(BridgeTest, S1_AServiceProxyNameTakesTheServicesOfThatName) {
   EXPECT_OK(Until(kWeb, ""));
 }
 
-// ---- Credentials ----
-
-TEST_F(BridgeTest, ARotatedTokenFileIsReadAgain) {
-  const std::string path = folder() + "/token";
-  const auto write = [&](const std::string& token) {
-    server().RequireToken(token);
-    std::FILE* file = std::fopen(path.c_str(), "w");
-    std::fputs((token + "\n").c_str(), file);
-    std::fclose(file);
-  };
-  write("first");
-  ASSERT_OK(server().WriteKubeconfig(kubeconfig(), {.token_file = path}));
-  server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
-  ASSERT_OK(StartBridge());
-  ASSERT_OK(Until(kWeb, "pod-a"));
-  write("second");
-  server().EndWatches();
-  server().Put(WebSlices("shop/web", {&pod_b()}));
-  EXPECT_OK(Until(kWeb, "pod-b"));
-}
-
-TEST_F(BridgeTest, AClientCertificateLetsItIn) {
-  server().RequireClientCertificate();
-  ASSERT_OK(
-      server().WriteKubeconfig(kubeconfig(), {.client = server().IssueClient("system:node:n1")}));
-  server().Put(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}));
-  ASSERT_OK(StartBridge());
-  EXPECT_OK(Until(kWeb, "pod-a"));
-  EXPECT_EQ(server().requests().at(0).client_certificate, "system:node:n1");
-}
-
-// ---- Many ----
-
 TEST_F(BridgeTest, AThousandServicesArriveInPages) {
   Objects objects;
   for (int i = 0; i < 1000; ++i) {

@@ -19,15 +19,8 @@ struct Outage {
 
 void PrintTo(const Outage& outage, std::ostream* out) { *out << outage.name; }
 
-// Returns a function that injects `fault` and ends all watches.
-std::function<void(FakeApiServer&)> Failing(const Fault& fault) {
-  return [fault](FakeApiServer& server) {
-    server.Fail(fault);
-    server.EndWatches();
-  };
-}
-
-// Like Failing, but the server also deletes old events, so that clients must list again.
+// Returns a function that injects `fault`, deletes old events, so that clients must list again, and
+// ends all watches.
 std::function<void(FakeApiServer&)> FailingLists(const Fault& fault) {
   return [fault](FakeApiServer& server) {
     server.Fail(fault);
@@ -37,6 +30,7 @@ std::function<void(FakeApiServer&)> FailingLists(const Fault& fault) {
   };
 }
 
+// ReflectorTest tests the responses to each kind of fault.
 const Outage kOutages[] = {
     {"ConnectionsAreRefused", [](FakeApiServer& server) { server.Stop(); },
      [](FakeApiServer& server) { EXPECT_OK(server.StartAgain()); }},
@@ -46,24 +40,9 @@ const Outage kOutages[] = {
        EXPECT_OK(server.StartAgain());
      }},
     {"WatchesEnd", [](FakeApiServer& server) { server.EndWatches(); }},
-    {"WatchesAreGone", Failing({.where = Where::kWatches, .code = 410, .times = 4})},
-    {"WatchesSayGone", Failing({.what = What::kErrorEvent, .code = 410, .times = 4})},
-    {"PagesExpire",
-     [](FakeApiServer& server) {
-       server.AlwaysPage(1);
-       FailingLists({.where = Where::kLaterPages, .code = 410, .times = 3})(server);
-     }},
-    {"TooManyRequests", Failing({.code = 429, .retry_after = 1})},
     {"Unavailable", FailingLists({.code = 503})},
-    {"Unauthorized", Failing({.code = 401})},
-    {"Forbidden", FailingLists({.code = 403})},
-    {"NoProtobufAnyMore", FailingLists({.what = What::kNoProtobuf})},
-    {"ListsAreTruncated", FailingLists({.what = What::kTruncate, .where = Where::kLists})},
     {"EventsAreTruncated", [](FakeApiServer& server) { server.Fail({.what = What::kTruncate}); }},
-    {"EventsAreCut", [](FakeApiServer& server) { server.Fail({.what = What::kCutFrame}); }},
-    {"SomethingElseAnswers", FailingLists({.what = What::kWrongContent})},
     {"ListsHang", FailingLists({.what = What::kHang, .where = Where::kLists})},
-    {"WatchesHang", Failing({.what = What::kHang, .where = Where::kWatches})},
 };
 
 class OutageTest : public BridgeTest, public ::testing::WithParamInterface<Outage> {};

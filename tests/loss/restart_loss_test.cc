@@ -43,7 +43,7 @@ TEST_F(RestartLossTest, KilledWithSavedState) {
 }
 
 TEST_F(RestartLossTest, KilledWithoutSavedState) {
-  const int64_t rewrites = Rewrites(25);
+  const int64_t rewrites = Rewrites(12);
   ASSERT_NO_FATAL_FAILURE(StartTraffic());
   for (int64_t i = 0; i < rewrites; ++i) {
     ASSERT_OK(EndAgent(/*kill=*/true));
@@ -62,7 +62,7 @@ TEST_F(RestartLossTest, ChangedRuleset) {
                                                {"--repeat-lookups", "on"},
                                                {"--repeat-lookups", "off"},
                                                {}};
-  const int64_t rewrites = Rewrites(21);
+  const int64_t rewrites = Rewrites(14);
   ASSERT_NO_FATAL_FAILURE(StartTraffic());
   for (int64_t i = 0; i < rewrites; ++i) {
     ASSERT_OK(EndAgent(/*kill=*/i % 2 == 0));

@@ -45,15 +45,6 @@ class MetricsServerTest : public ::testing::Test {
                                  const std::string& ip = kLocalV4) {
     return HttpRequest(*netns_, ip, kMetricsPort, path, method);
   }
-  // Returns a listening socket that occupies the port, as another process would.
-  UniqueFd Squatter() {
-    return netns_->Run([] {
-      absl::StatusOr<UniqueFd> fd =
-          Listen({*IpAddress::Parse(kLocalV4), kMetricsPort}, Stack::kOne);
-      EXPECT_OK(fd);
-      return fd.ok() ? *std::move(fd) : UniqueFd();
-    });
-  }
 
   std::optional<svcmap::testing::NetNs> netns_;
   Observations observations_;
@@ -146,36 +137,11 @@ TEST_F(MetricsServerTest, FrequentScrapesShareARecentPage) {
       << "the page is older than 100 ms";
 }
 
-TEST_F(MetricsServerTest, S267_EveryMethodIsAnswered) {
-  ASSERT_OK(Start());
-  for (const char* method : {"GET", "HEAD", "POST", "PUT", "OPTIONS"}) {
-    for (const char* path : {"/metrics", "/healthz"}) {
-      ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask(path, method));
-      EXPECT_EQ(answer.code, 200) << method << " " << path;
-    }
-  }
-}
-
 TEST_F(MetricsServerTest, S267_ItListensAtTheConfiguredAddress) {
   ASSERT_OK(Start({}, "[::1]"));
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz", "GET", "::1"));
   EXPECT_EQ(answer.body, "ok");
   EXPECT_TRUE(absl::IsUnavailable(RawConnection::Open(*netns_, kLocalV4, kMetricsPort).status()));
-}
-
-TEST_F(MetricsServerTest, S268_AnAddressThatIsTakenIsRetried) {
-  UniqueFd squatter = Squatter();
-  ASSERT_OK(Start({.retry = milliseconds(20)}));
-  squatter.Close();
-  ASSERT_TRUE(WaitUntil([&] { return RawConnection::Open(*netns_, kLocalV4, kMetricsPort).ok(); }));
-  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
-  EXPECT_EQ(answer.body, "ok");
-}
-
-TEST_F(MetricsServerTest, S268_WithHardFailAnAddressThatIsTakenIsAnError) {
-  const UniqueFd squatter = Squatter();
-  const absl::Status status = Start({.bind_hard_fail = true});
-  EXPECT_EQ(status.message(), "listen on 127.0.0.1:10249: Address already in use (EADDRINUSE)");
 }
 
 // Scrapes and concurrent updates do not block each other, and each value on a page is consistent.
@@ -203,19 +169,6 @@ TEST_F(MetricsServerTest, ScrapesAndObservationsDoNotDisturbEachOther) {
   }
   done = true;
   observer.join();
-}
-
-TEST_F(MetricsServerTest, OfTooManyConnectionsTheOnesSilentForLongestAreClosed) {
-  ASSERT_OK(Start({.max_connections = 4}));
-  std::vector<RawConnection> silent;
-  for (int i = 0; i < 8; ++i) {
-    ASSERT_OK_AND_ASSIGN(RawConnection connection,
-                         RawConnection::Open(*netns_, kLocalV4, kMetricsPort));
-    silent.push_back(std::move(connection));
-  }
-  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
-  EXPECT_EQ(answer.body, "ok");
-  EXPECT_OK(silent.front().WaitForEnd());
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // Tests that changes affect new connections and keep existing connections.
-#include <map>
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/chance.h"
 #include "tests/support/temporary_folder.h"
@@ -41,92 +39,11 @@ TEST_P(ChangeTest, EndpointsComeGoAndAreReplaced) {
   }
 }
 
-TEST_P(ChangeTest, SingleEndpointsComeAndGoWithoutTheirSlice) {
-  ASSERT_OK(agent().Apply(
-      {Web("shop/web", kWeb), ASlice("shop/web")
-                                  .Named("single")
-                                  .Port(ProtocolName(protocol()), kPodPort, protocol())
-                                  .Endpoint(At(pod_a()))}));
-  ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
-  const std::vector<std::pair<v1::Change, Names>> steps = {
-      {ADelta("shop/single").Put(At(remote_pod())), {"pod-a", "remote-pod"}},
-      {ADelta("shop/single").Remove(At(pod_a())), {"remote-pod"}},
-      {ADelta("shop/single").Remove(At(remote_pod())).Put(At(pod_a())), {"pod-a"}}};
-  for (const auto& [change, names] : steps) {
-    ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Batch({change}));
-    ASSERT_OK(CheckAck(ack));
-    ASSERT_OK(FlushConntrack(node().netns()));
-    EXPECT_EQ(Answering(kWeb), names);
-  }
-  ASSERT_OK_AND_ASSIGN(const v1::Ack last,
-                       stream->Batch({ADelta("shop/single").Remove(At(pod_a()))}));
-  ASSERT_OK(CheckAck(last));
-  EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
-}
-
 TEST_P(ChangeTest, S28_TheSliceMayComeBeforeItsService) {
   ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_a()})));
   EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kWeb)));
   ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
-}
-
-TEST_P(ChangeTest, S33_TerminatingEndpointsStayInEffectlyWhereNoneIsReady) {
-  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
-  const auto slice = [&] {
-    ASlice slice("shop/web");
-    return slice.Port(ProtocolName(protocol()), kPodPort, protocol());
-  };
-  ASSERT_OK(
-      agent().Apply({slice().Endpoint(At(pod_a())).Endpoint(At(remote_pod())).Terminating()}));
-  EXPECT_EQ(Answering(kWeb), Names{"pod-a"});
-  ASSERT_OK(agent().Apply(
-      {slice().Endpoint(At(pod_a())).Terminating().Endpoint(At(remote_pod())).Terminating()}));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  EXPECT_EQ(Answering(kWeb), (Names{"pod-a", "remote-pod"}));
-  // S-46, S-48: neither of the two endpoints is used.
-  ASSERT_OK(agent().Apply(
-      {slice().Endpoint(At(pod_a())).Terminating(false).Endpoint(At(remote_pod())).NotReady()}));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
-}
-
-// S-157..S-161: ports are matched by name and protocol. Port numbers do not affect the matching.
-TEST_P(ChangeTest, S157_PortsAreMatchedByNameAndProtocol) {
-  const Address other = ClusterIp(11);
-  AService service("shop/web");
-  service.ClusterIps(kWeb.v4, kWeb.v6)
-      .Port("http", 80, protocol())
-      .Port("https", 443, protocol())
-      .Port("dns-tcp", 53, Protocol::kTcp)
-      .Port("dns-udp", 53, Protocol::kUdp)
-      .Port("dns-sctp", 53, Protocol::kSctp);
-  AService second("shop/second");
-  second.ClusterIps(other.v4, other.v6).Port("http", 80, protocol());
-  const auto fill = [&](ASlice slice) {
-    return slice.Endpoint(At(pod_a()), kAgentNode)
-        .Port("http", 9080, protocol())
-        .Port("https", 9443, protocol())
-        .Port("dns-tcp", 9001, Protocol::kTcp)
-        .Port("dns-udp", 9002, Protocol::kUdp)
-        .Port("dns-sctp", 9003, Protocol::kSctp);
-  };
-  ASSERT_OK_AND_ASSIGN(auto server, EchoServer::Start(pod_a().netns()));
-  for (const auto& [port, name] : std::map<uint16_t, const char*>{{9080, "http"},
-                                                                  {9443, "https"},
-                                                                  {9001, "dns-tcp"},
-                                                                  {9002, "dns-udp"},
-                                                                  {9003, "dns-sctp"}}) {
-    ASSERT_OK(server->Listen({protocol(), At(pod_a()), port, name}));
-  }
-  ASSERT_OK(
-      agent().Apply({service, second, fill(ASlice("shop/web")), fill(ASlice("shop/second"))}));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 80)), "http", At(pod_b()));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 443)), "https", At(pod_b()));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb, 53)), absl::StrCat("dns-", ProtocolName(protocol())),
-                     At(pod_b()));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(other, 80)), "http", At(pod_b()));
-  EXPECT_REJECTED(Ask(pod_b(), To(other, 443)));  // S-161
 }
 
 // S-16: the older Service owns the address. When the older Service is deleted, the younger Service

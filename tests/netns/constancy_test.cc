@@ -128,28 +128,5 @@ TEST_F(ConstancyTest, AThousandChangesLeaveTheRulesetAsItWas) {
   EXPECT_EQ(before, empty);
 }
 
-// The number of elements does not depend on the order and size of the batches.
-TEST_F(ConstancyTest, ManySmallBatchesAndALargeOneCountTheSameElements) {
-  RandomChanges changes(7);
-  ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_OK_AND_ASSIGN(const v1::Ack ack, stream->Batch({changes.Next()}));
-    ASSERT_OK(CheckAck(ack));
-  }
-  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse before, agent().GetStatus());
-  RandomChanges again(7);
-  std::vector<v1::Change> all;
-  for (int i = 0; i < 200; ++i) all.push_back(again.Next());
-  ASSERT_OK(agent().Replace(Basics()));
-  ASSERT_OK_AND_ASSIGN(const auto second, agent().Push());
-  ASSERT_OK_AND_ASSIGN(const v1::Ack ack, second->Batch(all));
-  ASSERT_OK(CheckAck(ack));
-  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse after, agent().GetStatus());
-  ASSERT_EQ(before.maps_size(), after.maps_size());
-  for (int i = 0; i < before.maps_size(); ++i) {
-    EXPECT_EQ(before.maps(i).ShortDebugString(), after.maps(i).ShortDebugString());
-  }
-}
-
 }  // namespace
 }  // namespace svcmap::testing

@@ -32,11 +32,7 @@ std::string At(const std::string& service, Protocol protocol, const std::string&
 
 class CountersTest : public ServiceTest {
  protected:
-  void SetUp() override {
-    ServiceTest::SetUp();
-    if (HasFatalFailure()) return;
-    ASSERT_OK(world()->RestartAgent({"--service-counters"}));
-  }
+  std::vector<std::string> AgentFlags() override { return {"--service-counters"}; }
   // Restarts without --service-counters, which deletes the set and its counts.
   void TearDown() override {
     if (world() == nullptr) return;
@@ -174,24 +170,6 @@ TEST_F(CountersTest, S345_WhatWasCountedIsNoDamageAndTheListingLoadsAgain) {
   ASSERT_OK_AND_ASSIGN(const std::string loaded, SortedRulesetOf(listing));
   ASSERT_OK_AND_ASSIGN(const std::string ruleset, SortedRuleset(node().netns()));
   EXPECT_EQ(loaded, ruleset);
-}
-
-TEST_F(CountersTest, WithoutTheFlagNothingIsLeftOfIt) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  Connections wanted = Zeros("shop/web", kWeb);
-  Connect(client(), "shop/web", kWeb, 80, 5, wanted);
-  ASSERT_OK(world()->RestartAgent({}));
-  EXPECT_EQ(Page().find(kMetric), std::string::npos);
-  ASSERT_OK_AND_ASSIGN(const Listing listing, ReadListing(node().netns()));
-  EXPECT_EQ(listing.rules.find("service-connections"), std::string::npos);
-  EXPECT_EQ(listing.rules.find("counter"), std::string::npos);
-  EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
-  // The rules are the same as the rules of an agent without --service-counters.
-  ASSERT_OK_AND_ASSIGN(const NetNs empty, NetNs::Create());
-  ASSERT_OK_AND_ASSIGN(const auto fresh, Agent::Start(empty));
-  ASSERT_OK(fresh->Replace(Basics()));
-  ASSERT_OK_AND_ASSIGN(const Listing never, ReadListing(empty));
-  EXPECT_EQ(listing.rules, never.rules);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Tests of the main decision table, which contains the answering endpoints and the source address
-// for each kind of destination, policy and source. One test per row and family.
+// Tests of the decision table and of the packet flows that docs/specification.md lists, which
+// contain the answering endpoints and the source address for each kind of destination, policy and
+// source. One test per row and family.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 #include "tests/support/transfer.h"
@@ -12,8 +13,12 @@ const Objects kLocal = {ExternalWeb("shop/web", kV).ExternalPolicy("Local")};
 const Objects kInternalLocal = {ExternalWeb("shop/web", kV).InternalPolicy("Local")};
 const Objects kBothLocal = {
     ExternalWeb("shop/web", kV).InternalPolicy("Local").ExternalPolicy("Local")};
-const Objects kNobodyAllowed = {
-    ExternalWeb("shop/web", kV).SourceRange("192.0.2.0/24").SourceRange("2001:db8:2::/64")};
+
+Objects OfMode(const std::string& mode) {
+  return {Web("shop/web", kV)
+              .LoadBalancerIpWithMode(kLoadBalancerIp.v4, mode)
+              .LoadBalancerIpWithMode(kLoadBalancerIp.v6, mode)};
+}
 
 const v1::Object kNodeInZa = ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6).Zone("za");
 
@@ -26,68 +31,53 @@ TEST_P(DecisionTable, Row) { Check(); }
 INSTANTIATE_ROWS(
     DecisionTable,
     std::vector<Row>{
-        {"S74", "ClusterIp", kCluster, "L1 R1",
-         Each({"P"}, {"V:80"}, "L1,R1 -") + Each({"N", "X"}, {"V:80"}, "L1,R1 m")},
-        {"S75", "ClusterIpLocal", kInternalLocal, "L1 L2 R1",
-         Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"N", "X"}, {"V:80"}, "L1,L2 m")},
-        {"S76", "ClusterIpLocalWithRemoteEndpointsOnly", kInternalLocal, "R1 R2",
-         Each(kAll, {"V:80"}, "DROP")},
-        {"S77", "ClusterIpWithoutEndpoints", kCluster, "", Each(kAll, {"V:80"}, "REJECT")},
-        {"S77", "ClusterIpLocalWithoutEndpoints", kInternalLocal, "L1:x R1:tx",
-         Each(kAll, {"V:80"}, "REJECT")},
-        {"S78", "External", kCluster, "L1 R1", Each(kAll, kExternal, "L1,R1 m")},
-        {"S79", "ExternalLocal", kLocal, "L1 R1",
+        {"S74_S78_S155_S169_S170_S175_S176_S177_S190", "PolicyCluster", kCluster, "L1 R1",
+         Each({"P"}, {"V:80"}, "L1,R1 -") + Each({"N", "X"}, {"V:80"}, "L1,R1 m") +
+             Each(kAll, kExternal, "L1,R1 m")},
+        {"S75_S89_S178_S179", "InternalLocal", kInternalLocal, "L1 L2 R1",
+         Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"N", "X"}, {"V:80"}, "L1,L2 m") +
+             Each(kAll, kExternal, "L1,L2,R1 m")},
+        // The rule for the dropped port precedes the rule for other ports (S-104).
+        {"S76_S82_S89_S104_S180", "InternalLocalWithRemoteEndpointsOnly", kInternalLocal, "R1 R2",
+         Each(kAll, {"V:80"}, "DROP") + Each(kAll, {"V:81"}, "REJECT") +
+             Each(kAll, kExternal, "R1,R2 m")},
+        {"S79_S89_S173_S174", "ExternalLocal", kLocal, "L1 R1",
          Each({"P"}, kExternal, "L1,R1 -") + Each({"N"}, kExternal, "L1,R1 m") +
-             Each({"X"}, kExternal, "L1 -")},
-        {"S80", "ExternalLocalWithRemoteEndpointsOnly", kLocal, "R1 R2",
+             Each({"X"}, kExternal, "L1 -") + Each({"P"}, {"V:80"}, "L1,R1 -") +
+             Each({"N", "X"}, {"V:80"}, "L1,R1 m")},
+        {"S80_S89", "ExternalLocalWithRemoteEndpointsOnly", kLocal, "R1 R2",
          Each({"P"}, kExternal, "R1,R2 -") + Each({"N"}, kExternal, "R1,R2 m") +
-             Each({"X"}, kExternal, "DROP")},
-        {"S81", "ExternalWithoutEndpoints", kCluster, "", Each(kAll, kExternal, "REJECT")},
-        {"S81", "ExternalLocalWithoutEndpoints", kLocal, "L1:x R1:tx",
-         Each(kAll, kExternal, "REJECT")},
+             Each({"X"}, kExternal, "DROP") + Each({"P"}, {"V:80"}, "R1,R2 -") +
+             Each({"N", "X"}, {"V:80"}, "R1,R2 m")},
+        {"S77_S81_S82_S152_S153_S154", "WithoutEndpoints", kCluster, "",
+         Each(kAll, Names{"V:80", "V:81"} + kExternal, "REJECT")},
+        {"S46_S77_S81_S86_S185_S189", "LocalWithoutServingEndpoints", kBothLocal,
+         "L1:x L2:tx R1:x R2:tx",
+         Each(kAll, Names{"V:80"} + kExternal, "REJECT") +
+             Each({"P", "X"}, {"N2:NP"}, "untouched")},
         {"S82", "OtherPortOfAClusterIp", kBothLocal, "L1",
          Each(kAll, {"V:81", "V:81/udp", "V:81/sctp", "V:8080"}, "REJECT")},
-        // The rule for the dropped port precedes the rule for other ports (S-104).
-        {"S82_S104", "OtherPortOfAClusterIpWithRemoteEndpointsOnly", kInternalLocal, "R1",
-         Each(kAll, {"V:81"}, "REJECT") + Each(kAll, {"V:80"}, "DROP")},
-        {"S82", "OtherPortOfAClusterIpWithoutEndpoints", kCluster, "",
-         Each(kAll, {"V:81"}, "REJECT")},
-        {"S83", "UnallocatedClusterIp", {}, "", Each(kAll, {"V:80", "V:80/udp"}, "DROP")},
-        {"S84", "OtherPortOfAnExternalAddress", kLocal, "L1 R1",
-         Each(kAll, {"EIP:81", "VIP:81", "EIP:81/udp"}, "untouched")},
+        {"S161",
+         "PortOfAnotherService",
+         {Web("shop/web", kV).Port("https", 443),
+          AService("shop/other").ClusterIps(kW.v4, kW.v6).Port("tcp", 80)},
+         "L1 R1",
+         {{"P -> W:443", "REJECT"}}},
+        {"S83_S162",
+         "UnallocatedClusterIp",
+         {Web("shop/web", kW)},
+         "L1 R1",
+         Each(kAll, {"V:80", "V:80/udp"}, "DROP") + Flows{{"P -> FREE:80", "DROP"}}},
+        {"S84_S86_S108_S143_S171", "OtherPortsAndAddresses", kLocal, "L1 R1",
+         Each(kAll, {"EIP:81", "VIP:81", "EIP:81/udp"}, "untouched") +
+             Each({"P", "X"}, {"N2:NP"}, "untouched")},
         {"S85",
          "OtherPortOfTheNode",
          {Web("shop/web", kV).Port("more", 81).NodePort(kNodePort + 1)},
          "L1",
          Each(kAll, {"N:NP"}, "untouched")},
-        {"S86", "NodePortOfAnotherNodeAddress", kLocal, "L1 R1",
-         Each({"P", "X"}, {"N2:NP"}, "untouched")},
-        {"S86", "NodePortOfAnotherNodeAddressWithoutEndpoints", kLocal, "",
-         Each({"P", "X"}, {"N2:NP"}, "untouched")},
-        {"S87", "SourceNotAllowed", kNobodyAllowed, "L1 R1", Each(kAll, {"VIP:80"}, "DROP")},
-        {"S87",
-         "SourceNotAllowedLocal",
-         {ExternalWeb("shop/web", kV)
-              .ExternalPolicy("Local")
-              .SourceRange("192.0.2.0/24")
-              .SourceRange("2001:db8:2::/64")},
-         "L1 R1",
-         Each(kAll, {"VIP:80"}, "DROP")},
-        {"S88",
-         "ModeProxy",
-         {Web("shop/web", kV)
-              .LoadBalancerIpWithMode(kLoadBalancerIp.v4, "Proxy")
-              .LoadBalancerIpWithMode(kLoadBalancerIp.v6, "Proxy")},
-         "L1",
-         Each(kAll, {"VIP:80"}, "untouched")},
-        {"S89", "TheInternalPolicyIsNotForExternalAddresses", kInternalLocal, "L1 R1",
-         Each(kAll, kExternal, "L1,R1 m")},
-        {"S89", "TheInternalPolicyIsNotForExternalAddressesEvenWithoutLocalEndpoints",
-         kInternalLocal, "R1 R2", Each(kAll, kExternal, "R1,R2 m")},
-        {"S89", "TheExternalPolicyIsNotForClusterIps", kLocal, "L1 R1",
-         Each({"P"}, {"V:80"}, "L1,R1 -") + Each({"N", "X"}, {"V:80"}, "L1,R1 m")},
-        {"S89", "TheExternalPolicyIsNotForClusterIpsEvenWithoutLocalEndpoints", kLocal, "R1 R2",
-         Each({"P"}, {"V:80"}, "R1,R2 -") + Each({"N", "X"}, {"V:80"}, "R1,R2 m")},
+        {"S88_S190", "ModeProxy", OfMode("Proxy"), "L1", Each(kAll, {"VIP:80"}, "untouched")},
+        {"S190", "ModeVip", OfMode("VIP"), "L1", {{"X -> VIP:80", "L1 m"}}},
         {"S89", "BothPoliciesLocal", kBothLocal, "L1 L2 R1",
          Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"N", "X"}, {"V:80"}, "L1,L2 m") +
              Each({"P"}, kExternal, "L1,L2,R1 -") + Each({"N"}, kExternal, "L1,L2,R1 m") +
@@ -96,11 +86,6 @@ INSTANTIATE_ROWS(
          Each(kAll, {"V:80"}, "DROP") + Each({"P"}, kExternal, "R1,R2 -") +
              Each({"N"}, kExternal, "R1,R2 m") + Each({"X"}, kExternal, "DROP")},
         // externalTrafficPolicy applies only to external addresses (S-10).
-        {"S10",
-         "TheExternalPolicyOfAClusterIpServiceWithoutExternalIps",
-         {Web("shop/web", kV).ExternalPolicy("Local")},
-         "R1",
-         Each({"P"}, {"V:80"}, "R1 -") + Each({"N", "X"}, {"V:80"}, "R1 m")},
         {"S10",
          "TheExternalPolicyOfAClusterIpServiceWithExternalIps",
          {Web("shop/web", kV)
@@ -111,7 +96,7 @@ INSTANTIATE_ROWS(
          Each({"P"}, {"EIP:80"}, "L1,R1 -") + Each({"N"}, {"EIP:80"}, "L1,R1 m") +
              Each({"X"}, {"EIP:80"}, "L1 -")},
         // Tests hairpin connections on every path that keeps the source address (S-97).
-        {"S97", "Hairpin", kLocal, "L1",
+        {"S97_S156", "Hairpin", kLocal, "L1",
          Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L1 m")},
         {"S97", "HairpinInternalLocal", kInternalLocal, "L1 R1", Each({"L1"}, {"V:80"}, "L1 m")},
         {"S97", "NoHairpinBetweenTwoPodsOfTheNode", kBothLocal, "L2",
@@ -126,7 +111,8 @@ INSTANTIATE_ROWS(
              Each({"X"}, kExternal, "L1,L2 -")},
     });
 
-// Tests of endpoint selection with terminating endpoints and topology hints.
+// Tests of endpoint selection with terminating endpoints and topology hints. endpoints_test.cc
+// tests all cases.
 
 class EndpointChoice : public FlowRowTest {};
 
@@ -134,53 +120,33 @@ TEST_P(EndpointChoice, Row) { Check(); }
 
 INSTANTIATE_ROWS(EndpointChoice,
                  std::vector<Row>{
-                     {"S34", "TerminatingLocalEndpointsWhileRemoteOnesAreReady", kBothLocal,
-                      "L1:st R1",
-                      Each({"P"}, {"V:80"}, "L1 -") + Each({"P"}, {"EIP:80"}, "R1 -") +
-                          Each({"X"}, {"EIP:80"}, "L1 -")},
-                     {"S42", "ReadyOnesAreEnough", kBothLocal, "L1 L2:st R1 R2:st",
-                      Each({"P"}, {"V:80"}, "L1 -") + Each({"P"}, {"EIP:80"}, "L1,R1 -")},
-                     {"S43", "TerminatingOnesOnThisNodeOnly", kBothLocal, "L1:st R1",
-                      Each({"X"}, {"V:80"}, "L1 m") + Each({"N"}, {"VIP:80"}, "R1 m")},
+                     {"S34_S43_S183", "TerminatingLocalEndpointsWhileRemoteOnesAreReady",
+                      kBothLocal, "L1:st L2:st L3:tx R1",
+                      Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"X"}, {"V:80"}, "L1,L2 m") +
+                          Each({"P"}, {"EIP:80"}, "R1 -") + Each({"N"}, {"VIP:80"}, "R1 m") +
+                          Each({"X"}, {"EIP:80"}, "L1,L2 -")},
+                     {"S42_S182_S186", "ReadyOnesAreEnough", kLocal, "L1 L2 L3:st L4:tx R1 R2:st",
+                      Each({"P"}, {"V:80"}, "L1,L2,R1 -") + Each({"N"}, {"VIP:80"}, "L1,L2,R1 m") +
+                          Each({"X"}, {"VIP:80"}, "L1,L2 -")},
                      {"S44", "OnlyTerminatingOnes", kBothLocal, "L1:st R1:st",
                       Each({"X"}, {"V:80"}, "L1 m") + Each({"N"}, {"VIP:80"}, "L1,R1 m")},
-                     {"S45", "OnlyTerminatingOnesElsewhere", kBothLocal, "R1:st",
-                      Each({"P"}, {"V:80"}, "DROP") + Each({"N"}, {"VIP:80"}, "R1 m") +
-                          Each({"X"}, {"VIP:80"}, "DROP")},
-                     {"S46", "NoneServes", kBothLocal, "L1:x L2:tx R1:x R2:tx",
-                      Each(kAll, {"V:80", "EIP:80"}, "REJECT")},
-                     {"S47", "OnlyARemoteTerminatingOneServes", kCluster, "L1:x R1:st",
+                     {"S45_S184", "OnlyTerminatingOnesElsewhere", kBothLocal, "R1:st",
+                      Each({"P"}, {"V:80"}, "DROP") + Each({"P"}, {"VIP:80"}, "R1 -") +
+                          Each({"N"}, {"VIP:80"}, "R1 m") + Each({"X"}, {"VIP:80"}, "DROP")},
+                     {"S47_S188", "OnlyARemoteTerminatingOneServes", kCluster, "L1:x R1:st",
                       Each({"P"}, {"V:80"}, "R1 -") + Each({"X"}, {"EIP:80"}, "R1 m")},
+                     {"S187", "ClusterTerminatingOnly", kCluster, "L1:st L2:st R1:st R2:tx",
+                      Each({"P"}, {"V:80"}, "L1,L2,R1 -") + Each({"X"}, {"VIP:80"}, "L1,L2,R1 m")},
                      {"S52",
                       "SameZone",
                       {ExternalWeb("shop/web", kV), kNodeInZa},
                       "L1@za L2@zb R1@zb R2@za",
                       Each({"P"}, {"V:80"}, "L1,R2 -") + Each({"X"}, {"EIP:80"}, "L1,R2 m")},
-                     {"S54",
-                      "NobodyReadyInTheZone",
-                      {Web("shop/web", kV), kNodeInZa},
-                      "L1:x@za L2@zb R1@zb R2:x@za",
-                      Each({"P"}, {"V:80"}, "L2,R1 -")},
-                     {"S55",
-                      "OneWithoutAHint",
-                      {Web("shop/web", kV), kNodeInZa},
-                      "L1@za L2@zb R1 R2@za",
-                      Each({"P"}, {"V:80"}, "L1,L2,R1,R2 -")},
-                     {"S57",
-                      "NodeWithoutAZone",
-                      {Web("shop/web", kV)},
-                      "L1@za L2@zb R1@zb R2@za",
-                      Each({"P"}, {"V:80"}, "L1,L2,R1,R2 -")},
                      {"S58",
                       "SameNode",
                       {Web("shop/web", kV), kNodeInZa},
                       "L1@za%n1 L2@zb%n2 R1@zb%n3 R2@za%n4",
                       Each({"P"}, {"V:80"}, "L1 -")},
-                     {"S60",
-                      "NoHintForThisNode",
-                      {Web("shop/web", kV), kNodeInZa},
-                      "L1@za%n0 L2@zb%n2 R1@zb%n3 R2@za%n4",
-                      Each({"P"}, {"V:80"}, "L1,R2 -")},
                      {"S61",
                       "HintsAndTheExternalPolicyLocal",
                       {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeInZa},
@@ -194,11 +160,7 @@ INSTANTIATE_ROWS(EndpointChoice,
                  });
 
 // Tests that need several or unusual Services.
-class DecisionTest : public FlowTest, public ::testing::WithParamInterface<bool> {
- protected:
-  static bool v6() { return GetParam(); }
-  void Expect(const Flow& flow) { FlowTest::Expect(flow, v6()); }
-};
+using DecisionTest = FlowFamilyTest;
 INSTANTIATE_FAMILIES(DecisionTest);
 
 // The rules for clusterIPs also apply to packets that were translated to a clusterIP. Translated
@@ -289,21 +251,19 @@ TEST_P(DecisionTest, S101_OpenConnectionsOutliveAVerdict) {
 // Policy changes take effect in both directions.
 TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
   ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "L1 R1")));
-  for (int round = 0; round < 2; ++round) {
-    ASSERT_OK(agent().Apply(kLocal));
-    Expect({"X -> EIP:80", "L1 -"});
-    Expect({"X -> N:NP", "L1 -"});
-    Expect({"P -> EIP:80", "L1,R1 -"});
-    ASSERT_OK(agent().Apply(kInternalLocal));
-    Expect({"X -> EIP:80", "L1,R1 m"});
-    Expect({"P -> V:80", "L1 -"});
-    ASSERT_OK(agent().Apply(kBothLocal));
-    Expect({"X -> EIP:80", "L1 -"});
-    Expect({"P -> V:80", "L1 -"});
-    ASSERT_OK(agent().Apply(kCluster));
-    Expect({"X -> EIP:80", "L1,R1 m"});
-    Expect({"P -> V:80", "L1,R1 -"});
-  }
+  ASSERT_OK(agent().Apply(kLocal));
+  Expect({"X -> EIP:80", "L1 -"});
+  Expect({"X -> N:NP", "L1 -"});
+  Expect({"P -> EIP:80", "L1,R1 -"});
+  ASSERT_OK(agent().Apply(kInternalLocal));
+  Expect({"X -> EIP:80", "L1,R1 m"});
+  Expect({"P -> V:80", "L1 -"});
+  ASSERT_OK(agent().Apply(kBothLocal));
+  Expect({"X -> EIP:80", "L1 -"});
+  Expect({"P -> V:80", "L1 -"});
+  ASSERT_OK(agent().Apply(kCluster));
+  Expect({"X -> EIP:80", "L1,R1 m"});
+  Expect({"P -> V:80", "L1,R1 -"});
 }
 
 // With externalTrafficPolicy Local, the local endpoint set follows endpoints that move between

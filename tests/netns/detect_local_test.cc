@@ -1,6 +1,5 @@
 // Tests of the detection of local pods by address, by the node's podCIDRs and by input interface.
 // Each local host has a veth. Packets from other nodes arrive on the device "remote".
-#include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
 
 namespace svcmap::testing {
@@ -27,9 +26,9 @@ Flows NoPod(const std::string& source) {
 }
 Flows OfNode() { return Each({"N"}, {"V:80"}, "L1 m") + Each({"N"}, kExternal, "L1 m"); }
 
-class DetectClusterCidr : public ConfiguredRowTest {
+class DetectClusterCidr : public FlowRowTest {
  protected:
-  static void SetUpTestSuite() { StartAgent({"--detect-local-mode", "ClusterCIDR"}); }
+  std::vector<std::string> AgentFlags() override { return {"--detect-local-mode", "ClusterCIDR"}; }
 };
 TEST_P(DetectClusterCidr, Row) { Check(); }
 INSTANTIATE_ROWS(DetectClusterCidr, std::vector<Row>{
@@ -39,9 +38,9 @@ INSTANTIATE_ROWS(DetectClusterCidr, std::vector<Row>{
                                         {"S64", "Node", kBoth, kEndpoints, OfNode()},
                                     });
 
-class DetectNodeCidr : public ConfiguredRowTest {
+class DetectNodeCidr : public FlowRowTest {
  protected:
-  static void SetUpTestSuite() { StartAgent({"--detect-local-mode", "NodeCIDR"}); }
+  std::vector<std::string> AgentFlags() override { return {"--detect-local-mode", "NodeCIDR"}; }
 };
 TEST_P(DetectNodeCidr, Row) { Check(); }
 INSTANTIATE_ROWS(DetectNodeCidr, std::vector<Row>{
@@ -52,12 +51,11 @@ INSTANTIATE_ROWS(DetectNodeCidr, std::vector<Row>{
                                  });
 
 // The veth of pod P is configured as the bridge interface.
-class DetectBridge : public ConfiguredRowTest {
+class DetectBridge : public FlowRowTest {
  protected:
-  static void SetUpTestSuite() {
-    if (world() == nullptr) return;
-    StartAgent({"--detect-local-mode", "BridgeInterface", "--pod-bridge-interface",
-                world()->cast.at("P")->device()});
+  std::vector<std::string> AgentFlags() override {
+    return {"--detect-local-mode", "BridgeInterface", "--pod-bridge-interface",
+            world()->cast.at("P")->device()};
   }
 };
 TEST_P(DetectBridge, Row) { Check(); }
@@ -71,11 +69,10 @@ INSTANTIATE_ROWS(DetectBridge, std::vector<Row>{
 
 // All devices of pods and the device of the client start with "veth", so the client also counts as
 // a pod.
-class DetectPrefix : public ConfiguredRowTest {
+class DetectPrefix : public FlowRowTest {
  protected:
-  static void SetUpTestSuite() {
-    StartAgent(
-        {"--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "vet"});
+  std::vector<std::string> AgentFlags() override {
+    return {"--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "vet"};
   }
 };
 TEST_P(DetectPrefix, Row) { Check(); }

@@ -59,32 +59,6 @@ TEST_P(EndpointPickTest, AClientUsesThePredictedEndpoint) {
   }
 }
 
-TEST_P(EndpointPickTest, AnotherAgentPicksTheSameEndpoints) {
-  const Objects objects =
-      Objects{Web("shop/web", kWeb).EndpointPick("ClientIP")} + WebSlices("shop/web", All());
-  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod(), &pod_b()})));
-  ASSERT_OK(agent().Apply(objects));
-  const std::vector<std::string> before = Place();
-  ASSERT_OK(world()->RestartAgent({}));
-  ASSERT_OK(agent().Apply(objects));
-  EXPECT_EQ(Place(), before);
-  EXPECT_EQ(std::set<std::string>(before.begin(), before.end()).size(), 3u);
-}
-
-TEST_P(EndpointPickTest, OnlyFewOtherClientsMoveIfAnEndpointLeaves) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).EndpointPick("ClientIP", 4093)} +
-                          WebSlices("shop/web", All())));
-  const std::vector<std::string> before = Place();
-  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_a(), &pod_b()})));
-  const std::vector<std::string> after = Place();
-  EXPECT_EQ(after, Predict({&pod_a(), &pod_b()}, 4093));
-  int moved = 0;
-  for (int i = 0; i < kClients; ++i) {
-    moved += before[i] != "remote-pod" && before[i] != after[i] ? 1 : 0;
-  }
-  EXPECT_LE(moved, 4);
-}
-
 TEST_P(EndpointPickTest, EqualPortsPickTheSameEndpointAndOtherPortsOtherEndpoints) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).EndpointPick("ClientIPAndPort")} +
                           WebSlices("shop/web", All())));

@@ -33,11 +33,11 @@ class ExternalTest : public ServiceFlowTest {
 };
 INSTANTIATE_FLOWS(ExternalTest);
 
-TEST_P(ExternalTest, S78_EverySourceIsMasqueraded) {
+TEST_P(ExternalTest, S78_S97_EverySourceIsMasqueraded) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
     ASSERT_OK(Serve(*endpoint));
     for (const Destination& to : Destinations()) {
-      for (const Host* from : {&client(), &pod_b(), &node()}) {
+      for (const Host* from : {&client(), &pod_a(), &pod_b(), &node()}) {
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", to.name));
         EXPECT_ANSWERED_BY(Ask(*from, To(to.address, to.port)), endpoint->name(), At(node()));
       }
@@ -45,27 +45,6 @@ TEST_P(ExternalTest, S78_EverySourceIsMasqueraded) {
       request.source = kNodeSecond.in(v6());
       EXPECT_ANSWERED_BY(Ask(node(), request), endpoint->name(), At(node())) << to.name;
     }
-  }
-}
-
-TEST_P(ExternalTest, S97_APodReachesItselfByEveryAddress) {
-  ASSERT_OK(Serve(pod_a()));
-  for (const Destination& to : Destinations()) {
-    EXPECT_ANSWERED_BY(Ask(pod_a(), To(to.address, to.port)), "pod-a", At(node())) << to.name;
-  }
-}
-
-TEST_P(ExternalTest, S74_TheClusterIpOfSuchAServiceStillKeepsAPodsSource) {
-  ASSERT_OK(Serve(pod_a()));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
-  EXPECT_ANSWERED_BY(Ask(client(), To(kWeb)), "pod-a", At(node()));
-}
-
-TEST_P(ExternalTest, S86_S171_NodePortsAreOnThePrimaryAddressOnly) {
-  ASSERT_OK_AND_ASSIGN(const auto process, NodeProcess(kNodeSecond, kNodePort));
-  ASSERT_OK(Serve(pod_a()));
-  for (const Host* from : {&client(), &pod_b()}) {
-    EXPECT_ANSWERED_BY(Ask(*from, To(kNodeSecond, kNodePort)), "node-process", At(*from));
   }
 }
 
@@ -83,44 +62,6 @@ TEST_P(ExternalTest, S96_ANodePortBeatsALocalSocket) {
   ASSERT_OK(Serve(pod_a()));
   for (const Host* from : {&client(), &pod_b(), &node()}) {
     EXPECT_ANSWERED_BY(Ask(*from, To(kNode, kNodePort)), "pod-a", At(node())) << from->name();
-  }
-}
-
-TEST_P(ExternalTest, S85_OtherPortsOfTheNodeAreUntouched) {
-  ASSERT_OK_AND_ASSIGN(const auto process, NodeProcess(kNode, kNodePort + 1));
-  ASSERT_OK(Serve(pod_a()));
-  for (const Host* from : {&client(), &pod_b()}) {
-    EXPECT_ANSWERED_BY(Ask(*from, To(kNode, kNodePort + 1)), "node-process", At(*from));
-  }
-}
-
-TEST_P(ExternalTest, S84_OtherPortsOfExternalAddressesAreUntouched) {
-  ASSERT_OK(Serve(pod_a()));
-  for (const Host* from : {&client(), &pod_b(), &node()}) {
-    EXPECT_ANSWERED_BY(Ask(*from, To(kExternalIp, 81)), "outside", At(*from));
-    EXPECT_ANSWERED_BY(Ask(*from, To(kLoadBalancerIp, 81)), "outside", At(*from));
-  }
-  for (const Address& address : {kExternalIp, kLoadBalancerIp}) {
-    EXPECT_EQ(Ping(client().netns(), {.destination = address.in(v6())}).outcome,
-              Outcome::kAnswered);
-  }
-}
-
-TEST_P(ExternalTest, S88_S190_ALoadBalancerIpOfModeProxyIsUntouched) {
-  AService service = Web("shop/web", kWeb);
-  const auto with_mode = [&](const std::string& mode) {
-    AService copy = service;
-    return Objects{copy.LoadBalancerIpWithMode(kLoadBalancerIp.v4, mode)
-                       .LoadBalancerIpWithMode(kLoadBalancerIp.v6, mode)};
-  };
-  ASSERT_OK(agent().Apply(with_mode("Proxy") + WebSlices("shop/web", {&pod_a()})));
-  for (const Host* from : {&client(), &pod_b(), &node()}) {
-    EXPECT_ANSWERED_BY(Ask(*from, To(kLoadBalancerIp)), "outside", At(*from));
-  }
-  ASSERT_OK(FlushConntrack(node().netns()));
-  ASSERT_OK(agent().Apply(with_mode("VIP")));
-  for (const Host* from : {&client(), &pod_b(), &node()}) {
-    EXPECT_ANSWERED_BY(Ask(*from, To(kLoadBalancerIp)), "pod-a", At(node()));
   }
 }
 

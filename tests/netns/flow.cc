@@ -192,11 +192,6 @@ absl::Status FlowTest::ChangeNodeAddress(const char* verb, const std::string& ad
   return RunOk(command).status();
 }
 
-void ConfiguredRowTest::StartAgent(const std::vector<std::string>& flags) {
-  if (world() == nullptr) return;
-  ASSERT_OK(world()->RestartAgent(flags));
-}
-
 std::string RowParamName(const ::testing::TestParamInfo<std::tuple<bool, Row>>& info) {
   const auto& [v6, row] = info.param;
   return absl::StrCat(row.requirement, v6 ? "_IPv6_" : "_IPv4_", row.what);

@@ -93,6 +93,13 @@ class FlowTest : public ServiceTest {
   std::unique_ptr<EchoServer> node_process_;
 };
 
+// Runs once per family.
+class FlowFamilyTest : public FlowTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  static bool v6() { return GetParam(); }
+  void Expect(const Flow& flow) { FlowTest::Expect(flow, v6()); }
+};
+
 // One test per row and family, for example "S152_IPv4_WithoutEndpoints".
 class FlowRowTest : public FlowTest, public ::testing::WithParamInterface<std::tuple<bool, Row>> {
  protected:
@@ -104,13 +111,6 @@ std::string RowParamName(const ::testing::TestParamInfo<std::tuple<bool, Row>>& 
   INSTANTIATE_TEST_SUITE_P(                                                             \
       , suite, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(__VA_ARGS__)), \
       RowParamName)
-
-// Base of suites whose SetUpTestSuite starts the agent with other flags.
-class ConfiguredRowTest : public FlowRowTest {
- protected:
-  static void StartAgent(const std::vector<std::string>& flags);
-  static void TearDownTestSuite() { StartAgent({}); }
-};
 
 }  // namespace svcmap::testing
 

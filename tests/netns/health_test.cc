@@ -150,14 +150,6 @@ TEST_F(HealthChecksTest, S250_S252_S253_HealthzFollowsTheNode) {
   ExpectHealthz("/healthz", 200, R"("nodeEligible":true)");
 }
 
-TEST_F(HealthChecksTest, S263_EligibilityDoesNotCountForServices) {
-  ASSERT_OK(agent().Apply(Objects{LocalWeb("shop/web", ClusterIp(10), kCheckPort)} +
-                          WebSlices("shop/web", {&pod_a()})));
-  ASSERT_OK(agent().Apply({ThisNode().Taint("ToBeDeletedByClusterAutoscaler")}));
-  ExpectHealthz("/healthz", 503, "");
-  Expect(kCheckPort, "200 weight 1");
-}
-
 // The second agent has no controller and uses the saved state.
 TEST(HealthAfterRestartTest, TheSavedStateIsAnsweredFor) {
   std::string folder = "/tmp/svcmap-health-XXXXXX";

@@ -48,11 +48,7 @@ TEST_P(HookTest, IsWhereItShouldBe) {
   EXPECT_NE(rules.find(hook().work), std::string::npos) << rules;
 }
 
-class CoexistenceTest : public FlowTest, public ::testing::WithParamInterface<bool> {
- protected:
-  static bool v6() { return GetParam(); }
-  void Expect(const Flow& flow) { FlowTest::Expect(flow, v6()); }
-};
+using CoexistenceTest = FlowFamilyTest;
 INSTANTIATE_FAMILIES(CoexistenceTest);
 
 // There is one table per family, independent of the Services. The rules never accept packets, never

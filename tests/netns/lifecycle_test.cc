@@ -1,8 +1,5 @@
 // Tests that changes to the tables by other processes and restarts of the agent have little effect
 // on traffic.
-#include <atomic>
-#include <thread>
-
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
@@ -36,57 +33,7 @@ class LifecycleTest : public ServiceTest {
     }
     return answering[0] == answering[1] ? answering[0] : "?";
   }
-
-  void ExpectRepaired(const std::string& damage) {
-    SCOPED_TRACE(damage);
-    ASSERT_OK(agent().Replace(Basics()));
-    ASSERT_OK(Serve());
-    ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse before, agent().GetStatus());
-    ASSERT_OK_AND_ASSIGN(const std::string rules, Nft(node().netns(), "-t list ruleset"));
-    ASSERT_OK(RunNft(node().netns(), damage + "\n"));
-    EXPECT_OK(Eventually("repair", [&] {
-      const auto status = agent().GetStatus();
-      return status.ok() && status->repairs() > before.repairs() && status->verified() &&
-             agent().CheckServing().ok();
-    }));
-    EXPECT_EQ(Answering(kWeb), "pod-a");
-    EXPECT_EQ(Answering(kExternalIp), "pod-a");
-    EXPECT_EQ(Answering(kOld), "pod-b");
-    ASSERT_OK_AND_ASSIGN(const std::string repaired, Nft(node().netns(), "-t list ruleset"));
-    EXPECT_EQ(repaired, rules);
-    ExpectAppliedIsInTheKernel(agent(), node().netns());
-    // The endpoint change does not affect the existing connection.
-    ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
-    EXPECT_EQ(Answering(kWeb), "remote-pod");
-  }
 };
-
-TEST_F(LifecycleTest, S345_ADeletedTableComesBack) {
-  ExpectRepaired("delete table ip svcmap");
-  ExpectRepaired("delete table ip6 svcmap");
-}
-
-TEST_F(LifecycleTest, S345_AFlushedRulesetComesBack) { ExpectRepaired("flush ruleset"); }
-
-TEST_F(LifecycleTest, S345_ADeletedElementComesBack) {
-  ExpectRepaired("delete element ip svcmap service-ips { 10.96.0.10 . tcp . 80 }");
-  ExpectRepaired("delete element ip6 svcmap cluster-ips { fd00:96::10 }");
-}
-
-TEST_F(LifecycleTest, S345_AnAddedElementGoesAway) {
-  ExpectRepaired("add element ip svcmap no-endpoint-services { 10.96.0.77 . tcp . 80 }");
-  ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
-  EXPECT_EQ(listing.find("10.96.0.77"), std::string::npos);
-}
-
-TEST_F(LifecycleTest, S345_AFlushedSetOrChainComesBack) {
-  ExpectRepaired("flush map ip svcmap endpoints");
-  ExpectRepaired("flush chain ip svcmap services");
-}
-
-TEST_F(LifecycleTest, S345_AnAddedRuleGoesAway) {
-  ExpectRepaired("insert rule ip svcmap services drop");
-}
 
 TEST_F(LifecycleTest, OtherTablesAreNotModified) {
   ASSERT_OK(Serve());
@@ -139,7 +86,7 @@ TEST_F(LifecycleTest, SigtermAfterALargeResponseEndsTheAgent) {
                           .ClusterIp(absl::StrCat("10.96.", 64 + i / 250, ".", 1 + i % 250))
                           .Port("http", 80));
   }
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 2; ++round) {
     ASSERT_OK(agent().Replace(objects));
     ASSERT_OK(agent().Dump(v1::DumpRequest::APPLIED).status());
     const auto start = std::chrono::steady_clock::now();
@@ -222,43 +169,6 @@ TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
   EXPECT_EQ(Answering(kOld, kShort), "");
   EXPECT_OK(flow.Exchange(100'000));  // S-101: the connection continues.
   ExpectAppliedIsInTheKernel(agent(), node().netns());
-}
-
-// New connections are opened continuously. No connection fails because of missing rules.
-TEST_P(RestartTest, S342_ARestartWithTheSameStateIsNotNoticed) {
-  ASSERT_OK(agent().Replace(Next(pod_a())));
-  std::atomic<bool> done = false;
-  int failed = 0, answered = 0;
-  Answer first_failure;
-  std::thread traffic([&] {
-    while (!done) {
-      const Answer answer = Ask(client().netns(), {.destination = kWeb.v4, .port = 80});
-      ++(answer.server == "pod-a" ? answered : failed);
-      if (answer.server != "pod-a") first_failure = answer;
-    }
-  });
-  const absl::Status ended = End();
-  const absl::Status begun = Begin();
-  const absl::Status replaced = begun.ok() ? agent().Replace(Next(pod_a())) : begun;
-  done = true;
-  traffic.join();
-  EXPECT_OK(ended);
-  EXPECT_OK(replaced);
-  EXPECT_GT(answered, 0);
-  EXPECT_EQ(failed, 0) << first_failure;
-  ExpectAppliedIsInTheKernel(agent(), node().netns());
-}
-
-// The next agent detects damage that occurred while no agent was running.
-TEST_P(RestartTest, S342_DamageDoneWhileNoAgentRanIsRepaired) {
-  ASSERT_OK(Serve());
-  ASSERT_OK(End());
-  ASSERT_OK(RunNft(node().netns(),
-                   "delete element ip svcmap service-ips { 10.96.0.10 . tcp . 80 }\n"
-                   "delete table ip6 svcmap\n"));
-  ASSERT_OK(Begin());
-  ASSERT_OK(agent().Replace(Next(pod_a())));
-  EXPECT_EQ(Answering(kWeb), "pod-a");
 }
 
 }  // namespace

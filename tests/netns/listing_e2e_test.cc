@@ -11,6 +11,15 @@ namespace {
 
 class ListingTest : public ServiceTest {
  protected:
+  void SetUp() override {
+    ServiceTest::SetUp();
+    if (HasFatalFailure()) return;
+    // nft cannot load records that a shorter timeout has updated ("timeout 1s expires 59m").
+    ASSERT_OK(
+        RunNft(node().netns(), "flush map ip svcmap affinity\nflush map ip6 svcmap affinity\n"));
+  }
+  std::vector<std::string> AgentFlags() override { return {"--answer-ping", "--port-ranges"}; }
+
   // Applies objects that use every feature of both tables. The Services have all kinds of addresses
   // and all protocols. The Services have no, few, many, local, remote or terminating endpoints.
   void ServeEverything(const std::string& space, const std::string& name, const std::string& port) {
@@ -30,7 +39,11 @@ class ListingTest : public ServiceTest {
       }
       return external(service, number);
     };
-    Objects objects = {with_ports(key, 10), with_ports(key + "2", 11), with_ports(key + "3", 12)};
+    v1::Object ranged =
+        AService(key + "4").ClusterIps(ClusterIp(13).v4, ClusterIp(13).v6).Port(port + "r", 1000);
+    ranged.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(2000);
+    Objects objects = {with_ports(key, 10), with_ports(key + "2", 11), with_ports(key + "3", 12),
+                       ranged, ASlice(key + "4").Endpoint("10.244.1.7").Port(port + "r", kPodPort)};
     for (const bool v6 : {false, true}) {
       for (const int endpoints : {3, 100}) {
         ASlice slice(endpoints == 3 ? key : key + "2");
@@ -73,6 +86,8 @@ TEST_F(ListingTest, TheListingOfEveryFeatureLoadsAgain) {
       << listing;
   EXPECT_NE(listing.find("fd00:96::10 . sctp . 80 comment \"shop/web:http-sctp\""),
             std::string::npos);
+  EXPECT_NE(listing.find("@th,16,8"), std::string::npos) << "port ranges";
+  EXPECT_NE(listing.find("limit rate over"), std::string::npos) << "pings";
 }
 
 TEST_F(ListingTest, TheListingOfMaximalNamesLoadsAgain) {
@@ -109,7 +124,7 @@ TEST_F(ListingTest, ASavedRulesetCanBeRestoredWhileNoAgentRuns) {
   // The next tests need an agent, even if this test fails.
   const absl::Cleanup restart = [this] {
     world()->agent.reset();
-    EXPECT_OK(world()->RestartAgent({}));
+    EXPECT_OK(world()->RestartAgent(AgentFlags()));
   };
   ASSERT_OK(RunNftProgram("nft", node().netns(), "flush ruleset\n"));
   ASSERT_OK(RunNftProgram("nft", node().netns(), listing));

@@ -24,21 +24,8 @@ const Address kLoopbackOfNode = {"127.0.0.1", "::1"};
 
 class LocalhostTest : public ServiceFamilyTest {
  protected:
-  void SetUp() override {
-    ServiceFamilyTest::SetUp();
-    if (world() == nullptr) return;
-    ASSERT_OK(world()->RestartAgent(kLocalhostFlags));
-  }
-  void TearDown() override {
-    if (world() != nullptr && world()->agent != nullptr) {
-      EXPECT_OK(world()->RestartAgent({}));
-    }
-    ServiceFamilyTest::TearDown();
-  }
+  std::vector<std::string> AgentFlags() override { return kLocalhostFlags; }
 
-  static AService TcpWeb(const std::string& key = "shop/web", const Address& ip = kWeb) {
-    return ExternalWeb(key, ip);
-  }
   Request ToLoopback() {
     return {.destination = kLoopbackOfNode.in(v6()),
             .port = kNodePort,
@@ -69,7 +56,8 @@ INSTANTIATE_FAMILIES(LocalhostTest);
 
 TEST_P(LocalhostTest, S113_LocalAndRemoteEndpoints) {
   for (const Host* pod : {&pod_a(), &remote_pod()}) {
-    ASSERT_OK(agent().Replace(Basics() + Objects{TcpWeb()} + WebSlices("shop/web", {pod})));
+    ASSERT_OK(agent().Replace(Basics() + Objects{ExternalWeb("shop/web", kWeb)} +
+                              WebSlices("shop/web", {pod})));
     ExpectSoon(pod->name());
     ASSERT_OK_AND_ASSIGN(const Answer bulk,
                          BulkTcp(node().netns(), ToLoopback(), size_t{10} << 20));
@@ -84,10 +72,11 @@ TEST_P(LocalhostTest, S113_LocalAndRemoteEndpoints) {
 }
 
 TEST_P(LocalhostTest, S113_ExternalPolicyLocalUsesOnlyLocalEndpoints) {
-  ASSERT_OK(agent().Apply(Objects{TcpWeb()} + WebSlices("shop/web", {&pod_a(), &remote_pod()})));
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
+                          WebSlices("shop/web", {&pod_a(), &remote_pod()})));
   ExpectSoon(pod_a().name());
   EXPECT_EQ(Servers(), (std::set<std::string>{pod_a().name(), remote_pod().name()}));
-  ASSERT_OK(agent().Apply({TcpWeb().ExternalPolicy("Local")}));
+  ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kWeb).ExternalPolicy("Local")}));
   EXPECT_OK(Eventually("only the local endpoint answers",
                        [&] { return Servers() == std::set<std::string>{pod_a().name()}; }));
   // Without a local endpoint, connections are reset.
@@ -95,15 +84,9 @@ TEST_P(LocalhostTest, S113_ExternalPolicyLocalUsesOnlyLocalEndpoints) {
   EXPECT_OK(Eventually("no endpoint answers", [&] { return Connect().server.empty(); }));
 }
 
-TEST_P(LocalhostTest, S113_AllConnectionsHaveOneAffinity) {
-  ASSERT_OK(agent().Apply(Objects{TcpWeb().ClientIpAffinity(600)} +
-                          WebSlices("shop/web", {&pod_a(), &pod_b(), &remote_pod()})));
-  EXPECT_OK(Eventually("an endpoint answers", [&] { return !Connect().server.empty(); }));
-  EXPECT_EQ(Servers().size(), 1u);
-}
-
 TEST_P(LocalhostTest, S113_ARemovedServiceClosesThePort) {
-  ASSERT_OK(agent().Apply(Objects{TcpWeb()} + WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   ExpectSoon(pod_a().name());
   ASSERT_OK_AND_ASSIGN(TcpFlow flow, TcpFlow::Open(node().netns(), ToLoopback()));
   ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
@@ -112,6 +95,7 @@ TEST_P(LocalhostTest, S113_ARemovedServiceClosesThePort) {
 }
 
 TEST_P(LocalhostTest, S113_APortInUseIsReportedAndDoesNotAffectTheNodeAddress) {
+  ASSERT_OK(world()->RestartAgent(kLocalhostFlags));  // Its count of failures is 0.
   const UniqueFd other = node().netns().Run([&] {
     UniqueFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(kNodePort)};
@@ -119,7 +103,8 @@ TEST_P(LocalhostTest, S113_APortInUseIsReportedAndDoesNotAffectTheNodeAddress) {
     EXPECT_EQ(listen(fd.get(), 1), 0);
     return fd;
   });
-  ASSERT_OK(agent().Apply(Objects{TcpWeb()} + WebSlices("shop/web", {&pod_a()})));
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   const std::string family = v6() ? "IPv6" : "IPv4";
   EXPECT_OK(Eventually("the failure is counted", [&] {
     return Metrics().find(absl::StrCat("kubeproxy_nftables_localhost_nodeport_listener_creation_"
@@ -131,16 +116,10 @@ TEST_P(LocalhostTest, S113_APortInUseIsReportedAndDoesNotAffectTheNodeAddress) {
             pod_a().name());
 }
 
-TEST_P(LocalhostTest, S113_ARestartOpensTheSamePorts) {
-  const Objects objects = Basics() + Objects{TcpWeb()} + WebSlices("shop/web", {&pod_b()});
-  ASSERT_OK(agent().Replace(objects));
-  ExpectSoon(pod_b().name());
-  ASSERT_OK(world()->RestartAgent(kLocalhostFlags, objects));
-  ExpectSoon(pod_b().name());
-}
+using LocalhostOffTest = ServiceTest;
 
 // Without the feature gate, with "all", or with "primary" there is no socket.
-TEST_P(LocalhostTest, S113_DisabledByDefault) {
+TEST_F(LocalhostOffTest, S113_DisabledByDefault) {
   const std::vector<std::vector<std::string>> cases = {
       {},
       {"--nodeport-addresses", "primary,localhost"},
@@ -148,10 +127,17 @@ TEST_P(LocalhostTest, S113_DisabledByDefault) {
       {"--localhost-nodeports", "--nodeport-addresses", "all"}};
   for (const std::vector<std::string>& flags : cases) {
     ASSERT_OK(world()->RestartAgent(flags));
-    ASSERT_OK(agent().Apply(Objects{TcpWeb()} + WebSlices("shop/web", {&pod_a()})));
+    ASSERT_OK(
+        agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
     // Without these metrics, svcmapd has no object that could listen.
-    EXPECT_THAT(Metrics(), Not(HasSubstr("localhost_nodeport")));
-    EXPECT_EQ(Connect().outcome, Outcome::kRejected);
+    const auto page = HttpRequest(node().netns(), "127.0.0.1", kAgentMetricsPort, "/metrics");
+    ASSERT_OK(page);
+    EXPECT_THAT(page->body, Not(HasSubstr("localhost_nodeport")));
+    for (const bool v6 : {false, true}) {
+      const Answer answer =
+          Ask(node().netns(), {.destination = kLoopbackOfNode.in(v6), .port = kNodePort});
+      EXPECT_EQ(answer.outcome, Outcome::kRejected) << answer;
+    }
   }
 }
 

@@ -1,8 +1,7 @@
-// Tests of the masquerade matrix, with three Services in four configurations. Each Service has a
-// local and a remote endpoint. Service A has policy Cluster, Service B has externalTrafficPolicy
-// Local, and Service C has internalTrafficPolicy Local. There is one test per row, configuration
-// and family.
-#include "absl/strings/str_cat.h"
+// Tests of the masquerade matrix, with three Services in three configurations.
+// decision_table_test.cc tests the default configuration. Each Service has a local and a remote
+// endpoint. Service A has policy Cluster, Service B has externalTrafficPolicy Local, and Service C
+// has internalTrafficPolicy Local. There is one test per row, configuration and family.
 #include "tests/netns/flow.h"
 
 namespace svcmap::testing {
@@ -12,16 +11,12 @@ const Objects kA = {ExternalWeb("shop/web", kV)};
 const Objects kB = {ExternalWeb("shop/web", kV).ExternalPolicy("Local")};
 const Objects kC = {ExternalWeb("shop/web", kV).InternalPolicy("Local")};
 
-enum Configuration { kBase, kNoDetector, kMasqueradeAll, kMasqueradeAllNoDetector };
+enum Configuration { kNoDetector, kMasqueradeAll, kMasqueradeAllNoDetector };
 
-std::vector<std::string> AgentFlags(Configuration configuration) {
+std::vector<std::string> FlagsOf(Configuration configuration) {
   std::vector<std::string> flags;
-  if (configuration == kNoDetector || configuration == kMasqueradeAllNoDetector) {
-    flags.insert(flags.end(), {"--cluster-cidr", ""});
-  }
-  if (configuration == kMasqueradeAll || configuration == kMasqueradeAllNoDetector) {
-    flags.push_back("--masquerade-all");
-  }
+  if (configuration != kMasqueradeAll) flags.insert(flags.end(), {"--cluster-cidr", ""});
+  if (configuration != kNoDetector) flags.push_back("--masquerade-all");
   return flags;
 }
 
@@ -32,65 +27,24 @@ struct MatrixRow {
   const Objects& services;
   Names sources;
   Names destinations;
-  const char* cells[4];
+  const char* cells[3];
 };
 
 std::vector<Row> Column(Configuration configuration) {
   const Names kClusterIp = {"V:80"};
-  const Names kExternal = {"VIP:80", "EIP:80", "N:NP"};
   const MatrixRow kRows[] = {
-      {"S191",
-       "PodToAClusterIp",
-       kA,
-       {"P"},
-       kClusterIp,
-       {"L1,R1 -", "L1,R1 -", "L1,R1 m", "L1,R1 m"}},
-      {"S192",
-       "PodToAExternal",
-       kA,
-       {"P"},
-       kExternal,
-       {"L1,R1 m", "L1,R1 m", "L1,R1 m", "L1,R1 m"}},
-      {"S193",
-       "OthersToAClusterIp",
-       kA,
-       {"N", "X"},
-       kClusterIp,
-       {"L1,R1 m", "L1,R1 -", "L1,R1 m", "L1,R1 m"}},
-      {"S194",
-       "OthersToAExternal",
-       kA,
-       {"N", "X"},
-       kExternal,
-       {"L1,R1 m", "L1,R1 m", "L1,R1 m", "L1,R1 m"}},
-      {"S195",
-       "PodToBClusterIp",
-       kB,
-       {"P"},
-       kClusterIp,
-       {"L1,R1 -", "L1,R1 -", "L1,R1 m", "L1,R1 m"}},
-      {"S196", "PodToBExternal", kB, {"P"}, kExternal, {"L1,R1 -", "L1 -", "L1,R1 -", "L1 -"}},
-      {"S197",
-       "OthersToBClusterIp",
-       kB,
-       {"N", "X"},
-       kClusterIp,
-       {"L1,R1 m", "L1,R1 -", "L1,R1 m", "L1,R1 m"}},
-      {"S198",
-       "NodeToBExternal",
-       kB,
-       {"N"},
-       kExternal,
-       {"L1,R1 m", "L1,R1 m", "L1,R1 m", "L1,R1 m"}},
-      {"S199", "ClientToBExternal", kB, {"X"}, kExternal, {"L1 -", "L1 -", "L1 -", "L1 -"}},
-      {"S200", "PodToCClusterIp", kC, {"P"}, kClusterIp, {"L1 -", "L1 -", "L1 m", "L1 m"}},
-      {"S201", "OthersToCClusterIp", kC, {"N", "X"}, kClusterIp, {"L1 m", "L1 -", "L1 m", "L1 m"}},
-      {"S202",
-       "AllToCExternal",
-       kC,
-       {"P", "N", "X"},
-       kExternal,
-       {"L1,R1 m", "L1,R1 m", "L1,R1 m", "L1,R1 m"}},
+      {"S191", "PodToAClusterIp", kA, {"P"}, kClusterIp, {"L1,R1 -", "L1,R1 m", "L1,R1 m"}},
+      {"S192", "PodToAExternal", kA, {"P"}, kExternal, {"L1,R1 m", "L1,R1 m", "L1,R1 m"}},
+      {"S193", "OthersToAClusterIp", kA, {"N", "X"}, kClusterIp, {"L1,R1 -", "L1,R1 m", "L1,R1 m"}},
+      {"S194", "OthersToAExternal", kA, {"N", "X"}, kExternal, {"L1,R1 m", "L1,R1 m", "L1,R1 m"}},
+      {"S195", "PodToBClusterIp", kB, {"P"}, kClusterIp, {"L1,R1 -", "L1,R1 m", "L1,R1 m"}},
+      {"S196", "PodToBExternal", kB, {"P"}, kExternal, {"L1 -", "L1,R1 -", "L1 -"}},
+      {"S197", "OthersToBClusterIp", kB, {"N", "X"}, kClusterIp, {"L1,R1 -", "L1,R1 m", "L1,R1 m"}},
+      {"S198", "NodeToBExternal", kB, {"N"}, kExternal, {"L1,R1 m", "L1,R1 m", "L1,R1 m"}},
+      {"S199", "ClientToBExternal", kB, {"X"}, kExternal, {"L1 -", "L1 -", "L1 -"}},
+      {"S200", "PodToCClusterIp", kC, {"P"}, kClusterIp, {"L1 -", "L1 m", "L1 m"}},
+      {"S201", "OthersToCClusterIp", kC, {"N", "X"}, kClusterIp, {"L1 -", "L1 m", "L1 m"}},
+      {"S202", "AllToCExternal", kC, {"P", "N", "X"}, kExternal, {"L1,R1 m", "L1,R1 m", "L1,R1 m"}},
   };
   std::vector<Row> rows;
   for (const MatrixRow& row : kRows) {
@@ -106,31 +60,28 @@ Row HairpinRow(const char* requirement) {
 }
 
 template <Configuration kConfiguration>
-class Matrix : public ConfiguredRowTest {
+class Matrix : public FlowRowTest {
  protected:
-  static void SetUpTestSuite() { StartAgent(AgentFlags(kConfiguration)); }
+  std::vector<std::string> AgentFlags() override { return FlagsOf(kConfiguration); }
 };
 
-class MatrixBase : public FlowRowTest {};
 using MatrixNoDetector = Matrix<kNoDetector>;
 using MatrixMasqueradeAll = Matrix<kMasqueradeAll>;
 using MatrixMasqueradeAllNoDetector = Matrix<kMasqueradeAllNoDetector>;
 
-TEST_P(MatrixBase, Row) { Check(); }
 TEST_P(MatrixNoDetector, Row) { Check(); }
 TEST_P(MatrixMasqueradeAll, Row) { Check(); }
 TEST_P(MatrixMasqueradeAllNoDetector, Row) { Check(); }
 
-INSTANTIATE_ROWS(MatrixBase, Column(kBase));
 INSTANTIATE_ROWS(MatrixNoDetector,
                  Column(kNoDetector) +
-                     std::vector<Row>{HairpinRow("S71_S91"),
-                                      // Without pod detection, svcmapd treats a pod like any
-                                      // client.
-                                      {"S68_S91", "LocalWithRemoteEndpointsOnly", kB, "R1 R2",
-                                       Each({"P", "X"}, {"EIP:80", "VIP:80", "N:NP"}, "DROP") +
-                                           Each({"N"}, {"EIP:80", "VIP:80", "N:NP"}, "R1,R2 m") +
-                                           Each({"P", "N", "X"}, {"V:80"}, "R1,R2 -")}});
+                     std::vector<Row>{
+                         HairpinRow("S71_S91"),
+                         // Without pod detection, svcmapd treats a pod like any
+                         // client.
+                         {"S68_S91", "LocalWithRemoteEndpointsOnly", kB, "R1 R2",
+                          Each({"P", "X"}, kExternal, "DROP") + Each({"N"}, kExternal, "R1,R2 m") +
+                              Each({"P", "N", "X"}, {"V:80"}, "R1,R2 -")}});
 INSTANTIATE_ROWS(MatrixMasqueradeAll,
                  Column(kMasqueradeAll) + std::vector<Row>{HairpinRow("S90"),
                                                            {"S90", "PodElsewhere", kB, "L1 R1",

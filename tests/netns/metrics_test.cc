@@ -1,11 +1,9 @@
 // Tests of svcmapd's metrics on port 10249. Each metric changes with the events that the metric
 // counts.
-#include <atomic>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
@@ -128,46 +126,6 @@ TEST_F(MetricsTest, S272_S273_TimesOfTheLastSyncAndOfTheLastRequest) {
   }
 }
 
-TEST_F(MetricsTest, S278_S346_WhenEndpointsChangedIsMeasuredForTheirFamily) {
-  const std::string count = "kubeproxy_network_programming_duration_seconds_count";
-  ExpectAdded({{Of(count, kV4Label), 1}, {Of(count, kV6Label), 0}}, [&] {
-    v1::Object slice = ASlice("shop/web").Endpoint(pod_a().v4(), kAgentNode).Port("tcp", kPodPort);
-    auto& annotations = *slice.mutable_endpoint_slice()->mutable_metadata()->mutable_annotations();
-    annotations["endpoints.kubernetes.io/last-change-trigger-time"] = "2999-01-01T00:00:00Z";
-    ASSERT_OK(agent().Apply({Web("shop/web", kWeb), slice}));
-  });
-}
-
-TEST_F(MetricsTest, S279_S287_NoEndpointHereIsCountedByPolicyAndFamily) {
-  const std::string name = "kubeproxy_sync_proxy_rules_no_local_endpoints_total";
-  const auto added = [&](double internal, double external) {
-    return std::map<std::string, double>{
-        {Of(name, kV4Label + R"(,traffic_policy="internal")"), internal},
-        {Of(name, kV6Label + R"(,traffic_policy="internal")"), internal},
-        {Of(name, kV4Label + R"(,traffic_policy="external")"), external},
-        {Of(name, kV6Label + R"(,traffic_policy="external")"), external}};
-  };
-  AService service = ExternalWeb("shop/web", kWeb).Type("LoadBalancer").ExternalPolicy("Local");
-  ExpectAdded(added(0, 3), [&] {  // The Service has three ports.
-    ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/web", {&remote_pod()})));
-  });
-  ExpectAdded(added(3, 0), [&] { ASSERT_OK(agent().Apply({service.InternalPolicy("Local")})); });
-  ExpectAdded(added(-3, -3), [&] {
-    ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod(), &pod_a()})));
-  });
-}
-
-TEST_F(MetricsTest, S284_S285_AnswersOfThePortForHealthAreCounted) {
-  ExpectAdded({{"kubeproxy_proxy_healthz_total{code=\"200\"}", 1},
-               {"kubeproxy_proxy_healthz_total{code=\"503\"}", 0},
-               {"kubeproxy_proxy_livez_total{code=\"200\"}", 2}},
-              [&] {
-                for (const char* path : {"/healthz", "/livez", "/livez", "/"}) {
-                  ASSERT_OK(HttpRequest(netns(), kScrapedAt, 10256, path));
-                }
-              });
-}
-
 TEST_F(MetricsTest, RepairsAreCounted) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   const double repairs = Value("svcmap_repairs_total");
@@ -194,39 +152,6 @@ TEST_F(MetricsTest, RejectedObjectsAreCounted) {
   ExpectAdded({{"svcmap_refused_objects", 1}}, [&] {
     ASSERT_OK(agent().TryApply({AService("shop/odd").ClusterIp("nonsense").Port("tcp", 80)}));
   });
-}
-
-// Applies batches continuously while scrapes run in a loop. Both batches and scrapes make progress,
-// and counters only increase.
-TEST_F(MetricsTest, ScrapesUnderLoadAreAnsweredAndDelayNobody) {
-  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
-  std::atomic<bool> done = false;
-  std::optional<absl::Status> failed;
-  int scrapes = 0;
-  std::thread scraper([&] {
-    for (Samples last; !done; ++scrapes) {
-      absl::StatusOr<Samples> samples = Scrape(netns());
-      if (samples.ok() && (*samples)["svcmap_commits_total"] < last["svcmap_commits_total"]) {
-        samples = absl::InternalError("a counter went back");
-      }
-      if (!samples.ok()) {
-        failed = samples.status();
-        return;
-      }
-      last = *std::move(samples);
-    }
-  });
-  const double before = Value("svcmap_commits_total");
-  absl::Status applied;
-  for (int i = 0; i < 200 && applied.ok(); ++i) {
-    applied = agent().Apply(WebSlices("shop/web", {i % 2 == 0 ? &pod_a() : &pod_b()}));
-  }
-  done = true;
-  scraper.join();
-  EXPECT_OK(applied);
-  EXPECT_FALSE(failed) << *failed;
-  EXPECT_GT(scrapes, 2);
-  ExpectSoon("svcmap_commits_total", before + 200);
 }
 
 TEST_F(MetricsTest, S267_TheOtherPages) {
@@ -294,13 +219,6 @@ TEST_F(MetricsAddressTest, S267_S296_TheConfigurationSaysWhereAndIsReportedAtCon
   EXPECT_EQ(answer.code, 200);
   EXPECT_TRUE(answer.body.starts_with(R"({"kubeproxy.config.k8s.io":{)")) << answer.body;
   EXPECT_NE(answer.body.find(R"("metricsBindAddress":"127.0.0.1:10251")"), std::string::npos);
-}
-
-TEST_F(MetricsAddressTest, WithManifestsThereIsNoControllerToMiss) {
-  ASSERT_OK_AND_ASSIGN(const auto agent, Agent::Start(*netns_, {"--manifests", SVCMAP_SOURCE_DIR
-                                                                "/deploy/examples/demo.yaml"}));
-  ASSERT_OK_AND_ASSIGN(const Samples samples, Scrape(*netns_));
-  EXPECT_FALSE(samples.contains("svcmap_controller_connected"));
 }
 
 }  // namespace

@@ -91,7 +91,6 @@ TEST_P(NodeAddressTest, S114_S172_AddressBlocksSayWhereNodePortsAre) {
   // Unlike kube-proxy, svcmapd applies the new address immediately.
   ExpectNodePortsWhileTheNodeHasTheNewAddress();
   EXPECT_EQ(Answering(kNodeSecond), "pod-a");
-  ASSERT_OK(world()->RestartAgent({}));
 }
 
 class MarkTest : public ServiceFlowTest {

@@ -11,8 +11,9 @@
 namespace svcmap::testing {
 namespace {
 
+// Rejects depend on the protocol.
 using RejectTest = ServiceFlowTest;
-INSTANTIATE_FLOWS(RejectTest);
+INSTANTIATE_ALL_FLOWS(RejectTest);
 
 TEST_P(RejectTest, S77_S81_S100_WithoutEndpointsEveryAddressRejects) {
   ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kWeb)}));
@@ -38,7 +39,10 @@ TEST_P(RejectTest, S102_TheNodesOwnPacketsToANodePortAreRejectedAfterTheSend) {
   EXPECT_EQ(cluster_ip.send_error, protocol() == Protocol::kTcp ? 0 : EPERM);
 }
 
-TEST_P(RejectTest, S77_TheLastEndpointLeavesAndComesBack) {
+using ServiceRangeTest = ServiceFlowTest;
+INSTANTIATE_FLOWS(ServiceRangeTest);
+
+TEST_P(ServiceRangeTest, S77_TheLastEndpointLeavesAndComesBack) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
   ASSERT_OK(FlushConntrack(node().netns()));
@@ -51,14 +55,7 @@ TEST_P(RejectTest, S77_TheLastEndpointLeavesAndComesBack) {
   EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
 }
 
-TEST_P(RejectTest, S82_OtherPortsOfAClusterIpAreRejected) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  for (const Host* from : {&client(), &pod_b(), &node()}) {
-    EXPECT_REJECTED(Ask(*from, To(kWeb, 81))) << from->name();
-  }
-}
-
-TEST_P(RejectTest, S82_S160_OtherProtocolsOfAClusterIpAreRejected) {
+TEST_P(ServiceRangeTest, S82_S160_OtherProtocolsOfAClusterIpAreRejected) {
   AService service("shop/web");
   service.ClusterIps(kWeb.v4, kWeb.v6);
   for (const Protocol other : kProtocols) {
@@ -70,14 +67,7 @@ TEST_P(RejectTest, S82_S160_OtherProtocolsOfAClusterIpAreRejected) {
   }
 }
 
-TEST_P(RejectTest, S83_UnallocatedClusterIpsAreDropped) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  for (const Host* from : {&client(), &pod_b(), &node()}) {
-    EXPECT_NO_ANSWER(Ask(*from, InVain(kUnallocated))) << from->name();
-  }
-}
-
-TEST_P(RejectTest, S106_AServiceCidrTakesEffectAtOnce) {
+TEST_P(ServiceRangeTest, S106_AServiceCidrTakesEffectAtOnce) {
   EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
   ASSERT_OK(agent().Remove({ServiceCidrRef("kubernetes")}));
   ASSERT_OK(FlushConntrack(node().netns()));
@@ -89,7 +79,7 @@ TEST_P(RejectTest, S106_AServiceCidrTakesEffectAtOnce) {
 
 // If two ServiceCIDRs contain the same range, svcmapd keeps the range until both ServiceCIDRs are
 // deleted, unlike kube-proxy (S-105).
-TEST_P(RejectTest, S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone) {
+TEST_P(ServiceRangeTest, S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone) {
   ASSERT_OK(agent().Apply({AServiceCidr("more", {kServiceCidrV4, kServiceCidrV6})}));
   ASSERT_OK(agent().Remove({ServiceCidrRef("kubernetes")}));
   EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
@@ -98,13 +88,7 @@ TEST_P(RejectTest, S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone) {
   EXPECT_ANSWERED_BY(Ask(pod_b(), To(kUnallocated)), "outside", At(pod_b()));
 }
 
-TEST_P(RejectTest, S83_TheClusterIpOfARemovedServiceIsDropped) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
-  EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kWeb)));
-}
-
-class RejectTcpTest : public ServiceFamilyTest {
+class RejectFamilyTest : public ServiceFamilyTest {
  protected:
   // Number of ICMP errors "destination unreachable" that the node has sent.
   int64_t IcmpErrors() {
@@ -114,9 +98,9 @@ class RejectTcpTest : public ServiceFamilyTest {
     return errors.value_or(-1);
   }
 };
-INSTANTIATE_FAMILIES(RejectTcpTest);
+INSTANTIATE_FAMILIES(RejectFamilyTest);
 
-TEST_P(RejectTcpTest, S100_S101_AConnectionSurvivesAMomentWithoutEndpointsAndWithoutAnEntry) {
+TEST_P(RejectFamilyTest, S100_S101_AConnectionSurvivesAMomentWithoutEndpointsAndWithoutAnEntry) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   auto flow = TcpFlow::Open(pod_b().netns(), {.destination = kWeb.in(v6()), .port = 80});
   ASSERT_OK(flow);
@@ -130,16 +114,19 @@ TEST_P(RejectTcpTest, S100_S101_AConnectionSurvivesAMomentWithoutEndpointsAndWit
   EXPECT_OK(exchange.get());
 }
 
-using RejectPingTest = ServiceFamilyTest;
-INSTANTIATE_FAMILIES(RejectPingTest);
-
-TEST_P(RejectPingTest, S107_PingIsRejectedByAClusterIpAndDroppedByAFreeOne) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+TEST_P(RejectFamilyTest, S107_PingIsRejectedByAClusterIpAndDroppedByAFreeOne) {
+  ASSERT_OK(
+      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   for (const Host* from : {&client(), &pod_b(), &node()}) {
     SCOPED_TRACE(from->name());
     EXPECT_REJECTED(Ping(from->netns(), {.destination = kWeb.in(v6())}));
     EXPECT_NO_ANSWER(
         Ping(from->netns(), {.destination = kUnallocated.in(v6()), .timeout = kShort}));
+  }
+  // S-84: echo requests to external addresses are not modified.
+  for (const Address& address : {kExternalIp, kLoadBalancerIp}) {
+    EXPECT_EQ(Ping(client().netns(), {.destination = address.in(v6())}).outcome,
+              Outcome::kAnswered);
   }
 }
 

@@ -94,7 +94,6 @@ TEST_P(SelfEndpointTest, ARangeOfPorts) {
   service.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(kPodPort + 600);
   ASSERT_OK(agent().Apply(Objects{service} + Slices({&node()})));
   for (const Host* from : Sources()) ExpectServer("node-process", *from, kNode);
-  ASSERT_OK(world()->RestartAgent({}));
 }
 
 }  // namespace

@@ -131,6 +131,7 @@ absl::Status World::RestartAgent(const std::vector<std::string>& flags, const Ob
   absl::StatusOr<std::unique_ptr<Agent>> started = Agent::Start(node().netns(), flags);
   if (!started.ok()) return started.status();
   agent = *std::move(started);
+  this->flags = flags;
   return agent->Replace(objects);
 }
 
@@ -229,8 +230,8 @@ void ServiceTest::SetUp() {
   if (world() == nullptr) {
     FAIL() << "packet tests need network namespaces (root): " << WorldSlot().status();
   }
-  if (world()->agent == nullptr) {
-    ASSERT_OK(world()->RestartAgent({}));
+  if (world()->agent == nullptr || world()->flags != AgentFlags()) {
+    ASSERT_OK(world()->RestartAgent(AgentFlags()));
   }
   ASSERT_OK(agent().Replace(Basics()));
   ASSERT_OK(FlushConntrack(node().netns()));
@@ -280,16 +281,6 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
   }
   return ::testing::AssertionFailure()
          << "expected " << server << " seeing " << seen_source << ", got " << answer;
-}
-
-::testing::AssertionResult AnsweredBySome(const Answer& answer,
-                                          const std::vector<const Host*>& hosts,
-                                          const std::string& seen_source) {
-  for (const Host* host : hosts) {
-    if (AnsweredBy(answer, host->name(), seen_source)) return ::testing::AssertionSuccess();
-  }
-  return ::testing::AssertionFailure()
-         << "expected one of " << hosts.size() << " seeing " << seen_source << ", got " << answer;
 }
 
 ::testing::AssertionResult Rejected(const Answer& answer) {

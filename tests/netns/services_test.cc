@@ -11,42 +11,24 @@ class ClusterIpTest : public ServiceFlowTest {
     return agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", endpoints));
   }
 };
-INSTANTIATE_FLOWS(ClusterIpTest);
+INSTANTIATE_ALL_FLOWS(ClusterIpTest);
 
-TEST_P(ClusterIpTest, S74_APodKeepsItsSourceAddress) {
+TEST_P(ClusterIpTest, S74_S92_S93_S97_PodsKeepTheirSourceAddress) {
   for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
+    SCOPED_TRACE(endpoint->name());
     ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), endpoint->name(), At(pod_b()));
-  }
-}
-
-TEST_P(ClusterIpTest, S74_TheNodeIsMasqueraded) {
-  for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
-    ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(node(), To(kWeb)), endpoint->name(), At(node()));
     // Masquerading uses the node's primary address, so a request from the second address shows
     // whether it was masqueraded.
     Request request = To(kWeb);
     request.source = kNodeSecond.in(v6());
     EXPECT_ANSWERED_BY(Ask(node(), request), endpoint->name(), At(node()));
-  }
-}
-
-TEST_P(ClusterIpTest, S74_S93_AClientFromOutsideIsMasqueraded) {
-  for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
-    ASSERT_OK(Serve({endpoint}));
     EXPECT_ANSWERED_BY(Ask(client(), To(kWeb)), endpoint->name(), At(node()));
   }
-}
-
-// A pod of another node whose packets arrive with the pod's own address is treated as a pod (S-92).
-TEST_P(ClusterIpTest, S92_APodOfAnotherNodeKeepsItsSourceAddress) {
   ASSERT_OK(Serve({&pod_a()}));
+  // A pod of another node whose packets arrive with the pod's own address is treated as a pod.
   EXPECT_ANSWERED_BY(Ask(remote_pod(), To(kWeb)), "pod-a", At(remote_pod()));
-}
-
-TEST_P(ClusterIpTest, S97_APodThatReachesItselfIsMasqueraded) {
-  ASSERT_OK(Serve({&pod_a()}));
   EXPECT_ANSWERED_BY(Ask(pod_a(), To(kWeb)), "pod-a", At(node()));
 }
 

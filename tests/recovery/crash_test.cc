@@ -1,7 +1,7 @@
 // Kills the agent at random moments under traffic and updates. The restarted agent has the accepted
 // state, and no connection to an unchanged Service fails.
 //
-// SVCMAP_CRASHES=1000 sets the number of crashes (default: 50).
+// SVCMAP_CRASHES=1000 sets the number of crashes (default: 20).
 // SVCMAP_SEED=17 sets the seed for the moments, changes and controller actions (default: random).
 #include <algorithm>
 #include <atomic>
@@ -137,7 +137,7 @@ class CrashTest : public RecoveryTest {
 };
 
 TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndThereIsNoInterruption) {
-  const int64_t crashes = NumberFromEnvironment("SVCMAP_CRASHES", 50);
+  const int64_t crashes = NumberFromEnvironment("SVCMAP_CRASHES", 20);
   const auto seed = static_cast<uint64_t>(
       NumberFromEnvironment("SVCMAP_SEED", static_cast<int64_t>(std::random_device{}())));
   SCOPED_TRACE(absl::StrCat("SVCMAP_SEED=", seed));

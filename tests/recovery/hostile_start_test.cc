@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -67,37 +66,10 @@ TEST_F(HostileStartTest, FilesOfAnotherUserAreNotTrusted) {
   ExpectItStartsAndSaves();
 }
 
-// The agent reports each file that it replaces, with the reason, including files that it does not
-// read.
-TEST_F(HostileStartTest, EachReplacedFileIsLoggedOnce) {
-  for (const char* name : {"state.new", "state.compacted", "lock"}) {
-    SCOPED_TRACE(name);
-    fs::remove(Path(name));
-    ASSERT_EQ(mkfifo(Path(name).c_str(), 0666), 0);
-    ASSERT_OK(StartAgent());
-    const std::string line =
-        "untrusted file replaced error=\"" + Path(name) + " is not a regular file\"";
-    const std::string log = agent().log();
-    EXPECT_THAT(log, HasSubstr(line));
-    EXPECT_EQ(log.find(line), log.rfind(line)) << log;
-    ASSERT_OK(EndAgent(/*kill=*/false));
-  }
-  ASSERT_OK(StartAgent());
-  EXPECT_THAT(agent().log(), Not(HasSubstr("untrusted file replaced")));
-}
-
-TEST_F(HostileStartTest, AnotherUsersLockDoesNotPreventTheStart) {
-  fs::remove(Path("lock"));
-  const UniqueFd lock(open(Path("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  ASSERT_EQ(fchown(lock.get(), 65534, 65534), 0);
-  ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
-  ExpectItStartsAndSaves();
-}
-
 TEST_F(HostileStartTest, ALinkDoesNotLeadToAnotherFile) {
   const std::string victim = state_folder() + "-victim";
   for (const bool symbolic : {false, true}) {
-    for (const char* name : {"leader", "leader.new", "state", "state.new", "state.compacted"}) {
+    for (const char* name : {"leader", "state", "state.new"}) {
       SCOPED_TRACE(absl::StrCat(name, symbolic ? " symbolic" : " hard"));
       WriteFile(victim, "valuable");
       fs::remove(Path(name));

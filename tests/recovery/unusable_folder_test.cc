@@ -71,25 +71,6 @@ TEST_F(UnusableFolderTest, S342_AFileInPlaceOfTheFolder) {
   EXPECT_EQ(ReadFile(state_folder()), "somebody else's");
 }
 
-TEST_F(UnusableFolderTest, S342_AReadOnlyFolder) {
-  StartTraffic();
-  if (HasFatalFailure()) return;
-  ASSERT_OK(mounts_->MountTmpfs(state_folder(), 16 << 20));
-  ASSERT_OK(mounts_->SetReadOnly(state_folder(), true));
-  ASSERT_OK(StartWithMounts());
-  ExpectItWorksAndSays("Read-only file system");
-  ASSERT_OK(EndAgent(/*kill=*/true));
-  ASSERT_OK(StartWithMounts());
-  ExpectItWorksAndSays("Read-only file system");
-
-  ASSERT_OK(mounts_->SetReadOnly(state_folder(), false));
-  ASSERT_OK(WaitUntilItCanBeKept());
-  ASSERT_OK(EndAgent(/*kill=*/true));
-  ASSERT_OK(StartWithMounts());
-  EXPECT_OK(WaitUntilServing());
-  ExpectNoInterruption();
-}
-
 TEST_F(UnusableFolderTest, S342_AFullFolder) {
   StartTraffic();
   if (HasFatalFailure()) return;
@@ -111,29 +92,6 @@ TEST_F(UnusableFolderTest, S342_AFullFolder) {
   ASSERT_OK(EndAgent(/*kill=*/true));
   ASSERT_OK(StartWithMounts());
   EXPECT_OK(WaitUntilServing());
-  ExpectNoInterruption();
-}
-
-// The log grows with each change until its own file fills the folder.
-TEST_F(UnusableFolderTest, S342_AFolderThatTheStateFillsIsUsedAgain) {
-  StartTraffic();
-  if (HasFatalFailure()) return;
-  ASSERT_OK(mounts_->MountTmpfs(state_folder(), 256 << 10));
-  ASSERT_OK(StartWithMounts());
-  ASSERT_OK(agent().Replace(Everything()));
-  const std::string removed = "removed an outdated file path=" + state_folder() + "/state";
-  const auto has_removed = [&] { return agent().log().find(removed) != std::string::npos; };
-  for (int i = 0; i < 5000 && (i % 20 != 0 || !has_removed()); ++i) {
-    ASSERT_OK(agent().Apply({OtherService(0, 81 + i % 2)}));
-  }
-  ASSERT_TRUE(has_removed()) << Status() << agent().log();
-  ASSERT_OK(WaitUntilItCanBeKept());
-  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
-  ASSERT_OK(agent().WaitUntilSaved());
-  ASSERT_OK(EndAgent(/*kill=*/true));
-  ASSERT_OK(StartWithMounts());
-  EXPECT_OK(WaitUntilServing());
-  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
   ExpectNoInterruption();
 }
 

@@ -12,7 +12,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -73,12 +72,13 @@ constexpr size_t kThreads = 64;  // Every open connection occupies one thread.
 constexpr size_t kSeenKept = 10000;
 // Interval at which a watch checks whether the client is still connected.
 constexpr milliseconds kTick{50};
+// As a real API server.
 constexpr milliseconds kBookmarkEvery{60000};
 // Duration of a watch in seconds if the request has no timeoutSeconds.
 constexpr int kWatchSeconds = 1800;
 
 // Configures a certificate and its key, both in PEM.
-bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca) {
+bool UsePair(SSL_CTX* context, const KeyPair& pair) {
   const auto read = [](const std::string& pem) {
     return BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
   };
@@ -88,30 +88,11 @@ bool UsePair(SSL_CTX* context, const KeyPair& pair, const std::string& client_ca
   bio = read(pair.key);
   EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
   BIO_free(bio);
-  bio = read(client_ca);
-  X509* ca = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
   const bool used = SSL_CTX_use_certificate(context, certificate) == 1 &&
-                    SSL_CTX_use_PrivateKey(context, key) == 1 &&
-                    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca) == 1;
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // Client certificates are optional.
-  // Without a session ID context, OpenSSL cannot resume sessions if it verifies client
-  // certificates.
-  const unsigned char session[] = "svcmap";
-  SSL_CTX_set_session_id_context(context, session, sizeof(session) - 1);
+                    SSL_CTX_use_PrivateKey(context, key) == 1;
   X509_free(certificate);
   EVP_PKEY_free(key);
-  X509_free(ca);
   return used;
-}
-
-std::string ClientName(const SSL* ssl) {
-  X509* certificate = ssl == nullptr ? nullptr : SSL_get1_peer_certificate(ssl);
-  if (certificate == nullptr) return "";
-  char name[64] = {};
-  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name, sizeof(name));
-  X509_free(certificate);
-  return name;
 }
 
 // Returns the first content type in the client's Accept header that the server supports.
@@ -131,18 +112,12 @@ const char* ReasonOf(int code) {
   switch (code) {
     case 400:
       return "BadRequest";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
     case 404:
       return "NotFound";
     case 406:
       return "NotAcceptable";
     case 410:
       return "Expired";
-    case 429:
-      return "TooManyRequests";
     case 503:
       return "ServiceUnavailable";
     case 504:
@@ -163,11 +138,8 @@ void Respond(httplib::Response& response, Encoding encoding, int code, const std
   response.set_content(body, ContentTypeOf(encoding, false));
 }
 
-void Reject(httplib::Response& response, Encoding encoding, int code, const std::string& message,
-            int retry_after = 0) {
-  if (retry_after > 0) response.set_header("Retry-After", absl::StrCat(retry_after));
-  Respond(response, encoding, code,
-          EncodeStatus(encoding, code, ReasonOf(code), message, retry_after));
+void Reject(httplib::Response& response, Encoding encoding, int code, const std::string& message) {
+  Respond(response, encoding, code, EncodeStatus(encoding, code, ReasonOf(code), message));
 }
 
 // The parsed path of a request.
@@ -213,10 +185,7 @@ struct FakeApiServer::Impl {
   std::vector<Fault> faults;
   std::deque<SeenRequest> seen;
   uint64_t first_seen = 0;  // Number of the request at the front of `seen`.
-  std::string token;
-  bool certificate_required = false;
   bool before_131 = false;
-  milliseconds bookmark_every = kBookmarkEvery;
   int64_t always_page = 0;
   // Frozen state of each collection. Lists of collections without an entry show the current state.
   std::map<Collection, KubeStore::Snapshot> cache;
@@ -235,7 +204,7 @@ struct FakeApiServer::Impl {
     stopping = false;
     server = std::make_unique<httplib::SSLServer>([&](SSL_CTX& context) {
       connections.Follow(&context);
-      return UsePair(&context, pair, authority.certificate());
+      return UsePair(&context, pair);
     });
     server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
     server->set_keep_alive_max_count(1 << 30);
@@ -279,18 +248,16 @@ struct FakeApiServer::Impl {
 
   // ---- Faults ----
 
-  // Returns the fault for this request and increments the fault's use count.
+  // Returns the fault for this request.
   std::optional<Fault> Strike(Collection collection, bool watch, bool later_page,
-                              const std::set<Fault::What>& kinds) {
+                              Fault::What what) {
     const std::lock_guard lock(mutex);
-    for (Fault& fault : faults) {
-      if (fault.times == 0 || kinds.count(fault.what) == 0) continue;
+    for (const Fault& fault : faults) {
+      if (fault.what != what) continue;
       if (!fault.collection.empty() && fault.collection != NamesOf(collection).plural) continue;
       if (fault.where == Fault::Where::kLists && watch) continue;
       if (fault.where == Fault::Where::kWatches && !watch) continue;
-      if (fault.where == Fault::Where::kFirstPages && (watch || later_page)) continue;
       if (fault.where == Fault::Where::kLaterPages && !later_page) continue;
-      if (fault.times > 0) --fault.times;
       return fault;
     }
     return std::nullopt;
@@ -308,7 +275,7 @@ struct FakeApiServer::Impl {
   // ---- Requests ----
 
   uint64_t Remember(const httplib::Request& request) {
-    SeenRequest entry{.path = request.path, .client_certificate = ClientName(request.ssl)};
+    SeenRequest entry{.path = request.path};
     for (const auto& [name, value] : request.params) entry.query[name] = value;
     for (const auto& [name, value] : request.headers) {
       std::string lower = name;
@@ -329,13 +296,6 @@ struct FakeApiServer::Impl {
     if (number >= first_seen) seen[number - first_seen].answered = status;
   }
 
-  bool LetIn(const httplib::Request& request) const {
-    const std::lock_guard lock(mutex);
-    if (token.empty() && !certificate_required) return true;
-    if (certificate_required && !ClientName(request.ssl).empty()) return true;
-    return !token.empty() && request.get_header_value("Authorization") == "Bearer " + token;
-  }
-
   void Handle(const httplib::Request& request, httplib::Response& response) {
     // A compressor would buffer the events of a watch. The const_cast is valid because the request
     // object itself is not const.
@@ -346,7 +306,6 @@ struct FakeApiServer::Impl {
       SetAnswered(number, response.status);
       return;
     }
-    if (!LetIn(request)) return Reject(response, Encoding::kJson, 401, "Unauthorized");
     if (const std::string body = KubeDiscovery(request.path); !body.empty()) {
       return Respond(response, Encoding::kJson, 200, body);
     }
@@ -358,31 +317,21 @@ struct FakeApiServer::Impl {
     const std::string watch_value = request.get_param_value("watch");
     const bool watch = watch_value == "1" || watch_value == "true";
     const bool later_page = request.has_param("continue");
-    const std::string accept = request.get_header_value("Accept");
-    const std::optional<Encoding> encoding = Accepted(accept);
-    const auto strike = [&](const std::set<Fault::What>& kinds) {
-      return Strike(target.collection, watch, later_page, kinds);
+    const std::optional<Encoding> encoding = Accepted(request.get_header_value("Accept"));
+    const auto strike = [&](Fault::What what) {
+      return Strike(target.collection, watch, later_page, what);
     };
     const Encoding speaks = encoding.value_or(Encoding::kJson);
-    if (!watch && strike({Fault::What::kHang})) {
+    if (!watch && strike(Fault::What::kHang)) {
       Hang([&] {
         char byte;
         return ::recv(SSL_get_fd(request.ssl), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
       });
       return Reject(response, speaks, 504, "Timeout: request did not complete");
     }
-    if (const auto fault = strike({Fault::What::kStatus})) {
-      return Reject(response, speaks, fault->code, "it was made to fail", fault->retry_after);
+    if (const auto fault = strike(Fault::What::kStatus)) {
+      return Reject(response, speaks, fault->code, "it was made to fail");
     }
-    if (accept.find("protobuf") != std::string::npos && strike({Fault::What::kNoProtobuf})) {
-      return Reject(response, Encoding::kJson, 406,
-                    "only the following media types are accepted: application/json");
-    }
-    if (strike({Fault::What::kWrongContent})) {
-      response.status = 200;
-      return response.set_content("<html>a captive portal</html>", "text/html");
-    }
-    if (!LetIn(request)) return Reject(response, speaks, 401, "Unauthorized");
     if (!encoding) {
       return Reject(response, speaks, 406,
                     "only the following media types are accepted: "
@@ -469,7 +418,7 @@ struct FakeApiServer::Impl {
       }
       KubeStore::Snapshot all = ListFor(collection, version);
       if (at_least > all.version) {
-        return Reject(response, encoding, 504, "Timeout: Too large resource version", 1);
+        return Reject(response, encoding, 504, "Timeout: Too large resource version");
       }
       // The frozen cache contains only one version, so the server cannot answer a list that
       // requires a newer version.
@@ -498,7 +447,7 @@ struct FakeApiServer::Impl {
     std::string body =
         EncodeList(encoding, collection, items, snapshot->version,
                    left > 0 ? absl::StrCat(number, ":", end) : "", static_cast<int64_t>(left));
-    if (Strike(collection, false, position > 0, {Fault::What::kTruncate})) {
+    if (Strike(collection, false, position > 0, Fault::What::kTruncate)) {
       body.resize(body.size() / 2);
     }
     Respond(response, encoding, 200, body);
@@ -530,10 +479,7 @@ struct FakeApiServer::Impl {
                                                .ended = ended});
     const std::string bookmarks = request.get_param_value("allowWatchBookmarks");
     watch->bookmarks = bookmarks == "1" || bookmarks == "true";
-    {
-      const std::lock_guard lock(mutex);
-      watch->next_bookmark = Clock::now() + bookmark_every;
-    }
+    watch->next_bookmark = Clock::now() + kBookmarkEvery;
     // A watch without a version, or with version 0, starts with all existing objects.
     auto first = std::make_shared<std::string>();
     (void)absl::SimpleAtoi(request.get_param_value("resourceVersion"), &watch->version);
@@ -576,7 +522,7 @@ struct FakeApiServer::Impl {
 
   static std::string ErrorFrame(const Watch& watch, int code, const std::string& message) {
     return EncodeEvent(watch.encoding, "ERROR",
-                       EncodeStatus(watch.encoding, code, ReasonOf(code), message, 0));
+                       EncodeStatus(watch.encoding, code, ReasonOf(code), message));
   }
 
   // Sends the pending events, then waits once for more events. Returns false if the connection must
@@ -586,17 +532,11 @@ struct FakeApiServer::Impl {
       return sink.write(frame.data(), frame.size());
     };
     if (stopping || !sink.is_writable()) return false;
-    if (Strike(watch.collection, true, false, {Fault::What::kHang})) {
+    if (Strike(watch.collection, true, false, Fault::What::kHang)) {
       Hang([&] { return sink.is_writable(); });
       return false;
     }
-    if (const auto fault = Strike(watch.collection, true, false, {Fault::What::kErrorEvent})) {
-      if (!send(ErrorFrame(watch, fault->code, "it was made to fail"))) return false;
-      sink.done();
-      return true;
-    }
-    const auto broken =
-        Strike(watch.collection, true, false, {Fault::What::kCutFrame, Fault::What::kTruncate});
+    const bool broken = Strike(watch.collection, true, false, Fault::What::kTruncate).has_value();
 
     // Read the number first, so that events stored after this point wake the thread.
     const uint64_t seen_number = store.WaitForMore(watch.seen, milliseconds(0));
@@ -619,12 +559,10 @@ struct FakeApiServer::Impl {
     if (watch.bookmarks && (over || now >= watch.next_bookmark || (broken && frames.empty()))) {
       frames += EncodeEvent(watch.encoding, "BOOKMARK",
                             EncodeBookmark(watch.encoding, watch.collection, watch.version));
-      const std::lock_guard lock(mutex);
-      watch.next_bookmark = now + bookmark_every;
+      watch.next_bookmark = now + kBookmarkEvery;
     }
     if (broken) {
       if (!send(frames.substr(0, frames.size() / 2))) return false;
-      if (broken->what == Fault::What::kCutFrame) return false;
       sink.done();
       return true;
     }
@@ -672,14 +610,7 @@ Objects FakeApiServer::objects() const {
   return objects;
 }
 
-uint64_t FakeApiServer::version() const { return impl_->store.version(); }
 void FakeApiServer::ForgetEvents() { impl_->store.ForgetEvents(); }
-void FakeApiServer::KeepEvents(size_t count) { impl_->store.KeepEvents(count); }
-
-void FakeApiServer::BookmarkEvery(std::chrono::milliseconds period) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->bookmark_every = period;
-}
 
 void FakeApiServer::FreezeCache() {
   const std::lock_guard lock(impl_->mutex);
@@ -693,58 +624,27 @@ void FakeApiServer::AlwaysPage(int64_t objects) {
   impl_->always_page = objects;
 }
 
-void FakeApiServer::ForgetPages() {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->pages.clear();
-}
-
 void FakeApiServer::BeBefore131() {
   const std::lock_guard lock(impl_->mutex);
   impl_->before_131 = true;
 }
 
-void FakeApiServer::RequireToken(const std::string& token) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->token = token;
-}
-
-void FakeApiServer::RequireClientCertificate() {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->certificate_required = true;
-}
-
-std::string FakeApiServer::ca() const { return impl_->authority.certificate(); }
-
-KeyPair FakeApiServer::IssueClient(const std::string& common_name) const {
-  return impl_->authority.Issue(common_name, "");
-}
-
 absl::Status FakeApiServer::WriteKubeconfig(const std::string& path) const {
-  // Without credentials, kubectl prompts for a user name.
-  return WriteKubeconfig(path, {.token = "anybody"});
-}
-
-absl::Status FakeApiServer::WriteKubeconfig(const std::string& path,
-                                            const Credentials& credentials) const {
   const auto data = [](const std::string& pem) {
     std::string text;
     absl::Base64Escape(pem, &text);
     return text;
   };
-  nlohmann::ordered_json user = nlohmann::ordered_json::object();
-  if (!credentials.token.empty()) user["token"] = credentials.token;
-  if (!credentials.token_file.empty()) user["tokenFile"] = credentials.token_file;
-  if (!credentials.client.certificate.empty()) {
-    user["client-certificate-data"] = data(credentials.client.certificate);
-    user["client-key-data"] = data(credentials.client.key);
-  }
   const nlohmann::ordered_json config = {
       {"apiVersion", "v1"},
       {"kind", "Config"},
       {"clusters",
        {{{"name", "double"},
-         {"cluster", {{"server", url()}, {"certificate-authority-data", data(ca())}}}}}},
-      {"users", {{{"name", "someone"}, {"user", user}}}},
+         {"cluster",
+          {{"server", url()},
+           {"certificate-authority-data", data(impl_->authority.certificate())}}}}}},
+      // Without credentials, kubectl prompts for a user name.
+      {"users", {{{"name", "someone"}, {"user", {{"token", "anybody"}}}}}},
       {"contexts", {{{"name", "it"}, {"context", {{"cluster", "double"}, {"user", "someone"}}}}}},
       {"current-context", "it"}};
   std::ofstream file(path, std::ios::trunc);
@@ -791,24 +691,11 @@ std::vector<SeenRequest> FakeApiServer::requests() const {
   return {impl_->seen.begin(), impl_->seen.end()};
 }
 
-namespace {
-
-int CountRequests(const std::vector<SeenRequest>& requests, const std::string& collection,
-                  bool watch) {
-  return static_cast<int>(
-      std::count_if(requests.begin(), requests.end(), [&](const SeenRequest& request) {
-        return request.watch() == watch &&
-               request.path.substr(request.path.rfind('/') + 1) == collection;
-      }));
-}
-
-}  // namespace
-
 int FakeApiServer::lists(const std::string& collection) const {
-  return CountRequests(requests(), collection, false);
-}
-int FakeApiServer::watches(const std::string& collection) const {
-  return CountRequests(requests(), collection, true);
+  const std::vector<SeenRequest> all = requests();
+  return static_cast<int>(std::count_if(all.begin(), all.end(), [&](const SeenRequest& request) {
+    return !request.watch() && request.path.substr(request.path.rfind('/') + 1) == collection;
+  }));
 }
 int FakeApiServer::open_watches() const { return impl_->open_watches; }
 

@@ -5,14 +5,12 @@
 //   ASSERT_OK_AND_ASSIGN(auto server, FakeApiServer::Start(&node.netns()));
 //   server->Put({AService("shop/web")..., ASlice("shop/web")...});
 //   ASSERT_OK(server->WriteKubeconfig(path));
-//   server->Fail({.what = Fault::What::kStatus, .code = 503, .retry_after = 1, .times = 2});
+//   server->Fail({.what = Fault::What::kStatus, .code = 503});
 //
 // Thread-safe, except for Stop and StartAgain, which must be called by one thread.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,20 +26,16 @@
 
 namespace svcmap::testing {
 
-// A fault that affects `times` requests.
+// A fault that affects all requests until Heal().
 struct Fault {
   enum class What : uint8_t {
-    kStatus,  // Returns an error response with `code`, a metav1.Status as body, and Retry-After.
-    kNoProtobuf,  // Returns status 406 to clients that accept protobuf.
+    kStatus,  // Returns an error response with `code` and a metav1.Status as body.
     // Returns a complete HTTP response whose body contains only the first half of the list or
     // event.
     kTruncate,
-    kHang,          // Never answers lists. Watches start but send no events.
-    kErrorEvent,    // Sends an ERROR event with `code` on watches, then ends the stream.
-    kCutFrame,      // Sends half an event on watches, then closes the connection.
-    kWrongContent,  // Returns status 200 with another content type.
+    kHang,  // Never answers lists. Watches start but send no events.
   };
-  enum class Where : uint8_t { kEverywhere, kLists, kFirstPages, kLaterPages, kWatches };
+  enum class Where : uint8_t { kEverywhere, kLists, kLaterPages, kWatches };
 
   What what = What::kStatus;
   Where where = Where::kEverywhere;
@@ -49,8 +43,6 @@ struct Fault {
   // collections.
   std::string collection = {};
   int code = 500;
-  int retry_after = 0;  // Value of the Retry-After header in seconds. 0 omits the header.
-  int times = -1;       // Number of affected requests. -1 affects all requests until Heal().
 };
 
 // A received request for a collection.
@@ -58,15 +50,9 @@ struct SeenRequest {
   std::string path;
   std::map<std::string, std::string> query;
   std::map<std::string, std::string> headers;  // Header names are in lower case.
-  // Common name of the client certificate. Empty if the client sent no certificate.
-  std::string client_certificate;
   int answered = 0;  // HTTP status of the response. 0 until the server has responded.
 
   bool watch() const { return query.count("watch") > 0; }
-  std::string Query(const std::string& name) const {
-    const auto found = query.find(name);
-    return found == query.end() ? "" : found->second;
-  }
 };
 
 class FakeApiServer {
@@ -81,49 +67,21 @@ class FakeApiServer {
   void Put(const Objects& objects);
   void Remove(const std::vector<v1::ObjectRef>& refs);  // Deletes objects, which must exist.
   Objects objects() const;                              // Returns all stored objects.
-  // Returns the resourceVersion of the last change.
-  uint64_t version() const;
 
   // Simulates a compaction. Clients with an older version receive 410 (watches receive an ERROR
   // event) and must list again.
   void ForgetEvents();
-  void KeepEvents(size_t count);  // Limits the stored events per collection. Default: 10,000.
-
-  // Sets the interval of bookmarks for watches that permit bookmarks. Real API servers use an
-  // interval of one minute.
-  void BookmarkEvery(std::chrono::milliseconds period);
   // Freezes the cache for lists until Heal(). Lists from resourceVersion 0 return the frozen state,
   // and lists that require a newer version return 504. The frozen cache does not affect watches.
   void FreezeCache();
   // Limits the objects per page, even if the client requests more. Unlike a real server, also
   // divides lists from resourceVersion 0 into pages.
   void AlwaysPage(int64_t objects);
-  // Invalidates the continue tokens of unfinished lists. Requests with an invalidated token get
-  // 410.
-  void ForgetPages();
   // Simulates Kubernetes before 1.31, in which ServiceCIDRs do not exist (404), and Services have
   // no field selectors (400).
   void BeBefore131();
 
-  // ---- Credentials: all clients are authorized unless a test calls RequireToken ----
-
-  // Accepts only clients with this bearer token, or with a certificate if certificates are
-  // accepted. Other clients get 401.
-  void RequireToken(const std::string& token);
-  void RequireClientCertificate();
-  std::string ca() const;  // The CA certificate as PEM.
-  KeyPair IssueClient(
-      const std::string& common_name) const;  // Issues a certificate that the server accepts.
-
-  struct Credentials {
-    std::string token;       // Bearer token. If empty, the kubeconfig uses token_file.
-    std::string token_file;  // Path of a token file. If empty, the kubeconfig has no tokenFile.
-    // Client certificate and key, written inline in the *-data fields. If empty, the kubeconfig has
-    // no client certificate.
-    KeyPair client = {};
-  };
   // Writes a kubeconfig with the server's CA. Overwrites the file.
-  absl::Status WriteKubeconfig(const std::string& path, const Credentials& credentials) const;
   absl::Status WriteKubeconfig(const std::string& path) const;
 
   uint16_t port() const;
@@ -148,8 +106,6 @@ class FakeApiServer {
   std::vector<SeenRequest> requests() const;
   // Number of list requests, including rejected requests.
   int lists(const std::string& collection) const;
-  // Number of watch requests, including rejected requests.
-  int watches(const std::string& collection) const;
   // Number of currently open watches of all collections.
   int open_watches() const;
 

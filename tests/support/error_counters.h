@@ -28,13 +28,6 @@ struct ErrorCounters {
   int64_t icmp6_in_errors = 0;
   int64_t icmp6_bad_checksums = 0;
 
-  int64_t bad_checksums() const {
-    return tcp_bad_checksums + udp_bad_checksums + udp6_bad_checksums + icmp_bad_checksums +
-           icmp6_bad_checksums;
-  }
-  int64_t in_errors() const {
-    return tcp_in_errors + udp_in_errors + udp6_in_errors + icmp_in_errors + icmp6_in_errors;
-  }
   std::string ToString() const;  // Lists only counters that are not 0.
   bool operator==(const ErrorCounters&) const = default;
 };

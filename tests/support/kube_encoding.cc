@@ -297,18 +297,18 @@ std::string EncodeList(Encoding encoding, Collection collection,
 }
 
 std::string EncodeStatus(Encoding encoding, int code, const std::string& reason,
-                         const std::string& message, int retry_after_seconds) {
+                         const std::string& message) {
   if (encoding == Encoding::kProtobuf) {
     Bytes status;
     status.Message(1, Bytes().Text(1, "").Text(2, "").Text(3, ""));
     status.Text(2, "Failure").Text(3, message).Text(4, reason);
-    status.Message(5, Bytes().Text(1, "").Text(2, "").Text(3, "").Number(5, retry_after_seconds));
+    status.Message(5, Bytes().Text(1, "").Text(2, "").Text(3, ""));
     return Enveloped("v1", "Status", status.Number(6, code).Take());
   }
-  Json json = {{"kind", "Status"},          {"apiVersion", "v1"}, {"metadata", Json::object()},
-               {"status", "Failure"},       {"message", message}, {"reason", reason},
-               {"details", Json::object()}, {"code", code}};
-  if (retry_after_seconds > 0) json["details"]["retryAfterSeconds"] = retry_after_seconds;
+  const Json json = {{"kind", "Status"},           {"apiVersion", "v1"},
+                     {"metadata", Json::object()}, {"status", "Failure"},
+                     {"message", message},         {"reason", reason},
+                     {"details", Json::object()},  {"code", code}};
   return json.dump();
 }
 

@@ -41,7 +41,7 @@ std::string EncodeList(Encoding encoding, Collection collection,
                        const std::vector<const std::string*>& items, uint64_t version,
                        const std::string& continue_token, int64_t remaining);
 std::string EncodeStatus(Encoding encoding, int code, const std::string& reason,
-                         const std::string& message, int retry_after_seconds);
+                         const std::string& message);
 // `type` is for example "ADDED", and `object` is a complete body.
 std::string EncodeEvent(Encoding encoding, std::string_view type, const std::string& object);
 // Encodes the object of a bookmark event as a complete HTTP response body.

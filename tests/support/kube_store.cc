@@ -11,6 +11,8 @@
 namespace svcmap::testing {
 namespace {
 
+constexpr size_t kEventsKept = 10000;  // Of each collection.
+
 // Returns true if field selectors of the collection support `field`.
 bool HasField(Collection collection, const std::string& field) {
   if (field == "metadata.name") return true;
@@ -139,7 +141,7 @@ void KubeStore::Log(Kept& kept, Event event) {
 }
 
 void KubeStore::Trim(Kept& kept) {
-  while (kept.events.size() > keep_events_) {
+  while (kept.events.size() > kEventsKept) {
     kept.floor = kept.events.front().version;
     kept.events.pop_front();
   }
@@ -195,12 +197,6 @@ void KubeStore::Wake() {
   const std::lock_guard lock(mutex_);
   ++wakes_;
   changed_.notify_all();
-}
-
-void KubeStore::KeepEvents(size_t count) {
-  const std::lock_guard lock(mutex_);
-  keep_events_ = count;
-  for (auto& [collection, kept] : kept_) Trim(kept);
 }
 
 void KubeStore::ForgetEvents() {

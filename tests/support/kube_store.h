@@ -88,8 +88,6 @@ class KubeStore {
   uint64_t WaitForMore(uint64_t seen, std::chrono::milliseconds timeout) const;
   void Wake();
 
-  // Keeps only the newest `count` events of each collection.
-  void KeepEvents(size_t count);
   // Deletes all events, so that clients with an older version must list again.
   void ForgetEvents();
 
@@ -109,7 +107,6 @@ class KubeStore {
   std::map<Collection, Kept> kept_;
   uint64_t version_ = 1000;
   uint64_t wakes_ = 0;
-  size_t keep_events_ = 10000;
 };
 
 // Returns "namespace/name", or "name" for objects without namespace.

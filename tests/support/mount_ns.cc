@@ -59,15 +59,4 @@ absl::Status MountNs::MountTmpfs(const std::string& path, size_t bytes) const {
   return status;
 }
 
-absl::Status MountNs::SetReadOnly(const std::string& path, bool read_only) const {
-  absl::Status status;
-  Run([&] {
-    const unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
-    if (::mount(nullptr, path.c_str(), nullptr, flags, nullptr) != 0) {
-      status = absl::ErrnoToStatus(errno, "remount " + path);
-    }
-  });
-  return status;
-}
-
 }  // namespace svcmap::testing

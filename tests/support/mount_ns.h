@@ -19,7 +19,6 @@ class MountNs {
   // Mounts an empty tmpfs of `bytes`, rounded up to pages, at `path`. Creates `path` if it does not
   // exist.
   absl::Status MountTmpfs(const std::string& path, size_t bytes) const;
-  absl::Status SetReadOnly(const std::string& path, bool read_only) const;
 
   // Runs `fn` in a helper thread in the namespace. Processes that `fn` starts inherit the
   // namespace.
