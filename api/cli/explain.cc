@@ -17,7 +17,7 @@ namespace svcmap::api {
 namespace {
 
 // Maximum number of addresses and ports of a Service that are explained. Each is one call.
-constexpr size_t kMaxExplained = 20;
+constexpr size_t kMaxServiceTargets = 20;
 
 void ClearRequirements(v1::ExplainResponse& response) {
   for (v1::Explanation& explanation : *response.mutable_explanations()) {
@@ -112,7 +112,7 @@ ExitCode Execute(const ExplainOptions& options, Session& session) {
   if (!targets.ok()) return session.CallFailed(targets.status());
   ExitCode code = ExitCode::kOk;
   const char* separator = "";
-  const size_t explained = std::min(targets->size(), kMaxExplained);
+  const size_t explained = std::min(targets->size(), kMaxServiceTargets);
   for (const CheckTarget& target : std::span(*targets).first(explained)) {
     v1::ExplainRequest request = ExplainRequestFor(target);
     request.set_from(options.request.from());
