@@ -84,7 +84,7 @@ std::vector<DeferredChange> DeferredSlices::Take(const ConvertContext& context) 
         {.kind = Kind::kEndpointSlice,
          .key = key,
          .make = [key = key, steps = std::move(steps), context](const proxy::Store& store) {
-           return Make(key, store.FindMessage(Kind::kEndpointSlice, key), steps, context);
+           return Make(key, store.FindLatestSlice(key), steps, context);
          }});
   }
   places_.clear();

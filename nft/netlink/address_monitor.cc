@@ -1,6 +1,8 @@
 #include "nft/netlink/address_monitor.h"
 
+#include <arpa/inet.h>
 #include <libmnl/libmnl.h>
+#include <linux/filter.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -9,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <span>
@@ -33,10 +36,51 @@ uint32_t InterfaceIndex(const nlmsghdr* message) {
   return static_cast<const ifaddrmsg*>(mnl_nlmsg_get_payload(message))->ifa_index;
 }
 
-bool IsOfDefaultRoute(const nlmsghdr* message) {
-  if (message->nlmsg_type != RTM_NEWROUTE && message->nlmsg_type != RTM_DELROUTE) return false;
-  if (mnl_nlmsg_get_payload_len(message) < sizeof(rtmsg)) return false;
-  return static_cast<const rtmsg*>(mnl_nlmsg_get_payload(message))->rtm_dst_len == 0;
+bool IsRoute(const nlmsghdr* message) {
+  return message->nlmsg_type == RTM_NEWROUTE || message->nlmsg_type == RTM_DELROUTE;
+}
+
+const rtmsg* RouteIn(const nlmsghdr* message) {
+  return static_cast<const rtmsg*>(mnl_nlmsg_get_payload(message));
+}
+
+// Accepts all messages except messages about routes that are no default routes. Routes change more
+// often than addresses, for example with each pod or each BGP update. Each notification is one
+// message.
+absl::Status IgnoreOtherRoutes(Socket& events) {
+  constexpr size_t kLength = sizeof(nlmsghdr) + offsetof(rtmsg, rtm_dst_len);
+  sock_filter filter[] = {
+      // BPF reads in network byte order, netlink writes in host byte order.
+      BPF_STMT(BPF_LD | BPF_H | BPF_ABS, offsetof(nlmsghdr, nlmsg_type)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_NEWROUTE), 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(RTM_DELROUTE), 0, 3),
+      BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kLength),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+      BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+  };
+  return events.SetFilter(filter);
+}
+
+// Returns true if the destination of the route starts at the address 0, such as 0.0.0.0/0 or
+// 0.0.0.0/8.
+bool StartsAtZero(const nlmsghdr* message) {
+  for (const nlattr* attribute : Attributes(message, sizeof(rtmsg))) {
+    if (mnl_attr_get_type(attribute) != RTA_DST) continue;
+    const std::span<const uint8_t> bytes = AttributeBytes(attribute);
+    return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+  }
+  return true;
+}
+
+// Starts a dump request with an empty header of the type Header.
+template <typename Header>
+nlmsghdr* PutDump(uint8_t* buffer, uint16_t type) {
+  nlmsghdr* request = mnl_nlmsg_put_header(buffer);
+  request->nlmsg_type = type;
+  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  mnl_nlmsg_put_extra_header(request, sizeof(Header));
+  return request;
 }
 
 void AddGateway(const nlattr* attribute, std::vector<IpAddress>& gateways) {
@@ -90,9 +134,11 @@ std::optional<InterfaceAddress> ReadAddress(const nlmsghdr* message) {
 
 std::vector<IpAddress> ReadGateways(const nlmsghdr* message) {
   std::vector<IpAddress> gateways;
-  if (!IsOfDefaultRoute(message)) return gateways;
-  const auto* header = static_cast<const rtmsg*>(mnl_nlmsg_get_payload(message));
-  if (header->rtm_table != RT_TABLE_MAIN || header->rtm_type != RTN_UNICAST) return gateways;
+  if (message->nlmsg_type != RTM_NEWROUTE) return gateways;
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(rtmsg)) return gateways;
+  const rtmsg* header = RouteIn(message);
+  if (header->rtm_dst_len != 0 || header->rtm_table != RT_TABLE_MAIN) return gateways;
+  if (header->rtm_type != RTN_UNICAST) return gateways;
   for (const nlattr* attribute : Attributes(message, sizeof(rtmsg))) {
     AddGateway(attribute, gateways);
     if (mnl_attr_get_type(attribute) == RTA_MULTIPATH) {
@@ -101,6 +147,36 @@ std::vector<IpAddress> ReadGateways(const nlmsghdr* message) {
   }
   return gateways;
 }
+
+namespace {
+
+// Reads the gateways of the default routes in the main table. The kernel lists IPv4 routes in the
+// order of their addresses, so an IPv4 dump ends after the default routes and leaves the remaining
+// responses in the socket. IPv6 default routes come last.
+absl::StatusOr<std::vector<IpAddress>> ReadDefaultRoutes(Socket& socket, uint8_t family) {
+  alignas(nlmsghdr) uint8_t buffer[64];
+  nlmsghdr* request = PutDump<rtmsg>(buffer, RTM_GETROUTE);
+  request->nlmsg_seq = uint32_t{family} << 16;  // Differs from other requests of the socket.
+  auto* filter = static_cast<rtmsg*>(mnl_nlmsg_get_payload(request));
+  filter->rtm_family = family;
+  filter->rtm_table = RT_TABLE_MAIN;
+  std::vector<IpAddress> gateways;
+  const absl::Status status = Dump(
+      socket, request,
+      [&](const nlmsghdr* message) {
+        // A kernel without IPv6 lists the routes of other families.
+        if (RouteIn(message)->rtm_family != family) return true;
+        const std::vector<IpAddress> found = ReadGateways(message);
+        gateways.insert(gateways.end(), found.begin(), found.end());
+        return family != AF_INET || StartsAtZero(message);
+      },
+      [&] { gateways.clear(); });
+  // Without any IPv4 route, the kernel has no main table and returns ENOENT.
+  if (status.ok() || absl::IsCancelled(status) || absl::IsNotFound(status)) return gateways;
+  return Annotate(status, "read the default routes");
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<AddressMonitor>> AddressMonitor::Start(
     std::function<void(NodeAddresses)> on_change, SocketFaults* faults) {
@@ -122,8 +198,6 @@ AddressMonitor::~AddressMonitor() {
   if (write(stop_.get(), &one, sizeof(one)) == sizeof(one) && thread_.joinable()) thread_.join();
 }
 
-// Reads everything again after a change, because a node has few addresses. Routes change more often
-// than addresses, for example with each pod, so only default routes count.
 void AddressMonitor::Run() {
   bool current = true;
   for (;;) {
@@ -142,86 +216,75 @@ bool AddressMonitor::DrainEvents() {
     const auto datagram = events_->Receive(std::chrono::milliseconds(0));
     if (!datagram.ok()) {
       events_.reset();
+      ipv6_gateways_.reset();
       return true;
     }
     if (datagram->empty()) return changed;
+    changed = true;
     for (const nlmsghdr* message : Messages(*datagram)) {
-      const bool is_route =
-          message->nlmsg_type == RTM_NEWROUTE || message->nlmsg_type == RTM_DELROUTE;
-      changed |= !is_route || IsOfDefaultRoute(message);
+      if (IsRoute(message) && RouteIn(message)->rtm_family == AF_INET6) ipv6_gateways_.reset();
     }
   }
   return true;
 }
 
-absl::Status AddressMonitor::OpenSockets() {
-  if (!events_) {
-    absl::StatusOr<Socket> events = Socket::Open(NETLINK_ROUTE, faults_);
-    if (!events.ok()) return events.status();
-    for (const int group :
-         {RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE}) {
-      if (absl::Status joined = events->JoinGroup(group); !joined.ok()) {
-        return Annotate(joined, "listen to address changes");
-      }
+absl::Status AddressMonitor::OpenEvents() {
+  absl::StatusOr<Socket> events = Socket::Open(NETLINK_ROUTE, faults_);
+  if (!events.ok()) return events.status();
+  if (absl::Status filtered = IgnoreOtherRoutes(*events); !filtered.ok()) return filtered;
+  for (const int group :
+       {RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE}) {
+    if (absl::Status joined = events->JoinGroup(group); !joined.ok()) {
+      return Annotate(joined, "listen to address changes");
     }
-    events_ = *std::move(events);
   }
-  if (!requests_) {
-    absl::StatusOr<Socket> requests = Socket::Open(NETLINK_ROUTE, faults_);
-    if (!requests.ok()) return requests.status();
-    requests_ = *std::move(requests);
-  }
+  events_ = *std::move(events);
   return absl::OkStatus();
 }
 
 absl::Status AddressMonitor::Refresh() {
-  if (absl::Status status = OpenSockets(); !status.ok()) return status;
-  absl::StatusOr<NodeAddresses> addresses = Read();
-  if (!addresses.ok()) {
-    // Closes the socket, because a late response could be mistaken for the response to the next
-    // request.
-    requests_.reset();
-    return addresses.status();
+  if (!events_) {
+    if (absl::Status status = OpenEvents(); !status.ok()) return status;
   }
+  absl::StatusOr<NodeAddresses> addresses = Read();
+  if (!addresses.ok()) return addresses.status();
   on_change_(*std::move(addresses));
   return absl::OkStatus();
 }
 
 absl::StatusOr<NodeAddresses> AddressMonitor::Read() {
-  alignas(nlmsghdr) uint8_t buffer[64];
-  nlmsghdr* request = mnl_nlmsg_put_header(buffer);
-  request->nlmsg_type = RTM_GETADDR;
-  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  mnl_nlmsg_put_extra_header(request, sizeof(ifaddrmsg));
+  // A new socket for each call, because the last dump can leave responses in the socket.
+  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_ROUTE, faults_);
+  if (!socket.ok()) return socket.status();
+  if (absl::Status strict = socket->SetStrictChecking(); !strict.ok()) return strict;
   NodeAddresses node;
   std::map<uint32_t, std::string> names;
+  alignas(nlmsghdr) uint8_t buffer[64];
   absl::Status status = Dump(
-      *requests_, request,
+      *socket, PutDump<ifaddrmsg>(buffer, RTM_GETADDR),
       [&](const nlmsghdr* message) {
-        if (message->nlmsg_type != RTM_NEWADDR) return;
+        if (message->nlmsg_type != RTM_NEWADDR) return true;
         std::optional<InterfaceAddress> address = ReadAddress(message);
-        if (!address) return;
+        if (!address) return true;
         const auto [name, added] = names.try_emplace(InterfaceIndex(message));
         if (added) name->second = InterfaceName(name->first);
         address->interface = name->second;
         node.interfaces.push_back(*std::move(address));
+        return true;
       },
       [&] { node.interfaces.clear(); });
   if (!status.ok()) return Annotate(status, "read the interface addresses");
-  const uint32_t sequence = request->nlmsg_seq;
-  request = mnl_nlmsg_put_header(buffer);
-  request->nlmsg_type = RTM_GETROUTE;
-  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  request->nlmsg_seq = sequence + 1;
-  mnl_nlmsg_put_extra_header(request, sizeof(rtmsg));
-  status = Dump(
-      *requests_, request,
-      [&](const nlmsghdr* message) {
-        const std::vector<IpAddress> found = ReadGateways(message);
-        node.gateways.insert(node.gateways.end(), found.begin(), found.end());
-      },
-      [&] { node.gateways.clear(); });
-  if (!status.ok()) return Annotate(status, "read the default routes");
+  if (!ipv6_gateways_) {
+    absl::StatusOr<std::vector<IpAddress>> gateways = ReadDefaultRoutes(*socket, AF_INET6);
+    if (!gateways.ok()) return gateways.status();
+    ipv6_gateways_ = *std::move(gateways);
+  }
+  // IPv4 gateways are read after each event, because the kernel does not report IPv4 routes that it
+  // deletes together with an address.
+  absl::StatusOr<std::vector<IpAddress>> gateways = ReadDefaultRoutes(*socket, AF_INET);
+  if (!gateways.ok()) return gateways.status();
+  node.gateways = *std::move(gateways);
+  node.gateways.insert(node.gateways.end(), ipv6_gateways_->begin(), ipv6_gateways_->end());
   std::sort(node.gateways.begin(), node.gateways.end());
   node.gateways.erase(std::unique(node.gateways.begin(), node.gateways.end()), node.gateways.end());
   return node;

@@ -1,5 +1,6 @@
 // Watches the addresses of all interfaces and the gateways of the default routes in one network
-// namespace. After an error, the monitor opens new sockets and retries until it succeeds.
+// namespace. After an error, the monitor opens new sockets and retries until it succeeds. The cost
+// of an event does not depend on the number of routes, unless an IPv6 default route changes.
 #pragma once
 
 #include <linux/netlink.h>
@@ -36,14 +37,15 @@ class AddressMonitor {
   AddressMonitor(std::function<void(NodeAddresses)> on_change, SocketFaults* faults, UniqueFd stop);
   void Run();
   bool DrainEvents();
-  absl::Status OpenSockets();
+  absl::Status OpenEvents();
   absl::Status Refresh();
   absl::StatusOr<NodeAddresses> Read();
 
   const std::function<void(NodeAddresses)> on_change_;
   SocketFaults* const faults_;
   std::optional<Socket> events_;
-  std::optional<Socket> requests_;
+  // Gateways of IPv6 default routes, or nullopt if the gateways must be read.
+  std::optional<std::vector<IpAddress>> ipv6_gateways_;
   UniqueFd stop_;
   std::thread thread_;
 };

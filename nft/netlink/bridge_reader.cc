@@ -56,6 +56,7 @@ absl::StatusOr<std::vector<Bridge>> ReadBridges() {
       *socket, request,
       [&](const nlmsghdr* message) {
         if (std::optional<Bridge> bridge = ReadBridge(message)) bridges.push_back(*bridge);
+        return true;
       },
       [&] { bridges.clear(); });
   if (!status.ok()) return Annotate(status, "read the network interfaces");

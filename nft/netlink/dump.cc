@@ -38,15 +38,11 @@ absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
 }
 
 absl::Status Dump(Socket& socket, nlmsghdr* request,
-                  const std::function<void(const nlmsghdr*)>& on_message,
+                  const std::function<bool(const nlmsghdr*)>& on_message,
                   const std::function<void()>& on_restart) {
-  const auto go_on = [&](const nlmsghdr* message) {
-    on_message(message);
-    return true;
-  };
   absl::Status status;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    status = DumpOnce(socket, request, go_on);
+    status = DumpOnce(socket, request, on_message);
     if (!absl::IsUnavailable(status)) return status;
     ++request->nlmsg_seq;
     on_restart();

@@ -16,11 +16,10 @@ namespace svcmap::nft {
 absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
                       const std::function<bool(const nlmsghdr*)>& on_message);
 
-// Sends `request` and calls on_message for each response until the end of the dump. If a concurrent
-// change interrupts the dump, calls on_restart and repeats the dump. Returns kUnavailable after too
-// many interruptions.
+// Same as DumpOnce, but if a concurrent change interrupts the dump, calls on_restart and repeats
+// the dump. Returns kUnavailable after too many interruptions.
 absl::Status Dump(Socket& socket, nlmsghdr* request,
-                  const std::function<void(const nlmsghdr*)>& on_message,
+                  const std::function<bool(const nlmsghdr*)>& on_message,
                   const std::function<void()>& on_restart);
 
 }  // namespace svcmap::nft

@@ -47,10 +47,14 @@ absl::StatusOr<Socket> Socket::Open(int protocol, SocketFaults* faults) {
 }
 
 int Socket::SetOption(int level, int option, int value) {
+  return SetOption(level, option, &value, sizeof(value));
+}
+
+int Socket::SetOption(int level, int option, const void* value, socklen_t size) {
   if (const int error = faults_ != nullptr ? faults_->OnSetOption(option) : 0; error != 0) {
     return error;
   }
-  return setsockopt(fd(), level, option, &value, sizeof(value)) == 0 ? 0 : errno;
+  return setsockopt(fd(), level, option, value, size) == 0 ? 0 : errno;
 }
 
 absl::Status Socket::JoinGroup(int group) {
@@ -59,6 +63,17 @@ absl::Status Socket::JoinGroup(int group) {
 }
 
 void Socket::LeaveGroup(int group) { SetOption(SOL_NETLINK, NETLINK_DROP_MEMBERSHIP, group); }
+
+absl::Status Socket::SetFilter(std::span<sock_filter> filter) {
+  const sock_fprog program = {static_cast<uint16_t>(filter.size()), filter.data()};
+  const int error = SetOption(SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "set a filter for netlink messages");
+}
+
+absl::Status Socket::SetStrictChecking() {
+  const int error = SetOption(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "request filtered netlink dumps");
+}
 
 absl::Status Socket::EnsureSendBuffer(size_t bytes) {
   const size_t wanted = bytes + kSendOverhead;

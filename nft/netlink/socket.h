@@ -1,6 +1,7 @@
 // A non-blocking netlink socket with a timeout for each response.
 #pragma once
 
+#include <linux/filter.h>
 #include <linux/netlink.h>
 
 #include <chrono>
@@ -39,12 +40,20 @@ class Socket {
   absl::Status JoinGroup(int group);
   void LeaveGroup(int group);
 
+  // The kernel discards messages for which the BPF program `filter` returns 0.
+  absl::Status SetFilter(std::span<sock_filter> filter);
+
+  // The kernel applies the fields of a dump request, for example the routing table, as a filter.
+  absl::Status SetStrictChecking();
+
   // Returns the next datagram, or an empty span after `timeout`. Returns kResourceExhausted for
   // ENOBUFS, which means that messages were lost.
   absl::StatusOr<std::span<const uint8_t>> Receive(std::chrono::milliseconds timeout);
 
  private:
-  int SetOption(int level, int option, int value);  // Returns the errno, or 0 on success.
+  // Return the errno, or 0 on success.
+  int SetOption(int level, int option, int value);
+  int SetOption(int level, int option, const void* value, socklen_t size);
 
   // Applies injected faults to a received datagram of `size` bytes. Returns true if Receive must
   // return the datagram now.

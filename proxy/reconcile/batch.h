@@ -38,8 +38,8 @@ struct BatchResult {
   std::optional<StateToken> token;
 };
 
-// A change that is computed on the loop's thread from the stored version of its object. A snapshot
-// does not prune the object, even if the result contains no change.
+// A change that is computed on the loop's thread from the last accepted version of its object. A
+// snapshot does not prune the object, even if the result contains no change.
 struct DeferredChange {
   struct Result {
     std::optional<Change> change;  // Absent: rejected, see `findings`.

@@ -38,8 +38,9 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
     if (!over) return store_change(change);
     store.AddToSnapshot(change.kind, change.key);
     findings.push_back(*std::move(over));
-    const std::string* held = store.FindMessage(change.kind, change.key);
-    if (!change.slice || held == nullptr || !batch.departures) return;
+    if (!change.slice || !batch.departures) return;
+    const std::string* held = store.FindLatestSlice(change.key);
+    if (held == nullptr) return;
     Change reduced = change;
     reduced.slice = batch.departures(*held, *change.slice);
     if (reduced.slice) store_change(reduced);
@@ -48,7 +49,6 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   for (const Change& change : batch.changes) apply(change);
   for (const DeferredChange& late : batch.deferred) {
     store.AddToSnapshot(late.kind, late.key);
-    store.ApplyWaiting(late.key, sequence_, batch.source());
     DeferredChange::Result made = late.make(store);
     std::move(made.findings.begin(), made.findings.end(), std::back_inserter(findings));
     if (made.change) apply(*made.change);

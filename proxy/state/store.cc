@@ -150,15 +150,6 @@ bool Store::Contains(Kind kind, const std::string& key) const {
   return false;
 }
 
-void Store::ApplyWaiting(const std::string& slice, uint64_t sequence, ChangeSource source) {
-  if (!snapshot_) return;
-  const auto waiting = snapshot_->waiting.find(slice);
-  if (waiting == snapshot_->waiting.end()) return;
-  const Change change = std::move(waiting->second);
-  snapshot_->waiting.erase(waiting);
-  Replace(change, sequence, source);
-}
-
 bool Store::Replace(const Change& change, uint64_t sequence, ChangeSource source) {
   const auto exchange = [&](auto& objects, const auto& after) {
     const auto before = Exchange(objects, change.key, after);
@@ -357,6 +348,14 @@ const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
   if (held.slice) return MessageOf(held.slice);
   if (held.node) return MessageOf(held.node);
   return MessageOf(held.service_cidr);
+}
+
+const std::string* Store::FindLatestSlice(const std::string& key) const {
+  if (snapshot_) {
+    const auto waiting = snapshot_->waiting.find(key);
+    if (waiting != snapshot_->waiting.end()) return MessageOf(waiting->second.slice);
+  }
+  return FindMessage(Kind::kEndpointSlice, key);
 }
 
 uint64_t Store::FirstSeen(Kind kind, const std::string& key) const {

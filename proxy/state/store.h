@@ -117,10 +117,6 @@ class Store {
   size_t snapshot_size() const {
     return snapshot_ ? snapshot_->keys.size() - snapshot_->waiting.size() : 0;
   }
-  // Applies the change to an EndpointSlice that waits for the end of the snapshot, if any. Required
-  // before a change that is computed from the stored EndpointSlice.
-  void ApplyWaiting(const std::string& slice, uint64_t sequence, ChangeSource source);
-
   // EndTrial() undoes all changes since BeginTrial(). The cost of EndTrial() is proportional to the
   // number of changes. A trial may begin only if no Service is dirty and no snapshot is open.
   void BeginTrial();
@@ -136,6 +132,9 @@ class Store {
   Change Stored(Kind kind, const std::string& key) const;
   // Returns the object as received, serialized. Returns null if the object is not stored.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
+  // Same for the last accepted version of an EndpointSlice, which can wait for the end of the
+  // snapshot. Changes of single endpoints must be computed from this version.
+  const std::string* FindLatestSlice(const std::string& key) const;
   // Returns ServiceEntry::first_seen, or 0 if the object is no stored Service.
   uint64_t FirstSeen(Kind kind, const std::string& key) const;
 

@@ -109,6 +109,53 @@ TEST_F(AddressMonitorTest, ReportsNetworksAndGatewaysOfDefaultRoutes) {
   Await("via 192.0.2.7", /*present=*/false);
 }
 
+TEST_F(AddressMonitorTest, TheCostOfAnAddressDoesNotDependOnTheNumberOfRoutes) {
+  constexpr int kRoutes = 5000;  // Of each family. Each message has at least 44 bytes.
+  constexpr size_t kMaxReceived = 64 * 1024;
+  Ip({"link", "add", "eth0", "type", "bridge"});
+  Ip({"link", "set", "eth0", "up"});
+  Ip({"addr", "add", "192.0.2.1/24", "dev", "eth0"});
+  Ip({"addr", "add", "2001:db8::1/64", "dev", "eth0", "nodad"});
+  Ip({"route", "add", "default", "via", "192.0.2.9"});
+  Ip({"route", "add", "0.0.0.0/1", "via", "192.0.2.8"});
+  Ip({"route", "add", "default", "via", "2001:db8::9"});
+  Await("via 192.0.2.9");
+  Await("via 2001:db8::9");
+  size_t received = 0;
+  {
+    const std::lock_guard lock(faults_.mutex);
+    faults_.receive = [&received](uint32_t, std::span<const uint8_t> datagram) {
+      received += datagram.size();
+      return SocketFaults::Receipt();
+    };
+  }
+  std::string routes;
+  for (int i = 0; i < kRoutes; ++i) {
+    const std::string high = std::to_string(i / 250), low = std::to_string(i % 250);
+    routes += "route add 10." + high + "." + low + ".0/24 via 192.0.2.9\n";
+    routes += "route add 2001:db8:" + high + ":" + low + "::/64 via 2001:db8::9\n";
+  }
+  ASSERT_OK(testing::RunOk(
+      {.argv = {"ip", "-batch", "-"}, .netns = &*netns_, .stdin_text = std::move(routes)}));
+  AddAddress("192.0.2.2");
+  ExpectAddress("192.0.2.2");
+  Await("via 192.0.2.9");
+  Await("via 2001:db8::9");
+  Await("via 192.0.2.8", /*present=*/false);
+  faults_.Clear();
+  EXPECT_LT(received, kMaxReceived);
+}
+
+TEST_F(AddressMonitorTest, ADeletedAddressEndsItsDefaultRoute) {
+  Ip({"link", "add", "eth0", "type", "bridge"});
+  Ip({"link", "set", "eth0", "up"});
+  Ip({"addr", "add", "192.0.2.1/24", "dev", "eth0"});
+  Ip({"route", "add", "default", "via", "192.0.2.9"});
+  Await("via 192.0.2.9");
+  Ip({"addr", "del", "192.0.2.1/24", "dev", "eth0"});
+  Await("via 192.0.2.9", /*present=*/false);
+}
+
 TEST_F(AddressMonitorTest, ReadsAgainUntilItSucceeds) {
   for (const int error : {ENOBUFS, EINTR, EBADF}) {
     Receive(3, {.error = error});

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_split.h"
 #include "api/check/report.h"
 #include "api/check/rp_filter.h"
+#include "api/cli/check.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {
@@ -329,6 +331,28 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
                                                          "addresses\n"));
 }
 
+TEST(CheckReportTest, TheTextFitsTheTerminal) {
+  CheckReport report;
+  report.from = "the node";
+  const std::string text =
+      "Service shop/web: spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, "
+      "inclusive; the previously accepted version stays in effect";
+  for (int i = 0; i < 100; ++i) {
+    report.differences.push_back({Target("10.96.0.10", 80), "a", "b", {"unknown", text}});
+    report.findings.push_back(text);
+    report.not_checked.push_back({Target("10.96.0.11", 80), "no SCTP"});
+  }
+  const std::string page = ReportPage(report, {.columns = 80, .rows = 24});
+  const std::vector<std::string> lines = absl::StrSplit(page, '\n');
+  EXPECT_LE(lines.size(), 24u) << page;  // The last line is empty and contains the prompt.
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(page, HasSubstr("\nand 99 more; use -o json to list all differences\n"));
+  EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all findings\n"));
+  EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all addresses\n"));
+  EXPECT_EQ(ReportPage(report, {}), ReportText(report));
+  EXPECT_THAT(ReportText(report), ::testing::Not(HasSubstr("more;")));
+}
+
 TEST(RpFilterTest, CounterIsFoundByName) {
   constexpr char kPage[] =
       "TcpExt: SyncookiesSent IPReversePathFilter TCPTimeouts\nTcpExt: 1 22 333\n"
@@ -338,13 +362,14 @@ TEST(RpFilterTest, CounterIsFoundByName) {
   EXPECT_EQ(NetstatCounter("", "IPReversePathFilter"), 0);
 }
 
-// Only svcmapd has a lock socket, so no agent runs in the network namespace of this test.
+// Only svcmapd has a lock socket. The sockets of the test's namespace may belong to an agent.
 TEST(CheckCommandTest, AnotherNetworkNamespaceIsNamed) {
-  const CtlResult result = Ctl(FakeAgent({}), {"check"});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err,
-              HasSubstr("error: check: no svcmapd runs in the network namespace of this "
-                        "process; run svcmapctl on the node"));
+  using Sockets = std::vector<uint64_t>;
+  EXPECT_THAT(AgentElsewhere(Sockets{}),
+              HasSubstr("no svcmapd runs in the network namespace of this process; run svcmapctl "
+                        "on the node"));
+  EXPECT_EQ(AgentElsewhere(Sockets{4711}), "");
+  EXPECT_EQ(AgentElsewhere(absl::NotFoundError("open /proc/thread-self/net/netlink")), "");
 }
 
 TEST(CheckCommandTest, InvalidOptionsAreUsageErrors) {

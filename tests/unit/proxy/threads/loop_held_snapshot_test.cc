@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/wait.h"
@@ -87,6 +89,45 @@ TEST_F(HeldSnapshotTest, ServicesThatLoseTheirEndpointsCount) {
   EXPECT_EQ(Stored(), before);
   EXPECT_EQ(Await(Submit({}, Mark::kAcceptSnapshot)).outcome, Outcome::kCommitted);
   EXPECT_NE(Stored(), before);
+}
+
+// The deferred changes stand for deltas and for rejected versions.
+TEST_F(HeldSnapshotTest, ADeferredChangeDoesNotApplyAWaitingChange) {
+  StartWithServices();
+  const Lines before = Stored();
+  Snapshot(Services(1, kServices, 0));
+  const Change empty = Numbered(1, 0)[1];
+  const auto defer = [&](std::optional<Change> change) {
+    const auto make = [&empty, change](const Store& store) {
+      EXPECT_EQ(*store.FindLatestSlice(empty.key), empty.slice->message);
+      return DeferredChange::Result{.change = change, .findings = {}};
+    };
+    Batch batch;
+    batch.deferred.push_back({Kind::kEndpointSlice, empty.key, make});
+    return Await(SubmitBatch(std::move(batch))).outcome;
+  };
+  EXPECT_EQ(defer(std::nullopt), Outcome::kUnchanged);
+  EXPECT_EQ(defer(empty), Outcome::kUnchanged);
+  EXPECT_EQ(Stored(), before);
+  EXPECT_EQ(HeldLoss(), "20 of 20 Services with endpoints");
+  EXPECT_EQ(defer(Numbered(1, 2)[1]), Outcome::kCommitted);
+  EXPECT_NE(Stored(), before);
+  EXPECT_EQ(HeldLoss(), "19 of 20 Services with endpoints");
+}
+
+TEST_F(HeldSnapshotTest, AVersionOverALimitIsReducedFromTheWaitingVersion) {
+  options_.limits.endpoints_per_service = 1;
+  StartWithServices();
+  const Lines before = Stored();
+  Snapshot(Services(1, kServices, 0));
+  Batch batch;
+  batch.changes = Numbered(1, 2);
+  batch.departures = [](const std::string& held, const EndpointSlice&) {
+    EXPECT_EQ(held, Numbered(1, 0)[1].slice->message);
+    return Numbered(1, 0)[1].slice;
+  };
+  EXPECT_EQ(Await(SubmitBatch(std::move(batch))).outcome, Outcome::kUnchanged);
+  EXPECT_EQ(Stored(), before);
 }
 
 TEST_F(HeldSnapshotTest, AcceptingEndsTheSnapshot) {
