@@ -14,7 +14,7 @@ using ::svcmap::testing::ServiceRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr proxy::RulesetOptions kCounting{.count_connections = true};
+const proxy::RulesetOptions kCounting{.count_connections = true};
 const uint8_t kServiceConnections = proxy::ConnectionCountSet(kCounting);
 
 TableSpecs CountingTables() { return proxy::MakeTables(kCounting); }

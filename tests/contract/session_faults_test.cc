@@ -30,8 +30,8 @@ using ::testing::Optional;
 using ::testing::SizeIs;
 using Receipt = SocketFaults::Receipt;
 
-constexpr Family kFamily = Family::kIpv4;
-constexpr SetRef kSet = {kFamily, proxy::kServiceIps};
+constexpr Family kFaultFamily = Family::kIpv4;
+constexpr SetRef kFaultSet = {kFaultFamily, proxy::kServiceIps};
 
 class SessionFaultsTest : public ::testing::Test {
  protected:
@@ -47,8 +47,8 @@ class SessionFaultsTest : public ::testing::Test {
     }));
     ASSERT_OK_AND_ASSIGN(observer_, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
     Transaction creation;
-    creation.CreateTable({kFamily});
-    creation.Add(ServiceRow(kFamily, 1));
+    creation.CreateTable({kFaultFamily});
+    creation.Add(ServiceRow(kFaultFamily, 1));
     ASSERT_OK(kernel_->Apply(creation).error);
   }
 
@@ -64,11 +64,12 @@ class SessionFaultsTest : public ::testing::Test {
   }
   static Transaction Adding(uint32_t number) {
     Transaction transaction;
-    transaction.Add(ServiceRow(kFamily, number));
+    transaction.Add(ServiceRow(kFaultFamily, number));
     return transaction;
   }
   bool IsThere(uint32_t number) {
-    const auto element = observer_->ReadElement(kSet, ServiceRow(kFamily, number).key.bytes());
+    const auto element =
+        observer_->ReadElement(kFaultSet, ServiceRow(kFaultFamily, number).key.bytes());
     EXPECT_OK(element);
     return element.ok() && element->has_value();
   }
@@ -99,7 +100,7 @@ TEST_F(SessionFaultsTest, ALateVerdictIsNotMistakenForAnother) {
   Once({.late = true});
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
   Transaction invalid;
-  invalid.Delete(ServiceRow(kFamily, 77));
+  invalid.Delete(ServiceRow(kFaultFamily, 77));
   EXPECT_EQ(kernel_->Apply(invalid).outcome, ApplyOutcome::kRejected);
   EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
 }
@@ -108,11 +109,11 @@ TEST_F(SessionFaultsTest, VerdictsThatComeTwiceCountOnce) {
   ToAll({.twice = true});
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kCommitted);
   Transaction invalid;
-  invalid.Delete(ServiceRow(kFamily, 77));
+  invalid.Delete(ServiceRow(kFaultFamily, 77));
   EXPECT_EQ(kernel_->Apply(invalid).outcome, ApplyOutcome::kRejected);
   EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
-  EXPECT_THAT(kernel_->ReadElement(kSet, ServiceRow(kFamily, 3).key.bytes()).value(),
-              Optional(ServiceRow(kFamily, 3).Read()));
+  EXPECT_THAT(kernel_->ReadElement(kFaultSet, ServiceRow(kFaultFamily, 3).key.bytes()).value(),
+              Optional(ServiceRow(kFaultFamily, 3).Read()));
 }
 
 TEST_F(SessionFaultsTest, ALostAnswerMakesTheVerdictUnknown) {
@@ -174,21 +175,21 @@ TEST_F(SessionFaultsTest, AnswersThatAreNoneAreNotWaitedForLongerThanAnswers) {
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
   constexpr auto kNoAnswer = absl::StatusCode::kDeadlineExceeded;
   EXPECT_EQ(kernel_->Generation().status().code(), kNoAnswer);
-  EXPECT_EQ(kernel_->HasTable(kFamily).status().code(), kNoAnswer);
-  EXPECT_EQ(kernel_->ReadSet(kSet).status().code(), kNoAnswer);
-  EXPECT_EQ(kernel_->ReadTable(kFamily).status().code(), kNoAnswer);
-  const auto key = ServiceRow(kFamily, 1).key;
-  EXPECT_EQ(kernel_->ReadElement(kSet, key.bytes()).status().code(), kNoAnswer);
+  EXPECT_EQ(kernel_->HasTable(kFaultFamily).status().code(), kNoAnswer);
+  EXPECT_EQ(kernel_->ReadSet(kFaultSet).status().code(), kNoAnswer);
+  EXPECT_EQ(kernel_->ReadTable(kFaultFamily).status().code(), kNoAnswer);
+  const auto key = ServiceRow(kFaultFamily, 1).key;
+  EXPECT_EQ(kernel_->ReadElement(kFaultSet, key.bytes()).status().code(), kNoAnswer);
   faults_.Clear();
-  EXPECT_OK(kernel_->ReadTable(kFamily));
+  EXPECT_OK(kernel_->ReadTable(kFaultFamily));
 }
 
 TEST_F(SessionFaultsTest, ReadsThatLostAnswersAskAgainForThoseOnly) {
   std::vector<FieldBytes> keys;
   Transaction transaction;
   for (uint32_t i = 10; i < 110; ++i) {
-    if (i % 2 == 0) transaction.Add(ServiceRow(kFamily, i));
-    keys.push_back(ServiceRow(kFamily, i).key);
+    if (i % 2 == 0) transaction.Add(ServiceRow(kFaultFamily, i));
+    keys.push_back(ServiceRow(kFaultFamily, i).key);
   }
   ASSERT_OK(kernel_->Apply(transaction).error);
   std::vector<size_t> sizes;
@@ -200,10 +201,10 @@ TEST_F(SessionFaultsTest, ReadsThatLostAnswersAskAgainForThoseOnly) {
   faults_.receive = [&](uint32_t, std::span<const uint8_t>) {
     return Receipt{.error = ++received == 60 ? ENOBUFS : 0};
   };
-  ASSERT_OK_AND_ASSIGN(const auto elements, kernel_->ReadElements(kSet, keys));
+  ASSERT_OK_AND_ASSIGN(const auto elements, kernel_->ReadElements(kFaultSet, keys));
   for (uint32_t i = 0; i < 100; ++i) {
     EXPECT_EQ(elements[i],
-              i % 2 == 0 ? std::optional(ServiceRow(kFamily, 10 + i).Read()) : std::nullopt);
+              i % 2 == 0 ? std::optional(ServiceRow(kFaultFamily, 10 + i).Read()) : std::nullopt);
   }
   ASSERT_THAT(sizes, SizeIs(2));
   EXPECT_EQ(sizes[1], sizes[0] / 100 * 41);
@@ -212,13 +213,13 @@ TEST_F(SessionFaultsTest, ReadsThatLostAnswersAskAgainForThoseOnly) {
 // The reader requests the remaining keys again as long as some responses arrive.
 TEST_F(SessionFaultsTest, ReadsOfManyElementsGoOnWhileAnswersCome) {
   std::vector<FieldBytes> keys;
-  for (uint32_t i = 10; i < 210; ++i) keys.push_back(ServiceRow(kFamily, i).key);
+  for (uint32_t i = 10; i < 210; ++i) keys.push_back(ServiceRow(kFaultFamily, i).key);
   for (const Receipt fault : {Receipt{.error = ENOBUFS}, {.error = EINTR}, {.drop = true}}) {
     int received = 0;
     faults_.receive = [&](uint32_t, std::span<const uint8_t>) {
       return ++received % 15 == 0 ? fault : Receipt();
     };
-    const auto elements = kernel_->ReadElements(kSet, keys);
+    const auto elements = kernel_->ReadElements(kFaultSet, keys);
     ASSERT_OK(elements);
     EXPECT_THAT(*elements, Each(std::nullopt));
   }
@@ -231,11 +232,11 @@ TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
       faults_.receive = [&](uint32_t, std::span<const uint8_t>) {
         return Receipt{.error = ++received == at ? error : 0};
       };
-      const auto elements = kernel_->ReadSet(kSet);
+      const auto elements = kernel_->ReadSet(kFaultSet);
       ASSERT_OK(elements);
       EXPECT_THAT(*elements, SizeIs(1));
       received = 0;
-      const auto content = kernel_->ReadTable(kFamily);
+      const auto content = kernel_->ReadTable(kFaultFamily);
       ASSERT_OK(content);
       EXPECT_TRUE(content->has_value());
     }
@@ -245,9 +246,9 @@ TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
 // A late response arrives at a socket that has already been closed.
 TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotMistakenForOthers) {
   Once({.late = true});
-  EXPECT_FALSE(kernel_->ReadElement(kSet, ServiceRow(kFamily, 1).key.bytes()).ok());
+  EXPECT_FALSE(kernel_->ReadElement(kFaultSet, ServiceRow(kFaultFamily, 1).key.bytes()).ok());
   ASSERT_OK_AND_ASSIGN(const auto missing,
-                       kernel_->ReadElement(kSet, ServiceRow(kFamily, 9).key.bytes()));
+                       kernel_->ReadElement(kFaultSet, ServiceRow(kFaultFamily, 9).key.bytes()));
   EXPECT_EQ(missing, std::nullopt);
 }
 
@@ -256,7 +257,7 @@ TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotMistakenForOthers) {
 TEST_F(SessionFaultsTest, FreshSocketsAreInTheNamespaceOfTheFirst) {
   Once({.drop = true});
   EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
-  ASSERT_OK_AND_ASSIGN(const bool has, kernel_->HasTable(kFamily));
+  ASSERT_OK_AND_ASSIGN(const bool has, kernel_->HasTable(kFaultFamily));
   EXPECT_TRUE(has);
   ExpectFreshSocket();
 }

@@ -182,7 +182,8 @@ TEST_P(RealTableContent, OrderOfRulesCounts) {
   const std::string ip = family() == Family::kIpv4 ? "ip" : "ip6";
   const std::string chain = "cluster-ips-check";
   const std::string first = Handles(chain).front();
-  const std::string rule = "add rule %T " + chain + " " + ip + " daddr @cluster-ips goto reject-chain";
+  const std::string rule =
+      "add rule %T " + chain + " " + ip + " daddr @cluster-ips goto reject-chain";
   Nft("delete rule %T " + chain + " handle " + first + "\n" + rule);
   EXPECT_THAT(Changed(before.chains, Content().chains), ElementsAre(chain));
   Nft("delete rule %T " + chain + " handle " + Handles(chain).front() + "\nadd rule %T " + chain +

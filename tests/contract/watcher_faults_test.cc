@@ -21,7 +21,7 @@ using ::svcmap::testing::Row;
 using ::svcmap::testing::ServiceRow;
 using ::testing::HasSubstr;
 
-constexpr Family kFamily = Family::kIpv4;
+constexpr Family kWatchedFamily = Family::kIpv4;
 constexpr char kForeign[] = "add rule ip svcmap services accept";
 
 // Returns true if the message is a notification. Responses contain the port id of the requesting
@@ -59,7 +59,7 @@ class WatcherFaultsTest : public WatchedWorld {
   }
   Transaction Large() {
     Transaction transaction;
-    for (uint32_t i = 0; i < 2000; ++i) transaction.Add(ServiceRow(kFamily, 1000 + i));
+    for (uint32_t i = 0; i < 2000; ++i) transaction.Add(ServiceRow(kWatchedFamily, 1000 + i));
     return transaction;
   }
   // Calls `fn` when the next large batch is sent.
@@ -89,7 +89,7 @@ TEST_F(WatcherFaultsTest, S345_AForeignCommitDuringALargeBatchIsALoss) {
 TEST_F(WatcherFaultsTest, S345_AlsoWhenTheLargeBatchIsRejected) {
   BeforeLargeBatch([&] { Nft(kForeign); });
   Transaction rejected = Large();
-  rejected.Delete(ServiceRow(kFamily, 9999));
+  rejected.Delete(ServiceRow(kWatchedFamily, 9999));
   EXPECT_EQ(kernel_->Apply(rejected).outcome, ApplyOutcome::kRejected);
   ExpectLoss("another process committed during a large batch");
   ExpectReport();
@@ -115,7 +115,7 @@ TEST_F(WatcherFaultsTest, S345_AnOverflowIsALoss) {
                          netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
     Transaction flood;
     for (uint32_t i = 0; i < 100'000; ++i)
-      flood.Add(EndpointRow(2, i, testing::Address(kFamily, i), 80));
+      flood.Add(EndpointRow(2, i, testing::Address(kWatchedFamily, i), 80));
     ASSERT_OK(other->Apply(flood).error);
   }
   std::optional<ForeignChange> change;
@@ -169,11 +169,11 @@ TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) 
       return SocketFaults::Receipt{.drop = IsNotification(port_id, datagram)};
     };
   }
-  Add({ServiceRow(kFamily, 5)});
+  Add({ServiceRow(kWatchedFamily, 5)});
   ExpectLoss("no notification received for the latest commits");
   WaitFor([&] { return !kernel_->WatcherAlive(); });
   watcher_.Clear();
-  Add({ServiceRow(kFamily, 6)});
+  Add({ServiceRow(kWatchedFamily, 6)});
   WaitFor([&] { return kernel_->WatcherAlive(); });
 }
 
@@ -217,10 +217,10 @@ TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
     };
   }
   Transaction transaction;
-  transaction.Add(ServiceRow(kFamily, 5));
+  transaction.Add(ServiceRow(kWatchedFamily, 5));
   EXPECT_EQ(kernel_->Apply(transaction).outcome, ApplyOutcome::kUnknown);
   ExpectNothing();
-  Add({ServiceRow(kFamily, 6)});
+  Add({ServiceRow(kWatchedFamily, 6)});
   ExpectNothing();
 }
 
@@ -232,11 +232,11 @@ TEST_F(WatcherFaultsTest, S345_AStormIsReportedToItsEnd) {
   std::jthread storm([&] {
     for (uint32_t i = 0; i < kForeignCommits; ++i) {
       Transaction transaction;
-      transaction.Add(EndpointRow(3, i, testing::Address(kFamily, i), 80));
+      transaction.Add(EndpointRow(3, i, testing::Address(kWatchedFamily, i), 80));
       EXPECT_OK(other->Apply(transaction).error);
     }
   });
-  for (uint32_t i = 0; i < 200; ++i) Add({ServiceRow(kFamily, 100 + i)});
+  for (uint32_t i = 0; i < 200; ++i) Add({ServiceRow(kWatchedFamily, 100 + i)});
   storm.join();
   WaitUntilReported();
   size_t reported = 0;

@@ -8,8 +8,8 @@
 namespace svcmap::testing {
 namespace {
 
-constexpr int kClients = 40;
-constexpr int kConnections = 20;
+constexpr int kPickClients = 40;
+constexpr int kPickConnections = 20;
 constexpr uint16_t kFirstPort = 20000;
 
 class EndpointPickTest : public ServiceFlowTest {
@@ -20,7 +20,7 @@ class EndpointPickTest : public ServiceFlowTest {
   std::vector<std::string> Place() {
     std::vector<std::string> placement;
     Request request = To(kWeb);
-    for (int i = 0; i < kClients; ++i) {
+    for (int i = 0; i < kPickClients; ++i) {
       request.source = ClientAddress(i).in(v6());
       const Answer answer = Ask(client(), request);
       EXPECT_EQ(answer.outcome, Outcome::kAnswered) << "client " << i << ": " << answer.ToString();
@@ -39,7 +39,7 @@ class EndpointPickTest : public ServiceFlowTest {
     for (const auto& [endpoint, name] : names) endpoints.push_back(endpoint);
     const std::vector<proxy::EndpointAddress> table = proxy::MakeHashTable(endpoints, {}, slots);
     std::vector<std::string> placement;
-    for (int i = 0; i < kClients; ++i) {
+    for (int i = 0; i < kPickClients; ++i) {
       const IpAddress source = *IpAddress::Parse(ClientAddress(i).in(v6()));
       placement.push_back(names.at(table[proxy::SlotOfClient(source, slots)]));
     }
@@ -66,7 +66,7 @@ TEST_P(EndpointPickTest, EqualPortsPickTheSameEndpointAndOtherPortsOtherEndpoint
   std::set<std::string> used;
   for (int round = 0; round < 2; ++round) {
     ASSERT_OK(FlushConntrack(node().netns()));
-    for (uint16_t i = 0; i < kConnections; ++i) {
+    for (uint16_t i = 0; i < kPickConnections; ++i) {
       Request request = To(kWeb);
       request.source_port = static_cast<uint16_t>(kFirstPort + i);
       const Answer answer = Ask(client(), request);
@@ -86,7 +86,7 @@ TEST_P(EndpointPickTest, PoliciesAndExternalAddressesApply) {
   for (const Address& address : {kExternalIp, kLoadBalancerIp}) {
     std::set<std::string> used;
     Request request = To(address);
-    for (int i = 0; i < kClients; ++i) {
+    for (int i = 0; i < kPickClients; ++i) {
       request.source = ClientAddress(i).in(v6());
       used.insert(Ask(client(), request).server);
     }

@@ -14,8 +14,8 @@ AService WithRanges(AService service, const Names& ranges) {
 
 Objects Ranges(const Names& ranges) { return {WithRanges(ExternalWeb("shop/web", kV), ranges)}; }
 
-// The ranges in kClients contain the client address X, but not B.
-const Names kClients = {"203.0.113.0/25", "2001:db8:203::/121"};
+// The ranges in kClientRanges contain the client address X, but not B.
+const Names kClientRanges = {"203.0.113.0/25", "2001:db8:203::/121"};
 const Names kPods = {"10.244.1.0/24", "fd00:10:244:1::/64"};
 const Names kNowhere = {"192.0.2.0/24", "2001:db8:2::/64"};
 const Names kNodeAndClients = {"192.168.77.0/24", "198.18.7.0/24",  "fd00:77::/64",
@@ -35,7 +35,7 @@ TEST_P(SourceRanges, Row) { Check(); }
 INSTANTIATE_ROWS(
     SourceRanges,
     std::vector<Row>{
-        {"S116", "EveryProtocol", Ranges(kClients), "L1",
+        {"S116", "EveryProtocol", Ranges(kClientRanges), "L1",
          Each({"X"}, {"VIP:80", "VIP:80/udp", "VIP:80/sctp"}, "L1 m") +
              Each({"B"}, {"VIP:80", "VIP:80/udp", "VIP:80/sctp"}, "DROP")},
         {"S87_S117", "EverySource", Ranges(kNowhere), "L1",
@@ -50,12 +50,12 @@ INSTANTIATE_ROWS(
              Each({"B", "P"}, {"VIP:80", "VIP2:80"}, "DROP")},
         {"S119_S148",
          "NoEndpoints",
-         Ranges(kClients),
+         Ranges(kClientRanges),
          "",
          {{"X -> VIP:80", "REJECT"}, {"B -> VIP:80", "DROP"}, {"B -> EIP:80", "REJECT"}}},
         {"S121",
          "ExternalLocal",
-         {WithRanges(ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kClients + kPods)},
+         {WithRanges(ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kClientRanges + kPods)},
          "L1 R1",
          {{"X -> VIP:80", "L1 -"},
           {"P -> VIP:80", "L1,R1 -"},
@@ -64,7 +64,7 @@ INSTANTIATE_ROWS(
           {"B -> EIP:80", "L1 -"}}},
         {"S121",
          "ExternalLocalWithRemoteEndpointsOnly",
-         {WithRanges(ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kClients + kPods)},
+         {WithRanges(ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kClientRanges + kPods)},
          "R1",
          {{"X -> VIP:80", "DROP"}, {"P -> VIP:80", "R1 -"}, {"B -> VIP:80", "DROP"}}},
         {"S120",
@@ -92,9 +92,9 @@ TEST_P(SourceRangesTest, S116_RangesThatChangeTakeEffectAtOnce) {
     Names ranges;
     const char* client;
     const char* pod;
-  } steps[] = {{{}, "L1 m", "L1 m"},       {kClients, "L1 m", "DROP"},
-               {kPods, "DROP", "L1 m"},    {kClients + kPods, "L1 m", "L1 m"},
-               {kNowhere, "DROP", "DROP"}, {kNowhere + kClients, "L1 m", "DROP"},
+  } steps[] = {{{}, "L1 m", "L1 m"},       {kClientRanges, "L1 m", "DROP"},
+               {kPods, "DROP", "L1 m"},    {kClientRanges + kPods, "L1 m", "L1 m"},
+               {kNowhere, "DROP", "DROP"}, {kNowhere + kClientRanges, "L1 m", "DROP"},
                {{}, "L1 m", "L1 m"}};
   for (const auto& step : steps) {
     ASSERT_OK(Serve(step.ranges));
@@ -109,7 +109,7 @@ TEST_P(SourceRangesTest, S116_RangesThatChangeTakeEffectAtOnce) {
 }
 
 TEST_P(SourceRangesTest, S101_S116_OpenConnectionsStay) {
-  ASSERT_OK(Serve(kClients));
+  ASSERT_OK(Serve(kClientRanges));
   ASSERT_OK_AND_ASSIGN(
       TcpFlow flow,
       TcpFlow::Open(client().netns(), {.destination = kLoadBalancerIp.in(v6()), .port = 80}));
@@ -126,7 +126,7 @@ TEST_P(SourceRangesTest, S116_RangesAreOfAServicePort) {
                                                  .Port("tcp", 81)
                                                  .LoadBalancerIp(kLoadBalancerIp.v4)
                                                  .LoadBalancerIp(kLoadBalancerIp.v6),
-                                             kClients)} +
+                                             kClientRanges)} +
                           Slices(*world(), "shop/web", "L1") +
                           Slices(*world(), "shop/more", "L2")));
   Expect({"X -> VIP:80", "DROP"});
@@ -142,7 +142,7 @@ TEST_P(SourceRangesTest, S118_S168_TheLoadBalancerIpAsSource) {
   Expect({"VIP -> VIP:80", "L1 m"});
   Expect({"VIP -> VIP2:80", "L1 m"});
   // S-118: the packet is accepted only because a range contains the node's own address.
-  ASSERT_OK(agent().Apply(TwoAddresses(kClients)));
+  ASSERT_OK(agent().Apply(TwoAddresses(kClientRanges)));
   Expect({"VIP -> VIP:80", "DROP"});
   Expect({"VIP -> VIP2:80", "DROP"});
   Expect({"X -> VIP:80", "L1 m"});
@@ -169,7 +169,7 @@ TEST_P(SourceRangesTest, S116_ManyRangesOfManyServices) {
       service.SourceRange(absl::StrCat("100.", 64 + i, ".", range, ".0/24"));
       service.SourceRange(absl::StrCat("2001:db8:", 1000 + i, ":", range, "::/64"));
     }
-    if (i % 2 == 0) service = WithRanges(service, kClients);
+    if (i % 2 == 0) service = WithRanges(service, kClientRanges);
     objects.push_back(service);
     objects = objects + Slices(*world(), absl::StrCat("shop/many-", i), i % 3 == 0 ? "L1" : "L2");
   }

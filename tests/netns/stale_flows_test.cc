@@ -13,7 +13,7 @@ namespace svcmap::testing {
 namespace {
 
 const Address kDns = ClusterIp(53);
-constexpr uint16_t kSourcePort = 5353;
+constexpr uint16_t kStaleSourcePort = 5353;
 
 class StaleFlowsTest : public ServiceFamilyTest {
  protected:
@@ -21,7 +21,7 @@ class StaleFlowsTest : public ServiceFamilyTest {
     return {.protocol = Protocol::kUdp,
             .destination = address.in(v6()),
             .port = port,
-            .source_port = kSourcePort};
+            .source_port = kStaleSourcePort};
   }
   Answer AskFlow(const Host& from, const Address& address, uint16_t port = 80) {
     return Ask(from.netns(), Udp(address, port));
@@ -130,7 +130,7 @@ TEST_P(StaleFlowsTest, AFlowThatPassedWithoutNatIsNotSentToADescriptor) {
   EXPECT_NE(counted.find("counter packets 0 bytes 0"), std::string::npos) << counted;
   // A new flow is translated.
   Request request = Udp(kExternalIp, kPort);
-  request.source_port = kSourcePort + 1;
+  request.source_port = kStaleSourcePort + 1;
   EXPECT_EQ(Ask(client().netns(), request).server, "pod-a");
 }
 
