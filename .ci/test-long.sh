@@ -1,8 +1,8 @@
 #!/bin/bash
 # Slow checks after `make test`: format and clang-tidy, promtool for the alert rules, undefined behaviour,
 # tests with the labels `nightly` and `long`, SCENARIOS (3000) random scenarios with a new seed, CRASHES
-# (1000) kills under traffic, ten seconds with frequent foreign changes, repeated kernel and thread tests, and
-# each fuzzer for FUZZ_SECONDS (600).
+# (1000) kills under traffic, ten seconds with frequent foreign changes, repeated kernel and thread tests,
+# 100 seeds of random changes, and each fuzzer for FUZZ_SECONDS (600).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,6 +30,8 @@ part "crashes, ${CRASHES:-1000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_CRASHES="${CRASHES:-1000}" SVCMAP_STORM_SECONDS=10 \
   build/release/tests/recovery_test --gtest_filter='CrashTest.*:ForeignChangeTest.*'
 part 'kernel tests, 5 times' setarch -R ctest --preset asan -L '^contract$' --repeat until-fail:5
+part 'random changes, 100 seeds' \
+  setarch -R env SVCMAP_PROPERTY_SEEDS=100 build/asan/tests/contract_test --gtest_filter='*ConvergenceTest*'
 part 'packet tests, 5 times' ctest --preset release -L '^netns$' --repeat until-fail:5
 part 'threads under tsan, 20 times' \
   setarch -R ctest --preset tsan --repeat until-fail:20

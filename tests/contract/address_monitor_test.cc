@@ -85,13 +85,6 @@ class AddressMonitorTest : public ::testing::Test {
   std::unique_ptr<AddressMonitor> monitor_;
 };
 
-TEST_F(AddressMonitorTest, TellsOfNewAddresses) {
-  AddAddress("192.0.2.1");
-  ExpectAddress("192.0.2.1");
-  AddAddress("192.0.2.2");
-  ExpectAddress("192.0.2.2");
-}
-
 TEST_F(AddressMonitorTest, ReportsNetworksAndGatewaysOfDefaultRoutes) {
   Ip({"link", "add", "eth0", "type", "bridge"});
   Ip({"link", "set", "eth0", "up"});

@@ -179,30 +179,6 @@ TEST_P(ChainRepairContract, AChainThatRulesLeadToCannotGo) {
   ExpectAsBefore();
 }
 
-TEST_P(ChainRepairContract, AMissingTargetIsRejected) {
-  Fill();
-  DeleteChain("nat-output");
-  ChainRepair repair = Of({"nat-output"});
-  TableSpec spec = proxy::MakeTable(family(), {});
-  spec.rules.push_back(RuleBuilder(family(), "nat-output").Jump("nowhere").Build());
-  repair.spec = std::make_shared<TableSpec>(std::move(spec));
-  ExpectRejected(repair, absl::StatusCode::kNotFound);
-  EXPECT_FALSE(Content().chains.contains("nat-output"));
-}
-
-TEST_P(ChainRepairContract, TheFamiliesDoNotMeet) {
-  Fill();
-  Transaction other;
-  other.CreateTable({other_family()});
-  Commit(other);
-  ASSERT_OK_AND_ASSIGN(const auto before, kernel_->ReadTable(other_family()));
-  AddRule("services");
-  Repair(Of({"services"}));
-  ExpectAsBefore();
-  ASSERT_OK_AND_ASSIGN(const auto after, kernel_->ReadTable(other_family()));
-  EXPECT_EQ(after, before);
-}
-
 // The remaining tests need features that the fake kernel does not have.
 class RealChainRepair : public ChainRepairContract {};
 INSTANTIATE_TEST_SUITE_P(All, RealChainRepair,
@@ -215,22 +191,6 @@ TEST_P(RealChainRepair, FlushedReplacedAndReorderedRulesComeBack) {
   Nft("flush chain %T dispatch\nreplace rule %T mark-masq handle " + Handles("mark-masq").front() +
       " accept\ninsert rule %T pick drop");
   Repair(Of({"dispatch", "mark-masq", "pick"}));
-  ExpectAsBefore();
-}
-
-TEST_P(RealChainRepair, AWholeFlushedTableComesBack) {
-  Fill();
-  Nft("flush table %T");
-  std::vector<std::string> all;
-  for (const ChainSpec& chain : proxy::MakeTable(family(), {}).chains) all.push_back(chain.name);
-  Repair(Of(all));
-  ExpectAsBefore();
-}
-
-TEST_P(RealChainRepair, AChainThatWasInUseComesBackWithThoseThatLedToIt) {
-  Fill();
-  Nft("flush chain %T external\nflush chain %T services\ndelete chain %T mark-masq");
-  Repair(Of({"external", "services", "mark-masq"}));
   ExpectAsBefore();
 }
 
@@ -264,15 +224,6 @@ TEST_P(RealChainRepair, ForeignObjectsAndTableFlagsGoWithTheRulesThatUseThem) {
   repair.remove_objects = damaged->objects;
   repair.clear_flags = true;
   Repair(repair);
-  ExpectAsBefore();
-}
-
-TEST_P(RealChainRepair, OneThatComesBackOnAnotherHookHasToBeRemoved) {
-  Fill();
-  Nft("delete chain %T nat-output\n"
-      "add chain %T nat-output { type nat hook output priority 7; }");
-  ExpectRejected(Of({"nat-output"}), absl::StatusCode::kUnimplemented);
-  Repair(Of({"nat-output"}, {"nat-output"}));
   ExpectAsBefore();
 }
 

@@ -221,7 +221,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   uint32_t seeds() const {
     const char* wanted = std::getenv("SVCMAP_PROPERTY_SEEDS");
     if (wanted != nullptr) return static_cast<uint32_t>(std::strtoul(wanted, nullptr, 10));
-    return real() ? 12 : 24;
+    return real() ? 8 : 16;
   }
 
   void Run(uint32_t seed, int steps) {
@@ -566,12 +566,12 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
   for (uint32_t seed = 1; seed <= seeds() && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Run(seed, 100);
+    Run(seed, 60);
   }
   if (faulty_sockets()) {
-    EXPECT_GT(faults_.count(), 100);
+    EXPECT_GT(faults_.count(), 40);
   }
-  if (seeds() < 12) return;
+  if (seeds() < 8) return;
   // Some runs must be able to use the saved state. In tests with faults, write failures must
   // prevent some runs from using the saved state.
   EXPECT_GT(beginnings_[AdoptedState::kTrusted] + beginnings_[AdoptedState::kToVerify], 0)

@@ -26,15 +26,6 @@ TEST_P(ElementContract, AddedElementsReadBackWithDataAndComment) {
   EXPECT_THAT(Read(proxy::kClusterIps), ElementsAre(cluster_ip.Read()));
 }
 
-TEST_P(ElementContract, DeletedElementsAreGone) {
-  CreateTable();
-  Add({ServiceRow(family(), 1), ServiceRow(family(), 2)});
-  Transaction transaction;
-  transaction.Delete(ServiceRow(family(), 1));
-  Commit(transaction);
-  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 2).Read()));
-}
-
 TEST_P(ElementContract, DeletionLooksAtTheKeyOnly) {
   CreateTable();
   Add({ServiceRow(family(), 1, 7).Comment("one")});
@@ -53,27 +44,6 @@ TEST_P(ElementContract, DeleteThenAddReplacesDataAndComment) {
   Commit(transaction);
   EXPECT_THAT(Read(proxy::kServiceIps),
               ElementsAre(ServiceRow(family(), 1, 8).Comment("new").Read()));
-}
-
-TEST_P(ElementContract, AddThenDeleteOfANewKeyLeavesNothing) {
-  CreateTable();
-  Transaction transaction;
-  transaction.Add(ServiceRow(family(), 1));
-  transaction.Delete(ServiceRow(family(), 1));
-  Commit(transaction);
-  EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
-}
-
-TEST_P(ElementContract, AKeyMayChangeHandsSeveralTimes) {
-  CreateTable();
-  Add({ServiceRow(family(), 1, 1)});
-  Transaction transaction;
-  for (uint32_t data = 2; data <= 4; ++data) {
-    transaction.Delete(ServiceRow(family(), 1));
-    transaction.Add(ServiceRow(family(), 1, data));
-  }
-  Commit(transaction);
-  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1, 4).Read()));
 }
 
 TEST_P(ElementContract, OrderCounts) {
@@ -134,32 +104,6 @@ TEST_P(ElementContract, ElementsOfAMissingTableAreRejectedAndNoneIsNamed) {
   ExpectRejected(remove, absl::StatusCode::kNotFound, std::nullopt);
 }
 
-TEST_P(ElementContract, WrongLengthsAreRejected) {
-  CreateTable();
-  const Row good = ServiceRow(family(), 1);
-  const auto rejected = [&](proxy::SetIndex set, size_t key_size, size_t data_size) {
-    const std::vector<uint8_t> key(key_size, 1), data(data_size, 2);
-    Transaction transaction;
-    transaction.Add(good);
-    transaction.Add({.set = Set(set), .key = key, .data = data, .comment = {}});
-    ExpectRejected(transaction, absl::StatusCode::kInvalidArgument, 1);
-  };
-  const size_t address = family() == Family::kIpv4 ? 4 : 16;
-  // The key must also contain the padding of the port.
-  rejected(proxy::kServiceIps, address + 8 - 2, address);
-  rejected(proxy::kServiceIps, address + 8 + 4, address);
-  rejected(proxy::kServiceIps, 0, address);
-  rejected(proxy::kServiceIps, address + 8, address - 1);
-  rejected(proxy::kServiceIps, address + 8, address + 1);
-  rejected(proxy::kServiceIps, address + 8, 0);  // Elements of a map need data.
-  rejected(proxy::kClusterIps, address, 4);      // Elements of a set must not have data.
-
-  Transaction remove;
-  const std::vector<uint8_t> key(address, 1);
-  remove.Delete({.set = Set(proxy::kServiceIps), .key = key, .data = {}, .comment = {}});
-  ExpectRejected(remove, absl::StatusCode::kInvalidArgument, 0);
-}
-
 TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
   CreateTable();
   Add({ServiceRow(family(), 1), ServiceRow(family(), 2)});
@@ -195,24 +139,10 @@ TEST_P(ElementContract, CommentsOf127BytesReadBack) {
   EXPECT_THAT(ReadOne(row), Optional(row.Read()));
 }
 
-TEST_P(ElementContract, ReadElementFindsWhatIsThere) {
-  CreateTable();
-  const Row row = ServiceRow(family(), 1, 7).Comment("ns/web:http");
-  Add({row, ServiceRow(family(), 2)});
-  EXPECT_THAT(ReadOne(row), Optional(row.Read()));
-}
-
 TEST_P(ElementContract, ReadElementOfAMissingElementOrTableIsNothing) {
   EXPECT_EQ(ReadOne(ServiceRow(family(), 1)), std::nullopt);
   CreateTable();
   EXPECT_EQ(ReadOne(ServiceRow(family(), 1)), std::nullopt);
-}
-
-TEST_P(ElementContract, ReadElementWithAKeyOfTheWrongLengthIsAnError) {
-  CreateTable();
-  const std::vector<uint8_t> key(3, 1);
-  EXPECT_EQ(kernel_->ReadElement(Set(proxy::kServiceIps), key).status().code(),
-            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_P(ElementContract, ReadElementsAnswersInTheOrderOfTheKeys) {
@@ -242,15 +172,6 @@ TEST_P(ElementContract, ReadElementsWithoutKeysTableOrElementsFindsNothing) {
   EXPECT_THAT(no_element, ElementsAre(std::nullopt, std::nullopt));
   ASSERT_OK_AND_ASSIGN(const auto no_key, kernel_->ReadElements(Set(proxy::kServiceIps), {}));
   EXPECT_THAT(no_key, IsEmpty());
-}
-
-TEST_P(ElementContract, ReadElementsWithAKeyOfTheWrongLengthIsAnError) {
-  CreateTable();
-  Add({ServiceRow(family(), 1)});
-  const std::vector<FieldBytes> keys = {ServiceRow(family(), 1).key, FieldBytes().AppendU8(1)};
-  EXPECT_EQ(kernel_->ReadElements(Set(proxy::kServiceIps), keys).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(ReadOne(ServiceRow(family(), 1)), Optional(ServiceRow(family(), 1).Read()));
 }
 
 TEST_P(ElementContract, ReadSetOfAMissingTableIsAnError) {

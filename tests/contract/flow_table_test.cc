@@ -4,16 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <chrono>
-#include <future>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "nft/conntrack/netlink_flow_table.h"
-#include "proxy/conntrack/cleaner.h"
-#include "proxy/conntrack/stale_flows.h"
 #include "tests/contract/private_netns.h"
 #include "tests/contract/scripted_faults.h"
 #include "tests/support/status_matchers.h"
@@ -320,68 +316,6 @@ TEST_P(FlowTableContract, AListingEndsAfterTheMaximumNumberOfEntries) {
     EXPECT_EQ(listing->cut, listed < 10);
     EXPECT_TRUE(listing->complete);
   }
-}
-
-// Tests of S-244 to S-249 on a real conntrack table.
-TEST_P(FlowTableContract, S244ToS249WhatGoesAndWhatStays) {
-  if (!netns_) return;
-  const FlowEnd service = at()(10, 53), endpoint = at()(1, 53);
-  uint16_t client = 1000;
-  const auto flow = [&](const FlowEnd& destination, const FlowEnd& answers) {
-    return AFlow(Client(++client), destination, answers);
-  };
-  std::vector<TrackedFlow> stay = {
-      flow(service, endpoint),               // S-244
-      flow(at()(10, 3000), at()(10, 3000)),  // S-248
-      // The flow's destination is not a Service address.
-      flow(at()(10, 3000), at()(99, 53)),
-      flow(at()(77, 53), at()(77, 53)),
-  };
-  for (const FlowProtocol protocol : {FlowProtocol::kTcp, FlowProtocol::kSctp}) {  // S-249
-    for (const FlowEnd& answers : {service, at()(2, 53), at()(1, 5300)}) {
-      stay.push_back(flow(service, answers));
-      stay.back().protocol = protocol;
-    }
-  }
-  const std::vector<TrackedFlow> go = {
-      flow(service, at()(2, 53)),                                 // S-245
-      flow(service, at()(99, 53)), flow(service, at()(1, 5300)),  // S-246
-      flow(service, service),                                     // S-247
-  };
-  Add(stay);
-  Add(go);
-
-  const std::vector<proxy::EndpointAddress> endpoints = {{endpoint.address, endpoint.port}};
-  proxy::StaleFlows stale;
-  stale.Add(service, proxy::StaleFlows::Place::kCurrent, endpoints);
-  std::vector<Flow> victims;
-  for (const Flow& listed : List()) {
-    if (stale.IsStale(listed)) victims.push_back(listed);
-  }
-  EXPECT_EQ(Delete(victims).deleted, go.size());
-  std::vector<std::string> left_udp;
-  for (size_t i = 0; i < 4; ++i) left_udp.push_back(stay[i].ToString());
-  EXPECT_THAT(Texts(List()), UnorderedElementsAreArray(left_udp));
-  EXPECT_EQ(netns_->Run([] { return testing::TrackedFlowCount(); }), stay.size());
-}
-
-// Tests the complete path from the Service object to the kernel's conntrack table.
-TEST_P(FlowTableContract, S239TheCleanerClearsAServiceThatLostItsLastEndpoint) {
-  if (!netns_) return;
-  const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
-  const TrackedFlow other = AFlow(Client(40001), at()(11, 53), at()(1, 53));
-  Add({stale, other});
-  std::promise<proxy::Cleanup> over;
-  proxy::Cleaner cleaner(
-      table_, {.on_round = [&](const proxy::Cleanup& cleanup) { over.set_value(cleanup); }});
-  netns_->Run([&] { cleaner.Start(); });
-  cleaner.StateIsComplete();
-  cleaner.Update({{"ns/dns", {{.family = GetParam(), .destinations = {at()(10, 53)}}}}});
-  std::future<proxy::Cleanup> cleanup = over.get_future();
-  ASSERT_EQ(cleanup.wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  EXPECT_EQ(cleanup.get().deleted[Index(GetParam())], 1u);
-  cleaner.Stop();
-  EXPECT_THAT(Texts(List()), ElementsAre(other.ToString()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FlowTableContract, ::testing::ValuesIn(kFamilies),

@@ -46,15 +46,6 @@ TEST_F(ForeignChangeTest, S345_AddedElements) {
   EXPECT_EQ(change.text, "1 element added to cluster-ips");
 }
 
-TEST_F(ForeignChangeTest, S345_ReplacedElements) {
-  const ForeignChange change = AfterNft(
-      "delete element ip svcmap service-ips { 10.0.0.1 . tcp . 80 }\n"
-      "add element ip svcmap service-ips { 10.0.0.1 . tcp . 80 : 9.9.9.9 }");
-  EXPECT_THAT(change.elements,
-              ElementsAre(Touched(ServiceRow(kFamily, 1)), Touched(ServiceRow(kFamily, 1))));
-  EXPECT_EQ(change.text, "1 element deleted from service-ips, 1 element added to service-ips");
-}
-
 TEST_F(ForeignChangeTest, S345_RangesComeAsTheirSets) {
   const ForeignChange change = AfterNft(
       "delete element ip svcmap service-cidrs { 10.0.1.0/24 }\n"
@@ -64,12 +55,6 @@ TEST_F(ForeignChangeTest, S345_RangesComeAsTheirSets) {
                                                 SetRef{kFamily, proxy::kFirewallSources}));
   EXPECT_EQ(change.text,
             "1 element deleted from service-cidrs, 1 element added to firewall-sources");
-}
-
-TEST_F(ForeignChangeTest, S345_AFlushedSet) {
-  const ForeignChange change = AfterNft("flush map ip svcmap endpoints");
-  EXPECT_EQ(change.elements.size(), 2u);
-  EXPECT_EQ(change.text, "2 elements deleted from endpoints");
 }
 
 TEST_F(ForeignChangeTest, S345_OfManyElementsOnlyTheirSetsAreKept) {

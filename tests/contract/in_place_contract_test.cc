@@ -89,26 +89,5 @@ TEST_P(InPlaceContract, AddsOneToTheGeneration) {
   EXPECT_EQ(Generation(), generation + 1);
 }
 
-TEST_P(InPlaceContract, TheFamiliesDoNotMeet) {
-  CreateTable();
-  Transaction other;
-  other.CreateTable({other_family()});
-  other.Add(ServiceRow(other_family(), 1));
-  Commit(other);
-  Commit(InPlace());
-  ASSERT_OK_AND_ASSIGN(const auto elements, kernel_->ReadSet({other_family(), proxy::kServiceIps}));
-  EXPECT_THAT(elements, ElementsAre(ServiceRow(other_family(), 1).Read()));
-}
-
-// Dropping the table also deletes the affinity records.
-TEST_P(InPlaceContract, ADropTakesTheRecordsAway) {
-  CreateTable();
-  Add({RecordRow(family(), 7, 1, 0x10001)});
-  Transaction recreate = Creation();
-  recreate.DropTable(family());
-  Commit(recreate);
-  EXPECT_THAT(Read(proxy::kAffinity), IsEmpty());
-}
-
 }  // namespace
 }  // namespace svcmap::nft

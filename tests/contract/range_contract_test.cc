@@ -9,26 +9,14 @@ namespace svcmap::nft {
 namespace {
 
 using ::svcmap::testing::Address;
-using ::svcmap::testing::ClusterIpRow;
 using ::svcmap::testing::RangeEnd;
 using ::svcmap::testing::RangeStart;
 using ::testing::ElementsAre;
 using ::testing::Optional;
-using ::testing::UnorderedElementsAre;
 using ::testing::UnorderedElementsAreArray;
 
 class RangeContract : public KernelContract {};
 INSTANTIATE_TEST_SUITE_P(All, RangeContract, EveryKernel(), KernelCaseName);
-
-TEST_P(RangeContract, RangesReadBackAsStartsAndEnds) {
-  CreateTable();
-  const std::vector<Row> rows = {
-      RangeStart(Address(family(), 0x100)), RangeEnd(Address(family(), 0x200)),
-      RangeStart(Address(family(), 0x200)), RangeEnd(Address(family(), 0x300))};
-  Add(rows);
-  EXPECT_THAT(Read(proxy::kServiceCidrs),
-              UnorderedElementsAre(rows[0].Read(), rows[1].Read(), rows[2].Read(), rows[3].Read()));
-}
 
 TEST_P(RangeContract, AnAddressFindsTheStartOfItsRange) {
   CreateTable();
@@ -48,40 +36,12 @@ TEST_P(RangeContract, AStartAloneReachesToTheHighestAddress) {
   EXPECT_THAT(ReadOne(RangeStart(Address(family(), 5))), Optional(RangeStart(zero).Read()));
 }
 
-TEST_P(RangeContract, RangesAreDeletedByBothEnds) {
-  CreateTable();
-  const Row start = RangeStart(Address(family(), 0x100));
-  const Row end = RangeEnd(Address(family(), 0x200));
-  Add({start, end, RangeStart(Address(family(), 0x200)), RangeEnd(Address(family(), 0x300))});
-  Transaction transaction;
-  transaction.Delete(start);
-  transaction.Delete(end);
-  Commit(transaction);
-  EXPECT_THAT(Read(proxy::kServiceCidrs),
-              UnorderedElementsAre(RangeStart(Address(family(), 0x200)).Read(),
-                                   RangeEnd(Address(family(), 0x300)).Read()));
-}
-
-TEST_P(RangeContract, ARangeMayBeReplacedByALargerOne) {
-  CreateTable();
-  Add({RangeStart(Address(family(), 0x100)), RangeEnd(Address(family(), 0x200))});
-  Transaction transaction;
-  transaction.Delete(RangeStart(Address(family(), 0x100)));
-  transaction.Delete(RangeEnd(Address(family(), 0x200)));
-  transaction.Add(RangeStart(Address(family(), 0x100)));
-  transaction.Add(RangeEnd(Address(family(), 0x400)));
-  Commit(transaction);
-  EXPECT_THAT(Read(proxy::kServiceCidrs),
-              UnorderedElementsAre(RangeStart(Address(family(), 0x100)).Read(),
-                                   RangeEnd(Address(family(), 0x400)).Read()));
-}
-
 // Ranges from bound to bound appear, disappear, grow, shrink, merge and are divided.
 TEST_P(RangeContract, OnlyRangesThatDifferAreWritten) {
   CreateTable();
   std::mt19937 random(1);
   std::vector<proxy::Row> before;
-  for (int change = 0; change < 200; ++change) {
+  for (int change = 0; change < 60; ++change) {
     SCOPED_TRACE(change);
     std::vector<proxy::AddressRange> ranges;
     for (uint32_t bound = 1; bound < 8; ++bound) {
@@ -116,33 +76,6 @@ TEST_P(RangeContract, AddingARangeAgainIsNoError) {
   Add(range);
   Add(range);
   EXPECT_EQ(Read(proxy::kServiceCidrs).size(), 2u);
-}
-
-TEST_P(RangeContract, OverlappingRangesAreRejected) {
-  CreateTable();
-  Add({RangeStart(Address(family(), 0x100)), RangeEnd(Address(family(), 0x200))});
-  struct Case {
-    const char* name;
-    uint32_t start, end;
-    size_t failed;
-  };
-  for (const Case& c : {Case{"inside", 0x120, 0x140, 0}, Case{"across the end", 0x180, 0x280, 0},
-                        Case{"across the start", 0x80, 0x180, 1}, Case{"around", 0x80, 0x280, 1}}) {
-    SCOPED_TRACE(c.name);
-    Transaction transaction;
-    transaction.Add(RangeStart(Address(family(), c.start)));
-    transaction.Add(RangeEnd(Address(family(), c.end)));
-    ExpectRejected(transaction, absl::StatusCode::kAlreadyExists, c.failed);
-  }
-}
-
-TEST_P(RangeContract, AnEndIsNoElementOfAPlainSet) {
-  CreateTable();
-  Row row = ClusterIpRow(family(), 1);
-  row.interval_end = true;
-  Transaction transaction;
-  transaction.Add(row);
-  ExpectRejected(transaction, absl::StatusCode::kInvalidArgument, 0);
 }
 
 }  // namespace

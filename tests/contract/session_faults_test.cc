@@ -25,8 +25,6 @@ namespace {
 using namespace std::chrono_literals;
 using ::svcmap::testing::Row;
 using ::svcmap::testing::ServiceRow;
-using ::testing::Each;
-using ::testing::Optional;
 using ::testing::SizeIs;
 using Receipt = SocketFaults::Receipt;
 
@@ -59,9 +57,6 @@ class SessionFaultsTest : public ::testing::Test {
       return receipt;
     };
   }
-  void ToAll(Receipt receipt) {
-    faults_.receive = [receipt](uint32_t, std::span<const uint8_t>) { return receipt; };
-  }
   static Transaction Adding(uint32_t number) {
     Transaction transaction;
     transaction.Add(ServiceRow(kFaultFamily, number));
@@ -93,27 +88,6 @@ TEST_F(SessionFaultsTest, AMissingVerdictIsUnknownAndTheNextBatchGoesOverAFreshS
   EXPECT_TRUE(IsThere(2));
   EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
   ExpectFreshSocket();
-}
-
-// A late response to one batch must not affect the next batch.
-TEST_F(SessionFaultsTest, ALateVerdictIsNotMistakenForAnother) {
-  Once({.late = true});
-  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
-  Transaction invalid;
-  invalid.Delete(ServiceRow(kFaultFamily, 77));
-  EXPECT_EQ(kernel_->Apply(invalid).outcome, ApplyOutcome::kRejected);
-  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
-}
-
-TEST_F(SessionFaultsTest, VerdictsThatComeTwiceCountOnce) {
-  ToAll({.twice = true});
-  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kCommitted);
-  Transaction invalid;
-  invalid.Delete(ServiceRow(kFaultFamily, 77));
-  EXPECT_EQ(kernel_->Apply(invalid).outcome, ApplyOutcome::kRejected);
-  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
-  EXPECT_THAT(kernel_->ReadElement(kFaultSet, ServiceRow(kFaultFamily, 3).key.bytes()).value(),
-              Optional(ServiceRow(kFaultFamily, 3).Read()));
 }
 
 TEST_F(SessionFaultsTest, ALostAnswerMakesTheVerdictUnknown) {
@@ -210,21 +184,6 @@ TEST_F(SessionFaultsTest, ReadsThatLostAnswersAskAgainForThoseOnly) {
   EXPECT_EQ(sizes[1], sizes[0] / 100 * 41);
 }
 
-// The reader requests the remaining keys again as long as some responses arrive.
-TEST_F(SessionFaultsTest, ReadsOfManyElementsGoOnWhileAnswersCome) {
-  std::vector<FieldBytes> keys;
-  for (uint32_t i = 10; i < 210; ++i) keys.push_back(ServiceRow(kFaultFamily, i).key);
-  for (const Receipt fault : {Receipt{.error = ENOBUFS}, {.error = EINTR}, {.drop = true}}) {
-    int received = 0;
-    faults_.receive = [&](uint32_t, std::span<const uint8_t>) {
-      return ++received % 15 == 0 ? fault : Receipt();
-    };
-    const auto elements = kernel_->ReadElements(kFaultSet, keys);
-    ASSERT_OK(elements);
-    EXPECT_THAT(*elements, Each(std::nullopt));
-  }
-}
-
 TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
   for (const int error : {EINTR, ENOBUFS}) {
     for (int at = 1; at <= 4; ++at) {
@@ -241,15 +200,6 @@ TEST_F(SessionFaultsTest, ReadsThatAreInterruptedAreRepeated) {
       EXPECT_TRUE(content->has_value());
     }
   }
-}
-
-// A late response arrives at a socket that has already been closed.
-TEST_F(SessionFaultsTest, LateAnswersToReadsAreNotMistakenForOthers) {
-  Once({.late = true});
-  EXPECT_FALSE(kernel_->ReadElement(kFaultSet, ServiceRow(kFaultFamily, 1).key.bytes()).ok());
-  ASSERT_OK_AND_ASSIGN(const auto missing,
-                       kernel_->ReadElement(kFaultSet, ServiceRow(kFaultFamily, 9).key.bytes()));
-  EXPECT_EQ(missing, std::nullopt);
 }
 
 // New sockets must be opened in the session's namespace, although the calling thread may be in

@@ -9,7 +9,6 @@ namespace {
 using ::svcmap::testing::NotApplicable;
 using ::svcmap::testing::SourceRow;
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::Optional;
 using ::testing::UnorderedElementsAre;
 
@@ -30,26 +29,6 @@ class SeveralFieldsContract : public KernelContract {
 };
 INSTANTIATE_TEST_SUITE_P(All, SeveralFieldsContract, EveryKernel(), KernelCaseName);
 
-TEST_P(SeveralFieldsContract, RangesReadBackWithFirstAndLastKeyAndComment) {
-  CreateTable();
-  const Row wide = Sources(1, 0x100, 0x1ff).Comment("ns/web:http");
-  const Row single = Sources(1, 0x300, 0x300);
-  const Row odd = Sources(2, 0x103, 0x109);
-  Add({wide, single, odd});
-  EXPECT_THAT(Read(proxy::kFirewallSources),
-              UnorderedElementsAre(wide.Read(), single.Read(), odd.Read()));
-}
-
-TEST_P(SeveralFieldsContract, TheWholeAddressSpaceIsARange) {
-  CreateTable();
-  const bool v4 = family() == Family::kIpv4;
-  const Row row =
-      SourceRow(testing::Address(family(), 1), 80, testing::Ip(v4 ? "0.0.0.0" : "::"),
-                testing::Ip(v4 ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"));
-  Add({row});
-  EXPECT_THAT(Read(proxy::kFirewallSources), ElementsAre(row.Read()));
-}
-
 TEST_P(SeveralFieldsContract, ADeletedRangeIsGoneAndItsNeighboursStay) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff), Sources(1, 0x200, 0x2ff), Sources(2, 0x100, 0x1ff)});
@@ -58,18 +37,6 @@ TEST_P(SeveralFieldsContract, ADeletedRangeIsGoneAndItsNeighboursStay) {
   Commit(transaction);
   EXPECT_THAT(Read(proxy::kFirewallSources), UnorderedElementsAre(Sources(1, 0x200, 0x2ff).Read(),
                                                                   Sources(2, 0x100, 0x1ff).Read()));
-}
-
-TEST_P(SeveralFieldsContract, ARangeMayBeReplacedInOneBatch) {
-  CreateTable();
-  Add({Sources(1, 0x100, 0x1ff)});
-  Transaction transaction;
-  transaction.Delete(Sources(1, 0x100, 0x1ff));
-  transaction.Add(Sources(1, 0x100, 0x17f));
-  transaction.Add(Sources(1, 0x180, 0x3ff));
-  Commit(transaction);
-  EXPECT_THAT(Read(proxy::kFirewallSources), UnorderedElementsAre(Sources(1, 0x100, 0x17f).Read(),
-                                                                  Sources(1, 0x180, 0x3ff).Read()));
 }
 
 TEST_P(SeveralFieldsContract, AddingARangeAgainIsNoErrorAndKeepsTheOldComment) {
@@ -114,16 +81,6 @@ TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
   }
 }
 
-// When a range is added, the kernel checks whether its first or last key is in an existing range.
-// The kernel does not check the keys between the first and the last key. svcmapd does not need a
-// complete check, because its ranges are disjoint (S-120).
-TEST_P(SeveralFieldsContract, ARangeAroundAnotherOneIsNotNoticed) {
-  CreateTable();
-  Add({Sources(1, 0x100, 0x1ff)});
-  Add({Sources(1, 0x80, 0x280)});
-  EXPECT_EQ(Read(proxy::kFirewallSources).size(), 2u);
-}
-
 TEST_P(SeveralFieldsContract, NeighboursAndRangesOfAnotherAddressDoNotOverlap) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff)});
@@ -140,19 +97,6 @@ TEST_P(SeveralFieldsContract, DeletingWhatIsNotThereIsRejected) {
   Transaction outside;
   outside.Delete(Sources(1, 0x200, 0x2ff));
   ExpectRejected(outside, absl::StatusCode::kNotFound, 0);
-}
-
-// A deletion deletes the range that contains the first key of the deletion. svcmapd always deletes
-// a range by the range's own keys.
-TEST_P(SeveralFieldsContract, ADeletionTakesTheRangeThatItsFirstKeyLiesIn) {
-  CreateTable();
-  for (const auto& [first, last] : {std::pair{0x100u, 0x17fu}, std::pair{0x120u, 0x340u}}) {
-    Add({Sources(1, 0x100, 0x1ff)});
-    Transaction transaction;
-    transaction.Delete(Sources(1, first, last));
-    Commit(transaction);
-    EXPECT_THAT(Read(proxy::kFirewallSources), IsEmpty());
-  }
 }
 
 TEST_P(SeveralFieldsContract, ARejectedBatchUndoesRanges) {
@@ -177,15 +121,6 @@ TEST_P(SeveralFieldsContract, AKeyFindsTheRangeItLiesIn) {
   EXPECT_EQ(ReadOne(Sources(2, 0x100, 0x1ff)), std::nullopt);
 }
 
-TEST_P(SeveralFieldsContract, WrongLengthsAreRejected) {
-  CreateTable();
-  const std::vector<uint8_t> key(Sources(1, 0, 1).key.bytes().size() - 4, 1);
-  Transaction shorter;
-  shorter.Add(
-      {.set = Set(proxy::kFirewallSources), .key = key, .data = {}, .comment = {}, .key_end = key});
-  ExpectRejected(shorter, absl::StatusCode::kInvalidArgument, 0);
-}
-
 TEST_P(SeveralFieldsContract, EndElementsAreRejected) {
   CreateTable();
   Row end = Sources(1, 0x100, 0x1ff);
@@ -204,18 +139,6 @@ TEST_P(SeveralFieldsContract, AnOrdinarySetHasNoRanges) {
     GTEST_SKIP() << NotApplicable("the kernel accepts a last key in a set without ranges");
   }
   ExpectAdditionRejected(row, absl::StatusCode::kInvalidArgument);
-}
-
-TEST_P(SeveralFieldsContract, ThousandsOfRangesInOneBatch) {
-  CreateTable();
-  std::vector<Row> rows;
-  for (uint32_t i = 0; i < 2000; ++i) rows.push_back(Sources(i / 50, i % 50 * 16, i % 50 * 16 + 9));
-  Add(rows);
-  EXPECT_EQ(Read(proxy::kFirewallSources).size(), rows.size());
-  Transaction transaction;
-  for (const Row& row : rows) transaction.Delete(row);
-  Commit(transaction);
-  EXPECT_THAT(Read(proxy::kFirewallSources), IsEmpty());
 }
 
 }  // namespace

@@ -131,20 +131,6 @@ TEST_P(TableContentContract, CountsEqualDumpsInAllKindsOfSets) {
   expect_equal();
 }
 
-TEST_P(TableContentContract, AForeignRuleChangesItsChain) {
-  CreateTable();
-  const TableContent before = Content();
-  AddRule("mark-masq");
-  EXPECT_THAT(Changed(before.chains, Content().chains), ElementsAre("mark-masq"));
-}
-
-TEST_P(TableContentContract, ADeletedRuleChangesItsChain) {
-  CreateTable();
-  const TableContent before = Content();
-  DeleteRule("cluster-ips-check");
-  EXPECT_THAT(Changed(before.chains, Content().chains), ElementsAre("cluster-ips-check"));
-}
-
 TEST_P(TableContentContract, ChainsAndSetsThatComeAndGoAreSeen) {
   CreateTable();
   const TableContent before = Content();

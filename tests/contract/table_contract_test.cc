@@ -50,15 +50,6 @@ TEST_P(TableContract, TheFamiliesDoNotMeet) {
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
 }
 
-// In the real kernel, a second creation would duplicate chains and rules, so callers drop the table
-// first.
-TEST_P(TableContract, CreatingAgainKeepsTheElements) {
-  CreateTable();
-  Add({ServiceRow(family(), 1)});
-  CreateTable();
-  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
-}
-
 TEST_P(TableContract, RecreationReplacesEverythingAtOnce) {
   CreateTable();
   Add({ServiceRow(family(), 1)});

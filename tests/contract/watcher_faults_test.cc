@@ -86,15 +86,6 @@ TEST_F(WatcherFaultsTest, S345_AForeignCommitDuringALargeBatchIsALoss) {
   ExpectReport();
 }
 
-TEST_F(WatcherFaultsTest, S345_AlsoWhenTheLargeBatchIsRejected) {
-  BeforeLargeBatch([&] { Nft(kForeign); });
-  Transaction rejected = Large();
-  rejected.Delete(ServiceRow(kWatchedFamily, 9999));
-  EXPECT_EQ(kernel_->Apply(rejected).outcome, ApplyOutcome::kRejected);
-  ExpectLoss("another process committed during a large batch");
-  ExpectReport();
-}
-
 // The reader is slower than the notifications, so the kernel drops notifications.
 TEST_F(WatcherFaultsTest, S345_AnOverflowIsALoss) {
   std::mutex busy;
@@ -227,7 +218,7 @@ TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
 // Another process commits as fast as possible. The monitor reports each commit, and svcmapd's
 // commits continue.
 TEST_F(WatcherFaultsTest, S345_AStormIsReportedToItsEnd) {
-  constexpr int kForeignCommits = 2000;
+  constexpr int kForeignCommits = 500;
   ASSERT_OK_AND_ASSIGN(const auto other, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
   std::jthread storm([&] {
     for (uint32_t i = 0; i < kForeignCommits; ++i) {

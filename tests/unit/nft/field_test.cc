@@ -1,6 +1,5 @@
 #include "nft/model/field.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -9,10 +8,7 @@
 namespace svcmap::nft {
 namespace {
 
-using ::testing::ElementsAre;
 using Bytes = std::vector<uint8_t>;
-
-Bytes BytesOf(const FieldBytes& bytes) { return {bytes.bytes().begin(), bytes.bytes().end()}; }
 
 constexpr Field kAllFields[] = {Field::kIpv4Addr,    Field::kIpv6Addr, Field::kInetProto,
                                 Field::kInetService, Field::kMark,     Field::kRaw8,
@@ -24,33 +20,6 @@ Bytes HostOrder(uint32_t value) {
   const auto byte = [&](int i) { return static_cast<uint8_t>(value >> (8 * i)); };
   return std::endian::native == std::endian::little ? Bytes{byte(0), byte(1), byte(2), byte(3)}
                                                     : Bytes{byte(3), byte(2), byte(1), byte(0)};
-}
-
-TEST(FieldTest, EveryFieldHasASizeATypeAndAName) {
-  for (const Field field : kAllFields) {
-    SCOPED_TRACE(static_cast<int>(field));
-    EXPECT_GT(FieldSize(field), 0u);
-    EXPECT_LE(FieldSize(field), 16u);
-    EXPECT_GT(FieldTypeId(field), 0u);
-    EXPECT_LT(FieldTypeId(field), 64u);  // Field type ids use six bits in a concatenated type.
-    EXPECT_NE(FieldTypeName(field), "?");
-  }
-}
-
-TEST(FieldTest, ASingleFieldIsNotPadded) {
-  for (const Field field : kAllFields) {
-    EXPECT_EQ(FieldsSize(std::vector{field}), FieldSize(field));
-  }
-}
-
-TEST(FieldTest, EveryFieldOfAConcatenationIsPaddedToAWord) {
-  EXPECT_EQ(FieldsSize(std::vector{Field::kIpv4Addr, Field::kInetProto, Field::kInetService}), 12u);
-  EXPECT_EQ(FieldsSize(std::vector{Field::kInetProto, Field::kInetService}), 8u);
-  EXPECT_EQ(FieldsSize(std::vector{Field::kRaw24, Field::kSlot}), 8u);
-  EXPECT_EQ(FieldsSize(std::vector{Field::kIpv6Addr, Field::kIpv6Addr, Field::kInetProto,
-                                   Field::kInetService}),
-            FieldBytes::kMaxSize);
-  EXPECT_EQ(FieldsSize({}), 0u);
 }
 
 TEST(FieldTest, ValuesPrintAsNftWritesThem) {
@@ -79,14 +48,6 @@ TEST(FieldTest, ValuesPrintAsNftWritesThem) {
   for (const Case& c : cases) EXPECT_EQ(FieldsToText(std::vector{c.field}, c.bytes), c.text);
 }
 
-TEST(FieldTest, AConcatenationPrintsWithDots) {
-  FieldBytes key;
-  key.Append(Bytes{10, 96, 0, 1}).AppendU8(6).AppendU16Be(80).PadToWord();
-  EXPECT_EQ(FieldsToText(std::vector{Field::kIpv4Addr, Field::kInetProto, Field::kInetService},
-                         key.bytes()),
-            "10.96.0.1 . tcp . 80");
-}
-
 TEST(FieldTest, TooFewBytesPrintTheirNumber) {
   const std::vector<Field> fields = {Field::kIpv4Addr, Field::kInetProto};
   EXPECT_EQ(FieldsToText(fields, {}), "<0 bytes>");
@@ -94,35 +55,6 @@ TEST(FieldTest, TooFewBytesPrintTheirNumber) {
   for (const Field field : kAllFields) {
     EXPECT_EQ(FieldsToText(std::vector{field}, {}), "<0 bytes>");
   }
-}
-
-TEST(FieldBytesTest, NumbersAreInNetworkOrder) {
-  EXPECT_THAT(BytesOf(FieldBytes().AppendU16Be(0x1234)), ElementsAre(0x12, 0x34));
-  EXPECT_THAT(BytesOf(FieldBytes().AppendU24Be(0x123456)), ElementsAre(0x12, 0x34, 0x56));
-  EXPECT_THAT(BytesOf(FieldBytes().AppendU32Be(0x12345678)), ElementsAre(0x12, 0x34, 0x56, 0x78));
-}
-
-TEST(FieldBytesTest, SlotsAndMarksAreInHostOrder) {
-  EXPECT_EQ(BytesOf(FieldBytes().AppendU32Host(0x12345678)), HostOrder(0x12345678));
-}
-
-TEST(FieldBytesTest, EachFieldStartsOnAWord) {
-  EXPECT_THAT(BytesOf(FieldBytes().AppendU8(6).AppendU16Be(80)), ElementsAre(6, 0, 0, 0, 0, 80));
-}
-
-TEST(FieldBytesTest, PaddingIsZeroAndHappensOnce) {
-  FieldBytes bytes;
-  bytes.AppendU8(6).PadToWord();
-  EXPECT_THAT(BytesOf(bytes), ElementsAre(6, 0, 0, 0));
-  bytes.PadToWord();
-  EXPECT_EQ(bytes.bytes().size(), 4u);
-  EXPECT_THAT(BytesOf(FieldBytes().PadToWord()), ElementsAre());
-}
-
-TEST(FieldBytesTest, TheLargestKeyFits) {
-  FieldBytes bytes;
-  bytes.Append(Bytes(16, 1)).Append(Bytes(16, 2)).AppendU8(6).AppendU16Be(80).PadToWord();
-  EXPECT_EQ(bytes.bytes().size(), FieldBytes::kMaxSize);
 }
 
 }  // namespace

@@ -41,20 +41,6 @@ class AnEntry {
     }
   }
   nlmsghdr* message() { return message_; }
-  // Replaces the protocol number in every tuple.
-  void SetProtocol(uint8_t protocol) {
-    for (const nlattr* tuple : Attributes(message_, 4)) {
-      if (mnl_attr_get_type(tuple) > CTA_TUPLE_REPLY) continue;
-      for (const nlattr* part : Attributes(tuple)) {
-        if (mnl_attr_get_type(part) != CTA_TUPLE_PROTO) continue;
-        for (const nlattr* attribute : Attributes(part)) {
-          if (mnl_attr_get_type(attribute) == CTA_PROTO_NUM) {
-            *static_cast<uint8_t*>(mnl_attr_get_payload(attribute)) = protocol;
-          }
-        }
-      }
-    }
-  }
   // `info` is CTA_PROTOINFO_TCP or CTA_PROTOINFO_SCTP.
   void SetState(uint16_t info, uint16_t attribute, uint8_t state) {
     nlattr* nest = mnl_attr_nest_start(message_, CTA_PROTOINFO);
@@ -69,26 +55,6 @@ class AnEntry {
   alignas(nlmsghdr) uint8_t buffer_[2 * kMaxFlowMessage] = {};
   nlmsghdr* message_;
 };
-
-TEST(FlowMessageTest, WhatIsWrittenIsReadAgain) {
-  EXPECT_EQ(ReadFlow(AnEntry(kFlow4).message()), kFlow4);
-  EXPECT_EQ(ReadFlow(AnEntry(kFlow6).message()), kFlow6);
-}
-
-TEST(FlowMessageTest, OtherProtocolsAreNoFlows) {
-  for (const uint8_t protocol : {132, 1, 0}) {
-    AnEntry entry(kFlow4);
-    entry.SetProtocol(protocol);
-    EXPECT_EQ(ReadFlow(entry.message()), std::nullopt) << int{protocol};
-  }
-}
-
-TEST(FlowMessageTest, S242TcpFlowsAreNoUdpFlows) {
-  Flow tcp = kFlow4;
-  tcp.protocol = TransportProtocol::kTcp;
-  EXPECT_EQ(ReadFlow(AnEntry(tcp).message()), tcp);
-  EXPECT_NE(tcp, kFlow4);
-}
 
 TEST(FlowMessageTest, ATcpConnectionThatHasEndedIsNoFlow) {
   Flow tcp = kFlow4;
@@ -143,12 +109,6 @@ TEST(FlowMessageTest, S242_OnlyUnrepliedSctpAssociationsAreFlows) {
   }
 }
 
-TEST(FlowMessageTest, OtherMessagesAreNoFlows) {
-  AnEntry entry(kFlow4);
-  entry.message()->nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE;
-  EXPECT_EQ(ReadFlow(entry.message()), std::nullopt);
-}
-
 TEST(FlowMessageTest, AMessageThatIsCutIsReadToItsEndAndNoFurther) {
   AnEntry entry(kFlow6);
   for (uint32_t length = sizeof(nlmsghdr); length < entry.message()->nlmsg_len; ++length) {
@@ -160,15 +120,6 @@ TEST(FlowMessageTest, AMessageThatIsCutIsReadToItsEndAndNoFurther) {
     message->nlmsg_len = length;
     EXPECT_EQ(ReadFlow(message), std::nullopt) << length;
   }
-}
-
-TEST(FlowMessageTest, NoMessageIsLongerThanItsRoom) {
-  alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];
-  Flow flow = kFlow6;
-  flow.reply.zone = 7;
-  EXPECT_LE(WriteFlowDeletion(buffer, flow)->nlmsg_len, kMaxFlowMessage);
-  EXPECT_LE(WriteFlowDump(buffer, {TransportProtocol::kUdp, Family::kIpv6})->nlmsg_len,
-            kMaxFlowMessage);
 }
 
 }  // namespace

@@ -2,10 +2,8 @@
 // text with nft's output.
 #include "nft/text/nft_text.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 #include "nft/text/range_text.h"
@@ -29,10 +27,6 @@ const TableSpecs& Tables() {
 }
 
 const SetSpec& Spec(SetRef set) { return Tables()[Index(set.family)].sets[set.set]; }
-
-TEST(TransactionTextTest, NothingPrintsNothing) {
-  EXPECT_EQ(TransactionText(Tables(), Transaction()), "");
-}
 
 TEST(TransactionTextTest, EachOperationIsALineInOrder) {
   Transaction transaction;
@@ -77,18 +71,6 @@ TEST(TransactionTextTest, StartsAndEndsThatDoNotBelongTogetherStayApart) {
             "add element ip svcmap service-cidrs { 0.0.0.0/0 }\n");
 }
 
-TEST(TransactionTextTest, ARangeOfSeveralFieldsIsALineOfItsOwn) {
-  Transaction transaction;
-  transaction.Delete(SourceRow(Ip("203.0.113.1"), 80, Ip("10.0.0.0"), Ip("10.255.255.255")));
-  transaction.Add(SourceRow(Ip("203.0.113.1"), 443, Ip("10.0.0.1"), Ip("10.0.0.8")).Comment("a:"));
-  transaction.Add(SourceRow(Ip("2001:db8::1"), 80, Ip("fd00::1"), Ip("fd00::1")));
-  EXPECT_EQ(TransactionText(Tables(), transaction),
-            "delete element ip svcmap firewall-sources { 203.0.113.1 . tcp . 80 . 10.0.0.0/8 }\n"
-            "add element ip svcmap firewall-sources { 203.0.113.1 . tcp . 443 . "
-            "10.0.0.1-10.0.0.8 comment \"a:\" }\n"
-            "add element ip6 svcmap firewall-sources { 2001:db8::1 . tcp . 80 . fd00::1 }\n");
-}
-
 // nft cannot replace sets that rules refer to, so the text contains such a replacement only as a
 // comment.
 TEST(TransactionTextTest, ACreationInPlaceIsACommentLine) {
@@ -106,28 +88,6 @@ TEST(TransactionTextTest, ARepairNamesItsChainsAndWhatItRemoves) {
             "# rewritten: chain ip6 svcmap pick-3\n"
             "delete set ip6 svcmap foreign-set\n"
             "delete chain ip6 svcmap foreign\n");
-}
-
-TEST(TableTextTest, SetsAreDeclaredAsNftDeclaresThem) {
-  const std::string text = TableText(Tables()[0]);
-  for (const char* declaration : {"\tset firewall-sources {\n"
-                                  "\t\ttype ipv4_addr . inet_proto . inet_service . ipv4_addr\n"
-                                  "\t\tflags interval\n\t}\n",
-                                  "\tmap affinity {\n"
-                                  "\t\ttypeof ip saddr . @nh,128,16 : ip daddr\n"
-                                  "\t\tsize 131072\n\t\tflags dynamic,timeout\n\t}\n"}) {
-    EXPECT_THAT(text, ::testing::HasSubstr(declaration));
-  }
-}
-
-TEST(RangesTextTest, EachFieldIsARangeByItself) {
-  const Row row = SourceRow(Ip("0.0.0.0"), 80, Ip("0.0.0.0"), Ip("255.255.255.255"));
-  const std::vector<Field>& fields = Spec(row.set).key;
-  EXPECT_EQ(RangesText(fields, row.key.bytes(), row.key_end.bytes()),
-            "0.0.0.0 . tcp . 80 . 0.0.0.0/0");
-  const Row ports = SourceRow(Ip("10.0.0.0"), 90, Ip("10.0.0.9"), Ip("10.0.0.9"));
-  EXPECT_EQ(RangesText(fields, row.key.bytes(), ports.key_end.bytes()),
-            "0.0.0.0-10.0.0.0 . tcp . 80-90 . 0.0.0.0-10.0.0.9");
 }
 
 TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
@@ -153,54 +113,6 @@ TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
         RangeText(fields, start.bytes(), *c.end == '\0' ? std::span<const uint8_t>() : end.bytes()),
         c.text);
   }
-}
-
-TEST(RangeTextTest, PortsPrintAsARange) {
-  const uint8_t start[] = {0, 80}, end[] = {0, 91};
-  EXPECT_EQ(RangeText(std::vector{Field::kInetService}, start, end), "80-90");
-}
-
-TEST(RangeTextTest, KeysOfAForeignLengthPrintTheirLength) {
-  const uint8_t start[] = {1, 2, 3};
-  EXPECT_EQ(RangeText(std::vector{Field::kIpv4Addr}, start, {}), "<3 bytes>-<3 bytes>");
-}
-
-TEST(ElementsTextTest, ElementsPrintInTheOrderOfTheirKeys) {
-  std::vector<Element> elements;
-  for (const uint32_t slot : {256, 1, 2, 0}) {
-    elements.push_back(EndpointRow(7, slot, Ip("10.244.0.1"), 80).Read());
-  }
-  elements.push_back(EndpointRow(6, 9, Ip("10.244.0.1"), 80).Comment("first").Read());
-  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kEndpoints}), elements),
-            "\t\telements = { 0x6 . 9 comment \"first\" : 10.244.0.1 . 80,\n"
-            "\t\t\t     0x7 . 0 : 10.244.0.1 . 80,\n"
-            "\t\t\t     0x7 . 1 : 10.244.0.1 . 80,\n"
-            "\t\t\t     0x7 . 2 : 10.244.0.1 . 80,\n"
-            "\t\t\t     0x7 . 256 : 10.244.0.1 . 80 }\n");
-}
-
-TEST(ElementsTextTest, RangesAreFoundInAnyOrder) {
-  const std::vector<Element> elements = {
-      RangeEnd(Ip("10.98.0.0")).Read(),   RangeStart(Ip("10.97.0.0")).Read(),
-      RangeEnd(Ip("10.97.0.0")).Read(),   RangeStart(Ip("10.96.0.0")).Read(),
-      RangeStart(Ip("255.0.0.0")).Read(), RangeEnd(Ip("0.0.0.0")).Read()};
-  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kServiceCidrs}), elements),
-            "\t\telements = { 10.96.0.0/16,\n"
-            "\t\t\t     10.97.0.0/16,\n"
-            "\t\t\t     255.0.0.0/8 }\n");
-}
-
-TEST(ElementsTextTest, RangesOfSeveralFieldsPrintInTheOrderOfTheirFirstKeys) {
-  const std::vector<Element> elements = {
-      SourceRow(Ip("203.0.113.1"), 80, Ip("172.16.0.0"), Ip("172.31.255.255")).Read(),
-      SourceRow(Ip("203.0.113.1"), 80, Ip("10.0.0.7"), Ip("10.0.0.7")).Comment("one").Read()};
-  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kFirewallSources}), elements),
-            "\t\telements = { 203.0.113.1 . tcp . 80 . 10.0.0.7 comment \"one\",\n"
-            "\t\t\t     203.0.113.1 . tcp . 80 . 172.16.0.0/12 }\n");
-}
-
-TEST(ElementsTextTest, NoElementsPrintNothing) {
-  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kClusterIps}), {}), "");
 }
 
 TEST(ElementsTextTest, WhatTheKernelShouldNotHoldIsPrintedAllTheSame) {

@@ -92,45 +92,6 @@ TEST_F(AffinityRowsTest, S122AllDestinationsAndBothSetsShareTheChoices) {
                                       "affinity-local-endpoints 0.1.0.1 : 10.0.0.1 . 8080"));
 }
 
-TEST_F(AffinityRowsTest, S75AnInternalLocalSetIsIdentifiedByItsDescriptor) {
-  Apply({Sticky().InternalLocal(), WebSlice().Local("10.0.0.1")});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 193.32.0.1",
-                                      "affinity-slots 0x1 . 0 : 0.1.0.1",
-                                      "affinity-local-endpoints 0.1.0.1 : 10.0.0.1 . 8080"));
-}
-
-TEST_F(AffinityRowsTest, S76WithoutALocalSetItIsAPlainDrop) {
-  Apply({Sticky().InternalLocal(), WebSlice().Ready("10.0.0.1")});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 0.0.0.0"));
-}
-
-TEST_F(AffinityRowsTest, S77WithoutEndpointsItIsRejected) {
-  Apply({Sticky()});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
-  EXPECT_THAT(desired_.new_numbers, IsEmpty());
-}
-
-TEST_F(AffinityRowsTest, Ipv6ChoicesCarryTheirComplement) {
-  Apply({AService("shop/web").At("fd00:96::1").Port(80).Affinity(10800),
-         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
-  Make();
-  EXPECT_THAT(OwnLines("affinity"), ElementsAre("affinity-slots 0x1 . 0 : 0x10001fffefffe",
-                                                "affinity-endpoints 0x10001 : fd00::1 . 8080"));
-}
-
-TEST_F(AffinityRowsTest, S122PortsAndFamiliesAreIndependent) {
-  Apply({Sticky().At("fd00:96::1").Port(81, "b"), WebSlice().Port(8081, "b").Ready("10.0.0.1"),
-         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
-  Make();
-  EXPECT_THAT(
-      Texts(desired_.new_numbers),
-      ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4", "sticky group 2 of IPv4",
-                  "sticky port 2 of IPv4", "sticky group 1 of IPv6", "sticky port 1 of IPv6"));
-}
-
 TEST_F(AffinityRowsTest, S126WhoStaysKeepsItsNumber) {
   Apply({Sticky()});
   ApplyEndpoints({"10.0.0.2", "10.0.0.4"});
@@ -213,14 +174,6 @@ TEST_F(AffinityRowsTest, WithoutAFreePortNumberThereIsNoAffinityAndThatIsReporte
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1"));
   EXPECT_THAT(Findings(),
               ElementsAre(HasSubstr("session affinity is not programmed: at most 49151")));
-}
-
-TEST_F(AffinityRowsTest, WithoutAFreeStickyGroupThePortIsRejectedAndNamed) {
-  numbers_.Of(NumberPool::kStickyGroups, Family::kIpv4) = NumberAllocator(0);
-  Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
-  EXPECT_THAT(Findings(), ElementsAre(HasSubstr("all endpoint groups are in use")));
 }
 
 TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumberTaken) {

@@ -176,49 +176,12 @@ TEST(ClaimsTest, ProtocolsFamiliesAndNodePortsDoNotMeet) {
             "nobody");
 }
 
-TEST(ClaimsTest, ALoserComesBackWhenTheWinnerGoes) {
-  Claimants claimants;
-  claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
-  EXPECT_THAT(claimants.Put(AService("ns/c").At("10.96.0.1").Port(80).Build()), IsEmpty());
-  EXPECT_THAT(claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build()), IsEmpty());
-  EXPECT_THAT(claimants.Remove("ns/a"), ElementsAre("ns/b"));
-  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
-  EXPECT_THAT(claimants.Remove("ns/b"), ElementsAre("ns/c"));
-  EXPECT_THAT(claimants.Remove("ns/c"), IsEmpty());
-  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "nobody");
-}
-
-TEST(ClaimsTest, ALoserThatGoesIsForgotten) {
-  Claimants claimants;
-  claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
-  claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
-  claimants.Put(AService("ns/b").At("10.96.0.2").Port(80).Build());
-  EXPECT_THAT(claimants.Remove("ns/a"), IsEmpty());
-  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "nobody");
-}
-
-TEST(ClaimsTest, TheServiceThatIsBeatenIsNamed) {
-  Claimants claimants;
-  claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
-  EXPECT_THAT(claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build()),
-              ElementsAre("ns/b"));
-}
-
 TEST(ClaimsTest, AChangeWithTheSameClaimsConcernsNobodyElse) {
   Claimants claimants;
   claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
   claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());
   EXPECT_THAT(claimants.Put(AService("ns/a").At("10.96.0.1").Port(80, "http").Build()), IsEmpty());
   EXPECT_THAT(claimants.Put(AService("ns/b").At("10.96.0.1").Port(80, "http").Build()), IsEmpty());
-}
-
-TEST(ClaimsTest, OneThatGetsYoungerGivesWay) {
-  Claimants claimants;
-  claimants.Put(AService("ns/a").Created(1).At("10.96.0.1").Port(80).Build());
-  claimants.Put(AService("ns/b").Created(2).At("10.96.0.1").Port(80).Build());
-  EXPECT_THAT(claimants.Put(AService("ns/a").Created(3).At("10.96.0.1").Port(80).Build()),
-              ElementsAre("ns/b"));
-  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
 }
 
 // S-94: on a node address, an exact claim takes precedence over a nodePort. When an exact claim is
@@ -254,7 +217,7 @@ TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
   std::mt19937 random(1);
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   Claimants claimants;
-  for (int step = 0; step < 2000; ++step) {
+  for (int step = 0; step < 400; ++step) {
     const std::string key = "ns/" + std::to_string(pick(8));
     if (pick(4) == 0 && claimants.services().contains(key)) {
       claimants.Remove(key);

@@ -27,20 +27,6 @@ double WorstMiss(unsigned pick_class) {
   return 1.0 - static_cast<double>(PickCapacity(pick_class - 1) + 1) / PickCapacity(pick_class);
 }
 
-TEST(PickClassTest, CapacitiesAscend) {
-  for (unsigned pick = 2; pick <= kMaxPickClass; ++pick) {
-    EXPECT_GT(PickCapacity(pick), PickCapacity(pick - 1)) << pick;
-  }
-}
-
-TEST(PickClassTest, TheFirstClassesAreExact) {
-  for (unsigned pick = 1; pick <= kMaxExactClass; ++pick) EXPECT_EQ(PickCapacity(pick), pick);
-}
-
-TEST(PickClassTest, TheLastClassHoldsTheMaximum) {
-  EXPECT_EQ(PickCapacity(kMaxPickClass), kMaxEndpoints);
-}
-
 TEST(PickClassTest, EveryNumberOfEndpointsGetsTheSmallestClassThatFits) {
   unsigned expected = 1;
   for (uint32_t endpoints = 1; endpoints <= kMaxEndpoints; ++endpoints) {
@@ -48,18 +34,6 @@ TEST(PickClassTest, EveryNumberOfEndpointsGetsTheSmallestClassThatFits) {
     ASSERT_EQ(PickClassFor(endpoints), expected) << endpoints;
   }
   EXPECT_EQ(expected, kMaxPickClass);
-}
-
-TEST(PickClassTest, CapacitiesGrowByAtMostAHalf) {
-  for (unsigned pick = kMaxExactClass + 1; pick <= kMaxPickClass; ++pick) {
-    EXPECT_LE(PickCapacity(pick), PickCapacity(pick - 1) * 1.5) << pick;
-  }
-}
-
-TEST(PickClassTest, ADrawMissesLessOftenThanOnceInThree) {
-  for (unsigned pick = kMaxExactClass + 1; pick <= kMaxPickClass; ++pick) {
-    EXPECT_LT(WorstMiss(pick), 0.33) << pick;
-  }
 }
 
 // If all random picks miss, the rules use slot 0. The probability that all picks miss limits the
@@ -74,20 +48,6 @@ TEST(PickClassTest, AllDrawsOfASizeClassMissLessOftenThanSixInAMillion) {
       const int draws = rules["pick-" + capacity + ": jump draw-" + capacity];
       EXPECT_GT(draws, 0) << capacity;
       EXPECT_LT(std::pow(WorstMiss(pick), draws), 6e-6) << capacity;
-    }
-  }
-}
-
-TEST(DescriptorTest, TheFirstByteTellsKindAndClass) {
-  std::set<uint8_t> bytes;
-  for (const DispatchKind kind : kKinds) {
-    for (unsigned pick = 0; pick <= kMaxPickClass; ++pick) {
-      EXPECT_TRUE(bytes.insert(DescriptorByte(kind, pick)).second) << pick;
-      const uint32_t endpoints = pick == 0 ? 0 : PickCapacity(pick);
-      const Descriptor descriptor{.kind = kind, .endpoints = endpoints, .group = 1};
-      for (const char* address : {"10.96.0.1", "fd00:96::1"}) {
-        EXPECT_EQ(descriptor.For(Ip(address)).bytes()[0], DescriptorByte(kind, pick));
-      }
     }
   }
 }
@@ -113,52 +73,6 @@ TEST(DescriptorTest, AHashTableHasItsOwnClassExceptWithAffinityOrWithoutEndpoint
   descriptor.endpoints = 251;
   descriptor.sticky = Descriptor::Sticky{};
   EXPECT_EQ(class_of(), DescriptorByte(DispatchKind::kSticky, PickClassFor(251)));
-}
-
-TEST(DescriptorTest, AnIpv4DescriptorIsClassAndGroup) {
-  const IpAddress address = Ip("10.96.0.1");
-  const auto text = [&](const Descriptor& descriptor) {
-    return descriptor.For(address).ToString();
-  };
-  using Kind = DispatchKind;
-  EXPECT_EQ(text({Kind::kInternal, 3, 1, {}}), "3.0.0.1");
-  EXPECT_EQ(text({Kind::kExternal, 3, 0x010203, {}}), "67.1.2.3");
-  EXPECT_EQ(text({Kind::kExternalLocal, 3, 0x010203, {}}), "131.1.2.3");
-  EXPECT_EQ(text({Kind::kInternal, 1, kMaxGroup, {}}), "1.255.255.255");
-  EXPECT_EQ(text({Kind::kExternalLocal, kMaxEndpoints, 1, {}}), "165.0.0.1");
-  EXPECT_EQ(text({}), "0.0.0.0") << "drop";
-}
-
-TEST(DescriptorTest, WithAffinityKindSetAndTimerStandInFrontOfTheGroup) {
-  const IpAddress address = Ip("10.96.0.1");
-  const auto text = [&](DispatchKind kind, Descriptor::Sticky sticky) {
-    return Descriptor{.kind = kind, .endpoints = 2, .group = 0x0102, .sticky = sticky}
-        .For(address)
-        .ToString();
-  };
-  EXPECT_EQ(text(DispatchKind::kInternal, {.timer = 0, .local = false}), "194.0.1.2");
-  EXPECT_EQ(text(DispatchKind::kInternal, {.timer = 0, .local = true}), "194.32.1.2");
-  EXPECT_EQ(text(DispatchKind::kExternal, {.timer = 5, .local = false}), "194.69.1.2");
-  EXPECT_EQ(text(DispatchKind::kExternalLocal, {.timer = 31, .local = true}), "194.191.1.2");
-}
-
-TEST(DescriptorTest, EveryTimerFitsInFrontOfTheGroup) { EXPECT_LE(kMaxTimers, 32u); }
-
-TEST(DescriptorTest, AnIpv6DescriptorHasTheGroupInItsLastFourBytes) {
-  const auto bytes = [](const Descriptor& descriptor) {
-    const IpAddress address = descriptor.For(Ip("fd00:96::1"));
-    std::vector<uint8_t> all(address.bytes().begin(), address.bytes().end());
-    // Remove the two bytes that adjust the checksum.
-    all.erase(all.begin() + 10, all.begin() + 12);
-    return all;
-  };
-  EXPECT_EQ(bytes({.kind = DispatchKind::kExternal, .endpoints = 5, .group = 0x010203}),
-            (std::vector<uint8_t>{0x45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3}));
-  EXPECT_EQ(bytes({.kind = DispatchKind::kExternal,
-                   .endpoints = 5,
-                   .group = 0x0102,
-                   .sticky = Descriptor::Sticky{.timer = 3, .local = true}}),
-            (std::vector<uint8_t>{0xc5, 0, 0x3a, 0xff, 0, 0, 0, 0, 0, 0, 0, 0x63, 1, 2}));
 }
 
 // Returns the address's contribution to the checksum: the one's complement sum of its 16-bit words,
@@ -224,53 +138,6 @@ TEST(DescriptorTest, DescriptorsOfAnAddressDifferByKindClassGroupSetAndTimer) {
       }
     }
   }
-}
-
-TEST(DescriptorTest, AKindIsAPrefixOfItsDescriptorsOnly) {
-  constexpr DispatchKind kFirstBytes[] = {DispatchKind::kInternal, DispatchKind::kExternal,
-                                          DispatchKind::kExternalLocal, DispatchKind::kSticky};
-  for (const Family family : kFamilies) {
-    const IpAddress address = family == Family::kIpv4 ? Ip("10.96.0.1") : Ip("fd00:96::1");
-    for (const DispatchKind other : kFirstBytes) {
-      const IpPrefix prefix = DescriptorPrefix(family, other);
-      EXPECT_EQ(prefix.length(), 2);
-      for (const uint32_t endpoints : {1u, kMaxEndpoints}) {
-        for (const DispatchKind kind : kKinds) {
-          Descriptor descriptor{.kind = kind, .endpoints = endpoints, .group = kMaxStickyGroup};
-          EXPECT_EQ(prefix.Contains(descriptor.For(address)), kind == other);
-          descriptor.sticky = {.timer = 31, .local = true};
-          EXPECT_EQ(prefix.Contains(descriptor.For(address)), other == DispatchKind::kSticky);
-        }
-      }
-    }
-  }
-}
-
-// The test masks a descriptor as the rules do. One mask selects the kind, and the other mask
-// selects the timer and the endpoint set.
-TEST(DescriptorTest, AStickyPatternFindsTheByteInFrontOfTheGroup) {
-  for (const Family family : kFamilies) {
-    const IpAddress address = family == Family::kIpv4 ? Ip("10.96.0.1") : Ip("fd00:96::1");
-    const Descriptor::Sticky sticky{.timer = 9, .local = true};
-    const IpAddress descriptor = Descriptor{.kind = DispatchKind::kExternal,
-                                            .endpoints = 4,
-                                            .group = kMaxStickyGroup,
-                                            .sticky = sticky}
-                                     .For(address);
-    const uint8_t first = DescriptorByte(DispatchKind::kSticky, 4);
-    const IpAddress mask = StickyPattern(family, 0xff, 0xff);
-    const IpAddress value =
-        StickyPattern(family, first, StickyByte(DispatchKind::kExternal, sticky));
-    for (size_t i = 0; i < address.size(); ++i) {
-      EXPECT_EQ(descriptor.bytes()[i] & mask.bytes()[i], value.bytes()[i]) << i;
-    }
-  }
-}
-
-TEST(ChoiceTest, IsPortAndEndpointAndNeverLooksLikeADescriptorWithAffinity) {
-  EXPECT_EQ(Choice(0x0102, 0x0304), 0x01020304u);
-  EXPECT_LT(Choice(kMaxStickyPort, kMaxStickyEndpoint) >> 24,
-            DescriptorByte(DispatchKind::kSticky, 0));
 }
 
 }  // namespace

@@ -16,11 +16,6 @@ std::vector<uint32_t> Take(NumberAllocator& numbers, int count) {
   return taken;
 }
 
-TEST(NumberAllocatorTest, NumbersStartAtOneAndAscend) {
-  NumberAllocator numbers(kMaxGroup);
-  EXPECT_THAT(Take(numbers, 3), ElementsAre(1, 2, 3));
-}
-
 TEST(NumberAllocatorTest, AReleasedNumberIsNotUsedWhileThereAreFreshOnes) {
   NumberAllocator numbers(4);
   Take(numbers, 2);
@@ -97,46 +92,6 @@ TEST(NumberAllocatorTest, FreshOnesGivenBackAreFresh) {
   numbers.GiveBack(4);
   numbers.GiveBack(3);
   EXPECT_THAT(Take(numbers, 3), ElementsAre(3, 4, 5)) << "not 1";
-}
-
-TEST(NumberAllocatorTest, WhatWasReservedAndReleasedIsFreeForAll) {
-  NumberAllocator numbers(1);
-  EXPECT_TRUE(numbers.Reserve(1));
-  EXPECT_TRUE(numbers.Take(1));
-  numbers.Release(1);
-  EXPECT_EQ(numbers.Allocate(), 1u);
-  numbers.GiveBack(1);
-  EXPECT_FALSE(numbers.Take(1));
-  EXPECT_EQ(numbers.Allocate(), 1u);
-}
-
-TEST(NumbersTest, GroupsAreCommonToBothFamiliesTheOthersAreNot) {
-  Numbers numbers;
-  for (const Family family : kFamilies) {
-    EXPECT_EQ(numbers.Of(NumberPool::kStickyGroups, family).Allocate(), 1u);
-    EXPECT_EQ(numbers.Of(NumberPool::kStickyPorts, family).Allocate(), 1u);
-  }
-  EXPECT_EQ(numbers.Of(NumberPool::kGroups, Family::kIpv4).Allocate(), 1u);
-  EXPECT_EQ(numbers.Of(NumberPool::kGroups, Family::kIpv6).Allocate(), 2u);
-}
-
-TEST(NumbersTest, EachNumberGoesBackToItsPool) {
-  Numbers numbers;
-  NumberAllocator& ports = numbers.Of(NumberPool::kStickyPorts, Family::kIpv6);
-  ports = NumberAllocator(1);
-  EXPECT_THAT(Take(ports, 2), ElementsAre(1, 0));
-  numbers.Release({{NumberPool::kStickyPorts, Family::kIpv4, 7},
-                   {NumberPool::kStickyGroups, Family::kIpv6, 7},
-                   {NumberPool::kStickyPorts, Family::kIpv6, 1}});
-  EXPECT_THAT(Take(ports, 2), ElementsAre(1, 0));
-}
-
-TEST(NumbersTest, TheLastOnesFitWhereTheyStand) {
-  EXPECT_EQ(kMaxGroup, 0xffffffu);      // A group occupies three bytes.
-  EXPECT_EQ(kMaxStickyGroup, 0xffffu);  // A sticky group occupies two bytes.
-  // The first byte of a choice must differ from the first byte of every descriptor with session
-  // affinity.
-  EXPECT_LT(kMaxStickyPort >> 8, DescriptorByte(DispatchKind::kSticky, 0));
 }
 
 }  // namespace

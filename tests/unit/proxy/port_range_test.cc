@@ -7,7 +7,6 @@
 #include <string>
 
 #include "nft/fake/fake_kernel.h"
-#include "proxy/desired/hash_table.h"
 #include "proxy/reconcile/reconciler.h"
 #include "proxy/state/store.h"
 #include "tests/unit/proxy/desired_world.h"
@@ -79,14 +78,6 @@ TEST_F(PortRangeRowsTest, ThePortOfTheSliceDoesNotMatter) {
   EXPECT_EQ(desired_.rows, before);
 }
 
-TEST_F(PortRangeRowsTest, WithoutEndpointsTheRangeIsRejected) {
-  Apply({Ranged()});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-range-ports 10.96.0.1 . tcp . 1023",
-                                      "no-endpoint-range-ports 10.96.0.1 . tcp . 1280",
-                                      "no-endpoint-range-blocks 10.96.0.1 . tcp . 0x4"));
-}
-
 TEST_F(PortRangeRowsTest, ARangeThatBecomesAPortGetsAnotherGroup) {
   Apply({Ranged(), Endpoints().Ready("10.0.0.1")});
   Make();
@@ -135,38 +126,6 @@ TEST_F(PortRangeRowsTest, APortThatBecomesARangeGetsOtherNumbers) {
               ElementsAre("range-affinity-endpoints 0.2.0.1 : 10.0.0.1"));
   EXPECT_THAT(Texts(desired_.new_numbers),
               ElementsAre("sticky group 2 of IPv4", "sticky port 2 of IPv4"));
-}
-
-TEST_F(PortRangeRowsTest, ARestartKeepsTheEndpointNumbers) {
-  Apply({Ranged(1000, 1001).Affinity(10800), Endpoints().Ready("10.0.0.1").Ready("10.0.0.2")});
-  Make();
-  Apply({Endpoints().Ready("10.0.0.2")});
-  Make();
-  std::vector<nft::Element> left;
-  for (const Row& row : OwnRows("shop/web", desired_.rows)) {
-    if (row.set.set != kRangeAffinityEndpoints) continue;
-    const auto key = row.key.bytes(), data = row.data.bytes();
-    left.push_back({.key = {key.begin(), key.end()},
-                    .data = {data.begin(), data.end()},
-                    .comment = row.comment});
-  }
-  const ServiceRows before = desired_.rows;
-  numbers_ = Numbers();
-  memory_ = AffinityMemory();
-  before_ = {};
-  memory_.Remember(Family::kIpv4, left, numbers_);
-  Make();
-  EXPECT_EQ(desired_.rows.ports.at(0).affinity, before.ports.at(0).affinity);
-}
-
-TEST_F(PortRangeRowsTest, PicksByHashUseATableOfAddresses) {
-  Apply({Ranged().Pick(PickBy::kClientAndPort, 251),
-         Endpoints().Ready("10.0.0.1").Ready("10.0.0.2")});
-  Make();
-  const PortRows& rows = desired_.rows.ports.at(0);
-  EXPECT_EQ(rows.pick_by, PickBy::kClientAndPort);
-  EXPECT_EQ(rows.cluster.slots, MakeHashTable({{Ip("10.0.0.1"), 0}, {Ip("10.0.0.2"), 0}}, {}, 251));
-  EXPECT_THAT(Findings(), IsEmpty());
 }
 
 // All ranges of a protocol share the source ranges. Single ports have source ranges of their own.

@@ -57,12 +57,6 @@ TEST_F(ReconcilerNodeTest, S118AnotherNodeIpPlansServicesWithRangesAgain) {
   ExpectConverged();
 }
 
-TEST_F(ReconcilerNodeTest, S118BeforeTheNodeIsKnownItIsLoopback) {
-  Settle({Web().LoadBalancer("203.0.113.1").SourceRange("127.0.0.0/8")});
-  EXPECT_THAT(Contents(kernel_),
-              ::testing::Contains("firewall-sources 203.0.113.1 . tcp . 80 . 203.0.113.1"));
-}
-
 TEST_F(ReconcilerNodeTest, S65TheNodesPodCidrIsFollowed) {
   Reconciler by_node(kernel_, {.node_name = "n1",
                                .node_port_addresses = {},
@@ -83,12 +77,6 @@ TEST_F(ReconcilerNodeTest, S65TheNodesPodCidrIsFollowed) {
   EXPECT_THAT(sync(ANode("n1", {"192.0.2.1"}, "", {"10.244.9.0/24"})),
               ::testing::IsSupersetOf({"pod-sources 10.244.9.0", "pod-sources 10.244.10.0 end"}));
   EXPECT_THAT(sync(Removal(Kind::kNode, "n1")), ::testing::SizeIs(2)) << "S-71";
-}
-
-TEST_F(ReconcilerNodeTest, S64ThePodCidrOfTheNodeDoesNotMatterOtherwise) {
-  Settle({ANode("n1", {"192.0.2.1"}, "za", {"10.244.3.0/24"}), Web()});
-  Apply({ANode("n1", {"192.0.2.1"}, "za", {"10.244.9.0/24"})});
-  EXPECT_EQ(Sync().outcome, Outcome::kNothing);
 }
 
 TEST_F(ReconcilerNodeTest, AFailedSyncDoesNotForgetWhatTheNodeChanged) {

@@ -19,8 +19,6 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-TEST_F(SavedTest, AFirstRunHasNothing) { EXPECT_EQ(Begin(), AdoptedState::kNothing); }
-
 TEST_F(SavedTest, WithNothingChangedNothingIsWritten) {
   Begin();
   Notify(World());
@@ -92,17 +90,6 @@ TEST_F(SavedTest, TheTimeoutsAreThoseOfTheLastCommit) {
   const SyncResult result = Sync();
   EXPECT_FALSE(result.recreated);
   EXPECT_THAT(result.findings, IsEmpty());
-  ExpectConverged();
-}
-
-TEST_F(SavedTest, NumbersAreNotGivenTwice) {
-  Begin();
-  Notify(World());
-  Sync();
-  Begin();
-  Notify({AService("shop/new").At("10.96.0.9").Port(80).Affinity(90), Slice("shop/new", 3, 9),
-          AService("shop/c").At("10.96.0.10").Port(80), Slice("shop/c", 3, 10)});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   ExpectConverged();
 }
 
@@ -284,16 +271,6 @@ TEST_F(SavedTest, SelfEndpointRulesExistWhileRowsNeedThem) {
   ExpectConverged();
 }
 
-TEST_F(SavedTest, OtherOptionsChangeTheRangesThatComeFromThem) {
-  Begin();
-  Notify({Web(), Slice("shop/web", 3)});
-  Sync();
-  options_.ruleset.masquerade_all = true;
-  Begin();
-  EXPECT_FALSE(Sync().recreated);
-  ExpectConverged();
-}
-
 TEST_F(SavedTest, AFileThatIsOlderThanTheKernelIsNotServedFrom) {
   Begin();
   Notify(World());
@@ -347,31 +324,7 @@ TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheNextRun) {
   ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/b"), Slice("shop/web", 1)}));
   EXPECT_EQ(Begin(), AdoptedState::kTrusted);
   EXPECT_TRUE(reconciler_->HasSuspects());
-  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
-  Sync();
-  ExpectConverged();
-}
-
-// Before the elements of the killed run are deleted, their numbers are not used for other Services.
-TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedAgain) {
-  ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/b")}));
-  Begin();
-  Notify({AService("shop/new").At("10.96.0.9").Port(80), Slice("shop/new", 3, 9)});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
-  Sync();
-  ExpectConverged();
-}
-
-// The next run is killed too, before it has checked the rows.
-TEST_F(SavedTest, LeftoversOfAKilledRunAreDeletedByTheRunAfterNext) {
-  ASSERT_NO_FATAL_FAILURE(CommitWithoutRemoval({NoService("shop/b"), Slice("shop/web", 1)}));
-  Begin();
-  Begin();
-  EXPECT_TRUE(reconciler_->HasSuspects());
-  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
-  Sync();
-  ExpectConverged();
+  CheckAllRows();
 }
 
 TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedByTheRunAfterNext) {
@@ -383,9 +336,7 @@ TEST_F(SavedTest, NumbersOfLeftoversAreNotUsedByTheRunAfterNext) {
   Notify({AService("shop/new").At("10.96.0.9").Port(80).Affinity(90), Slice("shop/new", 3, 9),
           AService("shop/d").At("10.96.0.10").Port(80), Slice("shop/d", 3, 10)});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
-  Sync();
-  ExpectConverged();
+  CheckAllRows();
 }
 
 // The kernel rejects the deletion, and the agent is killed before it has checked the rows.
@@ -396,9 +347,7 @@ TEST_F(SavedTest, LeftoversThatCouldNotBeDeletedAreDeletedByTheNextRun) {
   fault_ = Fault::kNone;
   Begin();
   EXPECT_TRUE(reconciler_->HasSuspects());
-  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
-  Sync();
-  ExpectConverged();
+  CheckAllRows();
 }
 
 // The agent is killed after the deletion and before the log contains the outcome.
@@ -407,9 +356,7 @@ TEST_F(SavedTest, DeletedLeftoversOfAKilledRunAreNotMissed) {
   const nft::Transaction removal = DeletionsOf(*reconciler_);
   EXPECT_OK(kernel_.Apply(removal).error);
   EXPECT_EQ(Begin(), AdoptedState::kToVerify);
-  while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
-  Sync();
-  ExpectConverged();
+  CheckAllRows();
 }
 
 TEST_F(SavedTest, AServiceThatIsAmongTheSavedRowsButNotTheObjectsGoes) {

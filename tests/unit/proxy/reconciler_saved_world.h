@@ -121,6 +121,12 @@ class SavedTest : public ::testing::Test {
             AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", 2, 2).Weight(3),
             AServiceCidr("c", {"10.96.0.0/16"})};
   }
+  // Checks all rows of the kernel, then commits what that found.
+  void CheckAllRows() {
+    while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
+    Sync();
+    ExpectConverged();
+  }
   void ExpectConverged() {
     EXPECT_FALSE(reconciler_->Pending());
     EXPECT_EQ(Contents(kernel_), Additions(reconciler_->DesiredRows()));

@@ -39,18 +39,6 @@ TEST_F(DesiredServiceTest, NothingIsWantedOfWhatIsNotProxied) {
   }
 }
 
-TEST_F(DesiredServiceTest, EachAddressOfThePortIsMapped) {
-  Apply({Web().NodePort(30080).External("198.51.100.1").LoadBalancer("203.0.113.1"),
-         WebSlice().Ready("10.0.0.1")});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
-                                      "service-ips 198.51.100.1 . tcp . 80 : 65.0.0.1",
-                                      "service-ips 203.0.113.1 . tcp . 80 : 65.0.0.1",
-                                      "service-ips 192.0.2.7 . tcp . 30080 : 65.0.0.1"));
-  EXPECT_THAT(desired_.rows.cluster_ips, ElementsAre(Ip("10.96.0.1")));
-  EXPECT_THAT(Findings(), IsEmpty());
-}
-
 TEST_F(DesiredServiceTest, PingAddressesAreTheAddressesWithoutSourceRanges) {
   AService service = Web().At("fd00:96::1").NodePort(30080).External("198.51.100.1");
   service.External("2001:db8::1").LoadBalancer("203.0.113.1").LoadBalancer("2001:db8::2");
@@ -91,44 +79,11 @@ TEST_F(DesiredServiceTest, AnAddressKeepsItsFirstRole) {
                                       "service-ips 192.0.2.1 . tcp . 80 : 65.0.0.1"));
 }
 
-TEST_F(DesiredServiceTest, FamiliesHaveTheirOwnGroupsAndEndpoints) {
-  Apply({Web().At("fd00:96::1"), WebSlice().Ready("10.0.0.1"),
-         ASlice("shop/web-2", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
-  Make();
-  ASSERT_EQ(desired_.rows.ports.size(), 2u);
-  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1", "group 2"));
-  EXPECT_THAT(desired_.rows.ports[0].cluster.slots,
-              ElementsAre(EndpointAddress{Ip("10.0.0.1"), 8080}));
-  EXPECT_THAT(desired_.rows.ports[1].cluster.slots,
-              ElementsAre(EndpointAddress{Ip("fd00::1"), 8080}));
-}
-
-TEST_F(DesiredServiceTest, AFamilyWithoutEndpointsIsRejectedAlone) {
-  Apply({Web().At("fd00:96::1"), WebSlice().Ready("10.0.0.1")});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
-                                      "no-endpoint-services fd00:96::1 . tcp . 80"));
-}
-
 TEST_F(DesiredServiceTest, AFamilyWithoutClusterIpIsNotThere) {  // S-3
   Apply({Web().NodePort(30080).External("2001:db8::1")});
   Make();
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
                                       "no-endpoint-nodeports 192.0.2.7 . tcp . 30080"));
-}
-
-TEST_F(DesiredServiceTest, WhoStaysKeepsGroupAndSlot) {
-  Apply({Web(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Ready("10.0.0.3")});
-  Make();
-  Apply({WebSlice().Ready("10.0.0.2").Ready("10.0.0.3").Ready("10.0.0.9")});
-  Make();
-  EXPECT_EQ(desired_.rows.ports[0].cluster.group, 1u);
-  EXPECT_THAT(
-      desired_.rows.ports[0].cluster.slots,
-      ElementsAre(EndpointAddress{Ip("10.0.0.9"), 8080}, EndpointAddress{Ip("10.0.0.2"), 8080},
-                  EndpointAddress{Ip("10.0.0.3"), 8080}));
-  EXPECT_THAT(desired_.new_numbers, IsEmpty());
-  EXPECT_THAT(desired_.old_numbers, IsEmpty());
 }
 
 TEST_F(DesiredServiceTest, WeightsAreSlotsAndWhoStaysKeepsItsOwn) {
@@ -180,15 +135,6 @@ TEST_F(DesiredServiceTest, APickByHashHasATableThatChangesInPlace) {
   EXPECT_EQ(slots().size(), 2u);
   EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1"));
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
-}
-
-TEST_F(DesiredServiceTest, TwoNodesHaveTheSameTableWhateverHappenedBefore) {
-  Apply({Web().Pick(PickBy::kClient), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
-  Make();
-  Apply({WebSlice().Ready("10.0.0.2").Ready("10.0.0.3").Ready("10.0.0.4").Weight(3)});
-  const auto changed = Make().rows.ports[0].cluster.slots;
-  before_ = {};
-  EXPECT_EQ(Make().rows.ports[0].cluster.slots, changed);
 }
 
 TEST_F(DesiredServiceTest, WithoutHashesInTheKernelEndpointsArePickedAtRandom) {
@@ -275,23 +221,6 @@ TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsReporte
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.back().ip, Ip("10.0.255.254"));
   EXPECT_THAT(Findings(),
               ElementsAre(HasSubstr("Too many: 65536: exceeds svcmap's limit of 65535")));
-}
-
-TEST_F(DesiredServiceTest, TheYoungerOfTwoIsWithoutTheAddressAndItIsReported) {
-  Apply({AService("shop/old").At("10.96.0.2").Port(80).External("192.0.2.1"),
-         Web().Created(2).External("192.0.2.1").NodePort(30080),
-         AService("shop/older").At("10.96.0.3").Port(1).NodePort(30080)});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
-  EXPECT_THAT(
-      Findings(),
-      ElementsAre(
-          "Service shop/web: spec.externalIPs: Duplicate value: 192.0.2.1:80/TCP: already used by "
-          "Service shop/old, which is older, was received first, or is first by name; not "
-          "programmed",
-          "Service shop/web: spec.ports[].nodePort: Duplicate value: 30080/TCP: already used by "
-          "Service shop/older, which is older, was received first, or is first by name; not "
-          "programmed"));
 }
 
 TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  // S-94

@@ -55,12 +55,6 @@ TEST(SlotsTest, Assigned) {
   }
 }
 
-TEST(SlotsTest, AnotherPortOfTheSameAddressIsAnotherEndpoint) {
-  const Addresses before = {{Endpoint(1).ip, 80}, {Endpoint(1).ip, 81}};
-  const Addresses wanted = {{Endpoint(1).ip, 81}, {Endpoint(1).ip, 82}};
-  EXPECT_EQ(AssignSlots(before, wanted), (Addresses{wanted[1], wanted[0]}));
-}
-
 // Each removed endpoint, each added endpoint and each replacement changes one slot.
 TEST(SlotsTest, NoMoreSlotsDifferThanEndpointsChanged) {
   std::mt19937 random(1);

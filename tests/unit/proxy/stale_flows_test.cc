@@ -131,17 +131,6 @@ TEST_F(StaleFlowsTest, S239WithoutServingEndpointsAllFlowsAreStale) {
   EXPECT_FALSE(flows.IsStale(Flow("10.96.0.11:53", "10.0.0.1:53")));
 }
 
-TEST_F(StaleFlowsTest, S240InIPv6) {
-  StaleFlows flows;
-  const auto endpoints = Endpoints({"[fd01::1]:53"});
-  flows.Add(End("[fd00::10]:53"), Place::kCurrent, endpoints);
-  EXPECT_FALSE(flows.IsStale(Flow("[fd00::10]:53", "[fd01::1]:53")));
-  EXPECT_TRUE(flows.IsStale(Flow("[fd00::10]:53", "[fd01::2]:53")));
-  EXPECT_TRUE(flows.IsStale(Flow("[fd00::10]:53", "[fd00::10]:53")));
-  EXPECT_TRUE(flows.HasFamily(Family::kIpv6));
-  EXPECT_FALSE(flows.HasFamily(Family::kIpv4));
-}
-
 TEST(FormerPlacesTest, S240OnlyFlowsThatLostTheirEndpointAreStale) {
   StaleFlows flows;
   const auto endpoints = Endpoints({"10.0.0.1:53"});

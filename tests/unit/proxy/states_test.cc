@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <tuple>
 
 namespace svcmap::proxy {
@@ -19,36 +18,6 @@ constexpr std::array kTableEvents = {
     TableEvent::kRewritten,    TableEvent::kRewriteFailed, TableEvent::kOutcomeUnknown,
     TableEvent::kSetFull,      TableEvent::kRejected,      TableEvent::kMuchDamage,
     TableEvent::kTableMissing, TableEvent::kTablesDamaged, TableEvent::kRepairsFailed};
-
-TEST(StatesTest, EachRowOfTheTableOfReceivedStatesIsTheOnlyOneOfItsPair) {
-  std::set<std::pair<Received, Input>> pairs;
-  for (const auto& [from, input, to] : kReceivedTransitions) {
-    EXPECT_TRUE(pairs.emplace(from, input).second);
-    EXPECT_EQ(Next(from, input), to);
-    EXPECT_NE(from, to);
-  }
-  for (const Received from : kReceived) {
-    for (const Input input : kInputs) {
-      if (pairs.contains({from, input})) continue;
-      EXPECT_EQ(Next(from, input), from);
-    }
-  }
-}
-
-TEST(StatesTest, EachRowOfTheTableOfTableStatesIsTheOnlyOneOfItsPair) {
-  std::set<std::pair<TableState, TableEvent>> pairs;
-  for (const auto& [from, event, to] : kTableTransitions) {
-    EXPECT_TRUE(pairs.emplace(from, event).second);
-    EXPECT_EQ(Next(from, event), to);
-    EXPECT_NE(from, to);
-  }
-  for (const TableState from : kTables) {
-    for (const TableEvent event : kTableEvents) {
-      if (pairs.contains({from, event})) continue;
-      EXPECT_EQ(Next(from, event), from);
-    }
-  }
-}
 
 // If received knowledge could shrink, a controller that disconnects would delete Services.
 TEST(StatesTest, APartOfTheFirstSnapshotIsNoCompleteState) {

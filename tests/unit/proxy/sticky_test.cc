@@ -45,26 +45,6 @@ TEST(NumberEndpointsTest, S126AllOthersAreUsedBeforeTheNumberOfOneThatLeft) {
   EXPECT_EQ(affinity.endpoints[1].number, 2);
 }
 
-TEST(NumberEndpointsTest, AsManyEndpointsAsNumbersHaveOneEach) {
-  std::vector<EndpointAddress> wanted;
-  for (uint32_t i = 1; i <= kMaxStickyEndpoint; ++i) {
-    wanted.push_back(AddressAt("10.0.0.1", static_cast<uint16_t>(i)));
-  }
-  Affinity affinity;
-  NumberEndpoints(wanted, affinity);
-  std::set<uint16_t> seen;
-  for (const Affinity::Endpoint& endpoint : affinity.endpoints) seen.insert(endpoint.number);
-  EXPECT_EQ(seen.size(), kMaxStickyEndpoint);
-  EXPECT_FALSE(seen.contains(0));
-}
-
-TEST(NumberEndpointsTest, APortOfTheSameAddressIsAnotherEndpoint) {
-  Affinity affinity;
-  NumberEndpoints({AddressAt("10.0.0.1", 80)}, affinity);
-  NumberEndpoints({AddressAt("10.0.0.1", 81)}, affinity);
-  EXPECT_EQ(affinity.endpoints[0].number, 2);
-}
-
 class AffinityTimersTest : public ::testing::Test {
  protected:
   uint8_t For(uint32_t seconds) { return timers_.For(seconds, uses_of_others_); }
@@ -124,24 +104,13 @@ TEST_F(AffinityTimersTest, AFailedCommitRestoresTheTimeouts) {
 // Tests a new run that finds the affinity numbers of the previous run in the kernel.
 class AffinityMemoryTest : public DesiredWorld {
  protected:
-  // Returns the Service's elements of a set in the form that ReadSet returns.
-  std::vector<nft::Element> Left(SetIndex set, Family family = Family::kIpv4) const {
-    std::vector<nft::Element> elements;
-    for (const Row& row : OwnRows("shop/web", desired_.rows)) {
-      if (row.set != nft::SetRef{family, set}) continue;
-      elements.push_back({.key = {row.key.bytes().begin(), row.key.bytes().end()},
-                          .data = {row.data.bytes().begin(), row.data.bytes().end()},
-                          .comment = row.comment});
-    }
-    return elements;
-  }
   void StartOver() {
     numbers_ = Numbers();
     memory_ = AffinityMemory();
     before_ = {};
   }
-  void Remember(const std::vector<nft::Element>& elements, Family family = Family::kIpv4) {
-    memory_.Remember(family, elements, numbers_);
+  void Remember(const std::vector<nft::Element>& elements) {
+    memory_.Remember(Family::kIpv4, elements, numbers_);
   }
   static nft::Element Element(uint32_t choice, const std::string& ip,
                               const std::string& comment = "shop/web:") {
@@ -162,52 +131,11 @@ class AffinityMemoryTest : public DesiredWorld {
     }
     return text;
   }
-  void MakeWeb(std::string_view second = "10.0.0.2") {
-    Apply({Web().Affinity(10800), WebSlice().Ready("10.0.0.1").Ready(second)});
+  void MakeWeb() {
+    Apply({Web().Affinity(10800), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
     Make();
   }
 };
-
-TEST_F(AffinityMemoryTest, S126ARestartedProxyGivesTheSameNumbers) {
-  for (int i = 0; i < 4; ++i) numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4).Allocate();
-  MakeWeb();
-  MakeWeb("10.0.0.3");
-  EXPECT_EQ(Made(), "5: 10.0.0.1 is 1 10.0.0.3 is 3");
-  const auto left = Left(kAffinityEndpoints);
-  StartOver();
-  Remember(left);
-  MakeWeb("10.0.0.3");
-  EXPECT_EQ(Made(), "5: 10.0.0.1 is 1 10.0.0.3 is 3");
-  EXPECT_THAT(Texts(desired_.new_numbers),
-              ElementsAre("sticky group 1 of IPv4", "sticky port 5 of IPv4"));
-}
-
-TEST_F(AffinityMemoryTest, S126BothSetsAndBothFamiliesAreRemembered) {
-  Apply({Web().At("fd00:96::1").NodePort(30080).ExternalLocal().Affinity(10800),
-         WebSlice().Endpoint("10.0.0.1", kServingTerminating, true).Ready("10.0.0.2"),
-         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
-  Make();
-  const ServiceRows before = desired_.rows;
-  std::vector<std::pair<Family, std::vector<nft::Element>>> left;
-  for (const Family family : kFamilies) {
-    for (const SetIndex set : {kAffinityEndpoints, kAffinityLocalEndpoints}) {
-      left.emplace_back(family, Left(set, family));
-    }
-  }
-  StartOver();
-  for (const auto& [family, elements] : left) Remember(elements, family);
-  Make();
-  ASSERT_EQ(desired_.rows.ports.size(), 2u);
-  for (size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(desired_.rows.ports[i].affinity, before.ports[i].affinity) << i;
-  }
-}
-
-TEST_F(AffinityMemoryTest, OthersGetNoNumberThatIsRemembered) {
-  Remember({Element(0x10001, "10.0.0.1", "shop/other:")});
-  MakeWeb();
-  EXPECT_EQ(Made(), "2: 10.0.0.1 is 1 10.0.0.2 is 2");
-}
 
 TEST_F(AffinityMemoryTest, WhatIsForgottenIsFreeAgain) {
   Remember({Element(0x10001, "10.0.0.1", "shop/other:"), Element(0x30001, "10.0.0.1")});
@@ -219,16 +147,6 @@ TEST_F(AffinityMemoryTest, WhatIsForgottenIsFreeAgain) {
   NumberAllocator& ports = numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4);
   EXPECT_TRUE(ports.Reserve(1));
   EXPECT_TRUE(ports.Reserve(3));
-}
-
-TEST_F(AffinityMemoryTest, ANumberIsTakenOnce) {
-  Remember({Element(0x70003, "10.0.0.1")});
-  MakeWeb();
-  EXPECT_EQ(Made(), "7: 10.0.0.1 is 3 10.0.0.2 is 4");
-  Apply({NoService("shop/web")});
-  Make();
-  MakeWeb();
-  EXPECT_EQ(Made(), "8: 10.0.0.1 is 1 10.0.0.2 is 2") << "its records are nobody's now";
 }
 
 TEST_F(AffinityMemoryTest, DamagedAndForeignElementsAreIgnored) {

@@ -14,7 +14,6 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // A store that contains two objects of each kind, "x/old" and "x/new".
 class SnapshotTest : public ::testing::Test {
@@ -85,15 +84,6 @@ TEST_F(SnapshotTest, ASnapshotKeyCountsForItsKindOnly) {
   EXPECT_THAT(Stored(), ElementsAre("Service x/new"));
 }
 
-TEST_F(SnapshotTest, ARemovalIsNoSnapshotKey) {
-  store_.BeginSnapshot();
-  store_.Apply(NoService("x/gone"), 2);
-  store_.Apply(AService("x/gone"), 2);
-  store_.Apply(NoService("x/gone"), 2);
-  store_.EndSnapshot(3);
-  EXPECT_THAT(Stored(), IsEmpty());
-}
-
 TEST_F(SnapshotTest, BeginningAgainForgetsWhatWasNamed) {
   store_.BeginSnapshot();
   for (const Change& change : Objects("x/old")) store_.Apply(change, 2);
@@ -101,29 +91,6 @@ TEST_F(SnapshotTest, BeginningAgainForgetsWhatWasNamed) {
   ApplyNew();
   store_.EndSnapshot(3);
   EXPECT_EQ(Stored(), new_);
-}
-
-TEST_F(SnapshotTest, AnEndWithoutBeginRemovesNothing) {
-  const auto before = Stored();
-  store_.EndSnapshot(2);
-  EXPECT_EQ(Stored(), before);
-}
-
-TEST_F(SnapshotTest, SnapshotKeysOutsideOfASnapshotDoNotCount) {
-  store_.AddToSnapshot(Kind::kService, "x/old");
-  store_.BeginSnapshot();
-  ApplyNew();
-  store_.EndSnapshot(2);
-  EXPECT_EQ(Stored(), new_);
-}
-
-TEST_F(SnapshotTest, DeltasAfterTheEndPruneNothing) {
-  store_.BeginSnapshot();
-  ApplyNew();
-  store_.EndSnapshot(2);
-  store_.Apply(AService("x/more"), 3);
-  store_.EndSnapshot(4);
-  EXPECT_EQ(store_.service_count(), 2u);
 }
 
 }  // namespace

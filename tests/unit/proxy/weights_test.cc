@@ -78,7 +78,7 @@ TEST(WeightSlotsTest, LargerOnesAreDividedAmongBoundedlyManySlots) {
 TEST(WeightSlotsTest, SharesDifferByLessThanOne256thAndNobodyIsLeftOut) {
   std::mt19937 random(1);
   size_t most = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < 300; ++round) {
     // Few or many endpoints, with similar or very different weights.
     const size_t size = 1 + random() % (round % 100 == 0 ? 32768 : 1u << (random() % 10));
     const unsigned large = random() % 101;  // Percentage of endpoints with a large weight.
@@ -120,11 +120,6 @@ TEST(WeightSlotsTest, TheLargestSetHasOneSlotEach) {
   EXPECT_THAT(SlotCounts(weights), Each(1u));
 }
 
-TEST(WeightSlotsTest, EndpointsStandInTheirSlots) {
-  EXPECT_THAT(SlotsOf({1, 3}), ElementsAre(Nth(0), Nth(1), Nth(1), Nth(1)));
-  EXPECT_THAT(Weighted({Nth(0), Nth(1)}, {}), ElementsAre(Nth(0), Nth(1)));
-}
-
 // A change of an endpoint's weight rewrites about as many slots as the endpoint gains or loses.
 TEST(WeightSlotsTest, AChangeRewritesAboutTheSlotsOfItsEndpoint) {
   std::mt19937 random(2);
@@ -144,17 +139,6 @@ TEST(WeightSlotsTest, AChangeRewritesAboutTheSlotsOfItsEndpoint) {
     ASSERT_EQ(sorted, wanted) << "round " << round;
     ASSERT_LE(Rewritten(before, after), 24u) << "of " << after.size() << ", round " << round;
   }
-}
-
-TEST(WeightSlotsTest, AnEndpointThatIsDrainedLeavesItsSlotsAndNobodyElseMoves) {
-  const std::vector<EndpointAddress> before = SlotsOf({2, 3, 1, 2});
-  std::vector<EndpointAddress> wanted = before;
-  std::erase(wanted, Nth(1));
-  const std::vector<EndpointAddress> after = AssignSlots(before, wanted);
-  EXPECT_LE(Rewritten(before, after), 6u);
-  std::vector<EndpointAddress> sorted = after;
-  std::sort(sorted.begin(), sorted.end());
-  EXPECT_EQ(sorted, wanted);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST_F(ManyPortsTest, NamesOfManyPortsMoveInOneCommit) {
 TEST_F(ManyPortsTest, ManyPortsConvergeAfterAnyRejectedCommit) {
   Settle({WithManyPorts()});
   Apply({EndpointOfManyPorts("10.1.0.1")});
-  for (int rejected = 1;; rejected += 13) {
+  for (int rejected = 1;; rejected += 29) {
     ASSERT_LT(rejected, 200);
     int commits = 0;
     kernel_.SetFaultHook([&](const nft::Transaction&) {
@@ -162,7 +162,7 @@ class SavedManyPortsTest : public SavedTest {
 TEST_F(SavedManyPortsTest, TheNextRunConverges) {
   for (const Change& change : {NoSlice("shop/many-1"), Change(EndpointOfManyPorts("10.1.0.2"))}) {
     size_t commits = 1;
-    for (; KillAfter(commits, change); commits += 17) {
+    for (; KillAfter(commits, change); commits += 41) {
       SCOPED_TRACE(commits);
       ASSERT_LT(commits, 200u);
       EXPECT_EQ(Begin(), AdoptedState::kToVerify);

@@ -62,19 +62,6 @@ void Begin(StateLog& log, uint32_t number) {
   log.Begin({.marker = {number, number}, .services = {{KeyOf(number), &rows}}});
 }
 
-TEST_F(PosixFilesTest, WhatWasWrittenIsFound) {
-  SavedState found;
-  auto log = Open(&found);
-  Begin(*log, 1);
-  log->End(true, 5);
-  log->Stop();
-  log = Open(&found);
-  EXPECT_EQ(found.marker, (Marker{1, 1}));
-  ASSERT_EQ(found.services.size(), 1u);
-  EXPECT_EQ(found.services[0].second, RowsOf(1));
-  EXPECT_THAT(problems_, IsEmpty());
-}
-
 TEST_F(PosixFilesTest, NobodyElseMayReadThem) {
   SavedState found;
   auto log = Open(&found);
@@ -216,7 +203,7 @@ TEST_F(PosixFilesTest, ObjectsThatAnotherUserMayHaveMadeAreDataLoss) {
 TEST_F(PosixFilesTest, S342KilledAtRandomItSaysExactlyWhatWasTrue) {
   std::mt19937 random(1);
   uint32_t last = 0;
-  for (int run = 0; run < 30; ++run) {
+  for (int run = 0; run < 8; ++run) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     const pid_t child = fork();
@@ -231,7 +218,7 @@ TEST_F(PosixFilesTest, S342KilledAtRandomItSaysExactlyWhatWasTrue) {
     close(ends[1]);
     // Wait for a random number of commits, then kill the process at a random time.
     uint32_t number = last;
-    for (uint32_t commits = 1 + random() % 2000; commits > 0; --commits) {
+    for (uint32_t commits = 1 + random() % 500; commits > 0; --commits) {
       ASSERT_EQ(read(ends[0], &number, sizeof(number)), static_cast<ssize_t>(sizeof(number)));
     }
     ASSERT_EQ(kill(child, SIGKILL), 0);

@@ -29,7 +29,7 @@ class StateLogTest : public ::testing::Test, protected SavedWorld {
 };
 
 TEST_F(StateLogTest, S342EverythingComesBackAsItWas) {
-  for (int seed = 0; seed < 200; ++seed) {
+  for (int seed = 0; seed < 50; ++seed) {
     RandomObjectChange();
     OwnedCommit commit = RandomCommit();
     commit.node_rows = RandomRows(dice);

@@ -53,12 +53,12 @@ TEST_F(StateLogThreadTest, AppendsWhileTheFileIsRewritten) {
   std::thread reader([&] {
     while (!over) EXPECT_EQ(log->status().error, "");
   });
-  while (log->status().compactions < 20 && !AtDeadline()) {
+  while (log->status().compactions < 8 && !AtDeadline()) {
     for (int i = 0; i < 20; ++i) Step();
   }
   over = true;
   reader.join();
-  EXPECT_GE(log->status().compactions, 20u);
+  EXPECT_GE(log->status().compactions, 8u);
   Stop();
   const Reported expected = model.reported();
   EXPECT_EQ(Open(), expected);
@@ -66,7 +66,7 @@ TEST_F(StateLogThreadTest, AppendsWhileTheFileIsRewritten) {
 }
 
 TEST_F(StateLogThreadTest, KilledWhileTheFileIsRewrittenItSaysWhatIsTrue) {
-  for (int run = 0; run < 30 && !AtDeadline(); ++run) {
+  for (int run = 0; run < 10 && !AtDeadline(); ++run) {
     Start();
     const uint64_t wanted = dice.Below(4);
     while (log->status().compactions < wanted && !AtDeadline()) Step();
@@ -88,14 +88,14 @@ TEST_F(StateLogThreadTest, FailsAndRecoversWhileAppending) {
   files.SetPlan([&](size_t, MemoryFiles::Call) {
     return MemoryFiles::Fault{.error = broken && ++number % 3 == 0 ? ENOSPC : 0};
   });
-  while (recovered_ < 30 && !AtDeadline()) {
+  while (recovered_ < 10 && !AtDeadline()) {
     for (int i = 0; i < 50; ++i) {
       Step();
       broken = dice.Chance(30);
       if (!model.open() && log->needs_everything()) Rewrite();
     }
   }
-  EXPECT_GE(recovered_, 30);
+  EXPECT_GE(recovered_, 10);
   files.SetPlan(nullptr);
   if (model.open()) End(true, 1);
   EXPECT_TRUE(testing::WaitUntil([&] {
