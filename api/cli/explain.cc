@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "api/check/target.h"
@@ -14,6 +15,9 @@
 
 namespace svcmap::api {
 namespace {
+
+// Maximum number of addresses and ports of a Service that are explained. Each is one call.
+constexpr size_t kMaxServiceTargets = 20;
 
 void ClearRequirements(v1::ExplainResponse& response) {
   for (v1::Explanation& explanation : *response.mutable_explanations()) {
@@ -108,7 +112,8 @@ ExitCode Execute(const ExplainOptions& options, Session& session) {
   if (!targets.ok()) return session.CallFailed(targets.status());
   ExitCode code = ExitCode::kOk;
   const char* separator = "";
-  for (const CheckTarget& target : *targets) {
+  const size_t explained = std::min(targets->size(), kMaxServiceTargets);
+  for (const CheckTarget& target : std::span(*targets).first(explained)) {
     v1::ExplainRequest request = ExplainRequestFor(target);
     request.set_from(options.request.from());
     request.set_in_interface(options.request.in_interface());
@@ -117,6 +122,11 @@ ExitCode Execute(const ExplainOptions& options, Session& session) {
     const ExitCode one = ExplainOne(request, options, session);
     code = Worse(code, one);
     if (one == ExitCode::kUnreachable || one == ExitCode::kCallRejected) return code;
+  }
+  if (explained < targets->size()) {
+    session.Note(absl::StrCat("showing ", explained, " of ", targets->size(),
+                              " addresses and ports of ", options.service.ToString(),
+                              "; use NAMESPACE/NAME:PORT or ADDRESS:PORT for the others"));
   }
   return code;
 }

@@ -64,6 +64,20 @@ TEST(CliExplainTest, AServiceStandsForItsAddressesAndPorts) {
   }
 }
 
+TEST(CliExplainTest, ManyAddressesAndPortsAreNotAllExplained) {
+  FakeAnswers answers = WithService();
+  v1::Service& service = *answers.list[0].mutable_objects(0)->mutable_service();
+  for (int port = 1001; port <= 1030; ++port) service.mutable_spec()->add_ports()->set_port(port);
+  const FakeAgent agent(answers);
+  const CtlResult result = Ctl(agent, {"explain", "shop/web"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(agent.seen().explain, SizeIs(20));
+  EXPECT_EQ(result.err,
+            "note: showing 20 of 32 addresses and ports of service/shop/web; use "
+            "NAMESPACE/NAME:PORT or ADDRESS:PORT for the others\n");
+  EXPECT_EQ(Ctl(agent, {"explain", "shop/web:1030"}).err, "");
+}
+
 TEST(CliExplainTest, AnUnknownServiceOrPortIsNamed) {
   const CtlResult service = Ctl(FakeAgent({}), {"explain", "shop/wbe"});
   EXPECT_EQ(service.code, 1);
