@@ -59,8 +59,8 @@ std::optional<ServicePortName> ParseServicePort(std::string_view text) {
     return std::nullopt;
   }
   const std::string_view name_space = text.substr(0, slash);
-  // An address has a port before the protocol.
-  if (name_space.find_first_of(":[]") != name_space.npos) return std::nullopt;
+  // "10.96.0.10:53/UDP", or "10.96.0.10/UDP" without the port. Names of namespaces have no dots.
+  if (name_space.find_first_of(".:[]") != name_space.npos) return std::nullopt;
   std::string_view name = text.substr(slash + 1);
   const size_t colon = name.find(':');
   const std::string_view port = colon == name.npos ? "" : name.substr(colon + 1);
