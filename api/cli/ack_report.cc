@@ -48,8 +48,15 @@ std::set<std::string> ReportFindings(const v1::Ack& ack, const std::vector<SentO
   return rejected;
 }
 
+// Returns true if the agent stores the change, but the rules of its previous run stay in effect.
+bool IsNotProgrammed(const v1::Ack& ack, const Session& session) {
+  if (ack.outcome() != v1::HELD || ack.held().empty()) return ack.outcome() == v1::HELD;
+  const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus();
+  return status.ok() && status->phase() == v1::PHASE_HOLDING;
+}
+
 // Example: "revision 12, committed in 1.83 ms"
-std::string RevisionLine(const v1::Ack& ack) {
+std::string RevisionLine(const v1::Ack& ack, bool not_programmed) {
   std::string text = absl::StrCat("revision ", ack.revision());
   switch (ack.outcome()) {
     case v1::COMMITTED:
@@ -64,8 +71,7 @@ std::string RevisionLine(const v1::Ack& ack) {
     case v1::UNCHANGED:
       return text + ", no kernel changes needed";
     case v1::HELD:
-      if (!ack.held().empty()) return text + ", deletions held";
-      return text + ", stored, not programmed";
+      return text + (not_programmed ? ", stored, not programmed" : ", deletions held");
     case v1::FAILED:
       return text + ", not committed to the kernel";
     case v1::WOULD_CHANGE:
@@ -113,9 +119,10 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
   const std::set<std::string> rejected = ReportFindings(ack, objects, session);
   const bool failed = ack.outcome() == v1::FAILED;
   const bool held = !ack.held().empty();
-  const std::string_view word = failed                               ? "stored, not committed"
-                                : ack.outcome() == v1::HELD && !held ? "stored, not programmed"
-                                                                     : done;
+  const bool not_programmed = IsNotProgrammed(ack, session);
+  const std::string_view word = failed           ? "stored, not committed"
+                                : not_programmed ? "stored, not programmed"
+                                                 : done;
   for (const SentObject& object : objects) {
     const std::string name = NameInResults(object.id);
     session.out << name << ' ' << (rejected.contains(name) ? "rejected" : word)
@@ -126,7 +133,7 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
     session.out << NameInResults(object.id) << ' ' << gone << '\n';
   }
   ReportElements(ack.dry_run(), session);
-  session.out << RevisionLine(ack) << '\n';
+  session.out << RevisionLine(ack, not_programmed) << '\n';
   if (failed) {
     session.Error(absl::StrCat(
         "the kernel rejected the change: ", ack.error(),
@@ -134,12 +141,15 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
     return ExitCode::kKernelFailed;
   }
   if (held) {
-    session.Error(absl::StrCat("the agent holds the deletions, because they would take away ",
-                               ack.held(),
-                               "; run \"svcmapctl accept-snapshot\" if they are intended"));
-    return ExitCode::kIncomplete;
+    session.Error(absl::StrCat(
+        not_programmed ? "nothing is programmed, and the rules of the agent's previous run stay in "
+                         "effect: "
+                       : "",
+        "the agent holds the deletions, because they would take away ", ack.held(),
+        "; run \"svcmapctl accept-snapshot\" if they are intended"));
+    return not_programmed ? ExitCode::kNotProgrammed : ExitCode::kIncomplete;
   }
-  if (ack.outcome() == v1::HELD) {
+  if (not_programmed) {
     session.Error(
         "nothing is programmed: the agent has no saved state, so the rules of its previous run "
         "stay "

@@ -205,7 +205,8 @@ TEST(CliApplyTest, TooMuchForOneRequestIsSplit) {
 
 TEST(CliApplyTest, AnObjectTooLargeIsNamed) {
   const FakeAgent agent({.ack = Committed(1)}, /*max_bytes=*/3000);
-  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, Nodes(1) + Nodes(1, 9000, 1) + Nodes(3, 0, 2));
+  const CtlResult result =
+      Ctl(agent, {"apply", "-f", "-"}, Nodes(1) + Nodes(1, 9000, 1) + Nodes(3, 0, 2));
   EXPECT_EQ(result.code, 4);
   EXPECT_THAT(result.err, HasSubstr("error: node/n1: 9"));
   EXPECT_THAT(result.err, HasSubstr(" exceed the agent's size limit for a request\n"));
@@ -420,6 +421,34 @@ TEST(CliPruneTest, PrunedObjectsAreListed) {
                                     "service/shop/old pruned\nservice/shop/older pruned\n"
                                     "revision 9, committed in "));
   EXPECT_THAT(agent.seen().push, SizeIs(4));  // Open, SnapshotBegin, Batch, SnapshotEnd.
+}
+
+TEST(CliPruneTest, HeldDeletionsAreAnError) {
+  v1::Ack ack;
+  ack.set_revision(9);
+  ack.set_outcome(v1::HELD);
+  ack.set_held("15 of 20 Services");
+  FakeAnswers answers = WithStoredObjects(ack);
+  CtlResult result = Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err,
+            "error: the agent holds the deletions, because they would take away 15 of 20 Services; "
+            "run \"svcmapctl accept-snapshot\" if they are intended\n");
+  EXPECT_THAT(result.out, ::testing::StartsWith("service/shop/web applied\nnode/n1 applied\n"
+                                                "service/shop/old not pruned\n"));
+  EXPECT_THAT(result.out, HasSubstr("revision 9, deletions held\n"));
+
+  answers.status.set_phase(v1::PHASE_HOLDING);
+  result = Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 10);
+  EXPECT_EQ(result.err,
+            "error: nothing is programmed, and the rules of the agent's previous run stay in "
+            "effect: the agent holds the deletions, because they would take away 15 of 20 "
+            "Services; run \"svcmapctl accept-snapshot\" if they are intended\n");
+  EXPECT_THAT(result.out, ::testing::StartsWith("service/shop/web stored, not programmed\n"
+                                                "node/n1 stored, not programmed\n"
+                                                "service/shop/old not pruned\n"));
+  EXPECT_THAT(result.out, HasSubstr("revision 9, stored, not programmed\n"));
 }
 
 TEST(CliPruneTest, DryRunShowsWhatWouldGoAndSendsNothing) {
