@@ -104,20 +104,11 @@ std::string ValueOf(const std::vector<std::string>& words, const std::string& op
 
 std::vector<std::string> NamesOf(Reader& reader, const Completion& completion) {
   using Source = Completion::Source;
-  v1::ListRequest request;
   const bool addresses = completion.source == Source::kAddresses;
-  const KindInfo* kind = FindKindWord(completion.kind);
-  if (completion.source == Source::kObjects) {
-    if (kind == nullptr) return {};
-    request.set_kind(kind->proto);
-    request.set_namespace_(completion.name_space);
-  } else {
-    request.set_kind(v1::KIND_SERVICE);
-  }
+  const bool objects = completion.source == Source::kObjects;
   std::set<std::string> names;
   std::vector<CheckTarget> targets;
-  // If the call fails, the names that have arrived are sufficient.
-  (void)reader.List(request, [&](const v1::ListResponse& part) {
+  const auto add = [&](const v1::ListResponse& part) {
     for (const v1::Object& object : part.objects()) {
       const ObjectId id = IdOf(object);
       if (addresses) {
@@ -130,7 +121,18 @@ std::vector<std::string> NamesOf(Reader& reader, const Completion& completion) {
       }
     }
     return true;
-  });
+  };
+  const std::vector<std::string> kinds =
+      absl::StrSplit(objects ? completion.kind : "services", ',');
+  for (const std::string& word : kinds) {
+    const KindInfo* kind = FindKindWord(word);
+    if (kind == nullptr) continue;
+    v1::ListRequest request;
+    request.set_kind(kind->proto);
+    if (objects) request.set_namespace_(completion.name_space);
+    // If the call fails, the names that have arrived are sufficient.
+    if (!reader.List(request, add).ok()) break;
+  }
   for (const CheckTarget& target : targets) names.insert(target.ToString());
   return {names.begin(), names.end()};
 }

@@ -23,7 +23,7 @@ struct Completion {
 
   std::vector<Candidate> candidates;  // Commands, options and fixed values, not filtered.
   Source source = Source::kNone;
-  std::string kind;        // Kind of the objects, as typed. Set only for kObjects.
+  std::string kind;        // Kinds of the objects, as typed: "svc,eps". Set only for kObjects.
   std::string name_space;  // Value of --namespace.
 };
 

@@ -105,6 +105,10 @@ class CompletionOfNamesTest : public ::testing::Test {
       service.mutable_spec()->add_cluster_ips(*name == 'w' ? "10.96.0.10" : "fd00::10");
       service.mutable_spec()->add_ports()->set_port(80);
     }
+    v1::ObjectMeta& slice =
+        *answers.list.emplace_back().add_objects()->mutable_endpoint_slice()->mutable_metadata();
+    slice.set_namespace_("shop");
+    slice.set_name("web-1");
     return answers;
   }
   std::vector<std::string> Complete(std::vector<std::string> words) {
@@ -121,6 +125,8 @@ class CompletionOfNamesTest : public ::testing::Test {
 TEST_F(CompletionOfNamesTest, NamesComeFromTheAgent) {
   EXPECT_THAT(Complete({"get", "svc", ""}), ElementsAre("shop/api", "shop/web"));
   EXPECT_THAT(Complete({"get", "svc", "shop/w"}), ElementsAre("shop/web"));
+  EXPECT_THAT(Complete({"get", "eps", ""}), ElementsAre("shop/web-1"));
+  EXPECT_THAT(Complete({"get", "svc,eps", ""}), ElementsAre("shop/api", "shop/web", "shop/web-1"));
   EXPECT_THAT(Complete({"top", "--endpoints", "shop/w"}), ElementsAre("shop/web"));
   EXPECT_THAT(Complete({"top", "--endpoints=shop/w"}), ElementsAre("--endpoints=shop/web"));
   EXPECT_THAT(Complete({"delete", "-n", "shop", "svc", ""}), ElementsAre("api", "web"));
