@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -20,6 +22,19 @@ std::string Count(size_t count, const char* noun, const char* plural) {
 
 std::string Heading(const CheckTarget& target) {
   return absl::StrCat(target.service, " ", target.role, " ", target.ToString());
+}
+
+template <typename T>
+std::span<const T> First(const std::vector<T>& entries, size_t shown) {
+  return std::span(entries).first(std::min(shown, entries.size()));
+}
+
+// Appends a line with the number of entries after the first `shown`, if there are any.
+void AppendMore(size_t count, size_t shown, std::string_view before, std::string_view noun,
+                std::string& text) {
+  if (count <= shown) return;
+  absl::StrAppendFormat(&text, "%sand %d more; use -o json to list all %s\n", before, count - shown,
+                        noun);
 }
 
 Json TargetJson(const CheckTarget& target) {
@@ -77,16 +92,20 @@ std::string ReportText(const CheckReport& report, size_t shown) {
       report.not_checked.empty() ? ""
                                  : absl::StrCat(", ", report.not_checked.size(), " not checked"),
       "\n");
-  for (const CheckReport::Difference& difference : report.differences) {
+  for (const auto& difference : First(report.differences, shown)) {
     absl::StrAppend(&text, "\n", Heading(difference.target), "\n");
     absl::StrAppendFormat(&text, "  %-9s %s\n", "expected", difference.expected);
     absl::StrAppendFormat(&text, "  %-9s %s\n", "observed", difference.observed);
     absl::StrAppendFormat(&text, "  %-9s %s: %s\n", "cause", difference.cause.kind,
                           difference.cause.text);
   }
+  AppendMore(report.differences.size(), shown, "\n", "differences", text);
   if (!report.findings.empty()) {
     absl::StrAppend(&text, "\nFindings of the agent, see svcmapctl status:\n");
-    for (const std::string& finding : report.findings) absl::StrAppend(&text, "  ", finding, "\n");
+    for (const std::string& finding : First(report.findings, shown)) {
+      absl::StrAppend(&text, "  ", finding, "\n");
+    }
+    AppendMore(report.findings.size(), shown, "  ", "findings", text);
   }
   std::map<std::string, std::vector<std::string>> omissions;
   for (const CheckReport::Omission& omission : report.not_checked) {
@@ -94,13 +113,10 @@ std::string ReportText(const CheckReport& report, size_t shown) {
   }
   for (const auto& [reason, headings] : omissions) {
     absl::StrAppend(&text, "\nNot checked: ", reason, "\n");
-    for (size_t i = 0; i < std::min(shown, headings.size()); ++i) {
-      absl::StrAppend(&text, "  ", headings[i], "\n");
+    for (const std::string& heading : First(headings, shown)) {
+      absl::StrAppend(&text, "  ", heading, "\n");
     }
-    if (headings.size() > shown) {
-      absl::StrAppend(&text, "  and ", headings.size() - shown,
-                      " more; use -o json to list all addresses\n");
-    }
+    AppendMore(headings.size(), shown, "  ", "addresses", text);
   }
   return text;
 }

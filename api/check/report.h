@@ -36,7 +36,8 @@ std::string ExpectedText(const v1::Explanation& explanation);
 // "no answer within 1s"
 std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds timeout);
 
-// Lists at most `shown` addresses that were not checked for the same reason.
+// Prints at most `shown` differences, findings, and addresses that were not checked for the same
+// reason.
 std::string ReportText(const CheckReport& report, size_t shown = SIZE_MAX);
 std::string ReportJson(const CheckReport& report);
 

@@ -1,6 +1,7 @@
 // Implements `svcmapctl check`.
 #include "api/cli/check.h"
 
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <random>
@@ -400,6 +401,19 @@ absl::StatusOr<CheckReport> CheckServices(const CheckOptions& options, const Pla
   return check.report();
 }
 
+std::string ReportPage(const CheckReport& report, const TerminalSize& screen) {
+  if (screen.rows == 0) return ReportText(report);
+  constexpr size_t kMaxShown = 5;
+  std::string page;
+  for (size_t shown = kMaxShown; shown > 0; --shown) {
+    page = FitLines(ReportText(report, shown), screen.columns);
+    // The notes and the next prompt follow.
+    const auto lines = static_cast<size_t>(std::ranges::count(page, '\n'));
+    if (lines + report.notes.size() < screen.rows) break;
+  }
+  return page;
+}
+
 std::string AgentElsewhere() {
   const absl::StatusOr<std::vector<uint64_t>> agents = LockSockets();
   if (!agents.ok() || !agents->empty()) return "";
@@ -426,8 +440,7 @@ ExitCode Execute(const CheckOptions& options, Session& session) {
   if (options.output == OutputFormat::kJson) {
     session.out << ReportJson(*report);
   } else {
-    constexpr size_t kShownOnScreen = 5;
-    session.Print(ReportText(*report, session.screen.rows > 0 ? kShownOnScreen : SIZE_MAX));
+    session.out << ReportPage(*report, session.screen);
   }
   for (const std::string& note : report->notes) session.Note(note);
   if (!report->differences.empty()) return ExitCode::kConnectionDiffers;

@@ -8,8 +8,12 @@
 #include "api/check/report.h"
 #include "api/cli/options.h"
 #include "api/cli/reader.h"
+#include "api/cli/session.h"
 
 namespace svcmap::api {
+
+// Output of `svcmapctl check`, so that it fits on the screen if possible.
+std::string ReportPage(const CheckReport& report, const TerminalSize& screen);
 
 // Returns an explanation if no svcmapd runs in the network namespace of this process, and otherwise
 // "". Results of CheckServices() from another network namespace are meaningless.

@@ -101,7 +101,8 @@ void Describe(CLI::App& app, Words& words) {
   constexpr char kLineFormats[] = "Output format: text or json [default: text]";
   CLI::App* status = command("status", "Show the agent's status", kStatusFooter);
   status->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
-  status->add_flag("-v,--verbose", words.verbose, "Also print all findings, stages and maps");
+  status->add_flag("-v,--verbose", words.verbose,
+                   "On a terminal, also print all findings, stages and maps");
 
   CLI::App* dump = command("dump", "Print the ruleset in nft syntax", kDumpFooter);
   dump->add_option("WHAT", words.what, "desired, applied or plan")->required()->type_name("");

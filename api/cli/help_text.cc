@@ -85,7 +85,8 @@ Examples:
                                              chain names of kube-proxy's iptables mode)";
 
 const char kStatusFooter[] =
-    R"(On a terminal, svcmapctl prints as many findings as fit on the screen, unless --verbose is set.
+    R"(On a terminal, svcmapctl prints as many findings as fit on the screen, without stages and maps,
+unless --verbose is set. Output to files and pipes is complete.
 
 Examples:
   svcmapctl status

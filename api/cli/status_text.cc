@@ -156,6 +156,7 @@ std::string StatusLine(const v1::GetStatusResponse& status) {
 
 std::string StatusText(const v1::GetStatusResponse& status, bool verbose,
                        const TerminalSize& screen) {
+  const bool complete = verbose || screen.rows == 0;
   std::string page;
   Line("Agent",
        absl::StrCat("svcmapd ", status.version(), " on node ", status.node_name(), ", started ",
@@ -208,8 +209,8 @@ std::string StatusText(const v1::GetStatusResponse& status, bool verbose,
   if (status.repairs() > 0) Line("Repairs", RepairsText(status), page);
   Line("Saved state", SavedStateText(status), page);
   page = FitLines(page, screen.columns);
-  Findings(status, screen.columns, verbose ? 0 : screen.rows, page);
-  if (!verbose) return page;
+  Findings(status, screen.columns, complete ? 0 : screen.rows, page);
+  if (!complete) return page;
   Line("Counters",
        absl::StrCat("kernel generation ", status.kernel_generation(), ", ",
                     CountText(status.audits(), "audit"), ", ",

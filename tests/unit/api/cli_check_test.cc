@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_split.h"
 #include "api/check/report.h"
 #include "api/check/rp_filter.h"
+#include "api/cli/check.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {
@@ -327,6 +329,28 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
   EXPECT_THAT(ReportText(report, 1), ::testing::EndsWith("  shop/web clusterIP 10.96.0.11:80/TCP\n"
                                                          "  and 1 more; use -o json to list all "
                                                          "addresses\n"));
+}
+
+TEST(CheckReportTest, TheTextFitsTheTerminal) {
+  CheckReport report;
+  report.from = "the node";
+  const std::string text =
+      "Service shop/web: spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, "
+      "inclusive; the previously accepted version stays in effect";
+  for (int i = 0; i < 100; ++i) {
+    report.differences.push_back({Target("10.96.0.10", 80), "a", "b", {"unknown", text}});
+    report.findings.push_back(text);
+    report.not_checked.push_back({Target("10.96.0.11", 80), "no SCTP"});
+  }
+  const std::string page = ReportPage(report, {.columns = 80, .rows = 24});
+  const std::vector<std::string> lines = absl::StrSplit(page, '\n');
+  EXPECT_LE(lines.size(), 24u) << page;  // The last line is empty and contains the prompt.
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(page, HasSubstr("\nand 99 more; use -o json to list all differences\n"));
+  EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all findings\n"));
+  EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all addresses\n"));
+  EXPECT_EQ(ReportPage(report, {}), ReportText(report));
+  EXPECT_THAT(ReportText(report), ::testing::Not(HasSubstr("more;")));
 }
 
 TEST(RpFilterTest, CounterIsFoundByName) {

@@ -120,12 +120,14 @@ TEST(CliStatusTest, Text) {
       "Findings\n"
       "  Service shop/web rejected: ...\n"
       "  Service shop/api rejected: ...\n";
-  EXPECT_EQ(result.out, page);
-  EXPECT_EQ(Ctl(agent, {"status", "--verbose"}).out,
+  constexpr TerminalSize kScreen = {.columns = 100, .rows = 50};
+  EXPECT_EQ(Ctl(agent, {"status"}, "", kScreen).out, page);
+  EXPECT_EQ(result.out,
             page +
                 "Counters     kernel generation 34, 4 audits, 17 elements written\n"
                 "Stages       queue    count       4, average 12.5 us, maximum 0.41 ms\n"
                 "Maps         service-ips                  IPv4          7\n");
+  EXPECT_EQ(Ctl(agent, {"status", "--verbose"}, "", kScreen).out, result.out);
 }
 
 TEST(CliStatusTest, TheTextFitsTheTerminal) {
