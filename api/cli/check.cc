@@ -414,9 +414,8 @@ std::string ReportPage(const CheckReport& report, const TerminalSize& screen) {
   return page;
 }
 
-std::string AgentElsewhere() {
-  const absl::StatusOr<std::vector<uint64_t>> agents = LockSockets();
-  if (!agents.ok() || !agents->empty()) return "";
+std::string AgentElsewhere(const absl::StatusOr<std::vector<uint64_t>>& lock_sockets) {
+  if (!lock_sockets.ok() || !lock_sockets->empty()) return "";
   return "no svcmapd runs in the network namespace of this process; run svcmapctl on the node, or "
          "with "
          "nsenter --net --target PID of svcmapd; --netns and --pid select the namespace from which "
@@ -424,7 +423,7 @@ std::string AgentElsewhere() {
 }
 
 ExitCode Execute(const CheckOptions& options, Session& session) {
-  if (const std::string elsewhere = AgentElsewhere(); !elsewhere.empty()) {
+  if (const std::string elsewhere = AgentElsewhere(LockSockets()); !elsewhere.empty()) {
     session.Error("check: " + elsewhere);
     return ExitCode::kIncomplete;
   }

@@ -1,7 +1,9 @@
 // Connects to Services and compares the results with the agent's predictions.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "api/check/place.h"
@@ -15,9 +17,10 @@ namespace svcmap::api {
 // Output of `svcmapctl check`, so that it fits on the screen if possible.
 std::string ReportPage(const CheckReport& report, const TerminalSize& screen);
 
-// Returns an explanation if no svcmapd runs in the network namespace of this process, and otherwise
-// "". Results of CheckServices() from another network namespace are meaningless.
-std::string AgentElsewhere();
+// Returns an explanation if `lock_sockets`, the result of LockSockets(), shows that no svcmapd runs
+// in the network namespace of this process, and otherwise "". Results of CheckServices() from
+// another network namespace are meaningless.
+std::string AgentElsewhere(const absl::StatusOr<std::vector<uint64_t>>& lock_sockets);
 
 // Returns the error of a failed call to the agent.
 absl::StatusOr<CheckReport> CheckServices(const CheckOptions& options, const Place& place,

@@ -20,6 +20,7 @@
 #include "api/cli/http_get.h"
 #include "api/cli/text.h"
 #include "api/version/version.h"
+#include "nft/base/lock_sockets.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -185,7 +186,7 @@ class Bundle {
         place.ok() ? CheckServices(options, *place, session_.reader) : place.status();
     if (!report.ok()) return Missing("check.txt", report.status());
     std::string text = ReportText(*report);
-    if (const std::string elsewhere = AgentElsewhere(); !elsewhere.empty()) {
+    if (const std::string elsewhere = AgentElsewhere(LockSockets()); !elsewhere.empty()) {
       absl::StrAppend(&text, "\nNote: ", elsewhere, "\n");
     }
     for (const std::string& note : report->notes) absl::StrAppend(&text, "\nNote: ", note, "\n");
