@@ -150,64 +150,14 @@ void Plan::Delete(const nft::ElementView& element) {
 }
 
 // An element whose data changes is deleted and added, because the kernel cannot change data in
-// place.
+// place. Only ranges that differ are deleted and added, because packets can miss a range that is
+// deleted and added in one transaction (Linux before 6.18). A range is deleted and added with both
+// bounds: Linux 6.18.44 rejects the deletion of one bound in some cases.
 void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
-  if (before.empty()) {
-    for (const Row& row : after) Add(row.view());
-    return;
-  }
   const auto by_order = [](const Row& a, const Row& b) { return OrderOf(a) < OrderOf(b); };
   std::sort(before.begin(), before.end(), by_order);
   std::sort(after.begin(), after.end(), by_order);
-  std::vector<const Row*> deleted_local_sets;
-  auto old_row = before.begin();
-  auto new_row = after.begin();
-  while (old_row != before.end() || new_row != after.end()) {
-    const bool only_old = new_row == after.end() ||
-                          (old_row != before.end() && OrderOf(*old_row) < OrderOf(*new_row));
-    const bool only_new =
-        !only_old && (old_row == before.end() || OrderOf(*new_row) < OrderOf(*old_row));
-    if (only_old) {
-      if (old_row->set.set == kLocalSets) deleted_local_sets.push_back(&*old_row);
-      Delete((old_row++)->view());
-    } else if (only_new) {
-      Add((new_row++)->view());
-    } else {
-      if (!SameContent(*old_row, *new_row)) {
-        Delete(old_row->view());
-        Add(new_row->view());
-      }
-      ++old_row;
-      ++new_row;
-    }
-  }
-  EndLocalSets(deleted_local_sets, after);
-}
-
-// `after` contains all rows of the Service. Descriptors of different Services differ.
-void Plan::EndLocalSets(const std::vector<const Row*>& deleted, const std::vector<Row>& after) {
-  if (deleted.empty()) return;
-  absl::flat_hash_set<std::string> in_use;
-  for (const Row& row : after) {
-    const uint8_t set = row.set.set;
-    if (set != kServiceIps && set != kRangePorts && set != kRangeBlocks) continue;
-    in_use.insert(SharedKey({row.set.family, kLocalSets}, row.data.bytes()));
-  }
-  for (const Row* row : deleted) {
-    std::string key = SharedKey(row->set, row->key.bytes());
-    if (in_use.contains(key)) ended_local_sets_.insert(std::move(key));
-  }
-}
-
-// Only ranges that differ are deleted and added, because packets can miss a range that is deleted
-// and added in one transaction (Linux before 6.18). A range is deleted and added with both bounds:
-// Linux 6.18.44 rejects the deletion of one bound in some cases.
-void Plan::AddRanges(std::vector<Row> before, std::vector<Row> after) {
-  const auto by_order = [](const Row& a, const Row& b) { return OrderOf(a) < OrderOf(b); };
-  std::sort(before.begin(), before.end(), by_order);
-  std::sort(after.begin(), after.end(), by_order);
-  // Returns the rows of the range that starts at the front: its start, and its end unless the range
-  // contains the last address.
+  // Returns the first row, and the end of its range unless the range contains the last address.
   const auto front = [](std::span<const Row> rows) {
     return rows.first(rows.size() > 1 && rows[1].interval_end ? 2 : 1);
   };
@@ -228,6 +178,24 @@ void Plan::AddRanges(std::vector<Row> before, std::vector<Row> after) {
     if (std::equal(deleted.begin(), deleted.end(), added.begin(), added.end(), same)) continue;
     for (const Row& row : deleted) Delete(row.view());
     for (const Row& row : added) Add(row.view());
+  }
+}
+
+// `before` and `after` contain all rows of the Service. Descriptors of different Services differ.
+void Plan::EndLocalSets(const std::vector<Row>& before, const std::vector<Row>& after) {
+  absl::flat_hash_set<std::string> ended, in_use;
+  for (const Row& row : before) {
+    if (row.set.set == kLocalSets) ended.insert(SharedKey(row.set, row.key.bytes()));
+  }
+  if (ended.empty()) return;
+  for (const Row& row : after) {
+    const auto [family, set] = row.set;
+    if (set == kLocalSets) ended.erase(SharedKey(row.set, row.key.bytes()));
+    if (set != kServiceIps && set != kRangePorts && set != kRangeBlocks) continue;
+    in_use.insert(SharedKey({family, kLocalSets}, row.data.bytes()));
+  }
+  for (const std::string& key : ended) {
+    if (in_use.contains(key)) ended_local_sets_.insert(key);
   }
 }
 
@@ -259,7 +227,13 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
     if (FindSet(new_sets, set) == nullptr) AddSlots(set.slots, set.set, nullptr);
   }
 
-  if (!SameOwnRows(old_rows, after)) AddRows(OwnRows(key, old_rows), OwnRows(key, after));
+  if (before == nullptr) {
+    for (const Row& row : OwnRows(key, after)) Add(row.view());
+  } else if (!SameOwnRows(old_rows, after)) {
+    std::vector<Row> old_own = OwnRows(key, old_rows), new_own = OwnRows(key, after);
+    EndLocalSets(old_own, new_own);
+    AddRows(std::move(old_own), std::move(new_own));
+  }
   CountShared(SharedRows(old_rows), SharedRows(after), shared_changes_);
 }
 

@@ -64,8 +64,8 @@ class Plan {
   // rows. Call AddService once per Service.
   void AddService(const std::string& key, const ServiceRows* before, const ServiceRows& after);
 
-  // Replaces the address ranges `before` with `after`. These ranges belong to no Service.
-  void AddRanges(std::vector<Row> before, std::vector<Row> after);
+  // Replaces the rows `before` with `after`, which belong to no Service.
+  void AddRows(std::vector<Row> before, std::vector<Row> after);
 
   // Completes the transaction with the shared elements. Call Finish after all methods above.
   void Finish();
@@ -98,8 +98,7 @@ class Plan {
   void Add(const nft::ElementView& element);
   void Delete(const nft::ElementView& element);
   void Count(const nft::ElementView& element, int64_t change, uint64_t digest);
-  void AddRows(std::vector<Row> before, std::vector<Row> after);
-  void EndLocalSets(const std::vector<const Row*>& deleted, const std::vector<Row>& after);
+  void EndLocalSets(const std::vector<Row>& before, const std::vector<Row>& after);
   void KeepMovedRows();
   void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
 

@@ -36,7 +36,7 @@ class Reconciler::DryRunState {
     if (node_changed) {
       node_ = reconciler_.node_.FactsNow();
       std::vector<Row> rows = reconciler_.node_.Rows(node_);
-      plan.AddRanges(node_rows_, rows);
+      plan.AddRows(node_rows_, rows);
       node_rows_ = std::move(rows);
     }
     for (const std::string& key : ChangedServices(before)) Add(key, plan, findings);

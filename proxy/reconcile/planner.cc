@@ -79,7 +79,7 @@ SyncPlan Planner::MakeChanges(size_t element_limit) {
   SyncPlan sync_plan(applied_.shared());
   if (node_.Changed()) {
     sync_plan.node_rows = node_.Rows(node_.facts());
-    sync_plan.plan.AddRanges(applied_.node_rows(), *sync_plan.node_rows);
+    sync_plan.plan.AddRows(applied_.node_rows(), *sync_plan.node_rows);
   }
   AddDirty(sync_plan, element_limit);
   sync_plan.plan.Finish();
@@ -92,7 +92,7 @@ SyncPlan Planner::MakeRewrite(size_t element_limit) {
   SyncPlan sync_plan(kNone);
   sync_plan.rewrite = true;
   sync_plan.node_rows = node_.Rows(node_.facts());
-  sync_plan.plan.AddRanges({}, *sync_plan.node_rows);
+  sync_plan.plan.AddRows({}, *sync_plan.node_rows);
   AddDirty(sync_plan, element_limit);
   const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
   for (const auto& [key, rows] : applied_.services()) {

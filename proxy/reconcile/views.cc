@@ -96,7 +96,7 @@ bool RowReader::Read(Reconciler& reconciler, std::chrono::steady_clock::duration
 
 void RowReader::Merge() {
   if (!std::exchange(merging_, true)) {
-    plan_.AddRanges(node_rows_before_, node_rows_);
+    plan_.AddRows(node_rows_before_, node_rows_);
     if (recreates_) read_.insert(keys_.begin(), keys_.end());
   }
   for (const Portion& portion : copied_) {

@@ -96,7 +96,7 @@ TEST_P(RangeContract, OnlyRangesThatDifferAreWritten) {
     const std::vector<proxy::Row> after = proxy::RangeRows(proxy::kServiceCidrs, ranges);
     const proxy::SharedCounts none;
     proxy::Plan plan(none);
-    plan.AddRanges(before, after);
+    plan.AddRows(before, after);
     plan.Finish();
     if (!plan.transaction().empty()) Commit(plan.transaction());
     std::vector<Element> expected;

@@ -279,7 +279,7 @@ TEST(PlanTest, RangesThatStayAreNotWritten) {
                          const std::vector<std::string>& after) {
     const SharedCounts none;
     Plan plan(none);
-    plan.AddRanges(Ranges(before), Ranges(after));
+    plan.AddRows(Ranges(before), Ranges(after));
     plan.Finish();
     return Operations(plan.transaction());
   };
