@@ -4,10 +4,6 @@
 
 namespace svcmap::testing {
 
-EndpointJudge::EndpointJudge(const std::vector<CountedService>& services) {
-  for (const CountedService& service : services) Change(service);
-}
-
 std::set<std::string> EndpointJudge::KeysOf(const CountedService& service) {
   std::set<std::string> keys;
   if (!service.permitted) return keys;

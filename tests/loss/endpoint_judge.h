@@ -9,7 +9,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "tests/loss/counted_service.h"
 #include "tests/loss/packet_watch.h"
@@ -18,11 +17,10 @@ namespace svcmap::testing {
 
 class EndpointJudge {
  public:
-  explicit EndpointJudge(const std::vector<CountedService>& services);
-
   // Judges the datagrams that left the node since the last call. Call immediately before a change.
   void Judge(const DatagramCounts& left);
-  // Call after Judge(), and before the controller sends the change.
+  // Call for each Service before the first datagram, and after Judge() before the controller sends
+  // the change.
   void Change(const CountedService& changed);
 
   // Misdirected datagrams so far, by the keys of PacketWatch::Left().

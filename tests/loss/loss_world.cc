@@ -85,7 +85,6 @@ void LossTest::SetUp() {
   ASSERT_OK(agent().Replace(Everything()));
   ASSERT_OK_AND_ASSIGN(watch_,
                        PacketWatch::Install(node().netns(), world()->cast.at(kEndpoints)->netns()));
-  judge_.emplace(services_);
 }
 
 void LossTest::TearDown() {
@@ -101,7 +100,7 @@ Objects LossTest::Everything() const {
 }
 
 void LossTest::StartTraffic() {
-  judge_.emplace(services_);  // A test may have changed `services_` before.
+  for (const CountedService& service : services_) judge_.Change(service);
   ASSERT_OK_AND_ASSIGN(conntrack_before_, ReadConntrackLosses(node().netns()));
   ASSERT_OK_AND_ASSIGN(queue_drops_before_, ReadQueueDrops());
   FlowOptions options;
@@ -124,10 +123,10 @@ absl::Status LossTest::Change(const std::vector<CountedService>& changed,
   if (!stream.ok()) return stream.status();
   const absl::StatusOr<DatagramCounts> left = watch_->Left();
   if (!left.ok()) return left.status();
-  judge_->Judge(*left);
+  judge_.Judge(*left);
   std::vector<v1::Change> changes = std::move(others);
   for (const CountedService& service : changed) {
-    judge_->Change(service);
+    judge_.Change(service);
     const CountedService& old = counted(service.number);
     if (service.key != old.key || !service.exists) {
       changes.push_back(Removal(ServiceRef(old.key)));
@@ -185,8 +184,8 @@ void LossTest::StopTraffic(LossCounts& counts) {
   for (const DatagramCounts& others : {counts.untranslated, left}) {
     for (const auto& [key, count] : others) counts.dropped[key.substr(0, key.find(' '))] -= count;
   }
-  judge_->Judge(left);
-  counts.misdirected = judge_->misdirected();
+  judge_.Judge(left);
+  counts.misdirected = judge_.misdirected();
 }
 
 void LossTest::ExpectNoLoss(const std::string& scenario, int64_t rewrites,

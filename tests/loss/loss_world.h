@@ -69,7 +69,7 @@ class LossTest : public RecoveryTest {
 
   std::vector<CountedService> services_;
   std::optional<PacketWatch> watch_;
-  std::optional<EndpointJudge> judge_;
+  EndpointJudge judge_;
   std::unique_ptr<FlowGenerator> flows_;
   std::unique_ptr<SteadyTraffic> connections_;
   ConntrackLosses conntrack_before_;
