@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "nft/expr/rule_builder.h"
+#include "proxy/ruleset/service_rule.h"
 
 namespace svcmap::proxy {
 
@@ -18,7 +18,7 @@ inline constexpr int kSizeClassPicks = 11;
 class RuleList {
  public:
   explicit RuleList(Family family) : family_(family) {}
-  nft::RuleBuilder In(std::string_view chain) const { return nft::RuleBuilder(family_, chain); }
+  ServiceRule In(std::string_view chain) const { return ServiceRule(family_, chain); }
   void Add(nft::RuleBuilder& builder) { rules_.push_back(builder.Build()); }
   // Adds the rule `times` times.
   void Add(nft::RuleBuilder& builder, int times) {

@@ -144,7 +144,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
 // exact class, a pick misses only if a commit happens between two lookups of the same packet.
 void AddPickRules(PortKind ports, RuleList& rules) {
   const auto pick_slot = [&](const std::string& chain, uint32_t slots) {
-    RuleBuilder rule = rules.In(chain);
+    ServiceRule rule = rules.In(chain);
     rules.Add(ports == PortKind::kSingle
                   ? rule.DnatToRandomSlot(slots, Named(kEndpoints))
                   : rule.DnatAddressToRandomSlot(slots, Named(kRangeEndpoints)));
@@ -170,7 +170,7 @@ void AddHashRules(PortKind ports, RuleList& rules) {
     const std::string chain = HashChain(ports, pick_by, slots);
     nft::Key client = {KeyPart::kSource};
     if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
-    RuleBuilder rule = rules.In(chain);
+    ServiceRule rule = rules.In(chain);
     rules.Add(ports == PortKind::kSingle
                   ? rule.DnatToHashedSlot(client, slots, kHashSeed, Named(kEndpoints))
                   : rule.DnatAddressToHashedSlot(client, slots, kHashSeed, Named(kRangeEndpoints)));

@@ -86,11 +86,6 @@ TEST(RuleBuilderTest, TheTextIsWhatAPersonWouldType) {
   expect([](RuleBuilder& r) { r.RewriteDestination(kService, kSet); },
          "ip daddr set ip daddr . meta l4proto . th dport map @service-ips",
          "ip6 daddr set ip6 daddr . meta l4proto . th dport map @service-ips");
-  expect([](RuleBuilder& r) { r.DnatToRandomSlot(7, kSet); },
-         "meta l4proto { tcp, udp, sctp } dnat ip to @nh,136,24 . numgen random mod 7 map "
-         "@service-ips",
-         "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,288,32 . numgen random mod 7 map "
-         "@service-ips");
   expect(
       [](RuleBuilder& r) {
         r.GotoByDestinationByte(0, {{1, "pick-1"}, {65, "pick-2"}});
@@ -112,113 +107,14 @@ TEST(RuleBuilderTest, TheTextIsWhatAPersonWouldType) {
          "iifname \"cni0\" iifname != \"veth*\"", "iifname \"cni0\" iifname != \"veth*\"");
 }
 
-TEST(RuleBuilderTest, TheTextOfAffinityIsWhatAPersonWouldType) {
-  constexpr NamedSet kRecords = {12, "affinity"}, kSlots = {13, "affinity-slots"};
-  const auto expect = [&](const auto& build, const std::string& v4, const std::string& v6) {
-    EXPECT_EQ(build(Rule(Family::kIpv4)).Build().text, v4);
-    EXPECT_EQ(build(Rule(Family::kIpv6)).Build().text, v6);
-  };
-  expect([&](RuleBuilder r) { return r.ChooseRandomSlot(7, kSlots); },
-         "ip daddr set @nh,144,16 . numgen random mod 7 map @affinity-slots",
-         "@nh,192,64 set @nh,304,16 . numgen random mod 7 map @affinity-slots");
-  expect([](RuleBuilder r) { return r.IsChosen().Return(); }, "ip daddr != 192.0.0.0/2 return",
-         "ip6 daddr != c000::/2 return");
-  expect([&](RuleBuilder r) { return r.Remember(kRecords, 10800); },
-         "update @affinity { ip saddr . @nh,128,16 timeout 3h : ip daddr }",
-         "update @affinity { @nh,96,96 . @nh,192,16 timeout 3h : @nh,192,64 }");
-  expect([&](RuleBuilder r) { return r.Recall(kRecords); },
-         "ip daddr set ip saddr . @nh,128,16 map @affinity",
-         "@nh,192,64 set @nh,96,96 . @nh,192,16 map @affinity");
-  expect([&](RuleBuilder r) { return r.Forget(kRecords); },
-         "delete @affinity { ip saddr . @nh,128,16 : ip daddr }",
-         "delete @affinity { @nh,96,96 . @nh,192,16 : @nh,192,64 }");
-  expect(
-      [](RuleBuilder r) {
-        return r.DnatToChoice({14, "affinity-endpoints"});
-      },
-      "meta l4proto { tcp, udp, sctp } dnat ip to ip daddr map @affinity-endpoints",
-      "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,192,32 map @affinity-endpoints");
-  expect(
-      [](RuleBuilder r) {
-        return r.DnatAddressToChoice({15, "range-affinity-endpoints"});
-      },
-      "dnat to ip daddr map @range-affinity-endpoints",
-      "dnat to @nh,192,32 map @range-affinity-endpoints");
-}
-
 TEST(RuleBuilderTest, TimeoutsPrintAsNftPrintsTimes) {
   const std::pair<uint32_t, const char*> kCases[] = {
       {1, "1s"},       {59, "59s"},      {60, "1m"},           {90, "1m30s"}, {3600, "1h"},
       {5400, "1h30m"}, {3661, "1h1m1s"}, {86399, "23h59m59s"}, {86400, "1d"}, {10800, "3h"}};
   for (const auto& [seconds, text] : kCases) {
-    const RuleSpec rule = Rule(Family::kIpv4).Remember({12, "affinity"}, seconds).Build();
-    EXPECT_THAT(rule.text, ::testing::HasSubstr(" timeout " + std::string(text) + " : "));
+    const RuleSpec rule = Rule(Family::kIpv4).Count(kService, kSet, seconds).Build();
+    EXPECT_THAT(rule.text, ::testing::HasSubstr(" timeout " + std::string(text) + " counter }"));
     EXPECT_EQ(All<DynamicElement>(rule).at(0).timeout_seconds, seconds);
-  }
-}
-
-TEST(RuleBuilderTest, ARecordIsAddedOrDeletedByClientAndServicePort) {
-  constexpr NamedSet kRecords = {12, "affinity"};
-  for (const Family family : kFamilies) {
-    SCOPED_TRACE(FamilyName(family));
-    const bool v4 = family == Family::kIpv4;
-    const RuleSpec remember = Rule(family).Remember(kRecords, 90).Build();
-    const RuleSpec forget = Rule(family).Forget(kRecords).Build();
-    for (const RuleSpec* rule : {&remember, &forget}) {
-      const std::vector<PayloadLoad> loads = All<PayloadLoad>(*rule);
-      // The rule loads three values: the client address, the Service port and the selected
-      // endpoint.
-      ASSERT_EQ(loads.size(), 3u);
-      EXPECT_EQ(loads[0].offset, 12u);
-      EXPECT_EQ(loads[0].size, v4 ? 4u : 12u);
-      EXPECT_EQ(loads[0].reg, 0u);
-      EXPECT_EQ(loads[1].offset, v4 ? 16u : 24u);
-      EXPECT_EQ(loads[1].size, 2u);
-      EXPECT_EQ(loads[1].reg, loads[0].size / 4);
-      EXPECT_EQ(loads[2].offset, loads[1].offset);
-      EXPECT_EQ(loads[2].size, v4 ? 4u : 8u);
-      EXPECT_GT(loads[2].reg, loads[1].reg);
-      const DynamicElement element = All<DynamicElement>(*rule).at(0);
-      EXPECT_EQ(element.set, kRecords.index);
-      EXPECT_EQ(element.key_reg, 0u);
-      EXPECT_EQ(element.data_reg, loads[2].reg);
-    }
-    EXPECT_EQ(All<DynamicElement>(remember).at(0).op, DynamicElement::Op::kUpdate);
-    EXPECT_EQ(All<DynamicElement>(forget).at(0).op, DynamicElement::Op::kDelete);
-  }
-}
-
-// In IPv6, the value of the selected endpoint includes a complement, so that checksums stay valid.
-// In IPv4, the value contains only the address, and the kernel updates the checksums.
-TEST(RuleBuilderTest, AChoiceIsWrittenWithoutASumInIpv6Only) {
-  for (const auto& build : {+[](RuleBuilder r) { return r.ChooseRandomSlot(5, kSet); },
-                            +[](RuleBuilder r) { return r.Recall(kSet); }}) {
-    const RuleSpec v4 = build(Rule(Family::kIpv4)).Build(), v6 = build(Rule(Family::kIpv6)).Build();
-    const AddressWrite address = All<AddressWrite>(v4).at(0);
-    EXPECT_EQ(address.offset, 16u);
-    EXPECT_EQ(address.size, 4u);
-    EXPECT_EQ(address.reg, All<Lookup>(v4).at(0).data_reg);
-    const NeutralWrite neutral = All<NeutralWrite>(v6).at(0);
-    EXPECT_EQ(neutral.offset, 24u);
-    EXPECT_EQ(neutral.size, 8u);
-    EXPECT_EQ(neutral.reg, All<Lookup>(v6).at(0).data_reg);
-  }
-}
-
-TEST(RuleBuilderTest, DnatToAChoiceReadsItsFirstFourBytes) {
-  for (const Family family : kFamilies) {
-    const RuleSpec rule = Rule(family).DnatToChoice(kSet).Build();
-    const PayloadLoad load = All<PayloadLoad>(rule).at(0);
-    EXPECT_EQ(load.offset, family == Family::kIpv4 ? 16u : 24u);
-    EXPECT_EQ(load.size, 4u);
-    EXPECT_EQ(All<Lookup>(rule).at(1).data_reg, 1u);
-    EXPECT_EQ(All<Dnat>(rule).at(0).address_reg, 1u);
-    EXPECT_EQ(All<Dnat>(rule).at(0).port_reg, family == Family::kIpv4 ? 2u : 5u);
-    const RuleSpec address = Rule(family).DnatAddressToChoice(kSet).Build();
-    EXPECT_EQ(All<PayloadLoad>(address).at(0).offset, load.offset);
-    EXPECT_EQ(All<PayloadLoad>(address).at(0).size, 4u);
-    EXPECT_EQ(All<Dnat>(address).at(0).address_reg, 1u);
-    EXPECT_FALSE(All<Dnat>(address).at(0).port_reg);
   }
 }
 
@@ -271,31 +167,6 @@ TEST(RuleBuilderTest, DnatToAMapWithoutPortsLeavesThePort) {
   EXPECT_EQ(At<Dnat>(rule, 2).port_reg, std::nullopt);
 }
 
-TEST(RuleBuilderTest, AHashOfTheClientIsTheSlotNumber) {
-  const Key client = {KeyPart::kSource, KeyPart::kSourcePort};
-  const RuleSpec v4 = Rule(Family::kIpv4).DnatToHashedSlot(client, 251, 0x7, kSet).Build();
-  EXPECT_EQ(v4.text,
-            "meta l4proto { tcp, udp, sctp } dnat ip to @nh,136,24 . "
-            "jhash ip saddr . th sport mod 251 seed 0x7 map @service-ips");
-  const HashedNumber hash = All<HashedNumber>(v4).at(0);
-  EXPECT_EQ(hash.reg, 1u) << "the second word of the key";
-  EXPECT_EQ(hash.size, 8u) << "an address and a padded port";
-  EXPECT_EQ(hash.modulus, 251u);
-  EXPECT_EQ(hash.seed, 7u);
-  EXPECT_EQ(All<PayloadLoad>(v4).at(1).reg, hash.source_reg);
-  const RuleSpec v6 =
-      Rule(Family::kIpv6).DnatToHashedSlot({KeyPart::kSource}, 4093, 0x7, kSet).Build();
-  EXPECT_EQ(v6.text,
-            "meta l4proto { tcp, udp, sctp } dnat ip6 to @nh,288,32 . "
-            "jhash ip6 saddr mod 4093 seed 0x7 map @service-ips");
-  EXPECT_EQ(All<HashedNumber>(v6).at(0).size, 16u);
-  const RuleSpec address =
-      Rule(Family::kIpv4).DnatAddressToHashedSlot(client, 251, 0x7, kSet).Build();
-  EXPECT_EQ(address.text,
-            "dnat to @nh,136,24 . jhash ip saddr . th sport mod 251 seed 0x7 map @service-ips");
-  EXPECT_EQ(All<Dnat>(address).at(0).port_reg, std::nullopt);
-}
-
 TEST(RuleBuilderTest, ARateLimitMatchesPacketsAboveTheRate) {
   const RuleSpec rule = Rule(Family::kIpv4).RateAbovePerSecond(200).Build();
   EXPECT_EQ(rule.text, "limit rate over 200/second burst 200 packets");
@@ -338,6 +209,12 @@ TEST(RuleBuilderTest, APrefixIsMaskedAndCompared) {
   EXPECT_EQ(At<Bitwise>(rule, 1).mask, (Bytes{255, 252, 0, 0}));
   EXPECT_EQ(At<Compare>(rule, 2).value, (Bytes{10, 244, 0, 0}));
   EXPECT_TRUE(At<Compare>(rule, 2).equal);
+}
+
+TEST(RuleBuilderTest, APrefixCanBeExcluded) {
+  const RuleSpec rule = Rule(Family::kIpv4).DestinationNotIn(Prefix("192.0.0.0/2")).Build();
+  EXPECT_EQ(rule.text, "ip daddr != 192.0.0.0/2");
+  EXPECT_FALSE(At<Compare>(rule, 2).equal);
 }
 
 TEST(RuleBuilderTest, AnIpv6PrefixIsMaskedAndCompared) {
@@ -407,46 +284,6 @@ TEST(RuleBuilderTest, ARewriteTakesItsDataFromBehindTheKey) {
     EXPECT_EQ(write.offset, family == Family::kIpv4 ? 16u : 24u);
     EXPECT_EQ(write.size, words * 4);
   }
-}
-
-TEST(RuleBuilderTest, TheGroupIsTheEndOfTheDestination) {
-  for (const Family family : kFamilies) {
-    SCOPED_TRACE(FamilyName(family));
-    const RuleSpec rule = Rule(family).DnatToRandomSlot(9, kSet).Build();
-    const PayloadLoad load = All<PayloadLoad>(rule).at(0);
-    const uint32_t end = family == Family::kIpv4 ? 20 : 40;
-    EXPECT_EQ(load.offset + load.size, end);
-    EXPECT_EQ(load.size, family == Family::kIpv4 ? 3u : 4u);
-    EXPECT_EQ(load.reg, 0u);
-    const RandomNumber random = All<RandomNumber>(rule).at(0);
-    EXPECT_EQ(random.reg, 1u);
-    EXPECT_EQ(random.modulus, 9u);
-  }
-}
-
-TEST(RuleBuilderTest, DnatFindsThePortBehindTheAddress) {
-  for (const Family family : kFamilies) {
-    SCOPED_TRACE(FamilyName(family));
-    const RuleSpec rule = Rule(family).DnatToRandomSlot(9, kSet).Build();
-    const Lookup lookup = All<Lookup>(rule).at(1);
-    const Dnat dnat = All<Dnat>(rule).at(0);
-    EXPECT_EQ(dnat.family, family);
-    EXPECT_EQ(dnat.address_reg, lookup.data_reg);
-    EXPECT_EQ(dnat.port_reg, lookup.data_reg + (family == Family::kIpv4 ? 1 : 4));
-    EXPECT_LE(dnat.port_reg, 15u);
-  }
-}
-
-TEST(RuleBuilderTest, DnatIsForTcpUdpAndSctpOnly) {
-  const RuleSpec rule = Rule(Family::kIpv4).DnatToRandomSlot(1, kSet).Build();
-  ASSERT_EQ(rule.sets.size(), 1u);
-  Bytes protocols;
-  for (const AnonymousSet::Entry& entry : rule.sets[0].entries) {
-    EXPECT_EQ(entry.goto_chain, "");
-    protocols.push_back(entry.key.at(0));
-  }
-  EXPECT_EQ(protocols, (Bytes{6, 17, 132}));
-  EXPECT_TRUE(All<Lookup>(rule).at(0).anonymous);
 }
 
 TEST(RuleBuilderTest, EachByteGoesToItsChain) {

@@ -1,0 +1,188 @@
+#include "proxy/ruleset/service_rule.h"
+
+#include <cstdio>
+#include <utility>
+
+namespace svcmap::proxy {
+namespace {
+
+using nft::DynamicElement;
+using nft::Header;
+using nft::Lookup;
+using nft::NamedSet;
+using nft::PayloadLoad;
+
+// The parts of a descriptor in the network header. Offsets and sizes in bytes.
+struct DescriptorFields {
+  uint32_t group_size;  // Number of trailing bytes that identify the endpoint group.
+  uint32_t client;      // Offset of the source address bytes that identify the client.
+  uint32_t choice;      // Offset of the selected endpoint's identifier, for session affinity.
+  uint32_t choice_size;
+};
+
+constexpr DescriptorFields FieldsOf(Family family) {
+  return family == Family::kIpv4 ? DescriptorFields{3, 12, 16, 4} : DescriptorFields{4, 12, 24, 8};
+}
+
+// Number of leading bytes of the endpoint identifier that DnatToChoice uses as the lookup key.
+constexpr uint32_t kChoiceKeySize = 4;
+// Number of leading bytes of the endpoint identifier that identify the Service port.
+constexpr uint32_t kServicePortSize = 2;
+constexpr uint32_t kStickyGroupSize = 2;
+// The key of a slot consists of two 32-bit words: group number and slot number.
+constexpr uint32_t kSlotKeyWords = 2;
+constexpr uint32_t kSlotNumberRegister = 1;
+// First register of the hashed key, as in nft 1.0.6.
+constexpr uint32_t kHashedRegister = 6;
+// First register after the key of a record. nft aligns this register to 16 bytes.
+constexpr uint32_t kChoiceRegister = 4;
+
+}  // namespace
+
+// Loads the group number: the last `group_size` bytes of the destination address. Returns its nft
+// text.
+std::string ServiceRule::LoadGroup(uint32_t group_size) {
+  const uint32_t offset = layout().destination + layout().address_size - group_size;
+  Add(PayloadLoad{Header::kNetwork, offset, group_size, 0});
+  return RawPayload(offset, group_size);
+}
+
+// Loads the key of a random slot: the group number and a random number. Returns the nft text of the
+// key.
+std::string ServiceRule::LoadRandomSlot(uint32_t group_size, uint32_t modulus) {
+  const std::string group = LoadGroup(group_size);
+  Add(nft::RandomNumber{kSlotNumberRegister, modulus});
+  return group + " . numgen random mod " + std::to_string(modulus);
+}
+
+std::string ServiceRule::LoadHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed) {
+  const std::string group = LoadGroup(FieldsOf(family()).group_size);
+  const uint32_t words = LoadKey(hashed, kHashedRegister) - kHashedRegister;
+  Add(nft::HashedNumber{kSlotNumberRegister, kHashedRegister, words * 4, modulus, seed});
+  char seed_text[12];
+  std::snprintf(seed_text, sizeof(seed_text), "0x%x", seed);
+  return group + " . jhash " + KeyText(hashed) + " mod " + std::to_string(modulus) + " seed " +
+         seed_text;
+}
+
+// Looks up the key in the first `key_words` registers, whose nft text is `key`, and translates the
+// destination to the address and port in the map's data.
+nft::RuleBuilder& ServiceRule::DnatFrom(const std::string& key, uint32_t key_words, NamedSet map) {
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = key_words});
+  Add(nft::Dnat{family(), key_words, key_words + layout().address_size / 4});
+  return Text("dnat " + std::string(layout().name) + " to " + key + " map @" +
+              std::string(map.name));
+}
+
+nft::RuleBuilder& ServiceRule::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
+  MatchTransport();
+  const std::string slot = LoadRandomSlot(FieldsOf(family()).group_size, modulus);
+  return DnatFrom(slot, kSlotKeyWords, map);
+}
+
+nft::RuleBuilder& ServiceRule::DnatAddressToRandomSlot(uint32_t modulus, NamedSet map) {
+  const std::string slot = LoadRandomSlot(FieldsOf(family()).group_size, modulus);
+  return DnatToAddress(slot, kSlotKeyWords, map);
+}
+
+nft::RuleBuilder& ServiceRule::DnatToHashedSlot(const nft::Key& hashed, uint32_t modulus,
+                                                uint32_t seed, NamedSet map) {
+  MatchTransport();
+  return DnatFrom(LoadHashedSlot(hashed, modulus, seed), kSlotKeyWords, map);
+}
+
+nft::RuleBuilder& ServiceRule::DnatAddressToHashedSlot(const nft::Key& hashed, uint32_t modulus,
+                                                       uint32_t seed, NamedSet map) {
+  return DnatToAddress(LoadHashedSlot(hashed, modulus, seed), kSlotKeyWords, map);
+}
+
+std::string ServiceRule::ChoiceText() const {
+  const DescriptorFields fields = FieldsOf(family());
+  return family() == Family::kIpv4 ? "ip daddr" : RawPayload(fields.choice, fields.choice_size);
+}
+
+void ServiceRule::LoadChoice(uint32_t reg) {
+  const DescriptorFields fields = FieldsOf(family());
+  Add(PayloadLoad{Header::kNetwork, fields.choice, fields.choice_size, reg});
+}
+
+void ServiceRule::WriteChoice(uint32_t reg) {
+  const DescriptorFields fields = FieldsOf(family());
+  if (family() == Family::kIpv4) {
+    Add(nft::AddressWrite{family(), fields.choice, fields.choice_size, reg});
+  } else {
+    Add(nft::NeutralWrite{fields.choice, fields.choice_size, reg});
+  }
+}
+
+nft::RuleBuilder& ServiceRule::ChooseRandomSlot(uint32_t modulus, NamedSet map) {
+  const std::string slot = LoadRandomSlot(kStickyGroupSize, modulus);
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = kSlotKeyWords});
+  WriteChoice(kSlotKeyWords);
+  return Text(ChoiceText() + " set " + slot + " map @" + std::string(map.name));
+}
+
+nft::RuleBuilder& ServiceRule::IsChosen() {
+  const char* descriptors = family() == Family::kIpv4 ? "192.0.0.0/2" : "c000::/2";
+  return DestinationNotIn(*IpPrefix::Parse(descriptors));
+}
+
+uint32_t ServiceRule::LoadClientAndPort() {
+  const DescriptorFields fields = FieldsOf(family());
+  const uint32_t client_size = layout().source + layout().address_size - fields.client;
+  Add(PayloadLoad{Header::kNetwork, fields.client, client_size, 0});
+  Add(PayloadLoad{Header::kNetwork, fields.choice, kServicePortSize, client_size / 4});
+  return client_size / 4 + 1;
+}
+
+std::string ServiceRule::ClientAndPortText() const {
+  const DescriptorFields fields = FieldsOf(family());
+  const uint32_t client_size = layout().source + layout().address_size - fields.client;
+  return (family() == Family::kIpv4 ? "ip saddr" : RawPayload(fields.client, client_size)) + " . " +
+         RawPayload(fields.choice, kServicePortSize);
+}
+
+nft::RuleBuilder& ServiceRule::Remember(NamedSet map, uint32_t seconds) {
+  LoadClientAndPort();
+  LoadChoice(kChoiceRegister);
+  Add(DynamicElement{.op = DynamicElement::Op::kUpdate,
+                     .set = map.index,
+                     .data_reg = kChoiceRegister,
+                     .timeout_seconds = seconds});
+  return Text("update @" + std::string(map.name) + " { " + ClientAndPortText() + " timeout " +
+              DurationText(seconds) + " : " + ChoiceText() + " }");
+}
+
+nft::RuleBuilder& ServiceRule::Recall(NamedSet map) {
+  const uint32_t data_reg = LoadClientAndPort();
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
+  WriteChoice(data_reg);
+  return Text(ChoiceText() + " set " + ClientAndPortText() + " map @" + std::string(map.name));
+}
+
+nft::RuleBuilder& ServiceRule::Forget(NamedSet map) {
+  LoadClientAndPort();
+  LoadChoice(kChoiceRegister);
+  Add(DynamicElement{
+      .op = DynamicElement::Op::kDelete, .set = map.index, .data_reg = kChoiceRegister});
+  return Text("delete @" + std::string(map.name) + " { " + ClientAndPortText() + " : " +
+              ChoiceText() + " }");
+}
+
+// Loads the part of the choice that is the lookup key of an endpoint. Returns its nft text.
+std::string ServiceRule::LoadChoiceKey() {
+  const uint32_t offset = FieldsOf(family()).choice;
+  Add(PayloadLoad{Header::kNetwork, offset, kChoiceKeySize, 0});
+  return family() == Family::kIpv4 ? "ip daddr" : RawPayload(offset, kChoiceKeySize);
+}
+
+nft::RuleBuilder& ServiceRule::DnatToChoice(NamedSet map) {
+  MatchTransport();
+  return DnatFrom(LoadChoiceKey(), kChoiceKeySize / 4, map);
+}
+
+nft::RuleBuilder& ServiceRule::DnatAddressToChoice(NamedSet map) {
+  return DnatToAddress(LoadChoiceKey(), kChoiceKeySize / 4, map);
+}
+
+}  // namespace svcmap::proxy
