@@ -5,14 +5,19 @@
 namespace svcmap::proxy {
 
 void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
-  bool begin = true;
-  rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    keys_.insert(SharedKey(element.set, element.key));
-    if (HasSourceRanges(element.set.set)) ++source_ranges_;
-    if (begin || portions_.back().element_count() == kElementsPerCommit) portions_.emplace_back();
-    begin = false;
-    portions_.back().Delete(element);
-  });
+  // Source ranges come last, in portions of their own: a packet that has found the restriction of a
+  // port range looks up its source next.
+  for (const bool sources : {false, true}) {
+    bool begin = true;
+    rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+      if (HasSourceRanges(element.set.set) != sources) return;
+      keys_.insert(SharedKey(element.set, element.key));
+      if (sources) ++source_ranges_;
+      if (begin || portions_.back().element_count() == kElementsPerCommit) portions_.emplace_back();
+      begin = false;
+      portions_.back().Delete(element);
+    });
+  }
   numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
 }
 

@@ -1,6 +1,7 @@
 // Elements in the kernel that no packet can reach any more, and the numbers that they use. They
 // are deleted in portions of kElementsPerCommit elements after the commit that made them
-// unreachable. A number is free again when its elements are deleted.
+// unreachable, source ranges after all others. A number is free again when its elements are
+// deleted.
 //
 // Not thread-safe.
 #pragma once

@@ -108,7 +108,6 @@ struct Changes {
   size_t reached = 0;  // Deletions of elements that packets reach through other rows.
   size_t sources = 0;  // Deletions of source ranges.
   bool others = false;
-  bool adds_sources = false;
   bool adds_destinations = false;
   Keys added;             // Elements without slots.
   Keys rejected;          // Addresses of deleted rejects.
@@ -136,7 +135,6 @@ Changes ChangesOf(const nft::Transaction& transaction) {
     }
     changes.others = true;
     if (HasSlots(set) && IsFirstSlot(element)) changes.deleted_groups.erase(GroupOf(element));
-    changes.adds_sources |= HasSourceRanges(set);
     changes.adds_destinations |= HasDestinations(set);
     if (!changes.rejected.empty() && (HasEndpoints(set) || IsStickyEndpoint(set))) {
       const Key address = AddressOf(element.set, element.data);
@@ -202,12 +200,12 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
   if (!changes.others || candidates == 0) return {};
 
   const absl::flat_hash_set<Number> freed_numbers(freed.begin(), freed.end());
-  // If a load balancer IP is no longer restricted, its source ranges must not be deleted before
-  // packets that still see the restriction. Ranges of a restricted IP are replaced at once, because
-  // old and new ranges may overlap.
+  // If a load balancer IP is no longer restricted, its source ranges must be deleted after its
+  // restriction, because packets look up the restriction first. Ranges of a restricted IP are
+  // replaced at once, because old and new ranges may overlap.
   const auto is_removal = [&](const nft::ElementView& element) {
     if (HasSourceRanges(element.set.set)) {
-      return !changes.adds_sources && changes.deleted_firewall_ips.contains(FirewallIpOf(element));
+      return changes.deleted_firewall_ips.contains(FirewallIpOf(element));
     }
     // The restriction of port ranges is looked up after the range, because the range may belong to
     // another Service than single ports.

@@ -243,6 +243,32 @@ TEST(RemovalsTest, RangesOfAnIpThatIsNoLongerRestrictedAreDeletedAfterTheSwitch)
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
 
+TEST(RemovalsTest, NewRangesOfAnotherIpDoNotMatter) {
+  nft::Transaction transaction;
+  transaction.Delete(RangeFirewallIp("203.0.113.1"));
+  transaction.Delete(RangeSource("203.0.113.1"));
+  transaction.Add(RangeSource("203.0.113.2"));
+  EXPECT_THAT(Operations(TakeRemovals(transaction)),
+              ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
+}
+
+// A packet to a port that stays must not see the restriction without its source ranges.
+TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
+  svcmap::testing::Row port = RangePort(80);
+  port.key = ServiceIpKey(svcmap::testing::Ip("203.0.113.1"), Protocol::kTcp, 80);
+  nft::Transaction transaction;
+  transaction.Delete(RangeSource("203.0.113.1"));
+  transaction.Delete(RangeFirewallIp("203.0.113.1"));
+  transaction.Delete(port);
+  Leftovers leftovers;
+  leftovers.Add(TakeRemovals(transaction), {});
+  EXPECT_THAT(Operations(transaction), ElementsAre("- range-ports 203.0.113.1 . tcp . 80"));
+  EXPECT_THAT(Operations(leftovers.Next()), ElementsAre("- range-firewall-ips 203.0.113.1 . tcp"));
+  leftovers.ForgetNext();
+  EXPECT_THAT(Operations(leftovers.Next()),
+              ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
+}
+
 // If a random slot does not exist, the rules use the first slot. Therefore slots other than the
 // first slot can be deleted immediately.
 TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
