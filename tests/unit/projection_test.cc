@@ -1,11 +1,8 @@
 #include "api/convert/projection.h"
 
 #include <gmock/gmock.h>
-#include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
-
-#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -86,7 +83,7 @@ v1::Object Web() { return AService("shop/web").ClusterIp("10.96.0.10").Port("htt
 // The stored bytes determine the rules, so equal bytes mean equal rules.
 TEST(ProjectionTest, KubernetesBytesAndManifestsOfRandomObjectsAreStoredAsEqualBytes) {
   size_t objects = 0;
-  for (uint64_t seed = 1; objects < 500; ++seed) {
+  for (uint64_t seed = 1; objects < 150; ++seed) {
     testing::RandomCluster cluster(seed, "shop", {"10.244.1.0/24", "fd00:10:244:1::/64"});
     for (v1::Object object : cluster.Render()) {
       // Fields of svcmap.
@@ -259,17 +256,6 @@ TEST(ProjectionTest, TruncatedObjectsAreRejectedWithTheirNameIfItIsComplete) {
       EXPECT_THAT(cut.findings, SizeIs(1)) << size;
     }
     EXPECT_EQ(cut.key == "shop/web", size >= metadata_end) << size;
-  }
-}
-
-TEST(ProjectionTest, RandomChangesNeverCrash) {
-  const google::protobuf::LogSilencer silencer;
-  const std::string bytes = EncodeItem(Encoding::kProtobuf, Web(), 1);
-  std::mt19937 random(1);
-  for (int round = 0; round < 20'000; ++round) {
-    std::string changed = bytes;
-    for (int i = 0; i < 3; ++i) changed[random() % changed.size()] = static_cast<char>(random());
-    ConvertObject(proxy::Kind::kService, changed, kNode1);
   }
 }
 

@@ -14,9 +14,7 @@
 namespace svcmap::api {
 namespace {
 
-using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
@@ -51,16 +49,6 @@ TEST(ArchiveTest, TarReadsTheArchive) {
   const std::string text = ReadFile(list);
   EXPECT_THAT(text, HasSubstr("4 2023-11-14 22:13 agent/a\n"));
   EXPECT_THAT(text, HasSubstr("1000 2023-11-14 22:13 b\n"));
-}
-
-TEST(ArchiveTest, ArchivesOfTarAreRead) {
-  const std::string path = FreshSocketPath();
-  std::filesystem::create_directories(path + "/agent");
-  WriteFile(path + "/agent/a", "text");
-  ASSERT_EQ(std::system(("tar -czf " + path + ".tgz -C " + path + " .").c_str()), 0);
-  const auto files = ReadArchive(ReadFile(path + ".tgz"));
-  ASSERT_TRUE(files.ok()) << files.status();
-  EXPECT_THAT(*files, UnorderedElementsAre(Pair("agent/a", "text")));
 }
 
 TEST(ArchiveTest, DamagedArchivesAreErrors) {
@@ -211,38 +199,6 @@ TEST_F(BundleCommandTest, FileIsNotOverwrittenAndPrivate) {
   Make();
   EXPECT_EQ(made_.code, 1);
   EXPECT_THAT(made_.err, HasSubstr("error: create " + path_ + ": File exists"));
-}
-
-TEST_F(BundleCommandTest, HashedNamesOccurNowhere) {
-  const std::string log = path_ + ".log";
-  WriteFile(log, "commit failed service=shop/web node=node-one\n");
-  Make({"--hash-names", "--log", log});
-  ASSERT_EQ(made_.code, 0) << made_.err;
-  const auto files = ReadArchive(ReadFile(path_));
-  ASSERT_TRUE(files.ok());
-  EXPECT_THAT(files->at("node/svcmapd.log"),
-              ::testing::MatchesRegex("commit failed service=n-.*/n-.* node=n-.*\n"));
-  for (const auto& [name, content] : *files) {
-    if (!name.starts_with("agent/")) continue;
-    EXPECT_THAT(content, Not(HasSubstr("shop"))) << name;
-    EXPECT_THAT(content, Not(HasSubstr("node-one"))) << name;
-  }
-  EXPECT_THAT(Read({"get", "svc"}).out, HasSubstr("10.96.0.10"));
-  EXPECT_THAT(Read({"status"}).out, HasSubstr("serving, revision 7"));
-}
-
-TEST_F(BundleCommandTest, BundleWithoutAgentContainsTheReason) {
-  const CtlResult made = Ctl({"support-bundle", path_, "--address", "unix:///nonexistent.sock",
-                              "--metrics-address", "127.0.0.1:1"});
-  EXPECT_EQ(made.code, 1);
-  const CtlResult status = Read({"status"});
-  EXPECT_EQ(status.code, 1);
-  EXPECT_THAT(status.err, HasSubstr("agent/status.json is missing: cannot reach the agent at "
-                                    "unix:///nonexistent.sock: No such file or directory"));
-  const auto files = ReadArchive(ReadFile(path_));
-  ASSERT_TRUE(files.ok());
-  EXPECT_THAT(*files, Contains(Key("node/sysctls.txt")));
-  EXPECT_THAT(*files, Contains(Key("node/system.txt")));
 }
 
 TEST_F(BundleCommandTest, OtherCommandsAndOtherFilesAreErrors) {

@@ -134,21 +134,6 @@ TEST(CliExplainTest, SharesAreThoseOfTheSlots) {
   EXPECT_THAT(page, HasSubstr("    1/4    10.1.1.7:8080"));
 }
 
-TEST(CliExplainTest, ControlCharactersOfAnAgentAreEscaped) {
-  v1::ExplainResponse answer = Answer(kDnat);
-  const std::string clear_screen = "\x1b[2J";
-  answer.set_address(clear_screen);
-  answer.set_protocol(clear_screen);
-  v1::Explanation& explanation = *answer.mutable_explanations(0);
-  explanation.set_source(clear_screen);
-  explanation.mutable_steps(0)->set_what(clear_screen);
-  explanation.mutable_steps(0)->set_text(clear_screen);
-  explanation.mutable_endpoints(0)->set_kube_chain(clear_screen);
-  const std::string page = Ctl(FakeAgent({.explain = answer}), {"explain", "10.96.0.10:80"}).out;
-  EXPECT_THAT(page, HasSubstr("[2J"));
-  EXPECT_THAT(page, Not(HasSubstr("\x1b")));
-}
-
 TEST(CliExplainTest, VerdictsWithoutEndpoints) {
   const FakeAgent agent({.explain = Answer(R"(
 address: "fd00::1" port: 53 protocol: "UDP"
@@ -194,20 +179,6 @@ TEST(CliExplainTest, OfManyEndpointsTheFirstOnesAreShown) {
   EXPECT_THAT(page, HasSubstr("    and 82 more; use -o json to list all endpoints\n"));
   EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "json"}).out,
               HasSubstr("\"10.2.0.99\""));
-}
-
-TEST(CliExplainTest, JsonAndYamlHaveEveryField) {
-  const FakeAgent agent({.explain = Answer(kDnat)});
-  EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "json"}).out,
-              HasSubstr("\"verdict\": \"DNAT\""));
-  EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80", "-o", "yaml"}).out, HasSubstr("verdict: "));
-}
-
-TEST(CliExplainTest, ARejectedQuestionReportsIt) {
-  const FakeAgent agent({.error = absl::InvalidArgumentError("address is bad")});
-  const CtlResult result = Ctl(agent, {"explain", "10.96.0.10:80"});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.err, HasSubstr("rejected the call: INVALID_ARGUMENT: address is bad"));
 }
 
 }  // namespace

@@ -225,14 +225,6 @@ TEST(CliApplyTest, ARejectedCallGivesTheReason) {
   EXPECT_EQ(result.out, "");
 }
 
-TEST(CliApplyTest, NoAgent) {
-  const std::string address = "unix://" + FreshSocketPath();
-  const CtlResult result = Ctl({"apply", "-f", "-", "--address", address}, kTwoObjects);
-  EXPECT_EQ(result.code, 3);
-  EXPECT_EQ(result.err, absl::StrCat("error: cannot reach the agent at ", address,
-                                     ": No such file or directory; 2 objects not sent\n"));
-}
-
 TEST(CliApplyTest, NoAnswer) {
   const FakeAgent agent({.hang = true});
   const CtlResult result = Ctl(agent, {"apply", "-f", "-", "--timeout", "200ms"}, kTwoObjects);

@@ -125,12 +125,5 @@ TEST(CliWatchTest, AnAgentThatSaysNothingAtFirstIsNotWaitedFor) {
   EXPECT_THAT(result.err, HasSubstr("timed out after 100ms"));
 }
 
-TEST(CliWatchTest, AnAgentThatRejectsIsReported) {
-  const FakeAgent agent({.error = absl::ResourceExhaustedError("no more than --max-watchers 16")});
-  const CtlResult result = Ctl(agent, {"watch"});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_THAT(result.err, HasSubstr("RESOURCE_EXHAUSTED: no more than --max-watchers 16"));
-}
-
 }  // namespace
 }  // namespace svcmap::api

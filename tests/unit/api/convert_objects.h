@@ -28,9 +28,6 @@ inline auto ConvertEndpointSlice(const v1::EndpointSlice& message, const Convert
 inline auto ConvertNode(const v1::Node& message, const ConvertContext& context) {
   return api::ConvertNode(message, Serialize(message), context);
 }
-inline auto ConvertServiceCidr(const v1::ServiceCIDR& message, const ConvertContext& context) {
-  return api::ConvertServiceCidr(message, Serialize(message), context);
-}
 
 // Returns the only object in `yaml`.
 inline v1::Object Read(std::string_view yaml) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -77,41 +76,6 @@ spec:
   EXPECT_FALSE(service->ports[3].is_range());
 }
 
-TEST(ConvertServiceTest, BadPortRanges) {
-  const auto finding = [](const std::string& ports) {
-    const auto [service, findings] = Web("spec: {clusterIP: 10.96.0.10, ports: [" + ports + "]}\n");
-    EXPECT_EQ(service, nullptr) << ports;
-    return findings.empty() ? "" : findings[0].ToString();
-  };
-  EXPECT_THAT(finding("{port: 80, endPort: 79}"),
-              ::testing::HasSubstr("spec.ports[0].endPort: Invalid value: 79: must be between 80"));
-  EXPECT_THAT(finding("{port: 80, endPort: 65536}"),
-              ::testing::HasSubstr("spec.ports[0].endPort: Invalid value: 65536"));
-  EXPECT_THAT(finding("{port: 80, endPort: -1}"), ::testing::HasSubstr("Invalid value: -1"));
-  EXPECT_THAT(finding("{port: 80, endPort: 90, nodePort: 30000}"),
-              ::testing::HasSubstr("spec.ports[0].nodePort: Invalid value: 30000"));
-  for (const char* overlap :
-       {"{name: a, port: 80, endPort: 90}, {name: b, port: 90, endPort: 100}",
-        "{name: a, port: 80, endPort: 90}, {name: b, port: 70, endPort: 80}",
-        "{name: a, port: 80, endPort: 90}, {name: b, port: 70, endPort: 100}",
-        "{name: a, port: 80, endPort: 90}, {name: b, port: 85, endPort: 86}"}) {
-    EXPECT_THAT(finding(overlap), ::testing::HasSubstr("spec.ports[1].endPort: Duplicate value"));
-  }
-}
-
-TEST(ConvertServiceTest, S5_SloppyAddressesBecomeCanonical) {
-  const auto [service, findings] = Web(
-      "spec: {clusterIP: 172.30.0.041, externalIPs: [' 192.000.002.007 '], ports: [{port: 80}]}\n");
-  ASSERT_NE(service, nullptr);
-  EXPECT_EQ(service->cluster_ip[0]->ToString(), "172.30.0.41");
-  EXPECT_THAT(Texts(service->external_ips), ElementsAre("192.0.2.7"));
-  EXPECT_THAT(
-      Texts(findings),
-      ElementsAre(HasSubstr("spec.clusterIP: Invalid value: \"172.30.0.041\": must not have "
-                            "leading 0s; 172.30.0.41 is used"),
-                  HasSubstr("spec.externalIPs[0]")));
-}
-
 // Leading zeros in IPv6 addresses, and single zeros in IPv4 addresses, are unambiguous.
 TEST(ConvertServiceTest, S5_UnambiguousZerosCauseNoWarning) {
   const auto [service, findings] = Web(
@@ -119,13 +83,6 @@ TEST(ConvertServiceTest, S5_UnambiguousZerosCauseNoWarning) {
       "loadBalancerSourceRanges: [0.0.0.0/0, '::/0', '2001:0db8::/32'], ports: [{port: 80}]}\n");
   ASSERT_NE(service, nullptr);
   EXPECT_THAT(findings, IsEmpty());
-}
-
-TEST(ConvertServiceTest, S3_FamilyComesFromTheClusterIpWhenNoneIsReported) {
-  const auto [service, findings] = Web("spec: {clusterIP: 'fd00::10', ports: [{port: 80}]}");
-  ASSERT_NE(service, nullptr);
-  EXPECT_FALSE(service->cluster_ip[Index(Family::kIpv4)].has_value());
-  EXPECT_TRUE(service->cluster_ip[Index(Family::kIpv6)].has_value());
 }
 
 // S-3: combinations of clusterIP, clusterIPs and ipFamilies.
@@ -514,14 +471,6 @@ TEST(ConvertSliceTest, S19_FqdnSlicesAreStoredAndNotUsed) {
   EXPECT_THAT(slice->endpoints, IsEmpty());
 }
 
-TEST(ConvertSliceTest, S22_EndpointsWithoutAddressAreSkipped) {
-  const auto [slice, findings] =
-      WebSlice("addressType: IPv4\nendpoints: [{addresses: []}, {addresses: [10.1.0.2]}]\n");
-  ASSERT_NE(slice, nullptr);
-  ASSERT_THAT(slice->endpoints, SizeIs(1));
-  EXPECT_EQ(slice->endpoints[0].address.ToString(), "10.1.0.2");
-}
-
 TEST(ConvertSliceTest, S26_OfARepeatedAddressTheOneNotTerminatingCounts) {
   const auto [slice, findings] = WebSlice(R"(
 addressType: IPv4
@@ -587,16 +536,6 @@ TEST(ConvertNodeTest, S253_ANodeThatGoesIsNotEligible) {
   }
 }
 
-TEST(ConvertServiceCidrTest, TakesOneBlockPerFamily) {
-  const v1::Object object = Read(
-      "apiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata: {name: kubernetes}\n"
-      "spec: {cidrs: [10.96.0.0/12, 'fd00:96::/112']}\n");
-  const auto [cidr, findings] = ConvertServiceCidr(object.service_cidr(), kContext);
-  ASSERT_NE(cidr, nullptr);
-  ASSERT_THAT(cidr->cidrs, SizeIs(2));
-  EXPECT_EQ(cidr->cidrs[1].ToString(), "fd00:96::/112");
-}
-
 TEST(ConvertChangeTest, RejectedObjectsAreStillNamed) {
   v1::Change change;
   change.mutable_service()->mutable_metadata()->set_namespace_("shop");
@@ -660,21 +599,6 @@ spec: {clusterIP: 10.96.0.010, ports: [{port: 80}], sessionAffinity: ClientIP}
   EXPECT_EQ(kept.SerializeAsString().size(), object.SerializeAsString().size());
   EXPECT_EQ(kept.service().spec().cluster_ip(), "10.96.0.010");
   EXPECT_EQ(ConvertService(kept.service(), kContext).value->message, service->message);
-}
-
-TEST(ConvertTest, RandomBytesNeverCrash) {
-  // Suppress the errors that protobuf logs for strings that are not valid UTF-8.
-  google::protobuf::LogSilencer silencer;
-  std::mt19937 random(1);
-  for (int round = 0; round < 20'000; ++round) {
-    std::string bytes(random() % 60, '\0');
-    for (char& c : bytes) c = static_cast<char>(random() % 4 == 0 ? random() % 256 : random() % 32);
-    envelope::v1::Change change;
-    change.ParseFromString(bytes);
-    const auto converted = ConvertChange(change, kContext);
-    if (!converted.ok()) continue;
-    for (const proxy::Finding& finding : converted->findings) ToProto(finding);
-  }
 }
 
 // A port without a name in a manifest gets the API server's default, an empty name. Controllers

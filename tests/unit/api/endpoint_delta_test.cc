@@ -154,12 +154,6 @@ TEST(EndpointDeltaTest, S22_TheFirstAddressSaysWhichEndpointIsMeant) {
               ElementsAre(HasSubstr("endpoints[1].addresses: Required value")));
 }
 
-TEST(EndpointDeltaTest, AllEndpointsOfOneAddressGo) {
-  EXPECT_THAT(Addresses(Changed(StoredWith({"10.1.0.1", "10.1.0.2", "10.1.0.1"}),
-                                {{.remove = {"10.1.0.1"}}})),
-              ElementsAre("10.1.0.2"));
-}
-
 TEST(EndpointDeltaTest, ResultIsTheSameAsASliceThatWasSentWhole) {
   const auto changed = Changed(StoredWith({"10.1.0.1", "10.1.0.2"}),
                                {{.remove = {"10.1.0.1"}, .put = {"10.1.0.3"}}});
@@ -169,18 +163,6 @@ TEST(EndpointDeltaTest, ResultIsTheSameAsASliceThatWasSentWhole) {
   EXPECT_EQ(changed.value->message, whole.value->message);
   EXPECT_EQ(changed.value->service_key, "shop/web");
   EXPECT_EQ(changed.value->key, "shop/web-1");
-}
-
-TEST(EndpointDeltaTest, ConditionsAndNodeComeWithTheEndpoint) {
-  auto delta = std::make_shared<v1::EndpointDelta>(Message({.put = {"10.1.0.1"}}));
-  delta->mutable_upsert(0)->set_node_name("n1");
-  delta->mutable_upsert(0)->mutable_conditions()->set_ready(false);
-  const std::string held = Serialize(StoredWith({"10.1.0.1"}));
-  const auto changed = ConvertDeltas("shop/web-1", &held, {delta}, test::kContext);
-  ASSERT_TRUE(changed.value);
-  ASSERT_THAT(changed.value->endpoints, SizeIs(1));
-  EXPECT_TRUE(changed.value->endpoints[0].local);
-  EXPECT_FALSE(changed.value->endpoints[0].conditions.ready);
 }
 
 TEST(EndpointDeltaTest, ResultThatASliceMayNotHaveIsRejected) {
@@ -200,16 +182,6 @@ TEST(EndpointDeltaTest, ResultThatASliceMayNotHaveIsRejected) {
           "\"fd00::1\": must be an IPv4 address because addressType is \"IPv4\"; "
           "the previously accepted version, if any, stays in effect, without endpoints that "
           "are missing from the rejected version"));
-}
-
-TEST(EndpointDeltaTest, SliceThatIsNotStoredIsRejected) {
-  const auto changed = ConvertDeltas(
-      "shop/web-1", nullptr, {std::make_shared<v1::EndpointDelta>(Message({}))}, test::kContext);
-  EXPECT_FALSE(changed.value);
-  EXPECT_THAT(
-      test::Texts(changed.findings),
-      ElementsAre("EndpointSlice shop/web-1 rejected: the EndpointSlice is not stored; send the "
-                  "complete object before deltas"));
 }
 
 TEST(EndpointDeltaTest, WhatIsWrongWithTheDeltaAloneRejectsIt) {
@@ -252,19 +224,6 @@ std::vector<std::string> Kept(const v1::EndpointSlice& stored, const v1::Endpoin
   return addresses;
 }
 
-TEST(DeparturesTest, EndpointsThatTheRejectedVersionDoesNotListGo) {
-  const v1::EndpointSlice stored = StoredWith({"10.1.0.1", "10.1.0.2", "10.1.0.3"});
-  const struct {
-    std::vector<std::string> listed, kept;
-  } cases[] = {
-      {{"10.1.0.1", "10.1.0.2", "10.1.0.3"}, {"10.1.0.1", "10.1.0.2", "10.1.0.3"}},
-      {{"10.1.0.3", "10.1.0.1"}, {"10.1.0.1", "10.1.0.3"}},
-      {{"10.1.0.9", "10.1.0.02", "no address"}, {"10.1.0.2"}},  // New endpoints are not added.
-      {{}, {}},
-  };
-  for (const auto& c : cases) EXPECT_EQ(Kept(stored, StoredWith(c.listed)), c.kept);
-}
-
 TEST(DeparturesTest, ConditionsOfTheRejectedVersionApply) {
   v1::EndpointSlice stored = StoredWith({"10.1.0.1", "10.1.0.2"});
   stored.mutable_endpoints(1)->mutable_conditions()->set_ready(false);
@@ -283,20 +242,6 @@ TEST(DeparturesTest, NothingStaysIfTheSliceBelongsToAnotherService) {
   other = stored;
   other.set_address_type("");
   EXPECT_THAT(Kept(stored, other), ElementsAre("10.1.0.1"));
-}
-
-TEST(DeparturesTest, RejectedDeltasRemoveEndpoints) {
-  EXPECT_THAT(Addresses(Changed(StoredWith({"10.1.0.1", "10.1.0.2"}),
-                                {{.remove = {"10.1.0.1"}, .put = {"127.0.0.1"}}})),
-              ElementsAre("10.1.0.2"));
-  v1::Change change;
-  *change.mutable_endpoint_delta() =
-      Message({.remove = {"10.1.0.1", "no address"}, .put = {"10.1.0.3"}});
-  const auto converted = ConvertChange(testing::Encoded(change), test::kContext);
-  ASSERT_TRUE(converted.ok() && converted->delta);
-  EXPECT_THAT(converted->findings, SizeIs(1));
-  EXPECT_THAT(converted->delta->remove(), ElementsAre("10.1.0.1"));
-  EXPECT_THAT(converted->delta->upsert(), IsEmpty());
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -216,23 +215,6 @@ items:
   EXPECT_THAT(Names(Read("apiVersion: v1\nkind: List\nitems: null\n")), IsEmpty());
 }
 
-TEST(ManifestsTest, ABadItemLeavesTheOthers) {
-  const Manifests manifests = Read(R"(
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: x}]}}
-- 7
-- {apiVersion: v1, kind: Service, metadata: {name: b}}
-)");
-  EXPECT_THAT(Names(manifests), ElementsAre("b"));
-  EXPECT_THAT(
-      Texts(manifests.errors),
-      ElementsAre("x.yaml: document 1, line 5: Service a: spec.ports[0].port: Invalid value: "
-                  "\"x\": must be an integer",
-                  "x.yaml: document 1, line 6: Invalid value: 7: must be a map"));
-}
-
 TEST(ManifestsTest, AliasesAreFollowed) {
   const Manifests manifests = Read(R"(
 apiVersion: v1
@@ -357,7 +339,7 @@ TEST(ManifestsTest, BracketsInScalarsAndCommentsAreNotNested) {
 
 TEST(ManifestsTest, LargeJsonDocumentsInAYamlStreamAreRead) {
   std::string items;
-  for (int i = 0; i < 30'000; ++i) {
+  for (int i = 0; i < 10'000; ++i) {
     absl::StrAppend(&items, i == 0 ? "" : ",", R"({"metadata":{"name":"n)", i,
                     R"("},"spec":{"podCIDRs":[]}})");
   }
@@ -365,7 +347,7 @@ TEST(ManifestsTest, LargeJsonDocumentsInAYamlStreamAreRead) {
       absl::StrCat(R"({"apiVersion":"v1","kind":"NodeList","items":[)", items, "]}\n");
   const Manifests manifests = Read(absl::StrCat("---\n", list, "---\n", list));
   EXPECT_THAT(Texts(manifests.errors), IsEmpty());
-  ASSERT_THAT(manifests.objects, SizeIs(60'000));
+  ASSERT_THAT(manifests.objects, SizeIs(20'000));
   EXPECT_EQ(manifests.objects.back().document, 2);
   EXPECT_EQ(manifests.objects.back().line, 4);
 }
@@ -597,13 +579,6 @@ void ExpectReadBackEqual(const std::vector<v1::Object>& objects) {
   }
 }
 
-TEST(ManifestsTest, WhatIsWrittenIsReadBackEqual) {
-  std::vector<v1::Object> objects;
-  for (const ManifestObject& object : Read(kEverything).objects) objects.push_back(object.object);
-  ASSERT_EQ(objects.size(), 4u);
-  ExpectReadBackEqual(objects);
-}
-
 // Sets every field of a message. Adds two entries to each repeated field.
 void FillAll(google::protobuf::Message& message) {
   using google::protobuf::FieldDescriptor;
@@ -645,46 +620,6 @@ TEST(ManifestsTest, EveryFieldOfEveryKindIsWrittenAndReadBack) {
   ExpectReadBackEqual(objects);
 }
 
-// The fields must have the same names as in the Kubernetes API.
-TEST(ManifestsTest, PoliciesHintsAndPodCidrsHaveTheNamesOfKubernetes) {
-  const Manifests manifests = Read(R"(
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec:
-  type: LoadBalancer
-  externalTrafficPolicy: Local
-  internalTrafficPolicy: Local
-  healthCheckNodePort: 32000
-  loadBalancerSourceRanges: [10.0.0.0/8]
-  sessionAffinity: ClientIP
-  sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: web-1}
-endpoints: [{hints: {forZones: [{name: za}], forNodes: [{name: n1}]}}]
----
-apiVersion: v1
-kind: Node
-metadata: {name: n1}
-spec: {podCIDRs: [10.1.0.0/24]}
-)");
-  ASSERT_EQ(manifests.objects.size(), 3u);
-  const v1::ServiceSpec& spec = manifests.objects[0].object.service().spec();
-  EXPECT_EQ(spec.external_traffic_policy(), "Local");
-  EXPECT_EQ(spec.internal_traffic_policy(), "Local");
-  EXPECT_EQ(spec.health_check_node_port(), 32000);
-  EXPECT_EQ(spec.load_balancer_source_ranges_size(), 1);
-  EXPECT_EQ(spec.session_affinity(), "ClientIP");
-  EXPECT_EQ(spec.session_affinity_config().client_ip().timeout_seconds(), 60);
-  const v1::EndpointHints& hints =
-      manifests.objects[1].object.endpoint_slice().endpoints(0).hints();
-  EXPECT_EQ(hints.for_zones(0).name(), "za");
-  EXPECT_EQ(hints.for_nodes(0).name(), "n1");
-  EXPECT_EQ(manifests.objects[2].object.node().spec().pod_cidrs(0), "10.1.0.0/24");
-}
-
 TEST(ManifestsTest, WritesAsKubectlDoes) {
   const Manifests manifests = Read(
       "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n"
@@ -721,24 +656,6 @@ spec:
 )");
 }
 
-TEST(ManifestsTest, DamagedTextNeverCrashes) {
-  std::mt19937 random(1);
-  std::vector<v1::Object> objects;
-  for (const ManifestObject& object : Read(kEverything).objects) objects.push_back(object.object);
-  const std::string originals[] = {kEverything, ManifestJson({objects[0]})};
-  constexpr std::string_view kSpice = "{}[]:,&*!|>'\"%@`-?# \n\t\\~<";
-  for (int round = 0; round < 2'000; ++round) {
-    std::string text = originals[round % 2];
-    for (int i = 0; i < 4; ++i) {
-      const size_t at = random() % text.size();
-      if (random() % 2 == 0) text[at] = kSpice[random() % kSpice.size()];
-      if (random() % 2 == 0) text.insert(at, 1 + random() % 3, kSpice[random() % kSpice.size()]);
-      if (random() % 4 == 0) text.erase(at, random() % 20);
-    }
-    Read(text);
-  }
-}
-
 class ManifestPathTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -773,12 +690,6 @@ TEST_F(ManifestPathTest, ReadsManifestsOfADirectorySortedByName) {
   EXPECT_THAT(Names(*manifests), ElementsAre("a", "b", "c"));
   EXPECT_EQ(manifests->objects[0].source, directory_ + "/a.yaml");
   EXPECT_THAT(manifests->errors, SizeIs(1));
-}
-
-TEST_F(ManifestPathTest, AFileIsReadWhateverItsName) {
-  const absl::StatusOr<Manifests> manifests = ReadManifestPath(Write("x", NodeYaml("a")));
-  ASSERT_TRUE(manifests.ok());
-  EXPECT_THAT(Names(*manifests), ElementsAre("a"));
 }
 
 TEST_F(ManifestPathTest, AMissingPathIsNamed) {

@@ -303,15 +303,6 @@ TEST_F(ReflectorTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
   EXPECT_THAT(Stored(), ElementsAre("web"));
 }
 
-TEST_F(ReflectorTest, EachResourceIsAskedForWithItsSelectors_S1_S17) {
-  for (const Resource resource : kResources) {
-    Use(resource);
-    EXPECT_EQ(Next(), "list &limit=500");
-    Page({}, "5");
-    EXPECT_THAT(Next(), StartsWith("watch &watch=1"));
-  }
-}
-
 // ---- The end of a watch ----
 
 TEST_F(ReflectorTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
@@ -332,17 +323,6 @@ TEST_F(ReflectorTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {
   Reject({.code = 400, .reason = "BadRequest", .message = "no"});
   Next();
   EXPECT_GT(waited(), milliseconds(0));
-}
-
-TEST_F(ReflectorTest, AWatchThatEndsIsResumedAtOnce) {
-  StartWatching();
-  Event(Bookmark("7"));
-  now_ += minutes(5);
-  reflector_->WatchEnded(now_);
-  EXPECT_THAT(Next(), HasSubstr("resourceVersion=7&"));
-  EXPECT_EQ(waited().count(), 0);
-  EXPECT_THAT(Lines(), IsEmpty());
-  EXPECT_EQ(reflector_->facts().failures, 0u);
 }
 
 TEST_F(ReflectorTest, WhereBookmarksComeSilenceIsNotWaitedOutToTheEndOfTheWatch) {
@@ -515,19 +495,6 @@ TEST_F(ReflectorTest, TheSameFailureIsReportedAgainEveryFiveMinutes) {
 
 // ---- Backoff ----
 
-TEST_F(ReflectorTest, TheWaitDoublesUpToItsEndAndHalfOfItIsRandom) {
-  Next();
-  for (const int wait : {400, 800, 1600, 3200, 6400, 12800, 15000, 15000}) {
-    Break();
-    Next();
-    EXPECT_EQ(waited().count(), wait);
-  }
-  random_ = 0.9;
-  Break();
-  Next();
-  EXPECT_EQ(waited().count(), 28500);
-}
-
 TEST_F(ReflectorTest, TheWaitStartsAgainAfterAGoodMinute) {
   StartWatching();
   for (const int wait : {400, 800}) {
@@ -679,14 +646,6 @@ TEST_F(ReflectorTest, ServiceCidrsThatAreRejectedForAMomentAreNotMistakenForNone
   Next();
   Page({Named("kubernetes", "3")}, "5");
   EXPECT_EQ(Stored().size(), 1u);
-}
-
-TEST_F(ReflectorTest, OtherResourcesThatAreNotThereAreAFailure) {
-  Next();
-  Reject({.code = 404, .reason = "NotFound", .message = "page not found"});
-  EXPECT_FALSE(reflector_->facts().listed);
-  EXPECT_EQ(Next(), "list &limit=500");
-  EXPECT_EQ(waited().count(), 400);
 }
 
 }  // namespace

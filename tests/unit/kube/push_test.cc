@@ -340,7 +340,7 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
   for (int i = 0; i < 1500; ++i) {
     services.push_back(AService("s" + std::to_string(i), std::string(4000, 'x')));
   }
-  for (int round = 0; round < 20 && !HasFailure(); ++round) {
+  for (int round = 0; round < 4 && !HasFailure(); ++round) {
     Mirror mirror;
     for (const Resource resource : kResources) {
       mirror.Replace(resource, resource == Resource::kServices ? services : std::vector<Item>());

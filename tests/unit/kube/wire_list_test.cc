@@ -316,16 +316,6 @@ TEST(WireListTest, WhatIsNoListIsRejectedAndTheErrorSaysWhereItEnds) {
   }
 }
 
-TEST(WireListTest, EveryTruncatedListIsRejected) {
-  const std::string body =
-      pb::Envelope("discovery.k8s.io/v1", "EndpointSliceList", pb::ListOf(GoldenSlice().bytes));
-  const size_t encoding_and_type = 4;  // Two empty fields follow the list.
-  for (size_t size = 0; size < body.size() - encoding_and_type; ++size) {
-    EXPECT_FALSE(DecodeList(Resource::kEndpointSlices, std::string_view(body).substr(0, size)).ok())
-        << size;
-  }
-}
-
 // Field numbers in metav1.Status: metadata = 1, status = 2, message = 3, reason = 4, details = 5
 // {retryAfterSeconds = 5}, code = 6.
 TEST(WireStatusTest, AGoldenStatusIsDecoded) {

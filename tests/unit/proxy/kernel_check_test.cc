@@ -64,18 +64,6 @@ class KernelCheckTest : public ::testing::Test {
   uint64_t sequence_ = 0;
 };
 
-TEST_F(KernelCheckTest, WhatIsCommittedAgrees) {
-  for (const auto& [address, port] : std::vector<std::pair<const char*, uint16_t>>{
-           {"10.96.0.1", 80},   // A port with endpoints.
-           {"10.96.0.1", 443},  // A port without endpoints.
-           {"10.96.0.1", 22},   // A clusterIP with a port that the Service does not have.
-           {"192.0.2.10", 30080},
-           {"192.0.2.10", 22},
-           {"198.51.100.1", 80}}) {
-    EXPECT_THAT(Disagreements(address, port), IsEmpty()) << address << ":" << port;
-  }
-}
-
 TEST_F(KernelCheckTest, WhatIsCommittedAgreesWithPoliciesRangesAndAffinity) {
   Commit({AService("shop/web")
               .At("10.96.0.1")

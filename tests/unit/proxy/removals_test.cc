@@ -80,19 +80,6 @@ TEST(RemovalsTest, ARejectOfAnEndpointsOwnAddressIsPartOfTheSwitch) {
               ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80"));
 }
 
-TEST(RemovalsTest, AReplacedRejectIsPartOfTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(Reject("10.96.0.1"));
-  transaction.Add(Reject("10.96.0.1"));
-  EXPECT_TRUE(TakeRemovals(transaction).empty());
-}
-
-TEST(RemovalsTest, ARejectOfADestinationThatGoesIsDeletedAtOnce) {
-  nft::Transaction transaction;
-  transaction.Delete(Reject("10.96.0.1"));
-  EXPECT_TRUE(TakeRemovals(transaction).empty());
-}
-
 TEST(PutNewKeysFirstTest, ReplacedKeysAreDeletedImmediatelyBeforeTheirAddition) {
   nft::Transaction transaction;
   transaction.Delete(Slot(1, 0));
@@ -163,16 +150,6 @@ TEST(MovedPortsTest, ASinglePortIsAddedBeforeItsRangeIsDeleted) {
   EXPECT_THAT(Operations(TakeMovedPorts(transaction)),
               ElementsAre("+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1",
                           "+ service-ips 10.96.0.1 . tcp . 256 : 2.0.0.1"));
-}
-
-// The kernel would reject the addition of an element that exists.
-TEST(MovedPortsTest, AReplacedElementIsPartOfTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeBlock(0));
-  transaction.Delete(SinglePort(80));
-  transaction.Add(SinglePort(80));
-  EXPECT_TRUE(TakeMovedPorts(transaction).empty());
-  EXPECT_EQ(transaction.element_count(), 3u);
 }
 
 TEST(MovedPortsTest, APortWithSourceRangesIsPartOfTheSwitch) {
@@ -278,22 +255,6 @@ TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
   transaction.Add(ServiceIp("1.0.0.1"));
   EXPECT_TRUE(TakeRemovals(transaction).empty());
   EXPECT_EQ(transaction.element_count(), 3u);
-}
-
-TEST(RemovalsTest, AReplacedSlotIsPartOfTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 1));
-  transaction.Add(Slot(1, 1, "10.0.0.2"));
-  EXPECT_TRUE(TakeRemovals(transaction).empty());
-  EXPECT_THAT(Operations(transaction),
-              ElementsAre("- endpoints 0x1 . 1", "+ endpoints 0x1 . 1 : 10.0.0.2 . 8080"));
-}
-
-TEST(RemovalsTest, WithoutASwitchOneTransactionIsEnough) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 39));
-  EXPECT_TRUE(TakeRemovals(transaction).empty());
-  EXPECT_EQ(transaction.element_count(), 1u);
 }
 
 TEST(RemovalsTest, RepairsOfChainsStayWithTheSwitch) {
@@ -430,17 +391,6 @@ TEST(LeftoversTest, NumbersAreFreeAfterTheLastPortion) {
   EXPECT_TRUE(leftovers.empty());
   EXPECT_THAT(leftovers.TakeFreeNumbers(), ElementsAre(number));
   EXPECT_THAT(leftovers.TakeFreeNumbers(), IsEmpty());
-}
-
-TEST(LeftoversTest, AnAdditionOfALeftoverCollides) {
-  Leftovers leftovers;
-  nft::Transaction rows, same, other;
-  rows.Delete(Slot(1, 3));
-  leftovers.Add(std::move(rows), {});
-  same.Add(Slot(1, 3, "10.0.0.9"));
-  other.Add(Slot(1, 4));
-  EXPECT_TRUE(leftovers.CollideWith(same));
-  EXPECT_FALSE(leftovers.CollideWith(other));
 }
 
 TEST(LeftoversTest, S116SourceRangesMayOverlap) {

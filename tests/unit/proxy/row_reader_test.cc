@@ -71,18 +71,6 @@ TEST_F(RowReaderTest, PortionsGiveTheSameRows) {
   ExpectConverged();
 }
 
-TEST_F(RowReaderTest, ARewriteIsReadInPortions) {
-  Apply({NoService(Name(3)), Slice(Name(4), 5, 5)});
-  reconciler_.Invalidate();
-  const nft::Transaction rows = ReadInPortions(Rows::kPending, [](int) {});
-  EXPECT_GE(portions_, kServices);
-  EXPECT_EQ(rows.creations().size(), 2u);
-  const Lines pending = Additions(rows);
-  Sync();
-  EXPECT_EQ(Contents(kernel_), pending);
-  ExpectConverged();
-}
-
 // A Service that does not change is complete in a dump, whatever happens to other Services.
 TEST_F(RowReaderTest, CommitsBetweenPortionsDoNotAffectOtherServices) {
   for (const Rows rows : {Rows::kDesired, Rows::kApplied}) {
@@ -116,14 +104,6 @@ TEST_F(RowReaderTest, CommitsBetweenPortionsDoNotAffectOtherServices) {
     Sync();
     ExpectConverged();
   }
-}
-
-TEST_F(RowReaderTest, CommittedChangesAreNoLongerPending) {
-  Apply({Slice(Name(1), 4, 2), Slice(Name(2), 4, 3)});
-  const nft::Transaction read = ReadInPortions(Rows::kPending, [&](int portion) {
-    if (portion == 1) Sync();
-  });
-  EXPECT_TRUE(read.empty());
 }
 
 }  // namespace

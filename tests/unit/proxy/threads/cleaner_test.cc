@@ -125,17 +125,6 @@ TEST_F(CleanerTest, S237NothingIsClearedBeforeTheStateIsComplete) {
   EXPECT_THAT(Tracked(), SizeIs(1));
 }
 
-TEST_F(CleanerTest, S237OnlyServicesWhoseUdpPortsChangedAreGoneThrough) {
-  StartComplete();
-  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})},
-                    {"ns/b", UdpAt("10.96.0.2:53", {"10.0.0.2:53"})}});
-  EXPECT_EQ(Round(0).services, 2u);
-  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}, {"ns/web", {}}});
-  cleaner_->Update({{"ns/b", UdpAt("10.96.0.2:53", {})}});
-  EXPECT_EQ(Round(1).services, 1u);
-  EXPECT_EQ(table_.listings(), 2);
-}
-
 TEST_F(CleanerTest, S247AllServicesAreScannedAfterARepair) {
   StartComplete();
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
@@ -237,22 +226,6 @@ TEST_F(CleanerTest, MemoryIsBoundedHoweverManyFlowsAreStale) {
   EXPECT_EQ(table_.listings(), 1);
 }
 
-// Before the cleaner deletes a flow, the flow may end or may be recreated with another endpoint.
-TEST_F(CleanerTest, S243FlowsThatAreGoneMeanwhileAreCountedAsSuch) {
-  table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
-  table_.OnListed([this] {
-    const nft::Flow listed = table_.flows().front();
-    table_.Delete({&listed, 1});
-    table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
-  });
-  StartComplete();
-  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.2:53"})}});
-  const Cleanup round = Round(0);
-  EXPECT_THAT(round.deleted, ElementsAre(0, 0));
-  EXPECT_EQ(round.gone, 1u);
-  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:53 10.0.0.2:53"));
-}
-
 TEST_F(CleanerTest, S243APartialListIsUsedAndTheRoundRepeated) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.1:53"));
   table_.CutListings(true);
@@ -326,29 +299,6 @@ TEST_F(CleanerTest, TcpFlowsAreKeptUntilTheStateIsComplete) {
   for (size_t number = 0; !Tracked().empty(); ++number) Round(number);
 }
 
-TEST_F(CleanerTest, ATcpFlowIsKeptIfItsEndpointReturnsDuringTheRound) {
-  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
-  table_.OnListed([this] {
-    cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
-  });
-  StartComplete();
-  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
-  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {})}});
-  EXPECT_THAT(Round(0).deleted_tcp, ElementsAre(0, 0));
-  EXPECT_THAT(Tracked(), SizeIs(1));
-}
-
-TEST_F(CleanerTest, TcpFlowsAreRetriedAfterAnError) {
-  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
-  table_.FailDeletions(absl::InternalError("no"));
-  StartComplete();
-  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
-  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {})}});
-  EXPECT_EQ(Round(0).error.message(), "no");
-  table_.FailDeletions(absl::OkStatus());
-  for (size_t number = 1; !Tracked().empty(); ++number) Round(number);
-}
-
 nft::Flow Handshake(const std::string& destination, const std::string& endpoint) {
   nft::Flow flow = TcpFlow(destination, endpoint);
   flow.unreplied = true;
@@ -415,26 +365,6 @@ TEST_F(CleanerHandshakeTest, ChangesThatMakeNothingStaleStartNoRound) {
   cleaner_->TablesRepaired();
   EXPECT_TRUE(Round(2).handshakes);
   EXPECT_EQ(asked_, 0) << "no handshakes";
-}
-
-TEST_F(CleanerHandshakeTest, AHandshakeThatIsNoLongerStaleIsKept) {
-  table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
-  StartComplete();
-  cleaner_->FindStaleHandshakesWith([this](std::span<const nft::Flow> flows) {
-    return Stale(flows.size(), ++asked_ == 1 ? std::optional(kNoService) : std::nullopt);
-  });
-  EXPECT_THAT(Round(1).deleted_handshakes, ElementsAre(0, 0));
-  EXPECT_THAT(Tracked(), SizeIs(1));
-}
-
-TEST_F(CleanerHandshakeTest, HandshakesAreRetriedAfterAnError) {
-  table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
-  table_.FailDeletions(absl::InternalError("no"));
-  StartWithStale({"10.0.0.2:80"});
-  EXPECT_OK(Round(0).error);
-  EXPECT_EQ(Round(1).error.message(), "no");
-  table_.FailDeletions(absl::OkStatus());
-  for (size_t number = 2; !Tracked().empty(); ++number) Round(number);
 }
 
 // Only a listing that covers nothing else is bounded.

@@ -46,16 +46,6 @@ TEST_F(LoopArrivalsTest, ALongQueueIsPlannedInParts) {
   ExpectConverged();
 }
 
-TEST_F(LoopArrivalsTest, ABatchIsAcceptedAsAWhole) {
-  Hold();
-  std::vector<Answer> answers;
-  answers.push_back(Submit(Large(1)));
-  answers.push_back(Submit(Numbered(100, 8)));
-  Release();
-  EXPECT_THAT(Revisions(answers), ElementsAre(4, 5));
-  ExpectConverged();
-}
-
 TEST_F(LoopArrivalsTest, SourcesTakeTurns) {
   Hold();
   std::vector<Answer> session, others;
@@ -75,17 +65,6 @@ TEST_F(LoopArrivalsTest, TheOtherSourceDoesNotWaitForALongQueue) {
   Release();
   EXPECT_EQ(Await(other).revision, 4u);
   EXPECT_EQ(Await(session.back()).revision, 14u);
-  ExpectConverged();
-}
-
-TEST_F(LoopArrivalsTest, TheSessionDoesNotWaitForALongQueueOfOthers) {
-  Hold();
-  std::vector<Answer> others;
-  for (int i = 1; i <= 20; ++i) others.push_back(SubmitOutOfBand(Numbered(i, 8)));
-  Answer session = Submit(Numbered(50, 1));
-  Release();
-  EXPECT_EQ(Await(session).revision, 4u);
-  EXPECT_EQ(Await(others.back()).revision, 14u);
   ExpectConverged();
 }
 

@@ -130,28 +130,6 @@ TEST_F(HeldSnapshotTest, AVersionOverALimitIsReducedFromTheWaitingVersion) {
   EXPECT_EQ(Stored(), before);
 }
 
-TEST_F(HeldSnapshotTest, AcceptingEndsTheSnapshot) {
-  StartWithServices();
-  Snapshot(Services(1, 1));
-  const BatchResult result =
-      Await(SubmitBatch({.mark = Mark::kAcceptSnapshot, .out_of_band = true}));
-  EXPECT_EQ(result.outcome, Outcome::kCommitted);
-  EXPECT_EQ(result.removed, (KindCounts{19, 19, 0, 0}));
-  EXPECT_EQ(StoredServices(), 1u);
-  EXPECT_EQ(HeldLoss(), "");
-  EXPECT_EQ(ended_, 1);
-  EXPECT_EQ(Await(Submit({}, Mark::kAcceptSnapshot)).outcome, Outcome::kUnchanged);
-}
-
-TEST_F(HeldSnapshotTest, AControllerCanAcceptTheRemovalsItself) {
-  StartWithServices();
-  const BatchResult result = Snapshot({}, /*accept_removals=*/true);
-  EXPECT_EQ(result.outcome, Outcome::kCommitted);
-  EXPECT_EQ(result.removed, (KindCounts{20, 20, 0, 0}));
-  EXPECT_EQ(StoredServices(), 0u);
-  EXPECT_EQ(ended_, 1);
-}
-
 // A controller whose cache was empty at its start sends the rest later.
 TEST_F(HeldSnapshotTest, LaterChangesTakeEffectAndEndTheSnapshotIfTheyListEnough) {
   StartWithServices();

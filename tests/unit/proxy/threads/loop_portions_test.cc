@@ -29,27 +29,12 @@ TEST_F(LoopPortionsTest, BatchesOfTheOtherSourceOvertake) {
   ExpectConverged();
 }
 
-TEST_F(LoopPortionsTest, TheStreamOvertakesALargeServiceOfOthers) {
-  Hold();
-  Answer large = SubmitOutOfBand(Numbered(1, 40));
-  Answer stream = Submit(Numbered(2, 1));
-  Release();
-  EXPECT_LT(Await(stream).revision, Await(large).revision);
-  ExpectConverged();
-}
-
 TEST_F(LoopPortionsTest, BatchesOfTheSameSourceKeepTheirOrder) {
   Hold();
   Answer large = Submit(Numbered(1, 40));
   Answer next = Submit(Numbered(2, 1));
   Release();
   EXPECT_GT(Await(next).revision, Await(large).revision);
-  ExpectConverged();
-}
-
-TEST_F(LoopPortionsTest, TheAckFollowsTheLastPortion) {
-  Start();
-  EXPECT_EQ(Await(Submit(Numbered(1, 10))).revision, 1u + 3);
   ExpectConverged();
 }
 
@@ -76,20 +61,6 @@ TEST_F(LoopPortionsTest, ASnapshotContainsALargeService) {
     last = revision;
   }
   EXPECT_EQ(Await(end).outcome, Outcome::kCommitted);
-  ExpectConverged();
-}
-
-TEST_F(LoopPortionsTest, AllBatchesAreAnsweredWhileCommitsFail) {
-  options_.patience = 1;
-  Hold();
-  Answer large = Submit(Numbered(1, 40));
-  Answer other = SubmitOutOfBand(Numbered(2, 1));
-  SetFault(Fault::kReject);
-  Release();
-  EXPECT_EQ(Await(large).outcome, Outcome::kFailed);
-  EXPECT_EQ(Await(other).outcome, Outcome::kFailed);
-  SetFault(Fault::kNone);
-  EXPECT_EQ(Await(Submit(Numbered(3, 1))).outcome, Outcome::kCommitted);
   ExpectConverged();
 }
 

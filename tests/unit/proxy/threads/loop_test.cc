@@ -23,21 +23,6 @@ using ::testing::SizeIs;
 
 constexpr size_t kMarkerElements = 4;
 
-TEST_F(LoopTest, ABatchIsAnsweredAfterItsCommit) {
-  Start();
-  Lines at_answer;
-  std::promise<uint64_t> revision;
-  loop_->Submit({.changes = {Web()}, .done = [&](BatchResult result) {
-                   at_answer = Contents(kernel_);  // This callback runs on the loop's thread.
-                   revision.set_value(result.revision);
-                 }});
-  auto answered = revision.get_future();
-  ASSERT_EQ(answered.wait_for(kDeadline), std::future_status::ready);
-  EXPECT_EQ(answered.get(), 2u);
-  EXPECT_THAT(at_answer, ElementsAre("cluster-ips 10.96.0.1",
-                                     "no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/web:\""));
-}
-
 TEST_F(LoopTest, AnswersComeInTheOrderOfTheBatches) {
   Start();
   std::vector<int> order;
@@ -220,15 +205,6 @@ TEST_F(LoopTest, ThePhaseIsKnownBeforeTheFirstTurnEnds) {
   EXPECT_EQ(StatusAfterTurn(*loop_).phase, Phase::kServing);
 }
 
-TEST_F(LoopTest, AStateIsConfirmedByASnapshotThatEnded) {
-  StartServing();
-  Await(Submit({}, Batch::Mark::kSnapshotBegin));
-  Await(Submit({Web()}));
-  EXPECT_FALSE(StatusAfterTurn(*loop_).confirmed);
-  Await(Submit({}, Batch::Mark::kSnapshotEnd));
-  EXPECT_TRUE(StatusAfterTurn(*loop_).confirmed);
-}
-
 TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
   StartServing();
   gate_.Close();
@@ -248,16 +224,6 @@ TEST_F(LoopTest, StopFinishesTheCommitInFlightAndAnswersEverything) {
   EXPECT_EQ(Await(waiting).outcome, Outcome::kFailed);
   for (Answer& probe : probes) EXPECT_EQ(Await(probe).outcome, Outcome::kFailed);
   EXPECT_THAT(Contents(kernel_), SizeIs(4)) << "the rules stay";
-}
-
-TEST_F(LoopTest, AStoppedLoopRejects) {
-  Start();
-  loop_->Stop();
-  const BatchResult result = Await(Submit({Web()}));
-  EXPECT_EQ(result.outcome, Outcome::kFailed);
-  EXPECT_THAT(std::string(result.error.message()), HasSubstr("stopping"));
-  EXPECT_FALSE(loop_->Call([](Reconciler&) { ADD_FAILURE() << "ran"; }));
-  loop_->Stop();
 }
 
 TEST_F(LoopTest, ASnapshotIsLoadedInBoundedTransactions) {
@@ -301,20 +267,6 @@ TEST_F(LoopTest, ALaterSnapshotIsPlannedInSmallerTransactions) {
   ExpectConverged();
 }
 
-TEST_F(LoopTest, ACutBatchIsAnsweredAfterItsLastTransaction) {
-  options_.first_load_elements = 10;
-  Start();
-  std::vector<Change> changes;
-  for (int i = 1; i <= 30; ++i) {
-    for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));
-  }
-  const BatchResult result = Await(Submit(std::move(changes), Batch::Mark::kSnapshotBegin));
-  EXPECT_EQ(result.outcome, Outcome::kCommitted);
-  EXPECT_EQ(result.revision, TakeSizes().size());
-  EXPECT_GT(result.revision, 5u);
-  ExpectConverged();
-}
-
 TEST_F(LoopTest, ADeltaIsOneTransactionHoweverLarge) {
   options_.max_elements = 10;
   StartServing();
@@ -324,16 +276,6 @@ TEST_F(LoopTest, ADeltaIsOneTransactionHoweverLarge) {
   }
   EXPECT_EQ(Await(Submit(std::move(changes))).outcome, Outcome::kCommitted);
   EXPECT_THAT(TakeSizes(), ElementsAre(30 * 5 + kMarkerElements));
-}
-
-TEST_F(LoopTest, WhatASnapshotNamedButRejectedStays) {
-  StartServing();
-  Await(Submit({Web()}));
-  Await(Submit({}, Batch::Mark::kSnapshotBegin));
-  Await(SubmitBatch({.rejected = {{Kind::kService, "shop/web"}}}));
-  EXPECT_EQ(Await(Submit({}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
-  EXPECT_THAT(Stored(), ElementsAre("cluster-ips 10.96.0.1",
-                                    "no-endpoint-services 10.96.0.1 . tcp . 80 \"shop/web:\""));
 }
 
 TEST_F(LoopTest, AFindingGoesToTheBatchThatCausedIt) {
@@ -363,19 +305,6 @@ TEST_F(LoopTest, TheStatusHasOnlyFindingsThatApply) {
   EXPECT_THAT(*loop_->status().findings, SizeIs(1));
   Await(Submit({NoService("shop/web")}));
   EXPECT_THAT(*loop_->status().findings, IsEmpty());
-}
-
-TEST_F(LoopTest, RepairWritesEverythingAgain) {
-  std::promise<void> repaired;
-  options_.on_sync = [&](const SyncResult& result, const LoopStatus& status) {
-    if (result.recreated && status.repairs == 1) repaired.set_value();
-  };
-  StartServing();
-  const Lines before = Stored();
-  loop_->Call([&](Reconciler&) { kernel_.ForeignDropTable(Family::kIpv4); });
-  loop_->Repair({.table = true});
-  ASSERT_EQ(repaired.get_future().wait_for(kDeadline), std::future_status::ready);
-  EXPECT_EQ(Stored(), before);
 }
 
 TEST_F(LoopTest, StatusTellsWhatIsServed) {

@@ -50,21 +50,6 @@ class LoopStagesTest : public LoopTest {
   }
 };
 
-TEST_F(LoopStagesTest, EachBatchGoesThroughEachStageOnce) {
-  StartServing();
-  const StageTimes before = Stages();
-  for (int i = 1; i <= 3; ++i) Await(SubmitReceived(Numbered(i, 1)));
-  EXPECT_EQ(Counted(before), std::vector<uint64_t>(kStagesOfChanges, 3));
-}
-
-TEST_F(LoopStagesTest, WhatChangesNothingHasNoTransaction) {
-  StartServing();
-  Await(SubmitReceived(Numbered(1, 1)));
-  const StageTimes before = Stages();
-  Await(SubmitReceived(Numbered(1, 1)));
-  EXPECT_EQ(Counted(before), (std::vector<uint64_t>{1, 1, 1, 0, 0, 0, 0, 1}));
-}
-
 TEST_F(LoopStagesTest, MergedBatchesShareATransactionAndWaitInTheQueueMeanwhile) {
   StartServing();
   const StageTimes before = Stages();
