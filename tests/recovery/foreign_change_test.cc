@@ -41,12 +41,12 @@ class ForeignChangeTest : public RecoveryTest {
   }
 };
 
-// Returns all kinds of damage while the agent is running, and three kinds while it is stopped: the
+// Returns all kinds of damage while the agent is running, and four kinds while it is stopped: the
 // next agent compares all rules and elements, regardless of the kind.
 std::vector<std::tuple<Damage, bool>> DamageCases() {
   std::vector<std::tuple<Damage, bool>> cases;
   for (const Damage& damage : AllDamage()) cases.emplace_back(damage, false);
-  for (const char* name : {"DeletedTable", "DeletedRule", "AddedElements"}) {
+  for (const char* name : {"DeletedTable", "DeletedRule", "AddedElements", "RedirectingElements"}) {
     cases.emplace_back(*FindDamage(name), true);
   }
   return cases;

@@ -85,6 +85,14 @@ TEST(CliApplyTest, RejectedObjectsWithInvalidNamesAreRecognized) {
   EXPECT_EQ(result.err, "error: (stdin): document 1, line 1: Service shop/we\\u000ab rejected\n");
 }
 
+TEST(CliApplyTest, NoAgent) {
+  const std::string address = "unix://" + FreshSocketPath();
+  const CtlResult result = Ctl({"apply", "-f", "-", "--address", address}, kTwoObjects);
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.err, absl::StrCat("error: cannot reach the agent at ", address,
+                                     ": No such file or directory; 2 objects not sent\n"));
+}
+
 TEST(CliApplyTest, WarningsDoNotChangeTheExitCode) {
   v1::Ack ack = Committed(13);
   AddResult(ack, v1::WARNING, "")->set_reason("is odd\x1b[1m");

@@ -93,6 +93,7 @@ TEST(ConvertServiceTest, S3_EachFamilyHasTheClusterIpOfItsPlace) {
     const char* v6;
   } cases[] = {
       {"clusterIP: 10.96.0.1", "10.96.0.1", ""},
+      {"clusterIP: 'fd00::1'", "", "fd00::1"},
       {"clusterIP: 10.96.0.1, ipFamilies: [IPv4]", "10.96.0.1", ""},
       {"clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ipFamilies: [IPv4, IPv6]", "10.96.0.1", ""},
       {"clusterIP: 'fd00::1', clusterIPs: ['fd00::1', 10.96.0.1], ipFamilies: [IPv6, IPv4]",

@@ -149,6 +149,16 @@ TEST_F(AffinityMemoryTest, WhatIsForgottenIsFreeAgain) {
   EXPECT_TRUE(ports.Reserve(3));
 }
 
+TEST_F(AffinityMemoryTest, ANumberIsTakenOnce) {
+  Remember({Element(0x70003, "10.0.0.1")});
+  MakeWeb();
+  EXPECT_EQ(Made(), "7: 10.0.0.1 is 3 10.0.0.2 is 4");
+  Apply({NoService("shop/web")});
+  Make();
+  MakeWeb();
+  EXPECT_EQ(Made(), "8: 10.0.0.1 is 1 10.0.0.2 is 2") << "its records are nobody's now";
+}
+
 TEST_F(AffinityMemoryTest, DamagedAndForeignElementsAreIgnored) {
   nft::Element short_key = Element(0x70001, "10.0.0.1");
   short_key.key.pop_back();
