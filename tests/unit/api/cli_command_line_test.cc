@@ -179,7 +179,8 @@ TEST(CommandLineTest, ExplainReadsWhereToAndWhereFrom) {
 TEST(CommandLineTest, WrongOnesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{},
-       "no command specified; commands: apply, delete, accept-snapshot, get, status, dump, explain, wait, watch"},
+       "no command specified; commands: apply, delete, accept-snapshot, get, status, dump, "
+       "explain, wait, watch"},
       {{"frobnicate"}, "unknown command \"frobnicate\"; commands: apply"},
       {{"--timeout"}, "--timeout"},
       {{"status", "--bogus"}, "status: The following argument was not expected: --bogus"},
@@ -263,8 +264,8 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_THAT(Problem({"help", "frobnicate"}), HasSubstr("unknown command \"frobnicate\""));
 }
 
-// Each exit code in the help text ("  3  cannot reach ...", "  10 the agent ...") must have a row in
-// docs/svcmapctl.md.
+// Each exit code in the help text ("  3  cannot reach ...", "  10 the agent ...") must have a row
+// in docs/svcmapctl.md.
 TEST(CommandLineTest, TheManualListsTheSameExitCodes) {
   std::ifstream file("docs/svcmapctl.md");
   const std::string manual{std::istreambuf_iterator<char>(file), {}};

@@ -34,8 +34,7 @@ TEST(TransactionTest, ATooLongCommentIsCut) {
   Transaction transaction;
   transaction.Add(View({1}, {2}, std::string(1000, 'x')));
   transaction.Add(View({3}, {4}, "y"));
-  EXPECT_THAT(Comments(transaction),
-              ElementsAre(std::string(Transaction::kMaxComment, 'x'), "y"));
+  EXPECT_THAT(Comments(transaction), ElementsAre(std::string(Transaction::kMaxComment, 'x'), "y"));
 }
 
 TEST(TransactionTest, AnEndpointTakesAboutThirtyBytes) {

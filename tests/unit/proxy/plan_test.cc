@@ -162,11 +162,11 @@ TEST(PlanTest, RangesThatStayAreNotWritten) {
               ElementsAre("- service-cidrs 10.96.0.0", "- service-cidrs 10.97.0.0 end",
                           "+ service-cidrs 10.96.0.0", "+ service-cidrs 10.112.0.0 end"));
   // A range is divided, and another one stays.
-  EXPECT_THAT(change({"10.64.0.0/16", "10.96.0.0/12"},
-                     {"10.64.0.0/16", "10.96.0.0/16", "10.104.0.0/13"}),
-              ElementsAre("- service-cidrs 10.96.0.0", "- service-cidrs 10.112.0.0 end",
-                          "+ service-cidrs 10.96.0.0", "+ service-cidrs 10.97.0.0 end",
-                          "+ service-cidrs 10.104.0.0", "+ service-cidrs 10.112.0.0 end"));
+  EXPECT_THAT(
+      change({"10.64.0.0/16", "10.96.0.0/12"}, {"10.64.0.0/16", "10.96.0.0/16", "10.104.0.0/13"}),
+      ElementsAre("- service-cidrs 10.96.0.0", "- service-cidrs 10.112.0.0 end",
+                  "+ service-cidrs 10.96.0.0", "+ service-cidrs 10.97.0.0 end",
+                  "+ service-cidrs 10.104.0.0", "+ service-cidrs 10.112.0.0 end"));
 }
 
 }  // namespace

@@ -13,7 +13,6 @@ namespace svcmap::proxy {
 namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
-using Rows = RowReader::Rows;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
@@ -36,7 +35,8 @@ class RowReaderTest : public ReconcilerTest {
   }
 
   // Reads one Service per portion, and calls `between` after each portion.
-  nft::Transaction ReadInPortions(Rows rows, const std::function<void(int portion)>& between) {
+  nft::Transaction ReadInPortions(RowReader::Rows rows,
+                                  const std::function<void(int portion)>& between) {
     RowReader reader(rows);
     portions_ = 0;
     while (!reader.Read(reconciler_, {})) {
@@ -52,20 +52,20 @@ class RowReaderTest : public ReconcilerTest {
 
 TEST_F(RowReaderTest, PortionsGiveTheSameRows) {
   const auto nothing = [](int) {};
-  EXPECT_EQ(Additions(ReadInPortions(Rows::kDesired, nothing)), Contents(kernel_));
+  EXPECT_EQ(Additions(ReadInPortions(RowReader::Rows::kDesired, nothing)), Contents(kernel_));
   EXPECT_GE(portions_, kServices);
-  EXPECT_EQ(Additions(ReadInPortions(Rows::kApplied, nothing)), Contents(kernel_));
+  EXPECT_EQ(Additions(ReadInPortions(RowReader::Rows::kApplied, nothing)), Contents(kernel_));
   EXPECT_GE(portions_, kServices);
-  EXPECT_TRUE(ReadInPortions(Rows::kPending, nothing).empty());
+  EXPECT_TRUE(ReadInPortions(RowReader::Rows::kPending, nothing).empty());
 
   std::vector<Change> changes = {AServiceCidr("d", {"10.97.0.0/16"}), NoService(Name(3))};
   for (int i = 4; i < 9; ++i) changes.push_back(Slice(Name(i), 2, i + 1));
   changes.push_back(AService("shop/new").At("10.96.1.1").Port(80).Affinity(60));
   Apply(changes);
   const Lines pending = Operations(reconciler_.PendingRows());
-  EXPECT_EQ(Operations(ReadInPortions(Rows::kPending, nothing)), pending);
+  EXPECT_EQ(Operations(ReadInPortions(RowReader::Rows::kPending, nothing)), pending);
   EXPECT_GE(portions_, 7);
-  const Lines desired = Additions(ReadInPortions(Rows::kDesired, nothing));
+  const Lines desired = Additions(ReadInPortions(RowReader::Rows::kDesired, nothing));
   Sync();
   EXPECT_EQ(Contents(kernel_), desired);
   ExpectConverged();
@@ -73,7 +73,7 @@ TEST_F(RowReaderTest, PortionsGiveTheSameRows) {
 
 // A Service that does not change is complete in a dump, whatever happens to other Services.
 TEST_F(RowReaderTest, CommitsBetweenPortionsDoNotAffectOtherServices) {
-  for (const Rows rows : {Rows::kDesired, Rows::kApplied}) {
+  for (const RowReader::Rows rows : {RowReader::Rows::kDesired, RowReader::Rows::kApplied}) {
     const Lines before = Contents(kernel_);
     const nft::Transaction read = ReadInPortions(rows, [&](int portion) {
       const int number = portion % kServices;
