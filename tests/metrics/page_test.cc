@@ -48,7 +48,7 @@ TEST_F(MetricsPageTest, S269_S285_ThePageIsTheOneInTheFile) {
     const size_t value = page.find("} ", at) + 2;
     page.replace(value, page.find('\n', value) - value, "NOW");
   }
-  // CatalogueTest and BucketsTest check the names, types, help texts and bounds of the buckets.
+  // CatalogueTest and BucketsTest check the names, types, help strings and bounds of the buckets.
   ExpectFile("tests/metrics/golden/metrics.txt", WithoutLines(page, "# ", "_bucket{"));
 }
 
