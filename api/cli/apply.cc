@@ -105,13 +105,6 @@ ExitCode DryRunPrune(const Push& apply, const std::vector<SentObject>& pruned,
 
 // Returns kOk if nothing speaks against replacing the agent's complete state.
 ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Session& session) {
-  if (!inputs.complete || inputs.misspelled > 0) {
-    session.Error(
-        "--prune: nothing was sent, because objects that cannot be read or whose kind is "
-        "misspelled "
-        "would be missing");
-    return ExitCode::kIncomplete;
-  }
   if (inputs.objects.empty() && !options.allow_empty) {
     session.Error(
         "--prune: nothing was sent, because the input contains no objects and all objects would "
@@ -156,11 +149,18 @@ ExitCode Execute(const ApplyOptions& options, Session& session) {
   Inputs inputs = ReadInputs(options.files, "not sent", session);
   const size_t unknown = WarnOfUnknownFields(inputs, session);
   DropDuplicates(inputs.objects, session);
-  if (options.strict && (!inputs.complete || unknown > 0)) {
-    session.Error(absl::StrCat("--strict: nothing was sent, not even ",
-                               CountText(inputs.objects.size(), "valid object"),
-                               unknown > 0 ? ", because fields are unknown" : ""));
-    return ExitCode::kIncomplete;
+  if (options.strict || options.prune) {
+    // A flaw in a complete state would delete objects or fields.
+    const std::string_view flaw = !inputs.complete           ? "a manifest cannot be read"
+                                  : inputs.unknown_kinds > 0 ? "the kind of an object is unknown"
+                                  : unknown > 0              ? "a field is unknown"
+                                                             : "";
+    if (!flaw.empty()) {
+      session.Error(absl::StrCat(
+          options.prune ? "--prune" : "--strict", ": nothing was sent, not even ",
+          CountText(inputs.objects.size(), "valid object"), ", because ", std::string(flaw)));
+      return ExitCode::kIncomplete;
+    }
   }
   if (options.prune) return Prune(options, inputs, session);
   const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;

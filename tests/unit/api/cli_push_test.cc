@@ -142,7 +142,8 @@ TEST(CliApplyTest, StrictSendsNothingThen) {
   const CtlResult result = Ctl(agent, {"apply", "--strict", "-f", "-"}, kOneBad);
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err,
-              HasSubstr("error: --strict: nothing was sent, not even 1 valid object\n"));
+              HasSubstr("error: --strict: nothing was sent, not even 1 valid object, because a "
+                        "manifest cannot be read\n"));
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(agent.seen().apply, IsEmpty());
 }
@@ -161,18 +162,37 @@ TEST(CliApplyTest, UnknownFieldsCauseAWarning) {
   EXPECT_EQ(result.err, kUnknownWarning);
 }
 
-TEST(CliApplyTest, StrictSendsNothingIfAFieldIsUnknown) {
+TEST(CliApplyTest, StrictAndPruneSendNothingIfAFieldIsUnknown) {
   const FakeAgent agent({.ack = Committed(12)});
-  for (const char* prune : {"-f", "--prune"}) {
-    std::vector<std::string> arguments = {"apply", "--strict", "-f", "-"};
-    if (prune[1] == '-') arguments.emplace_back(prune);
-    const CtlResult result = Ctl(agent, arguments, kUnknownField);
+  for (const std::string flag : {"--strict", "--prune"}) {
+    const CtlResult result = Ctl(agent, {"apply", flag, "-f", "-"}, kUnknownField);
     EXPECT_EQ(result.code, 1);
-    EXPECT_EQ(result.err, std::string(kUnknownWarning) +
-                              "error: --strict: nothing was sent, not even 1 valid object, because "
-                              "fields are unknown\n");
+    EXPECT_EQ(result.err, absl::StrCat(kUnknownWarning, "error: ", flag,
+                                       ": nothing was sent, not even 1 valid object, because a "
+                                       "field is unknown\n"));
   }
   EXPECT_THAT(agent.seen().apply, IsEmpty());
+  EXPECT_THAT(agent.seen().push, IsEmpty());
+}
+
+TEST(CliApplyTest, StrictAndPruneSendNothingIfAKindIsUnknown) {
+  const FakeAgent agent({.ack = Committed(12)});
+  for (const char* kind :
+       {"{apiVersion: v1, kind: Sevice}", "{apiVersion: discovery.k8s.io/v1, kind: EPSlice}",
+        "{apiVersion: v1, kind: Endpoints}"}) {
+    for (const std::string flag : {"--strict", "--prune"}) {
+      const CtlResult result =
+          Ctl(agent, {"apply", flag, "-f", "-"}, absl::StrCat(kind, "\n---", kTwoObjects));
+      EXPECT_EQ(result.code, 1) << kind;
+      EXPECT_THAT(result.err,
+                  HasSubstr(absl::StrCat("error: ", flag,
+                                         ": nothing was sent, not even 2 valid objects, "
+                                         "because the kind of an object is unknown\n")))
+          << kind;
+    }
+  }
+  EXPECT_THAT(agent.seen().apply, IsEmpty());
+  EXPECT_THAT(agent.seen().push, IsEmpty());
 }
 
 TEST(CliApplyTest, NothingToSendIsAnError) {
@@ -463,24 +483,17 @@ TEST(CliPruneTest, SuspiciousInputsSendNothing) {
     std::string input;
     std::string error;
   };
-  const std::string misspelled =
-      absl::StrCat("apiVersion: v1\nkind: Services\nmetadata: {name: web}\n---", kTwoObjects);
   const FakeAgent agent(WithStoredObjects(Committed(9)));
   for (const Case& c :
-       {Case{misspelled,
-             "objects that cannot be read or whose kind is misspelled would be missing"},
-        Case{kOneBad, "objects that cannot be read or whose kind is misspelled would be missing"},
+       {Case{kOneBad,
+             "nothing was sent, not even 1 valid object, because a manifest cannot be read"},
         Case{"",
-             "the input contains no objects and all objects would be deleted; use "
-             "--allow-empty"}}) {
+             "nothing was sent, because the input contains no objects and all objects would be "
+             "deleted; use --allow-empty"}}) {
     for (const char* flag : {"--strict", "--dry-run"}) {
       const CtlResult result = Ctl(agent, {"apply", "--prune", flag, "-f", "-"}, c.input);
       EXPECT_EQ(result.code, 1) << c.input;
-      // --strict already refuses inputs that cannot be read.
-      const bool unreadable = c.input == kOneBad && flag == std::string("--strict");
-      EXPECT_THAT(result.err, HasSubstr(unreadable ? "error: --strict: nothing was sent"
-                                                   : "error: --prune: nothing was sent, because "));
-      EXPECT_THAT(result.err, HasSubstr(unreadable ? "" : c.error));
+      EXPECT_THAT(result.err, HasSubstr("error: --prune: " + c.error));
       EXPECT_EQ(result.out, "");
     }
   }
