@@ -413,6 +413,7 @@ TEST(CliApplyTest, OfTwoVersionsOfAnObjectTheLastIsSentAndTheOtherIsNamed) {
 // The agent stores the Node of kTwoObjects and two other objects.
 FakeAnswers WithStoredObjects(v1::Ack ack) {
   FakeAnswers answers{.ack = std::move(ack)};
+  answers.dry_run.emplace().set_outcome(v1::UNCHANGED);
   v1::ListResponse& part = answers.list.emplace_back();
   part.add_objects()->mutable_node()->mutable_metadata()->set_name("n1");
   for (const char* name : {"old", "older"}) {
@@ -464,7 +465,9 @@ TEST(CliPruneTest, HeldDeletionsAreAnError) {
 }
 
 TEST(CliPruneTest, DryRunShowsWhatWouldGoAndSendsNothing) {
-  const FakeAgent agent(WithStoredObjects(WouldChange()));
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  answers.dry_run = WouldChange();
+  const FakeAgent agent(answers);
   const CtlResult result = Ctl(agent, {"apply", "--prune", "--dry-run", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr("service/shop/web applied (dry run)\n"));
@@ -475,6 +478,62 @@ TEST(CliPruneTest, DryRunShowsWhatWouldGoAndSendsNothing) {
   EXPECT_TRUE(agent.seen().remove[0].validate_only());
   ASSERT_THAT(agent.seen().apply, SizeIs(1));
   EXPECT_TRUE(agent.seen().apply[0].validate_only());
+}
+
+TEST(CliPruneTest, DryRunPredictsThatTheDeletionsAreHeld) {
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  answers.dry_run->set_held("15 of 20 Services");
+  const FakeAgent agent(answers);
+  const CtlResult held = Ctl(agent, {"apply", "--prune", "--dry-run", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(held.code, 1);
+  EXPECT_EQ(held.err,
+            "error: the agent would hold the deletions (svcmapd's flag --hold-removals), because "
+            "they would take away 15 of 20 Services; use --allow-empty if they are intended\n");
+  EXPECT_THAT(held.out, HasSubstr("service/shop/web applied (dry run)\n"));
+  EXPECT_THAT(held.out, HasSubstr("service/shop/old not pruned (dry run)\n"));
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"apply", "--prune", "--allow-empty", "--dry-run", "-f", "-"},
+        {"delete", "--dry-run", "svc", "shop/old"}}) {
+    const CtlResult accepted = Ctl(agent, arguments, kTwoObjects);
+    EXPECT_EQ(accepted.code, 0) << accepted.err;
+    EXPECT_THAT(accepted.out,
+                HasSubstr(arguments[0] == "delete" ? "service/shop/old deleted (dry run)\n"
+                                                   : "service/shop/old pruned (dry run)\n"));
+  }
+}
+
+TEST(CliPruneTest, ARejectedObjectPrunesNothing) {
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  AddResult(*answers.dry_run, v1::REFUSED, "Service shop/web rejected: spec.ports[0].port: ...");
+  const FakeAgent agent(answers);
+  const CtlResult result = Ctl(agent, {"apply", "--prune", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err,
+            "error: (stdin): document 1, line 2: Service shop/web rejected: spec.ports[0].port: "
+            "...\n"
+            "error: --prune: nothing was applied or pruned, because the agent would not accept all "
+            "objects\n");
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(agent.seen().push, IsEmpty());
+  ASSERT_THAT(agent.seen().apply, SizeIs(1));
+  EXPECT_TRUE(agent.seen().apply[0].validate_only());
+}
+
+TEST(CliPruneTest, HeldDeletionsFitTheTerminal) {
+  v1::Ack ack;
+  ack.set_outcome(v1::HELD);
+  ack.set_held("30 of 40 Nodes");
+  FakeAnswers answers = WithStoredObjects(ack);
+  answers.list.clear();
+  v1::ListResponse& part = answers.list.emplace_back();
+  for (int i = 10; i < 40; ++i) {
+    part.add_objects()->mutable_node()->mutable_metadata()->set_name(absl::StrCat("m", i));
+  }
+  const FakeAgent agent(answers);
+  const std::vector<std::string> arguments = {"apply", "--prune", "-f", "-"};
+  const CtlResult terminal = Ctl(agent, arguments, kTwoObjects, {.columns = 80, .rows = 24});
+  EXPECT_THAT(terminal.out, HasSubstr("node/m19 not pruned\nand 20 more not pruned\n"));
+  EXPECT_THAT(Ctl(agent, arguments, kTwoObjects).out, HasSubstr("node/m39 not pruned\n"));
 }
 
 // Each input would delete objects by mistake.
