@@ -64,6 +64,24 @@ TEST(CliExplainTest, AServiceStandsForItsAddressesAndPorts) {
   }
 }
 
+TEST(CliExplainTest, TheOwnerOfADuplicateAddressIsNamed) {
+  FakeAnswers answers = WithService();
+  v1::Service& service = *answers.list[0].mutable_objects(0)->mutable_service();
+  service.mutable_metadata()->set_name("dup");
+  for (const char* name : {"dup", "web"}) {
+    v1::ObjectResult& finding = *answers.status.add_findings();
+    finding.set_kind(v1::KIND_SERVICE);
+    finding.set_namespace_("shop");
+    finding.set_name(name);
+    finding.set_message(std::string("Service shop/") + name + ": finding");
+  }
+  const CtlResult result = Ctl(FakeAgent(answers), {"explain", "shop/dup:http"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err,
+            "warning: 10.96.0.10:80/TCP belongs to service/shop/web, not to service/shop/dup\n"
+            "warning: Service shop/dup: finding\n");
+}
+
 TEST(CliExplainTest, ManyAddressesAndPortsAreNotAllExplained) {
   FakeAnswers answers = WithService();
   v1::Service& service = *answers.list[0].mutable_objects(0)->mutable_service();
