@@ -122,10 +122,8 @@ ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Ses
   const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus();
   if (!status.ok()) return session.CallFailed(status.status());
   if (options.force || !status->has_controller()) return ExitCode::kOk;
-  const v1::ControllerStatus& controller = status->controller();
   const std::string text = absl::StrCat(
-      "--prune: controller ", controller.name(),
-      controller.instance().empty() ? "" : absl::StrCat(" (", controller.instance(), ")"),
+      "--prune: ", ControllerText(status->controller()),
       " is connected; --prune disconnects it, and a controller may stop when it is disconnected");
   if (options.dry_run) {
     session.Note(text);

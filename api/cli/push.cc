@@ -28,6 +28,12 @@ Push MakeRemoval(const std::vector<SentObject>& objects, std::string_view done, 
   return push;
 }
 
+std::string ControllerText(const v1::ControllerStatus& controller) {
+  return absl::StrCat(
+      "controller ", controller.name(),
+      controller.instance().empty() ? "" : absl::StrCat(" (", controller.instance(), ")"));
+}
+
 ExitCode RunPush(const Push& push, const Session& session) {
   ExitCode code = ExitCode::kOk;
   bool split = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Push {
 // Returns a push that removes `objects`, which must outlive it.
 Push MakeRemoval(const std::vector<SentObject>& objects, std::string_view done, bool dry_run,
                  Client& client);
+
+// Returns "controller svcmap-kube (pod-7)".
+std::string ControllerText(const v1::ControllerStatus& controller);
 
 ExitCode RunPush(const Push& push, const Session& session);
 

@@ -583,6 +583,15 @@ TEST(CliPruneTest, AConnectedControllerIsDisconnectedOnlyWithForce) {
   EXPECT_THAT(agent.seen().push, SizeIs(4));
 }
 
+TEST(CliDeleteTest, AConnectedControllerIsNamed) {
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  answers.status.mutable_controller()->set_name("svcmap-kube");
+  const CtlResult result = Ctl(FakeAgent(answers), {"delete", "svc", "shop/old"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err,
+            "note: controller svcmap-kube is connected and can send the deleted objects again\n");
+}
+
 TEST(CliPruneTest, FlagsOfPruneRequireIt) {
   for (const char* flag : {"--force", "--allow-empty"}) {
     const CtlResult result = Ctl({"apply", flag, "-f", "-"}, kTwoObjects);
