@@ -103,7 +103,7 @@ absl::StatusOr<Command> MakeDelete(const Words& words) {
     const auto id = kind_in_name ? ParseKindAndName(name, "", words.name_space)
                                  : ParseKindAndName(words.kind, name, words.name_space);
     if (!id.ok()) return id.status();
-    if (id->name.empty()) return Usage("delete: KIND/NAME is required instead of " + Quote(name));
+    if (id->name.empty()) return Usage("delete: NAME is missing in " + Quote(name));
     options.objects.push_back(*id);
   }
   return options;

@@ -204,7 +204,7 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
        "kind: Unsupported value: \"pods\": supported values: services (svc), "},
       {{"get", "svc", "-A", "-n", "x"}, "--all-namespaces and --namespace cannot be used together"},
       {{"delete", "svc/shop/web", "api"}, "kind: Unsupported value: \"api\""},
-      {{"delete", "svc/shop/web", "svc"}, "delete: KIND/NAME is required instead of \"svc\""},
+      {{"delete", "svc/shop/web", "svc"}, "delete: NAME is missing in \"svc\""},
       {{"get", "svc/", "-A"}, "name: Invalid value: \"\": must be NAMESPACE/NAME"},
       {{"get", "svc/web", "api"}, "KIND/NAME \"svc/web\" cannot be combined with NAME \"api\""},
       {{"delete", "svc", "shop/"}, "name: Invalid value: \"shop/\": must be NAMESPACE/NAME"},
