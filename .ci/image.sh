@@ -141,7 +141,7 @@ try_pod() {
   agent=$(podman_run base/svcmapd --detach --network=none "$image" "${command[@]}")
   local as_bridge=(podman_run base/svcmap-kube --rm --network=none
     --volume="$PWD/deploy/examples/demo.yaml:/demo.yaml:ro")
-  "${as_bridge[@]}" "$image" "${ctl[@]}" wait --for revision=0 ||
+  "${as_bridge[@]}" "$image" "${ctl[@]}" wait --for revision=1 ||
     { podman logs "$agent" >&2; fail "svcmapd does not start"; }
   may_do "$agent" "$net_admin"
 
@@ -210,7 +210,7 @@ END
   agent=$(podman_run take-over/svcmapd --detach --network="ns:/run/netns/$label" "$image" "${command[@]}")
   local as_bridge=(podman_run take-over/svcmap-kube --rm --network=none
     --volume="$PWD/deploy/examples/demo.yaml:/demo.yaml:ro")
-  "${as_bridge[@]}" "$image" "${ctl[@]}" wait --for revision=0 ||
+  "${as_bridge[@]}" "$image" "${ctl[@]}" wait --for revision=1 ||
     { podman logs "$agent" >&2; fail "svcmapd does not start"; }
   may_do "$agent" "$net_admin_and_net_raw"
 

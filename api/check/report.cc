@@ -111,12 +111,13 @@ std::string ReportText(const CheckReport& report, size_t shown) {
   for (const CheckReport::Omission& omission : report.not_checked) {
     omissions[omission.reason].push_back(Heading(omission.target));
   }
+  if (!omissions.empty()) text += "\nNot checked\n";
   for (const auto& [reason, headings] : omissions) {
-    absl::StrAppend(&text, "\nNot checked: ", reason, "\n");
+    absl::StrAppend(&text, "  ", reason, "\n");
     for (const std::string& heading : First(headings, shown)) {
-      absl::StrAppend(&text, "  ", heading, "\n");
+      absl::StrAppend(&text, "    ", heading, "\n");
     }
-    AppendMore(headings.size(), shown, "  ", "addresses", text);
+    AppendMore(headings.size(), shown, "    ", "addresses", text);
   }
   return text;
 }

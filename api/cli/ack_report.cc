@@ -1,5 +1,6 @@
 #include "api/cli/ack_report.h"
 
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <set>
@@ -12,6 +13,9 @@
 
 namespace svcmap::api {
 namespace {
+
+// Maximum number of held deletions that are printed on a terminal.
+constexpr size_t kMaxHeldShown = 10;
 
 // Returns the name of an object in the agent's results, such as "service/shop/web". Invalid names
 // are escaped and shortened.
@@ -118,19 +122,25 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
   }
   const std::set<std::string> rejected = ReportFindings(ack, objects, session);
   const bool failed = ack.outcome() == v1::FAILED;
-  const bool held = !ack.held().empty();
+  // A dry run reports the loss of each change, but only pruning can be held.
+  const bool held = !ack.held().empty() && (!dry_run || !pruned.empty());
   const bool not_programmed = IsNotProgrammed(ack, session);
   const std::string_view word = failed           ? "stored, not committed"
                                 : not_programmed ? "stored, not programmed"
                                                  : done;
+  const std::string_view suffix = dry_run ? " (dry run)\n" : "\n";
   for (const SentObject& object : objects) {
     const std::string name = NameInResults(object.id);
-    session.out << name << ' ' << (rejected.contains(name) ? "rejected" : word)
-                << (dry_run ? " (dry run)\n" : "\n");
+    session.out << name << ' ' << (rejected.contains(name) ? "rejected" : word) << suffix;
   }
   const std::string_view gone = held ? "not pruned" : word == done ? "pruned" : word;
-  for (const SentObject& object : pruned) {
-    session.out << NameInResults(object.id) << ' ' << gone << '\n';
+  const bool shorten = held && session.screen.rows > 0;
+  const size_t shown = shorten ? std::min(pruned.size(), kMaxHeldShown) : pruned.size();
+  for (size_t i = 0; i < shown; ++i) {
+    session.out << NameInResults(pruned[i].id) << ' ' << gone << suffix;
+  }
+  if (shown < pruned.size()) {
+    session.out << "and " << pruned.size() - shown << " more " << gone << suffix;
   }
   ReportElements(ack.dry_run(), session);
   session.out << RevisionLine(ack, not_programmed) << '\n';
@@ -139,6 +149,13 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
         "the kernel rejected the change: ", ack.error(),
         "; the agent stores the change and retries, and the previous rules stay in effect"));
     return ExitCode::kKernelFailed;
+  }
+  if (held && dry_run) {
+    session.Error(absl::StrCat(
+        "the agent would hold the deletions (svcmapd's flag --hold-removals), because they would "
+        "take away ",
+        ack.held(), "; use --allow-empty if they are intended"));
+    return ExitCode::kIncomplete;
   }
   if (held) {
     session.Error(absl::StrCat(

@@ -2,6 +2,7 @@
 #include <map>
 #include <ostream>
 #include <set>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
@@ -92,26 +93,26 @@ absl::StatusOr<std::vector<SentObject>> ObjectsToPrune(const std::vector<Manifes
   return pruned;
 }
 
-ExitCode DryRunPrune(const Push& apply, const std::vector<SentObject>& pruned,
-                     const Session& session) {
-  ExitCode code = ExitCode::kOk;
-  if (!apply.objects.empty()) code = RunPush(apply, session);
-  if (!pruned.empty()) {
-    code = Worse(code,
-                 RunPush(MakeRemoval(pruned, "pruned", /*dry_run=*/true, session.client), session));
+// Returns kOk if the agent would accept all objects. If the agent rejects an object, nothing may be
+// pruned, because the rejected object can replace one of the pruned objects.
+ExitCode TryObjects(const ApplyOptions& options, const Inputs& inputs, const Session& session) {
+  if (inputs.objects.empty()) return ExitCode::kOk;
+  std::ostringstream out, err;
+  const Session quiet{
+      session.client, session.reader, session.address, session.bundle, session.in, out, err,
+      session.screen};
+  const ExitCode code = RunPush(MakePush(inputs.objects, /*dry_run=*/true, session.client), quiet);
+  if (options.dry_run) session.out << out.str();
+  if (options.dry_run || code != ExitCode::kOk) session.err << err.str();
+  if (code != ExitCode::kOk) {
+    session.Error(
+        "--prune: nothing was applied or pruned, because the agent would not accept all objects");
   }
   return code;
 }
 
 // Returns kOk if nothing speaks against replacing the agent's complete state.
 ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Session& session) {
-  if (!inputs.complete || inputs.misspelled > 0) {
-    session.Error(
-        "--prune: nothing was sent, because objects that cannot be read or whose kind is "
-        "misspelled "
-        "would be missing");
-    return ExitCode::kIncomplete;
-  }
   if (inputs.objects.empty() && !options.allow_empty) {
     session.Error(
         "--prune: nothing was sent, because the input contains no objects and all objects would "
@@ -121,10 +122,8 @@ ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Ses
   const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus();
   if (!status.ok()) return session.CallFailed(status.status());
   if (options.force || !status->has_controller()) return ExitCode::kOk;
-  const v1::ControllerStatus& controller = status->controller();
   const std::string text = absl::StrCat(
-      "--prune: controller ", controller.name(),
-      controller.instance().empty() ? "" : absl::StrCat(" (", controller.instance(), ")"),
+      "--prune: ", ControllerText(status->controller()),
       " is connected; --prune disconnects it, and a controller may stop when it is disconnected");
   if (options.dry_run) {
     session.Note(text);
@@ -141,13 +140,19 @@ ExitCode Prune(const ApplyOptions& options, const Inputs& inputs, Session& sessi
   const absl::StatusOr<std::vector<SentObject>> pruned =
       ObjectsToPrune(inputs.objects, session.client);
   if (!pruned.ok()) return session.CallFailed(pruned.status());
-  const Push push = MakePush(inputs.objects, options.dry_run, session.client);
-  if (options.dry_run) return DryRunPrune(push, *pruned, session);
+  const ExitCode tried = TryObjects(options, inputs, session);
+  if (tried != ExitCode::kOk) return tried;
+  if (options.dry_run) {
+    Push removal = MakeRemoval(*pruned, "pruned", /*dry_run=*/true, session.client);
+    removal.can_be_held = !options.allow_empty;
+    return pruned->empty() ? tried : RunPush(removal, session);
+  }
+  const Push push = MakePush(inputs.objects, /*dry_run=*/false, session.client);
   std::vector<v1::Object> objects;
   for (const ManifestObject& object : inputs.objects) objects.push_back(object.object);
   const absl::StatusOr<v1::Ack> ack = session.client.Replace(objects, options.allow_empty);
   if (!ack.ok()) return session.CallFailed(ack.status(), CountText(objects.size(), "object"));
-  return ReportAck(*ack, push.objects, push.done, push.dry_run, session, *pruned);
+  return ReportAck(*ack, push.objects, push.done, /*dry_run=*/false, session, *pruned);
 }
 
 }  // namespace
@@ -156,11 +161,18 @@ ExitCode Execute(const ApplyOptions& options, Session& session) {
   Inputs inputs = ReadInputs(options.files, "not sent", session);
   const size_t unknown = WarnOfUnknownFields(inputs, session);
   DropDuplicates(inputs.objects, session);
-  if (options.strict && (!inputs.complete || unknown > 0)) {
-    session.Error(absl::StrCat("--strict: nothing was sent, not even ",
-                               CountText(inputs.objects.size(), "valid object"),
-                               unknown > 0 ? ", because fields are unknown" : ""));
-    return ExitCode::kIncomplete;
+  if (options.strict || options.prune) {
+    // A flaw in a complete state would delete objects or fields.
+    const std::string_view flaw = !inputs.complete           ? "a manifest cannot be read"
+                                  : inputs.unknown_kinds > 0 ? "the kind of an object is unknown"
+                                  : unknown > 0              ? "a field is unknown"
+                                                             : "";
+    if (!flaw.empty()) {
+      session.Error(absl::StrCat(
+          options.prune ? "--prune" : "--strict", ": nothing was sent, not even ",
+          CountText(inputs.objects.size(), "valid object"), ", because ", std::string(flaw)));
+      return ExitCode::kIncomplete;
+    }
   }
   if (options.prune) return Prune(options, inputs, session);
   const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;

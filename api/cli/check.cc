@@ -417,14 +417,14 @@ std::string ReportPage(const CheckReport& report, const TerminalSize& screen) {
 std::string AgentElsewhere(const absl::StatusOr<std::vector<uint64_t>>& lock_sockets) {
   if (!lock_sockets.ok() || !lock_sockets->empty()) return "";
   return "no svcmapd runs in the network namespace of this process; run svcmapctl on the node, or "
-         "with "
-         "nsenter --net --target PID of svcmapd; --netns and --pid select the namespace from which "
-         "svcmapctl connects";
+         "with nsenter --net --target PID of svcmapd";
 }
 
 ExitCode Execute(const CheckOptions& options, Session& session) {
   if (const std::string elsewhere = AgentElsewhere(LockSockets()); !elsewhere.empty()) {
-    session.Error("check: " + elsewhere);
+    session.Error(absl::StrCat("check: ", elsewhere,
+                               "; --netns and --pid select the namespace from which svcmapctl "
+                               "connects"));
     return ExitCode::kIncomplete;
   }
   const absl::StatusOr<Place> place = OpenPlace(options);

@@ -18,8 +18,8 @@ namespace svcmap::api {
 std::string ReportPage(const CheckReport& report, const TerminalSize& screen);
 
 // Returns an explanation if `lock_sockets`, the result of LockSockets(), shows that no svcmapd runs
-// in the network namespace of this process, and otherwise "". Results of CheckServices() from
-// another network namespace are meaningless.
+// in the network namespace of this process, and otherwise "". Results of CheckServices() and
+// connection tracking entries from another network namespace are meaningless.
 std::string AgentElsewhere(const absl::StatusOr<std::vector<uint64_t>>& lock_sockets);
 
 // Returns the error of a failed call to the agent.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "api/convert/fields.h"
 #include "api/convert/projection.h"
+#include "nft/types/ip_address.h"
 #include "proxy/names/kube_names.h"
 
 namespace svcmap::api {
@@ -25,6 +26,12 @@ std::string List(std::vector<std::string> texts, bool wide, size_t shown) {
 
 bool IsReady(const v1::Endpoint& endpoint) {
   return !endpoint.conditions().has_ready() || endpoint.conditions().ready();
+}
+
+// Returns true for a ready endpoint with a valid address. svcmapd uses only the first address.
+bool IsUsable(const v1::Endpoint& endpoint) {
+  return IsReady(endpoint) && !endpoint.addresses().empty() &&
+         IpAddress::Parse(endpoint.addresses(0));
 }
 
 std::string Or(const std::string& text, std::string_view otherwise) {
@@ -126,7 +133,7 @@ std::vector<std::string> Cells(const v1::EndpointSlice& slice, bool wide) {
   std::vector<std::string> cells = {slice.metadata().namespace_(), slice.metadata().name(),
                                     ServiceOf(slice)};
   if (wide) cells.push_back(slice.address_type());
-  const auto ready = std::count_if(slice.endpoints().begin(), slice.endpoints().end(), IsReady);
+  const auto ready = std::count_if(slice.endpoints().begin(), slice.endpoints().end(), IsUsable);
   cells.push_back(PortsOf(slice, wide));
   cells.push_back(absl::StrCat(ready, "/", slice.endpoints_size()));
   cells.push_back(EndpointsOf(slice, wide));
@@ -153,7 +160,7 @@ void ReadyCounts::Add(const v1::EndpointSlice& slice) {
   Count& count = counts_[{slice.metadata().namespace_(), ServiceOf(slice)}][slice.address_type()];
   count.all += static_cast<size_t>(slice.endpoints_size());
   count.ready += static_cast<size_t>(
-      std::count_if(slice.endpoints().begin(), slice.endpoints().end(), IsReady));
+      std::count_if(slice.endpoints().begin(), slice.endpoints().end(), IsUsable));
 }
 
 std::string ReadyCounts::Of(const v1::Service& service) const {

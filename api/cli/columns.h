@@ -11,7 +11,7 @@
 
 namespace svcmap::api {
 
-// Numbers of ready endpoints and of all endpoints of each Service.
+// Numbers of ready endpoints with a valid address, and of all endpoints of each Service.
 class ReadyCounts {
  public:
   void Add(const v1::EndpointSlice& slice);

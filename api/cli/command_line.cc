@@ -46,6 +46,22 @@ absl::StatusOr<const KindInfo*> ParseKind(const std::string& word) {
   return kind;
 }
 
+// Parses "svc" with `name`, which can be empty, or "svc/web" or "svc/shop/web" without `name`, as
+// printed by `get -o name`.
+absl::StatusOr<ObjectId> ParseKindAndName(const std::string& word, const std::string& name,
+                                          const std::string& name_space) {
+  const size_t slash = word.find('/');
+  const bool named = slash != word.npos;
+  if (named && !name.empty()) {
+    return Usage(
+        absl::StrCat("KIND/NAME ", Quote(word), " cannot be combined with NAME ", Quote(name)));
+  }
+  const auto kind = ParseKind(word.substr(0, slash));
+  if (!kind.ok()) return kind.status();
+  return ParseObjectId(**kind, named ? word.substr(slash + 1) : name, name_space,
+                       /*name_required=*/named);
+}
+
 absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text,
                                                        const char* option = "--timeout") {
   absl::StatusOr<std::chrono::milliseconds> timeout = ParseDuration(text);
@@ -73,17 +89,21 @@ absl::StatusOr<Command> MakeDelete(const Words& words) {
     }
     return DeleteOptions{words.delete_files, {}, words.dry_run, words.ignore_not_found};
   }
-  if (words.delete_names.empty())
+  const bool kind_in_name = words.kind.find('/') != words.kind.npos;
+  if (words.delete_names.empty() && !kind_in_name) {
     return Usage("delete: KIND and NAME, or --filename, are required");
-  const auto kind = ParseKind(words.kind);
-  if (!kind.ok()) return kind.status();
+  }
+  std::vector<std::string> names = words.delete_names;
+  if (kind_in_name) names.insert(names.begin(), words.kind);
   DeleteOptions options{.files = {},
                         .objects = {},
                         .dry_run = words.dry_run,
                         .ignore_not_found = words.ignore_not_found};
-  for (const std::string& name : words.delete_names) {
-    const auto id = ParseObjectId(**kind, name, words.name_space, /*name_required=*/true);
+  for (const std::string& name : names) {
+    const auto id = kind_in_name ? ParseKindAndName(name, "", words.name_space)
+                                 : ParseKindAndName(words.kind, name, words.name_space);
     if (!id.ok()) return id.status();
+    if (id->name.empty()) return Usage("delete: NAME is missing in " + Quote(name));
     options.objects.push_back(*id);
   }
   return options;
@@ -94,12 +114,12 @@ absl::StatusOr<Command> MakeAcceptSnapshot(const Words&) { return AcceptSnapshot
 absl::StatusOr<Command> MakeGet(const Words& words) {
   GetOptions options;
   for (const std::string& word : std::vector<std::string>(absl::StrSplit(words.kind, ','))) {
-    const auto kind = ParseKind(word);
-    if (!kind.ok()) return kind.status();
-    auto id = ParseObjectId(**kind, words.name, words.name_space, /*name_required=*/false);
+    auto id = ParseKindAndName(word, words.name, words.name_space);
     if (!id.ok()) return id.status();
     // With --all-namespaces, a name without a namespace matches objects in all namespaces.
-    if (words.all_namespaces && words.name.find('/') == words.name.npos) id->name_space.clear();
+    const std::string name =
+        word.find('/') == word.npos ? words.name : word.substr(word.find('/') + 1);
+    if (words.all_namespaces && name.find('/') == name.npos) id->name_space.clear();
     options.filters.push_back(*std::move(id));
   }
   const auto output =

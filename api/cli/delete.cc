@@ -59,6 +59,11 @@ ExitCode Execute(const DeleteOptions& options, Session& session) {
     return true;
   });
   if (objects.empty()) return code;
+  const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus();
+  if (status.ok() && status->has_controller()) {
+    session.Note(ControllerText(status->controller()) +
+                 " is connected and can send the deleted objects again");
+  }
   return Worse(code,
                RunPush(MakeRemoval(objects, "deleted", options.dry_run, session.client), session));
 }

@@ -65,7 +65,7 @@ void Describe(CLI::App& app, Words& words) {
   CLI::App* apply = command("apply", "Create or update objects from manifests", kApplyFooter);
   files(apply, words.apply_files)->required();
   apply->add_flag("--strict", words.strict,
-                  "Send nothing if a manifest cannot be read or contains an unknown field");
+                  "Send nothing if a manifest cannot be read, or if a field or kind is unknown");
   apply->add_flag("--prune", words.prune, "Delete all objects that are not in the manifests");
   apply->add_flag("--allow-empty", words.allow_empty,
                   "With --prune: accept manifests without objects, and any number of deletions");

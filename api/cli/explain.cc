@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/check/target.h"
 #include "api/cli/commands.h"
+#include "api/cli/destination.h"
 #include "api/cli/explain_text.h"
 #include "api/cli/message_text.h"
 #include "api/cli/text.h"
@@ -86,11 +87,33 @@ absl::StatusOr<std::vector<CheckTarget>> TargetsOf(const ExplainOptions& options
   return targets;
 }
 
+// Returns true, and prints the owner, if another Service than `asked` owns the explained address.
+bool HasOtherOwner(const v1::ExplainResponse& answer, const ObjectId& asked,
+                   const Session& session) {
+  const ObjectId owner{v1::KIND_SERVICE, answer.service().namespace_(), answer.service().name()};
+  if (asked.name.empty() || !answer.has_service() || owner == asked) return false;
+  session.Warn(absl::StrCat(AddressAndPort(answer.address(), answer.port()), "/", answer.protocol(),
+                            " belongs to ", owner.ToString(), ", not to ", asked.ToString()));
+  return true;
+}
+
+// Prints the agent's findings about the Service. The explanations contain only the findings about
+// the owners of the addresses.
+void WarnAbout(const ObjectId& service, const Session& session) {
+  const absl::StatusOr<v1::GetStatusResponse> status = session.reader.GetStatus();
+  if (!status.ok()) return;
+  for (const v1::ObjectResult& finding : status->findings()) {
+    if (IdOf(finding) == service) session.Warn(finding.message());
+  }
+}
+
+// Sets `other_owner` if another Service than options.service owns the address.
 ExitCode ExplainOne(const v1::ExplainRequest& request, const ExplainOptions& options,
-                    const Session& session) {
+                    const Session& session, bool& other_owner) {
   absl::StatusOr<v1::ExplainResponse> answer = session.reader.Explain(request);
   if (!answer.ok()) return session.CallFailed(answer.status());
   if (!options.requirements) ClearRequirements(*answer);
+  if (HasOtherOwner(*answer, options.service, session)) other_owner = true;
   if (options.output == OutputFormat::kTable) {
     session.Print(ExplainText(*answer));
   } else {
@@ -103,7 +126,10 @@ ExitCode ExplainOne(const v1::ExplainRequest& request, const ExplainOptions& opt
 }  // namespace
 
 ExitCode Execute(const ExplainOptions& options, Session& session) {
-  if (options.service.name.empty()) return ExplainOne(options.request, options, session);
+  bool other_owner = false;
+  if (options.service.name.empty()) {
+    return ExplainOne(options.request, options, session, other_owner);
+  }
   const absl::StatusOr<std::vector<CheckTarget>> targets = TargetsOf(options, session);
   if (absl::IsNotFound(targets.status())) {
     session.Error(std::string(targets.status().message()));
@@ -119,10 +145,11 @@ ExitCode Execute(const ExplainOptions& options, Session& session) {
     request.set_in_interface(options.request.in_interface());
     session.out << separator;
     separator = options.output == OutputFormat::kYaml ? "---\n" : "\n";
-    const ExitCode one = ExplainOne(request, options, session);
+    const ExitCode one = ExplainOne(request, options, session, other_owner);
     code = Worse(code, one);
     if (one == ExitCode::kUnreachable || one == ExitCode::kCallRejected) return code;
   }
+  if (other_owner) WarnAbout(options.service, session);
   if (explained < targets->size()) {
     session.Note(absl::StrCat("showing ", explained, " of ", targets->size(),
                               " addresses and ports of ", options.service.ToString(),

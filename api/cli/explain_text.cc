@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -69,16 +71,84 @@ void Endpoints(const v1::Explanation& explanation, std::string& page) {
   }
 }
 
-void OneCase(const v1::Explanation& explanation, std::string& page) {
-  absl::StrAppend(&page, "From ", OneLine(explanation.source()), ": ", VerdictText(explanation),
-                  "\n");
+// The parts of the text about one kind of source. Each part consists of complete lines.
+struct Case {
+  std::vector<std::string> names;    // Kinds of sources with the same `rest`.
+  std::vector<std::string> sources;  // Steps that describe the sources.
+  std::vector<std::string> rest;     // Other steps, and the table of endpoints.
+};
+
+Case CaseOf(const v1::Explanation& explanation) {
+  Case result{.names = {OneLine(explanation.source())}, .sources = {}, .rest = {}};
   for (const v1::ExplainStep& step : explanation.steps()) {
-    Line(step.what(), step.text() + (step.rules().empty() ? "" : " [" + step.rules() + "]"), page);
+    std::string line;
+    Line(step.what(), step.text() + (step.rules().empty() ? "" : " [" + step.rules() + "]"), line);
+    (step.what() == "source" ? result.sources : result.rest).push_back(std::move(line));
   }
   if (!explanation.kube_chains().empty()) {
-    Line("kube-proxy", absl::StrJoin(explanation.kube_chains(), " "), page);
+    Line("kube-proxy", absl::StrJoin(explanation.kube_chains(), " "), result.rest.emplace_back());
   }
-  Endpoints(explanation, page);
+  std::string table;
+  Endpoints(explanation, table);
+  if (!table.empty()) result.rest.push_back(std::move(table));
+  return result;
+}
+
+// Combines cases that differ only in their sources.
+std::vector<Case> MergeEqual(std::vector<Case> cases) {
+  std::vector<Case> merged;
+  for (Case& one : cases) {
+    const auto same = std::ranges::find(merged, one.rest, &Case::rest);
+    if (same == merged.end()) {
+      merged.push_back(std::move(one));
+      continue;
+    }
+    same->names.insert(same->names.end(), one.names.begin(), one.names.end());
+    for (std::string& source : one.sources) {
+      if (std::ranges::find(same->sources, source) == same->sources.end()) {
+        same->sources.push_back(std::move(source));
+      }
+    }
+  }
+  return merged;
+}
+
+// Removes the parts that all cases contain, and returns these parts.
+std::vector<std::string> TakeCommon(std::vector<Case>& cases) {
+  std::vector<std::string> common;
+  for (const std::string& part : cases.front().rest) {
+    const auto contains = [&](const Case& one) {
+      return std::ranges::find(one.rest, part) != one.rest.end();
+    };
+    if (std::ranges::all_of(cases, contains)) common.push_back(part);
+  }
+  for (Case& one : cases) {
+    std::erase_if(one.rest, [&](const std::string& part) {
+      return std::ranges::find(common, part) != common.end();
+    });
+  }
+  return common;
+}
+
+// Prints the verdicts, then the steps that all sources have in common, then the other steps.
+void Cases(const v1::ExplainResponse& response, std::string& page) {
+  std::vector<Case> cases;
+  for (const v1::Explanation& explanation : response.explanations()) {
+    absl::StrAppend(&page, "From ", OneLine(explanation.source()), ": ", VerdictText(explanation),
+                    "\n");
+    cases.push_back(CaseOf(explanation));
+  }
+  cases = MergeEqual(std::move(cases));
+  if (cases.size() > 1) {
+    const std::vector<std::string> common = TakeCommon(cases);
+    if (!common.empty()) absl::StrAppend(&page, "All sources\n", absl::StrJoin(common, ""));
+  }
+  for (const Case& one : cases) {
+    if (one.sources.empty() && one.rest.empty()) continue;
+    if (cases.size() > 1) absl::StrAppend(&page, "Only ", absl::StrJoin(one.names, "; "), "\n");
+    absl::StrAppend(&page, absl::StrJoin(one.sources, ""), absl::StrJoin(one.rest, ""));
+  }
+  if (!cases.empty()) page += "\n";
 }
 
 void Kernel(const v1::ExplainResponse& response, std::string& page) {
@@ -105,10 +175,7 @@ std::string ExplainText(const v1::ExplainResponse& response) {
       OneLine(response.protocol()), ", ",
       response.has_service() ? OneLine(ServiceText(response.service())) : "not a Service port",
       "\n\n");
-  for (const v1::Explanation& explanation : response.explanations()) {
-    OneCase(explanation, page);
-    page += "\n";
-  }
+  Cases(response, page);
   Kernel(response, page);
   return page;
 }

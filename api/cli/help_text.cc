@@ -40,8 +40,8 @@ Unreadable documents and rejected objects are reported and skipped. The exit cod
 
 With --prune, the manifests replace the complete state of the agent.
 New and changed objects take effect first. All other objects are then deleted.
-Nothing is sent if an object cannot be read or its kind is not supported, if there are no objects
-(except with --allow-empty), or if a controller is connected (except with --force).
+Nothing is sent if an object cannot be read, if its kind or a field is unknown, if there are no
+objects (except with --allow-empty), or if a controller is connected (except with --force).
 If most objects would be deleted, the agent holds the deletions until "svcmapctl accept-snapshot",
 except with --allow-empty.
 
@@ -75,7 +75,7 @@ const char kGetFooter[] =
     R"(Shows the objects as the agent received them.
 Without NAME and --namespace, shows the objects of all namespaces.
 NAME without a namespace is in the namespace "default", as in manifests and in kubectl.
-READY is the number of ready endpoints and the number of all endpoints.
+READY is the number of ready endpoints with a valid address and the number of all endpoints.
 
 Examples:
   svcmapctl get services

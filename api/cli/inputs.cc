@@ -43,7 +43,7 @@ Inputs ReadInputs(const std::vector<std::string>& files, std::string_view left_o
     }
     for (const ManifestError& problem : manifests->errors) error(problem.ToString());
     for (const ManifestError& warning : manifests->warnings) session.Warn(warning.ToString());
-    inputs.misspelled += manifests->misspelled;
+    inputs.unknown_kinds += manifests->unknown_kinds;
     std::move(manifests->objects.begin(), manifests->objects.end(),
               std::back_inserter(inputs.objects));
   }

@@ -17,11 +17,11 @@ namespace svcmap::api {
 
 struct ApplyOptions {
   std::vector<std::string> files;  // Files or directories. "-" means standard input.
-  bool strict = false;       // If a manifest cannot be read or has unknown fields, send nothing.
-  bool prune = false;        // Delete objects that are not in the manifests.
-  bool allow_empty = false;  // With prune: delete any number of objects.
-  bool force = false;        // With prune: disconnect a connected controller.
-  bool dry_run = false;      // Show the changes without applying them.
+  bool strict = false;             // Send nothing if a manifest has a flaw.
+  bool prune = false;              // Delete objects that are not in the manifests.
+  bool allow_empty = false;        // With prune: delete any number of objects.
+  bool force = false;              // With prune: disconnect a connected controller.
+  bool dry_run = false;            // Show the changes without applying them.
 };
 
 struct DeleteOptions {  // Either `files` or `objects` is set.

@@ -28,6 +28,12 @@ Push MakeRemoval(const std::vector<SentObject>& objects, std::string_view done, 
   return push;
 }
 
+std::string ControllerText(const v1::ControllerStatus& controller) {
+  return absl::StrCat(
+      "controller ", controller.name(),
+      controller.instance().empty() ? "" : absl::StrCat(" (", controller.instance(), ")"));
+}
+
 ExitCode RunPush(const Push& push, const Session& session) {
   ExitCode code = ExitCode::kOk;
   bool split = false;
@@ -38,8 +44,9 @@ ExitCode RunPush(const Push& push, const Session& session) {
     const absl::StatusOr<v1::Ack> ack = push.call(begin, end);
     if (!ack.ok()) return ack.status();
     const auto first = push.objects.begin();
-    code = Worse(code,
-                 ReportAck(*ack, {first + begin, first + end}, push.done, push.dry_run, session));
+    const std::vector<SentObject> none, part(first + begin, first + end);
+    code = Worse(code, ReportAck(*ack, push.can_be_held ? none : part, push.done, push.dry_run,
+                                 session, push.can_be_held ? part : none));
     return absl::OkStatus();
   };
   const auto on_split = [&](size_t bytes) {

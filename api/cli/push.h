@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct Push {
   std::vector<size_t> sizes;  // Encoded size of each object in bytes.
   std::string_view done;      // Printed for each processed object: "applied" or "deleted".
   bool dry_run = false;
+  // The objects are not named in a snapshot, so the agent holds the removals if they take away too
+  // much.
+  bool can_be_held = false;
   // Sends objects [begin, end) to the agent.
   std::function<absl::StatusOr<v1::Ack>(size_t begin, size_t end)> call;
 };
@@ -23,6 +27,9 @@ struct Push {
 // Returns a push that removes `objects`, which must outlive it.
 Push MakeRemoval(const std::vector<SentObject>& objects, std::string_view done, bool dry_run,
                  Client& client);
+
+// Returns "controller svcmap-kube (pod-7)".
+std::string ControllerText(const v1::ControllerStatus& controller);
 
 ExitCode RunPush(const Push& push, const Session& session);
 

@@ -15,11 +15,13 @@
 #include "absl/time/time.h"
 #include "api/check/target.h"
 #include "api/check/tracked_entries.h"
+#include "api/cli/check.h"
 #include "api/cli/commands.h"
 #include "api/cli/endpoint_rates.h"
 #include "api/cli/http_get.h"
 #include "api/cli/service_rates.h"
 #include "api/convert/projection.h"
+#include "nft/base/lock_sockets.h"
 
 namespace svcmap::api {
 namespace {
@@ -164,6 +166,10 @@ ExitCode Execute(const TopOptions& options, Session& session) {
     if (*made == nullptr) {
       session.Error(absl::StrCat("the agent has no ", options.endpoints.ToString(),
                                  ", or the Service has no addresses"));
+      return ExitCode::kIncomplete;
+    }
+    if (const std::string elsewhere = AgentElsewhere(LockSockets()); !elsewhere.empty()) {
+      session.Error("top --endpoints: " + elsewhere);
       return ExitCode::kIncomplete;
     }
     meter = *std::move(made);

@@ -22,6 +22,7 @@ void FillElement(const nft::TableSpecs& tables, const nft::ElementParts& words,
 v1::Ack ToAck(const nft::TableSpecs& tables, const proxy::DryRun& dry_run) {
   v1::Ack ack;
   ack.set_revision(dry_run.revision);
+  ack.set_held(dry_run.held);
   for (const proxy::Finding& finding : dry_run.findings) *ack.add_results() = ToProto(finding);
   ack.set_outcome(dry_run.rows.empty() ? v1::UNCHANGED : v1::WOULD_CHANGE);
   if (dry_run.rows.empty()) return ack;

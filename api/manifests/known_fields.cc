@@ -43,6 +43,24 @@ constexpr std::string_view kNodeStatus[] = {
 constexpr std::string_view kServiceCidr[] = {"status"};
 constexpr std::string_view kTopLevel[] = {"apiVersion", "kind"};
 
+// Kinds of Kubernetes 1.36 that svcmap does not read, in the API groups of the kinds that it reads.
+constexpr std::string_view kCoreKinds[] = {"Binding",
+                                           "ComponentStatus",
+                                           "ConfigMap",
+                                           "Event",
+                                           "LimitRange",
+                                           "Namespace",
+                                           "PersistentVolume",
+                                           "PersistentVolumeClaim",
+                                           "Pod",
+                                           "PodTemplate",
+                                           "ReplicationController",
+                                           "ResourceQuota",
+                                           "Secret",
+                                           "ServiceAccount"};
+constexpr std::string_view kNetworkingKinds[] = {"IPAddress", "Ingress", "IngressClass",
+                                                 "NetworkPolicy"};
+
 std::span<const std::string_view> UnreadFields(std::string_view type) {
   struct Entry {
     std::string_view type;
@@ -94,6 +112,16 @@ size_t Distance(std::string_view a, std::string_view b) {
 bool IsUnreadField(const google::protobuf::Descriptor& type, std::string_view name,
                    bool top_level) {
   return Contains(UnreadFields(type.name()), name) || (top_level && Contains(kTopLevel, name));
+}
+
+bool IsUnreadKind(std::string_view api_version, std::string_view kind) {
+  if (kind.ends_with("List")) kind.remove_suffix(4);
+  const size_t slash = api_version.find('/');
+  const std::string_view group =
+      slash == std::string_view::npos ? std::string_view() : api_version.substr(0, slash);
+  if (group.empty()) return Contains(kCoreKinds, kind);
+  if (group == "networking.k8s.io") return Contains(kNetworkingKinds, kind);
+  return group != "discovery.k8s.io";
 }
 
 bool IsSimilar(std::string_view name, std::string_view expected) {

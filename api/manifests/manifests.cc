@@ -141,10 +141,14 @@ class Reader {
         return kind != info.name && IsSimilar(kind, info.name);
       });
       if (similar != kKinds.end()) {
-        ++out_.misspelled;
         absl::StrAppend(&reason, "; did you mean ", Quote(similar->name), " in apiVersion ",
                         Quote(similar->api_version), "?");
+      } else if (!IsUnreadKind(api_version, kind)) {
+        absl::StrAppend(&reason,
+                        "; it supports Service and Node in v1, EndpointSlice in "
+                        "discovery.k8s.io/v1, and ServiceCIDR in networking.k8s.io/v1");
       }
+      if (similar != kKinds.end() || !IsUnreadKind(api_version, kind)) ++out_.unknown_kinds;
       Warn({.line = node.line, .object = DescribeObject(node, kind), .reason = std::move(reason)});
       return;
     }

@@ -51,7 +51,9 @@ struct Manifests {
   std::vector<ManifestError> errors;
   // Warnings about ignored objects. The limits are the same as for `errors`.
   std::vector<ManifestError> warnings;
-  size_t misspelled = 0;  // Number of ignored objects whose kind is similar to a supported kind.
+  // Number of ignored objects whose kind does not exist in an API group of a supported kind, or is
+  // similar to a supported kind.
+  size_t unknown_kinds = 0;
 };
 
 // Reads `text` as JSON if the first character is '{', and as YAML otherwise. `source` is the name

@@ -81,7 +81,7 @@ absl::StatusOr<Manifests> ReadManifestPath(const std::string& path) {
     MoveAppend(some.objects, all.objects);
     MoveAppend(some.errors, all.errors);
     MoveAppend(some.warnings, all.warnings);
-    all.misspelled += some.misspelled;
+    all.unknown_kinds += some.unknown_kinds;
   }
   return all;
 }

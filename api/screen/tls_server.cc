@@ -7,6 +7,7 @@
 #include <openssl/x509v3.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -86,6 +87,14 @@ std::string AddressText(const ASN1_OCTET_STRING* value) {
   return written == nullptr ? "" : written;
 }
 
+// svcmapd starts with an expired certificate, because the file can be replaced later.
+void WarnOfExpired(const std::string& file, const std::string& pem) {
+  const auto expiry = FirstExpiry(pem);
+  if (!expiry || *expiry > std::chrono::system_clock::now()) return;
+  spdlog::warn("TLS certificate expired, handshakes that need it will fail file={} expired={}",
+               LogValue(file), ExpiryText(*expiry));
+}
+
 }  // namespace
 
 void SslDeleter::operator()(SSL* ssl) const { SSL_free(ssl); }
@@ -132,6 +141,8 @@ absl::Status TlsServer::Use(TlsMaterial material) {
   SSL_CTX_set_alpn_select_cb(context.get(), SelectHttp2, nullptr);
   context_ = std::move(context);
   material_ = std::move(material);
+  WarnOfExpired(files_.certificate, material_.certificate);
+  WarnOfExpired(files_.ca, material_.ca);
   return absl::OkStatus();
 }
 

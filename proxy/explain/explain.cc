@@ -447,7 +447,9 @@ class PathTracer {
     }
     const Service* node_port =
         context_.store.claims().Owner(NodePortClaim(to_.family(), to_.protocol, to_.number));
-    if (node_port != nullptr && to_.local) {
+    const Node* node = context_.this_node;
+    const bool of_node = node != nullptr && absl::c_linear_search(node->addresses, to_.address);
+    if (node_port != nullptr && (to_.local || of_node)) {
       AddNodePortFindings();
       return AddStep("service",
                      absl::StrCat("nodePort of ", node_port->key,

@@ -2,7 +2,9 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <future>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <vector>
@@ -27,6 +29,28 @@ std::chrono::nanoseconds CpuTimeOfThread() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Returns the current numbers in the fields `before`.
+SnapshotLoss AmountsOf(const Store& store) {
+  SnapshotLoss amounts;
+  amounts.kinds[Index(Kind::kService)].before = store.service_count();
+  amounts.kinds[Index(Kind::kEndpointSlice)].before = store.slice_count();
+  amounts.kinds[Index(Kind::kNode)].before = store.nodes().size();
+  amounts.kinds[Index(Kind::kServiceCidr)].before = store.service_cidrs().size();
+  amounts.with_endpoints.before = store.ServicesWithEndpoints();
+  return amounts;
+}
+
+SnapshotLoss LossBetween(SnapshotLoss before, const SnapshotLoss& after) {
+  const auto set_lost = [](SnapshotLoss::Part& part, const SnapshotLoss::Part& later) {
+    part.lost = part.before - std::min(part.before, later.before);
+  };
+  for (size_t kind = 0; kind < std::size(before.kinds); ++kind) {
+    set_lost(before.kinds[kind], after.kinds[kind]);
+  }
+  set_lost(before.with_endpoints, after.with_endpoints);
+  return before;
 }
 
 }  // namespace
@@ -141,7 +165,15 @@ bool Loop::Call(const std::function<void(Reconciler&)>& fn) {
 
 std::optional<DryRun> Loop::Try(const Batch& batch) {
   std::optional<DryRun> result;
-  Call([&](Reconciler& reconciler) { result = reconciler.Try([&] { ApplyChanges(batch); }); });
+  Call([&](Reconciler& reconciler) {
+    SnapshotLoss loss;
+    result = reconciler.Try([&] {
+      const SnapshotLoss before = AmountsOf(reconciler.store());
+      ApplyChanges(batch);
+      loss = LossBetween(before, AmountsOf(reconciler.store()));
+    });
+    result->held = LossBeyond(loss, options_.hold_removals);
+  });
   return result;
 }
 

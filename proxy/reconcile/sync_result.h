@@ -89,6 +89,8 @@ struct DryRun {
   bool recreates = false;
   std::vector<Finding> findings;  // What would not be programmed.
   uint64_t revision = 0;          // The current revision.
+  // The loss for which a snapshot with these changes would be held, such as "95 of 100 Services".
+  std::string held;
 };
 
 }  // namespace svcmap::proxy

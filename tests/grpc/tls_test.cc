@@ -19,6 +19,7 @@ using svcmap::testing::ExpectReadsOnly;
 using svcmap::testing::KeyPair;
 using svcmap::testing::TlsProbed;
 using svcmap::testing::WaitUntil;
+using ::testing::HasSubstr;
 
 // OpenSSL's name for the alert that the client receives.
 constexpr char kUnknownCa[] = "tlsv1 alert unknown ca";
@@ -244,6 +245,19 @@ TEST_F(TlsTest, BrokenFilesLeaveTheOldOnesInUseAndAreLoggedOnce) {
   Put("ca.pem", ca_.certificate());
   PutPair(ca_.Issue("agent-new", kServerNames));
   EXPECT_EQ(Probe(writer_).server, "agent-new");
+}
+
+TEST_F(TlsTest, AnExpiredCertificateIsLoggedAtTheStart) {
+  const KeyPair expired = ca_.Issue("agent-1", kServerNames, std::chrono::hours(-1));
+  PutPair(expired);
+  const auto log = Log();
+  Listen();
+  EXPECT_THAT(
+      log->str(),
+      HasSubstr("warning: TLS certificate expired, handshakes that need it will "
+                "fail file=" +
+                Path("agent.pem") + " expired=" + ExpiryText(*FirstExpiry(expired.certificate))));
+  EXPECT_THAT(log->str(), ::testing::Not(HasSubstr("file=" + Path("ca.pem"))));
 }
 
 TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {

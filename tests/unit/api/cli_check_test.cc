@@ -309,10 +309,11 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
   report.endpoints = 2;
   report.differences = {{Target("10.96.0.10", 80), "a", "b", {"unknown", "c"}}};
   report.not_checked = {{Target("10.96.0.11", 80), "no SCTP"},
-                        {Target("10.96.0.12", 80), "no SCTP"}};
+                        {Target("10.96.0.12", 80), "no SCTP"},
+                        {Target("10.96.0.13", 80), "no IPv6"}};
   report.findings = {"Service shop/web: spec.clusterIP: d"};
   EXPECT_EQ(ReportText(report),
-            "Connected from the node to 1 Service address and 2 endpoints: 1 difference, 2 not "
+            "Connected from the node to 1 Service address and 2 endpoints: 1 difference, 3 not "
             "checked\n"
             "\n"
             "shop/web clusterIP 10.96.0.10:80/TCP\n"
@@ -323,11 +324,14 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
             "Findings of the agent, see svcmapctl status:\n"
             "  Service shop/web: spec.clusterIP: d\n"
             "\n"
-            "Not checked: no SCTP\n"
-            "  shop/web clusterIP 10.96.0.11:80/TCP\n"
-            "  shop/web clusterIP 10.96.0.12:80/TCP\n");
+            "Not checked\n"
+            "  no IPv6\n"
+            "    shop/web clusterIP 10.96.0.13:80/TCP\n"
+            "  no SCTP\n"
+            "    shop/web clusterIP 10.96.0.11:80/TCP\n"
+            "    shop/web clusterIP 10.96.0.12:80/TCP\n");
   EXPECT_THAT(ReportText(report, 1), ::testing::EndsWith("  shop/web clusterIP 10.96.0.11:80/TCP\n"
-                                                         "  and 1 more; use -o json to list all "
+                                                         "    and 1 more; use -o json to list all "
                                                          "addresses\n"));
 }
 

@@ -136,6 +136,11 @@ TEST(CommandLineTest, DeleteNamesObjectsInTwoWays) {
               ElementsAre(web, api));
   EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "svc", "web"}).objects,
               ElementsAre(ObjectId{v1::KIND_SERVICE, "default", "web"}));
+  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "service/shop/web", "svc/shop/api"}).objects,
+              ElementsAre(web, api));
+  EXPECT_THAT(
+      ParseAs<DeleteOptions>({"delete", "svc/web", "no/n1"}).objects,
+      ElementsAre(ObjectId{v1::KIND_SERVICE, "default", "web"}, ObjectId{v1::KIND_NODE, "", "n1"}));
   EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "no", "n1"}).objects,
               ElementsAre(ObjectId{v1::KIND_NODE, "", "n1"}));
 }
@@ -150,6 +155,10 @@ TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
   EXPECT_EQ(filter({"svc", "shop/web"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web", "-n", "shop"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
   EXPECT_EQ(filter({"svc", "web"}), (ObjectId{v1::KIND_SERVICE, "default", "web"}));
+  EXPECT_EQ(filter({"service/shop/web"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
+  EXPECT_EQ(filter({"svc/web", "-n", "shop"}), (ObjectId{v1::KIND_SERVICE, "shop", "web"}));
+  EXPECT_EQ(filter({"svc/web"}), (ObjectId{v1::KIND_SERVICE, "default", "web"}));
+  EXPECT_EQ(filter({"svc/web", "-A"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
   EXPECT_EQ(filter({"svc", "web", "-A"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
   EXPECT_EQ(filter({"svc", "-A"}), (ObjectId{v1::KIND_SERVICE, "", ""}));
   EXPECT_THAT(ParseAs<GetOptions>({"get", "svc,EPS", "web"}).filters,
@@ -194,6 +203,10 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
       {{"get", "svc,pods"},
        "kind: Unsupported value: \"pods\": supported values: services (svc), "},
       {{"get", "svc", "-A", "-n", "x"}, "--all-namespaces and --namespace cannot be used together"},
+      {{"delete", "svc/shop/web", "api"}, "kind: Unsupported value: \"api\""},
+      {{"delete", "svc/shop/web", "svc"}, "delete: NAME is missing in \"svc\""},
+      {{"get", "svc/", "-A"}, "name: Invalid value: \"\": must be NAMESPACE/NAME"},
+      {{"get", "svc/web", "api"}, "KIND/NAME \"svc/web\" cannot be combined with NAME \"api\""},
       {{"delete", "svc", "shop/"}, "name: Invalid value: \"shop/\": must be NAMESPACE/NAME"},
       {{"delete", "svc", "/web"}, "name: Invalid value: \"/web\": must be NAMESPACE/NAME"},
       {{"delete", "svc", "a/b/c"}, "name: Invalid value: \"a/b/c\": must be NAMESPACE/NAME"},

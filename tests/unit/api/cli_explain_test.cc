@@ -64,6 +64,24 @@ TEST(CliExplainTest, AServiceStandsForItsAddressesAndPorts) {
   }
 }
 
+TEST(CliExplainTest, TheOwnerOfADuplicateAddressIsNamed) {
+  FakeAnswers answers = WithService();
+  v1::Service& service = *answers.list[0].mutable_objects(0)->mutable_service();
+  service.mutable_metadata()->set_name("dup");
+  for (const char* name : {"dup", "web"}) {
+    v1::ObjectResult& finding = *answers.status.add_findings();
+    finding.set_kind(v1::KIND_SERVICE);
+    finding.set_namespace_("shop");
+    finding.set_name(name);
+    finding.set_message(std::string("Service shop/") + name + ": finding");
+  }
+  const CtlResult result = Ctl(FakeAgent(answers), {"explain", "shop/dup:http"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err,
+            "warning: 10.96.0.10:80/TCP belongs to service/shop/web, not to service/shop/dup\n"
+            "warning: Service shop/dup: finding\n");
+}
+
 TEST(CliExplainTest, ManyAddressesAndPortsAreNotAllExplained) {
   FakeAnswers answers = WithService();
   v1::Service& service = *answers.list[0].mutable_objects(0)->mutable_service();
@@ -143,10 +161,51 @@ explanations { source: "other sources" verdict: UNTOUCHED }
 kernel { agrees: true })")});
   EXPECT_EQ(Ctl(agent, {"explain", "[fd00::1]:53/UDP"}).out,
             "[fd00::1]:53/UDP, not a Service port\n\n"
-            "From a pod: REJECT\n\n"
-            "From this node: DROP\n\n"
+            "From a pod: REJECT\n"
+            "From this node: DROP\n"
             "From other sources: not modified\n\n"
             "Kernel: matches the desired state, revision 0\n");
+}
+
+TEST(CliExplainTest, EqualPartsOfSeveralSourcesArePrintedOnce) {
+  const FakeAgent agent({.explain = Answer(R"(
+address: "10.96.0.10" port: 80 protocol: "TCP"
+explanations {
+  source: "a pod" verdict: REJECT
+  steps { what: "source" text: "a pod" }
+  steps { what: "masquerade" text: "no" }
+  steps { what: "service" text: "clusterIP" }
+}
+explanations {
+  source: "this node" verdict: REJECT
+  steps { what: "source" text: "local" }
+  steps { what: "masquerade" text: "yes" }
+  steps { what: "service" text: "clusterIP" }
+}
+explanations {
+  source: "other sources" verdict: REJECT
+  steps { what: "source" text: "external" }
+  steps { what: "masquerade" text: "yes" }
+  steps { what: "service" text: "clusterIP" }
+}
+kernel { agrees: true })")});
+  EXPECT_EQ(Ctl(agent, {"explain", "10.96.0.10:80"}).out, R"(10.96.0.10:80/TCP, not a Service port
+
+From a pod: REJECT
+From this node: REJECT
+From other sources: REJECT
+All sources
+  service     clusterIP
+Only a pod
+  source      a pod
+  masquerade  no
+Only this node; other sources
+  source      local
+  source      external
+  masquerade  yes
+
+Kernel: matches the desired state, revision 0
+)");
 }
 
 TEST(CliExplainTest, AKernelThatDiffersIsReportedAndHasAnExitCode) {

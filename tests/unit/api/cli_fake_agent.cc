@@ -58,13 +58,13 @@ class FakeAgent::Service : public v1::Control::Service {
 
   grpc::Status Apply(grpc::ServerContext* context, const v1::ApplyRequest* request,
                      v1::Ack* answer) override {
-    *answer = answers_.ack;
+    *answer = request->validate_only() ? answers_.dry_run.value_or(answers_.ack) : answers_.ack;
     return Seen(&SeenRequests::apply, *request, *context);
   }
 
   grpc::Status Remove(grpc::ServerContext* context, const v1::RemoveRequest* request,
                       v1::Ack* answer) override {
-    *answer = answers_.ack;
+    *answer = request->validate_only() ? answers_.dry_run.value_or(answers_.ack) : answers_.ack;
     return Seen(&SeenRequests::remove, *request, *context);
   }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct FakeAnswers {
   absl::Status error;
   bool hang = false;  // If true, calls never return, and streams stay open after the last message.
   v1::Ack ack;
+  std::optional<v1::Ack> dry_run;  // Response to dry runs. Default: `ack`.
   v1::GetStatusResponse status;
   std::vector<v1::ListResponse> list;  // Objects of the requested kind are streamed.
   std::vector<std::string> dump;

@@ -177,6 +177,24 @@ spec: {cidrs: [10.96.0.0/12]}
             "NAME        CIDRS\nkubernetes  10.96.0.0/12\n");
 }
 
+TEST(CliGetTest, EndpointsWithoutAValidAddressAreNotReady) {
+  const FakeAgent agent({.list = Parts(R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: []}, {addresses: [ten]}, {addresses: [10.1.0.1]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web}
+spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}
+)")});
+  const std::string tables = Ctl(agent, {"get", "svc,eps"}).out;
+  EXPECT_THAT(tables, HasSubstr("80/TCP   1/3\n"));
+  EXPECT_THAT(tables, HasSubstr("1/3    <none>,ten,+1\n"));
+}
+
 TEST(CliGetTest, JsonAndYamlOfManyAreWhatTheManifestWriterMakes) {
   const FakeAgent agent({.list = Parts(kServices)});
   std::vector<v1::Object> objects;

@@ -150,7 +150,8 @@ TEST(CliApplyTest, StrictSendsNothingThen) {
   const CtlResult result = Ctl(agent, {"apply", "--strict", "-f", "-"}, kOneBad);
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err,
-              HasSubstr("error: --strict: nothing was sent, not even 1 valid object\n"));
+              HasSubstr("error: --strict: nothing was sent, not even 1 valid object, because a "
+                        "manifest cannot be read\n"));
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(agent.seen().apply, IsEmpty());
 }
@@ -169,18 +170,37 @@ TEST(CliApplyTest, UnknownFieldsCauseAWarning) {
   EXPECT_EQ(result.err, kUnknownWarning);
 }
 
-TEST(CliApplyTest, StrictSendsNothingIfAFieldIsUnknown) {
+TEST(CliApplyTest, StrictAndPruneSendNothingIfAFieldIsUnknown) {
   const FakeAgent agent({.ack = Committed(12)});
-  for (const char* prune : {"-f", "--prune"}) {
-    std::vector<std::string> arguments = {"apply", "--strict", "-f", "-"};
-    if (prune[1] == '-') arguments.emplace_back(prune);
-    const CtlResult result = Ctl(agent, arguments, kUnknownField);
+  for (const std::string flag : {"--strict", "--prune"}) {
+    const CtlResult result = Ctl(agent, {"apply", flag, "-f", "-"}, kUnknownField);
     EXPECT_EQ(result.code, 1);
-    EXPECT_EQ(result.err, std::string(kUnknownWarning) +
-                              "error: --strict: nothing was sent, not even 1 valid object, because "
-                              "fields are unknown\n");
+    EXPECT_EQ(result.err, absl::StrCat(kUnknownWarning, "error: ", flag,
+                                       ": nothing was sent, not even 1 valid object, because a "
+                                       "field is unknown\n"));
   }
   EXPECT_THAT(agent.seen().apply, IsEmpty());
+  EXPECT_THAT(agent.seen().push, IsEmpty());
+}
+
+TEST(CliApplyTest, StrictAndPruneSendNothingIfAKindIsUnknown) {
+  const FakeAgent agent({.ack = Committed(12)});
+  for (const char* kind :
+       {"{apiVersion: v1, kind: Sevice}", "{apiVersion: discovery.k8s.io/v1, kind: EPSlice}",
+        "{apiVersion: v1, kind: Endpoints}"}) {
+    for (const std::string flag : {"--strict", "--prune"}) {
+      const CtlResult result =
+          Ctl(agent, {"apply", flag, "-f", "-"}, absl::StrCat(kind, "\n---", kTwoObjects));
+      EXPECT_EQ(result.code, 1) << kind;
+      EXPECT_THAT(result.err,
+                  HasSubstr(absl::StrCat("error: ", flag,
+                                         ": nothing was sent, not even 2 valid objects, "
+                                         "because the kind of an object is unknown\n")))
+          << kind;
+    }
+  }
+  EXPECT_THAT(agent.seen().apply, IsEmpty());
+  EXPECT_THAT(agent.seen().push, IsEmpty());
 }
 
 TEST(CliApplyTest, NothingToSendIsAnError) {
@@ -401,6 +421,7 @@ TEST(CliApplyTest, OfTwoVersionsOfAnObjectTheLastIsSentAndTheOtherIsNamed) {
 // The agent stores the Node of kTwoObjects and two other objects.
 FakeAnswers WithStoredObjects(v1::Ack ack) {
   FakeAnswers answers{.ack = std::move(ack)};
+  answers.dry_run.emplace().set_outcome(v1::UNCHANGED);
   v1::ListResponse& part = answers.list.emplace_back();
   part.add_objects()->mutable_node()->mutable_metadata()->set_name("n1");
   for (const char* name : {"old", "older"}) {
@@ -452,7 +473,9 @@ TEST(CliPruneTest, HeldDeletionsAreAnError) {
 }
 
 TEST(CliPruneTest, DryRunShowsWhatWouldGoAndSendsNothing) {
-  const FakeAgent agent(WithStoredObjects(WouldChange()));
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  answers.dry_run = WouldChange();
+  const FakeAgent agent(answers);
   const CtlResult result = Ctl(agent, {"apply", "--prune", "--dry-run", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr("service/shop/web applied (dry run)\n"));
@@ -465,30 +488,79 @@ TEST(CliPruneTest, DryRunShowsWhatWouldGoAndSendsNothing) {
   EXPECT_TRUE(agent.seen().apply[0].validate_only());
 }
 
+TEST(CliPruneTest, DryRunPredictsThatTheDeletionsAreHeld) {
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  answers.dry_run->set_held("15 of 20 Services");
+  const FakeAgent agent(answers);
+  const CtlResult held = Ctl(agent, {"apply", "--prune", "--dry-run", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(held.code, 1);
+  EXPECT_EQ(held.err,
+            "error: the agent would hold the deletions (svcmapd's flag --hold-removals), because "
+            "they would take away 15 of 20 Services; use --allow-empty if they are intended\n");
+  EXPECT_THAT(held.out, HasSubstr("service/shop/web applied (dry run)\n"));
+  EXPECT_THAT(held.out, HasSubstr("service/shop/old not pruned (dry run)\n"));
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"apply", "--prune", "--allow-empty", "--dry-run", "-f", "-"},
+        {"delete", "--dry-run", "svc", "shop/old"}}) {
+    const CtlResult accepted = Ctl(agent, arguments, kTwoObjects);
+    EXPECT_EQ(accepted.code, 0) << accepted.err;
+    EXPECT_THAT(accepted.out,
+                HasSubstr(arguments[0] == "delete" ? "service/shop/old deleted (dry run)\n"
+                                                   : "service/shop/old pruned (dry run)\n"));
+  }
+}
+
+TEST(CliPruneTest, ARejectedObjectPrunesNothing) {
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  AddResult(*answers.dry_run, v1::REFUSED, "Service shop/web rejected: spec.ports[0].port: ...");
+  const FakeAgent agent(answers);
+  const CtlResult result = Ctl(agent, {"apply", "--prune", "-f", "-"}, kTwoObjects);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err,
+            "error: (stdin): document 1, line 2: Service shop/web rejected: spec.ports[0].port: "
+            "...\n"
+            "error: --prune: nothing was applied or pruned, because the agent would not accept all "
+            "objects\n");
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(agent.seen().push, IsEmpty());
+  ASSERT_THAT(agent.seen().apply, SizeIs(1));
+  EXPECT_TRUE(agent.seen().apply[0].validate_only());
+}
+
+TEST(CliPruneTest, HeldDeletionsFitTheTerminal) {
+  v1::Ack ack;
+  ack.set_outcome(v1::HELD);
+  ack.set_held("30 of 40 Nodes");
+  FakeAnswers answers = WithStoredObjects(ack);
+  answers.list.clear();
+  v1::ListResponse& part = answers.list.emplace_back();
+  for (int i = 10; i < 40; ++i) {
+    part.add_objects()->mutable_node()->mutable_metadata()->set_name(absl::StrCat("m", i));
+  }
+  const FakeAgent agent(answers);
+  const std::vector<std::string> arguments = {"apply", "--prune", "-f", "-"};
+  const CtlResult terminal = Ctl(agent, arguments, kTwoObjects, {.columns = 80, .rows = 24});
+  EXPECT_THAT(terminal.out, HasSubstr("node/m19 not pruned\nand 20 more not pruned\n"));
+  EXPECT_THAT(Ctl(agent, arguments, kTwoObjects).out, HasSubstr("node/m39 not pruned\n"));
+}
+
 // Each input would delete objects by mistake.
 TEST(CliPruneTest, SuspiciousInputsSendNothing) {
   struct Case {
     std::string input;
     std::string error;
   };
-  const std::string misspelled =
-      absl::StrCat("apiVersion: v1\nkind: Services\nmetadata: {name: web}\n---", kTwoObjects);
   const FakeAgent agent(WithStoredObjects(Committed(9)));
   for (const Case& c :
-       {Case{misspelled,
-             "objects that cannot be read or whose kind is misspelled would be missing"},
-        Case{kOneBad, "objects that cannot be read or whose kind is misspelled would be missing"},
+       {Case{kOneBad,
+             "nothing was sent, not even 1 valid object, because a manifest cannot be read"},
         Case{"",
-             "the input contains no objects and all objects would be deleted; use "
-             "--allow-empty"}}) {
+             "nothing was sent, because the input contains no objects and all objects would be "
+             "deleted; use --allow-empty"}}) {
     for (const char* flag : {"--strict", "--dry-run"}) {
       const CtlResult result = Ctl(agent, {"apply", "--prune", flag, "-f", "-"}, c.input);
       EXPECT_EQ(result.code, 1) << c.input;
-      // --strict already refuses inputs that cannot be read.
-      const bool unreadable = c.input == kOneBad && flag == std::string("--strict");
-      EXPECT_THAT(result.err, HasSubstr(unreadable ? "error: --strict: nothing was sent"
-                                                   : "error: --prune: nothing was sent, because "));
-      EXPECT_THAT(result.err, HasSubstr(unreadable ? "" : c.error));
+      EXPECT_THAT(result.err, HasSubstr("error: --prune: " + c.error));
       EXPECT_EQ(result.out, "");
     }
   }
@@ -517,6 +589,15 @@ TEST(CliPruneTest, AConnectedControllerIsDisconnectedOnlyWithForce) {
   EXPECT_THAT(agent.seen().push, IsEmpty());
   EXPECT_EQ(Ctl(agent, {"apply", "--prune", "--force", "-f", "-"}, kTwoObjects).code, 0);
   EXPECT_THAT(agent.seen().push, SizeIs(4));
+}
+
+TEST(CliDeleteTest, AConnectedControllerIsNamed) {
+  FakeAnswers answers = WithStoredObjects(Committed(9));
+  answers.status.mutable_controller()->set_name("svcmap-kube");
+  const CtlResult result = Ctl(FakeAgent(answers), {"delete", "svc", "shop/old"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err,
+            "note: controller svcmap-kube is connected and can send the deleted objects again\n");
 }
 
 TEST(CliPruneTest, FlagsOfPruneRequireIt) {

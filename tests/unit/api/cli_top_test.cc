@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_format.h"
+#include "api/cli/check.h"
 #include "api/cli/endpoint_rates.h"
 #include "api/cli/service_rates.h"
+#include "nft/base/lock_sockets.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {
@@ -157,6 +159,21 @@ TEST(TopCommandTest, EndpointsNeedAServiceWithAddresses) {
   EXPECT_EQ(agent.seen().list[0].name(), "web");
   EXPECT_THAT(Ctl(agent, {"top", "--endpoints", "web"}).err, HasSubstr("no service/default/web"));
   EXPECT_EQ(Ctl({"top", "--endpoints", "shop/web", "--address", "unix:///no/agent"}).code, 3);
+}
+
+// The namespace of the test may belong to an agent. AgentElsewhere() then returns "".
+TEST(TopCommandTest, EndpointsAreReadOnlyInTheNetworkNamespaceOfTheAgent) {
+  FakeAnswers answers;
+  v1::Service& service = *answers.list.emplace_back().add_objects()->mutable_service();
+  service.mutable_metadata()->set_namespace_("shop");
+  service.mutable_metadata()->set_name("web");
+  service.mutable_spec()->set_cluster_ip("10.96.0.10");
+  service.mutable_spec()->add_ports()->set_port(80);
+  const CtlResult result =
+      Ctl(FakeAgent(answers), {"top", "--once", "--interval", "1s", "--endpoints", "shop/web"});
+  const std::string elsewhere = AgentElsewhere(LockSockets());
+  EXPECT_THAT(result.err, HasSubstr(elsewhere));
+  if (!elsewhere.empty()) EXPECT_EQ(result.code, 1);
 }
 
 TEST(TopCommandTest, UnreachableMetricsAreAnError) {

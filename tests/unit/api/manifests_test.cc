@@ -411,6 +411,30 @@ TEST(ManifestsTest, OtherKindsMayContainValuesThatSvcmapDoesNotAccept) {
   }
 }
 
+TEST(ManifestsTest, KindsThatKubernetesDoesNotHaveAreCounted) {
+  struct Case {
+    const char* api_version;
+    const char* kind;
+    size_t unknown;
+  };
+  for (const Case& c : {Case{"v1", "Sevice", 1},
+                        {"v1", "Endpoints", 1},
+                        {"discovery.k8s.io/v1", "EPSlice", 1},
+                        {"discovery.k8s.io/v1beta1", "EPSlice", 1},
+                        {"networking.k8s.io/v1", "Service", 1},
+                        {"v1", "ConfigMap", 0},
+                        {"v1", "PodList", 0},
+                        {"networking.k8s.io/v1", "Ingress", 0},
+                        {"apps/v1", "Deployment", 0},
+                        {"serving.knative.dev/v1", "Service", 0}}) {
+    const Manifests manifests =
+        Read(absl::StrCat("apiVersion: ", c.api_version, "\nkind: ", c.kind, "\n"));
+    EXPECT_EQ(manifests.unknown_kinds, c.unknown) << c.kind;
+    ASSERT_THAT(manifests.warnings, SizeIs(1)) << c.kind;
+    EXPECT_THAT(manifests.warnings[0].ToString(), HasSubstr("ignored because svcmap"));
+  }
+}
+
 TEST(ManifestsTest, AFlawInAListRejectsOnlyItsItem) {
   const Manifests manifests = Read(R"(
 apiVersion: v1

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -723,6 +724,12 @@ TEST_F(ExplainTest, FindingsThatConcernTheDestinationAreSteps) {
                 "Node n1: status.addresses: Invalid value: 192.0.2.1: is bad ()"
                 "Service shop/lb: spec.healthCheckNodePort: Invalid value: 31001: is bad ()");
   EXPECT_EQ(steps("203.0.113.77", 80), "") << "not an address of a Service";
+  EXPECT_EQ(steps("203.0.113.77", kExplainedNodePort), "") << "not an address of this node";
+  Node node;
+  node.addresses = Ips({"203.0.113.77"});
+  this_node_ = std::make_shared<const Node>(node);
+  EXPECT_THAT(steps("203.0.113.77", kExplainedNodePort), HasSubstr("Node n1: status.addresses"))
+      << "an address of the Node object that no interface has";
   for (int i = 0; i < 4; ++i) Find("shop/web", finding(Kind::kService, "shop/web", "f", "v"));
   EXPECT_THAT(steps(kClusterIp, 80), HasSubstr("2 more, see svcmapctl status"));
 }

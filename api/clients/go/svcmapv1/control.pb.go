@@ -2050,8 +2050,9 @@ type Ack struct {
 	// Result of the dry run. Set only if the outcome is WOULD_CHANGE.
 	DryRun *DryRun `protobuf:"bytes,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// What the end of the snapshot would take away, such as "95 of 100 Services", if the agent holds the
-	// removals (see SnapshotEnd). Set only in the Ack of SnapshotEnd, with the outcome HELD. Otherwise
-	// empty.
+	// removals (see SnapshotEnd). Set in the Ack of SnapshotEnd, with the outcome HELD. In the Ack of a dry
+	// run: what the changes would take away, if the agent would hold a snapshot with these changes.
+	// Otherwise empty.
 	Held string `protobuf:"bytes,10,opt,name=held,proto3" json:"held,omitempty"`
 }
 

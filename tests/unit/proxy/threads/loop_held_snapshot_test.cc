@@ -74,6 +74,21 @@ TEST_F(HeldSnapshotTest, TheBoundIsAShareOfTheObjectsBefore) {
   EXPECT_EQ(StoredServices(), 21u);
 }
 
+TEST_F(HeldSnapshotTest, DryRunPredictsTheBound) {
+  StartWithServices();
+  const auto held_by = [&](int removed) {
+    std::vector<Change> changes;
+    for (Change& change : Services(1, removed)) {
+      changes.push_back({.kind = change.kind, .key = change.key});
+    }
+    return loop_->Try({.changes = changes, .on_accepted = [](const auto&) {}})->held;
+  };
+  EXPECT_EQ(held_by(10),
+            "10 of 20 Services, 10 of 20 EndpointSlices, 10 of 20 Services with endpoints");
+  EXPECT_EQ(held_by(9), "");
+  EXPECT_EQ(StoredServices(), size_t{kServices});
+}
+
 TEST_F(HeldSnapshotTest, FewObjectsAreNotBounded) {
   Start();
   Snapshot(Services(1, kServices - 1));
