@@ -322,10 +322,12 @@ class Contract:
         client.set()
         expected = error(9, "epoch 6", "EPOCH_REJECTED")
         self.assertEqual(client.wait(), expected)
-        client.apply(service("web", "10.96.0.1"))
+        self.assertEqual(client.errors, [expected])
+        for do in ("set", "apply", "remove"):
+            self.assertEqual(client.change(do, service("web", "10.96.0.1")), expected)
         self.assertEqual(client.wait(), expected)
         self.assertEqual(client.close(), expected)
-        self.assertEqual(len(agent.opens), 1)
+        self.assertEqual((client.errors, len(agent.opens)), ([expected], 1))
 
     def test_stops_if_another_controller_replaces_it(self):
         for name, instance in (("test", "host-2"), ("other", "host-1"), ("", "")):
@@ -346,10 +348,15 @@ class Contract:
         client = self.client()
         client.set()
         client.synced()
+        expected = error(10, "any text", "REPLACED")
+        self.assertEqual(client.errors, [expected])
         agent.end_with = [own, own]
-        agent.break_stream()
+        agent.hold_acks = True
         client.apply(service("web", "10.96.0.1"))
-        self.assertEqual(client.wait(), error(10, "any text", "REPLACED"))
+        agent.until(lambda: len(agent.messages) == 3)
+        agent.break_stream()
+        self.assertEqual(client.wait(), expected)
+        self.assertEqual((len(client.errors), client.errors[2:]), (4, [expected, expected]))
         self.assertEqual(len(agent.opens), 4)
 
     # ---- Rejected objects ----
@@ -506,6 +513,8 @@ class Contract:
     def test_close_before_the_first_set(self):
         client = self.client()
         self.assertIsNone(client.close())
+        for do in ("set", "apply", "remove"):
+            self.assertRegex(client.change(do, service("web", "10.96.0.1"))["details"], "closed")
 
 
 class _Thread:
@@ -523,6 +532,16 @@ class _Thread:
 
 class BlockingTest(Contract, unittest.TestCase):
     COMMAND = harness.python_driver("blocking")
+
+    def test_only_the_final_error_is_stopped(self):
+        agent, errors = self.serve(), []
+        agent.end_with = [replaced("test", "host-1"), replaced("test", "host-1")]
+        with svcmap.Agent(agent.target, name="test", instance="host-1", on_error=errors.append) as client:
+            client.set([])
+            with self.assertRaises(svcmap.Stopped):
+                client.wait(harness.PATIENCE)
+            self.assertEqual([type(e) for e in errors], [svcmap.StreamError, svcmap.Stopped])
+            self.assertIs(errors[-1], client.error)
 
 
 class AsyncioTest(Contract, unittest.TestCase):

@@ -51,27 +51,27 @@ async def main(kind, settings):
         command = json.loads(line)
         objects = svcmap.parse_list(json.dumps(command["List"])) if "List" in command else []
         done = None
-        if command["Do"] == "set":
-            agent.set(objects, accept_removals=command.get("Accept", False))
-        elif command["Do"] == "apply":
-            for obj in objects:
-                agent.apply(obj)
-        elif command["Do"] == "remove":
-            agent.remove(*objects)
-        elif command["Do"] == "wait":
-            try:
+        try:
+            if command["Do"] == "set":
+                agent.set(objects, accept_removals=command.get("Accept", False))
+            elif command["Do"] == "apply":
+                for obj in objects:
+                    agent.apply(obj)
+            elif command["Do"] == "remove":
+                agent.remove(*objects)
+            elif command["Do"] == "wait":
                 if kind == "asyncio":
                     await asyncio.wait_for(agent.wait(), command["Timeout"])
                 else:
                     agent.wait(command["Timeout"])
-            except (svcmap.Stopped, svcmap.Closed, TimeoutError, asyncio.TimeoutError) as error:
-                done = text(error)
-        elif command["Do"] == "status":
-            done = {key: value for key, value in dataclasses.asdict(agent.status).items()
-                    if key not in ("agent_version", "revision")}
-        elif command["Do"] == "close":
-            await maybe(agent.close())
-            done = text(agent.error)
+            elif command["Do"] == "status":
+                done = {key: value for key, value in dataclasses.asdict(agent.status).items()
+                        if key not in ("agent_version", "revision")}
+            elif command["Do"] == "close":
+                await maybe(agent.close())
+                done = text(agent.error)
+        except (svcmap.Stopped, svcmap.Closed, TimeoutError, asyncio.TimeoutError) as error:
+            done = text(error)
         say("done", done)
 
 

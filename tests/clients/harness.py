@@ -106,17 +106,21 @@ class Driver:
         self._process.stdin.flush()
         return self._answers.get(timeout=PATIENCE + 10)
 
+    def change(self, do, *objects):
+        """`do` is "set", "apply" or "remove". Returns the error, or None."""
+        return self._do(Do=do, List=kubernetes_list(objects))
+
     def set(self, *objects):
-        assert self._do(Do="set", List=kubernetes_list(objects)) is None
+        assert self.change("set", *objects) is None
 
     def set_and_accept_removals(self, *objects):
         assert self._do(Do="set", List=kubernetes_list(objects), Accept=True) is None
 
     def apply(self, *objects):
-        assert self._do(Do="apply", List=kubernetes_list(objects)) is None
+        assert self.change("apply", *objects) is None
 
     def remove(self, *objects):
-        assert self._do(Do="remove", List=kubernetes_list(objects)) is None
+        assert self.change("remove", *objects) is None
 
     def wait(self, timeout=PATIENCE):
         """Returns the error, or None."""

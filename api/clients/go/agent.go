@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// ErrClosed is the error of Wait after Close.
+// ErrClosed is the error of Set, Apply, Remove and Wait after Close.
 var ErrClosed = errors.New("svcmap: the agent is closed")
 
 // Controller identifies the controller and configures its connection to one agent.
@@ -48,7 +48,8 @@ type Controller struct {
 	OnResult func(*Result)
 
 	// OnError receives errors that the Agent retries, such as a broken connection, errors of the kernel,
-	// which the agent retries, and a *SnapshotHeldError. Neither callback may call Wait or Close.
+	// which the agent retries, and a *SnapshotHeldError. If the Agent stops because of an error, this error
+	// is the last one, and Err already returns it. Neither callback may call Wait or Close.
 	OnError func(error)
 }
 
@@ -133,13 +134,16 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 //
 // The agent holds the removals if they would take away most objects, and OnError receives a
 // *SnapshotHeldError.
-func (a *Agent) Set(objects []Object) { a.set(objects, false) }
+//
+// If the Agent has stopped, Set, Apply and Remove do nothing and return the error of Err, or ErrClosed after
+// Close.
+func (a *Agent) Set(objects []Object) error { return a.set(objects, false) }
 
 // SetAndAcceptRemovals is Set, but the agent removes any number of objects. Call it only if an operator has
 // confirmed the removals.
-func (a *Agent) SetAndAcceptRemovals(objects []Object) { a.set(objects, true) }
+func (a *Agent) SetAndAcceptRemovals(objects []Object) error { return a.set(objects, true) }
 
-func (a *Agent) set(objects []Object, acceptRemovals bool) {
+func (a *Agent) set(objects []Object, acceptRemovals bool) error {
 	changes := make([]change, 0, len(objects))
 	count := map[key]int{}
 	for _, object := range objects {
@@ -149,31 +153,35 @@ func (a *Agent) set(objects []Object, acceptRemovals bool) {
 			a.result(c.key.repeated())
 		}
 	}
-	a.update(changes, func() { a.state.set(changes, acceptRemovals) })
+	return a.update(changes, func() { a.state.set(changes, acceptRemovals) })
 }
 
-// Apply adds or replaces objects.
-func (a *Agent) Apply(objects ...Object) {
+// Apply adds or replaces objects. See Set for its error.
+func (a *Agent) Apply(objects ...Object) error {
 	changes := make([]change, 0, len(objects))
 	for _, object := range objects {
 		changes = append(changes, upsert(object))
 	}
-	a.update(changes, nil)
+	return a.update(changes, nil)
 }
 
 // Remove removes the objects with these kinds, namespaces and names. Other fields are ignored. The
-// removal of an object that does not exist is not an error.
-func (a *Agent) Remove(objects ...Object) {
+// removal of an object that does not exist is not an error. See Set for its error.
+func (a *Agent) Remove(objects ...Object) error {
 	changes := make([]change, 0, len(objects))
 	for _, object := range objects {
 		changes = append(changes, change{key: keyOf(object)})
 	}
-	a.update(changes, nil)
+	return a.update(changes, nil)
 }
 
 // update applies the changes. With `set`, they replace the list.
-func (a *Agent) update(changes []change, set func()) {
+func (a *Agent) update(changes []change, set func()) error {
 	a.mu.Lock()
+	if a.finalErr != nil || a.closing {
+		defer a.mu.Unlock()
+		return a.ending()
+	}
 	if set != nil {
 		set()
 	} else {
@@ -181,7 +189,7 @@ func (a *Agent) update(changes []change, set func()) {
 			a.state.put(c)
 		}
 	}
-	if set != nil && !a.started && !a.closing {
+	if set != nil && !a.started {
 		a.started = true
 		go a.run()
 	}
@@ -193,6 +201,15 @@ func (a *Agent) update(changes []change, set func()) {
 			a.result(c.key.result("Invalid value: " + c.err.Error()))
 		}
 	}
+	return nil
+}
+
+// ending returns the error of calls after the end. Expects a.mu to be locked.
+func (a *Agent) ending() error {
+	if a.finalErr != nil {
+		return a.finalErr
+	}
+	return ErrClosed
 }
 
 // Wait returns nil when the agent has acknowledged all changes of earlier calls of Set, Apply and
@@ -220,10 +237,9 @@ func (a *Agent) Wait(ctx context.Context) error {
 			return nil
 		default:
 		}
-		if err := a.Err(); err != nil {
-			return err
-		}
-		return ErrClosed
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.ending()
 	}
 }
 

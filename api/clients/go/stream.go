@@ -76,29 +76,30 @@ func (a *Agent) run() {
 	replacedBySelf := false
 	for {
 		acked, err := a.stream()
-		a.mu.Lock()
-		a.state.disconnect()
-		a.status.Connected = false
-		closing := a.closing
-		a.mu.Unlock()
-		if closing {
-			return
-		}
 		// A delayed Open of a broken connection can replace the next stream of the same controller.
 		reason, metadata := ErrorInfo(err)
 		bySelf := reason == svcmapv1.ErrorReason_REPLACED && metadata["name"] == a.controller.Name &&
 			metadata["instance"] == a.controller.Instance
-		if isFinal(err) && (!bySelf || replacedBySelf) {
-			a.mu.Lock()
+		final := isFinal(err) && (!bySelf || replacedBySelf)
+		a.mu.Lock()
+		a.state.disconnect()
+		a.status.Connected = false
+		closing := a.closing
+		if final && !closing {
 			a.finalErr = err
-			a.mu.Unlock()
+		}
+		a.mu.Unlock()
+		if closing {
+			return
+		}
+		a.report(err)
+		if final {
 			return
 		}
 		replacedBySelf = bySelf
 		if acked {
 			retry = firstRetry
 		}
-		a.report(err)
 		if !a.sleep(retry/2 + time.Duration(rand.Int63n(int64(retry/2)))) {
 			return
 		}

@@ -104,19 +104,18 @@ func main() {
 		switch c.Do {
 		case "set":
 			if c.Accept {
-				agent.SetAndAcceptRemovals(objects)
+				say("done", text(agent.SetAndAcceptRemovals(objects)))
 			} else {
-				agent.Set(objects)
+				say("done", text(agent.Set(objects)))
 			}
-			say("done", nil)
 		case "apply":
-			for _, o := range objects {
-				agent.Apply(o)
+			var err error
+			for i := 0; i < len(objects) && err == nil; i++ {
+				err = agent.Apply(objects[i])
 			}
-			say("done", nil)
+			say("done", text(err))
 		case "remove":
-			agent.Remove(objects...)
-			say("done", nil)
+			say("done", text(agent.Remove(objects...)))
 		case "wait":
 			ctx, cancel := context.WithTimeout(context.Background(),
 				time.Duration(c.Timeout*float64(time.Second)))

@@ -33,7 +33,7 @@ _FINAL = frozenset({
 
 
 class StreamError(Exception):
-    """The stream ended, and the Agent reconnects with backoff.
+    """The stream ended. The Agent reconnects with backoff, unless the error is Stopped.
 
     code: a grpc.StatusCode.
     details: the text for people.
@@ -67,7 +67,7 @@ class StreamError(Exception):
 
 class Stopped(StreamError):
     """The agent ended the stream with an error that reconnecting cannot solve, such as an outdated
-    epoch."""
+    epoch. The Agent has stopped."""
 
 
 class SnapshotHeld(Exception):
@@ -84,7 +84,7 @@ class SnapshotHeld(Exception):
 
 
 class Closed(Exception):
-    """The Agent was closed before the agent had acknowledged all changes."""
+    """The Agent is closed."""
 
 
 @dataclasses.dataclass
@@ -137,7 +137,8 @@ class Agent:
     on_result: receives rejected objects and warnings as svcmap.ObjectResult. A rejected object is sent
         again when it changes, when the stream is opened again, or after 10 minutes.
     on_error: receives errors that the Agent retries, such as a broken connection, errors of the kernel,
-        which the agent retries, and SnapshotHeld. Neither callback may call wait() or close().
+        which the agent retries, and SnapshotHeld. If the Agent stops because of an error, this error is the
+        last one and a Stopped. Neither callback may call wait() or close().
     """
 
     def __init__(self, target: str, *, name: str, instance: Optional[str] = None, epoch: int = 0,
@@ -184,7 +185,7 @@ class Agent:
 
     def set(self, objects: Iterable[Object], *, accept_removals: bool = False) -> None:
         """Replaces the list of objects that the agent should have. The agent removes all other objects.
-        The objects are serialized, so the caller can modify them afterwards. If the list contains several
+        Raises Stopped or Closed if the Agent has stopped or is closed. The objects are serialized, so the caller can modify them afterwards. If the list contains several
         versions of an object, the last version is used, and on_result receives a warning.
 
         The agent holds the removals if they would take away most objects, and on_error receives
@@ -193,12 +194,13 @@ class Agent:
         self._update([self._version(obj) for obj in objects], complete=True, accept_removals=accept_removals)
 
     def apply(self, *objects: Object) -> None:
-        """Adds or replaces objects."""
+        """Adds or replaces objects. Raises Stopped or Closed if the Agent has stopped or is closed."""
         self._update([self._version(obj) for obj in objects], complete=False)
 
     def remove(self, *objects: Object) -> None:
         """Removes the objects with these kinds, namespaces and names. Other fields are ignored. The
-        removal of an object that does not exist is not an error."""
+        removal of an object that does not exist is not an error. Raises Stopped or Closed if the Agent has
+        stopped or is closed."""
         self._update([(key_of(obj), ABSENT) for obj in objects], complete=False)
 
     def wait(self, timeout: Optional[float] = None) -> None:
@@ -262,12 +264,14 @@ class Agent:
     def _update(self, versions, complete: bool, accept_removals: bool = False) -> None:
         repeated = repeated_keys(key for key, _ in versions) if complete else ()
         with self._changed:
+            if self._final is not None or self._closing:
+                raise self._ending()
             if complete:
                 self._state.set(versions, accept_removals)
             else:
                 for key, version in versions:
                     self._state.put(key, version)
-            if complete and not self._threads and not self._closing:
+            if complete and not self._threads:
                 self._threads = [threading.Thread(target=target, name=f"svcmap-{target.__name__}",
                                                   daemon=True) for target in (self._run, self._watch)]
                 for thread in self._threads:
@@ -322,11 +326,11 @@ class Agent:
                 self._waiters.remove(waiter)
 
     def _raise_if_unacknowledged(self, waiter: _Waiter) -> None:
-        if waiter.acknowledged:
-            return
-        if self._final is not None:
-            raise self._final
-        raise Closed("the agent is closed")
+        if not waiter.acknowledged:
+            raise self._ending()
+
+    def _ending(self) -> Exception:
+        return self._final or Closed("the agent is closed")
 
     # ---- The stream ----
 
@@ -345,25 +349,27 @@ class Agent:
         retry, replaced_by_self = _FIRST_RETRY, False
         while not self._closing:
             acked, error = self._stream()
-            final = by_self = False
+            by_self = False
             if isinstance(error, grpc.RpcError):
-                final = error.code() in _FINAL
-                error = (Stopped if final else StreamError)(error)
+                cause, error = error, StreamError(error)
                 if error.code == grpc.StatusCode.UNAVAILABLE and isinstance(self._credentials, TlsFiles):
                     error.explain(self._credentials.problem(self._target))
                 # A delayed Open of a broken connection can replace the next stream of the same controller.
                 by_self = error.reason == control.REPLACED and (
                     error.metadata.get("name"), error.metadata.get("instance")) == (self._name, self._instance)
+                if error.code in _FINAL and (not by_self or replaced_by_self):
+                    error = Stopped(cause)
             with self._changed:
                 if self._closing:
                     break
-                if final and (not by_self or replaced_by_self):
+                if isinstance(error, Stopped):
                     self._final = error
-                    break
+            self._on_error(error)
+            if self._final is not None:
+                break
             replaced_by_self = by_self
             if acked:
                 retry = _FIRST_RETRY
-            self._on_error(error)
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, random.uniform(retry / 2, retry))
             retry = min(2 * retry, _LAST_RETRY)
