@@ -77,7 +77,7 @@ class Contract:
         self.assertEqual(agent.messages[5:], [["+web"], ["-dns"]])
         self.assertEqual(agent.names(), ["web"])
         self.assertEqual(client.status(), {
-            "connected": True, "node_name": "fake", "objects": 1, "rejected": 0, "changes": 8,
+            "connected": True, "node_name": "fake", "objects": 1, "rejected": 0, "held": "", "changes": 8,
             "batches": 5, "snapshots": 1, "resumed": 0})
 
     def test_an_empty_list_is_an_empty_snapshot(self):
@@ -106,11 +106,14 @@ class Contract:
         until(lambda: client.errors, "no error")
         self.assertIn("would take away 20 of 20 objects; run \"svcmapctl accept-snapshot\"",
                       client.errors[0]["details"])
-        self.assertEqual(client.status()["snapshots"], 2)
+        self.assertEqual((client.status()["snapshots"], client.status()["held"]), (2, "20 of 20 objects"))
+        client.set(*many[:3])
+        client.synced()
+        self.assertEqual(client.status()["held"], "20 of 20 objects")
         # The cache of the controller is complete now.
         client.set(*many)
         client.synced()
-        self.assertEqual(len(agent.messages), 3)
+        self.assertEqual((len(agent.messages), client.status()["held"]), (4, ""))
         client.set_and_accept_removals()
         client.synced()
         self.assertEqual(agent.names(), [])
@@ -376,6 +379,23 @@ class Contract:
         client.synced()
         self.assertEqual(agent.names(), ["bad", "web"])
         self.assertEqual(client.status()["rejected"], 0)
+
+    def test_logs_results_and_errors_without_callbacks(self):
+        agent, client = self.serve(), self.client(log=True)
+        agent.refused_names, agent.hold_removals = {"bad"}, True
+        agent.objects[1, "shop", "old"] = b""
+        agent.end_with = [End(grpc.StatusCode.UNAVAILABLE, "not yet")]
+        client.set(service("bad", "nonsense"))
+        client.synced()
+        until(lambda: len(client.logs) == 3, lambda: client.logs)
+        for line, expected in zip(client.logs, ("not yet", "bad rejected", "would take away 1 of 1 objects")):
+            self.assertIn(f"{agent.target}: ", line)
+            self.assertIn(expected, line)
+        self.assertEqual((client.status()["rejected"], client.status()["held"]), (1, "1 of 1 objects"))
+        agent.end_with = [End(grpc.StatusCode.FAILED_PRECONDITION, "epoch 6", control.EPOCH_REJECTED)]
+        agent.break_stream()
+        until(lambda: len(client.logs) == 5, lambda: client.logs)
+        self.assertIn("epoch 6", client.logs[4])
 
     def test_removes_the_previous_version_of_a_rejected_object(self):
         agent, client = self.serve(), self.stateful()

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import inspect
 import json
+import logging
 import sys
 import threading
 
@@ -34,16 +35,20 @@ async def maybe(value):
 
 
 async def main(kind, settings):
+    if settings.get("Log"):
+        handler = logging.Handler()
+        handler.emit = lambda record: say("log", record.getMessage())
+        logging.getLogger("svcmap").addHandler(handler)
     client = {"blocking": svcmap.Agent, "asyncio": svcmap.aio.Agent}[kind]
     credentials = None
     if folder := settings.get("Certificates"):
         credentials = svcmap.TlsFiles(ca=f"{folder}/ca.pem", certificate=f"{folder}/client.pem",
                                       key=f"{folder}/client.key")
+    callbacks = {} if settings.get("Log") else {
+        "on_result": lambda result: say("result", result.message), "on_error": lambda error: say("error", text(error))}
     agent = client(settings["Target"], name=settings["Name"], instance=settings.get("Instance"),
                    credentials=credentials,
-                   epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"),
-                   on_result=lambda result: say("result", result.message),
-                   on_error=lambda error: say("error", text(error)))
+                   epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"), **callbacks)
     while True:
         line = await asyncio.to_thread(sys.stdin.readline)
         if not line:

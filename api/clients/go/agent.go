@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"sync"
 	"time"
@@ -44,12 +45,14 @@ type Controller struct {
 	StateFile string
 
 	// OnResult receives rejected objects and warnings. A rejected object is sent again when it
-	// changes, when the stream is opened again, or after 10 minutes.
+	// changes, when the stream is opened again, or after 10 minutes. Default: the client logs the results
+	// with the standard logger of the package log.
 	OnResult func(*Result)
 
 	// OnError receives errors that the Agent retries, such as a broken connection, errors of the kernel,
 	// which the agent retries, and a *SnapshotHeldError. If the Agent stops because of an error, this error
-	// is the last one, and Err already returns it. Neither callback may call Wait or Close.
+	// is the last one, and Err already returns it. Default: the client logs the errors with the standard
+	// logger of the package log. Neither callback may call Wait or Close.
 	OnError func(error)
 }
 
@@ -61,6 +64,7 @@ type Status struct {
 	Revision     uint64 // Revision of the agent in the last response.
 	Objects      int    // Number of objects that the agent should have.
 	Rejected     int    // Number of objects whose last version was rejected.
+	Held         string // Loss of a held snapshot, such as "95 of 100 Services". Empty if no snapshot is held.
 	Changes      uint64 // Number of changes sent, including snapshots.
 	Batches      uint64 // Number of batches sent.
 	Snapshots    uint64 // Number of snapshots started.
@@ -110,6 +114,12 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 	if err != nil {
 		return nil, err
 	}
+	if controller.OnResult == nil {
+		controller.OnResult = func(r *Result) { log.Printf("svcmap: %s: %s", target, r.GetMessage()) }
+	}
+	if controller.OnError == nil {
+		controller.OnError = func(err error) { log.Printf("svcmap: %s: %v", target, err) }
+	}
 	a := &Agent{
 		controller: controller,
 		target:     name,
@@ -150,7 +160,7 @@ func (a *Agent) set(objects []Object, acceptRemovals bool) error {
 		c := upsert(object)
 		changes = append(changes, c)
 		if count[c.key]++; count[c.key] == 2 {
-			a.result(c.key.repeated())
+			a.controller.OnResult(c.key.repeated())
 		}
 	}
 	return a.update(changes, func() { a.state.set(changes, acceptRemovals) })
@@ -198,7 +208,7 @@ func (a *Agent) update(changes []change, set func()) error {
 	a.wakeSender()
 	for _, c := range changes {
 		if c.err != nil {
-			a.result(c.key.result("Invalid value: " + c.err.Error()))
+			a.controller.OnResult(c.key.result("Invalid value: " + c.err.Error()))
 		}
 	}
 	return nil
@@ -213,8 +223,8 @@ func (a *Agent) ending() error {
 }
 
 // Wait returns nil when the agent has acknowledged all changes of earlier calls of Set, Apply and
-// Remove. Rejected objects and kernel errors do not cause an error; see OnResult and OnError. If the
-// Agent has stopped, Wait returns the error of Err.
+// Remove. Rejected objects, held removals and kernel errors do not cause an error; see OnResult, OnError,
+// Status.Rejected and Status.Held. If the Agent has stopped, Wait returns the error of Err.
 func (a *Agent) Wait(ctx context.Context) error {
 	a.mu.Lock()
 	w := &waiter{target: a.state.enqueued, ready: make(chan struct{})}
@@ -301,17 +311,5 @@ func (a *Agent) releaseWaiters() {
 			close(w.ready)
 			delete(a.waiters, w)
 		}
-	}
-}
-
-func (a *Agent) result(result *Result) {
-	if a.controller.OnResult != nil {
-		a.controller.OnResult(result)
-	}
-}
-
-func (a *Agent) report(err error) {
-	if a.controller.OnError != nil {
-		a.controller.OnError(err)
 	}
 }

@@ -92,7 +92,7 @@ func (a *Agent) run() {
 		if closing {
 			return
 		}
-		a.report(err)
+		a.controller.OnError(err)
 		if final {
 			return
 		}
@@ -168,6 +168,7 @@ func (a *Agent) stream() (acked bool, err error) {
 	a.status.AgentVersion = response.GetOpened().GetAgentVersion()
 	a.status.NodeName = response.GetOpened().GetNodeName()
 	a.status.Revision = response.GetOpened().GetRevision()
+	a.status.Held = ""
 	if resumed {
 		a.status.Resumed++
 	}
@@ -200,6 +201,9 @@ func (a *Agent) stream() (acked bool, err error) {
 		a.mu.Lock()
 		saved, err := a.state.ack(ack)
 		a.status.Revision = ack.GetRevision()
+		if ack.GetHeld() != "" || len(ack.GetStateToken()) > 0 { // While the agent holds a snapshot, Acks have no token.
+			a.status.Held = ack.GetHeld()
+		}
 		if len(a.state.unacked) == 0 {
 			watchdog.expectNothing()
 		} else {
@@ -208,16 +212,16 @@ func (a *Agent) stream() (acked bool, err error) {
 		a.mu.Unlock()
 		acked = true
 		for _, r := range ack.GetResults() {
-			a.result(r)
+			a.controller.OnResult(r)
 		}
 		if saved != nil {
-			a.report(fmt.Errorf("svcmap: write Controller.StateFile: %w", saved))
+			a.controller.OnError(fmt.Errorf("svcmap: write Controller.StateFile: %w", saved))
 		}
 		if ack.GetHeld() != "" {
-			a.report(&SnapshotHeldError{Loss: ack.GetHeld()})
+			a.controller.OnError(&SnapshotHeldError{Loss: ack.GetHeld()})
 		}
 		if ack.GetError() != "" && ack.GetError() != kernelError {
-			a.report(fmt.Errorf("svcmap: kernel commit failed, svcmapd is retrying: %s", ack.GetError()))
+			a.controller.OnError(fmt.Errorf("svcmap: kernel commit failed, svcmapd is retrying: %s", ack.GetError()))
 		}
 		kernelError = ack.GetError()
 		// After the callbacks, so that results precede the end of Wait.
@@ -250,7 +254,7 @@ func (a *Agent) send(ctx context.Context, push svcmapv1.Control_PushClient, watc
 		a.releaseWaiters()
 		a.mu.Unlock()
 		for _, r := range refused {
-			a.result(r)
+			a.controller.OnResult(r)
 		}
 		if closing {
 			push.CloseSend()

@@ -20,6 +20,7 @@ from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
 
 PROTOCOL_VERSION = 2
 
+_LOGGER = logging.getLogger("svcmap")
 _FIRST_RETRY = 0.2
 _LAST_RETRY = 10.0
 _OPENED_TIMEOUT = 30.0
@@ -96,6 +97,7 @@ class Status:
     revision: int = 0  # Revision of the agent in the last response.
     objects: int = 0  # Number of objects that the agent should have.
     rejected: int = 0  # Number of objects whose last version was rejected.
+    held: str = ""  # Loss of a held snapshot, such as "95 of 100 Services". Empty if no snapshot is held.
     changes: int = 0  # Number of changes sent, including snapshots.
     batches: int = 0  # Number of batches sent.
     snapshots: int = 0  # Number of snapshots started.
@@ -118,8 +120,8 @@ def _guarded(callback):
         try:
             callback(value)
         except Exception:
-            logging.getLogger("svcmap").exception("callback failed")
-    return call if callback else lambda value: None
+            _LOGGER.exception("callback failed")
+    return call
 
 
 class Agent:
@@ -135,10 +137,12 @@ class Agent:
     credentials: svcmap.TlsFiles, or grpc.ChannelCredentials, or a function that returns
         grpc.ChannelCredentials. A function is called for each new connection. Required for TCP targets.
     on_result: receives rejected objects and warnings as svcmap.ObjectResult. A rejected object is sent
-        again when it changes, when the stream is opened again, or after 10 minutes.
+        again when it changes, when the stream is opened again, or after 10 minutes. Default: the client logs
+        the results as warnings of the logger "svcmap".
     on_error: receives errors that the Agent retries, such as a broken connection, errors of the kernel,
         which the agent retries, and SnapshotHeld. If the Agent stops because of an error, this error is the
-        last one and a Stopped. Neither callback may call wait() or close().
+        last one and a Stopped. Default: the client logs the errors with the logger "svcmap". Neither callback
+        may call wait() or close().
     """
 
     def __init__(self, target: str, *, name: str, instance: Optional[str] = None, epoch: int = 0,
@@ -158,8 +162,10 @@ class Agent:
         self._name = name
         self._instance = socket.gethostname() if instance is None else instance
         self._epoch = epoch
-        self._on_result = _guarded(on_result)
-        self._on_error = _guarded(on_error)
+        self._on_result = _guarded(on_result or (
+            lambda result: _LOGGER.warning("%s: %s", target, result.message)))
+        self._on_error = _guarded(on_error or (lambda error: _LOGGER.log(
+            logging.ERROR if isinstance(error, Stopped) else logging.WARNING, "%s: %s", target, error)))
 
         self._changed = threading.Condition()  # Its lock guards the fields below.
         self._state = State(StateFile(state_file) if state_file is not None else None)
@@ -205,8 +211,8 @@ class Agent:
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Returns when the agent has acknowledged all changes of earlier calls of set(), apply() and
-        remove(). Rejected objects and kernel errors raise no exception; see on_result and on_error.
-        Raises TimeoutError, Stopped or Closed."""
+        remove(). Rejected objects, held removals and kernel errors raise no exception; see on_result,
+        on_error, status.rejected and status.held. Raises TimeoutError, Stopped or Closed."""
         done = threading.Event()
         waiter = self._when_acknowledged(done.set)
         try:
@@ -428,6 +434,7 @@ class Agent:
             self._status.agent_version = opened.agent_version
             self._status.node_name = opened.node_name
             self._status.revision = opened.revision
+            self._status.held = ""
             self._status.resumed += resumed
             self._deadline = None
             self._kernel_error = ""
@@ -448,6 +455,8 @@ class Agent:
             except OSError as error:
                 unsaved = error
             self._status.revision = ack.revision
+            if ack.held or ack.state_token:  # While the agent holds a snapshot, Acks have no token.
+                self._status.held = ack.held
             if self._state.idle:
                 self._deadline = None
             else:
