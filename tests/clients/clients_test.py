@@ -118,6 +118,15 @@ class Contract:
         client.synced()
         self.assertEqual(agent.names(), [])
 
+    def test_fewer_than_20_objects_are_not_protected(self):
+        agent, client = self.serve(), self.client()
+        agent.hold_removals = True
+        client.set(*(service(f"s{i}", f"10.96.0.{i}") for i in range(19)))
+        client.synced()
+        client.set()
+        client.synced()
+        self.assertEqual((agent.names(), client.errors, client.status()["snapshots"]), ([], [], 1))
+
     def test_a_resumed_stream_sends_a_snapshot_if_the_list_lacks_most_objects(self):
         agent, client = self.serve(), self.stateful()
         many = [service(f"s{i}", f"10.96.0.{i}") for i in range(20)]

@@ -194,8 +194,9 @@ class Agent:
         Raises Stopped or Closed if the Agent has stopped or is closed. The objects are serialized, so the caller can modify them afterwards. If the list contains several
         versions of an object, the last version is used, and on_result receives a warning.
 
-        The agent holds the removals if they would take away most objects, and on_error receives
-        SnapshotHeld. accept_removals: the agent removes any number of objects. Set it only if an operator has
+        The agent holds the removals if they would take away at least half of at least 20 objects of one
+        kind, and on_error receives SnapshotHeld. Fewer objects are not protected: set([]) deletes all of
+        them. accept_removals: the agent removes any number of objects. Set it only if an operator has
         confirmed the removals."""
         self._update([self._version(obj) for obj in objects], complete=True, accept_removals=accept_removals)
 
