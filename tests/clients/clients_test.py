@@ -571,6 +571,8 @@ class BlockingTest(Contract, unittest.TestCase):
                 client.wait(harness.PATIENCE)
             self.assertEqual([type(e) for e in errors], [svcmap.StreamError, svcmap.Stopped])
             self.assertIs(errors[-1], client.error)
+            self.assertIs(client.error.reason, svcmap.ErrorReason.REPLACED)
+            self.assertEqual(f"{client.error.reason}", "ErrorReason.REPLACED")
 
 
 class AsyncioTest(Contract, unittest.TestCase):

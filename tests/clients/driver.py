@@ -25,7 +25,7 @@ def text(error):
         return None
     if isinstance(error, svcmap.StreamError):
         return {"code": error.code.value[0], "details": error.details,
-                "reason": svcmap.ErrorReason.Name(error.reason)}
+                "reason": error.reason.name}
     return {"code": None, "details": str(error) or type(error).__name__}
 
 

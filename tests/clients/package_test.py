@@ -54,6 +54,26 @@ class Package(unittest.TestCase):
         tests = MODULE.replace("/api/clients/go", "/tests/clients")
         go("vet", MODULE, f"{MODULE}/examples/sync", f"{MODULE}/examples/controller", f"{tests}/bench", f"{tests}/certificates", f"{tests}/driver")
 
+    def test_the_go_code_in_the_documentation_compiles(self):
+        _, agent, tls = re.findall("```go\n(.*?)```", (CLIENTS / "go/README.md").read_text(), re.S)
+        code = f"""package main
+import (
+"context"; "crypto/tls"; "log"
+svcmap "{MODULE}"
+"google.golang.org/grpc"; "google.golang.org/grpc/credentials"; "google.golang.org/grpc/status"
+)
+func documented(ctx context.Context, podName string, term uint64, objects []svcmap.Object, slice, service svcmap.Object) {{
+{agent}
+log.Print(err, code, reason, metadata)
+}}
+func tcp(controller svcmap.Controller, config *tls.Config) {{
+{tls}}}
+func main() {{}}
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "main.go").write_text(code)
+            go("build", "-o", os.devnull, f"{folder}/main.go")
+
     def test_go_mod_lists_the_imported_modules(self):
         imports = set(re.findall(r'^\t(?:\w+ )?"((?:[a-z]+\.)+[a-z]+/[^"]+)"$', "".join(
             path.read_text() for path in (CLIENTS / "go").rglob("*.go") if not path.name.endswith("_test.go")), re.M))

@@ -1,5 +1,6 @@
 """The blocking client. All methods can be called from any thread."""
 import dataclasses
+import enum
 import logging
 import os
 import queue
@@ -33,6 +34,9 @@ _FINAL = frozenset({
     grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED})
 
 
+ErrorReason = enum.Enum("ErrorReason", control.ErrorReason.items(), module="svcmap")
+
+
 class StreamError(Exception):
     """The stream ended. The Agent reconnects with backoff, unless the error is Stopped.
 
@@ -46,7 +50,7 @@ class StreamError(Exception):
         super().__init__(f"{error.code().name}: {error.details()}")
         self.code: grpc.StatusCode = error.code()
         self.details: str = error.details()
-        self.reason = control.ERROR_REASON_UNSPECIFIED
+        self.reason = ErrorReason.ERROR_REASON_UNSPECIFIED
         self.metadata: Dict[str, str] = {}
         status = rpc.Status()
         for key, value in error.trailing_metadata() or ():
@@ -55,8 +59,8 @@ class StreamError(Exception):
         for detail in status.details:
             if detail.type_url.endswith("/google.rpc.ErrorInfo"):
                 info = rpc.ErrorInfo.FromString(detail.value)
-                if info.domain == "svcmap.v1" and info.reason in control.ErrorReason.keys():
-                    self.reason = control.ErrorReason.Value(info.reason)
+                if info.domain == "svcmap.v1" and info.reason in ErrorReason.__members__:
+                    self.reason = ErrorReason[info.reason]
                     self.metadata = dict(info.metadata)
 
     def explain(self, problem: str) -> None:
@@ -362,7 +366,7 @@ class Agent:
                 if error.code == grpc.StatusCode.UNAVAILABLE and isinstance(self._credentials, TlsFiles):
                     error.explain(self._credentials.problem(self._target))
                 # A delayed Open of a broken connection can replace the next stream of the same controller.
-                by_self = error.reason == control.REPLACED and (
+                by_self = error.reason == ErrorReason.REPLACED and (
                     error.metadata.get("name"), error.metadata.get("instance")) == (self._name, self._instance)
                 if error.code in _FINAL and (not by_self or replaced_by_self):
                     error = Stopped(cause)
