@@ -16,6 +16,7 @@ from harness import MODULE, PATIENCE, PYTHON, TOP, go, go_program, python_enviro
 
 import svcmap
 from fake_agent import FakeAgent
+from svcmap import _objects
 from svcmap.v1 import control_pb2 as control
 
 CLIENTS = TOP / "api/clients"
@@ -160,6 +161,29 @@ class ParseList(unittest.TestCase):
                 {"kind": "Service", **item}]}, {"kind": "Service", **item}):
             self.assertEqual(svcmap.parse_list(value), [want])
             self.assertEqual(svcmap.parse_list(json.dumps(value)), [want])
+
+    def test_rejects_unknown_fields(self):
+        for spec, path in (({"clusterIp": "10.96.0.10"}, "spec.clusterIp"),
+                           ({"ports": [{"port": 1}, {"prot": 2}]}, "spec.ports[1].prot")):
+            item = {"kind": "Service", "metadata": {"namespace": "shop", "name": "web"}, "spec": spec}
+            with self.assertRaises(ValueError) as caught:
+                svcmap.parse_list({"kind": "List", "items": [item]})
+            self.assertEqual(str(caught.exception), f"items[0]: Service shop/web: {path}: unknown field")
+            item["metadata"]["uid"] = "7"  # The API server has checked the object.
+            svcmap.parse_list(item)
+        with self.assertRaisesRegex(ValueError, "^List: itmes: unknown field$"):
+            svcmap.parse_list({"kind": "List", "itmes": []})
+
+    def test_ignores_the_fields_that_svcmapctl_ignores(self):
+        text = (TOP / "api/manifests/known_fields.cc").read_text()
+        lists = {name: set(re.findall('"(.*?)"', values)) for name, values in
+                 re.findall(r"string_view (k\w+)\[\] = \{(.*?)\}", text, re.S)}
+        expected = {message: lists[name] for message, name in re.findall(r'\{"(\w+)", (k\w+)\}', text)}
+        self.assertIn("ServiceCIDR", expected)
+        self.assertEqual(_objects._UNREAD, expected)
+        go_text = re.search(r"var unread = .*?\n}", (CLIENTS / "go/objects.go").read_text(), re.S)[0]
+        self.assertEqual({message: set("".join(re.findall('"(.*?)"', fields)).split()) for message, fields in
+                          re.findall(r'\t"(\w+)":\s*((?:".*?"[\s+]*)+),', go_text)}, expected)
 
     def test_rejects_other_values(self):
         for text in ("", "[]", "{}", '{"kind": "Pod"}', '{"kind": "List", "items": [{"kind": "Pod"}]}',
