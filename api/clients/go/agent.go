@@ -51,7 +51,8 @@ type Controller struct {
 
 	// OnError receives errors that the Agent retries, such as a broken connection, errors of the kernel,
 	// which the agent retries, and a *SnapshotHeldError. If the Agent stops because of an error, this error
-	// is the last one, and Err already returns it. Default: the client logs the errors with the standard
+	// is the last one, and Err already returns it. While TLS handshakes fail for the same reason, it is
+	// reported once. Default: the client logs the errors with the standard
 	// logger of the package log. Neither callback may call Wait or Close.
 	OnError func(error)
 }
@@ -89,6 +90,8 @@ type Agent struct {
 	stop context.CancelFunc
 	wake chan struct{} // The sender has work, or the agent is closing.
 	done chan struct{} // Closed after the end of the last stream.
+
+	tlsProblem string // Reason of the last failed TLS handshake. Empty after other errors. Only for run.
 }
 
 type waiter struct {

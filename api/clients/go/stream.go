@@ -69,6 +69,15 @@ func isFinal(err error) bool {
 	return false
 }
 
+// handshakeProblem returns the reason if the TLS handshake failed, which gRPC returns inside a longer text.
+func handshakeProblem(err error) string {
+	parts := strings.SplitN(status.Convert(err).Message(), "authentication handshake failed: ", 2)
+	if len(parts) < 2 {
+		return ""
+	}
+	return strings.TrimSuffix(parts[1], `"`)
+}
+
 // run opens streams until Close or a final error.
 func (a *Agent) run() {
 	defer close(a.done)
@@ -92,7 +101,15 @@ func (a *Agent) run() {
 		if closing {
 			return
 		}
-		a.controller.OnError(err)
+		problem := handshakeProblem(err)
+		if problem != "" {
+			err = status.Error(codes.Unavailable, "TLS handshake failed: "+problem)
+			problem = strings.SplitN(problem, ": current time ", 2)[0] // The time differs in each error.
+		}
+		if problem == "" || problem != a.tlsProblem {
+			a.controller.OnError(err)
+		}
+		a.tlsProblem = problem
 		if final {
 			return
 		}
@@ -169,6 +186,7 @@ func (a *Agent) stream() (acked bool, err error) {
 	a.status.NodeName = response.GetOpened().GetNodeName()
 	a.status.Revision = response.GetOpened().GetRevision()
 	a.status.Held = ""
+	a.tlsProblem = ""
 	if resumed {
 		a.status.Resumed++
 	}

@@ -64,10 +64,9 @@ class StreamError(Exception):
                     self.metadata = dict(info.metadata)
 
     def explain(self, problem: str) -> None:
-        """Adds the reason for a failed TLS connection, which gRPC does not report."""
-        if problem:
-            self.details = f"{problem} ({self.details})"
-            self.args = (f"{self.code.name}: {self.details}",)
+        """Sets the reason for a failed TLS connection, which gRPC does not report."""
+        self.details = problem
+        self.args = (f"{self.code.name}: {problem}",)
 
 
 class Stopped(StreamError):
@@ -145,7 +144,8 @@ class Agent:
         the results as warnings of the logger "svcmap".
     on_error: receives errors that the Agent retries, such as a broken connection, errors of the kernel,
         which the agent retries, and SnapshotHeld. If the Agent stops because of an error, this error is the
-        last one and a Stopped. Default: the client logs the errors with the logger "svcmap". Neither callback
+        last one and a Stopped. While the same problem with a certificate prevents connections, it is
+        reported once. Default: the client logs the errors with the logger "svcmap". Neither callback
         may call wait() or close().
     """
 
@@ -182,6 +182,7 @@ class Agent:
         self._retry_at = float("inf")  # Time at which rejected objects are sent again.
         self._wake_at = float("inf")  # Time at which _watch() continues.
         self._kernel_error = ""
+        self._tls_problem = ""  # The reason of the last failed connection, if it is a certificate.
         self._closing = False
         self._over = False
         self._final: Optional[Stopped] = None
@@ -360,11 +361,13 @@ class Agent:
         retry, replaced_by_self = _FIRST_RETRY, False
         while not self._closing:
             acked, error = self._stream()
-            by_self = False
+            by_self, problem = False, ""
             if isinstance(error, grpc.RpcError):
                 cause, error = error, StreamError(error)
                 if error.code == grpc.StatusCode.UNAVAILABLE and isinstance(self._credentials, TlsFiles):
-                    error.explain(self._credentials.problem(self._target))
+                    problem = self._credentials.problem(self._target)
+                if problem:
+                    error.explain(problem)
                 # A delayed Open of a broken connection can replace the next stream of the same controller.
                 by_self = error.reason == ErrorReason.REPLACED and (
                     error.metadata.get("name"), error.metadata.get("instance")) == (self._name, self._instance)
@@ -375,7 +378,9 @@ class Agent:
                     break
                 if isinstance(error, Stopped):
                     self._final = error
-            self._on_error(error)
+            if not problem or problem != self._tls_problem:
+                self._on_error(error)
+            self._tls_problem = problem
             if self._final is not None:
                 break
             replaced_by_self = by_self
@@ -442,7 +447,7 @@ class Agent:
             self._status.held = ""
             self._status.resumed += resumed
             self._deadline = None
-            self._kernel_error = ""
+            self._kernel_error = self._tls_problem = ""
             self._retry_at = time.monotonic() + _RETRY_REJECTED
             self._wake_before(self._retry_at)
             self._requests = requests
