@@ -77,7 +77,7 @@ class Contract:
         self.assertEqual(agent.messages[5:], [["+web"], ["-dns"]])
         self.assertEqual(agent.names(), ["web"])
         self.assertEqual(client.status(), {
-            "connected": True, "node_name": "fake", "objects": 1, "rejected": 0, "changes": 8,
+            "connected": True, "node_name": "fake", "objects": 1, "rejected": 0, "held": "", "changes": 8,
             "batches": 5, "snapshots": 1, "resumed": 0})
 
     def test_an_empty_list_is_an_empty_snapshot(self):
@@ -106,14 +106,26 @@ class Contract:
         until(lambda: client.errors, "no error")
         self.assertIn("would take away 20 of 20 objects; run \"svcmapctl accept-snapshot\"",
                       client.errors[0]["details"])
-        self.assertEqual(client.status()["snapshots"], 2)
+        self.assertEqual((client.status()["snapshots"], client.status()["held"]), (2, "20 of 20 objects"))
+        client.set(*many[:3])
+        client.synced()
+        self.assertEqual(client.status()["held"], "20 of 20 objects")
         # The cache of the controller is complete now.
         client.set(*many)
         client.synced()
-        self.assertEqual(len(agent.messages), 3)
+        self.assertEqual((len(agent.messages), client.status()["held"]), (4, ""))
         client.set_and_accept_removals()
         client.synced()
         self.assertEqual(agent.names(), [])
+
+    def test_fewer_than_20_objects_are_not_protected(self):
+        agent, client = self.serve(), self.client()
+        agent.hold_removals = True
+        client.set(*(service(f"s{i}", f"10.96.0.{i}") for i in range(19)))
+        client.synced()
+        client.set()
+        client.synced()
+        self.assertEqual((agent.names(), client.errors, client.status()["snapshots"]), ([], [], 1))
 
     def test_a_resumed_stream_sends_a_snapshot_if_the_list_lacks_most_objects(self):
         agent, client = self.serve(), self.stateful()
@@ -322,10 +334,12 @@ class Contract:
         client.set()
         expected = error(9, "epoch 6", "EPOCH_REJECTED")
         self.assertEqual(client.wait(), expected)
-        client.apply(service("web", "10.96.0.1"))
+        self.assertEqual(client.errors, [expected])
+        for do in ("set", "apply", "remove"):
+            self.assertEqual(client.change(do, service("web", "10.96.0.1")), expected)
         self.assertEqual(client.wait(), expected)
         self.assertEqual(client.close(), expected)
-        self.assertEqual(len(agent.opens), 1)
+        self.assertEqual((client.errors, len(agent.opens)), ([expected], 1))
 
     def test_stops_if_another_controller_replaces_it(self):
         for name, instance in (("test", "host-2"), ("other", "host-1"), ("", "")):
@@ -346,10 +360,15 @@ class Contract:
         client = self.client()
         client.set()
         client.synced()
+        expected = error(10, "any text", "REPLACED")
+        self.assertEqual(client.errors, [expected])
         agent.end_with = [own, own]
-        agent.break_stream()
+        agent.hold_acks = True
         client.apply(service("web", "10.96.0.1"))
-        self.assertEqual(client.wait(), error(10, "any text", "REPLACED"))
+        agent.until(lambda: len(agent.messages) == 3)
+        agent.break_stream()
+        self.assertEqual(client.wait(), expected)
+        self.assertEqual((len(client.errors), client.errors[2:]), (4, [expected, expected]))
         self.assertEqual(len(agent.opens), 4)
 
     # ---- Rejected objects ----
@@ -369,6 +388,23 @@ class Contract:
         client.synced()
         self.assertEqual(agent.names(), ["bad", "web"])
         self.assertEqual(client.status()["rejected"], 0)
+
+    def test_logs_results_and_errors_without_callbacks(self):
+        agent, client = self.serve(), self.client(log=True)
+        agent.refused_names, agent.hold_removals = {"bad"}, True
+        agent.objects[1, "shop", "old"] = b""
+        agent.end_with = [End(grpc.StatusCode.UNAVAILABLE, "not yet")]
+        client.set(service("bad", "nonsense"))
+        client.synced()
+        until(lambda: len(client.logs) == 3, lambda: client.logs)
+        for line, expected in zip(client.logs, ("not yet", "bad rejected", "would take away 1 of 1 objects")):
+            self.assertIn(f"{agent.target}: ", line)
+            self.assertIn(expected, line)
+        self.assertEqual((client.status()["rejected"], client.status()["held"]), (1, "1 of 1 objects"))
+        agent.end_with = [End(grpc.StatusCode.FAILED_PRECONDITION, "epoch 6", control.EPOCH_REJECTED)]
+        agent.break_stream()
+        until(lambda: len(client.logs) == 5, lambda: client.logs)
+        self.assertIn("epoch 6", client.logs[4])
 
     def test_removes_the_previous_version_of_a_rejected_object(self):
         agent, client = self.serve(), self.stateful()
@@ -506,6 +542,8 @@ class Contract:
     def test_close_before_the_first_set(self):
         client = self.client()
         self.assertIsNone(client.close())
+        for do in ("set", "apply", "remove"):
+            self.assertRegex(client.change(do, service("web", "10.96.0.1"))["details"], "closed")
 
 
 class _Thread:
@@ -523,6 +561,18 @@ class _Thread:
 
 class BlockingTest(Contract, unittest.TestCase):
     COMMAND = harness.python_driver("blocking")
+
+    def test_only_the_final_error_is_stopped(self):
+        agent, errors = self.serve(), []
+        agent.end_with = [replaced("test", "host-1"), replaced("test", "host-1")]
+        with svcmap.Agent(agent.target, name="test", instance="host-1", on_error=errors.append) as client:
+            client.set([])
+            with self.assertRaises(svcmap.Stopped):
+                client.wait(harness.PATIENCE)
+            self.assertEqual([type(e) for e in errors], [svcmap.StreamError, svcmap.Stopped])
+            self.assertIs(errors[-1], client.error)
+            self.assertIs(client.error.reason, svcmap.ErrorReason.REPLACED)
+            self.assertEqual(f"{client.error.reason}", "ErrorReason.REPLACED")
 
 
 class AsyncioTest(Contract, unittest.TestCase):

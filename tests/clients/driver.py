@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import inspect
 import json
+import logging
 import sys
 import threading
 
@@ -24,7 +25,7 @@ def text(error):
         return None
     if isinstance(error, svcmap.StreamError):
         return {"code": error.code.value[0], "details": error.details,
-                "reason": svcmap.ErrorReason.Name(error.reason)}
+                "reason": error.reason.name}
     return {"code": None, "details": str(error) or type(error).__name__}
 
 
@@ -34,16 +35,20 @@ async def maybe(value):
 
 
 async def main(kind, settings):
+    if settings.get("Log"):
+        handler = logging.Handler()
+        handler.emit = lambda record: say("log", record.getMessage())
+        logging.getLogger("svcmap").addHandler(handler)
     client = {"blocking": svcmap.Agent, "asyncio": svcmap.aio.Agent}[kind]
     credentials = None
     if folder := settings.get("Certificates"):
         credentials = svcmap.TlsFiles(ca=f"{folder}/ca.pem", certificate=f"{folder}/client.pem",
                                       key=f"{folder}/client.key")
+    callbacks = {} if settings.get("Log") else {
+        "on_result": lambda result: say("result", result.message), "on_error": lambda error: say("error", text(error))}
     agent = client(settings["Target"], name=settings["Name"], instance=settings.get("Instance"),
                    credentials=credentials,
-                   epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"),
-                   on_result=lambda result: say("result", result.message),
-                   on_error=lambda error: say("error", text(error)))
+                   epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"), **callbacks)
     while True:
         line = await asyncio.to_thread(sys.stdin.readline)
         if not line:
@@ -51,27 +56,27 @@ async def main(kind, settings):
         command = json.loads(line)
         objects = svcmap.parse_list(json.dumps(command["List"])) if "List" in command else []
         done = None
-        if command["Do"] == "set":
-            agent.set(objects, accept_removals=command.get("Accept", False))
-        elif command["Do"] == "apply":
-            for obj in objects:
-                agent.apply(obj)
-        elif command["Do"] == "remove":
-            agent.remove(*objects)
-        elif command["Do"] == "wait":
-            try:
+        try:
+            if command["Do"] == "set":
+                agent.set(objects, accept_removals=command.get("Accept", False))
+            elif command["Do"] == "apply":
+                for obj in objects:
+                    agent.apply(obj)
+            elif command["Do"] == "remove":
+                agent.remove(*objects)
+            elif command["Do"] == "wait":
                 if kind == "asyncio":
                     await asyncio.wait_for(agent.wait(), command["Timeout"])
                 else:
                     agent.wait(command["Timeout"])
-            except (svcmap.Stopped, svcmap.Closed, TimeoutError, asyncio.TimeoutError) as error:
-                done = text(error)
-        elif command["Do"] == "status":
-            done = {key: value for key, value in dataclasses.asdict(agent.status).items()
-                    if key not in ("agent_version", "revision")}
-        elif command["Do"] == "close":
-            await maybe(agent.close())
-            done = text(agent.error)
+            elif command["Do"] == "status":
+                done = {key: value for key, value in dataclasses.asdict(agent.status).items()
+                        if key not in ("agent_version", "revision")}
+            elif command["Do"] == "close":
+                await maybe(agent.close())
+                done = text(agent.error)
+        except (svcmap.Stopped, svcmap.Closed, TimeoutError, asyncio.TimeoutError) as error:
+            done = text(error)
         say("done", done)
 
 

@@ -40,7 +40,7 @@ class FakeAgent(services.ControlServicer):
         self.foreign = False  # An Apply of another client: Acks have no token until a snapshot ends.
         self.hold_removals = False  # Holds the removals of snapshots without accept_removals.
         self.ack_offset = 0  # Added to the number of each Ack.
-        self._held = []
+        self._held = set()  # Objects that the held snapshot does not list.
         self._context = None
         self._server = None
         self.start()
@@ -201,16 +201,17 @@ class FakeAgent(services.ControlServicer):
                     if snapshot is None:
                         raise self._end("SnapshotEnd outside a snapshot")
                     lost = set(self.objects) - snapshot
+                    self._held = set()
                     if self.hold_removals and lost and not message.accept_removals:
                         ack.outcome, ack.held = control.HELD, f"{len(lost)} of {len(self.objects)} objects"
-                        self.foreign = True
+                        self._held = lost
                     else:
                         for key in lost:
                             del self.objects[key]
                         self.foreign = False
                     snapshot, synced = None, True
                     self.messages.append("end")
-                if snapshot is None and not self.foreign:
+                if snapshot is None and not self._held and not self.foreign:
                     ack.state_token = self._token()
                 if self.lose_next_ack:
                     self.lose_next_ack = False
@@ -246,6 +247,7 @@ class FakeAgent(services.ControlServicer):
                     self.objects[key] = obj.SerializeToString(deterministic=True)
             else:
                 raise self._end(f"unexpected change {field}")
+            self._held.discard(key)
             if key in seen:
                 raise self._end(f"two changes of {key} in a batch")
             seen.add(key)

@@ -82,22 +82,22 @@ class Driver:
     """A client under control of the test, see driver/main.go."""
 
     def __init__(self, command, target, *, state_file=None, certificates=None, name="test",
-                 instance="host-1", epoch=0):
-        settings = {"Target": target, "Name": name, "Instance": instance, "Epoch": epoch,
+                 instance="host-1", epoch=0, log=False):
+        settings = {"Target": target, "Name": name, "Instance": instance, "Epoch": epoch, "Log": log,
                     "StateFile": str(state_file) if state_file else None,
                     "Certificates": str(certificates) if certificates else None}
         settings = {key: value for key, value in settings.items() if value is not None}
         self._process = subprocess.Popen([*command, json.dumps(settings)], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, env=python_environment())
         self._answers = queue.Queue()
-        self.results, self.errors = [], []
+        self.results, self.errors, self.logs = [], [], []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self):
         for line in self._process.stdout:
             event = json.loads(line)
-            {"result": self.results.append, "error": self.errors.append,
+            {"result": self.results.append, "error": self.errors.append, "log": self.logs.append,
              "done": self._answers.put}[event["event"]](event["value"])
         self._answers.put("exited")
 
@@ -106,17 +106,21 @@ class Driver:
         self._process.stdin.flush()
         return self._answers.get(timeout=PATIENCE + 10)
 
+    def change(self, do, *objects):
+        """`do` is "set", "apply" or "remove". Returns the error, or None."""
+        return self._do(Do=do, List=kubernetes_list(objects))
+
     def set(self, *objects):
-        assert self._do(Do="set", List=kubernetes_list(objects)) is None
+        assert self.change("set", *objects) is None
 
     def set_and_accept_removals(self, *objects):
         assert self._do(Do="set", List=kubernetes_list(objects), Accept=True) is None
 
     def apply(self, *objects):
-        assert self._do(Do="apply", List=kubernetes_list(objects)) is None
+        assert self.change("apply", *objects) is None
 
     def remove(self, *objects):
-        assert self._do(Do="remove", List=kubernetes_list(objects)) is None
+        assert self.change("remove", *objects) is None
 
     def wait(self, timeout=PATIENCE):
         """Returns the error, or None."""

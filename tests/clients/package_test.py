@@ -16,6 +16,7 @@ from harness import MODULE, PATIENCE, PYTHON, TOP, go, go_program, python_enviro
 
 import svcmap
 from fake_agent import FakeAgent
+from svcmap import _objects
 from svcmap.v1 import control_pb2 as control
 
 CLIENTS = TOP / "api/clients"
@@ -53,6 +54,26 @@ class Package(unittest.TestCase):
         self.assertEqual(subprocess.run(["gofmt", "-l", *sources], check=True, capture_output=True).stdout, b"")
         tests = MODULE.replace("/api/clients/go", "/tests/clients")
         go("vet", MODULE, f"{MODULE}/examples/sync", f"{MODULE}/examples/controller", f"{tests}/bench", f"{tests}/certificates", f"{tests}/driver")
+
+    def test_the_go_code_in_the_documentation_compiles(self):
+        _, agent, tls = re.findall("```go\n(.*?)```", (CLIENTS / "go/README.md").read_text(), re.S)
+        code = f"""package main
+import (
+"context"; "crypto/tls"; "log"
+svcmap "{MODULE}"
+"google.golang.org/grpc"; "google.golang.org/grpc/credentials"; "google.golang.org/grpc/status"
+)
+func documented(ctx context.Context, podName string, term uint64, objects []svcmap.Object, slice, service svcmap.Object) {{
+{agent}
+log.Print(err, code, reason, metadata)
+}}
+func tcp(controller svcmap.Controller, config *tls.Config) {{
+{tls}}}
+func main() {{}}
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "main.go").write_text(code)
+            go("build", "-o", os.devnull, f"{folder}/main.go")
 
     def test_go_mod_lists_the_imported_modules(self):
         imports = set(re.findall(r'^\t(?:\w+ )?"((?:[a-z]+\.)+[a-z]+/[^"]+)"$', "".join(
@@ -140,6 +161,29 @@ class ParseList(unittest.TestCase):
                 {"kind": "Service", **item}]}, {"kind": "Service", **item}):
             self.assertEqual(svcmap.parse_list(value), [want])
             self.assertEqual(svcmap.parse_list(json.dumps(value)), [want])
+
+    def test_rejects_unknown_fields(self):
+        for spec, path in (({"clusterIp": "10.96.0.10"}, "spec.clusterIp"),
+                           ({"ports": [{"port": 1}, {"prot": 2}]}, "spec.ports[1].prot")):
+            item = {"kind": "Service", "metadata": {"namespace": "shop", "name": "web"}, "spec": spec}
+            with self.assertRaises(ValueError) as caught:
+                svcmap.parse_list({"kind": "List", "items": [item]})
+            self.assertEqual(str(caught.exception), f"items[0]: Service shop/web: {path}: unknown field")
+            item["metadata"]["uid"] = "7"  # The API server has checked the object.
+            svcmap.parse_list(item)
+        with self.assertRaisesRegex(ValueError, "^List: itmes: unknown field$"):
+            svcmap.parse_list({"kind": "List", "itmes": []})
+
+    def test_ignores_the_fields_that_svcmapctl_ignores(self):
+        text = (TOP / "api/manifests/known_fields.cc").read_text()
+        lists = {name: set(re.findall('"(.*?)"', values)) for name, values in
+                 re.findall(r"string_view (k\w+)\[\] = \{(.*?)\}", text, re.S)}
+        expected = {message: lists[name] for message, name in re.findall(r'\{"(\w+)", (k\w+)\}', text)}
+        self.assertIn("ServiceCIDR", expected)
+        self.assertEqual(_objects._UNREAD, expected)
+        go_text = re.search(r"var unread = .*?\n}", (CLIENTS / "go/objects.go").read_text(), re.S)[0]
+        self.assertEqual({message: set("".join(re.findall('"(.*?)"', fields)).split()) for message, fields in
+                          re.findall(r'\t"(\w+)":\s*((?:".*?"[\s+]*)+),', go_text)}, expected)
 
     def test_rejects_other_values(self):
         for text in ("", "[]", "{}", '{"kind": "Pod"}', '{"kind": "List", "items": [{"kind": "Pod"}]}',

@@ -41,7 +41,8 @@ class Examples:
     def write(self, addresses):
         """Replaces the list. `addresses` contains an endpoint address for each Service."""
         self.wanted = dict(addresses)
-        objects = []
+        objects = [{"kind": "Node", "metadata": {"name": "n1"},
+                    "status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}]}}]
         for name, address in self.wanted.items():
             number = int(name.rpartition("-")[2])
             objects += [service(name, f"10.96.0.{number + 1}"), endpoint_slice(name, address)]
@@ -109,8 +110,8 @@ class Examples:
                 client.synced()
         error = clients[6].wait()
         self.assertEqual((error["code"], error["reason"]), (9, "EPOCH_REJECTED"))
-        clients[7].apply(service("web-1", "10.96.0.1"))
-        error = clients[7].wait()
+        until(lambda: any(e.get("reason") == "REPLACED" for e in clients[7].errors), "no error")
+        error = clients[7].change("apply", service("web-1", "10.96.0.1"))
         self.assertEqual((error["code"], error["reason"]), (10, "REPLACED"))
 
     def test_nothing_is_sent_twice_after_restarts_in_any_order(self):

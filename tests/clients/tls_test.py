@@ -1,4 +1,4 @@
-"""The certificate files of the Python client, with a TLS server in this process."""
+"""TLS of the clients, with a TLS server in this process."""
 import pathlib
 import shutil
 import socket
@@ -7,10 +7,12 @@ import subprocess
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import harness
 
 import svcmap
+from svcmap import _agent
 
 
 class Server:
@@ -22,6 +24,7 @@ class Server:
         context.load_verify_locations(folder / "ca.pem")
         context.verify_mode = ssl.CERT_REQUIRED
         self._context = context
+        self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -31,6 +34,7 @@ class Server:
         while True:
             try:
                 connection, _ = self._listener.accept()
+                self.connections += 1
             except OSError:
                 return
             try:
@@ -71,6 +75,44 @@ class TlsFiles(unittest.TestCase):
                          "the agent rejected the client certificate, which has expired")
         self.assertEqual(self.problem(client="other-ca"), "the agent rejected the client certificate, because no "
                          "CA in its --tls-client-ca has signed it")
+
+    def test_reports_a_rejected_certificate_once(self):
+        expired = Server(self.folder, "expired-server")
+        self.addCleanup(expired.close)
+        go_reason = "TLS handshake failed: x509: certificate has expired or is not yet valid: "
+        for command, reason in ((harness.go_driver(), go_reason), (harness.python_driver("blocking"),
+                                "the agent's certificate is rejected: certificate has expired")):
+            with self.subTest(command):
+                client = harness.Driver(command, f"tcp://{expired.address}", certificates=self.folder)
+                self.addCleanup(client.kill)
+                before = expired.connections
+                client.set()
+                # Python also connects to find the reason.
+                harness.until(lambda: expired.connections >= before + 6, lambda: client.errors)
+                self.assertEqual(len(client.errors), 1, client.errors)
+                self.assertTrue(client.errors[0]["details"].startswith(reason), client.errors)
+                self.assertNotIn("\n", client.errors[0]["details"])
+                client.kill()
+
+    @mock.patch.object(_agent, "_LAST_RETRY", 0.05)
+    def test_reports_a_certificate_again_if_the_problem_changes(self):
+        problems, errors, done = ["expired", "expired", "no CA", "", "no CA", "no CA"], [], threading.Event()
+
+        class Files(svcmap.TlsFiles):
+            def problem(self, address):
+                if not problems:
+                    done.set()
+                    return "no CA"
+                return problems.pop(0)
+
+        files = Files(ca=self.folder / "ca.pem", certificate=self.folder / "client.pem", key=self.folder / "client.key")
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            address = "tcp://127.0.0.1:%d" % unused.getsockname()[1]
+        with svcmap.Agent(address, name="test", credentials=files,
+                          on_error=lambda e: errors.append(e.details)) as client:
+            client.set([])
+            self.assertTrue(done.wait(harness.PATIENCE))
+        self.assertEqual(errors[:2] + errors[3:], ["expired", "no CA", "no CA"])
 
     def test_reads_the_files_for_each_connection(self):
         for name in ("pem", "key"):

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"sync"
 	"time"
@@ -24,7 +25,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// ErrClosed is the error of Wait after Close.
+// ErrClosed is the error of Set, Apply, Remove and Wait after Close.
 var ErrClosed = errors.New("svcmap: the agent is closed")
 
 // Controller identifies the controller and configures its connection to one agent.
@@ -44,11 +45,15 @@ type Controller struct {
 	StateFile string
 
 	// OnResult receives rejected objects and warnings. A rejected object is sent again when it
-	// changes, when the stream is opened again, or after 10 minutes.
+	// changes, when the stream is opened again, or after 10 minutes. Default: the client logs the results
+	// with the standard logger of the package log.
 	OnResult func(*Result)
 
 	// OnError receives errors that the Agent retries, such as a broken connection, errors of the kernel,
-	// which the agent retries, and a *SnapshotHeldError. Neither callback may call Wait or Close.
+	// which the agent retries, and a *SnapshotHeldError. If the Agent stops because of an error, this error
+	// is the last one, and Err already returns it. While TLS handshakes fail for the same reason, it is
+	// reported once. Default: the client logs the errors with the standard
+	// logger of the package log. Neither callback may call Wait or Close.
 	OnError func(error)
 }
 
@@ -60,6 +65,7 @@ type Status struct {
 	Revision     uint64 // Revision of the agent in the last response.
 	Objects      int    // Number of objects that the agent should have.
 	Rejected     int    // Number of objects whose last version was rejected.
+	Held         string // Loss of a held snapshot, such as "95 of 100 Services". Empty if no snapshot is held.
 	Changes      uint64 // Number of changes sent, including snapshots.
 	Batches      uint64 // Number of batches sent.
 	Snapshots    uint64 // Number of snapshots started.
@@ -84,6 +90,8 @@ type Agent struct {
 	stop context.CancelFunc
 	wake chan struct{} // The sender has work, or the agent is closing.
 	done chan struct{} // Closed after the end of the last stream.
+
+	tlsProblem string // Reason of the last failed TLS handshake. Empty after other errors. Only for run.
 }
 
 type waiter struct {
@@ -109,6 +117,12 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 	if err != nil {
 		return nil, err
 	}
+	if controller.OnResult == nil {
+		controller.OnResult = func(r *Result) { log.Printf("svcmap: %s: %s", target, r.GetMessage()) }
+	}
+	if controller.OnError == nil {
+		controller.OnError = func(err error) { log.Printf("svcmap: %s: %v", target, err) }
+	}
 	a := &Agent{
 		controller: controller,
 		target:     name,
@@ -131,49 +145,56 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 // Set serializes the objects, so the caller can modify them afterwards. If the list contains several
 // versions of an object, the last version is used, and OnResult receives a warning.
 //
-// The agent holds the removals if they would take away most objects, and OnError receives a
-// *SnapshotHeldError.
-func (a *Agent) Set(objects []Object) { a.set(objects, false) }
+// The agent holds the removals if they would take away at least half of at least 20 objects of one kind,
+// and OnError receives a *SnapshotHeldError. Fewer objects are not protected: Set(nil) deletes all of them.
+//
+// If the Agent has stopped, Set, Apply and Remove do nothing and return the error of Err, or ErrClosed after
+// Close.
+func (a *Agent) Set(objects []Object) error { return a.set(objects, false) }
 
 // SetAndAcceptRemovals is Set, but the agent removes any number of objects. Call it only if an operator has
 // confirmed the removals.
-func (a *Agent) SetAndAcceptRemovals(objects []Object) { a.set(objects, true) }
+func (a *Agent) SetAndAcceptRemovals(objects []Object) error { return a.set(objects, true) }
 
-func (a *Agent) set(objects []Object, acceptRemovals bool) {
+func (a *Agent) set(objects []Object, acceptRemovals bool) error {
 	changes := make([]change, 0, len(objects))
 	count := map[key]int{}
 	for _, object := range objects {
 		c := upsert(object)
 		changes = append(changes, c)
 		if count[c.key]++; count[c.key] == 2 {
-			a.result(c.key.repeated())
+			a.controller.OnResult(c.key.repeated())
 		}
 	}
-	a.update(changes, func() { a.state.set(changes, acceptRemovals) })
+	return a.update(changes, func() { a.state.set(changes, acceptRemovals) })
 }
 
-// Apply adds or replaces objects.
-func (a *Agent) Apply(objects ...Object) {
+// Apply adds or replaces objects. See Set for its error.
+func (a *Agent) Apply(objects ...Object) error {
 	changes := make([]change, 0, len(objects))
 	for _, object := range objects {
 		changes = append(changes, upsert(object))
 	}
-	a.update(changes, nil)
+	return a.update(changes, nil)
 }
 
 // Remove removes the objects with these kinds, namespaces and names. Other fields are ignored. The
-// removal of an object that does not exist is not an error.
-func (a *Agent) Remove(objects ...Object) {
+// removal of an object that does not exist is not an error. See Set for its error.
+func (a *Agent) Remove(objects ...Object) error {
 	changes := make([]change, 0, len(objects))
 	for _, object := range objects {
 		changes = append(changes, change{key: keyOf(object)})
 	}
-	a.update(changes, nil)
+	return a.update(changes, nil)
 }
 
 // update applies the changes. With `set`, they replace the list.
-func (a *Agent) update(changes []change, set func()) {
+func (a *Agent) update(changes []change, set func()) error {
 	a.mu.Lock()
+	if a.finalErr != nil || a.closing {
+		defer a.mu.Unlock()
+		return a.ending()
+	}
 	if set != nil {
 		set()
 	} else {
@@ -181,7 +202,7 @@ func (a *Agent) update(changes []change, set func()) {
 			a.state.put(c)
 		}
 	}
-	if set != nil && !a.started && !a.closing {
+	if set != nil && !a.started {
 		a.started = true
 		go a.run()
 	}
@@ -190,14 +211,23 @@ func (a *Agent) update(changes []change, set func()) {
 	a.wakeSender()
 	for _, c := range changes {
 		if c.err != nil {
-			a.result(c.key.result("Invalid value: " + c.err.Error()))
+			a.controller.OnResult(c.key.result("Invalid value: " + c.err.Error()))
 		}
 	}
+	return nil
+}
+
+// ending returns the error of calls after the end. Expects a.mu to be locked.
+func (a *Agent) ending() error {
+	if a.finalErr != nil {
+		return a.finalErr
+	}
+	return ErrClosed
 }
 
 // Wait returns nil when the agent has acknowledged all changes of earlier calls of Set, Apply and
-// Remove. Rejected objects and kernel errors do not cause an error; see OnResult and OnError. If the
-// Agent has stopped, Wait returns the error of Err.
+// Remove. Rejected objects, held removals and kernel errors do not cause an error; see OnResult, OnError,
+// Status.Rejected and Status.Held. If the Agent has stopped, Wait returns the error of Err.
 func (a *Agent) Wait(ctx context.Context) error {
 	a.mu.Lock()
 	w := &waiter{target: a.state.enqueued, ready: make(chan struct{})}
@@ -220,10 +250,9 @@ func (a *Agent) Wait(ctx context.Context) error {
 			return nil
 		default:
 		}
-		if err := a.Err(); err != nil {
-			return err
-		}
-		return ErrClosed
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.ending()
 	}
 }
 
@@ -285,17 +314,5 @@ func (a *Agent) releaseWaiters() {
 			close(w.ready)
 			delete(a.waiters, w)
 		}
-	}
-}
-
-func (a *Agent) result(result *Result) {
-	if a.controller.OnResult != nil {
-		a.controller.OnResult(result)
-	}
-}
-
-func (a *Agent) report(err error) {
-	if a.controller.OnError != nil {
-		a.controller.OnError(err)
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sort"
 	"strings"
 
 	"github.com/you/svcmap/api/clients/go/svcmapv1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Object is a *svcmapv1.Service, *svcmapv1.EndpointSlice, *svcmapv1.Node or *svcmapv1.ServiceCIDR.
@@ -31,8 +33,17 @@ func ReadList(path string) ([]Object, error) {
 }
 
 // ParseList parses a Kubernetes list or a single Kubernetes object in JSON, for example the output of
-// `kubectl get services,endpointslices -A -o json`. Fields that svcmap does not use are ignored.
-func ParseList(data []byte) ([]Object, error) { return parseList(data, "") }
+// `kubectl get services,endpointslices -A -o json`. ParseList ignores fields of Kubernetes that svcmap does
+// not use, and returns an error for other unknown fields, such as a misspelled clusterIP. In an object with
+// metadata.uid, all unknown fields are ignored: the API server has checked the object, so they are fields of
+// newer versions of Kubernetes.
+func ParseList(data []byte) ([]Object, error) {
+	objects, err := parseList(data, "")
+	if err != nil {
+		return nil, fmt.Errorf("svcmap: %w", err)
+	}
+	return objects, nil
+}
 
 func parseList(data []byte, defaultKind string) ([]Object, error) {
 	var list struct {
@@ -40,7 +51,7 @@ func parseList(data []byte, defaultKind string) ([]Object, error) {
 		Items []json.RawMessage
 	}
 	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("svcmap: parse list: %w", err)
+		return nil, fmt.Errorf("parse list: %w", err)
 	}
 	if list.Kind == "" {
 		list.Kind = defaultKind // The API server omits the kind of list items.
@@ -57,8 +68,19 @@ func parseList(data []byte, defaultKind string) ([]Object, error) {
 		object = &svcmapv1.ServiceCIDR{}
 	default:
 		if !strings.HasSuffix(list.Kind, "List") {
-			return nil, fmt.Errorf("svcmap: kind: Unsupported value: %q: supported values: "+
+			return nil, fmt.Errorf("kind: Unsupported value: %q: supported values: "+
 				"\"List\", \"Service\", \"EndpointSlice\", \"Node\", \"ServiceCIDR\"", list.Kind)
+		}
+		var names map[string]json.RawMessage
+		if err := json.Unmarshal(data, &names); err != nil {
+			return nil, err
+		}
+		for name := range names {
+			switch name {
+			case "apiVersion", "kind", "metadata", "items":
+			default:
+				return nil, fmt.Errorf("%s: %s: unknown field", list.Kind, name)
+			}
 		}
 		var objects []Object
 		for i, item := range list.Items {
@@ -71,9 +93,77 @@ func parseList(data []byte, defaultKind string) ([]Object, error) {
 		return objects, nil
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, object); err != nil {
-		return nil, fmt.Errorf("svcmap: parse %s: %w", keyOf(object), err)
+		return nil, fmt.Errorf("parse %s: %w", keyOf(object), err)
+	}
+	var value map[string]interface{}
+	if err := json.Unmarshal(data, &value); err != nil {
+		return nil, err
+	}
+	if metadata, ok := value["metadata"].(map[string]interface{}); !ok || metadata["uid"] == nil {
+		delete(value, "apiVersion")
+		delete(value, "kind")
+		if unknown := unknownField(value, object.ProtoReflect().Descriptor()); unknown != "" {
+			return nil, fmt.Errorf("%s: %s: unknown field", keyOf(object), unknown)
+		}
 	}
 	return []Object{object}, nil
+}
+
+// unread contains the fields of Kubernetes that svcmap does not use, by message
+// (api/manifests/known_fields.cc).
+var unread = map[protoreflect.Name]string{
+	"ObjectMeta": "deletionGracePeriodSeconds finalizers generateName generation managedFields ownerReferences " +
+		"resourceVersion selfLink uid",
+	"ServiceSpec": "allocateLoadBalancerNodePorts externalName ipFamilyPolicy loadBalancerClass loadBalancerIP " +
+		"publishNotReadyAddresses selector trafficDistribution",
+	"ServicePort":         "appProtocol targetPort",
+	"ServiceStatus":       "conditions",
+	"LoadBalancerIngress": "ports",
+	"Endpoint":            "deprecatedTopology hostname targetRef",
+	"EndpointPort":        "appProtocol",
+	"NodeSpec":            "configSource externalID podCIDR providerID unschedulable",
+	"Taint":               "effect timeAdded value",
+	"NodeStatus": "allocatable capacity conditions config daemonEndpoints declaredFeatures features images nodeInfo " +
+		"phase runtimeHandlers volumesAttached volumesInUse",
+	"ServiceCIDR": "status",
+}
+
+// unknownField returns the path of a field that neither the message nor Kubernetes has, or "".
+func unknownField(value map[string]interface{}, message protoreflect.MessageDescriptor) string {
+	names := make([]string, 0, len(value))
+	for name := range value {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		field := message.Fields().ByJSONName(name)
+		if field == nil {
+			field = message.Fields().ByName(protoreflect.Name(name))
+		}
+		if field == nil {
+			if !strings.Contains(" "+unread[message.Name()]+" ", " "+name+" ") {
+				return name
+			}
+			continue
+		}
+		if field.Message() == nil || field.IsMap() {
+			continue
+		}
+		items, list := value[name].([]interface{})
+		if !list {
+			items = []interface{}{value[name]}
+		}
+		for i, item := range items {
+			child, _ := item.(map[string]interface{})
+			if unknown := unknownField(child, field.Message()); unknown != "" {
+				if list {
+					return fmt.Sprintf("%s[%d].%s", name, i, unknown)
+				}
+				return name + "." + unknown
+			}
+		}
+	}
+	return ""
 }
 
 // FromKubernetes converts a Kubernetes object, such as a *corev1.Service, to the message of the same kind:

@@ -1,6 +1,7 @@
 package svcmap
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/you/svcmap/api/clients/go/svcmapv1"
@@ -55,5 +56,27 @@ func TestParseList(t *testing.T) {
 		if _, err := ParseList([]byte(text)); err == nil {
 			t.Errorf("%q: got no error", text)
 		}
+	}
+}
+
+func TestParseListRejectsUnknownFields(t *testing.T) {
+	const service = `{"kind": "Service", "metadata": {"namespace": "shop", "name": "web"%s}, "spec": {%s}}`
+	for field, path := range map[string]string{
+		`"clusterIp": "10.96.0.10"`:           "spec.clusterIp",
+		`"ports": [{"port": 1}, {"prot": 2}]`: "spec.ports[1].prot",
+	} {
+		object := fmt.Sprintf(service, "", field)
+		_, err := ParseList([]byte(`{"kind": "List", "items": [` + object + `]}`))
+		if want := "svcmap: items[0]: Service shop/web: " + path + ": unknown field"; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		// The API server has checked the object.
+		if _, err := ParseList([]byte(fmt.Sprintf(service, `, "uid": "7"`, field))); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := ParseList([]byte(`{"kind": "List", "itmes": []}`))
+	if want := "svcmap: List: itmes: unknown field"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -69,6 +69,15 @@ func isFinal(err error) bool {
 	return false
 }
 
+// handshakeProblem returns the reason if the TLS handshake failed, which gRPC returns inside a longer text.
+func handshakeProblem(err error) string {
+	parts := strings.SplitN(status.Convert(err).Message(), "authentication handshake failed: ", 2)
+	if len(parts) < 2 {
+		return ""
+	}
+	return strings.TrimSuffix(parts[1], `"`)
+}
+
 // run opens streams until Close or a final error.
 func (a *Agent) run() {
 	defer close(a.done)
@@ -76,29 +85,38 @@ func (a *Agent) run() {
 	replacedBySelf := false
 	for {
 		acked, err := a.stream()
-		a.mu.Lock()
-		a.state.disconnect()
-		a.status.Connected = false
-		closing := a.closing
-		a.mu.Unlock()
-		if closing {
-			return
-		}
 		// A delayed Open of a broken connection can replace the next stream of the same controller.
 		reason, metadata := ErrorInfo(err)
 		bySelf := reason == svcmapv1.ErrorReason_REPLACED && metadata["name"] == a.controller.Name &&
 			metadata["instance"] == a.controller.Instance
-		if isFinal(err) && (!bySelf || replacedBySelf) {
-			a.mu.Lock()
+		final := isFinal(err) && (!bySelf || replacedBySelf)
+		a.mu.Lock()
+		a.state.disconnect()
+		a.status.Connected = false
+		closing := a.closing
+		if final && !closing {
 			a.finalErr = err
-			a.mu.Unlock()
+		}
+		a.mu.Unlock()
+		if closing {
+			return
+		}
+		problem := handshakeProblem(err)
+		if problem != "" {
+			err = status.Error(codes.Unavailable, "TLS handshake failed: "+problem)
+			problem = strings.SplitN(problem, ": current time ", 2)[0] // The time differs in each error.
+		}
+		if problem == "" || problem != a.tlsProblem {
+			a.controller.OnError(err)
+		}
+		a.tlsProblem = problem
+		if final {
 			return
 		}
 		replacedBySelf = bySelf
 		if acked {
 			retry = firstRetry
 		}
-		a.report(err)
 		if !a.sleep(retry/2 + time.Duration(rand.Int63n(int64(retry/2)))) {
 			return
 		}
@@ -167,6 +185,8 @@ func (a *Agent) stream() (acked bool, err error) {
 	a.status.AgentVersion = response.GetOpened().GetAgentVersion()
 	a.status.NodeName = response.GetOpened().GetNodeName()
 	a.status.Revision = response.GetOpened().GetRevision()
+	a.status.Held = ""
+	a.tlsProblem = ""
 	if resumed {
 		a.status.Resumed++
 	}
@@ -199,6 +219,9 @@ func (a *Agent) stream() (acked bool, err error) {
 		a.mu.Lock()
 		saved, err := a.state.ack(ack)
 		a.status.Revision = ack.GetRevision()
+		if ack.GetHeld() != "" || len(ack.GetStateToken()) > 0 { // While the agent holds a snapshot, Acks have no token.
+			a.status.Held = ack.GetHeld()
+		}
 		if len(a.state.unacked) == 0 {
 			watchdog.expectNothing()
 		} else {
@@ -207,16 +230,16 @@ func (a *Agent) stream() (acked bool, err error) {
 		a.mu.Unlock()
 		acked = true
 		for _, r := range ack.GetResults() {
-			a.result(r)
+			a.controller.OnResult(r)
 		}
 		if saved != nil {
-			a.report(fmt.Errorf("svcmap: write Controller.StateFile: %w", saved))
+			a.controller.OnError(fmt.Errorf("svcmap: write Controller.StateFile: %w", saved))
 		}
 		if ack.GetHeld() != "" {
-			a.report(&SnapshotHeldError{Loss: ack.GetHeld()})
+			a.controller.OnError(&SnapshotHeldError{Loss: ack.GetHeld()})
 		}
 		if ack.GetError() != "" && ack.GetError() != kernelError {
-			a.report(fmt.Errorf("svcmap: kernel commit failed, svcmapd is retrying: %s", ack.GetError()))
+			a.controller.OnError(fmt.Errorf("svcmap: kernel commit failed, svcmapd is retrying: %s", ack.GetError()))
 		}
 		kernelError = ack.GetError()
 		// After the callbacks, so that results precede the end of Wait.
@@ -249,7 +272,7 @@ func (a *Agent) send(ctx context.Context, push svcmapv1.Control_PushClient, watc
 		a.releaseWaiters()
 		a.mu.Unlock()
 		for _, r := range refused {
-			a.result(r)
+			a.controller.OnResult(r)
 		}
 		if closing {
 			push.CloseSend()

@@ -8,7 +8,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"log"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +24,7 @@ type settings struct {
 	Target, Name, Instance, StateFile string
 	Certificates                      string // Folder with ca.pem, client.pem and client.key.
 	Epoch                             uint64
+	Log                               bool // Without callbacks, so that the client logs.
 }
 
 type command struct {
@@ -41,6 +44,13 @@ func say(event, value any) {
 		panic(err)
 	}
 	os.Stdout.Write(append(line, '\n'))
+}
+
+type logger struct{}
+
+func (logger) Write(line []byte) (int, error) {
+	say("log", strings.TrimSuffix(string(line), "\n"))
+	return len(line), nil
 }
 
 func text(err error) any {
@@ -77,11 +87,15 @@ func main() {
 	if s.Certificates != "" {
 		options = append(options, grpc.WithTransportCredentials(transportCredentials(s.Certificates)))
 	}
-	agent, err := svcmap.Dial(s.Target, svcmap.Controller{
-		Name: s.Name, Instance: s.Instance, Epoch: s.Epoch, StateFile: s.StateFile,
-		OnResult: func(r *svcmap.Result) { say("result", r.GetMessage()) },
-		OnError:  func(err error) { say("error", text(err)) },
-	}, options...)
+	controller := svcmap.Controller{Name: s.Name, Instance: s.Instance, Epoch: s.Epoch, StateFile: s.StateFile}
+	if s.Log {
+		log.SetFlags(0)
+		log.SetOutput(logger{})
+	} else {
+		controller.OnResult = func(r *svcmap.Result) { say("result", r.GetMessage()) }
+		controller.OnError = func(err error) { say("error", text(err)) }
+	}
+	agent, err := svcmap.Dial(s.Target, controller, options...)
 	if err != nil {
 		panic(err)
 	}
@@ -104,19 +118,18 @@ func main() {
 		switch c.Do {
 		case "set":
 			if c.Accept {
-				agent.SetAndAcceptRemovals(objects)
+				say("done", text(agent.SetAndAcceptRemovals(objects)))
 			} else {
-				agent.Set(objects)
+				say("done", text(agent.Set(objects)))
 			}
-			say("done", nil)
 		case "apply":
-			for _, o := range objects {
-				agent.Apply(o)
+			var err error
+			for i := 0; i < len(objects) && err == nil; i++ {
+				err = agent.Apply(objects[i])
 			}
-			say("done", nil)
+			say("done", text(err))
 		case "remove":
-			agent.Remove(objects...)
-			say("done", nil)
+			say("done", text(agent.Remove(objects...)))
 		case "wait":
 			ctx, cancel := context.WithTimeout(context.Background(),
 				time.Duration(c.Timeout*float64(time.Second)))
@@ -125,7 +138,7 @@ func main() {
 		case "status":
 			status := agent.Status()
 			say("done", map[string]any{"connected": status.Connected, "node_name": status.NodeName,
-				"objects": status.Objects, "rejected": status.Rejected, "changes": status.Changes,
+				"objects": status.Objects, "rejected": status.Rejected, "held": status.Held, "changes": status.Changes,
 				"batches": status.Batches, "snapshots": status.Snapshots, "resumed": status.Resumed})
 		case "close":
 			say("done", text(agent.Close()))

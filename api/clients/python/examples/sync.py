@@ -8,7 +8,6 @@ import svcmap
 path = pathlib.Path(sys.argv[1])
 with svcmap.Agent(sys.argv[2], name="example", state_file=f"{path}.sent",
                   on_result=lambda result: print(result.message), on_error=print) as agent:
-    while agent.error is None:
+    while True:
         agent.set(svcmap.parse_list(path.read_text()))
         time.sleep(0.2)
-raise agent.error

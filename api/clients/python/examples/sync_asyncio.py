@@ -9,9 +9,8 @@ import svcmap.aio
 async def main(path, target):
     async with svcmap.aio.Agent(target, name="example", state_file=f"{path}.sent",
                                 on_result=lambda result: print(result.message), on_error=print) as agent:
-        while agent.error is None:
+        while True:
             agent.set(svcmap.parse_list(path.read_text()))
             await asyncio.sleep(0.2)
-        raise agent.error
 
 asyncio.run(main(pathlib.Path(sys.argv[1]), sys.argv[2]))

@@ -10,10 +10,10 @@ An Agent connects, reconnects with backoff, and sends only objects that differ f
 agent acknowledged. Changes to an object that is waiting to be sent are merged. With `state_file`, a
 restarted controller also sends only differences. `svcmap.aio.Agent` is the same class for asyncio.
 """
-from svcmap._agent import Agent, Closed, SnapshotHeld, Status, Stopped, StreamError
+from svcmap._agent import Agent, Closed, ErrorReason, SnapshotHeld, Status, Stopped, StreamError
 from svcmap._objects import parse_list
 from svcmap._tls import TlsFiles
-from svcmap.v1.control_pb2 import ErrorReason, ObjectResult, ResultCode
+from svcmap.v1.control_pb2 import ObjectResult, ResultCode
 from svcmap.v1.objects_pb2 import EndpointSlice, Node, Service, ServiceCIDR
 
 __all__ = ["Agent", "Closed", "EndpointSlice", "ErrorReason", "Node", "ObjectResult", "ResultCode", "Service",

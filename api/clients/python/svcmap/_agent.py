@@ -1,5 +1,6 @@
 """The blocking client. All methods can be called from any thread."""
 import dataclasses
+import enum
 import logging
 import os
 import queue
@@ -20,6 +21,7 @@ from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
 
 PROTOCOL_VERSION = 2
 
+_LOGGER = logging.getLogger("svcmap")
 _FIRST_RETRY = 0.2
 _LAST_RETRY = 10.0
 _OPENED_TIMEOUT = 30.0
@@ -32,8 +34,11 @@ _FINAL = frozenset({
     grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNIMPLEMENTED})
 
 
+ErrorReason = enum.Enum("ErrorReason", control.ErrorReason.items(), module="svcmap")
+
+
 class StreamError(Exception):
-    """The stream ended, and the Agent reconnects with backoff.
+    """The stream ended. The Agent reconnects with backoff, unless the error is Stopped.
 
     code: a grpc.StatusCode.
     details: the text for people.
@@ -45,7 +50,7 @@ class StreamError(Exception):
         super().__init__(f"{error.code().name}: {error.details()}")
         self.code: grpc.StatusCode = error.code()
         self.details: str = error.details()
-        self.reason = control.ERROR_REASON_UNSPECIFIED
+        self.reason = ErrorReason.ERROR_REASON_UNSPECIFIED
         self.metadata: Dict[str, str] = {}
         status = rpc.Status()
         for key, value in error.trailing_metadata() or ():
@@ -54,20 +59,19 @@ class StreamError(Exception):
         for detail in status.details:
             if detail.type_url.endswith("/google.rpc.ErrorInfo"):
                 info = rpc.ErrorInfo.FromString(detail.value)
-                if info.domain == "svcmap.v1" and info.reason in control.ErrorReason.keys():
-                    self.reason = control.ErrorReason.Value(info.reason)
+                if info.domain == "svcmap.v1" and info.reason in ErrorReason.__members__:
+                    self.reason = ErrorReason[info.reason]
                     self.metadata = dict(info.metadata)
 
     def explain(self, problem: str) -> None:
-        """Adds the reason for a failed TLS connection, which gRPC does not report."""
-        if problem:
-            self.details = f"{problem} ({self.details})"
-            self.args = (f"{self.code.name}: {self.details}",)
+        """Sets the reason for a failed TLS connection, which gRPC does not report."""
+        self.details = problem
+        self.args = (f"{self.code.name}: {problem}",)
 
 
 class Stopped(StreamError):
     """The agent ended the stream with an error that reconnecting cannot solve, such as an outdated
-    epoch."""
+    epoch. The Agent has stopped."""
 
 
 class SnapshotHeld(Exception):
@@ -84,7 +88,7 @@ class SnapshotHeld(Exception):
 
 
 class Closed(Exception):
-    """The Agent was closed before the agent had acknowledged all changes."""
+    """The Agent is closed."""
 
 
 @dataclasses.dataclass
@@ -96,6 +100,7 @@ class Status:
     revision: int = 0  # Revision of the agent in the last response.
     objects: int = 0  # Number of objects that the agent should have.
     rejected: int = 0  # Number of objects whose last version was rejected.
+    held: str = ""  # Loss of a held snapshot, such as "95 of 100 Services". Empty if no snapshot is held.
     changes: int = 0  # Number of changes sent, including snapshots.
     batches: int = 0  # Number of batches sent.
     snapshots: int = 0  # Number of snapshots started.
@@ -118,8 +123,8 @@ def _guarded(callback):
         try:
             callback(value)
         except Exception:
-            logging.getLogger("svcmap").exception("callback failed")
-    return call if callback else lambda value: None
+            _LOGGER.exception("callback failed")
+    return call
 
 
 class Agent:
@@ -135,9 +140,13 @@ class Agent:
     credentials: svcmap.TlsFiles, or grpc.ChannelCredentials, or a function that returns
         grpc.ChannelCredentials. A function is called for each new connection. Required for TCP targets.
     on_result: receives rejected objects and warnings as svcmap.ObjectResult. A rejected object is sent
-        again when it changes, when the stream is opened again, or after 10 minutes.
+        again when it changes, when the stream is opened again, or after 10 minutes. Default: the client logs
+        the results as warnings of the logger "svcmap".
     on_error: receives errors that the Agent retries, such as a broken connection, errors of the kernel,
-        which the agent retries, and SnapshotHeld. Neither callback may call wait() or close().
+        which the agent retries, and SnapshotHeld. If the Agent stops because of an error, this error is the
+        last one and a Stopped. While the same problem with a certificate prevents connections, it is
+        reported once. Default: the client logs the errors with the logger "svcmap". Neither callback
+        may call wait() or close().
     """
 
     def __init__(self, target: str, *, name: str, instance: Optional[str] = None, epoch: int = 0,
@@ -157,8 +166,10 @@ class Agent:
         self._name = name
         self._instance = socket.gethostname() if instance is None else instance
         self._epoch = epoch
-        self._on_result = _guarded(on_result)
-        self._on_error = _guarded(on_error)
+        self._on_result = _guarded(on_result or (
+            lambda result: _LOGGER.warning("%s: %s", target, result.message)))
+        self._on_error = _guarded(on_error or (lambda error: _LOGGER.log(
+            logging.ERROR if isinstance(error, Stopped) else logging.WARNING, "%s: %s", target, error)))
 
         self._changed = threading.Condition()  # Its lock guards the fields below.
         self._state = State(StateFile(state_file) if state_file is not None else None)
@@ -171,6 +182,7 @@ class Agent:
         self._retry_at = float("inf")  # Time at which rejected objects are sent again.
         self._wake_at = float("inf")  # Time at which _watch() continues.
         self._kernel_error = ""
+        self._tls_problem = ""  # The reason of the last failed connection, if it is a certificate.
         self._closing = False
         self._over = False
         self._final: Optional[Stopped] = None
@@ -184,27 +196,29 @@ class Agent:
 
     def set(self, objects: Iterable[Object], *, accept_removals: bool = False) -> None:
         """Replaces the list of objects that the agent should have. The agent removes all other objects.
-        The objects are serialized, so the caller can modify them afterwards. If the list contains several
+        Raises Stopped or Closed if the Agent has stopped or is closed. The objects are serialized, so the caller can modify them afterwards. If the list contains several
         versions of an object, the last version is used, and on_result receives a warning.
 
-        The agent holds the removals if they would take away most objects, and on_error receives
-        SnapshotHeld. accept_removals: the agent removes any number of objects. Set it only if an operator has
+        The agent holds the removals if they would take away at least half of at least 20 objects of one
+        kind, and on_error receives SnapshotHeld. Fewer objects are not protected: set([]) deletes all of
+        them. accept_removals: the agent removes any number of objects. Set it only if an operator has
         confirmed the removals."""
         self._update([self._version(obj) for obj in objects], complete=True, accept_removals=accept_removals)
 
     def apply(self, *objects: Object) -> None:
-        """Adds or replaces objects."""
+        """Adds or replaces objects. Raises Stopped or Closed if the Agent has stopped or is closed."""
         self._update([self._version(obj) for obj in objects], complete=False)
 
     def remove(self, *objects: Object) -> None:
         """Removes the objects with these kinds, namespaces and names. Other fields are ignored. The
-        removal of an object that does not exist is not an error."""
+        removal of an object that does not exist is not an error. Raises Stopped or Closed if the Agent has
+        stopped or is closed."""
         self._update([(key_of(obj), ABSENT) for obj in objects], complete=False)
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Returns when the agent has acknowledged all changes of earlier calls of set(), apply() and
-        remove(). Rejected objects and kernel errors raise no exception; see on_result and on_error.
-        Raises TimeoutError, Stopped or Closed."""
+        remove(). Rejected objects, held removals and kernel errors raise no exception; see on_result,
+        on_error, status.rejected and status.held. Raises TimeoutError, Stopped or Closed."""
         done = threading.Event()
         waiter = self._when_acknowledged(done.set)
         try:
@@ -262,12 +276,14 @@ class Agent:
     def _update(self, versions, complete: bool, accept_removals: bool = False) -> None:
         repeated = repeated_keys(key for key, _ in versions) if complete else ()
         with self._changed:
+            if self._final is not None or self._closing:
+                raise self._ending()
             if complete:
                 self._state.set(versions, accept_removals)
             else:
                 for key, version in versions:
                     self._state.put(key, version)
-            if complete and not self._threads and not self._closing:
+            if complete and not self._threads:
                 self._threads = [threading.Thread(target=target, name=f"svcmap-{target.__name__}",
                                                   daemon=True) for target in (self._run, self._watch)]
                 for thread in self._threads:
@@ -322,11 +338,11 @@ class Agent:
                 self._waiters.remove(waiter)
 
     def _raise_if_unacknowledged(self, waiter: _Waiter) -> None:
-        if waiter.acknowledged:
-            return
-        if self._final is not None:
-            raise self._final
-        raise Closed("the agent is closed")
+        if not waiter.acknowledged:
+            raise self._ending()
+
+    def _ending(self) -> Exception:
+        return self._final or Closed("the agent is closed")
 
     # ---- The stream ----
 
@@ -345,25 +361,31 @@ class Agent:
         retry, replaced_by_self = _FIRST_RETRY, False
         while not self._closing:
             acked, error = self._stream()
-            final = by_self = False
+            by_self, problem = False, ""
             if isinstance(error, grpc.RpcError):
-                final = error.code() in _FINAL
-                error = (Stopped if final else StreamError)(error)
+                cause, error = error, StreamError(error)
                 if error.code == grpc.StatusCode.UNAVAILABLE and isinstance(self._credentials, TlsFiles):
-                    error.explain(self._credentials.problem(self._target))
+                    problem = self._credentials.problem(self._target)
+                if problem:
+                    error.explain(problem)
                 # A delayed Open of a broken connection can replace the next stream of the same controller.
-                by_self = error.reason == control.REPLACED and (
+                by_self = error.reason == ErrorReason.REPLACED and (
                     error.metadata.get("name"), error.metadata.get("instance")) == (self._name, self._instance)
+                if error.code in _FINAL and (not by_self or replaced_by_self):
+                    error = Stopped(cause)
             with self._changed:
                 if self._closing:
                     break
-                if final and (not by_self or replaced_by_self):
+                if isinstance(error, Stopped):
                     self._final = error
-                    break
+            if not problem or problem != self._tls_problem:
+                self._on_error(error)
+            self._tls_problem = problem
+            if self._final is not None:
+                break
             replaced_by_self = by_self
             if acked:
                 retry = _FIRST_RETRY
-            self._on_error(error)
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, random.uniform(retry / 2, retry))
             retry = min(2 * retry, _LAST_RETRY)
@@ -422,9 +444,10 @@ class Agent:
             self._status.agent_version = opened.agent_version
             self._status.node_name = opened.node_name
             self._status.revision = opened.revision
+            self._status.held = ""
             self._status.resumed += resumed
             self._deadline = None
-            self._kernel_error = ""
+            self._kernel_error = self._tls_problem = ""
             self._retry_at = time.monotonic() + _RETRY_REJECTED
             self._wake_before(self._retry_at)
             self._requests = requests
@@ -442,6 +465,8 @@ class Agent:
             except OSError as error:
                 unsaved = error
             self._status.revision = ack.revision
+            if ack.held or ack.state_token:  # While the agent holds a snapshot, Acks have no token.
+                self._status.held = ack.held
             if self._state.idle:
                 self._deadline = None
             else:

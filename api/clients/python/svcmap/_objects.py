@@ -1,5 +1,6 @@
 """Conversion of objects to keys and serialized changes."""
 import collections
+import functools
 import hashlib
 import json
 from typing import List, NamedTuple, Optional, Union
@@ -21,26 +22,74 @@ _NAMES = {kind: name for name, (_, _, kind) in _TYPES.items()}
 # connections.
 _RANKS = {control.KIND_SERVICE_CIDR: 0, control.KIND_NODE: 1, control.KIND_ENDPOINT_SLICE: 2,
           control.KIND_SERVICE: 3}
+# Fields of Kubernetes that svcmap does not use, by message (api/manifests/known_fields.cc).
+_UNREAD = {name: frozenset(fields.split()) for name, fields in {
+    "ObjectMeta": "deletionGracePeriodSeconds finalizers generateName generation managedFields ownerReferences "
+                  "resourceVersion selfLink uid",
+    "ServiceSpec": "allocateLoadBalancerNodePorts externalName ipFamilyPolicy loadBalancerClass loadBalancerIP "
+                   "publishNotReadyAddresses selector trafficDistribution",
+    "ServicePort": "appProtocol targetPort",
+    "ServiceStatus": "conditions",
+    "LoadBalancerIngress": "ports",
+    "Endpoint": "deprecatedTopology hostname targetRef",
+    "EndpointPort": "appProtocol",
+    "NodeSpec": "configSource externalID podCIDR providerID unschedulable",
+    "Taint": "effect timeAdded value",
+    "NodeStatus": "allocatable capacity conditions config daemonEndpoints declaredFeatures features images nodeInfo "
+                  "phase runtimeHandlers volumesAttached volumesInUse",
+    "ServiceCIDR": "status",
+}.items()}
+_TOP_LEVEL = frozenset(("apiVersion", "kind"))
 
 
 def parse_list(data: Union[str, bytes, dict]) -> List[Object]:
     """Parses a Kubernetes list or a single Kubernetes object, for example the output of
-    `kubectl get services,endpointslices -A -o json`. Fields that svcmap does not use are ignored. `data` is
-    JSON or a dictionary with the structure of the JSON."""
-    return _parse(data if isinstance(data, dict) else json.loads(data), "")
+    `kubectl get services,endpointslices -A -o json`. Ignores fields of Kubernetes that svcmap does not use.
+    Raises ValueError for other unknown fields, such as a misspelled clusterIP. In an object with
+    metadata.uid, all unknown fields are ignored: the API server has checked the object, so they are fields of
+    newer versions of Kubernetes. `data` is JSON or a dictionary with the structure of the JSON."""
+    return _parse(data if isinstance(data, dict) else json.loads(data), "", "")
 
 
-def _parse(value, default_kind):
+def _parse(value, default_kind, path):
     if not isinstance(value, dict):
-        raise ValueError("must be a Kubernetes object")
+        raise ValueError(f"{path}must be a Kubernetes object")
     # The API server omits the kind of list items.
     kind = value.get("kind") or default_kind
     if kind in _TYPES:
-        return [json_format.ParseDict(value, _TYPES[kind][0](), ignore_unknown_fields=True)]
+        obj = json_format.ParseDict(value, _TYPES[kind][0](), ignore_unknown_fields=True)
+        if not (value.get("metadata") or {}).get("uid"):
+            if unknown := _unknown_field(value, obj.DESCRIPTOR, _TOP_LEVEL):
+                raise ValueError(f"{path}{key_of(obj)}: {unknown}: unknown field")
+        return [obj]
     if not kind.endswith("List"):
-        raise ValueError(f'kind: Unsupported value: "{kind}": supported values: "List", "Service", '
+        raise ValueError(f'{path}kind: Unsupported value: "{kind}": supported values: "List", "Service", '
                          '"EndpointSlice", "Node", "ServiceCIDR"')
-    return [found for item in value.get("items") or [] for found in _parse(item, kind[:-len("List")])]
+    for name in value.keys() - _TOP_LEVEL - {"metadata", "items"}:
+        raise ValueError(f"{path}{kind}: {name}: unknown field")
+    return [found for i, item in enumerate(value.get("items") or [])
+            for found in _parse(item, kind[:-len("List")], f"{path}items[{i}]: ")]
+
+
+def _unknown_field(value, message, ignored=frozenset()) -> Optional[str]:
+    """The path of a field that neither the message nor Kubernetes has, or None."""
+    ignored |= _UNREAD.get(message.name, frozenset())
+    for name, child in value.items():
+        field = _fields(message).get(name)
+        if field is None:
+            if name not in ignored:
+                return name
+        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            for i, item in enumerate(child if isinstance(child, list) else [child]):
+                if isinstance(item, dict) and (unknown := _unknown_field(item, field.message_type)):
+                    return f"{name}[{i}].{unknown}" if isinstance(child, list) else f"{name}.{unknown}"
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def _fields(message):
+    """The fields by both names that json_format accepts."""
+    return {name: field for field in message.fields for name in (field.json_name, field.name)}
 
 
 class Key(NamedTuple):

@@ -15,8 +15,7 @@ func main() {
 	for ; err == nil; time.Sleep(200 * time.Millisecond) {
 		var objects []svcmap.Object
 		if objects, err = svcmap.ReadList(os.Args[1]); err == nil {
-			agent.Set(objects)
-			err = agent.Err()
+			err = agent.Set(objects)
 		}
 	}
 	log.Fatal(err)
