@@ -105,9 +105,16 @@ class Reader {
                     .field = field,
                     .reason = "Required value: must be a string"});
     }
-    if (kind.ends_with("List") && IsReadKind(kind) && node.Find("items") != nullptr) {
+    if (kind.ends_with("List") && IsReadKind(kind)) {
+      const TreeNode* items = node.Find("items");
+      if (items == nullptr) {
+        return Error({.line = node.line,
+                      .object = DescribeObject(node, kind),
+                      .field = "items",
+                      .reason = "Required value: must be a list"});
+      }
       kind.remove_suffix(4);
-      return Items(*node.Find("items"), kind.empty() ? "" : api_version, kind);
+      return Items(*items, kind.empty() ? "" : api_version, kind);
     }
     Object(node, api_version, kind);
   }
@@ -118,6 +125,12 @@ class Reader {
     if (kind.ends_with("List")) kind.remove_suffix(4);
     return kind.empty() || std::any_of(kKinds.begin(), kKinds.end(),
                                        [&](const KindInfo& info) { return info.name == kind; });
+  }
+
+  // The same kind in another API group is another kind, for example in Knative. The groups of such
+  // kinds contain a dot.
+  static bool IsMisspelledGroup(std::string_view group, std::string_view expected) {
+    return group.find('.') == std::string_view::npos || IsSimilar(group, expected);
   }
 
   void Items(const TreeNode& items, std::string_view api_version, std::string_view kind) {
@@ -137,8 +150,8 @@ class Reader {
       std::string reason = absl::StrCat(
           "ignored because svcmap does not support this kind in apiVersion ", Quote(api_version));
       const auto similar = std::find_if(kKinds.begin(), kKinds.end(), [&](const KindInfo& info) {
-        // The same name in another API group is another kind, for example in Knative.
-        return kind != info.name && IsSimilar(kind, info.name);
+        return kind == info.name ? IsMisspelledGroup(GroupOf(api_version), info.group)
+                                 : IsSimilar(kind, info.name);
       });
       if (similar != kKinds.end()) {
         ++out_.misspelled;

@@ -51,7 +51,8 @@ struct Manifests {
   std::vector<ManifestError> errors;
   // Warnings about ignored objects. The limits are the same as for `errors`.
   std::vector<ManifestError> warnings;
-  size_t misspelled = 0;  // Number of ignored objects whose kind is similar to a supported kind.
+  // Number of ignored objects whose kind or API group is probably misspelled.
+  size_t misspelled = 0;
 };
 
 // Reads `text` as JSON if the first character is '{', and as YAML otherwise. `source` is the name

@@ -215,6 +215,34 @@ items:
   EXPECT_THAT(Names(Read("apiVersion: v1\nkind: List\nitems: null\n")), IsEmpty());
 }
 
+TEST(ManifestsTest, AListWithoutItemsIsRejected) {
+  for (const char* text : {"apiVersion: v1\nkind: List\nitem: []\n", "apiVersion: v1\nkind: List\n",
+                           "apiVersion: v1\nkind: ServiceList\n"}) {
+    EXPECT_THAT(Texts(Read(text).errors),
+                ElementsAre(HasSubstr("List: items: Required value: must be a list")))
+        << text;
+  }
+  EXPECT_THAT(Texts(Read("apiVersion: v1\nkind: List\nitems: []\n").errors), IsEmpty());
+}
+
+TEST(ManifestsTest, MisspelledKindsAndGroupsAreCounted) {
+  const auto misspelled = [](const std::string& api_version, const std::string& kind) {
+    const Manifests manifests =
+        Read(absl::StrCat("apiVersion: ", api_version, "\nkind: ", kind, "\n"));
+    EXPECT_THAT(manifests.warnings, SizeIs(1)) << api_version << " " << kind;
+    return manifests.misspelled == 1;
+  };
+  EXPECT_TRUE(misspelled("v1", "Services"));
+  EXPECT_TRUE(misspelled("core/v1", "Service"));
+  EXPECT_TRUE(misspelled("core/v1", "Node"));
+  EXPECT_TRUE(misspelled("v1", "EndpointSlice"));
+  EXPECT_TRUE(misspelled("discovery/v1", "EndpointSlice"));
+  EXPECT_TRUE(misspelled("discovery.k8.io/v1", "EndpointSlice"));
+  EXPECT_TRUE(misspelled("networking.k8.io/v1", "ServiceCIDR"));
+  EXPECT_FALSE(misspelled("serving.knative.dev/v1", "Service"));
+  EXPECT_FALSE(misspelled("apps/v1", "Deployment"));
+}
+
 TEST(ManifestsTest, AliasesAreFollowed) {
   const Manifests manifests = Read(R"(
 apiVersion: v1
