@@ -138,6 +138,8 @@ TEST_F(ManifestsSourceTest, PathThatIsNotThereIsReported) {
   const auto source = ManifestsSource::Start(manifests_ + "/missing/x.yaml", *intake_);
   EXPECT_THAT(std::string(source.status().message()),
               ::testing::HasSubstr(manifests_ + "/missing"));
+  EXPECT_EQ(FileWatch::Open(manifests_ + "/x.yaml").status().message(),
+            manifests_ + "/x.yaml: No such file or directory (ENOENT)");
 }
 
 }  // namespace
