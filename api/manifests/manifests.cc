@@ -55,11 +55,11 @@ class Reader {
   void End() {
     Count(errors_, "%d more errors omitted", out_.errors);
     Count(warnings_, "%d more ignored objects omitted", out_.warnings);
+    Count(misspelled_, "%d more misspelled objects omitted", out_.misspelled);
   }
 
  private:
   void Error(ManifestError error) { Keep(std::move(error), errors_, out_.errors); }
-  void Warn(ManifestError error) { Keep(std::move(error), warnings_, out_.warnings); }
 
   void Keep(ManifestError error, size_t& count, std::vector<ManifestError>& out) {
     if (count++ >= kMaxManifestErrors) return;
@@ -154,12 +154,14 @@ class Reader {
                                  : IsSimilar(kind, info.name);
       });
       if (similar != kKinds.end()) {
-        ++out_.misspelled;
         absl::StrAppend(&reason, "; did you mean ", Quote(similar->name), " in apiVersion ",
                         Quote(similar->api_version), "?");
       }
-      Warn({.line = node.line, .object = DescribeObject(node, kind), .reason = std::move(reason)});
-      return;
+      ManifestError ignored = {.line = node.line,
+                               .object = DescribeObject(node, kind),
+                               .reason = std::move(reason)};
+      if (similar == kKinds.end()) return Keep(std::move(ignored), warnings_, out_.warnings);
+      return Keep(std::move(ignored), misspelled_, out_.misspelled);
     }
     if (known->api_version != api_version) {
       return Error({.line = node.line,
@@ -220,6 +222,7 @@ class Reader {
   bool flawed_ = false;  // The document contains a flaw.
   size_t errors_ = 0;
   size_t warnings_ = 0;
+  size_t misspelled_ = 0;
 };
 
 // Returns the line of the first invalid UTF-8 sequence or NUL byte, or 0 if `text` is valid.

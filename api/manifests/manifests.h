@@ -51,8 +51,9 @@ struct Manifests {
   std::vector<ManifestError> errors;
   // Warnings about ignored objects. The limits are the same as for `errors`.
   std::vector<ManifestError> warnings;
-  // Number of ignored objects whose kind or API group is probably misspelled.
-  size_t misspelled = 0;
+  // Warnings about ignored objects whose kind or API group is probably misspelled. `warnings` does
+  // not contain them. The limits are the same as for `errors`.
+  std::vector<ManifestError> misspelled;
 };
 
 // Reads `text` as JSON if the first character is '{', and as YAML otherwise. `source` is the name
