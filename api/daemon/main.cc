@@ -354,7 +354,8 @@ int Run(DaemonOptions options) {
   }
   if (*beginning == proxy::AdoptedState::kNothing) WarnAboutForeignTables(**kernel, tables);
   LogBeginning(*beginning, reconciler.revision());
-  const proxy::Received received = proxy::ReceivedAtStart(*beginning, saved.partial);
+  const proxy::Received received =
+      proxy::ReceivedAtStart(*beginning, saved.partial, !saved.objects.empty());
   if (received == proxy::Received::kPartial) {
     spdlog::info(
         "the previous run ended before it received a complete state, waiting for a complete state "

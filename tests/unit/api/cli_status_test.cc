@@ -97,6 +97,24 @@ TEST(CliStatusTest, ThePhaseIsShownIfTheStateDoesNotShowIt) {
   }
 }
 
+TEST(CliStatusTest, ExistingRulesAreNamedOnlyIfThePreviousRunLeftThem) {
+  v1::GetStatusResponse status = ExampleStatus();
+  status.set_state(v1::WAITING_FOR_STATE);
+  status.set_phase(v1::PHASE_WAITING);
+  status.clear_manifests_path();
+  const auto shown = [&] {
+    const FakeAgent agent({.status = status});
+    return Ctl(agent, {"status"}).out;
+  };
+  constexpr char kSnapshot[] =
+      "Waiting for  a complete snapshot (from a controller or from svcmapctl apply --prune)";
+  EXPECT_THAT(shown(), HasSubstr(absl::StrCat(kSnapshot, "\n")));
+  status.set_phase(v1::PHASE_HOLDING);
+  EXPECT_THAT(shown(), HasSubstr(absl::StrCat(kSnapshot, "; existing rules stay in effect\n")));
+  status.set_manifests_path("/etc/m");
+  EXPECT_THAT(shown(), HasSubstr("Waiting for  manifests without errors in --manifests /etc/m; "));
+}
+
 TEST(CliStatusTest, Text) {
   const FakeAgent agent({.status = ExampleStatus()});
   const CtlResult result = Ctl(agent, {"status"});
