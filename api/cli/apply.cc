@@ -157,8 +157,11 @@ ExitCode Execute(const ApplyOptions& options, Session& session) {
   const size_t unknown = WarnOfUnknownFields(inputs, session);
   DropDuplicates(inputs.objects, session);
   if (options.strict && (!inputs.complete || unknown > 0)) {
-    session.Error(absl::StrCat("--strict: nothing was sent, not even ",
-                               CountText(inputs.objects.size(), "valid object"),
+    session.Error(absl::StrCat("--strict: nothing was sent",
+                               inputs.objects.empty()
+                                   ? ""
+                                   : absl::StrCat(", not even ", CountText(inputs.objects.size(),
+                                                                           "valid object")),
                                unknown > 0 ? ", because fields are unknown" : ""));
     return ExitCode::kIncomplete;
   }

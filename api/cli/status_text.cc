@@ -54,7 +54,8 @@ std::string KernelText(const v1::GetStatusResponse& status) {
 
 std::string RepairsText(const v1::GetStatusResponse& status) {
   return absl::StrCat(status.repairs(), " (", CountText(status.repaired_elements(), "element"),
-                      " and ", CountText(status.repaired_chains(), "chain"),
+                      " and ", status.repaired_chains(),
+                      status.repaired_chains() == 1 ? " chain or object" : " chains or objects",
                       " changed by other processes)");
 }
 

@@ -143,6 +143,8 @@ TEST(CliApplyTest, StrictSendsNothingThen) {
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err,
               HasSubstr("error: --strict: nothing was sent, not even 1 valid object\n"));
+  EXPECT_THAT(Ctl(agent, {"apply", "--strict", "-f", "-"}, "[").err,
+              HasSubstr("error: --strict: nothing was sent\n"));
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(agent.seen().apply, IsEmpty());
 }

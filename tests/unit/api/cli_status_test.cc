@@ -133,7 +133,7 @@ TEST(CliStatusTest, Text) {
       "Unauthorized 5 calls and 1 TLS handshake, see the agent's log\n"
       "Programmed   2 Service ports, 1 endpoint slot\n"
       "Kernel       matches the last commit, external changes are monitored\n"
-      "Repairs      2 (3 elements and 1 chain changed by other processes)\n"
+      "Repairs      2 (3 elements and 1 chain or object changed by other processes)\n"
       "Saved state  /var/lib/svcmap, 4096 bytes, synced at 2023-11-14T22:13:21Z\n"
       "Findings\n"
       "  Service shop/web rejected: ...\n"

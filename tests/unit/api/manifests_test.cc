@@ -515,6 +515,11 @@ endpoints: [{addresses: [10.1.0.1], nodename: n1, condition: {ready: false}, con
                   "\"ready\"?"));
 }
 
+TEST(ManifestsTest, SwappedCharactersAreOneMistake) {
+  EXPECT_THAT(UnknownFields("apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspce: {}\n"),
+              ElementsAre("Service web: spce did you mean \"spec\"?"));
+}
+
 TEST(ManifestsTest, FieldsThatSvcmapDoesNotReadAreKnown) {
   EXPECT_THAT(UnknownFields(R"(
 apiVersion: v1
