@@ -1,4 +1,5 @@
 // Implements `svcmapctl apply`.
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <set>
@@ -134,6 +135,20 @@ ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Ses
   return ExitCode::kIncomplete;
 }
 
+// Drops warnings about conflicts with objects that the end of the snapshot has removed. Findings in
+// the status are omitted if there are many.
+void DropResolvedConflicts(const v1::GetStatusResponse& status, v1::Ack& ack) {
+  constexpr int kMaxFindings = 100;
+  if (status.findings_size() >= kMaxFindings) return;
+  auto& results = *ack.mutable_results();
+  const auto resolved = [&](const v1::ObjectResult& result) {
+    return result.severity() == v1::WARNING && result.code() == v1::DUPLICATE &&
+           std::none_of(status.findings().begin(), status.findings().end(),
+                        [&](const auto& left) { return left.message() == result.message(); });
+  };
+  results.erase(std::remove_if(results.begin(), results.end(), resolved), results.end());
+}
+
 ExitCode Prune(const ApplyOptions& options, const Inputs& inputs, Session& session) {
   if (const ExitCode code = CheckPrune(options, inputs, session); code != ExitCode::kOk) {
     return code;
@@ -145,8 +160,11 @@ ExitCode Prune(const ApplyOptions& options, const Inputs& inputs, Session& sessi
   if (options.dry_run) return DryRunPrune(push, *pruned, session);
   std::vector<v1::Object> objects;
   for (const ManifestObject& object : inputs.objects) objects.push_back(object.object);
-  const absl::StatusOr<v1::Ack> ack = session.client.Replace(objects, options.allow_empty);
+  absl::StatusOr<v1::Ack> ack = session.client.Replace(objects, options.allow_empty);
   if (!ack.ok()) return session.CallFailed(ack.status(), CountText(objects.size(), "object"));
+  if (const auto status = session.client.GetStatus(); status.ok()) {
+    DropResolvedConflicts(*status, *ack);
+  }
   return ReportAck(*ack, push.objects, push.done, push.dry_run, session, *pruned);
 }
 

@@ -417,6 +417,23 @@ TEST(CliPruneTest, PrunedObjectsAreListed) {
   EXPECT_THAT(agent.seen().push, SizeIs(4));  // Open, SnapshotBegin, Batch, SnapshotEnd.
 }
 
+// An address moves to a renamed Service when the end of the snapshot removes the old Service.
+TEST(CliPruneTest, ResolvedConflictsAreNotReported) {
+  v1::Ack ack = Committed(9);
+  v1::ObjectResult& conflict = *ack.add_results();
+  conflict.set_kind(v1::KIND_SERVICE);
+  conflict.set_namespace_("shop");
+  conflict.set_name("web");
+  conflict.set_severity(v1::WARNING);
+  conflict.set_code(v1::DUPLICATE);
+  conflict.set_message("Service shop/web: spec.clusterIP: Duplicate value");
+  FakeAnswers answers = WithStoredObjects(ack);
+  EXPECT_EQ(Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects).err, "");
+  *answers.status.add_findings() = conflict;
+  EXPECT_THAT(Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects).err,
+              HasSubstr("Duplicate value"));
+}
+
 TEST(CliPruneTest, HeldDeletionsAreAnError) {
   v1::Ack ack;
   ack.set_revision(9);
