@@ -70,6 +70,8 @@ class Intake {
   // Reasons why the source of the state cannot be read completely. They are not about an object.
   void SetSourceErrors(std::vector<std::string> errors);
   std::vector<std::string> SourceErrors() const;
+  // Findings of the last received version of each object.
+  std::vector<proxy::Finding> ReceivedFindings() const { return book_.All(); }
   // Limits all log lines that a client with write permission can cause.
   LineLimit& log_limit() { return log_limit_; }
 
