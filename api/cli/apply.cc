@@ -1,4 +1,5 @@
 // Implements `svcmapctl apply`.
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <set>
@@ -133,6 +134,20 @@ ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Ses
   return ExitCode::kIncomplete;
 }
 
+// Drops warnings about conflicts with objects that the end of the snapshot has removed. Findings in
+// the status are omitted if there are many.
+void DropResolvedConflicts(const v1::GetStatusResponse& status, v1::Ack& ack) {
+  constexpr int kMaxFindings = 100;
+  if (status.findings_size() >= kMaxFindings) return;
+  auto& results = *ack.mutable_results();
+  const auto resolved = [&](const v1::ObjectResult& result) {
+    return result.severity() == v1::WARNING && result.code() == v1::DUPLICATE &&
+           std::none_of(status.findings().begin(), status.findings().end(),
+                        [&](const auto& left) { return left.message() == result.message(); });
+  };
+  results.erase(std::remove_if(results.begin(), results.end(), resolved), results.end());
+}
+
 ExitCode Prune(const ApplyOptions& options, const Inputs& inputs, Session& session) {
   if (const ExitCode code = CheckPrune(options, inputs, session); code != ExitCode::kOk) {
     return code;
@@ -150,8 +165,11 @@ ExitCode Prune(const ApplyOptions& options, const Inputs& inputs, Session& sessi
   const Push push = MakePush(inputs.objects, /*dry_run=*/false, session.client);
   std::vector<v1::Object> objects;
   for (const ManifestObject& object : inputs.objects) objects.push_back(object.object);
-  const absl::StatusOr<v1::Ack> ack = session.client.Replace(objects, options.allow_empty);
+  absl::StatusOr<v1::Ack> ack = session.client.Replace(objects, options.allow_empty);
   if (!ack.ok()) return session.CallFailed(ack.status(), CountText(objects.size(), "object"));
+  if (const auto status = session.client.GetStatus(); status.ok()) {
+    DropResolvedConflicts(*status, *ack);
+  }
   return ReportAck(*ack, push.objects, push.done, /*dry_run=*/false, session, *pruned);
 }
 
@@ -163,14 +181,16 @@ ExitCode Execute(const ApplyOptions& options, Session& session) {
   DropDuplicates(inputs.objects, session);
   if (options.strict || options.prune) {
     // A flaw in a complete state would delete objects or fields.
-    const std::string_view flaw = !inputs.complete           ? "a manifest cannot be read"
-                                  : inputs.unknown_kinds > 0 ? "the kind of an object is unknown"
-                                  : unknown > 0              ? "a field is unknown"
-                                                             : "";
+    const std::string_view flaw = !inputs.complete        ? "a manifest cannot be read"
+                                  : inputs.misspelled > 0 ? "the kind of an object is unknown"
+                                  : unknown > 0           ? "a field is unknown"
+                                                          : "";
     if (!flaw.empty()) {
+      const size_t valid = inputs.objects.size();
       session.Error(absl::StrCat(
-          options.prune ? "--prune" : "--strict", ": nothing was sent, not even ",
-          CountText(inputs.objects.size(), "valid object"), ", because ", std::string(flaw)));
+          options.prune ? "--prune" : "--strict", ": nothing was sent",
+          valid == 0 ? "" : absl::StrCat(", not even ", CountText(valid, "valid object")),
+          ", because ", flaw));
       return ExitCode::kIncomplete;
     }
   }

@@ -27,9 +27,8 @@ void Describe(CLI::App& app, Words& words) {
   const auto dry_run = [&words](CLI::App* sub) {
     sub->add_flag("--dry-run", words.dry_run, "Show the changes without making them");
   };
-  const auto all_namespaces = [&words](CLI::App* sub) {
-    sub->add_flag("-A,--all-namespaces", words.all_namespaces,
-                  "Select all namespaces [default unless a name is given]");
+  const auto all_namespaces = [&words](CLI::App* sub, const char* text) {
+    sub->add_flag("-A,--all-namespaces", words.all_namespaces, text);
   };
   const auto name_space = [&words](CLI::App* sub) {
     sub->add_option("-n,--namespace", words.name_space, "Namespace of the objects")
@@ -89,7 +88,7 @@ void Describe(CLI::App& app, Words& words) {
 
   CLI::App* get = command("get", "List the objects that the agent stores", kGetFooter);
   name_space(get);
-  all_namespaces(get);
+  all_namespaces(get, "Select all namespaces [default unless a name is given]");
   get->add_option("-o,--output", words.output,
                   "Output format: table, wide, json, yaml or name [default: table]")
       ->type_name("FORMAT");
@@ -149,7 +148,7 @@ void Describe(CLI::App& app, Words& words) {
       ->add_option("-n,--namespace", words.name_space,
                    "Kubernetes namespace of the Services [default: all]")
       ->type_name("NAMESPACE");
-  all_namespaces(check);
+  all_namespaces(check, "Select all namespaces [default]");
   check->add_option("--sample", words.sample, "Check only this number of random addresses")
       ->type_name("NUMBER")
       ->check(CLI::Range(1, INT_MAX).description(""));

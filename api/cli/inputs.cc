@@ -42,8 +42,10 @@ Inputs ReadInputs(const std::vector<std::string>& files, std::string_view left_o
       continue;
     }
     for (const ManifestError& problem : manifests->errors) error(problem.ToString());
-    for (const ManifestError& warning : manifests->warnings) session.Warn(warning.ToString());
-    inputs.unknown_kinds += manifests->unknown_kinds;
+    for (const auto* warnings : {&manifests->warnings, &manifests->misspelled}) {
+      for (const ManifestError& warning : *warnings) session.Warn(warning.ToString());
+    }
+    inputs.misspelled += manifests->misspelled.size();
     std::move(manifests->objects.begin(), manifests->objects.end(),
               std::back_inserter(inputs.objects));
   }

@@ -33,6 +33,17 @@ std::string Fit(const std::string& line, size_t columns) {
   return (columns == 0 ? line : Shorten(line, columns)) + "\n";
 }
 
+// Shortens the first word of `name`, because the port and address of the Service follow.
+std::string FitName(const std::string& name, size_t columns) {
+  constexpr size_t kFirstColumns = 25;
+  constexpr size_t kShortest = 8;
+  const size_t end = std::min(name.find(' '), name.size());
+  const size_t used = kFirstColumns + Width(name.substr(end));
+  if (columns == 0 || used + end <= columns) return name;
+  return Shorten(name.substr(0, end), columns > used + kShortest ? columns - used : kShortest) +
+         name.substr(end);
+}
+
 }  // namespace
 
 ConnectionCounts ReadConnectionCounts(std::string_view page, RateGroup group) {
@@ -76,7 +87,7 @@ std::string RatesText(const std::vector<ServiceRate>& rates, size_t max_rows, si
   const size_t rows = max_rows == 0 ? rates.size() : std::min(rates.size(), max_rows);
   for (size_t i = 0; i < rows; ++i) {
     text += Fit(absl::StrFormat("%10.1f %12d  %s", rates[i].per_second, rates[i].total,
-                                OneLine(rates[i].name)),
+                                FitName(OneLine(rates[i].name), columns)),
                 columns);
   }
   return text;

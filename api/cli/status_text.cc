@@ -54,7 +54,8 @@ std::string KernelText(const v1::GetStatusResponse& status) {
 
 std::string RepairsText(const v1::GetStatusResponse& status) {
   return absl::StrCat(status.repairs(), " (", CountText(status.repaired_elements(), "element"),
-                      " and ", CountText(status.repaired_chains(), "chain"),
+                      " and ", status.repaired_chains(),
+                      status.repaired_chains() == 1 ? " chain or object" : " chains or objects",
                       " changed by other processes)");
 }
 
@@ -133,6 +134,14 @@ std::string PhaseText(v1::Phase phase) {
   }
 }
 
+std::string WaitingText(const v1::GetStatusResponse& status) {
+  return absl::StrCat(
+      status.manifests_path().empty()
+          ? "a complete snapshot (from a controller or from svcmapctl apply --prune)"
+          : "manifests without errors in --manifests " + status.manifests_path(),
+      status.phase() == v1::PHASE_HOLDING ? "; existing rules stay in effect" : "");
+}
+
 }  // namespace
 
 std::string StateName(v1::State state) {
@@ -167,10 +176,7 @@ std::string StatusText(const v1::GetStatusResponse& status, bool verbose,
                     status.revision()),
        page);
   if (status.state() == v1::WAITING_FOR_STATE && status.revision() > 0) {
-    Line("Waiting for",
-         "a complete snapshot (from a controller or from svcmapctl apply --prune); existing rules "
-         "stay in effect",
-         page);
+    Line("Waiting for", WaitingText(status), page);
   }
   if (status.has_held_snapshot()) {
     Line("Snapshot held",

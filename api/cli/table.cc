@@ -10,6 +10,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr size_t kGap = 2;
+constexpr size_t kShortName = 8;  // Example: "web-f..."
 
 }  // namespace
 
@@ -44,6 +45,11 @@ void Table::Widen(const std::vector<std::string>& cells) {
 void Table::Fit() {
   size_t all = kGap * (widths_.size() - 1);
   for (const size_t width : widths_) all += width;
+  for (size_t i = 0; i < widths_.size(); ++i) {
+    for (; held_.front()[i] == "NAME" && all > columns_ && widths_[i] > kShortName; --all) {
+      --widths_[i];
+    }
+  }
   for (; all > columns_; --all) {
     size_t widest = widths_.size();
     for (size_t i = 0; i < widths_.size(); ++i) {

@@ -50,7 +50,7 @@ std::string RepairEvent(const v1::WatchRepair& repair) {
   switch (repair.outcome()) {
     case v1::WatchRepair::REPAIRED:
       return absl::StrCat("kernel state repaired", cause, " elements=", repair.elements(),
-                          " chains=", repair.chains(),
+                          " chains_and_objects=", repair.chains(),
                           " duration_ms=", Milliseconds(repair.duration()));
     case v1::WatchRepair::REWRITE:
       return absl::StrCat("kernel state damaged, rewriting the tables completely", cause);

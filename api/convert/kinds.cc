@@ -21,10 +21,13 @@ const KindInfo* FindKindOfField(int field) {
   return FindKindIf([field](const KindInfo& info) { return info.field == field; });
 }
 
-const KindInfo* FindKind(std::string_view api_version, std::string_view name) {
+std::string_view GroupOf(std::string_view api_version) {
   const size_t slash = api_version.find('/');
-  const std::string_view group =
-      slash == std::string_view::npos ? std::string_view() : api_version.substr(0, slash);
+  return slash == std::string_view::npos ? std::string_view() : api_version.substr(0, slash);
+}
+
+const KindInfo* FindKind(std::string_view api_version, std::string_view name) {
+  const std::string_view group = GroupOf(api_version);
   return FindKindIf([&](const KindInfo& info) { return info.name == name && info.group == group; });
 }
 

@@ -43,6 +43,8 @@ constexpr const KindInfo& InfoOf(proxy::Kind kind) { return kKinds[static_cast<s
 // Return null for an unknown kind or field.
 const KindInfo* FindKind(v1::Kind kind);
 const KindInfo* FindKindOfField(int field);
+// Returns the API group of an apiVersion, or "" for the core group.
+std::string_view GroupOf(std::string_view api_version);
 // Finds a kind of manifests by name and API group.
 const KindInfo* FindKind(std::string_view api_version, std::string_view name);
 

@@ -170,7 +170,7 @@ absl::Status Prepare(const DaemonOptions& options, const nft::TableSpecs& tables
 absl::Status CheckInputs(const DaemonOptions& options) {
   if (absl::Status listeners = Server::Check(options.listeners); !listeners.ok()) return listeners;
   if (options.manifests.empty()) return absl::OkStatus();
-  return FileWatch::Open(options.manifests).status();
+  return Annotate(FileWatch::Open(options.manifests).status(), "--manifests");
 }
 
 // Blocks signals in all threads, because the main thread receives signals with sigwait.
@@ -354,7 +354,8 @@ int Run(DaemonOptions options) {
   }
   if (*beginning == proxy::AdoptedState::kNothing) WarnAboutForeignTables(**kernel, tables);
   LogBeginning(*beginning, reconciler.revision());
-  const proxy::Received received = proxy::ReceivedAtStart(*beginning, saved.partial);
+  const proxy::Received received =
+      proxy::ReceivedAtStart(*beginning, saved.partial, !saved.objects.empty());
   if (received == proxy::Received::kPartial) {
     spdlog::info(
         "the previous run ended before it received a complete state, waiting for a complete state "

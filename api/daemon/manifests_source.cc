@@ -5,10 +5,35 @@
 
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "api/log/log_value.h"
 #include "api/manifests/manifests.h"
 
 namespace svcmap::api {
+namespace {
+
+constexpr size_t kMaxReported = 20;  // Maximum number of errors that become findings.
+
+// Returns the findings about errors in `manifests`.
+std::vector<std::string> ReportedErrors(const Manifests& manifests) {
+  std::vector<std::string> reported;
+  size_t omitted = 0;
+  for (const auto* errors : {&manifests.errors, &manifests.misspelled}) {
+    for (const ManifestError& error : *errors) {
+      if (reported.size() < kMaxReported) {
+        reported.push_back("--manifests: " + error.ToString());
+      } else {
+        ++omitted;
+      }
+    }
+  }
+  if (omitted > 0) {
+    reported.push_back(absl::StrCat("--manifests: ", omitted, " more errors are in the log"));
+  }
+  return reported;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ManifestsSource>> ManifestsSource::Start(std::string path,
                                                                         Intake& intake) {
@@ -22,6 +47,8 @@ absl::StatusOr<std::unique_ptr<ManifestsSource>> ManifestsSource::Start(std::str
     if (!status.ok()) {
       spdlog::error("manifests not read, last accepted state stays in effect error={}",
                     LogValue(status));
+      s->intake_.SetSourceErrors({absl::StrCat("--manifests: ", status.message(),
+                                               "; the last accepted state stays in effect")});
     }
   });
   return source;
@@ -55,9 +82,12 @@ absl::StatusOr<ConvertedChange> ManifestsSource::Convert(const ManifestObject& o
 absl::Status ManifestsSource::ReadAndSubmit() {
   const absl::StatusOr<Manifests> manifests = ReadManifestPath(path_);
   if (!manifests.ok()) return manifests.status();
-  for (const ManifestError& error : manifests->errors) {
-    spdlog::error("manifest rejected error={}", LogValue(error.ToString()));
+  for (const auto* errors : {&manifests->errors, &manifests->misspelled}) {
+    for (const ManifestError& error : *errors) {
+      spdlog::error("manifest rejected error={}", LogValue(error.ToString()));
+    }
   }
+  intake_.SetSourceErrors(ReportedErrors(*manifests));
   for (const ManifestError& warning : manifests->warnings) {
     spdlog::info("manifest accepted with a warning warning={}", LogValue(warning.ToString()));
   }
@@ -79,7 +109,7 @@ absl::Status ManifestsSource::ReadAndSubmit() {
                           [&](int i) { return Convert(objects[static_cast<size_t>(i)]); },
                           std::move(done), {.client = "", .fields = "path=" + LogValue(path_)});
   };
-  if (!manifests->errors.empty()) {
+  if (!manifests->errors.empty() || !manifests->misspelled.empty()) {
     spdlog::warn(
         "objects that are missing from the manifests are kept, because a manifest was "
         "rejected path={}",

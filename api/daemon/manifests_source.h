@@ -1,6 +1,7 @@
 // The embedded controller of --manifests: reads a file or directory of manifests and submits the
-// objects as a snapshot, at start and after each change. If a manifest cannot be read, objects are
-// updated but not pruned, so the last accepted versions of that manifest's objects stay in effect.
+// objects as a snapshot, at start and after each change. If a manifest cannot be read, or if a kind
+// is misspelled, objects are updated but not pruned, so the last accepted versions of that
+// manifest's objects stay in effect, and svcmapctl status contains a finding.
 #pragma once
 
 #include <memory>

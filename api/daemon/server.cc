@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <tuple>
 
 #include "api/convert/quote.h"
 #include "api/grpc/grpc_log.h"
@@ -53,6 +54,23 @@ absl::StatusOr<Addresses> AddressesOf(const ListenOptions& options) {
   return addresses;
 }
 
+// Returns the certificates of the flags. The error names the flag.
+absl::StatusOr<std::unique_ptr<TlsServer>> LoadTls(const TlsFiles& files) {
+  absl::StatusOr<std::unique_ptr<TlsServer>> tls = TlsServer::Load(files);
+  if (tls.ok()) return tls;
+  std::string reason(tls.status().message());
+  for (const auto& [flag, path, contents] :
+       {std::tuple("--tls-cert", files.certificate, "the server certificate"),
+        std::tuple("--tls-key", files.key, "the unencrypted private key of --tls-cert"),
+        std::tuple("--tls-client-ca", files.ca, "the CAs of client certificates")}) {
+    if (!reason.starts_with(path + ": ")) continue;
+    return absl::InvalidArgumentError(std::string(flag) + ": Invalid value: " + Quote(path) +
+                                      ": must be a PEM file with " + contents +
+                                      reason.substr(path.size()));
+  }
+  return Annotate(tls.status(), "--tls-cert, --tls-key, --tls-client-ca");
+}
+
 uint32_t WriterStreams(const PushLimits& limits) { return limits.max_streams + kMaxCalls; }
 
 }  // namespace
@@ -76,7 +94,7 @@ absl::Status Server::Check(const ListenOptions& options) {
   if (!addresses.ok()) return addresses.status();
   if (!addresses->tcp.empty()) {
     if (!options.insecure) {
-      if (absl::Status tls = TlsServer::Load(options.tls).status(); !tls.ok()) return tls;
+      if (absl::Status tls = LoadTls(options.tls).status(); !tls.ok()) return tls;
     }
     if (absl::Status tcp = TcpListener::Check(addresses->tcp); !tcp.ok()) return tcp;
   }
@@ -139,8 +157,8 @@ absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
     return Peer{Escape(LimitKey(names)), Escape(DisplayName(names)), RoleOf(allow, names)};
   };
   if (has_tcp && !options.insecure) {
-    absl::StatusOr<std::unique_ptr<TlsServer>> tls = TlsServer::Load(options.tls);
-    if (!tls.ok()) return Annotate(tls.status(), "--tls-cert, --tls-key, --tls-client-ca");
+    absl::StatusOr<std::unique_ptr<TlsServer>> tls = LoadTls(options.tls);
+    if (!tls.ok()) return tls.status();
     screen.tls = *std::move(tls);
   }
   absl::StatusOr<std::unique_ptr<Screen>> started =

@@ -287,8 +287,11 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
   proxy::Explained explained;
   std::unique_ptr<proxy::KernelCheck> check;
   uint64_t revision = 0;
+  const std::vector<proxy::Finding> received = intake_.ReceivedFindings();
+  std::vector<std::string> findings;
   const auto explain = [&](proxy::Reconciler& reconciler) {
     explained = proxy::Explain(reconciler.ContextForExplain(), *question);
+    findings = FindingsAbout(explained.service_key, received, reconciler.store());
     check = std::make_unique<proxy::KernelCheck>(
         tables_, reconciler.DestinationRows(*question, explained),
         proxy::DecidingRows(question->destination, question->protocol, question->port));
@@ -323,6 +326,7 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
     differences = check->differences();
   }
   FillExplained(*question, explained, response);
+  AddFindings(findings, response);
   FillKernelCheck(differences, response.kernel().pending(), *response.mutable_kernel());
   response.set_revision(revision);
   return grpc::Status::OK;

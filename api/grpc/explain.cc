@@ -124,6 +124,35 @@ void FillExplained(const proxy::Question& question, const proxy::Explained& expl
   for (const proxy::Explanation& one : explained.cases) Fill(one, *response.add_explanations());
 }
 
+std::vector<std::string> FindingsAbout(const std::string& service,
+                                       const std::vector<proxy::Finding>& received,
+                                       const proxy::Store& store) {
+  std::vector<std::string> texts;
+  if (service.empty()) return texts;
+  for (const proxy::Finding& finding : received) {
+    bool about = finding.kind == proxy::Kind::kService && finding.key == service;
+    if (finding.kind == proxy::Kind::kEndpointSlice) {
+      const auto slice = store.Stored(finding.kind, finding.key).slice;
+      about = slice ? slice->service_key == service : finding.key.starts_with(service + "-");
+    }
+    if (about) texts.push_back(finding.ToString());
+  }
+  return texts;
+}
+
+void AddFindings(const std::vector<std::string>& findings, v1::ExplainResponse& response) {
+  constexpr size_t kMaxSteps = 3;
+  for (v1::Explanation& explanation : *response.mutable_explanations()) {
+    for (size_t i = 0; i < findings.size() && i <= kMaxSteps; ++i) {
+      v1::ExplainStep* step = explanation.add_steps();
+      step->set_what("finding");
+      step->set_text(i < kMaxSteps ? findings[i]
+                                   : absl::StrCat(findings.size() - kMaxSteps,
+                                                  " more, see svcmapctl status"));
+    }
+  }
+}
+
 void FillKernelCheck(const absl::StatusOr<std::vector<std::string>>& differences, bool pending,
                      v1::KernelCheck& check) {
   check.set_pending(pending);

@@ -47,6 +47,7 @@ v1::Phase ToProto(proxy::Phase phase) {
 
 // Returns findings that are not about received objects.
 std::vector<v1::ObjectResult> AgentFindings(const proxy::LoopStatus& status,
+                                            const std::vector<std::string>& source_errors,
                                             const std::string& node_name) {
   std::vector<v1::ObjectResult> findings;
   const auto add = [&](v1::ResultCode code, const std::string& message) -> v1::ObjectResult& {
@@ -57,6 +58,7 @@ std::vector<v1::ObjectResult> AgentFindings(const proxy::LoopStatus& status,
     finding.set_message(message);
     return finding;
   };
+  for (const std::string& error : source_errors) add(v1::UNREADABLE, error);
   if (status.complete && !status.node_known && !status.node_eligible) {
     v1::ObjectResult& finding = add(
         v1::NODE_UNKNOWN,
@@ -183,7 +185,8 @@ void FillController(const std::optional<ActiveSession::Controller>& controller,
 void FillFindings(const Intake& intake, const proxy::LoopStatus& status,
                   v1::GetStatusResponse& response) {
   const std::vector<proxy::Finding> all = intake.Findings();
-  const std::vector<v1::ObjectResult> agent = AgentFindings(status, response.node_name());
+  const std::vector<v1::ObjectResult> agent = 
+      AgentFindings(status, intake.SourceErrors(), response.node_name());
   for (size_t i = 0; i < all.size(); ++i) {
     if (i + kMaxFindings >= all.size() + agent.size()) {
       *response.add_findings() = ToProto(all[i]);

@@ -195,6 +195,16 @@ std::vector<proxy::Finding> Intake::Findings() const {
   return findings;
 }
 
+void Intake::SetSourceErrors(std::vector<std::string> errors) {
+  const std::lock_guard lock(source_mutex_);
+  source_errors_ = std::move(errors);
+}
+
+std::vector<std::string> Intake::SourceErrors() const {
+  const std::lock_guard lock(source_mutex_);
+  return source_errors_;
+}
+
 uint64_t CountRejected(const std::vector<proxy::Finding>& findings) {
   absl::flat_hash_set<std::pair<proxy::Kind, absl::string_view>> rejected;
   for (const proxy::Finding& finding : findings) {

@@ -67,6 +67,11 @@ class Intake {
   // Findings of the last received version of each object, and of each Service that is not fully
   // programmed.
   std::vector<proxy::Finding> Findings() const;
+  // Reasons why the source of the state cannot be read completely. They are not about an object.
+  void SetSourceErrors(std::vector<std::string> errors);
+  std::vector<std::string> SourceErrors() const;
+  // Findings of the last received version of each object.
+  std::vector<proxy::Finding> ReceivedFindings() const { return book_.All(); }
   // Limits all log lines that a client with write permission can cause.
   LineLimit& log_limit() { return log_limit_; }
 
@@ -79,6 +84,8 @@ class Intake {
   ConvertContext context_;
   const std::function<void(const std::vector<proxy::Finding>&)> found_;
   FindingsBook book_;
+  mutable std::mutex source_mutex_;
+  std::vector<std::string> source_errors_;
   LineLimit log_limit_{[](const std::string& line) { spdlog::warn("{}", line); }};
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -89,22 +88,27 @@ bool Contains(std::span<const std::string_view> fields, std::string_view name) {
   return std::find(fields.begin(), fields.end(), name) != fields.end();
 }
 
-// Number of characters to insert, delete or replace, without regard to case.
+// Number of characters to insert, delete, replace or swap with their neighbour, without regard to
+// case.
 size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced =
-          diagonal + (absl::ascii_tolower(static_cast<unsigned char>(a[i - 1])) ==
-                              absl::ascii_tolower(static_cast<unsigned char>(b[j - 1]))
-                          ? 0
-                          : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+  const auto same = [&](size_t i, size_t j) {
+    return absl::ascii_tolower(static_cast<unsigned char>(a[i - 1])) ==
+           absl::ascii_tolower(static_cast<unsigned char>(b[j - 1]));
+  };
+  // Distances of the first i characters of `a` and the first j characters of `b`.
+  std::vector<std::vector<size_t>> of(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      of[i][j] = i + j;
+      if (i == 0 || j == 0) continue;
+      of[i][j] = std::min(
+          {of[i - 1][j] + 1, of[i][j - 1] + 1, of[i - 1][j - 1] + (same(i, j) ? 0 : 1)});
+      if (i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j)) {
+        of[i][j] = std::min(of[i][j], of[i - 2][j - 2] + 1);
+      }
     }
   }
-  return row[b.size()];
+  return of[a.size()][b.size()];
 }
 
 }  // namespace

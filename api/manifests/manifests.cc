@@ -55,11 +55,11 @@ class Reader {
   void End() {
     Count(errors_, "%d more errors omitted", out_.errors);
     Count(warnings_, "%d more ignored objects omitted", out_.warnings);
+    Count(misspelled_, "%d more misspelled objects omitted", out_.misspelled);
   }
 
  private:
   void Error(ManifestError error) { Keep(std::move(error), errors_, out_.errors); }
-  void Warn(ManifestError error) { Keep(std::move(error), warnings_, out_.warnings); }
 
   void Keep(ManifestError error, size_t& count, std::vector<ManifestError>& out) {
     if (count++ >= kMaxManifestErrors) return;
@@ -105,9 +105,16 @@ class Reader {
                     .field = field,
                     .reason = "Required value: must be a string"});
     }
-    if (kind.ends_with("List") && IsReadKind(kind) && node.Find("items") != nullptr) {
+    if (kind.ends_with("List") && IsReadKind(kind)) {
+      const TreeNode* items = node.Find("items");
+      if (items == nullptr) {
+        return Error({.line = node.line,
+                      .object = DescribeObject(node, kind),
+                      .field = "items",
+                      .reason = "Required value: must be a list"});
+      }
       kind.remove_suffix(4);
-      return Items(*node.Find("items"), kind.empty() ? "" : api_version, kind);
+      return Items(*items, kind.empty() ? "" : api_version, kind);
     }
     Object(node, api_version, kind);
   }
@@ -118,6 +125,12 @@ class Reader {
     if (kind.ends_with("List")) kind.remove_suffix(4);
     return kind.empty() || std::any_of(kKinds.begin(), kKinds.end(),
                                        [&](const KindInfo& info) { return info.name == kind; });
+  }
+
+  // The same kind in another API group is another kind, for example in Knative. The groups of such
+  // kinds contain a dot.
+  static bool IsMisspelledGroup(std::string_view group, std::string_view expected) {
+    return group.find('.') == std::string_view::npos || IsSimilar(group, expected);
   }
 
   void Items(const TreeNode& items, std::string_view api_version, std::string_view kind) {
@@ -137,8 +150,8 @@ class Reader {
       std::string reason = absl::StrCat(
           "ignored because svcmap does not support this kind in apiVersion ", Quote(api_version));
       const auto similar = std::find_if(kKinds.begin(), kKinds.end(), [&](const KindInfo& info) {
-        // The same name in another API group is another kind, for example in Knative.
-        return kind != info.name && IsSimilar(kind, info.name);
+        return kind == info.name ? IsMisspelledGroup(GroupOf(api_version), info.group)
+                                 : IsSimilar(kind, info.name);
       });
       if (similar != kKinds.end()) {
         absl::StrAppend(&reason, "; did you mean ", Quote(similar->name), " in apiVersion ",
@@ -148,9 +161,13 @@ class Reader {
                         "; it supports Service and Node in v1, EndpointSlice in "
                         "discovery.k8s.io/v1, and ServiceCIDR in networking.k8s.io/v1");
       }
-      if (similar != kKinds.end() || !IsUnreadKind(api_version, kind)) ++out_.unknown_kinds;
-      Warn({.line = node.line, .object = DescribeObject(node, kind), .reason = std::move(reason)});
-      return;
+      ManifestError ignored = {.line = node.line,
+                               .object = DescribeObject(node, kind),
+                               .reason = std::move(reason)};
+      if (similar == kKinds.end() && IsUnreadKind(api_version, kind)) {
+        return Keep(std::move(ignored), warnings_, out_.warnings);
+      }
+      return Keep(std::move(ignored), misspelled_, out_.misspelled);
     }
     if (known->api_version != api_version) {
       return Error({.line = node.line,
@@ -211,6 +228,7 @@ class Reader {
   bool flawed_ = false;  // The document contains a flaw.
   size_t errors_ = 0;
   size_t warnings_ = 0;
+  size_t misspelled_ = 0;
 };
 
 // Returns the line of the first invalid UTF-8 sequence or NUL byte, or 0 if `text` is valid.

@@ -51,9 +51,10 @@ struct Manifests {
   std::vector<ManifestError> errors;
   // Warnings about ignored objects. The limits are the same as for `errors`.
   std::vector<ManifestError> warnings;
-  // Number of ignored objects whose kind does not exist in an API group of a supported kind, or is
-  // similar to a supported kind.
-  size_t unknown_kinds = 0;
+  // Warnings about ignored objects whose kind does not exist in an API group of a supported kind, or
+  // whose kind or API group is probably misspelled. `warnings` does not contain them. The limits are
+  // the same as for `errors`.
+  std::vector<ManifestError> misspelled;
 };
 
 // Reads `text` as JSON if the first character is '{', and as YAML otherwise. `source` is the name

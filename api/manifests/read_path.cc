@@ -25,10 +25,10 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) 
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
-    // Subdirectories are misspelled, as in kubectl. Dangling links and special files cause an error
+    // Subdirectories are ignored, as in kubectl. Dangling links and special files cause an error
     // when they are read.
-    std::error_code misspelled;
-    if (IsManifestName(entry->path()) && !entry->is_directory(misspelled)) {
+    std::error_code ignored;
+    if (IsManifestName(entry->path()) && !entry->is_directory(ignored)) {
       files.push_back(entry->path().string());
     }
   }
@@ -81,7 +81,7 @@ absl::StatusOr<Manifests> ReadManifestPath(const std::string& path) {
     MoveAppend(some.objects, all.objects);
     MoveAppend(some.errors, all.errors);
     MoveAppend(some.warnings, all.warnings);
-    all.unknown_kinds += some.unknown_kinds;
+    MoveAppend(some.misspelled, all.misspelled);
   }
   return all;
 }

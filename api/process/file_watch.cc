@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<FileWatch>> FileWatch::Open(std::string path) {
   std::unique_ptr<FileWatch> watch(
       new FileWatch(std::move(path), std::move(events), std::move(stop)));
   if (const absl::Status watched = watch->Watch(); !watched.ok()) return watched;
+  if (watch->own_watch_ < 0) return ErrnoStatus(ENOENT, watch->path_);
   return watch;
 }
 

@@ -17,7 +17,8 @@ namespace svcmap::api {
 
 class FileWatch {
  public:
-  // Starts to collect changes. No change is reported before Follow is called.
+  // Starts to collect changes. No change is reported before Follow is called. Returns an error if
+  // `path` does not exist.
   static absl::StatusOr<std::unique_ptr<FileWatch>> Open(std::string path);
   ~FileWatch();  // Waits for `changed` to return.
 

@@ -157,7 +157,7 @@ std::string Loop::LossToHold() const {
 
 void Loop::SetReceived(Received received) {
   received_ = received;
-  if (!Holding()) reconciler_.SetPartial(received_ == Received::kPartial);
+  if (!Holding()) reconciler_.SetPartial(received_ <= Received::kPartial);
 }
 
 // Answers a batch when all Services that it changed are programmed.

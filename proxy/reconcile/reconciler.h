@@ -107,8 +107,8 @@ class Reconciler {
   // See StandingFindings.
   const StandingFindings::List& standing_findings() const { return standing_findings_.list(); }
 
-  // The stored objects are a part of the first snapshot, which has not ended. Saved for the next
-  // run.
+  // The stored objects are no complete state: there are none, or they are a part of the first
+  // snapshot, which has not ended. Saved for the next run.
   void SetPartial(bool partial) { journal_.SetPartial(partial); }
   // Saves objects that changed without a commit.
   void SaveObjects() { journal_.SaveObjects(); }

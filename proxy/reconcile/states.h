@@ -39,12 +39,13 @@ enum class AdoptedState : uint8_t {
   kUpgrade,   // The marker matches the saved state, but this version has other rules.
 };
 
-// The first state of a run. `partial`: the saved objects are a part of the first snapshot, during
-// which a previous run ended.
-constexpr Received ReceivedAtStart(AdoptedState adopted, bool partial) {
+// The first state of a run. `partial`: a previous run ended before it received a complete state.
+// `has_objects`: objects are saved.
+constexpr Received ReceivedAtStart(AdoptedState adopted, bool partial, bool has_objects) {
   if (adopted == AdoptedState::kNothing) return Received::kNothing;
   if (adopted == AdoptedState::kUnknown) return Received::kPreviousRules;
-  return partial ? Received::kPartial : Received::kStored;
+  if (!partial) return Received::kStored;
+  return has_objects ? Received::kPartial : Received::kNothing;
 }
 
 struct ReceivedTransition {

@@ -55,7 +55,8 @@ struct SavedState {
   };
 
   std::vector<Object> objects;  // Without duplicates.
-  // True if the objects are a part of the first snapshot, which has not ended.
+  // True if the agent has received no complete state. The objects, if any, are a part of the first
+  // snapshot, which has not ended.
   bool partial = false;
 
   // The saved rows are in the kernel if the kernel's marker is equal to `marker`. Without a marker,

@@ -42,6 +42,7 @@ std::vector<v1::Object> ReadChecked(std::string_view text) {
   const Manifests manifests = ReadManifests(text, "fuzz");
   CheckErrors(manifests.errors);
   CheckErrors(manifests.warnings);
+  CheckErrors(manifests.misspelled);
   std::vector<v1::Object> objects;
   size_t space = 0;
   for (const ManifestObject& object : manifests.objects) {

@@ -69,6 +69,22 @@ TEST_F(ExplainRpcTest, WhatTheKernelDoesNotTakeIsADifference) {
               ::testing::Contains("10.96.0.10 . tcp . 80 in service-ips is missing in the kernel"));
 }
 
+TEST_F(ExplainRpcTest, RejectedSlicesOfTheServiceAreShown) {
+  Serve();
+  v1::Object rejected = ASlice("shop/web").Endpoint("10.1.0.5", "n1").Port("http", 8080);
+  rejected.mutable_endpoint_slice()->set_address_type("IPv5");
+  v1::Object other = ASlice("shop/mail").Endpoint("10.1.0.6", "n1").Port("smtp", 25);
+  other.mutable_endpoint_slice()->set_address_type("IPv5");
+  Apply({AService("shop/web").ClusterIp("10.96.0.10").Port("http", 80), rejected, other});
+  ASSERT_TRUE(Explain("10.96.0.10", 80).ok());
+  const v1::Explanation& explanation = response_.explanations(0);
+  EXPECT_EQ(explanation.verdict(), v1::Explanation::REJECT);
+  const v1::ExplainStep& step = explanation.steps(explanation.steps_size() - 1);
+  EXPECT_EQ(step.what(), "finding");
+  EXPECT_THAT(step.text(), HasSubstr("rejected: addressType: Unsupported value: \"IPv5\""));
+  EXPECT_THAT(step.text(), HasSubstr("EndpointSlice shop/web"));
+}
+
 TEST_F(ExplainRpcTest, BadQuestionsAreNamed) {
   Serve();
   const struct {

@@ -49,6 +49,13 @@ class ManifestsSourceTest : public ServerTest {
     return testing::WaitUntil([&] { return Stored() == names; });
   }
 
+  bool HasFinding(const std::string& text) {
+    for (const v1::ObjectResult& finding : GetStatus().findings()) {
+      if (finding.message().find(text) != std::string::npos) return true;
+    }
+    return false;
+  }
+
   std::string manifests_;
   std::unique_ptr<ManifestsSource> source_;
 };
@@ -134,10 +141,33 @@ TEST_F(ManifestsSourceTest, WhileSomethingCannotBeReadNothingIsRemoved) {
   EXPECT_TRUE(BecomesStored({"a", "c"}));
 }
 
+TEST_F(ManifestsSourceTest, AMisspelledKindRemovesNothingAndIsAFinding) {
+  Write("a.yaml", Service("a", "10.96.0.1"));
+  Write("b.yaml", Service("b", "10.96.0.2"));
+  Start(manifests_);
+  EXPECT_TRUE(BecomesStored({"a", "b"}));
+  Write("b.yaml", "apiVersion: v1\nkind: Sevice\nmetadata: {namespace: shop, name: b}\n");
+  Write("c.yaml", Service("c", "10.96.0.3"));
+  EXPECT_TRUE(BecomesStored({"a", "b", "c"}));
+  EXPECT_TRUE(HasFinding("did you mean \"Service\" in apiVersion \"v1\"?"));
+  std::filesystem::remove(manifests_ + "/b.yaml");
+  EXPECT_TRUE(BecomesStored({"a", "c"}));
+  EXPECT_FALSE(HasFinding("did you mean"));
+}
+
+TEST_F(ManifestsSourceTest, AnUnreadableFileIsAFinding) {
+  Write("a.yaml", Service("a", "10.96.0.1"));
+  std::filesystem::create_symlink("/nonexistent", manifests_ + "/b.yaml");
+  Start(manifests_);
+  EXPECT_TRUE(HasFinding("--manifests: " + manifests_ + "/b.yaml: No such file or directory"));
+}
+
 TEST_F(ManifestsSourceTest, PathThatIsNotThereIsReported) {
   const auto source = ManifestsSource::Start(manifests_ + "/missing/x.yaml", *intake_);
   EXPECT_THAT(std::string(source.status().message()),
               ::testing::HasSubstr(manifests_ + "/missing"));
+  EXPECT_EQ(FileWatch::Open(manifests_ + "/x.yaml").status().message(),
+            manifests_ + "/x.yaml: No such file or directory (ENOENT)");
 }
 
 }  // namespace

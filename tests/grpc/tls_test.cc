@@ -265,13 +265,15 @@ TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {
   service_ = std::make_unique<ControlService>(*loop_, *intake_, hub_, tables_, ControlOptions{});
   options_.listen = {"tcp://127.0.0.1:" + std::to_string(testing::FreeTcpPort())};
   EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
-            "--tls-cert, --tls-key, --tls-client-ca: " + Path("agent.key") +
-                ": private key does not match the certificate in " + Path("agent.pem") +
-                " (key values mismatch)");
+            "--tls-key: Invalid value: \"" + Path("agent.key") +
+                "\": must be a PEM file with the unencrypted private key of --tls-cert: private key "
+                "does not match the certificate in " +
+                Path("agent.pem") + " (key values mismatch)");
   options_.tls.ca = Path("nowhere.pem");
-  EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
-            "--tls-cert, --tls-key, --tls-client-ca: " + Path("nowhere.pem") +
-                ": No such file or directory (ENOENT)");
+  EXPECT_EQ(Server::Check(options_).message(),
+            "--tls-client-ca: Invalid value: \"" + Path("nowhere.pem") +
+                "\": must be a PEM file with the CAs of client certificates: No such file or "
+                "directory (ENOENT)");
 }
 
 }  // namespace

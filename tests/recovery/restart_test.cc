@@ -174,6 +174,8 @@ TEST_F(SavedStateTest, KilledDuringTheFirstSnapshotItWaitsForACompleteState) {
     return status.ok() ? status->state() : v1::STATE_UNSPECIFIED;
   };
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(netns, flags));
+  ASSERT_OK(agent->WaitUntilSaved());
+  EXPECT_EQ(state_of_next_run(agent), v1::WAITING_FOR_STATE);  // It has received nothing.
   {
     ASSERT_OK_AND_ASSIGN(const auto stream, agent->Push());
     ASSERT_OK(stream->Begin());

@@ -152,6 +152,8 @@ TEST(CliApplyTest, StrictSendsNothingThen) {
   EXPECT_THAT(result.err,
               HasSubstr("error: --strict: nothing was sent, not even 1 valid object, because a "
                         "manifest cannot be read\n"));
+  EXPECT_THAT(Ctl(agent, {"apply", "--strict", "-f", "-"}, "[").err,
+              HasSubstr("error: --strict: nothing was sent, because a manifest cannot be read\n"));
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(agent.seen().apply, IsEmpty());
 }
@@ -442,6 +444,23 @@ TEST(CliPruneTest, PrunedObjectsAreListed) {
                                     "service/shop/old pruned\nservice/shop/older pruned\n"
                                     "revision 9, committed in "));
   EXPECT_THAT(agent.seen().push, SizeIs(4));  // Open, SnapshotBegin, Batch, SnapshotEnd.
+}
+
+// An address moves to a renamed Service when the end of the snapshot removes the old Service.
+TEST(CliPruneTest, ResolvedConflictsAreNotReported) {
+  v1::Ack ack = Committed(9);
+  v1::ObjectResult& conflict = *ack.add_results();
+  conflict.set_kind(v1::KIND_SERVICE);
+  conflict.set_namespace_("shop");
+  conflict.set_name("web");
+  conflict.set_severity(v1::WARNING);
+  conflict.set_code(v1::DUPLICATE);
+  conflict.set_message("Service shop/web: spec.clusterIP: Duplicate value");
+  FakeAnswers answers = WithStoredObjects(ack);
+  EXPECT_EQ(Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects).err, "");
+  *answers.status.add_findings() = conflict;
+  EXPECT_THAT(Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects).err,
+              HasSubstr("Duplicate value"));
 }
 
 TEST(CliPruneTest, HeldDeletionsAreAnError) {

@@ -97,6 +97,24 @@ TEST(CliStatusTest, ThePhaseIsShownIfTheStateDoesNotShowIt) {
   }
 }
 
+TEST(CliStatusTest, ExistingRulesAreNamedOnlyIfThePreviousRunLeftThem) {
+  v1::GetStatusResponse status = ExampleStatus();
+  status.set_state(v1::WAITING_FOR_STATE);
+  status.set_phase(v1::PHASE_WAITING);
+  status.clear_manifests_path();
+  const auto shown = [&] {
+    const FakeAgent agent({.status = status});
+    return Ctl(agent, {"status"}).out;
+  };
+  constexpr char kSnapshot[] =
+      "Waiting for  a complete snapshot (from a controller or from svcmapctl apply --prune)";
+  EXPECT_THAT(shown(), HasSubstr(absl::StrCat(kSnapshot, "\n")));
+  status.set_phase(v1::PHASE_HOLDING);
+  EXPECT_THAT(shown(), HasSubstr(absl::StrCat(kSnapshot, "; existing rules stay in effect\n")));
+  status.set_manifests_path("/etc/m");
+  EXPECT_THAT(shown(), HasSubstr("Waiting for  manifests without errors in --manifests /etc/m; "));
+}
+
 TEST(CliStatusTest, Text) {
   const FakeAgent agent({.status = ExampleStatus()});
   const CtlResult result = Ctl(agent, {"status"});
@@ -115,7 +133,7 @@ TEST(CliStatusTest, Text) {
       "Unauthorized 5 calls and 1 TLS handshake, see the agent's log\n"
       "Programmed   2 Service ports, 1 endpoint slot\n"
       "Kernel       matches the last commit, external changes are monitored\n"
-      "Repairs      2 (3 elements and 1 chain changed by other processes)\n"
+      "Repairs      2 (3 elements and 1 chain or object changed by other processes)\n"
       "Saved state  /var/lib/svcmap, 4096 bytes, synced at 2023-11-14T22:13:21Z\n"
       "Findings\n"
       "  Service shop/web rejected: ...\n"

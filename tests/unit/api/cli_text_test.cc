@@ -87,6 +87,16 @@ TEST(TableTest, TheWidestCellsAreShortenedToFit) {
             "a...  10.0.0.1     <none>\n");
 }
 
+TEST(TableTest, NamesAreShortenedFirst) {
+  std::ostringstream out;
+  Table table({"NAME", "TYPE", "PORT(S)"}, out, 38);
+  table.Row({"a-very-long-name-of-a-service", "LoadBalancer", "80:30080/TCP"});
+  table.Finish();
+  EXPECT_EQ(out.str(),
+            "NAME        TYPE          PORT(S)\n"
+            "a-very-...  LoadBalancer  80:30080/TCP\n");
+}
+
 TEST(TextTest, ShortenedTextKeepsWholeCharacters) {
   EXPECT_EQ(Shorten("K\xc3\xbckelchen", 9), "K\xc3\xbckelchen");
   EXPECT_EQ(Shorten("K\xc3\xbckelchen", 5), "K\xc3\xbc...");

@@ -64,6 +64,9 @@ TEST(ServiceRatesTest, TextFitsTheTerminal) {
   EXPECT_EQ(RatesText(rates, 1, 40),
             "    CONN/S        TOTAL  SERVICE\n"
             "     812.5      1234567  shop/wwwwwww...\n");
+  EXPECT_EQ(RatesText({{"shop/" + std::string(100, 'w') + " 80/TCP 10.96.0.10:80", 1, 2}}, 1, 60),
+            "    CONN/S        TOTAL  SERVICE\n"
+            "       1.0            2  shop/wwwwww... 80/TCP 10.96.0.10:80\n");
   EXPECT_THAT(RatesText(rates, 0, 0), HasSubstr("       0.0            1  b\n"));
   EXPECT_THAT(RatesText(rates, 0, 0), HasSubstr(std::string(100, 'w')));
 }

@@ -52,9 +52,9 @@ TEST(WatchTextTest, EveryEventIsALine) {
       {"repair { outcome: REPAIRED damage: \"3 elements deleted from endpoints\" "
        "process: \"nft (pid 7)\" elements: 3 chains: 1 duration { nanos: 200000 } }",
        "kernel state repaired damage=\"3 elements deleted from endpoints\" process=\"nft (pid 7)\" "
-       "elements=3 chains=1 duration_ms=0.20\n"},
+       "elements=3 chains_and_objects=1 duration_ms=0.20\n"},
       {"repair { outcome: REPAIRED elements: 1 duration { nanos: 200000 } }",
-       "kernel state repaired elements=1 chains=0 duration_ms=0.20\n"},
+       "kernel state repaired elements=1 chains_and_objects=0 duration_ms=0.20\n"},
       {"repair { outcome: REWRITE damage: \"table deleted\" process: \"nft (pid 7)\" }",
        "kernel state damaged, rewriting the tables completely damage=\"table deleted\" "
        "process=\"nft (pid 7)\"\n"},

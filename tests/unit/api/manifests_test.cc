@@ -215,6 +215,35 @@ items:
   EXPECT_THAT(Names(Read("apiVersion: v1\nkind: List\nitems: null\n")), IsEmpty());
 }
 
+TEST(ManifestsTest, AListWithoutItemsIsRejected) {
+  for (const char* text : {"apiVersion: v1\nkind: List\nitem: []\n", "apiVersion: v1\nkind: List\n",
+                           "apiVersion: v1\nkind: ServiceList\n"}) {
+    EXPECT_THAT(Texts(Read(text).errors),
+                ElementsAre(HasSubstr("List: items: Required value: must be a list")))
+        << text;
+  }
+  EXPECT_THAT(Texts(Read("apiVersion: v1\nkind: List\nitems: []\n").errors), IsEmpty());
+}
+
+TEST(ManifestsTest, MisspelledKindsAndGroupsAreCounted) {
+  const auto misspelled = [](const std::string& api_version, const std::string& kind) {
+    const Manifests manifests =
+        Read(absl::StrCat("apiVersion: ", api_version, "\nkind: ", kind, "\n"));
+    EXPECT_EQ(manifests.warnings.size() + manifests.misspelled.size(), 1u)
+        << api_version << " " << kind;
+    return !manifests.misspelled.empty();
+  };
+  EXPECT_TRUE(misspelled("v1", "Services"));
+  EXPECT_TRUE(misspelled("core/v1", "Service"));
+  EXPECT_TRUE(misspelled("core/v1", "Node"));
+  EXPECT_TRUE(misspelled("v1", "EndpointSlice"));
+  EXPECT_TRUE(misspelled("discovery/v1", "EndpointSlice"));
+  EXPECT_TRUE(misspelled("discovery.k8.io/v1", "EndpointSlice"));
+  EXPECT_TRUE(misspelled("networking.k8.io/v1", "ServiceCIDR"));
+  EXPECT_FALSE(misspelled("serving.knative.dev/v1", "Service"));
+  EXPECT_FALSE(misspelled("apps/v1", "Deployment"));
+}
+
 TEST(ManifestsTest, AliasesAreFollowed) {
   const Manifests manifests = Read(R"(
 apiVersion: v1
@@ -429,7 +458,7 @@ TEST(ManifestsTest, KindsThatKubernetesDoesNotHaveAreCounted) {
                         {"serving.knative.dev/v1", "Service", 0}}) {
     const Manifests manifests =
         Read(absl::StrCat("apiVersion: ", c.api_version, "\nkind: ", c.kind, "\n"));
-    EXPECT_EQ(manifests.unknown_kinds, c.unknown) << c.kind;
+    EXPECT_EQ(manifests.misspelled.size(), c.unknown) << c.kind;
     ASSERT_THAT(manifests.warnings, SizeIs(1)) << c.kind;
     EXPECT_THAT(manifests.warnings[0].ToString(), HasSubstr("ignored because svcmap"));
   }
@@ -508,6 +537,11 @@ endpoints: [{addresses: [10.1.0.1], nodename: n1, condition: {ready: false}, con
                   "\"conditions\"?",
                   "EndpointSlice web-1: endpoints[0].conditions.Ready did you mean "
                   "\"ready\"?"));
+}
+
+TEST(ManifestsTest, SwappedCharactersAreOneMistake) {
+  EXPECT_THAT(UnknownFields("apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspce: {}\n"),
+              ElementsAre("Service web: spce did you mean \"spec\"?"));
 }
 
 TEST(ManifestsTest, FieldsThatSvcmapDoesNotReadAreKnown) {

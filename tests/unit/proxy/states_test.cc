@@ -23,13 +23,18 @@ constexpr std::array kTableEvents = {
 TEST(StatesTest, APartOfTheFirstSnapshotIsNoCompleteState) {
   for (const AdoptedState adopted : {AdoptedState::kSaved, AdoptedState::kTrusted,
                                      AdoptedState::kToVerify, AdoptedState::kUpgrade}) {
-    EXPECT_EQ(ReceivedAtStart(adopted, /*partial=*/false), Received::kStored);
-    EXPECT_EQ(ReceivedAtStart(adopted, /*partial=*/true), Received::kPartial);
+    for (const bool has_objects : {false, true}) {
+      EXPECT_EQ(ReceivedAtStart(adopted, /*partial=*/false, has_objects), Received::kStored);
+    }
+    EXPECT_EQ(ReceivedAtStart(adopted, /*partial=*/true, /*has_objects=*/true), Received::kPartial);
+    // The previous run has only created empty tables.
+    EXPECT_EQ(ReceivedAtStart(adopted, /*partial=*/true, /*has_objects=*/false),
+              Received::kNothing);
   }
   EXPECT_EQ(Next(Received::kPartial, Input::kChange), Received::kPartial);
   for (const bool partial : {false, true}) {
-    EXPECT_EQ(ReceivedAtStart(AdoptedState::kNothing, partial), Received::kNothing);
-    EXPECT_EQ(ReceivedAtStart(AdoptedState::kUnknown, partial), Received::kPreviousRules);
+    EXPECT_EQ(ReceivedAtStart(AdoptedState::kNothing, partial, false), Received::kNothing);
+    EXPECT_EQ(ReceivedAtStart(AdoptedState::kUnknown, partial, false), Received::kPreviousRules);
   }
 }
 
