@@ -48,7 +48,7 @@ std::vector<ServicePort> ProbePorts() {
 }
 
 // Loads the probe rules in a separate namespace, so that the node stays empty.
-absl::Status Probe(const IptablesTool& tool) {
+absl::Status ProbeTool(const IptablesTool& tool) {
   absl::StatusOr<testing::NetNs> netns = testing::NetNs::Create();
   if (!netns.ok()) return netns.status();
   IptablesRules rules = Rules();
@@ -132,7 +132,7 @@ class Iptables : public Opponent {
 
 absl::StatusOr<std::unique_ptr<Opponent>> MakeIptables(bool legacy, const testing::NetNs& netns,
                                                        const OpponentSettings& settings) {
-  if (absl::Status status = Probe({legacy}); !status.ok()) return status;
+  if (absl::Status status = ProbeTool({legacy}); !status.ok()) return status;
   return std::make_unique<Iptables>(legacy, netns, settings.time_limit);
 }
 
