@@ -150,8 +150,8 @@ void RepairLog::Add(const proxy::Repaired& repaired) {
     case proxy::RepairResult::Outcome::kNothing:
       return;
     case proxy::RepairResult::Outcome::kRepaired:
-      spdlog::warn("tables repaired elements={} chains_and_objects={} duration_ms={:.2f}{}", result.elements,
-                   result.chains, Milliseconds(result.duration), fields);
+      spdlog::warn("tables repaired elements={} chains_and_objects={} duration_ms={:.2f}{}",
+                   result.elements, result.chains, Milliseconds(result.duration), fields);
       return;
     case proxy::RepairResult::Outcome::kRewrite:
       spdlog::warn("tables damaged, rewriting them completely{}", fields);

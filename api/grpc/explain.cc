@@ -146,9 +146,9 @@ void AddFindings(const std::vector<std::string>& findings, v1::ExplainResponse& 
     for (size_t i = 0; i < findings.size() && i <= kMaxSteps; ++i) {
       v1::ExplainStep* step = explanation.add_steps();
       step->set_what("finding");
-      step->set_text(i < kMaxSteps ? findings[i]
-                                   : absl::StrCat(findings.size() - kMaxSteps,
-                                                  " more, see svcmapctl status"));
+      step->set_text(
+          i < kMaxSteps ? findings[i]
+                        : absl::StrCat(findings.size() - kMaxSteps, " more, see svcmapctl status"));
     }
   }
 }

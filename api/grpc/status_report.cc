@@ -185,7 +185,7 @@ void FillController(const std::optional<ActiveSession::Controller>& controller,
 void FillFindings(const Intake& intake, const proxy::LoopStatus& status,
                   v1::GetStatusResponse& response) {
   const std::vector<proxy::Finding> all = intake.Findings();
-  const std::vector<v1::ObjectResult> agent = 
+  const std::vector<v1::ObjectResult> agent =
       AgentFindings(status, intake.SourceErrors(), response.node_name());
   for (size_t i = 0; i < all.size(); ++i) {
     if (i + kMaxFindings >= all.size() + agent.size()) {

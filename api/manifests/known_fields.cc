@@ -101,8 +101,8 @@ size_t Distance(std::string_view a, std::string_view b) {
     for (size_t j = 0; j <= b.size(); ++j) {
       of[i][j] = i + j;
       if (i == 0 || j == 0) continue;
-      of[i][j] = std::min(
-          {of[i - 1][j] + 1, of[i][j - 1] + 1, of[i - 1][j - 1] + (same(i, j) ? 0 : 1)});
+      of[i][j] =
+          std::min({of[i - 1][j] + 1, of[i][j - 1] + 1, of[i - 1][j - 1] + (same(i, j) ? 0 : 1)});
       if (i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j)) {
         of[i][j] = std::min(of[i][j], of[i - 2][j - 2] + 1);
       }

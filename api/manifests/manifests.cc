@@ -161,9 +161,8 @@ class Reader {
                         "; it supports Service and Node in v1, EndpointSlice in "
                         "discovery.k8s.io/v1, and ServiceCIDR in networking.k8s.io/v1");
       }
-      ManifestError ignored = {.line = node.line,
-                               .object = DescribeObject(node, kind),
-                               .reason = std::move(reason)};
+      ManifestError ignored = {
+          .line = node.line, .object = DescribeObject(node, kind), .reason = std::move(reason)};
       if (similar == kKinds.end() && IsUnreadKind(api_version, kind)) {
         return Keep(std::move(ignored), warnings_, out_.warnings);
       }

@@ -51,9 +51,9 @@ struct Manifests {
   std::vector<ManifestError> errors;
   // Warnings about ignored objects. The limits are the same as for `errors`.
   std::vector<ManifestError> warnings;
-  // Warnings about ignored objects whose kind does not exist in an API group of a supported kind, or
-  // whose kind or API group is probably misspelled. `warnings` does not contain them. The limits are
-  // the same as for `errors`.
+  // Warnings about ignored objects whose kind does not exist in an API group of a supported kind,
+  // or whose kind or API group is probably misspelled. `warnings` does not contain them. The limits
+  // are the same as for `errors`.
   std::vector<ManifestError> misspelled;
 };
 

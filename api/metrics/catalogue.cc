@@ -135,7 +135,8 @@ const Catalogue& AllMetrics() {
       Counter("svcmap_repaired_elements_total",
               "Total number of elements repaired because they were missing, wrong or foreign"),
       Counter("svcmap_repaired_chains_total",
-              "Total number of chains and objects repaired because they were missing, wrong or foreign"),
+              "Total number of chains and objects repaired because they were missing, wrong or "
+              "foreign"),
       Counter("svcmap_audits_total",
               "Total number of complete comparisons of the tables in the kernel with the desired "
               "state"),

@@ -146,7 +146,7 @@ TEST_F(ManifestsSourceTest, AMisspelledKindRemovesNothingAndIsAFinding) {
   Write("b.yaml", Service("b", "10.96.0.2"));
   Start(manifests_);
   EXPECT_TRUE(BecomesStored({"a", "b"}));
-  Write("b.yaml", "apiVersion: v1\nkind: Sevice\nmetadata: {namespace: shop, name: b}\n");
+  Write("b.yaml", "apiVersion: v1\nkind: Serwice\nmetadata: {namespace: shop, name: b}\n");
   Write("c.yaml", Service("c", "10.96.0.3"));
   EXPECT_TRUE(BecomesStored({"a", "b", "c"}));
   EXPECT_TRUE(HasFinding("did you mean \"Service\" in apiVersion \"v1\"?"));

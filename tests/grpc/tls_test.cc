@@ -264,11 +264,12 @@ TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {
   Put("agent.key", writer_.key);
   service_ = std::make_unique<ControlService>(*loop_, *intake_, hub_, tables_, ControlOptions{});
   options_.listen = {"tcp://127.0.0.1:" + std::to_string(testing::FreeTcpPort())};
-  EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
-            "--tls-key: Invalid value: \"" + Path("agent.key") +
-                "\": must be a PEM file with the unencrypted private key of --tls-cert: private key "
-                "does not match the certificate in " +
-                Path("agent.pem") + " (key values mismatch)");
+  EXPECT_EQ(
+      Server::Start(options_, limits_, *service_).status().message(),
+      "--tls-key: Invalid value: \"" + Path("agent.key") +
+          "\": must be a PEM file with the unencrypted private key of --tls-cert: private key "
+          "does not match the certificate in " +
+          Path("agent.pem") + " (key values mismatch)");
   options_.tls.ca = Path("nowhere.pem");
   EXPECT_EQ(Server::Check(options_).message(),
             "--tls-client-ca: Invalid value: \"" + Path("nowhere.pem") +

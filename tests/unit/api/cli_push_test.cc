@@ -188,7 +188,7 @@ TEST(CliApplyTest, StrictAndPruneSendNothingIfAFieldIsUnknown) {
 TEST(CliApplyTest, StrictAndPruneSendNothingIfAKindIsUnknown) {
   const FakeAgent agent({.ack = Committed(12)});
   for (const char* kind :
-       {"{apiVersion: v1, kind: Sevice}", "{apiVersion: discovery.k8s.io/v1, kind: EPSlice}",
+       {"{apiVersion: v1, kind: Serwice}", "{apiVersion: discovery.k8s.io/v1, kind: EPSlice}",
         "{apiVersion: v1, kind: Endpoints}"}) {
     for (const std::string flag : {"--strict", "--prune"}) {
       const CtlResult result =

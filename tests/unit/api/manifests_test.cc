@@ -446,7 +446,7 @@ TEST(ManifestsTest, KindsThatKubernetesDoesNotHaveAreCounted) {
     const char* kind;
     size_t unknown;
   };
-  for (const Case& c : {Case{"v1", "Sevice", 1},
+  for (const Case& c : {Case{"v1", "Serwice", 1},
                         {"v1", "Endpoints", 1},
                         {"discovery.k8s.io/v1", "EPSlice", 1},
                         {"discovery.k8s.io/v1beta1", "EPSlice", 1},
