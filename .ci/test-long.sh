@@ -25,14 +25,14 @@ part 'alerts' promtool test rules tests/metrics/alerts.test.yaml
 part 'nightly and long tests' ctest --preset nightly
 part "random scenarios, ${SCENARIOS:-3000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_SCENARIOS="${SCENARIOS:-3000}" \
-  build/release/tests/differential_test
+  build/asan/tests/differential_test
 part "crashes, ${CRASHES:-1000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_CRASHES="${CRASHES:-1000}" SVCMAP_STORM_SECONDS=10 \
-  build/release/tests/recovery_test --gtest_filter='CrashTest.*:ForeignChangeTest.*'
+  build/asan/tests/recovery_test --gtest_filter='CrashTest.*:ForeignChangeTest.*'
 part 'kernel tests, 5 times' setarch -R ctest --preset asan -L '^contract$' --repeat until-fail:5
 part 'random changes, 100 seeds' \
   setarch -R env SVCMAP_PROPERTY_SEEDS=100 build/asan/tests/contract_test --gtest_filter='*ConvergenceTest*'
-part 'packet tests, 5 times' ctest --preset release -L '^netns$' --repeat until-fail:5
+part 'packet tests, 5 times' setarch -R ctest --preset asan -L '^netns$' --repeat until-fail:5
 part 'threads under tsan, 20 times' \
   setarch -R ctest --preset tsan --repeat until-fail:20
 part 'fuzzers' .ci/fuzz.sh "${FUZZ_SECONDS:-600}"
