@@ -190,7 +190,7 @@ ExitCode Execute(const ApplyOptions& options, Session& session) {
       session.Error(absl::StrCat(
           options.prune ? "--prune" : "--strict", ": nothing was sent",
           valid == 0 ? "" : absl::StrCat(", not even ", CountText(valid, "valid object")),
-          ", because ", flaw));
+          ", because ", std::string(flaw)));
       return ExitCode::kIncomplete;
     }
   }
