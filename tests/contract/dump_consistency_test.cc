@@ -27,7 +27,7 @@ using ::svcmap::testing::ServiceRow;
 constexpr uint32_t kCount = 4000;  // A dump of this many elements has about 15 messages.
 // Pause between commits, so that some dumps succeed. Each interrupted dump makes the pause longer.
 constexpr auto kPause = std::chrono::milliseconds(5);
-constexpr int kReads = 20;
+constexpr int kReads = 10;
 constexpr SetRef kSet = {Family::kIpv4, proxy::kServiceIps};
 
 class DumpConsistencyTest : public ::testing::Test {
