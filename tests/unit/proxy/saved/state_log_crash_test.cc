@@ -50,7 +50,7 @@ void Live(SavedWorld& world, std::vector<Reported>& reported, size_t& synced) {
   reported.push_back({});
   world.compact_above = 2000;
   step([&] { world.Open(); });
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 8; ++round) {
     for (int i = 0; i < 3; ++i) step([&] { world.RandomObjectChange(); });
     commit();
     work();
@@ -80,7 +80,7 @@ void EndAtEachCall(
   size_t synced = 0;
   Live(whole, reported, synced);
   const size_t calls = whole.files.calls();
-  ASSERT_GT(calls, 40u);
+  ASSERT_GT(calls, 80u);
   ASSERT_GT(whole.log->status().compactions, 0u);
   for (size_t call = 0; call < calls; ++call) {
     for (const End& end : kEnds) {
