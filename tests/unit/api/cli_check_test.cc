@@ -352,7 +352,7 @@ TEST(CheckReportTest, TheTextFitsTheTerminal) {
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THAT(page, HasSubstr("\nand 99 more; use -o json to list all differences\n"));
   EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all findings\n"));
-  EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all addresses\n"));
+  EXPECT_THAT(page, HasSubstr("\n    and 99 more; use -o json to list all addresses\n"));
   EXPECT_EQ(ReportPage(report, {}), ReportText(report));
   EXPECT_THAT(ReportText(report), ::testing::Not(HasSubstr("more;")));
 }

@@ -192,7 +192,7 @@ TEST(CliApplyTest, StrictAndPruneSendNothingIfAKindIsUnknown) {
         "{apiVersion: v1, kind: Endpoints}"}) {
     for (const std::string flag : {"--strict", "--prune"}) {
       const CtlResult result =
-          Ctl(agent, {"apply", flag, "-f", "-"}, absl::StrCat(kind, "\n---", kTwoObjects));
+          Ctl(agent, {"apply", flag, "-f", "-"}, absl::StrCat("---\n", kind, "\n---", kTwoObjects));
       EXPECT_EQ(result.code, 1) << kind;
       EXPECT_THAT(result.err,
                   HasSubstr(absl::StrCat("error: ", flag,
