@@ -12,7 +12,7 @@
 #   contract  asan     one suite on the fake kernel and on the real kernel
 #   fuzz      asan     fuzz targets with their corpus
 #   threads   tsan     additional label for tests of code with several threads
-#   grpc      asan     programs that compile gRPC
+#   grpc      release  programs with a gRPC server in the process, which is slow with the sanitizer
 #   netns     asan     packets in network namespaces; needs root. They start the programs of release
 #   demo      release  the scenes of `make demo`
 #   docs      release  consistency of docs/ with the tests and of deploy/ with the binaries
@@ -36,11 +36,11 @@ include_guard(GLOBAL)
 set(SVCMAP_TEST_SUITES release asan tsan)
 set(SVCMAP_SUITE "" CACHE STRING "Suite of make test: release, asan, tsan, or empty for all tests")
 set(SVCMAP_TEST_LABELS unit contract fuzz threads grpc netns demo docs nightly long)
-foreach(label unit contract fuzz grpc netns)
+foreach(label unit contract fuzz netns)
   set(_svcmap_suite_of_${label} asan)
 endforeach()
 set(_svcmap_suite_of_threads tsan)
-foreach(label demo docs nightly long)
+foreach(label grpc demo docs nightly long)
   set(_svcmap_suite_of_${label} release)
 endforeach()
 foreach(label IN LISTS SVCMAP_TEST_LABELS)
