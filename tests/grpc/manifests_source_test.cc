@@ -51,7 +51,8 @@ class ManifestsSourceTest : public ServerTest {
   }
 
   bool HasFinding(const std::string& text) {
-    for (const v1::ObjectResult& finding : GetStatus().findings()) {
+    const v1::GetStatusResponse status = GetStatus();
+    for (const v1::ObjectResult& finding : status.findings()) {
       if (finding.message().find(text) != std::string::npos) return true;
     }
     return false;
