@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "api/convert/kinds.h"
 
 namespace svcmap::api {
 namespace {
@@ -120,9 +121,7 @@ bool IsUnreadField(const google::protobuf::Descriptor& type, std::string_view na
 
 bool IsUnreadKind(std::string_view api_version, std::string_view kind) {
   if (kind.ends_with("List")) kind.remove_suffix(4);
-  const size_t slash = api_version.find('/');
-  const std::string_view group =
-      slash == std::string_view::npos ? std::string_view() : api_version.substr(0, slash);
+  const std::string_view group = GroupOf(api_version);
   if (group.empty()) return Contains(kCoreKinds, kind);
   if (group == "networking.k8s.io") return Contains(kNetworkingKinds, kind);
   return group != "discovery.k8s.io";

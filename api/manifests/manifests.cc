@@ -153,20 +153,19 @@ class Reader {
         return kind == info.name ? IsMisspelledGroup(GroupOf(api_version), info.group)
                                  : IsSimilar(kind, info.name);
       });
+      const bool misspelled = similar != kKinds.end() || !IsUnreadKind(api_version, kind);
       if (similar != kKinds.end()) {
         absl::StrAppend(&reason, "; did you mean ", Quote(similar->name), " in apiVersion ",
                         Quote(similar->api_version), "?");
-      } else if (!IsUnreadKind(api_version, kind)) {
+      } else if (misspelled) {
         absl::StrAppend(&reason,
                         "; it supports Service and Node in v1, EndpointSlice in "
                         "discovery.k8s.io/v1, and ServiceCIDR in networking.k8s.io/v1");
       }
       ManifestError ignored = {
           .line = node.line, .object = DescribeObject(node, kind), .reason = std::move(reason)};
-      if (similar == kKinds.end() && IsUnreadKind(api_version, kind)) {
-        return Keep(std::move(ignored), warnings_, out_.warnings);
-      }
-      return Keep(std::move(ignored), misspelled_, out_.misspelled);
+      if (misspelled) return Keep(std::move(ignored), misspelled_, out_.misspelled);
+      return Keep(std::move(ignored), warnings_, out_.warnings);
     }
     if (known->api_version != api_version) {
       return Error({.line = node.line,
