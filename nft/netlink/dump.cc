@@ -1,7 +1,6 @@
 #include "nft/netlink/dump.h"
 
 #include <cerrno>
-#include <chrono>
 
 #include "nft/base/status.h"
 #include "nft/netlink/answer.h"

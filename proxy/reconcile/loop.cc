@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <future>
-#include <iterator>
 #include <limits>
 #include <span>
 #include <vector>
@@ -31,26 +30,16 @@ std::chrono::nanoseconds CpuTimeOfThread() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Returns the current numbers in the fields `before`.
-SnapshotLoss AmountsOf(const Store& store) {
-  SnapshotLoss amounts;
-  amounts.kinds[Index(Kind::kService)].before = store.service_count();
-  amounts.kinds[Index(Kind::kEndpointSlice)].before = store.slice_count();
-  amounts.kinds[Index(Kind::kNode)].before = store.nodes().size();
-  amounts.kinds[Index(Kind::kServiceCidr)].before = store.service_cidrs().size();
-  amounts.with_endpoints.before = store.ServicesWithEndpoints();
-  return amounts;
-}
-
-SnapshotLoss LossBetween(SnapshotLoss before, const SnapshotLoss& after) {
-  const auto set_lost = [](SnapshotLoss::Part& part, const SnapshotLoss::Part& later) {
-    part.lost = part.before - std::min(part.before, later.before);
+SnapshotLoss LossBetween(const Store::Amounts& before, const Store::Amounts& after) {
+  const auto part = [](size_t had, size_t has) {
+    return SnapshotLoss::Part{.lost = had - std::min(had, has), .before = had};
   };
-  for (size_t kind = 0; kind < std::size(before.kinds); ++kind) {
-    set_lost(before.kinds[kind], after.kinds[kind]);
+  SnapshotLoss loss;
+  for (size_t kind = 0; kind < before.objects.size(); ++kind) {
+    loss.kinds[kind] = part(before.objects[kind], after.objects[kind]);
   }
-  set_lost(before.with_endpoints, after.with_endpoints);
-  return before;
+  loss.with_endpoints = part(before.with_endpoints, after.with_endpoints);
+  return loss;
 }
 
 }  // namespace
@@ -168,9 +157,9 @@ std::optional<DryRun> Loop::Try(const Batch& batch) {
   Call([&](Reconciler& reconciler) {
     SnapshotLoss loss;
     result = reconciler.Try([&] {
-      const SnapshotLoss before = AmountsOf(reconciler.store());
+      const Store::Amounts before = reconciler.store().CountObjects();
       ApplyChanges(batch);
-      loss = LossBetween(before, AmountsOf(reconciler.store()));
+      loss = LossBetween(before, reconciler.store().CountObjects());
     });
     result->held = LossBeyond(loss, options_.hold_removals);
   });

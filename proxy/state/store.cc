@@ -422,9 +422,7 @@ void Store::BeginSnapshot() {
   const bool removes =
       !services_.empty() || !slices_.empty() || !nodes_.empty() || !service_cidrs_.empty();
   if (removes && !base_) {
-    base_ = {.counts = {service_count_, slices_.size(), nodes_.size(), service_cidrs_.size()},
-             .with_endpoints = ServicesWithEndpoints(),
-             .added = {}};
+    base_ = {.amounts = CountObjects(), .added = {}};
   }
   snapshot_ = {.revision = revision_, .removes = removes, .keys = {}, .waiting = {}};
 }
@@ -460,16 +458,22 @@ size_t Store::ServicesWithEndpoints() const {
   }));
 }
 
+Store::Amounts Store::CountObjects() const {
+  return {.objects = {service_count_, slices_.size(), nodes_.size(), service_cidrs_.size()},
+          .with_endpoints = ServicesWithEndpoints()};
+}
+
 SnapshotLoss Store::LossOfSnapshot() const {
   SnapshotLoss loss;
   if (!snapshot_ || !snapshot_->removes || !base_) return loss;
-  for (size_t kind = 0; kind < base_->counts.size(); ++kind) {
-    loss.kinds[kind].before = base_->counts[kind];
+  const Amounts& before = base_->amounts;
+  for (size_t kind = 0; kind < before.objects.size(); ++kind) {
+    loss.kinds[kind].before = before.objects[kind];
   }
   ForEachUnlisted([&](Kind kind, const std::string& key) {
     if (!base_->added.contains(SnapshotKey(kind, key))) ++loss.kinds[Index(kind)].lost;
   });
-  loss.with_endpoints.before = base_->with_endpoints;
+  loss.with_endpoints.before = before.with_endpoints;
   for (const auto& [key, entry] : services_) {
     if (!HasUsableEndpoints(entry) || KeepsEndpoints(key, entry)) continue;
     if (!base_->added.contains(SnapshotKey(Kind::kService, key))) ++loss.with_endpoints.lost;

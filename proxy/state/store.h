@@ -113,6 +113,12 @@ class Store {
   // Returns the number of Services with usable endpoints, without those that the end of the open
   // snapshot would take away. Iterates over all Services.
   size_t ServicesWithEndpoints() const;
+  // Numbers of stored objects.
+  struct Amounts {
+    KindCounts objects = {};
+    size_t with_endpoints = 0;  // Services, as in ServicesWithEndpoints().
+  };
+  Amounts CountObjects() const;  // Iterates over all Services.
   // Returns a number that grows when LossOfSnapshot() may have become smaller.
   size_t snapshot_size() const {
     return snapshot_ ? snapshot_->keys.size() - snapshot_->waiting.size() : 0;
@@ -188,8 +194,7 @@ class Store {
 
   // The objects that were stored before the first snapshot that has not ended.
   struct Base {
-    KindCounts counts = {};
-    size_t with_endpoints = 0;               // Services with usable endpoints.
+    Amounts amounts;
     absl::flat_hash_set<std::string> added;  // Objects that were added later, as in Snapshot::keys.
   };
 
