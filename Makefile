@@ -55,8 +55,8 @@ boot:           ## Test the systemd units in a container
 	cmake --build --preset programs
 	@.ci/boot.sh
 
-test:           ## Run all tests, with sanitizers, against the release binaries
-	@.ci/deps.sh build test clients sanitizers
+test:           ## Build the release binaries and run all tests
+	@.ci/deps.sh build test clients
 	@.ci/test.sh
 
 test-kernels:   ## Run tests on Debian's kernels from 5.10 to the newest, in virtual machines
@@ -65,7 +65,7 @@ test-kernels:   ## Run tests on Debian's kernels from 5.10 to the newest, in vir
 	cmake --build --preset kernels
 	@tests/kernels/run.py $(KERNELS)
 
-test-long: deps ## Run test, clang-tidy, repeated tests and fuzzers; more than an hour
+test-long: deps ## Run test, sanitizers, clang-tidy, repeated tests and fuzzers; more than an hour
 	@.ci/deps.sh long
 	@.ci/test-long.sh
 

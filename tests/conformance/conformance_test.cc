@@ -1,8 +1,7 @@
 // Generates docs/conformance.md from docs/specification.md, the names of all tests and the tables
 // in this directory, and compares the generated text with the existing file. SVCMAP_UPDATE_DOCS=1
 // rewrites docs/conformance.md. Also checks that the listed tests ran, passed and made assertions.
-// `make test` runs this program after all other programs, because each suite builds and runs a part
-// of them.
+// `make test` runs this program after all other programs.
 //
 // Programs that are not built or have no results are reported but do not fail the check, so that a
 // developer can run only a few programs. With SVCMAP_REQUIRE_TEST_RESULTS=1 (make test), they are a
@@ -154,7 +153,7 @@ class ConformanceTest : public ::testing::Test {
         " not tested. ", count["differs"], " differ on purpose.\n", requirements,
         "\n## Kubernetes' own end-to-end tests\n\n", UpstreamTable(),
         "\n## Test programs\n\n"
-        "`make test` runs all of these programs. CONTRIBUTING.md lists the suite of each label. "
+        "`make test` runs all of these programs. CONTRIBUTING.md describes the labels. "
         "Programs labelled netns or\n"
         "contract use the kernel of the machine. Tests labelled nightly or long do not count "
         "here.\n\n",

@@ -377,16 +377,6 @@ class Helm(unittest.TestCase):
         self.assertEqual((chart["version"], chart["appVersion"]), (version, version))
 
 
-class Version(unittest.TestCase):
-    def test_every_program_prints_version_and_commit(self):
-        version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())[1]
-        for program in ("svcmapd", "svcmapctl", "svcmap-kube", "svcmap-bench", "svcmap-protocol-check"):
-            with self.subTest(program):
-                self.assertRegex(run(str(BIN / program), "--version"),
-                                 rf"^{program} {re.escape(version)} "
-                                 r"\(commit ([0-9a-f]{12}(-dirty)?|unknown)\)\n$")
-
-
 class AsPodman(unittest.TestCase):
     """Tests of .ci/pod_as_podman.py, which converts pods to podman commands for .ci/image.sh."""
 

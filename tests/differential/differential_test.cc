@@ -110,6 +110,7 @@ class DifferentialTest : public ::testing::Test {
     AffinityMemory affinity;
     ReferenceModel model = ModelOf(scenario, objects, first_seen);
     for (int change = 0;; ++change) {
+      ASSERT_OK(world_->agent().AwaitRemovals());
       ASSERT_OK(FlushConntrack(world_->node().netns()));
       ProbeReport report = Probe(world_->sources(), model, scenario.dice, affinity);
       Ping(world_->sources(), model, scenario.dice, report);

@@ -1,11 +1,10 @@
 // Tests of snapshots whose removals the agent holds, as a controller and svcmapctl see them.
 #include <gmock/gmock.h>
-#include <spdlog/sinks/ostream_sink.h>
 
 #include <optional>
-#include <sstream>
 
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/log_capture.h"
 
 namespace svcmap::api {
 namespace {
@@ -54,18 +53,14 @@ class HeldSnapshotTest : public ServerTest {
 };
 
 TEST_F(HeldSnapshotTest, TheAckTheStatusAndTheLogNameTheLoss) {
-  std::ostringstream log;
-  const auto previous = spdlog::default_logger();
-  const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log);
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
+  const testing::LogCapture log;
   const v1::Ack ack = EmptySnapshot(3);
-  spdlog::set_default_logger(previous);
   EXPECT_EQ(ack.outcome(), v1::HELD);
   EXPECT_EQ(ack.held(), "20 of 20 Services");
   EXPECT_THAT(ack.state_token(), IsEmpty());
-  EXPECT_THAT(log.str(), HasSubstr("removals of a snapshot held, stored objects and rules stay in "
-                                   "effect until \"svcmapctl accept-snapshot\" client=\"uid 0\" "
-                                   "name=example loss=\"20 of 20 Services\""));
+  EXPECT_THAT(log.Text(), HasSubstr("removals of a snapshot held, stored objects and rules stay in "
+                                    "effect until \"svcmapctl accept-snapshot\" client=\"uid 0\" "
+                                    "name=example loss=\"20 of 20 Services\""));
   AwaitTurn();
   const v1::GetStatusResponse status = GetStatus();
   EXPECT_EQ(status.held_snapshot().loss(), "20 of 20 Services");

@@ -34,6 +34,7 @@ class HungDiskTest : public ServerTest {
   }
 
   std::promise<void> reached_, recovered_;
+  std::shared_ptr<spdlog::logger> hung_logger_;  // Outlives the threads that use it.
   v1::GetStatusResponse status_;
 };
 
@@ -89,8 +90,9 @@ TEST_F(HungDiskTest, StatusDoesNotWaitForFindingsToBeLogged) {
   const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("a"));
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("hung", std::make_shared<HungSink>([this] { Hang(); })));
+  hung_logger_ =
+      std::make_shared<spdlog::logger>("hung", std::make_shared<HungSink>([this] { Hang(); }));
+  spdlog::set_default_logger(hung_logger_);
   ASSERT_TRUE(stream.Send(1, {Upsert(AService("shop/bad").ClusterIp("10.96.0.9").Port("", 0))}));
   AwaitHang();
   ExpectStatusSoon();

@@ -1,12 +1,13 @@
 // Tests that a client with write permission can cause only a limited number of log lines.
 #include <gmock/gmock.h>
 #include <grpc/support/log.h>
-#include <spdlog/sinks/base_sink.h>
 
-#include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/wait.h"
 
 namespace svcmap::api {
@@ -14,27 +15,10 @@ namespace {
 
 using svcmap::testing::AService;
 using svcmap::testing::Upsert;
-using ::testing::ElementsAre;
+using ::testing::Contains;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::Le;
-
-class LineSink : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  std::vector<std::string> Take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(lines_, {});
-  }
-
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    lines_.emplace_back(message.payload.data(), message.payload.size());
-  }
-  void flush_() override {}
-
- private:
-  std::vector<std::string> lines_;
-};
 
 class LogLimitTest : public ServerTest {
  protected:
@@ -42,10 +26,7 @@ class LogLimitTest : public ServerTest {
 
   void SetUp() override {
     ServerTest::SetUp();
-    before_ = spdlog::default_logger();
-    const auto logger = std::make_shared<spdlog::logger>("lines", sink_);
-    logger->set_level(spdlog::level::info);
-    spdlog::set_default_logger(logger);
+    log_.emplace();
     // svcmapd counts a stream until slightly after the client sees its end.
     limits_.max_streams = kStreams;
     Serve();
@@ -54,7 +35,7 @@ class LogLimitTest : public ServerTest {
     ServerTest::TearDown();
     intake_.reset();
     service_.reset();
-    spdlog::set_default_logger(before_);
+    log_.reset();
   }
 
   // Expects that `lines` of a client's lines were logged or counted, in at most `seconds` periods.
@@ -65,9 +46,9 @@ class LogLimitTest : public ServerTest {
     intake_.reset();  // Logs the number of suppressed lines.
     uint64_t logged = 0;
     uint64_t suppressed = 0;
-    for (const std::string& line : sink_->Take()) {
+    for (const std::string& line : log_->Lines()) {
       if (line.find(text) != std::string::npos) ++logged;
-      if (line.rfind("log lines suppressed client=", 0) != 0) continue;
+      if (line.rfind("warning: log lines suppressed client=", 0) != 0) continue;
       EXPECT_THAT(line, HasSubstr("client=\"uid "));
       suppressed += std::stoull(line.substr(line.find("count=") + 6));
     }
@@ -89,8 +70,7 @@ class LogLimitTest : public ServerTest {
            2;
   }
 
-  const std::shared_ptr<LineSink> sink_ = std::make_shared<LineSink>();
-  std::shared_ptr<spdlog::logger> before_;
+  std::optional<testing::LogCapture> log_;
 };
 
 // A client can send header fields with any bytes, which gRPC includes in its errors.
@@ -99,11 +79,13 @@ TEST_F(LogLimitTest, BytesOfAClientInErrorsOfGrpcAreEscaped) {
   // At most one such line per second is logged.
   EXPECT_TRUE(testing::WaitUntil([&] {
     gpr_log(GPR_ERROR, "value=\x84\x9b\x1b[2J");
-    lines = sink_->Take();
-    std::erase_if(lines, [](const std::string& line) { return !line.starts_with("gRPC error"); });
+    lines = log_->Lines();
+    std::erase_if(lines, [](const std::string& line) {
+      return line.find("gRPC error") == std::string::npos;
+    });
     return !lines.empty();
   }));
-  EXPECT_THAT(lines, ElementsAre("gRPC error error=\"value=\\x84\\x9b\\u001b[2J\""));
+  EXPECT_THAT(lines, Contains("warning: gRPC error error=\"value=\\x84\\x9b\\u001b[2J\""));
 }
 
 TEST_F(LogLimitTest, RejectedObjectsOfAStream) {

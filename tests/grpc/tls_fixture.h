@@ -2,17 +2,15 @@
 // Tests read the server's counters through its Unix socket.
 #pragma once
 
-#include <spdlog/sinks/ostream_sink.h>
-
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 
 #include "tests/grpc/server_fixture.h"
 #include "tests/support/certificates.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
 
@@ -64,34 +62,10 @@ class TlsTest : public ServerTest {
     return testing::ProbeTls(port_, {client, max_version});
   }
 
-  // Captures log messages until EndLog().
-  std::shared_ptr<std::ostringstream> Log() {
-    auto text = std::make_shared<std::ostringstream>();
-    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(*text);
-    auto logger = std::make_shared<spdlog::logger>("test", sink);
-    logger->set_pattern("%l: %v");
-    previous_logger_ = spdlog::default_logger();
-    spdlog::set_default_logger(logger);
-    spdlog::set_level(spdlog::level::info);
-    return text;
-  }
-
   // Waits for a log message with this text, because the agent logs after the client has received
   // the TLS alert.
-  static void WaitForLog(const std::ostringstream& log, const std::string& text = "") {
-    EXPECT_TRUE(testing::WaitUntil([&] {
-      const std::string lines = log.str();
-      return !lines.empty() && lines.find(text) != std::string::npos;
-    })) << log.str();
-  }
-
-  void EndLog() {
-    if (previous_logger_) spdlog::set_default_logger(previous_logger_);
-  }
-
-  void TearDown() override {
-    ServerTest::TearDown();
-    EndLog();
+  static void WaitForLog(const testing::LogCapture& log, const std::string& text) {
+    EXPECT_TRUE(testing::WaitUntil([&] { return log.Count(text) > 0; })) << log.Text();
   }
 
   const testing::CertificateAuthority ca_{"CA of this test"};
@@ -102,7 +76,6 @@ class TlsTest : public ServerTest {
   std::optional<testing::TemporaryFolder> files_folder_;
   ListenOptions options_;
   uint16_t port_ = 0;
-  std::shared_ptr<spdlog::logger> previous_logger_;
 };
 
 }  // namespace svcmap::api

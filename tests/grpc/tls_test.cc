@@ -122,11 +122,10 @@ TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
     EXPECT_EQ(Probe(c.client, TLS1_2_VERSION).problem, c.alert_of_tls12) << c.name;
     // The agent logs at most one line per second and peer address.
     const std::string source = "127.0.0." + std::to_string(++number);
-    const auto log = Log();
+    const svcmap::testing::LogCapture log;
     EXPECT_NE(svcmap::testing::ProbeTls(port_, {.client = c.client, .source = source}).problem, "");
-    WaitForLog(*log, "warning: connection rejected reason=handshake-failed peer=" + source +
-                         " error=\"" + c.reason + "\"\n");
-    EndLog();
+    WaitForLog(log, "warning: connection rejected reason=handshake-failed peer=" + source +
+                        " error=\"" + c.reason + "\"");
   }
   EXPECT_EQ(Probe(writer_).problem, "");
 }
@@ -212,7 +211,7 @@ TEST_F(TlsTest, BrokenFilesLeaveTheOldOnesInUseAndAreLoggedOnce) {
   const KeyPair old = ca_.Issue("agent-old", kServerNames);
   PutPair(old);
   ASSERT_EQ(Probe(writer_).server, "agent-old");
-  const auto log = Log();
+  const svcmap::testing::LogCapture log;
 
   const auto goes_on = [&](const std::string& what) {
     for (int i = 0; i < 2; ++i) {
@@ -235,7 +234,7 @@ TEST_F(TlsTest, BrokenFilesLeaveTheOldOnesInUseAndAreLoggedOnce) {
            "error=\"" +
            error + "\"\n";
   };
-  EXPECT_EQ(log->str(),
+  EXPECT_EQ(log.Text(),
             line(Path("agent.key") + ": private key does not match the certificate in " +
                  Path("agent.pem") + " (key values mismatch)") +
                 line(Path("agent.pem") + ": contains no PEM certificate (no start line)") +
@@ -250,14 +249,14 @@ TEST_F(TlsTest, BrokenFilesLeaveTheOldOnesInUseAndAreLoggedOnce) {
 TEST_F(TlsTest, AnExpiredCertificateIsLoggedAtTheStart) {
   const KeyPair expired = ca_.Issue("agent-1", kServerNames, std::chrono::hours(-1));
   PutPair(expired);
-  const auto log = Log();
+  const svcmap::testing::LogCapture log;
   Listen();
   EXPECT_THAT(
-      log->str(),
+      log.Text(),
       HasSubstr("warning: TLS certificate expired, handshakes that need it will "
                 "fail file=" +
                 Path("agent.pem") + " expired=" + ExpiryText(*FirstExpiry(expired.certificate))));
-  EXPECT_THAT(log->str(), ::testing::Not(HasSubstr("file=" + Path("ca.pem"))));
+  EXPECT_THAT(log.Text(), ::testing::Not(HasSubstr("file=" + Path("ca.pem"))));
 }
 
 TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {

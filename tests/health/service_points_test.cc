@@ -1,12 +1,11 @@
 // Tests of healthCheckNodePorts over real sockets (S-259..S-266).
 #include <dirent.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
-#include <sstream>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "tests/health/health_world.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/process.h"
 
 namespace svcmap::api::test {
@@ -176,10 +175,7 @@ TEST_F(ServicePointsTest, S261_AServiceThatGoesIsNotRetried) {
 }
 
 TEST_F(ServicePointsTest, S261_TheWarningNamesObjectFieldAndValueOnce) {
-  std::ostringstream log;
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  const testing::LogCapture log;
   const UniqueFd squatter = Occupy(kPort, "0.0.0.0");
   Set(kWeb, proxy::HealthCheck{kPort, {true, false}, {1, 0}});
   for (uint16_t i = 1; i < 4; ++i) {  // Each update also retries the failed port.
@@ -187,13 +183,12 @@ TEST_F(ServicePointsTest, S261_TheWarningNamesObjectFieldAndValueOnce) {
     EXPECT_TRUE(SoonOpen(kPort + i));
   }
   server_.reset();
-  spdlog::set_default_logger(before);
   EXPECT_THAT(
-      log.str(),
+      log.Text(),
       HasSubstr(
           "cannot listen on healthCheckNodePort, retrying service=shop/web port=30500 family=IPv4 "
           "error=\"listen on 0.0.0.0:30500: Address already in use (EADDRINUSE)\""));
-  EXPECT_EQ(log.str().find("shop/web"), log.str().rfind("shop/web"));
+  EXPECT_EQ(log.Text().find("shop/web"), log.Text().rfind("shop/web"));
 }
 
 TEST_F(ServicePointsTest, S263_TheAnswerNeedsAnEndpointAndAHealthyProxy) {
@@ -274,13 +269,12 @@ class FewSocketsTest : public ServicePointsTest {
   void SetUp() override {
     HealthServerTest::SetUp();
     if (!netns_) return;
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-        "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log_)));
+    log_.emplace();
     ASSERT_OK(Start({.retry = std::chrono::milliseconds(50), .max_service_sockets = kSockets}));
   }
   void TearDown() override {
     server_.reset();
-    spdlog::set_default_logger(before_);
+    log_.reset();
   }
   static std::string Name(size_t i) { return absl::StrCat("shop/web-", i); }
   static uint16_t PortOf(size_t i) { return static_cast<uint16_t>(kPort + i); }
@@ -293,8 +287,7 @@ class FewSocketsTest : public ServicePointsTest {
     return count;
   }
 
-  const std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
-  std::ostringstream log_;
+  std::optional<testing::LogCapture> log_;
 };
 
 TEST_F(FewSocketsTest, MoreServicesThanSocketsDoNotSilenceTheAgent) {
@@ -317,8 +310,9 @@ TEST_F(FewSocketsTest, MoreServicesThanSocketsDoNotSilenceTheAgent) {
   EXPECT_TRUE(testing::WaitUntil([&] { return OpenCount(kServices) == kServices / 2 - 1; }));
   EXPECT_TRUE(SoonOpen(PortOf(30)));
   server_.reset();
-  EXPECT_THAT(log_.str(), HasSubstr("shop/web-19"));
-  EXPECT_THAT(log_.str(), HasSubstr("all 10 file descriptors for healthCheckNodePorts are in use"));
+  EXPECT_THAT(log_->Text(), HasSubstr("shop/web-19"));
+  EXPECT_THAT(log_->Text(),
+              HasSubstr("all 10 file descriptors for healthCheckNodePorts are in use"));
 }
 
 }  // namespace

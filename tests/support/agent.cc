@@ -182,14 +182,10 @@ absl::StatusOr<v1::Ack> Agent::TryRemove(const std::vector<v1::ObjectRef>& objec
   return ack;
 }
 
-absl::Status Agent::Apply(const Objects& objects) {
-  const absl::StatusOr<v1::Ack> ack = TryApply(objects);
-  return ack.ok() ? impl_->WithLog(CheckAck(*ack)) : ack.status();
-}
+absl::Status Agent::Apply(const Objects& objects) { return AfterRemovals(TryApply(objects)); }
 
 absl::Status Agent::Remove(const std::vector<v1::ObjectRef>& objects) {
-  const absl::StatusOr<v1::Ack> ack = TryRemove(objects);
-  return ack.ok() ? impl_->WithLog(CheckAck(*ack)) : ack.status();
+  return AfterRemovals(TryRemove(objects));
 }
 
 absl::StatusOr<v1::GetStatusResponse> Agent::GetStatus() {
@@ -226,6 +222,16 @@ absl::StatusOr<Objects> Agent::List() {
   absl::Status status = impl_->WithLog(FromGrpc(reader->Finish(), "List"));
   if (!status.ok()) return status;
   return objects;
+}
+
+absl::Status Agent::AwaitRemovals() {
+  return List().status();  // Waits for the agent's loop, which removes in the turn of the Ack.
+}
+
+absl::Status Agent::AfterRemovals(const absl::StatusOr<v1::Ack>& ack) {
+  if (!ack.ok()) return ack.status();
+  const absl::Status status = CheckAck(*ack);
+  return status.ok() ? AwaitRemovals() : impl_->WithLog(status);
 }
 
 absl::Status Agent::CheckServing() {
@@ -383,8 +389,7 @@ absl::StatusOr<v1::Ack> PushStream::Snapshot(const Objects& objects) {
 absl::Status Agent::Replace(const Objects& objects) {
   const absl::StatusOr<std::unique_ptr<PushStream>> stream = Push();
   if (!stream.ok()) return stream.status();
-  const absl::StatusOr<v1::Ack> ack = (*stream)->Snapshot(objects);
-  return impl_->WithLog(ack.ok() ? CheckAck(*ack) : ack.status());
+  return AfterRemovals((*stream)->Snapshot(objects));
 }
 
 }  // namespace svcmap::testing

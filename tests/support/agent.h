@@ -71,8 +71,8 @@ class Agent {
   // Runs `svcmapd --cleanup` in `netns`.
   static absl::Status CleanUp(const NetNs& netns);
 
-  // Send the changes in a unary call. Return OK only if the changes are committed and no object was
-  // rejected.
+  // Send the changes in a unary call. Return OK only if the changes are committed, no object was
+  // rejected, and the removals that follow the Ack (see AwaitRemovals) have ended.
   absl::Status Apply(const Objects& objects);
   absl::Status Remove(const std::vector<v1::ObjectRef>& objects);
 
@@ -89,6 +89,10 @@ class Agent {
   // Sends `objects` as a complete snapshot on a new stream. Returns OK if the kernel contains
   // exactly this state.
   absl::Status Replace(const Objects& objects);
+
+  // Waits for the removals of the last change. Until then, the kernel can reject packets to
+  // addresses that Services have left, or that have got endpoints (decision 0011).
+  absl::Status AwaitRemovals();
 
   // Returns OK if the agent is running, the kernel contains the desired state and the agent reports
   // no error.
@@ -110,6 +114,7 @@ class Agent {
  private:
   struct Impl;
   explicit Agent(std::unique_ptr<Impl> impl);
+  absl::Status AfterRemovals(const absl::StatusOr<v1::Ack>& ack);
   std::unique_ptr<Impl> impl_;
 };
 

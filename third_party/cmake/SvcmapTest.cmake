@@ -6,18 +6,18 @@
 #                   [TIMEOUT 1200] [SHARDS 2] [SERIAL] [NO_MAIN] [ARGS --gtest_filter=-*Slow*]
 #                   [ENVIRONMENT NAME=VALUE])
 #
-# LABELS, at least one of those below. Each label belongs to one suite of `make test`, so each program is
-# built and run once. Only the programs with the additional label `threads` run in two suites.
-#   unit      asan     code without kernel access
-#   contract  asan     one suite on the fake kernel and on the real kernel
-#   fuzz      asan     fuzz targets with their corpus
-#   threads   tsan     additional label for tests of code with several threads
-#   grpc      release  programs with a gRPC server in the process, which is slow with the sanitizer
-#   netns     asan     packets in network namespaces; needs root. They start the programs of release
-#   demo      release  the scenes of `make demo`
-#   docs      release  consistency of docs/ with the tests and of deploy/ with the binaries
-#   nightly   none     only in `make test-long` and in the nightly workflow, in the folder of release
-#   long      none     slow; only in `make test-long`, in the folder of release
+# LABELS, at least one of those below. Each label belongs to suites. `make test` runs the suite release, in which each
+# program is built and run once. The suites with sanitizers (.ci/sanitizers.sh) repeat a part of the tests.
+#   unit      release, asan  code without kernel access
+#   contract  release, asan  one suite on the fake kernel and on the real kernel
+#   fuzz      release, asan  fuzz targets with their corpus
+#   grpc      release, asan  programs with a gRPC server in the process
+#   threads   tsan           additional label for tests of code with several threads
+#   netns     release        packets in network namespaces; needs root
+#   demo      release        the scenes of `make demo`
+#   docs      release        consistency of docs/ with the tests and of deploy/ with the binaries
+#   nightly   none           only in `make test-long` and in the nightly workflow, in the folder of release
+#   long      none           slow; only in `make test-long`, in the folder of release
 # SVCMAP_SUITE is the suite that the build folder belongs to. `all` and ctest contain only the programs of
 # this suite. Other programs can be built by name. Without SVCMAP_SUITE, the folder contains all programs.
 # Test code is compiled without optimization, which halves the build time. The tested code is optimized.
@@ -27,21 +27,20 @@
 # A skipped test counts as failed, so that CI runs every test.
 # Each entry in ctest writes its results to test-results/ in the build folder
 # (tests/support/test_results.cc). Global properties list the programs with gtest's main():
-# SVCMAP_GTEST_LABELS "name=label,label" of each program, and SVCMAP_GTEST_ENTRIES "suite/name" of each entry
-# in ctest of each suite, without nightly and long entries.
+# SVCMAP_GTEST_LABELS "name=label,label" of each program, and SVCMAP_GTEST_ENTRIES the name of each entry in ctest,
+# without nightly and long entries.
 #
 # `cmake --build ... --target tests-<label>` builds the tests of one label.
 include_guard(GLOBAL)
 
-set(SVCMAP_TEST_SUITES release asan tsan)
-set(SVCMAP_SUITE "" CACHE STRING "Suite of make test: release, asan, tsan, or empty for all tests")
-set(SVCMAP_TEST_LABELS unit contract fuzz threads grpc netns demo docs nightly long)
-foreach(label unit contract fuzz netns)
-  set(_svcmap_suite_of_${label} asan)
+set(SVCMAP_SUITE "" CACHE STRING "Suite: release, asan, tsan, or empty for all tests")
+set(SVCMAP_TEST_LABELS unit contract fuzz grpc threads netns demo docs nightly long)
+foreach(label unit contract fuzz grpc)
+  set(_svcmap_suites_of_${label} release asan)
 endforeach()
-set(_svcmap_suite_of_threads tsan)
-foreach(label grpc demo docs nightly long)
-  set(_svcmap_suite_of_${label} release)
+set(_svcmap_suites_of_threads tsan)
+foreach(label netns demo docs nightly long)
+  set(_svcmap_suites_of_${label} release)
 endforeach()
 foreach(label IN LISTS SVCMAP_TEST_LABELS)
   add_custom_target(tests-${label})
@@ -49,22 +48,15 @@ endforeach()
 add_custom_target(fuzzers)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/test-results)
 
-# Sets `result` to the suites of `labels`, or to an empty list if this build folder does not run them.
-function(_svcmap_suites result labels)
+# Sets `result` to true if this build folder runs tests with `labels`.
+function(_svcmap_runs_here result labels)
   set(suites)
   foreach(label IN LISTS labels)
     if(NOT label IN_LIST SVCMAP_TEST_LABELS)
       message(FATAL_ERROR "unknown label '${label}', known are: ${SVCMAP_TEST_LABELS}")
     endif()
-    list(APPEND suites ${_svcmap_suite_of_${label}})
+    list(APPEND suites ${_svcmap_suites_of_${label}})
   endforeach()
-  list(REMOVE_DUPLICATES suites)
-  set(${result} "${suites}" PARENT_SCOPE)
-endfunction()
-
-# Sets `result` to true if this build folder runs tests with `labels`.
-function(_svcmap_runs_here result labels)
-  _svcmap_suites(suites "${labels}")
   if(SVCMAP_SUITE STREQUAL "" OR SVCMAP_SUITE IN_LIST suites)
     set(${result} ON PARENT_SCOPE)
   else()
@@ -126,7 +118,7 @@ function(svcmap_add_test)
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT SVCMAP_SANITIZE)
-    target_compile_options(${arg_NAME} PRIVATE -O0 -U_FORTIFY_SOURCE)
+    target_compile_options(${arg_NAME} PRIVATE -O0 -g0 -U_FORTIFY_SOURCE)
   endif()
   if(MOLD)
     target_link_options(${arg_NAME} PRIVATE -fuse-ld=mold)
@@ -146,7 +138,6 @@ function(svcmap_add_test)
   if(arg_SERIAL)
     set(serial SERIAL)
   endif()
-  _svcmap_suites(suites "${arg_LABELS}")
   foreach(shard RANGE 1 ${arg_SHARDS})
     set(name ${arg_NAME})
     if(arg_SHARDS GREATER 1)
@@ -158,9 +149,7 @@ function(svcmap_add_test)
       ENVIRONMENT GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index}
         SVCMAP_TEST_RESULTS=${CMAKE_BINARY_DIR}/test-results/${name} ${arg_ENVIRONMENT})
     if(NOT arg_NO_MAIN AND NOT long IN_LIST arg_LABELS AND NOT nightly IN_LIST arg_LABELS)
-      foreach(suite IN LISTS suites)
-        set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_ENTRIES ${suite}/${name})
-      endforeach()
+      set_property(GLOBAL APPEND PROPERTY SVCMAP_GTEST_ENTRIES ${name})
     endif()
   endforeach()
 endfunction()

@@ -3,12 +3,9 @@
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
-#include <sstream>
 
 #include "api/convert/error_info.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
 #include "tests/unit/kube/fake_agent.h"
@@ -40,27 +37,6 @@ grpc::Status Replaced(const std::string& name, const std::string& instance) {
           api::EncodeErrorDetails(grpc::StatusCode::ABORTED, text,
                                   {v1::REPLACED, {{"name", name}, {"instance", instance}}})};
 }
-
-// Captures log lines while the object exists.
-class LogCapture {
- public:
-  LogCapture() : before_(spdlog::default_logger()) {
-    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::move(sink)));
-  }
-  ~LogCapture() { spdlog::set_default_logger(before_); }
-
-  int Count(const std::string& line) const {
-    const std::string text = text_.str();
-    int count = 0;
-    for (size_t at = 0; (at = text.find(line, at)) != std::string::npos; ++at) ++count;
-    return count;
-  }
-
- private:
-  std::shared_ptr<spdlog::logger> before_;
-  std::ostringstream text_;
-};
 
 class PushTest : public ::testing::Test {
  protected:
@@ -252,14 +228,14 @@ TEST_F(PushTest, ChangesOfOneObjectBecomeOneWhileTheAgentIsBehind) {
 }
 
 TEST_F(PushTest, WhatIsLargerThanAMessageMayBeIsLeftOut) {
-  LogCapture log;
+  const svcmap::testing::LogCapture log;
   MakeAgent(4096);
   Complete({AService("a", "1"), AService("large", std::string(5000, 'x'))});
   StartPush();
   ASSERT_TRUE(agent_->AwaitStored({"a=1"}));
   ASSERT_TRUE(Settled());
   EXPECT_EQ(push_->facts().rejected, 1u);
-  EXPECT_EQ(log.Count("Service shop/large not sent: "), 1);
+  EXPECT_EQ(log.Count("Service shop/large not sent: "), 1u);
   Upsert("large", "2");
   EXPECT_TRUE(agent_->AwaitStored({"a=1", "large=2"}));
   ASSERT_TRUE(Settled());
@@ -267,7 +243,7 @@ TEST_F(PushTest, WhatIsLargerThanAMessageMayBeIsLeftOut) {
 }
 
 TEST_F(PushTest, ARejectionIsLoggedOnceWhileItPersists) {
-  LogCapture log;
+  const svcmap::testing::LogCapture log;
   MakeAgent();
   agent_->Reject("bad", "Service shop/bad refused: why");
   Complete({AService("a", "1"), AService("bad", "2")});
@@ -280,7 +256,7 @@ TEST_F(PushTest, ARejectionIsLoggedOnceWhileItPersists) {
   Upsert("bad", "3");
   ASSERT_TRUE(Settled());
   EXPECT_EQ(push_->facts().rejected, 1u);
-  EXPECT_EQ(log.Count("Service shop/bad refused: why"), 1);
+  EXPECT_EQ(log.Count("Service shop/bad refused: why"), 1u);
 
   agent_->Reject("bad", "");
   Upsert("bad", "4");
@@ -290,7 +266,7 @@ TEST_F(PushTest, ARejectionIsLoggedOnceWhileItPersists) {
   agent_->Reject("bad", "Service shop/bad refused: why");
   Upsert("bad", "5");
   ASSERT_TRUE(WaitUntil([this] { return push_->facts().rejected == 1; }));
-  EXPECT_EQ(log.Count("Service shop/bad refused: why"), 2);
+  EXPECT_EQ(log.Count("Service shop/bad refused: why"), 2u);
 }
 
 TEST_F(PushTest, WhatWasRejectedIsSentAgainOnTheSameStream) {

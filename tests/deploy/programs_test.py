@@ -1,4 +1,4 @@
-"""Tests of the manual pages: every option of every program and command, and no warnings of man."""
+"""Tests of the programs in SVCMAP_PROGRAMS: version, linked libraries, and manual pages."""
 import os
 import re
 import subprocess
@@ -9,12 +9,12 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ["SVCMAP_BIN"])
-PROGRAMS = {"svcmapd": "8", "svcmapctl": "1", "svcmap-kube": "8", "svcmap-bench": "1",
-            "svcmap-protocol-check": "1"}
+SECTIONS = {"svcmapd": "8", "svcmapctl": "1", "svcmap-kube": "8", "svcmap-bench": "1", "svcmap-protocol-check": "1"}
+PROGRAMS = os.environ["SVCMAP_PROGRAMS"].split()
 
 
-def help_of(*command):
-    return subprocess.run([*command, "--help"], check=True, capture_output=True, text=True).stdout
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def options_of(text):
@@ -28,16 +28,35 @@ def options_of(text):
     return names
 
 
+class ProgramsTest(unittest.TestCase):
+    def test_every_program_prints_version_and_commit(self):
+        version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (SOURCE / "CMakeLists.txt").read_text())[1]
+        for program in PROGRAMS:
+            with self.subTest(program):
+                self.assertRegex(output_of(BIN / program, "--version"),
+                                 rf"^{program} {re.escape(version)} "
+                                 r"\(commit ([0-9a-f]{12}(-dirty)?|unknown)\)\n$")
+
+    def test_programs_link_only_libraries_with_a_compatible_licence(self):
+        """third_party/README.md: libnftables is GPL-2.0-only."""
+        for program in PROGRAMS:
+            linked = output_of("readelf", "-d", BIN / program)
+            self.assertIn("(NEEDED)", linked)
+            self.assertNotIn("[libnftables.so", linked, program)
+            if program not in ("svcmapd", "svcmap-bench"):
+                self.assertNotRegex(linked, r"\[lib(nftnl|mnl)\.so", program)
+
+
 class ManPagesTest(unittest.TestCase):
     def page(self, program):
-        path = Path(self.folder.name) / f"{program}.{PROGRAMS[program]}"
+        path = Path(self.folder.name) / f"{program}.{SECTIONS[program]}"
         subprocess.run(
             [
                 sys.executable,
                 "-B",
                 str(SOURCE / "deploy/man/man_pages.py"),
                 str(BIN / program),
-                PROGRAMS[program],
+                SECTIONS[program],
                 "0.0.0",
                 str(path),
             ],
@@ -52,12 +71,12 @@ class ManPagesTest(unittest.TestCase):
     def test_pages_contain_every_command_and_option(self):
         for program in PROGRAMS:
             page = self.page(program).read_text(encoding="utf-8").replace("\\-", "-")
-            texts = [help_of(BIN / program)]
+            texts = [output_of(BIN / program, "--help")]
             commands = re.findall(r"^  ([a-z][a-z-]*)  ", texts[0].partition("Subcommands:")[2], re.M)
             self.assertEqual(bool(commands), program in ("svcmapctl", "svcmap-bench"))
             for command in commands:
                 self.assertIn(f'.SS "{command}"\n', page)
-                texts.append(help_of(BIN / program, command))
+                texts.append(output_of(BIN / program, command, "--help"))
             terms = set(re.findall(r"\\fB(-[^\\{]+)", page))
             for text in texts:
                 options = options_of(text)
