@@ -74,7 +74,8 @@ Lines StateOf(const Store& store) {
   store.dirty().ForEach(
       [&](const DirtyService& d) { lines.push_back("dirty " + d.key + number(d.sequence)); });
   lines.push_back("token " + number(store.token()[0]) + " " + number(store.token()[1]));
-  lines.push_back("counts " + number(store.service_count()) + " " + number(store.slice_count()));
+  lines.push_back("counts " + number(store.service_count()) + " " + number(store.slice_count()) +
+                  " " + number(store.bytes()) + " " + number(store.elements()));
   lines.push_back("version " + number(store.node_version()) + number(store.addresses_moved()));
   return lines;
 }
