@@ -15,7 +15,6 @@
 namespace svcmap::proxy::test {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -253,17 +252,6 @@ TEST_F(DryRunLoopTest, GoesBetweenBatchesAndIsNoBatch) {
   EXPECT_EQ(after.services, before.services);
   EXPECT_FALSE(after.oldest_unsynced);
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kCommitted);
-}
-
-TEST_F(DryRunLoopTest, LimitsOfStateAreReported) {
-  options_.limits.objects = 1;
-  StartServing();
-  std::vector<Finding> found;
-  const std::optional<DryRun> reported = loop_->Try(
-      {.changes = {Web()}, .on_accepted = [&](const auto& findings) { found = findings; }});
-  ASSERT_TRUE(reported);
-  EXPECT_TRUE(reported->rows.empty());
-  EXPECT_THAT(Messages(found), ElementsAre(HasSubstr("already stores --max-objects 1")));
 }
 
 }  // namespace
