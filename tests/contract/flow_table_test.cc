@@ -173,18 +173,18 @@ TEST_P(FlowTableContract, S243ADeletionHitsThatFlowAndNoOther) {
   std::erase_if(others, [](const Flow& flow) { return flow.original.zone != 3; });
   EXPECT_EQ(Delete(others).deleted, 1u);
   EXPECT_THAT(Texts(List()),
-              UnorderedElementsAreArray({other_client.ToString(), other_endpoint.ToString(),
-                                         other_service.ToString()}));
+              UnorderedElementsAreArray(
+                  {other_client.ToString(), other_endpoint.ToString(), other_service.ToString()}));
 }
 
-// Between the listing and the deletion, the same client sends again and reaches another endpoint, or
-// the endpoint itself sends from its port to the client's port. The reply tuple of that flow is the
-// original tuple of the listed flow.
+// Between the listing and the deletion, the same client sends again and reaches another endpoint,
+// or the endpoint itself sends from its port to the client's port. The reply tuple of that flow is
+// the original tuple of the listed flow.
 TEST_P(FlowTableContract, S243AFlowThatCameBackToAnotherEndpointOrInTheOppositeDirectionIsNotHit) {
   if (!netns_) return;
   const TrackedFlow stale = AFlow(Client(), at()(10, 53), at()(1, 53));
-  for (const TrackedFlow& other : {AFlow(Client(), at()(10, 53), at()(2, 53)),
-                                   AFlow(at()(1, 53), Client(), Client())}) {
+  for (const TrackedFlow& other :
+       {AFlow(Client(), at()(10, 53), at()(2, 53)), AFlow(at()(1, 53), Client(), Client())}) {
     Add({stale});
     const std::vector<Flow> listed = List();
     ASSERT_EQ(Delete(listed).deleted, 1u);
