@@ -99,21 +99,6 @@ class Examples:
         self.assertEqual(self.stored(), {"web-1": "10.1.0.1"})
         self.assertIsNone(client.close())
 
-    def test_the_client_with_the_highest_epoch_stays(self):
-        self.agent.start()
-        clients = {}
-        for epoch in (7, 6, 8):
-            client = clients[epoch] = Driver(self.DRIVER, self.agent.target, instance=f"host-{epoch}", epoch=epoch)
-            self.addCleanup(client.kill)
-            client.set()
-            if epoch != 6:
-                client.synced()
-        error = clients[6].wait()
-        self.assertEqual((error["code"], error["reason"]), (9, "EPOCH_REJECTED"))
-        until(lambda: any(e.get("reason") == "REPLACED" for e in clients[7].errors), "no error")
-        error = clients[7].change("apply", service("web-1", "10.96.0.1"))
-        self.assertEqual((error["code"], error["reason"]), (10, "REPLACED"))
-
     def test_nothing_is_sent_twice_after_restarts_in_any_order(self):
         addresses = {f"web-{i}": "10.1.0.1" for i in range(50)}
         self.agent.start()

@@ -13,7 +13,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Services", "secure master service", "", kApiServer},
       {"Services", "basic endpoint",
        "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster "
-       "ServiceRangeTest.S77_TheLastEndpointLeavesAndComesBack"},
+       "WeightsTest.S77_S81_WithAllDrainedNewConnectionsAreRejectedAndOthersLive"},
       {"Services", "multiport endpoints", "PinnedFlowTest.S157_S158_S159_EachPortHasItsOwnTarget"},
       {"Services", "same port, different protocols",
        "PinnedFlowTest.S157_S158_S159_EachPortHasItsOwnTarget"},
@@ -31,17 +31,17 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Services", "delete a collection", "", kApiServer},
       {"Services", "source of a pod is preserved",
        "ClusterIpTest.S74_S92_S93_S97_PodsKeepTheirSourceAddress"},
-      {"Services", "hairpin",
-       "DecisionTable.Row/S97_S156_*_Hairpin ExternalTest.S78_S97_EverySourceIsMasqueraded"},
+      {"Services", "hairpin", "DecisionTable.Row/S97_S156_*_Hairpin"},
       {"Services", "up and down", "UpstreamTest.ServicesComeAndGoAndComeAgain"},
       {"Services", "recreated", "UpstreamTest.ServicesComeAndGoAndComeAgain"},
       {"Services", "the proxy restarts",
        "UnchangedRestartTest.S342_AControllerThatSaysTheSameChangesNothing"},
       {"Services", "the API server restarts",
        "RestartTest.S342_TheOldRulesServeUntilTheFirstSnapshotEnds"},
-      {"Services", "ExternalIP that no node has", "ExternalTest.S78_S97_EverySourceIsMasqueraded"},
+      {"Services", "ExternalIP that no node has",
+       "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster"},
       {"Services", "nodePort, same number and different protocols",
-       "ExternalTest.S78_S97_EverySourceIsMasqueraded"},
+       "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster"},
       {"Services", "service-proxy-name",
        "ConvertServiceTest.S1_S2_WhatIsNotProxiedIsStoredWhateverElseItSays "
        "StoreTest.S1_AServiceThatIsNoLongerProxiedIsDirtyAndKeepsItsSlices"},
@@ -69,7 +69,7 @@ std::vector<UpstreamTest> UpstreamTests() {
        "EndpointChoice.Row/S34_S43_S183_*_TerminatingLocalEndpointsWhileRemoteOnesAreReady "
        "EndpointChoice.Row/S45_S184_*_OnlyTerminatingOnesElsewhere"},
       {"Services", "publishNotReadyAddresses",
-       "UpstreamTest.S24_EndpointsThatAreToBePublishedServe"},
+       "ConvertSliceTest.S22_S23_S24_CarriesEndpointsAndPorts"},
       {"Services", "SCTP service", "ClusterIpTest.S74_S92_S93_S97_PodsKeepTheirSourceAddress"},
       {"Granular checks", "pod, node and endpoint to Service: http, udp, sctp",
        "ClusterIpTest.S74_S92_S93_S97_PodsKeepTheirSourceAddress"},
@@ -82,7 +82,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Granular checks", "endpoints in the node's network",
        "ClusterIpTest.S74_AnEndpointInTheNodesOwnNetworkIsReachedFromEverywhere"},
       {"Granular checks", "several Services with the same endpoints",
-       "UpstreamTest.SeveralServicesWithTheSameEndpoints"},
+       "UpstreamTest.ServicesComeAndGoAndComeAgain"},
       {"Granular checks", "rules that are deleted come back", "DamageTest.S345_IsRepaired"},
       {"Conntrack",
        "UDP when a server pod cycles: NodePort, ClusterIP, policy Local, from the node",
@@ -114,7 +114,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Topology", "traffic stays close to the client",
        "EndpointChoice.Row/S52_*_SameZone EndpointChoice.Row/S58_*_SameNode"},
       {"Service CIDRs", "several ServiceCIDRs",
-       "UpstreamTest.S105_ClusterIpsOfSeveralServiceCidrs"},
+       "ServiceRangeTest.S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone"},
   };
 }
 

@@ -67,33 +67,15 @@ TEST_P(ChainRepairContract, ChainsThatAreRightStayEqual) {
   ExpectAsBefore();
 }
 
-TEST_P(ChainRepairContract, ADeletedRuleComesBackInItsPlace) {
+TEST_P(ChainRepairContract, DeletedPartsComeBackAndForeignPartsGo) {
   Fill();
-  DeleteRule("cluster-ips-check");
-  Repair(Of({"cluster-ips-check"}));
-  ExpectAsBefore();
-}
-
-TEST_P(ChainRepairContract, AForeignRuleGoes) {
-  Fill();
+  DeleteRule("cluster-ips-check");  // Comes back in its place.
   AddRule("pick-3");
-  Repair(Of({"pick-3"}));
-  ExpectAsBefore();
-}
-
-TEST_P(ChainRepairContract, ADeletedBaseChainComesBack) {
-  Fill();
   DeleteChain("nat-output");
-  Repair(Of({"nat-output"}));
-  ExpectAsBefore();
-}
-
-TEST_P(ChainRepairContract, ForeignChainsAndSetsGo) {
-  Fill();
   AddChain("foreign");
   AddRule("foreign");
   AddSet("foreign-set");
-  Repair(Of({}, {"foreign"}, {"foreign-set"}));
+  Repair(Of({"cluster-ips-check", "pick-3", "nat-output"}, {"foreign"}, {"foreign-set"}));
   ExpectAsBefore();
 }
 
@@ -186,18 +168,11 @@ INSTANTIATE_TEST_SUITE_P(All, RealChainRepair,
                                             ::testing::ValuesIn(kFamilies)),
                          KernelCaseName);
 
-TEST_P(RealChainRepair, FlushedReplacedAndReorderedRulesComeBack) {
+TEST_P(RealChainRepair, FlushedReplacedAndReorderedRulesAndPoliciesComeBack) {
   Fill();
   Nft("flush chain %T dispatch\nreplace rule %T mark-masq handle " + Handles("mark-masq").front() +
-      " accept\ninsert rule %T pick drop");
-  Repair(Of({"dispatch", "mark-masq", "pick"}));
-  ExpectAsBefore();
-}
-
-TEST_P(RealChainRepair, APolicyIsSetBack) {
-  Fill();
-  Nft("add chain %T filter-forward { policy drop; }");
-  Repair(Of({"filter-forward"}));
+      " accept\ninsert rule %T pick drop\nadd chain %T filter-forward { policy drop; }");
+  Repair(Of({"dispatch", "mark-masq", "pick", "filter-forward"}));
   ExpectAsBefore();
 }
 

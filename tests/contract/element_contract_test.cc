@@ -79,22 +79,6 @@ TEST_P(ElementContract, AddingAgainKeepsTheOldComment) {
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Comment("old").Read()));
 }
 
-TEST_P(ElementContract, AddingAKeyWithOtherDataIsRejected) {
-  CreateTable();
-  Add({ServiceRow(family(), 1, 7)});
-  Transaction transaction;
-  transaction.Add(ServiceRow(family(), 2));
-  transaction.Add(ServiceRow(family(), 1, 8));
-  ExpectRejected(transaction, absl::StatusCode::kAlreadyExists, 1);
-}
-
-TEST_P(ElementContract, DeletingAMissingElementIsRejected) {
-  CreateTable();
-  Transaction transaction;
-  transaction.Delete(ServiceRow(family(), 1));
-  ExpectRejected(transaction, absl::StatusCode::kNotFound, 0);
-}
-
 TEST_P(ElementContract, ElementsOfAMissingTableAreRejectedAndNoneIsNamed) {
   Transaction add;
   add.Add(ServiceRow(family(), 1));
@@ -137,12 +121,6 @@ TEST_P(ElementContract, CommentsOf127BytesReadBack) {
   Add({row});
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(row.Read()));
   EXPECT_THAT(ReadOne(row), Optional(row.Read()));
-}
-
-TEST_P(ElementContract, ReadElementOfAMissingElementOrTableIsNothing) {
-  EXPECT_EQ(ReadOne(ServiceRow(family(), 1)), std::nullopt);
-  CreateTable();
-  EXPECT_EQ(ReadOne(ServiceRow(family(), 1)), std::nullopt);
 }
 
 TEST_P(ElementContract, ReadElementsAnswersInTheOrderOfTheKeys) {

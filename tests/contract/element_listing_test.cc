@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -55,14 +54,6 @@ class ElementListingTest : public ListingTest {
 
 INSTANTIATE_TEST_SUITE_P(Families, ElementListingTest, ::testing::ValuesIn(kFamilies),
                          [](const auto& info) { return std::string(FamilyName(info.param)); });
-
-TEST_P(ElementListingTest, ATableFullOfEdgeValuesListsAndLoadsAgain) {
-  Create();
-  CommitEdgeValues();
-  const std::string listing = List(*netns_);
-  ASSERT_OK(LoadFresh(listing));
-  EXPECT_EQ(List(*fresh_netns_), listing);
-}
 
 // Equal listings alone are not sufficient, because nft would read and write an incorrect byte order
 // the same way.

@@ -20,7 +20,6 @@ namespace {
 
 using ::svcmap::testing::NetNs;
 using ::svcmap::testing::RunNft;
-using ::testing::HasSubstr;
 
 INSTANTIATE_TEST_SUITE_P(Families, ListingTest, ::testing::ValuesIn(kFamilies),
                          [](const auto& info) { return std::string(FamilyName(info.param)); });
@@ -63,14 +62,6 @@ std::vector<Variant> Variants() {
     full.timers.push_back(static_cast<uint32_t>(full.timers.size()) * 7);
   variants.push_back(full);
   return variants;
-}
-
-TEST_P(ListingTest, S127NftListsTimeoutsInUnitsOfItsOwn) {
-  UseTables({}, {90, 5400, 86400});
-  Create();
-  for (const char* text : {"timeout 1m30s : ", "timeout 1h30m : ", "timeout 1d : "}) {
-    EXPECT_THAT(List(*netns_), HasSubstr(text));
-  }
 }
 
 // A rewrite in place removes the previous run's content, except for the affinity chains of the

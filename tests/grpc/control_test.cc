@@ -33,14 +33,6 @@ TEST_F(ControlTest, ASocketOfAnotherTypeIsNotReplaced) {
   unlink(path.c_str());
 }
 
-TEST_F(ControlTest, TcpNeedsCertificatesOrTheWordInsecure) {
-  Serve();
-  const auto server = Server::Start({.listen = {"tcp://127.0.0.1:7777"}}, limits_, *service_);
-  EXPECT_EQ(server.status().message(),
-            "--tls-cert, --tls-key, --tls-client-ca: Required value: --listen tcp://127.0.0.1:7777 "
-            "needs TLS; use --insecure to allow read-only access without TLS");
-}
-
 TEST_F(ControlTest, StoredObjectsAreListedWithoutUnusedLabels) {
   Serve();
   const v1::Object web = Web();

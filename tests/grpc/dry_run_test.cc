@@ -1,9 +1,6 @@
 // Tests of validate_only: Apply and Remove report their effect and change nothing.
 #include <gmock/gmock.h>
 
-#include <sstream>
-
-#include "api/cli/run.h"
 #include "tests/grpc/server_fixture.h"
 
 namespace svcmap::api {
@@ -171,29 +168,6 @@ TEST_F(DryRunTest, TheListIsBoundedAndTheCountsAreTrue) {
   EXPECT_EQ(ack.dry_run().added(), 12'001u);
   EXPECT_FALSE(ack.dry_run().rewrites_tables());  // The map has room for 196,608 endpoints.
   EXPECT_LT(ack.ByteSizeLong(), 2'000'000u);
-}
-
-TEST_F(DryRunTest, SvcmapctlPrintsElements) {
-  Serve();
-  const std::string revision = std::to_string(Apply({Web()}).revision());
-  std::istringstream in(
-      "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\n"
-      "spec: {clusterIP: 10.96.0.12, ports: [{name: http, port: 80}]}\n");
-  std::ostringstream out, err;
-  EXPECT_EQ(
-      api::Run({"apply", "--dry-run", "-f", "-", "--address", "unix://" + socket()}, in, out, err),
-      0)
-      << err.str();
-  EXPECT_EQ(out.str(),
-            "service/shop/web applied (dry run)\n"
-            "- element ip svcmap no-endpoint-services { 10.96.0.10 . tcp . 80 }\n"
-            "- element ip svcmap cluster-ips { 10.96.0.10 }\n"
-            "+ element ip svcmap no-endpoint-services { 10.96.0.12 . tcp . 80 comment "
-            "\"shop/web:http\" }\n"
-            "+ element ip svcmap cluster-ips { 10.96.0.12 }\n"
-            "revision " +
-                revision + ", would delete 2 elements and add 2\n");
-  EXPECT_EQ(err.str(), "");
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include <algorithm>
 #include <future>
 #include <map>
 #include <thread>
@@ -19,10 +18,7 @@
 namespace svcmap::api {
 namespace {
 
-using svcmap::testing::ADelta;
 using svcmap::testing::ASlice;
-using svcmap::testing::Removal;
-using svcmap::testing::ServiceRef;
 using svcmap::testing::Upsert;
 using svcmap::testing::WaitUntil;
 using ::testing::ElementsAre;
@@ -99,50 +95,6 @@ TEST_F(LimitsTest, BytesInFlightAreBounded) {
   *request.mutable_batch()->add_changes() = Upsert(Slice("web-1", 40));
   const auto most = static_cast<int>(2000 / request.ByteSizeLong()) + 1;
   for (const auto& [revision, batches] : batches_of_revision) EXPECT_LE(batches, most) << revision;
-}
-
-TEST_F(LimitsTest, OneObjectMoreIsRejectedAndTheOthersOfItsBatchAreTaken) {
-  StartLoop({.objects = 2});
-  Serve();
-  const v1::Ack ack =
-      Apply({Web("a/one"), Web("a/two", "10.96.0.11"), Web("a/more", "10.96.0.12")});
-  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
-  EXPECT_THAT(Messages(ack), ElementsAre("Service a/more rejected: the agent already stores "
-                                         "--max-objects 2 objects"));
-  EXPECT_EQ(ack.results(0).severity(), v1::REFUSED);
-  EXPECT_EQ(GetStatus().refused_objects(), 1u);
-  // At the object limit, stored objects can be modified, and removing an object makes room for a
-  // new object.
-  EXPECT_THAT(Messages(Apply({Web("a/one", "10.96.0.13")})), IsEmpty());
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
-  ASSERT_TRUE(stream.Send(1, {Removal(ServiceRef("a/one")), Upsert(Web("a/more", "10.96.0.12"))}));
-  EXPECT_THAT(Messages(stream.ReadAck()), IsEmpty());
-  EXPECT_EQ(GetStatus().refused_objects(), 0u);
-}
-
-TEST_F(LimitsTest, SliceThatMakesTooManyEndpointsIsRejectedAndItsLastGoodStateStays) {
-  StartLoop({.endpoints_per_service = 5});
-  Serve();
-  EXPECT_THAT(Messages(Apply({Web(), Slice("web-1", 3), Slice("web-2", 2, 10)})), IsEmpty());
-  const v1::Ack ack = Apply({Slice("web-2", 3, 10)});
-  EXPECT_THAT(
-      Messages(ack),
-      ElementsAre("EndpointSlice shop/web-2 rejected: endpoints: Too many: 6: all "
-                  "EndpointSlices of Service shop/web together must have at most 5 IPv4 "
-                  "endpoints (--max-endpoints-per-service); the previously accepted version, "
-                  "if any, stays in effect, without endpoints that are missing from the "
-                  "rejected version"));
-  EXPECT_EQ(GetStatus().endpoints(), 5u);
-  // The limit of endpoints per Service also applies to endpoint deltas.
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
-  ADelta delta("shop/web-1");
-  ASSERT_TRUE(stream.Send(1, {delta.Put("10.1.0.20")}));
-  EXPECT_THAT(Messages(stream.ReadAck()),
-              ElementsAre(HasSubstr("at most 5 IPv4 endpoints (--max-endpoints-per-service)")));
-  ASSERT_TRUE(stream.Send(2, {delta.Remove("10.1.0.1")}));
-  EXPECT_THAT(Messages(stream.ReadAck()), IsEmpty());
 }
 
 // A Service and its EndpointSlice with `ports` ports.

@@ -66,14 +66,6 @@ TEST(AnswersTest, S254_TimesHaveAsManyDigitsAsTheyNeed) {
   EXPECT_EQ(Rfc3339(SystemTime(kTenOClock + nanoseconds(1))), "2026-03-01T10:00:00.000000001Z");
 }
 
-TEST(AnswersTest, S263_S265_NamesAreTheServices) {
-  const Answer answer = ServiceAnswer("shop/web", 2, Updated(seconds(1), true));
-  EXPECT_EQ(answer.code, 200);
-  EXPECT_EQ(answer.body,
-            "{\n\t\"service\": {\n\t\t\"namespace\": \"shop\",\n\t\t\"name\": \"web\"\n\t},\n"
-            "\t\"localEndpoints\": 2,\n\t\"serviceProxyHealthy\": true\n}");
-}
-
 TEST(BindAddressTest, S295_AddressesWithAndWithoutPort) {
   const struct {
     const char* text;

@@ -9,7 +9,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
-using ::testing::MatchesRegex;
 using ::testing::Pair;
 
 class HealthzTest : public HealthServerTest {
@@ -89,16 +88,6 @@ TEST_F(HealthzTest, S252_S253_S254_ANodeThatIsNotEligibleIsStillAlive) {
   EXPECT_THAT(answer.body, HasSubstr(R"("reason":"Node n1 unknown"})"));
 }
 
-TEST_F(HealthzTest, S254_S255_S256_TheBodyHasItsFieldsInOrder) {
-  constexpr char kTime[] = R"("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")";
-  const std::string family = absl::StrCat(R"(\{"lastUpdated":)", kTime, R"(,"healthy":true\})");
-  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz"));
-  EXPECT_THAT(answer.body,
-              MatchesRegex(absl::StrCat(R"(\{"lastUpdated":)", kTime, R"(,"currentTime":)", kTime,
-                                        R"(,"nodeEligible":true,"healthy":true,"status":\{"IPv4":)",
-                                        family, R"(,"IPv6":)", family, R"(\}\})")));
-}
-
 TEST_F(HealthzTest, ToHeadThereIsNoBody) {
   ASSERT_OK_AND_ASSIGN(RawConnection connection, RawConnection::Open(netns(), kV4, kHealthPort));
   ASSERT_OK(connection.Send("HEAD /livez HTTP/1.1\r\n\r\nGET /livez HTTP/1.1\r\n\r\n"));
@@ -110,14 +99,6 @@ TEST_F(HealthzTest, ToHeadThereIsNoBody) {
 
 class HealthzBindTest : public HealthServerTest {
  protected:
-  void ExpectBothFamilies(const std::string& bind_address) {
-    ASSERT_OK(Start({.bind_address = *BindAddress::Parse(bind_address, 1)}));
-    for (const char* ip : {kV4, kV6}) {
-      ASSERT_OK_AND_ASSIGN(const HttpAnswer answer,
-                           HttpRequest(netns(), ip, kHealthPort, "/livez"));
-      EXPECT_EQ(answer.code, 200) << ip;
-    }
-  }
   // Returns a listening socket that occupies the port, as another process would.
   UniqueFd Squatter() {
     return netns().Run([] {
@@ -129,12 +110,16 @@ class HealthzBindTest : public HealthServerTest {
   }
 };
 
-TEST_F(HealthzBindTest, S250_S295_TheUnspecifiedIPv4AddressServesBothFamilies) {
-  ExpectBothFamilies("0.0.0.0:10256");
-}
-
-TEST_F(HealthzBindTest, S250_S295_TheUnspecifiedIPv6AddressServesBothFamilies) {
-  ExpectBothFamilies("[::]:10256");
+TEST_F(HealthzBindTest, S250_S295_AnUnspecifiedAddressServesBothFamilies) {
+  for (const char* address : {"0.0.0.0:10256", "[::]:10256"}) {
+    server_.reset();
+    ASSERT_OK(Start({.bind_address = *BindAddress::Parse(address, 1)}));
+    for (const char* ip : {kV4, kV6}) {
+      ASSERT_OK_AND_ASSIGN(const HttpAnswer answer,
+                           HttpRequest(netns(), ip, kHealthPort, "/livez"));
+      EXPECT_EQ(answer.code, 200) << address << " " << ip;
+    }
+  }
 }
 
 TEST_F(HealthzBindTest, S295_AnotherAddressServesItsFamilyOnly) {

@@ -87,16 +87,6 @@ TEST_F(ServicePointsTest, S259_OnePortCanBelongToAServiceInEachFamily) {
   EXPECT_TRUE(SoonAnswers(kPort, 200, "4", kV6));
 }
 
-TEST_F(ServicePointsTest, S259_AChangedPortClosesAndReopens) {
-  Set(kWeb, CheckAt(kPort));
-  ASSERT_TRUE(SoonOpen(kPort));
-  Set(kWeb, CheckAt(kPort + 1));
-  EXPECT_TRUE(SoonOpen(kPort + 1));
-  EXPECT_TRUE(Closed(kPort));
-  Set(kWeb, std::nullopt);
-  EXPECT_TRUE(testing::WaitUntil([&] { return Closed(kPort + 1) && Closed(kPort + 1, kV6); }));
-}
-
 TEST_F(ServicePointsTest, S259_UnchangedListenersAreNotModified) {
   Set(kWeb, CheckAt(kPort, 1));
   ASSERT_TRUE(SoonOpen(kPort));
@@ -110,16 +100,6 @@ TEST_F(ServicePointsTest, S259_UnchangedListenersAreNotModified) {
     ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
     EXPECT_EQ(answer.headers.at(kWeight), std::to_string(weight));
   }
-}
-
-TEST_F(ServicePointsTest, S259_APortGoesFromOneServiceToAnotherInOneUpdate) {
-  Set("shop/b", CheckAt(kPort, 1));
-  ASSERT_TRUE(SoonAnswers(kPort, 200, "1"));
-  server().Update({{"shop/a", CheckAt(kPort, 2)}, {"shop/b", std::nullopt}});
-  EXPECT_TRUE(SoonAnswers(kPort, 200, "2"));
-  server().Update({{"shop/a", CheckAt(kPort + 1, 2)}, {"shop/b", CheckAt(kPort, 3)}});
-  EXPECT_TRUE(SoonAnswers(kPort, 200, "3"));
-  EXPECT_TRUE(SoonAnswers(kPort + 1, 200, "2"));
 }
 
 TEST_F(ServicePointsTest, S260_OnlyTheGivenAddressesAreListenedOn) {

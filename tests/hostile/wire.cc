@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -23,19 +22,6 @@ namespace {
 constexpr unsigned char kHttp2[] = {2, 'h', '2'};  // ALPN protocol list.
 
 void SetNonBlocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
-
-void UseKeyPair(SSL_CTX* context, const testing::KeyPair& pair) {
-  BIO* text = BIO_new_mem_buf(pair.certificate.data(), static_cast<int>(pair.certificate.size()));
-  X509* certificate = PEM_read_bio_X509(text, nullptr, nullptr, nullptr);
-  BIO_free(text);
-  SSL_CTX_use_certificate(context, certificate);
-  X509_free(certificate);
-  text = BIO_new_mem_buf(pair.key.data(), static_cast<int>(pair.key.size()));
-  EVP_PKEY* key = PEM_read_bio_PrivateKey(text, nullptr, nullptr, nullptr);
-  BIO_free(text);
-  SSL_CTX_use_PrivateKey(context, key);
-  EVP_PKEY_free(key);
-}
 
 }  // namespace
 
@@ -83,7 +69,7 @@ std::unique_ptr<Wire> Wire::ConnectTls(uint16_t port, uint32_t source,
   std::unique_ptr<Wire> wire = ConnectTcp(port, source);
   if (!wire) return nullptr;
   wire->context_ = SSL_CTX_new(TLS_client_method());
-  if (!client.certificate.empty()) UseKeyPair(wire->context_, client);
+  if (!client.certificate.empty()) testing::UsePair(wire->context_, client);
   SSL_CTX_set_mode(wire->context_,
                    SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_alpn_protos(wire->context_, kHttp2, sizeof(kHttp2));

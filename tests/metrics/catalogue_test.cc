@@ -102,14 +102,6 @@ TEST(CatalogueTest, S286_NothingElseHasKubeProxysPrefix) {
   EXPECT_EQ(ours, specified);
 }
 
-TEST(CatalogueTest, S288_TheProcessIsDescribedAsByTheGoClient) {
-  for (const char* name : {"process_cpu_seconds_total", "process_resident_memory_bytes",
-                           "process_virtual_memory_bytes", "process_virtual_memory_max_bytes",
-                           "process_open_fds", "process_max_fds", "process_start_time_seconds"}) {
-    EXPECT_NE(Find(name), nullptr) << name;
-  }
-}
-
 TEST(CatalogueTest, NamesAreValidUniqueAndSayWhatTheyAre) {
   const std::regex valid("(kubeproxy|svcmap|process)_[a-z0-9_]+");
   std::set<std::string> seen;

@@ -34,7 +34,7 @@ class MetricsPageTest : public ::testing::Test {
   Observations observations_;
 };
 
-TEST_F(MetricsPageTest, S269_S285_ThePageIsTheOneInTheFile) {
+TEST_F(MetricsPageTest, S269_S285_S288_ThePageIsTheOneInTheFile) {
   observations_.Synced(ASync(milliseconds(3), milliseconds(2), Outcome::kCommitted));
   observations_.Programmed(Family::kIpv4, milliseconds(400));
   observations_.Programmed(Family::kIpv6, seconds(61));

@@ -1,7 +1,6 @@
 // Tests that the dashboard and the alerts use only metrics and labels that svcmapd exposes.
 #include <yaml-cpp/yaml.h>
 
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -99,16 +98,6 @@ Names NamesIn(std::string expression) {
     names.metrics.emplace_back(match[1], All(match[2], R"(([a-zA-Z_]\w*)\s*(?:=|!=|=~|!~)\s*")"));
   }
   return names;
-}
-
-TEST(NamesInTest, FunctionsRangesAndStringsAreNoMetrics) {
-  const Names names = NamesIn(
-      R"(histogram_quantile(0.99, sum by (instance, le) (rate(a_bucket{job="svc",code=~"2.."}[$__x]))) > 1 or b_total offset 5m)");
-  ASSERT_EQ(names.metrics.size(), 2u);
-  EXPECT_EQ(names.metrics[0].first, "a_bucket");
-  EXPECT_EQ(names.metrics[0].second, (std::set<std::string>{"job", "code"}));
-  EXPECT_EQ(names.metrics[1].first, "b_total");
-  EXPECT_EQ(names.grouped_by, (std::set<std::string>{"instance", "le"}));
 }
 
 void CheckExpressions(const std::vector<Expression>& expressions) {

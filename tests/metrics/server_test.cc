@@ -137,13 +137,6 @@ TEST_F(MetricsServerTest, FrequentScrapesShareARecentPage) {
       << "the page is older than 100 ms";
 }
 
-TEST_F(MetricsServerTest, S267_ItListensAtTheConfiguredAddress) {
-  ASSERT_OK(Start({}, "[::1]"));
-  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, Ask("/healthz", "GET", "::1"));
-  EXPECT_EQ(answer.body, "ok");
-  EXPECT_TRUE(absl::IsUnavailable(RawConnection::Open(*netns_, kLocalV4, kMetricsPort).status()));
-}
-
 // Scrapes and concurrent updates do not block each other, and each value on a page is consistent.
 TEST_F(MetricsServerTest, ScrapesAndObservationsDoNotDisturbEachOther) {
   ASSERT_OK(Start());

@@ -247,18 +247,6 @@ INSTANTIATE_TEST_SUITE_P(, AffinityFamilyTest,
                          ::testing::Combine(::testing::Bool(), ::testing::Values(Protocol::kTcp)),
                          FlowParamName);
 
-// Affinity uses the client's address before masquerading.
-TEST_P(AffinityFamilyTest, S122_ServicesAreIndependent) {
-  ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
-  ASSERT_OK(agent().Apply(Objects{Sticky(Web("shop/other", kW))} +
-                          Slices(*world(), "shop/other", "L1 L2")));
-  const Placement web = Place(To(kV));
-  const Placement other = Place(To(kW));
-  EXPECT_NE(web, other);
-  EXPECT_EQ(Place(To(kV)), web);
-  EXPECT_EQ(Place(To(kW)), other);
-}
-
 // An affinity record applies only if the packet may use the recorded endpoint.
 TEST_P(AffinityFamilyTest, S123_ARecordOutsideTheSetDoesNotCount) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 R1 R2"));
@@ -286,16 +274,6 @@ TEST_P(AffinityFamilyTest, S123_VerdictsAreThoseOfAServiceWithoutAffinity) {
   EXPECT_REJECTED(Ask(client(), To(kV)));
   EXPECT_REJECTED(Ask(client(), To(kExternalIp)));
   EXPECT_REJECTED(Ask(client(), To(kNode, kNodePort)));
-}
-
-TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfOtherEndpoints) {
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
-  const Placement before = Place(To(kV));
-  for (const char* endpoints : {"L1 L2 R1", "L1 L2 R1 R2 L3 L4", "R2 L1 L2", "L1 L2"}) {
-    SCOPED_TRACE(endpoints);
-    ASSERT_OK(Endpoints(endpoints));
-    EXPECT_EQ(Place(To(kExternalIp)), before);
-  }
 }
 
 TEST_P(AffinityFamilyTest, S14_S126_TurnedOffItIsOffAndForgotten) {

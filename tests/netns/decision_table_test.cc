@@ -319,20 +319,5 @@ TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
   ASSERT_OK(ChangeNodeAddress("del", bridge.in(v6())));
 }
 
-// The node's zone label takes effect even if nothing else changes.
-TEST_P(DecisionTest, S29_TheNodeMovesToAnotherZone) {
-  const auto node_in = [](const std::string& zone) {
-    return Objects{ANode(kAgentNode).InternalIp(kNodeV4).InternalIp(kNodeV6).Zone(zone)};
-  };
-  ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "L1@za L2@zb R1@zc")));
-  Expect({"P -> V:80", "L1,L2,R1 -"});
-  ASSERT_OK(agent().Apply(node_in("zb")));
-  Expect({"P -> V:80", "L2 -"});
-  ASSERT_OK(agent().Apply(node_in("zc")));
-  Expect({"P -> V:80", "R1 -"});
-  ASSERT_OK(agent().Apply(Basics()));
-  Expect({"P -> V:80", "L1,L2,R1 -"});
-}
-
 }  // namespace
 }  // namespace svcmap::testing

@@ -33,28 +33,6 @@ class ExternalTest : public ServiceFlowTest {
 };
 INSTANTIATE_FLOWS(ExternalTest);
 
-TEST_P(ExternalTest, S78_S97_EverySourceIsMasqueraded) {
-  for (const Host* endpoint : {&pod_a(), &remote_pod()}) {
-    ASSERT_OK(Serve(*endpoint));
-    for (const Destination& to : Destinations()) {
-      for (const Host* from : {&client(), &pod_a(), &pod_b(), &node()}) {
-        SCOPED_TRACE(absl::StrCat(from->name(), " -> ", to.name));
-        EXPECT_ANSWERED_BY(Ask(*from, To(to.address, to.port)), endpoint->name(), At(node()));
-      }
-      Request request = To(to.address, to.port);
-      request.source = kNodeSecond.in(v6());
-      EXPECT_ANSWERED_BY(Ask(node(), request), endpoint->name(), At(node())) << to.name;
-    }
-  }
-}
-
-TEST_P(ExternalTest, S113_TheLoopbackAddressIsUntouched) {
-  const Address loopback = {"127.0.0.1", "::1"};
-  ASSERT_OK_AND_ASSIGN(const auto process, NodeProcess(loopback, kNodePort));
-  ASSERT_OK(Serve(pod_a()));
-  EXPECT_ANSWERED_BY(Ask(node(), To(loopback, kNodePort)), "node-process", loopback.in(v6()));
-}
-
 TEST_P(ExternalTest, S96_ANodePortBeatsALocalSocket) {
   ASSERT_OK_AND_ASSIGN(const auto process, NodeProcess(kNode, kNodePort));
   EXPECT_ANSWERED_BY(Ask(client(), To(kNode, kNodePort)), "node-process", At(client()));

@@ -125,20 +125,6 @@ INSTANTIATE_TEST_SUITE_P(, RestartTest, ::testing::Bool(),
                            return info.param ? "SIGKILL" : "SIGTERM";
                          });
 
-TEST_P(RestartTest, S332_TheRulesServeWhileNoAgentRuns) {
-  ASSERT_OK(Serve());
-  ASSERT_OK_AND_ASSIGN(TcpFlow flow,
-                       TcpFlow::Open(client().netns(), {.destination = kWeb.v4, .port = 80}));
-  ASSERT_OK_AND_ASSIGN(const std::string before, SortedRuleset(node().netns()));
-  ASSERT_OK(End());
-  EXPECT_OK(flow.Exchange(100'000));
-  ASSERT_OK_AND_ASSIGN(const std::string after, SortedRuleset(node().netns()));
-  EXPECT_EQ(before, after);
-  EXPECT_EQ(Answering(kWeb), "pod-a");
-  EXPECT_EQ(Answering(kExternalIp), "pod-a");
-  EXPECT_EQ(Answering(kOld), "pod-b");
-}
-
 TEST_P(RestartTest, S342_TheOldRulesServeUntilTheFirstSnapshotEnds) {
   ASSERT_OK(Serve());
   ASSERT_OK_AND_ASSIGN(TcpFlow flow,

@@ -33,11 +33,11 @@ class LocalhostTest : public ServiceFamilyTest {
   }
   Answer Connect() { return Ask(node().netns(), ToLoopback()); }
   // Waits until a connection has this outcome, because the forwarder applies changes after the Ack.
-  void ExpectSoon(const std::string& server, Outcome outcome = Outcome::kAnswered) {
+  void ExpectSoon(const std::string& server) {
     Answer last;
     EXPECT_OK(Eventually(absl::StrCat("answer of ", server), [&] {
       last = Connect();
-      return last.outcome == outcome && last.server == server;
+      return last.outcome == Outcome::kAnswered && last.server == server;
     })) << last.ToString();
   }
   // Returns the endpoints that answer. One of two endpoints is missed with a probability of at most
@@ -82,38 +82,6 @@ TEST_P(LocalhostTest, S113_ExternalPolicyLocalUsesOnlyLocalEndpoints) {
   // Without a local endpoint, connections are reset.
   ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
   EXPECT_OK(Eventually("no endpoint answers", [&] { return Connect().server.empty(); }));
-}
-
-TEST_P(LocalhostTest, S113_ARemovedServiceClosesThePort) {
-  ASSERT_OK(
-      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  ExpectSoon(pod_a().name());
-  ASSERT_OK_AND_ASSIGN(TcpFlow flow, TcpFlow::Open(node().netns(), ToLoopback()));
-  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
-  ExpectSoon("", Outcome::kRejected);
-  EXPECT_OK(flow.Exchange(100'000));
-}
-
-TEST_P(LocalhostTest, S113_APortInUseIsReportedAndDoesNotAffectTheNodeAddress) {
-  ASSERT_OK(world()->RestartAgent(kLocalhostFlags));  // Its count of failures is 0.
-  const UniqueFd other = node().netns().Run([&] {
-    UniqueFd fd(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(kNodePort)};
-    EXPECT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&any), sizeof(any)), 0);
-    EXPECT_EQ(listen(fd.get(), 1), 0);
-    return fd;
-  });
-  ASSERT_OK(
-      agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  const std::string family = v6() ? "IPv6" : "IPv4";
-  EXPECT_OK(Eventually("the failure is counted", [&] {
-    return Metrics().find(absl::StrCat("kubeproxy_nftables_localhost_nodeport_listener_creation_"
-                                       "failures_total{ip_family=\"",
-                                       family, "\"} 1\n")) != std::string::npos;
-  }));
-  EXPECT_THAT(agent().log(), HasSubstr("cannot listen on localhost nodePort"));
-  EXPECT_EQ(Ask(client().netns(), {.destination = kNode.in(v6()), .port = kNodePort}).server,
-            pod_a().name());
 }
 
 using LocalhostOffTest = ServiceTest;

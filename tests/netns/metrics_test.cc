@@ -154,20 +154,6 @@ TEST_F(MetricsTest, RejectedObjectsAreCounted) {
   });
 }
 
-TEST_F(MetricsTest, S267_TheOtherPages) {
-  for (const auto& [path, body] :
-       {std::pair{"/healthz", "ok"}, std::pair{"/proxyMode", "nftables"}}) {
-    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer,
-                         HttpRequest(netns(), kScrapedAt, kMetricsPort, path));
-    EXPECT_EQ(answer.body, body);
-  }
-  ASSERT_OK_AND_ASSIGN(const HttpAnswer slis,
-                       HttpRequest(netns(), kScrapedAt, kMetricsPort, "/metrics/slis"));
-  EXPECT_NE(slis.body.find("kubernetes_healthcheck{name=\"proxy\",type=\"livez\"} 1\n"),
-            std::string::npos)
-      << slis.body;
-}
-
 // Tests that start their own agents.
 class MetricsAddressTest : public ::testing::Test {
  protected:

@@ -355,13 +355,6 @@ INSTANTIATE_TEST_SUITE_P(Families, UdpPortRangeTest,
                            return std::get<0>(info.param) ? "IPv6" : "IPv4";
                          });
 
-TEST_P(UdpPortRangeTest, FlowsFollowTheirEndpoint) {
-  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
-  for (const uint16_t port : {1000, 1280}) EXPECT_OK(AwaitServer("pod-a", port));
-  ASSERT_OK(agent().Apply(RangedSlices({&pod_b()})));
-  for (const uint16_t port : {1000, 1280}) EXPECT_OK(AwaitServer("pod-b", port));
-}
-
 // As with a removed port, a flow stays while its endpoint serves.
 TEST_P(UdpPortRangeTest, FlowsOutsideANarrowerRangeEndWithTheirEndpoint) {
   ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_b()})));

@@ -42,19 +42,6 @@ TEST_P(RejectTest, S102_TheNodesOwnPacketsToANodePortAreRejectedAfterTheSend) {
 using ServiceRangeTest = ServiceFlowTest;
 INSTANTIATE_FLOWS(ServiceRangeTest);
 
-TEST_P(ServiceRangeTest, S77_TheLastEndpointLeavesAndComesBack) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  ASSERT_OK(agent().Apply(WebSlices("shop/web", {})));
-  EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
-  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_a()})));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  ASSERT_OK(agent().Remove({SliceRef("shop/web-v4"), SliceRef("shop/web-v6")}));
-  EXPECT_REJECTED(Ask(pod_b(), To(kWeb)));
-}
-
 TEST_P(ServiceRangeTest, S82_S160_OtherProtocolsOfAClusterIpAreRejected) {
   AService service("shop/web");
   service.ClusterIps(kWeb.v4, kWeb.v6);

@@ -118,22 +118,6 @@ TEST_P(SourceRangesTest, S101_S116_OpenConnectionsStay) {
   EXPECT_OK(flow.Exchange(100'000));
 }
 
-// Two Services share one address, and each Service port has separate source ranges.
-TEST_P(SourceRangesTest, S116_RangesAreOfAServicePort) {
-  ASSERT_OK(agent().Apply(Objects{WithRanges(ExternalWeb("shop/web", kV), kNowhere),
-                                  WithRanges(AService("shop/more")
-                                                 .ClusterIps(kW.v4, kW.v6)
-                                                 .Port("tcp", 81)
-                                                 .LoadBalancerIp(kLoadBalancerIp.v4)
-                                                 .LoadBalancerIp(kLoadBalancerIp.v6),
-                                             kClientRanges)} +
-                          Slices(*world(), "shop/web", "L1") +
-                          Slices(*world(), "shop/more", "L2")));
-  Expect({"X -> VIP:80", "DROP"});
-  Expect({"X -> VIP:81", "L2 m"});
-  Expect({"B -> VIP:81", "DROP"});
-}
-
 // The LoadBalancer IP is an address of the node, as with load balancers that forward packets
 // without translation.
 TEST_P(SourceRangesTest, S118_S168_TheLoadBalancerIpAsSource) {

@@ -61,14 +61,6 @@ TEST_P(StaleFlowsTest, S245_AFlowFollowsWhenItsEndpointIsReplaced) {
   }
 }
 
-TEST_P(StaleFlowsTest, S239_AFlowIsRejectedWhenNobodyIsLeft) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));
-  ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
-  ASSERT_OK(agent().Apply(WebSlices("shop/dns", {})));
-  EXPECT_OK(
-      Eventually("a reject", [&] { return AskFlow(pod_b(), kDns).outcome == Outcome::kRejected; }));
-}
-
 // A client sends to a Service address without endpoints. When the first endpoint is added, the
 // client's requests are answered.
 TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAgain) {

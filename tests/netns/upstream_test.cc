@@ -92,43 +92,6 @@ TEST_P(UpstreamTest, ServicesComeAndGoAndComeAgain) {
   Expect({"P -> V:80", "L1,R1 -"});
 }
 
-TEST_P(UpstreamTest, SeveralServicesWithTheSameEndpoints) {
-  ASSERT_OK(agent().Apply({ExternalWeb("shop/one", kV), Web("shop/two", kW)}));
-  ASSERT_OK(Endpoints("shop/one", "L1 R1"));
-  ASSERT_OK(Endpoints("shop/two", "L1 R1"));
-  ASSERT_OK(agent().Remove({ServiceRef("shop/two")}));
-  Expect({"P -> V:80", "L1,R1 -"});
-  Expect({"X -> N:NP", "L1,R1 m"});
-  Expect({"L1 -> EIP:80", "L1,R1 m"});
-}
-
-// With publishNotReadyAddresses, the controller sends endpoints that are not ready as ready.
-// svcmapd reads only the ready condition.
-TEST_P(UpstreamTest, S24_EndpointsThatAreToBePublishedServe) {
-  v1::Object slice = ASlice("shop/web")
-                         .Endpoint(pod_a().address(v6()), kAgentNode)
-                         .Terminating(/*serving=*/false)
-                         .Port("tcp", kPodPort);
-  slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions()->set_ready(true);
-  ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kV).ExternalPolicy("Local"), slice}));
-  Expect({"P -> V:80", "L1 -"});
-  Expect({"X -> VIP:80", "L1 -"});
-}
-
-TEST_P(UpstreamTest, S105_ClusterIpsOfSeveralServiceCidrs) {
-  const Address far = {"10.77.0.5", "fd00:77:77::5"};
-  ASSERT_OK(agent().Apply(Objects{AServiceCidr("more", {"10.77.0.0/16", "fd00:77:77::/64"}),
-                                  Web("shop/web", kV), Web("shop/far", far)} +
-                          Slices(*world(), "shop/web", "L1") + Slices(*world(), "shop/far", "L2")));
-  Expect({"P -> V:80", "L1 -"});
-  const Host& pod = *world()->cast.at("P");
-  EXPECT_ANSWERED_BY(Ask(pod.netns(), {.destination = far.in(v6()), .port = 80}), "pod-b",
-                     pod.address(v6()));
-  ASSERT_OK(agent().Remove({ServiceCidrRef("more")}));
-  EXPECT_ANSWERED_BY(Ask(pod.netns(), {.destination = far.in(v6()), .port = 80}), "pod-b",
-                     pod.address(v6()));
-}
-
 // A client continuously opens connections while endpoints are replaced one by one, each after a
 // terminating phase. No connection is rejected or lost. With policy Local, only endpoints of this
 // node are used.

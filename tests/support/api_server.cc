@@ -1,7 +1,6 @@
 #include "tests/support/api_server.h"
 
 #include <httplib.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
@@ -76,24 +75,6 @@ constexpr milliseconds kTick{50};
 constexpr milliseconds kBookmarkEvery{60000};
 // Duration of a watch in seconds if the request has no timeoutSeconds.
 constexpr int kWatchSeconds = 1800;
-
-// Configures a certificate and its key, both in PEM.
-bool UsePair(SSL_CTX* context, const KeyPair& pair) {
-  const auto read = [](const std::string& pem) {
-    return BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
-  };
-  BIO* bio = read(pair.certificate);
-  X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
-  bio = read(pair.key);
-  EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
-  const bool used = SSL_CTX_use_certificate(context, certificate) == 1 &&
-                    SSL_CTX_use_PrivateKey(context, key) == 1;
-  X509_free(certificate);
-  EVP_PKEY_free(key);
-  return used;
-}
 
 // Returns the first content type in the client's Accept header that the server supports.
 std::optional<Encoding> Accepted(const std::string& accept) {

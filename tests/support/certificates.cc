@@ -82,21 +82,21 @@ std::string LastReason() {
   return reason == nullptr ? "the connection ended" : reason;
 }
 
-void UseClientPair(SSL_CTX* context, const KeyPair& pair) {
-  if (pair.certificate.empty()) return;
+}  // namespace
+
+bool UsePair(SSL_CTX* context, const KeyPair& pair) {
   BIO* bio = BIO_new_mem_buf(pair.certificate.data(), static_cast<int>(pair.certificate.size()));
   X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
   BIO_free(bio);
   bio = BIO_new_mem_buf(pair.key.data(), static_cast<int>(pair.key.size()));
   EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
   BIO_free(bio);
-  SSL_CTX_use_certificate(context, certificate);
-  SSL_CTX_use_PrivateKey(context, key);
+  const bool used = SSL_CTX_use_certificate(context, certificate) == 1 &&
+                    SSL_CTX_use_PrivateKey(context, key) == 1;
   X509_free(certificate);
   EVP_PKEY_free(key);
+  return used;
 }
-
-}  // namespace
 
 CertificateAuthority::CertificateAuthority(const std::string& name)
     : key_(EVP_EC_gen("P-256")), certificate_(Unsigned(name, key_, std::chrono::hours(1))) {
@@ -133,7 +133,7 @@ TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe) {
     SSL_CTX_set_min_proto_version(context, 0);
     SSL_CTX_set_security_level(context, 0);  // OpenSSL rejects old TLS versions by default.
   }
-  UseClientPair(context, probe.client);
+  if (!probe.client.certificate.empty()) UsePair(context, probe.client);
   const unsigned char alpn[] = {2, 'h', '2'};
   SSL_CTX_set_alpn_protos(context, alpn, sizeof(alpn));
 

@@ -7,6 +7,7 @@
 #include <string>
 
 struct evp_pkey_st;
+struct ssl_ctx_st;
 struct x509_st;
 
 namespace svcmap::testing {
@@ -16,6 +17,9 @@ struct KeyPair {
   std::string certificate;
   std::string key;
 };
+
+// Configures the certificate and the key of one side of a TLS connection.
+bool UsePair(ssl_ctx_st* context, const KeyPair& pair);
 
 class CertificateAuthority {
  public:

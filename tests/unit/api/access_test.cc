@@ -76,6 +76,9 @@ TEST(ListenersTest, OptionsThatDoNotGoTogetherAreRejectedByName) {
       {{tcp, false, tls}, ""},
       {{tcp, true}, ""},
       {{{"unix:///s", "tcp://h:1"}, false, tls, {{"w"}, {"r"}, {1}, {2}}}, ""},
+      {{tcp},
+       "--tls-cert, --tls-key, --tls-client-ca: Required value: --listen tcp://h:1 needs TLS; use "
+       "--insecure to allow read-only access without TLS"},
       {{tcp, false, {.certificate = "c"}},
        "--tls-key, --tls-client-ca: Required value: --listen tcp://h:1 needs TLS; use --insecure "
        "to allow read-only access without TLS"},

@@ -248,24 +248,6 @@ TEST(CheckCauseTest, KernelDifferencesComeFirst) {
             "more");
 }
 
-TEST(CheckCauseTest, WithoutARouteNothingElseMatters) {
-  Evidence evidence = SilentService();
-  evidence.sources.clear();
-  evidence.result = {Observation::kUnreachable, "Network is unreachable"};
-  evidence.endpoints[0].second.observation = Observation::kUnreachable;
-  EXPECT_THAT(CauseText(evidence, ParseForeignRules("table ip fw {\n\tchain in {\n\t\tip daddr "
-                                                    "10.96.0.10 reject\n\t}\n}")),
-              HasSubstr("no-route: no route to 10.96.0.10: "));
-}
-
-TEST(CheckCauseTest, ReversePathFilterNamesTheInterfaces) {
-  Evidence evidence = SilentService();
-  evidence.rp_filter_drops = 2;
-  evidence.strict_interfaces = {"veth1", "veth2"};
-  EXPECT_THAT(CauseText(evidence), HasSubstr("rp-filter: the reverse path filter dropped the "
-                                             "packet (strict on veth1, veth2)"));
-}
-
 TEST(CheckCauseTest, OnlyRulesWithTheObservedEffectAreCauses) {
   const std::vector<ForeignRule> rules = ParseForeignRules(
       "table ip fw {\n\tchain in {\n\t\tip daddr 10.96.0.10 drop\n\t\ttcp dport 80 reject\n\t}\n}");

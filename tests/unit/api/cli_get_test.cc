@@ -201,8 +201,6 @@ TEST(CliGetTest, JsonAndYamlOfManyAreWhatTheManifestWriterMakes) {
   for (const auto& part : Parts(kServices)) objects.push_back(part.objects(0));
   EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "json"}).out, ManifestJson(objects));
   EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "yaml"}).out, ManifestYaml(objects));
-  EXPECT_EQ(Ctl(agent, {"get", "svc", "-o", "name"}).out,
-            "service/shop/web\nservice/shop/pending\nservice/a/headless\n");
   const FakeAgent empty({});
   EXPECT_EQ(Ctl(empty, {"get", "svc", "-o", "json"}).out, ManifestJson({}));
 }

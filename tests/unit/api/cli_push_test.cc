@@ -165,15 +165,12 @@ constexpr char kUnknownWarning[] =
     "warning: (stdin): document 1, line 4: Service shop/web: spec.externalTraficPolicy: unknown "
     "field, which is ignored; did you mean \"externalTrafficPolicy\"?\n";
 
-TEST(CliApplyTest, UnknownFieldsCauseAWarning) {
+TEST(CliApplyTest, UnknownFieldsCauseAWarningAndStrictAndPruneSendNothing) {
   const FakeAgent agent({.ack = Committed(12)});
-  const CtlResult result = Ctl(agent, {"apply", "-f", "-"}, kUnknownField);
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.err, kUnknownWarning);
-}
-
-TEST(CliApplyTest, StrictAndPruneSendNothingIfAFieldIsUnknown) {
-  const FakeAgent agent({.ack = Committed(12)});
+  const CtlResult applied =
+      Ctl(FakeAgent({.ack = Committed(12)}), {"apply", "-f", "-"}, kUnknownField);
+  EXPECT_EQ(applied.code, 0);
+  EXPECT_EQ(applied.err, kUnknownWarning);
   for (const std::string flag : {"--strict", "--prune"}) {
     const CtlResult result = Ctl(agent, {"apply", flag, "-f", "-"}, kUnknownField);
     EXPECT_EQ(result.code, 1);
@@ -264,11 +261,11 @@ TEST(CliApplyTest, NoAnswer) {
                                      "objects; sending the request again is safe\n"));
 }
 
-// The objects that the fake agent stores.
-v1::ListResponse Stored() {
+// The fake agent stores the Node of kTwoObjects and two Services.
+v1::ListResponse Stored(const char* first = "web", const char* second = "api") {
   v1::ListResponse stored;
   stored.add_objects()->mutable_node()->mutable_metadata()->set_name("n1");
-  for (const char* name : {"web", "api"}) {
+  for (const char* name : {first, second}) {
     v1::ObjectMeta* metadata = stored.add_objects()->mutable_service()->mutable_metadata();
     metadata->set_namespace_("shop");
     metadata->set_name(name);
@@ -420,17 +417,9 @@ TEST(CliApplyTest, OfTwoVersionsOfAnObjectTheLastIsSentAndTheOtherIsNamed) {
   EXPECT_THAT(agent.seen().apply[0].objects(), SizeIs(2));
 }
 
-// The agent stores the Node of kTwoObjects and two other objects.
 FakeAnswers WithStoredObjects(v1::Ack ack) {
-  FakeAnswers answers{.ack = std::move(ack)};
+  FakeAnswers answers{.ack = std::move(ack), .list = {Stored("old", "older")}};
   answers.dry_run.emplace().set_outcome(v1::UNCHANGED);
-  v1::ListResponse& part = answers.list.emplace_back();
-  part.add_objects()->mutable_node()->mutable_metadata()->set_name("n1");
-  for (const char* name : {"old", "older"}) {
-    v1::ObjectMeta& metadata = *part.add_objects()->mutable_service()->mutable_metadata();
-    metadata.set_namespace_("shop");
-    metadata.set_name(name);
-  }
   return answers;
 }
 
@@ -449,16 +438,12 @@ TEST(CliPruneTest, PrunedObjectsAreListed) {
 // An address moves to a renamed Service when the end of the snapshot removes the old Service.
 TEST(CliPruneTest, ResolvedConflictsAreNotReported) {
   v1::Ack ack = Committed(9);
-  v1::ObjectResult& conflict = *ack.add_results();
-  conflict.set_kind(v1::KIND_SERVICE);
-  conflict.set_namespace_("shop");
-  conflict.set_name("web");
-  conflict.set_severity(v1::WARNING);
-  conflict.set_code(v1::DUPLICATE);
-  conflict.set_message("Service shop/web: spec.clusterIP: Duplicate value");
+  v1::ObjectResult* conflict =
+      AddResult(ack, v1::WARNING, "Service shop/web: spec.clusterIP: Duplicate value");
+  conflict->set_code(v1::DUPLICATE);
   FakeAnswers answers = WithStoredObjects(ack);
   EXPECT_EQ(Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects).err, "");
-  *answers.status.add_findings() = conflict;
+  *answers.status.add_findings() = *conflict;
   EXPECT_THAT(Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects).err,
               HasSubstr("Duplicate value"));
 }

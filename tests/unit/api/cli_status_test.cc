@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <ostream>
 #include <sstream>
@@ -202,18 +201,21 @@ TEST(CliStatusTest, AddressFromTheEnvironment) {
   unsetenv("SVCMAP_ADDRESS");
 }
 
+UniqueFd ListenAt(const std::string& path) {
+  UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {.sun_family = AF_UNIX};
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(listen(listener.get(), 1), 0);
+  return listener;
+}
+
 TEST(CliStatusTest, NobodyAnswersOnTheSocket) {
   const std::string path = FreshSocketPath();
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(listen(fd, 5), 0);
+  const UniqueFd listener = ListenAt(path);
   const CtlResult result = Ctl({"status", "--timeout", "200ms", "--address", "unix://" + path});
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, HasSubstr(": connection timed out after 200ms\n"));
-  close(fd);
 }
 
 TEST(CliDumpTest, PartsAreJoined) {
@@ -284,11 +286,7 @@ TEST(CliWaitTest, AnAgentThatComesUpLater) {
   v1::GetStatusResponse status;
   status.set_state(v1::SERVING);
   // The first connection is closed, so that the agent starts after a failed attempt.
-  UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address = {.sun_family = AF_UNIX};
-  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(listen(listener.get(), 1), 0);
+  UniqueFd listener = ListenAt(path);
   std::optional<FakeAgent> agent;
   std::thread later([&] {
     UniqueFd(accept(listener.get(), nullptr, nullptr)).Close();

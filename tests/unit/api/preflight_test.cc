@@ -18,10 +18,6 @@
 namespace svcmap::api {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::Pair;
-
 Facts Healthy() {
   Facts facts;
   facts.ip_forward = 1;
@@ -328,46 +324,6 @@ TEST_F(ReadProcTest, ModulesDisabled) {
   EXPECT_FALSE(ModulesDisabled(root_ / "sys"));
   Write("sys/kernel/modules_disabled", "1\n");
   EXPECT_TRUE(ModulesDisabled(root_ / "sys"));
-}
-
-TEST_F(ReadProcTest, NothingThere) {
-  const Facts facts = Read();
-  EXPECT_EQ(facts.ip_forward, std::nullopt);
-  EXPECT_EQ(facts.ipv6_forwarding, std::nullopt);
-  EXPECT_EQ(facts.bridge_iptables, std::nullopt);
-  EXPECT_EQ(facts.bridge_ip6tables, std::nullopt);
-  EXPECT_EQ(facts.conntrack_max, std::nullopt);
-  EXPECT_THAT(facts.rp_filter, IsEmpty());
-  EXPECT_FALSE(facts.ipv6_in_use);
-  EXPECT_EQ(facts.legacy_iptables_filter, false);
-  EXPECT_EQ(facts.legacy_ip6tables_filter, false);
-}
-
-TEST_F(ReadProcTest, EverythingThere) {
-  Write("sys/net/ipv4/ip_forward", "1\n");
-  Write("sys/net/ipv6/conf/all/forwarding", "0\n");
-  Write("sys/net/bridge/bridge-nf-call-iptables", "1\n");
-  Write("sys/net/bridge/bridge-nf-call-ip6tables", "0\n");
-  Write("sys/net/netfilter/nf_conntrack_max", "262144\n");
-  Write("sys/net/ipv4/conf/all/rp_filter", "2\n");
-  Write("sys/net/ipv4/conf/eth0.7/rp_filter", "1\n");
-  Write("sys/net/ipv4/conf/odd/forwarding", "1\n");
-  Write("net/if_inet6",
-        "00000000000000000000000000000001 01 80 10 80       lo\n"
-        "fe800000000000000000000000000001 02 40 20 80     eth0\n"
-        "fd000010024400010000000000000001 02 40 00 80     eth0\n");
-  Write("net/ip_tables_names", "nat\nfilter\n");
-  Write("net/ip6_tables_names", "nat\n");
-  const Facts facts = Read();
-  EXPECT_EQ(facts.ip_forward, 1);
-  EXPECT_EQ(facts.ipv6_forwarding, 0);
-  EXPECT_EQ(facts.bridge_iptables, 1);
-  EXPECT_EQ(facts.bridge_ip6tables, 0);
-  EXPECT_EQ(facts.conntrack_max, 262144);
-  EXPECT_THAT(facts.rp_filter, ElementsAre(Pair("all", 2), Pair("eth0.7", 1)));
-  EXPECT_TRUE(facts.ipv6_in_use);
-  EXPECT_EQ(facts.legacy_iptables_filter, true);
-  EXPECT_EQ(facts.legacy_ip6tables_filter, false);
 }
 
 // Causes an error other than ENOENT with a symbolic link that refers to itself. EACCES cannot be

@@ -83,7 +83,7 @@ class TlsServer {
   TlsServer(const testing::KeyPair& identity, const std::string& client_ca, Serve serve,
             bool http2 = false)
       : serve_(std::move(serve)), context_(SSL_CTX_new(TLS_server_method())) {
-    UseIdentity(identity);
+    testing::UsePair(context_, identity);
     if (http2) SSL_CTX_set_alpn_select_cb(context_, ChooseHttp2, nullptr);
     if (!client_ca.empty()) RequireClients(client_ca);
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -123,19 +123,6 @@ class TlsServer {
   std::vector<std::string> Locked(const std::vector<std::string>& list) const {
     const std::lock_guard lock(mutex_);
     return list;
-  }
-
-  void UseIdentity(const testing::KeyPair& identity) {
-    BIO* bio = BIO_new_mem_buf(identity.certificate.data(), -1);
-    X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
-    BIO_free(bio);
-    bio = BIO_new_mem_buf(identity.key.data(), -1);
-    EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
-    BIO_free(bio);
-    SSL_CTX_use_certificate(context_, certificate);
-    SSL_CTX_use_PrivateKey(context_, key);
-    X509_free(certificate);
-    EVP_PKEY_free(key);
   }
 
   static int ChooseHttp2(SSL*, const unsigned char** chosen, unsigned char* size,

@@ -158,17 +158,6 @@ TEST(ElementReaderTest, TheLastKeyOfARangeIsRead) {
   EXPECT_THAT(without.Read(), ElementsAre(Element{{1}, {}, "", false, {}}));
 }
 
-// The elements of a dynamic set have additional attributes, which the reader skips.
-TEST(ElementReaderTest, TimesOfARecordAreSkipped) {
-  Message message = One([](nlmsghdr* header) {
-    PutValue(header, NFTA_SET_ELEM_KEY, {1});
-    PutValue(header, NFTA_SET_ELEM_DATA, {2});
-    mnl_attr_put_u64(header, NFTA_SET_ELEM_TIMEOUT, 1);
-    mnl_attr_put_u64(header, NFTA_SET_ELEM_EXPIRATION, 1);
-  });
-  EXPECT_THAT(message.Read(), ElementsAre(Element{{1}, {2}, "", false, {}}));
-}
-
 TEST(ElementReaderTest, OtherFlagsAndFlagsOfAnotherSizeAreNoEnd) {
   Message other = One([](nlmsghdr* header) {
     mnl_attr_put_u32(header, NFTA_SET_ELEM_FLAGS, htobe32(NFT_SET_ELEM_CATCHALL));
@@ -207,9 +196,6 @@ TEST(ElementReaderTest, AMessageWithoutElementsGivesNone) {
               }).Read(),
               IsEmpty());
   EXPECT_THAT(List([](nlmsghdr*) {}).Read(), IsEmpty());
-}
-
-TEST(ElementReaderTest, AMessageWithoutItsFamilyHeaderGivesNone) {
   EXPECT_THAT(Message([](nlmsghdr*) {}, /*with_header=*/false).Read(), IsEmpty());
 }
 

@@ -54,17 +54,6 @@ TEST_F(AffinityRowsTest, S122SlotsLeadToChoicesAndChoicesToEndpoints) {
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
-TEST_F(AffinityRowsTest, AnEndpointWithMoreWeightHasSeveralSlotsAndOneChoice) {
-  Apply({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Weight(2)});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 195.0.0.1",
-                                      "affinity-slots 0x1 . 0 : 0.1.0.1",
-                                      "affinity-endpoints 0.1.0.1 : 10.0.0.1 . 8080",
-                                      "affinity-slots 0x1 . 1 : 0.1.0.2",
-                                      "affinity-endpoints 0.1.0.2 : 10.0.0.2 . 8080",
-                                      "affinity-slots 0x1 . 2 : 0.1.0.2"));
-}
-
 // A drained endpoint loses its affinity number, like a removed endpoint. Existing affinity records
 // with the old number no longer match.
 TEST_F(AffinityRowsTest, S126ADrainedEndpointLosesItsNumberAndGetsAnotherOne) {
@@ -151,20 +140,6 @@ TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {
   EXPECT_THAT(desired_.new_numbers, IsEmpty());
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
   EXPECT_THAT(timers_.seconds(), ElementsAre(10800, 90));
-}
-
-TEST_F(AffinityRowsTest, WithTheTimersAllTakenTheNextLongerOneServesAndThatIsReported) {
-  for (uint32_t i = 1; i < kMaxTimers; ++i) timers_.For(i * 100, timer_uses_);
-  timer_uses_.fill(1);
-  Apply({Sticky(150), WebSlice().Ready("10.0.0.1")});
-  Make();
-  EXPECT_EQ(Made().timer, 2);
-  EXPECT_THAT(Findings(),
-              ElementsAre("Service shop/web: spec.ports[0]: 32 different session affinity timeouts "
-                          "are possible at the same time; 200 s is used instead of 150 s"));
-  Apply({Sticky(200)});
-  Make();
-  EXPECT_THAT(Findings(), IsEmpty());
 }
 
 TEST_F(AffinityRowsTest, WithoutAFreePortNumberThereIsNoAffinityAndThatIsReported) {

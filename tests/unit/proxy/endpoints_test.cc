@@ -596,34 +596,5 @@ TEST(PortRangeEndpointsTest, AnAddressWithSeveralPortsCountsOnce) {
   EXPECT_TRUE(resolve(at(80, kServingTerminating), at(81, kDownTerminating)).any);
 }
 
-TEST(ServingEndpointsTest, S238_DrainedOnesKeepTheirFlows) {
-  ServiceEntry entry;
-  entry.slices = {Slice().Port(80).Ready("10.0.0.1").Weight(0).Ready("10.0.0.2").Build()};
-  EXPECT_THAT(AddressTexts(ServingEndpoints(entry, Family::kIpv4, "", Protocol::kTcp)),
-              ElementsAre("10.0.0.1:80", "10.0.0.2:80"));
-}
-
-// The result does not depend on the Service, because flows continue after the deletion of a Service
-// as long as its EndpointSlices exist.
-TEST(ServingEndpointsTest, S238_AreThoseThatServeWhateverElseHolds) {
-  ServiceEntry entry;
-  entry.slices = {Slice()
-                      .Port(80)
-                      .Port(53, "dns", Protocol::kUdp)
-                      .Endpoint("10.0.0.6", kServingOnly)
-                      .Endpoint("10.0.0.5", kServingTerminating, true)
-                      .Endpoint("10.0.0.4", kDownTerminating)
-                      .Endpoint("10.0.0.3", kDown)
-                      .Endpoint("10.0.0.2", kReadyTerminating)
-                      .Ready("10.0.0.1")
-                      .Build()};
-  EXPECT_THAT(AddressTexts(ServingEndpoints(entry, Family::kIpv4, "", Protocol::kTcp)),
-              ElementsAre("10.0.0.1:80", "10.0.0.2:80", "10.0.0.5:80", "10.0.0.6:80"));
-  EXPECT_THAT(AddressTexts(ServingEndpoints(entry, Family::kIpv4, "dns", Protocol::kUdp)),
-              ElementsAre("10.0.0.1:53", "10.0.0.2:53", "10.0.0.5:53", "10.0.0.6:53"));
-  EXPECT_THAT(ServingEndpoints(entry, Family::kIpv4, "dns", Protocol::kTcp), IsEmpty());
-  EXPECT_THAT(ServingEndpoints(entry, Family::kIpv6, "", Protocol::kTcp), IsEmpty());
-}
-
 }  // namespace
 }  // namespace svcmap::proxy

@@ -165,14 +165,12 @@ void Ranges(AService& service) {
   service.SourceRange("192.0.2.0/24").SourceRange("203.0.113.0/25");
 }
 
-TEST_F(ExplainTest, S74ClusterIpWithEndpoints) {
+TEST_F(ExplainTest, TheServicePortIsNamed) {
   Web();
   LocalAndRemote();
-  EXPECT_EQ(Row(kClusterIp, 80), "c -, c m, c m");
   const Explained explained = Ask(kClusterIp, 80, kPod);
   EXPECT_EQ(explained.service_key, "shop/web");
   EXPECT_EQ(explained.port.name, "http");
-  EXPECT_THAT(EndpointTexts(explained.cases[0]), ElementsAre(kL1, kR1));
 }
 
 TEST_F(ExplainTest, APortOfARangeLeadsToTheSamePort) {
@@ -240,20 +238,15 @@ TEST_F(ExplainTest, APortOfARangeHasSessionAffinity) {
               HasSubstr("a client keeps its endpoint for 90 s"));
 }
 
-TEST_F(ExplainTest, S75ClusterIpLocalWithLocalEndpoints) {
-  Web(InternalLocal);
-  LocalAndRemote();
-  EXPECT_EQ(Row(kClusterIp, 80), "l -, l m, l m");
-  EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
-}
-
-TEST_F(ExplainTest, S76ClusterIpLocalWithoutLocalEndpoints) {
-  Web(InternalLocal);
+TEST_F(ExplainTest, S76_S77_S80_S81_S89_WithoutEndpointsHereOrAnywhere) {
   RemoteOnly();
+  Web(InternalLocal);
   EXPECT_EQ(Row(kClusterIp, 80), "DROP, DROP, DROP");
-}
-
-TEST_F(ExplainTest, S77AndS81NoEndpointsAnywhere) {
+  EXPECT_EQ(ExternalRow(), "c m, c m, c m");  // S-202
+  Web(ExternalLocal);
+  EXPECT_EQ(Row(kClusterIp, 80), "c -, c m, c m");
+  EXPECT_EQ(ExternalRow(), "c -, c m, DROP");
+  Slice([](ASlice&) {});
   for (const auto edit : {InternalLocal, ExternalLocal}) {
     Web(edit);
     EXPECT_EQ(Row(kClusterIp, 80), "REJECT, REJECT, REJECT");
@@ -271,25 +264,6 @@ TEST_F(ExplainTest, S100TheResponseDependsOnTheProtocol) {
   EXPECT_THAT(response(80, Protocol::kUdp), HasSubstr("rejected with ICMP port unreachable"));
 }
 
-TEST_F(ExplainTest, S78ExternalCluster) {
-  Web();
-  LocalAndRemote();
-  EXPECT_EQ(ExternalRow(), "c m, c m, c m");
-}
-
-TEST_F(ExplainTest, S79ExternalLocalWithLocalEndpoints) {
-  Web(ExternalLocal);
-  LocalAndRemote();
-  EXPECT_EQ(ExternalRow(), "c -, c m, l -");
-  EXPECT_THAT(EndpointTexts(One(kVip, 80, kOutside)), ElementsAre(kL1));
-}
-
-TEST_F(ExplainTest, S80ExternalLocalWithoutLocalEndpoints) {
-  Web(ExternalLocal);
-  RemoteOnly();
-  EXPECT_EQ(ExternalRow(), "c -, c m, DROP");
-}
-
 TEST_F(ExplainTest, S82PortOrProtocolThatTheServiceHasNot) {
   Web();
   LocalAndRemote();
@@ -297,11 +271,6 @@ TEST_F(ExplainTest, S82PortOrProtocolThatTheServiceHasNot) {
   EXPECT_EQ(Row(kClusterIp, 80, Protocol::kUdp), "REJECT, REJECT, REJECT");
   EXPECT_THAT(StepOf(One(kClusterIp, 443, kPod), "service"),
               HasSubstr("clusterIP of shop/web, which does not have this port (S-82)"));
-}
-
-TEST_F(ExplainTest, S83AddressOfAServiceCidrThatIsNoClusterIp) {
-  Web();
-  EXPECT_EQ(Row("10.96.200.1", 80), "DROP, DROP, DROP");
 }
 
 TEST_F(ExplainTest, S104WhatComesInForTheNodeItselfPassesNeitherForwardNorOutput) {
@@ -312,18 +281,16 @@ TEST_F(ExplainTest, S104WhatComesInForTheNodeItselfPassesNeitherForwardNorOutput
   EXPECT_EQ(Row(bound, 80), "untouched, DROP, untouched");
 }
 
-TEST_F(ExplainTest, S84OtherPortsOfExternalAddressesAreNotModified) {
+TEST_F(ExplainTest, S83_S84_S85_S88_OtherDestinations) {
   Web();
   LocalAndRemote();
-  EXPECT_EQ(Row(kExternal, 443), "untouched, untouched, untouched");
-  EXPECT_EQ(Row(kVip, 443), "untouched, untouched, untouched");
+  const std::string untouched = "untouched, untouched, untouched";
+  EXPECT_EQ(Row("10.96.200.1", 80), "DROP, DROP, DROP");
+  EXPECT_EQ(Row(kExternal, 443), untouched);
+  EXPECT_EQ(Row(kVip, 443), untouched);
   EXPECT_THAT(StepOf(One(kVip, 443, kPod), "service"), HasSubstr("address of shop/web"));
-}
-
-TEST_F(ExplainTest, S85OtherPortsOfTheNodeAreNotModified) {
-  Web();
-  LocalAndRemote();
-  EXPECT_EQ(Row(kNode, 22), "untouched, untouched, untouched");
+  EXPECT_EQ(Row(kNode, 22), untouched);
+  EXPECT_EQ(Row("198.51.100.99", 80), untouched);
 }
 
 TEST_F(ExplainTest, S86NodePortsAreNotModifiedWhereTheyAreNotAccepted) {
@@ -411,22 +378,9 @@ TEST_F(ExplainTest, S116WithoutASourceTheRangesAreNamedAndPodsOutsideOfThemDropp
               HasSubstr("only sources in loadBalancerSourceRanges 192.0.2.0/24, 203.0.113.0/25"));
 }
 
-TEST_F(ExplainTest, S88AnIpThatIsNotTheServicesIsNotModified) {
-  Web();
-  EXPECT_EQ(Row("198.51.100.99", 80), "untouched, untouched, untouched");
-}
-
-TEST_F(ExplainTest, S89PoliciesStayOnTheirSide) {
-  Web(InternalLocal);
-  RemoteOnly();
-  EXPECT_EQ(ExternalRow(), "c m, c m, c m");  // S-202
-  Web(ExternalLocal);
-  EXPECT_EQ(Row(kClusterIp, 80), "c -, c m, c m");
-}
-
-TEST_F(ExplainTest, S90AndS91MasqueradeMatrixS191ToS202) {
+TEST_F(ExplainTest, S74_S75_S78_S79_S89_S90_S91_PoliciesAndDetectors) {
   struct Policies {
-    const char* name;
+    const char* name;  // As in the matrix of S-191 to S-202.
     void (*edit)(AService&);
     // Expected outcomes for four configurations: default, no detector, masqueradeAll, and
     // masqueradeAll without a detector.
@@ -456,6 +410,9 @@ TEST_F(ExplainTest, S90AndS91MasqueradeMatrixS191ToS202) {
       EXPECT_EQ(Row(kClusterIp, 80), c.internal[column]) << c.name << column;
       EXPECT_EQ(ExternalRow(), c.external[column]) << c.name << column;
     }
+    const size_t local = 1, all = 2;
+    EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), SizeIs(*c.name == 'C' ? local : all));
+    EXPECT_THAT(EndpointTexts(One(kVip, 80, kOutside)), SizeIs(*c.name == 'B' ? local : all));
   }
 }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "tests/unit/proxy/desired_world.h"
 
@@ -33,29 +32,6 @@ TEST_F(FirewallRowsTest, S116SourcesAreRangesOfEachVip) {
               ElementsAre("firewall-ips" + kFirewalledVip,
                           "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8",
                           "firewall-sources" + kFirewalledVip + " . 198.51.100.0/24"));
-}
-
-TEST_F(FirewallRowsTest, S116EachPortAndVipHasItsOwn) {
-  EXPECT_THAT(Firewall(Balanced()
-                           .LoadBalancer("203.0.113.2")
-                           .Port(53, "dns", Protocol::kUdp)
-                           .SourceRange("10.0.0.0/8")),
-              UnorderedElementsAre(
-                  "firewall-ips 203.0.113.1 . tcp . 80", "firewall-ips 203.0.113.2 . tcp . 80",
-                  "firewall-ips 203.0.113.1 . udp . 53", "firewall-ips 203.0.113.2 . udp . 53",
-                  "firewall-sources 203.0.113.1 . tcp . 80 . 10.0.0.0/8",
-                  "firewall-sources 203.0.113.2 . tcp . 80 . 10.0.0.0/8",
-                  "firewall-sources 203.0.113.1 . udp . 53 . 10.0.0.0/8",
-                  "firewall-sources 203.0.113.2 . udp . 53 . 10.0.0.0/8"));
-}
-
-TEST_F(FirewallRowsTest, S117NodePortsExternalIpsAndClusterIpsAreOpen) {
-  EXPECT_THAT(
-      Firewall(Balanced().NodePort(30080).External("198.51.100.1").SourceRange("10.0.0.0/8")),
-      ElementsAre("firewall-ips" + kFirewalledVip,
-                  "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
-  EXPECT_THAT(Firewall(Web().External("198.51.100.1").SourceRange("10.0.0.0/8")), IsEmpty())
-      << "no VIP";
 }
 
 TEST_F(FirewallRowsTest, S116AVipThatIsAnExternalIpTooIsGuarded) {
@@ -118,13 +94,6 @@ TEST_F(FirewallRowsTest, S118TheNodeOfOneFamilySaysNothingAboutTheOther) {
                           "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
 }
 
-TEST_F(FirewallRowsTest, S12AFamilyWithoutRangesIsOpen) {
-  EXPECT_THAT(
-      Firewall(Balanced().At("fd00:96::1").LoadBalancer("2001:db8:9::1").SourceRange("10.0.0.0/8")),
-      ElementsAre("firewall-ips" + kFirewalledVip,
-                  "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
-}
-
 TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
   AService service = Balanced().At("fd00:96::1").LoadBalancer("2001:db8:9::1");
   service.SourceRange("fd00:5::/64");
@@ -140,20 +109,6 @@ TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
                   "is 4096 ranges of all Services together, counted for each IPv4 load balancer IP "
                   "and port, or protocol of port ranges; the IPv4 load balancer IPs of the Service "
                   "accept no traffic"));
-}
-
-TEST_F(FirewallRowsTest, S119AGuardedVipWithoutEndpointsIsBoth) {
-  EXPECT_THAT(Firewall(Balanced().SourceRange("10.0.0.0/8")),
-              ElementsAre("firewall-ips" + kFirewalledVip,
-                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
-  EXPECT_THAT(OwnLines("no-endpoint"), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
-                                                   "no-endpoint-services" + kFirewalledVip));
-  Apply({WebSlice().Ready("10.0.0.1")});
-  Make();
-  EXPECT_THAT(OwnLines("firewall-"),
-              ElementsAre("firewall-ips" + kFirewalledVip,
-                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
-  EXPECT_THAT(OwnLines("no-endpoint"), IsEmpty());
 }
 
 TEST_F(FirewallRowsTest, S120RangesAreMerged) {

@@ -106,32 +106,6 @@ TEST_F(HealthCheckTest, S262_PortsThatAreNotTheServicesDoNotCount) {
       0u);
 }
 
-TEST_F(HealthCheckTest, S266_EndpointsThatTerminateAreCountedNoMore) {
-  EXPECT_EQ(Count({CheckedWeb(), CheckedSlice()
-                                     .Local("10.0.0.1")
-                                     .Local("10.0.0.2")
-                                     .Local("10.0.0.3")
-                                     .Endpoint("10.0.0.4", kServingOnly, true)}),
-            3u);
-  EXPECT_EQ(Count({CheckedWeb(), CheckedSlice()
-                                     .Endpoint("10.0.0.1", kServingTerminating, true)
-                                     .Endpoint("10.0.0.2", kServingTerminating, true)
-                                     .Endpoint("10.0.0.3", kServingTerminating, true)}),
-            0u);
-}
-
-TEST_F(HealthCheckTest, S16_OfTwoServicesWithOnePortTheOlderOneHasIt) {
-  Apply({CheckedWeb().Created(2),
-         AService("shop/new").At("10.96.0.2").HealthCheck(kHealthPort).Created(3)});
-  EXPECT_TRUE(Check("shop/web"));
-  EXPECT_FALSE(Check("shop/new"));
-  Apply({AService("shop/old").At("10.96.0.3").HealthCheck(kHealthPort).Created(1)});
-  EXPECT_TRUE(Check("shop/old"));
-  EXPECT_FALSE(Check("shop/web"));
-  Apply({NoService("shop/old")});
-  EXPECT_TRUE(Check("shop/web"));
-}
-
 TEST_F(HealthCheckTest, S16_OnePortCanBelongToAServiceInEachFamily) {
   Apply({CheckedWeb(), AService("shop/six").At("fd00:96::2").HealthCheck(kHealthPort),
          AService("shop/zboth").At("10.96.0.3").At("fd00:96::3").HealthCheck(kHealthPort)});

@@ -123,16 +123,6 @@ TEST_F(StateLimitsTest, ObjectsThatDoNotGrowAreTakenAndRemovedOnesMakeRoom) {
   EXPECT_EQ(Rejection(ServiceOfBytes("shop/b", 500)), "");
 }
 
-TEST_F(StateLimitsTest, ATrialLeavesTheBytesAsTheyWere) {
-  Hold({ServiceOfBytes("shop/a", 600)});
-  while (store_.dirty().size() > 0) store_.dirty().Take();
-  store_.BeginTrial();
-  store_.Apply(ServiceOfBytes("shop/a", 700), 2);
-  store_.Apply(ServiceOfBytes("shop/b", 100), 2);
-  store_.EndTrial();
-  EXPECT_EQ(store_.bytes(), 600u);
-}
-
 TEST_F(StateLimitsTest, PortsTimesAddressesAndPortsTimesEndpointsCount) {
   // 2 ports x (clusterIP, external IP, load balancer IP) in each of two families.
   const Change web = AService("shop/web")
@@ -192,19 +182,6 @@ TEST_F(StateLimitsTest, ObjectsWithoutMoreElementsAreTakenAboveTheLimit) {
   EXPECT_EQ(Rejection(Slice("a", 3).Port(8080)), "");
   EXPECT_NE(Rejection(Slice("a", 5).Port(8080)), "");
   EXPECT_EQ(Rejection(NoSlice("shop/a")), "");
-}
-
-TEST_F(StateLimitsTest, ATrialLeavesTheElementsAsTheyWere) {
-  Hold({Slice("a", 4).Port(8080)});
-  while (store_.dirty().size() > 0) store_.dirty().Take();
-  store_.BeginTrial();
-  store_.Apply(Slice("a", 2).Port(8080).Port(8443, "https").Port(1, "x"), 2);
-  store_.Apply(Slice("b", 9).Port(8080), 2);
-  store_.EndTrial();
-  EXPECT_EQ(store_.elements(), 4u);
-  const ServiceEntry* entry = store_.Find("shop/web");
-  ASSERT_NE(entry, nullptr);
-  EXPECT_EQ(entry->slots[0], 4u);
 }
 
 // 512 ports times 512 endpoints are permitted, one port more is not.

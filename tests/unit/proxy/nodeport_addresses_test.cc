@@ -119,14 +119,6 @@ TEST(NodePortAddressesTest, WithoutANodeObjectAllAddressesAreAccepted) {
   EXPECT_THAT(Accepted("primary", nullptr, {}), IsEmpty());
 }
 
-TEST(NodePortAddressesTest, S108_S143_PrimaryIsTheDefault) {
-  const Node node{.name = "n1", .addresses = Ips({"192.0.2.7", "fd00::7"})};
-  const std::vector<std::string> interfaces = {"192.0.2.7", "198.51.100.7", "fd00::7"};
-  for (const char* setting : {"", "primary"}) {
-    EXPECT_THAT(Accepted(setting, &node, interfaces), ElementsAre("192.0.2.7", "fd00::7"));
-  }
-}
-
 TEST(NodePortAddressesTest, AreAscendingAndEachOnce) {
   EXPECT_THAT(Accepted("0.0.0.0/0", nullptr, {"10.0.0.9", "10.0.0.1", "10.0.0.9"}),
               ElementsAre("10.0.0.1", "10.0.0.9"));

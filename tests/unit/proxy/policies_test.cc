@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "tests/unit/proxy/desired_world.h"
 
@@ -115,65 +114,6 @@ TEST_F(PoliciesTest, S74ToS81AndS89EachAddressLeadsToItsSet) {
     EXPECT_EQ(RowsAndGroups(), c.rows) << c.name;
     EXPECT_THAT(Findings(), IsEmpty()) << c.name;
   }
-}
-
-TEST_F(PoliciesTest, S78S79ExternalIpVipAndNodePortAreAlike) {
-  for (const bool local : {false, true}) {
-    AService service = Web();
-    service.NodePort(30080).External("198.51.100.1").LoadBalancer("203.0.113.1");
-    if (local) service.ExternalLocal();
-    Apply({service, WebSlice().Local("10.0.0.1")});
-    Make();
-    const std::string descriptor = local ? "129.0.0.1" : "65.0.0.1";
-    EXPECT_THAT(OwnLines("service-ips"),
-                ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
-                            "service-ips 198.51.100.1 . tcp . 80 : " + descriptor,
-                            "service-ips 203.0.113.1 . tcp . 80 : " + descriptor,
-                            "service-ips 192.0.2.7 . tcp . 30080 : " + descriptor));
-  }
-}
-
-// In IPv4, all addresses of a port share one descriptor, and the descriptor's local endpoint set
-// must not be added twice. In IPv6, each address has a separate descriptor.
-TEST_F(PoliciesTest, S79EachDescriptorHasOneLocalSet) {
-  Apply({Web()
-             .At("fd00:96::1")
-             .NodePort(30080)
-             .External("198.51.100.1")
-             .LoadBalancer("203.0.113.1")
-             .External("2001:db8::1")
-             .LoadBalancer("2001:db8::2")
-             .ExternalLocal(),
-         WebSlice().Local("10.0.0.1"),
-         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Local("fd00::1")});
-  Make();
-  std::vector<IpAddress> keys;
-  for (const Row& row : OwnRows("shop/web", desired_.rows)) {
-    if (row.set.set != kLocalSets) continue;
-    keys.push_back(*IpAddress::FromBytes(row.key.bytes()));
-    const IpAddress local = *IpAddress::FromBytes(row.data.bytes());
-    EXPECT_EQ(local.bytes()[0], DescriptorByte(DispatchKind::kExternalLocal, 1));
-    EXPECT_EQ(local.bytes().back(), row.set.family == Family::kIpv4 ? 2 : 4) << "the local group";
-  }
-  std::vector<IpAddress> descriptors;
-  for (const Row& row : OwnRows("shop/web", desired_.rows)) {
-    if (row.set.set != kServiceIps || row.data.bytes()[0] < 128) continue;
-    descriptors.push_back(*IpAddress::FromBytes(row.data.bytes()));
-  }
-  EXPECT_EQ(keys.size(), 1u + 3u);
-  for (const IpAddress& descriptor : descriptors) {
-    EXPECT_EQ(std::count(keys.begin(), keys.end(), descriptor), 1) << descriptor.ToString();
-  }
-}
-
-TEST_F(PoliciesTest, S76InIpv6TheDroppedClassIsZeroToo) {
-  Apply({AService("shop/web").At("fd00:96::1").Port(80).InternalLocal(),
-         ASlice("shop/web-6", "shop/web", Family::kIpv6).Port(8080).Ready("fd00::1")});
-  Make();
-  const std::vector<Row> rows = OwnRows("shop/web", desired_.rows);
-  ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].set.set, kServiceIps);
-  EXPECT_EQ(rows[0].data.bytes()[0], 0);
 }
 
 TEST_F(PoliciesTest, S97HairpinsAreTheLocalEndpointsOfBothSets) {

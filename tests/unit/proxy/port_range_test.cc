@@ -97,23 +97,6 @@ TEST_F(PortRangeRowsTest, WithoutTheFlagTheOtherPortsAreProgrammed) {
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("svcmapd runs without --port-ranges")));
 }
 
-TEST_F(PortRangeRowsTest, SessionAffinityLeadsToEndpointsWithoutPorts) {
-  Apply({Ranged(1000, 1001).Affinity(10800).External("198.51.100.1").ExternalLocal(),
-         Endpoints().Local("10.0.0.1").Ready("10.0.0.2")});
-  Make();
-  EXPECT_THAT(
-      OwnLines(),
-      ElementsAre("range-ports 10.96.0.1 . tcp . 1000 : 194.0.0.1",
-                  "range-ports 10.96.0.1 . tcp . 1001 : 194.0.0.1",
-                  "range-ports 198.51.100.1 . tcp . 1000 : 194.128.0.1",
-                  "range-ports 198.51.100.1 . tcp . 1001 : 194.128.0.1",
-                  "local-sets 194.128.0.1 : 193.160.0.2", "affinity-slots 0x1 . 0 : 0.1.0.1",
-                  "range-affinity-endpoints 0.1.0.1 : 10.0.0.1", "affinity-slots 0x1 . 1 : 0.1.0.2",
-                  "range-affinity-endpoints 0.1.0.2 : 10.0.0.2", "affinity-slots 0x2 . 0 : 0.1.0.1",
-                  "range-affinity-local-endpoints 0.1.0.1 : 10.0.0.1"));
-  EXPECT_THAT(Findings(), IsEmpty());
-}
-
 // The records of the port must not lead to endpoints of the range, whose addresses have no port.
 TEST_F(PortRangeRowsTest, APortThatBecomesARangeGetsOtherNumbers) {
   const ASlice endpoints = Endpoints().Ready("10.0.0.1");

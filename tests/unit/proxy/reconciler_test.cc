@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -216,30 +215,6 @@ TEST_F(ReconcilerTest, AnAddressThatIsNoClusterIpChangesNoService) {
   Settle({Web()});
   reconciler_.SetInterfaceAddresses(Ips({"10.96.0.3", "192.0.2.1"}));
   EXPECT_EQ(Sync().udp.size(), 0u) << "no Service was planned";
-}
-
-TEST_F(ReconcilerTest, DumpsHaveNoSideEffects) {
-  Settle({Web(), Slice("shop/web", 2)});
-  Apply({AService("shop/a").At("10.96.0.2").Port(80), Slice("shop/a", 2, 2), NoService("shop/web"),
-         AServiceCidr("c", {"10.96.0.0/16"})});
-  const uint32_t generation = *kernel_.Generation();
-  const Lines desired = Additions(reconciler_.DesiredRows());
-  const Lines pending = Operations(reconciler_.PendingRows());
-  const Lines applied = Additions(reconciler_.AppliedRows());
-  EXPECT_EQ(Additions(reconciler_.DesiredRows()), desired);
-  EXPECT_EQ(Operations(reconciler_.PendingRows()), pending);
-  EXPECT_EQ(*kernel_.Generation(), generation);
-  EXPECT_EQ(Contents(kernel_), applied);
-
-  Sync();
-  Lines sent;
-  for (const nft::Transaction& transaction : sent_) {
-    for (std::string& line : Operations(transaction)) sent.push_back(std::move(line));
-  }
-  EXPECT_THAT(sent, ::testing::IsSupersetOf(pending));
-  EXPECT_EQ(Contents(kernel_), desired);
-  EXPECT_EQ(Additions(reconciler_.AppliedRows()), desired);
-  ExpectConverged();
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -155,14 +154,6 @@ TEST_F(DesiredServiceTest, TooManyEndpointsForATableArePickedAtRandom) {
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.size(), 4094u);
   EXPECT_EQ(desired_.rows.ports[0].pick_by, PickBy::kRandom);
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("at most 4093 endpoints can be picked by hash")));
-}
-
-TEST_F(DesiredServiceTest, S77_WithAllEndpointsDrainedThePortIsRejected) {
-  Apply({Web(), WebSlice().Ready("10.0.0.1").Weight(0).Local("10.0.0.2").Weight(0)});
-  Make();
-  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
-  EXPECT_THAT(SharedRows(desired_.rows), ::testing::SizeIs(1)) << "the clusterIP, no hairpin";
-  EXPECT_THAT(Findings(), IsEmpty());
 }
 
 // If a port number changes, svcmapd keeps the clients' affinity records (found by the random

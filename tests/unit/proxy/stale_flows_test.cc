@@ -57,17 +57,14 @@ class StaleFlowsTest : public DesiredWorld {
   StaleFlows flows_;
 };
 
-TEST_F(StaleFlowsTest, S244AFlowToAServingEndpointIsKept) {
+TEST_F(StaleFlowsTest, S238_S241_S242_S244_S245_S246_FlowsToServingEndpointsAreKept) {
   ExpectEverywhere(false, "10.0.0.1:53");
-}
-
-TEST_F(StaleFlowsTest, S245AFlowToANonServingOrDeletedEndpointIsStale) {
+  ExpectEverywhere(true, "10.0.0.1:5300");  // A previous port of the endpoint.
   ExpectEverywhere(true, "10.0.0.2:53");
+  ExpectEverywhere(false, "10.0.0.3:53");  // 10.0.0.3 is a terminating endpoint.
+  ExpectEverywhere(false, "10.0.0.4:53");  // 10.0.0.4 is an endpoint that is not ready.
+  ExpectEverywhere(true, "10.0.0.9:53");
   ExpectEverywhere(true, "10.64.1.99:53");
-}
-
-TEST_F(StaleFlowsTest, S246AFlowToTheOldPortOfAnEndpointIsStale) {
-  ExpectEverywhere(true, "10.0.0.1:5300");
 }
 
 TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
@@ -103,21 +100,11 @@ TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreNotModified) {
   }
 }
 
-TEST_F(StaleFlowsTest, S238S242FlowsToServingEndpointsOfAnyConditionAreKept) {
-  ExpectEverywhere(false, "10.0.0.3:53");  // 10.0.0.3 is a terminating endpoint.
-  ExpectEverywhere(false, "10.0.0.4:53");  // 10.0.0.4 is an endpoint that is not ready.
-}
-
 // svcmapd checks a nodePort only at the node's addresses. kube-proxy deletes flows to this port at
 // any address (S-240).
 TEST_F(StaleFlowsTest, S240TheNodePortCountsAtTheNodesAddressesOnly) {
   EXPECT_FALSE(flows_.IsStale(Flow("203.0.113.7:30053", "203.0.113.7:30053")));
   EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.2:30053", "10.0.0.2:53")));
-}
-
-TEST_F(StaleFlowsTest, S241WhatHasNoExpectedEndpointIsStale) {
-  ExpectEverywhere(true, "10.0.0.9:53");
-  ExpectEverywhere(true, "8.8.8.8:53");
 }
 
 // svcmapd differs from kube-proxy, which ignores a port without serving endpoints, so that clients

@@ -68,10 +68,13 @@ TEST_F(UdpPortsTest, S238EndpointsAreAllThatServe) {
             .Ready("10.0.0.1")
             .Endpoint("10.0.0.2", kDown)
             .Endpoint("10.0.0.3", kServingTerminating)
-            .Endpoint("10.0.0.4", kServingOnly));
+            .Endpoint("10.0.0.4", kServingOnly)
+            .Endpoint("10.0.0.5", kReadyTerminating)
+            .Endpoint("10.0.0.6", kDownTerminating));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353", "10.0.0.3:5353", "10.0.0.4:5353"}));
+  EXPECT_EQ(ports[0].endpoints,
+            Endpoints({"10.0.0.1:5353", "10.0.0.3:5353", "10.0.0.4:5353", "10.0.0.5:5353"}));
 }
 
 // A UDP port keeps its destinations, even if no endpoint accepts new flows.

@@ -22,7 +22,6 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using ::testing::UnorderedElementsAre;
 
 UdpPorts UdpAt(const std::string& destination, const std::vector<std::string>& endpoints) {
   return {{.family = End(destination).address.family(),

@@ -88,10 +88,7 @@ TEST_F(LoopDeferredTest, CountsAsNamedInASnapshotAlsoWhenItIsRejected) {
 }
 
 TEST_F(LoopDeferredTest, IsTakenWhileAPreviousRunServes) {
-  Reconciler former(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
-  Start(Received::kPreviousRules);
+  ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
   const std::vector<Change> all = {Web(), WebSlice()};
   EXPECT_EQ(Push({.mark = Batch::Mark::kSnapshotBegin, .changes = all}).outcome, Outcome::kPending);
   EXPECT_EQ(Push({.deferred = {Late(WebSlice().Ready("10.1.0.7"))}}).outcome, Outcome::kPending);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <future>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -168,10 +167,7 @@ TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
 }
 
 TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackWaitsForNobody) {
-  Reconciler former(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
-  Start(Received::kPreviousRules);
+  ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
   EXPECT_EQ(Await(Submit(Numbered(1, 3))).outcome, Outcome::kPending);
   loop_->Call([](Reconciler&) {});
   loop_->Call([](Reconciler&) {});

@@ -54,10 +54,7 @@ TEST_F(LoopTest, WhatComesDuringACommitIsMergedAndTheLatestWins) {
 }
 
 TEST_F(LoopTest, UntilTheSnapshotEndsAPreviousRunStaysInEffect) {
-  Reconciler former(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
-  Start(Received::kPreviousRules);
+  ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
   const uint32_t generation = *kernel_.Generation();
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);
   EXPECT_EQ(Await(Submit(Numbered(1, 2), Batch::Mark::kSnapshotBegin)).outcome, Outcome::kPending);
@@ -73,14 +70,11 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAPreviousRunStaysInEffect) {
 // A flush before the end of the snapshot must not make the loop treat the incomplete state as
 // complete.
 TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
-  Reconciler former(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
   std::vector<std::string> reported;
   options_.on_repair = [&](const Repaired& repaired) {
     reported.push_back(repaired.what + ": " + std::string(repaired.result.error.message()));
   };
-  Start(Received::kPreviousRules);
+  ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
   ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));
   loop_->Repair({.table = true, .text = "table deleted"});
   EXPECT_EQ(Await(Submit({Web()})).outcome, Outcome::kPending);

@@ -95,6 +95,13 @@ class LoopTest : public ::testing::Test {
     if (received == Received::kPreviousRules) return;
     EXPECT_EQ(Await(Submit({})).revision, 1u);
   }
+  // Starts the loop with the rules of a previous run, whose state is unknown.
+  void StartAfterPreviousRun() {
+    Reconciler former(kernel_, {.node_name = "n1"});
+    ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+    ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
+    Start(Received::kPreviousRules);
+  }
   // Starts the loop with one programmed Service, so that later changes may be split into several
   // transactions.
   void StartServing() {
