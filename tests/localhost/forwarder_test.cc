@@ -420,14 +420,13 @@ TEST_F(LocalhostForwarderTest, S113_OtherHostsCannotConnectEvenWithRouteLocalnet
   Start();
   UpdateAndWait({NodePortTo({Pod("pod", "127.0.0.2")})});
   EXPECT_OK(echo_->Listen({.ip = "127.0.0.1", .port = 9000, .name = "exposed"}));
-  const auto from_other = [&](uint16_t port) {
-    return svcmap::testing::Ask(other, {.destination = "127.0.0.1",
-                                        .port = port,
-                                        .source = "192.0.2.2",
-                                        .timeout = milliseconds(1000)});
+  const auto from_other = [&](uint16_t port, milliseconds timeout) {
+    return svcmap::testing::Ask(
+        other,
+        {.destination = "127.0.0.1", .port = port, .source = "192.0.2.2", .timeout = timeout});
   };
-  EXPECT_EQ(from_other(9000).server, "exposed") << "the packets reach this host";
-  EXPECT_EQ(from_other(kNodePort).server, "");
+  EXPECT_EQ(from_other(9000, seconds(10)).server, "exposed") << "the packets reach this host";
+  EXPECT_EQ(from_other(kNodePort, seconds(1)).server, "");
   EXPECT_EQ(Ask().server, "pod");
 }
 
