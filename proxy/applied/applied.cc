@@ -2,15 +2,13 @@
 
 #include <algorithm>
 
-#include "proxy/desired/staging.h"
-
 namespace svcmap::proxy {
 
 namespace {
 
 size_t ServicePorts(const ServiceRows& service) {
   size_t count[2] = {};
-  for (const PortRows& port : service.ports) count[Index(port.family)] += IsStaged(port) ? 0 : 1;
+  for (const PortRows& port : service.ports) ++count[Index(port.family)];
   return std::max(count[0], count[1]);
 }
 

@@ -6,8 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "nft/model/field.h"
@@ -78,14 +76,6 @@ struct PortRows {
   bool is_range() const { return end_port != 0; }
   friend bool operator==(const PortRows&, const PortRows&) = default;
 };
-
-// Identifies a Service port by name and protocol. If only the port number changes, the port counts
-// as the same port (S-122). A range that becomes a single port needs other numbers: packets to the
-// range and to the port look up endpoints in different maps.
-using PortIdentity = std::tuple<Family, std::string_view, Protocol, bool>;
-inline PortIdentity IdentityOf(const PortRows& port) {
-  return {port.family, port.name, port.protocol, port.is_range()};
-}
 
 struct AddressRange {
   IpAddress first;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,7 +13,6 @@
 #include "proxy/desired/hash_table.h"
 #include "proxy/desired/ranges.h"
 #include "proxy/desired/slots.h"
-#include "proxy/desired/staging.h"
 #include "proxy/desired/weights.h"
 
 namespace svcmap::proxy {
@@ -29,13 +29,18 @@ size_t ChangedSlots(const std::vector<EndpointAddress>& before,
   return changed;
 }
 
+// Identifies a Service port by name and protocol. If only the port number changes, the port counts
+// as the same port (S-122). A range that becomes a single port needs other numbers: packets to the
+// range and to the port look up endpoints in different maps.
+using PortIdentity = std::tuple<Family, std::string_view, Protocol, bool>;
+PortIdentity IdentityOf(const PortRows& port) {
+  return {port.family, port.name, port.protocol, port.is_range()};
+}
 using PortRowsByIdentity = absl::flat_hash_map<PortIdentity, const PortRows*>;
 
 PortRowsByIdentity IndexPorts(const ServiceRows& service) {
   PortRowsByIdentity ports;
-  for (const PortRows& port : service.ports) {
-    if (!IsStaged(port)) ports.emplace(IdentityOf(port), &port);
-  }
+  for (const PortRows& port : service.ports) ports.emplace(IdentityOf(port), &port);
   return ports;
 }
 
@@ -352,7 +357,7 @@ class Builder {
   const PortRows* PortBefore(const PortRows& port) {
     if (rows_before_ == nullptr) return nullptr;
     const size_t place = desired_.rows.ports.size();
-    if (place < rows_before_->ports.size() && !IsStaged(rows_before_->ports[place]) &&
+    if (place < rows_before_->ports.size() &&
         IdentityOf(rows_before_->ports[place]) == IdentityOf(port)) {
       return &rows_before_->ports[place];
     }
@@ -455,13 +460,6 @@ class Builder {
       set.slots = rows.pick_by == PickBy::kRandom ? AssignSlots(set_before->slots, wanted) : wanted;
       if (ChangedSlots(set_before->slots, set.slots) <= kMaxChangedSlots) return true;
     }
-    if (rows_before_ != nullptr && !rows.affinity) {
-      const bool local = &set == &rows.local;
-      if (const EndpointSet* staged = FindStaged(*rows_before_, rows, local, wanted)) {
-        set = {.group = staged->group, .slots = std::move(wanted)};
-        return true;
-      }
-    }
     // The elements of a new group are added before the commit that switches to the group. The slots
     // of a group that stays change in one commit, which must not block the kernel for long.
     const NumberPool pool = rows.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
@@ -526,19 +524,6 @@ std::vector<Number> NumbersOf(const ServiceRows& service) {
     if (number.pool == NumberPool::kGroups) number.family = Family::kIpv4;
   }
   return numbers;
-}
-
-bool ReduceToPortion(const ServiceRows* before, size_t portion, Numbers& numbers,
-                     DesiredService& desired) {
-  std::optional<ServiceRows> rows = NextPortion(before, desired.rows, portion);
-  if (!rows) return false;
-  const std::vector<Number> had = before != nullptr ? NumbersOf(*before) : std::vector<Number>();
-  const std::vector<Number> has = NumbersOf(*rows);
-  std::vector<Number> added = Without(has, had);
-  numbers.GiveBack(Without(desired.new_numbers, added));
-  desired = {
-      .rows = *std::move(rows), .new_numbers = std::move(added), .old_numbers = Without(had, has)};
-  return true;
 }
 
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,

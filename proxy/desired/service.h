@@ -59,10 +59,4 @@ DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& con
 // Returns the numbers that are allocated to the ports of the Service.
 std::vector<Number> NumbersOf(const ServiceRows& service);
 
-// Replaces the rows with the next portion of a large change (staging.h), if the change has more
-// than one portion. The numbers become those of the portion; other new numbers are given back.
-// Findings are left to the last portion. Returns false if `desired` is unchanged.
-bool ReduceToPortion(const ServiceRows* before, size_t portion, Numbers& numbers,
-                     DesiredService& desired);
-
 }  // namespace svcmap::proxy

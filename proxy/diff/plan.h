@@ -19,17 +19,16 @@
 namespace svcmap::proxy {
 
 // Approximate maximum number of elements in one commit, for elements that need not change together:
-// elements that no packet can reach yet or any more, parts of very large Services, and repairs that
-// only add elements. If the kernel has no preemption, other threads on the CPU wait for the end of
-// a commit: 1 to 3 us for each element (decision 0011).
+// elements that no packet can reach yet or any more, and repairs that only add elements. If the
+// kernel has no preemption, other threads on the CPU wait for the end of a commit: 1 to 3 us for
+// each element (decision 0011).
 inline constexpr size_t kElementsPerCommit = 300;
 
 // The same for the first load of a run. Larger commits are faster, and most Services do not work
 // yet.
 inline constexpr size_t kElementsOfFirstLoad = 2000;
 
-// A plan adds elements ahead of its commit, and divides the changes of a Service, only if the plan
-// or the Service has more elements.
+// If a plan has more elements, those that no packet can reach yet are added ahead of its commit.
 inline constexpr size_t kMaxElementsTogether = 10000;
 
 using SetCounts = std::array<std::array<int64_t, kRowSetCount>, 2>;  // Counts by family and set.

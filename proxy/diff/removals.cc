@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "proxy/diff/plan.h"
 
 namespace svcmap::proxy {
@@ -21,12 +20,6 @@ bool HasSlots(uint8_t set) { return HasEndpoints(set) || set == kAffinitySlots; 
 bool IsReachedThroughOthers(uint8_t set) {
   return HasSlots(set) || set == kLocalSets || set == kHairpinConnections ||
          set == kRangeHairpins || set == kSelfEndpoints;
-}
-
-// The key of these sets is address . protocol . port.
-bool HasServicePort(uint8_t set) {
-  return set == kServiceIps || set == kNoEndpointServices || set == kNoEndpointNodePorts ||
-         set == kFirewallIps || set == kResetServices;
 }
 
 bool HasRangePorts(uint8_t set) { return set == kRangePorts || set == kRangeBlocks; }
@@ -233,6 +226,8 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
   });
 }
 
+std::string GroupKey(const nft::ElementView& slot) { return SharedKey(slot.set, GroupBytes(slot)); }
+
 nft::Transaction TakeAdditions(nft::Transaction& transaction,
                                const absl::flat_hash_set<std::string>& groups_in_use) {
   const auto take = [&](bool slots) {
@@ -246,7 +241,7 @@ nft::Transaction TakeAdditions(nft::Transaction& transaction,
         return false;
       }
       return !deleted.contains(KeyOf(element)) &&
-             !(slots && !groups_in_use.empty() && groups_in_use.contains(GroupUnit(element)));
+             !(slots && !groups_in_use.empty() && groups_in_use.contains(GroupKey(element)));
     });
   };
   nft::Transaction additions = take(/*slots=*/false);
@@ -283,49 +278,6 @@ nft::Transaction TakeMovedPorts(nft::Transaction& transaction) {
         (set == kServiceIps && ended.contains(SharedKey({family, kRangePorts}, element.key)));
     return moves && !excluded.contains(SharedKey(element.set, element.key));
   });
-}
-
-std::string PortUnit(Family family, std::span<const uint8_t> service_ip_key) {
-  return SharedKey({family, kServiceIps}, service_ip_key);
-}
-
-std::string GroupUnit(const nft::ElementView& slot) {
-  return SharedKey(slot.set, GroupBytes(slot));
-}
-
-std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,
-                                        const absl::flat_hash_set<std::string>& units,
-                                        size_t max_elements) {
-  std::vector<nft::Transaction> parts;
-  // Packets to a new port of a clusterIP that is not in its set are not marked for masquerade.
-  Take(transaction, [](nft::Verb verb, const nft::ElementView& element) {
-    return verb == nft::Verb::kAdd && element.set.set == kClusterIps;
-  }).ForEachPart(max_elements, [&](nft::Transaction part) { parts.push_back(std::move(part)); });
-
-  const auto take = [&](bool (*matches)(uint8_t set),
-                        std::string (*unit_of)(const nft::ElementView& element)) {
-    const nft::Transaction changes =
-        Take(transaction, [&](nft::Verb, const nft::ElementView& element) {
-          return matches(element.set.set) && units.contains(unit_of(element));
-        });
-    const size_t first = parts.size();
-    const size_t count = changes.element_count() / max_elements + 1;
-    parts.resize(first + count);
-    changes.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-      nft::Transaction& part = parts[first + absl::HashOf(unit_of(element)) % count];
-      if (verb == nft::Verb::kAdd) {
-        part.Add(element);
-      } else {
-        part.Delete(element);
-      }
-    });
-  };
-  // Slots are deleted after the descriptors that lead to them have changed.
-  take(HasServicePort,
-       [](const nft::ElementView& element) { return PortUnit(element.set.family, element.key); });
-  take(HasEndpoints, GroupUnit);
-  std::erase_if(parts, [](const nft::Transaction& part) { return part.empty(); });
-  return parts;
 }
 
 void PutNewKeysFirst(nft::Transaction& transaction) {

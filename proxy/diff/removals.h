@@ -6,7 +6,6 @@
 // transaction, after the commit that makes them unreachable.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -33,9 +32,12 @@ Number StickyPortOf(const nft::ElementView& endpoint);
 nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<Number>& freed = {},
                               const absl::flat_hash_set<std::string>& ended_local_sets = {});
 
+// Identifies the group of a slot.
+std::string GroupKey(const nft::ElementView& slot);
+
 // Moves these additions from `transaction` to the result: elements that packets reach only through
 // other rows, and whose keys the transaction does not delete. Slots come last. Does not move the
-// slots of `groups_in_use` (as GroupUnit).
+// slots of `groups_in_use` (as GroupKey).
 nft::Transaction TakeAdditions(nft::Transaction& transaction,
                                const absl::flat_hash_set<std::string>& groups_in_use = {});
 
@@ -45,19 +47,6 @@ nft::Transaction TakeAdditions(nft::Transaction& transaction,
 // old element and adds the new one between two of these lookups, the packet finds neither. Ports
 // with source ranges are not moved, because the ranges must not become active after the port.
 nft::Transaction TakeMovedPorts(nft::Transaction& transaction);
-
-// The unit that an element belongs to: all changes of one address, protocol and port, or all
-// changes of one group of endpoints without session affinity. Other elements belong to no unit.
-std::string PortUnit(Family family, std::span<const uint8_t> service_ip_key);
-std::string GroupUnit(const nft::ElementView& slot);
-
-// Moves additions of clusterIPs and the changes of `units` from `transaction` to the result:
-// transactions of about `max_elements` elements, which must be committed in this order before the
-// rest. All changes of a unit are in the same transaction. Call after TakeRemovals() and
-// TakeAdditions(), so that new descriptors lead to elements that exist.
-std::vector<nft::Transaction> TakeUnits(nft::Transaction& transaction,
-                                        const absl::flat_hash_set<std::string>& units,
-                                        size_t max_elements);
 
 // Puts the elements in the order in which packets are least likely to miss a key whose data
 // changes: new keys, then the deletion and the addition of each replaced key, one after the other,

@@ -82,8 +82,8 @@ bool HasMovedAddress(const std::string& key, const ServiceRows& rows, const Clai
 
 // The last attempt of the previous run.
 struct Reconciler::PreviousAttempt {
-  // Rows that a committed attempt replaced, or that were possibly added or deleted ahead of an
-  // attempt that was not committed.
+  // Rows that an attempt replaces, or that were possibly added ahead of an attempt that was not
+  // committed.
   SavedRows left_over;
   bool rewritten = false;  // A rewrite was committed.
 };
@@ -125,7 +125,7 @@ Reconciler::PreviousAttempt Reconciler::ResolveAttempt(const Markers& markers, S
   const bool committed = BothAre(saved.attempt->marker, markers);
   previous.rewritten = committed && saved.attempt->whole;
   previous.left_over = ReplacedBy(*saved.attempt, saved.services);
-  // Commits ahead of the attempt may have added new rows and deleted the previous ones.
+  // Commits ahead of the attempt may have added new rows.
   if (!committed && !saved.attempt->whole) {
     std::ranges::copy(saved.attempt->services, std::back_inserter(previous.left_over));
   }

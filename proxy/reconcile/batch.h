@@ -71,9 +71,6 @@ struct Batch {
                                                      const EndpointSlice& rejected)>
       departures;
   bool out_of_band = false;  // Not from the session's controller (see StartSession).
-  ChangeSource source() const {
-    return out_of_band ? ChangeSource::kOthers : ChangeSource::kStream;
-  }
   // When the message was received, before its conversion. If absent, Stage::kConvert is not
   // counted.
   std::optional<std::chrono::steady_clock::time_point> received;

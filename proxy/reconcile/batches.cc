@@ -27,7 +27,7 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
     // The family of a deleted slice is only known before the deletion.
     const Family family = change.triggered ? FamilyOf(store, change) : Family::kIpv4;
     taken.seen.Count(change.kind);
-    if (!store.Apply(change, sequence_, batch.source())) return;
+    if (!store.Apply(change, sequence_)) return;
     taken.changed = true;
     if (change.removal()) ++taken.removed[Index(change.kind)];
     taken.net.Count(change.kind);
@@ -59,7 +59,7 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
 
 // Tasks run afterwards, so they see only accepted batches.
 void Loop::AcceptArrivals() {
-  while (std::optional<Arrival> arrival = arrivals_.Take(sequence_ + 1)) {
+  while (std::optional<Arrival> arrival = arrivals_.Take()) {
     if (arrival->batch) {
       Accept(std::move(*arrival->batch), arrival->submitted);
     } else {
@@ -84,7 +84,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   BatchEffect effect = ApplyChanges(batch);
   if (effect.changed && batch.out_of_band) session_is_synced_ = false;
   for (const auto& [time, family] : effect.triggered) {
-    triggers_.Add(sequence_, batch.source(), time, family);
+    triggers_.Add(sequence_, time, family);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -95,7 +95,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
   const bool held = FollowMark(batch, effect);
   stages_.Add(Stage::kIntake, Clock::now() - start);
   if (!batch.done) return;
-  Waiting waiting{sequence_, batch.source(), submitted, std::move(batch.done), {}};
+  Waiting waiting{sequence_, submitted, std::move(batch.done), {}};
   waiting.result.removed = effect.removed;
   if (held) waiting.result.held = held_->snapshot.loss;
   if (Holding()) {
@@ -118,15 +118,15 @@ bool Loop::FollowMark(Batch& batch, BatchEffect& effect) {
                  reconciler_.store().snapshot_size(),
                  std::move(batch.on_snapshot_ended)};
     if (!held_->snapshot.loss.empty()) return true;
-    EndSnapshot(batch.source(), effect);
+    EndSnapshot(effect);
   } else if (batch.mark == Mark::kAcceptSnapshot) {
-    if (held_) EndSnapshot(batch.source(), effect);
+    if (held_) EndSnapshot(effect);
   } else if (held_) {
     // The controller may list more objects when its cache is complete.
     const size_t listed = reconciler_.store().snapshot_size();
     if (std::exchange(held_->listed, listed) >= listed && !Holding()) return false;
     held_->snapshot.loss = LossToHold();
-    if (held_->snapshot.loss.empty()) EndSnapshot(batch.source(), effect);
+    if (held_->snapshot.loss.empty()) EndSnapshot(effect);
   } else if (!reconciler_.store().in_snapshot() && effect.any) {
     Receive(Input::kChange);
     // A replacement of existing rules is not split.
@@ -135,8 +135,8 @@ bool Loop::FollowMark(Batch& batch, BatchEffect& effect) {
   return false;
 }
 
-void Loop::EndSnapshot(ChangeSource source, BatchEffect& effect) {
-  const KindCounts removed = reconciler_.store().EndSnapshot(sequence_, source);
+void Loop::EndSnapshot(BatchEffect& effect) {
+  const KindCounts removed = reconciler_.store().EndSnapshot(sequence_);
   for (size_t kind = 0; kind < removed.size(); ++kind) effect.removed[kind] += removed[kind];
   if (held_->on_ended) held_->on_ended();
   held_.reset();
@@ -177,14 +177,10 @@ void Loop::Answer(const SyncResult& result, Clock::time_point started) {
     waiting.result.commit_duration = result.duration;
     waiting.result.queue_duration = started - waiting.submitted;
   }
-  const auto end = FirstUnprogrammed();
-  for (auto next = waiting_.begin(); next != waiting_.end();) {
-    if (next->sequence >= end[Index(next->source)]) {
-      ++next;
-      continue;
-    }
-    Waiting waiting = std::move(*next);
-    next = waiting_.erase(next);
+  const uint64_t end = FirstUnprogrammed();
+  while (!waiting_.empty() && waiting_.front().sequence < end) {
+    Waiting waiting = std::move(waiting_.front());
+    waiting_.pop_front();
     Answer(std::move(waiting));
   }
 }
@@ -196,12 +192,10 @@ void Loop::Answer(Waiting waiting) {
   stages_.Add(Stage::kAnswer, Clock::now() - start);
 }
 
-// For each source, returns the sequence number of its first change that is not in the kernel.
-// Changes of both sources count unless the Service is unfinished.
-DirtyService::FirstChanges Loop::FirstUnprogrammed() const {
-  const DirtyServices& dirty = reconciler_.store().dirty();
-  return {std::min(dirty.FirstChange(ChangeSource::kStream), sequence_ + 1),
-          std::min(dirty.FirstChange(ChangeSource::kOthers), sequence_ + 1)};
+// Returns the sequence number of the first batch with a change that is not in the kernel.
+uint64_t Loop::FirstUnprogrammed() const {
+  const DirtyService* first = reconciler_.store().dirty().First();
+  return first != nullptr ? first->sequence : sequence_ + 1;
 }
 
 void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {

@@ -45,9 +45,7 @@ SnapshotLoss LossBetween(const Store::Amounts& before, const Store::Amounts& aft
 }  // namespace
 
 Loop::Loop(Reconciler& reconciler, LoopOptions options)
-    : reconciler_(reconciler),
-      options_(std::move(options)),
-      arrivals_(reconciler.store(), options_.max_elements) {}
+    : reconciler_(reconciler), options_(std::move(options)) {}
 
 Loop::~Loop() { Stop(); }
 
@@ -251,11 +249,14 @@ bool Loop::TakeWork() {
     stopping = stopping_;
   }
   for (Arrival& arrival : arrived) arrivals_.Add(std::move(arrival));
-  // Without a limit, each batch is answered although nothing is planned or commits fail.
   if (stopping || Holding() || schedule_.failed_commits() > 0) {
-    arrivals_.StartUnlimitedTurn();
+    // Each batch is answered although nothing is planned or commits fail.
+    arrivals_.StartTurn(std::numeric_limits<size_t>::max());
   } else {
-    arrivals_.StartTurn(FirstUnprogrammed());
+    // Several plans may be needed for the accepted changes. Further changes wait meanwhile, so that
+    // these plans do not grow.
+    const bool all_planned = reconciler_.store().dirty().size() == 0;
+    arrivals_.StartTurn(all_planned ? options_.max_elements : 0);
   }
   AcceptArrivals();
   for (Task& task : tasks) task();

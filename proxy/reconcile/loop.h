@@ -2,12 +2,12 @@
 // batches of changes. A batch is answered when all its changes are in the kernel, when it is held,
 // or after repeated failures.
 //
-// Batches that arrive during a commit are merged until they have about `max_elements` elements, and
-// the latest version of each object takes effect. Merged batches are committed in one plan.
-// Arrivals contains the batches that wait. The load is split into plans of about `max_elements`
-// elements, so that no commit is long and other changes do not wait for the complete load. The load
-// is what changes during a snapshot, or while no Service is in the kernel. A plan contains all
-// changes of a Service, except for very large Services.
+// Batches are accepted in the order of their arrival, so a change waits for all changes that
+// arrived before it. Batches that arrive during a commit are merged until they have about
+// `max_elements` elements, and the latest version of each object takes effect. Merged batches are
+// committed in one plan. Arrivals contains the batches that wait. The load is split into plans of
+// about `max_elements` elements, so that no commit is long. The load is what changes during a
+// snapshot, or while no Service is in the kernel. A plan contains all changes of a Service.
 //
 // Changes that other processes make to svcmap's tables are repaired between two commits, in small
 // parts if possible. After each part, repairs pause for as long as the part took, so that batches
@@ -122,7 +122,6 @@ class Loop {
 
   struct Waiting {
     uint64_t sequence;
-    ChangeSource source;
     Clock::time_point submitted;
     std::function<void(BatchResult)> done;
     BatchResult result;
@@ -164,7 +163,7 @@ class Loop {
   BatchEffect ApplyChanges(const Batch& batch);
   // Returns true if the batch ends a snapshot whose removals are held.
   bool FollowMark(Batch& batch, BatchEffect& effect);
-  void EndSnapshot(ChangeSource source, BatchEffect& effect);
+  void EndSnapshot(BatchEffect& effect);
   std::string LossToHold() const;
   bool InSnapshot() const { return reconciler_.store().in_snapshot() && !held_; }
   void Receive(Input input) { SetReceived(Next(received_, input)); }
@@ -172,7 +171,7 @@ class Loop {
   void Answer(const SyncResult& result, Clock::time_point started);
   void Answer(Waiting waiting);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
-  DirtyService::FirstChanges FirstUnprogrammed() const;
+  uint64_t FirstUnprogrammed() const;
 
   // Observers and status.
   void Notify(const RepairResult& result);

@@ -13,7 +13,6 @@
 #include "proxy/applied/applied.h"
 #include "proxy/desired/rows.h"
 #include "proxy/desired/service.h"
-#include "proxy/diff/plan.h"
 #include "proxy/node/node_findings.h"
 #include "proxy/node/nodeport_addresses.h"
 #include "proxy/ruleset/table.h"
@@ -29,9 +28,6 @@ struct ReconcilerOptions {
   bool reset_stale_tcp = false;
   // Families in which TCP nodePorts accept connections on the loopback address, by Index(Family).
   bool localhost_node_ports[2] = {};
-  // Maximum number of endpoints that one plan adds to new groups of a Service. A change with more
-  // endpoints takes several plans (desired/staging.h).
-  size_t portion = kMaxElementsTogether;
   // Number of elements above which nodePorts are reported. See StateLimits.
   uint64_t max_elements = UINT64_MAX;
 };

@@ -109,16 +109,8 @@ void Planner::AddDirty(SyncPlan& sync_plan, size_t element_limit) {
   // If an address moves between Services, all of them are changed in the same transaction.
   // Otherwise, one Service would add the address before the other Service releases it.
   if (store_.addresses_moved()) element_limit = SIZE_MAX;
-  if (sync_plan.rewrite || store_.addresses_moved()) {
-    dirty.ReturnUnfinished();
-  } else if (dirty.HasUnfinished() && (dirty.First() == nullptr || unfinished_is_next_)) {
-    unfinished_is_next_ = false;
-    AddService(dirty.TakeUnfinished(), context, sync_plan);
-    return;
-  }
-  unfinished_is_next_ = true;
   while (dirty.First() != nullptr && sync_plan.plan.element_bound() < element_limit &&
-         sync_plan.dirty.size() < rejections_.service_limit() && !sync_plan.unfinished) {
+         sync_plan.dirty.size() < rejections_.service_limit()) {
     // A Service that the kernel has rejected is retried alone.
     const bool alone = rejections_.Contains(dirty.First()->key);
     if (alone && !sync_plan.dirty.empty()) break;
@@ -136,14 +128,8 @@ void Planner::AddService(DirtyService dirty, DesiredContext& context, SyncPlan& 
     rejections_.PutOff(dirty, *holder);
     return;
   }
-  // Services that exchange addresses are changed in one transaction.
-  const bool divisible = !sync_plan.rewrite && !store_.addresses_moved();
-  if (divisible && ReduceToPortion(before, options_.portion, numbering_.numbers, desired)) {
-    sync_plan.unfinished = true;
-  } else {
-    std::ranges::copy(source_rows, sync_plan.source_rows);
-    AddResets(dirty.key, before, desired.rows, sync_plan);
-  }
+  std::ranges::copy(source_rows, sync_plan.source_rows);
+  AddResets(dirty.key, before, desired.rows, sync_plan);
   sync_plan.plan.AddService(dirty.key, sync_plan.rewrite ? nullptr : before, desired.rows);
   for (auto [from, to] : {std::pair{&desired.new_numbers, &sync_plan.new_numbers},
                           std::pair{&desired.old_numbers, &sync_plan.old_numbers}}) {

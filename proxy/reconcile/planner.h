@@ -26,8 +26,7 @@ class Planner {
           Numbering& numbering);
 
   // Takes dirty Services from the store until the plan has `element_limit` elements. The plan
-  // contains all changes of these Services, or ends with a portion of the last Service
-  // (SyncPlan::unfinished). Every second plan continues an unfinished Service.
+  // contains all changes of these Services.
   SyncPlan MakeChanges(size_t element_limit);
   // As MakeChanges, but the plan contains all rows.
   SyncPlan MakeRewrite(size_t element_limit);
@@ -57,8 +56,7 @@ class Planner {
   const NodeFollower& node_;
   Rejections& rejections_;
   Numbering& numbering_;
-  bool unfinished_is_next_ = false;  // Whether the next plan continues an unfinished Service.
-  RulesInUse rules_created_;         // Value of RulesetOptions::rules_in_use in the tables.
+  RulesInUse rules_created_;  // Value of RulesetOptions::rules_in_use in the tables.
 };
 
 // Computes the desired rows of a Service. `source_rows` is the number of source range rows that the

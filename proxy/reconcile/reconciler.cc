@@ -7,12 +7,31 @@
 
 #include "nft/base/status.h"
 #include "proxy/diff/removals.h"
-#include "proxy/reconcile/large_services.h"
 
 namespace svcmap::proxy {
 namespace {
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
+
+// Returns the groups (as GroupKey) of ports with session affinity that packets reach before the
+// plan. A new slot of such a group must not be added before the endpoint that it leads to: a packet
+// that finds no endpoint in three attempts is dropped.
+absl::flat_hash_set<std::string> AffinityGroupsInUse(const SyncPlan& sync_plan,
+                                                     const Applied& applied) {
+  absl::flat_hash_set<std::string> groups;
+  for (const auto& [key, after] : sync_plan.services) {
+    const ServiceRows* before = applied.Find(key);
+    if (before == nullptr) continue;
+    for (const PortRows& port : before->ports) {
+      if (!port.affinity) continue;
+      for (const EndpointSet* set : {&port.cluster, &port.local}) {
+        if (set->slots.empty()) continue;
+        groups.insert(GroupKey(EndpointRow(SlotsOf(port), set->group, 0, set->slots[0]).view()));
+      }
+    }
+  }
+  return groups;
+}
 
 }  // namespace
 
@@ -172,8 +191,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
 // Commits elements ahead of the plan: the source ranges of newly restricted IPs, then restrictions
 // and clusterIPs, which packets look up before the Service, ports that move to a map that packets
 // look up earlier, and the elements that such ports lead to. If the plan is large, all elements
-// that packets reach through others, and then the changes of very large Services, in parts, because
-// no commit may block the kernel for long.
+// that packets reach through others, in parts, because no commit may block the kernel for long.
 void Reconciler::AddAhead(SyncPlan& sync_plan) {
   nft::Transaction& transaction = sync_plan.plan.transaction();
   const bool large = transaction.element_count() > kMaxElementsTogether;
@@ -204,22 +222,10 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
   const nft::Transaction moved = may_move_ports ? TakeMovedPorts(transaction) : nft::Transaction();
   nft::Transaction ahead;
   if (large || !moved.empty()) {
-    ahead = TakeAdditions(transaction, AffinityGroupsInUse(sync_plan.services, applied_));
+    ahead = TakeAdditions(transaction, AffinityGroupsInUse(sync_plan, applied_));
   }
   ahead.AddElements(moved);
   ahead.ForEachPart(kElementsPerCommit, commit);
-  // New descriptors may need new rules. Source ranges and port ranges must not change before or
-  // after the ports of the same address. A rewrite may find endpoints of other Services in a group.
-  const bool divisible = !sync_plan.rewrite && transaction.repairs().empty() &&
-                         sync_plan.plan.source_rows_added() == 0 &&
-                         sync_plan.plan.source_rows_removed() == 0 && !options_.ruleset.port_ranges;
-  if (!divisible || transaction.element_count() <= kMaxElementsTogether) return;
-  const absl::flat_hash_set<std::string> units = LargeServiceUnits(sync_plan.services, applied_);
-  if (units.empty()) return;
-  for (nft::Transaction& part : TakeUnits(transaction, units, kElementsPerCommit)) {
-    PutNewKeysFirst(part);
-    commit(std::move(part));
-  }
 }
 
 // Returns OK if the kernel has committed the attempt. If the markers do not prove the outcome, the
@@ -271,10 +277,6 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
   FreeNumbers();
   node_.Committed();
   rejections_.PlanCommitted();
-  if (sync_plan.unfinished) {
-    store_.dirty().PutUnfinished(std::move(sync_plan.dirty.back()));
-    sync_plan.dirty.pop_back();
-  }
   for (const DirtyService& dirty : sync_plan.dirty) rejections_.Forget(dirty.key);
 }
 

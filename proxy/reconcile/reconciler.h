@@ -134,9 +134,8 @@ class Reconciler {
   bool Pending() const;
 
   // Commits one plan for the dirty Services, in the order of their first change. Adds Services
-  // until the plan has `element_limit` elements. A large plan takes several transactions: the first
-  // ones add elements that no packet can reach before the last one, and make the changes of very
-  // large Services (see LargeServiceUnits).
+  // until the plan has `element_limit` elements. A large plan takes several transactions: all
+  // except the last one add elements that no packet can reach before the last one.
   SyncResult Sync(size_t element_limit);
 
   // Returns true while elements that packets can no longer reach wait for their deletion. The loop

@@ -56,8 +56,6 @@ struct SyncPlan {
   std::vector<std::string> replaced_chains;      // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
   std::vector<DirtyService> dirty;
-  // The plan contains only a portion of the change of the last Service in `dirty` and `services`.
-  bool unfinished = false;
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;
   std::vector<Number> old_numbers;

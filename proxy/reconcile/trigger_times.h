@@ -6,14 +6,12 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 
 #include "nft/types/ip_address.h"
-#include "proxy/state/dirty_services.h"
 
 namespace svcmap::proxy {
 
@@ -25,8 +23,8 @@ struct ProgrammingLatency {
 class TriggerTimes {
  public:
   using Time = std::chrono::system_clock::time_point;
-  // Maximum number of waiting changes of each source, because the kernel may reject commits for
-  // long. Further changes are not counted.
+  // Maximum number of waiting changes, because the kernel may reject commits for long. Further
+  // changes are not counted.
   static constexpr size_t kMost = 65536;
 
   // Called with the latency of each change with a trigger time, on the loop's thread. Must not
@@ -37,20 +35,15 @@ class TriggerTimes {
   explicit TriggerTimes(Time start) : start_(start) {}
 
   // Adds a change of the batch `sequence`. Sequence numbers must not decrease.
-  void Add(uint64_t sequence, ChangeSource source, Time time, Family family) {
-    std::deque<Waiting>& waiting = waiting_[Index(source)];
-    if (time > start_ && waiting.size() < kMost) waiting.push_back({sequence, time, family});
+  void Add(uint64_t sequence, Time time, Family family) {
+    if (time > start_ && waiting_.size() < kMost) waiting_.push_back({sequence, time, family});
   }
 
-  // For each source, all its changes with a sequence number below `end` are in the kernel since
-  // `now`. `observer` may be null.
-  void Programmed(const DirtyService::FirstChanges& end, Time now,
-                  const Observer& observer = nullptr) {
-    for (size_t source = 0; source < kSources; ++source) {
-      std::deque<Waiting>& waiting = waiting_[source];
-      for (; !waiting.empty() && waiting.front().sequence < end[source]; waiting.pop_front()) {
-        Count(waiting.front(), now, observer);
-      }
+  // All changes with a sequence number below `end` are in the kernel since `now`. `observer` may be
+  // null.
+  void Programmed(uint64_t end, Time now, const Observer& observer = nullptr) {
+    for (; !waiting_.empty() && waiting_.front().sequence < end; waiting_.pop_front()) {
+      Count(waiting_.front(), now, observer);
     }
   }
 
@@ -74,7 +67,7 @@ class TriggerTimes {
   }
 
   const Time start_;
-  std::array<std::deque<Waiting>, kSources> waiting_;
+  std::deque<Waiting> waiting_;
   ProgrammingLatency latency_;
 };
 

@@ -107,10 +107,10 @@ uint64_t ElementCount(const EndpointSlice& slice) {
   return weights * slice.ports.size();
 }
 
-bool Store::Apply(const Change& change, uint64_t sequence, ChangeSource source) {
+bool Store::Apply(const Change& change, uint64_t sequence) {
   if (base_ && FollowSnapshot(change)) return false;
   if (trial_) trial_->undo.push_back(Stored(change.kind, change.key));
-  return Replace(change, sequence, source);
+  return Replace(change, sequence);
 }
 
 bool Store::FollowSnapshot(const Change& change) {
@@ -150,7 +150,7 @@ bool Store::Contains(Kind kind, const std::string& key) const {
   return false;
 }
 
-bool Store::Replace(const Change& change, uint64_t sequence, ChangeSource source) {
+bool Store::Replace(const Change& change, uint64_t sequence) {
   const auto exchange = [&](auto& objects, const auto& after) {
     const auto before = Exchange(objects, change.key, after);
     if (Equal(before, after)) return false;
@@ -161,9 +161,9 @@ bool Store::Replace(const Change& change, uint64_t sequence, ChangeSource source
   };
   switch (change.kind) {
     case Kind::kService:
-      return ApplyService(change, sequence, source);
+      return ApplyService(change, sequence);
     case Kind::kEndpointSlice:
-      return ApplySlice(change, sequence, source);
+      return ApplySlice(change, sequence);
     case Kind::kNode:
       return exchange(nodes_, change.node);
     case Kind::kServiceCidr:
@@ -172,7 +172,7 @@ bool Store::Replace(const Change& change, uint64_t sequence, ChangeSource source
   return false;
 }
 
-bool Store::ApplyService(const Change& change, uint64_t sequence, ChangeSource source) {
+bool Store::ApplyService(const Change& change, uint64_t sequence) {
   if (!change.service && !services_.contains(change.key)) return false;
   ServiceEntry& entry = services_[change.key];
   if (Equal(entry.service, change.service)) return false;
@@ -185,20 +185,20 @@ bool Store::ApplyService(const Change& change, uint64_t sequence, ChangeSource s
   service_count_ -= (before ? 1 : 0);
   elements_ += change.service ? ElementCount(*change.service) : 0;
   elements_ -= before ? ElementCount(*before) : 0;
-  MarkDirty(change.key, sequence, source);
+  MarkDirty(change.key, sequence);
   const Claims::Moved claims = claims_.Update(before, change.service, entry.first_seen);
   moved_ |= !claims.others.empty() || (released_ && claims.acquired);
   released_ |= claims.released;
   if (claims.acquired || claims.released) NoteMove(change.key);
   for (const std::string& other : claims.others) {
-    MarkDirty(other, sequence, source);
+    MarkDirty(other, sequence);
     NoteMove(other);
   }
   DropIfEmpty(change.key);
   return true;
 }
 
-bool Store::ApplySlice(const Change& change, uint64_t sequence, ChangeSource source) {
+bool Store::ApplySlice(const Change& change, uint64_t sequence) {
   const auto held = slices_.find(change.key);
   const std::shared_ptr<const EndpointSlice> before =
       held == slices_.end() ? nullptr : held->second;
@@ -210,14 +210,14 @@ bool Store::ApplySlice(const Change& change, uint64_t sequence, ChangeSource sou
   if (before && !before->service_key.empty()) {
     RemoveSlice(*before);
     if (!after || after->service_key != before->service_key) DropIfEmpty(before->service_key);
-    MarkDirty(before->service_key, sequence, source);
+    MarkDirty(before->service_key, sequence);
   }
   if (after) {
     slices_[change.key] = after;
     if (!after->service_key.empty()) {
       AddSlice(after);
       if (!before || before->service_key != after->service_key) {
-        MarkDirty(after->service_key, sequence, source);
+        MarkDirty(after->service_key, sequence);
       }
     }
   } else {
@@ -379,7 +379,7 @@ void Store::BeginTrial() {
 void Store::EndTrial() {
   Trial trial = *std::exchange(trial_, std::nullopt);
   for (auto change = trial.undo.rbegin(); change != trial.undo.rend(); ++change) {
-    Replace(*change, 0, ChangeSource::kStream);
+    Replace(*change, 0);
   }
   node_version_ = trial.node_version;
   token_ = trial.token;
@@ -400,9 +400,9 @@ void Store::DropIfEmpty(const std::string& key) {
   }
 }
 
-void Store::MarkDirty(const std::string& key, uint64_t sequence, ChangeSource source) {
+void Store::MarkDirty(const std::string& key, uint64_t sequence) {
   if (dirty_.size() == 0) released_ = moved_ = false;
-  dirty_.Mark(key, sequence, source);
+  dirty_.Mark(key, sequence);
 }
 
 // Inserts the Services at the front of the list with sequence number 0, so that no batch of changes
@@ -481,7 +481,7 @@ SnapshotLoss Store::LossOfSnapshot() const {
   return loss;
 }
 
-KindCounts Store::EndSnapshot(uint64_t sequence, ChangeSource source) {
+KindCounts Store::EndSnapshot(uint64_t sequence) {
   KindCounts removed = {};
   if (!snapshot_ || !snapshot_->removes) {
     snapshot_.reset();
@@ -499,7 +499,7 @@ KindCounts Store::EndSnapshot(uint64_t sequence, ChangeSource source) {
   for (auto& [key, change] : snapshot_->waiting) changes.push_back(std::move(change));
   snapshot_.reset();
   base_.reset();
-  for (const Change& change : changes) Apply(change, sequence, source);
+  for (const Change& change : changes) Apply(change, sequence);
   return removed;
 }
 

@@ -84,7 +84,7 @@ class Store {
  public:
   // Applies one change. `sequence` is the number of the change and never decreases. Returns false
   // if the object is equal to the stored object.
-  bool Apply(const Change& change, uint64_t sequence, ChangeSource source = ChangeSource::kStream);
+  bool Apply(const Change& change, uint64_t sequence);
 
   // Sets the current revision of the kernel's tables, which becomes ServiceEntry::first_seen of new
   // Services. New Services of a snapshot have the revision at the start of the snapshot, so that
@@ -99,7 +99,7 @@ class Store {
   // change, because it takes away as much as a removal.
   void BeginSnapshot();
   void AddToSnapshot(Kind kind, const std::string& key);
-  KindCounts EndSnapshot(uint64_t sequence, ChangeSource source = ChangeSource::kStream);
+  KindCounts EndSnapshot(uint64_t sequence);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { snapshot_.reset(); }
   // The stored objects are complete. The next snapshot is compared with them, and not with the
@@ -151,8 +151,7 @@ class Store {
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
   // Marks one Service as dirty. The Service does not need to exist. `sequence` is 0 if no batch
   // caused the change.
-  void MarkDirty(const std::string& key, uint64_t sequence,
-                 ChangeSource source = ChangeSource::kStream);
+  void MarkDirty(const std::string& key, uint64_t sequence);
   // Starts recording moves.
   void KeepMoves() { keep_moves_ = true; }
   // Returns the recorded moves of the Service since the previous call.
@@ -214,7 +213,7 @@ class Store {
     std::optional<Base> base;
   };
 
-  bool Replace(const Change& change, uint64_t sequence, ChangeSource source);
+  bool Replace(const Change& change, uint64_t sequence);
   // Returns true if the change waits for EndSnapshot.
   bool FollowSnapshot(const Change& change);
   bool Contains(Kind kind, const std::string& key) const;
@@ -222,8 +221,8 @@ class Store {
   void ForEachUnlisted(const std::function<void(Kind, const std::string&)>& fn) const;
   void AddSlice(const std::shared_ptr<const EndpointSlice>& slice);
   void RemoveSlice(const EndpointSlice& slice);
-  bool ApplyService(const Change& change, uint64_t sequence, ChangeSource source);
-  bool ApplySlice(const Change& change, uint64_t sequence, ChangeSource source);
+  bool ApplyService(const Change& change, uint64_t sequence);
+  bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
   void NoteMove(const std::string& key);
   void NoteMoves(const EndpointSlice* before, const EndpointSlice* after);

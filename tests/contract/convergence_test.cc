@@ -226,7 +226,6 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   void Run(uint32_t seed, int steps) {
     options_ = {.node_name = "n0"};
-    if (seed % 3 == 1) options_.portion = 1 + seed % 4;
     options_.ruleset.answer_ping = seed % 3 == 0;
     if (seed % 4 >= 2) options_.ruleset.tcp_resets = TcpResets::kStrict;
     options_.reset_stale_tcp = seed % 8 >= 4;
@@ -289,8 +288,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void Send(uint64_t sequence) {
     const Change change = changes_->AnyChange();
     if (!change.removal()) sent_[{change.kind, change.key, MessageOf(change)}] = change;
-    reconciler_->store().Apply(change, sequence,
-                               sequence % 2 == 0 ? ChangeSource::kStream : ChangeSource::kOthers);
+    reconciler_->store().Apply(change, sequence);
   }
 
   static std::string MessageOf(const Change& change) {
@@ -537,7 +535,6 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   // once and in another order. Both versions of the tables must treat packets the same way.
   void CheckMeaning() {
     nft::FakeKernel kernel(tables());
-    options_.portion = kMaxElementsTogether;
     Reconciler anew(kernel, options_);
     Notify(*reconciler_, anew);
     ASSERT_EQ(anew.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);

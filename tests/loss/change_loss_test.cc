@@ -212,7 +212,7 @@ TEST_F(ChangeLossTest, RangesChange) {
   ExpectNoLoss("ranges changed", rewrites);
 }
 
-// svcmapd divides the changes of Services with more than 10,000 elements into several commits.
+// svcmapd adds endpoints of a plan with more than 10,000 elements before the switch.
 TEST_F(ChangeLossTest, AVeryLargeService) {
   const int64_t rewrites = Rewrites(10);
   CountedService large = counted(0);

@@ -340,7 +340,7 @@ TEST(RemovalsTest, SlotsAreAddedAheadLastAndNotInGroupsInUse) {
   choice.key.AppendU32Be(Choice(5, 1));
   transaction.Add(choice);
   transaction.Add(ServiceIp("1.0.0.2"));
-  const nft::Transaction ahead = TakeAdditions(transaction, {GroupUnit(Slot(1, 0).View())});
+  const nft::Transaction ahead = TakeAdditions(transaction, {GroupKey(Slot(1, 0).View())});
   EXPECT_THAT(Operations(ahead), ElementsAre(StartsWith("+ affinity-endpoints"),
                                              "+ endpoints 0x2 . 0 : 10.0.0.1 . 8080"));
   EXPECT_EQ(transaction.element_count(), 2u);

@@ -123,7 +123,7 @@ class LoopTest : public ::testing::Test {
   Answer SubmitOutOfBand(std::vector<Change> changes) {
     return SubmitBatch({.changes = std::move(changes), .out_of_band = true});
   }
-  // Blocks the loop in a commit. Batches that are submitted before Release() wait in the queues.
+  // Blocks the loop in a commit. Batches that are submitted before Release() wait in the queue.
   void Hold();
   void Release() {
     gate_.Open();

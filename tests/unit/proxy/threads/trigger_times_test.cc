@@ -17,48 +17,38 @@ class TriggerTimesTest : public ::testing::Test {
 };
 
 TEST_F(TriggerTimesTest, S346AChangeCountsOnceItIsInTheKernel) {
-  times_.Add(1, ChangeSource::kStream, kStart + seconds(1), Family::kIpv4);
-  times_.Add(1, ChangeSource::kStream, kStart + seconds(2), Family::kIpv4);
-  times_.Add(2, ChangeSource::kStream, kStart + seconds(3), Family::kIpv4);
-  times_.Programmed({1, 1}, kStart + seconds(5));
+  times_.Add(1, kStart + seconds(1), Family::kIpv4);
+  times_.Add(1, kStart + seconds(2), Family::kIpv4);
+  times_.Add(2, kStart + seconds(3), Family::kIpv4);
+  times_.Programmed(1, kStart + seconds(5));
   EXPECT_EQ(times_.latency().count, 0u);
-  times_.Programmed({2, 2}, kStart + seconds(5));
+  times_.Programmed(2, kStart + seconds(5));
   EXPECT_EQ(times_.latency().count, 2u);
   EXPECT_EQ(times_.latency().sum, seconds(7));
   EXPECT_EQ(times_.latency().last, seconds(3));
   EXPECT_EQ(times_.latency().longest, seconds(4));
-  times_.Programmed({9, 9}, kStart + seconds(13));
+  times_.Programmed(9, kStart + seconds(13));
   EXPECT_EQ(times_.latency().count, 3u);
   EXPECT_EQ(times_.latency().longest, seconds(10));
 }
 
 TEST_F(TriggerTimesTest, S346WhatWasBeforeTheStartDoesNotCount) {
-  times_.Add(1, ChangeSource::kStream, kStart, Family::kIpv4);
-  times_.Programmed({2, 2}, kStart + seconds(1));
+  times_.Add(1, kStart, Family::kIpv4);
+  times_.Programmed(2, kStart + seconds(1));
   EXPECT_EQ(times_.latency().count, 0u);
 }
 
 TEST_F(TriggerTimesTest, AClockThatIsAheadGivesNoNegativeTime) {
-  times_.Add(1, ChangeSource::kStream, kStart + seconds(9), Family::kIpv4);
-  times_.Programmed({2, 2}, kStart + seconds(1));
+  times_.Add(1, kStart + seconds(9), Family::kIpv4);
+  times_.Programmed(2, kStart + seconds(1));
   EXPECT_EQ(times_.latency().count, 1u);
   EXPECT_EQ(times_.latency().sum, seconds(0));
 }
 
-TEST_F(TriggerTimesTest, AChangeOfAnotherSourceCountsFirst) {
-  times_.Add(1, ChangeSource::kStream, kStart + seconds(1), Family::kIpv4);
-  times_.Add(2, ChangeSource::kOthers, kStart + seconds(1), Family::kIpv4);
-  times_.Programmed({1, 3}, kStart + seconds(2));
-  EXPECT_EQ(times_.latency().count, 1u);
-  times_.Programmed({2, 3}, kStart + seconds(4));
-  EXPECT_EQ(times_.latency().count, 2u);
-  EXPECT_EQ(times_.latency().longest, seconds(3));
-}
-
 TEST_F(TriggerTimesTest, ThereAreNoMoreThanSoMany) {
   for (size_t i = 0; i < TriggerTimes::kMost + 5; ++i)
-    times_.Add(1, ChangeSource::kStream, kStart + seconds(1), Family::kIpv4);
-  times_.Programmed({2, 2}, kStart + seconds(2));
+    times_.Add(1, kStart + seconds(1), Family::kIpv4);
+  times_.Programmed(2, kStart + seconds(2));
   EXPECT_EQ(times_.latency().count, TriggerTimes::kMost);
 }
 
