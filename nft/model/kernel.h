@@ -34,7 +34,7 @@ struct ApplyResult {
 
 // An element as read from the kernel.
 struct Element {
-  std::vector<uint8_t> key;
+  std::vector<uint8_t> key;  // Empty: matches all other keys ("*" in nft, since Linux 5.13).
   std::vector<uint8_t> data;
   std::string comment;
   bool interval_end = false;

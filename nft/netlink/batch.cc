@@ -70,11 +70,10 @@ class ElementWriter {
 
 void WriteElement(ElementWriter& writer, Verb verb, const ElementView& element) {
   uint8_t* nest = writer.OpenNest(NFTA_LIST_ELEM);
-  if (element.interval_end) {
-    const uint32_t flags = htobe32(NFT_SET_ELEM_INTERVAL_END);
-    writer.Bytes(NFTA_SET_ELEM_FLAGS, &flags, sizeof(flags));
-  }
-  writer.Value(NFTA_SET_ELEM_KEY, element.key);
+  const uint32_t flags = htobe32((element.interval_end ? NFT_SET_ELEM_INTERVAL_END : 0) |
+                                 (element.key.empty() ? NFT_SET_ELEM_CATCHALL : 0));
+  if (flags != 0) writer.Bytes(NFTA_SET_ELEM_FLAGS, &flags, sizeof(flags));
+  if (!element.key.empty()) writer.Value(NFTA_SET_ELEM_KEY, element.key);
   if (!element.key_end.empty()) writer.Value(NFTA_SET_ELEM_KEY_END, element.key_end);
   if (verb == Verb::kAdd) {
     if (!element.data.empty()) writer.Value(NFTA_SET_ELEM_DATA, element.data);

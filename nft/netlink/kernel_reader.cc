@@ -47,9 +47,13 @@ void PutSet(nlmsghdr* request, const TableSpec& table, const SetSpec& set) {
 void PutKey(nlmsghdr* request, std::span<const uint8_t> key) {
   nlattr* list = mnl_attr_nest_start(request, NFTA_SET_ELEM_LIST_ELEMENTS);
   nlattr* element = mnl_attr_nest_start(request, NFTA_LIST_ELEM);
-  nlattr* value = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
-  mnl_attr_put(request, NFTA_DATA_VALUE, key.size(), key.data());
-  mnl_attr_nest_end(request, value);
+  if (key.empty()) {
+    mnl_attr_put_u32(request, NFTA_SET_ELEM_FLAGS, htobe32(NFT_SET_ELEM_CATCHALL));
+  } else {
+    nlattr* value = mnl_attr_nest_start(request, NFTA_SET_ELEM_KEY);
+    mnl_attr_put(request, NFTA_DATA_VALUE, key.size(), key.data());
+    mnl_attr_nest_end(request, value);
+  }
   mnl_attr_nest_end(request, element);
   mnl_attr_nest_end(request, list);
 }

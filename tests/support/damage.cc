@@ -115,6 +115,12 @@ const std::vector<Damage>& AllDamage() {
                 "add element ip svcmap no-endpoint-services { 10.96.77.77 . tcp . 80 }\n"
                 "add element ip6 svcmap cluster-ips { fd00:96::7777 }\n";
        }},
+      // Since Linux 5.13.
+      {"AddedElementForAllOtherKeys", false, true,
+       [](const NetNs&) -> Script {
+         return "add element ip svcmap cluster-ips { * }\nadd element ip6 svcmap cluster-ips { * "
+                "}\n";
+       }},
       {"RejectingElement", true, true,
        [](const NetNs&) -> Script {
          return absl::StrCat("add element ip svcmap firewall-ips ", ServiceKeys(kVictim), "\n");
