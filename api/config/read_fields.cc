@@ -106,9 +106,9 @@ class FieldReader {
 
   void Root(const TreeNode& root) {
     if (root.type != Type::kMap) return Error(root, "the file", "a map of fields");
-    if (CheckHead(root, "apiVersion", kConfigurationApiVersion) &
-        CheckHead(root, "kind", kConfigurationKind))
-      Map(root, "");
+    const bool version = CheckHead(root, "apiVersion", kConfigurationApiVersion);
+    const bool kind = CheckHead(root, "kind", kConfigurationKind);
+    if (version && kind) Map(root, "");
   }
 
  private:

@@ -138,7 +138,7 @@ std::optional<uint8_t> ReadState(const nlattr* nest) {
   for (const nlattr* protocol : Attributes(nest)) {
     const bool tcp = mnl_attr_get_type(protocol) == CTA_PROTOINFO_TCP;
     if (!tcp && mnl_attr_get_type(protocol) != CTA_PROTOINFO_SCTP) continue;
-    const uint16_t wanted = tcp ? CTA_PROTOINFO_TCP_STATE : CTA_PROTOINFO_SCTP_STATE;
+    const int wanted = tcp ? int{CTA_PROTOINFO_TCP_STATE} : int{CTA_PROTOINFO_SCTP_STATE};
     for (const nlattr* attribute : Attributes(protocol)) {
       if (mnl_attr_get_type(attribute) == wanted &&
           mnl_attr_get_payload_len(attribute) == sizeof(uint8_t)) {

@@ -2,6 +2,7 @@
 // in C. Stops at the first attribute that exceeds the remaining bytes.
 #pragma once
 
+#include <endian.h>
 #include <libmnl/libmnl.h>
 
 #include <cstring>
@@ -57,6 +58,12 @@ class Attributes {
 inline std::span<const uint8_t> AttributeBytes(const nlattr* attribute) {
   return {static_cast<const uint8_t*>(mnl_attr_get_payload(attribute)),
           mnl_attr_get_payload_len(attribute)};
+}
+
+// Returns 0 if the attribute does not have 32 bits.
+inline uint32_t AttributeNumber(const nlattr* attribute) {
+  if (mnl_attr_get_payload_len(attribute) != sizeof(uint32_t)) return 0;
+  return be32toh(mnl_attr_get_u32(attribute));
 }
 
 // Returns the text up to the first NUL or the end of the attribute.

@@ -139,8 +139,11 @@ void Batch::DeleteObject(const TableSpec& table, const ForeignObject& object) {
   const bool flowtable = object.type == 0;
   nlmsghdr* header = Begin(flowtable ? NFT_MSG_DELFLOWTABLE : NFT_MSG_DELOBJ, table.family, 0,
                            kHeadroom, "delete object " + object.name);
-  mnl_attr_put_strz(header, flowtable ? NFTA_FLOWTABLE_TABLE : NFTA_OBJ_TABLE, table.name.c_str());
-  mnl_attr_put_strz(header, flowtable ? NFTA_FLOWTABLE_NAME : NFTA_OBJ_NAME, object.name.c_str());
+  // The attributes of flowtables and of other objects have the same numbers.
+  static_assert(int{NFTA_FLOWTABLE_TABLE} == NFTA_OBJ_TABLE);
+  static_assert(int{NFTA_FLOWTABLE_NAME} == NFTA_OBJ_NAME);
+  mnl_attr_put_strz(header, NFTA_OBJ_TABLE, table.name.c_str());
+  mnl_attr_put_strz(header, NFTA_OBJ_NAME, object.name.c_str());
   if (!flowtable) mnl_attr_put_u32(header, NFTA_OBJ_TYPE, htobe32(object.type));
   End(header);
 }

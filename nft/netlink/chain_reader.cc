@@ -59,11 +59,6 @@ std::string HookText(uint8_t family, uint32_t hook) {
   return std::to_string(hook);
 }
 
-uint32_t Number(const nlattr* attribute) {
-  if (mnl_attr_get_payload_len(attribute) != sizeof(uint32_t)) return 0;
-  return be32toh(mnl_attr_get_u32(attribute));
-}
-
 // A condition of a rule, which can consist of several expressions.
 class TranslatedCondition {
  public:
@@ -162,14 +157,15 @@ std::optional<ForeignChain> ReadChain(const nlmsghdr* message) {
         base.type = AttributeText(attribute);
         break;
       case NFTA_CHAIN_POLICY:
-        base.policy_drop = Number(attribute) == NF_DROP;
+        base.policy_drop = AttributeNumber(attribute) == NF_DROP;
         break;
       case NFTA_CHAIN_HOOK:
         hooked = true;
         for (const nlattr* part : Attributes(attribute)) {
           const unsigned type = mnl_attr_get_type(part);
-          if (type == NFTA_HOOK_HOOKNUM) base.hook = HookText(family, Number(part));
-          if (type == NFTA_HOOK_PRIORITY) base.priority = static_cast<int32_t>(Number(part));
+          if (type == NFTA_HOOK_HOOKNUM) base.hook = HookText(family, AttributeNumber(part));
+          if (type == NFTA_HOOK_PRIORITY)
+            base.priority = static_cast<int32_t>(AttributeNumber(part));
         }
         break;
       default:

@@ -15,11 +15,6 @@ namespace {
 
 constexpr uint16_t kSetCount = 20;  // NFTA_SET_COUNT (Linux 6.16 or later).
 
-std::optional<uint32_t> Number(const nlattr* attribute) {
-  if (mnl_attr_get_payload_len(attribute) != sizeof(uint32_t)) return std::nullopt;
-  return be32toh(mnl_attr_get_u32(attribute));
-}
-
 // Hashes each value together with its type, so that equal bytes of different attributes differ.
 uint64_t Digest(uint32_t type, std::span<const uint8_t> bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed * 31 + type);
@@ -39,7 +34,7 @@ std::string HookName(uint32_t hook) {
 BaseChain ReadHook(const nlattr* attribute) {
   BaseChain base;
   for (const nlattr* part : Attributes(attribute)) {
-    const uint32_t number = Number(part).value_or(0);
+    const uint32_t number = AttributeNumber(part);
     if (mnl_attr_get_type(part) == NFTA_HOOK_HOOKNUM) base.hook = HookName(number);
     if (mnl_attr_get_type(part) == NFTA_HOOK_PRIORITY) base.priority = static_cast<int>(number);
   }
@@ -60,7 +55,7 @@ void TableReader::AddTable(const nlmsghdr* message) {
   if (!HasName(message, NFTA_TABLE_NAME, table_)) return;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(attribute) != NFTA_TABLE_FLAGS) continue;
-    content_.flags = Number(attribute).value_or(0);
+    content_.flags = AttributeNumber(attribute);
   }
 }
 
@@ -76,7 +71,7 @@ void TableReader::AddSet(const nlmsghdr* message) {
         name = AttributeText(attribute);
         break;
       case NFTA_SET_FLAGS:
-        flags = Number(attribute).value_or(0);
+        flags = AttributeNumber(attribute);
         [[fallthrough]];
       case NFTA_SET_KEY_TYPE:
       case NFTA_SET_KEY_LEN:
@@ -97,7 +92,7 @@ void TableReader::AddSet(const nlmsghdr* message) {
         }
         break;
       case kSetCount:
-        count = Number(attribute);
+        count = AttributeNumber(attribute);
         break;
       default:
         break;
@@ -195,7 +190,7 @@ void TableReader::AddObject(const nlmsghdr* message) {
   ForeignObject object;
   for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
     if (mnl_attr_get_type(attribute) == NFTA_OBJ_NAME) object.name = AttributeText(attribute);
-    if (mnl_attr_get_type(attribute) == NFTA_OBJ_TYPE) object.type = Number(attribute).value_or(0);
+    if (mnl_attr_get_type(attribute) == NFTA_OBJ_TYPE) object.type = AttributeNumber(attribute);
   }
   content_.objects.push_back(std::move(object));
 }

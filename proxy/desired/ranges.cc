@@ -7,7 +7,7 @@
 namespace svcmap::proxy {
 namespace {
 
-std::optional<IpAddress> Step(const IpAddress& address, int by) {
+std::optional<IpAddress> Neighbour(const IpAddress& address, int by) {
   std::array<uint8_t, 16> bytes = {};
   std::copy(address.bytes().begin(), address.bytes().end(), bytes.begin());
   const uint8_t carried = by > 0 ? 0x00 : 0xff;
@@ -20,8 +20,8 @@ std::optional<IpAddress> Step(const IpAddress& address, int by) {
 
 // Next returns nullopt for the family's last address. Previous returns nullopt for the family's
 // first address.
-std::optional<IpAddress> Next(const IpAddress& address) { return Step(address, 1); }
-std::optional<IpAddress> Previous(const IpAddress& address) { return Step(address, -1); }
+std::optional<IpAddress> Next(const IpAddress& address) { return Neighbour(address, 1); }
+std::optional<IpAddress> Previous(const IpAddress& address) { return Neighbour(address, -1); }
 
 Row BoundRow(SetIndex set, const IpAddress& address, bool interval_end) {
   Row row;

@@ -13,7 +13,7 @@ using Weights = std::vector<uint16_t>;
 using Counts = std::vector<uint32_t>;
 
 constexpr uint64_t kPrecision = 256;
-constexpr uint64_t kSlotsPerEndpoint = 4;
+constexpr uint64_t kSlotsPerWeightedEndpoint = 4;
 
 uint64_t Sum(const Weights& weights) {
   return std::accumulate(weights.begin(), weights.end(), uint64_t{0});
@@ -65,7 +65,7 @@ Counts SlotCounts(const Weights& weights) {
   if (divisor == 0) return {};
   const uint64_t exact = Sum(weights) / divisor;
   const uint64_t most = std::min<uint64_t>(exact, std::max<size_t>(kMaxEndpoints, weights.size()));
-  for (uint64_t slots = std::max(kPrecision, kSlotsPerEndpoint * weights.size());; slots *= 2) {
+  for (uint64_t slots = std::max(kPrecision, kSlotsPerWeightedEndpoint * weights.size());; slots *= 2) {
     slots = std::min(slots, most);
     Counts counts = Divide(weights, slots);
     if (slots == most || Precise(weights, counts, slots)) return counts;
