@@ -64,9 +64,9 @@ Examples:
   svcmapctl delete -f web.yaml               delete all objects named in the file)";
 
 const char kAcceptSnapshotFooter[] =
-    R"(The agent holds the removals of a snapshot that would take away most objects, because the
-controller may have sent an incomplete list. "svcmapctl status" shows what would be taken away.
-Check the controller first. To discard the snapshot instead, restart the controller.
+    R"(The agent holds the removals of a snapshot that would remove most objects, because the
+controller may have sent an incomplete list. "svcmapctl status" shows how many objects would be
+removed. Check the controller first. To discard the snapshot instead, restart the controller.
 
 Examples:
   svcmapctl accept-snapshot)";

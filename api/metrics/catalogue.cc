@@ -110,7 +110,7 @@ const Catalogue& AllMetrics() {
       Gauge("svcmap_kernel_refused_services",
             "Number of Services whose latest version was rejected by the kernel"),
       Gauge("svcmap_snapshot_held",
-            "1 if the removals of a snapshot are held because they would take away too many "
+            "1 if the removals of a snapshot are held because they would remove too many "
             "objects"),
       Gauge("svcmap_node_eligible", "1 if load balancers may send traffic to this node"),
       Gauge("svcmap_controller_connected",
