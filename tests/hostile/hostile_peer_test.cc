@@ -255,7 +255,7 @@ TEST_P(ResetsTest, OfClosedConnectionsFromManyAddressesCostLittle) {
   EXPECT_TRUE(AnswersSoon(world)) << "svcmapd does not answer";
 }
 
-// Readers may send 20 resets at once, and writers 200.
+// Readers may send a burst of 20 resets, and writers a burst of 200 resets.
 INSTANTIATE_TEST_SUITE_P(Hostile, ResetsTest, ::testing::Values(19, 190));
 
 // Clients at many addresses send a ClientHello and close the connection.
