@@ -28,7 +28,7 @@ struct ConvertContext {
   // Name of the agent's node in lower case. If this name is empty, no endpoint is local
   // (requirement S-23).
   std::string node_name;
-  bool external_ips = true;  // If false, spec.externalIPs is ignored (requirement S-6).
+  bool external_ips = true;  // True if spec.externalIPs is used (requirement S-6).
 };
 
 template <typename T>

@@ -123,7 +123,9 @@ const Catalogue& AllMetrics() {
       Gauge("svcmap_certificate_expiry_timestamp_seconds",
             "Unix time when the first certificate of a TLS file expires. Absent without TLS",
             {"file"}),
-      Gauge("svcmap_api_connections", "Number of API connections that count towards the limits"),
+      Gauge("svcmap_api_connections",
+            "Number of open API connections, including incomplete TLS handshakes. A closed "
+            "connection counts until its calls are freed"),
       Counter("svcmap_rejected_connections_total",
               "Total number of API connections rejected or closed because of a limit", {"reason"}),
       // Metrics of the verification and repair of the tables in the kernel.
@@ -141,7 +143,8 @@ const Catalogue& AllMetrics() {
               "Total number of complete comparisons of the tables in the kernel with the desired "
               "state"),
       Counter("svcmap_conntrack_cleanup_failures_total",
-              "Total number of failed passes that delete stale flows. Failed passes are retried"),
+              "Total number of failed cleanups of the connection tracking table. A cleanup lists "
+              "the table and deletes stale entries. svcmapd retries failed cleanups"),
       Counter(
           "svcmap_conntrack_deleted_tcp_flows_total",
           "Total number of TCP flows to removed endpoints deleted. Always 0 if no Service resets "

@@ -81,7 +81,7 @@ class FlowTable {
   struct Listing {
     // Number of conntrack entries that the kernel sent, including entries of other protocols.
     uint64_t entries = 0;
-    bool cut = false;  // The listing ended after `max_entries` entries.
+    bool cut = false;  // True if the listing ended after `max_entries` entries.
     // False if flows may be missing, because a change interrupted every attempt to list the flows.
     bool complete = true;
   };

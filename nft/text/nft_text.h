@@ -36,10 +36,11 @@ std::string TransactionText(const TableSpecs& tables, const Transaction& transac
 struct ElementParts {
   Verb verb = Verb::kAdd;
   SetRef set;
-  std::string key;        // "10.96.0.1 . tcp . 80", "10.96.0.0/16"
-  std::string comment;    // Comment without quotation marks. May be empty.
-  std::string data;       // "3.0.0.1", or empty for a set
-  bool end_only = false;  // A range end without a start. `key` is the first key after the range.
+  std::string key;      // "10.96.0.1 . tcp . 80", "10.96.0.0/16"
+  std::string comment;  // Comment without quotation marks. May be empty.
+  std::string data;     // "3.0.0.1", or empty for a set
+  // True if a range end has no start. `key` is then the first key after the range.
+  bool end_only = false;
 };
 
 // Calls `fn` for each element line of TransactionText, in order.

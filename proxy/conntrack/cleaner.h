@@ -38,7 +38,7 @@ struct Cleanup {
   uint64_t entries = 0;                  // Number of conntrack entries that the kernel sent.
   std::array<uint64_t, 2> deleted = {};  // UDP flows, indexed by Index(Family).
   std::array<uint64_t, 2> deleted_tcp = {};
-  bool handshakes = false;  // The round covers handshakes.
+  bool handshakes = false;  // True if the round covers handshakes.
   std::array<uint64_t, 2> deleted_handshakes = {};
   // Number of TCP endpoints whose connections are not deleted (TcpBook::kMaxDepartures).
   uint64_t forgotten_tcp = 0;

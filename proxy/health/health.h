@@ -37,7 +37,7 @@ struct LoopFacts {
   // True if the tables were compared with the desired state or rewritten completely.
   bool verified = false;
   bool watching = false;       // True if changes by other processes are detected.
-  bool node_eligible = false;  // Value in the latest Node object. Initially false.
+  bool node_eligible = false;  // True if the latest Node object is eligible. Initially false.
   bool node_known = false;     // True if the Node object is stored.
   std::string node_name;
 };

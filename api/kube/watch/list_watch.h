@@ -47,7 +47,7 @@ struct ListWatchFacts {
   // Lists, pages and watches that ended with 410 Gone and caused a new list. Not counted as
   // failures.
   uint64_t expired = 0;
-  bool listed = false;     // Whether at least one list was completed.
+  bool listed = false;     // True if at least one list was completed.
   std::string last_error;  // Empty after a success.
   // When data of a successful response last arrived.
   std::chrono::steady_clock::time_point last_contact;
