@@ -21,7 +21,7 @@ const char kProgramFooter[] = R"(Examples:
 
 Exit codes:
   0  success
-  1  some objects were rejected or not found, or some files could not be read; the rest was processed
+  1  some objects were rejected or not found, or some files not read; other objects were processed
   2  invalid command line; nothing was done
   3  cannot reach the agent, or no response
   4  the agent rejected the complete request

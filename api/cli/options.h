@@ -74,7 +74,8 @@ struct MigrateCheckOptions {
 };
 
 struct CheckOptions {
-  // At most one of `netns` and `pid` is set. If neither is set, svcmapctl connects from the node.
+  // At most one of `netns` and `pid` is set. If `netns` and `pid` are not set, svcmapctl connects
+  // from the node.
   std::string netns;       // Name in /run/netns, or path.
   int pid = 0;             // A process in the network namespace.
   std::string name_space;  // Kubernetes namespace of the Services. Empty selects all Services.

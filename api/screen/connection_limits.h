@@ -79,15 +79,14 @@ class ConnectionLimits {
   explicit ConnectionLimits(const ConnectionLimitOptions& options) : options_(options) {}
 
   // Call Admit before reading from the connection `fd`. Returns a reason if the connection is
-  // rejected. `role` is nullopt before a TLS handshake.
-  // At the limit per peer, Admit shuts down the oldest connection of the peer that has not sent the
-  // HTTP/2 preface.
-  // At the total limit, Admit shuts down the oldest connection that has not sent the HTTP/2 preface
-  // or has a lower role. Admit accepts up to `max_handshakes` additional connections with an
-  // unknown role. At this limit, Admit shuts down the oldest handshake of the address with the most
-  // connections. An address's only handshake is shut down for another handshake only after
-  // `handshake_grace`. Otherwise, clients at many addresses could replace all handshakes before
-  // they are complete.
+  // rejected. `role` is nullopt before a TLS handshake. At the limit per peer, Admit shuts down the
+  // oldest connection of the peer that has not sent the HTTP/2 preface. At the total limit, Admit
+  // shuts down the oldest connection that has not sent the HTTP/2 preface or has a lower role.
+  // Admit accepts up to `max_handshakes` additional connections with an unknown role. At this
+  // limit, Admit shuts down the oldest handshake of the address with the most connections. An
+  // address's only handshake is shut down for another handshake only after `handshake_grace`.
+  // Otherwise, new connections from many addresses could end all handshakes before they are
+  // complete.
   std::optional<Rejection> Admit(const std::string& key, std::optional<Role> role, int fd,
                                  Clock::time_point now, Handle& handle);
   // Call Identify after the TLS handshake. Applies the limits per peer to the `name` in the

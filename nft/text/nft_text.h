@@ -47,7 +47,7 @@ struct ElementParts {
 void ForEachElementParts(const TableSpecs& tables, const Transaction& transaction,
                          const std::function<void(const ElementParts&)>& fn);
 
-// Prints the elements sorted by key, one per line, as in a listing:
+// Prints the elements sorted by key, one per line, as in the output of `nft list map`:
 //
 //     		elements = { 10.96.0.1 . tcp . 80 comment "ns/web:http" : 3.0.0.1,
 //     			     10.96.0.2 . tcp . 80 : 3.0.0.2 }

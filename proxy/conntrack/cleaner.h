@@ -67,9 +67,10 @@ struct CleanerOptions {
   int rest_factor = 9;
   // Time after which a TCP endpoint that is in no EndpointSlice of its Service is gone.
   std::chrono::milliseconds gone_after{1000};
-  // Minimum time between the two listings of a stale handshake, before it is deleted.
+  // A stale handshake is deleted if two dumps of the connection tracking table at least this time
+  // apart contain it.
   std::chrono::milliseconds handshake_wait{1000};
-  // Maximum number of conntrack entries in the listing of a round that covers only handshakes.
+  // Maximum number of conntrack entries in the dump of a round that covers only handshakes.
   uint64_t max_handshake_entries = 1'000'000;
   // Delay until a round that deleted UDP flows is repeated, because a reply in flight can recreate
   // a deleted flow. Each time the repeated round deletes flows too, the delay doubles, up to

@@ -56,7 +56,7 @@ class HandshakeBook {
   // Returns the time when a round is due, or nullopt.
   std::optional<Time> due_at() const;
 
-  // One listing of all handshakes.
+  // One dump of all handshakes.
   class Round {
    public:
     bool active() const { return active_; }

@@ -19,7 +19,8 @@ struct Health {
   // `ready` is stricter than kube-proxy's condition, because kube-proxy reports a healthy state
   // before it has programmed any rule.
   bool ready = false;
-  // Reason why the proxy is not ready or the node is not eligible. Empty if neither is the case.
+  // Reason why the proxy is not ready or the node is not eligible. Empty if the proxy is ready and
+  // the node is eligible.
   std::string reason;
 };
 

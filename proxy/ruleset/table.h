@@ -42,7 +42,7 @@ inline constexpr uint32_t kDefaultAffinitySeconds = 10800;
 // have the same names (S-139). kAffinity comes first, because the kernel lists this set first after
 // all other sets were recreated.
 enum SetIndex : uint8_t {
-  kAffinity,                // client . Service port : choice; only rules add elements
+  kAffinity,                // client . Service port : endpoint number; only rules add elements
   kMarker,                  // mark 1 : digest and generation of the table's content
   kPodSources,              // address ranges of pods
   kMasqueradeSources,       // address ranges whose traffic to clusterIPs is masqueraded
@@ -56,9 +56,9 @@ enum SetIndex : uint8_t {
   kHairpinConnections,      // address . address . protocol . port of local endpoints
   kFirewallIps,             // address . protocol . port; sources restricted to kFirewallSources
   kFirewallSources,         // address . protocol . port . source range
-  kAffinitySlots,           // group . slot : choice
-  kAffinityEndpoints,       // choice : address . port, for the cluster endpoint set
-  kAffinityLocalEndpoints,  // choice : address . port, for the local endpoint set
+  kAffinitySlots,           // group . slot : endpoint number
+  kAffinityEndpoints,       // endpoint number : address . port, for the cluster endpoint set
+  kAffinityLocalEndpoints,  // endpoint number : address . port, for the local endpoint set
   kSelfEndpoints,           // address . protocol of endpoints that are their own destination
   kSetCount,
   // Sets of options. RowSetCount(RulesetOptions) returns how many of them a table has.
@@ -76,8 +76,8 @@ enum SetIndex : uint8_t {
   kRangeFirewallSources,   // address . protocol . source range
   // Endpoints of port ranges with session affinity. The records and slots are in kAffinity and
   // kAffinitySlots.
-  kRangeAffinityEndpoints,       // choice : address, for the cluster endpoint set
-  kRangeAffinityLocalEndpoints,  // choice : address, for the local endpoint set
+  kRangeAffinityEndpoints,       // endpoint number : address, for the cluster endpoint set
+  kRangeAffinityLocalEndpoints,  // endpoint number : address, for the local endpoint set
   kRowSetCount,                  // Number of sets with rows, including sets of options.
 };
 

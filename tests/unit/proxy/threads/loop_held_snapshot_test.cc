@@ -145,7 +145,7 @@ TEST_F(HeldSnapshotTest, AVersionOverALimitIsReducedFromTheWaitingVersion) {
   EXPECT_EQ(Stored(), before);
 }
 
-// A controller whose cache was empty at its start sends the rest later.
+// A controller whose cache was empty at its start sends the missing objects later.
 TEST_F(HeldSnapshotTest, LaterChangesTakeEffectAndEndTheSnapshotIfTheyListEnough) {
   StartWithServices();
   Snapshot({});
