@@ -1,7 +1,7 @@
-// Deletes stale UDP flows, stale TCP and SCTP handshakes, and TCP connections to endpoints that are
-// gone, from connection tracking on a separate thread, after each commit, without delaying the next
-// commit. Updates that arrive during a round are merged. A round lists the flows of all protocols
-// in one pass.
+// Deletes entries of the connection tracking table after each commit: stale UDP flows, stale TCP
+// and SCTP handshakes, and TCP connections to endpoints that are gone. A separate thread deletes
+// the entries, so the next commit is not delayed. Updates that arrive during a round are merged. A
+// round lists the flows of all protocols in one pass.
 //
 // Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
 // Services, and so does the first round after a repair of the tables. Other rounds cover only

@@ -1,9 +1,9 @@
 // Saves the received objects and the rows in the kernel to disk, so that a restart needs neither
 // the controller nor a dump of the tables. StateLog is a write-ahead log in FOLDER/state. Each
-// attempt is written before the batch is sent to the kernel, and the outcome is written later, so
-// that the response to the controller does not wait for the write.
-// After a crash at any time, the log is correct, and the kernel's marker determines the outcome of
-// the last attempt. See proxy/saved/README.md.
+// attempt is written before the batch is sent to the kernel. The outcome is written later, so that
+// the response to the controller does not wait for this write. After a crash at any time, the log
+// is correct, and the kernel's marker determines the outcome of the last attempt. See
+// proxy/saved/README.md.
 //
 // The caller uses a single thread and never waits for a disk. Appended frames go to the page cache.
 // A background thread syncs the file, and compacts the file when most of its records are out of

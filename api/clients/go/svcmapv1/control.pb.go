@@ -1601,12 +1601,13 @@ func (*SnapshotBegin) Descriptor() ([]byte, []int) {
 // snapshot. If the stream ends before SnapshotEnd, no objects are pruned.
 //
 // The agent holds the removals of a snapshot that would remove at least half (svcmapd's flag
-// --hold-removals) of at least 20 objects of one kind, or the usable endpoints of at least half of at
-// least 20 Services. While the agent keeps the rules of its previous run, it compares the number of
-// Services with endpoints in these rules with the number in the snapshot. The Ack then has the outcome
-// HELD and the field `held`, and the agent prunes nothing. The snapshot stays open: later changes take
-// effect as in a snapshot, and Acks contain no state_token. The snapshot ends when a later change has
-// listed enough objects, or with AcceptSnapshot. SnapshotBegin and the next stream discard it.
+// --hold-removals) of at least 20 objects of one kind. It also holds the removals if at least half of
+// at least 20 Services would lose all usable endpoints. While the agent keeps the rules of its previous
+// run, it compares the number of Services with endpoints in these rules with the number in the
+// snapshot. The Ack then has the outcome HELD and the field `held`, and the agent prunes nothing. The
+// snapshot stays open: later changes take effect as in a snapshot, and Acks contain no state_token. The
+// snapshot ends when a later change has listed enough objects, or with AcceptSnapshot. SnapshotBegin
+// and the next stream discard it.
 type SnapshotEnd struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
@@ -2050,9 +2051,9 @@ type Ack struct {
 	// Result of the dry run. Set only if the outcome is WOULD_CHANGE.
 	DryRun *DryRun `protobuf:"bytes,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// What the end of the snapshot would remove, such as "95 of 100 Services", if the agent holds the
-	// removals (see SnapshotEnd). Set in the Ack of SnapshotEnd, with the outcome HELD. In the Ack of a dry
-	// run: what the changes would remove, if the agent would hold a snapshot with these changes.
-	// Otherwise empty.
+	// removals (see SnapshotEnd). Set in the Ack of SnapshotEnd, with the outcome HELD. In the Ack of a
+	// dry run: the objects that the changes would remove, if the agent would hold a snapshot with these
+	// changes. Otherwise empty.
 	Held string `protobuf:"bytes,10,opt,name=held,proto3" json:"held,omitempty"`
 }
 
