@@ -44,10 +44,11 @@ const Catalogue& AllMetrics() {
               "Total number of failed nftables transactions", {kFamily}),
       Counter("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
               "Always 0, because svcmapd has no stale chains to clean up", {kFamily}),
-      Histogram("kubeproxy_conntrack_reconciler_sync_duration_seconds",
-                "Duration in seconds of passes that delete stale UDP flows. A pass handles both IP "
-                "families and is counted for each family",
-                {kFamily}),
+      Histogram(
+          "kubeproxy_conntrack_reconciler_sync_duration_seconds",
+          "Duration in seconds of cleanups that delete stale UDP flows. A cleanup handles both IP "
+          "families and is counted for each family",
+          {kFamily}),
       Counter("kubeproxy_conntrack_reconciler_deleted_entries_total",
               "Total number of stale UDP flows deleted", {kFamily}),
       Counter("kubeproxy_proxy_healthz_total", "Total number of /healthz responses by status code",

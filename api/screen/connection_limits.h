@@ -45,7 +45,7 @@ struct ConnectionLimitOptions {
   uint32_t max_handshakes = 16;
   // Minimum age of an address's only handshake before a newer handshake can replace it.
   std::chrono::milliseconds handshake_grace{100};
-  // Maximum number of connections that were shut down for newer ones and are not closed yet.
+  // Maximum number of connections that were shut down for newer connections and are not closed yet.
   // Writers whose role is known before a handshake may exceed the limit.
   uint32_t max_shut_down = 64;
   // Rate limit for new connections of one peer. The burst is at least twice

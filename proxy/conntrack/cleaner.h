@@ -122,8 +122,8 @@ class Cleaner {
   // in progress has returned. Thread-safe.
   void FindStaleHandshakesWith(StaleHandshakesFn find);
   void StateIsComplete();
-  // The tables were incomplete, and are now repaired. Packets that passed meanwhile may have
-  // created flows without translation. Thread-safe.
+  // The tables were incomplete, and are now repaired. Packets that passed before the repair may
+  // have created flows without translation. Thread-safe.
   void TablesRepaired();
   CleanerStatus status() const;
 

@@ -146,7 +146,7 @@ class Contract:
         client.synced()
         until(lambda: client.results, "no result")
         self.assertEqual(client.results, [
-            "Service shop/web: the list contains several versions of the object; the last one is used"])
+            "Service shop/web: the list contains several versions of the object; the last version is used"])
         stored = services.Service.FromString(agent.objects[control.KIND_SERVICE, "shop", "web"])
         self.assertEqual(stored.spec.cluster_ip, "10.96.0.3")
 

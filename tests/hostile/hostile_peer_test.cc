@@ -222,8 +222,8 @@ std::vector<double> ConnectRepeatedly(
 }
 
 // Clients with many different IP addresses open connections, send calls with resets, and close the
-// connections. Each connection and each address stays below its own limit if `GetParam()` calls are
-// allowed, so only the limit for all connections together bounds the memory.
+// connections. If `GetParam()` calls are allowed, each connection and each address stays below its
+// own limit. Only the limit for all connections together bounds the memory.
 class ResetsTest : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(ResetsTest, OfClosedConnectionsFromManyAddressesCostLittle) {
