@@ -13,8 +13,8 @@ namespace svcmap::api {
 
 struct ListenOptions {
   std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
-  bool insecure = false;            // Allows tcp:// without TLS, so any client may read.
-  TlsFiles tls;                     // Certificate files for tcp:// listeners.
+  bool insecure = false;  // True if tcp:// listeners may run without TLS, so any client may read.
+  TlsFiles tls;           // Certificate files for tcp:// listeners.
   AllowList allow;
 };
 

@@ -17,7 +17,7 @@ struct CheckTarget {
   IpAddress address;
   uint16_t port = 0;  // The first port of a port range.
   proxy::Protocol protocol = proxy::Protocol::kTcp;
-  bool is_range = false;  // True for a port range, whose endpoints may listen on any of its ports.
+  bool is_range = false;  // True if endpoints may listen on any port of the Service's port range.
 
   std::string ToString() const;  // "10.96.0.10:80/TCP", "[fd00::1]:53/UDP"
 };

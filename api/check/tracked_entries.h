@@ -22,7 +22,7 @@ struct TrackedEntry {
 };
 
 // Calls `take` for each TCP, UDP and SCTP entry in the network namespace of the calling thread.
-// Entries that change during the listing can be missing or listed twice. Requires CAP_NET_ADMIN.
+// Entries that change during the dump can be missing or listed twice. Requires CAP_NET_ADMIN.
 //
 // Does not filter in the kernel, because the kernel processes no packets on this CPU while it
 // searches for the next matching entry (nft/conntrack/netlink_flow_table.cc).

@@ -153,7 +153,7 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
   if (held && dry_run) {
     session.Error(absl::StrCat(
         "the agent would hold the deletions (svcmapd's flag --hold-removals), because they would "
-        "take away ",
+        "remove ",
         ack.held(), "; use --allow-empty if they are intended"));
     return ExitCode::kIncomplete;
   }
@@ -162,7 +162,7 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
         not_programmed ? "nothing is programmed, and the rules of the agent's previous run stay in "
                          "effect: "
                        : "",
-        "the agent holds the deletions, because they would take away ", ack.held(),
+        "the agent holds the deletions, because they would remove ", ack.held(),
         "; run \"svcmapctl accept-snapshot\" if they are intended"));
     return not_programmed ? ExitCode::kNotProgrammed : ExitCode::kIncomplete;
   }

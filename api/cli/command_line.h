@@ -14,7 +14,7 @@ namespace svcmap::api {
 // Output of --help, --version or completion.
 struct HelpText {
   std::string text;
-  bool is_script = false;  // Long lines must not be broken.
+  bool is_script = false;  // True if long lines must not be broken.
 };
 
 // Parses `args`, which does not contain the program name. `address_from_env` is the value of

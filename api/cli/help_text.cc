@@ -21,7 +21,7 @@ const char kProgramFooter[] = R"(Examples:
 
 Exit codes:
   0  success
-  1  some objects were rejected or not found, or some files could not be read; the rest was processed
+  1  some objects were rejected or not found, or some files not read; other objects were processed
   2  invalid command line; nothing was done
   3  cannot reach the agent, or no response
   4  the agent rejected the complete request
@@ -64,9 +64,9 @@ Examples:
   svcmapctl delete -f web.yaml               delete all objects named in the file)";
 
 const char kAcceptSnapshotFooter[] =
-    R"(The agent holds the removals of a snapshot that would take away most objects, because the
-controller may have sent an incomplete list. "svcmapctl status" shows what would be taken away.
-Check the controller first. To discard the snapshot instead, restart the controller.
+    R"(The agent holds the removals of a snapshot that would remove most objects, because the
+controller may have sent an incomplete list. "svcmapctl status" shows how many objects would be
+removed. Check the controller first. To discard the snapshot instead, restart the controller.
 
 Examples:
   svcmapctl accept-snapshot)";

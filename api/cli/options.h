@@ -17,17 +17,17 @@ namespace svcmap::api {
 
 struct ApplyOptions {
   std::vector<std::string> files;  // Files or directories. "-" means standard input.
-  bool strict = false;             // Send nothing if a manifest has a flaw.
-  bool prune = false;              // Delete objects that are not in the manifests.
-  bool allow_empty = false;        // With prune: delete any number of objects.
-  bool force = false;              // With prune: disconnect a connected controller.
-  bool dry_run = false;            // Show the changes without applying them.
+  bool strict = false;             // True if nothing is sent when a manifest has a flaw.
+  bool prune = false;              // True if objects that are not in the manifests are deleted.
+  bool allow_empty = false;        // True if --prune may delete any number of objects.
+  bool force = false;              // True if --prune disconnects a connected controller.
+  bool dry_run = false;            // True if changes are shown but not applied.
 };
 
 struct DeleteOptions {  // Either `files` or `objects` is set.
   std::vector<std::string> files;
   std::vector<ObjectId> objects;
-  bool dry_run = false;  // Show the changes without applying them.
+  bool dry_run = false;  // True if changes are shown but not applied.
   bool ignore_not_found = false;
 };
 
@@ -40,7 +40,7 @@ struct GetOptions {
 
 struct StatusOptions {
   OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
-  bool verbose = false;                        // Print stages, maps and all findings.
+  bool verbose = false;                        // True if stages, maps and all findings are printed.
 };
 
 struct VersionOptions {};
@@ -54,7 +54,7 @@ struct ExplainOptions {
   ObjectId service;            // Explain all addresses and ports of this Service.
   std::string service_port;    // Only this port: a name or number. Empty: all ports.
   OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
-  bool requirements = false;                   // Print requirement numbers ("S-94").
+  bool requirements = false;                   // True if requirement numbers ("S-94") are printed.
 };
 
 struct WaitOptions {
@@ -74,12 +74,13 @@ struct MigrateCheckOptions {
 };
 
 struct CheckOptions {
-  // At most one of `netns` and `pid` is set. If neither is set, svcmapctl connects from the node.
+  // At most one of `netns` and `pid` is set. If `netns` and `pid` are not set, svcmapctl connects
+  // from the node.
   std::string netns;       // Name in /run/netns, or path.
   int pid = 0;             // A process in the network namespace.
   std::string name_space;  // Kubernetes namespace of the Services. Empty selects all Services.
   size_t sample = 0;       // Number of random addresses. 0 selects all addresses.
-  bool endpoints = true;   // Also connect to each endpoint directly.
+  bool endpoints = true;   // True if endpoints are also checked directly.
   ProbeLimits limits;
   OutputFormat output = OutputFormat::kTable;  // kTable (text) or kJson.
 };
@@ -92,14 +93,14 @@ struct TopOptions {
   RateOrder order = RateOrder::kRate;
   std::chrono::milliseconds interval = std::chrono::seconds(2);
   size_t rows = 0;    // Maximum number of lines. 0 means all lines that fit.
-  bool once = false;  // Print one interval even on a terminal.
+  bool once = false;  // True if one interval is printed, even on a terminal.
 };
 
 struct BundleOptions {
   std::string file;             // Output file. "-" means standard output. Empty selects a name.
-  bool hash_names = false;      // Replace names of objects with hashes.
+  bool hash_names = false;      // True if names of objects are replaced with hashes.
   std::string log_file;         // Log of svcmapd. Empty means the systemd journal.
-  bool check = true;            // Include the result of `svcmapctl check`.
+  bool check = true;            // True if the result of `svcmapctl check` is included.
   std::string metrics_address;  // HOST:PORT
 };
 

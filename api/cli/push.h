@@ -17,8 +17,8 @@ struct Push {
   std::vector<size_t> sizes;  // Encoded size of each object in bytes.
   std::string_view done;      // Printed for each processed object: "applied" or "deleted".
   bool dry_run = false;
-  // The objects are not named in a snapshot, so the agent holds the removals if they take away too
-  // much.
+  // True if the objects are not named in a snapshot, so the agent holds the removals if they would
+  // remove too many objects.
   bool can_be_held = false;
   // Sends objects [begin, end) to the agent.
   std::function<absl::StatusOr<v1::Ack>(size_t begin, size_t end)> call;

@@ -10,8 +10,8 @@
 namespace svcmap::api {
 
 // Runs one command line and returns the exit code. `args` does not contain the program name. Reads
-// $SVCMAP_ADDRESS. If writing to `out` fails, listings stop early, but all other commands run to
-// completion. On a terminal, `screen` is its size.
+// $SVCMAP_ADDRESS. If writing to `out` fails, commands that list objects stop early, but all other
+// commands run to completion. On a terminal, `screen` is the size of the terminal.
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
         std::ostream& err, TerminalSize screen = {});
 

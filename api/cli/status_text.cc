@@ -180,7 +180,7 @@ std::string StatusText(const v1::GetStatusResponse& status, bool verbose,
   }
   if (status.has_held_snapshot()) {
     Line("Snapshot held",
-         absl::StrCat("since ", TimeText(status.held_snapshot().since()), ", would take away ",
+         absl::StrCat("since ", TimeText(status.held_snapshot().since()), ", would remove ",
                       status.held_snapshot().loss()),
          page);
   }

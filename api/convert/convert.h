@@ -28,7 +28,7 @@ struct ConvertContext {
   // Name of the agent's node in lower case. If this name is empty, no endpoint is local
   // (requirement S-23).
   std::string node_name;
-  bool external_ips = true;  // If false, spec.externalIPs is ignored (requirement S-6).
+  bool external_ips = true;  // True if spec.externalIPs is used (requirement S-6).
 };
 
 template <typename T>
@@ -60,9 +60,9 @@ Converted<proxy::EndpointSlice> ConvertDeltas(
     const std::vector<std::shared_ptr<const v1::EndpointDelta>>& deltas,
     const ConvertContext& context);
 // Returns the stored slice `held` without the endpoints that a rejected version of the slice does
-// not list, and with the conditions of the rejected version. So endpoints that have left are not
-// used, even if the agent rejects the version from which they are missing. Both arguments are
-// encodings of reduced slices.
+// not list, and with the conditions of the rejected version. So removed endpoints are not used,
+// even if the agent rejects the version from which they are missing. Both arguments are encodings
+// of reduced slices.
 std::shared_ptr<const proxy::EndpointSlice> ConvertDepartures(std::string_view held,
                                                               std::string_view rejected,
                                                               const ConvertContext& context);

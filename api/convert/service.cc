@@ -200,8 +200,8 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
   }
 }
 
-// Stores whether connections to endpoints that are gone are reset. The field has precedence over
-// the annotation.
+// Stores whether connections to removed endpoints are reset. The field has precedence over the
+// annotation.
 void ConvertResetStaleTcp(const v1::Service& message, proxy::Service& service, Report& report) {
   if (message.spec().has_reset_stale_tcp()) {
     service.reset_stale_tcp = message.spec().reset_stale_tcp();

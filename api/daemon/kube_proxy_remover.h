@@ -52,7 +52,7 @@ class KubeProxyRemover {
   // Time since which no kube-proxy process was found.
   std::optional<Clock::time_point> absent_since_;
   bool rested_ = false;   // True if the pause since the last check was long.
-  bool removed_ = false;  // Rules were removed, and no kube-proxy process was found since then.
+  bool removed_ = false;  // True if no kube-proxy process was found since rules were removed.
   std::jthread thread_;   // Destroyed first because the thread uses the other members.
 };
 

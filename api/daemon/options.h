@@ -28,10 +28,10 @@ struct DaemonOptions {
   // Whether the rules repeat missed lookups. If absent, the kernel's version decides.
   std::optional<bool> repeat_lookups;
   proxy::NodePortAddresses node_port_addresses;
-  // Whether nodePorts accept connections on the loopback addresses in `node_port_addresses`.
+  // True if nodePorts accept connections on the loopback addresses in `node_port_addresses`.
   bool localhost_node_ports = false;
-  bool reset_stale_tcp = false;  // Whether to reset TCP connections to endpoints that are gone.
-  bool external_ips = true;      // Whether to program spec.externalIPs (S-6).
+  bool reset_stale_tcp = false;  // True if TCP connections to removed endpoints are reset.
+  bool external_ips = true;      // True if spec.externalIPs is programmed (S-6).
   std::string state_dir = kDefaultStateDir;         // If empty, no state is saved.
   std::optional<BindAddress> healthz_bind_address;  // If absent, /healthz is not served.
   std::optional<BindAddress> metrics_bind_address;  // If absent, /metrics is not served.
@@ -40,7 +40,7 @@ struct DaemonOptions {
   proxy::StateLimits state_limits;
   unsigned hold_removals = 50;  // See proxy::LoopOptions.
   bool cleanup = false;
-  bool stay = false;  // After the cleanup, wait for SIGTERM.
+  bool stay = false;  // True if svcmapd waits for SIGTERM after the cleanup.
   bool remove_kube_proxy = false;
   bool preflight = false;
   int verbosity = 0;

@@ -1,5 +1,5 @@
-// Selects the method for resetting TCP connections to endpoints that are gone (--reset-stale-tcp,
-// or an option of a Service).
+// Selects the method for resetting TCP connections to removed endpoints (--reset-stale-tcp, or an
+// option of a Service).
 #pragma once
 
 #include <string>

@@ -147,7 +147,7 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
       case PushRequest::kBatch:
       case PushRequest::kSnapshotEnd:
         if (name_.empty()) {
-          return OutOfOrder("the first message of a stream must be open");
+          return OutOfOrder("the first message of a Push stream must contain the field open");
         }
         return HandleState(request, bytes);
       case PushRequest::MESSAGE_NOT_SET:

@@ -70,7 +70,7 @@ std::vector<v1::ObjectResult> AgentFindings(const proxy::LoopStatus& status,
   }
   if (status.held_snapshot) {
     add(v1::SNAPSHOT_HELD,
-        "snapshot held: its end would take away " + status.held_snapshot->loss +
+        "snapshot held: its end would remove " + status.held_snapshot->loss +
             "; stored objects and rules stay in effect; check the controller, or run \"svcmapctl "
             "accept-snapshot\" if the removals are intended");
   }

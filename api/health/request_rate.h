@@ -27,7 +27,7 @@ class RequestRate {
   }
 
  private:
-  // Time at which all requests that the limit permits at once are permitted again.
+  // Time at which a complete burst of requests is permitted again.
   Clock::time_point recovered_;
   bool has_response_ = false;
 };

@@ -25,8 +25,8 @@ namespace svcmap::api {
 struct HealthServerOptions {
   // Address of /healthz and /livez, or absent if svcmapd does not serve these paths.
   std::optional<BindAddress> bind_address;
-  // If true, Start returns an error if `bind_address` cannot be bound. If false, the server retries
-  // failed binds (S-258).
+  // True if Start returns an error when `bind_address` cannot be bound. If false, the server
+  // retries failed binds (S-258).
   bool bind_hard_fail = false;
   // The server's thread calls `health` for each response. `health` must not block.
   std::function<proxy::Health()> health;

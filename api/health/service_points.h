@@ -21,7 +21,8 @@ namespace svcmap::api {
 
 class ServicePoints {
  public:
-  // Opens at most `max_sockets` sockets, so that file descriptors remain for the rest of svcmapd.
+  // Opens at most `max_sockets` sockets, so that file descriptors remain for other parts of
+  // svcmapd.
   ServicePoints(event_base* base, Connections& connections, std::function<proxy::Health()> health,
                 std::chrono::milliseconds retry, size_t max_sockets);
 

@@ -52,13 +52,13 @@ void WarnAboutRepeatedObjects(std::vector<ConvertedChange>& converted) {
   }
   for (const auto& [object, versions] : objects) {
     if (versions.count == 1) continue;
-    versions.last->findings.push_back({.severity = proxy::Finding::Severity::kWarning,
-                                       .kind = versions.last->kind,
-                                       .key = versions.last->key,
-                                       .code = proxy::FindingCode::kDuplicate,
-                                       .reason = "the request contains " +
-                                                 std::to_string(versions.count) +
-                                                 " versions of the object; the last one is used"});
+    versions.last->findings.push_back(
+        {.severity = proxy::Finding::Severity::kWarning,
+         .kind = versions.last->kind,
+         .key = versions.last->key,
+         .code = proxy::FindingCode::kDuplicate,
+         .reason = "the request contains " + std::to_string(versions.count) +
+                   " versions of the object; the last version is used"});
   }
 }
 

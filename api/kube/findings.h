@@ -50,7 +50,7 @@ class Findings {
 
   std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;
-  // Results were dropped since the start of the last snapshot.
+  // True if results were dropped since the start of the last snapshot.
   bool dropped_ = false;
   bool dropped_rejection_ = false;
 };

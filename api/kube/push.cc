@@ -494,8 +494,8 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   failed_ = failed ? ack.error() : "";
   if (!ack.held().empty()) {
     spdlog::error(
-        "svcmapd holds the removals of the snapshot, because they would take away too much; if "
-        "they are intended, run \"svcmapctl accept-snapshot\" loss={}",
+        "svcmapd holds the removals of the snapshot, because they would remove too many "
+        "objects; if they are intended, run \"svcmapctl accept-snapshot\" loss={}",
         api::LogValue(ack.held()));
   }
   while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {

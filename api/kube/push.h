@@ -37,8 +37,8 @@ struct PushOptions {
 
 // Status and counters. Counters start at 0 when the process starts.
 struct PushFacts {
-  bool connected = false;  // svcmapd has answered Open.
-  // svcmapd has the complete state, except for batches in flight.
+  bool connected = false;  // True if svcmapd has answered Open.
+  // True if svcmapd has the complete state, except for batches in flight.
   bool synced = false;
   uint64_t revision = 0;  // Revision in the last Ack.
   size_t in_flight = 0;   // Batches without an Ack.

@@ -58,7 +58,7 @@ class PushStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::P
   // Guarded by mutex_.
   bool writing_ = false;
   bool broken_ = false;
-  // Finish has removed the hold, so no new operation may start outside gRPC callbacks.
+  // True if Finish has removed the hold, so no new operation may start outside gRPC callbacks.
   bool released_ = false;
   std::optional<grpc::Status> end_;
 };

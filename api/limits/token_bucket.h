@@ -1,5 +1,5 @@
-// A rate limit that permits `burst` tokens at once, and `rate` tokens per second. Charge can make
-// the number of tokens negative, down to -`burst`. Not thread-safe.
+// A rate limit that permits a burst of `burst` tokens, and then `rate` tokens per second. Charge
+// can make the number of tokens negative, down to -`burst`. Not thread-safe.
 #pragma once
 
 #include <algorithm>

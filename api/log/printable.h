@@ -20,9 +20,10 @@ size_t Utf8Length(std::string_view text);
 //   U+202E, U+2066 to U+2069), so that a line reads differently from what it contains.
 bool IsUnprintable(std::string_view text);
 
-// Returns the first character of `text`, which must not be empty, in printable form: unprintable
-// characters as "\u202e", bytes that are not valid UTF-8 as "\xff", and a quotation mark or
-// backslash after a backslash. `length` is Utf8Length(text).
+// Returns the first character of `text`, which must not be empty, in printable form. An unprintable
+// character is returned as an escape sequence such as "\u202e", and a byte that is not valid UTF-8
+// as "\xff". A quotation mark or backslash is returned with a preceding backslash. `length` is
+// Utf8Length(text).
 std::string Printable(std::string_view text, size_t length);
 
 }  // namespace svcmap::api

@@ -41,7 +41,7 @@ struct SyntaxError {
 struct Tree {
   std::deque<TreeNode> nodes;
   const TreeNode* root = nullptr;  // Root of the tree, or null for an empty document.
-  bool flawed = false;             // The tree contains a kFlaw.
+  bool flawed = false;             // True if the tree contains a kFlaw.
 };
 
 // Remaining limits for alias expansion. Alias expansion is limited because messages, unlike the

@@ -44,10 +44,11 @@ const Catalogue& AllMetrics() {
               "Total number of failed nftables transactions", {kFamily}),
       Counter("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
               "Always 0, because svcmapd has no stale chains to clean up", {kFamily}),
-      Histogram("kubeproxy_conntrack_reconciler_sync_duration_seconds",
-                "Duration in seconds of passes that delete stale UDP flows. A pass handles both IP "
-                "families and is counted for each family",
-                {kFamily}),
+      Histogram(
+          "kubeproxy_conntrack_reconciler_sync_duration_seconds",
+          "Duration in seconds of cleanups that delete stale UDP flows. A cleanup handles both IP "
+          "families and is counted for each family",
+          {kFamily}),
       Counter("kubeproxy_conntrack_reconciler_deleted_entries_total",
               "Total number of stale UDP flows deleted", {kFamily}),
       Counter("kubeproxy_proxy_healthz_total", "Total number of /healthz responses by status code",
@@ -110,7 +111,7 @@ const Catalogue& AllMetrics() {
       Gauge("svcmap_kernel_refused_services",
             "Number of Services whose latest version was rejected by the kernel"),
       Gauge("svcmap_snapshot_held",
-            "1 if the removals of a snapshot are held because they would take away too many "
+            "1 if the removals of a snapshot are held because they would remove too many "
             "objects"),
       Gauge("svcmap_node_eligible", "1 if load balancers may send traffic to this node"),
       Gauge("svcmap_controller_connected",
@@ -123,7 +124,9 @@ const Catalogue& AllMetrics() {
       Gauge("svcmap_certificate_expiry_timestamp_seconds",
             "Unix time when the first certificate of a TLS file expires. Absent without TLS",
             {"file"}),
-      Gauge("svcmap_api_connections", "Number of API connections that count towards the limits"),
+      Gauge("svcmap_api_connections",
+            "Number of open API connections, including incomplete TLS handshakes. A closed "
+            "connection counts until its calls are freed"),
       Counter("svcmap_rejected_connections_total",
               "Total number of API connections rejected or closed because of a limit", {"reason"}),
       // Metrics of the verification and repair of the tables in the kernel.
@@ -141,7 +144,8 @@ const Catalogue& AllMetrics() {
               "Total number of complete comparisons of the tables in the kernel with the desired "
               "state"),
       Counter("svcmap_conntrack_cleanup_failures_total",
-              "Total number of failed passes that delete stale flows. Failed passes are retried"),
+              "Total number of failed cleanups of the connection tracking table. A cleanup lists "
+              "the table and deletes stale entries. svcmapd retries failed cleanups"),
       Counter(
           "svcmap_conntrack_deleted_tcp_flows_total",
           "Total number of TCP flows to removed endpoints deleted. Always 0 if no Service resets "

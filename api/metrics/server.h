@@ -19,8 +19,8 @@ namespace svcmap::api {
 
 struct PageServerOptions {
   BindAddress bind_address;
-  // If true, Start returns an error if `bind_address` cannot be bound. If false, the server retries
-  // failed binds (S-268).
+  // True if Start returns an error when `bind_address` cannot be bound. If false, the server
+  // retries failed binds (S-268).
   bool bind_hard_fail = false;
   std::chrono::milliseconds retry{5000};
   std::string what;  // Paths for log messages: "/healthz and /livez".

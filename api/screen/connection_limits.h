@@ -45,7 +45,7 @@ struct ConnectionLimitOptions {
   uint32_t max_handshakes = 16;
   // Minimum age of an address's only handshake before a newer handshake can replace it.
   std::chrono::milliseconds handshake_grace{100};
-  // Maximum number of connections that were shut down for newer ones and are not closed yet.
+  // Maximum number of connections that were shut down for newer connections and are not closed yet.
   // Writers whose role is known before a handshake may exceed the limit.
   uint32_t max_shut_down = 64;
   // Rate limit for new connections of one peer. The burst is at least twice
@@ -79,15 +79,14 @@ class ConnectionLimits {
   explicit ConnectionLimits(const ConnectionLimitOptions& options) : options_(options) {}
 
   // Call Admit before reading from the connection `fd`. Returns a reason if the connection is
-  // rejected. `role` is nullopt before a TLS handshake.
-  // At the limit per peer, Admit shuts down the oldest connection of the peer that has not sent the
-  // HTTP/2 preface.
-  // At the total limit, Admit shuts down the oldest connection that has not sent the HTTP/2 preface
-  // or has a lower role. Admit accepts up to `max_handshakes` additional connections with an
-  // unknown role. At this limit, Admit shuts down the oldest handshake of the address with the most
-  // connections. An address's only handshake is shut down for another handshake only after
-  // `handshake_grace`. Otherwise, clients at many addresses could replace all handshakes before
-  // they are complete.
+  // rejected. `role` is nullopt before a TLS handshake. At the limit per peer, Admit shuts down the
+  // oldest connection of the peer that has not sent the HTTP/2 preface. At the total limit, Admit
+  // shuts down the oldest connection that has not sent the HTTP/2 preface or has a lower role.
+  // Admit accepts up to `max_handshakes` additional connections with an unknown role. At this
+  // limit, Admit shuts down the oldest handshake of the address with the most connections. An
+  // address's only handshake is shut down for another handshake only after `handshake_grace`.
+  // Otherwise, new connections from many addresses could end all handshakes before they are
+  // complete.
   std::optional<Rejection> Admit(const std::string& key, std::optional<Role> role, int fd,
                                  Clock::time_point now, Handle& handle);
   // Call Identify after the TLS handshake. Applies the limits per peer to the `name` in the

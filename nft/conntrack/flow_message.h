@@ -16,7 +16,7 @@ inline constexpr size_t kMaxFlowMessage = 256;
 nlmsghdr* WriteFlowDump(uint8_t* buffer);
 
 // Writes a request for the flows of one kind. Kernels before 5.8 ignore the filter and send all
-// flows of the family. The kernel cannot filter by protocol for both families at once
+// flows of the family. If a request covers both families, the kernel cannot filter by protocol
 // (EOPNOTSUPP).
 nlmsghdr* WriteFlowDump(uint8_t* buffer, const FlowKind& kind);
 

@@ -81,15 +81,15 @@ class FlowTable {
   struct Listing {
     // Number of conntrack entries that the kernel sent, including entries of other protocols.
     uint64_t entries = 0;
-    bool cut = false;  // The listing ended after `max_entries` entries.
+    bool cut = false;  // True if the dump ended after `max_entries` entries.
     // False if flows may be missing, because a change interrupted every attempt to list the flows.
     bool complete = true;
   };
   static constexpr uint64_t kAllEntries = std::numeric_limits<uint64_t>::max();
   // Calls `on_flow` for each flow of `kinds`, without storing the flows. Skips TCP connections that
   // have ended, and SCTP associations except for unreplied ones. `on_flow` may receive some flows
-  // twice. `on_flow` may block and may delete flows. If `on_flow` returns false, the listing ends
-  // with kCancelled. After `max_entries` conntrack entries, the listing ends and is complete.
+  // twice. `on_flow` may block and may delete flows. If `on_flow` returns false, the dump ends with
+  // kCancelled. After `max_entries` conntrack entries, the dump ends and is complete.
   virtual absl::StatusOr<Listing> ForEach(std::span<const FlowKind> kinds, uint64_t max_entries,
                                           const std::function<bool(const Flow&)>& on_flow) = 0;
 

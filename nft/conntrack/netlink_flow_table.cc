@@ -26,8 +26,8 @@ constexpr size_t kDeletionsPerSend = 64;
 absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
     std::span<const FlowKind> kinds, uint64_t max_entries,
     const std::function<bool(const Flow&)>& on_flow) {
-  // Opens a new socket for each listing, because the previous socket may still contain responses of
-  // an unfinished dump.
+  // Opens a new socket for each dump, because the previous socket may still contain responses of an
+  // unfinished dump.
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
   if (!socket.ok()) return socket.status();
   const absl::StatusOr<uint32_t> count = Count(*socket);

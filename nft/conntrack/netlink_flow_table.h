@@ -31,7 +31,7 @@ class NetlinkFlowTable : public FlowTable {
   std::array<uint64_t, kFlowKinds> flows_of_kind_ = {};
   bool filter_unsupported_ = false;
   // Socket for deletions. Deletions need a separate socket, because a dump may still be in progress
-  // on the listing's socket.
+  // on the dump's socket.
   std::optional<Socket> deletions_;
   uint32_t sequence_ = 1;
 };

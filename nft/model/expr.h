@@ -88,13 +88,13 @@ struct Bitwise {
 // with the next rule.
 struct Lookup {
   enum class Into : uint8_t { kNothing, kRegister, kVerdict };
-  // If true, `set` is an index into the rule's anonymous sets instead of the table's sets.
+  // True if `set` is an index into the rule's anonymous sets instead of the table's sets.
   bool anonymous = false;
   uint32_t set = 0;
   uint32_t reg = 0;
   Into into = Into::kNothing;
   uint32_t data_reg = 0;
-  // Inverts the match: the rule continues if the key is not found. `invert` is valid only if `into`
+  // True if the rule continues when the key is not found. `invert` is valid only if `into`
   // is kNothing.
   bool invert = false;
 };
@@ -152,7 +152,7 @@ struct RateAbove {
 // Replies with ICMP port unreachable, or with a TCP reset (S-100).
 struct Reject {
   Family family;
-  bool tcp_reset = false;  // Valid only for TCP packets.
+  bool tcp_reset = false;  // True if the reject is a TCP reset. Valid only for TCP packets.
 };
 
 using Expr =

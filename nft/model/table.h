@@ -16,9 +16,9 @@ struct SetSpec {
   std::string name;
   std::vector<Field> key;
   std::vector<Field> data;  // Fields of a map's data. Empty for a set.
-  // Elements are ranges. In a set with one key field, a range consists of a start element and an
-  // end element. In a set with several key fields, a range is one element with a first and a last
-  // key (ElementView::key_end), and ranges must not overlap.
+  // True if elements are ranges. In a set with one key field, a range consists of a start element
+  // and an end element. In a set with several key fields, a range is one element with a first and a
+  // last key (ElementView::key_end), and ranges must not overlap.
   bool interval = false;
   // Maximum number of elements of a dynamic set, or 0 if the set is not dynamic. Only rules add
   // elements to a dynamic set, each with a timeout. Other sets have no maximum: the kernel resizes
@@ -78,7 +78,7 @@ struct TableSpec {
   std::vector<SetSpec> sets;      // Sets, identified by their index.
   std::vector<ChainSpec> chains;  // Chains in order of creation.
   std::vector<RuleSpec> rules;
-  bool dormant = false;  // The kernel ignores the chains of a dormant table.
+  bool dormant = false;  // True if the kernel ignores the chains of the table.
 };
 
 using TableSpecs = std::vector<TableSpec>;  // Indexed by Index(Family).

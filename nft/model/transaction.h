@@ -62,7 +62,7 @@ struct ChainRepair {
   std::vector<std::string> remove_sets;
   // Existing objects to delete. The rules and sets that use them must be in the other lists.
   std::vector<ForeignObject> remove_objects;
-  bool clear_flags = false;  // Deletes the flags of the table, such as dormant.
+  bool clear_flags = false;  // True if flags of the table, such as dormant, are deleted.
 };
 
 class Transaction {

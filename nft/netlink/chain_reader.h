@@ -18,8 +18,8 @@ struct ForeignChain {
     std::string hook;  // "forward", or a number if the hook is unknown.
     int priority = 0;
     bool policy_drop = false;
-    // A rule accepts all packets of connections with a translated destination. Read only for
-    // forward chains with policy drop.
+    // True if a rule accepts all packets of connections with a translated destination. Read only
+    // for forward chains with policy drop.
     bool accepts_translated = false;
   };
   std::string family;  // "ip", "ip6", "inet", "bridge", "arp" or "netdev"

@@ -130,9 +130,9 @@ absl::Status NetlinkKernel::ReadAll(SetRef set, std::span<const FieldBytes> keys
   }
 }
 
-// Sends one request per key, because the kernel stops at the first missing key of a request. Sends
-// all requests at once. Without NLM_F_ACK, each request gets exactly one response: the element or
-// an error.
+// Sends one request per key, because the kernel stops at the first missing key of a request. All
+// requests are in one datagram. Without NLM_F_ACK, each request gets exactly one response: the
+// element or an error.
 absl::Status NetlinkKernel::ReadSome(SetRef set, std::span<const FieldBytes> keys,
                                      std::span<std::optional<Element>> elements,
                                      std::vector<bool>& answered) {

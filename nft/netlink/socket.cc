@@ -12,7 +12,7 @@
 namespace svcmap::nft {
 namespace {
 
-constexpr size_t kReceiveSize = 64 * 1024;  // The kernel sends at most 32 KiB of a dump at once.
+constexpr size_t kReceiveSize = 64 * 1024;  // A datagram of a dump has at most 32 KiB.
 constexpr size_t kSendOverhead = 4096;      // Kernel overhead per message in the socket buffer.
 // About INT_MAX / 2, because the kernel doubles the buffer size.
 constexpr size_t kMaxSendBuffer = size_t{1} << 30;

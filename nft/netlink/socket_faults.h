@@ -14,9 +14,9 @@ class SocketFaults {
   // Fault to inject for a received datagram.
   struct Receipt {
     int error = 0;       // If not 0, the call loses the datagram and fails with this errno.
-    bool drop = false;   // If true, the datagram is discarded.
-    bool late = false;   // If true, the first call after a timeout returns the datagram.
-    bool twice = false;  // If true, the next call returns the datagram again.
+    bool drop = false;   // True if the datagram is discarded.
+    bool late = false;   // True if the first call after a timeout returns the datagram.
+    bool twice = false;  // True if the next call returns the datagram again.
   };
 
   virtual ~SocketFaults() = default;

@@ -36,17 +36,18 @@ std::string TransactionText(const TableSpecs& tables, const Transaction& transac
 struct ElementParts {
   Verb verb = Verb::kAdd;
   SetRef set;
-  std::string key;        // "10.96.0.1 . tcp . 80", "10.96.0.0/16"
-  std::string comment;    // Comment without quotation marks. May be empty.
-  std::string data;       // "3.0.0.1", or empty for a set
-  bool end_only = false;  // A range end without a start. `key` is the first key after the range.
+  std::string key;      // "10.96.0.1 . tcp . 80", "10.96.0.0/16"
+  std::string comment;  // Comment without quotation marks. May be empty.
+  std::string data;     // "3.0.0.1", or empty for a set
+  // True if a range end has no start. `key` is then the first key after the range.
+  bool end_only = false;
 };
 
 // Calls `fn` for each element line of TransactionText, in order.
 void ForEachElementParts(const TableSpecs& tables, const Transaction& transaction,
                          const std::function<void(const ElementParts&)>& fn);
 
-// Prints the elements sorted by key, one per line, as in a listing:
+// Prints the elements sorted by key, one per line, as in the output of `nft list map`:
 //
 //     		elements = { 10.96.0.1 . tcp . 80 comment "ns/web:http" : 3.0.0.1,
 //     			     10.96.0.2 . tcp . 80 : 3.0.0.2 }

@@ -253,8 +253,8 @@ Cleanup Cleaner::Clean(const UdpBook::Round& round, StaleFlows& flows, const Tcp
     for (const nft::Flow& flow : still) old.insert(flow.id);
   }
   std::array<std::vector<nft::Flow>, nft::kFlowKinds> stale;
-  // The listing of flows is paused during the deletion. A paused listing holds no resources in the
-  // kernel and resumes where it stopped.
+  // The dump of flows is paused during the deletion. A paused dump holds no resources in the kernel
+  // and continues at the same position.
   const auto delete_stale = [&](const nft::FlowKind& kind) {
     std::vector<nft::Flow>& chunk = stale[Index(kind)];
     const bool is_tcp = kind.protocol == nft::TransportProtocol::kTcp;

@@ -1,7 +1,7 @@
-// Deletes stale UDP flows, stale TCP and SCTP handshakes, and TCP connections to endpoints that are
-// gone, from connection tracking on a separate thread, after each commit, without delaying the next
-// commit. Updates that arrive during a round are merged. A round lists the flows of all protocols
-// in one pass.
+// Deletes entries of the connection tracking table after each commit: stale UDP flows, stale TCP
+// and SCTP handshakes, and TCP connections to endpoints that are gone. A separate thread deletes
+// the entries, so the next commit is not delayed. Updates that arrive during a round are merged. A
+// round lists the flows of all protocols in one pass.
 //
 // Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
 // Services, and so does the first round after a repair of the tables. Other rounds cover only
@@ -38,7 +38,7 @@ struct Cleanup {
   uint64_t entries = 0;                  // Number of conntrack entries that the kernel sent.
   std::array<uint64_t, 2> deleted = {};  // UDP flows, indexed by Index(Family).
   std::array<uint64_t, 2> deleted_tcp = {};
-  bool handshakes = false;  // The round covers handshakes.
+  bool handshakes = false;  // True if the round covers handshakes.
   std::array<uint64_t, 2> deleted_handshakes = {};
   // Number of TCP endpoints whose connections are not deleted (TcpBook::kMaxDepartures).
   uint64_t forgotten_tcp = 0;
@@ -67,9 +67,10 @@ struct CleanerOptions {
   int rest_factor = 9;
   // Time after which a TCP endpoint that is in no EndpointSlice of its Service is gone.
   std::chrono::milliseconds gone_after{1000};
-  // Minimum time between the two listings of a stale handshake, before it is deleted.
+  // A stale handshake is deleted if two dumps of the connection tracking table at least this time
+  // apart contain it.
   std::chrono::milliseconds handshake_wait{1000};
-  // Maximum number of conntrack entries in the listing of a round that covers only handshakes.
+  // Maximum number of conntrack entries in the dump of a round that covers only handshakes.
   uint64_t max_handshake_entries = 1'000'000;
   // Delay until a round that deleted UDP flows is repeated, because a reply in flight can recreate
   // a deleted flow. Each time the repeated round deletes flows too, the delay doubles, up to
@@ -121,8 +122,8 @@ class Cleaner {
   // in progress has returned. Thread-safe.
   void FindStaleHandshakesWith(StaleHandshakesFn find);
   void StateIsComplete();
-  // The tables were incomplete, and are now repaired. Packets that passed meanwhile may have
-  // created flows without translation. Thread-safe.
+  // The tables were incomplete, and are now repaired. Packets that passed before the repair may
+  // have created flows without translation. Thread-safe.
   void TablesRepaired();
   CleanerStatus status() const;
 

@@ -1,8 +1,8 @@
 // Records stale handshakes (stale_handshakes.h), and decides when they are deleted: when they were
 // listed twice, at least one second apart. So an endpoint that replies slowly to a SYN can complete
 // a handshake that began before the endpoint left. A handshake with an address that has recently
-// become an endpoint of another Service is deleted at once, because the client's next retry would
-// reach that Service. This does not apply if the address has also become an endpoint of the
+// become an endpoint of another Service is deleted immediately, because the client's next retry
+// would reach that Service. This does not apply if the address has also become an endpoint of the
 // handshake's Service recently, because a new pod can belong to both Services.
 //
 // Not thread-safe.
@@ -56,7 +56,7 @@ class HandshakeBook {
   // Returns the time when a round is due, or nullopt.
   std::optional<Time> due_at() const;
 
-  // One listing of all handshakes.
+  // One dump of all handshakes.
   class Round {
    public:
     bool active() const { return active_; }
@@ -82,8 +82,8 @@ class HandshakeBook {
   };
   // Starts a round. The round is not active if none is due at `now`.
   Round Take(Time now);
-  // Returns true if the stale handshake must be deleted at once. `service` is the Service that its
-  // destination belongs to, or kNoService.
+  // Returns true if the stale handshake must be deleted immediately. `service` is the Service that
+  // its destination belongs to, or kNoService.
   bool IsReused(const nft::Flow& flow, ServiceHash service, Time now) const;
   // Call Finish after all flows were listed, or Return if the round failed.
   void Finish(Round round);

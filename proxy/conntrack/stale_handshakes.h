@@ -1,7 +1,8 @@
 // Decides which handshakes are stale. A handshake is a TCP or SCTP flow whose destination has not
-// replied yet (nft::Flow::unreplied). While its conntrack entry exists, the client's retries use
-// the entry's translation, so they do not reach the present endpoints of the Service, and can reach
-// another Service's pod that has got the endpoint's address. A pure function.
+// replied yet (nft::Flow::unreplied). While the conntrack entry of a handshake exists, the client's
+// retries use the translation of this entry. So the retries do not reach the present endpoints of
+// the Service, and can reach a pod of another Service that now has the endpoint's address. A pure
+// function.
 #pragma once
 
 #include <optional>
@@ -16,12 +17,13 @@
 namespace svcmap::proxy {
 
 // Returns a value for each flow whose handshake is stale: the Service that the destination belongs
-// to, or kNoService if the Service was deleted. Returns nullopt for the other flows. Stale are:
+// to, or kNoService if the Service was deleted. Returns nullopt for the other flows. A handshake is
+// stale in three cases:
 // - The destination belongs to a Service, and the flow is translated to an address and port that is
-//   in no EndpointSlice of the Service, whatever the conditions of the endpoints.
+//   in no EndpointSlice of the Service. Conditions of endpoints do not matter.
 // - The destination belongs to a Service, and the flow is not translated, because its first packet
-//   passed before the Service or the tables existed. Other conntrack zones than 0 do not count,
-//   because a virtual switch may track packets before translation.
+//   passed before the Service or the tables existed. Such flows in zones other than 0 are not
+//   stale, because a virtual switch may track packets before translation.
 // - The destination is an address of a ServiceCIDR that belongs to no Service, and the flow is
 //   translated, so its Service was deleted.
 // The cost is proportional to the number of flows and of the endpoints of their Services.

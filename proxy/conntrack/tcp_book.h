@@ -1,6 +1,7 @@
-// Records the TCP endpoints of each Service, and finds the endpoints that are gone: endpoints that
-// were in an EndpointSlice of the Service and have been in none of its EndpointSlices for a minimum
-// time. Conditions do not matter, so an endpoint that is terminating or not ready is not gone.
+// Records the TCP endpoints of each Service, and finds the endpoints that are gone. An endpoint is
+// gone if it was in an EndpointSlice of the Service, and has been in no EndpointSlice of the
+// Service for a minimum time. Conditions do not matter, so an endpoint that is terminating or not
+// ready is not gone.
 //
 // The book reports only endpoints whose departure was recorded. Connections to a destination that
 // another Service used earlier, or to endpoints that never belonged to the Service, are not

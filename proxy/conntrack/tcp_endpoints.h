@@ -13,9 +13,9 @@ namespace svcmap::proxy {
 
 struct TcpEndpoints {
   // Service addresses with the Service ports, and accepted node addresses with the nodePorts.
-  // Excludes addresses that belong to another Service, and destinations that take precedence over a
-  // nodePort or a port range of another Service, because connections to them may belong to the
-  // other Service. Ascending, without duplicates.
+  // Excludes addresses that belong to another Service. Also excludes destinations that take
+  // precedence over a nodePort or a port range of another Service, because connections to such a
+  // destination may belong to the other Service. Ascending, without duplicates.
   std::vector<nft::FlowEnd> destinations;
   // All endpoints in the Service's EndpointSlices, whatever their conditions, with their TCP ports.
   // Ascending, without duplicates.

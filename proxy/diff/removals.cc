@@ -195,7 +195,7 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
   const absl::flat_hash_set<Number> freed_numbers(freed.begin(), freed.end());
   // If a load balancer IP is no longer restricted, its source ranges must be deleted after its
   // restriction, because packets look up the restriction first. Ranges of a restricted IP are
-  // replaced at once, because old and new ranges may overlap.
+  // replaced in one transaction, because old and new ranges may overlap.
   const auto is_removal = [&](const nft::ElementView& element) {
     if (HasSourceRanges(element.set.set)) {
       return changes.deleted_firewall_ips.contains(FirewallIpOf(element));
@@ -211,7 +211,7 @@ nft::Transaction TakeRemovals(nft::Transaction& transaction, const std::vector<N
              !changes.own_destinations.contains(AddressOf(element.set, element.key));
     }
     // If a pick finds no endpoint in its slot, the rules use the first slot. Therefore, the slots
-    // of a group that stays are deleted at once.
+    // of a group that stays are deleted with the switch.
     if (HasSlots(element.set.set)) return changes.deleted_groups.contains(GroupOf(element));
     // A packet that has picked an endpoint of a port looks up its address next. If the port has no
     // affinity any more, the rules cannot pick again.

@@ -23,7 +23,7 @@ struct Destination {
   const ServiceEntry* entry = nullptr;  // Null if no Service port matches.
   const ServicePort* port = nullptr;
   Role role = Role::kClusterIp;
-  bool localhost = false;  // True for a nodePort on a loopback address, which svcmapd forwards.
+  bool localhost = false;  // True if svcmapd forwards the nodePort on a loopback address.
   ResolvedEndpoints resolved;
 
   // The port range that would match if svcmapd had the flag --port-ranges, or empty.

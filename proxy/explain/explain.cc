@@ -402,7 +402,7 @@ class PathTracer {
 
   // Explains a destination without a Service port (S-82..S-86, S-113). The filter chains are
   // attached to the hooks forward and output. A packet from another host to an address of this node
-  // traverses neither hook (S-104).
+  // does not traverse these hooks (S-104).
   void UnknownPort() {
     const bool checked = from_.from_process || !to_.local;
     if (!to_.unused_range.empty()) {

@@ -18,9 +18,9 @@ namespace svcmap::proxy {
 // the returned rows are valid.
 std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint16_t port);
 
-// Reads the elements in portions. An element of `desired` is a difference if the element is missing
-// in the kernel or has a different value. An element of `deciding` is a difference if the kernel
-// contains the element but `desired` does not. Interval sets and comments are not compared.
+// Reads the elements in portions. An element of `desired` differs if the element is missing in the
+// kernel or has a different value. An element of `deciding` differs if the kernel contains the
+// element but `desired` does not. Interval sets and comments are not compared.
 class KernelCheck {
  public:
   // `tables` must exist as long as the KernelCheck.

@@ -19,7 +19,8 @@ struct Health {
   // `ready` is stricter than kube-proxy's condition, because kube-proxy reports a healthy state
   // before it has programmed any rule.
   bool ready = false;
-  // Reason why the proxy is not ready or the node is not eligible. Empty if neither is the case.
+  // Reason why the proxy is not ready or the node is not eligible. Empty if the proxy is ready and
+  // the node is eligible.
   std::string reason;
 };
 
@@ -37,7 +38,7 @@ struct LoopFacts {
   // True if the tables were compared with the desired state or rewritten completely.
   bool verified = false;
   bool watching = false;       // True if changes by other processes are detected.
-  bool node_eligible = false;  // Value in the latest Node object. Initially false.
+  bool node_eligible = false;  // True if the latest Node object is eligible. Initially false.
   bool node_known = false;     // True if the Node object is stored.
   std::string node_name;
 };

@@ -18,7 +18,7 @@ bool Overlap(const IpPrefix& a, const IpPrefix& b);
 // Properties of the Services that node findings depend on.
 struct NodePortUse {
   bool any[2] = {};  // By Index(Family): a Service has a nodePort in the family.
-  // All map elements, including those of nodePorts, exceed the limit.
+  // True if all map elements, including those of nodePorts, exceed the limit.
   bool over_limit = false;
 
   friend bool operator==(const NodePortUse&, const NodePortUse&) = default;

@@ -11,10 +11,11 @@
 
 namespace svcmap::proxy {
 
-// Parsed value of the setting nodePortAddresses. NodePort traffic is accepted at the node's first
-// address of each family if `primary` is true and an interface has this address, at interface
-// addresses within `prefixes`, and at all interface addresses of a family for which the setting
-// contains no address (S-110).
+// Parsed value of the setting nodePortAddresses. If `primary` is true, NodePort traffic is accepted
+// at the node's first address of each family, provided that an interface has this address. NodePort
+// traffic is also accepted at interface addresses within `prefixes`. If the setting contains no
+// address of a family, NodePort traffic is accepted at all interface addresses of this family
+// (S-110).
 struct NodePortAddresses {
   bool primary = true;
   std::vector<IpPrefix> prefixes;

@@ -58,7 +58,7 @@ struct Batch {
     kAcceptSnapshot,  // Ends a held snapshot, if there is one.
   };
   Mark mark = Mark::kNone;
-  // With kSnapshotEnd: the snapshot ends however much it takes away.
+  // With kSnapshotEnd: the snapshot ends however much it removes.
   bool accept_removals = false;
   std::vector<Change> changes;
   // Rejected objects. A snapshot does not prune their last accepted version.

@@ -143,7 +143,7 @@ void Loop::EndSnapshot(BatchEffect& effect) {
   Receive(Input::kSnapshotEnd);
 }
 
-// Returns what the end of the open snapshot would take away, or "" if it may end.
+// Returns what the end of the open snapshot would remove, or "" if it may end.
 std::string Loop::LossToHold() const {
   if (options_.hold_removals == 0) return "";
   const Store& store = reconciler_.store();

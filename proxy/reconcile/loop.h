@@ -71,7 +71,7 @@ struct LoopOptions {
   // Called with changes of nodePorts on loopback addresses.
   std::function<void(LocalhostNodePortChanges)> on_localhost_node_ports;
   StateLimits limits;
-  // A snapshot whose end would take away at least this percentage of the objects of one kind is
+  // A snapshot whose end would remove at least this percentage of the objects of one kind is
   // held: its objects are stored, but no other object is removed (snapshot_loss.h). 0: no bound.
   unsigned hold_removals = 0;
 };

@@ -17,7 +17,7 @@
 
 namespace svcmap::proxy {
 
-// The end of a snapshot would take away too much, so it waits until an operator accepts it, a later
+// The end of a snapshot would remove too much, so it waits until an operator accepts it, a later
 // change of the controller lists more objects, or another snapshot begins.
 struct HeldSnapshot {
   std::string loss;  // "95 of 100 Services"

@@ -50,11 +50,10 @@ class Repairer {
  public:
   // Maximum number of rows per check.
   static constexpr size_t kRows = 256;
-  // Maximum number of elements in a set that is read for comparison. Larger sets are rewritten
-  // completely.
+  // Sets with more applied rows are rewritten without being read and compared.
   static constexpr size_t kMaxRead = 200000;
-  // Maximum number of applied rows in a set that is read only to find unknown elements. Reading
-  // 100,000 elements takes about 0.1 s, and changes wait meanwhile.
+  // Sets with more applied rows are not read completely to find elements that svcmapd did not add,
+  // because reading 100,000 elements takes about 0.1 s and delays changes.
   static constexpr int64_t kMaxUncounted = 100000;
   static constexpr int kMaxInterruptions = 3;
 
@@ -119,7 +118,7 @@ class Repairer {
   // True if the structure is correct, but the element counts must still be compared after the check
   // of all suspect rows.
   std::array<bool, 2> recount_ = {};
-  // Set at the end of an audit if unknown elements are possible. The next check of the structure
+  // True if an audit has ended and unknown elements are possible. The next check of the structure
   // then adds the sets whose number of elements the kernel does not report to `uncounted_`.
   std::array<bool, 2> search_uncounted_ = {};
   // Sets to read after all other checks. A set is given up after kMaxInterruptions, because other
@@ -131,7 +130,8 @@ class Repairer {
   bool everything_ = false;    // True if everything is suspect, until a later audit is complete.
   bool audit_covers_ = false;  // True if the audit started after everything became suspect.
 
-  // Objects that the last CheckNext or Audit checked.
+  // Objects that the last CheckNext or Audit checked. The array contains true if the structure of
+  // the family was checked.
   std::array<bool, 2> checked_structure_ = {};
   std::vector<Touched> checked_rows_;
   std::optional<nft::SetRef> checked_set_;

@@ -138,9 +138,9 @@ void AddAffinityRules(Family family, std::span<const uint32_t> timers,
   }
   rules.Add(rules.In("sticky").Goto("stick"));
 
-  // One rule for each timeout, although a verdict map would be faster for many timeouts: a new
-  // timeout would replace the anonymous set, and packets that still evaluate the old rule would
-  // miss its elements (Linux 6.18).
+  // Adds one rule for each timeout, although a verdict map would be faster for many timeouts. With
+  // a verdict map, a new timeout would replace an anonymous set. Packets that still evaluate the
+  // old rule would then miss the elements of this set (Linux 6.18).
   const IpAddress not_kind = StickyPattern(family, 0, static_cast<uint8_t>(~kStickyKindMask));
   for (const bool local : {false, true}) {
     for (uint8_t timer = 0; timer < timers.size(); ++timer) {

@@ -1,14 +1,16 @@
 // Chains and rules for session affinity (S-122 to S-128, docs/decisions/0002). For each client, a
-// record stores the selected endpoint as a choice. A choice consists of a Service port number and
-// an endpoint number. A choice is valid only while the applicable endpoint set maps the choice to
-// an address. A record with an invalid choice is stale.
+// record stores the endpoint number that Choice() returns. The endpoint number contains the number
+// of the Service port and the number of the endpoint within this Service port. It is valid only
+// while the applicable endpoint set maps the endpoint number to an address. A record with an
+// invalid endpoint number is stale.
 //
 // Chain stick-N calls choose and recall-N. If the record is stale, stick-N then calls restore,
 // choose and recall-N, at most twice. A packet that is still not translated is dropped.
 //
 // Chain stick uses the first timeout of the table for descriptors with an unknown timeout.
 //
-// Chain choose writes the choice from a random slot of the group to the destination address.
+// Chain choose writes the endpoint number from a random slot of the group to the destination
+// address.
 //
 // Chain recall-N creates the client's record if the client has none, and translates the destination
 // to the recorded endpoint. If the record is stale, recall-N deletes the record.

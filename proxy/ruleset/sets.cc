@@ -45,7 +45,7 @@ constexpr std::string_view kSetNames[] = {
 };
 
 // User data that nft stores for "type mark : ipv6_addr". Without this user data, nft interprets the
-// key in network byte order and cannot reload its own listing.
+// key in network byte order and cannot load its own output again.
 std::vector<uint8_t> MarkerUserdata() {
   return {0, 4, 1, 0, 0, 0,   // key byte order: host
           1, 4, 2, 0, 0, 0,   // data byte order: network

@@ -424,8 +424,8 @@ void AddFilterRules(const RulesetOptions& options, RuleList& rules) {
   rules.Add(rules.In("cluster-ips-check")
                 .In({KeyPart::kDestination}, Named(kClusterIps))
                 .Goto("reject-chain"));
-  // The kernel limits ICMP errors: by default, a client receives six at once, then one per second.
-  // It does not limit TCP resets. Other TCP segments belong to established connections that
+  // The kernel limits ICMP errors: by default, a client receives a burst of six, then one per
+  // second. It does not limit TCP resets. Other TCP segments belong to established connections that
   // connection tracking does not know. A reset would end them even if the Service has no endpoints
   // only for a moment. For a bridged packet (br_netfilter), the kernel sends a reset without
   // undoing the translation, so the client would ignore the reset of a translated connection.

@@ -42,7 +42,7 @@ inline constexpr uint32_t kDefaultAffinitySeconds = 10800;
 // have the same names (S-139). kAffinity comes first, because the kernel lists this set first after
 // all other sets were recreated.
 enum SetIndex : uint8_t {
-  kAffinity,                // client . Service port : choice; only rules add elements
+  kAffinity,                // client . Service port : endpoint number; only rules add elements
   kMarker,                  // mark 1 : digest and generation of the table's content
   kPodSources,              // address ranges of pods
   kMasqueradeSources,       // address ranges whose traffic to clusterIPs is masqueraded
@@ -56,9 +56,9 @@ enum SetIndex : uint8_t {
   kHairpinConnections,      // address . address . protocol . port of local endpoints
   kFirewallIps,             // address . protocol . port; sources restricted to kFirewallSources
   kFirewallSources,         // address . protocol . port . source range
-  kAffinitySlots,           // group . slot : choice
-  kAffinityEndpoints,       // choice : address . port, for the cluster endpoint set
-  kAffinityLocalEndpoints,  // choice : address . port, for the local endpoint set
+  kAffinitySlots,           // group . slot : endpoint number
+  kAffinityEndpoints,       // endpoint number : address . port, for the cluster endpoint set
+  kAffinityLocalEndpoints,  // endpoint number : address . port, for the local endpoint set
   kSelfEndpoints,           // address . protocol of endpoints that are their own destination
   kSetCount,
   // Sets of options. RowSetCount(RulesetOptions) returns how many of them a table has.
@@ -76,8 +76,8 @@ enum SetIndex : uint8_t {
   kRangeFirewallSources,   // address . protocol . source range
   // Endpoints of port ranges with session affinity. The records and slots are in kAffinity and
   // kAffinitySlots.
-  kRangeAffinityEndpoints,       // choice : address, for the cluster endpoint set
-  kRangeAffinityLocalEndpoints,  // choice : address, for the local endpoint set
+  kRangeAffinityEndpoints,       // endpoint number : address, for the cluster endpoint set
+  kRangeAffinityLocalEndpoints,  // endpoint number : address, for the local endpoint set
   kRowSetCount,                  // Number of sets with rows, including sets of options.
 };
 
@@ -124,8 +124,8 @@ enum class TcpResets : uint8_t {
 // Rules that exist only while Services need them. They change at run time, so they are only in
 // chains that always exist.
 struct RulesInUse {
-  bool resets = true;          // The rules of RulesetOptions::tcp_resets.
-  bool self_endpoints = true;  // The rules that look up kSelfEndpoints.
+  bool resets = true;          // True if the rules of RulesetOptions::tcp_resets exist.
+  bool self_endpoints = true;  // True if the rules that look up kSelfEndpoints exist.
 
   friend bool operator==(const RulesInUse&, const RulesInUse&) = default;
 };
@@ -136,17 +136,17 @@ struct RulesetOptions {
   // no clusterIP traffic is masqueraded (S-71).
   std::optional<IpPrefix> cluster_cidr[2];
   std::string interface;           // "cni0", or "veth*" for all interfaces with this prefix.
-  bool masquerade_all = false;     // Masquerade all traffic to clusterIPs (S-90).
-  bool count_connections = false;  // Count connections per destination (docs/decisions/0009).
+  bool masquerade_all = false;     // True if all traffic to clusterIPs is masqueraded (S-90).
+  bool count_connections = false;  // True if --service-counters is set (docs/decisions/0009).
   TcpResets tcp_resets = TcpResets::kOff;
   RulesInUse rules_in_use;
-  bool hash_picks = true;  // Pick endpoints by hash for Services that ask.
-  // Repeat a missed lookup in a map with descriptors (docs/decisions/0011). Required if the kernel
-  // can miss a key whose data a commit replaces: before Linux 6.17, except for 6.12.48 and newer
-  // versions of 6.12.
+  bool hash_picks = true;  // True if Services can select endpoints by hash.
+  // True if a missed lookup in a map with descriptors is repeated (docs/decisions/0011). Required
+  // if the kernel can miss a key whose data a commit replaces: before Linux 6.17, except
+  // for 6.12.48 and newer versions of 6.12.
   bool repeat_lookups = true;
-  bool answer_ping = false;                    // Answer echo requests to Service addresses.
-  bool port_ranges = false;                    // Service ports can be ranges.
+  bool answer_ping = false;  // True if echo requests to Service addresses are answered.
+  bool port_ranges = false;  // True if Service ports can be ranges.
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };
 

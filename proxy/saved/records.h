@@ -1,5 +1,5 @@
-// Converts values to and from messages without loss. The parsing functions validate their input and
-// return nullopt if svcmapd could not have written the message.
+// Converts the values in the state file to and from protobuf messages without loss. The parsing
+// functions validate a message and return nullopt if svcmapd cannot have written it.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,9 @@
 // Saves the received objects and the rows in the kernel to disk, so that a restart needs neither
 // the controller nor a dump of the tables. StateLog is a write-ahead log in FOLDER/state. Each
-// attempt is written before the batch is sent to the kernel, and the outcome is written later, so
-// that the response to the controller does not wait for the write.
-// After a crash at any time, the log is correct, and the kernel's marker determines the outcome of
-// the last attempt. See proxy/saved/README.md.
+// attempt is written before the batch is sent to the kernel. The outcome is written later, so that
+// the response to the controller does not wait for this write. After a crash at any time, the log
+// is correct, and the kernel's marker determines the outcome of the last attempt. See
+// proxy/saved/README.md.
 //
 // The caller uses a single thread and never waits for a disk. Appended frames go to the page cache.
 // A background thread syncs the file, and compacts the file when most of its records are out of
@@ -50,7 +50,7 @@ struct StateLogOptions {
   std::chrono::milliseconds last_retry{60000};
   // The file is compacted if it exceeds this size and twice the size of its live records.
   uint64_t compact_above = uint64_t{4} << 20;
-  // If false, the caller must call Work().
+  // True if the log has its own thread. Otherwise, the caller must call Work().
   bool own_thread = true;
   // StateLog calls `on_problem` with a message for the operator when a damaged file is renamed,
   // when the log stops writing after an error, or when the log removes files because the disk is
@@ -188,7 +188,7 @@ class StateLog {
   bool folder_changed_ = false;         // True if the folder has changed since its last sync.
   std::optional<uint32_t> generation_;  // Generation id that is recorded but not written yet.
   uint64_t compact_from_ = 0;           // Minimum file size for the next compaction.
-  bool recount_ = false;                // Set by Recount.
+  bool recount_ = false;                // True if a recount is due.
   Clock::time_point retry_;
   Backoff backoff_{options_.first_retry, options_.last_retry};
   StateLogStatus status_;

@@ -1,4 +1,4 @@
-// How much the end of a snapshot would take away. A controller with an empty cache, or of another
+// How much the end of a snapshot would remove. A controller with an empty cache, or of another
 // cluster, sends a snapshot that would remove most objects of a node.
 #pragma once
 

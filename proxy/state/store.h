@@ -96,7 +96,7 @@ class Store {
   // their number. A second BeginSnapshot discards the open snapshot.
   //
   // If a change takes all usable endpoints of a stored EndpointSlice, EndSnapshot applies the
-  // change, because it takes away as much as a removal.
+  // change, because it removes as much as a removal.
   void BeginSnapshot();
   void AddToSnapshot(Kind kind, const std::string& key);
   KindCounts EndSnapshot(uint64_t sequence);
@@ -106,12 +106,12 @@ class Store {
   // objects before an abandoned snapshot.
   void ForgetSnapshots() { base_.reset(); }
   bool in_snapshot() const { return snapshot_.has_value(); }
-  // Returns what EndSnapshot would take away of the objects that were stored before the first
+  // Returns what EndSnapshot would remove of the objects that were stored before the first
   // snapshot that has not ended. Objects of abandoned snapshots do not count. Iterates over all
   // objects.
   SnapshotLoss LossOfSnapshot() const;
   // Returns the number of Services with usable endpoints, without those that the end of the open
-  // snapshot would take away. Iterates over all Services.
+  // snapshot would remove. Iterates over all Services.
   size_t ServicesWithEndpoints() const;
   // Numbers of stored objects.
   struct Amounts {

@@ -104,7 +104,7 @@ class Contract:
         client.synced()
         self.assertEqual((agent.messages, len(agent.names())), (["begin", "end"], 20))
         until(lambda: client.errors, "no error")
-        self.assertIn("would take away 20 of 20 objects; run \"svcmapctl accept-snapshot\"",
+        self.assertIn("would remove 20 of 20 objects; run \"svcmapctl accept-snapshot\"",
                       client.errors[0]["details"])
         self.assertEqual((client.status()["snapshots"], client.status()["held"]), (2, "20 of 20 objects"))
         client.set(*many[:3])
@@ -146,7 +146,7 @@ class Contract:
         client.synced()
         until(lambda: client.results, "no result")
         self.assertEqual(client.results, [
-            "Service shop/web: the list contains several versions of the object; the last one is used"])
+            "Service shop/web: the list contains several versions of the object; the last version is used"])
         stored = services.Service.FromString(agent.objects[control.KIND_SERVICE, "shop", "web"])
         self.assertEqual(stored.spec.cluster_ip, "10.96.0.3")
 
@@ -397,7 +397,7 @@ class Contract:
         client.set(service("bad", "nonsense"))
         client.synced()
         until(lambda: len(client.logs) == 3, lambda: client.logs)
-        for line, expected in zip(client.logs, ("not yet", "bad rejected", "would take away 1 of 1 objects")):
+        for line, expected in zip(client.logs, ("not yet", "bad rejected", "would remove 1 of 1 objects")):
             self.assertIn(f"{agent.target}: ", line)
             self.assertIn(expected, line)
         self.assertEqual((client.status()["rejected"], client.status()["held"]), (1, "1 of 1 objects"))

@@ -132,7 +132,7 @@ class FakeAgent(services.ControlServicer):
         yield from self._session(requests, context, resumes)
 
     def _session(self, requests, context, synced):
-        """Answers each message at once, or after release_acks()."""
+        """Answers each message immediately, or after release_acks()."""
         # Reads ahead, so that a held Ack does not delay the checks of the next messages.
         answers, over = [], []
 

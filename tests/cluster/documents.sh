@@ -242,7 +242,7 @@ documented install.md 'kubectl -n kube-system delete daemonset svcmap'
 clean_up
 none_failed remove
 
-step "install.md, kubeadm: replace kube-proxy on all nodes at once"
+step "install.md, kubeadm: replace kube-proxy on all nodes at the same time"
 kustomization my-cluster kubeadm
 documented install.md 'kubectl apply -k my-cluster'
 kubectl -n kube-system wait --for=jsonpath='{.status.phase}'=Running pods -l k8s-app=svcmap --timeout=60s >/dev/null

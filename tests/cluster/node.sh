@@ -37,7 +37,7 @@ mkdir -p "$own"/var/{lib/{containerd,kubelet,cni/net.d,svcmap},log,tmp}
 mount --bind "$own/var" /var
 mount -t tmpfs tmpfs /run
 ln -sfn /run /var/run
-# Image pulls fail at once, because no name resolves and no route leads out of the cluster.
+# Image pulls fail immediately, because no name resolves and no route leads out of the cluster.
 printf 'nameserver %s\n' "$(first $control4 $control6)" >/run/resolv.conf
 mount --bind /run/resolv.conf "$(realpath /etc/resolv.conf)"
 hostname "$node"

@@ -531,8 +531,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
   }
 
-  // Compares the kernel's tables with the tables of a new reconciler, which receives all objects at
-  // once and in another order. Both versions of the tables must treat packets the same way.
+  // Compares the kernel's tables with the tables of a new reconciler, which receives all objects in
+  // one batch and in another order. Both versions of the tables must treat packets the same way.
   void CheckMeaning() {
     nft::FakeKernel kernel(tables());
     Reconciler anew(kernel, options_);

@@ -87,7 +87,7 @@ TEST_F(ControlTest, SeveralVersionsOfAnObjectInARequestAreAWarning) {
   EXPECT_EQ(ack.results(0).severity(), v1::WARNING);
   EXPECT_EQ(ack.results(0).message(),
             "Service shop/web: Duplicate value: the request contains 2 versions of the object; the "
-            "last one is used");
+            "last version is used");
 }
 
 }  // namespace

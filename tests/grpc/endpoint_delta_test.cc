@@ -105,8 +105,8 @@ TEST_F(EndpointDeltaTest, SliceThatIsNotStoredIsRejectedAndTheRestOfTheBatchGoes
   EXPECT_EQ(GetStatus().refused_objects(), 0u);
 }
 
-// svcmapd does not use endpoints that have left, even if it rejects the version of the slice from
-// which they are missing.
+// svcmapd does not use removed endpoints, even if it rejects the version of the slice from which
+// they are missing.
 TEST_F(EndpointDeltaTest, EndpointsThatARejectedSliceDoesNotListGo) {
   const v1::Object valid = SliceOf({"10.1.0.1", "10.1.0.2", "10.1.0.3"});
   const auto without_first = [&] {

@@ -66,7 +66,7 @@ TEST_F(HeldSnapshotTest, TheAckTheStatusAndTheLogNameTheLoss) {
   EXPECT_EQ(status.held_snapshot().loss(), "20 of 20 Services");
   ASSERT_THAT(status.findings(), SizeIs(1));
   EXPECT_EQ(status.findings(0).code(), v1::SNAPSHOT_HELD);
-  EXPECT_THAT(status.findings(0).message(), HasSubstr("would take away 20 of 20 Services; "));
+  EXPECT_THAT(status.findings(0).message(), HasSubstr("would remove 20 of 20 Services; "));
   EXPECT_THAT(List(v1::KIND_SERVICE), SizeIs(20));
 }
 

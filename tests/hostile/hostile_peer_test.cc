@@ -221,9 +221,9 @@ std::vector<double> ConnectRepeatedly(
   return delays;
 }
 
-// Many addresses open connections, send calls with resets, and close the connections. Each
-// connection and each address stays below its own limit if `GetParam()` calls are allowed, so only
-// the limit for all connections together bounds the memory.
+// Clients with many different IP addresses open connections, send calls with resets, and close the
+// connections. If `GetParam()` calls are allowed, each connection and each address stays below its
+// own limit. Only the limit for all connections together bounds the memory.
 class ResetsTest : public ::testing::TestWithParam<uint32_t> {};
 
 TEST_P(ResetsTest, OfClosedConnectionsFromManyAddressesCostLittle) {
@@ -255,10 +255,10 @@ TEST_P(ResetsTest, OfClosedConnectionsFromManyAddressesCostLittle) {
   EXPECT_TRUE(AnswersSoon(world)) << "svcmapd does not answer";
 }
 
-// Readers may send 20 resets at once, and writers 200.
+// Readers may send a burst of 20 resets, and writers a burst of 200 resets.
 INSTANTIATE_TEST_SUITE_P(Hostile, ResetsTest, ::testing::Values(19, 190));
 
-// Clients at many addresses send a ClientHello and close the connection.
+// Clients with many different IP addresses send a ClientHello and close the connection.
 TEST(ManyAddressesTest, AControllerConnectsDuringAFloodOfClientHellos) {
   constexpr int kThreads = 4;
   constexpr uint32_t kAddresses = 50'000;

@@ -1,5 +1,6 @@
-// Counts datagrams that a node sent to an endpoint of another Service, to an endpoint that the
-// Service no longer has, or although the client may not reach an endpoint with its own address.
+// Counts datagrams that a node sent to a wrong endpoint: an endpoint of another Service, an
+// endpoint that the Service no longer has, or an endpoint that the client must not reach with its
+// own address.
 //
 // A datagram may reach a removed endpoint if its lookup was before the commit. Therefore, the
 // datagrams between two calls of Judge() may reach the endpoints before and after the changes

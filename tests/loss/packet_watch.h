@@ -1,10 +1,9 @@
 // Counts the datagrams of counted Services with nftables counters, outside svcmapd's tables.
 //
-// The node counts each datagram when it enters the node, when the node forwards the datagram
-// without translation, when such a datagram has passed svcmapd's rejects, and when the datagram
-// leaves the node for an endpoint. The namespace with
-// the endpoints counts the datagrams again, and then drops them, so that no answer changes the
-// state of a flow.
+// The node counts each datagram when it enters the node, and when it leaves the node for an
+// endpoint. If the node forwards a datagram without translation, the node counts this datagram, and
+// counts it again after svcmapd's rejects. The namespace with the endpoints counts the datagrams
+// again, and then drops them, so that no answer changes the state of a flow.
 //
 // A packet is lost only if a commit happens between two lookups of this packet, which takes less
 // than a microsecond. To make such losses more frequent, the node traces the destination NAT of

@@ -121,7 +121,8 @@ TEST_F(MetricsServerTest, AClientThatDoesNotReadIsDisconnected) {
   EXPECT_EQ(answer.body, "ok");
 }
 
-// Rendering counts as at least 10 ms of CPU time, 200 ms at once and then 100 ms per second.
+// Each rendering counts as at least 10 ms of CPU time. The limit is a burst of 200 ms, and then 100
+// ms per second.
 TEST_F(MetricsServerTest, FrequentScrapesShareARecentPage) {
   ASSERT_OK(Start());
   const auto begin = std::chrono::steady_clock::now();

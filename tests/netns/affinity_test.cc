@@ -362,8 +362,8 @@ TEST_P(AffinityFamilyTest, S128_ThousandsOfClients) {
   EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
 }
 
-// Tests with both families at once, most of which wait for timeouts. An open connection transfers
-// data, which must not extend an affinity record.
+// Each test uses both IP families at the same time, and most tests wait for timeouts. An open
+// connection transfers data, which must not extend an affinity record.
 class AffinityTimeTest : public ServiceTest {
  protected:
   absl::Status Serve(int timeout) {

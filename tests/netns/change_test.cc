@@ -69,8 +69,8 @@ TEST_P(ChangeTest, S16_OfTwoServicesWithOneAddressTheOlderOneServes) {
   }
 }
 
-// S-16: a Service that is applied later does not take the addresses of a Service that works, also
-// after a restart of the agent.
+// S-16: a Service that is applied later does not take over the addresses of an existing Service,
+// even after a restart of the agent.
 TEST_P(ChangeTest, S16_AServiceWithoutTimestampTakesNoAddressOfAWorkingOne) {
   const absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
   ASSERT_OK(folder);

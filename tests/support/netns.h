@@ -4,8 +4,8 @@
 //
 // The calling thread never changes its own namespace. Short-lived helper threads enter the
 // namespace instead of the calling thread. All const methods may be called from several threads at
-// once. Sockets created inside Run() stay in the namespace, and any thread may use these sockets
-// afterwards.
+// the same time. Sockets created inside Run() stay in the namespace, and any thread may use these
+// sockets afterwards.
 #ifndef SVCMAP_TESTS_SUPPORT_NETNS_H_
 #define SVCMAP_TESTS_SUPPORT_NETNS_H_
 

@@ -34,8 +34,8 @@ constexpr Sysctl kEverywhere[] = {
     {"net/ipv4/conf/default/accept_redirects", "0"},
     {"net/ipv6/conf/all/accept_redirects", "0"},
     {"net/ipv6/conf/default/accept_redirects", "0"},
-    // Tests cause many rejects at once. By default, a host sends about one ICMP error per second to
-    // each destination.
+    // Tests cause bursts of rejected packets. By default, a host sends about one ICMP error per
+    // second to each destination.
     {"net/ipv4/icmp_ratelimit", "0"},
     {"net/ipv4/icmp_ratemask", "0"},
     {"net/ipv6/icmp/ratelimit", "0"},

@@ -145,7 +145,7 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 // Set serializes the objects, so the caller can modify them afterwards. If the list contains several
 // versions of an object, the last version is used, and OnResult receives a warning.
 //
-// The agent holds the removals if they would take away at least half of at least 20 objects of one kind,
+// The agent holds the removals if they would remove at least half of at least 20 objects of one kind,
 // and OnError receives a *SnapshotHeldError. Fewer objects are not protected: Set(nil) deletes all of them.
 //
 // If the Agent has stopped, Set, Apply and Remove do nothing and return the error of Err, or ErrClosed after

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// SnapshotHeldError reports that the agent holds the removals of a snapshot, because they would take away
+// SnapshotHeldError reports that the agent holds the removals of a snapshot, because they would remove
 // too many objects. They wait until an operator runs `svcmapctl accept-snapshot`, or until Set lists enough
 // objects.
 type SnapshotHeldError struct {
@@ -17,7 +17,7 @@ type SnapshotHeldError struct {
 }
 
 func (e *SnapshotHeldError) Error() string {
-	return "svcmap: the agent holds the removals of the snapshot, because they would take away " + e.Loss +
+	return "svcmap: the agent holds the removals of the snapshot, because they would remove " + e.Loss +
 		"; run \"svcmapctl accept-snapshot\" if they are intended"
 }
 

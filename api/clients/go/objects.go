@@ -246,7 +246,7 @@ func (k key) result(reason string) *Result {
 
 // repeated returns the result for an object of which a list contains several versions.
 func (k key) repeated() *Result {
-	reason := "the list contains several versions of the object; the last one is used"
+	reason := "the list contains several versions of the object; the last version is used"
 	return &Result{
 		Kind: k.kind, Namespace: k.namespace, Name: k.name, Severity: svcmapv1.Severity_WARNING,
 		Code: svcmapv1.ResultCode_DUPLICATE, Reason: reason, Message: k.String() + ": " + reason,

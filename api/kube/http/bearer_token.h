@@ -16,7 +16,7 @@ class BearerToken {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // If both are empty, there is no token. A token from `file` replaces `text`.
+  // If `text` and `file` are empty, there is no token. A token from `file` replaces `text`.
   BearerToken(std::string text, std::string file)
       : text_(std::move(text)), file_(std::move(file)) {}
 

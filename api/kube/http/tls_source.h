@@ -30,7 +30,7 @@ class TlsSource {
   api::TlsFiles paths_;    // Empty if there is text.
   api::TlsFiles names_;
   api::TlsMaterial material_;
-  bool usable_ = false;  // material_ was read and is valid.
+  bool usable_ = false;  // True if material_ was read and is valid.
   absl::Status problem_;
 };
 

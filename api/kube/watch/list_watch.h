@@ -47,7 +47,7 @@ struct ListWatchFacts {
   // Lists, pages and watches that ended with 410 Gone and caused a new list. Not counted as
   // failures.
   uint64_t expired = 0;
-  bool listed = false;     // Whether at least one list was completed.
+  bool listed = false;     // True if at least one list was completed.
   std::string last_error;  // Empty after a success.
   // When data of a successful response last arrived.
   std::chrono::steady_clock::time_point last_contact;
@@ -55,8 +55,9 @@ struct ListWatchFacts {
 
 // Runs its own thread. If the server does not know ServiceCIDRs, ListWatch stores an empty list and
 // requests a list again every five minutes. Several consecutive 404 responses for v1 and v1beta1
-// mean that the server does not know ServiceCIDRs: Kubernetes before 1.31 has none, 1.31 and 1.32
-// provide v1beta1 only if an administrator enables it, and the API can be disabled.
+// mean that the server does not know ServiceCIDRs. Kubernetes before 1.31 has no ServiceCIDRs.
+// Kubernetes 1.31 and 1.32 provide v1beta1 only if an administrator enables it. In later versions,
+// the API can be disabled.
 class ListWatch {
  public:
   static std::unique_ptr<ListWatch> Start(Resource resource, std::unique_ptr<HttpClient> client,

@@ -73,7 +73,7 @@ class Mirror {
     std::string bytes;
     uint64_t turn = 0;  // Key in waiting_, or 0 if no change is waiting.
     uint32_t list = 0;  // Number of the last list that contained the object.
-    bool sent = false;  // Taken since the last StartSnapshot.
+    bool sent = false;  // True if the object was taken since the last StartSnapshot.
   };
   using Objects = std::unordered_map<std::string, Stored>;
 

@@ -43,7 +43,7 @@ class Reflector {
   using Clock = std::chrono::steady_clock;
 
   struct Request {
-    bool watch = false;  // False: list.
+    bool watch = false;  // True if the request is a watch, false if it is a list.
     HttpRequest request;
     // Only for lists. The caller stops reading a response that exceeds one of these limits and
     // calls TooLarge.
@@ -123,8 +123,8 @@ class Reflector {
   std::string version_;  // Last known version, from a list, an event or a bookmark.
   Clock::time_point not_before_;
   Clock::time_point asked_;      // When the current request was created.
-  bool brought_object_ = false;  // The current watch has delivered an object.
-  bool bookmarks_come_ = false;  // The server is known to send bookmarks.
+  bool brought_object_ = false;  // True if the current watch has delivered an object.
+  bool bookmarks_come_ = false;  // True if the server is known to send bookmarks.
 
   // The pages of an incomplete list.
   std::vector<Item> items_;

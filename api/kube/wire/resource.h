@@ -34,11 +34,12 @@ struct Selection {
   // Services without the label are selected (S-1).
   std::string service_proxy_name;
 
-  // Also select headless Services, which svcmapd ignores (S-2). API servers before Kubernetes 1.31
-  // do not support the field selector that excludes them.
+  // True if headless Services, which svcmapd ignores (S-2), are also selected. API servers before
+  // Kubernetes 1.31 do not support the field selector that excludes them.
   bool headless_services = false;
 
-  // Select ServiceCIDRs in kServiceCidrBetaVersion. Kubernetes 1.31 and 1.32 do not have v1.
+  // True if ServiceCIDRs are selected in kServiceCidrBetaVersion. Kubernetes 1.31 and 1.32 do not
+  // have v1.
   bool beta_service_cidrs = false;
 };
 

@@ -457,7 +457,7 @@ TEST(CliPruneTest, HeldDeletionsAreAnError) {
   CtlResult result = Ctl(FakeAgent(answers), {"apply", "--prune", "-f", "-"}, kTwoObjects);
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.err,
-            "error: the agent holds the deletions, because they would take away 15 of 20 Services; "
+            "error: the agent holds the deletions, because they would remove 15 of 20 Services; "
             "run \"svcmapctl accept-snapshot\" if they are intended\n");
   EXPECT_THAT(result.out, ::testing::StartsWith("service/shop/web applied\nnode/n1 applied\n"
                                                 "service/shop/old not pruned\n"));
@@ -468,7 +468,7 @@ TEST(CliPruneTest, HeldDeletionsAreAnError) {
   EXPECT_EQ(result.code, 10);
   EXPECT_EQ(result.err,
             "error: nothing is programmed, and the rules of the agent's previous run stay in "
-            "effect: the agent holds the deletions, because they would take away 15 of 20 "
+            "effect: the agent holds the deletions, because they would remove 15 of 20 "
             "Services; run \"svcmapctl accept-snapshot\" if they are intended\n");
   EXPECT_THAT(result.out, ::testing::StartsWith("service/shop/web stored, not programmed\n"
                                                 "node/n1 stored, not programmed\n"
@@ -500,7 +500,7 @@ TEST(CliPruneTest, DryRunPredictsThatTheDeletionsAreHeld) {
   EXPECT_EQ(held.code, 1);
   EXPECT_EQ(held.err,
             "error: the agent would hold the deletions (svcmapd's flag --hold-removals), because "
-            "they would take away 15 of 20 Services; use --allow-empty if they are intended\n");
+            "they would remove 15 of 20 Services; use --allow-empty if they are intended\n");
   EXPECT_THAT(held.out, HasSubstr("service/shop/web applied (dry run)\n"));
   EXPECT_THAT(held.out, HasSubstr("service/shop/old not pruned (dry run)\n"));
   for (const std::vector<std::string>& arguments :

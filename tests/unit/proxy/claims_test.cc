@@ -227,7 +227,7 @@ TEST(ClaimsTest, AnyHistoryGivesTheOwnersOfItsResult) {
       service.Created(created).At("10.96.0." + std::to_string(1 + pick(4)));
       service.Port(static_cast<uint16_t>(80 + pick(2)))
           .NodePort(static_cast<uint16_t>(30080 + pick(2)));
-      // A new Service without a timestamp does not take a claim.
+      // A new Service without a timestamp does not take over a claim.
       const bool newcomer = created == 0 && !claimants.services().contains(key);
       const auto losers = claimants.Put(service.Build(), static_cast<uint64_t>(1 + step / 10));
       if (newcomer && step % 10 == 0) ASSERT_THAT(losers, IsEmpty()) << "step " << step;

@@ -142,8 +142,8 @@ const (
 	Outcome_COMMITTED Outcome = 1
 	// The changes are stored but not committed yet. After a restart with unverified state, the agent
 	// keeps the rules of its previous run until the first snapshot ends. The Ack for SnapshotEnd also
-	// applies to all held changes. For SnapshotEnd, also: the removals of the snapshot are held because
-	// they would take away too much, see Ack.held and SnapshotEnd.
+	// applies to all held changes. For SnapshotEnd, HELD can also mean that the agent holds the removals
+	// of the snapshot, because they would remove too many objects (see Ack.held and SnapshotEnd).
 	Outcome_HELD Outcome = 2
 	// The kernel already had the resulting state, so no transaction was necessary.
 	Outcome_UNCHANGED Outcome = 3
@@ -1600,13 +1600,14 @@ func (*SnapshotBegin) Descriptor() ([]byte, []int) {
 // accepted version, if any, stays in effect. The agent answers with an Ack. Only allowed inside a
 // snapshot. If the stream ends before SnapshotEnd, no objects are pruned.
 //
-// The agent holds the removals of a snapshot that would take away at least half (svcmapd's flag
-// --hold-removals) of at least 20 objects of one kind, or the usable endpoints of at least half of at
-// least 20 Services. While the agent keeps the rules of its previous run, it compares the number of
-// Services with endpoints in these rules with the number in the snapshot. The Ack then has the outcome
-// HELD and the field `held`, and the agent prunes nothing. The snapshot stays open: later changes take
-// effect as in a snapshot, and Acks contain no state_token. The snapshot ends when a later change has
-// listed enough objects, or with AcceptSnapshot. SnapshotBegin and the next stream discard it.
+// The agent holds the removals of a snapshot that would remove at least half (svcmapd's flag
+// --hold-removals) of at least 20 objects of one kind. It also holds the removals if at least half of
+// at least 20 Services would lose all usable endpoints. While the agent keeps the rules of its previous
+// run, it compares the number of Services with endpoints in these rules with the number in the
+// snapshot. The Ack then has the outcome HELD and the field `held`, and the agent prunes nothing. The
+// snapshot stays open: later changes take effect as in a snapshot, and Acks contain no state_token. The
+// snapshot ends when a later change has listed enough objects, or with AcceptSnapshot. SnapshotBegin
+// and the next stream discard it.
 type SnapshotEnd struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
@@ -2049,10 +2050,10 @@ type Ack struct {
 	StateToken []byte `protobuf:"bytes,8,opt,name=state_token,json=stateToken,proto3" json:"state_token,omitempty"`
 	// Result of the dry run. Set only if the outcome is WOULD_CHANGE.
 	DryRun *DryRun `protobuf:"bytes,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// What the end of the snapshot would take away, such as "95 of 100 Services", if the agent holds the
-	// removals (see SnapshotEnd). Set in the Ack of SnapshotEnd, with the outcome HELD. In the Ack of a dry
-	// run: what the changes would take away, if the agent would hold a snapshot with these changes.
-	// Otherwise empty.
+	// What the end of the snapshot would remove, such as "95 of 100 Services", if the agent holds the
+	// removals (see SnapshotEnd). Set in the Ack of SnapshotEnd, with the outcome HELD. In the Ack of a
+	// dry run: the objects that the changes would remove, if the agent would hold a snapshot with these
+	// changes. Otherwise empty.
 	Held string `protobuf:"bytes,10,opt,name=held,proto3" json:"held,omitempty"`
 }
 
@@ -3143,7 +3144,7 @@ type HeldSnapshot struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// What the end of the snapshot would take away, such as "95 of 100 Services".
+	// What the end of the snapshot would remove, such as "95 of 100 Services".
 	Loss string `protobuf:"bytes,1,opt,name=loss,proto3" json:"loss,omitempty"`
 	// Time of SnapshotEnd.
 	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`

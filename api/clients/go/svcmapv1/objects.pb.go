@@ -4,18 +4,19 @@
 //
 // The numbers, types, names and meanings of these fields are those of Kubernetes (generated.proto,
 // Kubernetes 1.36). The protobuf encoding of a Kubernetes object is therefore also an encoding of the
-// message in this file: the bytes of Service.Marshal() in Go, an item of an encoded list, or the
-// field `raw` of runtime.Unknown, which follows the prefix "k8s\0" in responses of the Kubernetes API
-// server. In JSON, these messages also have the same form as the Kubernetes objects.
+// message in this file. Examples are the bytes of Service.Marshal() in Go, and an item of an encoded
+// list. Another example is the field `raw` of runtime.Unknown, which follows the prefix "k8s\0" in
+// responses of the Kubernetes API server. In JSON, these messages also have the same form as the
+// Kubernetes objects.
 //
 // Numbers from 1 to 999 are reserved for fields of Kubernetes. Fields that Kubernetes does not have
 // start at 1000.
 //
 // The agent reduces each object to the fields in this file when it receives the object. It drops all
 // other fields (selector, targetPort, resourceVersion, managedFields and so on), and all labels and
-// annotations that ObjectMeta does not list. Empty messages are dropped, too. A message whose fields
-// are all empty has the same meaning as an absent message, also for timestamps. A change to dropped
-// data does not change Ack.state_token. List returns the reduced objects.
+// annotations that ObjectMeta does not list. The agent also drops empty messages. A message whose
+// fields are all empty has the same meaning as an absent message, also for timestamps. A change to
+// dropped data does not change Ack.state_token. List returns the reduced objects.
 //
 // Kubernetes does not check that all strings are valid UTF-8. Invalid UTF-8 in data that the agent
 // drops is not an error. An Endpoint.zone or an annotation with invalid UTF-8 is dropped. If

@@ -75,14 +75,14 @@ class Stopped(StreamError):
 
 
 class SnapshotHeld(Exception):
-    """The agent holds the removals of a snapshot, because they would take away too many objects. They wait
+    """The agent holds the removals of a snapshot, because they would remove too many objects. They wait
     until an operator runs `svcmapctl accept-snapshot`, or until set() lists enough objects.
 
     loss: for example "95 of 100 Services".
     """
 
     def __init__(self, loss: str):
-        super().__init__(f"the agent holds the removals of the snapshot, because they would take away {loss}; "
+        super().__init__(f"the agent holds the removals of the snapshot, because they would remove {loss}; "
                          'run "svcmapctl accept-snapshot" if they are intended')
         self.loss = loss
 
@@ -199,7 +199,7 @@ class Agent:
         Raises Stopped or Closed if the Agent has stopped or is closed. The objects are serialized, so the caller can modify them afterwards. If the list contains several
         versions of an object, the last version is used, and on_result receives a warning.
 
-        The agent holds the removals if they would take away at least half of at least 20 objects of one
+        The agent holds the removals if they would remove at least half of at least 20 objects of one
         kind, and on_error receives SnapshotHeld. Fewer objects are not protected: set([]) deletes all of
         them. accept_removals: the agent removes any number of objects. Set it only if an operator has
         confirmed the removals."""

@@ -116,7 +116,7 @@ class Key(NamedTuple):
 
     def repeated(self) -> control.ObjectResult:
         """The result for an object of which a list contains several versions."""
-        reason = "the list contains several versions of the object; the last one is used"
+        reason = "the list contains several versions of the object; the last version is used"
         return control.ObjectResult(
             kind=self.kind, namespace=self.namespace, name=self.name, severity=control.WARNING,
             code=control.DUPLICATE, reason=reason, message=f"{self}: {reason}")

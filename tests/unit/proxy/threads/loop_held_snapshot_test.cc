@@ -1,4 +1,4 @@
-// Tests of snapshots whose removals are held because they would take away too much.
+// Tests of snapshots whose removals are held because they would remove too many objects.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -96,7 +96,7 @@ TEST_F(HeldSnapshotTest, FewObjectsAreNotBounded) {
   EXPECT_EQ(StoredServices(), 0u);
 }
 
-// Slices without usable endpoints take away as much as missing slices.
+// A Service whose slices have no usable endpoints counts like a Service whose slices are missing.
 TEST_F(HeldSnapshotTest, ServicesThatLoseTheirEndpointsCount) {
   StartWithServices();
   const Lines before = Stored();
@@ -145,7 +145,7 @@ TEST_F(HeldSnapshotTest, AVersionOverALimitIsReducedFromTheWaitingVersion) {
   EXPECT_EQ(Stored(), before);
 }
 
-// A controller whose cache was empty at its start sends the rest later.
+// A controller whose cache was empty at its start sends the missing objects later.
 TEST_F(HeldSnapshotTest, LaterChangesTakeEffectAndEndTheSnapshotIfTheyListEnough) {
   StartWithServices();
   Snapshot({});
