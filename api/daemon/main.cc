@@ -238,11 +238,17 @@ std::string SignalName(int signal) { return std::string("SIG") + sigabbrev_np(si
 
 // Waits for SIGTERM or SIGINT. SIGHUP starts a comparison of all tables in the kernel with the
 // desired state. Returns an error if the configuration file has changed and svcmapd must be
-// restarted. `config` may be null.
-absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWatch* config) {
+// restarted. `config` may be null. Calls `every_second`, which must not wait for the disk, because
+// signals are not handled in the meantime.
+absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWatch* config,
+                      const std::function<void()>& every_second) {
+  constexpr timespec kSecond = {.tv_sec = 1, .tv_nsec = 0};
   for (;;) {
-    int signal = 0;
-    sigwait(&signals, &signal);
+    const int signal = sigtimedwait(&signals, nullptr, &kSecond);
+    if (signal < 0) {
+      every_second();
+      continue;
+    }
     if (signal != SIGHUP && config != nullptr && config->changed()) {
       NotifyStopping("Exiting because the configuration file has changed");
       return absl::AbortedError(
@@ -274,8 +280,6 @@ int Run(DaemonOptions options) {
   const size_t descriptors = RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
   std::optional<StartGuard> starting(std::in_place);
-  // Declared here because the guard must be destroyed after the objects below.
-  std::optional<ExitGuard> exiting;
   DropHashPicksIfUnsupported(options.ruleset);
   DropCountersIfRejected(options.ruleset);
   options.ruleset.tcp_resets = ChooseTcpResets();
@@ -385,7 +389,7 @@ int Run(DaemonOptions options) {
   }
   WatchHub watches;
   Observations observations;
-  HeapTrim heap_trim([] { malloc_trim(0); });
+  HeapTrim heap_trim;
   const auto return_space = [&] {
     const bool half = heap_trim.AfterChange(reconciler.store().bytes());
     if (half && *log != nullptr) (*log)->Recount();
@@ -485,8 +489,6 @@ int Run(DaemonOptions options) {
       status = started.status();
       if (status.ok()) server = *std::move(started);
     }
-    std::optional<ClockWatch> clock_watch;
-    if (status.ok()) clock_watch.emplace();
     std::unique_ptr<ManifestsSource> manifests;
     if (status.ok() && !options.manifests.empty()) {
       absl::StatusOr<std::unique_ptr<ManifestsSource>> source =
@@ -509,9 +511,14 @@ int Run(DaemonOptions options) {
                    LogValue(options.node_name));
       starting.reset();
       NotifyReady(kReadyStatus);
-      status = AwaitEnd(signals, loop, config.get());
+      ClockWatch clock;
+      status = AwaitEnd(signals, loop, config.get(), [&] {
+        clock.Check();
+        if (heap_trim.TakeDue()) malloc_trim(0);
+        intake.log_limit().Report();
+      });
     }
-    exiting.emplace();
+    StartExitGuard();
     loop.Stop();  // Answers pending batches, so that the gRPC server can close its streams.
     // Only now: the loop saves that no foreign change is unchecked, so it must receive all of them.
     changes.GoTo(nullptr);
