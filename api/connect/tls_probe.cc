@@ -2,7 +2,6 @@
 
 #include <netdb.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
@@ -18,7 +17,6 @@ namespace {
 
 constexpr timeval kTimeout = {.tv_sec = 2, .tv_usec = 0};
 
-using Bio = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using Context = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
 using Ssl = std::unique_ptr<SSL, decltype(&SSL_free)>;
 
@@ -34,27 +32,6 @@ UniqueFd Connect(const std::string& host, const std::string& port) {
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   if (connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0) return UniqueFd();
   return fd;
-}
-
-void UseMaterial(SSL_CTX* context, const TlsMaterial& tls) {
-  const auto open = [](const std::string& pem) {
-    return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
-  };
-  const Bio ca = open(tls.ca), certificates = open(tls.certificate), key = open(tls.key);
-  while (X509* trusted = PEM_read_bio_X509(ca.get(), nullptr, nullptr, nullptr)) {
-    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), trusted);
-    X509_free(trusted);
-  }
-  X509* own = PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr);
-  if (own == nullptr) return;
-  SSL_CTX_use_certificate(context, own);
-  X509_free(own);
-  while (X509* next = PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr)) {
-    if (SSL_CTX_add0_chain_cert(context, next) != 1) X509_free(next);
-  }
-  EVP_PKEY* own_key = PEM_read_bio_PrivateKey(key.get(), nullptr, nullptr, nullptr);
-  SSL_CTX_use_PrivateKey(context, own_key);
-  EVP_PKEY_free(own_key);
 }
 
 // Explains the alert with which the agent has closed the connection.
@@ -103,7 +80,7 @@ std::string ProbeTls(const std::string& target, const TlsMaterial& tls) {
   if (!fd.ok()) return "";
   ERR_clear_error();
   const Context context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
-  UseMaterial(context.get(), tls);
+  UseTlsMaterial(context.get(), tls, {tls.certificate, tls.key, tls.ca}).IgnoreError();
   VerifyPeers(context.get(), SSL_VERIFY_PEER);
   ERR_clear_error();
   const Ssl ssl(SSL_new(context.get()), SSL_free);
