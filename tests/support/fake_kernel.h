@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "nft/fake/fake_chains.h"
-#include "nft/fake/fake_set.h"
 #include "nft/model/kernel.h"
 #include "nft/model/table.h"
+#include "tests/support/fake_chains.h"
+#include "tests/support/fake_set.h"
 
 namespace svcmap::nft {
 
