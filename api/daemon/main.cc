@@ -8,12 +8,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <mutex>
 
 #include "absl/strings/numbers.h"
 #include "api/daemon/agent_health.h"
 #include "api/daemon/clock_watch.h"
-#include "api/daemon/connection_counters.h"
-#include "api/daemon/hash_picks.h"
+#include "api/daemon/kernel_features.h"
 #include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
@@ -26,7 +27,6 @@
 #include "api/daemon/server.h"
 #include "api/daemon/stop_guard.h"
 #include "api/daemon/sysctls.h"
-#include "api/daemon/tcp_resets.h"
 #include "api/health/server.h"
 #include "api/localhost/forwarder.h"
 #include "api/log/log_value.h"
@@ -40,7 +40,7 @@
 #include "nft/base/status.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
-#include "nft/netlink/generation_reader.h"
+#include "nft/netlink/session.h"
 #include "nft/netlink/watched_kernel.h"
 #include "proxy/reconcile/loop.h"
 #include "proxy/saved/bounded_files.h"
@@ -334,9 +334,11 @@ int Run(DaemonOptions options) {
       tables, [&](nft::ForeignChange change) { changes.Put(std::move(change)); },
       std::move(kernel_options));
   if (!kernel.ok()) return Fail(kernel.status());
-  const absl::StatusOr<std::unique_ptr<nft::GenerationReader>> generation =
-      nft::GenerationReader::Open();
+  // A session of its own, because the kernel returns the generation id without waiting for a commit
+  // in progress (NFT_MSG_GETGEN under RCU, Linux 4.12 and later).
+  absl::StatusOr<nft::Session> generation = nft::Session::Open({});
   if (!generation.ok()) return Fail(generation.status());
+  std::mutex generation_mutex;
 
   const ConvertContext convert{options.node_name, options.external_ips};
   proxy::SavedState saved;
@@ -459,7 +461,11 @@ int Run(DaemonOptions options) {
        .manifests_path = options.manifests,
        .limits = options.push_limits,
        .watching = [&] { return (*kernel)->WatcherAlive(); },
-       .kernel_generation = [&] { return (*generation)->Read(); },
+       .kernel_generation =
+           [&] {
+             const std::lock_guard lock(generation_mutex);
+             return generation->Generation();
+           },
        .log = log->get(),
        .state_dir = options.state_dir,
        .leader = LoadLeader(options.state_dir),
