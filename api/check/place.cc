@@ -1,10 +1,7 @@
 #include "api/check/place.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <linux/nsfs.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -64,31 +61,6 @@ absl::Status Place::Run(const std::function<void()>& work) const {
     work();
   }).join();
   return status;
-}
-
-bool Place::HasAddress(Family family) const {
-  bool found = false;
-  const absl::Status status = Run([&] {
-    ifaddrs* list = nullptr;
-    if (getifaddrs(&list) != 0) return;
-    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-      if (entry->ifa_addr == nullptr) continue;
-      char text[INET6_ADDRSTRLEN] = {};
-      const int kind = entry->ifa_addr->sa_family;
-      if (kind == AF_INET) {
-        inet_ntop(kind, &reinterpret_cast<sockaddr_in*>(entry->ifa_addr)->sin_addr, text,
-                  sizeof(text));
-      } else if (kind == AF_INET6) {
-        inet_ntop(kind, &reinterpret_cast<sockaddr_in6*>(entry->ifa_addr)->sin6_addr, text,
-                  sizeof(text));
-      }
-      const std::optional<IpAddress> address = IpAddress::Parse(text);
-      found |= address && address->family() == family && !address->IsLoopback() &&
-               !address->IsLinkLocal();
-    }
-    freeifaddrs(list);
-  });
-  return found && status.ok();
 }
 
 }  // namespace svcmap::api

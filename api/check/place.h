@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nft/base/unique_fd.h"
-#include "nft/types/ip_address.h"
 
 namespace svcmap::api {
 
@@ -25,10 +24,6 @@ class Place {
 
   // Runs `work` in a new thread inside the namespace. Requires CAP_SYS_ADMIN unless is_own().
   absl::Status Run(const std::function<void()>& work) const;
-
-  // Returns true if an interface has an address of the family that is neither a loopback nor a
-  // link-local address.
-  bool HasAddress(Family family) const;
 
  private:
   static absl::StatusOr<Place> Open(const std::string& path);

@@ -181,10 +181,10 @@ ExitCode Execute(const ApplyOptions& options, Session& session) {
   DropDuplicates(inputs.objects, session);
   if (options.strict || options.prune) {
     // A flaw in a complete state would delete objects or fields.
-    const std::string_view flaw = !inputs.complete        ? "a manifest cannot be read"
-                                  : inputs.misspelled > 0 ? "the kind of an object is unknown"
-                                  : unknown > 0           ? "a field is unknown"
-                                                          : "";
+    const std::string_view flaw = !inputs.complete    ? "a manifest cannot be read"
+                                  : inputs.misspelled ? "the kind of an object is unknown"
+                                  : unknown > 0       ? "a field is unknown"
+                                                      : "";
     if (!flaw.empty()) {
       const size_t valid = inputs.objects.size();
       session.Error(absl::StrCat(

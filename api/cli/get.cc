@@ -1,13 +1,19 @@
 // Implements `svcmapctl get`.
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <set>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "api/cli/columns.h"
 #include "api/cli/commands.h"
-#include "api/cli/object_writer.h"
+#include "api/cli/table.h"
 #include "api/convert/quote.h"
+#include "api/manifests/manifests.h"
 
 namespace svcmap::api {
 namespace {
@@ -41,14 +47,13 @@ absl::StatusOr<ReadyCounts> CountEndpoints(const ObjectId& services, Reader& rea
   return counts;
 }
 
-// Lists the objects that match `filter`. Creates the writer when the first response arrives, so a
-// failed call prints nothing.
+// Calls `write` for each object that matches `filter`, and returns their number.
 absl::StatusOr<size_t> WriteObjects(const ObjectId& filter, const Session& session,
-                                    const std::function<ObjectWriter&()>& writer) {
+                                    const std::function<void(const v1::Object&)>& write) {
   size_t count = 0;
   const absl::Status status =
       session.reader.List(RequestOf(filter), [&](const v1::ListResponse& part) {
-        for (const v1::Object& object : part.objects()) writer().Write(object);
+        for (const v1::Object& object : part.objects()) write(object);
         count += static_cast<size_t>(part.objects_size());
         return session.out.good();  // Stops when standard output is closed.
       });
@@ -74,20 +79,39 @@ ExitCode PrintTables(const GetOptions& options, Session& session) {
     absl::StatusOr<ReadyCounts> ready{ReadyCounts()};
     if (filter.kind == v1::KIND_SERVICE) ready = CountEndpoints(filter, session.reader);
     if (!ready.ok()) return session.CallFailed(ready.status());
-    std::unique_ptr<ObjectWriter> writer;
-    const absl::StatusOr<size_t> count = WriteObjects(filter, session, [&]() -> ObjectWriter& {
-      if (!writer) {
+    std::optional<Table> table;
+    const auto write = [&](const v1::Object& object) {
+      if (!table) {
         if (printed) session.out << '\n';
-        writer = MakeTableWriter(filter.kind, wide, *ready, session.screen.columns, session.out);
+        table.emplace(ColumnsOf(filter.kind, wide), session.out, wide ? 0 : session.screen.columns);
       }
-      return *writer;
-    });
-    if (writer) writer->Finish();
+      // Skips objects of other kinds, because their columns differ.
+      if (IdOf(object).kind == filter.kind) table->Row(CellsOf(object, wide, *ready));
+    };
+    const absl::StatusOr<size_t> count = WriteObjects(filter, session, write);
+    if (table) table->Finish();
     if (!count.ok()) return session.CallFailed(count.status());
-    printed = printed || writer;
+    printed = printed || table;
     if (*count == 0) code = Worse(code, ReportNothing(filter, session));
   }
   return code;
+}
+
+constexpr char kListStart[] = "{\n  \"apiVersion\": \"v1\",\n  \"items\": [";
+
+// Prints an object. If `single` is false, the JSON output is an item of a List.
+void PrintObject(const v1::Object& object, OutputFormat format, bool single, bool first,
+                 std::ostream& out) {
+  if (format == OutputFormat::kName) {
+    out << IdOf(object).ToString() << '\n';
+  } else if (format == OutputFormat::kYaml) {
+    out << (first ? "" : "---\n") << ManifestYaml({object});
+  } else if (const std::string json = ManifestJson({object}); single) {
+    out << json;
+  } else {
+    out << (first ? kListStart : ",") << "\n    "
+        << absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(json), {{"\n", "\n    "}});
+  }
 }
 
 }  // namespace
@@ -118,19 +142,21 @@ ExitCode Execute(const GetOptions& options, Session& session) {
   // A name selects one object, unless it is searched in all namespaces.
   const bool single = options.filters.size() == 1 && !first.name.empty() &&
                       (!first.name_space.empty() || !WordsOf(first.kind).namespaced);
-  std::unique_ptr<ObjectWriter> writer;
-  const auto make = [&]() -> ObjectWriter& {
-    if (!writer) writer = MakeObjectWriter(options.output, single, session.out);
-    return *writer;
+  bool empty = true;
+  const auto write = [&](const v1::Object& object) {
+    PrintObject(object, options.output, single, std::exchange(empty, false), session.out);
   };
   ExitCode code = ExitCode::kOk;
   for (const ObjectId& filter : options.filters) {
-    const absl::StatusOr<size_t> count = WriteObjects(filter, session, make);
+    const absl::StatusOr<size_t> count = WriteObjects(filter, session, write);
     if (!count.ok()) return session.CallFailed(count.status());
     if (*count == 0) code = Worse(code, ReportNothing(filter, session));
   }
-  if (!single && code == ExitCode::kOk) make();  // An empty List is also JSON.
-  if (writer) writer->Finish();
+  // An empty List is also JSON.
+  if (options.output == OutputFormat::kJson && !single && (!empty || code == ExitCode::kOk)) {
+    session.out << (empty ? absl::StrCat(kListStart, "]") : "\n  ]")
+                << ",\n  \"kind\": \"List\"\n}\n";
+  }
   return code;
 }
 

@@ -41,11 +41,15 @@ Inputs ReadInputs(const std::vector<std::string>& files, std::string_view left_o
       error(std::string(manifests.status().message()));
       continue;
     }
-    for (const ManifestError& problem : manifests->errors) error(problem.ToString());
-    for (const auto* warnings : {&manifests->warnings, &manifests->misspelled}) {
-      for (const ManifestError& warning : *warnings) session.Warn(warning.ToString());
+    for (const ManifestError& problem : manifests->errors) {
+      if (!problem.misspelled) {
+        error(problem.ToString());
+        continue;
+      }
+      session.Warn(problem.ToString());
+      inputs.misspelled = true;
     }
-    inputs.misspelled += manifests->misspelled.size();
+    for (const ManifestError& warning : manifests->warnings) session.Warn(warning.ToString());
     std::move(manifests->objects.begin(), manifests->objects.end(),
               std::back_inserter(inputs.objects));
   }

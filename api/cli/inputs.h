@@ -11,7 +11,7 @@ namespace svcmap::api {
 
 struct Inputs {
   std::vector<ManifestObject> objects;  // Objects in input order.
-  size_t misspelled = 0;                // Number of errors in Manifests::misspelled.
+  bool misspelled = false;              // True if an object is misspelled.
   bool complete = true;  // False if ReadInputs could not read an input and printed an error.
 };
 

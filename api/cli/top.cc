@@ -1,6 +1,4 @@
 // Implements `svcmapctl top`.
-#include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -21,6 +19,7 @@
 #include "api/cli/http_get.h"
 #include "api/cli/service_rates.h"
 #include "api/convert/projection.h"
+#include "api/migration/kube_proxy_process.h"
 #include "nft/base/lock_sockets.h"
 
 namespace svcmap::api {
@@ -88,29 +87,6 @@ class EndpointMeter : public Meter {
   const RateOrder order_;
 };
 
-// Returns the IP addresses of the interfaces in this network namespace.
-std::vector<IpAddress> LocalAddresses() {
-  std::vector<IpAddress> addresses;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return addresses;
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    char text[INET6_ADDRSTRLEN];
-    const void* bytes = nullptr;
-    if (one->ifa_addr == nullptr) continue;
-    if (one->ifa_addr->sa_family == AF_INET) {
-      bytes = &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
-    } else if (one->ifa_addr->sa_family == AF_INET6) {
-      bytes = &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
-    } else {
-      continue;
-    }
-    if (inet_ntop(one->ifa_addr->sa_family, bytes, text, sizeof(text)) == nullptr) continue;
-    if (const auto address = IpAddress::Parse(text)) addresses.push_back(*address);
-  }
-  freeifaddrs(list);
-  return addresses;
-}
-
 // Reads the addresses and endpoints of the Service from the agent. Returns null if the Service does
 // not exist or has no addresses.
 absl::StatusOr<std::unique_ptr<Meter>> MakeEndpointMeter(const TopOptions& options,
@@ -119,7 +95,8 @@ absl::StatusOr<std::unique_ptr<Meter>> MakeEndpointMeter(const TopOptions& optio
   request.set_kind(v1::KIND_SERVICE);
   request.set_namespace_(options.endpoints.name_space);
   request.set_name(options.endpoints.name);
-  const std::vector<IpAddress> local = LocalAddresses();
+  std::vector<IpAddress> local;
+  for (const InterfaceAddress& own : InterfaceAddresses()) local.push_back(own.address);
   std::vector<CheckTarget> targets;
   absl::Status listed = session.reader.List(request, [&](const v1::ListResponse& part) {
     for (const v1::Object& object : part.objects()) AddTargets(object.service(), local, targets);

@@ -1,4 +1,4 @@
-#include "api/convert/endpoint_pick.h"
+#include "api/convert/service_parts.h"
 
 #include <optional>
 #include <string>

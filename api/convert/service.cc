@@ -7,13 +7,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
-#include "api/convert/endpoint_pick.h"
 #include "api/convert/fields.h"
 #include "api/convert/metadata.h"
 #include "api/convert/quote.h"
-#include "api/convert/service_policies.h"
-#include "api/convert/service_ports.h"
-#include "api/convert/service_size.h"
+#include "api/convert/service_parts.h"
 
 namespace svcmap::api {
 namespace {

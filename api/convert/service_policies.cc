@@ -1,4 +1,4 @@
-#include "api/convert/service_policies.h"
+#include "api/convert/service_parts.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "api/convert/service_ports.h"
+#include "api/convert/service_parts.h"
 
 #include <iterator>
 #include <map>

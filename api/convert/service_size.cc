@@ -1,4 +1,4 @@
-#include "api/convert/service_size.h"
+#include "api/convert/service_parts.h"
 
 #include <algorithm>
 #include <string>
@@ -11,6 +11,13 @@
 
 namespace svcmap::api {
 namespace {
+
+// Maximum number of ports times addresses of a Service for each IP family. A port range counts as
+// proxy::PortElementCount() ports. Each port has one map element for each clusterIP, externalIP and
+// load balancer IP. A few kilobytes of ports and addresses can multiply to millions of map
+// elements: a Service with 5 million elements used 2 GB of memory, and each commit took 15 s. A
+// Service can use all 65,535 ports of a protocol at one address of each family.
+constexpr size_t kMaxPortsTimesAddresses = 65'536;
 
 size_t CountOfFamily(const std::vector<IpAddress>& addresses, Family family) {
   return static_cast<size_t>(

@@ -133,17 +133,10 @@ void LogBeginning(proxy::AdoptedState beginning, uint64_t revision) {
 }
 
 void RepairLog::Add(const proxy::Repaired& repaired) {
-  const auto now = std::chrono::steady_clock::now();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - refilled_);
-  if (seconds.count() > 0) {
-    allowed_ = static_cast<int>(std::min<int64_t>(kBurst, allowed_ + seconds.count()));
-    refilled_ = now;
-  }
-  if (allowed_ == 0) {
+  if (!lines_.Take(1, TokenBucket::Clock::now())) {
     ++unreported_;
     return;
   }
-  --allowed_;
   const std::string fields = RepairFields(repaired, std::exchange(unreported_, 0));
   const proxy::RepairResult& result = repaired.result;
   switch (result.outcome) {

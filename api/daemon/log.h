@@ -1,8 +1,7 @@
 // Writes the log lines of the reconcile loop.
 #pragma once
 
-#include <chrono>
-
+#include "api/limits/token_bucket.h"
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/reconcile/loop.h"
 
@@ -19,9 +18,7 @@ class RepairLog {
   void Add(const proxy::Repaired& repaired);
 
  private:
-  static constexpr int kBurst = 10;
-  std::chrono::steady_clock::time_point refilled_;
-  int allowed_ = kBurst;
+  TokenBucket lines_{10, 1, TokenBucket::Clock::now()};
   uint64_t unreported_ = 0;
 };
 

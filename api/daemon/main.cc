@@ -8,12 +8,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <mutex>
 
 #include "absl/strings/numbers.h"
 #include "api/daemon/agent_health.h"
 #include "api/daemon/clock_watch.h"
-#include "api/daemon/connection_counters.h"
-#include "api/daemon/hash_picks.h"
+#include "api/daemon/kernel_features.h"
 #include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
@@ -26,7 +27,6 @@
 #include "api/daemon/server.h"
 #include "api/daemon/stop_guard.h"
 #include "api/daemon/sysctls.h"
-#include "api/daemon/tcp_resets.h"
 #include "api/health/server.h"
 #include "api/localhost/forwarder.h"
 #include "api/log/log_value.h"
@@ -40,7 +40,7 @@
 #include "nft/base/status.h"
 #include "nft/conntrack/netlink_flow_table.h"
 #include "nft/netlink/address_monitor.h"
-#include "nft/netlink/generation_reader.h"
+#include "nft/netlink/session.h"
 #include "nft/netlink/watched_kernel.h"
 #include "proxy/reconcile/loop.h"
 #include "proxy/saved/bounded_files.h"
@@ -238,11 +238,17 @@ std::string SignalName(int signal) { return std::string("SIG") + sigabbrev_np(si
 
 // Waits for SIGTERM or SIGINT. SIGHUP starts a comparison of all tables in the kernel with the
 // desired state. Returns an error if the configuration file has changed and svcmapd must be
-// restarted. `config` may be null.
-absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWatch* config) {
+// restarted. `config` may be null. Calls `every_second`, which must not wait for the disk, because
+// signals are not handled in the meantime.
+absl::Status AwaitEnd(const sigset_t& signals, proxy::Loop& loop, const ConfigWatch* config,
+                      const std::function<void()>& every_second) {
+  constexpr timespec kSecond = {.tv_sec = 1, .tv_nsec = 0};
   for (;;) {
-    int signal = 0;
-    sigwait(&signals, &signal);
+    const int signal = sigtimedwait(&signals, nullptr, &kSecond);
+    if (signal < 0) {
+      every_second();
+      continue;
+    }
     if (signal != SIGHUP && config != nullptr && config->changed()) {
       NotifyStopping("Exiting because the configuration file has changed");
       return absl::AbortedError(
@@ -274,8 +280,6 @@ int Run(DaemonOptions options) {
   const size_t descriptors = RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
   std::optional<StartGuard> starting(std::in_place);
-  // Declared here because the guard must be destroyed after the objects below.
-  std::optional<ExitGuard> exiting;
   DropHashPicksIfUnsupported(options.ruleset);
   DropCountersIfRejected(options.ruleset);
   options.ruleset.tcp_resets = ChooseTcpResets();
@@ -330,9 +334,11 @@ int Run(DaemonOptions options) {
       tables, [&](nft::ForeignChange change) { changes.Put(std::move(change)); },
       std::move(kernel_options));
   if (!kernel.ok()) return Fail(kernel.status());
-  const absl::StatusOr<std::unique_ptr<nft::GenerationReader>> generation =
-      nft::GenerationReader::Open();
+  // A session of its own, because the kernel returns the generation id without waiting for a commit
+  // in progress (NFT_MSG_GETGEN under RCU, Linux 4.12 and later).
+  absl::StatusOr<nft::Session> generation = nft::Session::Open({});
   if (!generation.ok()) return Fail(generation.status());
+  std::mutex generation_mutex;
 
   const ConvertContext convert{options.node_name, options.external_ips};
   proxy::SavedState saved;
@@ -385,7 +391,7 @@ int Run(DaemonOptions options) {
   }
   WatchHub watches;
   Observations observations;
-  HeapTrim heap_trim([] { malloc_trim(0); });
+  HeapTrim heap_trim;
   const auto return_space = [&] {
     const bool half = heap_trim.AfterChange(reconciler.store().bytes());
     if (half && *log != nullptr) (*log)->Recount();
@@ -455,7 +461,11 @@ int Run(DaemonOptions options) {
        .manifests_path = options.manifests,
        .limits = options.push_limits,
        .watching = [&] { return (*kernel)->WatcherAlive(); },
-       .kernel_generation = [&] { return (*generation)->Read(); },
+       .kernel_generation =
+           [&] {
+             const std::lock_guard lock(generation_mutex);
+             return generation->Generation();
+           },
        .log = log->get(),
        .state_dir = options.state_dir,
        .leader = LoadLeader(options.state_dir),
@@ -485,8 +495,6 @@ int Run(DaemonOptions options) {
       status = started.status();
       if (status.ok()) server = *std::move(started);
     }
-    std::optional<ClockWatch> clock_watch;
-    if (status.ok()) clock_watch.emplace();
     std::unique_ptr<ManifestsSource> manifests;
     if (status.ok() && !options.manifests.empty()) {
       absl::StatusOr<std::unique_ptr<ManifestsSource>> source =
@@ -509,9 +517,14 @@ int Run(DaemonOptions options) {
                    LogValue(options.node_name));
       starting.reset();
       NotifyReady(kReadyStatus);
-      status = AwaitEnd(signals, loop, config.get());
+      ClockWatch clock;
+      status = AwaitEnd(signals, loop, config.get(), [&] {
+        clock.Check();
+        if (heap_trim.TakeDue()) malloc_trim(0);
+        intake.log_limit().Report();
+      });
     }
-    exiting.emplace();
+    StartExitGuard();
     loop.Stop();  // Answers pending batches, so that the gRPC server can close its streams.
     // Only now: the loop saves that no foreign change is unchecked, so it must receive all of them.
     changes.GoTo(nullptr);

@@ -17,18 +17,13 @@ constexpr size_t kMaxReported = 20;  // Maximum number of errors that become fin
 // Returns the findings about errors in `manifests`.
 std::vector<std::string> ReportedErrors(const Manifests& manifests) {
   std::vector<std::string> reported;
-  size_t omitted = 0;
-  for (const auto* errors : {&manifests.errors, &manifests.misspelled}) {
-    for (const ManifestError& error : *errors) {
-      if (reported.size() < kMaxReported) {
-        reported.push_back("--manifests: " + error.ToString());
-      } else {
-        ++omitted;
-      }
+  for (const ManifestError& error : manifests.errors) {
+    if (reported.size() == kMaxReported) {
+      reported.push_back(absl::StrCat("--manifests: ", manifests.errors.size() - kMaxReported,
+                                      " more errors are in the log"));
+      break;
     }
-  }
-  if (omitted > 0) {
-    reported.push_back(absl::StrCat("--manifests: ", omitted, " more errors are in the log"));
+    reported.push_back("--manifests: " + error.ToString());
   }
   return reported;
 }
@@ -82,10 +77,8 @@ absl::StatusOr<ConvertedChange> ManifestsSource::Convert(const ManifestObject& o
 absl::Status ManifestsSource::ReadAndSubmit() {
   const absl::StatusOr<Manifests> manifests = ReadManifestPath(path_);
   if (!manifests.ok()) return manifests.status();
-  for (const auto* errors : {&manifests->errors, &manifests->misspelled}) {
-    for (const ManifestError& error : *errors) {
-      spdlog::error("manifest rejected error={}", LogValue(error.ToString()));
-    }
+  for (const ManifestError& error : manifests->errors) {
+    spdlog::error("manifest rejected error={}", LogValue(error.ToString()));
   }
   intake_.SetSourceErrors(ReportedErrors(*manifests));
   for (const ManifestError& warning : manifests->warnings) {
@@ -109,7 +102,7 @@ absl::Status ManifestsSource::ReadAndSubmit() {
                           [&](int i) { return Convert(objects[static_cast<size_t>(i)]); },
                           std::move(done), {.client = "", .fields = "path=" + LogValue(path_)});
   };
-  if (!manifests->errors.empty() || !manifests->misspelled.empty()) {
+  if (!manifests->errors.empty()) {
     spdlog::warn(
         "objects that are missing from the manifests are kept, because a manifest was "
         "rejected path={}",

@@ -1,5 +1,6 @@
 #include "api/daemon/server.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
@@ -7,11 +8,12 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <string_view>
 #include <tuple>
 
 #include "api/convert/quote.h"
-#include "api/grpc/grpc_log.h"
 #include "api/log/log_value.h"
+#include "api/screen/rejected_calls.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -71,6 +73,14 @@ absl::StatusOr<std::unique_ptr<TlsServer>> LoadTls(const TlsFiles& files) {
   return Annotate(tls.status(), "--tls-cert, --tls-key, --tls-client-ca");
 }
 
+// Writes gRPC's errors to svcmapd's log, at most one line per second. gRPC reports some errors only
+// through its log function.
+void LogGrpcError(gpr_log_func_args* arguments) {
+  if (arguments->severity != GPR_LOG_SEVERITY_ERROR) return;
+  static RejectedCalls errors;
+  errors.Add("gRPC", "gRPC error error=" + LogValue(std::string_view(arguments->message)));
+}
+
 uint32_t WriterStreams(const PushLimits& limits) { return limits.max_streams + kMaxCalls; }
 
 }  // namespace
@@ -107,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& optio
   const absl::StatusOr<Addresses> all = AddressesOf(options);
   if (!all.ok()) return all.status();
   const std::vector<std::string>&addresses = all->tcp, &paths = all->paths;
-  FollowGrpcLog();
+  gpr_set_log_function(LogGrpcError);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 

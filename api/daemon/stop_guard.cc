@@ -35,24 +35,14 @@ void StartGuard::Run() const {
   _exit(0);  // Skips destructors, because another thread may be blocked forever.
 }
 
-ExitGuard::ExitGuard() {
-  thread_ = std::thread([this] {
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kTimeout, [this] { return done_; })) return;
+void StartExitGuard() {
+  std::thread([] {
+    std::this_thread::sleep_for(kExitTimeout);
     spdlog::error("shutdown timed out, exiting before the state file is synced timeout_s={}",
-                  kTimeout.count());
+                  kExitTimeout.count());
     spdlog::default_logger()->flush();
     _exit(1);
-  });
-}
-
-ExitGuard::~ExitGuard() {
-  {
-    const std::lock_guard lock(mutex_);
-    done_ = true;
-  }
-  wake_.notify_one();
-  thread_.join();
+  }).detach();
 }
 
 }  // namespace svcmap::api

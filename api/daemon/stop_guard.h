@@ -8,8 +8,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "nft/base/unique_fd.h"
@@ -34,25 +32,13 @@ class StartGuard {
   std::thread thread_;
 };
 
-// Ends the process with status 1 if the process is still running kTimeout after the guard was
-// created.
-class ExitGuard {
- public:
-  // Shorter than the 8 s in docs/security.md, because two log lines take up to 100 ms each and the
-  // kernel needs time to release the memory of the process. systemd and the kubelet kill the agent
-  // later.
-  static constexpr std::chrono::seconds kTimeout{7};
+// Shorter than the 8 s in docs/security.md, because two log lines take up to 100 ms each and the
+// kernel needs time to release the memory of the process. systemd and the kubelet kill the agent
+// later.
+inline constexpr std::chrono::seconds kExitTimeout{7};
 
-  ExitGuard();
-  ~ExitGuard();
-  ExitGuard(const ExitGuard&) = delete;
-  ExitGuard& operator=(const ExitGuard&) = delete;
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool done_ = false;
-  std::thread thread_;
-};
+// Ends the process with status 1 if the process is still running after kExitTimeout. Needs its own
+// thread, because a hung disk may block all other threads.
+void StartExitGuard();
 
 }  // namespace svcmap::api

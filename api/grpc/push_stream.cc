@@ -1,12 +1,12 @@
 #include "api/grpc/push_stream.h"
 
+#include <grpcpp/alarm.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <utility>
 
 #include "api/convert/quote.h"
-#include "api/grpc/open_deadline.h"
 #include "api/grpc/status.h"
 #include "api/log/log_value.h"
 #include "google/protobuf/arena.h"
@@ -44,6 +44,36 @@ google::protobuf::ArenaOptions MakeArenaOptions() {
   options.max_block_size = size_t{64} << 10;
   return options;
 }
+
+// Time limit for the message Open on a stream. Either Meet() or the deadline takes effect,
+// depending on which comes first. Thread-safe.
+class OpenDeadline {
+ public:
+  ~OpenDeadline() { Meet(); }
+
+  // Call Start once. At the deadline, calls `missed` with an error message on a gRPC thread.
+  void Start(std::chrono::milliseconds within, std::function<void(const std::string&)> missed) {
+    const auto deadline = std::chrono::system_clock::now() + within;
+    alarm_.Set(deadline, [over = over_, within, missed = std::move(missed)](bool expired) {
+      if (!expired || over->exchange(true)) return;
+      missed("open not received within " + std::to_string(within.count()) + " ms");
+    });
+  }
+
+  // Call Meet when Open has been received. Returns false if the deadline has passed.
+  bool Meet() {
+    if (met_) return true;
+    if (over_->exchange(true)) return false;
+    met_ = true;
+    alarm_.Cancel();
+    return true;
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
+  bool met_ = false;
+  grpc::Alarm alarm_;
+};
 
 class PushStream final : public PushReactor, public std::enable_shared_from_this<PushStream> {
  public:

@@ -72,7 +72,8 @@ class Intake {
   std::vector<std::string> SourceErrors() const;
   // Findings of the last received version of each object.
   std::vector<proxy::Finding> ReceivedFindings() const { return book_.All(); }
-  // Limits all log lines that a client with write permission can cause.
+  // Limits all log lines that a client with write permission can cause. Its Report() must be called
+  // every second.
   LineLimit& log_limit() { return log_limit_; }
 
  private:

@@ -123,7 +123,7 @@ void LocalhostListeners::Accept(const Key& key) {
 }
 
 void LocalhostListeners::Retry() {
-  lines_.Report(LineLimit::Clock::now());
+  lines_.Report();
   for (const Key& key : std::set<Key>(failed_)) Open(key);
 }
 

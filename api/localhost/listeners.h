@@ -63,7 +63,7 @@ class LocalhostListeners {
   const OnCount on_count_;
   const OnFailure on_failure_;
   // Limits log lines, because controllers choose the nodePorts.
-  LineLimit lines_{[](const std::string& line) { spdlog::warn("{}", line); }, /*own_thread=*/false};
+  LineLimit lines_{[](const std::string& line) { spdlog::warn("{}", line); }};
   size_t open_sockets_ = 0;
   std::map<Key, Listener> listeners_;
   absl::flat_hash_map<std::string, std::vector<Key>> keys_of_;  // By Service.

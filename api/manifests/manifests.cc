@@ -55,7 +55,7 @@ class Reader {
   void End() {
     Count(errors_, "%d more errors omitted", out_.errors);
     Count(warnings_, "%d more ignored objects omitted", out_.warnings);
-    Count(misspelled_, "%d more misspelled objects omitted", out_.misspelled);
+    Count(misspelled_, "%d more misspelled objects omitted", out_.errors, /*misspelled=*/true);
   }
 
  private:
@@ -82,9 +82,12 @@ class Reader {
     return true;
   }
 
-  void Count(size_t count, const absl::FormatSpec<size_t>& text, std::vector<ManifestError>& out) {
+  void Count(size_t count, const absl::FormatSpec<size_t>& text, std::vector<ManifestError>& out,
+             bool misspelled = false) {
     if (count <= kMaxManifestErrors) return;
-    out.push_back({.source = source_, .reason = absl::StrFormat(text, count - kMaxManifestErrors)});
+    out.push_back({.source = source_,
+                   .reason = absl::StrFormat(text, count - kMaxManifestErrors),
+                   .misspelled = misspelled});
   }
 
   // `kind` and `api_version` come from a typed list, and apply to items without these fields.
@@ -162,10 +165,11 @@ class Reader {
                         "; it supports Service and Node in v1, EndpointSlice in "
                         "discovery.k8s.io/v1, and ServiceCIDR in networking.k8s.io/v1");
       }
-      ManifestError ignored = {
-          .line = node.line, .object = DescribeObject(node, kind), .reason = std::move(reason)};
-      if (misspelled) return Keep(std::move(ignored), misspelled_, out_.misspelled);
-      return Keep(std::move(ignored), warnings_, out_.warnings);
+      return Keep({.line = node.line,
+                   .object = DescribeObject(node, kind),
+                   .reason = std::move(reason),
+                   .misspelled = misspelled},
+                  misspelled ? misspelled_ : warnings_, misspelled ? out_.errors : out_.warnings);
     }
     if (known->api_version != api_version) {
       return Error({.line = node.line,

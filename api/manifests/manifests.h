@@ -28,6 +28,9 @@ struct ManifestError {
   std::string field = {};   // Path such as "spec.ports[0].port", or empty for the whole document.
   std::string value = {};   // Value of the field in JSON syntax, truncated. May be empty.
   std::string reason = {};  // "must be an integer"
+  // True for an ignored object whose kind does not exist in an API group of a supported kind, or
+  // whose kind or API group is probably misspelled.
+  bool misspelled = false;
 
   // Example: "web.yaml: document 2, line 14: Service shop/web: spec.ports[0].port: Invalid value:
   // "http": must be an integer"
@@ -47,14 +50,11 @@ struct ManifestObject {
 struct Manifests {
   std::vector<ManifestObject> objects;  // Objects in order of appearance.
   // Errors about parts that are not in `objects`. Contains at most kMaxManifestErrors errors for
-  // each source, and one additional error with the number of omitted errors.
+  // each source, and one additional error with the number of omitted errors. The same limits apply
+  // to misspelled objects, which are counted separately.
   std::vector<ManifestError> errors;
   // Warnings about ignored objects. The limits are the same as for `errors`.
   std::vector<ManifestError> warnings;
-  // Warnings about ignored objects whose kind does not exist in an API group of a supported kind,
-  // or whose kind or API group is probably misspelled. `warnings` does not contain them. The limits
-  // are the same as for `errors`.
-  std::vector<ManifestError> misspelled;
 };
 
 // Reads `text` as JSON if the first character is '{', and as YAML otherwise. `source` is the name

@@ -81,7 +81,6 @@ absl::StatusOr<Manifests> ReadManifestPath(const std::string& path) {
     MoveAppend(some.objects, all.objects);
     MoveAppend(some.errors, all.errors);
     MoveAppend(some.warnings, all.warnings);
-    MoveAppend(some.misspelled, all.misspelled);
   }
   return all;
 }

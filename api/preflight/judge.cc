@@ -20,7 +20,7 @@ constexpr size_t kMaxNamed = 3;
 
 // Oldest kernel that passes the tests in tests/kernels. No feature of svcmap's tables needs a newer
 // one.
-constexpr char kOldestKernel[] = "5.10";
+constexpr std::pair kOldestKernel(5, 10);
 
 using Warnings = std::vector<Warning>;
 
@@ -192,48 +192,35 @@ std::string FamiliesText(const std::set<Family>& families) {
                        [](std::string* out, Family family) { out->append(FamilyName(family)); });
 }
 
-// Major and minor version of Linux.
-using Version = std::pair<int, int>;
-
-// Parses "5.10" or "6.1.0-56-cloud-amd64". Returns 0.0 if the text is not a version.
-Version ParseVersion(const std::string& text) {
-  Version version{0, 0};
-  if (std::sscanf(text.c_str(), "%d.%d", &version.first, &version.second) != 2) return {0, 0};
-  return version;
+// `release` is text such as "6.1.0-56-cloud-amd64". Returns true if it is not a version.
+bool IsTooOld(const std::string& release) {
+  int major = 0, minor = 0;
+  return std::sscanf(release.c_str(), "%d.%d", &major, &minor) != 2 ||
+         std::pair(major, minor) < kOldestKernel;
 }
 
-// Returns "CONFIG_NFT_MASQ, ENOENT" or "since Linux 5.10, EINVAL". The version is omitted if the
-// running kernel is new enough and an option selects the feature.
-std::string Details(const nft::MissingFeature& missing, Version running) {
-  std::vector<std::string> details;
-  if (!missing.option.empty()) details.push_back(missing.option);
-  if (!missing.since.empty() && (missing.option.empty() || running < ParseVersion(missing.since))) {
-    details.push_back(absl::StrCat("since Linux ", missing.since));
-  }
+// Returns "CONFIG_NFT_MASQ, ENOENT" or "EINVAL".
+std::string Details(const nft::MissingFeature& missing) {
   const char* error = strerrorname_np(missing.error);
-  details.push_back(error == nullptr ? std::to_string(missing.error) : error);
-  return absl::StrJoin(details, ", ");
+  return absl::StrCat(missing.option, missing.option.empty() ? "" : ", ",
+                      error == nullptr ? std::to_string(missing.error) : error);
 }
 
 std::string Remedy(std::span<const nft::MissingFeature> missing_features,
                    const KernelFacts& kernel) {
-  const Version running = ParseVersion(kernel.release);
   bool too_old = false;
   std::vector<std::string> modules;
   bool has_option = false;
   for (const nft::MissingFeature& missing : missing_features) {
-    // Features without a known version and option may need any version up to the oldest tested one.
-    const std::string since =
-        missing.since.empty() && missing.option.empty() ? kOldestKernel : missing.since;
-    too_old |= running < ParseVersion(since);
+    too_old |= missing.option.empty() && IsTooOld(kernel.release);
     has_option |= !missing.option.empty();
     const bool named = std::find(modules.begin(), modules.end(), missing.module) != modules.end();
     if (!missing.module.empty() && !named) modules.push_back(missing.module);
   }
   const std::string names = absl::StrJoin(modules, " ");
   if (too_old) {
-    return absl::StrCat("use Linux ", kOldestKernel, " or later, this node runs Linux ",
-                        Escape(kernel.release));
+    return absl::StrCat("use Linux ", kOldestKernel.first, ".", kOldestKernel.second,
+                        " or later, this node runs Linux ", Escape(kernel.release));
   }
   if (!modules.empty() && kernel.modules_disabled) {
     return absl::StrCat("kernel.modules_disabled is 1, so add the modules ", names,
@@ -286,10 +273,9 @@ absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_
     if (entry == entries.end()) entry = entries.insert(entries.end(), {&missing, {}});
     entry->families.insert(missing.family);
   }
-  const Version running = ParseVersion(kernel.release);
   const std::string list = absl::StrJoin(entries, ", ", [&](std::string* out, const Entry& entry) {
     absl::StrAppend(out, entry.missing->feature, " for ", FamiliesText(entry.families), " (",
-                    Details(*entry.missing, running), ")");
+                    Details(*entry.missing), ")");
   });
   return absl::FailedPreconditionError(absl::StrCat(
       "missing kernel features: ", list, "; remedy: ", Remedy(missing_features, kernel)));

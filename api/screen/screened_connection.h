@@ -1,6 +1,7 @@
 // A connection between a client and gRPC, and the input and output on its two sockets.
 #pragma once
 
+#include <sys/stat.h>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,6 @@
 
 #include "api/screen/connection_limits.h"
 #include "api/screen/frame_check.h"
-#include "api/screen/grpc_end.h"
 #include "api/screen/peer.h"
 #include "api/screen/rejections.h"
 #include "api/screen/tls_server.h"
@@ -20,6 +20,27 @@
 namespace svcmap::api {
 
 using ScreenClock = TokenBucket::Clock;
+
+// Tells when gRPC has closed its end of a socket pair. gRPC closes its end after it has freed all
+// calls of the connection. The other end of the pair shows only when gRPC stops reading and
+// writing.
+class GrpcEnd {
+ public:
+  GrpcEnd() = default;  // An end that is not open.
+  explicit GrpcEnd(int fd) : fd_(fd), inode_(InodeOf(fd)) {}
+
+  bool is_open() const { return fd_ >= 0 && InodeOf(fd_) == inode_; }
+
+ private:
+  // The number of a closed descriptor is reused, but not together with the inode of its socket.
+  static ino_t InodeOf(int fd) {
+    struct stat found = {};
+    return fstat(fd, &found) == 0 ? found.st_ino : 0;
+  }
+
+  int fd_ = -1;
+  ino_t inode_ = 0;
+};
 
 // kEof is only returned for reads.
 enum class Io { kDone, kBlocked, kEof, kFailed };

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <spdlog/spdlog.h>
@@ -11,18 +10,11 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "api/log/log_value.h"
 #include "api/tls/verify.h"
 
 namespace svcmap::api {
 namespace {
-
-using Pem = std::unique_ptr<BIO, decltype(&BIO_free)>;
-
-Pem OpenPem(const std::string& text) {
-  return Pem(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
-}
 
 // Selects HTTP/2 with ALPN, because gRPC 1.51 requires that the client negotiates HTTP/2.
 int SelectHttp2(SSL*, const unsigned char** selected, unsigned char* selected_length,
@@ -35,42 +27,6 @@ int SelectHttp2(SSL*, const unsigned char** selected, unsigned char* selected_le
   }
   *selected = out;
   return SSL_TLSEXT_ERR_OK;
-}
-
-bool UseCertificates(SSL_CTX* context, const std::string& text) {
-  const Pem pem = OpenPem(text);
-  X509* certificate = PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr);
-  const bool used = certificate != nullptr && SSL_CTX_use_certificate(context, certificate) == 1;
-  X509_free(certificate);
-  if (!used) return false;
-  while (X509* next = PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr)) {
-    if (SSL_CTX_add0_chain_cert(context, next) == 1) continue;
-    X509_free(next);
-    return false;
-  }
-  return true;
-}
-
-bool UseKey(SSL_CTX* context, const std::string& text) {
-  const Pem pem = OpenPem(text);
-  EVP_PKEY* key = PEM_read_bio_PrivateKey(
-      pem.get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr);
-  const bool used = key != nullptr && SSL_CTX_use_PrivateKey(context, key) == 1;
-  EVP_PKEY_free(key);
-  return used;
-}
-
-bool UseCa(SSL_CTX* context, const std::string& text) {
-  const Pem pem = OpenPem(text);
-  X509_STORE* store = SSL_CTX_get_cert_store(context);
-  size_t count = 0;
-  while (X509* ca = PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr)) {
-    X509_STORE_add_cert(store, ca);  // Fails only for a certificate that is already in the store.
-    SSL_CTX_add_client_CA(context, ca);
-    X509_free(ca);
-    ++count;
-  }
-  return count > 0;
 }
 
 std::string TextOf(const ASN1_STRING* value) {
@@ -116,16 +72,8 @@ absl::StatusOr<std::unique_ptr<TlsServer>> TlsServer::Load(const TlsFiles& files
 }
 
 absl::Status TlsServer::Use(TlsMaterial material) {
-  if (absl::Status bad = CheckTlsMaterial(material, files_); !bad.ok()) return bad;
-  ERR_clear_error();
   std::unique_ptr<SSL_CTX, SslDeleter> context(SSL_CTX_new(TLS_server_method()));
-  if (!context || !UseCertificates(context.get(), material.certificate) ||
-      !UseKey(context.get(), material.key) || !UseCa(context.get(), material.ca)) {
-    return absl::InvalidArgumentError(absl::StrCat(files_.certificate, ", ", files_.key, " and ",
-                                                   files_.ca, " cannot be used (", TakeSslError(),
-                                                   ")"));
-  }
-  ERR_clear_error();  // Clears the error that OpenSSL reports at the end of a PEM file.
+  if (absl::Status bad = UseTlsMaterial(context.get(), material, files_); !bad.ok()) return bad;
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |

@@ -62,13 +62,19 @@ Bio Open(const std::string& pem) {
 // Fails for encrypted keys instead of prompting for a passphrase.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
-absl::Status CheckPair(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
+absl::Status UsePair(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
   const Bio certificates = Open(material.certificate);
   const Certificate certificate(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
   if (!certificate) return Problem(files.certificate + ": contains no PEM certificate");
   if (SSL_CTX_use_certificate(context, certificate.get()) != 1) {
     return Problem(files.certificate + ": certificate rejected by OpenSSL");
   }
+  while (Certificate next{PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr)}) {
+    if (SSL_CTX_add1_chain_cert(context, next.get()) != 1) {
+      return Problem(files.certificate + ": intermediate certificate rejected by OpenSSL");
+    }
+  }
+  ERR_clear_error();  // Clears the error that OpenSSL reports at the end of a PEM file.
   const Bio key_text = Open(material.key);
   const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, NoPassphrase, nullptr));
   if (!key) return Problem(files.key + ": contains no unencrypted PEM private key");
@@ -76,13 +82,22 @@ absl::Status CheckPair(SSL_CTX* context, const TlsMaterial& material, const TlsF
     return Problem(files.key + ": private key does not match the certificate in " +
                    files.certificate);
   }
+  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
+    return Problem(files.key + ": private key rejected by OpenSSL");
+  }
   return absl::OkStatus();
 }
 
-absl::Status CheckCa(const TlsMaterial& material, const TlsFiles& files) {
+absl::Status UseCa(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
   const Bio text = Open(material.ca);
   size_t count = 0;
-  while (Certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr))) ++count;
+  while (const Certificate ca{PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr)}) {
+    // Fails only for a certificate that is already in the store.
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ca.get());
+    SSL_CTX_add_client_CA(context, ca.get());
+    ERR_clear_error();
+    ++count;
+  }
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   if (count == 0) return Problem(files.ca + ": contains no PEM certificate");
   if (!at_end)
@@ -105,16 +120,17 @@ absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files) {
   return material;
 }
 
-absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& files) {
+absl::Status UseTlsMaterial(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
   ERR_clear_error();
   absl::Status status;
-  if (!files.certificate.empty() || !files.key.empty()) {
-    const Context context(SSL_CTX_new(TLS_method()));
-    status = CheckPair(context.get(), material, files);
-  }
-  if (status.ok() && !files.ca.empty()) status = CheckCa(material, files);
+  if (!files.certificate.empty() || !files.key.empty()) status = UsePair(context, material, files);
+  if (status.ok() && !files.ca.empty()) status = UseCa(context, material, files);
   ERR_clear_error();
   return status;
+}
+
+absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& files) {
+  return UseTlsMaterial(Context(SSL_CTX_new(TLS_method())).get(), material, files);
 }
 
 }  // namespace svcmap::api

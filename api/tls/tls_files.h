@@ -2,6 +2,8 @@
 // cannot be used, so svcmapd, svcmapctl and svcmap-kube check the files themselves.
 #pragma once
 
+#include <openssl/types.h>
+
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,8 +31,12 @@ struct TlsMaterial {
 // Reads the files. Skips empty paths. The error names the file.
 absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files);
 
-// Checks that all contents are PEM, and that the key is unencrypted and matches the certificate.
-// Does not check empty contents. Error messages contain the paths from `files`.
+// Adds the certificates, the key and the trusted CAs to `context`. Checks that all contents are
+// PEM, and that the key is unencrypted and matches the certificate. Skips contents without a path in
+// `files`. Error messages contain the paths from `files`.
+absl::Status UseTlsMaterial(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files);
+
+// Makes the same checks as UseTlsMaterial.
 absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& files);
 
 }  // namespace svcmap::api

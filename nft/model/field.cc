@@ -77,22 +77,21 @@ std::string FieldToText(Field field, std::span<const uint8_t> bytes) {
 struct FieldInfo {
   size_t size;
   uint32_t type_id;
-  const char* type_name;
 };
 
 FieldInfo InfoOf(Field field) {
-  const auto integer = [](size_t size) { return FieldInfo{size, 4, "integer"}; };
+  const auto integer = [](size_t size) { return FieldInfo{size, 4}; };
   switch (field) {
     case Field::kIpv4Addr:
-      return {4, 7, "ipv4_addr"};
+      return {4, 7};
     case Field::kIpv6Addr:
-      return {16, 8, "ipv6_addr"};
+      return {16, 8};
     case Field::kInetProto:
-      return {1, 12, "inet_proto"};
+      return {1, 12};
     case Field::kInetService:
-      return {2, 13, "inet_service"};
+      return {2, 13};
     case Field::kMark:
-      return {4, 19, "mark"};
+      return {4, 19};
     case Field::kRaw8:
       return integer(1);
     case Field::kRaw16:
@@ -107,7 +106,7 @@ FieldInfo InfoOf(Field field) {
     case Field::kRaw96:
       return integer(12);
   }
-  return {0, 0, "?"};
+  return {0, 0};
 }
 
 }  // namespace
@@ -115,7 +114,6 @@ FieldInfo InfoOf(Field field) {
 size_t FieldSize(Field field) { return InfoOf(field).size; }
 size_t PaddedFieldSize(Field field) { return WordAligned(FieldSize(field)); }
 uint32_t FieldTypeId(Field field) { return InfoOf(field).type_id; }
-std::string FieldTypeName(Field field) { return InfoOf(field).type_name; }
 
 uint32_t ReadBigEndian(std::span<const uint8_t> bytes) {
   uint32_t value = 0;

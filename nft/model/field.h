@@ -28,10 +28,8 @@ enum class Field : uint8_t {
 size_t FieldSize(Field field);        // Size in bytes, without padding.
 size_t PaddedFieldSize(Field field);  // Size in bytes within a concatenation.
 
-// Return the number and the name of the data type in nft (libnftables datatype.h, 1.0.6), for `nft
-// list`.
+// Returns the number of the data type in nft (libnftables datatype.h, 1.0.6), for `nft list`.
 uint32_t FieldTypeId(Field field);
-std::string FieldTypeName(Field field);
 
 // Size in bytes of a complete key or data value. A single field is not padded. In a concatenation,
 // each field is padded to 4 bytes.

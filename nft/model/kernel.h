@@ -1,6 +1,6 @@
 // The proxy's interface to nf_tables: applies a transaction atomically, and reads tables and
-// elements. The nft/netlink directory implements the interface for the real kernel. The nft/fake
-// directory implements the interface in memory, with the same strictness.
+// elements. The nft/netlink directory implements the interface for the real kernel. FakeKernel in
+// tests/support implements the interface in memory, with the same strictness.
 //
 // Calls block. Only one thread may call a method at a time.
 #pragma once

@@ -1,18 +1,27 @@
-// Sends single netlink dump requests, to read the node's configuration.
+// Sends netlink requests and reads the responses.
 #pragma once
 
 #include <libmnl/libmnl.h>
 
 #include <functional>
+#include <span>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "nft/netlink/socket.h"
 
 namespace svcmap::nft {
 
-// Sends `request` and calls on_message for each response until the end of the dump. If on_message
-// returns false, returns kCancelled and leaves the remaining responses in the socket. Returns
-// kUnavailable if a concurrent change interrupted the dump.
+// Reads the responses to `request` from the datagrams that `receive` returns, and calls on_message
+// for each response. Returns at the end of a dump or after a requested acknowledgement. For other
+// requests, returns after the first response. If on_message returns false, returns kCancelled and
+// leaves the remaining responses in the socket. Returns kUnavailable if a concurrent change
+// interrupted a dump. An empty datagram means a timeout.
+absl::Status ReadAnswers(const nlmsghdr* request,
+                         const std::function<absl::StatusOr<std::span<const uint8_t>>()>& receive,
+                         const std::function<bool(const nlmsghdr*)>& on_message);
+
+// Sends `request` and reads the responses with ReadAnswers.
 absl::Status DumpOnce(Socket& socket, const nlmsghdr* request,
                       const std::function<bool(const nlmsghdr*)>& on_message);
 

@@ -124,9 +124,6 @@ struct Feature {
   std::string name;
   std::string option;
   std::string module;
-  // The first version of Linux that accepts the messages of the probe, by the headers in
-  // include/uapi/linux/netfilter and the dates of commits. Register numbers of 4 bytes need 4.1.
-  std::string since;
 };
 
 // A small table that tests a single feature.
@@ -136,11 +133,9 @@ struct Piece {
   Comments comments = Comments::kWithout;
 };
 
-// Returns a feature of nf_tables itself. Only its version matters: if the module were missing, the
-// kernel would reject the complete batch.
-Feature Core(std::string name, std::string since) {
-  return {std::move(name), "", "", std::move(since)};
-}
+// Returns a feature of nf_tables itself. If the module were missing, the kernel would reject the
+// complete batch.
+Feature Core(std::string name) { return {std::move(name), "", ""}; }
 
 std::string PerFamily(const char* option, Family family) {
   return std::string(option) + (family == Family::kIpv4 ? "_IPV4" : "_IPV6");
@@ -151,54 +146,48 @@ std::string PerFamily(const char* option, Family family) {
 struct FeatureOf {
   Family family;
 
-  std::optional<Feature> operator()(const PayloadLoad&) const {
-    return Core("header fields", "4.1");
-  }
+  std::optional<Feature> operator()(const PayloadLoad&) const { return Core("header fields"); }
   std::optional<Feature> operator()(const AddressWrite&) const {
-    return Core("header field rewriting", "4.10");
+    return Core("header field rewriting");
   }
   std::optional<Feature> operator()(const NeutralWrite&) const {
-    return Core("header field rewriting", "4.10");
+    return Core("header field rewriting");
   }
   std::optional<Feature> operator()(const OriginalDestinationLoad&) const {
-    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct", "4.17"};
+    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
   }
   std::optional<Feature> operator()(const RouteTypeLoad&) const {
     return Feature{"route look-ups", PerFamily("CONFIG_NFT_FIB", family),
-                   family == Family::kIpv4 ? "nft_fib_ipv4" : "nft_fib_ipv6", "4.10"};
+                   family == Family::kIpv4 ? "nft_fib_ipv4" : "nft_fib_ipv6"};
   }
   std::optional<Feature> operator()(const DynamicElement&) const { return std::nullopt; }
-  std::optional<Feature> operator()(const MetaLoad&) const {
-    return Core("packet metadata", "4.1");
-  }
-  std::optional<Feature> operator()(const MetaSet&) const {
-    return Core("setting the mark", "4.1");
-  }
+  std::optional<Feature> operator()(const MetaLoad&) const { return Core("packet metadata"); }
+  std::optional<Feature> operator()(const MetaSet&) const { return Core("setting the mark"); }
   std::optional<Feature> operator()(const CtLoad&) const {
-    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct", "4.17"};
+    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
   }
-  std::optional<Feature> operator()(const Compare&) const { return Core("comparisons", "4.1"); }
-  std::optional<Feature> operator()(const Bitwise&) const { return Core("masks", "4.1"); }
+  std::optional<Feature> operator()(const Compare&) const { return Core("comparisons"); }
+  std::optional<Feature> operator()(const Bitwise&) const { return Core("masks"); }
   std::optional<Feature> operator()(const Lookup&) const { return std::nullopt; }
   std::optional<Feature> operator()(const RandomNumber&) const {
-    return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen", "4.9"};
+    return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen"};
   }
   std::optional<Feature> operator()(const HashedNumber&) const {
-    return Feature{"hashes", "CONFIG_NFT_HASH", "nft_hash", "4.9"};
+    return Feature{"hashes", "CONFIG_NFT_HASH", "nft_hash"};
   }
   std::optional<Feature> operator()(const RateAbove&) const {
-    return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit", "4.5"};
+    return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit"};
   }
   std::optional<Feature> operator()(const Verdict&) const { return std::nullopt; }
   std::optional<Feature> operator()(const Dnat&) const {
-    return Feature{"destination translation", "CONFIG_NFT_NAT", "nft_nat", "4.1"};
+    return Feature{"destination translation", "CONFIG_NFT_NAT", "nft_nat"};
   }
   std::optional<Feature> operator()(const Masquerade&) const {
-    return Feature{"masquerade", "CONFIG_NFT_MASQ", "nft_masq", "4.1"};
+    return Feature{"masquerade", "CONFIG_NFT_MASQ", "nft_masq"};
   }
   std::optional<Feature> operator()(const Reject& reject) const {
     return Feature{"reject", PerFamily("CONFIG_NFT_REJECT", reject.family),
-                   reject.family == Family::kIpv4 ? "nft_reject_ipv4" : "nft_reject_ipv6", "4.1"};
+                   reject.family == Family::kIpv4 ? "nft_reject_ipv4" : "nft_reject_ipv6"};
   }
 };
 
@@ -206,10 +195,10 @@ struct FeatureOf {
 class Pieces {
  public:
   explicit Pieces(const TableSpec& table) : family_(table.family) {
-    Add(Core("tables", "3.16"), {});
+    Add(Core("tables"), {});
     for (const ChainSpec& chain : table.chains) AddChain(chain);
     for (const SetSpec& set : table.sets) AddSet(set);
-    Add(Core("element comments", "4.1"), {.sets = {{.name = "probe", .key = {Field::kMark}}}},
+    Add(Core("element comments"), {.sets = {{.name = "probe", .key = {Field::kMark}}}},
         Comments::kWith);
     for (const RuleSpec& rule : table.rules) {
       for (const Expr& expr : rule.exprs) AddExpr(expr);
@@ -226,29 +215,29 @@ class Pieces {
 
   void AddChain(const ChainSpec& chain) {
     if (chain.base && chain.base->type == "nat") {
-      Add({"nat chains", "CONFIG_NFT_NAT", "nft_chain_nat", "3.16"},
+      Add({"nat chains", "CONFIG_NFT_NAT", "nft_chain_nat"},
           {.chains = {{kScratchChain, "", chain.base}}});
     } else if (chain.base) {
-      Add({"filter chains", PerFamily("CONFIG_NF_TABLES", family_), "", "3.16"},
+      Add({"filter chains", PerFamily("CONFIG_NF_TABLES", family_), ""},
           {.chains = {{kScratchChain, "", chain.base}}});
     } else if (!chain.comment.empty()) {
-      Add(Core("chain comments", "5.10"), {.chains = {{kScratchChain, chain.comment, {}}}});
+      Add(Core("chain comments"), {.chains = {{kScratchChain, chain.comment, {}}}});
     }
   }
 
   void AddSet(const SetSpec& set) {
     const bool map = !set.data.empty();
     if (set.has_ranges()) {
-      Add(Core("interval sets with concatenated keys", "5.7"), {.sets = {set}});
+      Add(Core("interval sets with concatenated keys"), {.sets = {set}});
     } else if (set.dynamic_size != 0) {
-      Add(Core(map ? "dynamic maps" : "dynamic sets", map ? "4.10" : "4.1"), {.sets = {set}});
+      Add(Core(map ? "dynamic maps" : "dynamic sets"), {.sets = {set}});
     } else if (set.interval) {
-      Add(Core("interval sets", "3.16"), {.sets = {set}});
+      Add(Core("interval sets"), {.sets = {set}});
     } else if (set.key.size() > 1) {
-      Add(Core(map ? "maps with concatenated keys" : "sets with concatenated keys", "4.1"),
+      Add(Core(map ? "maps with concatenated keys" : "sets with concatenated keys"),
           {.sets = {set}});
     } else {
-      Add(Core(map ? "maps" : "sets", "3.16"), {.sets = {set}});
+      Add(Core(map ? "maps" : "sets"), {.sets = {set}});
     }
   }
 
@@ -284,8 +273,7 @@ absl::StatusOr<MissingFeature> MissingForBatch(Family family, const Rejection& r
         "programming nf_tables requires CAP_NET_ADMIN in this network namespace");
   }
   if (rejection.error == EOPNOTSUPP) {
-    return MissingFeature{family,      "nf_tables",     "CONFIG_NF_TABLES",
-                          "nf_tables", rejection.error, "3.13"};
+    return MissingFeature{family, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", rejection.error};
   }
   return ErrnoStatus(rejection.error, "probe nf_tables");
 }
@@ -304,10 +292,10 @@ absl::Status Narrow(Prober& prober, const TableSpec& table, const Rejection& who
     if (!rejection.ok()) return rejection.status();
     if (!*rejection) continue;
     missing_features.push_back({table.family, piece.feature.name, piece.feature.option,
-                                piece.feature.module, (*rejection)->error, piece.feature.since});
+                                piece.feature.module, (*rejection)->error});
   }
   if (missing_features.size() == before) {
-    missing_features.push_back({table.family, whole_table.what, "", "", whole_table.error, ""});
+    missing_features.push_back({table.family, whole_table.what, "", "", whole_table.error});
   }
   return absl::OkStatus();
 }
@@ -327,7 +315,7 @@ absl::Status ProbeConntrack(std::vector<MissingFeature>& missing_features) {
   if (!absl::IsInvalidArgument(status) && !absl::IsUnimplemented(status)) return status;
   for (const Family family : kFamilies) {
     missing_features.push_back({family, "deletion of tracked connections", "CONFIG_NF_CT_NETLINK",
-                                "nf_conntrack_netlink", EINVAL, "3.6"});
+                                "nf_conntrack_netlink", EINVAL});
   }
   return absl::OkStatus();
 }
@@ -338,8 +326,7 @@ absl::StatusOr<std::vector<MissingFeature>> FindMissingFeatures(const TableSpecs
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
   if (absl::IsUnimplemented(socket.status())) {  // EPROTONOSUPPORT
     return std::vector<MissingFeature>{{Family::kIpv4, "netlink for netfilter",
-                                        "CONFIG_NETFILTER_NETLINK", "nfnetlink", EPROTONOSUPPORT,
-                                        "2.6.14"}};
+                                        "CONFIG_NETFILTER_NETLINK", "nfnetlink", EPROTONOSUPPORT}};
   }
   if (!socket.ok()) return socket.status();
   Prober prober(*std::move(socket));

@@ -26,9 +26,6 @@ struct MissingFeature {
   // responded to the probe.
   std::string module;
   int error = 0;  // The errno of the rejection.
-  // The first version of Linux with the feature, such as "5.10". Empty if the probe does not know
-  // the version.
-  std::string since;
 
   friend bool operator==(const MissingFeature&, const MissingFeature&) = default;
 };

@@ -10,9 +10,8 @@
 #include <thread>
 
 #include "nft/base/status.h"
-#include "nft/netlink/answer.h"
 #include "nft/netlink/attributes.h"
-#include "nft/netlink/messages.h"
+#include "nft/netlink/dump.h"
 
 namespace svcmap::nft {
 namespace {
@@ -86,29 +85,12 @@ absl::Status Session::Ask(const nlmsghdr* request,
                           const std::function<void(const nlmsghdr*)>& on_message) {
   const absl::Status sent = Send({reinterpret_cast<const uint8_t*>(request), request->nlmsg_len});
   if (!sent.ok()) return sent;
-  const bool single = (request->nlmsg_flags & (NLM_F_ACK | NLM_F_DUMP)) == 0;
-  bool interrupted = false;
-  for (;;) {
-    const absl::StatusOr<std::span<const uint8_t>> datagram = Receive();
-    if (!datagram.ok()) return datagram.status();
-    for (const nlmsghdr* message : Messages(*datagram)) {
-      if (message->nlmsg_seq != request->nlmsg_seq) continue;
-      interrupted |= (message->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
-      if (message->nlmsg_type == NLMSG_ERROR)
-        return ReadAnswer(message).ToStatus("send request to nf_tables");
-      if (message->nlmsg_type == NLMSG_DONE) {
-        const int error = ErrorIn(message);
-        // If a table is created again during a dump, the dump ends early and without
-        // NLM_F_DUMP_INTR.
-        if (interrupted || error == ENOENT) {
-          return absl::UnavailableError("a commit interrupted the dump");
-        }
-        return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "dump nf_tables");
-      }
-      on_message(message);
-      if (single) return absl::OkStatus();
-    }
-  }
+  return ReadAnswers(
+      request, [this] { return Receive(); },
+      [&](const nlmsghdr* message) {
+        on_message(message);
+        return true;
+      });
 }
 
 // Sends an empty batch, which changes nothing. The kernel processes the batch after any commit in

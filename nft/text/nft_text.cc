@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
-#include "nft/text/field_order.h"
 #include "nft/text/range_text.h"
 
 namespace svcmap::nft {
@@ -14,67 +14,6 @@ std::string FamilyWord(Family family) { return family == Family::kIpv4 ? "ip" : 
 
 std::string TableName(const TableSpec& table) {
   return FamilyWord(table.family) + " " + table.name;
-}
-
-// Returns the priority in nft syntax: a number, or a standard name with an offset of at most 10,
-// such as "filter + 5".
-std::string PriorityText(int priority, std::string_view hook) {
-  struct Name {
-    int priority;
-    std::string_view text;
-    std::string_view hook;  // If empty, the name is valid for any hook.
-  };
-  static constexpr Name kNames[] = {
-      {-300, "raw", ""}, {-150, "mangle", ""}, {-100, "dstnat", "prerouting"},
-      {0, "filter", ""}, {50, "security", ""}, {100, "srcnat", "postrouting"}};
-  for (const Name& name : kNames) {
-    const int offset = priority - name.priority;
-    if (offset < -10 || offset > 10 || (!name.hook.empty() && name.hook != hook)) continue;
-    std::string text(name.text);
-    if (offset > 0) text += " + " + std::to_string(offset);
-    if (offset < 0) text += " - " + std::to_string(-offset);
-    return text;
-  }
-  return std::to_string(priority);
-}
-
-std::string TypesText(std::span<const Field> fields) {
-  std::string text;
-  for (const Field field : fields) {
-    if (!text.empty()) text += " . ";
-    text += FieldTypeName(field);
-  }
-  return text;
-}
-
-std::string SetDeclaration(const SetSpec& set) {
-  std::string text = set.data.empty() ? "\tset " : "\tmap ";
-  text += set.name + " {\n\t\t";
-  if (!set.typeof_text.empty()) {
-    text += set.typeof_text;
-  } else {
-    text += "type " + TypesText(set.key);
-    if (!set.data.empty()) text += " : " + TypesText(set.data);
-  }
-  text += "\n";
-  if (set.dynamic_size != 0) {
-    text += "\t\tsize " + std::to_string(set.dynamic_size) + "\n\t\tflags dynamic,timeout\n";
-  }
-  if (set.interval) text += "\t\tflags interval\n";
-  return text + "\t}\n";
-}
-
-std::string ChainDeclaration(const TableSpec& table, const ChainSpec& chain) {
-  std::string text = "\tchain " + chain.name + " {\n";
-  if (!chain.comment.empty()) text += "\t\tcomment \"" + chain.comment + "\"\n";
-  if (chain.base) {
-    text += "\t\ttype " + chain.base->type + " hook " + chain.base->hook + " priority " +
-            PriorityText(chain.base->priority, chain.base->hook) + "; policy accept;\n";
-  }
-  for (const RuleSpec& rule : table.rules) {
-    if (rule.chain == chain.name) text += "\t\t" + rule.text + "\n";
-  }
-  return text + "\t}\n";
 }
 
 std::string CommentText(std::string_view comment) {
@@ -190,20 +129,6 @@ std::string ElementLine(const TableSpecs& tables, const ElementParts& words) {
 
 }  // namespace
 
-std::string TableText(const TableSpec& table) {
-  std::string text = "table " + TableName(table) + " {\n";
-  const char* separator = "";
-  for (const SetSpec& set : table.sets) {
-    text += separator + SetDeclaration(set);
-    separator = "\n";
-  }
-  for (const ChainSpec& chain : table.chains) {
-    text += separator + ChainDeclaration(table, chain);
-    separator = "\n";
-  }
-  return text + "}\n";
-}
-
 std::string TransactionText(const TableSpecs& tables, const Transaction& transaction) {
   std::string text;
   for (const Family family : transaction.drops()) {
@@ -226,31 +151,6 @@ void ForEachElementParts(const TableSpecs& tables, const Transaction& transactio
   transaction.ForEachElement(
       [&](Verb verb, const ElementView& element) { worder.Add(verb, element); });
   worder.Flush();
-}
-
-std::string ElementsText(const SetSpec& set, std::vector<Element> elements) {
-  // If one range ends where the next range starts, the end element comes first.
-  std::sort(elements.begin(), elements.end(), [&](const Element& a, const Element& b) {
-    const int order = CompareFields(set.key, a.key, b.key);
-    return order != 0 ? order < 0 : a.interval_end && !b.interval_end;
-  });
-  std::string text;
-  for (size_t i = 0; i < elements.size(); ++i) {
-    const Element& element = elements[i];
-    if (element.interval_end) continue;
-    std::string key;
-    if (set.has_bounds()) {
-      const bool closed = i + 1 < elements.size() && elements[i + 1].interval_end;
-      key = RangeText(
-          set.key, element.key,
-          closed ? std::span<const uint8_t>(elements[i + 1].key) : std::span<const uint8_t>());
-    } else {
-      key = KeyText(set, element.key, element.key_end);
-    }
-    text += text.empty() ? "\t\telements = { " : ",\n\t\t\t     ";
-    text += Complete(key, CommentText(element.comment), DataText(set, element.data));
-  }
-  return text.empty() ? text : text + " }\n";
 }
 
 std::string ElementText(const SetSpec& set, const ElementView& element) {

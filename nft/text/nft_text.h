@@ -1,4 +1,4 @@
-// Prints tables, transactions and elements in nft(8) syntax for svcmapctl, logs, errors and tests.
+// Prints transactions and elements in nft(8) syntax for svcmapctl, logs and errors.
 // svcmap programs the kernel with netlink messages (nft/netlink), never with this text.
 //
 // Characters that nft cannot read in a comment (double quotes, control characters) are printed as
@@ -7,19 +7,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "nft/model/kernel.h"
 #include "nft/model/table.h"
 #include "nft/model/transaction.h"
 
 namespace svcmap::nft {
-
-// Returns the table without elements, byte for byte as `nft list table` 1.0.6 prints a table that
-// was created from this specification.
-std::string TableText(const TableSpec& table);
 
 // Prints one line per operation, in order:
 //
@@ -46,14 +40,6 @@ struct ElementParts {
 // Calls `fn` for each element line of TransactionText, in order.
 void ForEachElementParts(const TableSpecs& tables, const Transaction& transaction,
                          const std::function<void(const ElementParts&)>& fn);
-
-// Prints the elements sorted by key, one per line, as in the output of `nft list map`:
-//
-//     		elements = { 10.96.0.1 . tcp . 80 comment "ns/web:http" : 3.0.0.1,
-//     			     10.96.0.2 . tcp . 80 : 3.0.0.2 }
-//
-// Returns an empty string if there are no elements.
-std::string ElementsText(const SetSpec& set, std::vector<Element> elements);
 
 // Returns the element's text for errors, such as "10.96.0.1 . tcp . 80 in service-ips".
 std::string ElementText(const SetSpec& set, const ElementView& element);

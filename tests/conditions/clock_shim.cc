@@ -2,16 +2,13 @@
 //
 // The file named by CLOCK_SHIM_FILE contains an int64, which is the number of nanoseconds to add to
 // CLOCK_REALTIME. A test changes the number in CLOCK_SHIM_FILE while the process runs. As in the
-// kernel, a clock change affects waits for an absolute CLOCK_REALTIME time, and cancels a timerfd
-// with TFD_TIMER_CANCEL_ON_SET.
+// kernel, a clock change affects waits for an absolute CLOCK_REALTIME time.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,7 +24,6 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 // Maximum interval in nanoseconds between clock checks during a wait.
 constexpr int64_t kSlice = 20'000'000;
-constexpr int kSliceMilliseconds = 5;
 
 template <typename Fn>
 Fn* Real(const char* name) {
@@ -60,10 +56,6 @@ int64_t Now(clockid_t clock) {
 timespec TimeOf(int64_t nanoseconds) {
   return {.tv_sec = nanoseconds / kSecond, .tv_nsec = nanoseconds % kSecond};
 }
-
-// The timerfd that reports clock changes. svcmapd has only one such timerfd.
-std::atomic<int> watching_fd = -1;
-std::atomic<int64_t> reported_offset = 0;
 
 }  // namespace
 
@@ -111,38 +103,6 @@ long syscall(long number, ...) noexcept {
     const long result = real(number, a[0], a[1] & ~FUTEX_CLOCK_REALTIME, a[2], &slice, a[4], a[5]);
     if (result == 0 || errno != ETIMEDOUT) return result;
   }
-}
-
-int timerfd_settime(int fd, int flags, const itimerspec* to, itimerspec* old) noexcept {
-  static const auto real = Real<int(int, int, const itimerspec*, itimerspec*)>("timerfd_settime");
-  if ((flags & TFD_TIMER_CANCEL_ON_SET) != 0) {
-    reported_offset = Offset();
-    watching_fd = fd;
-  }
-  return real(fd, flags, to, old);
-}
-
-int poll(pollfd* fds, nfds_t count, int timeout) {
-  static const auto real = Real<int(pollfd*, nfds_t, int)>("poll");
-  pollfd* watching = std::find_if(fds, fds + count,
-                                  [](const pollfd& p) { return p.fd >= 0 && p.fd == watching_fd; });
-  if (watching == fds + count || timeout >= 0) return real(fds, count, timeout);
-  for (;;) {
-    const int ready = real(fds, count, kSliceMilliseconds);
-    if (ready != 0) return ready;
-    if (Offset() == reported_offset) continue;
-    watching->revents = POLLIN;
-    return 1;
-  }
-}
-
-ssize_t read(int fd, void* to, size_t size) {
-  static const auto real = Real<ssize_t(int, void*, size_t)>("read");
-  if (fd < 0 || fd != watching_fd || reported_offset.exchange(Offset()) == Offset()) {
-    return real(fd, to, size);
-  }
-  errno = ECANCELED;
-  return -1;
 }
 
 }  // extern "C"

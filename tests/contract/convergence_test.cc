@@ -20,13 +20,13 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
-#include "nft/fake/fake_kernel.h"
 #include "nft/netlink/netlink_kernel.h"
 #include "proxy/reconcile/reconciler.h"
 #include "tests/contract/faulty_kernel.h"
 #include "tests/contract/private_netns.h"
 #include "tests/contract/random_changes.h"
 #include "tests/contract/random_faults.h"
+#include "tests/support/fake_kernel.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/proxy/row_text.h"
 #include "tests/unit/proxy/saved/memory_files.h"

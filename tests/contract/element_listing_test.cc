@@ -121,18 +121,6 @@ TEST_P(ElementListingTest, ATransactionAsTextDoesTheSame) {
   }
 }
 
-TEST_P(ElementListingTest, ElementsReadBackPrintAsNftListsThem) {
-  Create();
-  CommitEdgeValues();
-  for (uint8_t set = 0; set < proxy::kSetCount; ++set) {
-    const SetSpec& spec = table().sets[set];
-    SCOPED_TRACE(spec.name);
-    ASSERT_OK_AND_ASSIGN(const std::vector<Element> elements, kernel_->ReadSet({family(), set}));
-    EXPECT_THAT(ListedElements(ElementsText(spec, elements)),
-                UnorderedElementsAreArray(ListedElements(ListSet(*netns_, spec))));
-  }
-}
-
 TEST_P(ElementListingTest, CommentsThatNftCouldNotReadArePrintedWithQuestionMarks) {
   ASSERT_OK(RunNft(*fresh_netns_, TableText(table())));
   Transaction transaction;

@@ -15,11 +15,11 @@
 #include <tuple>
 #include <vector>
 
-#include "nft/fake/fake_kernel.h"
 #include "nft/netlink/netlink_kernel.h"
 #include "proxy/ruleset/table.h"
 #include "tests/contract/private_netns.h"
 #include "tests/contract/rows.h"
+#include "tests/support/fake_kernel.h"
 #include "tests/support/status_matchers.h"
 
 namespace svcmap::nft {

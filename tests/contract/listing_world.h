@@ -16,6 +16,7 @@
 #include "nft/text/nft_text.h"
 #include "proxy/ruleset/table.h"
 #include "tests/contract/private_netns.h"
+#include "tests/contract/table_text.h"
 #include "tests/support/nft.h"
 #include "tests/support/status_matchers.h"
 

@@ -21,9 +21,9 @@
 #include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/delimited_message_util.h"
-#include "nft/fake/fake_kernel.h"
 #include "proxy/reconcile/reconciler.h"
 #include "tests/support/encoded.h"
+#include "tests/support/fake_kernel.h"
 #include "tests/unit/proxy/row_text.h"
 
 namespace svcmap::api {

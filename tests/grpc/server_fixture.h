@@ -16,10 +16,10 @@
 
 #include "api/daemon/server.h"
 #include "api/grpc/control_service.h"
-#include "nft/fake/fake_kernel.h"
 #include "proxy/reconcile/loop.h"
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/builders.h"
+#include "tests/support/fake_kernel.h"
 
 namespace svcmap::api {
 

@@ -115,8 +115,9 @@ function(svcmap_add_test)
   else()
     add_executable(${arg_NAME} EXCLUDE_FROM_ALL ${arg_SOURCES})
   endif()
+  # Smaller units than those of libraries, because test files use the same short names.
   set_target_properties(${arg_NAME} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD_BATCH_SIZE 16)
   if(NOT SVCMAP_SANITIZE)
     target_compile_options(${arg_NAME} PRIVATE -O0 -g0 -U_FORTIFY_SOURCE)
   endif()

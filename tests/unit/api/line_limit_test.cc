@@ -1,5 +1,4 @@
 #include "api/log/line_limit.h"
-#include "tests/support/wait.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,18 +25,17 @@ class LineLimitTest : public ::testing::Test {
 
   LineLimit::Clock::time_point now_ = LineLimit::Clock::now();
   std::vector<std::string> reports_;
-  LineLimit limit_{[this](const std::string& line) { reports_.push_back(line); },
-                   /*own_thread=*/false};
+  LineLimit limit_{[this](const std::string& line) { reports_.push_back(line); }};
 };
 
 TEST_F(LineLimitTest, LogsTheFirstLinesOfASecondAndTheNumberOfTheOthers) {
   EXPECT_EQ(Log("uid 0", LineLimit::kLines + 5), LineLimit::kLines);
   now_ += milliseconds(999);
   EXPECT_EQ(Log("uid 0", 1), 0u);
-  EXPECT_EQ(limit_.Report(now_), now_ + milliseconds(1));
+  limit_.Report(now_);
   EXPECT_THAT(reports_, IsEmpty());
   now_ += milliseconds(1);
-  EXPECT_EQ(limit_.Report(now_), std::nullopt);
+  limit_.Report(now_);
   EXPECT_THAT(reports_, ElementsAre("log lines suppressed client=\"uid 0\" count=6"));
   EXPECT_EQ(Log("uid 0", 3), 3u);
 }
@@ -46,7 +44,7 @@ TEST_F(LineLimitTest, LinesBelowTheLimitAreNotReported) {
   EXPECT_EQ(Log("uid 0", LineLimit::kLines), LineLimit::kLines);
   now_ += LineLimit::kPeriod;
   EXPECT_EQ(Log("uid 0", LineLimit::kLines), LineLimit::kLines);
-  EXPECT_EQ(limit_.Report(now_ + LineLimit::kPeriod), std::nullopt);
+  limit_.Report(now_ + LineLimit::kPeriod);
   EXPECT_THAT(reports_, IsEmpty());
 }
 
@@ -68,24 +66,7 @@ TEST_F(LineLimitTest, ManyClientsShareAPeriod) {
                 std::to_string((kNames - LineLimit::kClients) * 100 - LineLimit::kLines));
 }
 
-TEST(LineLimitThreadTest, TheNumberIsLoggedWithoutFurtherLines) {
-  std::mutex mutex;
-  std::vector<std::string> reports;
-  LineLimit limit([&](const std::string& line) {
-    const std::lock_guard lock(mutex);
-    reports.push_back(line);
-  });
-  for (uint64_t i = 0; i < LineLimit::kLines + 7; ++i) limit.Admit("uid 0");
-  const auto count = [&] {
-    const std::lock_guard lock(mutex);
-    return reports.size();
-  };
-  EXPECT_TRUE(testing::WaitUntil([&] { return count() > 0; }));
-  const std::lock_guard lock(mutex);
-  EXPECT_THAT(reports, ElementsAre("log lines suppressed client=\"uid 0\" count=7"));
-}
-
-TEST(LineLimitThreadTest, TheNumberIsLoggedAtTheEnd) {
+TEST(LineLimitEndTest, TheNumberIsLoggedAtTheEnd) {
   std::vector<std::string> reports;
   {
     LineLimit limit([&](const std::string& line) { reports.push_back(line); });

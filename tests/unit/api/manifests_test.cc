@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -407,8 +408,10 @@ TEST(ManifestsTest, OtherKindsMayContainValuesThatSvcmapDoesNotAccept) {
       const std::string text =
           absl::Substitute(form, spec, "{kind: Service, apiVersion: v1, metadata: {name: a}}");
       const Manifests manifests = Read(text);
-      EXPECT_THAT(Texts(manifests.errors), IsEmpty()) << text;
-      EXPECT_EQ(manifests.warnings.size() + manifests.misspelled.size(), 1u) << text;
+      EXPECT_TRUE(std::all_of(manifests.errors.begin(), manifests.errors.end(),
+                              [](const ManifestError& error) { return error.misspelled; }))
+          << text;
+      EXPECT_EQ(manifests.warnings.size() + manifests.errors.size(), 1u) << text;
       EXPECT_THAT(Names(manifests), ElementsAre("a")) << text;
     }
     const Manifests service =
@@ -445,8 +448,8 @@ TEST(ManifestsTest, KindsThatKubernetesDoesNotHaveAreCounted) {
     const Manifests manifests =
         Read(absl::StrCat("apiVersion: ", c.api_version, "\nkind: ", c.kind, "\n"));
     const std::vector<ManifestError>& ignored =
-        c.unknown == 0 ? manifests.warnings : manifests.misspelled;
-    EXPECT_EQ(manifests.misspelled.size(), c.unknown) << c.kind;
+        c.unknown == 0 ? manifests.warnings : manifests.errors;
+    EXPECT_EQ(manifests.errors.size(), c.unknown) << c.kind;
     ASSERT_THAT(ignored, SizeIs(1)) << c.kind;
     EXPECT_THAT(ignored[0].ToString(), HasSubstr("ignored because svcmap"));
   }

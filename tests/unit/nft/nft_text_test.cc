@@ -115,13 +115,6 @@ TEST(RangeTextTest, RangesPrintAsNftPrintsThem) {
   }
 }
 
-TEST(ElementsTextTest, WhatTheKernelShouldNotHoldIsPrintedAllTheSame) {
-  EXPECT_EQ(ElementsText(Spec({Family::kIpv4, proxy::kServiceIps}),
-                         {Element{{1, 2}, {3}, "a\nb", false}, Element{}}),
-            "\t\telements = { <0 bytes>,\n"
-            "\t\t\t     <2 bytes> comment \"a?b\" : <1 bytes> }\n");
-}
-
 TEST(ElementTextTest, AnElementIsNamedByKeyAndSet) {
   const Row row = ServiceRow(Ip("10.96.0.1"), 80, Ip("3.0.0.1"));
   EXPECT_EQ(ElementText(Spec(row.set), row), "10.96.0.1 . tcp . 80 in service-ips");

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string>
 
-#include "nft/fake/fake_kernel.h"
 #include "proxy/reconcile/reconciler.h"
 #include "proxy/state/store.h"
+#include "tests/support/fake_kernel.h"
 #include "tests/unit/proxy/desired_world.h"
 
 namespace svcmap::proxy {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "nft/fake/fake_kernel.h"
 #include "proxy/reconcile/reconciler.h"
 #include "tests/contract/rows.h"
+#include "tests/support/fake_kernel.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "nft/fake/fake_kernel.h"
 #include "proxy/reconcile/loop.h"
+#include "tests/support/fake_kernel.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 

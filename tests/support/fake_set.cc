@@ -1,4 +1,4 @@
-#include "nft/fake/fake_set.h"
+#include "tests/support/fake_set.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "nft/fake/fake_kernel.h"
+#include "tests/support/fake_kernel.h"
 
 #include <cerrno>
 #include <utility>

@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "nft/fake/fake_chains.h"
-#include "nft/fake/fake_set.h"
 #include "nft/model/kernel.h"
 #include "nft/model/table.h"
+#include "tests/support/fake_chains.h"
+#include "tests/support/fake_set.h"
 
 namespace svcmap::nft {
 
@@ -68,7 +68,6 @@ class FakeKernel final : public Kernel {
   bool ForeignSetFlags(Family family, uint32_t flags);
   bool ForeignAddElement(const ElementView& element);
   bool ForeignRemoveElement(SetRef set, std::span<const uint8_t> key, bool interval_end = false);
-  void ForeignCommit() { ++generation_; }  // Simulates a change to an unrelated table.
 
  private:
   struct Failure {

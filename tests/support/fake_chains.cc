@@ -1,16 +1,15 @@
-#include "nft/fake/fake_chains.h"
-
-#include <xxhash.h>
+#include "tests/support/fake_chains.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <variant>
 
 namespace svcmap::nft {
 namespace {
 
 uint64_t Digest(const std::string& text, uint64_t seed = 0) {
-  return XXH3_64bits_withSeed(text.data(), text.size(), seed);
+  return std::hash<std::string>()(text + std::to_string(seed));
 }
 
 std::vector<std::string> TargetsOf(const RuleSpec& rule) {
