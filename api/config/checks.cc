@@ -1,4 +1,4 @@
-#include "api/config/checks.h"
+#include "api/config/fields.h"
 
 #include <algorithm>
 #include <initializer_list>

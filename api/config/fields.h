@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "api/config/kube_proxy_config.h"
 
@@ -79,5 +80,18 @@ void VisitConfigurationFields(Config& c, Visit&& visit) {
   visit("portRange", c.port_range, Use::kUnused);
   visit("windowsRunAsService", c.windows_run_as_service, Use::kUnused);
 }
+
+// The parts of ReadKubeProxyConfiguration that have their own files.
+
+// Sets the fields of `result.config` that `text` contains. Adds syntax and type errors to `result`.
+// Does not apply defaults and does not check ranges.
+void ReadConfigurationFields(std::string_view text, ReadConfiguration& result);
+
+// Replaces 0 and "" with kube-proxy's defaults in fields for which these values mean the default.
+// Adds the default port to addresses without a port.
+void ApplyConfigurationDefaults(KubeProxyConfiguration& config);
+
+// Adds an error to `result.errors` for each invalid value.
+void CheckConfiguration(ReadConfiguration& result);
 
 }  // namespace svcmap::api

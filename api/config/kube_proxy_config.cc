@@ -4,10 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "api/config/checks.h"
 #include "api/config/fields.h"
 #include "api/config/go_duration.h"
-#include "api/config/read_fields.h"
 #include "api/convert/quote.h"
 #include "nft/types/ip_address.h"
 

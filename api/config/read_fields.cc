@@ -1,4 +1,4 @@
-#include "api/config/read_fields.h"
+#include "api/config/fields.h"
 
 #include <cmath>
 #include <functional>
@@ -6,7 +6,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "api/config/fields.h"
 #include "api/config/go_duration.h"
 #include "api/convert/quote.h"
 #include "api/manifests/fill.h"

@@ -58,7 +58,7 @@ void FillRepair(const proxy::Repaired& repaired, v1::WatchRepair& repair) {
 
 void AddFinding(const proxy::Finding& finding, v1::WatchFindings& findings) {
   if (findings.results_size() < kMaxWatchedFindings) {
-    *findings.add_results() = ToProto(finding);
+    *findings.add_results() = api::ToProto(finding);
   } else {
     findings.set_more(findings.more() + 1);
   }

@@ -26,12 +26,12 @@ enum class Rejection {
   kMadeRoom,  // Closed at a limit, so that a newer connection could be admitted.
   kGreetingTimeout,
   kHandshakeFailed,
-  kNotHttp2,
-  kTooManyStreams,
-  kRequestsTooLarge,
-  kTooManyResets,
-  kTooManyFrames,
-  kHeaderBlockTooLarge,
+  kNotHttp2,             // No client preface, or a frame that HTTP/2 does not allow at this point.
+  kTooManyStreams,       // More open streams than allowed.
+  kRequestsTooLarge,     // More DATA on open streams than allowed.
+  kTooManyResets,        // More RST_STREAM frames, sent or caused by the client, than allowed.
+  kTooManyFrames,        // More frames that carry no data than allowed.
+  kHeaderBlockTooLarge,  // A header block with too many CONTINUATION frames.
   kResponsesNotRead,
 };
 inline constexpr int kRejections = static_cast<int>(Rejection::kResponsesNotRead) + 1;

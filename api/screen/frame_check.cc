@@ -52,7 +52,7 @@ Offence FrameCheck::Split(std::string_view bytes, Splitter& s, OnHeader on_heade
       std::memcpy(s.header + s.header_bytes, bytes.data(), taken);
       s.header_bytes += static_cast<uint32_t>(taken);
       bytes.remove_prefix(taken);
-      if (s.header_bytes < kFrameHeaderBytes) return Offence::kNone;
+      if (s.header_bytes < kFrameHeaderBytes) return Offence();
       s.header_bytes = 0;
       s.frame = {.length = ReadNumber(s.header, 3),
                  .type = s.header[3],
@@ -60,32 +60,32 @@ Offence FrameCheck::Split(std::string_view bytes, Splitter& s, OnHeader on_heade
                  .stream = ReadNumber(s.header + 5, 4) & 0x7fffffff};
       s.payload_left = s.frame.length;
       s.word = s.word_bytes = 0;
-      if (const Offence offence = on_header(s.frame); offence != Offence::kNone) return offence;
+      if (const Offence offence = on_header(s.frame)) return offence;
       continue;
     }
     const size_t taken = std::min<size_t>(s.payload_left, bytes.size());
     for (size_t i = 0; i < taken && s.word_bytes < 4; ++i) {
       s.word = s.word << 8 | static_cast<uint8_t>(bytes[i]);
       if (++s.word_bytes < 4) continue;
-      if (const Offence offence = on_word(s.frame, s.word); offence != Offence::kNone) {
+      if (const Offence offence = on_word(s.frame, s.word)) {
         return offence;
       }
     }
     s.payload_left -= static_cast<uint32_t>(taken);
     bytes.remove_prefix(taken);
   }
-  return Offence::kNone;
+  return Offence();
 }
 
 Offence FrameCheck::FromClient(std::string_view bytes, Clock::time_point now) {
   const size_t preface = std::min(kClientPreface.size() - preface_bytes_, bytes.size());
   if (bytes.substr(0, preface) != kClientPreface.substr(preface_bytes_, preface)) {
-    return Offence::kNotHttp2;
+    return Rejection::kNotHttp2;
   }
   preface_bytes_ += preface;
   return Split(
       bytes.substr(preface), client_, [&](const Frame& frame) { return OnClientFrame(frame, now); },
-      [](const Frame&, uint32_t) { return Offence::kNone; });
+      [](const Frame&, uint32_t) { return Offence(); });
 }
 
 Offence FrameCheck::FromServer(std::string_view bytes, Clock::time_point now) {
@@ -93,23 +93,23 @@ Offence FrameCheck::FromServer(std::string_view bytes, Clock::time_point now) {
       bytes, server_,
       [&](const Frame& frame) {
         OnServerFrame(frame);
-        return Offence::kNone;
+        return Offence();
       },
       [&](const Frame& frame, uint32_t error_code) {
-        return frame.type == kRstStreamFrame && error_code != 0 ? TakeReset(now) : Offence::kNone;
+        return frame.type == kRstStreamFrame && error_code != 0 ? TakeReset(now) : Offence();
       });
 }
 
 Offence FrameCheck::OnClientFrame(const Frame& frame, Clock::time_point now) {
   if (!greeted_) {
-    if (frame.type != kSettingsFrame || (frame.flags & kAckFlag) != 0) return Offence::kNotHttp2;
+    if (frame.type != kSettingsFrame || (frame.flags & kAckFlag) != 0) return Rejection::kNotHttp2;
     greeted_ = true;
   }
-  if (frame.type != kDataFrame && frame.length > kMaxFrameBytes) return Offence::kNotHttp2;
+  if (frame.type != kDataFrame && frame.length > kMaxFrameBytes) return Rejection::kNotHttp2;
   // No other frame may arrive between the frames of a header block.
   if ((block_stream_ != 0) != (frame.type == kContinuationFrame) ||
       (block_stream_ != 0 && block_stream_ != frame.stream)) {
-    return Offence::kNotHttp2;
+    return Rejection::kNotHttp2;
   }
   switch (frame.type) {
     case kDataFrame:
@@ -122,7 +122,7 @@ Offence FrameCheck::OnClientFrame(const Frame& frame, Clock::time_point now) {
       Close(frame.stream);
       return TakeReset(now);
     case kPushPromiseFrame:
-      return Offence::kNotHttp2;
+      return Rejection::kNotHttp2;
     case kSettingsFrame:
       return TakeFrames((frame.flags & kAckFlag) != 0 ? 1 : kSettingsFrames, now);
     default:
@@ -134,14 +134,14 @@ Offence FrameCheck::OnClientHeaders(const Frame& frame, Clock::time_point now) {
   if (frame.type == kHeadersFrame) {
     block_bytes_ = continuations_ = 0;
     if (frame.stream > last_stream_) {
-      if (frame.stream % 2 == 0) return Offence::kNotHttp2;
-      if (open_.size() >= limits_.max_streams) return Offence::kTooManyStreams;
+      if (frame.stream % 2 == 0) return Rejection::kNotHttp2;
+      if (open_.size() >= limits_.max_streams) return Rejection::kTooManyStreams;
       last_stream_ = frame.stream;
       open_.push_back({.id = frame.stream,
                        .client_ended = (frame.flags & kEndStreamFlag) != 0,
                        .server_ended = false});
     } else {  // The header block contains trailers.
-      if (const Offence offence = TakeFrames(1, now); offence != Offence::kNone) return offence;
+      if (const Offence offence = TakeFrames(1, now)) return offence;
       OpenStream* stream = Find(frame.stream);
       if (stream != nullptr && (frame.flags & kEndStreamFlag) != 0) {
         stream->client_ended = true;
@@ -149,12 +149,12 @@ Offence FrameCheck::OnClientHeaders(const Frame& frame, Clock::time_point now) {
       }
     }
   } else if (++continuations_ > limits_.max_continuations) {
-    return Offence::kHeaderBlockTooLarge;
+    return Rejection::kHeaderBlockTooLarge;
   }
   block_bytes_ += frame.length;
-  if (block_bytes_ > limits_.max_header_block_bytes) return Offence::kHeaderBlockTooLarge;
+  if (block_bytes_ > limits_.max_header_block_bytes) return Rejection::kHeaderBlockTooLarge;
   block_stream_ = (frame.flags & kEndHeadersFlag) != 0 ? 0 : frame.stream;
-  return Offence::kNone;
+  return Offence();
 }
 
 Offence FrameCheck::OnClientData(const Frame& frame, Clock::time_point now) {
@@ -165,14 +165,14 @@ Offence FrameCheck::OnClientData(const Frame& frame, Clock::time_point now) {
   stream->bytes += frame.length;
   open_bytes_ += frame.length;
   if (limits_.max_request_bytes != 0 && open_bytes_ > limits_.max_request_bytes) {
-    return Offence::kRequestsTooLarge;
+    return Rejection::kRequestsTooLarge;
   }
   if ((frame.flags & kEndStreamFlag) != 0) {
     stream->client_ended = true;
     if (stream->server_ended) Close(frame.stream);
-    return Offence::kNone;
+    return Offence();
   }
-  return frame.length <= kTinyDataBytes ? TakeFrames(1, now) : Offence::kNone;
+  return frame.length <= kTinyDataBytes ? TakeFrames(1, now) : Offence();
 }
 
 void FrameCheck::OnServerFrame(const Frame& frame) {
@@ -198,11 +198,11 @@ void FrameCheck::OnServerFrame(const Frame& frame) {
 }
 
 Offence FrameCheck::TakeFrames(double frames, Clock::time_point now) {
-  return frames_.Take(frames, now) ? Offence::kNone : Offence::kTooManyFrames;
+  return frames_.Take(frames, now) ? Offence() : Rejection::kTooManyFrames;
 }
 
 Offence FrameCheck::TakeReset(Clock::time_point now) {
-  return resets_.Take(1, now) ? Offence::kNone : Offence::kTooManyResets;
+  return resets_.Take(1, now) ? Offence() : Rejection::kTooManyResets;
 }
 
 FrameCheck::OpenStream* FrameCheck::Find(uint32_t id) {

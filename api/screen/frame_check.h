@@ -7,22 +7,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "api/limits/token_bucket.h"
+#include "api/screen/connection_limits.h"
 
 namespace svcmap::api {
 
-enum class Offence {
-  kNone,
-  kNotHttp2,             // No client preface, or a frame that HTTP/2 does not allow at this point.
-  kTooManyStreams,       // More open streams than allowed.
-  kRequestsTooLarge,     // More DATA on open streams than allowed.
-  kTooManyResets,        // More RST_STREAM frames, sent or caused by the client, than allowed.
-  kTooManyFrames,        // More frames that carry no data than allowed.
-  kHeaderBlockTooLarge,  // A header block with too many CONTINUATION frames.
-};
+// Reason to close the connection, or nullopt.
+using Offence = std::optional<Rejection>;
 
 struct FrameLimits {
   uint32_t max_streams = 16;  // Maximum number of open streams.

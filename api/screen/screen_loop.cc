@@ -34,25 +34,6 @@ constexpr milliseconds kTrimDelay{1000};
 constexpr size_t kKeptCapacity = 4096;
 constexpr uint32_t kEnhanceYourCalm = 11;  // HTTP/2 error code.
 
-Rejection RejectionOf(Offence offence) {
-  switch (offence) {
-    case Offence::kTooManyStreams:
-      return Rejection::kTooManyStreams;
-    case Offence::kRequestsTooLarge:
-      return Rejection::kRequestsTooLarge;
-    case Offence::kTooManyResets:
-      return Rejection::kTooManyResets;
-    case Offence::kTooManyFrames:
-      return Rejection::kTooManyFrames;
-    case Offence::kHeaderBlockTooLarge:
-      return Rejection::kHeaderBlockTooLarge;
-    case Offence::kNone:
-    case Offence::kNotHttp2:
-      break;
-  }
-  return Rejection::kNotHttp2;
-}
-
 std::string BigEndian32(uint32_t number) {
   return {static_cast<char>(number >> 24), static_cast<char>(number >> 16),
           static_cast<char>(number >> 8), static_cast<char>(number)};
@@ -256,8 +237,8 @@ bool ScreenLoop::ReadClient(Connection& connection) {
       break;
   }
   const std::string_view view(buffer_.data(), bytes);
-  if (const Offence offence = connection.check.FromClient(view, now_); offence != Offence::kNone) {
-    Punish(connection, offence);
+  if (const Offence offence = connection.check.FromClient(view, now_)) {
+    Punish(connection, *offence);
     return false;
   }
   connection.server.pending.append(view);
@@ -283,8 +264,8 @@ bool ScreenLoop::ReadServer(Connection& connection) {
       break;
   }
   const std::string_view view(buffer_.data(), bytes);
-  if (const Offence offence = connection.check.FromServer(view, now_); offence != Offence::kNone) {
-    Punish(connection, offence);
+  if (const Offence offence = connection.check.FromServer(view, now_)) {
+    Punish(connection, *offence);
     return false;
   }
   connection.client.pending.append(view);
@@ -389,14 +370,14 @@ void ScreenLoop::HandOver(Connection& connection) {
   screen_.relay_->Add(std::move(owned));
 }
 
-void ScreenLoop::Punish(Connection& connection, Offence offence) {
+void ScreenLoop::Punish(Connection& connection, Rejection offence) {
   // A connection without a preface has used no resources in gRPC, so its peer is not penalized.
   if (connection.server.fd.ok()) screen_.limits_.Penalize(connection.handle, now_);
   CountForTrim(kTrimAfter);
-  connection.rejection = RejectionOf(offence);
+  connection.rejection = offence;
   if (connection.server.fd.ok() && connection.check.server_between_frames() &&
       connection.client.pending.empty()) {
-    connection.client.pending = Goaway(NameOf(*connection.rejection));
+    connection.client.pending = Goaway(NameOf(offence));
     if (!Flush(connection, connection.client)) return;  // The client has closed the connection.
   }
   Close(connection);

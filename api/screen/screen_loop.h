@@ -56,7 +56,7 @@ class ScreenLoop {
   // registered descriptor.
   void Watch(Connection::Side& side, uint32_t events);
   void HandOver(Connection& connection);
-  void Punish(Connection& connection, Offence offence);
+  void Punish(Connection& connection, Rejection offence);
   void Reject(Connection& connection, Rejection reason, const std::string& detail);
   void Close(Connection& connection);
   bool TrimIsDue() const;

@@ -28,7 +28,7 @@ uint32_t ClientStream(uint32_t n) { return 2 * n + 1; }
 // Checks frames on a connection after the client has sent the HTTP/2 preface.
 class FrameCheckTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_EQ(Send(Greeting()), Offence::kNone); }
+  void SetUp() override { ASSERT_EQ(Send(Greeting()), std::nullopt); }
   Offence Send(const std::string& bytes) { return check_.FromClient(bytes, now_); }
   // Simulates the server's response to a call, which ends the stream.
   Offence Answer(uint32_t stream) {
@@ -41,7 +41,7 @@ class FrameCheckTest : public ::testing::Test {
   int Allowed(const std::function<std::string(uint32_t)>& make, Offence expected) {
     for (uint32_t n = 0; n < 10'000; ++n) {
       const Offence offence = Send(make(n));
-      if (offence == Offence::kNone) continue;
+      if (offence == std::nullopt) continue;
       EXPECT_EQ(offence, expected);
       return static_cast<int>(n);
     }
@@ -57,16 +57,16 @@ TEST_F(FrameCheckTest, AnsweredCallsAreUnlimited) {
     const uint32_t stream = ClientStream(n);
     ASSERT_EQ(Send(Call(stream, kPath) +
                    Frame(hostile::kData, hostile::kEndStream, stream, std::string(5, '\0'))),
-              Offence::kNone);
-    ASSERT_EQ(Answer(stream), Offence::kNone);
+              std::nullopt);
+    ASSERT_EQ(Answer(stream), std::nullopt);
     ASSERT_EQ(check_.open_streams(), 0u);
   }
 }
 
 TEST_F(FrameCheckTest, DataIsUnlimited) {
-  ASSERT_EQ(Send(Call(1, kPath)), Offence::kNone);
+  ASSERT_EQ(Send(Call(1, kPath)), std::nullopt);
   EXPECT_EQ(Allowed([](uint32_t) { return Frame(hostile::kData, 0, 1, std::string(5, 'a')); },
-                    Offence::kNone),
+                    std::nullopt),
             10'000);
 }
 
@@ -74,7 +74,7 @@ TEST_F(FrameCheckTest, BytesMayArriveOneByOne) {
   FrameCheck check(kLimits, now_);
   const std::string bytes = Greeting() + Call(1, kPath) + Call(3, kPath);
   for (const char byte : bytes) {
-    ASSERT_EQ(check.FromClient(std::string_view(&byte, 1), now_), Offence::kNone);
+    ASSERT_EQ(check.FromClient(std::string_view(&byte, 1), now_), std::nullopt);
   }
   EXPECT_TRUE(check.greeted());
   EXPECT_EQ(check.open_streams(), 2u);
@@ -85,14 +85,14 @@ TEST_F(FrameCheckTest, OtherProtocolsAreRejected) {
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(hostile::kPreface) + Call(1, kPath),
         std::string(hostile::kPreface) + Frame(hostile::kSettings, hostile::kAck, 0)}) {
     FrameCheck check(kLimits, now_);
-    EXPECT_EQ(check.FromClient(bytes, now_), Offence::kNotHttp2);
+    EXPECT_EQ(check.FromClient(bytes, now_), Rejection::kNotHttp2);
     EXPECT_FALSE(check.greeted());
   }
 }
 
 TEST_F(FrameCheckTest, OpenStreamsAreLimited) {
   EXPECT_EQ(
-      Allowed([](uint32_t n) { return Call(ClientStream(n), kPath); }, Offence::kTooManyStreams),
+      Allowed([](uint32_t n) { return Call(ClientStream(n), kPath); }, Rejection::kTooManyStreams),
       4);
 }
 
@@ -102,7 +102,7 @@ TEST_F(FrameCheckTest, StreamThatOnlyTheServerHasEndedIsOpen) {
                   if (n > 0) Answer(ClientStream(n - 1));
                   return Call(ClientStream(n), kPath);
                 },
-                Offence::kTooManyStreams),
+                Rejection::kTooManyStreams),
             4);
 }
 
@@ -113,34 +113,34 @@ TEST_F(FrameCheckTest, ResetsOfTheClientAreLimitedInRate) {
       return Call(stream, kPath) + Frame(hostile::kRstStream, 0, stream, Number32(8));
     };
   };
-  for (uint32_t n = 0; n < 10; ++n) ASSERT_EQ(Send(reset(0)(n)), Offence::kNone);
+  for (uint32_t n = 0; n < 10; ++n) ASSERT_EQ(Send(reset(0)(n)), std::nullopt);
   now_ += std::chrono::seconds(3);
-  EXPECT_EQ(Allowed(reset(10), Offence::kTooManyResets), 3);
+  EXPECT_EQ(Allowed(reset(10), Rejection::kTooManyResets), 3);
 }
 
 TEST_F(FrameCheckTest, ResetsThatTheClientCausesAreLimited) {
-  Offence offence = Offence::kNone;
+  Offence offence = std::nullopt;
   uint32_t n = 0;
-  for (; offence == Offence::kNone && n < 100; ++n) {
-    ASSERT_EQ(Send(Call(ClientStream(n), kPath)), Offence::kNone);
+  for (; offence == std::nullopt && n < 100; ++n) {
+    ASSERT_EQ(Send(Call(ClientStream(n), kPath)), std::nullopt);
     offence = check_.FromServer(Frame(hostile::kRstStream, 0, ClientStream(n), Number32(1)), now_);
   }
-  EXPECT_EQ(offence, Offence::kTooManyResets);
+  EXPECT_EQ(offence, Rejection::kTooManyResets);
   EXPECT_EQ(n, 11u);
 }
 
 TEST_F(FrameCheckTest, EndOfAnAnsweredStreamIsNoReset) {
   for (uint32_t n = 0; n < 100; ++n) {
-    ASSERT_EQ(Send(Call(ClientStream(n), kPath)), Offence::kNone);
-    ASSERT_EQ(Answer(ClientStream(n)), Offence::kNone);
+    ASSERT_EQ(Send(Call(ClientStream(n), kPath)), std::nullopt);
+    ASSERT_EQ(Answer(ClientStream(n)), std::nullopt);
     ASSERT_EQ(check_.FromServer(Frame(hostile::kRstStream, 0, ClientStream(n), Number32(0)), now_),
-              Offence::kNone);
+              std::nullopt);
   }
   EXPECT_EQ(check_.open_streams(), 0u);
 }
 
 TEST_F(FrameCheckTest, FramesWithoutDataAreLimited) {
-  ASSERT_EQ(Send(Call(1, kPath)), Offence::kNone);
+  ASSERT_EQ(Send(Call(1, kPath)), std::nullopt);
   const std::string frames[] = {
       Frame(hostile::kPing, 0, 0, "12345678"),
       Frame(hostile::kWindowUpdate, 0, 1, Number32(1)),
@@ -155,39 +155,39 @@ TEST_F(FrameCheckTest, FramesWithoutDataAreLimited) {
   const FrameCheck fresh = check_;
   for (const std::string& frame : frames) {
     check_ = fresh;
-    const int allowed = Allowed([&](uint32_t) { return frame; }, Offence::kTooManyFrames);
+    const int allowed = Allowed([&](uint32_t) { return frame; }, Rejection::kTooManyFrames);
     EXPECT_GT(allowed, 40) << frame;
     EXPECT_LE(allowed, 50) << frame;
   }
   check_ = fresh;
   EXPECT_LE(
-      Allowed([](uint32_t) { return Frame(hostile::kSettings, 0, 0); }, Offence::kTooManyFrames),
+      Allowed([](uint32_t) { return Frame(hostile::kSettings, 0, 0); }, Rejection::kTooManyFrames),
       12);
 }
 
 TEST_F(FrameCheckTest, AnswersAllowFurtherFrames) {
-  ASSERT_EQ(Send(Call(1, kPath)), Offence::kNone);
+  ASSERT_EQ(Send(Call(1, kPath)), std::nullopt);
   for (int i = 0; i < 1000; ++i) {
-    ASSERT_EQ(check_.FromServer(Frame(hostile::kData, 0, 1, "data"), now_), Offence::kNone);
+    ASSERT_EQ(check_.FromServer(Frame(hostile::kData, 0, 1, "data"), now_), std::nullopt);
     ASSERT_EQ(Send(Frame(hostile::kWindowUpdate, 0, 0, Number32(4)) +
                    Frame(hostile::kWindowUpdate, 0, 1, Number32(4)) +
                    Frame(hostile::kPing, 0, 0, "12345678")),
-              Offence::kNone);
+              std::nullopt);
   }
 }
 
 TEST_F(FrameCheckTest, HeaderBlocksAreLimitedInBytesAndFrames) {
   const FrameCheck fresh = check_;
   const std::string open = Frame(hostile::kHeaders, 0, 1, "x");
-  ASSERT_EQ(Send(open), Offence::kNone);
+  ASSERT_EQ(Send(open), std::nullopt);
   EXPECT_EQ(
       Allowed([](uint32_t) { return Frame(hostile::kContinuation, 0, 1, std::string(6000, 'a')); },
-              Offence::kHeaderBlockTooLarge),
+              Rejection::kHeaderBlockTooLarge),
       2);
   check_ = fresh;
-  ASSERT_EQ(Send(open), Offence::kNone);
+  ASSERT_EQ(Send(open), std::nullopt);
   EXPECT_EQ(Allowed([](uint32_t) { return Frame(hostile::kContinuation, 0, 1); },
-                    Offence::kHeaderBlockTooLarge),
+                    Rejection::kHeaderBlockTooLarge),
             8);
 }
 
@@ -196,35 +196,35 @@ TEST_F(FrameCheckTest, NothingMayInterruptAHeaderBlock) {
   for (const std::string& next : {Frame(hostile::kPing, 0, 0, "12345678"),
                                   Frame(hostile::kContinuation, 0, 3), Call(3, kPath)}) {
     check_ = fresh;
-    ASSERT_EQ(Send(Frame(hostile::kHeaders, 0, 1, "x")), Offence::kNone);
-    EXPECT_EQ(Send(next), Offence::kNotHttp2);
+    ASSERT_EQ(Send(Frame(hostile::kHeaders, 0, 1, "x")), std::nullopt);
+    EXPECT_EQ(Send(next), Rejection::kNotHttp2);
   }
   check_ = fresh;
-  EXPECT_EQ(Send(Frame(hostile::kContinuation, hostile::kEndHeaders, 1)), Offence::kNotHttp2);
+  EXPECT_EQ(Send(Frame(hostile::kContinuation, hostile::kEndHeaders, 1)), Rejection::kNotHttp2);
 }
 
 TEST_F(FrameCheckTest, RequestsOfOpenStreamsAreLimitedTogether) {
   FrameLimits limits = kLimits;
   limits.max_request_bytes = 1000;
   check_ = FrameCheck(limits, now_);
-  ASSERT_EQ(Send(Greeting()), Offence::kNone);
+  ASSERT_EQ(Send(Greeting()), std::nullopt);
   for (uint32_t n = 0; n < 100; ++n) {  // Each call ends before the next call begins.
     const uint32_t stream = ClientStream(n);
     ASSERT_EQ(Send(Call(stream, kPath) +
                    Frame(hostile::kData, hostile::kEndStream, stream, std::string(900, 'a'))),
-              Offence::kNone);
-    ASSERT_EQ(Answer(stream), Offence::kNone);
+              std::nullopt);
+    ASSERT_EQ(Answer(stream), std::nullopt);
   }
   ASSERT_EQ(Send(Call(1001, kPath) + Frame(hostile::kData, 0, 1001, std::string(900, 'a'))),
-            Offence::kNone);
+            std::nullopt);
   EXPECT_EQ(Send(Call(1003, kPath) + Frame(hostile::kData, 0, 1003, std::string(101, 'a'))),
-            Offence::kRequestsTooLarge);
+            Rejection::kRequestsTooLarge);
 }
 
 TEST_F(FrameCheckTest, LargeFramesAreAllowedForDataOnly) {
-  ASSERT_EQ(Send(Call(1, kPath)), Offence::kNone);
-  EXPECT_EQ(Send(Frame(hostile::kData, 0, 1, std::string(100'000, 'a'))), Offence::kNone);
-  EXPECT_EQ(Send(Frame(hostile::kHeaders, 4, 3, std::string(16385, 'a'))), Offence::kNotHttp2);
+  ASSERT_EQ(Send(Call(1, kPath)), std::nullopt);
+  EXPECT_EQ(Send(Frame(hostile::kData, 0, 1, std::string(100'000, 'a'))), std::nullopt);
+  EXPECT_EQ(Send(Frame(hostile::kHeaders, 4, 3, std::string(16385, 'a'))), Rejection::kNotHttp2);
 }
 
 }  // namespace
