@@ -116,7 +116,7 @@ const std::vector<Damage>& AllDamage() {
                 "add element ip6 svcmap cluster-ips { fd00:96::7777 }\n";
        }},
       // Since Linux 5.13.
-      {"AddedElementForAllOtherKeys", false, true,
+      {"AddedElementForAllOtherKeys", true, true,
        [](const NetNs&) -> Script {
          return "add element ip svcmap cluster-ips { * }\nadd element ip6 svcmap cluster-ips { * "
                 "}\n";
