@@ -47,8 +47,9 @@ Role RoleOf(const AllowList& allowed, uid_t own, uid_t uid);
 // first IP address.
 std::string DisplayName(const CertificateNames& names);
 
-// Returns the identity to which limits apply: the name to show with its type, because names of
-// different types can be equal. Examples: "URI spiffe://example/viewer", "DNS viewer.example".
+// Returns the identity to which limits apply: the type of the name that DisplayName() returns, and
+// this name. Contains the type because names of different types can be equal. Examples:
+// "URI spiffe://example/viewer", "DNS viewer.example".
 std::string LimitKey(const CertificateNames& names);
 
 // Returns "WHAT denied: client CLIENT may only read; see FLAG of svcmapd", or "... is not

@@ -48,8 +48,8 @@ grpc::Status CheckVersion(std::string_view field, uint32_t version) {
 grpc::Status CheckBatchSize(int objects) {
   if (objects <= kMaxBatchObjects) return grpc::Status::OK;
   return Error(grpc::RESOURCE_EXHAUSTED, v1::LIMIT_REACHED,
-               std::to_string(objects) + " objects in a message: must have at most " +
-                   std::to_string(kMaxBatchObjects) + "; send several messages");
+               "message contains " + std::to_string(objects) + " objects: must contain at most " +
+                   std::to_string(kMaxBatchObjects) + "; send the objects in several messages");
 }
 
 grpc::Status NotTaken(const absl::Status& status) {

@@ -75,12 +75,12 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   app.add_option("--agent", options.agent, "Address of svcmapd: unix:///path or tcp://host:port")
       ->capture_default_str();
   app.add_option("--tls-ca", options.tls.ca,
-                 "For tcp://: PEM file with the CA certificates for svcmapd. TLS files are read "
-                 "for each connection");
+                 "PEM file with the CA certificates that verify svcmapd's certificate (tcp:// "
+                 "only). svcmap-kube reads all --tls-* files again for each connection");
   app.add_option("--tls-cert", options.tls.certificate,
-                 "For tcp://: PEM file with the client certificate");
+                 "PEM file with the client certificate (tcp:// only)");
   app.add_option("--tls-key", options.tls.key,
-                 "For tcp://: PEM file with the private key of the client certificate");
+                 "PEM file with the private key of the client certificate (tcp:// only)");
   app.add_option("--healthz-bind-address", healthz,
                  "Address and port of /healthz, /livez and /metrics; an empty value disables them");
   app.add_flag("-v", options.verbosity, "Increase log verbosity; -vv for maximum");

@@ -97,7 +97,7 @@ const Catalogue& AllMetrics() {
       Gauge("svcmap_object_bytes_limit",
             "Maximum size of all stored objects in bytes (--max-bytes)"),
       Gauge("svcmap_object_elements",
-            "Number of map elements of all Services as counted for --max-elements"),
+            "Estimated number of map elements of all Services, which --max-elements limits"),
       Gauge("svcmap_object_elements_limit",
             "Maximum number of map elements of all Services (--max-elements)"),
       Gauge("svcmap_pending_services",

@@ -64,9 +64,10 @@ class Session {
   absl::StatusOr<uint32_t> Generation();
   // Waits until no commit is in progress, and returns the generation id.
   absl::StatusOr<uint32_t> SettledGeneration();
-  // Repeats `read` after a transient error, and until a call completes without a concurrent commit.
-  // Returns kUnavailable after dump_attempts calls or ten seconds. The repetition is necessary
-  // because the kernel does not report that a commit made a dump inconsistent (Linux 6.18).
+  // Calls `read`. Calls it again if it fails with a transient error, or if a commit happened during
+  // the call. Returns kUnavailable after dump_attempts calls or ten seconds. The repetition is
+  // necessary because the kernel does not report that a commit made a dump inconsistent (Linux
+  // 6.18).
   absl::Status AsOfOneGeneration(const std::function<absl::Status()>& read);
 
  private:

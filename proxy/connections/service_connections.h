@@ -51,7 +51,7 @@ struct ConnectionReaderOptions {
 
 class ConnectionReader {
  public:
-  // `loop` must outlive the reader or stop before the reader is destroyed.
+  // `loop` must outlive the reader.
   ConnectionReader(Loop& loop, ConnectionReaderOptions options);
   ~ConnectionReader();  // Waits for a read in progress.
 

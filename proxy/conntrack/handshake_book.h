@@ -56,7 +56,7 @@ class HandshakeBook {
   // Returns the time when a round is due, or nullopt.
   std::optional<Time> due_at() const;
 
-  // One dump of all handshakes.
+  // One cleanup round: lists all handshakes once, and selects the handshakes to delete.
   class Round {
    public:
     bool active() const { return active_; }

@@ -42,8 +42,8 @@ class TcpBook {
   // An endpoint is gone `gone_after` after it left the last EndpointSlice.
   explicit TcpBook(std::chrono::milliseconds gone_after) : gone_after_(gone_after) {}
 
-  // Sets the current endpoints of the Service at time `now`, which never decreases. Forgets a
-  // Service without destinations.
+  // Sets the current endpoints and destinations of the Service. `now` must not be earlier than in
+  // the previous call. Forgets the Service if `tcp` has no destinations.
   void Update(const std::string& service, TcpEndpoints tcp, Time now);
 
   // Returns the number of departures that were forgotten since the previous call.

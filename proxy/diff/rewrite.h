@@ -28,8 +28,9 @@ class FoundElements {
   // Returns the deletions and additions that lead from these elements to the additions in
   // `desired`. All deletions come first. `replaced` are sets that the same transaction must delete
   // and create again. The result contains all desired elements of these sets, and no deletions.
-  // These are sets of ranges: their bounds cannot be deleted one by one if other processes have
-  // added bounds, and the kernel needs quadratic time to delete many ranges of several fields.
+  // The sets in `replaced` contain ranges. Range bounds cannot be deleted one by one if other
+  // processes have added bounds. In sets with several key fields, deleting many ranges takes
+  // quadratic time.
   nft::Transaction ChangesTo(const nft::Transaction& desired,
                              std::vector<nft::SetRef>& replaced) const;
 

@@ -130,7 +130,7 @@ class Loop {
   struct BatchEffect {
     bool any = false;      // The batch contained a change that exceeds no limit.
     bool changed = false;  // At least one change had an effect.
-    // For each change with an effect and a trigger time.
+    // Trigger time and IP family of each change that had an effect and has a trigger time.
     std::vector<std::pair<TriggerTimes::Time, Family>> triggered;
     ChangeCounts seen, net;
     KindCounts removed = {};
@@ -197,7 +197,9 @@ class Loop {
   Schedule schedule_{options_.schedule, Clock::now()};
   Received received_ = Received::kNothing;
   Received programmed_ = Received::kNothing;  // See Situation::programmed.
-  bool session_is_synced_ = false;            // The session has the complete state.
+  // True if the session began a snapshot or its token matched, and no other client has modified
+  // objects since. Unless a snapshot is open, the stored objects are then those of the session.
+  bool session_is_synced_ = false;
   std::optional<Held> held_;  // The snapshot that is open, but whose batches have all arrived.
   // The changes that are not in the kernel come from a snapshot, or no Service is in the kernel.
   bool split_allowed_ = true;

@@ -78,8 +78,9 @@ class SlicePorts {
 // Resolves one port in one family. EndpointSlices are matched by port name and protocol (S-21). An
 // address in several EndpointSlices counts once. A non-terminating entry takes precedence over a
 // terminating entry (S-26). Among entries with equal conditions, the entry with the largest weight
-// takes precedence. The endpoints of a port range have port 0, so EndpointSlices with different
-// port numbers list the same endpoint. The Service of `slice_ports` must not be null.
+// takes precedence. All endpoints of a port range have port 0. An address in several EndpointSlices
+// therefore counts as one endpoint, even if the slices have different port numbers. The Service of
+// `slice_ports` must not be null.
 ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
                                    const ServicePort& port, const NodePlace& node);
 

@@ -141,7 +141,7 @@ class Store {
   // Same for the last accepted version of an EndpointSlice, which can wait for the end of the
   // snapshot. Changes of single endpoints must be computed from this version.
   const std::string* FindLatestSlice(const std::string& key) const;
-  // Returns ServiceEntry::first_seen, or 0 if the object is no stored Service.
+  // Returns ServiceEntry::first_seen, or 0 if the object is not a stored Service.
   uint64_t FirstSeen(Kind kind, const std::string& key) const;
 
   DirtyServices& dirty() { return dirty_; }
@@ -184,9 +184,10 @@ class Store {
 
  private:
   struct Snapshot {
-    uint64_t revision = 0;                  // At the start of the snapshot.
-    bool removes = false;                   // Objects were stored at the start of the snapshot.
-    absl::flat_hash_set<std::string> keys;  // If `removes`: the objects of the snapshot.
+    uint64_t revision = 0;  // At the start of the snapshot.
+    bool removes = false;   // Objects were stored at the start of the snapshot.
+    // Keys of the objects in the snapshot. Empty unless `removes` is true.
+    absl::flat_hash_set<std::string> keys;
     // Changes that EndSnapshot applies, by the key of their EndpointSlice.
     absl::btree_map<std::string, Change> waiting;
   };

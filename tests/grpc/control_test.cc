@@ -71,7 +71,7 @@ TEST_F(ControlTest, AMessageWithTooManyObjectsIsRejected) {
   v1::Ack ack;
   const grpc::Status status = stub_->Apply(&context, request, &ack);
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("65537 objects in a message"));
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("message contains 65537 objects"));
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("test"));
   ASSERT_TRUE(stream.Send(1, std::vector<v1::Change>(65537)));

@@ -25,8 +25,7 @@ absl::StatusOr<ApiServer> InCluster(const std::string& folder) {
   const std::string port = FromEnvironment(kPortVariable);
   if (host.empty() || port.empty()) {
     return absl::NotFoundError(
-        absl::StrCat("no API server: --kubeconfig and --master are not set, and the process does "
-                     "not run in a pod: ",
+        absl::StrCat("no API server: set --kubeconfig or --master, or run svcmap-kube in a pod; ",
                      kHostVariable, " and ", kPortVariable, " are not set"));
   }
   const bool ipv6 = host.find(':') != std::string::npos;

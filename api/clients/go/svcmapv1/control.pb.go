@@ -1606,8 +1606,8 @@ func (*SnapshotBegin) Descriptor() ([]byte, []int) {
 // run, it compares the number of Services with endpoints in these rules with the number in the
 // snapshot. The Ack then has the outcome HELD and the field `held`, and the agent prunes nothing. The
 // snapshot stays open: later changes take effect as in a snapshot, and Acks contain no state_token. The
-// snapshot ends when a later change has listed enough objects, or with AcceptSnapshot. SnapshotBegin
-// and the next stream discard it.
+// snapshot ends when a later change has listed enough objects, or with AcceptSnapshot. The agent
+// discards the open snapshot if it receives SnapshotBegin or if a new stream opens.
 type SnapshotEnd struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
@@ -2865,9 +2865,9 @@ type GetStatusResponse struct {
 	// Number of failed TLS handshakes since the start of the agent. A handshake fails if the client
 	// certificate is missing, expired or signed by another CA, or if the client does not use TLS.
 	FailedHandshakes uint64 `protobuf:"varint,29,opt,name=failed_handshakes,json=failedHandshakes,proto3" json:"failed_handshakes,omitempty"`
-	// Time between the event that caused an endpoint change, as reported by the controller, and its
-	// commit. Includes a change only if it modified the rules and if the time of its event is after the
-	// start of the agent.
+	// Time between the event that caused an endpoint change and the commit of this change. The
+	// controller reports the time of the event. Includes a change only if it modified the rules and if
+	// the time of its event is after the start of the agent.
 	ProgrammingLatency *ProgrammingLatency `protobuf:"bytes,30,opt,name=programming_latency,json=programmingLatency,proto3" json:"programming_latency,omitempty"`
 	// Processing time of each stage between the arrival of a message and its Ack, in processing order. To get the values for a period, subtract the values of two responses.
 	Stages []*StageTime `protobuf:"bytes,31,rep,name=stages,proto3" json:"stages,omitempty"`
