@@ -85,13 +85,15 @@ absl::Status ManifestsSource::ReadAndSubmit() {
     spdlog::info("manifest accepted with a warning warning={}", LogValue(warning.ToString()));
   }
 
-  const auto log = [this, count = manifests->objects.size()](const proxy::BatchResult& result) {
+  // The loop may answer after this object is gone.
+  const auto log = [path = path_,
+                    count = manifests->objects.size()](const proxy::BatchResult& result) {
     if (!result.held.empty()) return;  // Already logged.
     if (result.error.ok()) {
-      spdlog::info("manifests applied path={} count={} revision={}", LogValue(path_), count,
+      spdlog::info("manifests applied path={} count={} revision={}", LogValue(path), count,
                    result.revision);
     } else {
-      spdlog::error("manifests not applied path={} error={}", LogValue(path_),
+      spdlog::error("manifests not applied path={} error={}", LogValue(path),
                     LogValue(result.error));
     }
   };
