@@ -1,7 +1,8 @@
 #!/bin/bash
-# Slow checks after `make test`: sanitizers, format and clang-tidy, promtool for the alert rules, tests with the labels `nightly` and `long`, SCENARIOS (3000) random scenarios with a new seed, CRASHES
-# (1000) kills under traffic, ten seconds with frequent foreign changes, repeated kernel and thread tests,
-# 100 seeds of random changes, and each fuzzer for FUZZ_SECONDS (600).
+# Slow checks after `make test`: sanitizers, format and clang-tidy, promtool for the alert rules, tests with the labels
+# `nightly` and `long`, SCENARIOS (3000) random scenarios with a new seed, CRASHES (1000) kills under traffic, ten seconds
+# with frequent foreign changes, repeated kernel and thread tests, 100 seeds of random changes, and each fuzzer for
+# FUZZ_SECONDS (600).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
