@@ -10,7 +10,6 @@ namespace svcmap::api {
 namespace {
 
 constexpr size_t kGap = 2;
-constexpr size_t kShortName = 8;  // Example: "web-f..."
 
 }  // namespace
 
@@ -45,19 +44,16 @@ void Table::Widen(const std::vector<std::string>& cells) {
 void Table::Fit() {
   size_t all = kGap * (widths_.size() - 1);
   for (const size_t width : widths_) all += width;
-  for (size_t i = 0; i < widths_.size(); ++i) {
-    for (; held_.front()[i] == "NAME" && all > columns_ && widths_[i] > kShortName; --all) {
-      --widths_[i];
+  for (const bool names : {false, true}) {
+    for (; all > columns_; --all) {
+      size_t widest = widths_.size();
+      for (size_t i = 0; i < widths_.size(); ++i) {
+        if (widths_[i] <= minimum_widths_[i] || (held_.front()[i] == "NAME") != names) continue;
+        if (widest == widths_.size() || widths_[i] >= widths_[widest]) widest = i;
+      }
+      if (widest == widths_.size()) break;
+      --widths_[widest];
     }
-  }
-  for (; all > columns_; --all) {
-    size_t widest = widths_.size();
-    for (size_t i = 0; i < widths_.size(); ++i) {
-      if (widths_[i] <= minimum_widths_[i]) continue;
-      if (widest == widths_.size() || widths_[i] >= widths_[widest]) widest = i;
-    }
-    if (widest == widths_.size()) return;
-    --widths_[widest];
   }
 }
 

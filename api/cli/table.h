@@ -13,9 +13,9 @@ class Table {
  public:
   static constexpr size_t kRowsHeldBack = 1000;
 
-  // The header is printed only if there is at least one row. Shortens the column NAME, and then the
-  // widest cells, so that lines have at most `columns` characters, unless `columns` is 0 or the
-  // headings are wider.
+  // The header is printed only if there is at least one row. Shortens the widest
+  // cells so that lines have at most `columns` characters, unless `columns` is 0 or the headings
+  // are wider. Cells of the column NAME are shortened last, because other commands need the names.
   Table(std::vector<std::string> header, std::ostream& out, size_t columns = 0);
 
   // Adds a row with as many cells as the header. Prints an empty cell as <none> and escapes control

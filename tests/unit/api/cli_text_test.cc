@@ -87,14 +87,14 @@ TEST(TableTest, TheWidestCellsAreShortenedToFit) {
             "a...  10.0.0.1     <none>\n");
 }
 
-TEST(TableTest, NamesAreShortenedFirst) {
+TEST(TableTest, NamesAreShortenedLast) {
   std::ostringstream out;
-  Table table({"NAME", "TYPE", "PORT(S)"}, out, 38);
+  Table table({"NAME", "TYPE", "PORT(S)"}, out, 50);
   table.Row({"a-very-long-name-of-a-service", "LoadBalancer", "80:30080/TCP"});
   table.Finish();
   EXPECT_EQ(out.str(),
-            "NAME        TYPE          PORT(S)\n"
-            "a-very-...  LoadBalancer  80:30080/TCP\n");
+            "NAME                           TYPE       PORT(S)\n"
+            "a-very-long-name-of-a-service  LoadBa...  80:30...\n");
 }
 
 TEST(TextTest, ShortenedTextKeepsWholeCharacters) {
