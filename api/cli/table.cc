@@ -44,16 +44,16 @@ void Table::Widen(const std::vector<std::string>& cells) {
 void Table::Fit() {
   size_t all = kGap * (widths_.size() - 1);
   for (const size_t width : widths_) all += width;
-  for (const bool names : {false, true}) {
-    for (; all > columns_; --all) {
-      size_t widest = widths_.size();
-      for (size_t i = 0; i < widths_.size(); ++i) {
-        if (widths_[i] <= minimum_widths_[i] || (held_.front()[i] == "NAME") != names) continue;
-        if (widest == widths_.size() || widths_[i] >= widths_[widest]) widest = i;
-      }
-      if (widest == widths_.size()) break;
-      --widths_[widest];
+  // The column to shorten next: the widest one, but NAME only if no other one is left.
+  const auto order = [this](size_t i) { return std::pair(held_.front()[i] != "NAME", widths_[i]); };
+  for (; all > columns_; --all) {
+    size_t next = widths_.size();
+    for (size_t i = 0; i < widths_.size(); ++i) {
+      if (widths_[i] <= minimum_widths_[i]) continue;
+      if (next == widths_.size() || order(i) >= order(next)) next = i;
     }
+    if (next == widths_.size()) return;
+    --widths_[next];
   }
 }
 

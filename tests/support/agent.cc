@@ -210,10 +210,12 @@ absl::StatusOr<std::string> Agent::Dump(v1::DumpRequest::What what) {
   return text;
 }
 
-absl::StatusOr<Objects> Agent::List() {
+absl::StatusOr<Objects> Agent::List(v1::Kind kind) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + OnThisMachine(kStreamTimeout));
-  const auto reader = impl_->stub->List(&context, v1::ListRequest());
+  v1::ListRequest request;
+  request.set_kind(kind);
+  const auto reader = impl_->stub->List(&context, request);
   Objects objects;
   v1::ListResponse part;
   while (reader->Read(&part)) {
@@ -225,7 +227,8 @@ absl::StatusOr<Objects> Agent::List() {
 }
 
 absl::Status Agent::AwaitRemovals() {
-  return List().status();  // Waits for the agent's loop, which removes in the turn of the Ack.
+  // Waits for the agent's loop, which removes in the turn of the Ack. A node has one Node object.
+  return List(v1::KIND_NODE).status();
 }
 
 absl::Status Agent::AfterRemovals(const absl::StatusOr<v1::Ack>& ack) {

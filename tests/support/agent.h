@@ -81,7 +81,8 @@ class Agent {
   absl::StatusOr<v1::Ack> TryRemove(const std::vector<v1::ObjectRef>& objects);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
   absl::StatusOr<std::string> Dump(v1::DumpRequest::What what);
-  absl::StatusOr<Objects> List();  // Returns all stored objects.
+  // Returns the stored objects of a kind, or of all kinds.
+  absl::StatusOr<Objects> List(v1::Kind kind = v1::KIND_UNSPECIFIED);
 
   // Opens a push stream, which replaces the previous stream of the same controller.
   absl::StatusOr<std::unique_ptr<PushStream>> Push(const std::string& controller = "test");
