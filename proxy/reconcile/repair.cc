@@ -80,7 +80,6 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
   const nft::ApplyResult applied = ApplyInParts(damage.repair);
   result.duration = Clock::now() - start;
   if (applied.outcome == nft::ApplyOutcome::kCommitted) {
-    journal_.CountCommit();
     failed_repairs_ = 0;
     result.outcome = RepairResult::Outcome::kRepaired;
     return result;
@@ -100,7 +99,7 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
 
 // Adds elements in bounded commits, first slots first, so that Services work early. A transaction
 // that deletes elements or changes rules is one commit, because an element that is replaced must
-// not be missing between two commits. The caller counts the last commit.
+// not be missing between two commits.
 nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
   if (!transaction.repairs().empty() || !transaction.drops().empty() ||
       transaction.deletion_count() > 0 || transaction.element_count() <= kElementsPerCommit) {
@@ -111,9 +110,7 @@ nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
   size_t before = 0;  // Number of elements before this part.
   transaction.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
     if (result.outcome != nft::ApplyOutcome::kCommitted) return;
-    if (before > 0) {
-      journal_.CountCommit();  // Counts the previous part.
-    } else {
+    if (before == 0) {
       for (const auto& creation : transaction.creations()) part.CreateTable(creation);
     }
     result = kernel_.Apply(part);
@@ -128,10 +125,6 @@ size_t Reconciler::applied_rows() const {
   for (const auto& family : applied_.counts())
     rows += std::accumulate(family.begin(), family.end(), int64_t{0});
   return static_cast<size_t>(rows);
-}
-
-void Reconciler::NoteGeneration(uint32_t generation) {
-  if (Verified()) journal_.NoteGeneration(generation);
 }
 
 }  // namespace svcmap::proxy

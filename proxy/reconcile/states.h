@@ -29,14 +29,9 @@ enum class Input : uint8_t {
 
 // What a run finds at its start.
 enum class AdoptedState : uint8_t {
-  kNothing,  // No table with a marker, and no saved state.
-  kUnknown,  // A marker, and no saved state, or a saved state that is older than the marker.
-  // Saved state, and tables that are missing, have no marker or an older one, or that a rewrite of
-  // the previous run has written without deleting its leftovers. The state must be written.
-  kSaved,
-  kTrusted,   // The marker matches the saved state, and nf_tables has not changed since.
-  kToVerify,  // The marker matches the saved state, but nf_tables has changed since.
-  kUpgrade,   // The marker matches the saved state, but this version has other rules.
+  kNothing,  // No table with a marker, and no saved objects.
+  kUnknown,  // Tables, and no saved objects, or objects that are older than the tables.
+  kSaved,    // Saved objects that belong to the tables, or no tables.
 };
 
 // The first state of a run. `partial`: a previous run ended before it received a complete state.

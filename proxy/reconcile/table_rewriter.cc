@@ -116,7 +116,9 @@ TableRewriter::Restored TableRewriter::RestoreMissing() const {
   for (const auto& [key, count] : applied_.shared()) add(FromSharedKey(key));
   if (missing[0] && missing[1]) {
     for (const auto& [key, rows] : applied_.services()) ForEachSlot(rows, 1, SIZE_MAX, add_row);
-    for (const Family family : kFamilies) add(applied_.marker().ToRow(family).view());
+    for (const Family family : kFamilies) {
+      std::ranges::for_each(applied_.marker().ToRows(family), add_row);
+    }
   }
   commit();
   restored.complete = !failed && missing[0] && missing[1];

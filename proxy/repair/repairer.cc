@@ -180,7 +180,8 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   const nft::TableSpec& spec = *specs_[Index(family)];
   for (uint8_t set = 0; set < RowSetCount(spec); ++set) {
     if (WrittenByRules(set)) continue;
-    int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
+    int64_t wanted = set == kMarker ? static_cast<int64_t>(applied_.marker().timers.size())
+                                    : applied_.counts()[Index(family)][set];
     // The kernel counts ranges, not bounds (Linux 6.18).
     if (spec.sets[set].has_bounds()) wanted /= 2;
     const auto count = found.elements.find(spec.sets[set].name);

@@ -69,6 +69,22 @@ IpAddress Descriptor::For(const IpAddress& address) const {
   return *IpAddress::FromBytes({bytes.data(), size});
 }
 
+DescriptorParts ParseDescriptor(const IpAddress& descriptor) {
+  const std::span<const uint8_t> bytes = descriptor.bytes();
+  const std::span<const uint8_t> low = bytes.last(3);
+  const auto kind_of = [](uint8_t byte) { return static_cast<DispatchKind>(byte >> 6); };
+  DescriptorParts parts{.kind = kind_of(bytes[0]), .sticky = {}};
+  parts.group = uint32_t{low[1]} << 8 | low[2];
+  if (parts.kind == DispatchKind::kSticky) {
+    parts.kind = kind_of(low[0]);
+    parts.sticky = {.timer = static_cast<uint8_t>(low[0] & (kMaxTimers - 1)),
+                    .local = (low[0] & 32) != 0};
+  } else {
+    parts.group |= uint32_t{low[0]} << 16;
+  }
+  return parts;
+}
+
 IpAddress StickyPattern(Family family, uint8_t first_byte, uint8_t sticky_byte) {
   std::array<uint8_t, 16> bytes = {first_byte};
   const size_t size = family == Family::kIpv4 ? 4 : 16;
