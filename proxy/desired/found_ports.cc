@@ -38,11 +38,10 @@ void KeepUnique(Affinity& affinity) {
   const auto keep = [&](auto field) {
     std::stable_sort(endpoints.begin(), endpoints.end(),
                      [field](const auto& a, const auto& b) { return a.*field < b.*field; });
-    endpoints.erase(std::unique(endpoints.begin(), endpoints.end(),
-                                [field](const auto& a, const auto& b) {
-                                  return a.*field == b.*field;
-                                }),
-                    endpoints.end());
+    endpoints.erase(
+        std::unique(endpoints.begin(), endpoints.end(),
+                    [field](const auto& a, const auto& b) { return a.*field == b.*field; }),
+        endpoints.end());
   };
   keep(&Affinity::Endpoint::number);
   if (!endpoints.empty()) affinity.last_number = endpoints.back().number;
@@ -195,8 +194,8 @@ ServiceRows FoundPorts::Find(const Service& service) const {
   for (const Family family : kFamilies) {
     if (!service.cluster_ip[Index(family)]) continue;
     for (const ServicePort& port : service.ports) {
-      const auto found = ports_.find(PortKey(family, port.protocol, port.is_range(),
-                                             ServiceComment(service.key, port.name)));
+      const auto found = ports_.find(
+          PortKey(family, port.protocol, port.is_range(), ServiceComment(service.key, port.name)));
       if (found == ports_.end()) continue;
       Groups groups = found->second;
       const bool internal_local = service.internal_policy == TrafficPolicy::kLocal;

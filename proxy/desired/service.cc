@@ -380,8 +380,7 @@ class Builder {
   // Returns the applied or found rows of the port that is added next, or null. Ports rarely move.
   const PortRows* PortBefore(const PortRows& port) {
     const size_t place = desired_.rows.ports.size();
-    if (place < numbered_.ports.size() &&
-        IdentityOf(numbered_.ports[place]) == IdentityOf(port)) {
+    if (place < numbered_.ports.size() && IdentityOf(numbered_.ports[place]) == IdentityOf(port)) {
       return &numbered_.ports[place];
     }
     if (!ports_before_) ports_before_ = IndexPorts(numbered_);

@@ -137,7 +137,8 @@ std::vector<Row> Marker::ToRows(Family family) const {
 bool ParseMarker(Family family, const std::vector<std::optional<nft::Element>>& rows,
                  Marker& marker) {
   const auto word = [&](size_t row, size_t offset) {
-    return rows[row] && rows[row]->data.size() == 16 ? ReadBe64(rows[row]->data.data() + offset) : 0;
+    return rows[row] && rows[row]->data.size() == 16 ? ReadBe64(rows[row]->data.data() + offset)
+                                                     : 0;
   };
   if (!rows[0]) {
     marker.generation = std::max(marker.generation, word(1, 8));
@@ -162,11 +163,12 @@ bool ParseMarker(Family family, const std::vector<std::optional<nft::Element>>& 
 
 void ReplaceMarker(const Marker* before, const Marker& after, nft::Transaction& transaction) {
   for (const Family family : kFamilies) {
-    const std::vector<Row> old_rows = before != nullptr ? before->ToRows(family)
-                                                        : std::vector<Row>();
+    const std::vector<Row> old_rows =
+        before != nullptr ? before->ToRows(family) : std::vector<Row>();
     const std::vector<Row> new_rows = after.ToRows(family);
     const auto differs = [](const Row& row, size_t place, const std::vector<Row>& others) {
-      return place >= others.size() || !std::ranges::equal(row.data.bytes(), others[place].data.bytes());
+      return place >= others.size() ||
+             !std::ranges::equal(row.data.bytes(), others[place].data.bytes());
     };
     for (size_t i = 0; i < old_rows.size(); ++i) {
       if (differs(old_rows[i], i, new_rows)) transaction.Delete(old_rows[i].view());

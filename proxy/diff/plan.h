@@ -80,7 +80,6 @@ class Plan {
   // Completes the transaction with the shared elements. Call Finish after all methods above.
   void Finish();
 
-
   // Upper bound for the number of elements in the transaction. Call before Finish().
   size_t element_bound() const {
     return transaction_.element_count() + additions_.element_count() + shared_changes_.size();

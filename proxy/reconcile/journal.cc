@@ -2,7 +2,7 @@
 
 namespace svcmap::proxy {
 
-Journal::Journal(ObjectStore* disk, Store& store) : disk_(disk), store_(store) {
+Journal::Journal(ObjectWriter* disk, Store& store) : disk_(disk), store_(store) {
   if (disk_ != nullptr) store_.KeepTouched();
 }
 
@@ -34,7 +34,7 @@ void Journal::Rewrite(uint64_t revision) {
   outdated_ = false;
   store_.TakeTouched();
   disk_->Rewrite(
-      [this](const ObjectStore::PutFn& put) {
+      [this](const ObjectWriter::PutFn& put) {
         store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
           if (entry.service) put(Kind::kService, key, entry.service->message, entry.first_seen);
         });

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "proxy/saved/object_store.h"
+#include "proxy/saved/object_writer.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
@@ -14,7 +14,7 @@ namespace svcmap::proxy {
 class Journal {
  public:
   // If `disk` is null, nothing is saved.
-  Journal(ObjectStore* disk, Store& store);
+  Journal(ObjectWriter* disk, Store& store);
 
   // The saved objects do not belong to the stored state. The next Write() replaces all of them.
   void Outdate() { outdated_ = true; }
@@ -37,7 +37,7 @@ class Journal {
  private:
   void Rewrite(uint64_t revision);
 
-  ObjectStore* const disk_;
+  ObjectWriter* const disk_;
   Store& store_;
   bool outdated_ = false;
 };

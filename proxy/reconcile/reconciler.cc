@@ -35,7 +35,7 @@ absl::flat_hash_set<std::string> AffinityGroupsInUse(const SyncPlan& sync_plan,
 
 }  // namespace
 
-Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectStore* disk)
+Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk)
     : kernel_(kernel),
       options_(std::move(options)),
       planner_(ruleset_, options_, store_, applied_, node_, rejections_, numbering_),

@@ -45,7 +45,7 @@
 #include "proxy/reconcile/sync_result.h"
 #include "proxy/reconcile/table_rewriter.h"
 #include "proxy/repair/repairer.h"
-#include "proxy/saved/object_store.h"
+#include "proxy/saved/object_writer.h"
 #include "proxy/state/standing_findings.h"
 #include "proxy/state/store.h"
 
@@ -54,7 +54,7 @@ namespace svcmap::proxy {
 class Reconciler {
  public:
   // If `disk` is null, no objects are saved.
-  Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectStore* disk = nullptr);
+  Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk = nullptr);
 
   Store& store() { return store_; }
   const Store& store() const { return store_; }
@@ -203,7 +203,7 @@ class Reconciler {
   Repairer repairer_{kernel_, applied_};
   Leftovers leftovers_;
   StandingFindings standing_findings_;
-  NodePortUse node_port_use_;            // When the findings of the node were computed.
+  NodePortUse node_port_use_;  // When the findings of the node were computed.
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may differ in leftovers.
   uint64_t unknown_generation_ = 0;

@@ -357,7 +357,6 @@ TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
 TEST_F(ReconcilerRestartTest, S126NumbersStayWhenATransactionFails) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
-  EXPECT_OK(next.Sync(SIZE_MAX).error);
   Notify(next, {Web().Affinity(10800), Slice("shop/web", 3)});
   fault_ = Fault::kReject;
   EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kFailed);
@@ -370,7 +369,6 @@ TEST_F(ReconcilerRestartTest, WhatNobodyAskedForIsForgottenWithTheSnapshot) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   SyncAll(next, SIZE_MAX);
-  next.ForgetPreviousRun();
   Notify(next, State());
   SyncAll(next, SIZE_MAX);
   EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
