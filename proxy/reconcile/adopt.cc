@@ -45,8 +45,6 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
     if (!rows.ok()) return rows.status();
     if (ParseMarker(family, *rows, marker)) ++tables;
   }
-  // The numbers in affinity records are valid only together with the tables of both families.
-  tables_ = tables == 2 ? TableState::kDiffering : TableState::kUnknown;
   if (tables == 0) {
     marker.generation = saved.revision;
     applied_.ContinueFrom(marker);

@@ -117,7 +117,7 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
 SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   rewriter_.Read(tables_);
   const auto start = Clock::now();
-  if (tables_ == TableState::kMissing) RestoreMissingTables();
+  if (tables_ == TableState::kUnverified && rewriter_.CanRestore()) RestoreMissingTables();
   if (tables_ == TableState::kCurrent) {
     const auto restored = Clock::now();
     SyncPlan sync_plan = planner_.MakeChanges(element_limit);
@@ -236,7 +236,7 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
     if (known && found(attempted)) continue;
     unknown_generation_ = attempted.generation;
     if (!known || !found(applied_.marker())) {
-      tables_ = Next(tables_, TableEvent::kOutcomeUnknown);
+      tables_ = Next(tables_, TableEvent::kSuspected);
     }
     return Annotate(result.error, known ? "not committed" : "commit outcome unknown");
   }

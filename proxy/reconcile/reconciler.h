@@ -70,7 +70,7 @@ class Reconciler {
   // What is known about the content of the tables.
   TableState tables() const { return tables_; }
   // The kernel no longer matches the applied rows. The next Sync rewrites the tables.
-  void Invalidate() { tables_ = TableState::kUnknown; }
+  void Invalidate() { tables_ = TableState::kUnverified; }
 
   // Reads the markers of a previous run. If the result is kSaved, the caller must apply the saved
   // objects to the store next. The first plan then reads the tables, continues with the numbers of
@@ -193,7 +193,7 @@ class Reconciler {
   Store store_;
   Applied applied_;
   Numbering numbering_;
-  TableState tables_ = TableState::kUnknown;
+  TableState tables_ = TableState::kUnverified;
   NodeFollower node_{options_, store_, applied_};
   Rejections rejections_;
   TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};

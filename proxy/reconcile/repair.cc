@@ -11,12 +11,6 @@ namespace {
 // Consecutive failed repairs before the tables are rewritten.
 constexpr int kRepairPatience = 3;
 
-TableEvent EventOf(Damage::Rewrite rewrite) {
-  if (rewrite == Damage::Rewrite::kInPlace) return TableEvent::kMuchDamage;
-  return rewrite == Damage::Rewrite::kRestore ? TableEvent::kTableMissing
-                                              : TableEvent::kTablesDamaged;
-}
-
 }  // namespace
 
 RepairResult Reconciler::Repair() { return ApplyRepair(repairer_.CheckNext()); }
@@ -66,8 +60,8 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
     return result;
   }
   if (!damage->found()) return result;
-  if (damage->rewrite == Damage::Rewrite::kNo) return CommitRepair(*damage);
-  tables_ = Next(tables_, EventOf(damage->rewrite));
+  if (!damage->rewrite) return CommitRepair(*damage);
+  tables_ = Next(tables_, TableEvent::kSuspected);
   result.outcome = RepairResult::Outcome::kRewrite;
   result.elements = damage->elements;
   result.chains = damage->chains;
@@ -88,10 +82,9 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
   repairer_.NotRepaired();
   result.outcome = RepairResult::Outcome::kFailed;
   result.error = applied.error;
-  if (damage.bounds && applied.outcome == nft::ApplyOutcome::kRejected) {
-    tables_ = Next(tables_, TableEvent::kMuchDamage);
-  } else if (++failed_repairs_ >= kRepairPatience) {
-    tables_ = Next(tables_, TableEvent::kRepairsFailed);
+  const bool bounds_rejected = damage.bounds && applied.outcome == nft::ApplyOutcome::kRejected;
+  if (bounds_rejected || ++failed_repairs_ >= kRepairPatience) {
+    tables_ = Next(tables_, TableEvent::kSuspected);
     failed_repairs_ = 0;
   }
   return result;

@@ -57,7 +57,6 @@ void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& 
 
 void TableRewriter::Read(TableState state) {
   Forget();
-  if (!ReadsTables(state)) return;
   Contents contents;
   for (const Family family : kFamilies) {
     auto content = kernel_.ReadTable(family);
@@ -65,7 +64,7 @@ void TableRewriter::Read(TableState state) {
     contents[Index(family)] = *std::move(content);
   }
   contents_ = std::move(contents);
-  if (ComparesTables(state)) found_ = ReadElements();
+  if (state == TableState::kUnverified) found_ = ReadElements();
 }
 
 // Returns the families whose tables RestoreMissing() creates. If the other table exists, a rewrite
@@ -181,12 +180,11 @@ void TableRewriter::Replace(Family family, TableState state, SyncPlan& sync_plan
   nft::Transaction::TableCreation creation{.family = family, .spec = spec};
   if (contents_) {
     if (const std::optional<nft::TableContent>& found = (*contents_)[Index(family)]) {
-      creation.existing = ToDelete(*found, *spec, KeepsRecords(state));
+      creation.existing = ToDelete(*found, *spec, state == TableState::kUnverified);
       ReportReplacedChains(*found, *spec, sync_plan.replaced_chains);
     }
-  } else if (state != TableState::kReplacing && state != TableState::kDropping &&
-             kernel_.HasTable(family).value_or(false)) {
-    creation.existing = OwnSets(*spec, KeepsRecords(state));
+  } else if (state == TableState::kUnverified && kernel_.HasTable(family).value_or(false)) {
+    creation.existing = OwnSets(*spec, state == TableState::kUnverified);
   } else {
     transaction.DropTable(family);
   }

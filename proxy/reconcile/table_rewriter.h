@@ -26,8 +26,10 @@ class TableRewriter {
                 const Applied& applied)
       : kernel_(kernel), ruleset_(ruleset), timers_(timers), applied_(applied) {}
 
-  // Reads the tables as far as rewrites in this state need them. Call before a rewrite is planned.
+  // Reads the tables, and in kUnverified their elements. Call before a rewrite is planned.
   void Read(TableState state);
+  // Returns true if RestoreMissing() has a table to create.
+  bool CanRestore() const { return ToRestore() != std::array<bool, 2>(); }
   // Creates the tables that Read() has not found, and writes their applied rows: first all rows
   // except for the slots after the first one of each group. If a pick finds no endpoint in its
   // slot, the rules use the first slot, so Services work again early. The other slots and the

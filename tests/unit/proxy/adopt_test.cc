@@ -62,18 +62,18 @@ class AdoptTest : public ::testing::Test {
     while (reconciler_->Pending())
       ASSERT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
     RemoveLeftovers();
-    EXPECT_EQ(Contents(kernel_), Additions(reconciler_->DesiredRows()));
+    EXPECT_EQ(Contents(kernel_, FullTables()), Additions(reconciler_->DesiredRows()));
     sent_.clear();
   }
   // Starts the next run and expects that its first plan writes only the marker.
   void ExpectNothingToWrite(const std::string& what = "") {
     SCOPED_TRACE(what);
-    const Lines before = Contents(kernel_);
+    const Lines before = Contents(kernel_, FullTables());
     const uint64_t revision = reconciler_->revision();
     ASSERT_EQ(Begin(), AdoptedState::kSaved);
     EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
     ASSERT_FALSE(sent_.empty());
-    EXPECT_EQ(Contents(kernel_), before);
+    EXPECT_EQ(Contents(kernel_, FullTables()), before);
     for (const std::string& line : Operations(sent_.back())) {
       EXPECT_NE(line.find("marker"), std::string::npos) << line;
     }
@@ -195,7 +195,7 @@ TEST_F(AdoptTest, LeftoversOfAKilledRunAreDeleted) {
   ASSERT_TRUE(reconciler_->HasLeftovers());
   ASSERT_EQ(Begin(), AdoptedState::kSaved);
   Settle({});
-  EXPECT_THAT(Contents(kernel_), IsEmpty());
+  EXPECT_THAT(Contents(kernel_, FullTables()), IsEmpty());
   Settle({AService("shop/c").At("10.96.0.3").Port(80), Slice("shop/c", 2, 3)});
   ExpectNothingToWrite();
 }
@@ -238,12 +238,12 @@ TEST_F(AdoptTest, MissingTablesAreWrittenFromTheSavedObjects) {
   Begin();
   Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3)});
   const uint64_t revision = reconciler_->revision();
-  const Lines before = Contents(kernel_);
+  const Lines before = Contents(kernel_, FullTables());
   for (const Family family : kFamilies) kernel_.ForeignDropTable(family);
   ASSERT_EQ(Begin(), AdoptedState::kSaved);
   EXPECT_FALSE(reconciler_->has_previous_tables());
   Settle({});
-  EXPECT_EQ(Contents(kernel_), before);
+  EXPECT_EQ(Contents(kernel_, FullTables()), before);
   EXPECT_GT(reconciler_->revision(), revision);
 }
 
