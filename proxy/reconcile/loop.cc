@@ -51,7 +51,6 @@ Loop::~Loop() { Stop(); }
 
 void Loop::Start(Received received) {
   SetReceived(received);
-  split_allowed_ = !reconciler_.has_previous_tables();
   started_empty_ = reconciler_.previous_services() == 0;
   {
     const std::lock_guard lock(mutex_);

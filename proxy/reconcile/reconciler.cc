@@ -126,6 +126,8 @@ SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
     return sync_plan;
   }
   TakeNumbers(rewriter_.found_elements());
+  // The plan deletes all elements of Services that it does not contain.
+  if (numbering_.found != nullptr) element_limit = SIZE_MAX;
   SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
   rewriter_.Write(tables_, sync_plan);
   return sync_plan;

@@ -77,9 +77,6 @@ class Reconciler {
   // their elements, and writes what differs. Revisions continue from the previous run's revision.
   absl::StatusOr<AdoptedState> Adopt(const SavedObjects& saved = {});
 
-  // Returns true before the first plan if a previous run has left tables. The first plan must
-  // contain all Services, because it deletes all elements of other Services.
-  bool has_previous_tables() const { return next_numbers_.has_value(); }
   // Number of Services with endpoints that Adopt() has found in the tables.
   size_t previous_services() const { return previous_services_; }
 

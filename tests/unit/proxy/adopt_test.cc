@@ -241,7 +241,7 @@ TEST_F(AdoptTest, MissingTablesAreWrittenFromTheSavedObjects) {
   const Lines before = Contents(kernel_, FullTables());
   for (const Family family : kFamilies) kernel_.ForeignDropTable(family);
   ASSERT_EQ(Begin(), AdoptedState::kSaved);
-  EXPECT_FALSE(reconciler_->has_previous_tables());
+  EXPECT_EQ(reconciler_->previous_services(), 0u);
   Settle({});
   EXPECT_EQ(Contents(kernel_, FullTables()), before);
   EXPECT_GT(reconciler_->revision(), revision);
