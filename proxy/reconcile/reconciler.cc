@@ -202,7 +202,15 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
   const bool restricts = masquerades || sync_plan.plan.source_rows_added() > 0 ||
                          adds(kFirewallIps, kRangeFirewallIps);
   const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
-  if ((!large && !restricts && !may_move_ports) || !transaction.creations().empty()) return;
+  if (!large && !restricts && !may_move_ports) return;
+  // The sets must exist before their elements. A rewrite may create sets.
+  const bool creates_sets =
+      !transaction.creations().empty() ||
+      (sync_plan.rewrite &&
+       std::ranges::any_of(transaction.repairs(), [](const nft::ChainRepair& repair) {
+         return !repair.remove_sets.empty();
+       }));
+  if (creates_sets) return;
   bool failed = false;
   const auto commit = [&](nft::Transaction part) {
     const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;

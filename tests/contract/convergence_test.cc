@@ -465,9 +465,9 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
       } else {
         SyncOnce();
       }
+      if (!unsettled()) reconciler_->SaveObjects();  // The disk may fail.
     }
     ASSERT_FALSE(unsettled()) << "does not settle";
-    reconciler_->SaveObjects();
     interfered_ = false;
     ASSERT_THAT(kernel_->rejected(), IsEmpty()) << "the kernel refused what we sent";
     CheckRows();
