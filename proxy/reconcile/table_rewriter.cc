@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "proxy/diff/chains.h"
-#include "proxy/repair/repairer.h"
 #include "proxy/repair/structure.h"
+#include "proxy/ruleset/descriptor.h"
 
 namespace svcmap::proxy {
 namespace {
 
-constexpr auto kMaxRead = static_cast<int64_t>(Repairer::kMaxRead);
+// A dump takes quadratic time. Larger sets of endpoints are read by key.
+constexpr uint64_t kMaxDump = 200000;
 
 using Existing = nft::Transaction::TableCreation::Existing;
 
@@ -75,10 +78,6 @@ std::array<bool, 2> TableRewriter::ToRestore() const {
   for (const Family family : kFamilies) {
     missing[Index(family)] = !(*contents_)[Index(family)].has_value();
   }
-  const bool readable = std::ranges::all_of(applied_.counts(), [](const auto& counts) {
-    return std::ranges::all_of(counts, [](int64_t count) { return count <= kMaxRead; });
-  });
-  if (missing[0] != missing[1] && !readable) return {};
   return missing;
 }
 
@@ -147,6 +146,7 @@ bool TableRewriter::ReadTable(Family family, Found& found) const {
   const nft::TableSpec spec = MakeTable(family, ruleset_, timers_.seconds());
   absl::StatusOr<nft::TableContent> reference = kernel_.ReferenceContent(spec);
   if (!reference.ok()) return false;
+  uint64_t endpoints = 0;  // Number of endpoints, if they are too many for a dump.
   for (uint8_t set = 0; set < spec.sets.size(); ++set) {
     const std::string& name = spec.sets[set].name;
     const auto digest = content.sets.find(name);
@@ -154,12 +154,57 @@ bool TableRewriter::ReadTable(Family family, Found& found) const {
     if (digest->second != reference->sets.at(name)) return false;
     if (spec.sets[set].dynamic_size != 0) continue;
     const auto count = content.elements.find(name);
-    if (count != content.elements.end() && count->second > Repairer::kMaxRead) return false;
+    if (set == kEndpoints && count != content.elements.end() && count->second > kMaxDump) {
+      endpoints = count->second;
+      continue;
+    }
     const auto elements = kernel_.ReadSet({family, set});
     if (!elements.ok()) return false;
     found.elements.Add({family, set}, *elements);
   }
+  if (endpoints > 0 && !ReadEndpoints(family, endpoints, found.elements)) return false;
   found.references[Index(family)] = *std::move(reference);
+  return true;
+}
+
+// Looks up the slots of all groups that the found descriptors name. Reads the complete set if it
+// has more than `count` elements, which no packet reaches.
+bool TableRewriter::ReadEndpoints(Family family, uint64_t count, FoundElements& elements) const {
+  const nft::SetRef set = {family, kEndpoints};
+  absl::flat_hash_map<uint32_t, uint32_t> capacities;  // By group.
+  elements.ForEach([&](const nft::ElementView& element) {
+    const uint8_t index = element.set.set;
+    if (element.set.family != family || (index != kServiceIps && index != kLocalSets)) return;
+    const std::optional<IpAddress> descriptor = IpAddress::FromBytes(element.data);
+    if (!descriptor) return;
+    const DescriptorParts parts = ParseDescriptor(*descriptor);
+    if (!parts.sticky) capacities[parts.group] = parts.capacity;
+  });
+  std::vector<nft::Element> found;
+  std::vector<nft::FieldBytes> keys;
+  const auto read = [&] {
+    const auto slots = kernel_.ReadElements(set, keys);
+    keys.clear();
+    if (!slots.ok()) return false;
+    for (const std::optional<nft::Element>& slot : *slots) {
+      if (slot) found.push_back(*slot);
+    }
+    return true;
+  };
+  constexpr size_t kKeysPerRequest = 1024;
+  for (const auto& [group, capacity] : capacities) {
+    for (uint32_t slot = 0; slot < capacity; ++slot) {
+      keys.push_back(EndpointRow(set, group, slot, {}).key);
+      if (keys.size() == kKeysPerRequest && !read()) return false;
+    }
+  }
+  if (!keys.empty() && !read()) return false;
+  if (found.size() != count) {
+    auto all = kernel_.ReadSet(set);
+    if (!all.ok()) return false;
+    found = *std::move(all);
+  }
+  elements.Add(set, found);
   return true;
 }
 

@@ -42,8 +42,8 @@ class TableRewriter {
     Specs specs;
   };
   Restored RestoreMissing() const;
-  // Returns null if the tables cannot be compared: a table is missing, a set has another type or is
-  // too large to be read, or other processes change the tables too fast.
+  // Returns null if the tables cannot be compared: a table is missing, a set has another type, or
+  // other processes change the tables too fast.
   const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
 
   // Adds the tables to a plan with all rows: the differences to the tables that exist if possible,
@@ -71,6 +71,7 @@ class TableRewriter {
   std::array<bool, 2> ToRestore() const;
   std::optional<Found> ReadElements() const;
   bool ReadTable(Family family, Found& found) const;
+  bool ReadEndpoints(Family family, uint64_t count, FoundElements& elements) const;
   bool Change(SyncPlan& sync_plan) const;
   void Replace(Family family, TableState state, SyncPlan& sync_plan) const;
 

@@ -77,6 +77,7 @@ struct Descriptor {
 struct DescriptorParts {
   DispatchKind kind = DispatchKind::kInternal;  // Never kSticky.
   uint32_t group = 0;
+  uint32_t capacity = 0;  // Maximum number of slots in the group.
   std::optional<Descriptor::Sticky> sticky;
 };
 
