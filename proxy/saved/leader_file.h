@@ -5,21 +5,14 @@
 // Only one thread may call a method at a time.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proxy/saved/files.h"
+#include "proxy/saved/leader.h"
 
 namespace svcmap::proxy {
-
-struct Leader {
-  uint64_t epoch = 0;  // 0 if no controller has sent an epoch.
-  std::string name;
-  std::string instance;
-  friend bool operator==(const Leader&, const Leader&) = default;
-};
 
 class LeaderFile {
  public:
