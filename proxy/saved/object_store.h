@@ -97,9 +97,9 @@ class ObjectStore {
   void SetPartial(bool partial);
   void Write(uint64_t revision);
 
-  // Waits until all changes of previous calls of Write are in the file, where a crash of the process
-  // does not lose them. If this takes longer than options.limit, saving stops as after an error.
-  // Returns false immediately if saving does not work.
+  // Waits until all changes of previous calls of Write are in the file, where a crash of the
+  // process does not lose them. If this takes longer than options.limit, saving stops as after an
+  // error. Returns false immediately if saving does not work.
   bool Await();
 
   // False from the first error until a rewrite has succeeded.
