@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "proxy/saved/leader.h"
 #include "proxy/state/objects.h"
 
 namespace svcmap::proxy {
@@ -18,14 +19,6 @@ struct SavedObject {
   std::string key;
   std::string message;      // The object as received, serialized.
   uint64_t first_seen = 0;  // ServiceEntry::first_seen. 0 for other kinds.
-};
-
-// The controller session with the highest epoch.
-struct Leader {
-  uint64_t epoch = 0;  // 0 if no controller has sent an epoch.
-  std::string name;
-  std::string instance;
-  friend bool operator==(const Leader&, const Leader&) = default;
 };
 
 // The state that a run finds on disk.

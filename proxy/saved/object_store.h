@@ -1,0 +1,109 @@
+// Saves the received objects to FOLDER/objects.db, an SQLite database, so that a restart needs no
+// controller. See proxy/saved/README.md.
+//
+// All file operations run on two threads of the store: one thread writes, and the other thread
+// syncs the data to disk and checks that the file still exists. The caller never waits for a sync
+// and waits for a write only in Await(), for a limited time.
+//
+// Errors never affect the caller. After an error, the store reports the problem once and drops all
+// changes. After a delay, needs_everything() requests a complete rewrite, which replaces the file.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proxy/saved/object_writer.h"
+
+namespace svcmap::proxy {
+
+struct ObjectStoreOptions {
+  std::string writer;                            // Name and version of the program.
+  std::chrono::milliseconds limit{1000};         // Limit for Await().
+  std::chrono::milliseconds leader_limit{2000};  // Limit for SaveLeader().
+  // Limit for a sync. A longer sync counts as an error.
+  std::chrono::milliseconds sync_limit{30000};
+  // Limit for Open() and for Stop(), which wait for the disk.
+  std::chrono::milliseconds open_limit{10000};
+  std::chrono::milliseconds stop_limit{5000};
+  // Interval between two syncs, and between two checks that the file still exists.
+  std::chrono::milliseconds sync_interval{1000};
+  // Delay between an error and the request for a rewrite (nft/base/backoff.h).
+  std::chrono::milliseconds first_retry{1000};
+  std::chrono::milliseconds last_retry{60000};
+  // Name of the SQLite VFS. unix-excl holds the lock of the database and needs no shared memory,
+  // whose pages a failed disk could not read. Tests register a VFS that fails or blocks.
+  std::string vfs = "unix-excl";
+
+  // The store calls the following functions on any thread, but not after Stop() has returned.
+  // Called with a message for the operator when a damaged file or a file of an earlier version is
+  // renamed or deleted, and when saving stops after an error.
+  std::function<void(const std::string&)> on_problem;
+  // Called at most once, if other users can change the folder. `reason` is the owner or the mode.
+  std::function<void(const std::string& reason)> on_shared_folder;
+  std::function<void()> on_recovery;  // Called when saving works again.
+  // Called when needs_everything() becomes true, so that a rewrite does not wait for a change.
+  std::function<void()> on_retry;
+};
+
+struct ObjectStoreStatus {
+  uint64_t bytes = 0;  // Size of the database and its log at the last sync.
+  uint64_t failures = 0;
+  std::string error;  // Reason why saving does not work. Empty if saving works.
+  std::chrono::system_clock::time_point error_since;
+  std::chrono::system_clock::time_point synced;  // Everything written before this time is on disk.
+};
+
+class ObjectStore : public ObjectWriter {
+ public:
+  // Opens or creates FOLDER/objects.db and reads the saved objects into `found`. A file that is
+  // damaged or has another format version is renamed and reported, and `found` stays empty.
+  //
+  // Returns kFailedPrecondition if another agent uses the folder, and no other error. If the folder
+  // cannot be used or the disk does not respond, saving does not work until a later rewrite.
+  static absl::StatusOr<std::unique_ptr<ObjectStore>> Open(std::string folder,
+                                                           ObjectStoreOptions options,
+                                                           SavedObjects* found);
+  ~ObjectStore() override;  // Calls Stop().
+
+  // ObjectWriter. If Await() takes longer than options.limit, saving stops as after an error.
+  // Rewrite() discards changes that were collected before the call.
+  void Put(Kind kind, const std::string& key, const std::string& message,
+           uint64_t first_seen) override;
+  void Remove(Kind kind, const std::string& key) override;
+  void SetPartial(bool partial) override;
+  void Write(uint64_t revision) override;
+  bool Await() override;
+  bool works() const override;
+  bool needs_everything() const override;
+  void Rewrite(const std::function<void(const PutFn&)>& objects, uint64_t revision) override;
+
+  // Methods for any thread.
+
+  // Returns OK when the leader is on disk. After an error, a later rewrite also saves the leader.
+  absl::Status SaveLeader(const Leader& leader);
+  ObjectStoreStatus status() const;
+
+  // Writes all changes and syncs the file, for at most options.stop_limit. The store writes nothing
+  // after Stop.
+  void Stop();
+
+ private:
+  class Worker;
+
+  explicit ObjectStore(std::shared_ptr<Worker> worker);
+
+  const std::shared_ptr<Worker> worker_;
+};
+
+// Removes all files of the store from the folder, but not the folder itself. Returns true if a file
+// was removed, false if there was none, and an error if an agent uses the folder.
+absl::StatusOr<bool> RemoveSavedState(const std::string& folder);
+
+}  // namespace svcmap::proxy
