@@ -30,7 +30,7 @@ struct ControlOptions {
   std::function<bool()> watching;
   // Reads the kernel's generation ID without waiting for a commit. Thread-safe. May be null.
   std::function<absl::StatusOr<uint32_t>()> kernel_generation;
-  const proxy::StateLog* log = nullptr;  // Null if no state is saved.
+  const proxy::ObjectStore* disk = nullptr;  // Null if no state is saved.
   std::string state_dir;
   // See ActiveSession.
   proxy::Leader leader;

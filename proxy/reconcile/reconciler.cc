@@ -70,19 +70,21 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     return result;
   }
   sync_plan->restored = restored_;
-  result.recreated = sync_plan->rewrite || restored_ > 0;
   Marker marker = applied_.marker();
   if (!sync_plan->empty() || MarkerIsOutdated()) {
+    result.recreated = sync_plan->rewrite || restored_ > 0;
     marker = NextMarker();
     sync_plan->removals =
         TakeRemovals(sync_plan->plan.transaction(),
                      sync_plan->rewrite ? sync_plan->gone_ports : sync_plan->old_numbers,
                      sync_plan->plan.ended_local_sets());
-    ReplaceMarker(sync_plan->rewrite ? nullptr : &applied_.marker(), marker,
+    ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker,
                   sync_plan->plan.transaction());
     result.plan_duration = Clock::now() - began - sync_plan->restore_duration;
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return result;
+  } else if (sync_plan->rewrite) {
+    TablesRewritten(sync_plan->specs);
   }
   const bool node_changed = sync_plan->node_rows.has_value();
   Advance(*sync_plan, marker);

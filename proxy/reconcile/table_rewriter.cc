@@ -49,6 +49,16 @@ Existing OwnSets(const nft::TableSpec& spec, bool keep_records) {
   return existing;
 }
 
+bool HasMarker(const std::vector<nft::Element>& elements, const std::vector<Row>& rows) {
+  const auto is_found = [&](const Row& row) {
+    return std::ranges::any_of(elements, [&](const nft::Element& element) {
+      return std::ranges::equal(element.key, row.key.bytes()) &&
+             std::ranges::equal(element.data, row.data.bytes());
+    });
+  };
+  return elements.size() == rows.size() && std::ranges::all_of(rows, is_found);
+}
+
 void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& spec,
                           std::vector<std::string>& replaced) {
   for (const std::string& chain : ChainsToReplace(found, spec)) {
@@ -160,6 +170,7 @@ bool TableRewriter::ReadTable(Family family, Found& found) const {
     }
     const auto elements = kernel_.ReadSet({family, set});
     if (!elements.ok()) return false;
+    if (set == kMarker) found.has_marker &= HasMarker(*elements, applied_.marker().ToRows(family));
     found.elements.Add({family, set}, *elements);
   }
   if (endpoints > 0 && !ReadEndpoints(family, endpoints, found.elements)) return false;
@@ -256,6 +267,14 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
     ReportReplacedChains(content, *spec, sync_plan.replaced_chains);
   }
   std::vector<nft::SetRef> replaced;
+  if (found_->has_marker) {
+    sync_plan.has_marker = true;
+    for (const Family family : kFamilies) {
+      for (const Row& row : applied_.marker().ToRows(family)) {
+        sync_plan.plan.transaction().Add(row.view());
+      }
+    }
+  }
   nft::Transaction changes = found_->elements.ChangesTo(sync_plan.plan.transaction(), replaced);
   for (nft::ChainRepair& repair : repairs) {
     for (const nft::SetRef set : replaced) {

@@ -66,6 +66,7 @@ class TableRewriter {
     std::array<nft::TableContent, 2> references;
     std::vector<uint32_t> timers;
     RulesInUse rules;
+    bool has_marker = true;  // The elements of both markers are those of the applied marker.
   };
 
   std::array<bool, 2> ToRestore() const;

@@ -41,8 +41,7 @@ class HostileStartTest : public SavedStateTest {
 };
 
 TEST_F(HostileStartTest, AFifoInPlaceOfAnyFileDoesNotBlockTheStart) {
-  for (const char* name :
-       {"leader", "leader.new", "state", "state.new", "state.compacted", "lock"}) {
+  for (const char* name : {"objects.db", "objects.db-wal", "lock"}) {
     SCOPED_TRACE(name);
     fs::remove(Path(name));
     ASSERT_EQ(mkfifo(Path(name).c_str(), 0666), 0);
@@ -54,7 +53,7 @@ TEST_F(HostileStartTest, AFifoInPlaceOfAnyFileDoesNotBlockTheStart) {
 }
 
 TEST_F(HostileStartTest, FilesOfAnotherUserAreNotTrusted) {
-  for (const char* name : {"state", "leader", "lock"}) {
+  for (const char* name : {"objects.db", "objects.db-wal"}) {
     SCOPED_TRACE(name);
     std::ofstream(Path(name), std::ios::app).flush();
     ASSERT_EQ(chown(Path(name).c_str(), 65534, 65534), 0);
