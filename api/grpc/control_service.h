@@ -15,6 +15,7 @@
 #include "api/screen/rejections.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"
+#include "proxy/saved/object_store.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {

@@ -68,7 +68,7 @@ TEST_F(HostileStartTest, FilesOfAnotherUserAreNotTrusted) {
 TEST_F(HostileStartTest, ALinkDoesNotLeadToAnotherFile) {
   const std::string victim = state_folder() + "-victim";
   for (const bool symbolic : {false, true}) {
-    for (const char* name : {"leader", "state", "state.new"}) {
+    for (const char* name : {"objects.db", "objects.db-wal"}) {
       SCOPED_TRACE(absl::StrCat(name, symbolic ? " symbolic" : " hard"));
       WriteFile(victim, "valuable");
       fs::remove(Path(name));

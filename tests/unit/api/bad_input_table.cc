@@ -121,7 +121,6 @@ std::string MessagesFor(std::string_view input) {
   proxy::Numbers numbers;
   proxy::AffinityTimers timers;
   proxy::TimerUses timer_uses = {};
-  proxy::AffinityMemory memory;
   const Manifests manifests = ReadManifests(input, "input.yaml");
   Append(manifests.errors, out);
   Append(manifests.warnings, out);
@@ -136,7 +135,7 @@ std::string MessagesFor(std::string_view input) {
       .place = {.name = "n1", .zone = ""},
       .node_port_addresses = {*IpAddress::Parse("192.0.2.10")},
       .own_ip = {*IpAddress::Parse("192.0.2.10"), *IpAddress::Parse("::1")}};
-  proxy::DesiredContext context{store.claims(), node, numbers, timers, memory, timer_uses};
+  proxy::DesiredContext context{store.claims(), node, numbers, timers, timer_uses};
   while (store.dirty().First() != nullptr) {
     const std::string key = store.dirty().Take().key;
     const proxy::DesiredService desired = MakeDesiredService(store.Find(key), context, nullptr);
