@@ -207,7 +207,7 @@ void Describe(CLI::App& app, Words& words) {
   command("version", "Print the versions of svcmapctl and of the agent", kVersionFooter);
 
   CLI::App* help = command("help", "Print the help of a command", kHelpFooter);
-  help->add_option("COMMAND", words.topic, "Name of the command")->type_name("");
+  help->add_option("COMMAND", words.topic, "Name of the command, such as \"migrate check\"")->type_name("");
 
   CLI::App* completion =
       command("completion", "Print a completion script for a shell", kCompletionFooter);

@@ -189,7 +189,8 @@ Examples:
 
 const char kHelpFooter[] = R"(Examples:
   svcmapctl help
-  svcmapctl help explain)";
+  svcmapctl help explain
+  svcmapctl help migrate check)";
 
 const char kCompletionFooter[] =
     R"(The script completes commands, options, and names of objects that the agent stores.
