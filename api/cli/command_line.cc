@@ -167,7 +167,8 @@ absl::StatusOr<Command> MakeDump(const Words& words) {
 absl::StatusOr<Command> MakeExplain(const Words& words) {
   const auto output = PageFormat(words);
   if (!output.ok()) return output.status();
-  ExplainOptions options{.output = *output, .requirements = words.requirements};
+  ExplainOptions options{
+      .output = *output, .requirements = words.requirements, .verbose = words.verbose};
   std::optional<Family> family;
   if (const auto named = ParseServicePort(words.to)) {
     options.service = {v1::KIND_SERVICE, named->name_space, named->name};
