@@ -137,7 +137,7 @@ TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
   EXPECT_EQ(GetStatus().failed_handshakes(), failed);
 }
 
-TEST_F(TlsTest, WithoutTlsNobodyMayWrite) {
+TEST_F(TlsTest, WithoutTlsNoClientMayWrite) {
   const std::string at = "127.0.0.1:" + std::to_string(svcmap::testing::FreeTcpPort());
   ServeAt({.listen = {"tcp://" + at}, .insecure = true});
   ExpectReadsOnly(grpc::CreateChannel(at, grpc::InsecureChannelCredentials()),

@@ -65,7 +65,7 @@ TEST_F(UidTest, WithoutNamedUidsOnlyTheOwnerAndRootCanOpenTheSocket) {
   EXPECT_TRUE(CallAny(ChannelAs(0), "/svcmap.v1.Control/Apply").ok());
 }
 
-TEST_F(UidTest, WithNamedUidsEverybodyCanOpenTheSocket) {
+TEST_F(UidTest, WithNamedUidsEveryUserCanOpenTheSocket) {
   ListenForUids();
   struct stat found = {};
   ASSERT_EQ(stat(socket().c_str(), &found), 0);

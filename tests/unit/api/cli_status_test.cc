@@ -223,7 +223,7 @@ UniqueFd ListenAt(const std::string& path) {
   return listener;
 }
 
-TEST(CliStatusTest, NobodyAnswersOnTheSocket) {
+TEST(CliStatusTest, NoAgentAnswersOnTheSocket) {
   const std::string path = FreshSocketPath();
   const UniqueFd listener = ListenAt(path);
   const CtlResult result = Ctl({"status", "--timeout", "200ms", "--address", "unix://" + path});

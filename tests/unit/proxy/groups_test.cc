@@ -49,7 +49,7 @@ TEST(NumberAllocatorTest, AReservedNumberIsForItsTakerOnly) {
   EXPECT_EQ(numbers.Allocate(), 2u);
 }
 
-TEST(NumberAllocatorTest, WhatSomebodyHasOrWhatIsNoNumberOfOursCannotBeReserved) {
+TEST(NumberAllocatorTest, UsedAndInvalidNumbersCannotBeReserved) {
   NumberAllocator numbers(4);
   EXPECT_EQ(numbers.Allocate(), 1u);
   EXPECT_FALSE(numbers.Reserve(0));
@@ -60,7 +60,7 @@ TEST(NumberAllocatorTest, WhatSomebodyHasOrWhatIsNoNumberOfOursCannotBeReserved)
   EXPECT_FALSE(numbers.Take(3));
 }
 
-TEST(NumberAllocatorTest, ReservationsThatNobodyTookBecomeFree) {
+TEST(NumberAllocatorTest, UnusedReservationsBecomeFree) {
   NumberAllocator numbers(3);
   EXPECT_TRUE(numbers.Reserve(1));
   EXPECT_TRUE(numbers.Reserve(3));

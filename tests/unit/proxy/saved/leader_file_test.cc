@@ -23,7 +23,7 @@ class LeaderFileTest : public ::testing::Test {
   const Leader kSecond = {8, "other", ""};
 };
 
-TEST_F(LeaderFileTest, NobodyAtFirst) {
+TEST_F(LeaderFileTest, NoLeaderAtFirst) {
   ASSERT_OK_AND_ASSIGN(const Leader leader, file_.Load());
   EXPECT_EQ(leader, Leader());
 }

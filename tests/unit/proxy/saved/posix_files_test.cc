@@ -62,7 +62,7 @@ void Begin(StateLog& log, uint32_t number) {
   log.Begin({.marker = {number, number}, .services = {{KeyOf(number), &rows}}});
 }
 
-TEST_F(PosixFilesTest, NobodyElseMayReadThem) {
+TEST_F(PosixFilesTest, OnlyTheOwnerMayReadThem) {
   SavedState found;
   auto log = Open(&found);
   struct stat info = {};
