@@ -28,7 +28,7 @@ class UidTest : public ServerTest {
  protected:
   void SetUp() override {
     ServerTest::SetUp();
-    if (geteuid() != 0) GTEST_SKIP() << "only root can call as somebody else";
+    if (geteuid() != 0) GTEST_SKIP() << "only root can connect with the UID of another user";
     ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
   }
 
