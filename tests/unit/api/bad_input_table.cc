@@ -276,6 +276,11 @@ input.yaml: document 1, line 9: Service shop/web: spec.whatever: unknown field, 
        R"(Service shop/web: spec.externalIPs[0]: Invalid value: "::FFFF:192.0.2.7": must not be an IPv4-mapped IPv6 address; the entry is ignored)"},
       {kAddresses, "loopback externalIP", WebWith("externalIPs: [127.0.0.1]"),
        R"(Service shop/web rejected: spec.externalIPs[0]: Invalid value: "127.0.0.1": must not be a loopback address; the previously accepted version, if any, stays in effect)"},
+      {kAddresses, "multicast externalIP",
+       WebWith("externalIPs: [239.1.1.1, 192.0.2.7, \"ff05::1\"]"),
+       R"(Service shop/web: spec.externalIPs[0]: Invalid value: "239.1.1.1": must not be a multicast address; the entry is ignored)"
+       "\n"
+       R"(Service shop/web: spec.externalIPs[2]: Invalid value: "ff05::1": must not be a multicast address; the entry is ignored)"},
       {kAddresses, "5,000 externalIPs and 1,000 ports", ManyExternalIps(5'000, 1'000),
        R"(Service shop/web rejected: spec.externalIPs: Too many: 5000: the number of ports (1000) times the number of IPv4 addresses (5001) exceeds svcmap's limit of 65536; the previously accepted version, if any, stays in effect)"},
       {kAddresses, "invalid load balancer IP",

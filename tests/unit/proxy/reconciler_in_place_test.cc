@@ -365,7 +365,7 @@ TEST_F(ReconcilerRestartTest, S126NumbersStayWhenATransactionFails) {
   EXPECT_EQ(Records(), before_);
 }
 
-TEST_F(ReconcilerRestartTest, WhatNobodyAskedForIsForgottenWithTheSnapshot) {
+TEST_F(ReconcilerRestartTest, RecordsOfServicesThatNoChangeNamedAreForgottenWithTheSnapshot) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   SyncAll(next, SIZE_MAX);
