@@ -512,12 +512,11 @@ absl::StatusOr<ObjectStore::Worker::FilePtr> ObjectStore::Worker::OpenFolder(Sav
       !reason.empty() && options_.on_shared_folder) {
     Call([&] { options_.on_shared_folder(reason); });
   }
-  absl::StatusOr<FilePtr> file = locked;
   if (locked.ok()) {
     RemoveFormerFiles();
     Unlink(Path(kCopy)).IgnoreError();  // An interrupted run may have left the copy.
-    file = OpenFile(found);
   }
+  absl::StatusOr<FilePtr> file = locked.ok() ? OpenFile(found) : locked;
   if (!file.ok()) ObjectFile::ReadOnly(Path(kFile), options_.vfs, found).IgnoreError();
   return file;
 }
