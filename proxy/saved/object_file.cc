@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "nft/base/status.h"
 #include "proxy/saved/folder.h"
 
@@ -19,6 +20,7 @@ namespace svcmap::proxy {
 namespace {
 
 constexpr int kFormatVersion = 1;
+constexpr uint64_t kSmallestSize = 512;  // The smallest page size of SQLite.
 // Waiting time for another process that holds the lock of the database, such as sqlite3.
 constexpr int kBusyMilliseconds = 1000;
 // The log starts again at its beginning when all of it is in the database. With changes in quick
@@ -111,7 +113,11 @@ absl::StatusOr<ObjectFile::Connection> ObjectFile::Connect(const std::string& pa
   const std::unique_ptr<char, void (*)(void*)> folder(
       ::realpath(path.substr(0, slash).c_str(), nullptr), std::free);
   if (folder == nullptr) return ErrnoStatus(errno, "open " + path);
-  const std::string resolved = folder.get() + path.substr(slash);
+  std::string resolved = folder.get() + path.substr(slash);
+  if ((flags & SQLITE_OPEN_URI) != 0) {
+    resolved = "file:" + absl::StrReplaceAll(resolved, {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}}) +
+               "?immutable=1";
+  }
   sqlite3* db = nullptr;
   const int result = sqlite3_open_v2(
       resolved.c_str(), &db,
@@ -138,6 +144,7 @@ absl::Status ObjectFile::Error(sqlite3* db, const char* call) const {
     case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
     case SQLITE_TOOBIG:
+    case SQLITE_READONLY:  // The header has another format. Open has checked the permissions.
       return absl::DataLossError(message);
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(message);
@@ -155,7 +162,12 @@ absl::StatusOr<std::shared_ptr<ObjectFile>> ObjectFile::Open(const std::string& 
     const absl::Status trusted = CheckTrusted(path + suffix);
     if (!trusted.ok() && !absl::IsNotFound(trusted)) return trusted;
   }
-  if (!SizeOf(path)) {
+  const std::optional<uint64_t> size = SizeOf(path);
+  if (size && *size > 0 && *size < kSmallestSize) {  // SQLite would use it as an empty file.
+    return absl::DataLossError(path + " is damaged: truncated to " + std::to_string(*size) +
+                               " bytes");
+  }
+  if (!size) {
     for (const char* suffix : {"-wal", "-journal"}) {
       if (absl::Status removed = Unlink(path + suffix); !removed.ok()) return removed;
     }
@@ -165,6 +177,10 @@ absl::StatusOr<std::shared_ptr<ObjectFile>> ObjectFile::Open(const std::string& 
   for (Connection* connection : {&file->db_, &file->sync_db_}) {
     absl::StatusOr<Connection> opened = Connect(path, vfs, SQLITE_OPEN_READWRITE);
     if (!opened.ok()) return opened.status();
+    // SQLite opens a file that it cannot write for reading only.
+    if (sqlite3_db_readonly(opened->get(), "main") != 0) {
+      return absl::UnavailableError("open " + path + ": the file is not writable");
+    }
     *connection = *std::move(opened);
   }
   absl::Status status = file->Prepare(writer);
@@ -176,15 +192,22 @@ absl::StatusOr<std::shared_ptr<ObjectFile>> ObjectFile::Open(const std::string& 
   return file;
 }
 
-absl::Status ObjectFile::ReadOnly(const std::string& path, const std::string& vfs,
-                                  SavedObjects* found) {
+// SQLite reads a database with a log on a read-only disk only without locks and shared memory, and
+// a database without a log only if it is declared to be immutable. The lock of the folder makes
+// both safe.
+absl::Status ObjectFile::ReadOnly(const std::string& path, SavedObjects* found) {
   *found = {};
-  if (absl::Status trusted = CheckTrusted(path); !trusted.ok()) return trusted;
-  absl::StatusOr<Connection> opened = Connect(path, vfs, SQLITE_OPEN_READONLY);
+  const bool log = SizeOf(path + "-wal").value_or(0) > 0;
+  for (const std::string& file : {path, log ? path + "-wal" : path}) {
+    if (absl::Status trusted = CheckTrusted(file); !trusted.ok()) return trusted;
+  }
+  absl::StatusOr<Connection> opened =
+      Connect(path, "unix-none", SQLITE_OPEN_READONLY | (log ? 0 : SQLITE_OPEN_URI));
   if (!opened.ok()) return opened.status();
   ObjectFile file(path);
   file.db_ = *std::move(opened);
-  absl::Status status = file.Load(found);
+  absl::Status status = file.Run("PRAGMA locking_mode=EXCLUSIVE");
+  if (status.ok()) status = file.Load(found);
   if (!status.ok()) *found = {};
   return status;
 }
@@ -388,10 +411,10 @@ absl::Status ObjectFile::WriteLeader(const Leader& leader) {
 absl::StatusOr<bool> ObjectFile::Sync() {
   int pages = 0;
   int moved = 0;
-  if (sqlite3_wal_checkpoint_v2(sync_db_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages,
-                                &moved) != SQLITE_OK) {
-    return Error(sync_db_.get(), "sync");
-  }
+  const int result =
+      sqlite3_wal_checkpoint_v2(sync_db_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
+  if ((result & 0xff) == SQLITE_BUSY) return false;  // Write does the same at this moment.
+  if (result != SQLITE_OK) return Error(sync_db_.get(), "sync");
   synced_pages_ = moved;
   return moved == pages;
 }

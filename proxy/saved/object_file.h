@@ -40,8 +40,7 @@ class ObjectFile {
                                                           const std::string& writer,
                                                           SavedObjects* found);
   // Reads a file on a read-only file system.
-  static absl::Status ReadOnly(const std::string& path, const std::string& vfs,
-                               SavedObjects* found);
+  static absl::Status ReadOnly(const std::string& path, SavedObjects* found);
 
   // Writes the changes as one transaction. After an error, the file contains none of them.
   absl::Status Write(const std::vector<SavedChange>& changes, bool partial, uint64_t revision);

@@ -511,13 +511,12 @@ absl::StatusOr<ObjectStore::Worker::FilePtr> ObjectStore::Worker::OpenFolder(Sav
       !reason.empty() && options_.on_shared_folder) {
     Call([&] { options_.on_shared_folder(reason); });
   }
-  absl::StatusOr<FilePtr> file = locked;
   if (locked.ok()) {
     RemoveFormerFiles();
     Unlink(Path(kCopy)).IgnoreError();  // An interrupted run may have left the copy.
-    file = OpenFile(found);
   }
-  if (!file.ok()) ObjectFile::ReadOnly(Path(kFile), options_.vfs, found).IgnoreError();
+  absl::StatusOr<FilePtr> file = locked.ok() ? OpenFile(found) : locked;
+  if (!file.ok()) ObjectFile::ReadOnly(Path(kFile), found).IgnoreError();
   return file;
 }
 
@@ -560,11 +559,13 @@ absl::StatusOr<ObjectStore::Worker::FilePtr> ObjectStore::Worker::MakeFile(const
   absl::StatusOr<FilePtr> file =
       ObjectFile::Open(Path(kFile), options_.vfs, options_.writer, &none);
   if (!file.ok()) return file;
-  // The leader is saved even if the objects need more space than the disk has.
-  if (absl::Status saved = (*file)->WriteLeader(leader); !saved.ok()) return saved;
-  if (absl::StatusOr<bool> synced = (*file)->Sync(); !synced.ok()) return synced.status();
-  absl::Status written = (*file)->Write(task.changes, task.partial, task.revision);
-  if (!written.ok()) return written;
+  // The leader is saved even if the objects need more space than the disk has. The second Sync also
+  // needs space.
+  absl::Status status = (*file)->WriteLeader(leader);
+  if (status.ok()) status = (*file)->Sync().status();
+  if (status.ok()) status = (*file)->Write(task.changes, task.partial, task.revision);
+  if (status.ok()) status = (*file)->Sync().status();
+  if (!status.ok()) return status;
   return file;
 }
 
