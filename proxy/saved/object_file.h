@@ -77,11 +77,14 @@ class ObjectFile {
   absl::Status Step(sqlite3_stmt* statement);
   absl::Status WriteChange(const SavedChange& change);
   absl::Status WriteState();
+  absl::StatusOr<bool> Checkpoint(sqlite3* db);
   absl::Status Error(sqlite3* db, const char* call) const;
 
   const std::string path_;
+  // Used by Sync only, so that Sync does not block Write. Closed last, because the last connection
+  // syncs the file.
+  Connection sync_db_;
   Connection db_;
-  Connection sync_db_;  // Used by Sync only, so that Sync does not block Write.
   Statement begin_, commit_, rollback_, find_, put_, remove_, state_;
   // Content of the table with one row.
   bool partial_ = false;
