@@ -25,7 +25,8 @@ std::string CodeName(grpc::StatusCode code) {
 // Returns ": message", or "" for an empty message.
 std::string Detail(const std::string& message) { return message.empty() ? "" : ": " + message; }
 
-constexpr size_t kObjectsPerBatch = 1000;  // Keeps a snapshot batch below about 2 MB.
+constexpr milliseconds kIdleInterval{200};  // Time between two calls of `idle`.
+constexpr size_t kObjectsPerBatch = 1000;   // Keeps a snapshot batch below about 2 MB.
 
 }  // namespace
 
@@ -56,36 +57,38 @@ class Client::Impl {
                           v1::Control::Stub::*method)(grpc::ClientContext*, const Request&,
                                                       grpc::CompletionQueue*),
                       const Request& request, const std::function<bool(const Response&)>& take,
-                      bool endless = false) {
+                      const std::function<bool()>& idle = nullptr) {
     const bool connected = Connect(Clock::now() + timeout_);
     grpc::ClientContext context;
     grpc::CompletionQueue queue;
     bool late = false;
-    bool patient = false;  // Wait for the next message without a timeout.
+    bool patient = false;  // Call `idle` at intervals instead of returning an error after timeout_.
+    bool stopped = false;
     // Waits for the pending operation. Sets no deadline in the client context, because that
     // deadline would include the time spent in `take`. `take` may block for a long time if standard
     // output is a pager.
     const auto completed = [&] {
       void* tag = nullptr;
       bool ok = false;
-      const auto deadline = patient ? Clock::time_point::max() : Clock::now() + timeout_;
-      if (queue.AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::TIMEOUT) {
-        late = true;
+      while (queue.AsyncNext(&tag, &ok, Clock::now() + (patient ? kIdleInterval : timeout_)) ==
+             grpc::CompletionQueue::TIMEOUT) {
+        if (patient && idle()) continue;
+        (patient ? stopped : late) = true;
         context.TryCancel();
         queue.Next(&tag, &ok);
+        return false;
       }
-      return ok && !late;
+      return ok;
     };
     const auto reader = (stub_.get()->*method)(&context, request, &queue);
     reader->StartCall(nullptr);
     bool more = completed();
-    bool stopped = false;
     while (more && !stopped) {
       Response response;
       reader->Read(&response, nullptr);
       more = completed();
-      stopped = more && !take(response);
-      patient = endless;
+      if (more) stopped = !take(response);
+      patient = idle != nullptr;
     }
     patient = false;
     if (stopped) context.TryCancel();
@@ -244,9 +247,9 @@ absl::Status Client::Dump(const v1::DumpRequest& request,
   return impl_->Stream(&v1::Control::Stub::PrepareAsyncDump, request, take);
 }
 
-absl::Status Client::Watch(const std::function<bool(const v1::WatchEvent&)>& take) {
-  return impl_->Stream(&v1::Control::Stub::PrepareAsyncWatch, v1::WatchRequest(), take,
-                       /*endless=*/true);
+absl::Status Client::Watch(const std::function<bool(const v1::WatchEvent&)>& take,
+                           const std::function<bool()>& idle) {
+  return impl_->Stream(&v1::Control::Stub::PrepareAsyncWatch, v1::WatchRequest(), take, idle);
 }
 
 }  // namespace svcmap::api

@@ -52,8 +52,11 @@ class Client : public Reader {
                     const std::function<bool(const v1::ListResponse&)>& take) override;
   absl::Status Dump(const v1::DumpRequest& request,
                     const std::function<bool(const v1::DumpResponse&)>& take) override;
-  // Works like List, but waits without a timeout after the first event.
-  absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take);
+  // Works like List, but waits without a timeout after the first event. While no event arrives,
+  // Watch calls `idle` several times per second. If `idle` returns false, the call is cancelled and
+  // returns OK.
+  absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take,
+                     const std::function<bool()>& idle);
 
  private:
   class Impl;

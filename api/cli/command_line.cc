@@ -167,7 +167,8 @@ absl::StatusOr<Command> MakeDump(const Words& words) {
 absl::StatusOr<Command> MakeExplain(const Words& words) {
   const auto output = PageFormat(words);
   if (!output.ok()) return output.status();
-  ExplainOptions options{.output = *output, .requirements = words.requirements};
+  ExplainOptions options{
+      .output = *output, .requirements = words.requirements, .verbose = words.verbose};
   std::optional<Family> family;
   if (const auto named = ParseServicePort(words.to)) {
     options.service = {v1::KIND_SERVICE, named->name_space, named->name};
@@ -375,9 +376,10 @@ absl::StatusOr<std::variant<Options, HelpText>> ParseCommandLine(
   if (command == "help") {
     if (words.topic.empty()) return ParseCommandLine({"--help"}, address_from_env);
     const std::vector<const CLI::App*> named = std::as_const(app).get_subcommands(
-        [&words](const CLI::App* sub) { return sub->check_name(words.topic); });
-    if (named.empty()) return Usage("help: unknown command " + Quote(words.topic));
-    return ParseCommandLine({words.topic, "--help"}, address_from_env);
+        [&words](const CLI::App* sub) { return sub->check_name(words.topic.front()); });
+    if (named.empty()) return Usage("help: unknown command " + Quote(words.topic.front()));
+    words.topic.push_back("--help");
+    return ParseCommandLine(words.topic, address_from_env);
   }
   if (command == "completion") {
     const auto script = Choose<const char*>(

@@ -196,7 +196,9 @@ Completion CompleteWords(const std::vector<std::string>& words) {
       // The last positional argument of `delete` can be repeated.
       if (index-- > 0 && option->get_items_expected_max() <= 1) continue;
       AddValues(*option, completion);
-      if (option->get_name() == "COMMAND") AddCommands(app, completion.candidates);
+      if (option->get_name() == "COMMAND" && positionals.empty()) {
+        AddCommands(app, completion.candidates);
+      }
       break;
     }
     if (!positionals.empty()) completion.kind = positionals[0];

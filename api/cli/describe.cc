@@ -118,6 +118,8 @@ void Describe(CLI::App& app, Words& words) {
       ->type_name("NAME");
   explain->add_flag("--requirements", words.requirements,
                     "Print the numbers of the requirements in docs/specification.md");
+  explain->add_flag("-v,--verbose", words.verbose,
+                    "On a terminal, also print all steps, and the chain names of kube-proxy");
   explain->add_option("-o,--output", words.output, kPageFormats)->type_name("FORMAT");
   explain
       ->add_option("TO", words.to, "ADDRESS:PORT[/PROTOCOL], or NAMESPACE/NAME[:PORT] of a Service")
@@ -207,7 +209,8 @@ void Describe(CLI::App& app, Words& words) {
   command("version", "Print the versions of svcmapctl and of the agent", kVersionFooter);
 
   CLI::App* help = command("help", "Print the help of a command", kHelpFooter);
-  help->add_option("COMMAND", words.topic, "Name of the command")->type_name("");
+  help->add_option("COMMAND", words.topic, "Name of the command, such as \"migrate check\"")
+      ->type_name("");
 
   CLI::App* completion =
       command("completion", "Print a completion script for a shell", kCompletionFooter);

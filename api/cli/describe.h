@@ -14,11 +14,11 @@ namespace svcmap::api {
 struct Words {
   std::string address, timeout = "10s";
   TlsFiles tls;
-  std::vector<std::string> apply_files, delete_files, delete_names;
+  std::vector<std::string> apply_files, delete_files, delete_names, topic;
   std::string kind, name, name_space, output, what, migrate, to, from, in_interface,
       wait_for = "serving", wait_timeout = "30s", netns, probe_timeout = "2s", bundle, bundle_file,
       log_file, metrics_address = "127.0.0.1:10249", interval = "2s", sort = "rate", by = "service",
-      shell, endpoints, topic;
+      shell, endpoints;
   int pid = 0;
   size_t sample = 0, rows = 0;
   double rate = 100;

@@ -115,7 +115,8 @@ ExitCode ExplainOne(const v1::ExplainRequest& request, const ExplainOptions& opt
   if (!options.requirements) ClearRequirements(*answer);
   if (HasOtherOwner(*answer, options.service, session)) other_owner = true;
   if (options.output == OutputFormat::kTable) {
-    session.Print(ExplainText(*answer));
+    const bool complete = options.verbose || options.requirements;
+    session.out << ExplainText(*answer, complete, session.screen);
   } else {
     session.out << (options.output == OutputFormat::kJson ? JsonText(MessageTree(*answer))
                                                           : YamlText(MessageTree(*answer)));

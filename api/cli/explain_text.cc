@@ -15,7 +15,11 @@
 namespace svcmap::api {
 namespace {
 
-constexpr int kEndpointsShown = 20;
+// The amount of text about a connection.
+struct ExplainDetail {
+  bool complete = true;  // False if steps with details and kube-proxy's chains are omitted.
+  int endpoints = 20;    // Maximum number of endpoints.
+};
 
 std::string ServiceText(const v1::ExplainedService& service) {
   return absl::StrCat(service.namespace_(), "/", service.name(),
@@ -49,24 +53,37 @@ void Line(std::string_view name, const std::string& value, std::string& page) {
 // Agents without support for weights do not set `slots`.
 uint32_t Slots(const v1::ExplainedEndpoint& endpoint) { return std::max(endpoint.slots(), 1u); }
 
-void Endpoints(const v1::Explanation& explanation, std::string& page) {
+// Returns "preserved" or "masqueraded" if it applies to all endpoints, or else "".
+std::string ClientIp(const v1::Explanation& explanation) {
+  const auto& endpoints = explanation.endpoints();
+  const auto masquerade = [](const auto& endpoint) { return endpoint.masquerade(); };
+  if (std::ranges::all_of(endpoints, masquerade)) return "masqueraded";
+  return std::ranges::none_of(endpoints, masquerade) ? "preserved" : "";
+}
+
+void Endpoints(const v1::Explanation& explanation, const ExplainDetail& detail, std::string& page) {
   std::ostringstream lines;
-  Table table({"SHARE", "ENDPOINT", "NODE", "CLIENT IP", "KUBE-PROXY CHAIN"}, lines);
+  std::vector<std::string> header = {"SHARE", "ENDPOINT", "NODE", "CLIENT IP", "KUBE-PROXY CHAIN"};
+  if (!detail.complete) header.resize(ClientIp(explanation).empty() ? 4 : 3);
+  Table table(header, lines);
   const int count = explanation.endpoints_size();
   uint64_t slots = 0;
   for (const v1::ExplainedEndpoint& endpoint : explanation.endpoints()) slots += Slots(endpoint);
-  for (int i = 0; i < std::min(count, kEndpointsShown); ++i) {
+  for (int i = 0; i < std::min(count, detail.endpoints); ++i) {
     const v1::ExplainedEndpoint& endpoint = explanation.endpoints(i);
-    table.Row({absl::StrCat(Slots(endpoint), "/", slots),
-               AddressAndPort(endpoint.address(), endpoint.port()),
-               endpoint.local() ? "this node" : "other node",
-               endpoint.masquerade() ? "masqueraded" : "preserved", endpoint.kube_chain()});
+    std::vector<std::string> cells = {absl::StrCat(Slots(endpoint), "/", slots),
+                                      AddressAndPort(endpoint.address(), endpoint.port()),
+                                      endpoint.local() ? "this node" : "other node",
+                                      endpoint.masquerade() ? "masqueraded" : "preserved",
+                                      endpoint.kube_chain()};
+    cells.resize(header.size());
+    table.Row(std::move(cells));
   }
   table.Finish();
   std::istringstream rows(lines.str());
   for (std::string row; std::getline(rows, row);) absl::StrAppend(&page, "    ", row, "\n");
-  if (count > kEndpointsShown) {
-    absl::StrAppend(&page, "    and ", count - kEndpointsShown,
+  if (count > detail.endpoints) {
+    absl::StrAppend(&page, "    and ", count - detail.endpoints,
                     " more; use -o json to list all endpoints\n");
   }
 }
@@ -78,18 +95,28 @@ struct Case {
   std::vector<std::string> rest;     // Other steps, and the table of endpoints.
 };
 
-Case CaseOf(const v1::Explanation& explanation) {
+// Returns whether a step only gives the reason for the kind of source or for the client IP, or
+// describes later packets.
+bool IsDetail(std::string_view step) {
+  return step == "source" || step == "masquerade" || step == "hairpin" || step == "resets";
+}
+
+Case CaseOf(const v1::Explanation& explanation, const ExplainDetail& detail) {
   Case result{.names = {OneLine(explanation.source())}, .sources = {}, .rest = {}};
   for (const v1::ExplainStep& step : explanation.steps()) {
+    if (!detail.complete && IsDetail(step.what())) continue;
     std::string line;
     Line(step.what(), step.text() + (step.rules().empty() ? "" : " [" + step.rules() + "]"), line);
     (step.what() == "source" ? result.sources : result.rest).push_back(std::move(line));
   }
-  if (!explanation.kube_chains().empty()) {
+  if (detail.complete && !explanation.kube_chains().empty()) {
     Line("kube-proxy", absl::StrJoin(explanation.kube_chains(), " "), result.rest.emplace_back());
   }
+  if (!detail.complete && !explanation.endpoints().empty() && !ClientIp(explanation).empty()) {
+    Line("client IP", ClientIp(explanation), result.rest.emplace_back());
+  }
   std::string table;
-  Endpoints(explanation, table);
+  Endpoints(explanation, detail, table);
   if (!table.empty()) result.rest.push_back(std::move(table));
   return result;
 }
@@ -131,12 +158,12 @@ std::vector<std::string> TakeCommon(std::vector<Case>& cases) {
 }
 
 // Prints the verdicts, then the steps that all sources have in common, then the other steps.
-void Cases(const v1::ExplainResponse& response, std::string& page) {
+void Cases(const v1::ExplainResponse& response, const ExplainDetail& detail, std::string& page) {
   std::vector<Case> cases;
   for (const v1::Explanation& explanation : response.explanations()) {
     absl::StrAppend(&page, "From ", OneLine(explanation.source()), ": ", VerdictText(explanation),
                     "\n");
-    cases.push_back(CaseOf(explanation));
+    cases.push_back(CaseOf(explanation, detail));
   }
   cases = MergeEqual(std::move(cases));
   if (cases.size() > 1) {
@@ -167,16 +194,30 @@ void Kernel(const v1::ExplainResponse& response, std::string& page) {
   }
 }
 
-}  // namespace
-
-std::string ExplainText(const v1::ExplainResponse& response) {
+std::string DetailedPage(const v1::ExplainResponse& response, const ExplainDetail& detail,
+                         size_t columns) {
   std::string page = absl::StrCat(
       OneLine(AddressAndPort(response.address(), response.port())), "/",
       OneLine(response.protocol()), ", ",
       response.has_service() ? OneLine(ServiceText(response.service())) : "not a Service port",
       "\n\n");
-  Cases(response, page);
+  Cases(response, detail, page);
   Kernel(response, page);
+  return FitLines(page, columns);
+}
+
+}  // namespace
+
+std::string ExplainText(const v1::ExplainResponse& response, bool complete,
+                        const TerminalSize& screen) {
+  ExplainDetail detail{.complete = complete || screen.rows == 0};
+  std::string page = DetailedPage(response, detail, screen.columns);
+  // The screen also contains the next prompt.
+  while (!detail.complete && detail.endpoints > 1 &&
+         std::ranges::count(page, '\n') >= static_cast<ptrdiff_t>(screen.rows)) {
+    --detail.endpoints;
+    page = DetailedPage(response, detail, screen.columns);
+  }
   return page;
 }
 

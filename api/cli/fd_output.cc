@@ -1,5 +1,6 @@
 #include "api/cli/fd_output.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,11 @@ FdOutput::int_type FdOutput::overflow(int_type c) {
 
 int FdOutput::sync() {
   const char* data = pbase();
+  pollfd output = {.fd = fd_, .events = 0, .revents = 0};
+  if (error_ == 0 && data == pptr() && poll(&output, 1, /*timeout=*/0) == 1 &&
+      (output.revents & (POLLERR | POLLHUP)) != 0) {
+    error_ = EPIPE;
+  }
   while (error_ == 0 && data < pptr()) {
     const ssize_t written = write(fd_, data, static_cast<size_t>(pptr() - data));
     if (written >= 0) {

@@ -1,5 +1,6 @@
 // Output stream buffer that records why a write failed. svcmapctl ignores a closed pipe (EPIPE) but
-// reports other errors, such as a full disk.
+// reports other errors, such as a full disk. A flush of an empty buffer fails with EPIPE if the
+// reader has closed the pipe.
 #pragma once
 
 #include <streambuf>

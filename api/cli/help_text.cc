@@ -106,6 +106,8 @@ const char kExplainFooter[] =
 Checks that the map elements in the kernel match the desired state.
 Later packets of a connection are handled like the first packet.
 Without --from, svcmapctl explains each kind of source: pods, the node, and other sources.
+On a terminal, svcmapctl omits steps with details, and endpoints that do not fit on the screen,
+unless --verbose or --requirements is set. Output to files and pipes is complete.
 Names that begin with KUBE- are the names of the corresponding chains in kube-proxy's iptables mode.
 svcmap does not create these chains.
 
@@ -189,7 +191,8 @@ Examples:
 
 const char kHelpFooter[] = R"(Examples:
   svcmapctl help
-  svcmapctl help explain)";
+  svcmapctl help explain
+  svcmapctl help migrate check)";
 
 const char kCompletionFooter[] =
     R"(The script completes commands, options, and names of objects that the agent stores.

@@ -55,6 +55,7 @@ struct ExplainOptions {
   std::string service_port;    // Only this port: a name or number. Empty: all ports.
   OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
   bool requirements = false;                   // True if requirement numbers ("S-94") are printed.
+  bool verbose = false;                        // True if all steps and endpoints are printed.
 };
 
 struct WaitOptions {

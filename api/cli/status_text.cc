@@ -52,7 +52,12 @@ std::string KernelText(const v1::GetStatusResponse& status) {
                                         : ", external changes are NOT monitored");
 }
 
+// The counts of elements and chains do not include the contents of deleted tables.
 std::string RepairsText(const v1::GetStatusResponse& status) {
+  if (status.repaired_elements() == 0 && status.repaired_chains() == 0) {
+    return absl::StrCat(status.repairs(),
+                        " (tables deleted or damaged by other processes, written again)");
+  }
   return absl::StrCat(status.repairs(), " (", CountText(status.repaired_elements(), "element"),
                       " and ", status.repaired_chains(),
                       status.repaired_chains() == 1 ? " chain or object" : " chains or objects",

@@ -253,12 +253,32 @@ absl::Status WriteNewFile(const std::string& path, const std::string& bytes) {
   return absl::OkStatus();
 }
 
+// Checks that WriteNewFile can create the file. Collecting the facts can take minutes.
+absl::Status CheckNewFile(const std::string& path) {
+  absl::Status created = WriteNewFile(path, "");
+  if (created.ok()) unlink(path.c_str());
+  return created;
+}
+
+std::string PathOf(const BundleOptions& options, const std::string& node, absl::Time now) {
+  if (!options.file.empty()) return options.file;
+  return absl::StrCat("svcmap-bundle-", node, "-",
+                      absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone()), ".tar.gz");
+}
+
 }  // namespace
 
 ExitCode Execute(const BundleOptions& options, Session& session) {
-  Bundle bundle(options, session);
-  bundle.Collect();
   const absl::Time now = absl::Now();
+  Bundle bundle(options, session);
+  if (options.file != "-") {
+    const absl::Status created = CheckNewFile(PathOf(options, bundle.node(), now));
+    if (!created.ok()) {
+      session.Error(std::string(created.message()));
+      return ExitCode::kIncomplete;
+    }
+  }
+  bundle.Collect();
   const std::string bytes = bundle.Pack(now);
   std::map<std::string, std::vector<std::string>> missing;  // Files by reason.
   for (const MissingPart& part : bundle.missing()) missing[part.reason].push_back(part.file);
@@ -269,11 +289,7 @@ ExitCode Execute(const BundleOptions& options, Session& session) {
   if (options.file == "-") {
     session.out << bytes;
   } else {
-    const std::string path =
-        !options.file.empty()
-            ? options.file
-            : absl::StrCat("svcmap-bundle-", bundle.node(), "-",
-                           absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone()), ".tar.gz");
+    const std::string path = PathOf(options, bundle.node(), now);
     if (const absl::Status written = WriteNewFile(path, bytes); !written.ok()) {
       session.Error(std::string(written.message()));
       return ExitCode::kIncomplete;

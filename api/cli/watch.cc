@@ -10,12 +10,15 @@
 namespace svcmap::api {
 
 ExitCode Execute(const WatchOptions& options, Session& session) {
-  const absl::Status status = session.client.Watch([&](const v1::WatchEvent& event) {
+  // Flushes after each event, even if standard output is a pipe. Also detects a closed standard
+  // output while no event arrives.
+  const auto flush = [&] { return session.out.flush().good(); };
+  const auto print = [&](const v1::WatchEvent& event) {
     const bool json = options.output == OutputFormat::kJson;
-    // Flushes after each event, even if standard output is a pipe.
-    session.out << (json ? JsonLine(MessageTree(event)) : WatchText(event)) << std::flush;
-    return session.out.good();  // Stops when standard output is closed.
-  });
+    session.out << (json ? JsonLine(MessageTree(event)) : WatchText(event));
+    return flush();
+  };
+  const absl::Status status = session.client.Watch(print, flush);
   return status.ok() ? ExitCode::kOk : session.CallFailed(status);
 }
 

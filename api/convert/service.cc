@@ -2,6 +2,7 @@
 // service_policies.cc converts the policies, endpoint_pick.cc converts the selection of endpoints,
 // and service_size.cc limits the number of map elements.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -132,10 +133,10 @@ void ConvertClusterIps(const v1::ServiceSpec& spec, proxy::Service& service, Rep
   }
 }
 
-// Converts spec.externalIPs (requirement S-6). Ignores entries that are not addresses. Blank
-// entries cause no warning. Rejects the addresses that the Kubernetes API server rejects
-// (ValidateEndpointIP), because such addresses would capture traffic of the node itself. Also
-// rejects multicast addresses that are not link-local, which the API server accepts.
+// Converts spec.externalIPs (requirement S-6). Ignores multicast addresses, which the Kubernetes
+// API server accepts unless they are link-local, and entries that are not addresses. Blank entries
+// cause no warning. Rejects the other addresses that the API server rejects (ValidateEndpointIP),
+// because such addresses would capture traffic of the node itself.
 void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& context,
                         proxy::Service& service, Report& report) {
   if (!context.external_ips && spec.external_ips_size() > 0) {
@@ -156,9 +157,11 @@ void ConvertExternalIps(const v1::ServiceSpec& spec, const ConvertContext& conte
       continue;
     }
     if (const auto special = SpecialAddress(*address)) {
-      report.Reject(absl::StrCat("spec.externalIPs[", i, "]"),
-                    Invalid(Quote(spec.external_ips(i)), *special));
-      return;
+      const std::string field = absl::StrCat("spec.externalIPs[", i, "]");
+      FieldError error = Invalid(Quote(spec.external_ips(i)), *special);
+      if (!address->IsMulticast()) return report.Reject(field, std::move(error));
+      report.Warn(field, Ignored(std::move(error)));
+      continue;
     }
     WarnIfAmbiguous(absl::StrCat("spec.externalIPs[", i, "]"), text, *address, report);
     if (seen.insert(*address).second) service.external_ips.push_back(*address);

@@ -92,9 +92,25 @@ void LogRemoval(const IptablesFlavour& flavour, const Removal& removal) {
     spdlog::info("kube-proxy chains removed backend={} table={} chains={}",
                  LogValue(flavour.ToString()), table.table, LogValue(ChainsText(table.chains)));
   }
-  for (const std::string& kept : removal.kept) {
-    spdlog::warn("kube-proxy chain kept, see docs/migration.md backend={} chain={}",
-                 LogValue(flavour.ToString()), LogValue(kept));
+}
+
+// Logs the chains that are not removed, including chains of backends without rules to remove, and
+// that the removal is complete.
+void LogEnd(const IptablesRead& iptables) {
+  size_t kept = 0;
+  for (const IptablesRead::Found& found : iptables.found) {
+    for (const std::string& chain : PlanRemoval(found.save).kept) {
+      spdlog::warn(
+          "kube-proxy chain and jumps to it kept, see docs/migration.md backend={} chain={}",
+          LogValue(found.flavour.ToString()), LogValue(chain));
+      ++kept;
+    }
+  }
+  if (!iptables.unread.empty()) return;
+  if (kept == 0) {
+    spdlog::info("all kube-proxy rules removed");
+  } else {
+    spdlog::info("kube-proxy rules removed except kept chains count={}", kept);
   }
 }
 
@@ -229,9 +245,7 @@ bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
   }
   removed_ = true;
   Log(UnreadText(*iptables));
-  if (iptables->unread.empty()) {
-    spdlog::info("all kube-proxy rules removed");
-  }
+  LogEnd(*iptables);
   return true;
 }
 

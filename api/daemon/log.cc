@@ -97,39 +97,12 @@ void LogCleanup(const proxy::Cleanup& cleanup) {
 }
 
 void LogBeginning(proxy::AdoptedState beginning, uint64_t revision) {
-  switch (beginning) {
-    case proxy::AdoptedState::kNothing:
-      return;
-    case proxy::AdoptedState::kUnknown:
-      spdlog::info(
-          "tables in the kernel will not be modified until a complete state is received "
-          "revision={}",
-          revision);
-      return;
-    case proxy::AdoptedState::kSaved:
-      spdlog::info(
-          "tables in the kernel are missing or differ from the saved state, writing the saved "
-          "state "
-          "revision={}",
-          revision);
-      return;
-    case proxy::AdoptedState::kTrusted:
-      spdlog::info("tables in the kernel match the saved state, nothing to write revision={}",
-                   revision);
-      return;
-    case proxy::AdoptedState::kToVerify:
-      spdlog::info(
-          "tables in the kernel kept, comparing them with the saved state because nf_tables has "
-          "changed since the state was saved revision={}",
-          revision);
-      return;
-    case proxy::AdoptedState::kUpgrade:
-      spdlog::info(
-          "rules of another svcmapd version or configuration found, replacing them "
-          "revision={}",
-          revision);
-      return;
-  }
+  if (beginning == proxy::AdoptedState::kNothing) return;
+  spdlog::info("{} revision={}",
+               beginning == proxy::AdoptedState::kUnknown
+                   ? "tables in the kernel will not be modified until a complete state is received"
+                   : "saved state found, comparing the tables in the kernel with it",
+               revision);
 }
 
 void RepairLog::Add(const proxy::Repaired& repaired) {

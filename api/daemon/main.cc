@@ -16,7 +16,6 @@
 #include "api/daemon/clock_watch.h"
 #include "api/daemon/kernel_features.h"
 #include "api/daemon/kube_proxy_remover.h"
-#include "api/daemon/leader.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/log.h"
 #include "api/daemon/manifests_source.h"
@@ -43,7 +42,7 @@
 #include "nft/netlink/session.h"
 #include "nft/netlink/watched_kernel.h"
 #include "proxy/reconcile/loop.h"
-#include "proxy/saved/bounded_files.h"
+#include "proxy/saved/object_store.h"
 
 namespace svcmap::api {
 namespace {
@@ -72,9 +71,10 @@ int CleanUp(nft::TableSpecs tables, const std::string& state_dir) {
   for (nft::TableSpec& table : tables) table.name += nft::NetlinkKernel::kReferenceSuffix;
   if (const absl::Status dropped = DropTables(tables); !dropped.ok()) return Fail(dropped);
   if (state_dir.empty()) return 0;
-  const absl::Status removed = proxy::RemoveSavedState(state_dir, proxy::PosixFiles());
-  if (!removed.ok()) return Fail(removed);
-  spdlog::info("saved state deleted path={}", LogValue(state_dir));
+  const absl::StatusOr<bool> removed = proxy::RemoveSavedState(state_dir);
+  if (!removed.ok()) return Fail(removed.status());
+  spdlog::info("{} path={}", *removed ? "saved state deleted" : "no saved state found",
+               LogValue(state_dir));
   return 0;
 }
 
@@ -103,26 +103,27 @@ class ChangeRelay {
   std::vector<nft::ForeignChange> early_;
 };
 
+void LogLeaderSaved(const proxy::Leader& leader, const absl::Status& saved) {
+  if (saved.ok()) return;
+  spdlog::warn("epoch not saved, the epoch will be lost when svcmapd restarts epoch={} error={}",
+               leader.epoch, LogValue(saved));
+}
+
 // Returns null if --state-dir is empty.
-absl::StatusOr<std::unique_ptr<proxy::StateLog>> OpenStateLog(const DaemonOptions& options,
-                                                              proxy::SavedState& saved) {
-  if (options.state_dir.empty()) return std::unique_ptr<proxy::StateLog>();
-  proxy::StateLogOptions log_options;
-  log_options.writer = std::string("svcmapd ") + SVCMAP_VERSION;
-  log_options.on_problem = [](const std::string& problem) {
+absl::StatusOr<std::unique_ptr<proxy::ObjectStore>> OpenObjectStore(const DaemonOptions& options,
+                                                                    proxy::SavedObjects& saved) {
+  if (options.state_dir.empty()) return std::unique_ptr<proxy::ObjectStore>();
+  proxy::ObjectStoreOptions store_options;
+  store_options.writer = std::string("svcmapd ") + SVCMAP_VERSION;
+  store_options.on_problem = [](const std::string& problem) {
     spdlog::warn("saved state unusable error={}", LogValue(problem));
   };
-  log_options.on_shared_folder = [&options](const std::string& reason) {
+  store_options.on_shared_folder = [&options](const std::string& reason) {
     spdlog::warn("other users can change the state directory path={} reason={}",
                  LogValue(options.state_dir), LogValue(reason));
   };
-  log_options.on_recovery = [] { spdlog::info("saving state works again"); };
-  proxy::ReportReplacedFiles([](const std::string& reason) {
-    spdlog::warn("untrusted file replaced error={}", LogValue(reason));
-  });
-  // Never freed, because threads that wait for a hung disk use the object until the process exits.
-  static proxy::Files& files = *proxy::MakeBoundedFiles(proxy::PosixFiles()).release();
-  return proxy::StateLog::Open(options.state_dir, files, &saved, std::move(log_options));
+  store_options.on_recovery = [] { spdlog::info("saving state works again"); };
+  return proxy::ObjectStore::Open(options.state_dir, std::move(store_options), &saved);
 }
 
 // Logs tables that have the name of svcmapd's tables but not svcmapd's marker. The first commit
@@ -341,9 +342,9 @@ int Run(DaemonOptions options) {
   std::mutex generation_mutex;
 
   const ConvertContext convert{options.node_name, options.external_ips};
-  proxy::SavedState saved;
-  const absl::StatusOr<std::unique_ptr<proxy::StateLog>> log = OpenStateLog(options, saved);
-  if (!log.ok()) return Fail(log.status());
+  proxy::SavedObjects saved;
+  const absl::StatusOr<std::unique_ptr<proxy::ObjectStore>> disk = OpenObjectStore(options, saved);
+  if (!disk.ok()) return Fail(disk.status());
   const std::vector<IpAddress> localhost = LocalhostAddresses(options);
   proxy::ReconcilerOptions reconciler_options{options.node_name, options.node_port_addresses,
                                               options.ruleset, options.reset_stale_tcp};
@@ -351,7 +352,7 @@ int Run(DaemonOptions options) {
     reconciler_options.localhost_node_ports[Index(address.family())] = true;
   }
   reconciler_options.max_elements = options.state_limits.elements;
-  proxy::Reconciler reconciler(**kernel, std::move(reconciler_options), log->get());
+  proxy::Reconciler reconciler(**kernel, std::move(reconciler_options), disk->get());
   const absl::StatusOr<proxy::AdoptedState> beginning = reconciler.Adopt(saved);
   if (!beginning.ok()) return Fail(beginning.status());
   if (*beginning == proxy::AdoptedState::kUnknown && !saved.objects.empty()) {
@@ -371,7 +372,7 @@ int Run(DaemonOptions options) {
   if (received == proxy::Received::kPartial || received == proxy::Received::kStored) {
     ApplySavedObjects(saved.objects, convert, reconciler.store());
   }
-  saved = {};
+  const proxy::Leader leader = std::exchange(saved, {}).leader;
 
   proxy::LoopOptions loop_options;
   RepairLog repairs;
@@ -393,8 +394,7 @@ int Run(DaemonOptions options) {
   Observations observations;
   HeapTrim heap_trim;
   const auto return_space = [&] {
-    const bool half = heap_trim.AfterChange(reconciler.store().bytes());
-    if (half && *log != nullptr) (*log)->Recount();
+    heap_trim.AfterChange(reconciler.store().bytes());
   };
   loop_options.on_sync = [&](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
     observations.Synced(result);
@@ -466,10 +466,13 @@ int Run(DaemonOptions options) {
              const std::lock_guard lock(generation_mutex);
              return generation->Generation();
            },
-       .log = log->get(),
+       .disk = disk->get(),
        .state_dir = options.state_dir,
-       .leader = LoadLeader(options.state_dir),
-       .save_leader = [&](const proxy::Leader& leader) { SaveLeader(options.state_dir, leader); }});
+       .leader = leader,
+       .save_leader =
+           [&](const proxy::Leader& session) {
+             if (*disk != nullptr) LogLeaderSaved(session, (*disk)->SaveLeader(session));
+           }});
   const absl::StatusOr<std::unique_ptr<proxy::ConnectionReader>> connections =
       OpenConnectionReader(options.ruleset, loop);
   if (!connections.ok()) return Fail(connections.status());
@@ -478,7 +481,7 @@ int Run(DaemonOptions options) {
     // The metrics server starts first, because svcmapd exits if the bind fails and
     // --bind-address-hard-fail is set.
     const absl::StatusOr<std::unique_ptr<PageServer>> metrics =
-        ServeMetrics({options, loop, cleaner, **kernel, log->get(), intake, service,
+        ServeMetrics({options, loop, cleaner, **kernel, disk->get(), intake, service,
                       connections->get(), forwarder ? &*forwarder : nullptr},
                      tables, observations);
     status = metrics.status();
@@ -529,7 +532,7 @@ int Run(DaemonOptions options) {
     // Only now: the loop saves that no foreign change is unchecked, so it must receive all of them.
     changes.GoTo(nullptr);
     watches.End();
-    if (*log != nullptr) (*log)->Stop();
+    if (*disk != nullptr) (*disk)->Stop();
   }
   return status.ok() ? 0 : Fail(status);
 }

@@ -18,7 +18,7 @@ MetricsFacts MetricsSources::Read() const {
   facts.cleaner = cleaner.status();
   facts.watching = kernel.WatcherAlive();
   facts.health = HealthOf(facts.loop, facts.watching, options);
-  if (log != nullptr) facts.saved = log->status();
+  if (disk != nullptr) facts.saved = disk->status();
   if (options.manifests.empty()) {
     facts.controller.emplace();
     if (const auto controller = service.controller()) facts.controller->since = controller->since;

@@ -15,7 +15,7 @@ namespace svcmap::proxy {
 class Cleaner;
 class ConnectionReader;
 class Loop;
-class StateLog;
+class ObjectStore;
 }  // namespace svcmap::proxy
 
 namespace svcmap::api {
@@ -31,7 +31,7 @@ struct MetricsSources {
   proxy::Loop& loop;
   const proxy::Cleaner& cleaner;
   const nft::WatchedKernel& kernel;
-  const proxy::StateLog* log;  // Saved state, or null if state is not saved to disk.
+  const proxy::ObjectStore* disk;  // Null if no state is saved.
   const Intake& intake;
   ControlService& service;
   // Connection counters, or null if connections are not counted.

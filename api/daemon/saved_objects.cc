@@ -6,9 +6,9 @@
 
 namespace svcmap::api {
 
-void ApplySavedObjects(const std::vector<proxy::SavedState::Object>& objects,
+void ApplySavedObjects(const std::vector<proxy::SavedObject>& objects,
                        const ConvertContext& context, proxy::Store& store) {
-  for (const proxy::SavedState::Object& saved : objects) {
+  for (const proxy::SavedObject& saved : objects) {
     ConvertedChange converted = ConvertObject(saved.kind, saved.message, context);
     if (!converted.change) {
       spdlog::warn("saved object rejected, skipped kind={} name={} error={}", KindName(saved.kind),

@@ -9,12 +9,10 @@
 
 #include <chrono>
 #include <string_view>
-#include <tuple>
 
 #include "api/convert/quote.h"
 #include "api/log/log_value.h"
 #include "api/screen/rejected_calls.h"
-#include "nft/base/status.h"
 
 namespace svcmap::api {
 namespace {
@@ -56,21 +54,10 @@ absl::StatusOr<Addresses> AddressesOf(const ListenOptions& options) {
   return addresses;
 }
 
-// Returns the certificates of the flags. The error names the flag.
 absl::StatusOr<std::unique_ptr<TlsServer>> LoadTls(const TlsFiles& files) {
-  absl::StatusOr<std::unique_ptr<TlsServer>> tls = TlsServer::Load(files);
-  if (tls.ok()) return tls;
-  std::string reason(tls.status().message());
-  for (const auto& [flag, path, contents] :
-       {std::tuple("--tls-cert", files.certificate, "the server certificate"),
-        std::tuple("--tls-key", files.key, "the unencrypted private key of --tls-cert"),
-        std::tuple("--tls-client-ca", files.ca, "the CAs of client certificates")}) {
-    if (!reason.starts_with(path + ": ")) continue;
-    return absl::InvalidArgumentError(std::string(flag) + ": Invalid value: " + Quote(path) +
-                                      ": must be a PEM file with " + contents +
-                                      reason.substr(path.size()));
-  }
-  return Annotate(tls.status(), "--tls-cert, --tls-key, --tls-client-ca");
+  return TlsServer::Load(files, {.certificate = "--tls-cert " + files.certificate,
+                                 .key = "--tls-key " + files.key,
+                                 .ca = "--tls-client-ca " + files.ca});
 }
 
 // Writes gRPC's errors to svcmapd's log, at most one line per second. gRPC reports some errors only

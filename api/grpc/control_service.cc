@@ -237,8 +237,8 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   const proxy::LoopStatus status = loop_.status();
   FillLoopStatus(status, tables_, response);
   if (options_.watching) response.set_watching(options_.watching());
-  if (options_.log != nullptr) {
-    FillSavedState(options_.state_dir, options_.log->status(), *response.mutable_saved_state());
+  if (options_.disk != nullptr) {
+    FillSavedState(options_.state_dir, options_.disk->status(), *response.mutable_saved_state());
   }
   response.set_refused_calls(rejected_calls_.count());
   response.set_failed_handshakes(rejections_.count(Rejection::kHandshakeFailed));

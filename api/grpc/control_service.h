@@ -15,6 +15,7 @@
 #include "api/screen/rejections.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"
+#include "proxy/saved/object_store.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {
@@ -30,7 +31,7 @@ struct ControlOptions {
   std::function<bool()> watching;
   // Reads the kernel's generation ID without waiting for a commit. Thread-safe. May be null.
   std::function<absl::StatusOr<uint32_t>()> kernel_generation;
-  const proxy::StateLog* log = nullptr;  // Null if no state is saved.
+  const proxy::ObjectStore* disk = nullptr;  // Null if no state is saved.
   std::string state_dir;
   // See ActiveSession.
   proxy::Leader leader;

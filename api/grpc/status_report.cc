@@ -161,13 +161,13 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   commit->set_elements(status.last_commit_elements);
 }
 
-void FillSavedState(const std::string& folder, const proxy::StateLogStatus& log,
+void FillSavedState(const std::string& folder, const proxy::ObjectStoreStatus& store,
                     v1::SavedStateStatus& saved) {
   saved.set_folder(folder);
-  saved.set_bytes(log.bytes);
-  saved.set_error(log.error);
-  if (log.synced != std::chrono::system_clock::time_point()) {
-    SetTimestamp(*saved.mutable_synced(), log.synced);
+  saved.set_bytes(store.bytes);
+  saved.set_error(store.error);
+  if (store.synced != std::chrono::system_clock::time_point()) {
+    SetTimestamp(*saved.mutable_synced(), store.synced);
   }
 }
 

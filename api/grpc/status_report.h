@@ -7,14 +7,14 @@
 #include "api/intake/intake.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"
-#include "proxy/saved/state_log.h"
+#include "proxy/saved/object_store.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
 
 void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tables,
                     v1::GetStatusResponse& response);
-void FillSavedState(const std::string& folder, const proxy::StateLogStatus& log,
+void FillSavedState(const std::string& folder, const proxy::ObjectStoreStatus& store,
                     v1::SavedStateStatus& saved);
 void FillController(const std::optional<ActiveSession::Controller>& controller,
                     v1::GetStatusResponse& response);

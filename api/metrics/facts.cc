@@ -165,7 +165,7 @@ void AddTruth(const MetricsFacts& facts, Families& page) {
   }
 }
 
-void AddSavedState(const proxy::StateLogStatus& saved, Families& page) {
+void AddSavedState(const proxy::ObjectStoreStatus& saved, Families& page) {
   page.Add("svcmap_saved_state_bytes", saved.bytes);
   page.Add("svcmap_saved_state_failing", Flag(!saved.error.empty()));
   page.Add("svcmap_saved_state_failures_total", saved.failures);

@@ -17,7 +17,7 @@
 #include "proxy/conntrack/cleaner.h"
 #include "proxy/health/health.h"
 #include "proxy/reconcile/loop.h"
-#include "proxy/saved/state_log.h"
+#include "proxy/saved/object_store.h"
 
 namespace svcmap::api {
 
@@ -30,7 +30,7 @@ struct MetricsFacts {
   proxy::LoopStatus loop;
   proxy::CleanerStatus cleaner;
   proxy::Health health;
-  std::optional<proxy::StateLogStatus> saved;  // Absent if no state is saved.
+  std::optional<proxy::ObjectStoreStatus> saved;  // Absent if no state is saved.
   std::optional<Controller> controller;        // Absent with --manifests.
   bool watching = false;
   uint64_t refused_objects = 0;

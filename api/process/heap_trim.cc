@@ -11,15 +11,11 @@ void HeapTrim::AfterSync(size_t elements, Clock::time_point now) {
   Request(now);
 }
 
-bool HeapTrim::AfterChange(uint64_t bytes, Clock::time_point now) {
+void HeapTrim::AfterChange(uint64_t bytes, Clock::time_point now) {
   peak_ = std::max(peak_, bytes);
-  most_ = std::max(most_, bytes);
-  if (peak_ - bytes < kManyBytes) return false;
+  if (peak_ - bytes < kManyBytes) return;
   peak_ = bytes;
   Request(now);
-  if (bytes > most_ / 2) return false;
-  most_ = bytes;
-  return true;
 }
 
 void HeapTrim::Request(Clock::time_point now) {

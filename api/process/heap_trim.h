@@ -26,9 +26,8 @@ class HeapTrim {
   // Call AfterSync after each sync, with the number of elements that it has written.
   void AfterSync(size_t elements, Clock::time_point now = Clock::now());
   // Call AfterChange after each change. `bytes` is the size of all stored objects, because even an
-  // object with few endpoints may have megabytes of annotations. Returns true if at least half of
-  // the bytes have been removed since AfterChange last returned true.
-  bool AfterChange(uint64_t bytes, Clock::time_point now = Clock::now());
+  // object with few endpoints may have megabytes of annotations. 
+  void AfterChange(uint64_t bytes, Clock::time_point now = Clock::now());
 
   // Returns true once if kDelay has passed since the first large change. The caller then trims the
   // heap. Thread-safe.
@@ -39,7 +38,6 @@ class HeapTrim {
 
   size_t elements_ = 0;  // Written since the last request.
   uint64_t peak_ = 0;    // Maximum of `bytes` since the last request.
-  uint64_t most_ = 0;    // Maximum of `bytes` since AfterChange last returned true.
 
   std::mutex mutex_;
   std::optional<Clock::time_point> due_;  // Guarded by mutex_.

@@ -63,17 +63,18 @@ std::string TakeSslError() {
   return reason == nullptr ? "connection closed" : reason;
 }
 
-absl::StatusOr<std::unique_ptr<TlsServer>> TlsServer::Load(const TlsFiles& files) {
-  absl::StatusOr<TlsMaterial> material = ReadTlsFiles(files);
+absl::StatusOr<std::unique_ptr<TlsServer>> TlsServer::Load(const TlsFiles& files,
+                                                           const TlsFiles& names) {
+  absl::StatusOr<TlsMaterial> material = ReadTlsFiles(files, names);
   if (!material.ok()) return material.status();
-  std::unique_ptr<TlsServer> server(new TlsServer(files));
+  std::unique_ptr<TlsServer> server(new TlsServer(files, names));
   if (absl::Status status = server->Use(*std::move(material)); !status.ok()) return status;
   return server;
 }
 
 absl::Status TlsServer::Use(TlsMaterial material) {
   std::unique_ptr<SSL_CTX, SslDeleter> context(SSL_CTX_new(TLS_server_method()));
-  if (absl::Status bad = UseTlsMaterial(context.get(), material, files_); !bad.ok()) return bad;
+  if (absl::Status bad = UseTlsMaterial(context.get(), material, names_); !bad.ok()) return bad;
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
@@ -95,7 +96,7 @@ absl::Status TlsServer::Use(TlsMaterial material) {
 }
 
 void TlsServer::Reload() {
-  absl::StatusOr<TlsMaterial> read = ReadTlsFiles(files_);
+  absl::StatusOr<TlsMaterial> read = ReadTlsFiles(files_, names_);
   absl::Status status = read.status();
   if (status.ok()) {
     if (*read == material_) {

@@ -24,19 +24,21 @@ using SslConnection = std::unique_ptr<SSL, SslDeleter>;
 
 class TlsServer {
  public:
-  // The error names the file and the problem.
-  static absl::StatusOr<std::unique_ptr<TlsServer>> Load(const TlsFiles& files);
+  // Errors start with the name of the file in `names`.
+  static absl::StatusOr<std::unique_ptr<TlsServer>> Load(const TlsFiles& files,
+                                                         const TlsFiles& names);
 
   // Creates a TLS session on the socket `fd`, before the handshake. Returns null if memory is
   // exhausted.
   SslConnection Accept(int fd);
 
  private:
-  explicit TlsServer(TlsFiles files) : files_(std::move(files)) {}
+  TlsServer(TlsFiles files, TlsFiles names) : files_(std::move(files)), names_(std::move(names)) {}
   absl::Status Use(TlsMaterial material);
   void Reload();
 
   const TlsFiles files_;
+  const TlsFiles names_;
   TlsMaterial material_;  // The certificates and key in use.
   TlsMaterial bad_;       // The latest certificates and key that could not be used.
   std::string problem_;   // The latest problem that was logged. May be empty.

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "nft/base/status.h"
@@ -29,18 +30,18 @@ using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 
-absl::StatusOr<std::string> ReadPem(const std::string& path) {
+absl::StatusOr<std::string> ReadPem(const std::string& path, const std::string& name) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.ok()) return ErrnoStatus(errno, path);
+  if (!file.ok()) return ErrnoStatus(errno, name);
   std::string text;
   for (char block[16384];;) {
     const ssize_t bytes = read(file.get(), block, sizeof(block));
     if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0) return ErrnoStatus(errno, path);
+    if (bytes < 0) return ErrnoStatus(errno, name);
     if (bytes == 0) return text;
     text.append(block, static_cast<size_t>(bytes));
     if (text.size() > kMaxTlsFileBytes) {
-      return absl::InvalidArgumentError(path + ": Too long: must have at most " +
+      return absl::InvalidArgumentError(name + ": Too long: must have at most " +
                                         std::to_string(kMaxTlsFileBytes) + " bytes");
     }
   }
@@ -62,33 +63,33 @@ Bio Open(const std::string& pem) {
 // Fails for encrypted keys instead of prompting for a passphrase.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
-absl::Status UsePair(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
+absl::Status UsePair(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& names) {
   const Bio certificates = Open(material.certificate);
   const Certificate certificate(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
-  if (!certificate) return Problem(files.certificate + ": contains no PEM certificate");
+  if (!certificate) return Problem(names.certificate + ": contains no PEM certificate");
   if (SSL_CTX_use_certificate(context, certificate.get()) != 1) {
-    return Problem(files.certificate + ": certificate rejected by OpenSSL");
+    return Problem(names.certificate + ": certificate rejected by OpenSSL");
   }
   while (Certificate next{PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr)}) {
     if (SSL_CTX_add1_chain_cert(context, next.get()) != 1) {
-      return Problem(files.certificate + ": intermediate certificate rejected by OpenSSL");
+      return Problem(names.certificate + ": intermediate certificate rejected by OpenSSL");
     }
   }
   ERR_clear_error();  // Clears the error that OpenSSL reports at the end of a PEM file.
   const Bio key_text = Open(material.key);
   const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, NoPassphrase, nullptr));
-  if (!key) return Problem(files.key + ": contains no unencrypted PEM private key");
+  if (!key) return Problem(names.key + ": contains no unencrypted PEM private key");
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return Problem(files.key + ": private key does not match the certificate in " +
-                   files.certificate);
+    return Problem(names.key + ": private key does not match the certificate in " +
+                   names.certificate);
   }
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
-    return Problem(files.key + ": private key rejected by OpenSSL");
+    return Problem(names.key + ": private key rejected by OpenSSL");
   }
   return absl::OkStatus();
 }
 
-absl::Status UseCa(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
+absl::Status UseCa(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& names) {
   const Bio text = Open(material.ca);
   size_t count = 0;
   while (const Certificate ca{PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr)}) {
@@ -99,38 +100,39 @@ absl::Status UseCa(SSL_CTX* context, const TlsMaterial& material, const TlsFiles
     ++count;
   }
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  if (count == 0) return Problem(files.ca + ": contains no PEM certificate");
+  if (count == 0) return Problem(names.ca + ": contains no PEM certificate");
   if (!at_end)
-    return Problem(files.ca + ": invalid PEM data after certificate " + std::to_string(count));
+    return Problem(names.ca + ": invalid PEM data after certificate " + std::to_string(count));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files) {
+absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files, const TlsFiles& names) {
   TlsMaterial material;
-  for (const auto& [path, text] :
-       {std::pair(&files.certificate, &material.certificate), std::pair(&files.key, &material.key),
-        std::pair(&files.ca, &material.ca)}) {
+  for (const auto& [path, name, text] :
+       {std::tuple(&files.certificate, &names.certificate, &material.certificate),
+        std::tuple(&files.key, &names.key, &material.key),
+        std::tuple(&files.ca, &names.ca, &material.ca)}) {
     if (path->empty()) continue;
-    absl::StatusOr<std::string> read = ReadPem(*path);
+    absl::StatusOr<std::string> read = ReadPem(*path, *name);
     if (!read.ok()) return read.status();
     *text = *std::move(read);
   }
   return material;
 }
 
-absl::Status UseTlsMaterial(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files) {
+absl::Status UseTlsMaterial(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& names) {
   ERR_clear_error();
   absl::Status status;
-  if (!files.certificate.empty() || !files.key.empty()) status = UsePair(context, material, files);
-  if (status.ok() && !files.ca.empty()) status = UseCa(context, material, files);
+  if (!names.certificate.empty() || !names.key.empty()) status = UsePair(context, material, names);
+  if (status.ok() && !names.ca.empty()) status = UseCa(context, material, names);
   ERR_clear_error();
   return status;
 }
 
-absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& files) {
-  return UseTlsMaterial(Context(SSL_CTX_new(TLS_method())).get(), material, files);
+absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& names) {
+  return UseTlsMaterial(Context(SSL_CTX_new(TLS_method())).get(), material, names);
 }
 
 }  // namespace svcmap::api

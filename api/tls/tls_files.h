@@ -28,15 +28,20 @@ struct TlsMaterial {
   bool operator==(const TlsMaterial&) const = default;
 };
 
-// Reads the files. Skips empty paths. The error names the file.
-absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files);
+// Reads the files. Skips empty paths. The error starts with the name of the file in `names`.
+absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files, const TlsFiles& names);
+
+// Uses the paths as names.
+inline absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files) {
+  return ReadTlsFiles(files, files);
+}
 
 // Adds the certificates, the key and the trusted CAs to `context`. Checks that all contents are
-// PEM, and that the key is unencrypted and matches the certificate. Skips contents without a path in
-// `files`. Error messages contain the paths from `files`.
-absl::Status UseTlsMaterial(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& files);
+// PEM, and that the key is unencrypted and matches the certificate. Skips contents without a name
+// in `names`. Error messages contain the names.
+absl::Status UseTlsMaterial(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& names);
 
 // Makes the same checks as UseTlsMaterial.
-absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& files);
+absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& names);
 
 }  // namespace svcmap::api

@@ -75,41 +75,10 @@ void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
   marker_ = marker;
 }
 
-bool Applied::Restore(ServiceChanges services, std::vector<Row> node_rows, const Marker& marker) {
-  Applied restored;
-  uint64_t digest = 0;
-  const auto count = [&](const Row& row) {
-    ++restored.counts_[Index(row.set.family)][row.set.set];
-    digest += RowDigest(row.view());
-  };
-  for (auto& [key, rows] : services) {
-    ForEachOwnRow(key, rows, count);
-    for (const Row& row : SharedRows(rows)) {
-      if (++restored.shared_[SharedKey(row.set, row.key.bytes())] == 1) count(row);
-    }
-    restored.Put(std::move(key), std::move(rows));
-  }
-  for (const Row& row : node_rows) count(row);
-  if (digest != marker.digest) return false;
-  restored.node_rows_ = std::move(node_rows);
-  restored.marker_ = marker;
-  *this = std::move(restored);
-  return true;
-}
-
 size_t Applied::SourceRows(Family family) const {
   int64_t rows = 0;
   for (const SetIndex set : kSourceSets) rows += counts_[Index(family)][set];
   return static_cast<size_t>(rows);
-}
-
-void Applied::ForgetOptions(uint8_t set_count) {
-  for (auto& [key, rows] : services_) DropRowsOfOptions(set_count, rows);
-  absl::erase_if(shared_, [set_count](const auto& entry) {
-    return FromSharedKey(entry.first).set.set >= set_count;
-  });
-  std::erase_if(node_rows_, [set_count](const Row& row) { return row.set.set >= set_count; });
-  for (auto& counts : counts_) std::fill(counts.begin() + set_count, counts.end(), 0);
 }
 
 }  // namespace svcmap::proxy

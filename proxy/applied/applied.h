@@ -49,13 +49,8 @@ class Applied {
   void Advance(const Plan& plan, bool recreated, ServiceChanges services,
                std::optional<std::vector<Row>> node_rows, const Marker& marker);
 
-  // Takes over the rows of the previous run. Returns false and changes nothing if the rows do not
-  // match the marker.
-  bool Restore(ServiceChanges services, std::vector<Row> node_rows, const Marker& marker);
-
-  // Forgets the rows of sets with an index of at least `set_count`, because the tables of this run
-  // do not have these sets. The tables must be rewritten.
-  void ForgetOptions(uint8_t set_count);
+  // Revisions continue from the marker of the previous run.
+  void ContinueFrom(const Marker& marker) { marker_ = marker; }
 
  private:
   void Put(std::string key, ServiceRows rows);

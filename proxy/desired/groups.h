@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "nft/types/family.h"
 #include "proxy/ruleset/descriptor.h"
 
@@ -55,62 +54,34 @@ class NumberAllocator {
     free_.pop_front();
     return number;
   }
-  void Release(uint32_t number) {
-    taken_.erase(number);
-    free_.push_back(number);
-  }
+  void Release(uint32_t number) { free_.push_back(number); }
   // Undoes the allocation of a number that the kernel has never used. Call GiveBack in reverse
   // order of allocation.
   void GiveBack(uint32_t number) {
-    if (taken_.erase(number) > 0) {
-      reserved_.insert(number);
-    } else if (number + 1 == next_) {
+    if (number + 1 == next_) {
       --next_;
     } else {
       free_.push_front(number);
     }
   }
 
-  // Restores the numbers allocated by the previous run. `numbers` must be ascending and without
-  // duplicates. `next` is the previous run's next(), or 0 if it is unknown. Call Restore before the
-  // first allocation. Returns the smaller numbers that are not in `numbers`. These numbers are not
-  // allocated until Release, because elements of the previous run may still use them.
-  std::vector<uint32_t> Restore(const std::vector<uint32_t>& numbers, uint32_t next = 0) {
-    std::vector<uint32_t> unused;
+  // Continues with the numbers of the previous run. `numbers` are the numbers that elements in the
+  // kernel contain, ascending and without duplicates. `next` is the previous run's next(), or 0 if
+  // it is unknown. Call Restore before the first allocation.
+  void Restore(const std::vector<uint32_t>& numbers, uint32_t next) {
     for (const uint32_t number : numbers) {
-      while (next_ < number) unused.push_back(next_++);
+      if (number > last_) break;  // Only damaged tables contain such a number.
+      while (next_ < number) free_.push_back(next_++);
       next_ = number + 1;
     }
-    while (next_ < std::min(next, last_ + 1)) unused.push_back(next_++);
-    return unused;
+    while (next_ < std::min(next, last_ + 1)) free_.push_back(next_++);
   }
   uint32_t next() const { return next_; }  // The lowest number that was never allocated.
-
-  // Reserves an unused `number` for a later Take. Returns false if the number is out of range or in
-  // use.
-  bool Reserve(uint32_t number) {
-    if (number < 1 || number > last_) return false;
-    while (next_ <= number) free_.push_back(next_++);
-    const auto found = std::find(free_.begin(), free_.end(), number);
-    if (found == free_.end()) return false;
-    free_.erase(found);
-    reserved_.insert(number);
-    return true;
-  }
-  // Takes a reserved number. Take succeeds once for each number.
-  bool Take(uint32_t number) { return reserved_.erase(number) > 0 && taken_.insert(number).second; }
-  void ReleaseReserved() {
-    free_.insert(free_.end(), reserved_.begin(), reserved_.end());
-    reserved_.clear();
-    taken_.clear();
-  }
 
  private:
   uint32_t last_;
   uint32_t next_ = 1;
   std::deque<uint32_t> free_;
-  absl::flat_hash_set<uint32_t> reserved_;
-  absl::flat_hash_set<uint32_t> taken_;  // Numbers that were reserved and then taken.
 };
 
 class Numbers {

@@ -307,16 +307,6 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
   return rows;
 }
 
-void DropRowsOfOptions(uint8_t set_count, ServiceRows& service) {
-  if (set_count <= kPingAddresses) service.ping_addresses.clear();
-  if (set_count <= kResetServices && service.tcp_resets == TcpResets::kStrict) {
-    service.tcp_resets = TcpResets::kLoose;
-  }
-  if (set_count <= kRangePorts) {
-    std::erase_if(service.ports, [](const PortRows& port) { return port.is_range(); });
-  }
-}
-
 nft::SetRef SlotsOf(const PortRows& port) {
   return Ref(port.family, port.is_range() ? kRangeEndpoints : kEndpoints);
 }

@@ -145,9 +145,6 @@ void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
 // self-endpoints and hairpin-connections. Several Services may share such a row.
 std::vector<Row> SharedRows(const ServiceRows& service);
 
-// Removes the rows of sets with an index of at least `set_count`, which are sets of options.
-void DropRowsOfOptions(uint8_t set_count, ServiceRows& service);
-
 // Returns the number of the Service's source range rows in one family.
 size_t SourceRowCount(const ServiceRows& service, Family family);
 

@@ -77,12 +77,15 @@ class PortNames {
 
 class Builder {
  public:
-  Builder(const ServiceEntry& entry, DesiredContext& context, const ServiceRows* before)
+  // `numbered`: applied or found rows with numbers of the Service's ports.
+  Builder(const ServiceEntry& entry, DesiredContext& context, const ServiceRows* before,
+          const ServiceRows& numbered)
       : entry_(entry),
         slice_ports_(entry),
         service_(*entry.service),
         context_(context),
-        rows_before_(before) {}
+        rows_before_(before),
+        numbered_(numbered) {}
 
   DesiredService Build() {
     if (service_.reset_stale_tcp.value_or(context_.node.reset_stale_tcp)) {
@@ -217,7 +220,8 @@ class Builder {
       rows.addresses.push_back({to.address, port.port, to.kind, to.firewalled});
     }
     if (port.node_port != 0) AddNodePort(rows, port.node_port, ExternalKind());
-    AddEndpoints(rows, port);
+    // Without an address, no packet reaches the endpoints.
+    if (!rows.addresses.empty()) AddEndpoints(rows, port);
     desired_.rows.ports.push_back(std::move(rows));
   }
 
@@ -334,6 +338,7 @@ class Builder {
     ResolvedEndpoints resolved =
         ResolveEndpoints(slice_ports_, rows.family, port, context_.node.place);
     if (!resolved.any) return;
+    KeepReachedSets(rows, resolved);
     Shorten(port, resolved.cluster, resolved.cluster_weights);
     Shorten(port, resolved.local, resolved.local_weights);
     const PortRows* before = PortBefore(rows);
@@ -353,15 +358,32 @@ class Builder {
     rows.hairpins = std::move(resolved.reachable_here);
   }
 
-  // Returns the applied rows of the port that is added next, or null. Ports rarely move.
-  const PortRows* PortBefore(const PortRows& port) {
-    if (rows_before_ == nullptr) return nullptr;
-    const size_t place = desired_.rows.ports.size();
-    if (place < rows_before_->ports.size() &&
-        IdentityOf(rows_before_->ports[place]) == IdentityOf(port)) {
-      return &rows_before_->ports[place];
+  // Removes an endpoint set that no address of the port leads to. A later run finds the groups in
+  // the kernel by the descriptors of the addresses.
+  static void KeepReachedSets(const PortRows& rows, ResolvedEndpoints& resolved) {
+    bool cluster = false, local = false;
+    for (const ReachedAt& at : rows.addresses) {
+      const bool internal_local = at.kind == DispatchKind::kInternal && rows.internal_local;
+      cluster |= !internal_local;
+      local |= internal_local || at.kind == DispatchKind::kExternalLocal;
     }
-    if (!ports_before_) ports_before_ = IndexPorts(*rows_before_);
+    if (!cluster) {
+      resolved.cluster.clear();
+      resolved.cluster_weights.clear();
+    }
+    if (!local) {
+      resolved.local.clear();
+      resolved.local_weights.clear();
+    }
+  }
+
+  // Returns the applied or found rows of the port that is added next, or null. Ports rarely move.
+  const PortRows* PortBefore(const PortRows& port) {
+    const size_t place = desired_.rows.ports.size();
+    if (place < numbered_.ports.size() && IdentityOf(numbered_.ports[place]) == IdentityOf(port)) {
+      return &numbered_.ports[place];
+    }
+    if (!ports_before_) ports_before_ = IndexPorts(numbered_);
     const auto found = ports_before_->find(IdentityOf(port));
     return found == ports_before_->end() ? nullptr : found->second;
   }
@@ -416,8 +438,7 @@ class Builder {
       // The port has too many endpoints and gets no affinity number.
     } else if (before != nullptr && before->affinity) {
       affinity = *before->affinity;
-    } else if (!context_.memory.Take(rows.family, ServiceComment(service_.key, rows.name),
-                                     context_.numbers, affinity)) {
+    } else {
       affinity.port_number = context_.numbers.Of(NumberPool::kStickyPorts, rows.family).Allocate();
     }
     if (affinity.port_number == 0) {
@@ -491,6 +512,7 @@ class Builder {
   const Service& service_;
   DesiredContext& context_;
   const ServiceRows* const rows_before_;  // May be null.
+  const ServiceRows& numbered_;
   std::optional<PortRowsByIdentity> ports_before_;
   std::optional<TimerUses> uses_of_others_;
   DesiredService desired_;
@@ -529,14 +551,16 @@ std::vector<Number> NumbersOf(const ServiceRows& service) {
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
                                   const ServiceRows* before) {
   DesiredService desired;
+  ServiceRows found;
   if (entry != nullptr && entry->service && entry->service->proxied) {
-    desired = Builder(*entry, context, before).Build();
+    if (before == nullptr && context.found != nullptr) found = context.found->Find(*entry->service);
+    desired = Builder(*entry, context, before, before != nullptr ? *before : found).Build();
   }
-  const std::vector<Number> old_numbers =
-      before != nullptr ? NumbersOf(*before) : std::vector<Number>();
+  const std::vector<Number> old_numbers = NumbersOf(before != nullptr ? *before : found);
   const std::vector<Number> numbers = NumbersOf(desired.rows);
   desired.new_numbers = Without(numbers, old_numbers);
-  desired.old_numbers = Without(old_numbers, numbers);
+  // Numbers of found rows become free when all Services are written.
+  if (before != nullptr) desired.old_numbers = Without(old_numbers, numbers);
   return desired;
 }
 

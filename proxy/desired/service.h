@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "proxy/desired/found_ports.h"
 #include "proxy/desired/groups.h"
 #include "proxy/desired/rows.h"
 #include "proxy/desired/sticky.h"
@@ -45,8 +46,9 @@ struct DesiredContext {
   const NodeFacts& node;
   Numbers& numbers;
   AffinityTimers& timers;
-  AffinityMemory& memory;
   const TimerUses& timer_uses;  // Uses of affinity timeouts by the committed rows of all Services.
+  // Ports in the tables of a previous run, for Services without applied rows. May be null.
+  const FoundPorts* found = nullptr;
   // Maximum number of the Service's source ranges, by Index(Family).
   size_t source_rows[2] = {kMaxSourceRows, kMaxSourceRows};
 };

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "nft/model/kernel.h"
 #include "proxy/desired/groups.h"
 #include "proxy/desired/rows.h"
 
@@ -50,25 +48,6 @@ class AffinityTimers {
   std::vector<uint32_t> committed_ = seconds_;
   // Numbers that For returned since the last Commit, whose uses are not committed yet.
   std::array<bool, kMaxTimers> promised_ = {};
-};
-
-// Affinity numbers of the previous run, read from the kernel. svcmapd keeps the numbers until it
-// has received the complete state.
-class AffinityMemory {
- public:
-  // `elements` are the elements of a set with IsStickyEndpoint. Remember reserves the port numbers.
-  void Remember(Family family, const std::vector<nft::Element>& elements, Numbers& numbers);
-
-  // Assigns the remembered numbers to a port. Returns false if the port was not remembered or was
-  // already taken.
-  bool Take(Family family, const std::string& comment, Numbers& numbers, Affinity& affinity);
-
-  void Forget(Numbers& numbers);
-  bool empty() const { return ports_.empty(); }
-
- private:
-  // Affinity data by family and element comment.
-  absl::flat_hash_map<std::string, Affinity> ports_;
 };
 
 }  // namespace svcmap::proxy

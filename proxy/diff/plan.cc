@@ -1,7 +1,5 @@
 #include "proxy/diff/plan.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -32,6 +30,15 @@ uint64_t ReadBe64(const uint8_t* bytes) {
   std::memcpy(&value, bytes, sizeof(value));
   return be64toh(value);
 }
+
+// The key of the first row of a marker before 0.1.0-rc2, whose data is a digest and the generation.
+nft::FieldBytes OldMarkerKey() { return nft::FieldBytes().AppendU32Host(1); }
+nft::FieldBytes TimerKey(size_t timer) {
+  constexpr uint32_t kFirst = 16;
+  return nft::FieldBytes().AppendU32Host(kFirst + static_cast<uint32_t>(timer));
+}
+// Size of the last allocated number of each pool, in bits.
+constexpr std::array<unsigned, kNumberPools.size()> kNumberBits = {24, 16, 16};
 
 // The rows of these sets have neither data nor comment.
 bool IsFirewall(uint8_t set) {
@@ -100,53 +107,94 @@ nft::ElementView FromSharedKey(const std::string& key) {
   return element;
 }
 
-uint64_t RowDigest(const nft::ElementView& element) {
-  uint8_t buffer[3 + 3 * nft::FieldBytes::kMaxSize];
-  size_t size = 0;
-  buffer[size++] = static_cast<uint8_t>(element.set.family);
-  buffer[size++] = element.set.set;
-  buffer[size++] = element.interval_end ? 1 : 0;
-  for (const std::span<const uint8_t> part : {element.key, element.key_end, element.data}) {
-    std::copy(part.begin(), part.end(), buffer + size);
-    size += part.size();
+nft::FieldBytes MarkerKey() { return nft::FieldBytes().AppendU32Host(2); }
+
+std::vector<nft::FieldBytes> MarkerKeys() {
+  std::vector<nft::FieldBytes> keys = {MarkerKey(), OldMarkerKey()};
+  for (size_t timer = 1; timer < kMaxTimers; ++timer) keys.push_back(TimerKey(timer));
+  return keys;
+}
+
+std::vector<Row> Marker::ToRows(Family family) const {
+  std::vector<Row> rows;
+  const auto add = [&](const nft::FieldBytes& key, uint64_t high, uint64_t low) {
+    Row& row = rows.emplace_back();
+    row.set = {family, kMarker};
+    row.key = key;
+    AppendBe64(row.data, high);
+    AppendBe64(row.data, low);
+  };
+  uint64_t numbers = saved ? 1 : 0;
+  for (size_t pool = 0; pool < kNumberPools.size(); ++pool) {
+    const uint64_t last = std::max<uint32_t>(next_numbers[pool][Index(family)], 1) - 1;
+    numbers = numbers << kNumberBits[pool] | last;
   }
-  return XXH3_64bits(buffer, size);
+  add(MarkerKey(), numbers, generation);
+  for (size_t timer = 1; timer < timers.size(); ++timer) add(TimerKey(timer), 0, timers[timer]);
+  return rows;
 }
 
-nft::FieldBytes MarkerKey() { return nft::FieldBytes().AppendU32Host(1); }
-
-Row Marker::ToRow(Family family) const {
-  Row row;
-  row.set = {family, kMarker};
-  row.key = MarkerKey();
-  AppendBe64(row.data, digest);
-  AppendBe64(row.data, generation);
-  return row;
-}
-
-bool ParseMarker(const std::vector<uint8_t>& data, Marker& marker) {
-  if (data.size() != 16) return false;
-  marker = {ReadBe64(data.data()), ReadBe64(data.data() + 8)};
+bool ParseMarker(Family family, const std::vector<std::optional<nft::Element>>& rows,
+                 Marker& marker) {
+  const auto word = [&](size_t row, size_t offset) {
+    return rows[row] && rows[row]->data.size() == 16 ? ReadBe64(rows[row]->data.data() + offset)
+                                                     : 0;
+  };
+  if (!rows[0]) {
+    marker.generation = std::max(marker.generation, word(1, 8));
+    return rows[1].has_value();
+  }
+  uint64_t numbers = word(0, 0);
+  for (size_t pool = kNumberPools.size(); pool-- > 0;) {
+    const uint64_t mask = (uint64_t{1} << kNumberBits[pool]) - 1;
+    uint32_t& next = marker.next_numbers[pool][Index(family)];
+    next = std::max(next, static_cast<uint32_t>(numbers & mask) + 1);
+    numbers >>= kNumberBits[pool];
+  }
+  if (word(0, 8) >= marker.generation) marker.saved = numbers == 1;
+  marker.generation = std::max(marker.generation, word(0, 8));
+  constexpr size_t kBeforeTimers = 1;  // rows[2] is timer 1.
+  for (size_t row = 2; row < rows.size() && rows[row]; ++row) {
+    const size_t timer = row - kBeforeTimers;
+    if (marker.timers.size() <= timer) marker.timers.push_back(static_cast<uint32_t>(word(row, 8)));
+  }
   return true;
 }
 
-void Plan::Count(const nft::ElementView& element, int64_t change, uint64_t digest) {
+void ReplaceMarker(const Marker* before, const Marker& after, nft::Transaction& transaction) {
+  for (const Family family : kFamilies) {
+    const std::vector<Row> old_rows =
+        before != nullptr ? before->ToRows(family) : std::vector<Row>();
+    const std::vector<Row> new_rows = after.ToRows(family);
+    const auto differs = [](const Row& row, size_t place, const std::vector<Row>& others) {
+      return place >= others.size() ||
+             !std::ranges::equal(row.data.bytes(), others[place].data.bytes());
+    };
+    for (size_t i = 0; i < old_rows.size(); ++i) {
+      if (differs(old_rows[i], i, new_rows)) transaction.Delete(old_rows[i].view());
+    }
+    for (size_t i = 0; i < new_rows.size(); ++i) {
+      if (differs(new_rows[i], i, old_rows)) transaction.Add(new_rows[i].view());
+    }
+  }
+}
+
+void Plan::Count(const nft::ElementView& element, int64_t change) {
   counts_[Index(element.set.family)][element.set.set] += change;
-  digest_ += digest;
 }
 
 void Plan::Add(const nft::ElementView& element) {
   additions_.Add(element);
   adds_[Index(element.set.family)][element.set.set] = true;
   if (HasSourceRanges(element.set.set)) ++source_rows_added_;
-  Count(element, 1, RowDigest(element));
+  Count(element, 1);
 }
 
 void Plan::Delete(const nft::ElementView& element) {
   transaction_.Delete(element);
   if (HasSourceRanges(element.set.set)) ++source_rows_removed_;
   deletes_firewall_rows_ |= IsFirewall(element.set.set);
-  Count(element, -1, -RowDigest(element));
+  Count(element, -1);
 }
 
 // An element whose data changes is deleted and added, because the kernel cannot change data in
@@ -274,13 +322,6 @@ void Plan::Finish() {
     if (before > 0 && before + change == 0) Delete(FromSharedKey(key));
   }
   transaction_.AddElements(std::exchange(additions_, {}));
-}
-
-void Plan::AddMarker(const Marker* before, const Marker& after) {
-  for (const Family family : kFamilies) {
-    if (before != nullptr) transaction_.Delete(before->ToRow(family).view());
-    transaction_.Add(after.ToRow(family).view());
-  }
 }
 
 }  // namespace svcmap::proxy

@@ -12,7 +12,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "nft/model/kernel.h"
 #include "nft/model/transaction.h"
+#include "proxy/desired/groups.h"
 #include "proxy/desired/rows.h"
 #include "proxy/ruleset/table.h"
 
@@ -39,20 +41,29 @@ using SharedCounts = absl::flat_hash_map<std::string, int32_t>;
 std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key);
 nft::ElementView FromSharedKey(const std::string& key);
 
-// Digest of one row. The combined digest of several rows does not depend on their order. Adding a
-// row costs as much as removing a row.
-uint64_t RowDigest(const nft::ElementView& element);
-
-// The element of the marker set, which identifies the state of the table.
+// The elements of the marker set, for svcmapd's next run. The first row contains `saved`,
+// `next_numbers` of its family and `generation`. Further rows contain affinity timeouts.
 struct Marker {
-  uint64_t digest = 0;
-  uint64_t generation = 0;
+  uint64_t generation = 0;  // Revision: grows with each commit that has an effect.
+  // True if the objects that led to the table's content are saved on disk.
+  bool saved = false;
+  NextNumbers next_numbers = {};
+  // Affinity timeouts by number. The first one is constant and has no row.
+  std::vector<uint32_t> timers = {kDefaultAffinitySeconds};
 
-  Row ToRow(Family family) const;
+  std::vector<Row> ToRows(Family family) const;
   friend bool operator==(const Marker&, const Marker&) = default;
 };
-nft::FieldBytes MarkerKey();
-bool ParseMarker(const std::vector<uint8_t>& data, Marker& marker);
+nft::FieldBytes MarkerKey();  // Of the first row.
+// The keys of all rows that a marker can have, and of the row of versions before 0.1.0-rc2.
+std::vector<nft::FieldBytes> MarkerKeys();
+// Adds the rows of one family, in the order of MarkerKeys(), to `marker`. Returns false if there is
+// no marker. The marker of a version before 0.1.0-rc2 contains only the generation.
+bool ParseMarker(Family family, const std::vector<std::optional<nft::Element>>& rows,
+                 Marker& marker);
+
+// Replaces the rows of the marker that differ. `before` is null if there is no marker.
+void ReplaceMarker(const Marker* before, const Marker& after, nft::Transaction& transaction);
 
 class Plan {
  public:
@@ -69,9 +80,6 @@ class Plan {
   // Completes the transaction with the shared elements. Call Finish after all methods above.
   void Finish();
 
-  // Replaces the marker. Call AddMarker for every batch. `before` is null if there is no marker.
-  void AddMarker(const Marker* before, const Marker& after);
-
   // Upper bound for the number of elements in the transaction. Call before Finish().
   size_t element_bound() const {
     return transaction_.element_count() + additions_.element_count() + shared_changes_.size();
@@ -86,7 +94,6 @@ class Plan {
   // Returns true if the plan adds elements to the set, even if it deletes as many others.
   bool adds(nft::SetRef set) const { return adds_[Index(set.family)][set.set]; }
   const SharedCounts& shared_changes() const { return shared_changes_; }
-  uint64_t digest_change() const { return digest_; }
   size_t source_rows_added() const { return source_rows_added_; }
   size_t source_rows_removed() const { return source_rows_removed_; }
   // Deleted elements of `local-sets`, as SharedKey, whose descriptors stay in use. Packets to these
@@ -96,7 +103,7 @@ class Plan {
  private:
   void Add(const nft::ElementView& element);
   void Delete(const nft::ElementView& element);
-  void Count(const nft::ElementView& element, int64_t change, uint64_t digest);
+  void Count(const nft::ElementView& element, int64_t change);
   void EndLocalSets(const std::vector<Row>& before, const std::vector<Row>& after);
   void KeepMovedRows();
   void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
@@ -107,7 +114,6 @@ class Plan {
   SetCounts counts_ = {};
   std::array<std::bitset<kRowSetCount>, 2> adds_ = {};  // By Index(Family) and set.
   SharedCounts shared_changes_;
-  uint64_t digest_ = 0;
   bool deletes_firewall_rows_ = false;
   size_t source_rows_added_ = 0;
   size_t source_rows_removed_ = 0;

@@ -59,28 +59,11 @@ void FoundElements::Add(nft::SetRef set, const std::vector<nft::Element>& elemen
   }
 }
 
-std::vector<std::pair<Number, std::vector<uint32_t>>> FoundElements::Groups() const {
-  std::vector<uint32_t> groups, sticky[2];
-  for (const auto& [key, value] : values_) {
-    const nft::ElementView element = FromFoundKey(key);
-    const bool ipv4 = element.set.family == Family::kIpv4;
-    if (element.set.set == kEndpoints || element.set.set == kRangeEndpoints) {
-      groups.push_back(nft::ReadBigEndian(element.key.subspan(0, ipv4 ? 3 : 4)));
-    } else if (element.set.set == kAffinitySlots) {
-      sticky[Index(element.set.family)].push_back(nft::ReadBigEndian(element.key.subspan(0, 2)));
-    }
-  }
-  std::vector<std::pair<Number, std::vector<uint32_t>>> found;
-  const auto add = [&](Number pool, std::vector<uint32_t>& numbers) {
-    std::sort(numbers.begin(), numbers.end());
-    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-    if (!numbers.empty()) found.emplace_back(pool, std::move(numbers));
-  };
-  add({NumberPool::kGroups, Family::kIpv4, 0}, groups);
-  for (const Family family : kFamilies) {
-    add({NumberPool::kStickyGroups, family, 0}, sticky[Index(family)]);
-  }
-  return found;
+nft::ElementView FoundElements::ViewOf(const std::string& key, const Value& value) {
+  nft::ElementView element = FromFoundKey(key);
+  element.data = {reinterpret_cast<const uint8_t*>(value.data.data()), value.data.size()};
+  element.comment = value.comment;
+  return element;
 }
 
 std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desired) const {

@@ -19,8 +19,11 @@ class FoundElements {
  public:
   void Add(nft::SetRef set, const std::vector<nft::Element>& elements);
 
-  // The groups that endpoints and affinity slots use, ascending for each allocator.
-  std::vector<std::pair<Number, std::vector<uint32_t>>> Groups() const;
+  // Calls fn(const nft::ElementView&) for each element.
+  template <typename Fn>
+  void ForEach(Fn&& fn) const {
+    for (const auto& [key, value] : values_) fn(ViewOf(key, value));
+  }
 
   // Returns the ports with session affinity that have endpoints here and none in `desired`.
   std::vector<Number> StickyPortsNotIn(const nft::Transaction& desired) const;
@@ -39,6 +42,7 @@ class FoundElements {
     std::string data;
     std::string comment;
   };
+  static nft::ElementView ViewOf(const std::string& key, const Value& value);
   static bool Same(const Value& value, const nft::ElementView& element);
   std::vector<nft::SetRef> SetsToReplace(const absl::flat_hash_set<std::string>& wanted) const;
 

@@ -1,102 +1,45 @@
-// Saves the state for the next run: received objects, the rows of each commit before the commit,
-// and its outcome afterwards. Also records up to which generation of nf_tables no other process has
-// changed svcmap's tables.
+// Saves the received objects for the next run. The write to the disk runs beside the commit to the
+// kernel.
 //
 // Not thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "proxy/applied/applied.h"
-#include "proxy/reconcile/numbering.h"
-#include "proxy/reconcile/sync_plan.h"
-#include "proxy/ruleset/table.h"
-#include "proxy/saved/state_log.h"
+#include "proxy/saved/object_writer.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {
 
-// Digest of the sets, chains and rules of both tables. Affinity timeouts are not included, because
-// they are saved separately.
-uint64_t RulesetDigest(const RulesetOptions& ruleset);
-
-// How well the tables in the kernel are known when the state is saved.
-enum class Trust : uint8_t {
-  kUnknown,    // The tables may differ from the applied rows.
-  kUnchecked,  // The tables contain the applied rows, except for suspect rows and leftovers.
-  kChecked,    // The tables contain exactly the applied rows.
-};
-
 class Journal {
  public:
-  // If `log` is null, nothing is saved.
-  Journal(StateLog* log, Store& store, const Applied& applied, Numbering& numbering,
-          const RulesetOptions& ruleset);
+  // If `disk` is null, nothing is saved.
+  Journal(ObjectWriter* disk, Store& store);
 
-  // Saves objects that changed without a commit.
-  void SaveObjects();
-
+  // The saved objects do not belong to the stored state. The next Write() replaces all of them.
+  void Outdate() { outdated_ = true; }
   // The stored objects are a part of the first snapshot, which has not ended.
-  void SetPartial(bool partial) {
-    if (log_ != nullptr) log_->SetPartial(partial);
-  }
+  void SetPartial(bool partial);
 
-  // Saves the changed objects and the plan, before the plan is committed.
-  void Begin(const SyncPlan& sync_plan, const Marker& marker, Trust trust);
-  // Saves the outcome of the plan. If the plan leaves rows that must be deleted (leftovers, or rows
-  // ahead of a plan that failed), the outcome is saved when they are deleted: if the log ends
-  // without an outcome, the next run searches for them.
-  void End(bool committed, bool leaves_rows, Trust trust);
-  // The last of these rows were deleted.
-  void Removed(Trust trust);
+  // Starts to save the objects that have changed since the last call. `revision`: the revision that
+  // the tables have after the commit of these changes.
+  void Write(uint64_t revision);
+  // Waits until the objects of Write() are saved. Returns false if saving does not work.
+  bool Await();
+  // Starts to save all objects again if an error had stopped saving and a retry is due.
+  void Retry(uint64_t revision);
 
-  // Writes outcomes that are not written yet. Otherwise, the next Begin writes them.
-  void Flush() {
-    if (log_ != nullptr) log_->Flush();
-  }
-
-  // Call with the outcome of the previous run's last attempt. No plan may begin before the rows
-  // that the attempt may have left are checked, because the log describes only the last attempt.
-  void AdoptAttempt(bool committed) { open_outcome_ = committed; }
-  // Deletes these objects of the previous run from the log with the first plan, unless they were
-  // received again. Until the first plan, an operator may start the previous version again, and
-  // that version needs the objects: it would delete all Services without objects.
-  void Outdate(const std::vector<SavedState::Object>& objects);
-
-  // Saves everything if an error had disabled the log and a retry is due.
-  void Retry(Trust trust) {
-    if (log_ != nullptr && log_->needs_everything()) Rewrite(trust);
-  }
-  bool fails() const { return log_ != nullptr && !log_->status().error.empty(); }
-
-  // svcmapd has made a commit.
-  void CountCommit() {
-    if (known_generation_) ++*known_generation_;
-  }
-  // All commits up to this generation were made by svcmapd or did not change its tables.
-  void SetGeneration(uint32_t generation) { known_generation_ = generation; }
-  // As SetGeneration, and saves the generation. The tables must be checked.
-  void NoteGeneration(uint32_t generation);
+  // Returns true if all objects that were passed to Write() are saved, or are being saved.
+  bool works() const { return disk_ != nullptr && !outdated_ && disk_->works(); }
+  // Returns true if saving does not work, and will be retried.
+  bool fails() const { return disk_ != nullptr && !disk_->works(); }
 
  private:
-  void PutObjects();
-  void Rewrite(Trust trust);
-  SavedTables TablesWith(const std::vector<uint32_t>& timers) const;
-  std::optional<uint32_t> GenerationToSave(Trust trust) const;
+  void Rewrite(uint64_t revision);
 
-  StateLog* const log_;
+  ObjectWriter* const disk_;
   Store& store_;
-  const Applied& applied_;
-  Numbering& numbering_;
-  const RulesetOptions& ruleset_;
-  // Whether the last plan was committed. Absent if the log contains this outcome.
-  std::optional<bool> open_outcome_;
-  std::vector<std::pair<Kind, std::string>> outdated_objects_;
-  std::optional<uint32_t> known_generation_;
+  bool outdated_ = false;
 };
 
 }  // namespace svcmap::proxy

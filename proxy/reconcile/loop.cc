@@ -51,9 +51,7 @@ Loop::~Loop() { Stop(); }
 
 void Loop::Start(Received received) {
   SetReceived(received);
-  split_allowed_ = !Holding();  // A replacement of rules is not split.
-  started_empty_ = reconciler_.applied().services().empty();
-  if (!Holding()) reconciler_.FindMovedAddresses();
+  started_empty_ = reconciler_.previous_services() == 0;
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
@@ -297,26 +295,13 @@ void Loop::Clean(Clock::time_point now) {
 }
 
 void Loop::EndTurn() {
-  // The reported generation includes commits of other processes that did not change svcmap's
-  // tables. All reports up to this generation are already in the queue, so they are processed if no
-  // task is left.
-  const std::optional<uint32_t> generation = reconciler_.ReportedGeneration();
   ++turns_;
   PublishTurn(/*answered=*/waiting_.empty());
-  bool verified = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!tasks_.empty() || !arrived_.empty() || !arrivals_.empty()) return;
-    verified = status_.verified;
-  }
-  reconciler_.SaveOutcome();  // After the answers, which do not wait for the write.
-  if (generation && verified) reconciler_.NoteGeneration(*generation);
 }
 
 void Loop::RemoveOnce() {
   const RemovalResult result = reconciler_.RemoveLeftovers();
   stages_.Add(Stage::kRemove, result.duration);
-  if (reconciler_.store().dirty().size() == 0) reconciler_.ForgetPreviousRun();
   if (result.error.ok()) return;
   const std::lock_guard lock(mutex_);
   status_.last_error = std::string(result.error.message());
@@ -380,10 +365,7 @@ void Loop::SyncOnce() {
   schedule_.CommitSucceeded();
   if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();
   if (result.recreated) schedule_.Rewritten(Clock::now(), result.duration);
-  if (reconciler_.store().dirty().size() == 0) {
-    split_allowed_ = true;
-    reconciler_.ForgetPreviousRun();
-  }
+  if (reconciler_.store().dirty().size() == 0) split_allowed_ = true;
   PublishStatus(result);
   NotifyCleaner(result);
   NotifyHealthChecks(result);

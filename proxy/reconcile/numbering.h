@@ -2,6 +2,8 @@
 // that dumps and dry runs can compute rows without allocating numbers.
 #pragma once
 
+#include <memory>
+
 #include "proxy/applied/applied.h"
 #include "proxy/desired/groups.h"
 #include "proxy/desired/service.h"
@@ -13,11 +15,11 @@ namespace svcmap::proxy {
 struct Numbering {
   Numbers numbers;
   AffinityTimers timers;
-  AffinityMemory memory;
+  std::shared_ptr<const FoundPorts> found;  // Until all Services are written. See FoundPorts.
 
   // The result refers to the arguments and to this object.
   DesiredContext Context(const Store& store, const NodeFacts& node, const Applied& applied) {
-    return {store.claims(), node, numbers, timers, memory, applied.timer_uses()};
+    return {store.claims(), node, numbers, timers, applied.timer_uses(), found.get()};
   }
 };
 

@@ -91,6 +91,7 @@ SyncPlan Planner::MakeRewrite(size_t element_limit) {
   static const SharedCounts kNone;
   SyncPlan sync_plan(kNone);
   sync_plan.rewrite = true;
+  sync_plan.has_marker = false;  // Unless it is found.
   sync_plan.node_rows = node_.Rows(node_.facts());
   sync_plan.plan.AddRows({}, *sync_plan.node_rows);
   AddDirty(sync_plan, element_limit);

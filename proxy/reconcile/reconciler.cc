@@ -35,20 +35,26 @@ absl::flat_hash_set<std::string> AffinityGroupsInUse(const SyncPlan& sync_plan,
 
 }  // namespace
 
-Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log)
+Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk)
     : kernel_(kernel),
       options_(std::move(options)),
       planner_(ruleset_, options_, store_, applied_, node_, rejections_, numbering_),
-      journal_(log, store_, applied_, numbering_, ruleset_) {}
+      journal_(disk, store_) {}
 
 bool Reconciler::Pending() const {
   return tables_ != TableState::kCurrent || restored_ > 0 || store_.dirty().size() > 0 ||
-         rejections_.has_findings() || node_.Changed();
+         rejections_.has_findings() || node_.Changed() || MarkerIsOutdated();
 }
 
-Trust Reconciler::TrustNow() const {
-  if (tables_ != TableState::kCurrent) return Trust::kUnknown;
-  return HasLeftovers() || repairer_.has_suspects() ? Trust::kUnchecked : Trust::kChecked;
+bool Reconciler::Verified() const {
+  return tables_ == TableState::kCurrent && !HasLeftovers() && !repairer_.has_suspects();
+}
+
+Marker Reconciler::NextMarker() {
+  return {.generation = std::max(applied_.marker().generation, unknown_generation_) + 1,
+          .saved = journal_.works(),
+          .next_numbers = numbering_.numbers.Next(),
+          .timers = numbering_.timers.seconds()};
 }
 
 SyncResult Reconciler::Sync(size_t element_limit) {
@@ -64,22 +70,29 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     return result;
   }
   sync_plan->restored = restored_;
-  result.recreated = sync_plan->rewrite || restored_ > 0;
   Marker marker = applied_.marker();
-  if (!sync_plan->empty()) {
-    marker.digest = (sync_plan->rewrite ? 0 : marker.digest) + sync_plan->plan.digest_change();
-    marker.generation = std::max(marker.generation, unknown_generation_) + 1;
+  if (!sync_plan->empty() || MarkerIsOutdated()) {
+    result.recreated = sync_plan->rewrite || restored_ > 0;
+    marker = NextMarker();
     sync_plan->removals =
         TakeRemovals(sync_plan->plan.transaction(),
                      sync_plan->rewrite ? sync_plan->gone_ports : sync_plan->old_numbers,
                      sync_plan->plan.ended_local_sets());
-    sync_plan->plan.AddMarker(sync_plan->rewrite ? nullptr : &applied_.marker(), marker);
+    ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker,
+                  sync_plan->plan.transaction());
     result.plan_duration = Clock::now() - began - sync_plan->restore_duration;
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return result;
+  } else if (sync_plan->rewrite) {
+    TablesRewritten(sync_plan->specs);
   }
   const bool node_changed = sync_plan->node_rows.has_value();
   Advance(*sync_plan, marker);
+  if (result.outcome == SyncResult::Outcome::kCommitted) {
+    const auto committed = Clock::now();
+    AwaitSaved();
+    result.save_duration += Clock::now() - committed;
+  }
   result.replaced_chains = std::move(sync_plan->replaced_chains);
   UpdateFindings(node_changed, *sync_plan, result);
   result.health_check_addresses = node_.TakeHealthCheckAddresses();
@@ -106,7 +119,7 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
 SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   rewriter_.Read(tables_);
   const auto start = Clock::now();
-  if (tables_ == TableState::kMissing) RestoreMissingTables();
+  if (tables_ == TableState::kUnverified && rewriter_.CanRestore()) RestoreMissingTables();
   if (tables_ == TableState::kCurrent) {
     const auto restored = Clock::now();
     SyncPlan sync_plan = planner_.MakeChanges(element_limit);
@@ -114,7 +127,9 @@ SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
     sync_plan.restore_duration = restored - start;
     return sync_plan;
   }
-  if (const FoundElements* found = rewriter_.found_elements()) ReserveGroups(*found);
+  TakeNumbers(rewriter_.found_elements());
+  // The plan deletes all elements of Services that it does not contain.
+  if (numbering_.found != nullptr) element_limit = SIZE_MAX;
   SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
   rewriter_.Write(tables_, sync_plan);
   return sync_plan;
@@ -123,7 +138,6 @@ SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
 void Reconciler::RestoreMissingTables() {
   planner_.RulesRestored();
   TableRewriter::Restored restored = rewriter_.RestoreMissing();
-  for (int i = 0; i < restored.commits; ++i) journal_.CountCommit();
   if (restored.complete) {
     restored_ += restored.elements;
     TablesRewritten(std::move(restored.specs));
@@ -138,23 +152,10 @@ bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
          (sync_plan.plan.source_rows_added() > 0 && repairer_.has_suspect_source_ranges());
 }
 
-// Keeps the groups of unknown Services out of use until their elements are deleted: a packet with
-// an old descriptor must not reach another Service.
-void Reconciler::ReserveGroups(const FoundElements& found) {
-  if (!applied_.services().empty() || !reserved_groups_.empty()) return;
-  for (const auto& [pool, values] : found.Groups()) {
-    NumberAllocator& allocator = numbering_.numbers.Of(pool.pool, pool.family);
-    for (const uint32_t unused : allocator.Restore(values)) allocator.Release(unused);
-    for (const uint32_t value : values) {
-      reserved_groups_.push_back({pool.pool, pool.family, value});
-    }
-  }
-}
-
 // Sets the outcome and the durations. After a failure, the Services are dirty again.
 void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result) {
   const auto planned = Clock::now();
-  journal_.Begin(sync_plan, marker, TrustNow());
+  journal_.Write(marker.generation);
   const auto start = Clock::now();
   AddAhead(sync_plan);
   const bool in_parts = sync_plan.rewrite && rewriter_.TablesAreGone();
@@ -166,14 +167,12 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
   if (committed && sync_plan.rewrite) TablesRewritten(sync_plan.specs);
-  // Before the outcome is logged, so that the next run does not trust the tables either.
   if (!committed && !sync_plan.ahead.empty()) {
     repairer_.MarkRowsSuspect(sync_plan.ahead);
     ahead_failed_ = true;
   }
-  journal_.End(committed, committed ? !sync_plan.removals.empty() : ahead_failed_, TrustNow());
   result.duration = end - start + sync_plan.restore_duration;
-  result.save_duration = start - planned + (Clock::now() - end);
+  result.save_duration = start - planned;
   if (!committed) {
     HandleRejection(sync_plan, applied);
     // Rows ahead of the plan use these numbers until they are deleted.
@@ -205,12 +204,19 @@ void Reconciler::AddAhead(SyncPlan& sync_plan) {
   const bool restricts = masquerades || sync_plan.plan.source_rows_added() > 0 ||
                          adds(kFirewallIps, kRangeFirewallIps);
   const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
-  if ((!large && !restricts && !may_move_ports) || !transaction.creations().empty()) return;
+  if (!large && !restricts && !may_move_ports) return;
+  // The sets must exist before their elements. A rewrite may create sets.
+  const bool creates_sets =
+      !transaction.creations().empty() ||
+      (sync_plan.rewrite &&
+       std::ranges::any_of(transaction.repairs(), [](const nft::ChainRepair& repair) {
+         return !repair.remove_sets.empty();
+       }));
+  if (creates_sets) return;
   bool failed = false;
   const auto commit = [&](nft::Transaction part) {
     const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
     failed = outcome != nft::ApplyOutcome::kCommitted;
-    if (!failed) journal_.CountCommit();
     if (outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
     // After a failure, the plan contains the remaining elements. Its commit reports the error.
     if (failed) transaction.AddElements(std::move(part));
@@ -235,12 +241,14 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
   if (result.outcome == nft::ApplyOutcome::kRejected) return result.error;
   for (const Family family : kFamilies) {
     const auto element = kernel_.ReadElement(MarkerSet(family), MarkerKey().bytes());
-    Marker marker;
-    const bool known = element.ok() && *element && ParseMarker((*element)->data, marker);
-    if (known && marker == attempted) continue;
+    const bool known = element.ok() && *element;
+    const auto found = [&](const Marker& marker) {
+      return std::ranges::equal((*element)->data, marker.ToRows(family)[0].data.bytes());
+    };
+    if (known && found(attempted)) continue;
     unknown_generation_ = attempted.generation;
-    if (!known || marker != applied_.marker()) {
-      tables_ = Next(tables_, TableEvent::kOutcomeUnknown);
+    if (!known || !found(applied_.marker())) {
+      tables_ = Next(tables_, TableEvent::kSuspected);
     }
     return Annotate(result.error, known ? "not committed" : "commit outcome unknown");
   }
@@ -260,7 +268,6 @@ void Reconciler::TablesRewritten(Specs specs) {
   rewriter_.Forget();
   ahead_failed_ = false;
   leftovers_.Clear();
-  leftovers_.Add({}, std::exchange(reserved_groups_, {}));
   repairer_.TablesWritten(std::move(specs));
 }
 
@@ -274,10 +281,27 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
   applied_.Advance(sync_plan.plan, sync_plan.rewrite, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);
   leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);
+  if (sync_plan.rewrite) ForgetFoundPorts();
   FreeNumbers();
   node_.Committed();
   rejections_.PlanCommitted();
   for (const DirtyService& dirty : sync_plan.dirty) rejections_.Forget(dirty.key);
+}
+
+void Reconciler::SaveObjects() {
+  journal_.Write(revision());
+  AwaitSaved();
+}
+
+// If the objects could not be saved, the marker must show it before the batches are answered.
+// Otherwise, the next run would use older objects.
+void Reconciler::AwaitSaved() {
+  if (journal_.Await() || !applied_.marker().saved) return;
+  const Marker marker = NextMarker();
+  nft::Transaction transaction;
+  ReplaceMarker(&applied_.marker(), marker, transaction);
+  // After a failure, MarkerIsOutdated() leads to the next attempt.
+  if (Settle(kernel_.Apply(transaction), marker).ok()) applied_.ContinueFrom(marker);
 }
 
 // Of the findings of the node, `result` contains only new ones, because changes of Services do not
@@ -307,8 +331,6 @@ RemovalResult Reconciler::RemoveLeftovers() {
   if (applied.outcome == nft::ApplyOutcome::kCommitted) {
     result.elements = leftovers_.Next().element_count();
     leftovers_.ForgetNext();
-    journal_.CountCommit();
-    if (!HasLeftovers() && !ahead_failed_) journal_.Removed(TrustNow());
   } else {
     // Another process may have deleted some of the elements. Repair() checks each of them.
     result.error = applied.error;

@@ -45,7 +45,7 @@
 #include "proxy/reconcile/sync_result.h"
 #include "proxy/reconcile/table_rewriter.h"
 #include "proxy/repair/repairer.h"
-#include "proxy/saved/state_log.h"
+#include "proxy/saved/object_writer.h"
 #include "proxy/state/standing_findings.h"
 #include "proxy/state/store.h"
 
@@ -53,8 +53,8 @@ namespace svcmap::proxy {
 
 class Reconciler {
  public:
-  // If `log` is null, no state is saved.
-  Reconciler(nft::Kernel& kernel, ReconcilerOptions options, StateLog* log = nullptr);
+  // If `disk` is null, no objects are saved.
+  Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk = nullptr);
 
   Store& store() { return store_; }
   const Store& store() const { return store_; }
@@ -70,36 +70,27 @@ class Reconciler {
   // What is known about the content of the tables.
   TableState tables() const { return tables_; }
   // The kernel no longer matches the applied rows. The next Sync rewrites the tables.
-  void Invalidate() { tables_ = TableState::kUnknown; }
+  void Invalidate() { tables_ = TableState::kUnverified; }
 
-  // Reads the tables of a previous run and compares them with its saved state. Moves the rows out
-  // of `saved`; the objects remain. Unless the result is kNothing or kUnknown, the caller must
-  // apply the objects to the store next. Revisions continue from the previous run's revision.
-  absl::StatusOr<AdoptedState> Adopt(SavedState& saved);
-  absl::StatusOr<AdoptedState> Adopt() {
-    SavedState nothing;
-    return Adopt(nothing);
-  }
+  // Reads the markers of a previous run. If the result is kSaved, the caller must apply the saved
+  // objects to the store next. The first plan then reads the tables, continues with the numbers of
+  // their elements, and writes what differs. Revisions continue from the previous run's revision.
+  absl::StatusOr<AdoptedState> Adopt(const SavedObjects& saved = {});
 
-  // After kUnknown: number of Services with endpoints in the tables.
+  // Number of Services with endpoints that Adopt() has found in the tables.
   size_t previous_services() const { return previous_services_; }
 
   // Another process has changed svcmap's tables. Repair() will check the changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
   bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
-  bool Verified() const { return TrustNow() == Trust::kChecked; }
+  // Returns true if the tables contain exactly the applied rows.
+  bool Verified() const;
   size_t applied_rows() const;  // Number of applied elements in all sets.
   // Checks one portion of the suspect rows and repairs differences.
   RepairResult Repair();
   // Checks the next portion of all applied rows and repairs differences.
   RepairResult Audit();
   uint64_t audits() const { return repairer_.audits(); }
-
-  // Returns the generation of the kernel up to which all changes by other processes were reported
-  // to svcmapd. See nft::Kernel.
-  std::optional<uint32_t> ReportedGeneration() { return kernel_.ReportedGeneration(); }
-  // No row is suspect at this generation.
-  void NoteGeneration(uint32_t generation);
 
   // Marks all Services that the kernel has rejected as dirty.
   void RetryRejected() { rejections_.MarkDirty(store_); }
@@ -111,24 +102,11 @@ class Reconciler {
   // snapshot, which has not ended. Saved for the next run.
   void SetPartial(bool partial) { journal_.SetPartial(partial); }
   // Saves objects that changed without a commit.
-  void SaveObjects() { journal_.SaveObjects(); }
-  // Saves the outcome of the last commit. Otherwise, the next commit saves the outcome.
-  void SaveOutcome() { journal_.Flush(); }
+  void SaveObjects();
   // Returns true if the state cannot be saved currently.
   bool SavingFails() const { return journal_.fails(); }
   // Retries saving the state if a retry is due.
-  void RetrySaving() { journal_.Retry(TrustNow()); }
-
-  // Forgets affinity numbers of the previous run that no Service has claimed. Call when the state
-  // is complete.
-  void ForgetPreviousRun() {
-    if (!HasLeftovers()) numbering_.memory.Forget(numbering_.numbers);
-  }
-
-  // Call after the saved objects are stored. If an address of the saved rows belongs to another
-  // Service now, all changes are programmed in one transaction. Otherwise, packets to the address
-  // would not be translated between two transactions.
-  void FindMovedAddresses();
+  void RetrySaving() { journal_.Retry(revision()); }
 
   // True when there is something to write.
   bool Pending() const;
@@ -171,9 +149,10 @@ class Reconciler {
   friend class RowReader;
   class DryRunState;
   using Clock = std::chrono::steady_clock;
-  using SavedRows = std::vector<std::pair<std::string, ServiceRows>>;
 
-  Trust TrustNow() const;
+  // The marker in the tables does not show whether the objects are saved.
+  bool MarkerIsOutdated() const { return applied_.marker().saved != journal_.works(); }
+  Marker NextMarker();
   nft::Transaction ReadAllRows(RowReader& reader);
   ServiceRows DesiredRowsOf(const std::string& key, Numbering& numbering,
                             int64_t (&source_rows)[2]) const;
@@ -186,13 +165,13 @@ class Reconciler {
   void RepairSuspectRows();
   absl::Status RepairSourceRanges();
   void NoteRepair(const RepairResult& result);
-  void ReserveGroups(const FoundElements& found);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
   void AddAhead(SyncPlan& sync_plan);
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
   void TablesRewritten(Specs specs);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
+  void AwaitSaved();
   void FreeNumbers();
   void UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result);
 
@@ -202,18 +181,8 @@ class Reconciler {
   nft::ApplyResult ApplyInParts(nft::Transaction& transaction);
 
   // Adopt.
-  using Markers = std::array<std::optional<Marker>, 2>;
-  struct PreviousAttempt;
-  absl::StatusOr<Markers> ReadMarkers();
-  PreviousAttempt ResolveAttempt(const Markers& markers, SavedState& saved);
-  absl::StatusOr<AdoptedState> AdoptUnknown(const Markers& markers, SavedState& saved);
-  absl::StatusOr<AdoptedState> Verify(std::optional<uint32_t> saved_generation,
-                                      uint64_t saved_ruleset);
-  bool Restore(SavedState& saved, const SavedRows& left_over);
-  std::vector<Number> RestoreNumbers(NumberLists& numbers, const NextNumbers& next);
-  absl::Status AdoptAffinity();
-  size_t CountServicesInTables();
-  absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::SetRef set);
+  void TakeNumbers(const FoundElements* elements);
+  void ForgetFoundPorts();
 
   nft::Kernel& kernel_;
   const ReconcilerOptions options_;
@@ -221,7 +190,7 @@ class Reconciler {
   Store store_;
   Applied applied_;
   Numbering numbering_;
-  TableState tables_ = TableState::kUnknown;
+  TableState tables_ = TableState::kUnverified;
   NodeFollower node_{options_, store_, applied_};
   Rejections rejections_;
   TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};
@@ -231,11 +200,11 @@ class Reconciler {
   Repairer repairer_{kernel_, applied_};
   Leftovers leftovers_;
   StandingFindings standing_findings_;
-  NodePortUse node_port_use_;            // When the findings of the node were computed.
-  std::vector<Number> reserved_groups_;  // Groups of unknown Services in the kernel.
+  NodePortUse node_port_use_;  // When the findings of the node were computed.
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may differ in leftovers.
   uint64_t unknown_generation_ = 0;
+  std::optional<NextNumbers> next_numbers_;  // Of the previous run, until the first plan.
   size_t previous_services_ = 0;
   std::vector<RepairResult> repairs_;  // Of the current Sync(). See SyncResult.
   int failed_repairs_ = 0;             // Consecutive.

@@ -88,14 +88,16 @@ Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
   const bool patient = consecutive_ % kRejectionPatience != 0;
   if (cause == Cause::kPassing && patient) return {};
   if (sync_plan.rewrite) {
-    // If records are kept, the content may only differ from what was read.
-    if (!KeepsRecords(tables) && cause == Cause::kContents) Isolate(sync_plan, result, applied);
+    // A comparison may only have become out of date.
+    if (tables == TableState::kReplacing && cause == Cause::kContents) {
+      Isolate(sync_plan, result, applied);
+    }
     return {.event = TableEvent::kRewriteFailed};
   }
-  if (cause == Cause::kFull) return {.event = TableEvent::kSetFull};
+  if (cause == Cause::kFull) return {.event = TableEvent::kSuspected};
   if (first) return {.check_rows = true};
   if (cause != Cause::kDiffers && Isolate(sync_plan, result, applied)) return {};
-  if (consecutive_ >= kRejectionPatience) return {.event = TableEvent::kRejected};
+  if (consecutive_ >= kRejectionPatience) return {.event = TableEvent::kSuspected};
   return {};
 }
 

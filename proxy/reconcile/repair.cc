@@ -11,12 +11,6 @@ namespace {
 // Consecutive failed repairs before the tables are rewritten.
 constexpr int kRepairPatience = 3;
 
-TableEvent EventOf(Damage::Rewrite rewrite) {
-  if (rewrite == Damage::Rewrite::kInPlace) return TableEvent::kMuchDamage;
-  return rewrite == Damage::Rewrite::kRestore ? TableEvent::kTableMissing
-                                              : TableEvent::kTablesDamaged;
-}
-
 }  // namespace
 
 RepairResult Reconciler::Repair() { return ApplyRepair(repairer_.CheckNext()); }
@@ -66,8 +60,8 @@ RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
     return result;
   }
   if (!damage->found()) return result;
-  if (damage->rewrite == Damage::Rewrite::kNo) return CommitRepair(*damage);
-  tables_ = Next(tables_, EventOf(damage->rewrite));
+  if (!damage->rewrite) return CommitRepair(*damage);
+  tables_ = Next(tables_, TableEvent::kSuspected);
   result.outcome = RepairResult::Outcome::kRewrite;
   result.elements = damage->elements;
   result.chains = damage->chains;
@@ -80,7 +74,6 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
   const nft::ApplyResult applied = ApplyInParts(damage.repair);
   result.duration = Clock::now() - start;
   if (applied.outcome == nft::ApplyOutcome::kCommitted) {
-    journal_.CountCommit();
     failed_repairs_ = 0;
     result.outcome = RepairResult::Outcome::kRepaired;
     return result;
@@ -89,10 +82,9 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
   repairer_.NotRepaired();
   result.outcome = RepairResult::Outcome::kFailed;
   result.error = applied.error;
-  if (damage.bounds && applied.outcome == nft::ApplyOutcome::kRejected) {
-    tables_ = Next(tables_, TableEvent::kMuchDamage);
-  } else if (++failed_repairs_ >= kRepairPatience) {
-    tables_ = Next(tables_, TableEvent::kRepairsFailed);
+  const bool bounds_rejected = damage.bounds && applied.outcome == nft::ApplyOutcome::kRejected;
+  if (bounds_rejected || ++failed_repairs_ >= kRepairPatience) {
+    tables_ = Next(tables_, TableEvent::kSuspected);
     failed_repairs_ = 0;
   }
   return result;
@@ -100,7 +92,7 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
 
 // Adds elements in bounded commits, first slots first, so that Services work early. A transaction
 // that deletes elements or changes rules is one commit, because an element that is replaced must
-// not be missing between two commits. The caller counts the last commit.
+// not be missing between two commits.
 nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
   if (!transaction.repairs().empty() || !transaction.drops().empty() ||
       transaction.deletion_count() > 0 || transaction.element_count() <= kElementsPerCommit) {
@@ -111,9 +103,7 @@ nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
   size_t before = 0;  // Number of elements before this part.
   transaction.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
     if (result.outcome != nft::ApplyOutcome::kCommitted) return;
-    if (before > 0) {
-      journal_.CountCommit();  // Counts the previous part.
-    } else {
+    if (before == 0) {
       for (const auto& creation : transaction.creations()) part.CreateTable(creation);
     }
     result = kernel_.Apply(part);
@@ -128,10 +118,6 @@ size_t Reconciler::applied_rows() const {
   for (const auto& family : applied_.counts())
     rows += std::accumulate(family.begin(), family.end(), int64_t{0});
   return static_cast<size_t>(rows);
-}
-
-void Reconciler::NoteGeneration(uint32_t generation) {
-  if (Verified()) journal_.NoteGeneration(generation);
 }
 
 }  // namespace svcmap::proxy

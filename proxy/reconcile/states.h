@@ -29,14 +29,9 @@ enum class Input : uint8_t {
 
 // What a run finds at its start.
 enum class AdoptedState : uint8_t {
-  kNothing,  // No table with a marker, and no saved state.
-  kUnknown,  // A marker, and no saved state, or a saved state that is older than the marker.
-  // Saved state, and tables that are missing, have no marker or an older one, or that a rewrite of
-  // the previous run has written without deleting its leftovers. The state must be written.
-  kSaved,
-  kTrusted,   // The marker matches the saved state, and nf_tables has not changed since.
-  kToVerify,  // The marker matches the saved state, but nf_tables has changed since.
-  kUpgrade,   // The marker matches the saved state, but this version has other rules.
+  kNothing,  // No table with a marker, and no saved objects.
+  kUnknown,  // Tables, and no saved objects, or objects that are older than the tables.
+  kSaved,    // Saved objects that belong to the tables, or no tables.
 };
 
 // The first state of a run. `partial`: a previous run ended before it received a complete state.
@@ -75,35 +70,21 @@ enum class TableState : uint8_t {
   // The tables contain the applied rows, except for rows that are suspect or left over. A commit
   // writes only differences between applied and desired rows.
   kCurrent,
-  // The tables exist, but may differ from the applied rows. The next commit reads them and writes
-  // what differs. If the tables cannot be compared, their content is replaced, except for clients'
+  // The tables may differ from the applied rows. The next commit creates missing tables, reads the
+  // others and writes what differs. If the tables cannot be compared, their content is replaced,
+  // except for clients' affinity records.
+  kUnverified,
+  // Writing the differences has failed. The next commit replaces the tables' content, including
   // affinity records.
-  kDiffering,
-  // A table of this run was deleted. The applied rows of the missing tables are written again. If
-  // one table still exists, or if this fails, the same rewrite continues as for kUnknown.
-  kMissing,
-  // As kDiffering, but affinity records are deleted, too, and missing tables are created.
-  kUnknown,
-  kReplacing,  // Writing the differences has failed. The next commit replaces the tables' content.
-  // The kernel rejects commits again and again, because other processes change the tables. The next
-  // commit replaces the content except for affinity records, without reading the tables.
-  kContested,
-  // The next commit deletes the tables, including affinity records, and creates them again.
-  kDropping,
+  kReplacing,
 };
 
 enum class TableEvent : uint8_t {
-  kRewritten,       // A rewrite was committed.
-  kRewriteFailed,   // A rewrite was rejected, or its outcome is unknown.
-  kOutcomeUnknown,  // The marker does not show whether a commit of changes took place.
-  kSetFull,         // A set has reached its maximum size.
-  kRejected,        // Repeated commits were rejected although the rows were checked.
-  // A check has found more differences than a repair writes, or the kernel has rejected the repair
-  // of ranges with start and end elements.
-  kMuchDamage,
-  kTableMissing,   // A check has found no table.
-  kTablesDamaged,  // A check has found no set, or sets with another type.
-  kRepairsFailed,  // Repeated repairs were rejected.
+  kRewritten,      // A rewrite was committed.
+  kRewriteFailed,  // A rewrite was rejected, or its outcome is unknown.
+  // The outcome of a commit is unknown, a table is missing or damaged, a check has found more
+  // differences than a repair writes, or commits or repairs were rejected repeatedly.
+  kSuspected,
 };
 
 struct TableTransition {
@@ -113,40 +94,15 @@ struct TableTransition {
 };
 
 // All other combinations do not change the state.
-inline constexpr std::array<TableTransition, 17> kTableTransitions = {{
-    {TableState::kCurrent, TableEvent::kOutcomeUnknown, TableState::kDiffering},
-    {TableState::kCurrent, TableEvent::kSetFull, TableState::kDiffering},
-    {TableState::kCurrent, TableEvent::kRejected, TableState::kContested},
-    {TableState::kCurrent, TableEvent::kMuchDamage, TableState::kDiffering},
-    {TableState::kCurrent, TableEvent::kTableMissing, TableState::kMissing},
-    {TableState::kCurrent, TableEvent::kTablesDamaged, TableState::kUnknown},
-    {TableState::kCurrent, TableEvent::kRepairsFailed, TableState::kUnknown},
-    {TableState::kDiffering, TableEvent::kRewritten, TableState::kCurrent},
-    {TableState::kDiffering, TableEvent::kRewriteFailed, TableState::kReplacing},
-    {TableState::kMissing, TableEvent::kRewritten, TableState::kCurrent},
-    {TableState::kMissing, TableEvent::kRewriteFailed, TableState::kReplacing},
-    {TableState::kUnknown, TableEvent::kRewritten, TableState::kCurrent},
-    {TableState::kUnknown, TableEvent::kRewriteFailed, TableState::kReplacing},
+inline constexpr std::array<TableTransition, 4> kTableTransitions = {{
+    {TableState::kCurrent, TableEvent::kSuspected, TableState::kUnverified},
+    {TableState::kUnverified, TableEvent::kRewritten, TableState::kCurrent},
+    {TableState::kUnverified, TableEvent::kRewriteFailed, TableState::kReplacing},
     {TableState::kReplacing, TableEvent::kRewritten, TableState::kCurrent},
-    {TableState::kContested, TableEvent::kRewritten, TableState::kCurrent},
-    {TableState::kContested, TableEvent::kRewriteFailed, TableState::kDropping},
-    {TableState::kDropping, TableEvent::kRewritten, TableState::kCurrent},
 }};
 
 Received Next(Received state, Input input);
 TableState Next(TableState state, TableEvent event);
-
-// How a rewrite writes the tables.
-constexpr bool ComparesTables(TableState state) {
-  return state == TableState::kDiffering || state == TableState::kMissing ||
-         state == TableState::kUnknown;
-}
-constexpr bool ReadsTables(TableState state) {
-  return ComparesTables(state) || state == TableState::kReplacing;
-}
-constexpr bool KeepsRecords(TableState state) {
-  return state == TableState::kDiffering || state == TableState::kContested;
-}
 
 // What the agent does.
 enum class Phase : uint8_t {
@@ -163,7 +119,7 @@ struct Situation {
   Received received = Received::kNothing;
   // The value of `received` when all stored objects were last in the kernel, in this run.
   Received programmed = Received::kNothing;
-  TableState tables = TableState::kUnknown;
+  TableState tables = TableState::kUnverified;
   bool commit_failed = false;  // The last commit has failed.
   bool suspects = false;       // Rows are suspect.
 };

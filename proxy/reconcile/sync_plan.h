@@ -38,7 +38,7 @@ struct SyncPlan {
   explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
 
   // Returns true if there is nothing to commit.
-  bool empty() const { return !rewrite && restored == 0 && plan.transaction().empty(); }
+  bool empty() const { return has_marker && restored == 0 && plan.transaction().empty(); }
   // Returns the keys in `services`. Valid until `services` changes.
   absl::flat_hash_set<std::string_view> ChangedServices() const {
     absl::flat_hash_set<std::string_view> changed;
@@ -50,6 +50,7 @@ struct SyncPlan {
   nft::Transaction ahead;     // Elements that were, or may have been, committed before the plan.
   nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
   bool rewrite = false;       // The plan contains all rows.
+  bool has_marker = true;     // The tables contain the applied marker.
   // Number of elements of deleted tables that were written again since the last committed plan.
   size_t restored = 0;
   std::chrono::nanoseconds restore_duration{0};  // For this plan.

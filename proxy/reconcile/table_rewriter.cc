@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "proxy/diff/chains.h"
-#include "proxy/repair/repairer.h"
 #include "proxy/repair/structure.h"
+#include "proxy/ruleset/descriptor.h"
 
 namespace svcmap::proxy {
 namespace {
 
-constexpr auto kMaxRead = static_cast<int64_t>(Repairer::kMaxRead);
+// A dump takes quadratic time. Larger sets of endpoints are read by key.
+constexpr uint64_t kMaxDump = 200000;
 
 using Existing = nft::Transaction::TableCreation::Existing;
 
@@ -46,6 +49,16 @@ Existing OwnSets(const nft::TableSpec& spec, bool keep_records) {
   return existing;
 }
 
+bool HasMarker(const std::vector<nft::Element>& elements, const std::vector<Row>& rows) {
+  const auto is_found = [&](const Row& row) {
+    return std::ranges::any_of(elements, [&](const nft::Element& element) {
+      return std::ranges::equal(element.key, row.key.bytes()) &&
+             std::ranges::equal(element.data, row.data.bytes());
+    });
+  };
+  return elements.size() == rows.size() && std::ranges::all_of(rows, is_found);
+}
+
 void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& spec,
                           std::vector<std::string>& replaced) {
   for (const std::string& chain : ChainsToReplace(found, spec)) {
@@ -57,7 +70,6 @@ void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& 
 
 void TableRewriter::Read(TableState state) {
   Forget();
-  if (!ReadsTables(state)) return;
   Contents contents;
   for (const Family family : kFamilies) {
     auto content = kernel_.ReadTable(family);
@@ -65,7 +77,7 @@ void TableRewriter::Read(TableState state) {
     contents[Index(family)] = *std::move(content);
   }
   contents_ = std::move(contents);
-  if (ComparesTables(state)) found_ = ReadElements();
+  if (state == TableState::kUnverified) found_ = ReadElements();
 }
 
 // Returns the families whose tables RestoreMissing() creates. If the other table exists, a rewrite
@@ -76,10 +88,6 @@ std::array<bool, 2> TableRewriter::ToRestore() const {
   for (const Family family : kFamilies) {
     missing[Index(family)] = !(*contents_)[Index(family)].has_value();
   }
-  const bool readable = std::ranges::all_of(applied_.counts(), [](const auto& counts) {
-    return std::ranges::all_of(counts, [](int64_t count) { return count <= kMaxRead; });
-  });
-  if (missing[0] != missing[1] && !readable) return {};
   return missing;
 }
 
@@ -116,7 +124,9 @@ TableRewriter::Restored TableRewriter::RestoreMissing() const {
   for (const auto& [key, count] : applied_.shared()) add(FromSharedKey(key));
   if (missing[0] && missing[1]) {
     for (const auto& [key, rows] : applied_.services()) ForEachSlot(rows, 1, SIZE_MAX, add_row);
-    for (const Family family : kFamilies) add(applied_.marker().ToRow(family).view());
+    for (const Family family : kFamilies) {
+      std::ranges::for_each(applied_.marker().ToRows(family), add_row);
+    }
   }
   commit();
   restored.complete = !failed && missing[0] && missing[1];
@@ -146,6 +156,7 @@ bool TableRewriter::ReadTable(Family family, Found& found) const {
   const nft::TableSpec spec = MakeTable(family, ruleset_, timers_.seconds());
   absl::StatusOr<nft::TableContent> reference = kernel_.ReferenceContent(spec);
   if (!reference.ok()) return false;
+  uint64_t endpoints = 0;  // Number of endpoints, if they are too many for a dump.
   for (uint8_t set = 0; set < spec.sets.size(); ++set) {
     const std::string& name = spec.sets[set].name;
     const auto digest = content.sets.find(name);
@@ -153,12 +164,58 @@ bool TableRewriter::ReadTable(Family family, Found& found) const {
     if (digest->second != reference->sets.at(name)) return false;
     if (spec.sets[set].dynamic_size != 0) continue;
     const auto count = content.elements.find(name);
-    if (count != content.elements.end() && count->second > Repairer::kMaxRead) return false;
+    if (set == kEndpoints && count != content.elements.end() && count->second > kMaxDump) {
+      endpoints = count->second;
+      continue;
+    }
     const auto elements = kernel_.ReadSet({family, set});
     if (!elements.ok()) return false;
+    if (set == kMarker) found.has_marker &= HasMarker(*elements, applied_.marker().ToRows(family));
     found.elements.Add({family, set}, *elements);
   }
+  if (endpoints > 0 && !ReadEndpoints(family, endpoints, found.elements)) return false;
   found.references[Index(family)] = *std::move(reference);
+  return true;
+}
+
+// Looks up the slots of all groups that the found descriptors name. Reads the complete set if it
+// has more than `count` elements, which no packet reaches.
+bool TableRewriter::ReadEndpoints(Family family, uint64_t count, FoundElements& elements) const {
+  const nft::SetRef set = {family, kEndpoints};
+  absl::flat_hash_map<uint32_t, uint32_t> capacities;  // By group.
+  elements.ForEach([&](const nft::ElementView& element) {
+    const uint8_t index = element.set.set;
+    if (element.set.family != family || (index != kServiceIps && index != kLocalSets)) return;
+    const std::optional<IpAddress> descriptor = IpAddress::FromBytes(element.data);
+    if (!descriptor) return;
+    const DescriptorParts parts = ParseDescriptor(*descriptor);
+    if (!parts.sticky) capacities[parts.group] = parts.capacity;
+  });
+  std::vector<nft::Element> found;
+  std::vector<nft::FieldBytes> keys;
+  const auto read = [&] {
+    const auto slots = kernel_.ReadElements(set, keys);
+    keys.clear();
+    if (!slots.ok()) return false;
+    for (const std::optional<nft::Element>& slot : *slots) {
+      if (slot) found.push_back(*slot);
+    }
+    return true;
+  };
+  constexpr size_t kKeysPerRequest = 1024;
+  for (const auto& [group, capacity] : capacities) {
+    for (uint32_t slot = 0; slot < capacity; ++slot) {
+      keys.push_back(EndpointRow(set, group, slot, {}).key);
+      if (keys.size() == kKeysPerRequest && !read()) return false;
+    }
+  }
+  if (!keys.empty() && !read()) return false;
+  if (found.size() != count) {
+    auto all = kernel_.ReadSet(set);
+    if (!all.ok()) return false;
+    found = *std::move(all);
+  }
+  elements.Add(set, found);
   return true;
 }
 
@@ -179,12 +236,11 @@ void TableRewriter::Replace(Family family, TableState state, SyncPlan& sync_plan
   nft::Transaction::TableCreation creation{.family = family, .spec = spec};
   if (contents_) {
     if (const std::optional<nft::TableContent>& found = (*contents_)[Index(family)]) {
-      creation.existing = ToDelete(*found, *spec, KeepsRecords(state));
+      creation.existing = ToDelete(*found, *spec, state == TableState::kUnverified);
       ReportReplacedChains(*found, *spec, sync_plan.replaced_chains);
     }
-  } else if (state != TableState::kReplacing && state != TableState::kDropping &&
-             kernel_.HasTable(family).value_or(false)) {
-    creation.existing = OwnSets(*spec, KeepsRecords(state));
+  } else if (state == TableState::kUnverified && kernel_.HasTable(family).value_or(false)) {
+    creation.existing = OwnSets(*spec, state == TableState::kUnverified);
   } else {
     transaction.DropTable(family);
   }
@@ -211,6 +267,14 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
     ReportReplacedChains(content, *spec, sync_plan.replaced_chains);
   }
   std::vector<nft::SetRef> replaced;
+  if (found_->has_marker) {
+    sync_plan.has_marker = true;
+    for (const Family family : kFamilies) {
+      for (const Row& row : applied_.marker().ToRows(family)) {
+        sync_plan.plan.transaction().Add(row.view());
+      }
+    }
+  }
   nft::Transaction changes = found_->elements.ChangesTo(sync_plan.plan.transaction(), replaced);
   for (nft::ChainRepair& repair : repairs) {
     for (const nft::SetRef set : replaced) {

@@ -26,8 +26,10 @@ class TableRewriter {
                 const Applied& applied)
       : kernel_(kernel), ruleset_(ruleset), timers_(timers), applied_(applied) {}
 
-  // Reads the tables as far as rewrites in this state need them. Call before a rewrite is planned.
+  // Reads the tables, and in kUnverified their elements. Call before a rewrite is planned.
   void Read(TableState state);
+  // Returns true if RestoreMissing() has a table to create.
+  bool CanRestore() const { return ToRestore() != std::array<bool, 2>(); }
   // Creates the tables that Read() has not found, and writes their applied rows: first all rows
   // except for the slots after the first one of each group. If a pick finds no endpoint in its
   // slot, the rules use the first slot, so Services work again early. The other slots and the
@@ -40,8 +42,8 @@ class TableRewriter {
     Specs specs;
   };
   Restored RestoreMissing() const;
-  // Returns null if the tables cannot be compared: a table is missing, a set has another type or is
-  // too large to be read, or other processes change the tables too fast.
+  // Returns null if the tables cannot be compared: a table is missing, a set has another type, or
+  // other processes change the tables too fast.
   const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
 
   // Adds the tables to a plan with all rows: the differences to the tables that exist if possible,
@@ -64,11 +66,13 @@ class TableRewriter {
     std::array<nft::TableContent, 2> references;
     std::vector<uint32_t> timers;
     RulesInUse rules;
+    bool has_marker = true;  // The elements of both markers are those of the applied marker.
   };
 
   std::array<bool, 2> ToRestore() const;
   std::optional<Found> ReadElements() const;
   bool ReadTable(Family family, Found& found) const;
+  bool ReadEndpoints(Family family, uint64_t count, FoundElements& elements) const;
   bool Change(SyncPlan& sync_plan) const;
   void Replace(Family family, TableState state, SyncPlan& sync_plan) const;
 

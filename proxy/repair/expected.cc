@@ -45,8 +45,8 @@ std::vector<std::optional<Row>> ExpectedRows(const Applied& applied,
   for (const nft::ForeignChange::Touched& touched : keys) {
     std::optional<Row>& row = rows.emplace_back();
     if (touched.set.set == kMarker) {
-      if (std::ranges::equal(touched.key, MarkerKey().bytes())) {
-        row = applied.marker().ToRow(touched.set.family);
+      for (Row& marker_row : applied.marker().ToRows(touched.set.family)) {
+        if (std::ranges::equal(touched.key, marker_row.key.bytes())) row = std::move(marker_row);
       }
     } else if (touched.set.set == kPingTarget) {
       row = NodeRow(applied, touched);
@@ -67,7 +67,7 @@ std::vector<Row> ExpectedSet(const Applied& applied, nft::SetRef set) {
   const auto keep = [&](const Row& row) {
     if (row.set == set) rows.push_back(row);
   };
-  if (set.set == kMarker) keep(applied.marker().ToRow(set.family));
+  if (set.set == kMarker) return applied.marker().ToRows(set.family);
   if (applied.counts()[Index(set.family)][set.set] == 0) return rows;  // Nothing to search.
   for (const Row& row : applied.node_rows()) keep(row);
   for (const auto& [key, service] : applied.services()) ForEachOwnRow(key, service, keep);

@@ -143,12 +143,12 @@ absl::StatusOr<Damage> Repairer::CheckStructure(Family family) {
   if (!found.ok()) return found.status();
   Damage damage;
   if (!*found) {
-    damage.rewrite = Damage::Rewrite::kRestore;
+    damage.rewrite = true;
     return damage;
   }
   const absl::Status status = CompareStructure(**found, family, damage);
   if (!status.ok()) return status;
-  if (damage.rewrite == Damage::Rewrite::kNo) CompareCounts(**found, family);
+  if (!damage.rewrite) CompareCounts(**found, family);
   return damage;
 }
 
@@ -163,7 +163,7 @@ absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family f
     sets_lost |= set == found.sets.end() || set->second != digest;
   }
   if (sets_lost) {
-    damage.rewrite = Damage::Rewrite::kRecreate;
+    damage.rewrite = true;
     return absl::OkStatus();
   }
   nft::ChainRepair repair = StructureRepair(found, wanted, specs_[Index(family)]);
@@ -180,7 +180,8 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   const nft::TableSpec& spec = *specs_[Index(family)];
   for (uint8_t set = 0; set < RowSetCount(spec); ++set) {
     if (WrittenByRules(set)) continue;
-    int64_t wanted = set == kMarker ? 1 : applied_.counts()[Index(family)][set];
+    int64_t wanted = set == kMarker ? static_cast<int64_t>(applied_.marker().timers.size())
+                                    : applied_.counts()[Index(family)][set];
     // The kernel counts ranges, not bounds (Linux 6.18).
     if (spec.sets[set].has_bounds()) wanted /= 2;
     const auto count = found.elements.find(spec.sets[set].name);
@@ -246,12 +247,12 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   checked_set_ = set;
   const auto expected_count = applied_.counts()[Index(set.family)][set.set];
   if (expected_count > static_cast<int64_t>(kMaxRead)) {
-    damage.rewrite = Damage::Rewrite::kInPlace;
+    damage.rewrite = true;
     return damage;
   }
   const auto found = kernel_.ReadSet(set);
   if (absl::IsNotFound(found.status())) {
-    damage.rewrite = Damage::Rewrite::kRecreate;
+    damage.rewrite = true;
     return damage;
   }
   if (!found.ok()) return found.status();
@@ -259,7 +260,7 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   differences.CompareSet(set, ExpectedSet(applied_, set), *found);
   damage.elements = differences.count();
   if (HasSourceRanges(set.set) && RemovesManySourceRows(differences.deletions(), found->size())) {
-    damage.rewrite = Damage::Rewrite::kInPlace;
+    damage.rewrite = true;
     return damage;
   }
   damage.repair = differences.TakeRepair();

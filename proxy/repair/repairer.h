@@ -28,13 +28,9 @@ namespace svcmap::proxy {
 
 // Detected damage and its repair.
 struct Damage {
-  enum class Rewrite : uint8_t {
-    kNo,        // `repair` fixes the damage.
-    kInPlace,   // The damage requires a rewrite of all elements in the existing tables.
-    kRestore,   // A table is missing.
-    kRecreate,  // The damage requires that the tables are created again.
-  };
-  Rewrite rewrite = Rewrite::kNo;
+  // True if the tables must be rewritten: a table or a set is missing, a set has another type, or
+  // the damage is too large for `repair`.
+  bool rewrite = false;
   nft::Transaction repair;
   size_t elements = 0;  // Number of missing, wrong and unknown elements.
   // Number of missing, changed and unknown chains, and of unknown sets, objects and table flags.
@@ -43,7 +39,7 @@ struct Damage {
   // repair, a rewrite must replace the set: the kernel checks start and end elements for overlaps.
   bool bounds = false;
 
-  bool found() const { return rewrite != Rewrite::kNo || elements > 0 || chains > 0; }
+  bool found() const { return rewrite || elements > 0 || chains > 0; }
 };
 
 class Repairer {

@@ -26,7 +26,8 @@ const std::array<uint32_t, kMaxPickClass + 1>& Capacities() {
   return capacities;
 }
 
-constexpr size_t kNeutralWord = 10;  // Byte offset in an IPv6 descriptor.
+constexpr unsigned kMaxClasses = 64;  // A descriptor has six bits for the class.
+constexpr size_t kNeutralWord = 10;   // Byte offset in an IPv6 descriptor.
 
 // Returns the one's complement sum of all 16-bit words, folded to 16 bits.
 uint32_t FoldedSum(std::span<const uint8_t> bytes) {
@@ -67,6 +68,26 @@ IpAddress Descriptor::For(const IpAddress& address) const {
     bytes[kNeutralWord + 1] = static_cast<uint8_t>(folded);
   }
   return *IpAddress::FromBytes({bytes.data(), size});
+}
+
+DescriptorParts ParseDescriptor(const IpAddress& descriptor) {
+  const std::span<const uint8_t> bytes = descriptor.bytes();
+  const std::span<const uint8_t> low = bytes.last(3);
+  const auto kind_of = [](uint8_t byte) { return static_cast<DispatchKind>(byte >> 6); };
+  DescriptorParts parts{.kind = kind_of(bytes[0]), .sticky = {}};
+  const unsigned pick_class = bytes[0] & (kMaxClasses - 1);
+  parts.capacity = pick_class <= kMaxPickClass
+                       ? PickCapacity(pick_class)
+                       : kHashTableSizes[(pick_class - kMaxPickClass - 1) % kHashTableSizes.size()];
+  parts.group = uint32_t{low[1]} << 8 | low[2];
+  if (parts.kind == DispatchKind::kSticky) {
+    parts.kind = kind_of(low[0]);
+    parts.sticky = {.timer = static_cast<uint8_t>(low[0] & (kMaxTimers - 1)),
+                    .local = (low[0] & 32) != 0};
+  } else {
+    parts.group |= uint32_t{low[0]} << 16;
+  }
+  return parts;
 }
 
 IpAddress StickyPattern(Family family, uint8_t first_byte, uint8_t sticky_byte) {

@@ -73,6 +73,17 @@ struct Descriptor {
   IpAddress For(const IpAddress& address) const;
 };
 
+// The parts of a descriptor that a later run needs to find the elements of the Service port.
+struct DescriptorParts {
+  DispatchKind kind = DispatchKind::kInternal;  // Never kSticky.
+  uint32_t group = 0;
+  uint32_t capacity = 0;  // Maximum number of slots in the group.
+  std::optional<Descriptor::Sticky> sticky;
+};
+
+// Parses a descriptor that Descriptor::For() returned.
+DescriptorParts ParseDescriptor(const IpAddress& descriptor);
+
 // Returns the number of slots in a class. The number increases with the class and is kMaxEndpoints
 // in the last class.
 uint32_t PickCapacity(unsigned pick_class);

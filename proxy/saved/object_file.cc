@@ -95,12 +95,12 @@ void BindText(sqlite3_stmt* statement, int at, std::string_view text) {
 void BindNumber(sqlite3_stmt* statement, int at, uint64_t number) {
   sqlite3_bind_int64(statement, at, static_cast<sqlite3_int64>(number));
 }
-std::string_view Bytes(sqlite3_stmt* row, int column) {
+std::string_view ColumnBytes(sqlite3_stmt* row, int column) {
   const void* bytes = sqlite3_column_blob(row, column);
   return {static_cast<const char*>(bytes),
           bytes == nullptr ? 0 : static_cast<size_t>(sqlite3_column_bytes(row, column))};
 }
-uint64_t Number(sqlite3_stmt* row, int column) {
+uint64_t ColumnNumber(sqlite3_stmt* row, int column) {
   return static_cast<uint64_t>(sqlite3_column_int64(row, column));
 }
 
@@ -301,7 +301,7 @@ absl::Status ObjectFile::Load(SavedObjects* found) {
     absl::StatusOr<Statement> check = Compile("PRAGMA integrity_check(1)");
     if (!check.ok()) return check.status();
     if (sqlite3_step(check->get()) != SQLITE_ROW) return Error(db_.get(), "read");
-    if (const std::string_view result = Bytes(check->get(), 0); result != "ok") {
+    if (const std::string_view result = ColumnBytes(check->get(), 0); result != "ok") {
       return damaged(std::string(result));
     }
   }
@@ -317,12 +317,12 @@ absl::Status ObjectFile::Load(SavedObjects* found) {
     default:
       return Error(db_.get(), "read");
   }
-  revision_ = Number(state->get(), 0);
-  partial_ = Number(state->get(), 1) != 0;
-  digest_ = Number(state->get(), 2);
-  leader_ = {Number(state->get(), 3), std::string(Bytes(state->get(), 4)),
-             std::string(Bytes(state->get(), 5))};
-  if (Number(state->get(), 6) != ChecksumOf(revision_, partial_, digest_, leader_)) {
+  revision_ = ColumnNumber(state->get(), 0);
+  partial_ = ColumnNumber(state->get(), 1) != 0;
+  digest_ = ColumnNumber(state->get(), 2);
+  leader_ = {ColumnNumber(state->get(), 3), std::string(ColumnBytes(state->get(), 4)),
+             std::string(ColumnBytes(state->get(), 5))};
+  if (ColumnNumber(state->get(), 6) != ChecksumOf(revision_, partial_, digest_, leader_)) {
     return damaged("wrong checksum of the table state");
   }
   found->partial = partial_;
@@ -339,12 +339,12 @@ absl::Status ObjectFile::LoadObjects(SavedObjects* found) {
   uint64_t digest = 0;
   int result = SQLITE_OK;
   while ((result = sqlite3_step(rows->get())) == SQLITE_ROW) {
-    const std::string_view name = Bytes(rows->get(), 0);
+    const std::string_view name = ColumnBytes(rows->get(), 0);
     const std::optional<Kind> kind = KindOf(name);
-    SavedObject object{kind.value_or(Kind::kService), std::string(Bytes(rows->get(), 1)),
-                       std::string(Bytes(rows->get(), 2)), Number(rows->get(), 3)};
+    SavedObject object{kind.value_or(Kind::kService), std::string(ColumnBytes(rows->get(), 1)),
+                       std::string(ColumnBytes(rows->get(), 2)), ColumnNumber(rows->get(), 3)};
     const uint64_t checksum = ChecksumOf(name, object.key, object.message, object.first_seen);
-    if (!kind || checksum != Number(rows->get(), 4)) {
+    if (!kind || checksum != ColumnNumber(rows->get(), 4)) {
       return absl::DataLossError(path_ + " is damaged: wrong checksum of an object");
     }
     digest += checksum;
@@ -383,7 +383,7 @@ absl::Status ObjectFile::WriteChange(const SavedChange& change) {
     BindText(statement, 2, change.key);
   }
   const int found = sqlite3_step(find_.get());
-  if (found == SQLITE_ROW) digest_ -= Number(find_.get(), 0);
+  if (found == SQLITE_ROW) digest_ -= ColumnNumber(find_.get(), 0);
   absl::Status status;
   if (found != SQLITE_ROW && found != SQLITE_DONE) status = Error(db_.get(), "read");
   sqlite3_reset(find_.get());

@@ -248,7 +248,6 @@ bool ObjectStore::Worker::NeedsEverything() const {
 
 void ObjectStore::Worker::Rewrite(const std::function<void(const PutFn&)>& objects,
                                   uint64_t revision) {
-  if (!NeedsEverything()) return;
   Task task{.type = Task::Type::kRewrite, .partial = collected_.partial, .revision = revision};
   objects([&](Kind kind, const std::string& key, const std::string& message, uint64_t first_seen) {
     task.changes.push_back({kind, key, message, first_seen});

@@ -19,25 +19,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proxy/saved/leader.h"
-#include "proxy/state/objects.h"
+#include "proxy/saved/object_writer.h"
 
 namespace svcmap::proxy {
-
-struct SavedObject {
-  Kind kind = Kind::kService;
-  std::string key;
-  std::string message;      // The object as received, serialized.
-  uint64_t first_seen = 0;  // ServiceEntry::first_seen. 0 for other kinds.
-};
-
-struct SavedObjects {
-  std::vector<SavedObject> objects;  // Without duplicates.
-  // True if the objects are a part of the first snapshot, which has not ended.
-  bool partial = false;
-  uint64_t revision = 0;  // Argument of the last Write or Rewrite. 0 if nothing was saved.
-  Leader leader;          // Argument of the last successful SaveLeader.
-};
 
 struct ObjectStoreOptions {
   std::string writer;                            // Name and version of the program.
@@ -76,7 +60,7 @@ struct ObjectStoreStatus {
   std::chrono::system_clock::time_point synced;  // Everything written before this time is on disk.
 };
 
-class ObjectStore {
+class ObjectStore : public ObjectWriter {
  public:
   // Opens or creates FOLDER/objects.db and reads the saved objects into `found`. A file that is
   // damaged or has another format version is renamed and reported, and `found` stays empty.
@@ -86,32 +70,19 @@ class ObjectStore {
   static absl::StatusOr<std::unique_ptr<ObjectStore>> Open(std::string folder,
                                                            ObjectStoreOptions options,
                                                            SavedObjects* found);
-  ~ObjectStore();  // Calls Stop().
+  ~ObjectStore() override;  // Calls Stop().
 
-  // Methods for a single thread. Only Await waits.
-
-  // Collect changes for the next Write. Write passes all collected changes to the store's thread as
-  // one transaction. `revision` is saved with the changes.
-  void Put(Kind kind, const std::string& key, const std::string& message, uint64_t first_seen);
-  void Remove(Kind kind, const std::string& key);
-  void SetPartial(bool partial);
-  void Write(uint64_t revision);
-
-  // Waits until all changes of previous calls of Write are in the file, where a crash of the
-  // process does not lose them. If this takes longer than options.limit, saving stops as after an
-  // error. Returns false immediately if saving does not work.
-  bool Await();
-
-  // False from the first error until a rewrite has succeeded.
-  bool works() const;
-  // True if saving does not work and a retry is due. The caller must then call Rewrite, which does
-  // nothing if needs_everything() is false.
-  bool needs_everything() const;
-  using PutFn = std::function<void(Kind kind, const std::string& key, const std::string& message,
-                                   uint64_t first_seen)>;
-  // Replaces the file. `objects` must call its argument with each object. Changes that were
-  // collected before the call are discarded.
-  void Rewrite(const std::function<void(const PutFn&)>& objects, uint64_t revision);
+  // ObjectWriter. If Await() takes longer than options.limit, saving stops as after an error.
+  // Rewrite() discards changes that were collected before the call.
+  void Put(Kind kind, const std::string& key, const std::string& message,
+           uint64_t first_seen) override;
+  void Remove(Kind kind, const std::string& key) override;
+  void SetPartial(bool partial) override;
+  void Write(uint64_t revision) override;
+  bool Await() override;
+  bool works() const override;
+  bool needs_everything() const override;
+  void Rewrite(const std::function<void(const PutFn&)>& objects, uint64_t revision) override;
 
   // Methods for any thread.
 

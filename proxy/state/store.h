@@ -159,7 +159,6 @@ class Store {
   // True if an address may have moved between Services since the list of dirty Services was last
   // empty. If addresses_moved() is true, all dirty Services must be programmed in one transaction.
   bool addresses_moved() const { return moved_; }
-  void NoteMovedAddresses() { moved_ = true; }
 
   const ServiceEntry* Find(const std::string& key) const;
   const Claims& claims() const { return claims_; }

@@ -45,7 +45,7 @@ TEST_F(ControlTest, StoredObjectsAreListedWithoutUnusedLabels) {
   EXPECT_TRUE(List(v1::KIND_NODE).empty());
 }
 
-TEST_F(ControlTest, WithManifestsNobodyElseMayChangeTheState) {
+TEST_F(ControlTest, WithManifestsNoClientMayChangeTheState) {
   Serve("/etc/svcmap/manifests");
   grpc::ClientContext context;
   SetDeadline(context);

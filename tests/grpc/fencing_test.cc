@@ -39,7 +39,7 @@ TEST_F(FencingTest, AHigherEpochTakesOver) {
   EXPECT_EQ(GetStatus().controller().epoch(), 8u);
 }
 
-TEST_F(FencingTest, ALowerOneIsRejectedAndDisturbsNobody) {
+TEST_F(FencingTest, ALowerOneIsRejectedAndTheSessionOfTheHolderContinues) {
   Stream holder(*stub_);
   ASSERT_TRUE(holder.Open("b", 8));
   EXPECT_THAT(Rejection("a", 7),

@@ -291,7 +291,7 @@ TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
   EXPECT_TRUE(got == 0 || errno == ECONNRESET) << errno;
 }
 
-TEST_F(LimitsTest, MessageOverTheLimitEndsTheStreamAndNobodyElse) {
+TEST_F(LimitsTest, MessageOverTheLimitEndsOnlyItsStream) {
   limits_.max_batch_bytes = 10'000;
   Serve();
   Stream stream(*stub_);

@@ -230,7 +230,7 @@ TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
   }
 }
 
-TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNobody) {
+TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNoOtherClient) {
   Stream stream(*stub_);
   ASSERT_TRUE(stream.Open("flood"));
   // The agent rejects the object in each batch, so that the Acks are large.

@@ -137,7 +137,7 @@ TEST_F(TlsTest, HandshakesEndAsTheCertificateDeserves) {
   EXPECT_EQ(GetStatus().failed_handshakes(), failed);
 }
 
-TEST_F(TlsTest, WithoutTlsNobodyMayWrite) {
+TEST_F(TlsTest, WithoutTlsNoClientMayWrite) {
   const std::string at = "127.0.0.1:" + std::to_string(svcmap::testing::FreeTcpPort());
   ServeAt({.listen = {"tcp://" + at}, .insecure = true});
   ExpectReadsOnly(grpc::CreateChannel(at, grpc::InsecureChannelCredentials()),
@@ -223,11 +223,14 @@ TEST_F(TlsTest, BrokenFilesLeaveTheOldOnesInUseAndAreLoggedOnce) {
            error + "\"\n";
   };
   EXPECT_EQ(log.Text(),
-            line(Path("agent.key") + ": private key does not match the certificate in " +
-                 Path("agent.pem") + " (key values mismatch)") +
-                line(Path("agent.pem") + ": contains no PEM certificate (no start line)") +
-                line(Path("agent.pem") + ": No such file or directory (ENOENT)") +
-                line(Path("ca.pem") + ": contains no PEM certificate (no start line)"));
+            line("--tls-key " + Path("agent.key") +
+                 ": private key does not match the certificate in --tls-cert " + Path("agent.pem") +
+                 " (key values mismatch)") +
+                line("--tls-cert " + Path("agent.pem") +
+                     ": contains no PEM certificate (no start line)") +
+                line("--tls-cert " + Path("agent.pem") + ": No such file or directory (ENOENT)") +
+                line("--tls-client-ca " + Path("ca.pem") +
+                     ": contains no PEM certificate (no start line)"));
 
   Put("ca.pem", ca_.certificate());
   PutPair(ca_.Issue("agent-new", kServerNames));
@@ -251,17 +254,17 @@ TEST_F(TlsTest, StartWithFilesThatCannotBeUsedFailsAndNamesThem) {
   Put("agent.key", writer_.key);
   service_ = std::make_unique<ControlService>(*loop_, *intake_, hub_, tables_, ControlOptions{});
   options_.listen = {"tcp://127.0.0.1:" + std::to_string(testing::FreeTcpPort())};
-  EXPECT_EQ(
-      Server::Start(options_, limits_, *service_).status().message(),
-      "--tls-key: Invalid value: \"" + Path("agent.key") +
-          "\": must be a PEM file with the unencrypted private key of --tls-cert: private key "
-          "does not match the certificate in " +
-          Path("agent.pem") + " (key values mismatch)");
+  EXPECT_EQ(Server::Start(options_, limits_, *service_).status().message(),
+            "--tls-key " + Path("agent.key") +
+                ": private key does not match the certificate in --tls-cert " + Path("agent.pem") +
+                " (key values mismatch)");
   options_.tls.ca = Path("nowhere.pem");
   EXPECT_EQ(Server::Check(options_).message(),
-            "--tls-client-ca: Invalid value: \"" + Path("nowhere.pem") +
-                "\": must be a PEM file with the CAs of client certificates: No such file or "
-                "directory (ENOENT)");
+            "--tls-client-ca " + Path("nowhere.pem") + ": No such file or directory (ENOENT)");
+  // If two flags have the same file, the error names the flag whose contents are missing.
+  options_.tls = {.certificate = Path("agent.pem"), .key = Path("agent.pem"), .ca = Path("ca.pem")};
+  EXPECT_THAT(std::string(Server::Check(options_).message()),
+              HasSubstr("--tls-key " + Path("agent.pem") + ": contains no unencrypted PEM"));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class UidTest : public ServerTest {
  protected:
   void SetUp() override {
     ServerTest::SetUp();
-    if (geteuid() != 0) GTEST_SKIP() << "only root can call as somebody else";
+    if (geteuid() != 0) GTEST_SKIP() << "only root can connect with the UID of another user";
     ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
   }
 
@@ -65,7 +65,7 @@ TEST_F(UidTest, WithoutNamedUidsOnlyTheOwnerAndRootCanOpenTheSocket) {
   EXPECT_TRUE(CallAny(ChannelAs(0), "/svcmap.v1.Control/Apply").ok());
 }
 
-TEST_F(UidTest, WithNamedUidsEverybodyCanOpenTheSocket) {
+TEST_F(UidTest, WithNamedUidsEveryUserCanOpenTheSocket) {
   ListenForUids();
   struct stat found = {};
   ASSERT_EQ(stat(socket().c_str(), &found), 0);

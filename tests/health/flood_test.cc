@@ -44,7 +44,7 @@ class FloodTest : public HealthServerTest {
   }
 };
 
-TEST_F(FloodTest, WhoSendsByteByByteIsCutOffAndHoldsUpNobody) {
+TEST_F(FloodTest, AClientThatSendsByteByByteIsCutOffAndDelaysNoOtherClient) {
   ASSERT_OK(Start({.patience = milliseconds(500)}));
   std::vector<RawConnection> slow = ConnectMany(100);
   ASSERT_EQ(slow.size(), 100u);

@@ -19,15 +19,6 @@ constexpr std::chrono::hours kNever{10000};
   std::exit(1);
 }
 
-std::unique_ptr<proxy::StateLog> OpenLog(SinkFiles& files) {
-  proxy::SavedState nothing;
-  // Open the log without its thread, because the cost of the thread's work depends on the size of
-  // the file. No change waits for the log's thread.
-  auto log = proxy::StateLog::Open("sink", files, &nothing, {.own_thread = false});
-  if (!log.ok()) Die(log.status().ToString());
-  return *std::move(log);
-}
-
 proxy::LoopOptions Options() {
   proxy::LoopOptions options;
   options.schedule.first_audit = kNever;
@@ -39,10 +30,8 @@ proxy::NodePortAddresses AllAddresses() { return {.primary = false, .prefixes = 
 }  // namespace
 
 Core::Core(proxy::NodePortAddresses node_port_addresses)
-    : log_(OpenLog(files_)),
-      reconciler_(kernel_,
-                  {.node_name = bench::kThisNode, .node_port_addresses = node_port_addresses},
-                  log_.get()),
+    : reconciler_(kernel_,
+                  {.node_name = bench::kThisNode, .node_port_addresses = node_port_addresses}),
       loop_(reconciler_, Options()),
       intake_(loop_, {.node_name = bench::kThisNode}) {
   loop_.Start(proxy::Received::kNothing);

@@ -1,6 +1,6 @@
 // svcmapd without its sockets to the controller and the kernel. The input is a serialized batch,
-// and the output is the response to this batch. Apart from the thread of the state log, the core
-// has the same threads and does the same work as svcmapd.
+// and the output is the response to this batch. The core does the same work as svcmapd without
+// --state-dir, because another thread writes the saved state.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,6 @@
 
 #include "api/intake/intake.h"
 #include "proxy/reconcile/loop.h"
-#include "proxy/saved/state_log.h"
 #include "tests/bench/cluster/cluster.h"
 #include "tests/instructions/sinks.h"
 
@@ -40,8 +39,6 @@ class Core {
 
   const nft::TableSpecs tables_ = proxy::MakeTables({});
   SinkKernel kernel_{tables_};
-  SinkFiles files_;
-  const std::unique_ptr<proxy::StateLog> log_;
   proxy::Reconciler reconciler_;
   proxy::Loop loop_;
   api::Intake intake_;

@@ -1,16 +1,12 @@
-// A kernel and a disk that accept all data and store nothing, so that tests measure only the core.
+// A kernel that accepts all data and stores nothing, so that tests measure only the core.
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "nft/model/kernel.h"
 #include "nft/netlink/batch.h"
-#include "proxy/saved/files.h"
 
 namespace svcmap::instructions {
 
@@ -46,45 +42,6 @@ class SinkKernel final : public nft::Kernel {
  private:
   const nft::TableSpecs tables_;
   uint32_t sequence_ = 1;
-};
-
-class SinkFile final : public proxy::File {
- public:
-  absl::StatusOr<size_t> Read(uint64_t, std::span<char>) override { return 0; }
-  absl::Status Append(std::string_view bytes) override {
-    size_ += bytes.size();
-    return absl::OkStatus();
-  }
-  absl::Status Sync() override { return absl::OkStatus(); }
-  absl::StatusOr<uint64_t> Size() override { return size_; }
-  absl::Status Truncate(uint64_t size) override {
-    size_ = size;
-    return absl::OkStatus();
-  }
-  absl::StatusOr<bool> HasName() override { return true; }
-  absl::Status Lock() override { return absl::OkStatus(); }
-
- private:
-  uint64_t size_ = 0;
-};
-
-class SinkFiles final : public proxy::Files {
- public:
-  absl::StatusOr<std::unique_ptr<proxy::File>> Open(const std::string&,
-                                                    proxy::OpenMode mode) override {
-    if (mode == proxy::OpenMode::kUpdate || mode == proxy::OpenMode::kRead) {
-      return absl::NotFoundError("nothing was kept");
-    }
-    return std::make_unique<SinkFile>();
-  }
-  absl::Status Rename(const std::string&, const std::string&) override { return absl::OkStatus(); }
-  absl::Status Remove(const std::string&) override { return absl::OkStatus(); }
-  absl::Status MakeFolder(const std::string&) override { return absl::OkStatus(); }
-  absl::Status CheckFolder(const std::string&) override { return absl::OkStatus(); }
-  absl::Status SyncFolder(const std::string&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string&) override {
-    return std::vector<std::string>();
-  }
 };
 
 }  // namespace svcmap::instructions

@@ -174,7 +174,7 @@ TEST_F(MetricsAddressTest, S267_EmptyAndZeroAreNowhere) {
   }
 }
 
-TEST_F(MetricsAddressTest, S268_AnAddressThatIsTakenStopsNobody) {
+TEST_F(MetricsAddressTest, S268_AnAddressThatIsTakenDoesNotStopTheAgent) {
   ASSERT_OK_AND_ASSIGN(const auto agent,
                        Agent::Start(*netns_, {"--metrics-bind-address", "0.0.0.0:10256"}));
   ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, HttpRequest(*netns_, kScrapedAt, 10256, "/livez"));

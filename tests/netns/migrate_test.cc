@@ -540,7 +540,13 @@ TEST_F(MigrateTest, S146_WhereForwardDropsByDefaultItsChainStays) {
 
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(node(), {"--remove-kube-proxy"}));
   ASSERT_OK(agent->Replace(ObjectsOf(Ports(*pod_a_))));
-  ASSERT_OK(AwaitLog(*agent, kRemoved));
+  ASSERT_OK(AwaitLog(*agent, "kube-proxy rules removed except kept chains count=2"));
+  EXPECT_THAT(agent->log(),
+              AllOf(HasSubstr("kube-proxy chain and jumps to it kept, see docs/migration.md "
+                              "backend=iptables-legacy chain=\"KUBE-FORWARD in table filter, "
+                              "because FORWARD drops by default"),
+                    HasSubstr("chain=\"KUBE-MARK-MASQ in table nat, because chain CNI-SETMARK "),
+                    Not(HasSubstr(kRemoved))));
   EXPECT_THAT(Rules(mode), AllOf(HasSubstr("-j KUBE-FORWARD\n"), HasSubstr("-A KUBE-MARK-MASQ "),
                                  Not(HasSubstr("KUBE-SERVICES")), Not(HasSubstr("KUBE-SVC"))));
   EXPECT_EQ(AnswererOf("10.96.0.10"), "pod-a");

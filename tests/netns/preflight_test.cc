@@ -26,6 +26,7 @@
 #include "proxy/ruleset/table.h"
 #include "tests/contract/private_netns.h"
 #include "tests/support/netns.h"
+#include "tests/support/not_applicable.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 
@@ -34,6 +35,7 @@ namespace {
 
 using ::svcmap::UniqueFd;
 using ::svcmap::testing::NetNs;
+using ::svcmap::testing::NotApplicable;
 using ::svcmap::testing::RunNft;
 using ::svcmap::testing::RunOk;
 using ::testing::AllOf;
@@ -237,7 +239,7 @@ TEST_F(PreflightTest, LegacyIptables) {
     return getsockopt(fd.get(), IPPROTO_IP, kGetInfo, &info, &size) == 0 ? 0 : errno;
   });
   if (error == ENOPROTOOPT || error == ENOENT) {
-    GTEST_SKIP() << "this kernel has no legacy iptables";
+    GTEST_SKIP() << NotApplicable("the kernel has no legacy iptables");
   }
   ASSERT_EQ(error, 0) << strerror(error);
   EXPECT_THAT(Lines(), ElementsAre(StartsWith("table filter of iptables-legacy is in use")));

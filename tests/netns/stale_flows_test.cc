@@ -63,7 +63,7 @@ TEST_P(StaleFlowsTest, S245_AFlowFollowsWhenItsEndpointIsReplaced) {
 
 // A client sends to a Service address without endpoints. When the first endpoint is added, the
 // client's requests are answered.
-TEST_P(StaleFlowsTest, S247_AFlowThatNobodyTranslatedStartsAgain) {
+TEST_P(StaleFlowsTest, S247_AFlowWithoutTranslationStartsAgain) {
   ASSERT_EQ(AskFlow(client(), kExternalIp).server, "outside");
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/dns", kDns)} + WebSlices("shop/dns", {&pod_a()})));

@@ -9,25 +9,22 @@ namespace {
 struct FileDamage {
   std::string name;
   std::string (*damaged)(std::string bytes);
-  // True if svcmapd renames the damaged file. False if the damage looks like the result of a power
-  // loss, because such a file is only outdated.
-  bool set_aside = true;
 };
 std::ostream& operator<<(std::ostream& out, const FileDamage& damage) { return out << damage.name; }
 
 class DamagedStateTest : public SavedStateTest, public ::testing::WithParamInterface<FileDamage> {
  protected:
-  std::string StateFile() const { return state_folder() + "/state"; }
+  std::string StateFile() const { return state_folder() + "/objects.db"; }
 
-  bool IsSetAside(const std::string& bytes) const {
+  bool IsRenamed() const {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(state_folder(), error)) {
-      if (entry.path() != StateFile() && ReadFile(entry.path()) == bytes) return true;
+      if (entry.path().string().starts_with(StateFile() + ".damaged")) return true;
     }
     return false;
   }
 };
-// StateLogDamageTest tests all kinds of damage.
+// ObjectStoreDamageTest tests all kinds of damage.
 INSTANTIATE_TEST_SUITE_P(
     , DamagedStateTest,
     ::testing::ValuesIn(std::vector<FileDamage>{
@@ -36,8 +33,7 @@ INSTANTIATE_TEST_SUITE_P(
            bytes[bytes.size() / 2] ^= 1;
            return bytes;
          }},
-        {"Truncated", [](std::string bytes) { return bytes.substr(0, bytes.size() / 2); },
-         /*set_aside=*/false},
+        {"Truncated", [](std::string bytes) { return bytes.substr(0, bytes.size() / 2); }},
     }),
     [](const ::testing::TestParamInfo<FileDamage>& info) { return info.param.name; });
 
@@ -45,21 +41,19 @@ TEST_P(DamagedStateTest, S342_IsRenamedAndTheRulesStayInEffect) {
   const std::vector<std::string> placement = StickyPlacement();
   StartTraffic();
   if (HasFatalFailure()) return;
-  const KernelState before = ReadKernelState();
+  const ElementLists before = ReadMarkers();
   ASSERT_OK(EndAgent(/*kill=*/false));
   const std::string intact = ReadFile(StateFile());
   ASSERT_FALSE(intact.empty()) << "no state in " << StateFile();
-  const std::string damaged = GetParam().damaged(intact);
-  WriteFile(StateFile(), damaged);
+  WriteFile(StateFile(), GetParam().damaged(intact));
 
   ASSERT_OK(StartAgent());
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
   EXPECT_EQ(status.state(), v1::WAITING_FOR_STATE);
-  const std::string named = GetParam().set_aside ? StateFile() : state_folder();
-  EXPECT_NE(agent().log().find(named), std::string::npos) << agent().log();
-  EXPECT_EQ(IsSetAside(damaged), GetParam().set_aside);
+  EXPECT_NE(agent().log().find(StateFile()), std::string::npos) << agent().log();
+  EXPECT_TRUE(IsRenamed());
   ExpectNoInterruption();
-  EXPECT_EQ(ReadKernelState(), before) << agent().log();
+  EXPECT_EQ(ReadMarkers(), before) << agent().log();
 
   ASSERT_OK(agent().Replace(Everything()));
   ASSERT_OK(WaitUntilServing());

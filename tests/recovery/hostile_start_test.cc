@@ -41,8 +41,7 @@ class HostileStartTest : public SavedStateTest {
 };
 
 TEST_F(HostileStartTest, AFifoInPlaceOfAnyFileDoesNotBlockTheStart) {
-  for (const char* name :
-       {"leader", "leader.new", "state", "state.new", "state.compacted", "lock"}) {
+  for (const char* name : {"objects.db", "objects.db-wal", "lock"}) {
     SCOPED_TRACE(name);
     fs::remove(Path(name));
     ASSERT_EQ(mkfifo(Path(name).c_str(), 0666), 0);
@@ -54,7 +53,7 @@ TEST_F(HostileStartTest, AFifoInPlaceOfAnyFileDoesNotBlockTheStart) {
 }
 
 TEST_F(HostileStartTest, FilesOfAnotherUserAreNotTrusted) {
-  for (const char* name : {"state", "leader", "lock"}) {
+  for (const char* name : {"objects.db", "objects.db-wal"}) {
     SCOPED_TRACE(name);
     std::ofstream(Path(name), std::ios::app).flush();
     ASSERT_EQ(chown(Path(name).c_str(), 65534, 65534), 0);
@@ -69,7 +68,7 @@ TEST_F(HostileStartTest, FilesOfAnotherUserAreNotTrusted) {
 TEST_F(HostileStartTest, ALinkDoesNotLeadToAnotherFile) {
   const std::string victim = state_folder() + "-victim";
   for (const bool symbolic : {false, true}) {
-    for (const char* name : {"leader", "state", "state.new"}) {
+    for (const char* name : {"objects.db", "objects.db-wal"}) {
       SCOPED_TRACE(absl::StrCat(name, symbolic ? " symbolic" : " hard"));
       WriteFile(victim, "valuable");
       fs::remove(Path(name));

@@ -4,8 +4,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "nft/netlink/netlink_kernel.h"
-#include "proxy/saved/replay.h"
 
 namespace svcmap::testing {
 namespace {
@@ -49,34 +47,16 @@ void SavedStateTest::ExpectNoInterruption() {
   EXPECT_OK(traffic_->Report().Check()) << agent().log();
 }
 
-SavedStateTest::KernelState SavedStateTest::ReadKernelState() {
-  KernelState state;
-  const auto kernel = node().netns().Run([] { return nft::NetlinkKernel::Open({}); });
-  EXPECT_OK(kernel);
+ElementLists SavedStateTest::ReadMarkers() {
+  ElementLists markers;
   const absl::StatusOr<Listing> listing = ReadListing(node().netns());
   EXPECT_OK(listing);
-  if (!kernel.ok() || !listing.ok()) return state;
-  const absl::StatusOr<uint32_t> generation = (*kernel)->Generation();
-  EXPECT_OK(generation);
-  state.generation = generation.value_or(0);
+  if (!listing.ok()) return markers;
   for (const auto& [set, elements] : listing->elements) {
-    if (set.ends_with(" marker")) state.markers[set] = elements;
+    if (set.ends_with(" marker")) markers[set] = elements;
   }
-  EXPECT_EQ(state.markers.size(), 2u);
-  return state;
-}
-
-absl::Status SavedStateTest::WaitUntilGenerationIsSaved() {
-  absl::Status status;
-  const auto read = [&] {
-    const auto file = proxy::PosixFiles().Open(state_folder() + "/state", proxy::OpenMode::kRead);
-    status = file.status();
-    if (!status.ok()) return true;
-    const absl::StatusOr<proxy::Replayed> saved = proxy::Replay(**file);
-    status = saved.status();
-    return !status.ok() || saved->state.generation == ReadKernelState().generation;
-  };
-  return WaitUntil(read) ? status : absl::DeadlineExceededError("the generation is not saved");
+  EXPECT_EQ(markers.size(), 2u);
+  return markers;
 }
 
 void SavedStateTest::ExpectItGoesOn() {

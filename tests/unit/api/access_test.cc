@@ -41,7 +41,7 @@ TEST(AccessTest, NameHasToBeOfItsKindAndTheSameToTheLetter) {
   for (const auto& c : cases) EXPECT_EQ(RoleOf(allow, c.names), c.role) << DisplayName(c.names);
 }
 
-TEST(AccessTest, WithoutAnyNameEveryCertificateMayWriteAndWithReadersOnlyNobody) {
+TEST(AccessTest, WithoutAnyNameEveryCertificateMayWriteAndWithReadersOnlyNone) {
   EXPECT_EQ(RoleOf(AllowList{}, CertificateNames{}), Role::kWrite);
   EXPECT_EQ(RoleOf({.read_names = {"a"}}, CertificateNames{.dns = {"b"}}), Role::kNone);
   EXPECT_EQ(RoleOf({.read_names = {"a"}}, CertificateNames{.dns = {"a"}}), Role::kRead);

@@ -121,7 +121,6 @@ std::string MessagesFor(std::string_view input) {
   proxy::Numbers numbers;
   proxy::AffinityTimers timers;
   proxy::TimerUses timer_uses = {};
-  proxy::AffinityMemory memory;
   const Manifests manifests = ReadManifests(input, "input.yaml");
   Append(manifests.errors, out);
   Append(manifests.warnings, out);
@@ -136,7 +135,7 @@ std::string MessagesFor(std::string_view input) {
       .place = {.name = "n1", .zone = ""},
       .node_port_addresses = {*IpAddress::Parse("192.0.2.10")},
       .own_ip = {*IpAddress::Parse("192.0.2.10"), *IpAddress::Parse("::1")}};
-  proxy::DesiredContext context{store.claims(), node, numbers, timers, memory, timer_uses};
+  proxy::DesiredContext context{store.claims(), node, numbers, timers, timer_uses};
   while (store.dirty().First() != nullptr) {
     const std::string key = store.dirty().Take().key;
     const proxy::DesiredService desired = MakeDesiredService(store.Find(key), context, nullptr);
@@ -277,6 +276,11 @@ input.yaml: document 1, line 9: Service shop/web: spec.whatever: unknown field, 
        R"(Service shop/web: spec.externalIPs[0]: Invalid value: "::FFFF:192.0.2.7": must not be an IPv4-mapped IPv6 address; the entry is ignored)"},
       {kAddresses, "loopback externalIP", WebWith("externalIPs: [127.0.0.1]"),
        R"(Service shop/web rejected: spec.externalIPs[0]: Invalid value: "127.0.0.1": must not be a loopback address; the previously accepted version, if any, stays in effect)"},
+      {kAddresses, "multicast externalIP",
+       WebWith("externalIPs: [239.1.1.1, 192.0.2.7, \"ff05::1\"]"),
+       R"(Service shop/web: spec.externalIPs[0]: Invalid value: "239.1.1.1": must not be a multicast address; the entry is ignored)"
+       "\n"
+       R"(Service shop/web: spec.externalIPs[2]: Invalid value: "ff05::1": must not be a multicast address; the entry is ignored)"},
       {kAddresses, "5,000 externalIPs and 1,000 ports", ManyExternalIps(5'000, 1'000),
        R"(Service shop/web rejected: spec.externalIPs: Too many: 5000: the number of ports (1000) times the number of IPv4 addresses (5001) exceeds svcmap's limit of 65536; the previously accepted version, if any, stays in effect)"},
       {kAddresses, "invalid load balancer IP",

@@ -15,6 +15,7 @@ namespace svcmap::api {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
@@ -199,6 +200,15 @@ TEST_F(BundleCommandTest, FileIsNotOverwrittenAndPrivate) {
   Make();
   EXPECT_EQ(made_.code, 1);
   EXPECT_THAT(made_.err, HasSubstr("error: create " + path_ + ": File exists"));
+}
+
+TEST_F(BundleCommandTest, AFileThatCannotBeCreatedIsReportedBeforeTheCollection) {
+  const std::string path = path_ + "/bundle.tar.gz";
+  const CtlResult result =
+      Ctl(agent_, {"support-bundle", path, "--metrics-address", "127.0.0.1:1"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "error: create " + path + ": No such file or directory (ENOENT)\n");
+  EXPECT_THAT(agent_.seen().list, IsEmpty());
 }
 
 TEST_F(BundleCommandTest, OtherCommandsAndOtherFilesAreErrors) {

@@ -274,6 +274,8 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
   EXPECT_EQ(Help({"help"}), Help({"--help"}));
   EXPECT_EQ(Help({"help", "explain"}), Help({"explain", "--help"}));
+  EXPECT_EQ(Help({"help", "migrate", "check"}), Help({"migrate", "check", "--help"}));
+  EXPECT_EQ(Help({"help", "dump", "applied"}), Help({"dump", "--help"}));
   EXPECT_THAT(Problem({"help", "frobnicate"}), HasSubstr("unknown command \"frobnicate\""));
 }
 

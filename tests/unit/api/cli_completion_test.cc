@@ -54,6 +54,7 @@ TEST(CompletionTest, EveryCommandAndOptionIsACandidate) {
   EXPECT_THAT(commands, Contains("support-bundle"));
   EXPECT_EQ(Candidates({""}), commands);
   EXPECT_EQ(Candidates({"help", ""}), commands);
+  EXPECT_THAT(Candidates({"help", "get", ""}), IsEmpty());
   EXPECT_THAT(Candidates({"--"}), Contains("--bundle"));
 }
 

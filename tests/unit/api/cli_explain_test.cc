@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "google/protobuf/text_format.h"
 #include "tests/unit/api/cli_fake_agent.h"
@@ -206,6 +209,91 @@ Only this node; other sources
 
 Kernel: matches the desired state, revision 0
 )");
+}
+
+// Returns the explanation of a clusterIP, as from svcmapd with one pod CIDR.
+v1::ExplainResponse ClusterIpAnswer(int endpoints) {
+  v1::ExplainResponse answer = Answer(R"(
+address: "10.96.0.10" port: 80 protocol: "TCP"
+service { namespace: "shop" name: "web" port_name: "http" port: 80 }
+kernel { agrees: true }
+revision: 7)");
+  for (const char* source : {"a pod", "10.0.0.1, this node", "other sources"}) {
+    const bool pod = source == std::string_view("a pod");
+    v1::Explanation& explanation = *answer.add_explanations();
+    explanation.set_source(source);
+    explanation.set_verdict(v1::Explanation::DNAT);
+    explanation.set_endpoint_set(v1::Explanation::CLUSTER);
+    for (const auto& [what, text] :
+         {std::pair("source", "the source address is in pod CIDR 10.1.0.0/16, so ..."),
+          {"masquerade", "a pod that connects to a clusterIP keeps its source address"},
+          {"service", "clusterIP of shop/web:http"},
+          {"policy", "internalTrafficPolicy Cluster: endpoints on all nodes"},
+          {"endpoints", "all ready endpoints; topology hints do not apply"},
+          {"resets", "a connection is not reset if its endpoint leaves the EndpointSlices"},
+          {"hairpin", "an endpoint on this node that connects to itself is masqueraded"}}) {
+      v1::ExplainStep& step = *explanation.add_steps();
+      step.set_what(what);
+      step.set_text(text);
+    }
+    for (int i = 0; i < endpoints; ++i) {
+      v1::ExplainedEndpoint& endpoint = *explanation.add_endpoints();
+      endpoint.set_address("10.1.0." + std::to_string(i));
+      endpoint.set_port(8080);
+      endpoint.set_local(i == 0);
+      endpoint.set_masquerade(!pod);
+      endpoint.set_kube_chain("KUBE-SEP-UZBLB3XX2HRLVOJ5");
+    }
+    explanation.add_kube_chains("KUBE-SVC-67NZLRHBNDSAWJRO");
+  }
+  return answer;
+}
+
+constexpr TerminalSize kScreen = {.columns = 80, .rows = 24};
+
+TEST(CliExplainTest, ATerminalShowsTheDecisions) {
+  const FakeAgent agent({.explain = ClusterIpAnswer(2)});
+  EXPECT_EQ(Ctl(agent, {"explain", "10.96.0.10:80"}, "", kScreen).out,
+            R"(10.96.0.10:80/TCP, shop/web:http
+
+From a pod: DNAT to one of 2 endpoints in the cluster
+From 10.0.0.1, this node: DNAT to one of 2 endpoints in the cluster
+From other sources: DNAT to one of 2 endpoints in the cluster
+All sources
+  service     clusterIP of shop/web:http
+  policy      internalTrafficPolicy Cluster: endpoints on all nodes
+  endpoints   all ready endpoints; topology hints do not apply
+    SHARE  ENDPOINT       NODE
+    1/2    10.1.0.0:8080  this node
+    1/2    10.1.0.1:8080  other node
+Only a pod
+  client IP   preserved
+Only 10.0.0.1, this node; other sources
+  client IP   masqueraded
+
+Kernel: matches the desired state, revision 7
+)");
+  for (const char* flag : {"--verbose", "--requirements"}) {
+    const CtlResult complete =
+        Ctl(agent, {"explain", "10.96.0.10:80", flag}, "", {.columns = 200, .rows = 24});
+    EXPECT_EQ(complete.out, Ctl(agent, {"explain", "10.96.0.10:80"}).out) << flag;
+  }
+}
+
+TEST(CliExplainTest, EndpointsThatDoNotFitOnTheScreenAreCounted) {
+  const FakeAgent agent({.explain = ClusterIpAnswer(100)});
+  const std::string page = Ctl(agent, {"explain", "10.96.0.10:80"}, "", kScreen).out;
+  EXPECT_EQ(std::count(page.begin(), page.end(), '\n'), 23) << page;
+  EXPECT_THAT(page, HasSubstr("    1/100  10.1.0.5:8080  other node\n"
+                              "    and 94 more; use -o json to list all endpoints\n"));
+}
+
+TEST(CliExplainTest, AnEndpointThatConnectsToItselfIsMarkedOnATerminal) {
+  const FakeAgent agent({.explain = Answer(kDnat)});
+  EXPECT_THAT(Ctl(agent, {"explain", "10.96.0.10:80"}, "", kScreen).out,
+              HasSubstr("    SHARE  ENDPOINT       NODE        CLIENT IP\n"
+                        "    1/2    10.1.0.5:8080  this node   masqueraded\n"
+                        "    1/2    10.1.1.7:8080  other node  preserved\n"));
 }
 
 TEST(CliExplainTest, AKernelThatDiffersIsReportedAndHasAnExitCode) {

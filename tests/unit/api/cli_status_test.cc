@@ -147,6 +147,19 @@ TEST(CliStatusTest, Text) {
   EXPECT_EQ(Ctl(agent, {"status", "--verbose"}, "", kScreen).out, result.out);
 }
 
+// If a table is missing, the agent counts a repair without elements and chains.
+TEST(CliStatusTest, ADeletedTableIsNotARepairOfZeroElements) {
+  v1::GetStatusResponse status = ExampleStatus();
+  status.set_repairs(1);
+  status.set_repaired_elements(0);
+  status.set_repaired_chains(0);
+  const FakeAgent agent({.status = status});
+  EXPECT_THAT(
+      Ctl(agent, {"status"}).out,
+      HasSubstr(
+          "\nRepairs      1 (tables deleted or damaged by other processes, written again)\n"));
+}
+
 TEST(CliStatusTest, TheTextFitsTheTerminal) {
   v1::GetStatusResponse status = ExampleStatus();
   for (int i = 0; i < 20; ++i) {
@@ -210,7 +223,7 @@ UniqueFd ListenAt(const std::string& path) {
   return listener;
 }
 
-TEST(CliStatusTest, NobodyAnswersOnTheSocket) {
+TEST(CliStatusTest, NoAgentAnswersOnTheSocket) {
   const std::string path = FreshSocketPath();
   const UniqueFd listener = ListenAt(path);
   const CtlResult result = Ctl({"status", "--timeout", "200ms", "--address", "unix://" + path});

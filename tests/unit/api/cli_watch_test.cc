@@ -1,11 +1,19 @@
 // Tests of `svcmapctl watch` against a fake agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <ostream>
+#include <sstream>
 #include <string>
+#include <thread>
 
+#include "api/cli/fd_output.h"
+#include "api/cli/run.h"
 #include "api/cli/watch_text.h"
 #include "google/protobuf/text_format.h"
+#include "nft/base/unique_fd.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {
@@ -116,6 +124,26 @@ TEST(CliWatchTest, JsonIsOneObjectPerLine) {
   EXPECT_EQ(result.out.find('\n', first + 1), result.out.size() - 1);
   EXPECT_THAT(result.out, HasSubstr("\"results\":[{\"kind\":"));
   EXPECT_THAT(result.out, HasSubstr("\"name\":\"a\\nb\""));
+}
+
+TEST(CliWatchTest, AClosedOutputEndsTheCommandWithoutAnotherEvent) {
+  const FakeAgent agent({.error = absl::UnavailableError("the agent is stopping"),
+                         .hang = true,
+                         .watch = {AnEvent("sync_failed { error: \"x\" }")}});
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const UniqueFd write_end(ends[1]);
+  std::jthread head([read_end = UniqueFd(ends[0])] {
+    char byte = 0;
+    EXPECT_EQ(read(read_end.get(), &byte, 1), 1);
+  });
+  FdOutput output(write_end.get());
+  std::ostream out(&output);
+  std::istringstream in;
+  std::ostringstream err;
+  EXPECT_EQ(api::Run({"watch", "--address", agent.address()}, in, out, err), 0);
+  EXPECT_EQ(err.str(), "");
+  EXPECT_EQ(output.error(), EPIPE);
 }
 
 TEST(CliWatchTest, AnAgentThatSaysNothingAtFirstIsNotWaitedFor) {

@@ -112,6 +112,16 @@ TEST(ConvertServiceTest, S3_EachFamilyHasTheClusterIpOfItsPlace) {
   }
 }
 
+TEST(ConvertServiceTest, S6_AMulticastExternalIpDoesNotAffectTheOthers) {
+  const auto [service, findings] = Web(
+      "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}], externalIPs: [239.1.1.1, 192.0.2.7]}");
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(Texts(service->external_ips), ElementsAre("192.0.2.7"));
+  EXPECT_THAT(Texts(findings),
+              ElementsAre("Service shop/web: spec.externalIPs[0]: Invalid value: \"239.1.1.1\": "
+                          "must not be a multicast address; the entry is ignored"));
+}
+
 TEST(ConvertServiceTest, S6_ExternalIpsAreNotModifiedWhereTheDaemonIsReportedSo) {
   const v1::Service message = Read(R"(
 apiVersion: v1

@@ -81,7 +81,7 @@ TEST(DaemonOptionsTest, S64_S69_OneClusterCidrOfEachFamily) {
             "--cluster-cidr: Invalid value: \"pods\": must be a CIDR, such as \"10.244.0.0/16\"");
 }
 
-TEST(DaemonOptionsTest, S68_WithoutAClusterCidrNobodyIsDistinguished) {
+TEST(DaemonOptionsTest, S68_WithoutAClusterCidrPodsAreNotDistinguished) {
   const auto options = ParseDetectLocal({});
   ASSERT_TRUE(options.ok());
   EXPECT_FALSE(options->cluster_cidr[0] || options->cluster_cidr[1]);

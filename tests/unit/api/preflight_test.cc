@@ -278,7 +278,7 @@ TEST(MissingFeaturesStatusTest, AnOptionWithoutAModule) {
       "remedy: use a kernel with the listed options");
 }
 
-TEST(MissingFeaturesStatusTest, WhatNobodyCanName) {
+TEST(MissingFeaturesStatusTest, FeaturesWithoutAKernelOption) {
   const nft::MissingFeature rule = {Family::kIpv6, "add rule to services: drop", "", "", EINVAL};
   EXPECT_EQ(MessageOn("5.4.0", {rule}),
             "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: use "

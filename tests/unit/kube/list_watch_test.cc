@@ -602,7 +602,7 @@ TEST_F(ReflectorTest, ServiceCidrsAreReadInV1Beta1WhereV1IsMissing_S105) {
 
 // After five rejected lists, svcmap-kube no longer waits for ServiceCIDRs. ServiceCIDRs from an
 // earlier list stay in the mirror.
-TEST_F(ReflectorTest, ServiceCidrsThatMayNotBeListedHoldNobodyUp_S333) {
+TEST_F(ReflectorTest, ServiceCidrsThatMayNotBeListedDelayNoOtherResource_S333) {
   const ApiStatus forbidden = {.code = 403, .reason = "Forbidden", .message = "no"};
   for (const Resource resource :
        {Resource::kServices, Resource::kEndpointSlices, Resource::kNode}) {

@@ -92,7 +92,7 @@ TEST_F(AffinityRowsTest, S126WhoStaysKeepsItsNumber) {
 }
 
 // The affinity record of a removed endpoint must not match a new endpoint.
-TEST_F(AffinityRowsTest, S126WhoComesBackOrIsNewGetsANumberThatNobodyHad) {
+TEST_F(AffinityRowsTest, S126AnEndpointThatReturnsOrIsNewGetsANumberThatWasNotUsed) {
   Apply({Sticky()});
   ApplyEndpoints({"10.0.0.1", "10.0.0.2"});
   ApplyEndpoints({"10.0.0.1"});

@@ -176,7 +176,7 @@ TEST(ClaimsTest, ProtocolsFamiliesAndNodePortsDoNotMeet) {
             "nobody");
 }
 
-TEST(ClaimsTest, AChangeWithTheSameClaimsConcernsNobodyElse) {
+TEST(ClaimsTest, AChangeWithTheSameClaimsConcernsNoOtherService) {
   Claimants claimants;
   claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
   claimants.Put(AService("ns/b").At("10.96.0.1").Port(80).Build());

@@ -35,7 +35,7 @@ class DesiredWorld : public ::testing::Test {
   }
   // Computes the desired state of a Service, and releases numbers that are no longer used.
   const DesiredService& Make(const std::string& key = "shop/web") {
-    DesiredContext context{store_.claims(), node_, numbers_, timers_, memory_, timer_uses_};
+    DesiredContext context{store_.claims(), node_, numbers_, timers_, timer_uses_};
     desired_ = MakeDesiredService(store_.Find(key), context, &before_);
     numbers_.Release(desired_.old_numbers);
     before_ = desired_.rows;
@@ -62,7 +62,6 @@ class DesiredWorld : public ::testing::Test {
   Numbers numbers_;
   AffinityTimers timers_;
   TimerUses timer_uses_ = {};
-  AffinityMemory memory_;
   ServiceRows before_;
   DesiredService desired_;
 };

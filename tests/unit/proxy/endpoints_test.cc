@@ -307,7 +307,7 @@ const Names kAll = {"A", "B", "C", "D"};
 const TopologyRow kTopologyRows[] = {
     {"S52_SameZone", {kA, kB, kC, kD}, {"A", "D"}, kSameZone},
     {"S53_OneOfTheZoneDown", {kA, kB, kC, Zoned("D", {"za"}, kDown)}, {"A"}, kSameZone},
-    {"S54_NobodyReadyInTheZone",
+    {"S54_NoEndpointReadyInTheZone",
      {Zoned("A", {"za"}, kDown), kB, kC, Zoned("D", {"za"}, kServingTerminating)},
      {"B", "C"},
      kNoMode},

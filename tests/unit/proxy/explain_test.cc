@@ -548,7 +548,7 @@ TEST_F(ExplainTest, S70ProcessesOfTheNodeHaveNoInputInterface) {
   for (const char* from : {"node", kNode}) EXPECT_EQ(Outcome(One(kClusterIp, 80, from)), "c m");
 }
 
-TEST_F(ExplainTest, S71WithoutADetectorPodsAreLikeEverybodyElse) {
+TEST_F(ExplainTest, S71WithoutADetectorPodsAreLikeAllOtherSources) {
   Web();
   LocalAndRemote();
   ruleset_ = {};

@@ -94,7 +94,7 @@ TEST_F(FirewallRowsTest, S118TheNodeOfOneFamilySaysNothingAboutTheOther) {
                           "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
 }
 
-TEST_F(FirewallRowsTest, S116RangesThatDoNotFitLetNobodyIn) {
+TEST_F(FirewallRowsTest, S116RangesThatDoNotFitAllowNoSource) {
   AService service = Balanced().At("fd00:96::1").LoadBalancer("2001:db8:9::1");
   service.SourceRange("fd00:5::/64");
   for (size_t i = 0; i <= kMaxSourceRows; ++i) {

@@ -73,7 +73,7 @@ TEST(NodeRowsTest, S66S67ByInterfaceThereAreNoBlocks) {
   EXPECT_THAT(Ranges(options, kNode), IsEmpty()) << "the rule says it";
 }
 
-TEST(NodeRowsTest, S68S71WithoutABlockNobodyIsDistinguished) {
+TEST(NodeRowsTest, S68S71WithoutABlockPodsAreNotDistinguished) {
   RulesetOptions options;
   EXPECT_THAT(Ranges(options, kNode), IsEmpty());
   options.cluster_cidr[1] = Cidr("fd00:244::/32");
@@ -86,7 +86,7 @@ TEST(NodeRowsTest, S68S71WithoutABlockNobodyIsDistinguished) {
                           "masquerade-sources 10.244.4.0-255.255.255.255"));
 }
 
-TEST(NodeRowsTest, S90MasqueradeAllIsEverybody) {
+TEST(NodeRowsTest, S90MasqueradeAllAppliesToAllSources) {
   RulesetOptions options{.masquerade_all = true};
   EXPECT_THAT(Ranges(options),
               ElementsAre("masquerade-sources 0.0.0.0/0", "masquerade-sources ::/0"))
@@ -98,7 +98,7 @@ TEST(NodeRowsTest, S90MasqueradeAllIsEverybody) {
       << "who is a pod still counts for external destinations";
 }
 
-TEST(NodeRowsTest, ABlockOfEverythingMasqueradesNobody) {
+TEST(NodeRowsTest, ABlockOfEverythingMasqueradesNoSource) {
   RulesetOptions options;
   options.cluster_cidr[0] = Cidr("0.0.0.0/0");
   EXPECT_THAT(Ranges(options), ElementsAre("pod-sources 0.0.0.0/0"));

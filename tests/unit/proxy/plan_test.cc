@@ -112,7 +112,6 @@ TEST(PlanTest, S116AChangedSourceRangeIsDeletedAndAdded) {
   const Plan plan = Make({{"ns/web", &before, &after}}, SharedOf({&before}));
   EXPECT_THAT(Operations(plan.transaction()),
               ElementsAre("- " + range + "24", "+ " + range + "23"));
-  EXPECT_NE(plan.digest_change(), 0u);
 }
 
 // Otherwise, the kernel could miss the rows while it replaces them.

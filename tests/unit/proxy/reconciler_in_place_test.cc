@@ -357,7 +357,6 @@ TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
 TEST_F(ReconcilerRestartTest, S126NumbersStayWhenATransactionFails) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
-  EXPECT_OK(next.Sync(SIZE_MAX).error);
   Notify(next, {Web().Affinity(10800), Slice("shop/web", 3)});
   fault_ = Fault::kReject;
   EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kFailed);
@@ -366,11 +365,10 @@ TEST_F(ReconcilerRestartTest, S126NumbersStayWhenATransactionFails) {
   EXPECT_EQ(Records(), before_);
 }
 
-TEST_F(ReconcilerRestartTest, WhatNobodyAskedForIsForgottenWithTheSnapshot) {
+TEST_F(ReconcilerRestartTest, RecordsOfServicesThatNoChangeNamedAreForgottenWithTheSnapshot) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
   SyncAll(next, SIZE_MAX);
-  next.ForgetPreviousRun();
   Notify(next, State());
   SyncAll(next, SIZE_MAX);
   EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));

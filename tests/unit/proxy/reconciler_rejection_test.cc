@@ -76,7 +76,7 @@ TEST(RejectionsTest, TemporaryErrorsDoNotReplaceTheCheckOfTheRows) {
   EXPECT_TRUE(first.check_rows);
   EXPECT_EQ(first.event, std::nullopt);
   EXPECT_EQ(handle(EEXIST).event, std::nullopt);
-  EXPECT_EQ(handle(EEXIST).event, TableEvent::kRejected);
+  EXPECT_EQ(handle(EEXIST).event, TableEvent::kSuspected);
 }
 
 class RejectionTest : public ::testing::TestWithParam<bool> {

@@ -292,7 +292,7 @@ TEST_F(StoreTest, WhoLosesAnAddressIsDirtyToo) {
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 3), Pair("ns/b", 3)));
 }
 
-TEST_F(StoreTest, TheServicesThatAreAffectedAreMarkedAndNobodyElse) {
+TEST_F(StoreTest, OnlyTheAffectedServicesAreMarked) {
   ApplySettled({AService("ns/a").Port(80), AService("ns/b").Port(80).Port(81).NodePort(30081),
                 ASlice("ns/c-1", "ns/c")});
   Apply({AService("ns/d")});

@@ -75,7 +75,7 @@ TEST(WeightSlotsTest, LargerOnesAreDividedAmongBoundedlyManySlots) {
   EXPECT_THAT(SlotCounts({997, 499, 251}), ElementsAre(146, 73, 37));
 }
 
-TEST(WeightSlotsTest, SharesDifferByLessThanOne256thAndNobodyIsLeftOut) {
+TEST(WeightSlotsTest, SharesDifferByLessThanOne256thAndNoEndpointIsLeftOut) {
   std::mt19937 random(1);
   size_t most = 0;
   for (int round = 0; round < 300; ++round) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/support/status_matchers.h"
-#include "tests/unit/proxy/reconciler_saved_world.h"
+#include "tests/unit/proxy/reconciler_world.h"
 
 namespace svcmap::proxy::test {
 namespace {
@@ -85,49 +85,6 @@ TEST_F(ManyPortsTest, ManyPortsConvergeAfterAnyRejectedCommit) {
   }
   RemoveLeftovers(reconciler_);
   ExpectConverged();
-}
-
-// The agent is killed after some of the commits that add endpoints to a Service with many ports.
-class SavedManyPortsTest : public SavedTest {
- protected:
-  // Returns false if the change takes fewer commits.
-  bool KillAfter(size_t commits) {
-    Begin();
-    Notify({WithManyPorts(), NoSlice("shop/many-1")});
-    Sync();
-    Note();
-    Notify({EndpointOfManyPorts("10.1.0.1")});
-    const std::filesystem::path copy = folder_ + "-copy";
-    std::filesystem::remove_all(copy);
-    sent_.clear();
-    kernel_.SetFaultHook([&](const nft::Transaction& transaction) {
-      sent_.push_back(transaction);
-      if (sent_.size() == commits) std::filesystem::copy(folder_, copy);
-      return sent_.size() > commits ? Fault::kReject : Fault::kNone;
-    });
-    const bool killed = reconciler_->Sync(SIZE_MAX).outcome == Outcome::kFailed;
-    kernel_.SetFaultHook(nullptr);
-    if (!killed) return false;
-    End();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::rename(copy, folder_);
-    return true;
-  }
-};
-
-TEST_F(SavedManyPortsTest, TheNextRunConverges) {
-  size_t commits = 1;
-  for (; KillAfter(commits); commits += 7) {
-    SCOPED_TRACE(commits);
-    ASSERT_LT(commits, 50u);
-    EXPECT_EQ(Begin(), AdoptedState::kToVerify);
-    const SyncResult result = Sync();
-    EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
-    EXPECT_FALSE(result.recreated);
-    while (reconciler_->HasSuspects()) EXPECT_OK(reconciler_->Repair().error);
-    ExpectConverged();
-  }
-  EXPECT_GT(commits, 2u);
 }
 
 }  // namespace

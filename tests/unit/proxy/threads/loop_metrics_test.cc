@@ -146,7 +146,7 @@ class NoLocalEndpointsTest : public LoopTest {
       WebSlice().Ready("10.1.0.1").Ready("10.1.0.2").Local("10.1.0.3")};
 };
 
-TEST_F(NoLocalEndpointsTest, S279_S287_EachPolicyThatFindsNobodyHereCounts) {
+TEST_F(NoLocalEndpointsTest, S279_S287_EachPolicyWithoutALocalEndpointCounts) {
   AService internal = service_, external = service_, both = service_;
   internal.InternalLocal();
   external.ExternalLocal();

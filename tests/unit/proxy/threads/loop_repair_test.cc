@@ -166,7 +166,7 @@ TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
   EXPECT_FALSE(loop_->status().oldest_unsynced);
 }
 
-TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackWaitsForNobody) {
+TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackIsNotUnsynced) {
   ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
   EXPECT_EQ(Await(Submit(Numbered(1, 3))).outcome, Outcome::kPending);
   loop_->Call([](Reconciler&) {});

@@ -92,7 +92,8 @@ TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
 // part would already replace all rows in use.
 TEST_F(LoopTest, WhatReplacesAPreviousRunIsOneTransactionHoweverLarge) {
   options_.first_load_elements = 10;
-  Start(Received::kPreviousRules);
+  ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
+  TakeSizes();
   std::vector<Change> changes;
   for (int i = 1; i <= 30; ++i) {
     for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));

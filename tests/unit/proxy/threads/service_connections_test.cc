@@ -62,7 +62,7 @@ class ConnectionReaderTest : public LoopTest {
   int problems_ = 0;
 };
 
-TEST_F(ConnectionReaderTest, EveryAddressIsReportedAlsoThoseNobodyConnectsTo) {
+TEST_F(ConnectionReaderTest, EveryAddressIsReportedEvenWithoutConnections) {
   Count("10.96.0.1", 3);
   Count("10.96.0.77", 9);  // No Service has this address.
   const auto reader = Reader();

@@ -1,0 +1,311 @@
+// A run takes over the tables and the saved objects of the previous run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/fake_disk.h"
+#include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/reconciler_world.h"
+
+namespace svcmap::proxy::test {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class AdoptTest : public ::testing::Test {
+ protected:
+  using Outcome = SyncResult::Outcome;
+  using Fault = nft::FakeKernel::Fault;
+
+  AdoptTest() {
+    kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+      sent_.push_back(transaction);
+      return fault_;
+    });
+  }
+
+  // Ends the current run, if any, and starts the next one. `lost`: number of transactions that did
+  // not reach the disk.
+  AdoptedState Begin(size_t lost = 0) {
+    reconciler_.reset();
+    const SavedObjects saved = disk_.Begin(lost);
+    reconciler_ = std::make_unique<Reconciler>(kernel_, options_, &disk_);
+    const absl::StatusOr<AdoptedState> adopted = reconciler_->Adopt(saved);
+    EXPECT_OK(adopted);
+    if (*adopted == AdoptedState::kSaved) {
+      for (const SavedObject& object : saved.objects) {
+        reconciler_->store().Apply(objects_.at({object.kind, object.key, object.message}), 0);
+      }
+    }
+    sent_.clear();
+    return *adopted;
+  }
+  void Apply(const std::vector<Change>& changes) {
+    for (const Change& change : changes) {
+      if (change.service) objects_[{change.kind, change.key, change.service->message}] = change;
+      if (change.slice) objects_[{change.kind, change.key, change.slice->message}] = change;
+      reconciler_->store().Apply(change, ++sequence_);
+    }
+  }
+  void RemoveLeftovers() {
+    while (reconciler_->HasLeftovers()) EXPECT_OK(reconciler_->RemoveLeftovers().error);
+  }
+  void Settle(const std::vector<Change>& changes) {
+    Apply(changes);
+    while (reconciler_->Pending())
+      ASSERT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+    RemoveLeftovers();
+    EXPECT_EQ(Contents(kernel_, FullTables()), Additions(reconciler_->DesiredRows()));
+    sent_.clear();
+  }
+  // Starts the next run and expects that its first plan writes only the marker.
+  void ExpectNothingToWrite(const std::string& what = "") {
+    SCOPED_TRACE(what);
+    const Lines before = Contents(kernel_, FullTables());
+    const uint64_t revision = reconciler_->revision();
+    ASSERT_EQ(Begin(), AdoptedState::kSaved);
+    EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+    ASSERT_FALSE(sent_.empty());
+    EXPECT_EQ(Contents(kernel_, FullTables()), before);
+    for (const std::string& line : Operations(sent_.back())) {
+      EXPECT_NE(line.find("marker"), std::string::npos) << line;
+    }
+    EXPECT_FALSE(reconciler_->HasLeftovers());
+    EXPECT_EQ(reconciler_->revision(), revision + 1);
+  }
+
+  nft::FakeKernel kernel_{FullTables()};
+  ReconcilerOptions options_ = [] {
+    ReconcilerOptions options{.node_name = "n1"};
+    options.ruleset.port_ranges = true;
+    return options;
+  }();
+  FakeDisk disk_;
+  std::unique_ptr<Reconciler> reconciler_;
+  std::map<std::tuple<Kind, std::string, std::string>, Change> objects_;
+  std::vector<nft::Transaction> sent_;
+  Fault fault_ = Fault::kNone;
+  uint64_t sequence_ = 0;
+};
+
+// All kinds of rows: they survive the way from desired rows to elements and back.
+TEST_F(AdoptTest, WithoutChangesOnlyTheMarkerIsWritten) {
+  const std::string long_name(60, 'n');
+  const struct {
+    const char* name;
+    std::vector<Change> changes;
+  } cases[] = {
+      {"nothing", {}},
+      {"single port", {AService("shop/web").At("10.96.0.1").Port(80), Slice("shop/web", 3)}},
+      {"no endpoints", {AService("shop/none").At("10.96.0.2").Port(80)}},
+      {"both families",
+       {AService("shop/two").At("10.96.0.3").At("fd00::3").Port(80).Port(53, "dns", Protocol::kUdp),
+        Slice("shop/two", 2)}},
+      {"truncated comments",
+       {AService(long_name + "/" + long_name)
+            .At("10.96.0.4")
+            .Port(80, "a" + long_name.substr(1, 10))
+            .Port(81, "b" + long_name.substr(1, 10)),
+        ASlice("shop/long-1", long_name + "/" + long_name)
+            .Port(8080, "a" + long_name.substr(1, 10))
+            .Port(8081, "b" + long_name.substr(1, 10))
+            .Ready("10.2.0.1")}},
+      {"affinity",
+       {AService("shop/sticky").At("10.96.0.5").Port(80).Affinity(300),
+        Slice("shop/sticky", 5, 3)}},
+      {"port range",
+       {AService("shop/range").At("10.96.0.6").Port(1000).EndPort(2000),
+        Slice("shop/range", 2, 4)}},
+      {"more than 16 endpoints",
+       {AService("shop/many").At("10.96.0.7").Port(80), Slice("shop/many", 100, 5)}},
+  };
+  Begin();
+  for (const auto& c : cases) {
+    Settle(c.changes);
+    if (HasFailure()) FAIL() << c.name;
+    ExpectNothingToWrite(c.name);
+  }
+}
+
+// Slots that changed in a previous run do not have the order of a new group.
+TEST_F(AdoptTest, SlotsKeepTheirOrder) {
+  Begin();
+  Settle({AService("shop/web").At("10.96.0.1").Port(80), Slice("shop/web", 5)});
+  ASlice slice("shop/web-1", "shop/web");
+  slice.Port(8080).Ready("10.1.0.9").Ready("10.1.0.4").Ready("10.1.0.0").Ready("10.1.0.3");
+  Settle({slice});
+  ExpectNothingToWrite();
+}
+
+TEST_F(AdoptTest, S126AffinityNumbersAndTimeoutsStay) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80).Affinity(60), Slice("shop/a", 3)});
+  Settle({AService("shop/b").At("10.96.0.2").Port(80).Affinity(90), Slice("shop/b", 3, 2)});
+  Settle({NoService("shop/a"), NoSlice("shop/a-1")});
+  ASlice fewer("shop/b-1", "shop/b");
+  Settle({fewer.Port(8080).Ready("10.2.0.2").Ready("10.2.0.7")});
+  ExpectNothingToWrite();
+}
+
+// A packet or a record with a number of a previous run must not reach another Service.
+TEST_F(AdoptTest, NumbersOfThePreviousRunAreNotReusedAtOnce) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80).Affinity(60), Slice("shop/a", 1),
+          AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", 1, 2)});
+  Settle({NoService("shop/a"), NoService("shop/b")});
+  const NextNumbers next = reconciler_->applied().marker().next_numbers;
+  EXPECT_GT(next[0][0], 1u);
+  Begin();
+  Settle({AService("shop/c").At("10.96.0.3").Port(80).Affinity(60), Slice("shop/c", 1, 3),
+          AService("shop/d").At("10.96.0.4").Port(80), Slice("shop/d", 1, 4)});
+  for (const auto& [key, rows] : reconciler_->applied().services()) {
+    for (const Number& number : NumbersOf(rows)) {
+      EXPECT_GE(number.value, next[static_cast<size_t>(number.pool)][Index(number.family)]);
+    }
+  }
+}
+
+TEST_F(AdoptTest, ChangesOfTheMeantimeAreTheOnlyOnesWritten) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3),
+          AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", 3, 2)});
+  Apply({Slice("shop/a", 4)});
+  reconciler_->SaveObjects();  // And is killed before the commit.
+  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  for (const std::string& line : Operations(sent_.back())) {
+    EXPECT_EQ(line.find("shop/b"), std::string::npos) << line;
+  }
+  Settle({});
+}
+
+TEST_F(AdoptTest, LeftoversOfAKilledRunAreDeleted) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3),
+          AService("shop/b").At("10.96.0.2").Port(80).Affinity(60), Slice("shop/b", 3, 2)});
+  Apply({NoService("shop/a"), NoService("shop/b")});
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  ASSERT_TRUE(reconciler_->HasLeftovers());
+  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  Settle({});
+  EXPECT_THAT(Contents(kernel_, FullTables()), IsEmpty());
+  Settle({AService("shop/c").At("10.96.0.3").Port(80), Slice("shop/c", 2, 3)});
+  ExpectNothingToWrite();
+}
+
+// Elements that other processes have changed lead to more changes, but to no wrong row.
+TEST_F(AdoptTest, DamagedTablesAreWrittenRight) {
+  const auto damage = [&](const std::function<bool(SetIndex)>& set_matches) {
+    for (const Family family : kFamilies) {
+      for (uint8_t set = 0; set < kRowSetCount; ++set) {
+        if (!set_matches(static_cast<SetIndex>(set))) continue;
+        ASSERT_OK_AND_ASSIGN(const auto elements, kernel_.ReadSet({family, set}));
+        for (size_t i = 0; i + 1 < elements.size(); i += 2) {
+          nft::Element changed = elements[i];
+          changed.data = elements[i + 1].data;
+          changed.comment = elements[i + 1].comment;
+          ASSERT_TRUE(kernel_.ForeignRemoveElement({family, set}, changed.key));
+          ASSERT_TRUE(kernel_.ForeignAddElement({.set = {family, set},
+                                                 .key = changed.key,
+                                                 .data = changed.data,
+                                                 .comment = changed.comment}));
+        }
+      }
+    }
+  };
+  const SetIndex sets[] = {kServiceIps, kEndpoints, kAffinitySlots, kAffinityEndpoints};
+  for (const SetIndex damaged : sets) {
+    SCOPED_TRACE(damaged);
+    Begin();
+    Settle({AService("shop/a").At("10.96.0.1").Port(80).Port(81, "x"), Slice("shop/a", 3),
+            AService("shop/b").At("10.96.0.2").Port(80).Affinity(60), Slice("shop/b", 3, 2),
+            AService("shop/c").At("10.96.0.3").Port(80).Affinity(60), Slice("shop/c", 3, 3),
+            AService("shop/d").At("10.96.0.4").Port(80), Slice("shop/d", 3, 4)});
+    damage([&](SetIndex set) { return set == damaged; });
+    ASSERT_EQ(Begin(), AdoptedState::kSaved);
+    Settle({});
+  }
+}
+
+TEST_F(AdoptTest, MissingTablesAreWrittenFromTheSavedObjects) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3)});
+  const uint64_t revision = reconciler_->revision();
+  const Lines before = Contents(kernel_, FullTables());
+  for (const Family family : kFamilies) kernel_.ForeignDropTable(family);
+  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  EXPECT_EQ(reconciler_->previous_services(), 0u);
+  Settle({});
+  EXPECT_EQ(Contents(kernel_, FullTables()), before);
+  EXPECT_GT(reconciler_->revision(), revision);
+}
+
+// The last batch, which is not saved, has no Ack.
+TEST_F(AdoptTest, OnlyTheLastWriteMayBeMissing) {
+  for (const size_t lost : {1, 2}) {
+    disk_ = FakeDisk();
+    for (const Family family : kFamilies) kernel_.ForeignDropTable(family);
+    Begin();
+    Settle({AService("shop/a").At("10.96.0.1").Port(80)});
+    const SavedObjects before = disk_.Begin();
+    for (size_t i = 0; i < lost; ++i) Settle({Slice("shop/a", static_cast<int>(i) + 1)});
+    const auto next = std::make_unique<Reconciler>(kernel_, options_, &disk_);
+    const auto adopted = next->Adopt(before);
+    ASSERT_OK(adopted);
+    EXPECT_EQ(*adopted, lost == 1 ? AdoptedState::kSaved : AdoptedState::kUnknown) << lost;
+  }
+}
+
+TEST_F(AdoptTest, ObjectsAreNotUsedIfSavingHadFailed) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 1)});
+  disk_.fails = [] { return true; };
+  Apply({Slice("shop/a", 2)});
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  EXPECT_FALSE(reconciler_->applied().marker().saved) << "before the Ack";
+  EXPECT_EQ(Begin(), AdoptedState::kUnknown);
+  EXPECT_EQ(reconciler_->previous_services(), 1u);
+
+  // The controller sends its snapshot. The disk works again.
+  disk_.fails = [] { return false; };
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3)});
+  EXPECT_TRUE(reconciler_->applied().marker().saved);
+  ExpectNothingToWrite();
+}
+
+TEST_F(AdoptTest, AFailureIsOverWhenEverythingIsSaved) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 1)});
+  disk_.fails = [] { return true; };
+  Apply({Slice("shop/a", 2)});
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  disk_.fails = [] { return false; };
+  reconciler_->RetrySaving();
+  EXPECT_TRUE(reconciler_->Pending()) << "the marker";
+  Settle({});
+  ExpectNothingToWrite();
+}
+
+TEST_F(AdoptTest, WithoutStateDirectoryTheNextRunKeepsTheRules) {
+  {
+    Reconciler first(kernel_, options_);
+    ASSERT_OK(first.Adopt());
+    first.store().Apply(AService("shop/a").At("10.96.0.1").Port(80), 1);
+    EXPECT_EQ(first.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+    EXPECT_FALSE(first.Pending());
+  }
+  Reconciler second(kernel_, options_);
+  const auto adopted = second.Adopt();
+  ASSERT_OK(adopted);
+  EXPECT_EQ(*adopted, AdoptedState::kUnknown);
+}
+
+}  // namespace
+}  // namespace svcmap::proxy::test
