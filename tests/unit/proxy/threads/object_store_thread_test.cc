@@ -30,7 +30,6 @@ TEST(ObjectStoreThreadTest, FailuresAndRecoveriesLoseNothing) {
   std::atomic<int> calls = 0;
   options.on_problem = [&](const std::string&) { ++calls; };
   options.on_recovery = [&] { ++calls; };
-  options.on_retry = [&] { ++calls; };
   SavedObjects found;
   ASSERT_OK_AND_ASSIGN(auto store, ObjectStore::Open(folder.path(), options, &found));
   // Other threads read the status and save leaders all the time.
