@@ -24,9 +24,11 @@ constexpr uint64_t kSmallestSize = 512;  // The smallest page size of SQLite.
 // Waiting time for another process that holds the lock of the database, such as sqlite3.
 constexpr int kBusyMilliseconds = 1000;
 // The log starts again at its beginning when all of it is in the database. With changes in quick
-// succession this never happens, so above this size, a write also moves the rest of the log.
-constexpr int kMaxLogPages = 16 << 10;
+// succession this never happens. Therefore, a write also moves the rest of the log: a short rest
+// above 32 MiB, and any rest above 128 MiB.
+constexpr int kLongLog = 8 << 10;
 constexpr int kShortRest = 1 << 10;
+constexpr int kMaxLogPages = 32 << 10;
 
 constexpr char kSettings[] =
     "PRAGMA auto_vacuum=FULL;"  // The file becomes smaller after removals.
@@ -369,7 +371,8 @@ absl::Status ObjectFile::Write(const std::vector<SavedChange>& changes, bool par
     Step(rollback_.get()).IgnoreError();  // SQLite has already rolled back after some errors.
     return status;
   }
-  if (log_pages_ <= kMaxLogPages || log_pages_ - synced_pages_ >= kShortRest) return status;
+  const bool short_rest = log_pages_ - synced_pages_ < kShortRest;
+  if (log_pages_ <= (short_rest ? kLongLog : kMaxLogPages)) return status;
   status = Run("PRAGMA synchronous=NORMAL");
   if (status.ok()) status = Checkpoint(db_.get()).status();
   const absl::Status restored = Run("PRAGMA synchronous=OFF");
