@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -371,8 +372,13 @@ absl::Status ObjectFile::Write(const std::vector<SavedChange>& changes, bool par
     Step(rollback_.get()).IgnoreError();  // SQLite has already rolled back after some errors.
     return status;
   }
-  const bool short_rest = log_pages_ - synced_pages_ < kShortRest;
-  if (log_pages_ <= (short_rest ? kLongLog : kMaxLogPages)) return status;
+  std::unique_lock checkpoint(checkpoint_mutex_, std::defer_lock);
+  if (log_pages_ > kMaxLogPages) {
+    checkpoint.lock();
+  } else if (log_pages_ <= kLongLog || log_pages_ - synced_pages_ >= kShortRest ||
+             !checkpoint.try_lock()) {
+    return status;
+  }
   status = Run("PRAGMA synchronous=NORMAL");
   if (status.ok()) status = Checkpoint(db_.get()).status();
   const absl::Status restored = Run("PRAGMA synchronous=OFF");
@@ -420,15 +426,18 @@ absl::Status ObjectFile::WriteLeader(const Leader& leader) {
   return status.ok() ? restored : status;
 }
 
-absl::StatusOr<bool> ObjectFile::Sync() { return Checkpoint(sync_db_.get()); }
+absl::StatusOr<bool> ObjectFile::Sync() {
+  const std::lock_guard lock(checkpoint_mutex_);
+  return Checkpoint(sync_db_.get());
+}
 
 absl::StatusOr<bool> ObjectFile::Checkpoint(sqlite3* db) {
   int pages = 0;
   int moved = 0;
-  const int result =
-      sqlite3_wal_checkpoint_v2(db, nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
-  if ((result & 0xff) == SQLITE_BUSY) return false;  // The other thread does the same.
-  if (result != SQLITE_OK) return Error(db, "sync");
+  if (sqlite3_wal_checkpoint_v2(db, nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved) !=
+      SQLITE_OK) {
+    return Error(db, "sync");
+  }
   synced_pages_ = moved;
   return moved == pages;
 }

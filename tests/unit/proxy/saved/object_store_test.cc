@@ -318,7 +318,7 @@ TEST_F(ObjectStoreTest, WithoutAPauseTheLogIsBounded) {
     if (i % 10 == 0) ASSERT_TRUE(store_->Await()) << i << store_->status().error;
     if (i % 100 == 0) largest = std::max(largest, fs::file_size(File() + "-wal"));
   }
-  EXPECT_LT(largest, 300 << 20);
+  EXPECT_LT(largest, 150 << 20);
   ExpectSaved();
 }
 
