@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,17 +78,22 @@ class ObjectFile {
   absl::Status Step(sqlite3_stmt* statement);
   absl::Status WriteChange(const SavedChange& change);
   absl::Status WriteState();
+  // The caller must hold checkpoint_mutex_.
+  absl::StatusOr<bool> Checkpoint(sqlite3* db);
   absl::Status Error(sqlite3* db, const char* call) const;
 
   const std::string path_;
+  // Used by Sync only, so that Sync does not block Write. Closed last, because the last connection
+  // syncs the file.
+  Connection sync_db_;
   Connection db_;
-  Connection sync_db_;  // Used by Sync only, so that Sync does not block Write.
   Statement begin_, commit_, rollback_, find_, put_, remove_, state_;
   // Content of the table with one row.
   bool partial_ = false;
   uint64_t revision_ = 0;
   Leader leader_;
   uint64_t digest_ = 0;                // Sum of the checksums of all objects.
+  std::mutex checkpoint_mutex_;        // Only one connection can move pages at a time.
   std::atomic<int> log_pages_ = 0;     // Pages in the log after the last write.
   std::atomic<int> synced_pages_ = 0;  // Of these, pages that the last Sync moved to the database.
 };

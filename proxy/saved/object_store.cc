@@ -113,7 +113,6 @@ class ObjectStore::Worker : public std::enable_shared_from_this<Worker> {
   using Lock = std::unique_lock<std::mutex>;
 
   uint64_t Queue(Task task);
-  bool RetryIsDue() const;
   void Fail(Lock& lock, const absl::Status& status);
   void Call(const std::function<void()>& call);
   void Problem(const std::string& line);
@@ -143,7 +142,9 @@ class ObjectStore::Worker : public std::enable_shared_from_this<Worker> {
   const std::string folder_;
   const ObjectStoreOptions options_;
 
-  Task collected_;        // Changes since the last Write. Only the caller's thread uses them.
+  // Only the caller's thread uses the changes since the last Write.
+  Task collected_;
+  bool written_partial_ = false;
   UniqueFd folder_lock_;  // Only the writing thread uses the lock.
 
   mutable std::mutex mutex_;
@@ -169,7 +170,6 @@ class ObjectStore::Worker : public std::enable_shared_from_this<Worker> {
   bool dirty_ = false;       // The file has transactions that may not be on disk.
   bool deleted_ = false;     // The file has lost its name.
   Clock::time_point retry_;  // Time of the next rewrite after an error.
-  bool retry_reported_ = false;
   bool stopping_ = false;
   int ended_threads_ = 0;
   Backoff backoff_;
@@ -198,7 +198,7 @@ absl::Status ObjectStore::Worker::Start(SavedObjects* found) {
   }
   *found = std::exchange(found_, {});
   leader_ = found->leader;
-  collected_.partial = found->partial;
+  collected_.partial = written_partial_ = found->partial;
   collected_.revision = found->revision;
   sync_thread_ = std::thread([self = shared_from_this()] { self->RunSync(); });
   return absl::OkStatus();
@@ -213,6 +213,11 @@ uint64_t ObjectStore::Worker::Queue(Task task) {
 }
 
 void ObjectStore::Worker::Write(uint64_t revision) {
+  if (collected_.changes.empty() && collected_.revision == revision &&
+      collected_.partial == written_partial_) {
+    return;
+  }
+  written_partial_ = collected_.partial;
   Task task = std::exchange(collected_, {});
   collected_.partial = task.partial;
   task.revision = collected_.revision = revision;
@@ -236,14 +241,9 @@ bool ObjectStore::Worker::works() const {
   return works_;
 }
 
-// The caller must hold mutex_.
-bool ObjectStore::Worker::RetryIsDue() const {
-  return !accepts_ && !stopping_ && !busy_ && !syncing_ && Clock::now() >= retry_;
-}
-
 bool ObjectStore::Worker::NeedsEverything() const {
   const std::lock_guard lock(mutex_);
-  return RetryIsDue();
+  return !accepts_ && !stopping_ && !busy_ && !syncing_ && Clock::now() >= retry_;
 }
 
 void ObjectStore::Worker::Rewrite(const std::function<void(const PutFn&)>& objects,
@@ -304,7 +304,6 @@ void ObjectStore::Worker::Fail(Lock& lock, const absl::Status& status) {
   finished_count_ = queued_count_;
   if (file_ != nullptr) discarded_ = std::exchange(file_, nullptr);
   retry_ = Clock::now() + backoff_.Failure();
-  retry_reported_ = false;
   ++status_.failures;
   const bool first = status_.error.empty();
   if (first) status_.error_since = SystemClock::now();
@@ -392,16 +391,11 @@ bool ObjectStore::Worker::Work(Lock& lock) {
     Fail(lock, NoResponse("sync " + Path(kFile), options_.sync_limit));
     return true;
   }
-  if (RetryIsDue() && !std::exchange(retry_reported_, true)) {
-    lock.unlock();
-    if (options_.on_retry) Call(options_.on_retry);
-    lock.lock();
-    return true;
+  if (works_ && syncing_) {
+    work_.wait_until(lock, sync_start_ + options_.sync_limit);
+  } else {
+    work_.wait(lock);
   }
-  Clock::time_point until = Clock::now() + options_.sync_limit;
-  if (works_ && syncing_) until = std::min(until, sync_start_ + options_.sync_limit);
-  if (!accepts_ && !syncing_ && !retry_reported_) until = std::min(until, retry_);
-  work_.wait_until(lock, until);
   return true;
 }
 
@@ -410,7 +404,8 @@ void ObjectStore::Worker::RunTask(Lock& lock) {
   tasks_.pop_front();
   const uint64_t errors = errors_;
   const Leader leader = leader_;
-  FilePtr file = file_;
+  const bool rewrites = task.type == Task::Type::kRewrite;
+  FilePtr file = rewrites ? std::exchange(file_, nullptr) : file_;
   lock.unlock();
   absl::Status status;
   bool freed = false;
@@ -422,6 +417,7 @@ void ObjectStore::Worker::RunTask(Lock& lock) {
       status = file->WriteLeader(leader);
       break;
     case Task::Type::kRewrite: {
+      file.reset();
       absl::StatusOr<FilePtr> made = MakeFile(task, leader);
       status = made.status();
       if (made.ok()) file = *std::move(made);
@@ -431,7 +427,7 @@ void ObjectStore::Worker::RunTask(Lock& lock) {
   }
   lock.lock();
   if (errors_ != errors) {
-    if (task.type == Task::Type::kRewrite) discarded_ = std::move(file);
+    if (rewrites) discarded_ = std::move(file);
     return;
   }
   if (!status.ok()) {
@@ -442,7 +438,7 @@ void ObjectStore::Worker::RunTask(Lock& lock) {
   ++finished_count_;
   dirty_ = true;
   bool recovered = false;
-  if (task.type == Task::Type::kRewrite) {
+  if (rewrites) {
     file_ = std::move(file);
     works_ = true;
     recovered = !std::exchange(status_.error, "").empty();
@@ -617,7 +613,6 @@ void ObjectStore::Worker::RunSync() {
 }
 
 void ObjectStore::Worker::SyncOnce(Lock& lock) {
-  const uint64_t errors = errors_;
   const bool dirty = std::exchange(dirty_, false);
   const SystemClock::time_point now = SystemClock::now();
   FilePtr file = file_;
@@ -631,7 +626,7 @@ void ObjectStore::Worker::SyncOnce(Lock& lock) {
   const uint64_t bytes = file->bytes();
   lock.lock();
   syncing_ = false;
-  if (errors_ != errors) {
+  if (file_ != file) {  // After an error or a rewrite, the result has no meaning.
     lock.unlock();
     file.reset();
     lock.lock();

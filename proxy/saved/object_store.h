@@ -48,8 +48,6 @@ struct ObjectStoreOptions {
   // Called at most once, if other users can change the folder. `reason` is the owner or the mode.
   std::function<void(const std::string& reason)> on_shared_folder;
   std::function<void()> on_recovery;  // Called when saving works again.
-  // Called when needs_everything() becomes true, so that a rewrite does not wait for a change.
-  std::function<void()> on_retry;
 };
 
 struct ObjectStoreStatus {

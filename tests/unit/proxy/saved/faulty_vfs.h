@@ -4,10 +4,10 @@
 
 #include <sqlite3.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace svcmap::proxy::test {
@@ -27,16 +27,16 @@ class FaultyVfs {
     const std::lock_guard lock(mutex_);
     fault_ = std::move(fault);
   }
-  // Calls of this kind do not return until Release().
-  void Hang(Call call) {
+  // The next `pass` calls of this kind return, and all later calls do not return until Release().
+  void Hang(Call call, int pass = 0) {
     const std::lock_guard lock(mutex_);
-    hangs_[static_cast<size_t>(call)] = true;
+    passes_[static_cast<size_t>(call)] = pass;
   }
   // Ends all faults.
   void Release() {
     const std::lock_guard lock(mutex_);
     fault_ = nullptr;
-    std::fill(std::begin(hangs_), std::end(hangs_), false);
+    for (std::optional<int>& passes : passes_) passes.reset();
     released_.notify_all();
   }
   // Number of calls that do not return.
@@ -118,8 +118,10 @@ class FaultyVfs {
     if (fault_) {
       if (const int fault = fault_(call); fault != SQLITE_OK) return fault;
     }
+    std::optional<int>& passes = passes_[static_cast<size_t>(call)];
+    if (passes && (*passes)-- > 0) return SQLITE_OK;
     ++hanging_;
-    released_.wait(lock, [&] { return !hangs_[static_cast<size_t>(call)]; });
+    released_.wait(lock, [&] { return !passes; });
     --hanging_;
     return SQLITE_OK;
   }
@@ -127,7 +129,7 @@ class FaultyVfs {
   mutable std::mutex mutex_;
   std::condition_variable released_;
   std::function<int(Call)> fault_;
-  bool hangs_[4] = {};
+  std::optional<int> passes_[4];  // Without a value, calls of the kind return.
   int hanging_ = 0;
   sqlite3_vfs* real_ = nullptr;
   sqlite3_vfs vfs_ = {};
