@@ -255,6 +255,8 @@ absl::Status Agent::Serve(proxy::Received received, const proxy::Leader& leader)
   // There is no matching grpc_shutdown(), so gRPC's threads run until the process exits. Otherwise,
   // the last grpc::Server would wait for a thread that polls for 10 s after a large response.
   grpc_init();
+  // The first plan reads the tables, even if it writes nothing.
+  heap_trim_.AfterSync(HeapTrim::kManyElements);
   loop_->Start(received);
   changes_.GoTo(&*loop_);
   status = Keep(Server::Start(options_.listeners, options_.push_limits, *service_), server_);
