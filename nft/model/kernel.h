@@ -84,11 +84,6 @@ class Kernel {
   // Returns the content that ReadTable would return for a new, unmodified table created from
   // `spec`.
   virtual absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) = 0;
-
-  // Returns the newest generation id up to which all changes to svcmap's tables by other processes
-  // were reported to the change callback. Returns nullopt if no monitor watches for changes.
-  // Thread-safe.
-  virtual std::optional<uint32_t> ReportedGeneration() const { return std::nullopt; }
 };
 
 }  // namespace svcmap::nft

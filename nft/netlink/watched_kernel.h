@@ -40,7 +40,9 @@ class WatchedKernel final : public Kernel {
     return kernel_->ReferenceContent(spec);
   }
   absl::StatusOr<uint32_t> Generation() override { return kernel_->Generation(); }
-  std::optional<uint32_t> ReportedGeneration() const override { return monitor_->reported(); }
+  // Returns the newest generation id up to which all changes by other processes were reported.
+  // Thread-safe.
+  uint32_t reported_generation() const { return monitor_->reported(); }
 
   // Returns false if, for several seconds, the monitor has had no socket or has been waiting for
   // the notification of a commit by any process. The monitor continues to retry. The result becomes

@@ -7,13 +7,20 @@ Journal::Journal(ObjectWriter* disk, Store& store) : disk_(disk), store_(store) 
 }
 
 void Journal::SetPartial(bool partial) {
-  if (disk_ != nullptr) disk_->SetPartial(partial);
+  if (disk_ == nullptr || partial_ == partial) return;
+  partial_ = partial;
+  disk_->SetPartial(partial);
+  changed_ = true;
 }
 
 void Journal::Write(uint64_t revision) {
   if (disk_ == nullptr) return;
   if (outdated_ || disk_->needs_everything()) return Rewrite(revision);
-  for (const auto& [kind, key] : store_.TakeTouched()) {
+  const auto touched = store_.TakeTouched();
+  if (touched.empty() && revision == revision_ && !changed_) return;
+  revision_ = revision;
+  changed_ = false;
+  for (const auto& [kind, key] : touched) {
     const std::string* message = store_.FindMessage(kind, key);
     if (message != nullptr) {
       disk_->Put(kind, key, *message, store_.FirstSeen(kind, key));

@@ -267,20 +267,18 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
     ReportReplacedChains(content, *spec, sync_plan.replaced_chains);
   }
   std::vector<nft::SetRef> replaced;
-  if (found_->has_marker) {
-    sync_plan.has_marker = true;
-    for (const Family family : kFamilies) {
-      for (const Row& row : applied_.marker().ToRows(family)) {
-        sync_plan.plan.transaction().Add(row.view());
-      }
-    }
-  }
   nft::Transaction changes = found_->elements.ChangesTo(sync_plan.plan.transaction(), replaced);
   for (nft::ChainRepair& repair : repairs) {
     for (const nft::SetRef set : replaced) {
       if (set.family == repair.family) ReplaceSet(static_cast<SetIndex>(set.set), repair);
     }
     if (RepairSize(repair) > 0) changes.RepairChains(std::move(repair));
+  }
+  // The plan does not contain the marker yet, so the found one is deleted.
+  if (found_->has_marker && changes.repairs().empty() &&
+      changes.element_count() == kFamilies.size() * applied_.marker().timers.size()) {
+    sync_plan.has_marker = true;
+    changes = {};
   }
   sync_plan.gone_ports = found_->elements.StickyPortsNotIn(sync_plan.plan.transaction());
   sync_plan.plan.transaction() = std::move(changes);

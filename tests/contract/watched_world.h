@@ -104,7 +104,7 @@ class WatchedWorld : public ::testing::Test {
   // Waits until the monitor has reported all changes made so far.
   void WaitUntilReported() {
     const uint32_t generation = Generation();
-    ASSERT_TRUE(testing::WaitUntil([&] { return *kernel_->ReportedGeneration() == generation; }))
+    ASSERT_TRUE(testing::WaitUntil([&] { return kernel_->reported_generation() == generation; }))
         << "not reported: " << generation;
   }
   ForeignChange AfterNft(const std::string& script) {

@@ -125,6 +125,7 @@ TEST_F(WatchTest, TablesRewrittenCompletelyAreReported) {
   Begin();
   Watching watching(*stub_);
   watching.Read();
+  ASSERT_TRUE(kernel_->ForeignAddObject(Family::kIpv4, "hits"));
   ASSERT_TRUE(loop_->Call([](proxy::Reconciler& reconciler) { reconciler.Invalidate(); }));
   EXPECT_TRUE(watching.Read().commit().tables_written());
 }

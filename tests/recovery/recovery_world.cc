@@ -143,6 +143,12 @@ absl::Status RecoveryTest::WaitUntilServing() {
   absl::Status serving;
   WaitUntil([&] {
     serving = agent().CheckServing();
+    if (!serving.ok()) return false;
+    const absl::StatusOr<v1::GetStatusResponse> status = agent().GetStatus();
+    serving = !status.ok() ? status.status()
+              : status->phase() == v1::PHASE_SERVING
+                  ? absl::OkStatus()
+                  : absl::UnavailableError(v1::Phase_Name(status->phase()));
     return serving.ok();
   });
   return serving;

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <iterator>
 
-
 namespace svcmap::testing {
 namespace {
 
