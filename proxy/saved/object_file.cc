@@ -434,10 +434,11 @@ absl::StatusOr<bool> ObjectFile::Sync() {
 absl::StatusOr<bool> ObjectFile::Checkpoint(sqlite3* db) {
   int pages = 0;
   int moved = 0;
-  if (sqlite3_wal_checkpoint_v2(db, nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved) !=
-      SQLITE_OK) {
-    return Error(db, "sync");
-  }
+  const int result =
+      sqlite3_wal_checkpoint_v2(db, nullptr, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
+  // SQLite could not read the header of the log because Write changed it at this moment.
+  if ((result & 0xff) == SQLITE_BUSY) return false;
+  if (result != SQLITE_OK) return Error(db, "sync");
   synced_pages_ = moved;
   return moved == pages;
 }

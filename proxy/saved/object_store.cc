@@ -636,7 +636,7 @@ void ObjectStore::Worker::SyncOnce(Lock& lock) {
     dirty_ |= !*complete;
     deleted_ = !named;
     status_.bytes = bytes;
-    if (dirty) {
+    if (dirty && *complete) {
       status_.synced = now;
       backoff_.Success();
     }
