@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/raw_http.h"
 
 namespace svcmap::testing {
 namespace {
@@ -66,6 +68,17 @@ absl::Status RouteByTheNode(const Topology& net, const Host& pod) {
 }
 
 }  // namespace
+
+Samples ReadMetrics(const NetNs& netns) {
+  const absl::StatusOr<HttpAnswer> page = HttpRequest(netns, "127.0.0.1", 10249, "/metrics");
+  Samples samples;
+  std::istringstream lines(page.ok() && page->code == 200 ? page->body : "");
+  for (std::string line; std::getline(lines, line);) {
+    const size_t blank = line.rfind(' ');
+    if (!line.starts_with('#')) samples[line.substr(0, blank)] = std::stod(line.substr(blank + 1));
+  }
+  return samples;
+}
 
 Address ClusterIp(int n) { return {absl::StrCat("10.96.0.", n), absl::StrCat("fd00:96::", n)}; }
 

@@ -55,6 +55,11 @@ inline const Address kUnallocated = ClusterIp(99);
 inline const Address kNode = {kNodeV4, kNodeV6};
 inline const Address kNodeSecond = {kNodeSecondV4, kNodeSecondV6};
 
+// Values of svcmapd's /metrics page on port 10249, by name and labels in the notation of the page.
+// Empty if there is no page.
+using Samples = std::map<std::string, double>;
+Samples ReadMetrics(const NetNs& netns);
+
 struct World {
   std::unique_ptr<Topology> topology;
   const Host* pod_a = nullptr;

@@ -1,12 +1,9 @@
 // Tests of --reset-stale-tcp and of the option of a Service that overrides this flag. An open
 // connection to an endpoint that is gone is reset at the client's next write. Other connections are
 // not affected.
-#include <sstream>
-
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
-#include "tests/support/raw_http.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/transfer.h"
 
@@ -68,12 +65,11 @@ class TcpResetTest : public ServiceFamilyTest {
   }
   // Number of TCP flows that svcmapd has deleted.
   int Deleted() {
-    const auto page = HttpRequest(node().netns(), "127.0.0.1", 10249, "/metrics");
-    EXPECT_OK(page);
-    std::istringstream lines(page.ok() ? page->body : "");
+    const Samples samples = ReadMetrics(node().netns());
+    EXPECT_FALSE(samples.empty());
     int deleted = 0;
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with(kMetric)) deleted += std::stoi(line.substr(line.rfind(' ')));
+    for (const auto& [sample, value] : samples) {
+      if (sample.starts_with(kMetric)) deleted += static_cast<int>(value);
     }
     return deleted;
   }
