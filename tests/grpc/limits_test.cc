@@ -27,11 +27,6 @@ using ::testing::IsEmpty;
 
 class LimitsTest : public ServerTest {
  protected:
-  static std::vector<std::string> Messages(const v1::Ack& ack) {
-    std::vector<std::string> messages;
-    for (const v1::ObjectResult& result : ack.results()) messages.push_back(result.message());
-    return messages;
-  }
   static v1::Object Slice(const std::string& name, int endpoints, int first = 1) {
     ASlice slice("shop/web");
     slice.Named(name).Port("http", 8080);
