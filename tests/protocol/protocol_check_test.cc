@@ -8,6 +8,7 @@
 #include "tests/contract/private_netns.h"
 #include "tests/support/agent.h"
 #include "tests/support/certificates.h"
+#include "tests/support/file.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
@@ -44,12 +45,6 @@ std::string Words(const std::string& text) {
   std::string words;
   for (std::string word; stream >> word;) words += word + " ";
   return words;
-}
-
-std::string FileText(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 class ProtocolCheckTest : public ::testing::Test {
@@ -109,8 +104,8 @@ TEST_F(ProtocolCheckTest, AllThatIsPromisedIsKeptOverAUnixSocket) {
 }
 
 TEST_F(ProtocolCheckTest, EveryPromiseStandsInTheDocumentation) {
-  const std::string text = Words(FileText(SVCMAP_SOURCE_DIR "/proto/README.md")) +
-                           Words(FileText(SVCMAP_SOURCE_DIR "/docs/security.md"));
+  const std::string text = Words(svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/proto/README.md")) +
+                           Words(svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/security.md"));
   for (const Listed& listed : AllListed()) {
     std::string promise = Words(listed.promise);
     promise.pop_back();
