@@ -225,6 +225,17 @@ Objects SlicesOf(const std::string& service, const std::vector<const Host*>& hos
   return slices;
 }
 
+Objects WithFirstTerminating(Objects slices, bool serving) {
+  for (v1::Object& slice : slices) {
+    v1::EndpointConditions& conditions =
+        *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
+    conditions.set_ready(false);
+    conditions.set_serving(serving);
+    conditions.set_terminating(true);
+  }
+  return slices;
+}
+
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts) {
   std::vector<SlicePort> ports;
   for (const Protocol protocol : kProtocols) {

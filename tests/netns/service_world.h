@@ -112,6 +112,8 @@ Objects SlicesOf(const std::string& service, const std::vector<const Host*>& hos
                  const std::vector<SlicePort>& ports);
 // Builds one slice per family with these hosts and the ports of Web(). The target port is kPodPort.
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts);
+// Returns the slices with a terminating first endpoint.
+Objects WithFirstTerminating(Objects slices, bool serving);
 
 // Concatenates lists of objects, flows or names.
 template <typename T>

@@ -180,14 +180,8 @@ TEST_P(TcpResetTest, OtherConnectionsAreKept) {
       TcpFlow::Open(pod_b().netns(), {.destination = pod_a().address(v6()), .port = kPodPort});
   for (const auto* flow : {&web, &other, &terminating, &deleted, &direct}) ASSERT_OK(*flow);
 
-  Objects draining = WebSlices("shop/drain", {&pod_a()});
-  for (v1::Object& slice : draining) {
-    v1::EndpointConditions& conditions =
-        *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
-    conditions.set_ready(false);
-    conditions.set_serving(false);
-    conditions.set_terminating(true);
-  }
+  const Objects draining =
+      WithFirstTerminating(WebSlices("shop/drain", {&pod_a()}), /*serving=*/false);
   ASSERT_OK(agent().Remove({ServiceRef("shop/deleted")}));
   ASSERT_OK(agent().Apply(draining + WebSlices("shop/deleted", {&remote_pod()}) +
                           WebSlices("shop/web", {&remote_pod()})));
