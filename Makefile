@@ -96,7 +96,7 @@ bench-quick:    ## Check stored performance bounds; three minutes
 	cmake --build --preset bench
 	@.ci/bench.sh quick
 
-bench-alone:    ## Measure svcmapd only: UDP cleanup, streams, memory, idle CPU
+bench-alone:    ## Measure svcmapd only: UDP cleanup, streams, delays of changes
 	@.ci/deps.sh build test
 	cmake --preset release
 	cmake --build --preset bench

@@ -42,7 +42,6 @@ if [[ $kind == alone ]]; then
   other bin/svcmap-bench-conntrack
   other bin/svcmap-bench-push
   other bin/svcmap-bench-kube
-  other bin/svcmap-bench-recovery
   other bin/svcmap-bench-delay
   other tests/instructions_test
   [[ ! -e $out/failed.txt ]]

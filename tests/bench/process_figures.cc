@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 namespace svcmap::bench {
@@ -44,12 +43,6 @@ double CpuSecondsOf(pid_t pid) {
   timespec time = {};
   if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
-}
-
-int64_t DescriptorsOf(pid_t pid) {
-  std::error_code error;
-  return std::distance(std::filesystem::directory_iterator(ProcPath(pid, "fd"), error),
-                       std::filesystem::directory_iterator());
 }
 
 int64_t KernelMemoryKib() {

@@ -16,8 +16,7 @@ ProcessMemory MemoryOf(pid_t pid);
 // Returns how often threads of the process have waited for an event so far.
 int64_t WaitsOf(pid_t pid);
 
-double CpuSecondsOf(pid_t pid);    // Returns user and system time with nanosecond resolution.
-int64_t DescriptorsOf(pid_t pid);  // Returns the number of open file descriptors.
+double CpuSecondsOf(pid_t pid);  // Returns user and system time with nanosecond resolution.
 
 // Returns the kernel's slab, vmalloc and per-CPU memory. The difference between two results shows
 // the memory usage of tables.

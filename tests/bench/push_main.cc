@@ -50,13 +50,12 @@ class Push {
     stream_->Finish();
   }
 
-  v1::Opened Open(const std::string& token = "") {
+  void Open() {
     v1::PushRequest request;
     request.mutable_open()->set_name("svcmap-bench-push");
     request.mutable_open()->set_protocol_version(2);
-    request.mutable_open()->set_state_token(token);
     Write(request);
-    return Read().opened();
+    Read();
   }
   void Write(const v1::PushRequest& request) {
     if (!stream_->Write(request)) Fail("the stream broke");
@@ -73,9 +72,8 @@ class Push {
       if (response.ack().number() >= number) return response.ack();
     }
   }
-  // Sends a snapshot and returns the Ack of the last message. `bytes` is set to the number of sent
-  // bytes.
-  v1::Ack Snapshot(const Cluster& cluster, uint64_t& number, size_t* bytes = nullptr) {
+  // Sends a snapshot and returns the Ack of the last message.
+  v1::Ack Snapshot(const Cluster& cluster, uint64_t& number) {
     const ClusterShape& shape = cluster.shape();
     v1::PushRequest begin;
     begin.mutable_snapshot_begin();
@@ -91,7 +89,6 @@ class Push {
           *request.mutable_batch()->add_changes()->mutable_endpoint_slice() = std::move(slice);
         }
       }
-      if (bytes != nullptr) *bytes += request.ByteSizeLong();
       Write(request);
     }
     v1::PushRequest end;
@@ -140,26 +137,12 @@ class Bench {
 
   void Start() {
     port_ = testing::FreeTcpPort();
-    auto agent = testing::Agent::Start(netns_, {"--state-dir",
-                                                folder_.path() + "/state",
-                                                "--listen",
-                                                absl::StrCat("tcp://127.0.0.1:", port_),
-                                                "--tls-cert",
-                                                folder_.path() + "/agent.pem",
-                                                "--tls-key",
-                                                folder_.path() + "/agent.key",
-                                                "--tls-client-ca",
-                                                folder_.path() + "/ca.pem",
-                                                "--max-streams",
-                                                "10000",
-                                                "--max-watchers",
-                                                "10000",
-                                                "--max-connections",
-                                                "10000",
-                                                "--max-connections-per-peer",
-                                                "10000",
-                                                "--max-batch-bytes",
-                                                "100000000"});
+    auto agent = testing::Agent::Start(
+        netns_, {"--state-dir", folder_.path() + "/state", "--listen",
+                 absl::StrCat("tcp://127.0.0.1:", port_), "--tls-cert",
+                 folder_.path() + "/agent.pem", "--tls-key", folder_.path() + "/agent.key",
+                 "--tls-client-ca", folder_.path() + "/ca.pem", "--max-connections", "10000",
+                 "--max-connections-per-peer", "10000", "--max-batch-bytes", "100000000"});
     agent_ = Need(std::move(agent));
   }
   testing::Agent& agent() { return *agent_; }
@@ -177,8 +160,6 @@ class Bench {
     AwaitConnection(*channel);
     return channel;
   }
-  uint64_t ElementsWritten() { return Need(agent_->GetStatus()).elements_written(); }
-  int64_t Rss() { return MemoryOf(agent_->pid()).rss_kib; }
 
  private:
   void Put(const std::string& name, const std::string& text) {
@@ -303,79 +284,6 @@ void BesideEcho(Bench& bench, const ClusterShape& shape) {
   std::printf("Ratio of the medians: %.2f\n", p50[0] / p50[1]);
 }
 
-void Idle(Bench& bench, int count) {
-  std::printf("\nMemory of the agent for each of %d that are idle:\n| what | KiB |\n|---|---|\n",
-              count);
-  const auto print = [&](const std::string& what, int64_t before) {
-    std::printf("| %s | %.1f |\n", what.c_str(),
-                static_cast<double>(bench.Rss() - before) / static_cast<double>(count));
-  };
-  for (const bool tls : {false, true}) {
-    std::vector<std::shared_ptr<grpc::Channel>> channels;
-    const int64_t before = bench.Rss();
-    for (int i = 0; i < count; ++i) channels.push_back(bench.Connect(tls));
-    print(absl::StrCat("connection, ", Name(tls)), before);
-  }
-  // Open Watch streams on one connection, because only one controller stream can be open at a time.
-  const auto stub = v1::Control::NewStub(bench.Connect(false));
-  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
-  std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchEvent>>> watchers;
-  const int64_t before = bench.Rss();
-  for (int i = 0; i < count; ++i) {
-    contexts.push_back(std::make_unique<grpc::ClientContext>());
-    watchers.push_back(stub->Watch(contexts.back().get(), {}));
-    v1::WatchEvent event;
-    if (!watchers.back()->Read(&event)) Fail("cannot watch");
-  }
-  print("stream on a connection", before);
-  for (int i = 0; i < count; ++i) {
-    contexts[static_cast<size_t>(i)]->TryCancel();
-    watchers[static_cast<size_t>(i)]->Finish();
-  }
-}
-
-void Resume(Bench& bench, const ClusterShape& shape) {
-  std::printf("\nResuming %d x %d over TCP with mutual TLS:\n", shape.services, shape.endpoints);
-  std::printf("| what | time | bytes sent | elements written |\n|---|---|---|---|\n");
-  const Cluster cluster(shape);
-  std::string token;
-  {
-    Push push(bench.Connect(true));
-    push.Open();
-    uint64_t number = 0;
-    token = push.Snapshot(cluster, number).state_token();
-  }
-  if (!bench.agent().WaitUntilSaved().ok()) Fail("the state is not saved");
-  uint64_t written = bench.ElementsWritten();
-  const auto print = [&](const char* what, Clock::time_point start, size_t bytes) {
-    const double time = Milliseconds(Clock::now() - start);
-    std::printf("| %s | %.1f ms | %zu | %llu |\n", what, time, bytes,
-                static_cast<unsigned long long>(bench.ElementsWritten() - written));
-  };
-  auto start = Clock::now();
-  {
-    Push push(bench.Connect(true));
-    if (push.Open(token).resume() != v1::CONTINUE) Fail("not continued");
-    print("the controller was restarted, with its token", start, token.size());
-  }
-  start = Clock::now();
-  {
-    Push push(bench.Connect(true));
-    push.Open();
-    size_t bytes = 0;
-    uint64_t number = 0;
-    push.Snapshot(cluster, number, &bytes);
-    print("the same without a token: a snapshot", start, bytes);
-  }
-  if (!bench.agent().Kill().ok()) Fail("the agent cannot be killed");
-  start = Clock::now();
-  bench.Start();
-  written = 0;
-  Push push(bench.Connect(true));
-  if (push.Open(token).resume() != v1::CONTINUE) Fail("not continued");
-  print("the agent was killed and started", start, token.size());
-}
-
 // Prints the time from a message to its Ack while other clients run a read method in a loop.
 void PushesDuring(Bench& bench, const ClusterShape& shape, uint64_t count, int readers) {
   std::printf("\n%d x %d, batches of one changed endpoint while %d other clients read:\n",
@@ -451,11 +359,9 @@ void PushesDuring(Bench& bench, const ClusterShape& shape, uint64_t count, int r
 int Main(int argc, char** argv) {
   ClusterShape shape{.services = 10000, .endpoints = 10};
   uint64_t messages = 20000;
-  int idle = 200;
   CLI::App app("svcmap-bench-push measures the push API.");
   app.add_option("--services", shape.services)->capture_default_str();
   app.add_option("--messages", messages)->capture_default_str();
-  app.add_option("--idle", idle)->capture_default_str();
   bool reads_only = false;
   int readers = 1;
   app.add_option("--readers", readers, "Number of clients that call Dump or List")
@@ -477,11 +383,9 @@ int Main(int argc, char** argv) {
     BesideEcho(bench, shape);
     return 0;
   }
-  Idle(bench, idle);
   Messages(bench, shape, messages);
   BesideEcho(bench, shape);
   PushesDuring(bench, shape, std::min<uint64_t>(messages, kRoundTrips), readers);
-  Resume(bench, shape);
   return 0;
 }
 

@@ -11,9 +11,7 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -27,6 +25,7 @@
 #include "tests/conformance/specification.h"
 #include "tests/conformance/tables.h"
 #include "tests/conformance/test_list.h"
+#include "tests/support/file.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 
@@ -34,11 +33,6 @@ namespace svcmap::conformance {
 namespace {
 
 using ::testing::IsEmpty;
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::vector<std::string> Split(const std::string& text, char separator) {
   return absl::StrSplit(text, separator, absl::SkipEmpty());
@@ -61,7 +55,8 @@ class ConformanceTest : public ::testing::Test {
       ASSERT_OK(listing);
       AddTests(program, *listing, tests_);
     }
-    const auto sections = ParseSpecification(ReadAll(SVCMAP_SOURCE_DIR "/docs/specification.md"));
+    const auto sections =
+        ParseSpecification(svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/specification.md"));
     ASSERT_OK(sections);
     sections_ = *sections;
     by_requirement_ = TestsOf(tests_, OtherTests());
@@ -227,11 +222,7 @@ TEST_F(ConformanceTest, EveryRequirementIsShownByTestsThatRan) {
 
 TEST_F(ConformanceTest, TheTableIsUpToDate) {
   if (!AllNamesAreKnown()) return;
-  const std::string path = SVCMAP_SOURCE_DIR "/docs/conformance.md";
-  const std::string expected = Document();
-  if (std::getenv("SVCMAP_UPDATE_DOCS") != nullptr) std::ofstream(path) << expected;
-  EXPECT_TRUE(ReadAll(path) == expected)
-      << path << " is stale: run this test with SVCMAP_UPDATE_DOCS=1";
+  svcmap::testing::ExpectFile("docs/conformance.md", Document());
 }
 
 }  // namespace

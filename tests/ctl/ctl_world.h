@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
-#include "tests/support/raw_http.h"
 #include "tests/support/tracked_flows.h"
 
 namespace svcmap::testing {
@@ -18,13 +17,12 @@ class CtlTest : public ServiceTest {
   // progress does not include the last commit, so the function waits for two searches.
   void AwaitCleanup() {
     const auto searches = [this] {
-      const auto page = HttpRequest(node().netns(), "127.0.0.1", 10249, "/metrics");
-      const std::string name = "\nkubeproxy_conntrack_reconciler_sync_duration_seconds_count";
-      const size_t at = page.ok() ? page->body.find(name) : std::string::npos;
-      return at == std::string::npos ? -1 : std::stoi(page->body.substr(page->body.find(' ', at)));
+      Samples samples = ReadMetrics(node().netns());
+      return samples
+          ["kubeproxy_conntrack_reconciler_sync_duration_seconds_count{ip_family=\"IPv4\"}"];
     };
     for (int i = 0; i < 2; ++i) {
-      const int before = searches();
+      const double before = searches();
       ASSERT_OK(agent().Apply({Web(absl::StrCat("shop/cleanup-", i), ClusterIp(90 + i))}));
       ASSERT_TRUE(WaitUntil([&] { return searches() > before; }));
     }

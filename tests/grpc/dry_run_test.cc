@@ -30,26 +30,9 @@ std::vector<std::string> Reported(const v1::Ack& ack) {
   return lines;
 }
 
-std::vector<std::string> MessagesOf(const v1::Ack& ack) {
-  std::vector<std::string> messages;
-  for (const v1::ObjectResult& result : ack.results()) messages.push_back(result.message());
-  return messages;
-}
-
 class DryRunTest : public ServerTest {
  protected:
-  v1::Ack Try(const testing::Objects& objects) {
-    grpc::ClientContext context;
-    SetDeadline(context);
-    v1::ApplyRequest request;
-    request.set_protocol_version(2);
-    for (const v1::Object& object : objects) *request.add_objects() = object;
-    request.set_validate_only(true);
-    v1::Ack ack;
-    const grpc::Status status = stub_->Apply(&context, request, &ack);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return ack;
-  }
+  v1::Ack Try(const testing::Objects& objects) { return Apply(objects, /*validate_only=*/true); }
   v1::Ack TryRemoval(const std::vector<v1::ObjectRef>& refs) {
     grpc::ClientContext context;
     SetDeadline(context);
@@ -141,12 +124,12 @@ TEST_F(DryRunTest, S16_ResultsAreThoseOfTheRealCall) {
   }
   EXPECT_EQ(status.refused_objects(), 0u);
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
-  EXPECT_THAT(MessagesOf(reported),
+  EXPECT_THAT(Messages(reported),
               ElementsAre(HasSubstr("70000: must be between 1 and 65535"),
                           HasSubstr("\"relay.example\": must be a valid IP address"),
                           HasSubstr("already stores --max-objects 3"),
                           HasSubstr("already used by Service shop/web")));
-  EXPECT_EQ(MessagesOf(Apply(objects)), MessagesOf(reported));
+  EXPECT_EQ(Messages(Apply(objects)), Messages(reported));
 }
 
 TEST_F(DryRunTest, TheListIsBoundedAndTheCountsAreTrue) {

@@ -48,18 +48,7 @@ class EndpointDeltaTest : public ServerTest {
     }
     return addresses;
   }
-  size_t Programmed() {
-    size_t count = 0;
-    loop_->Call([&](proxy::Reconciler&) {
-      count = kernel_->ReadSet({Family::kIpv4, proxy::kEndpoints})->size();
-    });
-    return count;
-  }
-  static std::vector<std::string> Messages(const v1::Ack& ack) {
-    std::vector<std::string> messages;
-    for (const v1::ObjectResult& result : ack.results()) messages.push_back(result.message());
-    return messages;
-  }
+  size_t Programmed() { return Elements(proxy::kEndpoints); }
 
   std::unique_ptr<Stream> stream_;
   uint64_t number_ = 0;

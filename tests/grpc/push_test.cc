@@ -26,13 +26,6 @@ class PushTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
-  size_t Elements(proxy::SetIndex set) {
-    size_t count = 0;
-    loop_->Call([&](proxy::Reconciler&) {
-      count = kernel_->ReadSet({Family::kIpv4, set})->size();
-    });
-    return count;
-  }
 };
 
 TEST_F(PushTest, AckComesAfterTheCommitWithItsRevision) {

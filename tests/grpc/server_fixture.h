@@ -108,16 +108,32 @@ class ServerTest : public ::testing::Test {
     context.set_deadline(std::chrono::system_clock::now() + kDeadline);
   }
 
-  v1::Ack Apply(const testing::Objects& objects) {
+  v1::Ack Apply(const testing::Objects& objects, bool validate_only = false) {
     grpc::ClientContext context;
     SetDeadline(context);
     v1::ApplyRequest request;
     request.set_protocol_version(2);
+    request.set_validate_only(validate_only);
     for (const v1::Object& object : objects) *request.add_objects() = object;
     v1::Ack ack;
     const grpc::Status status = stub_->Apply(&context, request, &ack);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return ack;
+  }
+
+  static std::vector<std::string> Messages(const v1::Ack& ack) {
+    std::vector<std::string> messages;
+    for (const v1::ObjectResult& result : ack.results()) messages.push_back(result.message());
+    return messages;
+  }
+
+  // Returns the number of IPv4 elements in the kernel.
+  size_t Elements(proxy::SetIndex set) {
+    size_t count = 0;
+    loop_->Call([&](proxy::Reconciler&) {
+      count = kernel_->ReadSet({Family::kIpv4, set})->size();
+    });
+    return count;
   }
 
   // Waits until the status contains everything that the loop has taken. The first call may run in

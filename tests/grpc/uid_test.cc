@@ -65,13 +65,6 @@ TEST_F(UidTest, WithoutNamedUidsOnlyTheOwnerAndRootCanOpenTheSocket) {
   EXPECT_TRUE(CallAny(ChannelAs(0), "/svcmap.v1.Control/Apply").ok());
 }
 
-TEST_F(UidTest, WithNamedUidsEveryUserCanOpenTheSocket) {
-  ListenForUids();
-  struct stat found = {};
-  ASSERT_EQ(stat(socket().c_str(), &found), 0);
-  EXPECT_EQ(found.st_mode & 0777, 0666u);
-}
-
 TEST_F(UidTest, UidOutsideOfTheListsIsHungUpOn) {
   ListenForUids();
   UniqueFd fd;

@@ -5,16 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "api/metrics/facts.h"
 #include "proxy/ruleset/table.h"
+#include "tests/support/file.h"
 
 namespace svcmap::api::test {
 
+using ::svcmap::testing::ExpectFile;
+using ::svcmap::testing::ReadFile;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -110,20 +110,6 @@ inline proxy::SyncResult ASync(milliseconds whole, milliseconds commit,
   result.whole = whole;
   result.duration = commit;
   return result;
-}
-
-inline std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// Expects that a file of this repository contains `wanted`. If SVCMAP_UPDATE_DOCS is set, writes
-// `wanted` to the file first.
-inline void ExpectFile(const std::string& path, const std::string& wanted) {
-  const std::string whole = SVCMAP_SOURCE_DIR "/" + path;
-  if (std::getenv("SVCMAP_UPDATE_DOCS") != nullptr) std::ofstream(whole) << wanted;
-  EXPECT_TRUE(ReadFile(whole) == wanted)
-      << path << " is stale: run this test with SVCMAP_UPDATE_DOCS=1";
 }
 
 }  // namespace svcmap::api::test

@@ -1,6 +1,8 @@
 // Tests that changes affect new connections and keep existing connections.
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/chance.h"
 #include "tests/support/temporary_folder.h"
@@ -144,6 +146,32 @@ TEST_P(ChangeTest, S97_TheHairpinOfASharedEndpointOutlivesOneOfItsServices) {
 
 using OpenFlowTest = ServiceFamilyTest;
 INSTANTIATE_FAMILIES(OpenFlowTest);
+
+class RulesetTest : public ServiceTest {};
+
+TEST_F(RulesetTest, S138_S353_ServicesChangeOnlyElements) {
+  ASSERT_OK_AND_ASSIGN(const std::string rules, Nft(node().netns(), "-t list ruleset"));
+  const auto expect_the_same_rules = [&](const char* when) {
+    const auto now = Nft(node().netns(), "-t list ruleset");
+    ASSERT_OK(now);
+    EXPECT_EQ(*now, rules) << when;
+    ExpectAppliedIsInTheKernel(agent(), node().netns());
+  };
+  Objects objects = {ExternalWeb("shop/web", kWeb)};
+  for (int i = 11; i < 90; ++i) objects.push_back(Web(absl::StrCat("shop/s", i), ClusterIp(i)));
+  ASSERT_OK(agent().Apply(objects + WebSlices("shop/web", {&pod_a(), &remote_pod()}) +
+                          WebSlices("shop/s11", {&pod_b()})));
+  expect_the_same_rules("Services");
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_b()}) + WebSlices("shop/s11", {})));
+  expect_the_same_rules("endpoints");
+  ASSERT_OK(agent().Replace(Basics()));
+  expect_the_same_rules("no Services");
+  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
+  for (const v1::MapCount& map : status.maps()) {
+    if (map.name() != "service-ips" && map.name() != "endpoints") continue;
+    EXPECT_EQ(map.elements(), 0u) << map.ShortDebugString();
+  }
+}
 
 TEST_P(OpenFlowTest, S95_S101_AnOpenConnectionOutlivesItsEndpointAndItsService) {
   ASSERT_OK(

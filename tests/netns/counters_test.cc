@@ -2,12 +2,10 @@
 #include <signal.h>
 
 #include <map>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
-#include "tests/support/raw_http.h"
 
 namespace svcmap::testing {
 namespace {
@@ -40,21 +38,15 @@ class CountersTest : public ServiceTest {
     EXPECT_OK(world()->RestartAgent({}));
   }
 
-  std::string Page() {
-    const auto answer = HttpRequest(node().netns(), "127.0.0.1", 10249, "/metrics");
-    EXPECT_OK(answer);
-    return answer.ok() ? answer->body : "";
-  }
   Connections Read() {
     Connections connections;
-    std::istringstream lines(Page());
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with(kMetric)) continue;
-      EXPECT_EQ(Label(line, "port"), "80") << line;
-      if (Label(line, "protocol") == "SCTP") continue;
-      connections[absl::StrCat(Label(line, "namespace"), "/", Label(line, "name"), " ",
-                               Label(line, "protocol"), " ", Label(line, "destination"))] =
-          std::stoi(line.substr(line.rfind(' ')));
+    for (const auto& [sample, count] : ReadMetrics(node().netns())) {
+      if (!sample.starts_with(kMetric)) continue;
+      EXPECT_EQ(Label(sample, "port"), "80") << sample;
+      if (Label(sample, "protocol") == "SCTP") continue;
+      connections[absl::StrCat(Label(sample, "namespace"), "/", Label(sample, "name"), " ",
+                               Label(sample, "protocol"), " ", Label(sample, "destination"))] =
+          static_cast<int>(count);
     }
     return connections;
   }

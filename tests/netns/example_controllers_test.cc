@@ -1,10 +1,10 @@
 // Runs the controllers in deploy/examples with svcmapd.
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/file.h"
 #include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
@@ -53,11 +53,8 @@ class ExampleControllerTest : public ::testing::TestWithParam<Example> {
   }
   // Waits until the saved resume token includes `endpoint`.
   bool WaitUntilKept(const std::string& endpoint) const {
-    return WaitUntil([&] {
-      std::stringstream kept;
-      kept << std::ifstream(file() + ".sent").rdbuf();
-      return kept.str().find(endpoint) != std::string::npos;
-    });
+    return WaitUntil(
+        [&] { return ReadFile(file() + ".sent").find(endpoint) != std::string::npos; });
   }
   std::string file() const { return folder_->path() + "/objects"; }
   std::string tmp() const { return folder_->path() + "/tmp"; }

@@ -1,7 +1,6 @@
 // Tests of svcmapd's health endpoints: healthCheckNodePorts for load balancers, /healthz and
 // /livez.
 #include <signal.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -152,10 +151,9 @@ TEST_F(HealthChecksTest, S250_S252_S253_HealthzFollowsTheNode) {
 
 // The second agent has no controller and uses the saved state.
 TEST(HealthAfterRestartTest, TheSavedStateIsAnsweredFor) {
-  std::string folder = "/tmp/svcmap-health-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
   ASSERT_OK_AND_ASSIGN(const NetNs netns, NetNs::Create());
-  const std::vector<std::string> flags = {"--state-dir", folder, "--nodeport-addresses",
+  const std::vector<std::string> flags = {"--state-dir", folder.path(), "--nodeport-addresses",
                                           "0.0.0.0/0,::/0"};
   ASSERT_OK_AND_ASSIGN(auto agent, Agent::Start(netns, flags));
   ASSERT_OK(agent->Replace(
@@ -170,7 +168,6 @@ TEST(HealthAfterRestartTest, TheSavedStateIsAnsweredFor) {
     return healthz.ok() && healthz->code == 200 && check.ok() && check->code == 200;
   }));
   EXPECT_OK(agent->Stop());
-  std::filesystem::remove_all(folder);
 }
 
 TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {

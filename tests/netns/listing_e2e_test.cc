@@ -20,46 +20,16 @@ class ListingTest : public ServiceTest {
   }
   std::vector<std::string> AgentFlags() override { return {"--answer-ping", "--port-ranges"}; }
 
-  // Applies objects that use every feature of both tables. The Services have all kinds of addresses
-  // and all protocols. The Services have no, few, many, local, remote or terminating endpoints.
+  // Applies objects with elements in the sets of both flags, and with all kinds of addresses and
+  // all protocols.
   void ServeEverything() {
-    const std::string key = "shop/web";
-    const std::string port = "http-";
-    const auto external = [](AService service, int number) {
-      return service.ExternalIp(absl::StrCat("198.51.100.", number))
-          .ExternalIp(absl::StrCat("2001:db8:51::", number))
-          .LoadBalancerIp(absl::StrCat("198.51.101.", number))
-          .LoadBalancerIp(absl::StrCat("2001:db8:52::", number));
-    };
-    const auto with_ports = [&](const std::string& service_key, int number) {
-      AService service(service_key);
-      service.ClusterIps(ClusterIp(number).v4, ClusterIp(number).v6);
-      for (const Protocol protocol : kProtocols) {
-        service.Port(absl::StrCat(port, ProtocolName(protocol)), 80, protocol)
-            .NodePort(30000 + number);
-      }
-      return external(service, number);
-    };
     v1::Object ranged =
-        AService(key + "4").ClusterIps(ClusterIp(13).v4, ClusterIp(13).v6).Port(port + "r", 1000);
+        AService("shop/ranged").ClusterIps(ClusterIp(12).v4, ClusterIp(12).v6).Port("range", 1000);
     ranged.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(2000);
-    Objects objects = {with_ports(key, 10), with_ports(key + "2", 11), with_ports(key + "3", 12),
-                       ranged, ASlice(key + "4").Endpoint("10.244.1.7").Port(port + "r", kPodPort)};
-    for (const bool v6 : {false, true}) {
-      for (const int endpoints : {3, 100}) {
-        ASlice slice(endpoints == 3 ? key : key + "2");
-        slice.Named(absl::StrCat("slice-", v6 ? "v6" : "v4", "-", endpoints));
-        for (int i = 1; i <= endpoints; ++i) {
-          slice.Endpoint(absl::StrCat(v6 ? "fd00:10:244:1::" : "10.244.1.", i),
-                         i % 2 ? kAgentNode : "n2");
-        }
-        for (const Protocol protocol : kProtocols) {
-          slice.Port(absl::StrCat(port, ProtocolName(protocol)), kPodPort, protocol);
-        }
-        objects.push_back(slice);
-      }
-    }
-    ASSERT_OK(agent().Apply(objects));
+    ASSERT_OK(agent().Apply(
+        Objects{ExternalWeb("shop/web", kWeb), Web("shop/empty", ClusterIp(11)), ranged,
+                ASlice("shop/ranged").Endpoint("10.244.1.7").Port("range", kPodPort)} +
+        WebSlices("shop/web", {&pod_a(), &remote_pod()})));
   }
 
   void ExpectListingLoadsAgain() {
@@ -83,10 +53,9 @@ TEST_F(ListingTest, TheListingOfEveryFeatureLoadsAgain) {
   ServeEverything();
   ExpectListingLoadsAgain();
   ASSERT_OK_AND_ASSIGN(const std::string listing, Nft(node().netns(), "list ruleset"));
-  EXPECT_NE(listing.find("10.96.0.10 . tcp . 80 comment \"shop/web:http-tcp\""), std::string::npos)
+  EXPECT_NE(listing.find("10.96.0.10 . tcp . 80 comment \"shop/web:tcp\""), std::string::npos)
       << listing;
-  EXPECT_NE(listing.find("fd00:96::10 . sctp . 80 comment \"shop/web:http-sctp\""),
-            std::string::npos);
+  EXPECT_NE(listing.find("fd00:96::10 . sctp . 80 comment \"shop/web:sctp\""), std::string::npos);
   EXPECT_NE(listing.find("@th,16,8"), std::string::npos) << "port ranges";
   EXPECT_NE(listing.find("limit rate over"), std::string::npos) << "pings";
 }

@@ -3,13 +3,10 @@
 #include <linux/netlink.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cstddef>
-#include <cstring>
-
 #include "tests/support/agent.h"
+#include "tests/support/kernel_check.h"
 #include "tests/support/mount_ns.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
@@ -47,21 +44,6 @@ class LockTest : public ::testing::Test {
 
   std::optional<NetNs> netns_;
 };
-
-TEST_F(LockTest, AnotherUserWithTheAbstractNameDoesNotPreventTheStart) {
-  UniqueFd squatter;
-  AsOtherUser([&] {
-    squatter = UniqueFd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    constexpr char kName[] = "svcmapd.lock";
-    std::memcpy(address.sun_path + 1, kName, sizeof(kName) - 1);
-    ASSERT_EQ(bind(squatter.get(), reinterpret_cast<sockaddr*>(&address),
-                   offsetof(sockaddr_un, sun_path) + sizeof(kName)),
-              0);
-  });
-  EXPECT_OK(StartAgent());
-}
 
 TEST_F(LockTest, AnotherUserCannotImitateTheLock) {
   std::vector<UniqueFd> squatters;

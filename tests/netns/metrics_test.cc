@@ -3,7 +3,6 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
@@ -16,23 +15,6 @@ namespace {
 constexpr uint16_t kMetricsPort = 10249;
 constexpr char kScrapedAt[] = "127.0.0.1";
 
-// Values of a metrics page by sample name and labels, in the notation of the page.
-using Samples = std::map<std::string, double>;
-
-absl::StatusOr<Samples> Scrape(const NetNs& netns) {
-  const absl::StatusOr<HttpAnswer> answer =
-      HttpRequest(netns, kScrapedAt, kMetricsPort, "/metrics");
-  if (!answer.ok()) return answer.status();
-  if (answer->code != 200) return absl::InternalError(answer->body);
-  Samples samples;
-  std::istringstream lines(answer->body);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t blank = line.rfind(' ');
-    if (!line.starts_with('#')) samples[line.substr(0, blank)] = std::stod(line.substr(blank + 1));
-  }
-  return samples;
-}
-
 std::string Of(const std::string& name, const std::string& labels) {
   return absl::StrCat(name, "{", labels, "}");
 }
@@ -43,15 +25,14 @@ class MetricsTest : public ServiceTest {
  protected:
   const NetNs& netns() { return node().netns(); }
   double Value(const std::string& sample) {
-    const absl::StatusOr<Samples> samples = Scrape(netns());
-    EXPECT_OK(samples);
-    const bool there = samples.ok() && samples->contains(sample);
-    EXPECT_TRUE(there) << sample;
-    return there ? samples->at(sample) : -1;
+    const Samples samples = ReadMetrics(netns());
+    const auto found = samples.find(sample);
+    EXPECT_NE(found, samples.end()) << sample;
+    return found == samples.end() ? -1 : found->second;
   }
   // Runs `step` and expects that the samples increase by these values.
   void ExpectAdded(const std::map<std::string, double>& wanted, const std::function<void()>& step) {
-    ASSERT_OK_AND_ASSIGN(const Samples before, Scrape(netns()));
+    const Samples before = ReadMetrics(netns());
     step();
     for (const auto& [sample, added] : wanted) {
       ASSERT_TRUE(before.contains(sample)) << sample;
@@ -94,7 +75,7 @@ TEST_F(MetricsTest, S269_S271_S275_S277_ABatchMovesTheNumbers) {
 TEST_F(MetricsTest, TheySayWhatStatusSays) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());
-  ASSERT_OK_AND_ASSIGN(Samples samples, Scrape(netns()));
+  Samples samples = ReadMetrics(netns());
   EXPECT_EQ(samples["svcmap_revision"], status.revision());
   EXPECT_EQ(samples["svcmap_service_ports"], status.service_ports());
   EXPECT_EQ(samples["svcmap_elements_written_total"], status.elements_written());

@@ -12,7 +12,6 @@
 #include "tests/netns/service_world.h"
 #include "tests/support/chance.h"
 #include "tests/support/nft.h"
-#include "tests/support/raw_http.h"
 
 namespace svcmap::testing {
 namespace {
@@ -416,14 +415,13 @@ TEST_P(PortRangeTest, ConnectionsAreCountedForEachAddress) {
   dropped.timeout = kShort;
   EXPECT_EQ(svcmap::testing::Ask(client().netns(), dropped).outcome, Outcome::kTimedOut);
   const auto count = [&](const Address& address) {
-    const auto page = HttpRequest(node().netns(), "127.0.0.1", 10249, "/metrics");
-    const std::string name = absl::StrCat(
+    const Samples samples = ReadMetrics(node().netns());
+    const auto found = samples.find(absl::StrCat(
         "svcmap_service_connections_total{namespace=\"shop\",name=\"ranged\",port=\"ranges\","
         "protocol=\"",
         absl::AsciiStrToUpper(ProtocolName(protocol())), "\",destination=\"", address.in(v6()),
-        "\"} ");
-    const size_t at = page.ok() ? page->body.find(name) : std::string::npos;
-    return at == std::string::npos ? -1 : std::stoi(page->body.substr(at + name.size()));
+        "\"}"));
+    return found == samples.end() ? -1 : static_cast<int>(found->second);
   };
   EXPECT_OK(Eventually("counts",
                        [&] {

@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/raw_http.h"
 
 namespace svcmap::testing {
 namespace {
@@ -66,6 +68,17 @@ absl::Status RouteByTheNode(const Topology& net, const Host& pod) {
 }
 
 }  // namespace
+
+Samples ReadMetrics(const NetNs& netns) {
+  const absl::StatusOr<HttpAnswer> page = HttpRequest(netns, "127.0.0.1", 10249, "/metrics");
+  Samples samples;
+  std::istringstream lines(page.ok() && page->code == 200 ? page->body : "");
+  for (std::string line; std::getline(lines, line);) {
+    const size_t blank = line.rfind(' ');
+    if (!line.starts_with('#')) samples[line.substr(0, blank)] = std::stod(line.substr(blank + 1));
+  }
+  return samples;
+}
 
 Address ClusterIp(int n) { return {absl::StrCat("10.96.0.", n), absl::StrCat("fd00:96::", n)}; }
 
@@ -208,6 +221,17 @@ Objects SlicesOf(const std::string& service, const std::vector<const Host*>& hos
     v1::Object object = slice;
     object.mutable_endpoint_slice()->set_address_type(v6 ? "IPv6" : "IPv4");
     slices.push_back(std::move(object));
+  }
+  return slices;
+}
+
+Objects WithFirstTerminating(Objects slices, bool serving) {
+  for (v1::Object& slice : slices) {
+    v1::EndpointConditions& conditions =
+        *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
+    conditions.set_ready(false);
+    conditions.set_serving(serving);
+    conditions.set_terminating(true);
   }
   return slices;
 }

@@ -55,6 +55,11 @@ inline const Address kUnallocated = ClusterIp(99);
 inline const Address kNode = {kNodeV4, kNodeV6};
 inline const Address kNodeSecond = {kNodeSecondV4, kNodeSecondV6};
 
+// Values of svcmapd's /metrics page on port 10249, by name and labels in the notation of the page.
+// Empty if there is no page.
+using Samples = std::map<std::string, double>;
+Samples ReadMetrics(const NetNs& netns);
+
 struct World {
   std::unique_ptr<Topology> topology;
   const Host* pod_a = nullptr;
@@ -107,6 +112,8 @@ Objects SlicesOf(const std::string& service, const std::vector<const Host*>& hos
                  const std::vector<SlicePort>& ports);
 // Builds one slice per family with these hosts and the ports of Web(). The target port is kPodPort.
 Objects WebSlices(const std::string& service, const std::vector<const Host*>& hosts);
+// Returns the slices with a terminating first endpoint.
+Objects WithFirstTerminating(Objects slices, bool serving);
 
 // Concatenates lists of objects, flows or names.
 template <typename T>

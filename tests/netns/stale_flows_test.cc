@@ -133,16 +133,10 @@ TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
   ASSERT_EQ(AskFlow(client(), ClusterIp(54)).server, "pod-b");
 
   // The endpoint becomes serving-terminating, another endpoint is added, and the Service changes.
-  Objects slices = WebSlices("shop/dns", {&pod_a(), &remote_pod()});
-  for (v1::Object& slice : slices) {
-    v1::EndpointConditions& conditions =
-        *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
-    conditions.set_ready(false);
-    conditions.set_serving(true);
-    conditions.set_terminating(true);
-  }
   AService service = Web("shop/dns", kDns);
-  ASSERT_OK(agent().Apply(Objects{service.InternalPolicy("Local")} + slices));
+  ASSERT_OK(agent().Apply(Objects{service.InternalPolicy("Local")} +
+                          WithFirstTerminating(WebSlices("shop/dns", {&pod_a(), &remote_pod()}),
+                                               /*serving=*/true)));
   // Wait for a complete cleanup pass. The deletion of another Service's flow shows that the cleanup
   // pass has finished.
   ASSERT_OK(agent().Apply(WebSlices("shop/other", {&remote_pod()})));

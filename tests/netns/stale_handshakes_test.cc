@@ -79,15 +79,9 @@ TEST_P(StaleHandshakesTest, S242_HandshakesWithAnEndpointOfTheServiceAreKept) {
     EXPECT_NO_ANSWER(Retry(pod_b(), kWeb));
     EXPECT_NO_ANSWER(Retry(pod_b(), ClusterIp(11)));
     // The endpoint leaves one Service and is terminating in the other one.
-    Objects slices = WebSlices("shop/web", {&pod_a(), &remote_pod()});
-    for (v1::Object& slice : slices) {
-      v1::EndpointConditions& conditions =
-          *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
-      conditions.set_ready(false);
-      conditions.set_serving(false);
-      conditions.set_terminating(true);
-    }
-    ASSERT_OK(agent().Apply(slices + WebSlices("shop/other", {&remote_pod()})));
+    ASSERT_OK(agent().Apply(WithFirstTerminating(WebSlices("shop/web", {&pod_a(), &remote_pod()}),
+                                                 /*serving=*/false) +
+                            WebSlices("shop/other", {&remote_pod()})));
     EXPECT_OK(Eventually("remote-pod answers", [&] {
       EXPECT_NO_ANSWER(Retry(pod_b(), kWeb));  // Keeps the entry.
       return Retry(pod_b(), ClusterIp(11)).server == "remote-pod";

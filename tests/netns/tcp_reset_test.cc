@@ -1,12 +1,9 @@
 // Tests of --reset-stale-tcp and of the option of a Service that overrides this flag. An open
 // connection to an endpoint that is gone is reset at the client's next write. Other connections are
 // not affected.
-#include <sstream>
-
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
-#include "tests/support/raw_http.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/transfer.h"
 
@@ -68,12 +65,11 @@ class TcpResetTest : public ServiceFamilyTest {
   }
   // Number of TCP flows that svcmapd has deleted.
   int Deleted() {
-    const auto page = HttpRequest(node().netns(), "127.0.0.1", 10249, "/metrics");
-    EXPECT_OK(page);
-    std::istringstream lines(page.ok() ? page->body : "");
+    const Samples samples = ReadMetrics(node().netns());
+    EXPECT_FALSE(samples.empty());
     int deleted = 0;
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with(kMetric)) deleted += std::stoi(line.substr(line.rfind(' ')));
+    for (const auto& [sample, value] : samples) {
+      if (sample.starts_with(kMetric)) deleted += static_cast<int>(value);
     }
     return deleted;
   }
@@ -184,14 +180,8 @@ TEST_P(TcpResetTest, OtherConnectionsAreKept) {
       TcpFlow::Open(pod_b().netns(), {.destination = pod_a().address(v6()), .port = kPodPort});
   for (const auto* flow : {&web, &other, &terminating, &deleted, &direct}) ASSERT_OK(*flow);
 
-  Objects draining = WebSlices("shop/drain", {&pod_a()});
-  for (v1::Object& slice : draining) {
-    v1::EndpointConditions& conditions =
-        *slice.mutable_endpoint_slice()->mutable_endpoints(0)->mutable_conditions();
-    conditions.set_ready(false);
-    conditions.set_serving(false);
-    conditions.set_terminating(true);
-  }
+  const Objects draining =
+      WithFirstTerminating(WebSlices("shop/drain", {&pod_a()}), /*serving=*/false);
   ASSERT_OK(agent().Remove({ServiceRef("shop/deleted")}));
   ASSERT_OK(agent().Apply(draining + WebSlices("shop/deleted", {&remote_pod()}) +
                           WebSlices("shop/web", {&remote_pod()})));

@@ -1,19 +1,17 @@
 // Runs svcmap-protocol-check against svcmapd on a Unix socket and with TLS.
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/contract/private_netns.h"
-#include "tests/protocol/session.h"
 #include "tests/support/agent.h"
 #include "tests/support/certificates.h"
+#include "tests/support/file.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/support/wait.h"
 
 namespace svcmap::protocol {
 namespace {
@@ -24,7 +22,6 @@ using svcmap::testing::CommandResult;
 using svcmap::testing::KeyPair;
 using svcmap::testing::NetNs;
 using svcmap::testing::TemporaryFolder;
-using svcmap::testing::WaitUntil;
 using ::testing::HasSubstr;
 
 constexpr std::chrono::seconds kKitPatience{200};
@@ -48,12 +45,6 @@ std::string Words(const std::string& text) {
   std::string words;
   for (std::string word; stream >> word;) words += word + " ";
   return words;
-}
-
-std::string FileText(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 class ProtocolCheckTest : public ::testing::Test {
@@ -91,10 +82,8 @@ class ProtocolCheckTest : public ::testing::Test {
   }
 
   std::string Path(const std::string& name) const { return folder_->path() + "/" + name; }
-  // Replaces a certificate file with a rename, as a certificate rotation does.
   void WriteFile(const std::string& name, const std::string& text) const {
-    std::ofstream(Path("new")) << text;
-    std::filesystem::rename(Path("new"), Path(name));
+    std::ofstream(Path(name)) << text;
   }
 
   static inline std::optional<NetNs> netns_;
@@ -115,8 +104,8 @@ TEST_F(ProtocolCheckTest, AllThatIsPromisedIsKeptOverAUnixSocket) {
 }
 
 TEST_F(ProtocolCheckTest, EveryPromiseStandsInTheDocumentation) {
-  const std::string text = Words(FileText(SVCMAP_SOURCE_DIR "/proto/README.md")) +
-                           Words(FileText(SVCMAP_SOURCE_DIR "/docs/security.md"));
+  const std::string text = Words(svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/proto/README.md")) +
+                           Words(svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/security.md"));
   for (const Listed& listed : AllListed()) {
     std::string promise = Words(listed.promise);
     promise.pop_back();
@@ -140,7 +129,10 @@ class ProtocolCheckTlsTest : public ProtocolCheckTest {
   void SetUp() override {
     ProtocolCheckTest::SetUp();
     if (!folder_) return;
-    Rotate(1, ca_.certificate());
+    const KeyPair pair = ca_.Issue("agent", "IP:127.0.0.1");
+    WriteFile("agent.pem", pair.certificate);
+    WriteFile("agent.key", pair.key);
+    WriteFile("ca.pem", ca_.certificate());
     port_ = svcmap::testing::FreeTcpPort();
     ASSERT_OK_AND_ASSIGN(
         agent_, Agent::Start(*netns_,
@@ -149,15 +141,6 @@ class ProtocolCheckTlsTest : public ProtocolCheckTest {
                               "--allow-write=spiffe://test/writer", "--allow-read=reader.test"}));
   }
   std::string Address() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
-
-  // Installs a new certificate and a new client CA of the agent.
-  void Rotate(int number, const std::string& client_ca) const {
-    const KeyPair pair = ca_.Issue(AgentName(number), "IP:127.0.0.1");
-    WriteFile("agent.pem", pair.certificate);
-    WriteFile("agent.key", pair.key);
-    WriteFile("ca.pem", client_ca);
-  }
-  static std::string AgentName(int number) { return "agent-" + std::to_string(number); }
 
   std::string ClientFile(const std::string& name, const KeyPair& pair) const {
     WriteFile(name, pair.certificate + pair.key);
@@ -189,51 +172,6 @@ TEST_F(ProtocolCheckTlsTest, AllThatIsPromisedIsKeptOverTls) {
   }
   EXPECT_THAT(kit.out, HasSubstr("23 passed, 0 failed, 0 skipped in "));
   EXPECT_OK(agent_->CheckServing());
-}
-
-TEST_F(ProtocolCheckTlsTest, CertificatesRotateUnderLoadAndNoStreamDrops) {
-  const Target target({.address = Address(),
-                       .ca = ca_.certificate(),
-                       .certificate = writer_.certificate,
-                       .key = writer_.key});
-  // Result of the first snapshot, after which the agent no longer answers batches with HELD.
-  Verdict begun;
-  Replace(target, {}, begun);
-  ASSERT_TRUE(begun.passed()) << begun.saw();
-  Session session(target);
-  ASSERT_NE(session.Open(target).node_name(), "");
-  std::atomic<bool> stop = false;
-  std::atomic<uint64_t> acked = 0;
-  std::atomic<uint64_t> wrong = 0;
-  std::thread load([&] {
-    for (uint64_t number = 1; !stop; ++number) {
-      session.Batch(number, {Put(Service("web", 1 + static_cast<int>(number % 2)))});
-      const v1::Ack ack = session.Ack();
-      if (ack.number() != number || ack.outcome() != v1::COMMITTED) ++wrong;
-      if (wrong > 0) return;
-      acked = number;
-    }
-  });
-  const KeyPair guest = other_ca_.Issue("g", "URI:spiffe://test/writer");
-  const std::string both = ca_.certificate() + other_ca_.certificate();
-  for (int number = 2; number < 30 && wrong == 0; ++number) {
-    const bool knows_guest = number % 2 == 0;
-    const uint64_t before = acked;
-    Rotate(number, knows_guest ? both : ca_.certificate());
-    // New connections use the current certificate files.
-    const auto seen = svcmap::testing::ProbeTls(port_, {.client = writer_});
-    EXPECT_EQ(seen.server, AgentName(number));
-    EXPECT_EQ(seen.problem, "");
-    EXPECT_EQ(svcmap::testing::ProbeTls(port_, {.client = guest}).problem.empty(), knows_guest);
-    // The stream continues on its existing connection.
-    EXPECT_TRUE(WaitUntil([&] { return acked >= before + 10 || wrong > 0; }));
-  }
-  stop = true;
-  load.join();
-  EXPECT_EQ(wrong, 0u);
-  const grpc::Status end = session.HalfClose();
-  EXPECT_TRUE(end.ok()) << Text(end);
-  std::cout << acked << " batches acknowledged over 28 rotations\n";
 }
 
 }  // namespace

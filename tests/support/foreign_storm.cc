@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "tests/support/process.h"
 #include "tests/support/raw_nft.h"
 
 namespace svcmap::testing {
@@ -43,8 +42,7 @@ std::string ForeignStorm::Changes::ToString() const {
 }
 
 absl::StatusOr<std::unique_ptr<ForeignStorm>> ForeignStorm::Start(const NetNs& netns,
-                                                                  int per_second,
-                                                                  RulesBy rules_by) {
+                                                                  int per_second) {
   auto kernel = netns.Run([] { return nft::NetlinkKernel::Open(Tables()); });
   if (!kernel.ok()) return kernel.status();
   absl::StatusOr<std::vector<nft::Element>> victims = (*kernel)->ReadSet(kServiceIps);
@@ -52,8 +50,7 @@ absl::StatusOr<std::unique_ptr<ForeignStorm>> ForeignStorm::Start(const NetNs& n
   if (victims->empty()) return absl::FailedPreconditionError("there are no Services to be harmed");
   RawSocket rules = netns.Run(OpenRawSocket);
   if (!rules) return absl::ErrnoToStatus(errno, "open a socket for rules");
-  std::unique_ptr<ForeignStorm> storm(
-      new ForeignStorm(netns, *std::move(kernel), rules_by, std::move(rules)));
+  std::unique_ptr<ForeignStorm> storm(new ForeignStorm(*std::move(kernel), std::move(rules)));
   storm->victims_ = *std::move(victims);
   storm->thread_ = std::thread([raw = storm.get(), per_second] { raw->Blow(per_second); });
   return storm;
@@ -78,9 +75,6 @@ void ForeignStorm::Blow(int per_second) {
 }
 
 absl::Status ForeignStorm::AddRule() {
-  if (rules_by_ == RulesBy::kNft) {
-    return RunNft(netns_, "add rule ip svcmap filter-forward counter\n");
-  }
   RawBatch batch(Family::kIpv4);
   batch.AddRule("svcmap", "filter-forward");
   return batch.Send(rules_);

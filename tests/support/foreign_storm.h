@@ -35,33 +35,21 @@ class ForeignStorm {
     std::string ToString() const;
   };
 
-  enum class RulesBy {
-    kNetlink,  // The storm adds all rules over one netlink socket.
-    // A separate nft process adds each rule. When nft closes its socket, the kernel waits for an
-    // RCU grace period and blocks all transactions for 10 to 20 ms (nft_rcv_nl_event in Linux
-    // 6.18).
-    kNft,
-  };
-
-  // Starts a storm that attempts `per_second` changes in the namespace. The namespace must outlive
-  // this object. The storm deletes only elements that exist during this call.
-  static absl::StatusOr<std::unique_ptr<ForeignStorm>> Start(const NetNs& netns, int per_second,
-                                                             RulesBy rules_by = RulesBy::kNetlink);
+  // Starts a storm that attempts `per_second` changes in the namespace. The storm deletes only
+  // elements that exist during this call.
+  static absl::StatusOr<std::unique_ptr<ForeignStorm>> Start(const NetNs& netns, int per_second);
   ~ForeignStorm();  // Stops the changes.
 
   Changes Stop();
 
  private:
-  ForeignStorm(const NetNs& netns, std::unique_ptr<nft::NetlinkKernel> kernel, RulesBy rules_by,
-               RawSocket rules)
-      : netns_(netns), kernel_(std::move(kernel)), rules_by_(rules_by), rules_(std::move(rules)) {}
+  ForeignStorm(std::unique_ptr<nft::NetlinkKernel> kernel, RawSocket rules)
+      : kernel_(std::move(kernel)), rules_(std::move(rules)) {}
   absl::Status AddRule();
   void Blow(int per_second);
   void Change(uint64_t number);
 
-  const NetNs& netns_;
   std::unique_ptr<nft::NetlinkKernel> kernel_;
-  RulesBy rules_by_;
   RawSocket rules_;
   std::vector<nft::Element> victims_;  // Elements of service-ips that the storm deletes.
   Changes changes_;

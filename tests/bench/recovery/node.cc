@@ -95,8 +95,8 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
   // Subtract one Service, because the shape's number of Services includes the victim.
   ClusterShape others = shape;
   --others.services;
-  cluster_.emplace(others, kFirstService);
-  for (const ServicePort& port : cluster_->ports()) {
+  const Cluster cluster(others, kFirstService);
+  for (const ServicePort& port : cluster.ports()) {
     *objects.emplace_back().mutable_service() = ServiceMessage(port);
     for (v1::EndpointSlice& slice : SliceMessages(port)) {
       *objects.emplace_back().mutable_endpoint_slice() = std::move(slice);
@@ -107,10 +107,6 @@ absl::Status RecoveryNode::Load(const ClusterShape& shape) {
   if (!listing.ok()) return listing.status();
   rules_ = listing->rules;
   return agent_->WaitUntilSaved();
-}
-
-v1::Change RecoveryNode::NextChange() {
-  return std::move(cluster_->ReplaceEndpoint(changes_++ % cluster_->ports().size()).messages[0]);
 }
 
 absl::Status RecoveryNode::Reports(uint64_t repairs) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +35,6 @@ class RecoveryNode {
   // Replaces the agent's state with the node, the victim, another Service and a cluster of the
   // given shape. Waits until the state is on disk.
   absl::Status Load(const ClusterShape& shape);
-  // Returns the next change, which replaces one endpoint of one Service.
-  v1::Change NextChange();
 
   // Returns OK if the agent reports the state as serving, has verified the kernel, and has made at
   // least `repairs` repairs since its start.
@@ -71,8 +68,6 @@ class RecoveryNode {
   std::vector<std::unique_ptr<testing::EchoServer>> servers_;
   std::unique_ptr<testing::Agent> agent_;
   std::string rules_;
-  std::optional<Cluster> cluster_;
-  size_t changes_ = 0;
 };
 
 }  // namespace svcmap::bench

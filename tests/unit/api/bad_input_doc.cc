@@ -3,12 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/file.h"
 #include "tests/unit/api/bad_input_table.h"
 #include "tests/unit/api/field_limits.h"
 
@@ -128,14 +126,7 @@ TEST(FieldLimitsTest, EachNumberUpToTheLimitIsAcceptedAndNoMore) {
 }
 
 TEST(BadInputDocTest, DocsSayWhatTheTestsSaw) {
-  const std::string path = SVCMAP_SOURCE_DIR "/docs/bad-input.md";
-  const std::string wanted = Document();
-  if (std::getenv("SVCMAP_UPDATE_DOCS") != nullptr) {
-    std::ofstream(path) << wanted;
-  }
-  std::ifstream file(path);
-  const std::string found{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  EXPECT_TRUE(found == wanted) << path << " is stale: run this test with SVCMAP_UPDATE_DOCS=1";
+  svcmap::testing::ExpectFile("docs/bad-input.md", Document());
 }
 
 }  // namespace

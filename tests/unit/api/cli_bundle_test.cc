@@ -4,11 +4,11 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "api/bundle/archive.h"
 #include "api/bundle/contents.h"
 #include "api/bundle/name_hash.h"
+#include "tests/support/file.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {
@@ -20,11 +20,7 @@ using ::testing::Not;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-std::string ReadFile(const std::string& path) {
-  std::ostringstream bytes;
-  bytes << std::ifstream(path, std::ios::binary).rdbuf();
-  return bytes.str();
-}
+using ::svcmap::testing::ReadFile;
 
 void WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;

@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "api/connect/target.h"
+#include "tests/support/file.h"
 
 namespace svcmap::api {
 namespace {
@@ -282,9 +281,7 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
 // Each exit code in the help text ("  3  cannot reach ...", "  10 the agent ...") must have a row
 // in docs/svcmapctl.md.
 TEST(CommandLineTest, TheManualListsTheSameExitCodes) {
-  std::ifstream file("docs/svcmapctl.md");
-  const std::string manual{std::istreambuf_iterator<char>(file), {}};
-  ASSERT_FALSE(manual.empty()) << "runs at the top of the source";
+  const std::string manual = svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/svcmapctl.md");
   const std::string help = Help({"--help"});
   std::istringstream codes(help.substr(help.find("Exit codes:\n")));
   int count = 0;

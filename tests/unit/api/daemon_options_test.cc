@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "api/config/detect_local.h"
 #include "api/daemon/repeat_lookups.h"
+#include "tests/support/file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::api {
@@ -347,8 +347,7 @@ TEST(DaemonOptionsTest, TheDocumentationHasEveryFlag) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(ExitOf({"--help"}), 0);
   const std::string help = ::testing::internal::GetCapturedStdout();
-  std::ifstream file(SVCMAP_SOURCE_DIR "/docs/configuration.md");
-  const std::string docs{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string docs = svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/configuration.md");
   int flags = 0;
   for (size_t at = help.find("\n  -"); at != std::string::npos; at = help.find("\n  -", at + 1)) {
     const std::string flag = help.substr(at + 3, help.find_first_of(" ,={", at + 4) - at - 3);

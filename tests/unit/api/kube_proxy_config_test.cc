@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "api/config/file.h"
 #include "api/config/go_duration.h"
+#include "tests/support/file.h"
 #include "tests/support/kubeadm_config.h"
 
 namespace svcmap::api {
@@ -403,8 +402,7 @@ TEST(GoDurationTest, WritesWhatGoWrites) {
 // docs/configuration.md must contain a table row for each field. The row begins with the field's
 // path and default.
 TEST(KubeProxyConfigTest, S289ToS317_TheDocumentationHasEveryFieldAndItsDefault) {
-  std::ifstream file(SVCMAP_SOURCE_DIR "/docs/configuration.md");
-  const std::string docs{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string docs = svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/configuration.md");
   for (const auto& [path, value] : ConfigurationDefaults()) {
     EXPECT_THAT(docs, HasSubstr(absl::StrCat("\n| `", path, "` | `", value, "` | ")));
   }

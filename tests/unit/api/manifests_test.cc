@@ -18,6 +18,7 @@
 #include "api/log/printable.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temporary_folder.h"
 
 namespace svcmap::api {
 namespace {
@@ -707,20 +708,14 @@ spec:
 
 class ManifestPathTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "svcmap-manifests-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::string Write(const std::string& name, const std::string& text) {
     const std::string path = directory_ + "/" + name;
     std::ofstream(path) << text;
     return path;
   }
 
-  std::string directory_;
+  const svcmap::testing::TemporaryFolder folder_ = *svcmap::testing::TemporaryFolder::Make();
+  const std::string directory_ = folder_.path();
 };
 
 std::string NodeYaml(const std::string& name) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "api/migration/node_report.h"
+#include "tests/support/temporary_folder.h"
 
 namespace svcmap::api {
 namespace {
@@ -300,20 +301,14 @@ TEST(MissingFeaturesStatusTest, NoModuleCanBeLoadedBeforeTheNextBoot) {
 // Creates a directory tree with the layout of /proc.
 class ReadProcTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = std::filesystem::temp_directory_path() / "preflight-XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   void Write(const std::string& path, const std::string& content) const {
     std::filesystem::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << content;
   }
   Facts Read() const { return ReadProc({root_ / "sys", root_ / "net"}); }
 
-  std::filesystem::path root_;
+  const svcmap::testing::TemporaryFolder folder_ = *svcmap::testing::TemporaryFolder::Make();
+  const std::filesystem::path root_ = folder_.path();
 };
 
 TEST_F(ReadProcTest, ModulesDisabled) {
