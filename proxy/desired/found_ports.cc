@@ -48,8 +48,13 @@ void KeepUnique(Affinity& affinity) {
   keep(&Affinity::Endpoint::address);
 }
 
-std::vector<uint32_t>& ListOf(NumberPool pool, Family family, NumberLists& numbers) {
-  return numbers[static_cast<size_t>(pool)][pool == NumberPool::kGroups ? 0 : Index(family)];
+// Adds a number to the list of its pool. Returns false if it is out of range, as in damaged tables.
+bool Note(NumberPool pool, Family family, uint32_t number, NumberLists& numbers) {
+  constexpr uint32_t kLast[] = {kMaxGroup, kMaxStickyGroup, kMaxStickyPort};
+  if (number == 0 || number > kLast[static_cast<size_t>(pool)]) return false;
+  const size_t index = pool == NumberPool::kGroups ? 0 : Index(family);
+  numbers[static_cast<size_t>(pool)][index].push_back(number);
+  return true;
 }
 
 }  // namespace
@@ -67,7 +72,7 @@ void FoundPorts::Add(const nft::ElementView& element) {
       if (!descriptor || descriptor->family() != family || key.size() < size) return;
       const DescriptorParts parts = ParseDescriptor(*descriptor);
       const NumberPool pool = parts.sticky ? NumberPool::kStickyGroups : NumberPool::kGroups;
-      if (parts.group != 0) ListOf(pool, family, numbers_).push_back(parts.group);
+      Note(pool, family, parts.group, numbers_);
       if (element.set.set == kLocalSets) {
         local_sets_.emplace(*IpAddress::FromBytes(key.first(size)), *descriptor);
       } else if (key.size() > size) {
@@ -82,8 +87,7 @@ void FoundPorts::Add(const nft::ElementView& element) {
       const std::optional<EndpointAddress> endpoint = ParseEndpoint(element);
       if (key.size() != 8) return;
       const uint32_t group = nft::ReadBigEndian(key.first(family == Family::kIpv4 ? 3 : 4));
-      ListOf(NumberPool::kGroups, family, numbers_).push_back(group);
-      if (!endpoint) return;
+      if (!Note(NumberPool::kGroups, family, group, numbers_) || !endpoint) return;
       slots_[element.set.set == kRangeEndpoints][group].emplace_back(ReadHost32(key.subspan(4)),
                                                                      *endpoint);
       return;
@@ -91,9 +95,10 @@ void FoundPorts::Add(const nft::ElementView& element) {
     case kAffinitySlots: {
       if (key.size() != 8 || element.data.size() < 4) return;
       const uint32_t group = nft::ReadBigEndian(key.first(2));
-      ListOf(NumberPool::kStickyGroups, family, numbers_).push_back(group);
-      sticky_slots_[Index(family)][group].emplace_back(ReadHost32(key.subspan(4)),
-                                                       nft::ReadBigEndian(element.data.first(4)));
+      if (!Note(NumberPool::kStickyGroups, family, group, numbers_)) return;
+      const uint32_t choice = nft::ReadBigEndian(element.data.first(4));
+      if (!Note(NumberPool::kStickyPorts, family, choice >> 16, numbers_)) return;
+      sticky_slots_[Index(family)][group].emplace_back(ReadHost32(key.subspan(4)), choice);
       return;
     }
     case kAffinityEndpoints:
@@ -103,7 +108,7 @@ void FoundPorts::Add(const nft::ElementView& element) {
       const std::optional<EndpointAddress> endpoint = ParseEndpoint(element);
       if (key.size() != 4 || !endpoint) return;
       const uint32_t choice = nft::ReadBigEndian(key);
-      ListOf(NumberPool::kStickyPorts, family, numbers_).push_back(choice >> 16);
+      if (!Note(NumberPool::kStickyPorts, family, choice >> 16, numbers_)) return;
       const bool is_range = element.set.set >= kRangeAffinityEndpoints;
       choices_[Index(family)][is_range].emplace(choice, *endpoint);
       return;

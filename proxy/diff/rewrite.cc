@@ -81,6 +81,23 @@ std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desi
   return {found.begin(), found.end()};
 }
 
+absl::flat_hash_set<std::string> FoundElements::EndedLocalSets(
+    const nft::Transaction& desired) const {
+  absl::flat_hash_set<std::string> local_sets, in_use, ended;
+  desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    const auto [family, set] = element.set;
+    if (set == kLocalSets) local_sets.insert(SharedKey(element.set, element.key));
+    if (set != kServiceIps && set != kRangePorts && set != kRangeBlocks) return;
+    in_use.insert(SharedKey({family, kLocalSets}, element.data));
+  });
+  ForEach([&](const nft::ElementView& element) {
+    if (element.set.set != kLocalSets) return;
+    std::string key = SharedKey(element.set, element.key);
+    if (in_use.contains(key) && !local_sets.contains(key)) ended.insert(std::move(key));
+  });
+  return ended;
+}
+
 std::vector<nft::SetRef> FoundElements::SetsToReplace(
     const absl::flat_hash_set<std::string>& wanted) const {
   size_t elements[2][kRowSetCount] = {}, deleted[2][kRowSetCount] = {};

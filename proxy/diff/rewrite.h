@@ -28,6 +28,10 @@ class FoundElements {
   // Returns the ports with session affinity that have endpoints here and none in `desired`.
   std::vector<Number> StickyPortsNotIn(const nft::Transaction& desired) const;
 
+  // Returns the elements of `local-sets`, as SharedKey, that `desired` does not contain although it
+  // contains their descriptors. See Plan::ended_local_sets().
+  absl::flat_hash_set<std::string> EndedLocalSets(const nft::Transaction& desired) const;
+
   // Returns the deletions and additions that lead from these elements to the additions in
   // `desired`. All deletions come first. `replaced` are sets that the same transaction must delete
   // and create again. The result contains all desired elements of these sets, and no deletions.

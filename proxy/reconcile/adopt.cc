@@ -39,23 +39,30 @@ size_t CountServicesInTables(nft::Kernel& kernel) {
 
 absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
   Marker marker;
-  int tables = 0;
+  bool has_marker = false, has_table = false;
   for (const Family family : kFamilies) {
+    const absl::StatusOr<bool> there = kernel_.HasTable(family);
+    if (!there.ok()) return there.status();
+    has_table |= *there;
     const auto rows = kernel_.ReadElements({family, kMarker}, MarkerKeys());
     if (!rows.ok()) return rows.status();
-    if (ParseMarker(family, *rows, marker)) ++tables;
+    has_marker |= ParseMarker(family, *rows, marker);
   }
-  if (tables == 0) {
+  if (has_table) {
+    next_numbers_ = marker.next_numbers;
+    previous_services_ = CountServicesInTables(kernel_);
+  }
+  const bool has_saved = saved.revision != 0;
+  if (!has_marker) {
     marker.generation = saved.revision;
     applied_.ContinueFrom(marker);
-    return saved.revision == 0 ? AdoptedState::kNothing : AdoptedState::kSaved;
+    if (has_saved) return AdoptedState::kSaved;
+    return previous_services_ == 0 ? AdoptedState::kNothing : AdoptedState::kUnknown;
   }
-  previous_services_ = CountServicesInTables(kernel_);
-  next_numbers_ = marker.next_numbers;
   numbering_.timers.Restore(marker.timers);
   // A killed run may have saved the objects of a commit that did not take place, or may not have
   // saved the objects of its last commit, which then has no Ack.
-  const bool current = marker.saved && saved.revision + 1 >= marker.generation;
+  const bool current = has_saved && marker.saved && saved.revision + 1 >= marker.generation;
   marker.generation = std::max(marker.generation, saved.revision);
   applied_.ContinueFrom(marker);
   if (current) return AdoptedState::kSaved;
@@ -64,7 +71,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
 }
 
 // Continues with the numbers in the tables of the previous run, so that its elements stay.
-// `elements` is null if the tables cannot be read. Does nothing after the first plan of this run.
+// `elements` is null if they cannot be read. Does nothing after the first plan of this run.
 void Reconciler::TakeNumbers(const FoundElements* elements) {
   const std::optional<NextNumbers> next = std::exchange(next_numbers_, std::nullopt);
   if (!next) return;
@@ -78,7 +85,9 @@ void Reconciler::TakeNumbers(const FoundElements* elements) {
       if (pool == NumberPool::kGroups && family != Family::kIpv4) continue;  // Shared.
       const auto index = static_cast<size_t>(pool);
       numbering_.numbers.Of(pool, family)
-          .Restore(found->numbers()[index][Index(family)], (*next)[index][Index(family)]);
+          .Restore(found->numbers()[index][Index(family)],
+                   pool == NumberPool::kGroups ? std::max((*next)[index][0], (*next)[index][1])
+                                               : (*next)[index][Index(family)]);
     }
   }
   numbering_.found = std::move(found);

@@ -336,6 +336,7 @@ void Loop::SyncOnce() {
   if (!reconciler_.Pending()) {
     if (waiting_.empty()) return;
     reconciler_.SaveObjects();
+    if (!reconciler_.MarkerIsSafe()) return;
     SyncResult nothing;
     PublishStatus(nothing);
     NotifyCleaner(nothing);
@@ -371,6 +372,10 @@ void Loop::SyncOnce() {
   NotifyHealthChecks(result);
   NotifyForwarder(result);
   CountStages(result, started);
+  if (!reconciler_.MarkerIsSafe()) {
+    schedule_.CommitFailed(Clock::now());  // The marker is committed again after a delay.
+    return;
+  }
   PublishTurn(/*answered=*/true);
   Answer(result, started);
   if (options_.on_answered) options_.on_answered(result);

@@ -74,10 +74,11 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   if (!sync_plan->empty() || MarkerIsOutdated()) {
     result.recreated = sync_plan->rewrite || restored_ > 0;
     marker = NextMarker();
-    sync_plan->removals =
-        TakeRemovals(sync_plan->plan.transaction(),
-                     sync_plan->rewrite ? sync_plan->gone_ports : sync_plan->old_numbers,
-                     sync_plan->plan.ended_local_sets());
+    sync_plan->removals = sync_plan->rewrite
+                              ? TakeRemovals(sync_plan->plan.transaction(), sync_plan->gone_ports,
+                                             sync_plan->ended_local_sets)
+                              : TakeRemovals(sync_plan->plan.transaction(), sync_plan->old_numbers,
+                                             sync_plan->plan.ended_local_sets());
     ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker,
                   sync_plan->plan.transaction());
     result.plan_duration = Clock::now() - began - sync_plan->restore_duration;
@@ -116,8 +117,8 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
   return sync_plan;
 }
 
-SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
-  rewriter_.Read(tables_);
+absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
+  if (const absl::Status read = ReadTables(); !read.ok()) return read;
   const auto start = Clock::now();
   if (tables_ == TableState::kUnverified && rewriter_.CanRestore()) RestoreMissingTables();
   if (tables_ == TableState::kCurrent) {
@@ -135,6 +136,21 @@ SyncPlan Reconciler::MakeRewrite(size_t element_limit) {
   return sync_plan;
 }
 
+// Other processes may prevent reading by continuous commits. After many attempts, the next rewrite
+// replaces the tables without reading their elements.
+absl::Status Reconciler::ReadTables() {
+  constexpr int kReadPatience = 20;
+  const absl::Status read = rewriter_.Read(tables_);
+  if (tables_ != TableState::kUnverified) return absl::OkStatus();
+  if (read.ok()) {
+    failed_reads_ = 0;
+  } else if (++failed_reads_ == kReadPatience) {
+    failed_reads_ = 0;
+    tables_ = Next(tables_, TableEvent::kRewriteFailed);
+  }
+  return read;
+}
+
 void Reconciler::RestoreMissingTables() {
   planner_.RulesRestored();
   TableRewriter::Restored restored = rewriter_.RestoreMissing();
@@ -142,7 +158,7 @@ void Reconciler::RestoreMissingTables() {
     restored_ += restored.elements;
     TablesRewritten(std::move(restored.specs));
   } else if (restored.commits > 0 || restored.failed) {
-    rewriter_.Read(tables_);
+    rewriter_.Read(tables_).IgnoreError();  // Then the tables are replaced.
   }
 }
 
@@ -175,8 +191,10 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   result.save_duration = start - planned;
   if (!committed) {
     HandleRejection(sync_plan, applied);
-    // Rows ahead of the plan use these numbers until they are deleted.
-    if (ahead_failed_) leftovers_.Add({}, std::exchange(sync_plan.new_numbers, {}));
+    // Rows in the kernel may have these numbers until they are deleted.
+    if (ahead_failed_ || in_parts || applied.outcome == nft::ApplyOutcome::kUnknown) {
+      leftovers_.Add({}, std::exchange(sync_plan.new_numbers, {}));
+    }
     planner_.Undo(sync_plan);
     result.outcome = SyncResult::Outcome::kFailed;
     return;
@@ -342,7 +360,7 @@ RemovalResult Reconciler::RemoveLeftovers() {
 
 // Releases numbers of deleted elements when no element with these numbers can remain in the kernel.
 void Reconciler::FreeNumbers() {
-  if (HasLeftovers() || repairer_.has_suspects()) return;
+  if (tables_ != TableState::kCurrent || HasLeftovers() || repairer_.has_suspects()) return;
   numbering_.numbers.Release(leftovers_.TakeFreeNumbers());
 }
 

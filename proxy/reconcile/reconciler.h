@@ -101,6 +101,9 @@ class Reconciler {
   // The stored objects are no complete state: there are none, or they are a part of the first
   // snapshot, which has not ended. Saved for the next run.
   void SetPartial(bool partial) { journal_.SetPartial(partial); }
+  // Returns false if the objects of committed changes are not saved, and the marker does not show
+  // it. Then no Ack may be sent, because the next run would use older objects.
+  bool MarkerIsSafe() const { return !applied_.marker().saved || journal_.works(); }
   // Saves objects that changed without a commit.
   void SaveObjects();
   // Returns true if the state cannot be saved currently.
@@ -159,7 +162,8 @@ class Reconciler {
 
   // Sync.
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
-  SyncPlan MakeRewrite(size_t element_limit);
+  absl::StatusOr<SyncPlan> MakeRewrite(size_t element_limit);
+  absl::Status ReadTables();
   void RestoreMissingTables();
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   void RepairSuspectRows();
@@ -208,6 +212,7 @@ class Reconciler {
   size_t previous_services_ = 0;
   std::vector<RepairResult> repairs_;  // Of the current Sync(). See SyncResult.
   int failed_repairs_ = 0;             // Consecutive.
+  int failed_reads_ = 0;               // Consecutive.
   bool ahead_failed_ = false;  // Rows that were added ahead of a plan that failed are suspect.
   // Number of elements of deleted tables that were written again. 0 after the next committed plan,
   // which reports them.

@@ -78,17 +78,13 @@ std::vector<DirtyService>::iterator FindRejected(SyncPlan& sync_plan,
 
 Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
                                       const nft::ApplyResult& result, const Applied& applied) {
-  if (result.outcome == nft::ApplyOutcome::kUnknown) {
-    if (sync_plan.rewrite) return {.event = TableEvent::kRewriteFailed};
-    return {};
-  }
+  if (result.outcome == nft::ApplyOutcome::kUnknown) return {};
   const Cause cause = CauseOf(result.error);
-  if (cause == Cause::kPassing && !sync_plan.rewrite) return {};
+  if (cause == Cause::kPassing) return {};
   const bool first = ++consecutive_ == 1;
-  const bool patient = consecutive_ % kRejectionPatience != 0;
-  if (cause == Cause::kPassing && patient) return {};
   if (sync_plan.rewrite) {
-    // A comparison may only have become out of date.
+    // Another process may have changed the tables since they were read.
+    if (cause == Cause::kDiffers && consecutive_ % kRejectionPatience != 0) return {};
     if (tables == TableState::kReplacing && cause == Cause::kContents) {
       Isolate(sync_plan, result, applied);
     }

@@ -60,6 +60,8 @@ struct SyncPlan {
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;
   std::vector<Number> old_numbers;
+  // In a rewrite. See Plan::ended_local_sets().
+  absl::flat_hash_set<std::string> ended_local_sets;
   std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
   std::optional<std::vector<Row>> node_rows;  // Absent if unchanged.
   std::vector<PlanFinding> findings;

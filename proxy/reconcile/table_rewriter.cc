@@ -68,16 +68,20 @@ void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& 
 
 }  // namespace
 
-void TableRewriter::Read(TableState state) {
+absl::Status TableRewriter::Read(TableState state) {
   Forget();
   Contents contents;
   for (const Family family : kFamilies) {
     auto content = kernel_.ReadTable(family);
-    if (!content.ok()) return;
+    if (!content.ok()) return content.status();
     contents[Index(family)] = *std::move(content);
   }
   contents_ = std::move(contents);
-  if (state == TableState::kUnverified) found_ = ReadElements();
+  if (state != TableState::kUnverified) return absl::OkStatus();
+  absl::StatusOr<Found> found = ReadElements();
+  if (!found.ok()) return found.status();
+  found_ = *std::move(found);
+  return absl::OkStatus();
 }
 
 // Returns the families whose tables RestoreMissing() creates. If the other table exists, a rewrite
@@ -116,6 +120,12 @@ TableRewriter::Restored TableRewriter::RestoreMissing() const {
     if (part.element_count() == kElementsPerCommit) commit();
   };
   const auto add_row = [&](const Row& row) { add(row.view()); };
+  // If svcmapd is killed meanwhile, the marker tells the next run that it must not lose rows.
+  if (missing[0] && missing[1]) {
+    for (const Family family : kFamilies) {
+      std::ranges::for_each(applied_.marker().ToRows(family), add_row);
+    }
+  }
   std::ranges::for_each(applied_.node_rows(), add_row);
   for (const auto& [key, rows] : applied_.services()) {
     std::ranges::for_each(OwnRows(key, rows), add_row);
@@ -124,9 +134,6 @@ TableRewriter::Restored TableRewriter::RestoreMissing() const {
   for (const auto& [key, count] : applied_.shared()) add(FromSharedKey(key));
   if (missing[0] && missing[1]) {
     for (const auto& [key, rows] : applied_.services()) ForEachSlot(rows, 1, SIZE_MAX, add_row);
-    for (const Family family : kFamilies) {
-      std::ranges::for_each(applied_.marker().ToRows(family), add_row);
-    }
   }
   commit();
   restored.complete = !failed && missing[0] && missing[1];
@@ -138,90 +145,107 @@ void TableRewriter::Forget() {
   found_.reset();
 }
 
-std::optional<TableRewriter::Found> TableRewriter::ReadElements() const {
-  for (const std::optional<nft::TableContent>& content : *contents_) {
-    if (!content) return std::nullopt;
-  }
+absl::StatusOr<TableRewriter::Found> TableRewriter::ReadElements() const {
   Found found;
   found.timers = timers_.seconds();
   found.rules = ruleset_.rules_in_use;
   for (const Family family : kFamilies) {
-    if (!ReadTable(family, found)) return std::nullopt;
+    if (absl::Status read = ReadTable(family, found); !read.ok()) return read;
   }
   return found;
 }
 
-bool TableRewriter::ReadTable(Family family, Found& found) const {
-  const nft::TableContent& content = *(*contents_)[Index(family)];
+absl::Status TableRewriter::ReadTable(Family family, Found& found) const {
+  const std::optional<nft::TableContent>& content = (*contents_)[Index(family)];
+  if (!content) {
+    found.comparable = false;
+    return absl::OkStatus();
+  }
   const nft::TableSpec spec = MakeTable(family, ruleset_, timers_.seconds());
   absl::StatusOr<nft::TableContent> reference = kernel_.ReferenceContent(spec);
-  if (!reference.ok()) return false;
-  uint64_t endpoints = 0;  // Number of endpoints, if they are too many for a dump.
+  if (!reference.ok()) return reference.status();
+  bool has_endpoints = false;
   for (uint8_t set = 0; set < spec.sets.size(); ++set) {
     const std::string& name = spec.sets[set].name;
-    const auto digest = content.sets.find(name);
-    if (digest == content.sets.end()) continue;
-    if (digest->second != reference->sets.at(name)) return false;
+    const auto digest = content->sets.find(name);
+    if (digest == content->sets.end()) continue;
+    if (digest->second != reference->sets.at(name)) {
+      found.comparable = false;
+      continue;
+    }
     if (spec.sets[set].dynamic_size != 0) continue;
-    const auto count = content.elements.find(name);
-    if (set == kEndpoints && count != content.elements.end() && count->second > kMaxDump) {
-      endpoints = count->second;
+    if (set == kEndpoints) {  // After the descriptors.
+      has_endpoints = true;
       continue;
     }
     const auto elements = kernel_.ReadSet({family, set});
-    if (!elements.ok()) return false;
+    if (!elements.ok()) return elements.status();
     if (set == kMarker) found.has_marker &= HasMarker(*elements, applied_.marker().ToRows(family));
     found.elements.Add({family, set}, *elements);
   }
-  if (endpoints > 0 && !ReadEndpoints(family, endpoints, found.elements)) return false;
+  if (has_endpoints) {
+    const auto count = content->elements.find(spec.sets[kEndpoints].name);
+    const absl::Status read = ReadEndpoints(
+        family, count != content->elements.end() ? std::optional(count->second) : std::nullopt,
+        found.elements);
+    if (!read.ok()) return read;
+  }
   found.references[Index(family)] = *std::move(reference);
-  return true;
+  return absl::OkStatus();
 }
 
-// Looks up the slots of all groups that the found descriptors name. Reads the complete set if it
-// has more than `count` elements, which no packet reaches.
-bool TableRewriter::ReadEndpoints(Family family, uint64_t count, FoundElements& elements) const {
+// Looks up the slots of all groups that the found descriptors name, if the set is large. Reads the
+// complete set if it is small, or if it has more than `count` elements, which no packet reaches.
+// Kernels before Linux 6.16 do not report the count.
+absl::Status TableRewriter::ReadEndpoints(Family family, std::optional<uint64_t> count,
+                                          FoundElements& elements) const {
   const nft::SetRef set = {family, kEndpoints};
   absl::flat_hash_map<uint32_t, uint32_t> capacities;  // By group.
+  uint64_t slots = 0;
   elements.ForEach([&](const nft::ElementView& element) {
     const uint8_t index = element.set.set;
     if (element.set.family != family || (index != kServiceIps && index != kLocalSets)) return;
     const std::optional<IpAddress> descriptor = IpAddress::FromBytes(element.data);
     if (!descriptor) return;
     const DescriptorParts parts = ParseDescriptor(*descriptor);
-    if (!parts.sticky) capacities[parts.group] = parts.capacity;
+    if (!parts.sticky && capacities.emplace(parts.group, parts.capacity).second) {
+      slots += parts.capacity;
+    }
   });
   std::vector<nft::Element> found;
-  std::vector<nft::FieldBytes> keys;
-  const auto read = [&] {
-    const auto slots = kernel_.ReadElements(set, keys);
-    keys.clear();
-    if (!slots.ok()) return false;
-    for (const std::optional<nft::Element>& slot : *slots) {
-      if (slot) found.push_back(*slot);
+  if (count.value_or(slots) > kMaxDump) {
+    std::vector<nft::FieldBytes> keys;
+    const auto read = [&]() -> absl::Status {
+      const auto some = kernel_.ReadElements(set, keys);
+      keys.clear();
+      if (!some.ok()) return some.status();
+      for (const std::optional<nft::Element>& slot : *some) {
+        if (slot) found.push_back(*slot);
+      }
+      return absl::OkStatus();
+    };
+    constexpr size_t kKeysPerRequest = 1024;
+    for (const auto& [group, capacity] : capacities) {
+      for (uint32_t slot = 0; slot < capacity; ++slot) {
+        keys.push_back(EndpointRow(set, group, slot, {}).key);
+        if (keys.size() < kKeysPerRequest) continue;
+        if (absl::Status status = read(); !status.ok()) return status;
+      }
     }
-    return true;
-  };
-  constexpr size_t kKeysPerRequest = 1024;
-  for (const auto& [group, capacity] : capacities) {
-    for (uint32_t slot = 0; slot < capacity; ++slot) {
-      keys.push_back(EndpointRow(set, group, slot, {}).key);
-      if (keys.size() == kKeysPerRequest && !read()) return false;
-    }
+    if (absl::Status status = read(); !status.ok()) return status;
   }
-  if (!keys.empty() && !read()) return false;
-  if (found.size() != count) {
+  if (count.value_or(slots) <= kMaxDump || (count && found.size() != *count)) {
     auto all = kernel_.ReadSet(set);
-    if (!all.ok()) return false;
+    if (!all.ok()) return all.status();
     found = *std::move(all);
   }
   elements.Add(set, found);
-  return true;
+  return absl::OkStatus();
 }
 
 void TableRewriter::Write(TableState state, SyncPlan& sync_plan) const {
   sync_plan.specs = MakeSpecs(ruleset_, timers_.seconds());
-  if (found_ && Change(sync_plan)) return;
+  if (found_ && found_->comparable && Change(sync_plan)) return;
   Replace(state, sync_plan);
 }
 
@@ -280,6 +304,7 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
     sync_plan.has_marker = true;
     changes = {};
   }
+  sync_plan.ended_local_sets = found_->elements.EndedLocalSets(sync_plan.plan.transaction());
   sync_plan.gone_ports = found_->elements.StickyPortsNotIn(sync_plan.plan.transaction());
   sync_plan.plan.transaction() = std::move(changes);
   return true;

@@ -6,9 +6,12 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "nft/model/kernel.h"
 #include "nft/model/table_content.h"
 #include "proxy/applied/applied.h"
@@ -26,14 +29,15 @@ class TableRewriter {
                 const Applied& applied)
       : kernel_(kernel), ruleset_(ruleset), timers_(timers), applied_(applied) {}
 
-  // Reads the tables, and in kUnverified their elements. Call before a rewrite is planned.
-  void Read(TableState state);
+  // Reads the tables, and in kUnverified their elements. Call before a rewrite is planned. Returns
+  // an error if reading has failed and may succeed later.
+  absl::Status Read(TableState state);
   // Returns true if RestoreMissing() has a table to create.
   bool CanRestore() const { return ToRestore() != std::array<bool, 2>(); }
   // Creates the tables that Read() has not found, and writes their applied rows: first all rows
   // except for the slots after the first one of each group. If a pick finds no endpoint in its
-  // slot, the rules use the first slot, so Services work again early. The other slots and the
-  // marker follow if no table was found.
+  // slot, the rules use the first slot, so Services work again early. The other slots follow
+  // if no table was found.
   struct Restored {
     int commits = 0;
     size_t elements = 0;
@@ -42,8 +46,8 @@ class TableRewriter {
     Specs specs;
   };
   Restored RestoreMissing() const;
-  // Returns null if the tables cannot be compared: a table is missing, a set has another type, or
-  // other processes change the tables too fast.
+  // Returns null if no elements were read. If a table is missing or a set has another type, the
+  // result contains the elements of the other sets.
   const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
 
   // Adds the tables to a plan with all rows: the differences to the tables that exist if possible,
@@ -66,13 +70,15 @@ class TableRewriter {
     std::array<nft::TableContent, 2> references;
     std::vector<uint32_t> timers;
     RulesInUse rules;
+    bool comparable = true;  // No table is missing, and no set has another type.
     bool has_marker = true;  // The elements of both markers are those of the applied marker.
   };
 
   std::array<bool, 2> ToRestore() const;
-  std::optional<Found> ReadElements() const;
-  bool ReadTable(Family family, Found& found) const;
-  bool ReadEndpoints(Family family, uint64_t count, FoundElements& elements) const;
+  absl::StatusOr<Found> ReadElements() const;
+  absl::Status ReadTable(Family family, Found& found) const;
+  absl::Status ReadEndpoints(Family family, std::optional<uint64_t> count,
+                             FoundElements& elements) const;
   bool Change(SyncPlan& sync_plan) const;
   void Replace(Family family, TableState state, SyncPlan& sync_plan) const;
 

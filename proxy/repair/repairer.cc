@@ -307,7 +307,6 @@ absl::StatusOr<Damage> Repairer::Audit() {
   at_service_.clear();
   at_row_ = 0;
   ++audits_;
-  const nft::FieldBytes marker_key = MarkerKey();
   for (const Family family : kFamilies) {
     structure_[Index(family)] = true;
     for (const SetIndex set : {kPodSources, kMasqueradeSources, kServiceCidrs, kFirewallSources}) {
@@ -316,8 +315,9 @@ absl::StatusOr<Damage> Repairer::Audit() {
     for (const SetIndex set : {kPingTarget, kRangeFirewallSources}) {
       sets_[Index(family)][set] = set < RowSetCount(*specs_[Index(family)]);
     }
-    const auto key = marker_key.bytes();
-    rows_.push_back({{family, kMarker}, {key.begin(), key.end()}});
+    for (const Row& row : applied_.marker().ToRows(family)) {
+      rows_.push_back({row.set, {row.key.bytes().begin(), row.key.bytes().end()}});
+    }
   }
   if (audit_covers_ && std::exchange(everything_, false)) search_uncounted_ = {true, true};
   audit_covers_ = true;

@@ -292,6 +292,110 @@ TEST_F(AdoptTest, AFailureIsOverWhenEverythingIsSaved) {
   ExpectNothingToWrite();
 }
 
+// The marker is written first, so the next run knows that the tables may have lost rows.
+TEST_F(AdoptTest, KilledWhileDeletedTablesAreRestored) {
+  Begin();
+  std::vector<Change> changes;
+  for (int i = 1; i <= 100; ++i) {
+    const std::string name = "shop/s" + std::to_string(i);
+    changes.push_back(AService(name).At("10.96.1." + std::to_string(i)).Port(80));
+    changes.push_back(Slice(name, 5, i));
+  }
+  Settle(changes);
+  const Lines before = Contents(kernel_, FullTables());
+  for (const Family family : kFamilies) kernel_.ForeignDropTable(family);
+  reconciler_->Invalidate();
+  kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+    sent_.push_back(transaction);
+    return sent_.size() > 1 ? Fault::kReject : Fault::kNone;
+  });
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kFailed);
+  kernel_.SetFaultHook(nullptr);
+  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  // The loop asks for small plans, but the first one contains all Services.
+  EXPECT_EQ(reconciler_->Sync(10).outcome, Outcome::kCommitted);
+  EXPECT_EQ(Contents(kernel_, FullTables()), before);
+}
+
+TEST_F(AdoptTest, TablesWithoutMarkerAreTablesOfAPreviousRun) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3),
+          AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", 3, 2)});
+  const Lines before = Contents(kernel_, FullTables());
+  const auto delete_markers = [&] {
+    for (const Family family : kFamilies) {
+      ASSERT_TRUE(kernel_.ForeignRemoveElement({family, kMarker}, MarkerKey().bytes()));
+    }
+  };
+  delete_markers();
+  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  EXPECT_EQ(reconciler_->Sync(1).outcome, Outcome::kCommitted);
+  EXPECT_EQ(Contents(kernel_, FullTables()), before);
+  delete_markers();
+  Reconciler without_disk(kernel_, options_);
+  const auto adopted = without_disk.Adopt();
+  ASSERT_OK(adopted);
+  EXPECT_EQ(*adopted, AdoptedState::kUnknown);
+}
+
+TEST_F(AdoptTest, AMissingTableDoesNotChangeTheNumbersOfTheOther) {
+  Begin();
+  Settle({AService("shop/gone").At("10.96.0.9").Port(80).Affinity(60), Slice("shop/gone", 1, 9)});
+  Settle({NoService("shop/gone"), AService("shop/a").At("10.96.0.1").Port(80).Affinity(60),
+          Slice("shop/a", 3)});
+  const Lines before = Contents(kernel_, FullTables());
+  kernel_.ForeignDropTable(Family::kIpv6);
+  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  Settle({});
+  EXPECT_EQ(Contents(kernel_, FullTables()), before);
+}
+
+TEST_F(AdoptTest, AnEmptyDatabaseDoesNotBelongToTables) {
+  Begin();
+  Settle({});
+  EXPECT_EQ(reconciler_->revision(), 1u);
+  disk_ = FakeDisk();
+  EXPECT_EQ(Begin(), AdoptedState::kUnknown);
+}
+
+TEST_F(AdoptTest, NoAckIfNeitherDiskNorMarkerTellsThatSavingHasFailed) {
+  Begin();
+  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 1)});
+  disk_.fails = [] { return true; };
+  kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
+    sent_.push_back(transaction);
+    return sent_.size() > 1 ? Fault::kReject : Fault::kNone;
+  });
+  sent_.clear();
+  Apply({Slice("shop/a", 2)});
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  EXPECT_FALSE(reconciler_->MarkerIsSafe());
+  EXPECT_TRUE(reconciler_->Pending());
+  kernel_.SetFaultHook(nullptr);
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  EXPECT_TRUE(reconciler_->MarkerIsSafe());
+}
+
+// Packets to the address must not reach former local endpoints until the leftovers are deleted.
+TEST_F(AdoptTest, S80TheLastLocalEndpointLeavesWhileSvcmapdIsStopped) {
+  const auto service = [] {
+    return AService("shop/l").At("10.96.0.1").Port(80).External("192.0.2.9").ExternalLocal();
+  };
+  ASlice local("shop/l-1", "shop/l");
+  ASlice remote("shop/l-1", "shop/l");
+  Begin();
+  Settle({service(), local.Port(8080).Local("10.1.0.1").Ready("10.1.0.2")});
+  Apply({remote.Port(8080).Ready("10.1.0.2")});
+  reconciler_->SaveObjects();
+  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  bool deleted = false;
+  for (const std::string& line : Operations(sent_.back())) {
+    deleted |= line.starts_with("- local-sets");
+  }
+  EXPECT_TRUE(deleted) << "in the switch, not with the leftovers";
+}
+
 TEST_F(AdoptTest, WithoutStateDirectoryTheNextRunKeepsTheRules) {
   {
     Reconciler first(kernel_, options_);
