@@ -1,4 +1,4 @@
-#include "api/kube/watch/mirror.h"
+#include "api/source/mirror.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include "svcmap/v1/control.pb.h"
 
-namespace svcmap::kube::test {
+namespace svcmap::source::test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -325,4 +325,4 @@ TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
 }
 
 }  // namespace
-}  // namespace svcmap::kube::test
+}  // namespace svcmap::source::test

@@ -1,4 +1,4 @@
-// Stores the objects of the cluster as received from the API server, and the changes that are not
+// Stores the objects as received from the API server or etcd, and the changes that are not
 // sent to svcmapd yet.
 #pragma once
 
@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "api/kube/wire/decode.h"
-#include "api/kube/wire/resource.h"
+#include "api/source/object.h"
+#include "api/source/resource.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 
 // Each watch writes the objects of one resource, and Push reads the changes. Objects are stored as
 // serialized v1::Change messages. An object that is equal to the stored version is not a change.
@@ -99,4 +99,4 @@ class Mirror {
   Counts counts_;  // Does not include `waiting`.
 };
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

@@ -1,11 +1,11 @@
-#include "api/kube/watch/mirror.h"
+#include "api/source/mirror.h"
 
 #include <algorithm>
 
 #include "api/convert/fields.h"
 #include "svcmap/v1/control.pb.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 namespace {
 
 // EndpointSlices come before Services, because a Service without EndpointSlices rejects
@@ -176,4 +176,4 @@ Mirror::Counts Mirror::counts() const {
   return counts;
 }
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

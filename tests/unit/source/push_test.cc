@@ -1,4 +1,4 @@
-#include "api/kube/push.h"
+#include "api/source/push.h"
 
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
@@ -8,9 +8,9 @@
 #include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
-#include "tests/unit/kube/fake_agent.h"
+#include "tests/unit/source/fake_agent.h"
 
-namespace svcmap::kube::test {
+namespace svcmap::source::test {
 namespace {
 
 using ::svcmap::testing::WaitUntil;
@@ -60,6 +60,7 @@ class PushTest : public ::testing::Test {
   void StartPush() { StartPush(mirror_, "unix:" + folder_.path() + "/agent.sock"); }
   void StartPush(Mirror& mirror, const std::string& target) {
     PushOptions options;
+    options.name = "svcmap-kube";
     options.target = target;
     options.instance = "node-1";
     options.first_retry = std::chrono::milliseconds(5);
@@ -347,4 +348,4 @@ TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
 }
 
 }  // namespace
-}  // namespace svcmap::kube::test
+}  // namespace svcmap::source::test

@@ -14,12 +14,13 @@
 #include <memory>
 #include <string>
 
-#include "api/kube/watch/mirror.h"
+#include "api/source/mirror.h"
 #include "api/tls/tls_files.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 
 struct PushOptions {
+  std::string name;    // Name of the controller, such as "svcmap-kube".
   std::string target;  // A result of api::ParseTarget.
   api::TlsFiles tls;   // The files are read again for each connection.
   std::string instance;
@@ -62,4 +63,4 @@ class Push {
   const std::unique_ptr<Worker> worker_;
 };
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

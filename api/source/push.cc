@@ -1,4 +1,4 @@
-#include "api/kube/push.h"
+#include "api/source/push.h"
 
 #include <spdlog/spdlog.h>
 
@@ -16,18 +16,16 @@
 #include "api/convert/error_info.h"
 #include "api/convert/projection.h"
 #include "api/convert/protocol_version.h"
-#include "api/kube/findings.h"
-#include "api/kube/push_stream.h"
 #include "api/log/log_value.h"
+#include "api/source/findings.h"
+#include "api/source/push_stream.h"
 #include "nft/base/backoff.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-constexpr char kControllerName[] = "svcmap-kube";
 
 // Maximum size of the changes in one batch, about 1,000 objects.
 constexpr size_t kBatchBytes = 1 << 20;
@@ -60,7 +58,7 @@ bool IsLasting(grpc::StatusCode code) {
   }
 }
 
-std::string Hint(grpc::StatusCode code) {
+std::string Hint(grpc::StatusCode code, const std::string& name) {
   switch (code) {
     case grpc::StatusCode::ABORTED:
       return "; two controllers use this agent, but only one is allowed";
@@ -71,7 +69,7 @@ std::string Hint(grpc::StatusCode code) {
       return "; check --max-batch-bytes and --max-streams of svcmapd";
     case grpc::StatusCode::INVALID_ARGUMENT:
     case grpc::StatusCode::UNIMPLEMENTED:
-      return "; the versions of svcmapd and svcmap-kube are incompatible";
+      return "; the versions of svcmapd and " + name + " are incompatible";
     default:
       return "";
   }
@@ -305,7 +303,7 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const std::str
   // A delayed Open from an earlier stream of this process may arrive after the Open of this stream.
   api::ErrorInfo error = api::ReadErrorDetails(status.error_details());
   const bool by_ourselves = error.reason == v1::REPLACED &&
-                            error.metadata["name"] == kControllerName &&
+                            error.metadata["name"] == options_.name &&
                             error.metadata["instance"] == options_.instance;
   const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
   // If the stream has ended with an error at the same time, that error is more useful.
@@ -314,14 +312,14 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const std::str
   if (!advice.empty()) return {"connect to svcmapd at " + options_.target + ": " + advice, false};
   if (status.ok()) return {"svcmapd closed the stream without an error", false};
   return {"svcmapd closed the stream: " + CodeName(status.error_code()) + ": " +
-              status.error_message() + Hint(status.error_code()),
+              status.error_message() + Hint(status.error_code(), options_.name),
           IsLasting(status.error_code()) && (!by_ourselves || again)};
 }
 
 bool Push::Worker::RunStream(PushStream& stream, const std::string& token) {
   v1::PushRequest request;
   v1::Open& open = *request.mutable_open();
-  open.set_name(kControllerName);
+  open.set_name(options_.name);
   open.set_instance(options_.instance);
   open.set_protocol_version(api::kProtocolVersion);
   open.set_state_token(token);
@@ -530,4 +528,4 @@ std::unique_ptr<Push> Push::Start(PushOptions options, Mirror& mirror) {
 
 PushFacts Push::facts() const { return worker_->facts(); }
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source
