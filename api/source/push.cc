@@ -115,6 +115,10 @@ class Push::Worker {
     PushFacts facts = facts_;
     facts.in_flight = in_flight_.size();
     facts.rejected = findings_.rejected();
+    // Changes without effect on the objects move the position without a batch.
+    if (facts.synced && !in_snapshot_ && !taking_ && in_flight_.empty()) {
+      facts.position = mirror_.SentPosition().value_or(facts.position);
+    }
     return facts;
   }
 
@@ -123,6 +127,7 @@ class Push::Worker {
     uint64_t number = 0;
     std::vector<std::string> changes;  // Empty: a SnapshotEnd.
     size_t bytes = 0;                  // Size of the message.
+    std::optional<uint64_t> position;  // Position of the state with these changes, if known.
   };
 
   // The reason for the end of a stream, as text for the log.
@@ -169,6 +174,7 @@ class Push::Worker {
   uint64_t snapshot_end_ = 0;  // Number of the last SnapshotEnd.
   // When to send the next snapshot, because svcmapd has rejected objects.
   std::optional<Clock::time_point> send_again_;
+  bool taking_ = false;  // Changes were taken from the mirror, but are not in in_flight_ yet.
   // Messages without an Ack. Kept after the end of a stream.
   std::deque<Sent> in_flight_;
   size_t in_flight_bytes_ = 0;
@@ -356,6 +362,7 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
     token_.clear();
     in_snapshot_ = true;
     send_again_.reset();
+    facts_.held.clear();
     findings_.BeginSnapshot();
     ++facts_.snapshots;
   }
@@ -364,6 +371,10 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
   request.mutable_snapshot_begin();
   if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
   while (!mirror_.AllSent()) {
+    if (mirror_.snapshot_wanted()) {  // A new stream discards this snapshot.
+      const std::lock_guard lock(mutex_);
+      return Fail("the objects were listed again during a snapshot");
+    }
     if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
   if (!AwaitRoom(kWindow)) return false;
@@ -372,7 +383,9 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
     snapshot_end_ = ++last_number_;
     request.mutable_snapshot_end()->set_number(snapshot_end_);
   }
-  return Send(stream, {.number = request.snapshot_end().number()}, request.SerializeAsString());
+  return Send(stream,
+              {.number = request.snapshot_end().number(), .position = mirror_.SentPosition()},
+              request.SerializeAsString());
 }
 
 bool Push::Worker::Follow(PushStream& stream) {
@@ -388,12 +401,13 @@ bool Push::Worker::Follow(PushStream& stream) {
       again = send_again_ && *send_again_ <= now;
       if (send_again_) deadline = std::min(deadline, *send_again_);
     }
-    if (again) {
+    const Mirror::Wake wake = again ? Mirror::Wake::kSnapshot : mirror_.Wait(deadline);
+    if (wake == Mirror::Wake::kSnapshot) {
       // Wait until everything is acknowledged, so that no Ack from before the snapshot sets token_.
       if (!AwaitRoom(1) || !SendSnapshot(stream)) return false;
       continue;
     }
-    if (mirror_.Wait(deadline) != Mirror::Wake::kChanges) continue;
+    if (wake != Mirror::Wake::kChanges) continue;
     if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
 }
@@ -424,13 +438,20 @@ bool Push::Worker::SendBatch(PushStream& stream) {
     const std::lock_guard lock(mutex_);
     sent.number = ++last_number_;
     max_bytes = opened_->limits().max_batch_bytes();
+    taking_ = true;
   }
   // Half of the maximum size, because the encoding adds a few bytes to each change.
-  sent.changes = mirror_.TakeChanges(std::min(kBatchBytes, max_bytes / 2));
-  if (sent.changes.empty()) return true;  // The changed objects were removed before they were sent.
+  sent.changes = mirror_.TakeChanges(std::min(kBatchBytes, max_bytes / 2), max_bytes / 2);
+  sent.position = mirror_.SentPosition();
+  if (sent.changes.empty()) {  // The changed objects were removed before they were sent.
+    const std::lock_guard lock(mutex_);
+    taking_ = false;
+    return true;
+  }
   const std::string message = BatchMessage(sent.number, sent.changes);
   if (message.size() > max_bytes) {  // Only possible for a batch with a single change.
     const std::lock_guard lock(mutex_);
+    taking_ = false;
     for (const std::string& line :
          findings_.LeaveOut(sent.changes.front(), message.size(), max_bytes)) {
       spdlog::error("{}", line);
@@ -449,6 +470,7 @@ bool Push::Worker::Send(PushStream& stream, Sent sent, const std::string& messag
     sent.bytes = message.size();
     in_flight_bytes_ += sent.bytes;
     in_flight_.push_back(std::move(sent));
+    taking_ = false;
     ++facts_.batches;
   }
   return Write(stream, message, options_.ack_timeout);
@@ -490,6 +512,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
     spdlog::error("kernel commit failed, svcmapd is retrying error={}", api::LogValue(ack.error()));
   }
   failed_ = failed ? ack.error() : "";
+  if (!ack.held().empty() || !token_.empty()) facts_.held = ack.held();
   if (!ack.held().empty()) {
     spdlog::error(
         "svcmapd holds the removals of the snapshot, because they would remove too many "
@@ -500,6 +523,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
     const Sent& sent = in_flight_.front();
     for (const std::string& line : findings_.Take(ack, sent.changes)) spdlog::warn("{}", line);
     in_flight_bytes_ -= sent.bytes;
+    facts_.position = sent.position.value_or(facts_.position);
     in_flight_.pop_front();
   }
   spdlog::debug("batch acknowledged number={} outcome={} revision={}", ack.number(),

@@ -44,6 +44,10 @@ struct PushFacts {
   uint64_t revision = 0;  // Revision in the last Ack.
   size_t in_flight = 0;   // Batches without an Ack.
   size_t rejected = 0;    // Objects that svcmapd rejected.
+  uint64_t position = 0;  // Position (Mirror::Apply) of the state that svcmapd has acknowledged.
+  // The objects that the open snapshot would remove, if svcmapd holds their removals. Otherwise
+  // empty.
+  std::string held;
   uint64_t batches = 0, snapshots = 0, resumed = 0, failures = 0;
   std::string last_error;  // Empty after a successful connection.
 };
