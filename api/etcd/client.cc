@@ -1,6 +1,7 @@
 #include "api/etcd/client.h"
 
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <condition_variable>
@@ -139,7 +140,12 @@ class Client::Worker {
       } else {
         grpc::ClientContext context;
         SetContext(&context);
-        request.read ? Read(request, context) : Watch(request, context);
+        if (request.read) {
+          Read(request, context);
+        } else {
+          malloc_trim(0);  // A list before the watch takes several times the size of the objects.
+          Watch(request, context);
+        }
         SetContext(nullptr);
       }
       Publish();

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "api/config/program_options.h"
@@ -24,7 +25,7 @@ absl::Status FinishEndpoints(const std::vector<std::string>& urls, EtcdOptions& 
     if (!target.ok()) return Annotate(target.status(), "--etcd-endpoints");
     etcd.endpoints.push_back(*target);
   }
-  if (https != 0 && https != static_cast<long>(urls.size())) {
+  if (https != 0 && https != std::ssize(urls)) {
     return Invalid("--etcd-endpoints: must be all http:// or all https://");
   }
   if (https != 0 && etcd.tls.ca.empty()) {

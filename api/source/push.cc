@@ -110,15 +110,15 @@ class Push::Worker {
     thread_.join();
   }
 
-  PushFacts facts() const {
+  PushFacts facts() {
     const std::lock_guard lock(mutex_);
+    // Changes without effect on the objects move the position without a batch.
+    if (facts_.synced && !in_snapshot_ && !taking_ && in_flight_.empty()) {
+      facts_.position = mirror_.SentPosition().value_or(facts_.position);
+    }
     PushFacts facts = facts_;
     facts.in_flight = in_flight_.size();
     facts.rejected = findings_.rejected();
-    // Changes without effect on the objects move the position without a batch.
-    if (facts.synced && !in_snapshot_ && !taking_ && in_flight_.empty()) {
-      facts.position = mirror_.SentPosition().value_or(facts.position);
-    }
     return facts;
   }
 
@@ -434,15 +434,18 @@ bool Push::Worker::AwaitRoom(size_t window) {
 bool Push::Worker::SendBatch(PushStream& stream) {
   Sent sent;
   size_t max_bytes = 0;
+  bool in_snapshot = false;
   {
     const std::lock_guard lock(mutex_);
+    in_snapshot = in_snapshot_;
     sent.number = ++last_number_;
     max_bytes = opened_->limits().max_batch_bytes();
     taking_ = true;
   }
   // Half of the maximum size, because the encoding adds a few bytes to each change.
   sent.changes = mirror_.TakeChanges(std::min(kBatchBytes, max_bytes / 2), max_bytes / 2);
-  sent.position = mirror_.SentPosition();
+  // The state is complete when the end of the snapshot is acknowledged.
+  if (!in_snapshot) sent.position = mirror_.SentPosition();
   if (sent.changes.empty()) {  // The changed objects were removed before they were sent.
     const std::lock_guard lock(mutex_);
     taking_ = false;

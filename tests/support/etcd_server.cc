@@ -2,12 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "api/convert/kinds.h"
 #include "svcmap/etcd/v3/etcd.grpc.pb.h"
 #include "tests/support/wait.h"

@@ -87,6 +87,10 @@ class FollowerTest : public ::testing::Test {
     return follower_->Next(now_);
   }
   void Answer(const Request& request) {
+    if (!request.read) {
+      ADD_FAILURE() << "the request is a watch";
+      return;
+    }
     const auto response = store_->Read(*request.read);
     response.ok() ? follower_->Read(*response, now_) : follower_->Failed(response.status(), now_);
   }

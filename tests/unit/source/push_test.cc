@@ -333,6 +333,40 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
   }
 }
 
+TEST_F(PushTest, ThePositionFollowsTheAcks) {
+  MakeAgent();
+  Mirror::Lists lists;
+  lists[0] = {AService("a", "1")};
+  mirror_.ReplaceAll(lists, 7);
+  StartPush();
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().position == 7; }));
+  mirror_.Apply({}, 8);  // Changes no object.
+  EXPECT_EQ(push_->facts().position, 8u);
+  agent_->HoldAcks();
+  mirror_.Apply({{Resource::kServices, AService("b", "2")}}, 9);
+  ASSERT_TRUE(agent_->AwaitStored({"a=1", "b=2"}));
+  EXPECT_EQ(push_->facts().position, 8u);
+  agent_->ReleaseAcks();
+  EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 9; }));
+}
+
+TEST_F(PushTest, ALargeListDuringASnapshotStartsANewSnapshot) {
+  MakeAgent(4096);
+  Mirror::Lists lists;
+  for (int i = 0; i < 1000; ++i) lists[0].push_back(AService("s" + std::to_string(i), "1"));
+  mirror_.ReplaceAll(lists, 1);
+  agent_->HoldAcks();
+  StartPush();
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.batches.size() == 8; }));
+  lists[0].resize(500);
+  mirror_.ReplaceAll(lists, 2);
+  agent_->ReleaseAcks();
+  EXPECT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 1; }));
+  EXPECT_EQ(agent_->seen().held.size(), 500u);
+  EXPECT_THAT(agent_->seen().opens, SizeIs(2));
+  EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 2; }));
+}
+
 TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
   StartPush();
   Complete({AService("a", "1")});
