@@ -27,9 +27,10 @@ std::chrono::system_clock::time_point SystemTime(Clock::time_point time) {
          std::chrono::duration_cast<std::chrono::system_clock::duration>(time - Clock::now());
 }
 
-absl::Status StatusOf(const std::string& endpoint, const grpc::Status& status) {
+// Returns an error with the host and the port of the target.
+absl::Status StatusOf(const std::string& target, const grpc::Status& status) {
   return {static_cast<absl::StatusCode>(status.error_code()),  // The numbers are the same.
-          endpoint + ": " + status.error_message()};
+          target.substr(target.rfind('/') + 1) + ": " + status.error_message()};
 }
 
 // One call of etcdserverpb.Watch. All functions must be called on the same thread, one after the
@@ -123,7 +124,7 @@ class Client::Worker {
     thread_.join();
   }
 
-  EtcdFacts facts() const {
+  FollowerFacts facts() const {
     const std::lock_guard lock(mutex_);
     return facts_;
   }
@@ -226,7 +227,7 @@ class Client::Worker {
       spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
     }
     const std::lock_guard lock(mutex_);
-    facts_ = {follower_.facts(), endpoint_};
+    facts_ = follower_.facts();
   }
 
   const EtcdOptions options_;
@@ -240,7 +241,7 @@ class Client::Worker {
   // Guarded by mutex_.
   bool stopping_ = false;
   grpc::ClientContext* context_ = nullptr;  // Of the current request.
-  EtcdFacts facts_;
+  FollowerFacts facts_;
 
   std::thread thread_;  // Last, because the thread uses all members above.
 };
@@ -252,6 +253,6 @@ std::unique_ptr<Client> Client::Start(EtcdOptions options, Mirror& mirror) {
 Client::Client(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
 Client::~Client() = default;
 
-EtcdFacts Client::facts() const { return worker_->facts(); }
+FollowerFacts Client::facts() const { return worker_->facts(); }
 
 }  // namespace svcmap::etcd

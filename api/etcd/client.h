@@ -21,11 +21,6 @@ struct EtcdOptions {
   FollowerOptions follower;
 };
 
-struct EtcdFacts {
-  FollowerFacts follower;
-  std::string endpoint;  // The endpoint of the last connection.
-};
-
 // Returns the gRPC target of "http://host:port" or "https://host:port".
 absl::StatusOr<std::string> ParseEndpoint(const std::string& url);
 
@@ -36,7 +31,7 @@ class Client {
   static std::unique_ptr<Client> Start(EtcdOptions options, Mirror& mirror);
   ~Client();  // Cancels the current request and joins the thread.
 
-  EtcdFacts facts() const;  // Thread-safe.
+  FollowerFacts facts() const;  // Thread-safe.
 
  private:
   class Worker;

@@ -63,7 +63,7 @@ const api::Catalogue& Metrics() {
 }
 
 std::string MetricsText(const Facts& facts, const std::string& version) {
-  const FollowerFacts& etcd = facts.etcd.follower;
+  const FollowerFacts& etcd = facts.etcd;
   api::Families page(Metrics());
   page.Add("svcmap_etcd_build_info", 1, {version});
   page.Add("svcmap_etcd_listed", etcd.listed ? 1 : 0);
@@ -94,8 +94,8 @@ api::Answer HealthzAnswer(const Facts& facts) {
     return absl::StrCat(problem, why.empty() ? "" : ": ", why, "\n");
   };
   std::string missing;
-  if (!facts.etcd.follower.listed) {
-    missing += line("objects not listed yet", facts.etcd.follower.last_error);
+  if (!facts.etcd.listed) {
+    missing += line("objects not listed yet", facts.etcd.last_error);
   }
   if (!facts.push.synced) missing += line("svcmapd not synced", facts.push.last_error);
   if (!facts.push.held.empty()) {

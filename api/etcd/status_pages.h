@@ -17,7 +17,7 @@
 namespace svcmap::etcd {
 
 struct Facts {
-  EtcdFacts etcd;
+  FollowerFacts etcd;
   Mirror::Counts mirror;
   source::PushFacts push;
   std::vector<api::CertificateExpiry> certificates;  // Of all TLS files.

@@ -78,21 +78,21 @@ TEST(EtcdOptionsTest, WhatCannotBeUsedIsReported) {
 
 Facts WellFacts() {
   Facts facts;
-  facts.etcd.follower.listed = facts.push.synced = true;
+  facts.etcd.listed = facts.push.synced = true;
   facts.certificates = {{"etcd-cert", {}}};
   return facts;
 }
 
 TEST(EtcdPagesTest, HealthSaysWhatIsMissing) {
   Facts facts = WellFacts();
-  facts.etcd.follower.last_error = "unreachable";  // The objects stay in effect.
+  facts.etcd.last_error = "unreachable";  // The objects stay in effect.
   EXPECT_EQ(HealthzAnswer(facts).code, 200);
   facts.push.held = "95 of 100 Services";
   EXPECT_EQ(HealthzAnswer(facts).code, 503);
   EXPECT_EQ(HealthzAnswer(facts).body,
             "svcmapd holds the removals of the snapshot: 95 of 100 Services\n");
   facts.push = {};
-  facts.etcd.follower.listed = false;
+  facts.etcd.listed = false;
   EXPECT_EQ(HealthzAnswer(facts).body, "objects not listed yet: unreachable\nsvcmapd not synced\n");
 }
 
