@@ -10,7 +10,6 @@ namespace svcmap::etcd {
 namespace {
 
 using api::LogValue;
-using etcdserverpb::KeyValue;
 using etcdserverpb::RangeRequest;
 using etcdserverpb::TxnRequest;
 using etcdserverpb::TxnResponse;
@@ -239,7 +238,7 @@ void Follower::Listed(Clock::time_point now) {
                              std::chrono::duration_cast<milliseconds>(now - list_.started).count(),
                              list_.revision, list_.head->seq, list_.head->epoch));
   mirror_.ReplaceAll(std::move(list_.items), list_.head->seq);
-  ReplaceFindings(std::move(list_.findings));
+  ReplaceFindings(list_.findings);
   saved_ = {list_.revision, *list_.head};
   node_revision_ = list_.revision;
   suspect_ = false;
@@ -385,7 +384,7 @@ void Follower::SetFinding(const std::string& key, const std::string& text) {
                 " error=" + LogValue(text));
 }
 
-void Follower::ReplaceFindings(std::vector<std::pair<std::string, std::string>> findings) {
+void Follower::ReplaceFindings(const std::vector<std::pair<std::string, std::string>>& findings) {
   const std::map<std::string, std::string> before = std::exchange(findings_, {});
   for (const auto& [key, text] : findings) {
     const auto known = before.find(key);

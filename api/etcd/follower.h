@@ -151,7 +151,7 @@ class Follower {
   bool Gap(const std::string& why);  // Ends the watch. Always returns false.
 
   void SetFinding(const std::string& key, const std::string& text);
-  void ReplaceFindings(std::vector<std::pair<std::string, std::string>> findings);
+  void ReplaceFindings(const std::vector<std::pair<std::string, std::string>>& findings);
   void Fail(const std::string& why, Clock::time_point now);
   void Succeeded(Clock::time_point now);
   void Log(bool warning, std::string text) { lines_.push_back({warning, std::move(text)}); }

@@ -106,7 +106,7 @@ api::Answer HealthzAnswer(const Facts& facts) {
   return answer;
 }
 
-std::map<std::string, std::function<api::Answer()>> Pages(std::function<Facts()> facts) {
+std::map<std::string, std::function<api::Answer()>> Pages(const std::function<Facts()>& facts) {
   return {{"/livez", [] { return api::TextPage("ok"); }},
           {"/healthz", [facts] { return HealthzAnswer(facts()); }},
           {"/metrics", api::MetricsPage([facts] { return MetricsText(facts(), SVCMAP_VERSION); })}};

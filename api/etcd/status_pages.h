@@ -37,6 +37,6 @@ std::string MetricsText(const Facts& facts, const std::string& version);
 api::Answer HealthzAnswer(const Facts& facts);
 
 // Returns the pages by path. `facts` is called for each request.
-std::map<std::string, std::function<api::Answer()>> Pages(std::function<Facts()> facts);
+std::map<std::string, std::function<api::Answer()>> Pages(const std::function<Facts()>& facts);
 
 }  // namespace svcmap::etcd
