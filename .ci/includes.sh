@@ -1,8 +1,8 @@
 #!/bin/bash
 # Checks which directories include headers of which other directories. nft/ includes neither proxy/ nor
 # api/, and proxy/ does not include api/. In api/, the directories of the agent (svcmapd), the bridge
-# (svcmap-kube) and the CLI (svcmapctl) do not include each other's headers, and the shared directories
-# include none of them. No directory includes a header of a directory that depends on it. Prints
+# (svcmap-kube), svcmap-etcd and the CLI (svcmapctl) do not include each other's headers, and the shared
+# directories include none of them. No directory includes a header of a directory that depends on it. Prints
 # `file:line: text` for each finding and fails if there is one.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -24,8 +24,9 @@ includes |
       for (i in agent) owner[agent[i]] = "agent"
       for (i in cli) owner[cli[i]] = "cli"
       owner["kube"] = "bridge"
+      owner["etcd"] = "etcd"
       allowed["proxy", "nft"] = allowed["shared", "nft"] = allowed["shared", "proxy"] = 1
-      split("agent bridge cli", programs, " ")
+      split("agent bridge cli etcd", programs, " ")
       for (i in programs) {
         program = programs[i]
         allowed[program, "nft"] = allowed[program, "proxy"] = allowed[program, "shared"] = 1

@@ -1,54 +1,21 @@
 // svcmap-kube: watches resources of the API server and sends the objects to svcmapd.
-#include <grpc/grpc.h>
-#include <grpc/support/log.h>
-#include <signal.h>
 #include <spdlog/spdlog.h>
 
 #include "api/kube/options.h"
-#include "api/kube/push.h"
 #include "api/kube/status_pages.h"
 #include "api/kube/watch/list_watch.h"
 #include "api/log/log_value.h"
-#include "api/log/set_up_log.h"
 #include "api/metrics/server.h"
 #include "api/process/config_watch.h"
 #include "api/process/fatal.h"
-#include "api/process/notify.h"
+#include "api/source/program.h"
+#include "api/source/push.h"
 
 namespace svcmap::kube {
 namespace {
 
-int Fail(const absl::Status& status) {
-  spdlog::critical("{}", std::string(status.message()));
-  return 1;
-}
-
-// Blocks the signals in all threads, because the main thread receives signals with sigwait.
-sigset_t BlockSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  return signals;
-}
-
-// Waits for SIGTERM or SIGINT. Returns an error if `config` has changed, so that the process is
-// restarted. `config` may be null.
-absl::Status AwaitEnd(const sigset_t& signals, const api::ConfigWatch* config) {
-  int signal = 0;
-  sigwait(&signals, &signal);
-  if (config != nullptr && config->changed()) {
-    api::NotifyStopping("the configuration file has changed; the rules stay in effect");
-    return absl::AbortedError(
-        "the configuration file has changed, exiting to be restarted with the new file; the rules "
-        "stay in effect");
-  }
-  spdlog::info("stopping, rules stay in effect signal={}", api::LogValue(strsignal(signal)));
-  api::NotifyStopping("stopping; the rules stay in effect");
-  return absl::OkStatus();
-}
+using source::Fail;
+using source::Push;
 
 using Watches = std::array<std::unique_ptr<ListWatch>, kResources.size()>;
 
@@ -71,19 +38,8 @@ absl::StatusOr<Watches> StartWatches(const ApiServer& server, const KubeOptions&
   return watches;
 }
 
-PushOptions PushOptionsOf(const KubeOptions& options) {
-  PushOptions push;
-  push.target = options.target;
-  push.tls = options.tls;
-  push.instance = options.instance;
-  // An attempt to connect to a missing Unix socket is cheap.
-  if (options.target.starts_with("unix:")) push.last_retry = std::chrono::seconds(1);
-  push.on_synced = [] { api::NotifyReady("all objects are synced to svcmapd"); };
-  return push;
-}
-
 int Run(const KubeOptions& options) {
-  const sigset_t signals = BlockSignals();
+  const sigset_t signals = source::BlockSignals();
   const absl::StatusOr<ApiServer> server = FindApiServer(options.kubeconfig, options.master);
   if (!server.ok()) return Fail(server.status());
   spdlog::info("starting svcmap-kube version={} node={} server={} agent={}", SVCMAP_VERSION,
@@ -94,7 +50,8 @@ int Run(const KubeOptions& options) {
   Mirror mirror;
   const absl::StatusOr<Watches> watches = StartWatches(*server, options, mirror);
   if (!watches.ok()) return Fail(watches.status());
-  const std::unique_ptr<Push> push = Push::Start(PushOptionsOf(options), mirror);
+  const std::unique_ptr<Push> push =
+      Push::Start(source::PushOptionsOf(options, "svcmap-kube"), mirror);
 
   const auto read_facts = [&] {
     BridgeFacts facts;
@@ -130,7 +87,7 @@ int Run(const KubeOptions& options) {
     if (!watch.ok()) return Fail(watch.status());
     config = *std::move(watch);
   }
-  const absl::Status end = AwaitEnd(signals, config.get());
+  const absl::Status end = source::AwaitEnd(signals, config.get());
   return end.ok() ? 0 : Fail(end);
 }
 
@@ -141,12 +98,7 @@ int main(int argc, char** argv) {
   svcmap::api::LogFatalErrors("svcmap-kube");
   const svcmap::kube::ParsedKubeOptions parsed = svcmap::kube::ParseKubeOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
-  svcmap::api::SetUpLog(parsed.options.verbosity);
-  // Keeps gRPC initialized until exit. Otherwise, gRPC 1.51 may wait up to 10 s for its poller at
-  // shutdown if a socket was full before.
-  grpc_init();
-  // svcmap-kube logs relevant errors itself, so gRPC's own messages are only for debugging.
-  gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("gRPC: {}", line->message); });
+  svcmap::source::SetUpProgram(parsed.options.verbosity);
   for (const std::string& finding : parsed.options.findings) spdlog::info("{}", finding);
   return svcmap::kube::Run(parsed.options);
 }

@@ -2,12 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "api/config/program_options.h"
-#include "api/connect/target.h"
 #include "api/convert/quote.h"
 #include "api/kube/http/server_url.h"
 #include "api/version/version.h"
@@ -33,28 +31,12 @@ absl::Status CheckServiceProxyName(const std::string& name) {
                    "with a letter or digit at both ends"));
 }
 
-absl::StatusOr<api::BindAddress> ParseBindAddress(const std::string& text) {
-  const absl::StatusOr<api::BindAddress> at = api::BindAddress::Parse(text, /*default_port=*/0);
-  if (at.ok() && at->port == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Invalid value: ", Quote(text), ": must contain a port"));
-  }
-  return at;
-}
-
-std::string Instance() {
-  const char* pod = std::getenv("POD_NAME");
-  return pod != nullptr && *pod != '\0' ? pod : api::NodeName("");
-}
-
 }  // namespace
 
 ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   ParsedKubeOptions parsed;
   KubeOptions& options = parsed.options;
   std::string config_path;
-  std::string healthz;
-  options.agent = api::kDefaultAddress;
 
   CLI::App app("Sends Services and endpoints from the Kubernetes API to svcmapd.", "svcmap-kube");
   app.set_version_flag("--version", api::VersionLine("svcmap-kube"));
@@ -72,18 +54,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
                  "Select Services with this value of the label "
                  "service.kubernetes.io/service-proxy-name; an empty value selects Services "
                  "without the label");
-  app.add_option("--agent", options.agent, "Address of svcmapd: unix:///path or tcp://host:port")
-      ->capture_default_str();
-  app.add_option("--tls-ca", options.tls.ca,
-                 "PEM file with the CA certificates that verify svcmapd's certificate (tcp:// "
-                 "only). svcmap-kube reads all --tls-* files again for each connection");
-  app.add_option("--tls-cert", options.tls.certificate,
-                 "PEM file with the client certificate (tcp:// only)");
-  app.add_option("--tls-key", options.tls.key,
-                 "PEM file with the private key of the client certificate (tcp:// only)");
-  app.add_option("--healthz-bind-address", healthz,
-                 "Address and port of /healthz, /livez and /metrics; an empty value disables them");
-  app.add_flag("-v", options.verbosity, "Increase log verbosity; -vv for maximum");
+  source::AddAgentOptions(app, options);
   parsed.exit = api::Parse(app, argc, argv);
   if (parsed.exit) return parsed;
 
@@ -105,9 +76,6 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   }
   const std::string given_name = options.selection.node_name;
   options.selection.node_name = api::NodeName(given_name);
-  options.instance = Instance();
-  const absl::StatusOr<std::string> target = api::ParseTarget(options.agent);
-  if (target.ok()) options.target = *target;
   if (problem.ok() && options.selection.node_name.empty()) {
     problem = absl::InvalidArgumentError("--node-name: Invalid value: " + Quote(given_name) +
                                          ": must not be blank");
@@ -118,13 +86,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
     problem = Annotate(master.status(), "--master");
     if (master.ok()) options.master = master->ToString();
   }
-  if (problem.ok()) problem = Annotate(target.status(), "--agent");
-  if (problem.ok()) problem = api::CheckTlsFlags(options.tls, options.agent);
-  if (problem.ok() && !healthz.empty()) {
-    const absl::StatusOr<api::BindAddress> at = ParseBindAddress(healthz);
-    problem = Annotate(at.status(), "--healthz-bind-address");
-    if (at.ok()) options.healthz_bind_address = *at;
-  }
+  if (problem.ok()) problem = source::FinishAgentOptions(options);
   if (!problem.ok()) parsed.exit = api::UsageError("svcmap-kube", problem);
   return parsed;
 }

@@ -7,23 +7,16 @@
 
 #include "absl/status/statusor.h"
 #include "api/config/file.h"
-#include "api/health/bind_address.h"
 #include "api/kube/http/api_server.h"
 #include "api/kube/wire/resource.h"
-#include "api/tls/tls_files.h"
+#include "api/source/agent_options.h"
 
 namespace svcmap::kube {
 
-struct KubeOptions {
+struct KubeOptions : source::AgentOptions {
   std::string kubeconfig;  // If kubeconfig and master are empty: the service account of the pod.
   std::string master;      // URL of the API server. Overrides the kubeconfig (S-290).
   Selection selection;
-  std::string agent;   // Address of svcmapd as given on the command line.
-  std::string target;  // Address of svcmapd for gRPC.
-  api::TlsFiles tls;
-  std::string instance;  // Instance of this controller: $POD_NAME, or the host name.
-  std::optional<api::BindAddress> healthz_bind_address;  // Absent: no HTTP server.
-  int verbosity = 0;
   // The --config file. kubeconfig has the value of the file. The file also contains
   // the defaults of node name and verbosity.
   std::optional<api::ConfigurationFile> config;

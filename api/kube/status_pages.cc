@@ -5,10 +5,12 @@
 
 #include "api/metrics/families.h"
 #include "api/metrics/server.h"
+#include "api/source/push_metrics.h"
 
 namespace svcmap::kube {
 namespace {
 
+constexpr char kPrefix[] = "svcmap_kube_";
 constexpr char kResourceLabel[] = "resource";
 
 void AddWatch(const std::string& resource, const ListWatchFacts& watch, const BridgeFacts& facts,
@@ -30,7 +32,7 @@ void AddWatch(const std::string& resource, const ListWatchFacts& watch, const Br
 const api::Catalogue& KubeMetrics() {
   using api::Counter;
   using api::Gauge;
-  static const auto* all = new api::Catalogue{
+  static const api::Catalogue own = {
       Gauge("svcmap_kube_build_info", "Version of svcmap-kube. The value is always 1", {"version"}),
       Gauge("svcmap_kube_listed",
             "Whether the resource has been listed completely (1) or not (0). The first push "
@@ -50,28 +52,12 @@ const api::Catalogue& KubeMetrics() {
             "Time in seconds since the last data was received from the API server, or since the "
             "start if no data was received",
             {kResourceLabel}),
-      Gauge("svcmap_kube_objects", "Number of cached objects of all resources"),
-      Gauge("svcmap_kube_object_bytes", "Total size of the serialized cached objects in bytes"),
-      Gauge("svcmap_kube_changes_waiting",
-            "Number of objects with changes that have not been sent yet"),
-      Gauge("svcmap_kube_agent_connected", "Whether a stream to svcmapd is open (1) or not (0)"),
-      Gauge("svcmap_kube_agent_synced",
-            "1 if svcmapd has the complete state except for changes in flight, otherwise 0"),
-      Gauge("svcmap_kube_agent_revision", "Revision of svcmapd in the last Ack"),
-      Gauge("svcmap_kube_batches_in_flight", "Number of batches without an Ack"),
-      Counter("svcmap_kube_batches_total", "Total number of batches sent"),
-      Counter("svcmap_kube_snapshots_total", "Total number of snapshots started"),
-      Counter("svcmap_kube_resumed_total",
-              "Total number of streams that were resumed without a snapshot"),
-      Counter("svcmap_kube_stream_failures_total",
-              "Total number of closed streams to svcmapd and failed connection attempts"),
-      Gauge("svcmap_kube_refused_objects",
-            "Number of objects that svcmapd rejected. The previously accepted version of each "
-            "object, if any, stays in effect"),
-      Gauge("svcmap_kube_certificate_expiry_timestamp_seconds",
-            "Unix time when the first certificate of a TLS file expires. Absent without TLS",
-            {"file"}),
   };
+  static const auto* all = [] {
+    auto* metrics = new api::Catalogue(own);
+    for (api::Metric& metric : source::PushMetrics(kPrefix)) metrics->push_back(std::move(metric));
+    return metrics;
+  }();
   return *all;
 }
 
@@ -81,24 +67,7 @@ std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version
   for (size_t i = 0; i < kResources.size(); ++i) {
     AddWatch(std::string(ResourceName(kResources[i])), facts.watches[i], facts, page);
   }
-  page.Add("svcmap_kube_objects", static_cast<double>(facts.mirror.objects));
-  page.Add("svcmap_kube_object_bytes", static_cast<double>(facts.mirror.bytes));
-  page.Add("svcmap_kube_changes_waiting", static_cast<double>(facts.mirror.waiting));
-  const PushFacts& push = facts.push;
-  page.Add("svcmap_kube_agent_connected", push.connected ? 1 : 0);
-  page.Add("svcmap_kube_agent_synced", push.synced ? 1 : 0);
-  page.Add("svcmap_kube_agent_revision", static_cast<double>(push.revision));
-  page.Add("svcmap_kube_batches_in_flight", static_cast<double>(push.in_flight));
-  page.Add("svcmap_kube_batches_total", static_cast<double>(push.batches));
-  page.Add("svcmap_kube_snapshots_total", static_cast<double>(push.snapshots));
-  page.Add("svcmap_kube_resumed_total", static_cast<double>(push.resumed));
-  page.Add("svcmap_kube_stream_failures_total", static_cast<double>(push.failures));
-  page.Add("svcmap_kube_refused_objects", static_cast<double>(push.rejected));
-  for (const api::CertificateExpiry& certificate : facts.certificates) {
-    page.Add("svcmap_kube_certificate_expiry_timestamp_seconds",
-             static_cast<double>(std::chrono::system_clock::to_time_t(certificate.first)),
-             {certificate.name});
-  }
+  source::AddPushMetrics(kPrefix, facts.mirror, facts.push, facts.certificates, page);
   return api::ToText(std::move(page).Take());
 }
 

@@ -8,13 +8,15 @@
 #include <string>
 
 #include "api/health/answers.h"
-#include "api/kube/push.h"
 #include "api/kube/watch/list_watch.h"
-#include "api/kube/watch/mirror.h"
 #include "api/metrics/catalogue.h"
+#include "api/source/mirror.h"
+#include "api/source/push.h"
 #include "api/tls/verify.h"
 
 namespace svcmap::kube {
+
+using source::PushFacts;
 
 struct BridgeFacts {
   std::array<ListWatchFacts, kResources.size()> watches;  // In the order of kResources.

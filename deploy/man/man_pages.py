@@ -15,6 +15,7 @@ SEE_ALSO = {
     "svcmapd": "svcmapctl(1), svcmap-kube(8), nft(8)",
     "svcmapctl": "svcmapd(8), svcmap-kube(8)",
     "svcmap-kube": "svcmapd(8), svcmapctl(1)",
+    "svcmap-etcd": "svcmapd(8), svcmapctl(1)",
     "svcmap-bench": "svcmapd(8)",
     "svcmap-protocol-check": "svcmapd(8)",
 }

@@ -9,7 +9,14 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent.parent
 BIN = Path(os.environ["SVCMAP_BIN"])
-SECTIONS = {"svcmapd": "8", "svcmapctl": "1", "svcmap-kube": "8", "svcmap-bench": "1", "svcmap-protocol-check": "1"}
+SECTIONS = {
+    "svcmapd": "8",
+    "svcmapctl": "1",
+    "svcmap-kube": "8",
+    "svcmap-etcd": "8",
+    "svcmap-bench": "1",
+    "svcmap-protocol-check": "1",
+}
 PROGRAMS = os.environ["SVCMAP_PROGRAMS"].split()
 
 

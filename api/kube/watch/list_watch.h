@@ -12,10 +12,12 @@
 #include <thread>
 
 #include "api/kube/http/http_client.h"
-#include "api/kube/watch/mirror.h"
 #include "api/kube/wire/resource.h"
+#include "api/source/mirror.h"
 
 namespace svcmap::kube {
+
+using source::Mirror;
 
 // Memory bounds of a list. The cost of a response is its size in bytes after decompression plus
 // kItemCost for each object.

@@ -30,9 +30,9 @@
 #include "absl/status/status.h"
 #include "api/kube/http/http_client.h"
 #include "api/kube/watch/list_watch.h"
-#include "api/kube/watch/mirror.h"
 #include "api/kube/wire/decode.h"
 #include "api/kube/wire/resource.h"
+#include "api/source/mirror.h"
 #include "nft/base/backoff.h"
 
 namespace svcmap::kube {

@@ -16,17 +16,13 @@ namespace svcmap::kube {
 namespace {
 
 using api::FieldReader;
+using source::Envelope;
+using source::ObjectError;
+using source::OpenEnvelope;
+using source::ParseWire;
+using source::ReadMetadata;
 
-constexpr std::string_view kMagic("k8s\0", 4);
-constexpr int kMetadataFieldNumber = 1;  // The same in objects of all kinds.
 constexpr size_t kMaxOneLine = 512;
-
-// Error in an object. `field` is the path of the field, such as "metadata.name", or empty for the
-// object itself.
-struct ObjectError {
-  std::string field;
-  std::string reason;
-};
 
 // Returns DATA_LOSS with a message such as "services: items[3] ...".
 absl::Status WireError(Resource resource, std::string_view where, std::string_view what) {
@@ -53,35 +49,6 @@ std::string OneLine(std::string_view text) {
     text.remove_prefix(length);
   }
   return line;
-}
-
-template <typename Message>
-bool ParseWire(std::string_view bytes, Message& message) {
-  return bytes.size() <= kMaxObjectBytes &&
-         message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-}
-
-struct Envelope {
-  wire::TypeMeta type;
-  std::string_view raw;
-};
-
-std::optional<Envelope> OpenEnvelope(std::string_view bytes) {
-  if (!bytes.starts_with(kMagic)) return std::nullopt;
-  FieldReader fields(bytes.substr(kMagic.size()));
-  Envelope envelope;
-  bool understood = true;
-  while (fields.Next()) {
-    if (fields.number() == wire::Unknown::kTypeMetaFieldNumber) {
-      understood = understood && ParseWire(fields.value(), envelope.type);
-    } else if (fields.number() == wire::Unknown::kRawFieldNumber) {
-      envelope.raw = fields.value();
-    } else if (fields.number() == wire::Unknown::kContentEncodingFieldNumber) {
-      understood = understood && fields.value().empty();
-    }
-  }
-  if (!understood || !fields.good()) return std::nullopt;
-  return envelope;
 }
 
 // Returns whether `type` matches the resource. `suffix` is "" for an object and "List" for a list.
@@ -113,52 +80,17 @@ absl::StatusOr<std::string_view> OpenWireBody(Resource resource, std::string_vie
   return envelope->raw;
 }
 
-std::optional<wire::ObjectMeta> ReadMetadata(std::string_view object) {
-  wire::ObjectMeta metadata;
-  FieldReader fields(object);
-  while (fields.Next()) {
-    if (fields.number() == kMetadataFieldNumber && !ParseWire(fields.value(), metadata)) {
-      return std::nullopt;
-    }
-  }
-  if (!fields.good()) return std::nullopt;
-  return metadata;
-}
-
 bool KeepNoLabel(std::string_view) { return false; }
-
-// Sets item.change from the protobuf encoding of an object.
-std::optional<ObjectError> SetChange(Resource resource, std::string_view object, Item& item) {
-  const auto* field = v1::Change::descriptor()->FindFieldByNumber(KindOf(resource).field);
-  // The label selector has already evaluated the only label of Services that svcmapd uses.
-  const api::LabelFilter keep_label =
-      resource == Resource::kServices ? KeepNoLabel : api::IsUsedLabel;
-  std::string projected;
-  if (const auto error = api::Project(object, *field->message_type(), keep_label, projected)) {
-    return ObjectError{error->field, error->detail};
-  }
-  constexpr size_t kMaxHeadBytes = 8;  // Maximum size of the tag and the length.
-  item.change.reserve(kMaxHeadBytes + projected.size());
-  api::AppendField(static_cast<uint32_t>(field->number()) << 3 | 2, projected, item.change);
-  return std::nullopt;
-}
 
 // `whole`: also sets item.change.
 std::optional<ObjectError> ReadObject(Resource resource, std::string_view object, bool whole,
                                       Item& item) {
-  std::optional<wire::ObjectMeta> metadata;
-  if (object.size() <= kMaxObjectBytes) metadata = ReadMetadata(object);
-  if (!metadata) return ObjectError{"", "cannot be decoded"};
-  item.resource_version = std::move(*metadata->mutable_resource_version());
-  if (metadata->name().empty()) return ObjectError{"metadata.name", "Required value"};
-  if (!KindOf(resource).namespaced) {
-    item.key = metadata->name();
-  } else if (metadata->namespace_().empty()) {
-    return ObjectError{"metadata.namespace", "Required value"};
-  } else {
-    item.key = absl::StrCat(metadata->namespace_(), "/", metadata->name());
-  }
-  return whole ? SetChange(resource, object, item) : std::nullopt;
+  if (auto error = source::ReadKey(resource, object, item)) return error;
+  if (!whole) return std::nullopt;
+  // The label selector has already evaluated the only label of Services that svcmapd uses.
+  const api::LabelFilter keep_label =
+      resource == Resource::kServices ? KeepNoLabel : api::IsUsedLabel;
+  return source::ReadChange(resource, object, keep_label, item);
 }
 
 // Returns false if `body` is not a metav1.Status.

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/kube/wire/resource.h"
+#include "api/source/object.h"
 
 namespace svcmap::kube {
 
@@ -27,17 +28,8 @@ inline constexpr char kProtobufType[] = "application/vnd.kubernetes.protobuf";
 // Compares a Content-Type header, with or without parameters, with kProtobufType.
 bool IsProtobufType(std::string_view header);
 
-// Maximum encoded size of one object or event.
-inline constexpr size_t kMaxObjectBytes = size_t{16} << 20;
-
-// One object of a list or an event.
-struct Item {
-  std::string key;               // "namespace/name", or "name" for cluster-scoped resources.
-  std::string resource_version;  // Opaque.
-  // The reduced object as a serialized v1::Change (see api/convert/projection.h). Empty for deleted
-  // objects.
-  std::string change;
-};
+using source::Item;
+using source::kMaxObjectBytes;
 
 struct ListPage {
   std::string resource_version;  // Version of the list, from which a watch starts.

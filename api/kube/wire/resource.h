@@ -1,27 +1,17 @@
 // The resources that svcmap-kube reads from the API server.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "api/convert/kinds.h"
+#include "api/source/resource.h"
 
 namespace svcmap::kube {
 
-// In the order of proxy::Kind.
-enum class Resource : uint8_t { kServices, kEndpointSlices, kNode, kServiceCidrs };
-
-inline constexpr std::array kResources = {Resource::kServices, Resource::kEndpointSlices,
-                                          Resource::kNode, Resource::kServiceCidrs};
-
-constexpr const api::KindInfo& KindOf(Resource resource) {
-  return api::kKinds[static_cast<size_t>(resource)];
-}
-
-// "services", "endpointslices" ...
-constexpr std::string_view ResourceName(Resource resource) { return KindOf(resource).plural; }
+using source::KindOf;
+using source::kResources;
+using source::Resource;
+using source::ResourceName;
 
 // Name with the API group, as in RBAC and kubectl: "endpointslices.discovery.k8s.io".
 std::string NameWithGroup(Resource resource);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "api/kube/watch/mirror.h"
+#include "api/source/mirror.h"
 #include "api/kube/watch/reflector.h"
 #include "svcmap/v1/control.pb.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "api/kube/watch/list_watch.h"
-#include "api/kube/watch/mirror.h"
+#include "api/source/mirror.h"
 #include "svcmap/v1/control.pb.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/wait.h"

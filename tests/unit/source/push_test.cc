@@ -1,4 +1,4 @@
-#include "api/kube/push.h"
+#include "api/source/push.h"
 
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
@@ -8,9 +8,9 @@
 #include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
-#include "tests/unit/kube/fake_agent.h"
+#include "tests/unit/source/fake_agent.h"
 
-namespace svcmap::kube::test {
+namespace svcmap::source::test {
 namespace {
 
 using ::svcmap::testing::WaitUntil;
@@ -60,6 +60,7 @@ class PushTest : public ::testing::Test {
   void StartPush() { StartPush(mirror_, "unix:" + folder_.path() + "/agent.sock"); }
   void StartPush(Mirror& mirror, const std::string& target) {
     PushOptions options;
+    options.name = "svcmap-kube";
     options.target = target;
     options.instance = "node-1";
     options.first_retry = std::chrono::milliseconds(5);
@@ -332,6 +333,40 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
   }
 }
 
+TEST_F(PushTest, ThePositionFollowsTheAcks) {
+  MakeAgent();
+  Mirror::Lists lists;
+  lists[0] = {AService("a", "1")};
+  mirror_.ReplaceAll(lists, 7);
+  StartPush();
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().position == 7; }));
+  mirror_.Apply({}, 8);  // Changes no object.
+  EXPECT_EQ(push_->facts().position, 8u);
+  agent_->HoldAcks();
+  mirror_.Apply({{Resource::kServices, AService("b", "2")}}, 9);
+  ASSERT_TRUE(agent_->AwaitStored({"a=1", "b=2"}));
+  EXPECT_EQ(push_->facts().position, 8u);
+  agent_->ReleaseAcks();
+  EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 9; }));
+}
+
+TEST_F(PushTest, ALargeListDuringASnapshotStartsANewSnapshot) {
+  MakeAgent(4096);
+  Mirror::Lists lists;
+  for (int i = 0; i < 1000; ++i) lists[0].push_back(AService("s" + std::to_string(i), "1"));
+  mirror_.ReplaceAll(lists, 1);
+  agent_->HoldAcks();
+  StartPush();
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.batches.size() == 8; }));
+  lists[0].resize(500);
+  mirror_.ReplaceAll(lists, 2);
+  agent_->ReleaseAcks();
+  EXPECT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 1; }));
+  EXPECT_EQ(agent_->seen().held.size(), 500u);
+  EXPECT_THAT(agent_->seen().opens, SizeIs(2));
+  EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 2; }));
+}
+
 TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
   StartPush();
   Complete({AService("a", "1")});
@@ -347,4 +382,4 @@ TEST_F(PushTest, ComesBeforeTheAgentAndLeavesAtOnce) {
 }
 
 }  // namespace
-}  // namespace svcmap::kube::test
+}  // namespace svcmap::source::test

@@ -16,7 +16,7 @@
 
 #include "svcmap/v1/control.grpc.pb.h"
 
-namespace svcmap::kube::test {
+namespace svcmap::source::test {
 
 class FakeAgent final : private v1::Control::Service {
  public:
@@ -234,4 +234,4 @@ class FakeAgent final : private v1::Control::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-}  // namespace svcmap::kube::test
+}  // namespace svcmap::source::test

@@ -16,7 +16,7 @@
 
 #include "svcmap/v1/control.pb.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 
 class PushStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::PushResponse> {
  public:
@@ -63,4 +63,4 @@ class PushStream final : private grpc::ClientBidiReactor<grpc::ByteBuffer, v1::P
   std::optional<grpc::Status> end_;
 };
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

@@ -14,12 +14,13 @@
 #include <memory>
 #include <string>
 
-#include "api/kube/watch/mirror.h"
+#include "api/source/mirror.h"
 #include "api/tls/tls_files.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 
 struct PushOptions {
+  std::string name;    // Name of the controller, such as "svcmap-kube".
   std::string target;  // A result of api::ParseTarget.
   api::TlsFiles tls;   // The files are read again for each connection.
   std::string instance;
@@ -43,6 +44,10 @@ struct PushFacts {
   uint64_t revision = 0;  // Revision in the last Ack.
   size_t in_flight = 0;   // Batches without an Ack.
   size_t rejected = 0;    // Objects that svcmapd rejected.
+  uint64_t position = 0;  // Position (Mirror::Apply) of the state that svcmapd has acknowledged.
+  // The objects that the open snapshot would remove, if svcmapd holds their removals. Otherwise
+  // empty.
+  std::string held;
   uint64_t batches = 0, snapshots = 0, resumed = 0, failures = 0;
   std::string last_error;  // Empty after a successful connection.
 };
@@ -62,4 +67,4 @@ class Push {
   const std::unique_ptr<Worker> worker_;
 };
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

@@ -1,4 +1,4 @@
-#include "api/kube/findings.h"
+#include "api/source/findings.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace svcmap::kube::test {
+namespace svcmap::source::test {
 namespace {
 
 v1::Ack AckWith(size_t first, size_t count, v1::Severity severity) {
@@ -39,4 +39,4 @@ TEST(FindingsTest, DroppedRejectionsCountUntilTheNextSnapshot) {
 }
 
 }  // namespace
-}  // namespace svcmap::kube::test
+}  // namespace svcmap::source::test

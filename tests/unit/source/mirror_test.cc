@@ -1,4 +1,4 @@
-#include "api/kube/watch/mirror.h"
+#include "api/source/mirror.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include "svcmap/v1/control.pb.h"
 
-namespace svcmap::kube::test {
+namespace svcmap::source::test {
 namespace {
 
 using std::chrono::steady_clock;
@@ -196,6 +196,117 @@ TEST_F(MirrorTest, BatchesKeepToTheirSize) {
   EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));
 }
 
+// ---- Groups ----
+
+using Change = Mirror::Change;
+
+TEST_F(MirrorTest, AGroupIsTakenInOneCallWhateverItsSize) {
+  ListEverything();
+  mirror_.Apply({{Resource::kServices, AService("a", "10.96.0.1")},
+                 {Resource::kServices, AService("b", "10.96.0.2")}},
+                1);
+  mirror_.Apply({{Resource::kServices, AService("c", "10.96.0.3")}}, 2);
+  EXPECT_EQ(mirror_.SentPosition(), std::nullopt);
+  EXPECT_EQ(mirror_.TakeChanges(1, kNoLimit).size(), 2u);
+  EXPECT_EQ(mirror_.TakeChanges(1, kNoLimit).size(), 1u);
+  EXPECT_EQ(mirror_.SentPosition(), 2u);
+}
+
+struct Merge {
+  const char* name;
+  std::vector<std::vector<std::pair<const char*, const char*>>> groups;  // Without IP: a removal.
+  std::vector<size_t> batches;
+};
+
+TEST_F(MirrorTest, GroupsThatShareAWaitingObjectAreTakenTogether) {
+  const Merge cases[] = {
+      {"disjoint", {{{"a", "1"}, {"b", "1"}}, {{"c", "1"}, {"d", "1"}}}, {2, 2}},
+      {"shared", {{{"a", "1"}, {"b", "1"}}, {{"b", "2"}, {"c", "1"}}}, {3}},
+      {"only waiting objects", {{{"a", "1"}}, {{"b", "1"}}, {{"a", "2"}, {"b", "2"}}}, {2}},
+      {"across a third",
+       {{{"a", "1"}}, {{"x", "1"}}, {{"a", "2"}, {"c", "1"}}, {{"d", "1"}}},
+       {3, 1}},
+      {"removal of a new object", {{{"a", "1"}, {"b", "1"}}, {{"a", ""}, {"c", "1"}}}, {2}},
+      {"merged twice",
+       {{{"a", "1"}}, {{"b", "1"}, {"a", "2"}}, {{"c", "1"}}, {{"b", "2"}, {"d", "1"}}},
+       {4}},
+  };
+  for (const Merge& merge : cases) {
+    SCOPED_TRACE(merge.name);
+    Mirror mirror;
+    mirror.ReplaceAll({}, 1);
+    for (const auto& names : merge.groups) {
+      std::vector<Change> group;
+      for (const auto& [name, ip] : names) {
+        Item item = AService(name, ip);
+        if (*ip == '\0') item.change.clear();
+        group.push_back({Resource::kServices, item});
+      }
+      mirror.Apply(group, 2);
+    }
+    std::vector<size_t> batches;
+    while (!mirror.AllSent()) batches.push_back(mirror.TakeChanges(1, kNoLimit).size());
+    EXPECT_EQ(batches, merge.batches);
+  }
+}
+
+TEST_F(MirrorTest, AGroupIsCutIfItExceedsWhatABatchMayHave) {
+  ListEverything();
+  std::vector<Change> group;
+  for (char c = 'a'; c <= 'e'; ++c) {
+    group.push_back({Resource::kServices, AService(std::string(1, c), "10.96.0.1")});
+  }
+  mirror_.Apply(group, 1);
+  EXPECT_EQ(mirror_.TakeChanges(1, mirror_.counts().bytes / 2).size(), 2u);
+  EXPECT_EQ(mirror_.TakeChanges(1, kNoLimit).size(), 3u);
+}
+
+TEST_F(MirrorTest, AGroupDoesNotJoinTheObjectsOfASnapshot) {
+  ListEverything({AService("a", "10.96.0.1"), AService("b", "10.96.0.2")});
+  mirror_.StartSnapshot();
+  mirror_.Apply({{Resource::kServices, AService("a", "10.96.1.1")},
+                 {Resource::kServices, AService("c", "10.96.1.3")},
+                 {Resource::kServices, AService("d", "10.96.1.4")}},
+                1);
+  EXPECT_EQ(mirror_.TakeChanges(1, kNoLimit).size(), 1u);
+  EXPECT_EQ(mirror_.TakeChanges(1, kNoLimit).size(), 1u);
+  EXPECT_EQ(mirror_.TakeChanges(1, kNoLimit).size(), 2u);
+}
+
+TEST_F(MirrorTest, AListOfEverythingKeepsWhatIsOnlyNamed) {
+  ListEverything({AService("a", "10.96.0.1"), AService("b", "10.96.0.2")});
+  Take();
+  Mirror::Lists lists;
+  lists[0] = {{.key = "shop/a", .resource_version = "", .change = ""},
+              {.key = "shop/never", .resource_version = "", .change = ""},
+              AService("c", "10.96.0.3")};
+  mirror_.ReplaceAll(lists, 7);
+  EXPECT_EQ(mirror_.counts().objects, 2u);
+  EXPECT_THAT(Take(1), ElementsAre("+c 10.96.0.3"));  // One group, but Take has no group limit.
+  EXPECT_THAT(Take(1), ElementsAre("-KIND_SERVICE shop/b"));
+  EXPECT_EQ(mirror_.SentPosition(), 7u);
+}
+
+TEST_F(MirrorTest, AListThatRemovesManyObjectsIsSentAsASnapshot) {
+  Mirror::Lists lists;
+  for (size_t i = 0; i < 2 * Mirror::kSnapshotRemovals; ++i) {
+    lists[0].push_back(AService("s" + std::to_string(i), "10.96.0.1"));
+  }
+  mirror_.ReplaceAll(lists, 1);
+  Take();
+  lists[0].resize(Mirror::kSnapshotRemovals + 1);
+  mirror_.ReplaceAll(lists, 2);
+  EXPECT_EQ(mirror_.Wait(steady_clock::now()), Mirror::Wake::kChanges);
+  Take();
+  lists[0].resize(1);
+  mirror_.ReplaceAll(lists, 3);
+  EXPECT_EQ(mirror_.Wait(steady_clock::now()), Mirror::Wake::kSnapshot);
+  EXPECT_THAT(Take(), IsEmpty());
+  mirror_.StartSnapshot();
+  EXPECT_EQ(mirror_.Wait(steady_clock::now()), Mirror::Wake::kChanges);
+  EXPECT_THAT(Take(), ElementsAre("+s0 10.96.0.1"));
+}
+
 // ---- Snapshots ----
 
 TEST_F(MirrorTest, ASnapshotIsEverythingSlicesBeforeServices) {
@@ -325,4 +436,4 @@ TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
 }
 
 }  // namespace
-}  // namespace svcmap::kube::test
+}  // namespace svcmap::source::test

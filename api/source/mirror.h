@@ -1,4 +1,4 @@
-// Stores the objects of the cluster as received from the API server, and the changes that are not
+// Stores the objects as received from the API server or etcd, and the changes that are not
 // sent to svcmapd yet.
 #pragma once
 
@@ -7,18 +7,19 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "api/kube/wire/decode.h"
-#include "api/kube/wire/resource.h"
+#include "api/source/object.h"
+#include "api/source/resource.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 
-// Each watch writes the objects of one resource, and Push reads the changes. Objects are stored as
+// The watches write objects, and Push reads the changes. Objects are stored as
 // serialized v1::Change messages. An object that is equal to the stored version is not a change.
 // The cost of a call depends on the size of the change, except for Replace and StartSnapshot. In
 // addition to its serialized size, an object takes about 200 bytes including its key. Thread-safe.
@@ -35,15 +36,32 @@ class Mirror {
   void Upsert(Resource resource, const Item& item);
   void Remove(Resource resource, const std::string& key);
 
+  // A change of one object. Without item.change, the object is removed.
+  struct Change {
+    Resource resource;
+    Item item;
+  };
+  // Stores a group of changes, which TakeChanges returns together. `position` identifies the state
+  // with these changes.
+  void Apply(std::vector<Change> group, uint64_t position);
+
+  // Stores complete lists of all resources as one group. An item without `change` keeps the stored
+  // object, if any. If the mirror was complete before and the lists remove at least
+  // kSnapshotRemovals objects, the changes are sent as a snapshot, because svcmapd holds snapshots
+  // that remove too many objects (svcmapd's flag --hold-removals).
+  using Lists = std::array<std::vector<Item>, kResources.size()>;
+  void ReplaceAll(Lists lists, uint64_t position);
+  static constexpr size_t kSnapshotRemovals = 10;
+
   // ---- Called by Push ----
 
   // Returns whether each resource was listed at least once. Nothing may be sent before, because a
   // snapshot prunes the objects that it does not contain.
   bool complete() const;
 
-  enum class Wake : uint8_t { kChanges, kTimeout, kEnded };
+  enum class Wake : uint8_t { kChanges, kSnapshot, kTimeout, kEnded };
   // Waits until the mirror is complete and has changes, until `deadline`, or until End or Interrupt
-  // is called.
+  // is called. Returns kSnapshot if the changes must be sent as a snapshot.
   Wake Wait(std::chrono::steady_clock::time_point deadline);
   void End();        // Wait returns kEnded from now on.
   void Interrupt();  // The current or the next call of Wait returns kTimeout immediately.
@@ -51,7 +69,14 @@ class Mirror {
   // Takes waiting changes, oldest first, and returns serialized v1::Change messages. Their total
   // size is at most `max_bytes`, but at least one waiting change is returned. If an object was
   // changed and then removed, only the removal is returned.
-  std::vector<std::string> TakeChanges(size_t max_bytes);
+  //
+  // Changes of a group are taken in one call, up to `max_group_bytes`, even if they exceed
+  // `max_bytes`. If a later group changes an object that is still waiting, both groups and all
+  // changes between them are taken in one call. Objects that StartSnapshot has marked belong to no
+  // group, because a snapshot becomes complete with its end.
+  //
+  // Takes nothing if the changes must be sent as a snapshot.
+  std::vector<std::string> TakeChanges(size_t max_bytes, size_t max_group_bytes = 0);
 
   // Marks all stored objects as changed and drops all earlier changes, including removals, because
   // a snapshot prunes. TakeChanges then returns EndpointSlices before Services, because a Service
@@ -59,6 +84,10 @@ class Mirror {
   // not returned. An object that is removed after it was taken results in a removal.
   void StartSnapshot();
   bool AllSent() const;
+  bool snapshot_wanted() const;
+
+  // Position of the state that the taken changes add up to, or nullopt if changes are waiting.
+  std::optional<uint64_t> SentPosition() const;
 
   struct Counts {
     size_t objects = 0;
@@ -78,6 +107,9 @@ class Mirror {
   using Objects = std::unordered_map<std::string, Stored>;
 
   // mutex_ must be held.
+  size_t ReplaceOne(Resource resource, std::vector<Item> items);  // Returns the number of removals.
+  void EndGroup(uint64_t position);
+  bool IsJoined(uint64_t turn) const;  // With the change before.
   void Put(Resource resource, const std::string& key, std::string bytes);
   void RemoveObject(Resource resource, Objects::iterator object);
   // Appends the object to waiting_ unless it is already waiting.
@@ -96,7 +128,14 @@ class Mirror {
   // Oldest first. Each pointer stays valid until its object is erased.
   absl::btree_map<uint64_t, std::pair<Resource, Objects::value_type*>> waiting_;
   uint64_t last_turn_ = 0;
+  uint64_t snapshot_turn_ = 0;  // The last turn of the last StartSnapshot.
+  // The first turn that changed since the end of the last group.
+  uint64_t group_start_ = UINT64_MAX;
+  // First and last turns of changes that are taken in one call. The ranges do not overlap.
+  absl::btree_map<uint64_t, uint64_t> groups_;
+  bool snapshot_wanted_ = false;
+  uint64_t position_ = 0;
   Counts counts_;  // Does not include `waiting`.
 };
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

@@ -1,4 +1,4 @@
-#include "api/kube/push.h"
+#include "api/source/push.h"
 
 #include <spdlog/spdlog.h>
 
@@ -16,18 +16,16 @@
 #include "api/convert/error_info.h"
 #include "api/convert/projection.h"
 #include "api/convert/protocol_version.h"
-#include "api/kube/findings.h"
-#include "api/kube/push_stream.h"
 #include "api/log/log_value.h"
+#include "api/source/findings.h"
+#include "api/source/push_stream.h"
 #include "nft/base/backoff.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-constexpr char kControllerName[] = "svcmap-kube";
 
 // Maximum size of the changes in one batch, about 1,000 objects.
 constexpr size_t kBatchBytes = 1 << 20;
@@ -60,7 +58,7 @@ bool IsLasting(grpc::StatusCode code) {
   }
 }
 
-std::string Hint(grpc::StatusCode code) {
+std::string Hint(grpc::StatusCode code, const std::string& name) {
   switch (code) {
     case grpc::StatusCode::ABORTED:
       return "; two controllers use this agent, but only one is allowed";
@@ -71,7 +69,7 @@ std::string Hint(grpc::StatusCode code) {
       return "; check --max-batch-bytes and --max-streams of svcmapd";
     case grpc::StatusCode::INVALID_ARGUMENT:
     case grpc::StatusCode::UNIMPLEMENTED:
-      return "; the versions of svcmapd and svcmap-kube are incompatible";
+      return "; the versions of svcmapd and " + name + " are incompatible";
     default:
       return "";
   }
@@ -112,8 +110,12 @@ class Push::Worker {
     thread_.join();
   }
 
-  PushFacts facts() const {
+  PushFacts facts() {
     const std::lock_guard lock(mutex_);
+    // Changes without effect on the objects move the position without a batch.
+    if (facts_.synced && !in_snapshot_ && !taking_ && in_flight_.empty()) {
+      facts_.position = mirror_.SentPosition().value_or(facts_.position);
+    }
     PushFacts facts = facts_;
     facts.in_flight = in_flight_.size();
     facts.rejected = findings_.rejected();
@@ -125,6 +127,7 @@ class Push::Worker {
     uint64_t number = 0;
     std::vector<std::string> changes;  // Empty: a SnapshotEnd.
     size_t bytes = 0;                  // Size of the message.
+    std::optional<uint64_t> position;  // Position of the state with these changes, if known.
   };
 
   // The reason for the end of a stream, as text for the log.
@@ -171,6 +174,7 @@ class Push::Worker {
   uint64_t snapshot_end_ = 0;  // Number of the last SnapshotEnd.
   // When to send the next snapshot, because svcmapd has rejected objects.
   std::optional<Clock::time_point> send_again_;
+  bool taking_ = false;  // Changes were taken from the mirror, but are not in in_flight_ yet.
   // Messages without an Ack. Kept after the end of a stream.
   std::deque<Sent> in_flight_;
   size_t in_flight_bytes_ = 0;
@@ -305,7 +309,7 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const std::str
   // A delayed Open from an earlier stream of this process may arrive after the Open of this stream.
   api::ErrorInfo error = api::ReadErrorDetails(status.error_details());
   const bool by_ourselves = error.reason == v1::REPLACED &&
-                            error.metadata["name"] == kControllerName &&
+                            error.metadata["name"] == options_.name &&
                             error.metadata["instance"] == options_.instance;
   const bool again = std::exchange(replaced_by_ourselves_, by_ourselves);
   // If the stream has ended with an error at the same time, that error is more useful.
@@ -314,14 +318,14 @@ Push::Worker::End Push::Worker::EndOf(const grpc::Status& status, const std::str
   if (!advice.empty()) return {"connect to svcmapd at " + options_.target + ": " + advice, false};
   if (status.ok()) return {"svcmapd closed the stream without an error", false};
   return {"svcmapd closed the stream: " + CodeName(status.error_code()) + ": " +
-              status.error_message() + Hint(status.error_code()),
+              status.error_message() + Hint(status.error_code(), options_.name),
           IsLasting(status.error_code()) && (!by_ourselves || again)};
 }
 
 bool Push::Worker::RunStream(PushStream& stream, const std::string& token) {
   v1::PushRequest request;
   v1::Open& open = *request.mutable_open();
-  open.set_name(kControllerName);
+  open.set_name(options_.name);
   open.set_instance(options_.instance);
   open.set_protocol_version(api::kProtocolVersion);
   open.set_state_token(token);
@@ -358,6 +362,7 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
     token_.clear();
     in_snapshot_ = true;
     send_again_.reset();
+    facts_.held.clear();
     findings_.BeginSnapshot();
     ++facts_.snapshots;
   }
@@ -366,6 +371,10 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
   request.mutable_snapshot_begin();
   if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
   while (!mirror_.AllSent()) {
+    if (mirror_.snapshot_wanted()) {  // A new stream discards this snapshot.
+      const std::lock_guard lock(mutex_);
+      return Fail("the objects were listed again during a snapshot");
+    }
     if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
   if (!AwaitRoom(kWindow)) return false;
@@ -374,7 +383,9 @@ bool Push::Worker::SendSnapshot(PushStream& stream) {
     snapshot_end_ = ++last_number_;
     request.mutable_snapshot_end()->set_number(snapshot_end_);
   }
-  return Send(stream, {.number = request.snapshot_end().number()}, request.SerializeAsString());
+  return Send(stream,
+              {.number = request.snapshot_end().number(), .position = mirror_.SentPosition()},
+              request.SerializeAsString());
 }
 
 bool Push::Worker::Follow(PushStream& stream) {
@@ -390,12 +401,13 @@ bool Push::Worker::Follow(PushStream& stream) {
       again = send_again_ && *send_again_ <= now;
       if (send_again_) deadline = std::min(deadline, *send_again_);
     }
-    if (again) {
+    const Mirror::Wake wake = again ? Mirror::Wake::kSnapshot : mirror_.Wait(deadline);
+    if (wake == Mirror::Wake::kSnapshot) {
       // Wait until everything is acknowledged, so that no Ack from before the snapshot sets token_.
       if (!AwaitRoom(1) || !SendSnapshot(stream)) return false;
       continue;
     }
-    if (mirror_.Wait(deadline) != Mirror::Wake::kChanges) continue;
+    if (wake != Mirror::Wake::kChanges) continue;
     if (!AwaitRoom(kWindow) || !SendBatch(stream)) return false;
   }
 }
@@ -422,17 +434,27 @@ bool Push::Worker::AwaitRoom(size_t window) {
 bool Push::Worker::SendBatch(PushStream& stream) {
   Sent sent;
   size_t max_bytes = 0;
+  bool in_snapshot = false;
   {
     const std::lock_guard lock(mutex_);
+    in_snapshot = in_snapshot_;
     sent.number = ++last_number_;
     max_bytes = opened_->limits().max_batch_bytes();
+    taking_ = true;
   }
   // Half of the maximum size, because the encoding adds a few bytes to each change.
-  sent.changes = mirror_.TakeChanges(std::min(kBatchBytes, max_bytes / 2));
-  if (sent.changes.empty()) return true;  // The changed objects were removed before they were sent.
+  sent.changes = mirror_.TakeChanges(std::min(kBatchBytes, max_bytes / 2), max_bytes / 2);
+  // The state is complete when the end of the snapshot is acknowledged.
+  if (!in_snapshot) sent.position = mirror_.SentPosition();
+  if (sent.changes.empty()) {  // The changed objects were removed before they were sent.
+    const std::lock_guard lock(mutex_);
+    taking_ = false;
+    return true;
+  }
   const std::string message = BatchMessage(sent.number, sent.changes);
   if (message.size() > max_bytes) {  // Only possible for a batch with a single change.
     const std::lock_guard lock(mutex_);
+    taking_ = false;
     for (const std::string& line :
          findings_.LeaveOut(sent.changes.front(), message.size(), max_bytes)) {
       spdlog::error("{}", line);
@@ -451,6 +473,7 @@ bool Push::Worker::Send(PushStream& stream, Sent sent, const std::string& messag
     sent.bytes = message.size();
     in_flight_bytes_ += sent.bytes;
     in_flight_.push_back(std::move(sent));
+    taking_ = false;
     ++facts_.batches;
   }
   return Write(stream, message, options_.ack_timeout);
@@ -492,6 +515,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
     spdlog::error("kernel commit failed, svcmapd is retrying error={}", api::LogValue(ack.error()));
   }
   failed_ = failed ? ack.error() : "";
+  if (!ack.held().empty() || !token_.empty()) facts_.held = ack.held();
   if (!ack.held().empty()) {
     spdlog::error(
         "svcmapd holds the removals of the snapshot, because they would remove too many "
@@ -502,6 +526,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
     const Sent& sent = in_flight_.front();
     for (const std::string& line : findings_.Take(ack, sent.changes)) spdlog::warn("{}", line);
     in_flight_bytes_ -= sent.bytes;
+    facts_.position = sent.position.value_or(facts_.position);
     in_flight_.pop_front();
   }
   spdlog::debug("batch acknowledged number={} outcome={} revision={}", ack.number(),
@@ -530,4 +555,4 @@ std::unique_ptr<Push> Push::Start(PushOptions options, Mirror& mirror) {
 
 PushFacts Push::facts() const { return worker_->facts(); }
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

@@ -1,4 +1,4 @@
-#include "api/kube/findings.h"
+#include "api/source/findings.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/convert/kinds.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 namespace {
 
 std::string FullName(const std::string& name_space, const std::string& name) {
@@ -96,4 +96,4 @@ size_t Findings::rejected() const {
                                            [](const auto& item) { return item.second.rejected; }));
 }
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

@@ -1,11 +1,11 @@
-#include "api/kube/push_stream.h"
+#include "api/source/push_stream.h"
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <utility>
 
-namespace svcmap::kube {
+namespace svcmap::source {
 
 PushStream::PushStream(const std::shared_ptr<grpc::Channel>& channel, Handlers handlers)
     : handlers_(std::move(handlers)) {
@@ -76,4 +76,4 @@ void PushStream::OnDone(const grpc::Status& status) {
   changed_.notify_all();
 }
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

@@ -10,7 +10,7 @@
 
 #include "svcmap/v1/control.pb.h"
 
-namespace svcmap::kube {
+namespace svcmap::source {
 
 class Findings {
  public:
@@ -55,4 +55,4 @@ class Findings {
   bool dropped_rejection_ = false;
 };
 
-}  // namespace svcmap::kube
+}  // namespace svcmap::source

@@ -1,0 +1,64 @@
+// svcmap-etcd: reads Services and endpoints from etcd and sends them to svcmapd.
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/str_join.h"
+#include "api/etcd/client.h"
+#include "api/etcd/options.h"
+#include "api/etcd/status_pages.h"
+#include "api/log/log_value.h"
+#include "api/metrics/server.h"
+#include "api/process/fatal.h"
+#include "api/source/program.h"
+#include "api/source/push.h"
+
+namespace svcmap::etcd {
+namespace {
+
+int Run(const ProgramOptions& options) {
+  const sigset_t signals = source::BlockSignals();
+  spdlog::info("starting svcmap-etcd version={} node={} etcd={} prefix={} agent={}", SVCMAP_VERSION,
+               api::LogValue(options.etcd.follower.node_name),
+               api::LogValue(absl::StrJoin(options.urls, ",")),
+               api::LogValue(options.etcd.follower.prefix), api::LogValue(options.agent));
+
+  const auto started = std::chrono::steady_clock::now();
+  Mirror mirror;
+  const std::unique_ptr<Client> client = Client::Start(options.etcd, mirror);
+  const std::unique_ptr<source::Push> push =
+      source::Push::Start(source::PushOptionsOf(options, "svcmap-etcd"), mirror);
+
+  const auto read_facts = [&] {
+    Facts facts;
+    facts.etcd = client->facts();
+    facts.mirror = mirror.counts();
+    facts.push = push->facts();
+    facts.certificates = api::ReadExpiries({{"tls-cert", options.tls.certificate},
+                                            {"tls-ca", options.tls.ca},
+                                            {"etcd-cert", options.etcd.tls.certificate},
+                                            {"etcd-ca", options.etcd.tls.ca}});
+    facts.started = started;
+    facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
+    return facts;
+  };
+  std::unique_ptr<api::PageServer> status;
+  if (options.healthz_bind_address) {
+    auto server = api::PageServer::Start({.bind_address = *options.healthz_bind_address,
+                                          .what = "/healthz, /livez and /metrics",
+                                          .pages = Pages(read_facts)});
+    if (!server.ok()) return source::Fail(server.status());
+    status = *std::move(server);
+  }
+  const absl::Status end = source::AwaitEnd(signals, /*config=*/nullptr);
+  return end.ok() ? 0 : source::Fail(end);
+}
+
+}  // namespace
+}  // namespace svcmap::etcd
+
+int main(int argc, char** argv) {
+  svcmap::api::LogFatalErrors("svcmap-etcd");
+  const svcmap::etcd::ParsedOptions parsed = svcmap::etcd::ParseOptions(argc, argv);
+  if (parsed.exit) return *parsed.exit;
+  svcmap::source::SetUpProgram(parsed.options.verbosity);
+  return svcmap::etcd::Run(parsed.options);
+}

@@ -1,0 +1,26 @@
+// Command-line options of svcmap-etcd, parsed and validated.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/etcd/client.h"
+#include "api/source/agent_options.h"
+
+namespace svcmap::etcd {
+
+struct ProgramOptions : source::AgentOptions {
+  std::vector<std::string> urls;  // Endpoints as given on the command line.
+  EtcdOptions etcd;
+};
+
+// Parses the command line. After --help, --version or a usage error, prints the output or the error
+// and sets `exit` to the exit code.
+struct ParsedOptions {
+  ProgramOptions options;
+  std::optional<int> exit;
+};
+ParsedOptions ParseOptions(int argc, char** argv);
+
+}  // namespace svcmap::etcd

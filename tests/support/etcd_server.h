@@ -1,0 +1,85 @@
+// Runs etcd (etcd-server, etcd-client) in a namespace, with a writer of the state that svcmap-etcd
+// reads. Clients in the namespace use port kEtcdPort of 127.0.0.1. The test uses a Unix socket.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "svcmap/v1/control.pb.h"
+#include "tests/support/builders.h"
+#include "tests/support/netns.h"
+#include "tests/support/process.h"
+
+namespace svcmap::testing {
+
+inline constexpr uint16_t kEtcdPort = 2379;
+inline constexpr char kEtcdPrefix[] = "/svcmap/v1/test";
+
+class EtcdServer {
+ public:
+  // Stores data in `folder`. With `flags` for TLS, the port uses TLS.
+  static absl::StatusOr<std::unique_ptr<EtcdServer>> Start(
+      const NetNs& netns, const std::string& folder, const std::vector<std::string>& flags = {});
+
+  absl::Status Stop();
+  absl::Status StartAgain();
+
+  // Runs etcdctl, and returns its output.
+  absl::StatusOr<std::string> Control(const std::vector<std::string>& arguments);
+  absl::Status SaveBackup(const std::string& path);
+  absl::Status RestoreBackup(const std::string& path);  // Restarts etcd.
+
+  const std::string& socket() const { return socket_; }
+
+ private:
+  EtcdServer(const NetNs& netns, std::string folder, std::vector<std::string> flags);
+
+  const NetNs& netns_;
+  const std::string folder_;
+  const std::vector<std::string> flags_;
+  const std::string socket_;
+  int restores_ = 0;
+  std::unique_ptr<ChildProcess> process_;
+};
+
+// A controller that writes to etcd as docs/fleet.md describes. Not thread-safe.
+class EtcdWriter {
+ public:
+  // A value for each key below the prefix, or nullopt to delete the key.
+  using Values = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+  EtcdWriter(const std::string& socket, uint64_t epoch);
+  ~EtcdWriter();
+
+  // Reads the head, after which this writer can write.
+  absl::Status Adopt();
+  // Writes one transaction with a new head. Returns ABORTED if another writer has written since.
+  absl::Status Write(const Values& values);
+  absl::Status Put(const Objects& objects);  // In one transaction.
+  absl::Status Remove(const std::vector<std::string>& keys);
+  absl::Status WriteWithoutHead(const Values& values);
+  // Removes the history before the newest revision.
+  absl::Status Compact();
+
+  uint64_t seq() const { return seq_; }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  const uint64_t epoch_;
+  uint64_t seq_ = 0;
+  int64_t head_revision_ = 0;
+  int64_t revision_ = 0;
+};
+
+// Return the key and the protobuf encoding of an object.
+std::string EtcdKey(const v1::Object& object);
+std::string EtcdValue(const v1::Object& object);
+
+}  // namespace svcmap::testing
