@@ -136,19 +136,15 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   return sync_plan;
 }
 
-// Other processes may prevent reading by continuous commits. After many attempts, the next rewrite
-// replaces the tables without reading their elements.
+// Other processes may prevent reading by continuous commits. After some attempts, the next rewrite
+// replaces the tables' content without reading the elements. The first plan of a run would then
+// lose the numbers of the previous run, so it makes more attempts.
 absl::Status Reconciler::ReadTables() {
-  constexpr int kReadPatience = 20;
+  const int patience = next_numbers_ ? 20 : 3;
   const absl::Status read = rewriter_.Read(tables_);
-  if (tables_ != TableState::kUnverified) return absl::OkStatus();
-  if (read.ok()) {
-    failed_reads_ = 0;
-  } else if (++failed_reads_ == kReadPatience) {
-    failed_reads_ = 0;
-    tables_ = Next(tables_, TableEvent::kRewriteFailed);
-  }
-  return read;
+  if (!read.ok() && tables_ == TableState::kUnverified && ++failed_reads_ < patience) return read;
+  failed_reads_ = 0;
+  return absl::OkStatus();
 }
 
 void Reconciler::RestoreMissingTables() {
