@@ -136,15 +136,13 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   return sync_plan;
 }
 
-// Other processes may prevent reading by continuous commits. After some attempts, the next rewrite
-// replaces the tables' content without reading the elements. The first plan of a run would then
-// lose the numbers of the previous run, so it makes more attempts.
+// Other processes may prevent reading by continuous commits. Then the rewrite replaces the tables'
+// content without reading the elements. The first plan of a run would lose the numbers of the
+// previous run, so it makes many attempts to read.
 absl::Status Reconciler::ReadTables() {
-  const int patience = next_numbers_ ? 20 : 3;
+  constexpr int kPatience = 20;
   const absl::Status read = rewriter_.Read(tables_);
-  if (!read.ok() && tables_ == TableState::kUnverified && ++failed_reads_ < patience) return read;
-  failed_reads_ = 0;
-  return absl::OkStatus();
+  return next_numbers_ && !read.ok() && ++failed_reads_ < kPatience ? read : absl::OkStatus();
 }
 
 void Reconciler::RestoreMissingTables() {

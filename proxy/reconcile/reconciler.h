@@ -212,7 +212,7 @@ class Reconciler {
   size_t previous_services_ = 0;
   std::vector<RepairResult> repairs_;  // Of the current Sync(). See SyncResult.
   int failed_repairs_ = 0;             // Consecutive.
-  int failed_reads_ = 0;               // Consecutive.
+  int failed_reads_ = 0;               // Before the first plan.
   bool ahead_failed_ = false;  // Rows that were added ahead of a plan that failed are suspect.
   // Number of elements of deleted tables that were written again. 0 after the next committed plan,
   // which reports them.

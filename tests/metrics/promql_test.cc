@@ -109,7 +109,7 @@ void CheckExpressions(const std::vector<Expression>& expressions) {
     EXPECT_FALSE(names.metrics.empty());
     for (const auto& [name, labels] : names.metrics) {
       // svcmap-kube has its own page. It adds its prefix to the metrics that all sources have.
-      constexpr std::string_view kPrefix = "svcmap_kube_";
+      constexpr absl::string_view kPrefix = "svcmap_kube_";
       if (absl::StartsWith(name, kPrefix)) {
         const std::string page = ReadFile(SVCMAP_SOURCE_DIR "/api/kube/status_pages.cc");
         const std::string of_all = ReadFile(SVCMAP_SOURCE_DIR "/api/source/push_metrics.cc");
