@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <tuple>
+#include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "nft/base/status.h"
 #include "nft/netlink/answer.h"
 #include "nft/netlink/element_reader.h"
@@ -26,17 +27,13 @@ constexpr int kMaxReadAttempts = 5;
 // The kernel rehashes a hash table without a fixed size in the background after the table has
 // grown. A dump during rehashing repeats some elements and omits the same number of other elements.
 bool HasRepeatedKey(const std::vector<Element>& elements) {
-  std::vector<const Element*> sorted;
-  sorted.reserve(elements.size());
-  for (const Element& element : elements) sorted.push_back(&element);
-  const auto key = [](const Element* element) {
-    return std::tie(element->key, element->interval_end);
-  };
-  std::sort(sorted.begin(), sorted.end(),
-            [&](const Element* a, const Element* b) { return key(a) < key(b); });
-  return std::adjacent_find(sorted.begin(), sorted.end(), [&](const Element* a, const Element* b) {
-           return key(a) == key(b);
-         }) != sorted.end();
+  absl::flat_hash_set<std::pair<std::string_view, bool>> keys;
+  keys.reserve(elements.size());
+  return std::ranges::any_of(elements, [&](const Element& element) {
+    const std::string_view key(reinterpret_cast<const char*>(element.key.data()),
+                               element.key.size());
+    return !keys.emplace(key, element.interval_end).second;
+  });
 }
 
 void PutSet(nlmsghdr* request, const TableSpec& table, const SetSpec& set) {

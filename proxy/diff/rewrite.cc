@@ -1,6 +1,8 @@
 #include "proxy/diff/rewrite.h"
 
 #include <algorithm>
+#include <array>
+#include <bitset>
 
 #include "proxy/diff/plan.h"
 #include "proxy/diff/removals.h"
@@ -48,6 +50,7 @@ bool FoundElements::Same(const Value& value, const nft::ElementView& element) {
 }
 
 void FoundElements::Add(nft::SetRef set, const std::vector<nft::Element>& elements) {
+  values_.reserve(values_.size() + elements.size());
   for (const nft::Element& element : elements) {
     values_.emplace(FoundKey({.set = set,
                               .key = element.key,
@@ -84,6 +87,9 @@ std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desi
 absl::flat_hash_set<std::string> FoundElements::EndedLocalSets(
     const nft::Transaction& desired) const {
   absl::flat_hash_set<std::string> local_sets, in_use, ended;
+  const bool any = std::ranges::any_of(
+      values_, [](const auto& found) { return FromFoundKey(found.first).set.set == kLocalSets; });
+  if (!any) return ended;
   desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     const auto [family, set] = element.set;
     if (set == kLocalSets) local_sets.insert(SharedKey(element.set, element.key));
@@ -98,54 +104,52 @@ absl::flat_hash_set<std::string> FoundElements::EndedLocalSets(
   return ended;
 }
 
-std::vector<nft::SetRef> FoundElements::SetsToReplace(
-    const absl::flat_hash_set<std::string>& wanted) const {
-  size_t elements[2][kRowSetCount] = {}, deleted[2][kRowSetCount] = {};
-  bool bounds_differ[2][kRowSetCount] = {};
-  const auto compare = [&](const std::string& key) {
-    const nft::ElementView element = FromFoundKey(key);
-    bounds_differ[Index(element.set.family)][element.set.set] |= HasAddressRanges(element.set.set);
-  };
-  for (const std::string& key : wanted) {
-    if (!values_.contains(key)) compare(key);
-  }
-  for (const auto& [key, value] : values_) {
-    const nft::SetRef set = FromFoundKey(key).set;
-    ++elements[Index(set.family)][set.set];
-    if (wanted.contains(key)) continue;
-    compare(key);
-    ++deleted[Index(set.family)][set.set];
-  }
-  std::vector<nft::SetRef> sets;
-  for (const Family family : kFamilies) {
-    for (uint8_t set = 0; set < kRowSetCount; ++set) {
-      const bool many = HasSourceRanges(set) && RemovesManySourceRows(deleted[Index(family)][set],
-                                                                      elements[Index(family)][set]);
-      if (many || bounds_differ[Index(family)][set]) sets.push_back({family, set});
-    }
-  }
-  return sets;
-}
-
 nft::Transaction FoundElements::ChangesTo(const nft::Transaction& desired,
                                           std::vector<nft::SetRef>& replaced) const {
-  absl::flat_hash_set<std::string> wanted;
-  desired.ForEachElement(
-      [&](nft::Verb, const nft::ElementView& element) { wanted.insert(FoundKey(element)); });
-  replaced = SetsToReplace(wanted);
-  const auto is_replaced = [&](nft::SetRef set) {
-    return std::find(replaced.begin(), replaced.end(), set) != replaced.end();
-  };
+  std::vector<const Value*> found_values;  // Of each desired element. Null if it is missing.
+  found_values.reserve(desired.element_count());
+  absl::flat_hash_set<const Value*> wanted;
+  wanted.reserve(desired.element_count());
+  SetCounts found = {}, deleted = {};
+  std::array<std::bitset<kRowSetCount>, 2> replace = {};
+  desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    const auto value = values_.find(FoundKey(element));
+    const bool missing = value == values_.end();
+    found_values.push_back(missing ? nullptr : &value->second);
+    if (!missing) wanted.insert(&value->second);
+    if (missing && HasAddressRanges(element.set.set)) {
+      replace[Index(element.set.family)].set(element.set.set);
+    }
+  });
+  for (const auto& [key, value] : values_) {
+    const auto [family, set] = FromFoundKey(key).set;
+    ++found[Index(family)][set];
+    if (wanted.contains(&value)) continue;
+    ++deleted[Index(family)][set];
+    if (HasAddressRanges(set)) replace[Index(family)].set(set);
+  }
+  for (const Family family : kFamilies) {
+    const size_t index = Index(family);
+    for (const SetIndex set : kSourceSets) {
+      if (RemovesManySourceRows(deleted[index][set], found[index][set])) replace[index].set(set);
+    }
+    for (uint8_t set = 0; set < kRowSetCount; ++set) {
+      if (replace[index][set]) replaced.push_back({family, set});
+    }
+  }
+  const auto is_replaced = [&](nft::SetRef set) { return replace[Index(set.family)][set.set]; };
   nft::Transaction deletions, additions;
   for (const auto& [key, value] : values_) {
+    if (wanted.contains(&value)) continue;
     const nft::ElementView element = FromFoundKey(key);
-    if (!wanted.contains(key) && !is_replaced(element.set)) deletions.Delete(element);
+    if (!is_replaced(element.set)) deletions.Delete(element);
   }
+  auto next = found_values.begin();
   desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    const auto found = values_.find(FoundKey(element));
-    if (found == values_.end() || is_replaced(element.set)) {
+    const Value* const value = *next++;
+    if (value == nullptr || is_replaced(element.set)) {
       additions.Add(element);
-    } else if (!Same(found->second, element)) {
+    } else if (!Same(*value, element)) {
       deletions.Delete(element);
       additions.Add(element);
     }

@@ -48,7 +48,6 @@ class FoundElements {
   };
   static nft::ElementView ViewOf(const std::string& key, const Value& value);
   static bool Same(const Value& value, const nft::ElementView& element);
-  std::vector<nft::SetRef> SetsToReplace(const absl::flat_hash_set<std::string>& wanted) const;
 
   absl::flat_hash_map<std::string, Value> values_;  // By set, key, last key and kind of bound.
 };
