@@ -179,6 +179,7 @@ void Agent::RestoreObjects(const std::vector<proxy::SavedObject>& objects) {
     if (saved.kind == proxy::Kind::kService) converted.change->first_seen = saved.first_seen;
     reconciler_->store().Apply(*converted.change, 0);
   }
+  reconciler_->store().TakeTouched();  // These objects are saved.
 }
 
 // Limits the sockets that listen on loopback addresses to an eighth of the descriptors, and the
