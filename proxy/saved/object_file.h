@@ -68,7 +68,8 @@ class ObjectFile {
   using Connection = std::unique_ptr<sqlite3, Deleter<sqlite3_close_v2>>;
   using Statement = std::unique_ptr<sqlite3_stmt, Deleter<sqlite3_finalize>>;
 
-  using Value = std::variant<uint64_t, std::string_view, const std::string*>;  // A blob is last.
+  using Value =
+      std::variant<uint64_t, std::string_view, const std::string*>;  // The last is a blob.
   using RowFn = std::function<absl::Status(sqlite3_stmt*)>;
 
   ObjectFile(std::string path, std::string writer)
