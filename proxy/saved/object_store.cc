@@ -252,7 +252,7 @@ absl::StatusOr<FilePtr> ObjectStore::Worker::OpenFolder(SavedObjects* loaded) {
   if (moved.ok()) moved = RenameDatabase(path, folder + kDamaged);
   {
     const Lock lock(mutex);
-    Problem("saved state is unusable, not using it path=" + path + " error=\"" +
+    Problem("not using the saved state path=" + path + " error=\"" +
             std::string(opened.status().message()) + "\"" +
             (moved.ok() ? " renamed_to=" + folder + kDamaged
                         : " rename_error=\"" + std::string(moved.message()) + "\""));

@@ -23,8 +23,9 @@
 namespace svcmap::proxy {
 
 struct ObjectStoreOptions {
-  std::string writer;                     // Name and version of the program.
-  std::chrono::milliseconds limit{1000};  // Limit for Await(). Twice as long: SaveLeader().
+  std::string writer;  // Name and version of the program.
+  // Limit for Await(). The limit for SaveLeader() is twice as long.
+  std::chrono::milliseconds limit{1000};
   // Limits for a sync, Open() and Stop(), which wait for the disk. A longer sync is an error.
   std::chrono::milliseconds sync_limit{30000};
   std::chrono::milliseconds open_limit{10000};
