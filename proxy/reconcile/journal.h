@@ -32,8 +32,8 @@ class Journal {
 
   // Returns true if all objects that were passed to Write() are saved, or are being saved.
   bool works() const { return disk_ != nullptr && !outdated_ && disk_->works(); }
-  // Returns true if saving does not work, and will be retried.
-  bool fails() const { return disk_ != nullptr && !disk_->works(); }
+  // Returns true if objects are saved, even if saving does not work at the moment.
+  bool enabled() const { return disk_ != nullptr; }
 
  private:
   void Rewrite(uint64_t revision);

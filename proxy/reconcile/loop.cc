@@ -200,7 +200,7 @@ Schedule::Work Loop::WorkLeft() const {
           .leftovers = reconciler_.HasLeftovers(),
           .suspects = reconciler_.HasSuspects(),
           .rejected = reconciler_.rejected_services() > 0,
-          .saving_fails = reconciler_.SavingFails()};
+          .saves_state = reconciler_.SavesState()};
 }
 
 void Loop::Run() {

@@ -106,8 +106,7 @@ class Reconciler {
   bool MarkerIsSafe() const { return !applied_.marker().saved || journal_.works(); }
   // Saves objects that changed without a commit.
   void SaveObjects();
-  // Returns true if the state cannot be saved currently.
-  bool SavingFails() const { return journal_.fails(); }
+  bool SavesState() const { return journal_.enabled(); }
   // Retries saving the state if a retry is due.
   void RetrySaving() { journal_.Retry(revision()); }
 

@@ -7,8 +7,8 @@
 namespace svcmap::proxy {
 namespace {
 
-// Interval for retrying to save the state. The state log decides whether a retry is due.
-constexpr std::chrono::seconds kRetrySaving{1};
+// Interval for checking whether saving the state has failed and must be retried.
+constexpr std::chrono::seconds kCheckSaving{1};
 // Maximum delay of the next repair after commits of other processes interrupted a repair.
 constexpr std::chrono::milliseconds kLongestDisturbance{50};
 
@@ -21,7 +21,7 @@ Schedule::Time Schedule::Next(const Work& work, Time now) const {
   if (work.suspects) return repair_at_;
   Time next = audit_at_;
   if (work.rejected) next = std::min(next, rejected_at_);
-  if (work.saving_fails) next = std::min(next, now + kRetrySaving);
+  if (work.saves_state) next = std::min(next, now + kCheckSaving);
   return next;
 }
 

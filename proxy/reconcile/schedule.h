@@ -30,11 +30,11 @@ class Schedule {
 
   // What is left to do.
   struct Work {
-    bool changes = false;       // Desired and applied rows differ, or the tables must be rewritten.
-    bool leftovers = false;     // Elements are left over.
-    bool suspects = false;      // Rows are suspect.
-    bool rejected = false;      // The kernel has rejected Services.
-    bool saving_fails = false;  // The state cannot be saved.
+    bool changes = false;      // Desired and applied rows differ, or the tables must be rewritten.
+    bool leftovers = false;    // Elements are left over.
+    bool suspects = false;     // Rows are suspect.
+    bool rejected = false;     // The kernel has rejected Services.
+    bool saves_state = false;  // The state is saved, which can fail at any time.
   };
 
   Schedule(const ScheduleOptions& options, Time start)

@@ -8,13 +8,15 @@
 
 #include <sqlite3.h>
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,71 +33,67 @@ struct SavedChange {
   uint64_t first_seen = 0;
 };
 
+// The content of one transaction.
+struct SavedBatch {
+  std::vector<SavedChange> changes;
+  bool partial = false;
+  uint64_t revision = 0;
+  Leader leader;
+};
+
 class ObjectFile {
  public:
   // Opens the file, or creates it if it does not exist or is empty, and reads it into `found`.
-  // Returns kDataLoss if the file is damaged or untrusted, and kUnimplemented if the file has
-  // another format version. `found` is complete or empty.
-  static absl::StatusOr<std::shared_ptr<ObjectFile>> Open(const std::string& path,
+  // Returns kDataLoss if the file is damaged or untrusted, or has another format version. `found`
+  // is complete or empty.
+  static absl::StatusOr<std::unique_ptr<ObjectFile>> Open(const std::string& path,
                                                           const std::string& vfs,
                                                           const std::string& writer,
                                                           SavedObjects* found);
-  // Reads a file on a read-only file system.
-  static absl::Status ReadOnly(const std::string& path, SavedObjects* found);
 
-  // Writes the changes as one transaction. After an error, the file contains none of them.
-  absl::Status Write(const std::vector<SavedChange>& changes, bool partial, uint64_t revision);
-  // Returns OK when the leader is on disk.
-  absl::Status WriteLeader(const Leader& leader);
+  // Writes one transaction. After an error, the file contains nothing of it, and must be closed. If
+  // the leader is new, waits until the transaction is on disk.
+  absl::Status Write(const SavedBatch& batch);
   // Waits until all transactions are on disk, and moves them from the log to the database. Returns
-  // false if a write at the same time has kept some of them in the log.
+  // false if a write at the same time has kept some of them in the log. Returns an error if the
+  // folder does not contain the file or its log any more.
   absl::StatusOr<bool> Sync();
-  // True if the directory still contains the file and its log.
-  bool HasName() const;
-  // Creates a copy of the content at `path`, which must not exist. Works for a deleted file.
-  absl::Status CopyTo(const std::string& path);
   uint64_t bytes() const;
 
  private:
-  struct CloseConnection {
-    void operator()(sqlite3* db) const { sqlite3_close_v2(db); }
+  template <auto kFunction>
+  struct Deleter {
+    void operator()(auto* object) const { kFunction(object); }
   };
-  struct FinalizeStatement {
-    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-  };
-  using Connection = std::unique_ptr<sqlite3, CloseConnection>;
-  using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+  using Connection = std::unique_ptr<sqlite3, Deleter<sqlite3_close_v2>>;
+  using Statement = std::unique_ptr<sqlite3_stmt, Deleter<sqlite3_finalize>>;
 
-  explicit ObjectFile(std::string path) : path_(std::move(path)) {}
+  using Value =
+      std::variant<uint64_t, std::string_view, const std::string*>;  // The last is a blob.
+  using RowFn = std::function<absl::Status(sqlite3_stmt*)>;
 
-  static absl::StatusOr<Connection> Connect(const std::string& path, const std::string& vfs,
-                                            int flags);
-  absl::Status Prepare(const std::string& writer);
+  ObjectFile(std::string path, std::string writer)
+      : path_(std::move(path)), writer_(std::move(writer)) {}
+
+  absl::Status Connect(const std::string& vfs, Connection* to);
+  absl::Status Prepare();
   absl::Status Load(SavedObjects* found);
-  absl::Status LoadObjects(SavedObjects* found);
-  absl::StatusOr<Statement> Compile(const char* sql);
-  absl::Status Run(const char* sql);
-  absl::Status Step(sqlite3_stmt* statement);
+  absl::Status Execute(const char* sql);
+  absl::Status Run(const char* sql, const std::vector<Value>& parameters, const RowFn& row = {});
   absl::Status WriteChange(const SavedChange& change);
-  absl::Status WriteState();
-  // The caller must hold checkpoint_mutex_.
-  absl::StatusOr<bool> Checkpoint(sqlite3* db);
+  absl::Status WriteState(const SavedBatch& batch);
   absl::Status Error(sqlite3* db, const char* call) const;
+  absl::Status Damaged(const std::string& reason) const;
 
   const std::string path_;
+  const std::string writer_;
   // Used by Sync only, so that Sync does not block Write. Closed last, because the last connection
   // syncs the file.
   Connection sync_db_;
   Connection db_;
-  Statement begin_, commit_, rollback_, find_, put_, remove_, state_;
-  // Content of the table with one row.
-  bool partial_ = false;
-  uint64_t revision_ = 0;
-  Leader leader_;
-  uint64_t digest_ = 0;                // Sum of the checksums of all objects.
-  std::mutex checkpoint_mutex_;        // Only one connection can move pages at a time.
-  std::atomic<int> log_pages_ = 0;     // Pages in the log after the last write.
-  std::atomic<int> synced_pages_ = 0;  // Of these, pages that the last Sync moved to the database.
+  std::map<const char*, Statement> statements_;
+  uint64_t digest_ = 0;  // Sum of the checksums of all objects.
+  Leader leader_;        // As written last.
 };
 
 }  // namespace svcmap::proxy

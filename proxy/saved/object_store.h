@@ -2,8 +2,8 @@
 // controller. See proxy/saved/README.md.
 //
 // All file operations run on two threads of the store: one thread writes, and the other thread
-// syncs the data to disk and checks that the file still exists. The caller never waits for a sync
-// and waits for a write only in Await(), for a limited time.
+// syncs the data to disk. The caller never waits for a sync and waits for a write only in Await(),
+// for a limited time.
 //
 // Errors never affect the caller. After an error, the store reports the problem once and drops all
 // changes. After a delay, needs_everything() requests a complete rewrite, which replaces the file.
@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +23,13 @@
 namespace svcmap::proxy {
 
 struct ObjectStoreOptions {
-  std::string writer;                            // Name and version of the program.
-  std::chrono::milliseconds limit{1000};         // Limit for Await().
-  std::chrono::milliseconds leader_limit{2000};  // Limit for SaveLeader().
-  // Limit for a sync. A longer sync counts as an error.
+  std::string writer;  // Name and version of the program.
+  // Limit for Await(). The limit for SaveLeader() is twice as long.
+  std::chrono::milliseconds limit{1000};
+  // Limits for a sync, Open() and Stop(), which wait for the disk. A longer sync is an error.
   std::chrono::milliseconds sync_limit{30000};
-  // Limit for Open() and for Stop(), which wait for the disk.
   std::chrono::milliseconds open_limit{10000};
   std::chrono::milliseconds stop_limit{5000};
-  // Interval between two syncs, and between two checks that the file still exists.
   std::chrono::milliseconds sync_interval{1000};
   // Delay between an error and the request for a rewrite (nft/base/backoff.h).
   std::chrono::milliseconds first_retry{1000};
@@ -41,9 +38,10 @@ struct ObjectStoreOptions {
   // whose pages a failed disk could not read. Tests register a VFS that fails or blocks.
   std::string vfs = "unix-excl";
 
-  // The store calls the following functions on any thread, but not after Stop() has returned.
-  // Called with a message for the operator when a damaged file or a file of an earlier version is
-  // renamed or deleted, and when saving stops after an error.
+  // The store calls the following functions on any thread, but not after Stop() has returned. They
+  // must not call the store.
+  // Called with a message for the operator when an unusable file is renamed, and when saving stops
+  // after an error.
   std::function<void(const std::string&)> on_problem;
   // Called at most once, if other users can change the folder. `reason` is the owner or the mode.
   std::function<void(const std::string& reason)> on_shared_folder;
@@ -88,12 +86,12 @@ class ObjectStore : public ObjectWriter {
   absl::Status SaveLeader(const Leader& leader);
   ObjectStoreStatus status() const;
 
-  // Writes all changes and syncs the file, for at most options.stop_limit. The store writes nothing
-  // after Stop.
+  // Waits for at most options.stop_limit until all transactions are on disk. The store writes
+  // nothing after Stop.
   void Stop();
 
  private:
-  class Worker;
+  struct Worker;
 
   explicit ObjectStore(std::shared_ptr<Worker> worker);
 

@@ -38,7 +38,6 @@ using svcmap::testing::WaitUntil;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::PrintToString;
-using ::testing::SizeIs;
 namespace fs = std::filesystem;
 
 using Objects = std::map<std::pair<Kind, std::string>, std::pair<std::string, uint64_t>>;
@@ -282,19 +281,6 @@ TEST_F(ObjectStoreTest, AFolderBehindASymbolicLinkIsUsed) {
   EXPECT_THAT(problems(), IsEmpty());
 }
 
-TEST_F(ObjectStoreTest, FilesOfAnEarlierVersionAreRemovedOnce) {
-  fs::create_directory(path_);
-  for (const char* name : {"state", "leader", "state.damaged-1", "other"}) {
-    std::ofstream(path_ + "/" + name) << "x";
-  }
-  Open();
-  EXPECT_THAT(problems(), ElementsAre(HasSubstr("saved by an earlier version, waiting for a "
-                                                "controller path=" +
-                                                path_ + "/state")));
-  EXPECT_THAT(Names(),
-              ::testing::UnorderedElementsAre("objects.db", "objects.db-wal", "lock", "other"));
-}
-
 TEST_F(ObjectStoreTest, CleanUpRemovesOnlyFilesOfTheStore) {
   ASSERT_OK_AND_ASSIGN(const bool removed_none, RemoveSavedState(path_));
   EXPECT_FALSE(removed_none);
@@ -313,12 +299,13 @@ TEST_F(ObjectStoreTest, CleanUpRemovesOnlyFilesOfTheStore) {
 TEST_F(ObjectStoreTest, WithoutAPauseTheLogIsBounded) {
   Open();
   uint64_t largest = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 50000; ++i) {
     WriteNext();
     if (i % 10 == 0) ASSERT_TRUE(store_->Await()) << i << store_->status().error;
     if (i % 100 == 0) largest = std::max(largest, fs::file_size(File() + "-wal"));
   }
-  EXPECT_LT(largest, 150 << 20);
+  RecordProperty("largest", std::to_string(largest));
+  EXPECT_LT(largest, 400 << 20);
   ExpectSaved();
 }
 
@@ -507,7 +494,7 @@ class ObjectStoreDamageTest : public ObjectStoreTest {
     if (reported) {
       ++reported_;
       EXPECT_THAT(found_.objects, IsEmpty()) << what;
-      EXPECT_THAT(problems(), ElementsAre(HasSubstr("renamed_to=objects.db.damaged-"))) << what;
+      EXPECT_THAT(problems(), ElementsAre(HasSubstr("renamed_to=" + File() + ".damaged"))) << what;
     } else if (found_.revision == 300) {
       ++right_;
       ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(300)) << what;
@@ -558,22 +545,14 @@ class ObjectStoreDamageTest : public ObjectStoreTest {
 TEST_F(ObjectStoreDamageTest, AfterAKillItIsDetected) { TryDamage(/*killed=*/true); }
 TEST_F(ObjectStoreDamageTest, AfterAStopItIsDetected) { TryDamage(/*killed=*/false); }
 
-TEST_F(ObjectStoreDamageTest, TheLastThreeDamagedFilesAreKept) {
+TEST_F(ObjectStoreDamageTest, TheLastDamagedFileIsKept) {
   fs::create_directory(path_);
-  for (int i = 0; i < 5; ++i) {
-    for (const char* suffix : {"", "-wal"}) {
-      std::ofstream(path_ + "/objects.db.damaged-2025010" + std::to_string(i) + suffix) << "x";
-    }
-  }
-  std::ofstream(File()) << "not a database, but long enough to have a header of a database file. "
-                           "The header has one hundred bytes.";
+  for (const char* suffix : {"", "-wal"}) std::ofstream(File() + ".damaged" + suffix) << "old";
+  std::ofstream(File()) << "too short";
   Open();
-  std::vector<std::string> names = Names();
-  std::erase_if(names, [](const std::string& name) { return name.find("damaged") == name.npos; });
-  std::sort(names.begin(), names.end());
-  ASSERT_THAT(names, SizeIs(5));
-  EXPECT_EQ(names[0], "objects.db.damaged-20250103");
-  EXPECT_EQ(names[3], "objects.db.damaged-20250104-wal");
+  EXPECT_TRUE(store_->works());
+  EXPECT_EQ(fs::file_size(File() + ".damaged"), 9);
+  EXPECT_FALSE(fs::exists(File() + ".damaged-wal"));
 }
 
 TEST_F(ObjectStoreDamageTest, AnotherFormatVersionIsNotUsed) {
@@ -584,7 +563,6 @@ TEST_F(ObjectStoreDamageTest, AnotherFormatVersionIsNotUsed) {
   ASSERT_EQ(sqlite3_exec(db, "PRAGMA user_version=99", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(db);
   Open();
-  EXPECT_THAT(problems(), ElementsAre(HasSubstr("unsupported format version")));
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("has format version 99, expected 1")));
   EXPECT_TRUE(store_->works());
 }
@@ -682,7 +660,6 @@ TEST_F(ObjectStoreTest, EachCallMayFail) {
 TEST_F(ObjectStoreTest, AHungWriteBlocksNobody) {
   ObjectStoreOptions options = Faulty();
   options.limit = milliseconds(50);
-  options.leader_limit = milliseconds(50);
   Open(options);
   WriteNext();
   EXPECT_TRUE(store_->Await());
@@ -770,42 +747,30 @@ TEST_F(ObjectStoreTest, AHungStartEndsWithoutObjects) {
 
 // The file is deleted while the store uses it.
 
-TEST_F(ObjectStoreTest, ADeletedFileComesBack) {
+TEST_F(ObjectStoreTest, ADeletedFileIsAnError) {
   Open();
   ASSERT_OK(store_->SaveLeader({7, "name", ""}));
   WriteNext();
-  EXPECT_TRUE(store_->Await());
-  const auto complete = [&] { return fs::exists(File()) && fs::exists(File() + "-wal"); };
-  for (const char* name : {"/objects.db", "/objects.db-wal", ""}) {
-    fs::remove_all(path_ + name);
-    EXPECT_TRUE(WaitUntil(complete)) << name;
+  const std::string other = path_ + "/other";
+  for (const auto& remove : std::vector<std::function<void()>>{
+           [&] { fs::remove(File()); }, [&] { fs::remove(File() + "-wal"); },
+           [&] { fs::remove_all(path_); },
+           [&] {
+             std::ofstream(other) << "a file of an operator";
+             fs::rename(other, File());
+           }}) {
+    EXPECT_TRUE(store_->Await());
+    problems_.clear();
+    remove();
+    ASSERT_TRUE(WaitUntil([&] { return !store_->works(); }));
+    EXPECT_THAT(problems(), ElementsAre(HasSubstr("the file was deleted or replaced")));
+    Recover();
     WriteNext();
-    EXPECT_TRUE(store_->Await()) << name;
   }
-  EXPECT_TRUE(WaitUntil([&] { return fs::exists(path_ + "/lock"); }));
-  std::ofstream(File() + ".other") << "a file of an operator";
-  fs::rename(File() + ".other", File());
-  const auto replaced = [&] {
-    std::error_code error;
-    const uintmax_t size = fs::file_size(File(), error);
-    return !error && size > 4096;
-  };
-  EXPECT_TRUE(WaitUntil(replaced));
+  EXPECT_TRUE(store_->Await());
+  EXPECT_TRUE(fs::exists(path_ + "/lock"));
   ExpectSaved();
   EXPECT_EQ(found_.leader, (Leader{7, "name", ""}));
-  EXPECT_THAT(problems(), IsEmpty());
-}
-
-TEST_F(ObjectStoreTest, AFileDeletedBeforeTheStopComesBack) {
-  ObjectStoreOptions options = Options();
-  options.sync_interval = std::chrono::hours(1);
-  Open(options);
-  WriteNext();
-  EXPECT_TRUE(store_->Await());
-  fs::remove_all(path_);
-  WriteNext();
-  ExpectSaved();
-  EXPECT_THAT(problems(), IsEmpty());
 }
 
 // Folders that cannot be used.
@@ -866,10 +831,10 @@ TEST_F(ObjectStoreMountTest, AFullDiskIsReportedAndTheNextRewriteWorks) {
   });
 }
 
-TEST_F(ObjectStoreMountTest, DamagedFilesMakeRoom) {
+TEST_F(ObjectStoreMountTest, TheDamagedFileMakesRoom) {
   mounts_->Run([&] {
     Open();
-    std::ofstream(path_ + "/objects.db.damaged-1") << std::string(1 << 20, 'x');
+    std::ofstream(File() + ".damaged") << std::string(1 << 20, 'x');
     FillDisk();
     for (int i = 0; i < 100; ++i)
       objects_[{Kind::kNode, "n" + std::to_string(i)}] = {std::string(5000, 'x'), 0};
@@ -878,14 +843,13 @@ TEST_F(ObjectStoreMountTest, DamagedFilesMakeRoom) {
       return !store_->Await();
     }));
     Recover();
-    EXPECT_THAT(problems(), ::testing::Contains(HasSubstr("removed a damaged file")));
-    EXPECT_FALSE(fs::exists(path_ + "/objects.db.damaged-1"));
+    EXPECT_FALSE(fs::exists(File() + ".damaged"));
     ExpectSaved();
     store_.reset();
   });
 }
 
-TEST_F(ObjectStoreMountTest, AReadOnlyDiskIsReadButNotWritten) {
+TEST_F(ObjectStoreMountTest, AReadOnlyDiskIsReportedAndTheNextRewriteWorks) {
   mounts_->Run([&] {
     const auto remount = [&](unsigned long flags) {
       ASSERT_EQ(::mount(nullptr, path_.c_str(), nullptr, MS_REMOUNT | MS_BIND | flags, nullptr), 0);
@@ -894,39 +858,16 @@ TEST_F(ObjectStoreMountTest, AReadOnlyDiskIsReadButNotWritten) {
     WriteNext();
     store_.reset();
     remount(MS_RDONLY);
-    ExpectSaved();
+    Open();
+    EXPECT_THAT(found_.objects, IsEmpty());
     EXPECT_FALSE(store_->works());
-    EXPECT_THAT(store_->status().error, HasSubstr("the file is not writable"));
+    EXPECT_THAT(store_->status().error, HasSubstr("Read-only file system (EROFS)"));
     WriteNext();
     EXPECT_FALSE(store_->Await());
     remount(0);
     Recover();
     ExpectSaved();
     store_.reset();
-    // The same with the files of a process that was killed.
-    const auto child = [&](const auto&) {
-      ObjectStoreOptions options;
-      options.sync_interval = std::chrono::hours(1);
-      auto store = ObjectStore::Open(path_, options, &found_);
-      if (!store.ok()) _exit(2);
-      Objects objects = ObjectsOf(found_);
-      for (uint64_t revision = found_.revision + 1; revision < 100; ++revision) {
-        WriteChange(revision, objects, **store);
-        (*store)->Await();
-      }
-      ::pause();
-    };
-    EXPECT_TRUE(WaitUntil([&] {
-      RunAndKill(milliseconds(100), child);
-      return fs::exists(File() + "-wal");
-    }));
-    EXPECT_GT(fs::file_size(File() + "-wal"), 0);
-    remount(MS_RDONLY);
-    Open();
-    EXPECT_GT(found_.revision, revision_);
-    EXPECT_TRUE(ObjectsOf(found_) == ObjectsAt(found_.revision));
-    store_.reset();
-    remount(0);
   });
 }
 
