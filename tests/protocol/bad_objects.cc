@@ -1,5 +1,6 @@
 // Invalid objects are reported in the Ack and do not affect other objects.
 #include <set>
+#include <utility>
 
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
@@ -17,8 +18,11 @@ v1::Service WithClusterIp(v1::Service service, const std::string& ip) {
   return service;
 }
 
-v1::EndpointSlice WithAddress(v1::EndpointSlice slice, const std::string& ip) {
-  slice.mutable_endpoints(0)->set_addresses(0, ip);
+// Endpoints that are missing from a rejected version are removed, so the slice keeps its endpoints.
+v1::EndpointSlice WithAnotherAddress(v1::EndpointSlice slice, const std::string& ip) {
+  v1::Endpoint another = slice.endpoints(0);
+  another.set_addresses(0, ip);
+  *slice.add_endpoints() = std::move(another);
   return slice;
 }
 
@@ -29,7 +33,7 @@ void CheckBadObjects(const Target& target, Verdict& verdict) {
                         Put(Service("kept", 2))};
   Replace(target, base, verdict);
   const Changes mistakes = {Put(WithPort(Service("web", 1), 70000)),
-                            Put(WithAddress(Slice("web-1", "web", 1), "no address")),
+                            Put(WithAnotherAddress(Slice("web-1", "web", 1), "no address")),
                             Put(WithClusterIp(Service("new", 3), "10.96.0.999")),
                             Put(Service("name with blanks", 4))};
   const std::set<std::string> names = {"web", "web-1", "new", "name with blanks"};
