@@ -11,7 +11,6 @@
 
 #include "absl/strings/numbers.h"
 #include "api/config/configz.h"
-#include "api/daemon/clock_watch.h"
 #include "api/daemon/kernel_features.h"
 #include "api/daemon/stop_guard.h"
 #include "api/log/log_value.h"
@@ -293,12 +292,11 @@ absl::Status Agent::ServeMetrics() {
 absl::Status Agent::Wait(const sigset_t& signals) {
   constexpr timespec kSecond = {.tv_sec = 1, .tv_nsec = 0};
   NotifyReady(kReadyStatus);
-  ClockWatch clock;
   for (;;) {
     const int signal = sigtimedwait(&signals, nullptr, &kSecond);
     if (signal < 0) {
       // None of these calls waits for the disk, because signals are not handled in the meantime.
-      clock.Check();
+      clock_.Check();
       if (heap_trim_.TakeDue()) malloc_trim(0);
       intake_->log_limit().Report();
     } else if (signal == SIGHUP) {

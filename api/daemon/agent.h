@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/convert/convert.h"
+#include "api/daemon/clock_watch.h"
 #include "api/daemon/kube_proxy_remover.h"
 #include "api/daemon/log.h"
 #include "api/daemon/manifests_source.h"
@@ -101,6 +102,7 @@ class Agent {
   const nft::TableSpecs tables_;
   const size_t descriptors_;
   const ConvertContext convert_{options_.node_name, options_.external_ips};
+  ClockWatch clock_;  // Also detects changes of the clock during the start.
   Observations observations_;
   RepairLog repairs_;
   HeapTrim heap_trim_;
