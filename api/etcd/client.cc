@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "api/connect/target.h"
 #include "api/convert/quote.h"
 #include "api/log/log_value.h"
+#include "api/source/stop_flag.h"
 #include "svcmap/etcd/v3/etcd.grpc.pb.h"
 
 namespace svcmap::etcd {
@@ -115,12 +115,11 @@ class Client::Worker {
         thread_([this] { Run(); }) {}
 
   ~Worker() {
+    stop_.Set();
     {
       const std::lock_guard lock(mutex_);
-      stopping_ = true;
       if (context_ != nullptr) context_->TryCancel();
     }
-    stop_.notify_all();
     thread_.join();
   }
 
@@ -133,7 +132,7 @@ class Client::Worker {
   void Run() {
     next_endpoint_ = static_cast<size_t>(Backoff::SeededRandom()() *
                                          static_cast<double>(options_.endpoints.size()));
-    while (WaitUntil(follower_.not_before())) {
+    while (stop_.WaitUntil(follower_.not_before())) {
       const Follower::Request request = follower_.Next(Clock::now());
       if (request.reconnect) channel_.reset();
       if (absl::Status status = Connect(); !status.ok()) {
@@ -177,7 +176,7 @@ class Client::Worker {
     etcdserverpb::TxnResponse response;
     const grpc::Status status =
         etcdserverpb::KV::NewStub(channel_)->Txn(&context, *request.read, &response);
-    if (stopping()) return;
+    if (stop_.is_set()) return;
     if (!status.ok()) return follower_.Failed(StatusOf(endpoint_, status), Clock::now());
     follower_.Read(response, Clock::now());
   }
@@ -197,7 +196,7 @@ class Client::Worker {
       result = call.Read(response, follower_.silence_deadline());
       if (result == Result::kDone && !follower_.Event(response, Clock::now())) return;
     }
-    if (stopping()) return;
+    if (stop_.is_set()) return;
     if (result == Result::kTimeout) return follower_.Silent(Clock::now());
     const grpc::Status status = call.Finish();
     follower_.Failed(status.ok() ? absl::UnavailableError("etcd has ended the watch")
@@ -209,17 +208,7 @@ class Client::Worker {
   void SetContext(grpc::ClientContext* context) {
     const std::lock_guard lock(mutex_);
     context_ = context;
-    if (context != nullptr && stopping_) context->TryCancel();
-  }
-
-  // Returns false if the worker must stop.
-  bool WaitUntil(Clock::time_point time) {
-    std::unique_lock lock(mutex_);
-    return !stop_.wait_until(lock, time, [this] { return stopping_; });
-  }
-  bool stopping() const {
-    const std::lock_guard lock(mutex_);
-    return stopping_;
+    if (context != nullptr && stop_.is_set()) context->TryCancel();
   }
 
   void Publish() {
@@ -236,10 +225,10 @@ class Client::Worker {
   size_t next_endpoint_ = 0;
   std::string endpoint_;
 
+  source::StopFlag stop_;
+
   mutable std::mutex mutex_;
-  std::condition_variable stop_;
   // Guarded by mutex_.
-  bool stopping_ = false;
   grpc::ClientContext* context_ = nullptr;  // Of the current request.
   FollowerFacts facts_;
 

@@ -3,7 +3,6 @@
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
-#include <condition_variable>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "api/convert/quote.h"
 #include "api/kube/watch/reflector.h"
 #include "api/kube/wire/decode.h"
+#include "api/source/stop_flag.h"
 
 namespace svcmap::kube {
 namespace {
@@ -48,11 +48,7 @@ class ListWatch::Worker {
         thread_([this] { Run(); }) {}
 
   ~Worker() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    stop_.notify_all();
+    stop_.Set();
     client_->Stop();
     thread_.join();
   }
@@ -66,7 +62,7 @@ class ListWatch::Worker {
   using Clock = Reflector::Clock;
 
   void Run() {
-    while (WaitUntil(reflector_.not_before())) {
+    while (stop_.WaitUntil(reflector_.not_before())) {
       const Reflector::Request ask = reflector_.Next(Clock::now());
       if (ask.watch) {
         Watch(ask.request);
@@ -92,7 +88,7 @@ class ListWatch::Worker {
           }
           return absl::OkStatus();
         });
-    if (stopping()) return;
+    if (stop_.is_set()) return;
     const Clock::time_point now = Clock::now();
     if (too_large) {
       std::string().swap(body);
@@ -136,7 +132,7 @@ class ListWatch::Worker {
           Notify();
           return unreadable;
         });
-    if (over || stopping()) return;
+    if (over || stop_.is_set()) return;
     const Clock::time_point now = Clock::now();
     if (!unreadable.ok()) return reflector_.Unreadable(unreadable, now);
     if (!response.ok()) return reflector_.Failed(response.status(), now);
@@ -152,16 +148,6 @@ class ListWatch::Worker {
     body += piece.substr(0, kMaxStatusBytes - body.size());
   }
 
-  // Returns false if the worker must stop.
-  bool WaitUntil(Clock::time_point time) {
-    std::unique_lock lock(mutex_);
-    return !stop_.wait_until(lock, time, [this] { return stopping_; });
-  }
-  bool stopping() const {
-    const std::lock_guard lock(mutex_);
-    return stopping_;
-  }
-
   void Notify() {
     for (const Reflector::Line& line : reflector_.TakeLines()) {
       spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
@@ -174,9 +160,9 @@ class ListWatch::Worker {
   const std::unique_ptr<HttpClient> client_;
   Reflector reflector_;
 
+  source::StopFlag stop_;
+
   mutable std::mutex mutex_;
-  std::condition_variable stop_;
-  bool stopping_ = false;
   ListWatchFacts facts_;
 
   std::thread thread_;  // Last, because the thread uses all members above.
