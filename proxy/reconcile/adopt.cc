@@ -48,15 +48,13 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
     if (!rows.ok()) return rows.status();
     has_marker |= ParseMarker(family, *rows, marker);
   }
-  if (has_table) {
-    next_numbers_ = marker.next_numbers;
-    previous_services_ = CountServicesInTables(kernel_);
-  }
+  if (has_table) next_numbers_ = marker.next_numbers;
   const bool has_saved = saved.revision != 0;
   if (!has_marker) {
     marker.generation = saved.revision;
     applied_.ContinueFrom(marker);
     if (has_saved) return AdoptedState::kSaved;
+    if (has_table) previous_services_ = CountServicesInTables(kernel_);
     return previous_services_ == 0 ? AdoptedState::kNothing : AdoptedState::kUnknown;
   }
   numbering_.timers.Restore(marker.timers);
@@ -66,6 +64,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
   marker.generation = std::max(marker.generation, saved.revision);
   applied_.ContinueFrom(marker);
   if (current) return AdoptedState::kSaved;
+  previous_services_ = CountServicesInTables(kernel_);
   journal_.Outdate();
   return AdoptedState::kUnknown;
 }

@@ -7,20 +7,13 @@ Journal::Journal(ObjectWriter* disk, Store& store) : disk_(disk), store_(store) 
 }
 
 void Journal::SetPartial(bool partial) {
-  if (disk_ == nullptr || partial_ == partial) return;
-  partial_ = partial;
-  disk_->SetPartial(partial);
-  changed_ = true;
+  if (disk_ != nullptr) disk_->SetPartial(partial);
 }
 
 void Journal::Write(uint64_t revision) {
   if (disk_ == nullptr) return;
   if (outdated_ || disk_->needs_everything()) return Rewrite(revision);
-  const auto touched = store_.TakeTouched();
-  if (touched.empty() && revision == revision_ && !changed_) return;
-  revision_ = revision;
-  changed_ = false;
-  for (const auto& [kind, key] : touched) {
+  for (const auto& [kind, key] : store_.TakeTouched()) {
     const std::string* message = store_.FindMessage(kind, key);
     if (message != nullptr) {
       disk_->Put(kind, key, *message, store_.FirstSeen(kind, key));

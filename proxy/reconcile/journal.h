@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "proxy/saved/object_writer.h"
 #include "proxy/state/store.h"
@@ -41,9 +40,6 @@ class Journal {
   ObjectWriter* const disk_;
   Store& store_;
   bool outdated_ = false;
-  uint64_t revision_ = 0;  // Of the last Write().
-  std::optional<bool> partial_;
-  bool changed_ = false;  // `partial_` has changed since the last Write().
 };
 
 }  // namespace svcmap::proxy

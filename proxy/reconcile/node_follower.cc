@@ -29,7 +29,7 @@ void NodeFollower::SetInterfaceAddresses(NodeAddresses addresses) {
   for (const InterfaceAddress& address : addresses_.interfaces) {
     interfaces_.push_back(address.address);
   }
-  CompareRows();
+  committed_version_ = kNeverCommitted;
 }
 
 const Node* NodeFollower::ThisNode() const {

@@ -61,8 +61,6 @@ class NodeFollower {
 
   // The rows of the current facts are in the kernel.
   void Committed() { committed_version_ = store_.node_version(); }
-  // The rows of the node may have changed, even if the Node object has not.
-  void CompareRows() { committed_version_ = kNeverCommitted; }
 
   // Returns the addresses for healthCheckNodePorts if they have changed since the last call
   // (S-260).

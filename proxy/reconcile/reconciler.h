@@ -77,7 +77,8 @@ class Reconciler {
   // their elements, and writes what differs. Revisions continue from the previous run's revision.
   absl::StatusOr<AdoptedState> Adopt(const SavedObjects& saved = {});
 
-  // Number of Services with endpoints that Adopt() has found in the tables.
+  // Number of Services with endpoints in the tables, if Adopt() has found no saved objects for
+  // them.
   size_t previous_services() const { return previous_services_; }
 
   // Another process has changed svcmap's tables. Repair() will check the changed rows.

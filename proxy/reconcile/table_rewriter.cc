@@ -39,12 +39,12 @@ Existing ToDelete(const nft::TableContent& found, const nft::TableSpec& spec, bo
   return existing;
 }
 
-// Returns the sets of svcmapd's table. `keep_records`: without the sets that contain the affinity
-// records of clients.
-Existing OwnSets(const nft::TableSpec& spec, bool keep_records) {
+// Returns the sets of svcmapd's table, except for the sets that contain the affinity records of
+// clients.
+Existing SetsWithoutRecords(const nft::TableSpec& spec) {
   Existing existing;
   for (const nft::SetSpec& set : spec.sets) {
-    if (!keep_records || set.dynamic_size == 0) existing.sets.push_back(set.name);
+    if (set.dynamic_size == 0) existing.sets.push_back(set.name);
   }
   return existing;
 }
@@ -264,7 +264,7 @@ void TableRewriter::Replace(Family family, TableState state, SyncPlan& sync_plan
       ReportReplacedChains(*found, *spec, sync_plan.replaced_chains);
     }
   } else if (state == TableState::kUnverified && kernel_.HasTable(family).value_or(false)) {
-    creation.existing = OwnSets(*spec, state == TableState::kUnverified);
+    creation.existing = SetsWithoutRecords(*spec);
   } else {
     transaction.DropTable(family);
   }

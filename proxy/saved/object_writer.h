@@ -44,7 +44,8 @@ class ObjectWriter {
   virtual void Remove(Kind kind, const std::string& key) = 0;
   virtual void SetPartial(bool partial) = 0;
 
-  // Starts to write the collected changes as one transaction.
+  // Starts to write the collected changes as one transaction. Does nothing if neither an object,
+  // nor `partial`, nor the revision has changed.
   virtual void Write(uint64_t revision) = 0;
   // Waits for a limited time until all transactions are in the file. A later crash of the process
   // does not lose them. Returns false if saving does not work.
