@@ -145,6 +145,15 @@ class ObjectStoreTest : public ::testing::Test {
     options.vfs = FaultyVfs::kName;
     return options;
   }
+  // Opens the store after a kill. `confirmed`: the revisions whose changes were confirmed.
+  void ExpectConfirmedChanges(const std::vector<uint64_t>& confirmed) {
+    Open();
+    EXPECT_TRUE(store_->works()) << store_->status().error;
+    EXPECT_GE(found_.revision, std::max(revision_, confirmed.empty() ? 0 : confirmed.back()));
+    revision_ = found_.revision;
+    ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(revision_));
+    store_.reset();
+  }
   void WriteNext() { WriteChange(++revision_, objects_, *store_); }
   // Rewrites as soon as the store requests it, until saving works.
   void Recover() {
@@ -370,12 +379,8 @@ TEST_F(ObjectStoreTest, S342KilledAtRandomItHasAllConfirmedChanges) {
             report(revision);
           }
         });
-    Open();
-    EXPECT_TRUE(store_->works()) << store_->status().error;
-    EXPECT_GE(found_.revision, std::max(revision_, confirmed.empty() ? 0 : confirmed.back()));
-    revision_ = found_.revision;
-    ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(revision_)) << "run " << i;
-    store_.reset();
+    SCOPED_TRACE(i);
+    ASSERT_NO_FATAL_FAILURE(ExpectConfirmedChanges(confirmed));
   }
   EXPECT_GT(revision_, 100);
   EXPECT_THAT(problems(), IsEmpty());
@@ -401,12 +406,8 @@ TEST_F(ObjectStoreTest, S342KilledAtEachCallItHasAllConfirmedChanges) {
         report(revision);
       }
     });
-    Open();
-    EXPECT_TRUE(store_->works()) << store_->status().error;
-    EXPECT_GE(found_.revision, std::max(revision_, confirmed.empty() ? 0 : confirmed.back()));
-    revision_ = found_.revision;
-    ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(revision_)) << "call " << call;
-    store_.reset();
+    SCOPED_TRACE(call);
+    ASSERT_NO_FATAL_FAILURE(ExpectConfirmedChanges(confirmed));
   }
   EXPECT_GT(revision_, 20);
   EXPECT_THAT(problems(), IsEmpty());
@@ -657,7 +658,7 @@ TEST_F(ObjectStoreTest, EachCallMayFail) {
   EXPECT_GT(fired, 50);
 }
 
-TEST_F(ObjectStoreTest, AHungWriteBlocksNobody) {
+TEST_F(ObjectStoreTest, AHungWriteBlocksNoCaller) {
   ObjectStoreOptions options = Faulty();
   options.limit = milliseconds(50);
   Open(options);
