@@ -19,12 +19,6 @@ void StandingFindings::Replace(const std::vector<DirtyService>& planned,
   if (!before.empty() || !findings.empty()) Add(before, findings);
 }
 
-void StandingFindings::ReplaceOfNode(std::vector<PlanFinding>& findings) {
-  Groups before;
-  if (auto node = by_service_.extract("")) before.insert(std::move(node));
-  if (!before.empty() || !findings.empty()) Add(before, findings);
-}
-
 void StandingFindings::Add(const Groups& before, std::vector<PlanFinding>& findings) {
   for (PlanFinding& found : findings) {
     const auto group = before.find(found.service);
