@@ -103,8 +103,8 @@ absl::Status ObjectFile::Error(sqlite3* db, const char* call) const {
                                       : absl::UnavailableError(message);
 }
 
-absl::Status ObjectFile::Damaged(const std::string& reason) const {
-  return absl::DataLossError(path_ + " is damaged: " + reason);
+void ObjectFile::Damaged(const std::string& reason) {
+  if (status_.ok()) status_ = absl::DataLossError(path_ + " is damaged: " + reason);
 }
 
 absl::StatusOr<std::unique_ptr<ObjectFile>> ObjectFile::Open(const std::string& path,
@@ -120,42 +120,45 @@ absl::StatusOr<std::unique_ptr<ObjectFile>> ObjectFile::Open(const std::string& 
     return ErrnoStatus(errno, "open " + path);
   }
   std::unique_ptr<ObjectFile> file(new ObjectFile(path));
-  absl::Status status;
   if (const uint64_t size = SizeOf(path); size > 0 && size < kSmallestSize) {
     // SQLite would use the file as an empty file.
-    status = file->Damaged("truncated to " + std::to_string(size) + " bytes");
+    file->Damaged("truncated to " + std::to_string(size) + " bytes");
   }
-  if (status.ok()) status = file->Connect(vfs, kWriteSettings, &file->db_);
-  if (status.ok()) status = file->Connect(vfs, kSyncSettings, &file->sync_db_);
-  if (status.ok()) status = file->Prepare();
-  if (status.ok()) status = file->Load(found);
-  if (status.ok()) return file;
+  file->Connect(vfs, kWriteSettings, &file->db_);
+  file->Connect(vfs, kSyncSettings, &file->sync_db_);
+  file->Prepare();
+  file->Load(found);
+  if (file->status_.ok()) return file;
   *found = {};
-  return status;
+  return file->status_;
 }
 
-absl::Status ObjectFile::Connect(const std::string& vfs, const char* settings, Connection* to) {
+void ObjectFile::Connect(const std::string& vfs, const char* settings, Connection* to) {
+  if (!status_.ok()) return;
   sqlite3* db = nullptr;
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   const int result = sqlite3_open_v2(path_.c_str(), &db, kFlags, vfs.c_str());
   to->reset(db);
-  if (result != SQLITE_OK) return Error(db, "open");
+  if (result != SQLITE_OK) status_ = Error(db, "open");
   sqlite3_busy_timeout(db, kBusyMilliseconds);
-  return Execute(db, settings);
+  Execute(db, settings);
 }
 
-absl::Status ObjectFile::Execute(sqlite3* db, const char* sql) {
-  return sqlite3_exec(db, sql, nullptr, nullptr, nullptr) == SQLITE_OK ? absl::OkStatus()
-                                                                       : Error(db, "write");
+void ObjectFile::Execute(sqlite3* db, const char* sql) {
+  if (!status_.ok()) return;
+  if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) != SQLITE_OK) status_ = Error(db, "write");
 }
 
-// Executes one statement with these parameters, and calls `row` with each row of the result.
-absl::Status ObjectFile::Run(const char* sql, const Values& parameters, const RowFn& row) {
+void ObjectFile::Run(const char* sql, const Values& parameters, const RowFn& row) {
+  if (!status_.ok()) return;
   auto& statement = statements_[sql];
   if (statement == nullptr) {
     sqlite3_stmt* made = nullptr;
     sqlite3_prepare_v3(db_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &made, nullptr);
-    if (made == nullptr) return Error(db_.get(), "read");
+    if (made == nullptr) {
+      status_ = Error(db_.get(), "read");
+      return;
+    }
     statement.reset(made);
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -164,7 +167,7 @@ absl::Status ObjectFile::Run(const char* sql, const Values& parameters, const Ro
   }
   Values columns(static_cast<size_t>(sqlite3_column_count(statement.get())));
   int result = SQLITE_ROW;
-  while ((result = sqlite3_step(statement.get())) == SQLITE_ROW) {
+  while (status_.ok() && (result = sqlite3_step(statement.get())) == SQLITE_ROW) {
     for (int i = 0; i < sqlite3_column_count(statement.get()); ++i) {
       const void* bytes = sqlite3_column_blob(statement.get(), i);
       columns[static_cast<size_t>(i)].assign(
@@ -173,67 +176,52 @@ absl::Status ObjectFile::Run(const char* sql, const Values& parameters, const Ro
     }
     row(columns);
   }
-  const absl::Status status = result == SQLITE_DONE ? absl::OkStatus() : Error(db_.get(), "access");
+  if (status_.ok() && result != SQLITE_DONE) status_ = Error(db_.get(), "access");
   sqlite3_reset(statement.get());
-  return status;
 }
 
 // Creates the tables in an empty file.
-absl::Status ObjectFile::Prepare() {
-  Values found;
-  const absl::Status status =
-      Run("SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version", {},
-          [&](Values& row) { found = row; });
-  if (!status.ok() || found[0] == kFormatVersion) return status;
+void ObjectFile::Prepare() {
+  Values found = {"", ""};
+  Run("SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version", {},
+      [&](Values& row) { found = row; });
   if (found == Values{"0", "0"}) return Execute(db_.get(), kSchema);
-  return absl::DataLossError(path_ + " has format version " + found[0] + ", expected " +
-                             kFormatVersion);
+  if (!status_.ok() || found[0] == kFormatVersion) return;
+  status_ = absl::DataLossError(path_ + " has format version " + found[0] + ", expected " +
+                                kFormatVersion);
 }
 
-absl::Status ObjectFile::Load(SavedObjects* found) {
-  absl::Status status = Execute(db_.get(), kLargeCache);
-  std::string structure;
-  if (status.ok()) {
-    status = Run("PRAGMA integrity_check(1)", {}, [&](Values& row) { structure = row[0]; });
-  }
-  if (status.ok() && structure != "ok") status = Damaged(structure);
+void ObjectFile::Load(SavedObjects* found) {
+  Execute(db_.get(), kLargeCache);
+  Run("PRAGMA integrity_check(1)", {}, [&](Values& row) {
+    if (row[0] != "ok") Damaged(row[0]);
+  });
   Values state = {"0", "0", "0", "", "", ""};  // Of a file without transactions.
   state.back() = std::to_string(ChecksumOf(state));
-  if (status.ok()) {
-    status = Run(
-        "SELECT revision, partial, leader_epoch, leader_name, leader_instance, digest FROM state",
-        {}, [&](Values& row) { state = row; });
-  }
-  bool known = true;
-  if (status.ok()) {
-    status =
-        Run("SELECT kind, key, message, first_seen FROM objects NOT INDEXED", {}, [&](Values& row) {
-          digest_ += ChecksumOf(row);
-          const std::optional<Kind> kind = KindOf(row[0]);
-          known &= kind.has_value();
-          found->objects.push_back({kind.value_or(Kind::kService), row[1], row[2], Number(row[3])});
-        });
-  }
-  if (!status.ok()) return status;
+  Run("SELECT revision, partial, leader_epoch, leader_name, leader_instance, digest FROM state", {},
+      [&](Values& row) { state = row; });
+  Run("SELECT kind, key, message, first_seen FROM objects NOT INDEXED", {}, [&](Values& row) {
+    digest_ += ChecksumOf(row);
+    const std::optional<Kind> kind = KindOf(row[0]);
+    if (!kind) return Damaged("unknown kind");
+    found->objects.push_back({*kind, row[1], row[2], Number(row[3])});
+  });
   const std::string digest = std::exchange(state.back(), "");
+  if (digest != std::to_string(digest_ + ChecksumOf(state))) Damaged("wrong checksum");
   found->revision = Number(state[0]);
   found->partial = state[1] != "0";
   found->leader = leader_ = {Number(state[2]), state[3], state[4]};
-  if (!known || digest != std::to_string(digest_ + ChecksumOf(state))) {
-    return Damaged("wrong checksum");
-  }
-  return Execute(db_.get(), kSmallCache);
+  Execute(db_.get(), kSmallCache);
 }
 
 absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {
-  absl::Status status = Execute(db_.get(), leader == leader_ ? kBegin : kBeginDurable);
-  if (status.ok() && batch.everything) {
+  Execute(db_.get(), leader == leader_ ? kBegin : kBeginDurable);
+  leader_ = leader;
+  if (batch.everything) {
     digest_ = 0;
-    status = Execute(db_.get(), "DELETE FROM objects");
+    Execute(db_.get(), "DELETE FROM objects");
   }
-  for (const SavedObject& object : batch.objects) {
-    if (status.ok()) status = WriteObject(object);
-  }
+  for (const SavedObject& object : batch.objects) WriteObject(object);
   Values state = {std::to_string(batch.revision),
                   batch.partial ? "1" : "0",
                   std::to_string(leader.epoch),
@@ -241,24 +229,20 @@ absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {
                   leader.instance,
                   ""};
   state.back() = std::to_string(digest_ + ChecksumOf(state));
-  if (status.ok()) status = Run("REPLACE INTO state VALUES(1, ?6, ?1, ?2, ?3, ?4, ?5)", state);
-  if (status.ok()) status = Execute(db_.get(), "COMMIT");
-  leader_ = leader;
-  return status;
+  Run("REPLACE INTO state VALUES(1, ?6, ?1, ?2, ?3, ?4, ?5)", state);
+  Execute(db_.get(), "COMMIT");
+  return status_;
 }
 
-absl::Status ObjectFile::WriteObject(const SavedObject& object) {
+void ObjectFile::WriteObject(const SavedObject& object) {
   Values row = {std::string(KindName(object.kind)), object.key};
-  const absl::Status status =
-      Run("SELECT kind, key, message, first_seen FROM objects WHERE kind=?1 AND key=?2", row,
-          [this](Values& before) { digest_ -= ChecksumOf(before); });
-  if (!status.ok()) return status;
+  Run("SELECT kind, key, message, first_seen FROM objects WHERE kind=?1 AND key=?2", row,
+      [this](Values& before) { digest_ -= ChecksumOf(before); });
   if (!object.message) return Run("DELETE FROM objects WHERE kind=?1 AND key=?2", row);
   row.push_back(*object.message);
   row.push_back(std::to_string(object.first_seen));
   digest_ += ChecksumOf(row);
-  return Run(
-      "INSERT INTO objects VALUES(?1, ?2, CAST(?3 AS BLOB), ?4) ON CONFLICT(kind, key) DO UPDATE"
+  Run("INSERT INTO objects VALUES(?1, ?2, CAST(?3 AS BLOB), ?4) ON CONFLICT(kind, key) DO UPDATE"
       " SET message=excluded.message, first_seen=excluded.first_seen",
       row);
 }

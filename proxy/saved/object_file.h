@@ -53,14 +53,16 @@ class ObjectFile {
 
   explicit ObjectFile(std::string path) : path_(std::move(path)) {}
 
-  absl::Status Connect(const std::string& vfs, const char* settings, Connection* to);
-  absl::Status Prepare();
-  absl::Status Load(SavedObjects* found);
-  absl::Status Execute(sqlite3* db, const char* sql);
-  absl::Status Run(const char* sql, const Values& parameters, const RowFn& row = {});
-  absl::Status WriteObject(const SavedObject& object);
+  void Connect(const std::string& vfs, const char* settings, Connection* to);
+  void Prepare();
+  void Load(SavedObjects* found);
+  // Executes statements without parameters.
+  void Execute(sqlite3* db, const char* sql);
+  // Executes one statement with these parameters, and calls `row` with each row of the result.
+  void Run(const char* sql, const Values& parameters, const RowFn& row = {});
+  void WriteObject(const SavedObject& object);
   absl::Status Error(sqlite3* db, const char* call) const;
-  absl::Status Damaged(const std::string& reason) const;
+  void Damaged(const std::string& reason);
 
   const std::string path_;
   // Used by Sync only, so that Sync does not block Write. Closed last, because the last connection
@@ -68,6 +70,7 @@ class ObjectFile {
   Connection sync_db_;
   Connection db_;
   std::map<const char*, std::unique_ptr<sqlite3_stmt, Close>> statements_;
+  absl::Status status_;  // The first error. The functions above do nothing after an error.
   uint64_t digest_ = 0;  // Sum of the checksums of all objects.
   Leader leader_;        // As written last.
 };

@@ -43,10 +43,7 @@ class StandingFindings {
   const std::vector<Finding>& Of(const std::string& service) const;
 
  private:
-  using Groups = absl::btree_map<std::string, std::vector<Finding>>;
-  void Add(const Groups& before, std::vector<PlanFinding>& findings);
-
-  Groups by_service_;
+  absl::btree_map<std::string, std::vector<Finding>> by_service_;
   List list_ = std::make_shared<std::vector<Finding>>();
 };
 

@@ -16,19 +16,6 @@ std::string SnapshotKey(Kind kind, const std::string& key) {
   return std::string(KindName(kind)) + " " + key;
 }
 
-// Stores or removes an object in a map by name. Returns the previous object.
-template <typename Map, typename Pointer>
-Pointer Exchange(Map& map, const std::string& key, const Pointer& object) {
-  const auto held = map.find(key);
-  Pointer before = held == map.end() ? nullptr : held->second;
-  if (object) {
-    map[key] = object;
-  } else if (before) {
-    map.erase(held);
-  }
-  return before;
-}
-
 template <typename Pointer>
 const std::string* MessageOf(const Pointer& object) {
   return object ? &object->message : nullptr;
@@ -135,8 +122,14 @@ bool Store::FollowSnapshot(const Change& change) {
 
 bool Store::Replace(const Change& change, uint64_t sequence) {
   const auto exchange = [&](auto& objects, const auto& after) {
-    const auto before = Exchange(objects, change.key, after);
+    const auto held = objects.find(change.key);
+    const auto before = held == objects.end() ? nullptr : held->second;
     if (Equal(before, after)) return false;
+    if (after) {
+      objects[change.key] = after;
+    } else {
+      objects.erase(held);
+    }
     ++progress_.node_version;
     if (!trial_ && sequence != 0) node_sequence_ = sequence;
     Touch(change, MessageOf(before), MessageOf(after));

@@ -148,15 +148,6 @@ class ObjectStoreTest : public ::testing::Test {
     options.vfs = FaultyVfs::kName;
     return options;
   }
-  // Opens the store after a kill. `confirmed`: the revisions whose changes were confirmed.
-  void ExpectConfirmedChanges(const std::vector<uint64_t>& confirmed) {
-    Open();
-    EXPECT_TRUE(store_->works()) << store_->status().error;
-    EXPECT_GE(found_.revision, std::max(revision_, confirmed.empty() ? 0 : confirmed.back()));
-    revision_ = found_.revision;
-    ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(revision_));
-    store_.reset();
-  }
   void WriteNext() { WriteChange(++revision_, objects_, *store_); }
   // Rewrites as soon as the store requests it, until saving works.
   void Recover() {
@@ -361,59 +352,60 @@ std::vector<uint64_t> RunAndKill(std::optional<milliseconds> time,
   return numbers;
 }
 
-TEST_F(ObjectStoreTest, S342KilledAtRandomItHasAllConfirmedChanges) {
-  Dice dice(17);
-  for (int i = 0; i < 30; ++i) {
-    const std::vector<uint64_t> confirmed =
-        RunAndKill(milliseconds(5 + dice.Below(80)), [&](const auto& report) {
-          ObjectStoreOptions options;
-          options.sync_interval = milliseconds(dice.Below(20) + 1);
-          auto store = ObjectStore::Open(path_, options, &found_);
-          if (!store.ok()) _exit(2);
-          Objects objects = ObjectsOf(found_);
-          for (uint64_t revision = found_.revision + 1;; ++revision) {
-            WriteChange(revision, objects, **store);
-            if (revision % 3 == 0 || revision % 5 == 0) continue;
-            if (!(*store)->Await()) _exit(3);
-            report(revision);
-          }
-        });
-    SCOPED_TRACE(i);
-    ASSERT_NO_FATAL_FAILURE(ExpectConfirmedChanges(confirmed));
-  }
-  EXPECT_GT(revision_, 100);
-  EXPECT_THAT(problems(), IsEmpty());
-}
-
-// Each run starts with the files of the previous run.
-TEST_F(ObjectStoreTest, S342KilledAtEachCallItHasAllConfirmedChanges) {
-  for (int call = 0; call < 1000; call += 1 + call / 20) {
-    const std::vector<uint64_t> confirmed = RunAndKill(std::nullopt, [&](const auto& report) {
-      ObjectStoreOptions options = Faulty();
-      options.sync_interval = milliseconds(1);
-      std::atomic<int> calls = 0;
-      FaultyVfs::Get().SetFault([&](FaultyVfs::Call) {
-        if (calls++ == call) ::raise(SIGKILL);
-        return SQLITE_OK;
-      });
+class ObjectStoreKillTest : public ObjectStoreTest {
+ protected:
+  // Changes objects in a process that is killed, and expects that the next run has all changes
+  // that the process awaited. The process starts with the files of the previous process.
+  void TryKill(std::optional<milliseconds> time, const ObjectStoreOptions& options) {
+    const std::vector<uint64_t> confirmed = RunAndKill(time, [&](const auto& report) {
       auto store = ObjectStore::Open(path_, options, &found_);
       if (!store.ok()) _exit(2);
       Objects objects = ObjectsOf(found_);
       for (uint64_t revision = found_.revision + 1;; ++revision) {
         WriteChange(revision, objects, **store);
+        if (revision % 3 == 0) continue;
         if (!(*store)->Await()) _exit(3);
         report(revision);
       }
     });
+    Open();
+    EXPECT_TRUE(store_->works()) << store_->status().error;
+    EXPECT_GE(found_.revision, std::max(revision_, confirmed.empty() ? 0 : confirmed.back()));
+    revision_ = found_.revision;
+    ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(revision_));
+    EXPECT_THAT(problems(), IsEmpty());
+    store_.reset();
+  }
+};
+
+TEST_F(ObjectStoreKillTest, S342AtRandomItHasAllConfirmedChanges) {
+  Dice dice(17);
+  for (int i = 0; i < 30; ++i) {
+    ObjectStoreOptions options;
+    options.sync_interval = milliseconds(dice.Below(20) + 1);
+    SCOPED_TRACE(i);
+    ASSERT_NO_FATAL_FAILURE(TryKill(milliseconds(5 + dice.Below(80)), options));
+  }
+  EXPECT_GT(revision_, 100);
+}
+
+TEST_F(ObjectStoreKillTest, S342AtEachCallItHasAllConfirmedChanges) {
+  for (int call = 0; call < 1000; call += 1 + call / 20) {
+    ObjectStoreOptions options = Faulty();
+    options.sync_interval = milliseconds(1);
+    std::atomic<int> calls = 0;
+    FaultyVfs::Get().SetFault([&](FaultyVfs::Call) {
+      if (calls++ == call) ::raise(SIGKILL);
+      return SQLITE_OK;
+    });
     SCOPED_TRACE(call);
-    ASSERT_NO_FATAL_FAILURE(ExpectConfirmedChanges(confirmed));
+    ASSERT_NO_FATAL_FAILURE(TryKill(std::nullopt, options));
   }
   EXPECT_GT(revision_, 20);
-  EXPECT_THAT(problems(), IsEmpty());
 }
 
 // During a rewrite, the file has all objects or none, and always the leader.
-TEST_F(ObjectStoreTest, KilledDuringRewritesItHasEverythingOrNothing) {
+TEST_F(ObjectStoreKillTest, DuringRewritesItHasEverythingOrNothing) {
   Dice dice(18);
   const Leader leader{7, "svcmap-kube", "pod-7"};
   Open();
