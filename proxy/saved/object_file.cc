@@ -32,13 +32,11 @@ constexpr char kWriteSettings[] =
     "PRAGMA auto_vacuum=FULL;"  // The file becomes smaller after removals.
     "PRAGMA journal_mode=WAL;"
     "PRAGMA wal_autocheckpoint=0;"
+    "PRAGMA cache_size=-1000;"
     "PRAGMA journal_size_limit=4194304;"
     "PRAGMA cell_size_check=ON;"
     "PRAGMA trusted_schema=OFF;";
 constexpr char kSyncSettings[] = "PRAGMA synchronous=NORMAL;";
-// The check reads pages in any order, so it needs a larger cache.
-constexpr char kLargeCache[] = "PRAGMA cache_size=-32000";
-constexpr char kSmallCache[] = "PRAGMA cache_size=-1000; PRAGMA shrink_memory;";
 constexpr char kSchema[] =
     "BEGIN IMMEDIATE;"
     "CREATE TABLE objects(kind TEXT NOT NULL, key TEXT NOT NULL, message BLOB NOT NULL,"
@@ -192,7 +190,6 @@ void ObjectFile::Prepare() {
 }
 
 void ObjectFile::Load(SavedObjects* found) {
-  Execute(db_.get(), kLargeCache);
   Run("PRAGMA integrity_check(1)", {}, [&](Values& row) {
     if (row[0] != "ok") Damaged(row[0]);
   });
@@ -211,7 +208,6 @@ void ObjectFile::Load(SavedObjects* found) {
   found->revision = Number(state[0]);
   found->partial = state[1] != "0";
   found->leader = leader_ = {Number(state[2]), state[3], state[4]};
-  Execute(db_.get(), kSmallCache);
 }
 
 absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {
