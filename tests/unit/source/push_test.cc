@@ -350,6 +350,24 @@ TEST_F(PushTest, ThePositionFollowsTheAcks) {
   EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 9; }));
 }
 
+// svcmapd sends no second Ack when it has committed the changes, so a snapshot asks for it.
+TEST_F(PushTest, ThePositionStaysWhileCommitsFail) {
+  rejected_retry_ = std::chrono::milliseconds(10);
+  MakeAgent();
+  Mirror::Lists lists;
+  lists[0] = {AService("a", "1")};
+  mirror_.ReplaceAll(lists, 7);
+  StartPush();
+  ASSERT_TRUE(WaitUntil([this] { return push_->facts().position == 7; }));
+  agent_->SetOutcome(v1::FAILED);
+  mirror_.Apply({{Resource::kServices, AService("b", "2")}}, 8);
+  mirror_.Apply({}, 9);
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended >= 3; }));
+  EXPECT_EQ(push_->facts().position, 7u);
+  agent_->SetOutcome(v1::COMMITTED);
+  EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 9; }));
+}
+
 TEST_F(PushTest, ALargeListDuringASnapshotStartsANewSnapshot) {
   MakeAgent(4096);
   Mirror::Lists lists;
