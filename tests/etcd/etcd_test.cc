@@ -470,7 +470,7 @@ TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
   };
   const auto next = [](const std::string& counts) {
     std::vector<std::string> all = absl::StrSplit(counts, ',');
-    for (std::string& count : all) count = absl::StrCat(" ", std::stoi(count) + 1);
+    for (std::string& count : all) count = absl::StrCat(std::stoi(count) + 1);
     return absl::StrJoin(all, ",");
   };
 
