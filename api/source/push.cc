@@ -185,8 +185,8 @@ class Push::Worker {
   // State token in the last Ack. Identifies the state of the mirror if nothing is in flight.
   std::string token_;
   Findings findings_;
-  std::string failed_;  // Last logged commit error. Empty after an Ack without an error.
-  uint64_t position_ = 0;  // Of the last Ack, also if svcmapd has not programmed the changes.
+  std::string failed_;      // Last logged commit error. Empty after an Ack without an error.
+  uint64_t position_ = 0;   // Of the last Ack, even if svcmapd has not programmed the changes.
   bool programmed_ = true;  // svcmapd has programmed the changes of the last Ack.
   bool reported_synced_ = false;
   // A delayed Open of this process has replaced the last stream.

@@ -82,6 +82,7 @@ slice() {  # slice ADDRESS
 }
 
 prefix=/svcmap/v1/demo
+status=/svcmap-status/v1/demo
 ip netns add "$id-hub"
 ip -n "$id-hub" link set lo up
 ip -n "$id-hub" link add br0 type bridge
@@ -111,7 +112,7 @@ for i in 1 2 3; do
   start "n$i" "svcmapd-$i" "$bin/svcmapd" --node-name "n$i" --listen "unix://$folder/n$i.sock" \
     --state-dir "$folder/n$i-state" --metrics-bind-address ''
   start "n$i" "svcmap-etcd-$i" "$bin/svcmap-etcd" --node-name "n$i" --agent "unix://$folder/n$i.sock" \
-    --etcd-endpoints http://10.9.0.254:2379 --prefix "$prefix"
+    --etcd-endpoints http://10.9.0.254:2379 --prefix "$prefix" --status-prefix "$status"
 done
 etcd_is_ready() { etcd_ctl get "$prefix/state/head" >"$folder/ready.log" 2>&1; }
 until_true 30 etcd_is_ready
@@ -125,6 +126,9 @@ expect 30 web-1
 write 2 "$(slice 10.9.0.102)"
 echo "One transaction: web-2 replaces web-1"
 expect 10 web-2
+echo "svcmapctl fleet wait --seq 2:"
+ip netns exec "$id-hub" "$bin/svcmapctl" fleet wait --seq 2 --timeout 30s --window 1s --prefix "$prefix" \
+  --status-prefix "$status" --etcd-endpoints http://10.9.0.254:2379 | sed 's/^/  /'
 
 kill "$etcd_pid"
 etcd_is_gone() { ! kill -0 "$etcd_pid" 2>/dev/null; }
