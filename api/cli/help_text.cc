@@ -22,8 +22,7 @@ const char kProgramFooter[] = R"(Examples:
 
 Exit codes:
   0  success
-  1  some objects were rejected or not found, or some files not read; other objects were processed;
-     or fleet wait: the nodes did not reach the sequence number before the timeout
+  1  some objects were rejected or not found, or some files not read; or fleet wait timed out
   2  invalid command line; nothing was done
   3  cannot reach the agent, or no response
   4  the agent rejected the complete request
