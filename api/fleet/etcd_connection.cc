@@ -1,7 +1,5 @@
 #include "api/fleet/etcd_connection.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -9,7 +7,6 @@
 #include "api/connect/channel.h"
 #include "api/connect/target.h"
 #include "api/convert/quote.h"
-#include "api/log/log_value.h"
 #include "nft/base/backoff.h"
 #include "nft/base/status.h"
 #include "svcmap/etcd/v3/etcd.grpc.pb.h"
@@ -85,7 +82,6 @@ absl::Status EtcdConnection::Connect() {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   endpoint_ = servers_.endpoints[next_endpoint_++ % servers_.endpoints.size()];
   channel_ = api::NewChannel(endpoint_, *tls, arguments);
-  spdlog::debug("connecting to etcd endpoint={}", api::LogValue(endpoint_));
   return absl::OkStatus();
 }
 

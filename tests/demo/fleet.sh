@@ -119,8 +119,11 @@ until_true 30 etcd_is_ready
 echo "Started: etcd, two servers, and the nodes n1, n2 and n3 with svcmapd and svcmap-etcd"
 
 write 1 "put $prefix/state/services/shop/web $(json '{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"web"},"spec":{"clusterIP":"10.96.0.10","ports":[{"port":80,"targetPort":8080,"protocol":"TCP"}]}}')
-$(slice 10.9.0.101)"
-echo "One transaction: Service shop/web with the endpoint web-1. The nodes list etcd after at most 10 s"
+$(slice 10.9.0.101)
+put $prefix/nodes/n1 $(json '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.1"}]}}')
+put $prefix/nodes/n2 $(json '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n2"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.2"}]}}')
+put $prefix/nodes/n3 $(json '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n3"},"status":{"addresses":[{"type":"InternalIP","address":"10.9.0.3"}]}}')"
+echo "One transaction: three nodes, and Service shop/web with the endpoint web-1. The nodes list etcd after at most 10 s"
 expect 30 web-1
 
 write 2 "$(slice 10.9.0.102)"
