@@ -130,6 +130,11 @@ ExitCode EtcdFailed(const absl::Status& status, const Session& session) {
                                                                          : ExitCode::kCallRejected;
 }
 
+// The names of keys and nodes are any bytes.
+void PrintJson(const nlohmann::json& value, const Session& session) {
+  session.out << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+}
+
 nlohmann::json CountsJson(const FleetReader& reader, const fleet::Summary& summary) {
   return {{"head_seq", reader.head().seq},  {"seq", reader.required()},
           {"total", summary.nodes.size()},  {"up_to_date", summary.up_to_date},
@@ -180,7 +185,7 @@ void PrintNodes(const FleetOptions& options, const fleet::Summary& summary, Sess
       if (node.status) entry["status"] = nlohmann::json::parse(fleet::ToJson(*node.status));
       nodes.push_back(std::move(entry));
     }
-    session.out << nlohmann::json{{"nodes", nodes}}.dump(2) << '\n';
+    PrintJson({{"nodes", nodes}}, session);
     return;
   }
   Table table({"NAME", "SEQ", "AGE", "REJECTED", "STATE", "REASON"}, session.out, kColumns);
@@ -221,7 +226,7 @@ ExitCode WaitForFleet(const FleetOptions& options, FleetReader& reader, Session&
       nlohmann::json result = CountsJson(reader, *summary);
       result["reached"] = reached;
       result["missing"] = missing;
-      session.out << result.dump(2) << '\n';
+      PrintJson(result, session);
     } else if (reached) {
       session.out << absl::StrFormat("%d of %d nodes have acknowledged seq %d.\n",
                                      summary->up_to_date, summary->nodes.size(), *options.seq);
@@ -250,7 +255,7 @@ ExitCode Execute(const FleetOptions& options, Session& session) {
   if (options.what == FleetOptions::What::kNodes) {
     PrintNodes(options, *summary, session);
   } else if (options.output == OutputFormat::kJson) {
-    session.out << CountsJson(reader, *summary).dump(2) << '\n';
+    PrintJson(CountsJson(reader, *summary), session);
   } else {
     PrintCounts(reader, *summary, session);
   }

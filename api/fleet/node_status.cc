@@ -120,6 +120,9 @@ absl::StatusOr<NodeStatus> ParseStatus(std::string_view value) {
   if (reader.problem.empty() && !absl::ParseTime(absl::RFC3339_full, text, &time, &error)) {
     reader.problem = "time: must be a time such as \"2026-11-29T06:11:02Z\"";
   }
+  if (reader.problem.empty() && time < absl::UnixEpoch()) {
+    reader.problem = "time: must not be before 1970";
+  }
   if (absl::Status result = reader.Result(value); !result.ok()) return result;
   status.time = absl::ToChronoTime(time);
   return status;

@@ -133,6 +133,10 @@ TEST(NodeStatusTest, JsonContainsAllFields) {
               HasSubstr("seq: must be a non-negative integer"));
   EXPECT_THAT(std::string(fleet::ParseStatus("x").status().message()),
               HasSubstr("must be a JSON object"));
+  NodeStatus early = Unhealthy(3);
+  early.time = fleet::SystemTimePoint() - 1s;
+  EXPECT_THAT(std::string(fleet::ParseStatus(fleet::ToJson(early)).status().message()),
+              HasSubstr("time: must not be before 1970"));
   EXPECT_THAT(std::string(fleet::ParseAsk(R"({"seq":1,"window_seconds":3601})").status().message()),
               HasSubstr("window_seconds: must be at most 3600"));
   const auto ask = fleet::ParseAsk(fleet::ToJson(fleet::Ask{.seq = 4, .window = 5s}));
