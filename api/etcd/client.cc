@@ -14,7 +14,6 @@
 namespace svcmap::etcd {
 
 using Clock = Follower::Clock;
-using Clock = Follower::Clock;
 
 // Sends the requests that the Follower chooses and passes the results to it. Only the worker thread
 // uses the Follower.
