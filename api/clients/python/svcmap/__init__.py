@@ -12,8 +12,9 @@ restarted controller also sends only differences. `svcmap.aio.Agent` is the same
 A Store writes the objects to etcd instead, for all nodes of a fleet (docs/fleet.md).
 """
 from svcmap._agent import Agent, Closed, ErrorReason, SnapshotHeld, Status, Stopped, StreamError
+from svcmap._etcd import StoreError
 from svcmap._objects import parse_list
-from svcmap._store import Deposed, RemovalsHeld, Store, StoreError, StoreStatus
+from svcmap._store import Deposed, RemovalsHeld, Store, StoreStatus
 from svcmap._tls import TlsFiles
 from svcmap.v1.control_pb2 import ObjectResult, ResultCode
 from svcmap.v1.objects_pb2 import EndpointSlice, Node, Service, ServiceCIDR

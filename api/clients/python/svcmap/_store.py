@@ -5,7 +5,6 @@ import hashlib
 import itertools
 import json
 import logging
-import secrets
 import socket
 import threading
 import time
@@ -14,20 +13,13 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequenc
 import grpc
 from google.protobuf.message import DecodeError
 
+from svcmap import _etcd
 from svcmap._agent import Closed, _guarded
+from svcmap._etcd import StoreError
 from svcmap._objects import Object, key_of
-from svcmap.etcd.v3 import etcd_pb2 as etcd
-from svcmap.v1 import control_pb2 as control, objects_pb2 as objects
+from svcmap.v1 import control_pb2 as control, objects_pb2 as messages
 
 _LOGGER = logging.getLogger("svcmap")
-_TXN = "/etcdserverpb.KV/Txn", etcd.TxnResponse
-_LEASE_GRANT = "/etcdserverpb.Lease/LeaseGrant", etcd.LeaseGrantResponse
-_LEASE_REVOKE = "/etcdserverpb.Lease/LeaseRevoke", etcd.LeaseRevokeResponse
-_LEASE_KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive", etcd.LeaseKeepAliveResponse
-
-_FIRST_RETRY = 0.1
-_LAST_RETRY = 5.0
-_REQUEST_TIMEOUT = 5.0
 _POLL_LEADER = 1.0
 _AFTER_ERROR = 3.0  # Before the next campaign.
 _HEAD_INTERVAL = 10.0
@@ -36,9 +28,6 @@ _MAX_OPERATIONS = 119  # Objects in a transaction, which also writes the head.
 _MAX_BYTES = 1 << 20  # Values in a transaction. etcd accepts 1.5 MiB.
 _MAX_VALUE_BYTES = 1_400_000
 _MIN_HELD = 20  # Objects of a kind. Removals from fewer objects are not held.
-
-# A repeated request would fail with the same error.
-_REJECTED = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
 
 _DIRECTORIES = {control.KIND_SERVICE: "state/services/", control.KIND_ENDPOINT_SLICE: "state/endpointslices/",
                 control.KIND_SERVICE_CIDR: "state/servicecidrs/", control.KIND_NODE: "nodes/"}
@@ -49,10 +38,6 @@ _USED = frozenset({
     _SERVICE_NAME, "service.kubernetes.io/headless", "service.kubernetes.io/service-proxy-name",
     "topology.kubernetes.io/zone", "endpoints.kubernetes.io/last-change-trigger-time", "svcmap/endpoint-pick",
     "svcmap/pick-table-size", "svcmap/reset-stale-tcp"})
-
-
-class StoreError(Exception):
-    """A failure that the Store retries. The text names the key or the endpoint, and the reason."""
 
 
 class Deposed(StoreError):
@@ -114,7 +99,7 @@ def _owner(path: str, data: bytes) -> Tuple[str, str]:
     *_, namespace, name = path.split("/")
     if path.startswith(_DIRECTORIES[control.KIND_ENDPOINT_SLICE]):
         try:
-            name = objects.EndpointSlice.FromString(data).metadata.labels.get(_SERVICE_NAME, name)
+            name = messages.EndpointSlice.FromString(data).metadata.labels.get(_SERVICE_NAME, name)
         except DecodeError:
             pass  # Another writer may have used JSON. The slice is then an own group.
     return namespace, name
@@ -158,18 +143,6 @@ def _transactions(operations: List[_Operation]) -> "Iterable[List[_Operation]]":
         yield batch
 
 
-def _target_of(endpoint: str, credentials) -> Tuple[str, bool]:
-    """The name of an endpoint in gRPC, and whether it uses TLS."""
-    scheme, _, address = endpoint.partition("://")
-    address = address.rstrip("/")
-    if scheme not in ("http", "https", "unix") or not address:
-        raise ValueError(f'endpoints: Invalid value: "{endpoint}": must be http://HOST:PORT, https://HOST:PORT or '
-                         "unix:///PATH")
-    if scheme == "https" and credentials is None:
-        raise ValueError(f'endpoints: Invalid value: "{endpoint}": credentials are required for https://')
-    return (f"unix:{address}" if scheme == "unix" else address), scheme == "https"
-
-
 class Store:
     """The writer of the objects below a prefix in etcd.
 
@@ -180,9 +153,8 @@ class Store:
     credentials: svcmap.TlsFiles, or grpc.ChannelCredentials, or a function that returns
         grpc.ChannelCredentials for each new connection. Required for https://.
     lease_seconds: time after which another Store can be elected if this Store has failed.
-    on_error: receives errors that the Store retries, RemovalsHeld, Deposed and rejected objects as StoreError.
-        While the same error repeats, it is reported once. Default: the Store logs the errors with the logger
-        "svcmap". The callback may not call wait() or close().
+    on_error: receives errors that the Store retries and rejected objects as StoreError, Deposed, and RemovalsHeld.
+        Default: the Store logs the errors with the logger "svcmap". The callback may not call wait() or close().
 
     Several Stores can have the same prefix. One of them is elected with a lease and writes. The others keep
     their objects, and write the differences when they are elected.
@@ -191,13 +163,10 @@ class Store:
     def __init__(self, endpoints: Sequence[str], prefix: str, *, name: Optional[str] = None,
                  credentials: "Union[None, grpc.ChannelCredentials, Callable[[], grpc.ChannelCredentials]]" = None,
                  lease_seconds: int = 15, on_error: Optional[Callable[[Exception], None]] = None):
-        if isinstance(endpoints, str) or not endpoints:
-            raise ValueError(f"endpoints: Invalid value: {endpoints!r}: must be a list of URLs")
         if not prefix.startswith("/") or prefix.endswith("/"):
             raise ValueError(f'prefix: Invalid value: "{prefix}": must start with "/" and not end with "/"')
-        self._targets = collections.deque((endpoint, *_target_of(endpoint, credentials)) for endpoint in endpoints)
-        self._credentials = credentials
         self._prefix = f"{prefix}/"
+        self._head, self._leader = f"{prefix}/state/head", f"{prefix}/leader"
         self._name = socket.gethostname() if name is None else name
         self._lease_seconds = lease_seconds
         self._on_error = _guarded(on_error or (lambda error: _LOGGER.warning("%s: %s", prefix, error)))
@@ -216,9 +185,7 @@ class Store:
         self._thread: Optional[threading.Thread] = None
 
         # Only for the thread.
-        self._channel: Optional[grpc.Channel] = None
-        self._retry = _FIRST_RETRY
-        self._reported: Set[str] = set()
+        self._etcd = _etcd.Client(endpoints, credentials, self._pause, self._on_error)
         self._lease = 0
         self._revisions: Dict[str, int] = {}  # Of the leader and the head, which each transaction compares.
         self._keep_alive_at = self._head_at = 0.0
@@ -318,8 +285,9 @@ class Store:
         loss = ""
         if self._complete and not self._accept_removals:
             stored, lost = (collections.Counter(map(_kind_of, paths)) for paths in (self._stored, removed))
-            loss = ", ".join(f"{count} of {stored[kind]} {_DIRECTORIES[kind].split('/')[-2]}"
-                             for kind, count in sorted(lost.items()) if stored[kind] >= _MIN_HELD and 2 * count >= stored[kind])
+            loss = ", ".join(
+                f"{count} of {stored[kind]} {_DIRECTORIES[kind].split('/')[-2]}" for kind, count in sorted(lost.items())
+                if stored[kind] >= _MIN_HELD and 2 * count >= stored[kind])
         self._held = set(removed) if loss or not self._complete else set()
         self._queued.update(self._desired, self._stored)
         return loss
@@ -348,7 +316,7 @@ class Store:
                     self._load()
                     self._write()
                 except StoreError as error:
-                    self._report(error)
+                    self._on_error(error)
                 self._resign()
                 self._pause(_AFTER_ERROR)
         except Closed:
@@ -356,33 +324,31 @@ class Store:
 
     def _campaign(self) -> None:
         """Returns when this Store has written PREFIX/leader."""
-        leader = f"{self._prefix}leader"
         while True:
-            while self._read(leader).kvs:
+            while self._etcd.read(self._leader.encode()).kvs:
                 self._pause(_POLL_LEADER)
-            self._lease = self._call(_LEASE_GRANT, etcd.LeaseGrantRequest(TTL=self._lease_seconds),
-                                     f"lease of {leader}").ID
+            self._lease = self._etcd.grant(self._lease_seconds)
             self._keep_alive_at = time.monotonic() + self._lease_seconds / 3
-            self._revisions = {leader: 0}
-            value = json.dumps({"name": self._name, "nonce": secrets.token_hex(8)}).encode()
-            if self._transact(leader, value, lease=self._lease) is None:
+            try:
+                revision = self._etcd.write(self._leader, {"name": self._name}, {self._leader: 0}, lease=self._lease)
+                self._revisions = {self._leader: revision}
                 return
-            self._resign()
+            except _etcd.Conflict:
+                self._resign()
 
     def _take_over(self) -> None:
         """Writes a head with a new epoch, after which transactions of the previous writer fail."""
-        head = f"{self._prefix}state/head"
-        self._revisions[head] = seq = epoch = 0
-        for pair in self._read(head).kvs:
+        self._revisions[self._head] = seq = epoch = 0
+        for pair in self._etcd.read(self._head.encode()).kvs:
+            self._revisions[self._head] = pair.mod_revision
             try:
                 fields = json.loads(pair.value)
-                seq, epoch = int(fields["seq"]), int(fields["epoch"])
-                if fields["format"] != 1:
-                    raise ValueError
+                seq, epoch, known = int(fields["seq"]), int(fields["epoch"]), fields["format"] == 1
             except (ValueError, KeyError, TypeError):
-                raise StoreError(f'{head}: Invalid value: {pair.value!r}: must be a head of format 1, such as '
-                                 '{"format":1,"seq":1,"epoch":1,"nonce":"x"}') from None
-            self._revisions[head] = pair.mod_revision
+                known = False
+            if not known:
+                raise StoreError(f"{self._head}: Invalid value: {pair.value.decode(errors='replace')}: must be a head "
+                                 'of format 1, such as {"format":1,"seq":1,"epoch":1,"nonce":"x"}')
         with self._changed:
             self._status.seq, self._status.epoch = seq, epoch + 1
         self._commit([])
@@ -393,7 +359,7 @@ class Store:
         for directory in ("state/", "nodes/"):
             key, end = f"{self._prefix}{directory}".encode(), f"{self._prefix}{directory[:-1]}0".encode()
             while True:
-                page = self._read(key, range_end=end, limit=_PAGE_KEYS)
+                page = self._etcd.read(key, range_end=end, limit=_PAGE_KEYS)
                 for pair in page.kvs:
                     path = pair.key.decode(errors="replace")[len(self._prefix):]
                     if _kind_of(path) is not None:
@@ -412,12 +378,12 @@ class Store:
             with self._changed:
                 left = min(self._keep_alive_at, self._head_at) - time.monotonic()
                 self._changed.wait_for(lambda: self._closing or self._changes_written != self._changes, max(0, left))
+                self._check_open()
                 changes, operations = self._changes, self._differences()
             for batch in _transactions(operations):
                 self._beat()
                 self._commit(batch)
             self._beat()
-            self._check_open()
             with self._changed:
                 self._changes_written = changes
                 self._changed.notify_all()
@@ -438,31 +404,27 @@ class Store:
     def _beat(self) -> None:
         """Renews the lease and writes the head if it is time to."""
         if time.monotonic() >= self._keep_alive_at:
-            answer = self._call(_LEASE_KEEP_ALIVE, etcd.LeaseKeepAliveRequest(ID=self._lease),
-                                f"lease of {self._prefix}leader")
-            if answer.TTL <= 0:
-                raise Deposed(f"{self._prefix}leader: the lease has expired")
+            if not self._etcd.keep_alive(self._lease):
+                raise Deposed(f"{self._leader}: the lease has expired")
             self._keep_alive_at = time.monotonic() + self._lease_seconds / 3
         if time.monotonic() >= self._head_at:
             self._commit([])
 
     def _commit(self, operations: List[_Operation]) -> None:
         """Writes one transaction with the next head."""
-        head = f"{self._prefix}state/head"
-        seq = self._status.seq + 1
-        value = json.dumps({"format": 1, "seq": seq, "epoch": self._status.epoch, "nonce": secrets.token_hex(8)},
-                           separators=(",", ":")).encode()
-        requests = []
-        for operation in operations:
-            key = (self._prefix + operation.path).encode()
-            requests.append(etcd.RequestOp(request_delete_range=etcd.DeleteRangeRequest(key=key)) if operation.removes
-                            else etcd.RequestOp(request_put=etcd.PutRequest(key=key, value=operation.data)))
-        if (found := self._transact(head, value, requests)) is not None:
-            raise Deposed(f"{self._prefix}leader: the lease has expired" if found.mod_revision == self._revisions[head]
-                          else f"{head}: another writer has written {found.value.decode(errors='replace') or 'nothing'}")
+        requests = [_etcd.delete(self._prefix + operation.path) if operation.removes else
+                    _etcd.put(self._prefix + operation.path, operation.data) for operation in operations]
+        head = {"format": 1, "seq": self._status.seq + 1, "epoch": self._status.epoch}
+        try:
+            self._revisions[self._head] = self._etcd.write(self._head, head, self._revisions, requests)
+        except _etcd.Conflict as conflict:
+            if conflict.found.mod_revision == self._revisions[self._head]:
+                raise Deposed(f"{self._leader}: the lease has expired") from None
+            raise Deposed(f"{self._head}: another writer has written "
+                          f"{conflict.found.value.decode(errors='replace')}") from None
         self._head_at = time.monotonic() + _HEAD_INTERVAL
         with self._changed:
-            self._status.seq = seq
+            self._status.seq += 1
             self._status.transactions += 1
             self._status.written += len(operations)
             for operation in operations:
@@ -472,98 +434,19 @@ class Store:
                     self._stored[operation.path] = _value(operation.path, operation.data, False)
 
     def _resign(self) -> None:
-        """Gives up the leadership. If the request fails, the lease expires by itself."""
+        """Gives up the leadership."""
         with self._changed:
             self._status.leader, self._changes_written, self._stored = False, -1, {}
         if self._lease:
-            lease, self._lease = self._lease, 0
-            try:
-                self._call_once(_LEASE_REVOKE, etcd.LeaseRevokeRequest(ID=lease))
-            except (grpc.RpcError, OSError) as error:
-                self._report(self._error_of(error, f"release of {self._prefix}leader"))
-        self._disconnect()
-
-    # ---- Requests to etcd ----
-
-    def _transact(self, key: str, value: bytes, requests: Sequence[etcd.RequestOp] = (),
-                  lease: int = 0) -> Optional[etcd.KeyValue]:
-        """Writes `value`, which contains a nonce, and the requests if the keys still have the known revisions. If
-        an answer is lost, sends the same transaction again. Returns the foreign value of the key if another
-        writer prevented the transaction."""
-        request = etcd.TxnRequest(
-            compare=[etcd.Compare(target=etcd.Compare.MOD, key=compared.encode(), mod_revision=revision)
-                     for compared, revision in self._revisions.items()],
-            success=[etcd.RequestOp(request_put=etcd.PutRequest(key=key.encode(), value=value, lease=lease)), *requests],
-            failure=[etcd.RequestOp(request_range=etcd.RangeRequest(key=key.encode()))])
-        keys = [write.request_put.key or write.request_delete_range.key for write in (*requests, *request.success[:1])]
-        answer = self._call(_TXN, request, f"transaction of {keys[0].decode()} and {len(keys) - 1} other keys")
-        if answer.succeeded:
-            self._revisions[key] = answer.header.revision
-            return None
-        found = next(iter(answer.responses[0].response_range.kvs), etcd.KeyValue())
-        if found.value != value:
-            return found
-        self._revisions[key] = found.mod_revision
-        return None
-
-    def _read(self, key: "Union[str, bytes]", **fields) -> etcd.RangeResponse:
-        key = key.encode() if isinstance(key, str) else key
-        request = etcd.RequestOp(request_range=etcd.RangeRequest(key=key, **fields))
-        return self._call(_TXN, etcd.TxnRequest(success=[request]), f"read of {key.decode()}").responses[0].response_range
-
-    def _call(self, method, request, subject: str):
-        """Repeats a request until etcd answers. Raises StoreError if etcd rejects the request, or Closed."""
-        while True:
-            self._check_open()
-            try:
-                answer = self._call_once(method, request)
-                self._retry = _FIRST_RETRY
-                self._reported.clear()
-                return answer
-            except (grpc.RpcError, OSError) as error:
-                problem = self._error_of(error, subject)
-                if isinstance(error, grpc.RpcError) and error.code() in _REJECTED:
-                    raise problem from None
-                self._report(problem)
-            self._disconnect()
-            self._targets.rotate(-1)
-            self._pause(self._retry)
-            self._retry = min(2 * self._retry, _LAST_RETRY)
-
-    def _call_once(self, method, request):
-        if self._channel is None:
-            _, target, tls = self._targets[0]
-            options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
-            if target.startswith("unix:"):
-                options.append(("grpc.default_authority", "localhost"))
-            credentials = self._credentials() if callable(self._credentials) else self._credentials
-            self._channel = (grpc.secure_channel(target, credentials, options) if tls else
-                             grpc.insecure_channel(target, options))
-        path, response = method
-        functions = {"request_serializer": type(request).SerializeToString, "response_deserializer": response.FromString}
-        if method is _LEASE_KEEP_ALIVE:  # The only streaming method.
-            call = self._channel.stream_stream(path, **functions)(iter((request,)), timeout=_REQUEST_TIMEOUT)
-            return next(call, response())
-        return self._channel.unary_unary(path, **functions)(request, timeout=_REQUEST_TIMEOUT)
-
-    def _error_of(self, error: Exception, subject: str) -> StoreError:
-        text = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.RpcError) else str(error)
-        return StoreError(f"{subject}: {self._targets[0][0]}: {text}")
-
-    def _report(self, error: StoreError) -> None:
-        if str(error) not in self._reported:
-            self._reported.add(str(error))
-            self._on_error(error)
-
-    def _disconnect(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+            self._etcd.revoke(self._lease)
+            self._lease = 0
+        self._etcd.disconnect()
 
     def _pause(self, seconds: float) -> None:
+        """Waits. Raises Closed if the Store is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closing, seconds)
-        self._check_open()
+            self._check_open()
 
     def _check_open(self) -> None:
         if self._closing:
