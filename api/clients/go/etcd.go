@@ -36,13 +36,6 @@ type etcdClient struct {
 	retry     time.Duration
 }
 
-// conflictError reports that a transaction was not applied, because a compared key has another revision.
-type conflictError struct {
-	found *etcdv3.KeyValue // The key that the transaction writes, as it is in etcd.
-}
-
-func (e *conflictError) Error() string { return "another revision" }
-
 func newEtcdClient(endpoints []string, config *tls.Config, onError func(error)) (*etcdClient, error) {
 	if len(endpoints) == 0 {
 		return nil, fmt.Errorf("svcmap: endpoints: Required value")
@@ -100,20 +93,20 @@ func (c *etcdClient) read(ctx context.Context, request *etcdv3.RangeRequest) (*e
 	return answer.Responses[0].GetResponseRange(), nil
 }
 
-// write writes `fields` with a nonce as JSON to the key, and the other requests, in one transaction. It
-// returns the revision of the transaction, or a *conflictError if a key does not have its revision in
-// `revisions`. After a lost answer, the same transaction is sent again, and the nonce shows whether etcd has
-// already applied it.
+// write writes `fields` with a nonce as JSON to the key, and the other requests, in one transaction. It returns
+// the revision of the transaction. If a key does not have its revision in `revisions`, it writes nothing, and
+// `conflict` is the key as it is in etcd. After a lost answer, the same transaction is sent again, and the nonce
+// shows whether etcd has already applied it.
 func (c *etcdClient) write(ctx context.Context, key string, fields map[string]interface{}, lease int64,
-	revisions map[string]int64, others []*etcdv3.RequestOp) (int64, error) {
+	revisions map[string]int64, others []*etcdv3.RequestOp) (revision int64, conflict *etcdv3.KeyValue, err error) {
 	var nonce [8]byte
 	if _, err := rand.Read(nonce[:]); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	fields["nonce"] = hex.EncodeToString(nonce[:])
 	value, err := json.Marshal(fields)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	request := &etcdv3.TxnRequest{
 		Success: append([]*etcdv3.RequestOp{etcdPut(key, value, lease)}, others...),
@@ -125,19 +118,19 @@ func (c *etcdClient) write(ctx context.Context, key string, fields map[string]in
 	}
 	var answer etcdv3.TxnResponse
 	if err := c.unary(ctx, "KV/Txn", request, &answer, subjectOf(key, others)); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if answer.Succeeded {
-		return answer.Header.Revision, nil
+		return answer.Header.Revision, nil, nil
 	}
 	found := &etcdv3.KeyValue{}
 	if pairs := answer.Responses[0].GetResponseRange().Kvs; len(pairs) > 0 {
 		found = pairs[0]
 	}
 	if string(found.Value) != string(value) {
-		return 0, &conflictError{found}
+		return 0, found, nil
 	}
-	return found.ModRevision, nil
+	return found.ModRevision, nil, nil
 }
 
 // subjectOf names the keys of a transaction.

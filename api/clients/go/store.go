@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -14,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/you/svcmap/api/clients/go/internal/etcdv3"
 	"github.com/you/svcmap/api/clients/go/svcmapv1"
 	"google.golang.org/protobuf/proto"
 )
@@ -29,9 +26,6 @@ const (
 	maxValueBytes = 1400000
 	minHeld       = 20 // Objects of a kind. Removals from fewer objects are not held.
 )
-
-// ErrStoreClosed is the error of Set, Update and Wait after Close.
-var ErrStoreClosed = errors.New("svcmap: the store is closed")
 
 // DeposedError reports that another writer has written to etcd, or that the lease has expired. The Store
 // writes nothing until it is elected again. It then reads all keys and writes the differences.
@@ -89,16 +83,16 @@ type Store struct {
 	prefix, head, leader string
 	options              StoreOptions
 
-	mu             sync.Mutex          // Guards the fields below.
-	changed        chan struct{}       // Closed and replaced when a field changes that others wait for.
-	desired        map[string]value    // By path below the prefix.
-	stored         map[string]value    // The objects in etcd.
-	queued         map[string]struct{} // Paths of objects that may differ.
-	held           map[string]struct{} // Paths of objects that are not removed.
-	complete       bool                // Whether Set has been called.
-	acceptRemovals bool                // Of the last Set.
-	changes        int                 // Number of calls of Set and Update.
-	changesWritten int                 // Number of calls that are in etcd. -1 if this Store is not elected.
+	mu             sync.Mutex       // Guards the fields below.
+	changed        chan struct{}    // Closed and replaced when a field changes that others wait for.
+	desired        map[string]value // By path below the prefix.
+	stored         map[string]value // The objects in etcd.
+	queued         map[string]bool  // Paths of objects that may differ.
+	held           map[string]bool  // Paths of objects that are not removed.
+	complete       bool             // Whether Set has been called.
+	acceptRemovals bool             // Of the last Set.
+	changes        int              // Number of calls of Set and Update.
+	changesWritten int              // Number of calls that are in etcd. -1 if this Store is not elected.
 	status         StoreStatus
 	started        bool
 
@@ -114,32 +108,18 @@ type Store struct {
 	headAt      time.Time
 }
 
-// value is a version of an object. Versions in etcd and rejected versions have no data.
+// value is a version of an object.
 type value struct {
-	data   []byte
+	data   []byte // Empty if the version is in etcd or cannot be written.
 	digest digest
 	owner  string // Namespace and name of the Service.
 }
 
 type operation struct {
-	owner   string
-	removes bool
-	rank    int
-	path    string
-	data    []byte
-}
-
-// before is the order of operations. Endpoints are added before Services, and removed after them.
-func (o operation) before(other operation) bool {
-	switch {
-	case o.owner != other.owner:
-		return o.owner < other.owner
-	case o.removes != other.removes:
-		return other.removes
-	case o.rank != other.rank:
-		return o.rank < other.rank
-	}
-	return o.path < other.path
+	owner string
+	phase int // Endpoints are added before Services, and removed after them.
+	path  string
+	data  []byte // nil: removes the object.
 }
 
 // NewStore returns a Store for the etcd members at `endpoints`, such as "https://etcd-1.example:2379", and
@@ -167,15 +147,15 @@ func NewStore(endpoints []string, prefix string, options StoreOptions) (*Store, 
 		return nil, err
 	}
 	s := &Store{prefix: prefix + "/", head: prefix + "/state/head", leader: prefix + "/leader", options: options,
-		changed: make(chan struct{}), desired: map[string]value{}, queued: map[string]struct{}{},
-		held: map[string]struct{}{}, changesWritten: -1, done: make(chan struct{}), etcd: client}
+		changed: make(chan struct{}), desired: map[string]value{}, queued: map[string]bool{},
+		held: map[string]bool{}, changesWritten: -1, done: make(chan struct{}), etcd: client}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
 
 // Set replaces the list of objects that etcd should contain, including Nodes. All other objects are removed.
 // If the list contains several versions of an object, the last one is used. Set serializes the objects, so the
-// caller can modify them afterwards. It returns an error if an object has no valid name, or ErrStoreClosed.
+// caller can modify them afterwards. It returns an error if an object has no valid name, or ErrClosed.
 //
 // The removals are held if they would remove at least half of at least 20 objects of one kind, and OnError
 // receives a *RemovalsHeldError.
@@ -195,7 +175,7 @@ func (s *Store) set(objects []Object, acceptRemovals bool) error {
 		return err
 	}
 	for path := range s.desired {
-		s.queued[path] = struct{}{}
+		s.queued[path] = true
 	}
 	s.desired, s.complete, s.acceptRemovals = versions, true, acceptRemovals
 	loss := s.compareAll()
@@ -228,16 +208,16 @@ func (s *Store) Update(changed, deleted []Object) error {
 	for path, version := range versions {
 		s.desired[path] = version
 		delete(s.held, path)
-		s.queued[path] = struct{}{}
+		s.queued[path] = true
 	}
 	for _, path := range removed {
 		delete(s.desired, path)
 		if s.complete {
 			delete(s.held, path)
 		} else {
-			s.held[path] = struct{}{}
+			s.held[path] = true
 		}
-		s.queued[path] = struct{}{}
+		s.queued[path] = true
 	}
 	return nil
 }
@@ -257,7 +237,7 @@ func (s *Store) Wait(ctx context.Context) (uint64, error) {
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-s.ctx.Done():
-			err = ErrStoreClosed
+			err = ErrClosed
 		}
 		s.mu.Lock()
 		if err != nil {
@@ -404,18 +384,18 @@ func (s *Store) versions(objects []Object) (map[string]value, error) {
 // locked.
 func (s *Store) compareAll() string {
 	stored, lost := map[svcmapv1.Kind]int{}, map[svcmapv1.Kind]int{}
-	s.held = map[string]struct{}{}
+	s.held = map[string]bool{}
 	for path := range s.stored {
-		s.queued[path] = struct{}{}
+		s.queued[path] = true
 		kind := kindOf(path)
 		stored[kind]++
 		if _, desired := s.desired[path]; !desired {
 			lost[kind]++
-			s.held[path] = struct{}{}
+			s.held[path] = true
 		}
 	}
 	for path := range s.desired {
-		s.queued[path] = struct{}{}
+		s.queued[path] = true
 	}
 	var losses []string
 	for kind, count := range lost {
@@ -428,7 +408,7 @@ func (s *Store) compareAll() string {
 		return ""
 	}
 	if s.acceptRemovals || len(losses) == 0 {
-		s.held = map[string]struct{}{}
+		s.held = map[string]bool{}
 		return ""
 	}
 	sort.Strings(losses)
@@ -444,7 +424,7 @@ func (s *Store) reportLoss(loss string) {
 // start counts a change, and starts run. Expects s.mu to be locked.
 func (s *Store) start() error {
 	if s.ctx.Err() != nil {
-		return ErrStoreClosed
+		return ErrClosed
 	}
 	s.changes++
 	s.notify()
@@ -459,279 +439,4 @@ func (s *Store) start() error {
 func (s *Store) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-func (s *Store) run() {
-	defer close(s.done)
-	for {
-		err := s.lead()
-		s.resign()
-		if s.ctx.Err() != nil {
-			return
-		}
-		s.options.OnError(err)
-		if pause(s.ctx, afterError) != nil {
-			return
-		}
-	}
-}
-
-// lead writes objects until an error.
-func (s *Store) lead() error {
-	if err := s.campaign(); err != nil {
-		return err
-	}
-	if err := s.takeOver(); err != nil {
-		return err
-	}
-	if err := s.load(); err != nil {
-		return err
-	}
-	for {
-		changes, operations, err := s.next()
-		if err != nil {
-			return err
-		}
-		for _, batch := range transactions(operations) {
-			if err := s.beat(); err != nil {
-				return err
-			}
-			if err := s.commit(batch); err != nil {
-				return err
-			}
-		}
-		if err := s.beat(); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		s.changesWritten = changes
-		s.notify()
-		s.mu.Unlock()
-	}
-}
-
-// campaign returns when this Store has written PREFIX/leader.
-func (s *Store) campaign() error {
-	for {
-		found, err := s.etcd.read(s.ctx, &etcdv3.RangeRequest{Key: []byte(s.leader)})
-		if err != nil {
-			return err
-		}
-		if len(found.Kvs) > 0 {
-			if err := pause(s.ctx, pollLeader); err != nil {
-				return err
-			}
-			continue
-		}
-		if s.lease, err = s.etcd.grant(s.ctx, s.options.LeaseSeconds); err != nil {
-			return err
-		}
-		s.keepAliveAt = time.Now().Add(s.keepAliveInterval())
-		revision, err := s.etcd.write(s.ctx, s.leader, map[string]interface{}{"name": s.options.Name}, s.lease,
-			map[string]int64{s.leader: 0}, nil)
-		var conflict *conflictError
-		if errors.As(err, &conflict) {
-			s.resign()
-			continue
-		}
-		s.revisions = map[string]int64{s.leader: revision}
-		return err
-	}
-}
-
-func (s *Store) keepAliveInterval() time.Duration {
-	return time.Duration(s.options.LeaseSeconds) * time.Second / 3
-}
-
-// takeOver writes a head with a new epoch, after which transactions of the previous writer fail.
-func (s *Store) takeOver() error {
-	found, err := s.etcd.read(s.ctx, &etcdv3.RangeRequest{Key: []byte(s.head)})
-	if err != nil {
-		return err
-	}
-	var head struct{ Format, Seq, Epoch *uint64 }
-	zero := uint64(0)
-	head.Seq, head.Epoch = &zero, &zero
-	s.revisions[s.head] = 0
-	for _, pair := range found.Kvs {
-		s.revisions[s.head] = pair.ModRevision
-		head.Seq, head.Epoch = nil, nil
-		if json.Unmarshal(pair.Value, &head) != nil || head.Format == nil || *head.Format != 1 || head.Seq == nil ||
-			head.Epoch == nil {
-			return fmt.Errorf("svcmap: %s: Invalid value: %s: must be a head of format 1, such as "+
-				`{"format":1,"seq":1,"epoch":1,"nonce":"x"}`, s.head, pair.Value)
-		}
-	}
-	s.mu.Lock()
-	s.status.Seq, s.status.Epoch = *head.Seq, *head.Epoch+1
-	s.mu.Unlock()
-	return s.commit(nil)
-}
-
-// load reads all keys. No other writer changes them, because the head has the epoch of this Store.
-func (s *Store) load() error {
-	stored := map[string]value{}
-	for _, directory := range []string{"state", "nodes"} {
-		key, end := []byte(s.prefix+directory+"/"), []byte(s.prefix+directory+"0")
-		for more := true; more; {
-			page, err := s.etcd.read(s.ctx, &etcdv3.RangeRequest{Key: key, RangeEnd: end, Limit: pageKeys})
-			if err != nil {
-				return err
-			}
-			for _, pair := range page.Kvs {
-				path := strings.TrimPrefix(string(pair.Key), s.prefix)
-				if kindOf(path) != svcmapv1.Kind_KIND_UNSPECIFIED {
-					stored[path] = newValue(path, pair.Value, false)
-				}
-				key = append(pair.Key, 0)
-			}
-			more = page.More
-		}
-	}
-	s.mu.Lock()
-	s.stored, s.status.Leader = stored, true
-	loss := s.compareAll()
-	s.mu.Unlock()
-	s.reportLoss(loss)
-	return nil
-}
-
-// next waits until there are changes, or until the lease or the head is due. It empties the queue.
-func (s *Store) next() (changes int, operations []operation, err error) {
-	due := s.keepAliveAt
-	if s.headAt.Before(due) {
-		due = s.headAt
-	}
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for waiting := true; waiting && s.changesWritten == s.changes; {
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-timer.C:
-			waiting = false
-		case <-s.ctx.Done():
-			waiting = false
-		}
-		s.mu.Lock()
-	}
-	for path := range s.queued {
-		want, desired := s.desired[path]
-		have, stored := s.stored[path]
-		_, held := s.held[path]
-		rank := 0
-		if kindOf(path) == svcmapv1.Kind_KIND_SERVICE {
-			rank = 1
-		}
-		if !desired && stored && !held {
-			operations = append(operations, operation{have.owner, true, -rank, path, nil})
-		} else if desired && len(want.data) > 0 && want.digest != have.digest {
-			operations = append(operations, operation{want.owner, false, rank, path, want.data})
-		}
-	}
-	s.queued = map[string]struct{}{}
-	return s.changes, operations, s.ctx.Err()
-}
-
-// transactions splits operations. A Service and its endpoints are in one transaction if they fit into it.
-func transactions(operations []operation) (batches [][]operation) {
-	sort.Slice(operations, func(i, j int) bool { return operations[i].before(operations[j]) })
-	size, count := 0, 0 // Of the last batch.
-	fits := func(group []operation) bool {
-		added := 0
-		for _, o := range group {
-			added += len(o.data)
-		}
-		return count+len(group) <= maxOperations && size+added <= maxTxnBytes
-	}
-	for start := 0; start < len(operations); {
-		end := start + 1
-		for end < len(operations) && operations[end].owner == operations[start].owner {
-			end++
-		}
-		split := !fits(operations[start:end])
-		for i := start; i < end; i++ {
-			if len(batches) == 0 || (i == start && split) || !fits(operations[i:i+1]) {
-				batches = append(batches, nil)
-				size, count = 0, 0
-			}
-			batches[len(batches)-1] = append(batches[len(batches)-1], operations[i])
-			size += len(operations[i].data)
-			count++
-		}
-		start = end
-	}
-	return batches
-}
-
-// beat renews the lease and writes the head if it is time to.
-func (s *Store) beat() error {
-	if !time.Now().Before(s.keepAliveAt) {
-		exists, err := s.etcd.keepAlive(s.ctx, s.lease)
-		if err != nil {
-			return err
-		}
-		if !exists {
-			return &DeposedError{s.leader + ": the lease has expired"}
-		}
-		s.keepAliveAt = time.Now().Add(s.keepAliveInterval())
-	}
-	if !time.Now().Before(s.headAt) {
-		return s.commit(nil)
-	}
-	return nil
-}
-
-// commit writes one transaction with the next head.
-func (s *Store) commit(operations []operation) error {
-	var requests []*etcdv3.RequestOp
-	for _, o := range operations {
-		if o.removes {
-			requests = append(requests, etcdDelete(s.prefix+o.path))
-		} else {
-			requests = append(requests, etcdPut(s.prefix+o.path, o.data, 0))
-		}
-	}
-	head := map[string]interface{}{"format": 1, "seq": s.status.Seq + 1, "epoch": s.status.Epoch}
-	revision, err := s.etcd.write(s.ctx, s.head, head, 0, s.revisions, requests)
-	var conflict *conflictError
-	if errors.As(err, &conflict) {
-		if conflict.found.ModRevision == s.revisions[s.head] {
-			return &DeposedError{s.leader + ": the lease has expired"}
-		}
-		return &DeposedError{fmt.Sprintf("%s: another writer has written %s", s.head, conflict.found.Value)}
-	}
-	if err != nil {
-		return err
-	}
-	s.revisions[s.head] = revision
-	s.headAt = time.Now().Add(headInterval)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.status.Seq++
-	s.status.Transactions++
-	s.status.Written += uint64(len(operations))
-	for _, o := range operations {
-		if o.removes {
-			delete(s.stored, o.path)
-		} else {
-			s.stored[o.path] = newValue(o.path, o.data, false)
-		}
-	}
-	return nil
-}
-
-// resign gives up the leadership.
-func (s *Store) resign() {
-	s.mu.Lock()
-	s.status.Leader, s.changesWritten, s.stored = false, -1, nil
-	s.mu.Unlock()
-	if s.lease != 0 {
-		s.etcd.revoke(s.lease)
-		s.lease = 0
-	}
-	s.etcd.disconnect()
 }

@@ -71,19 +71,17 @@ class StoreStatus:
 
 
 class _Value(NamedTuple):
-    """A version of an object. Versions in etcd and rejected versions have no data."""
-    data: bytes
+    """A version of an object."""
+    data: bytes  # Empty if the version is in etcd or cannot be written.
     digest: bytes
     owner: Tuple[str, str]  # The namespace and the name of the Service.
 
 
 class _Operation(NamedTuple):
-    """Operations are sorted. Endpoints are added before Services, and removed after them."""
     owner: Tuple[str, str]
-    removes: bool
-    rank: int
+    phase: int  # Endpoints are added before Services, and removed after them.
     path: str
-    data: bytes
+    data: Optional[bytes]  # None: removes the object.
 
 
 def _kind_of(path: str) -> Optional[int]:
@@ -126,19 +124,21 @@ def _transactions(operations: List[_Operation]) -> "Iterable[List[_Operation]]":
     """Splits operations. A Service and its endpoints are in one transaction if they fit into it."""
     batch: List[_Operation] = []
     size = 0
-    for _, group in itertools.groupby(sorted(operations), key=lambda operation: operation.owner):
+    operations = sorted(operations, key=lambda operation: operation[:3])
+    for _, group in itertools.groupby(operations, key=lambda operation: operation.owner):
         group = list(group)
-        bytes_of_group = sum(len(operation.data) for operation in group)
+        bytes_of_group = sum(len(operation.data or b"") for operation in group)
         if len(batch) + len(group) > _MAX_OPERATIONS or size + bytes_of_group > _MAX_BYTES:
             if batch:
                 yield batch
             batch, size = [], 0
         for operation in group:
-            if batch and (len(batch) == _MAX_OPERATIONS or size + len(operation.data) > _MAX_BYTES):
+            length = len(operation.data or b"")
+            if batch and (len(batch) == _MAX_OPERATIONS or size + length > _MAX_BYTES):
                 yield batch
                 batch, size = [], 0
             batch.append(operation)
-            size += len(operation.data)
+            size += length
     if batch:
         yield batch
 
@@ -285,9 +285,9 @@ class Store:
         loss = ""
         if self._complete and not self._accept_removals:
             stored, lost = (collections.Counter(map(_kind_of, paths)) for paths in (self._stored, removed))
-            loss = ", ".join(
-                f"{count} of {stored[kind]} {_DIRECTORIES[kind].split('/')[-2]}" for kind, count in sorted(lost.items())
-                if stored[kind] >= _MIN_HELD and 2 * count >= stored[kind])
+            loss = ", ".join(sorted(
+                f"{count} of {stored[kind]} {_DIRECTORIES[kind].split('/')[-2]}" for kind, count in lost.items()
+                if stored[kind] >= _MIN_HELD and 2 * count >= stored[kind]))
         self._held = set(removed) if loss or not self._complete else set()
         self._queued.update(self._desired, self._stored)
         return loss
@@ -393,11 +393,11 @@ class Store:
         operations = []
         for path in self._queued:
             want, have = self._desired.get(path), self._stored.get(path)
-            rank = 1 if path.startswith(_DIRECTORIES[control.KIND_SERVICE]) else 0
+            is_service = path.startswith(_DIRECTORIES[control.KIND_SERVICE])
             if want is None and have is not None and path not in self._held:
-                operations.append(_Operation(have.owner, True, -rank, path, b""))
+                operations.append(_Operation(have.owner, 2 if is_service else 3, path, None))
             elif want is not None and want.data and (have is None or want.digest != have.digest):
-                operations.append(_Operation(want.owner, False, rank, path, want.data))
+                operations.append(_Operation(want.owner, 1 if is_service else 0, path, want.data))
         self._queued.clear()
         return operations
 
@@ -412,7 +412,7 @@ class Store:
 
     def _commit(self, operations: List[_Operation]) -> None:
         """Writes one transaction with the next head."""
-        requests = [_etcd.delete(self._prefix + operation.path) if operation.removes else
+        requests = [_etcd.delete(self._prefix + operation.path) if operation.data is None else
                     _etcd.put(self._prefix + operation.path, operation.data) for operation in operations]
         head = {"format": 1, "seq": self._status.seq + 1, "epoch": self._status.epoch}
         try:
@@ -428,7 +428,7 @@ class Store:
             self._status.transactions += 1
             self._status.written += len(operations)
             for operation in operations:
-                if operation.removes:
+                if operation.data is None:
                     del self._stored[operation.path]
                 else:
                     self._stored[operation.path] = _value(operation.path, operation.data, False)
