@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import queue
+import shutil
 import subprocess
 import sys
 import threading
@@ -261,6 +262,17 @@ class Etcd:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def control(self, *arguments):
+        """Runs etcdctl."""
+        subprocess.run(["etcdctl", *arguments], cwd=self._folder, check=True, capture_output=True,
+                       env={**os.environ, "ETCDCTL_API": "3", "ETCDCTL_ENDPOINTS": "unix://localhost:1"})
+
+    def restore(self, backup):
+        """Replaces the data with the backup. Expects that etcd does not run."""
+        shutil.rmtree(self._folder / "etcd-data")
+        self.control("snapshot", "restore", backup, "--name=n", "--data-dir=etcd-data",
+                     "--initial-advertise-peer-urls=http://127.0.0.1:2380", "--initial-cluster=n=http://127.0.0.1:2380")
 
     def call(self, method, request, stream=False):
         """A request in bytes. Returns the answer in bytes."""

@@ -6,7 +6,8 @@ import tempfile
 import unittest
 
 import harness
-from harness import BIN, Driver, Etcd, EtcdProxy, Svcmapd, endpoint_slice, etcd, service, until
+from harness import (BIN, PYTHON, TOP, Driver, Etcd, EtcdProxy, Svcmapd, endpoint_slice, etcd, kubernetes_list,
+                     python_environment, service, until)
 
 import svcmap
 
@@ -27,6 +28,7 @@ def webs(count, address="10.1.0.1"):
 class Stores:
     """The tests of all stores."""
     COMMAND = []
+    EXAMPLE = []
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -138,6 +140,18 @@ class Stores:
         metadata = svcmap.Service.FromString(self.stored()["state/services/shop/web"].value).metadata
         self.assertEqual((dict(metadata.labels), dict(metadata.annotations)), (
             {"service.kubernetes.io/service-proxy-name": "x"}, {"svcmap/pick-table-size": "251"}))
+
+    def test_an_object_is_removed_even_if_its_addition_is_being_written(self):
+        store = self.store()
+        store.set(*web(1))
+        store.synced()
+        self.proxy.block(True)
+        store.set(*web(1), *web(2))
+        self.proxy.until(lambda: self.proxy.waiting)
+        store.set(*web(1))
+        self.proxy.block(False)
+        store.synced()
+        self.assertEqual((self.names(), store.status()["written"]), (["web-1-1", "web-1"], 6))
 
     # ---- Restart and takeover ----
 
@@ -258,6 +272,21 @@ class Stores:
         store.synced()
         self.assertEqual(self.names(), ["web-2-1", "web-2"])
 
+    def test_after_the_restore_of_a_backup_the_missing_changes_are_written_again(self):
+        store = self.store()
+        store.set(*web(1))
+        store.synced()
+        self.etcd.control("snapshot", "save", "backup")
+        store.set(*web(1, "10.1.0.2"), *web(2))
+        store.synced()
+        self.etcd.kill()
+        self.etcd.restore("backup")
+        self.etcd.start()
+        store.update(web(3), [])
+        store.synced()
+        self.assertEqual(self.names(), ["web-1-1", "web-2-1", "web-3-1", "web-1", "web-2", "web-3"])
+        self.assertEqual((self.addresses(), self.head()["epoch"]), ({"10.1.0.1", "10.1.0.2"}, 2))
+
     def test_a_head_that_is_not_valid_is_named(self):
         self.etcd.put(f"{PREFIX}/state/head", b"5")
         store = self.store()
@@ -325,7 +354,7 @@ class Stores:
         store.synced()
         self.error(store, "would remove 10 of 20 endpointslices, 10 of 20 services")
         self.assertEqual((len(self.names()), store.status()["held"]), (42, 20))
-        store.update([], web(19))  # Explicit removals are not held.
+        store.update([], web(19))  # Explicit removals are always written.
         store.synced()
         self.assertEqual((len(self.names()), store.status()["held"]), (40, 18))
         store.set(*webs(12))
@@ -335,7 +364,23 @@ class Stores:
         store.synced()
         self.assertEqual(self.names(), [])
 
-    # ---- Nodes ----
+    # ---- Nodes and examples ----
+
+    def test_the_example_keeps_etcd_equal_to_a_file(self):
+        file = self.folder / "list.json"
+        file.write_text(json.dumps(kubernetes_list([NODE, *web(1), *web(2)])))
+        example = subprocess.Popen([*self.EXAMPLE, str(file), self.proxy.url, PREFIX], env=python_environment(),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+        def stop():
+            example.kill()
+            example.wait()
+        self.addCleanup(stop)
+        until(lambda: self.names() == ["n1", "web-1-1", "web-2-1", "web-1", "web-2"], self.names)
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(kubernetes_list([NODE, *web(2)])))
+        new.rename(file)
+        until(lambda: self.names() == ["n1", "web-2-1", "web-2"], self.names)
 
     def test_nodes_receive_the_objects(self):
         self.agent.start()
@@ -366,6 +411,7 @@ class Stores:
 
 class BlockingTest(Stores, unittest.TestCase):
     COMMAND = harness.python_driver("blocking")
+    EXAMPLE = [PYTHON, str(TOP / "api/clients/python/examples/fleet.py")]
 
     def test_invalid_arguments_are_named(self):
         for endpoints, prefix, text in (
@@ -392,6 +438,7 @@ class GoTest(Stores, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.COMMAND = harness.go_driver()
+        cls.EXAMPLE = [harness.go_program("api/clients/go/examples/fleet")]
 
 
 if __name__ == "__main__":

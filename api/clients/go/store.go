@@ -24,7 +24,7 @@ const (
 	maxOperations = 119     // Objects in a transaction, which also writes the head.
 	maxTxnBytes   = 1 << 20 // Values in a transaction. etcd accepts 1.5 MiB.
 	maxValueBytes = 1400000
-	minHeld       = 20 // Objects of a kind. Removals from fewer objects are not held.
+	minHeld       = 20 // Minimum number of objects of a kind of which removals are held.
 )
 
 // DeposedError reports that another writer has written to etcd, or that the lease has expired. The Store
@@ -184,9 +184,9 @@ func (s *Store) set(objects []Object, acceptRemovals bool) error {
 	return nil
 }
 
-// Update adds or replaces objects, and removes objects by kind, namespace and name. Up to 119 objects are in
-// one transaction, which nodes apply together. Before the first Set, nothing is removed from etcd, because the
-// list is not complete. See Set for the errors.
+// Update adds or replaces objects, and removes objects by kind, namespace and name. Nodes apply the changes of
+// a Service and its endpoints together, unless they exceed 119 objects or 1 MiB. Before the first Set, nothing
+// is removed from etcd, because the list is not complete. See Set for the errors.
 func (s *Store) Update(changed, deleted []Object) error {
 	versions, err := s.versions(changed)
 	if err != nil {
@@ -266,8 +266,8 @@ func (s *Store) Status() StoreStatus {
 	return status
 }
 
-// Close stops the Store and gives up the leadership. Changes that were not written yet are discarded; use Wait
-// to avoid this. etcd keeps all objects.
+// Close stops the Store and gives up the leadership. Changes that were not written yet are discarded, and a
+// transaction that waits for etcd may or may not be applied; use Wait to avoid both. etcd keeps all objects.
 func (s *Store) Close() {
 	s.stop()
 	s.mu.Lock()
@@ -338,7 +338,7 @@ func newValue(path string, data []byte, keep bool) value {
 	if kind := kindOf(path); namesOf(kind) == 2 {
 		v.owner = path[len(directories[kind]):]
 		var slice svcmapv1.EndpointSlice
-		// Another writer may have used JSON. The slice is then an own group.
+		// A slice in JSON, which another writer has written, belongs to no Service here.
 		if kind == svcmapv1.Kind_KIND_ENDPOINT_SLICE && proto.Unmarshal(data, &slice) == nil {
 			if service := slice.GetMetadata().GetLabels()[serviceNameLabel]; service != "" {
 				v.owner = v.owner[:strings.Index(v.owner, "/")+1] + service

@@ -167,16 +167,14 @@ func (s *Store) next() (changes int, operations []operation, err error) {
 	for path := range s.queued {
 		want, desired := s.desired[path]
 		have, stored := s.stored[path]
-		isService := kindOf(path) == svcmapv1.Kind_KIND_SERVICE
-		switch {
-		case !desired && stored && !s.held[path] && isService:
-			operations = append(operations, operation{have.owner, 2, path, nil})
-		case !desired && stored && !s.held[path]:
-			operations = append(operations, operation{have.owner, 3, path, nil})
-		case len(want.data) > 0 && want.digest != have.digest && isService:
-			operations = append(operations, operation{want.owner, 1, path, want.data})
-		case len(want.data) > 0 && want.digest != have.digest:
-			operations = append(operations, operation{want.owner, 0, path, want.data})
+		phase := 0
+		if kindOf(path) == svcmapv1.Kind_KIND_SERVICE {
+			phase = 1
+		}
+		if !desired && stored && !s.held[path] {
+			operations = append(operations, operation{have.owner, 3 - phase, path, nil})
+		} else if len(want.data) > 0 && want.digest != have.digest { // Rejected versions have no data.
+			operations = append(operations, operation{want.owner, phase, path, want.data})
 		}
 	}
 	s.queued = map[string]bool{}

@@ -27,7 +27,7 @@ _PAGE_KEYS = 500
 _MAX_OPERATIONS = 119  # Objects in a transaction, which also writes the head.
 _MAX_BYTES = 1 << 20  # Values in a transaction. etcd accepts 1.5 MiB.
 _MAX_VALUE_BYTES = 1_400_000
-_MIN_HELD = 20  # Objects of a kind. Removals from fewer objects are not held.
+_MIN_HELD = 20  # Minimum number of objects of a kind of which removals are held.
 
 _DIRECTORIES = {control.KIND_SERVICE: "state/services/", control.KIND_ENDPOINT_SLICE: "state/endpointslices/",
                 control.KIND_SERVICE_CIDR: "state/servicecidrs/", control.KIND_NODE: "nodes/"}
@@ -99,7 +99,7 @@ def _owner(path: str, data: bytes) -> Tuple[str, str]:
         try:
             name = messages.EndpointSlice.FromString(data).metadata.labels.get(_SERVICE_NAME, name)
         except DecodeError:
-            pass  # Another writer may have used JSON. The slice is then an own group.
+            pass  # A slice in JSON, which another writer has written, belongs to no Service here.
     return namespace, name
 
 
@@ -212,9 +212,9 @@ class Store:
         self._report_loss(loss)
 
     def update(self, changed: Iterable[Object] = (), deleted: Iterable[Object] = ()) -> None:
-        """Adds or replaces objects, and removes objects by kind, namespace and name. Up to 119 objects are in one
-        transaction, which nodes apply together. Before the first set(), nothing is removed from etcd, because
-        the list is not complete. Raises Closed."""
+        """Adds or replaces objects, and removes objects by kind, namespace and name. Nodes apply the changes of a
+        Service and its endpoints together, unless they exceed 119 objects or 1 MiB. Before the first set(),
+        nothing is removed from etcd, because the list is not complete. Raises Closed."""
         versions = self._versions(changed)
         removed = [self._path(obj) for obj in deleted]
         with self._changed:
@@ -393,11 +393,11 @@ class Store:
         operations = []
         for path in self._queued:
             want, have = self._desired.get(path), self._stored.get(path)
-            is_service = path.startswith(_DIRECTORIES[control.KIND_SERVICE])
+            phase = 1 if path.startswith(_DIRECTORIES[control.KIND_SERVICE]) else 0
             if want is None and have is not None and path not in self._held:
-                operations.append(_Operation(have.owner, 2 if is_service else 3, path, None))
+                operations.append(_Operation(have.owner, 3 - phase, path, None))
             elif want is not None and want.data and (have is None or want.digest != have.digest):
-                operations.append(_Operation(want.owner, 1 if is_service else 0, path, want.data))
+                operations.append(_Operation(want.owner, phase, path, want.data))
         self._queued.clear()
         return operations
 
