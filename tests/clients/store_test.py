@@ -309,11 +309,18 @@ class Stores:
         self.assertEqual((self.addresses(), store.status()["rejected"]), ({"10.1.0.1"}, 1))
 
     def test_transactions_are_split_by_size(self):
+        def large(number, *sizes):
+            for part, size in enumerate(sizes):
+                obj = web(number)[1] | {"endpoints": [{"addresses": ["10.1.0.1"], "nodeName": "n" * size}]}
+                obj["metadata"]["name"] = f"web-{number}-{part}"
+                yield obj
         store = self.store()
-        large = [web(i)[1] | {"endpoints": [{"addresses": ["10.1.0.1"], "nodeName": "n" * 500000}]} for i in range(5)]
-        store.set(*large)
+        store.set(*large(1, 600000), *large(2, 300000, 300000), *large(3, 500000, 500000, 500000))
         store.synced()
-        self.assertEqual([len(txn.success) for txn in self.proxy.transactions], [1, 3, 3, 2])
+        # The slices of web-2 fit into a transaction of their own, and those of web-3 into two.
+        self.assertEqual([[op.request_put.key.decode()[-7:] for op in txn.success[1:]]
+                          for txn in self.proxy.transactions[1:]],
+                         [["web-1-0"], ["web-2-0", "web-2-1"], ["web-3-0", "web-3-1"], ["web-3-2"]])
 
     def test_connects_with_mutual_tls(self):
         subprocess.run([harness.go_program("tests/clients/certificates"), self.folder], check=True)
