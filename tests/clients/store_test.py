@@ -1,6 +1,9 @@
-"""The stores of the clients with etcd, svcmap-etcd and svcmapd."""
+"""The stores of the clients with etcd, svcmap-etcd and svcmapd. SVCMAP_CLIENTS_ROUNDS is the number of random
+failures (12), and SVCMAP_SEED their seed."""
 import json
+import os
 import pathlib
+import random
 import subprocess
 import tempfile
 import unittest
@@ -271,6 +274,70 @@ class Stores:
         self.etcd.start()
         store.synced()
         self.assertEqual(self.names(), ["web-2-1", "web-2"])
+
+    def heads(self):
+        """All heads in the history of etcd, in their order."""
+        heads = []
+        request = etcd.RangeRequest(key=f"{PREFIX}/state/head".encode())
+        newest = self.etcd.txn(etcd.RequestOp(request_range=request)).header.revision
+        for revision in range(2, newest + 1):
+            request.revision = revision
+            for pair in self.etcd.txn(etcd.RequestOp(request_range=request)).responses[0].response_range.kvs:
+                if pair.mod_revision == revision:
+                    heads.append(json.loads(pair.value))
+        return heads
+
+    def test_nothing_is_lost_and_no_transaction_is_applied_twice_in_random_failures(self):
+        seed = int(os.environ.get("SVCMAP_SEED", "1"))
+        chance = random.Random(seed)
+        objects = {}
+        standby_command = {"command": harness.python_driver("blocking"), "lease": 2}
+        store, standby = self.store(lease=2), self.store(self.etcd.socket, **standby_command)
+
+        def restart_etcd():
+            self.etcd.kill()
+            self.etcd.start()
+
+        def restart_store():
+            nonlocal store
+            store.kill()
+            store = self.store(lease=2)
+
+        def restart_standby():
+            nonlocal standby
+            standby.kill()
+            standby = self.store(self.etcd.socket, **standby_command)
+
+        def isolate():
+            """The lease expires, and the standby is elected."""
+            self.proxy.block(True)
+            standby.synced()
+            self.proxy.block(False)
+
+        for round in range(int(os.environ.get("SVCMAP_CLIENTS_ROUNDS", "12"))):
+            self.proxy.lose_answers, self.proxy.lose_requests = chance.randrange(3), chance.randrange(2)
+            for _ in range(chance.randrange(1, 40)):
+                objects[chance.randrange(60)] = f"10.1.{chance.randrange(200)}.{chance.randrange(1, 200)}"
+            for number in chance.sample(sorted(objects), chance.randrange(len(objects) // 4 + 1)):
+                del objects[number]
+            expected = [obj for number, address in objects.items() for obj in web(number, address)]
+            standby.set_and_accept_removals(*expected)
+            store.set_and_accept_removals(*expected)
+            chance.choice((restart_etcd, restart_store, restart_standby, isolate, lambda: None))()
+            store.set_and_accept_removals(*expected)
+            standby.set_and_accept_removals(*expected)
+            with self.subTest(round=round, seed=seed):
+                until(lambda: {key: svcmap.EndpointSlice.FromString(pair.value).endpoints[0].addresses[0]
+                               for key, pair in self.stored().items() if "endpointslices" in key} ==
+                      {f"state/endpointslices/shop/web-{number}-1": address for number, address in objects.items()},
+                      lambda: f"{store.errors} {standby.errors}")
+                self.assertEqual({name for name in self.names() if name.count("-") == 1},
+                                 {f"web-{number}" for number in objects})
+        heads = self.heads()
+        self.assertEqual([head["seq"] for head in heads], list(range(1, len(heads) + 1)))
+        epochs = [head["epoch"] for head in heads]
+        self.assertEqual(epochs, sorted(epochs))
+        self.assertEqual(len({head["nonce"] for head in heads}), len(heads))
 
     def test_after_the_restore_of_a_backup_the_missing_changes_are_written_again(self):
         store = self.store()
