@@ -389,15 +389,28 @@ class Stores:
                           for txn in self.proxy.transactions[1:]],
                          [["web-1-0"], ["web-2-0", "web-2-1"], ["web-3-0", "web-3-1"], ["web-3-2"]])
 
-    def test_connects_with_mutual_tls(self):
+    def test_a_user_of_etcd_with_mutual_tls_needs_only_the_permission_for_the_prefix(self):
         subprocess.run([harness.go_program("tests/clients/certificates"), self.folder], check=True)
         self.etcd.kill()
         self.etcd.start("--client-cert-auth", f"--trusted-ca-file={self.folder}/ca.pem",
                         f"--cert-file={self.folder}/server.pem", f"--key-file={self.folder}/server.key")
+        for command in ("role add writer", f"role grant-permission --prefix=true writer readwrite {PREFIX}/",
+                        "user add root:secret", "user grant-role root root", "auth enable"):
+            self.etcd.control(*command.split())
         store = self.store(self.etcd.url, inside=self.agent.inside(), certificates=self.folder)
         store.set(*web(1))
+        self.error(store, "permission denied")
+        for command in ("user add client --no-password", "user grant-role client writer"):
+            self.etcd.control("--user=root:secret", *command.split())
         store.synced()
-        self.assertEqual(self.names(), ["web-1-1", "web-1"])
+        store.set(*web(1), *web(2))
+        store.synced()
+        self.assertEqual((store.status()["objects"], store.status()["epoch"]), (4, 1))
+        self.assertIsNone(store.close())
+        self.etcd.control("--user=root:secret", "auth", "disable")
+        self.assertEqual(list(self.etcd.pairs(f"{PREFIX}/")), [
+            "state/endpointslices/shop/web-1-1", "state/endpointslices/shop/web-2-1", "state/head",
+            "state/services/shop/web-1", "state/services/shop/web-2"])  # And no leader.
 
     # ---- Removals ----
 
