@@ -102,8 +102,7 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   if (CollidesWithOldRows(sync_plan)) {
     planner_.Undo(sync_plan);
-    while (HasLeftovers()) RemoveLeftovers();
-    if (const absl::Status repaired = RepairSourceRanges(); !repaired.ok()) return repaired;
+    RepairSuspectRows();
     if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
     sync_plan = planner_.MakeChanges(element_limit);
   }
@@ -133,7 +132,7 @@ absl::Status Reconciler::ReadTables() {
 // A rewrite has read the leftovers or replaces their sets, so only other plans can collide.
 bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
   return leftovers_.CollideWith(sync_plan.plan.transaction()) ||
-         (sync_plan.plan.source_rows_added() > 0 && repairer_.has_suspect_source_ranges());
+         (sync_plan.plan.source_rows_added() > 0 && repairer_.has_suspect_rows());
 }
 
 void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {

@@ -166,8 +166,6 @@ class Reconciler {
   absl::Status ReadTables();
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   void RepairSuspectRows();
-  absl::Status RepairSourceRanges();
-  void NoteRepair(const RepairResult& result);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
   void DivideIntoPhases(SyncPlan& sync_plan) const;
   void CommitFirst(SyncPlan& sync_plan);

@@ -28,29 +28,9 @@ void Reconciler::RepairSuspectRows() {
   while (HasSuspects() && repairer_.has_suspect_rows() && failures < kMaxFailures) {
     const RepairResult result = Repair();
     failures = result.outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
-    NoteRepair(result);
+    if (result.outcome != RepairResult::Outcome::kNothing) repairs_.push_back(result);
   }
   ahead_failed_ = false;
-}
-
-// Deletes source ranges that remained after a failed commit. The kernel rejects new ranges that
-// overlap with them. Ignores a set that cannot be read, which stays suspect: constant commits of
-// other processes prevent reading, but must not delay a plan that the kernel may accept.
-absl::Status Reconciler::RepairSourceRanges() {
-  for (const Family family : kFamilies) {
-    for (const SetIndex set : kSourceSets) {
-      absl::StatusOr<Damage> damage = repairer_.CheckSourceRanges({family, set});
-      if (!damage.ok()) continue;
-      const RepairResult result = ApplyRepair(std::move(damage));
-      NoteRepair(result);
-      if (result.outcome == RepairResult::Outcome::kFailed) return result.error;
-    }
-  }
-  return absl::OkStatus();
-}
-
-void Reconciler::NoteRepair(const RepairResult& result) {
-  if (result.outcome != RepairResult::Outcome::kNothing) repairs_.push_back(result);
 }
 
 RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {

@@ -80,11 +80,6 @@ void Repairer::ForgetChecked() {
   checked_set_.reset();
 }
 
-absl::StatusOr<Damage> Repairer::CheckSourceRanges(nft::SetRef set) {
-  ForgetChecked();
-  return CheckIfSuspect(set).value_or(Damage());
-}
-
 absl::StatusOr<Damage> Repairer::CheckNext() {
   ForgetChecked();
   for (const Family family : kFamilies) {

@@ -72,15 +72,8 @@ class Repairer {
   // Returns true if single rows or complete sets are suspect.
   bool has_suspect_rows() const { return !rows_.empty() || sets_[0].any() || sets_[1].any(); }
 
-  bool has_suspect_source_ranges() const {
-    return std::ranges::any_of(kSourceSets,
-                               [this](SetIndex set) { return sets_[0][set] || sets_[1][set]; });
-  }
-
   // Checks the next suspect object. If no damage is found, the object is no longer suspect.
   absl::StatusOr<Damage> CheckNext();
-  // Checks a set of kSourceSets if it is suspect, before other suspect objects.
-  absl::StatusOr<Damage> CheckSourceRanges(nft::SetRef set);
   // Checks the next rows of the audit. After the last row, the next audit starts at the first row.
   absl::StatusOr<Damage> Audit();
   // Call NotRepaired if the most recently returned damage was not repaired. The damaged objects
