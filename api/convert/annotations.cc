@@ -52,7 +52,8 @@ constexpr ServiceAnnotation kServiceAnnotations[] = {
 };
 
 // Annotations that kServiceAnnotations does not contain.
-constexpr const char* kOtherAnnotations[] = {kTriggerTimeAnnotation, kEndPortsAnnotation};
+constexpr const char* kOtherAnnotations[] = {kTriggerTimeAnnotation, kWeightAnnotation,
+                                             kEndPortsAnnotation};
 
 }  // namespace
 

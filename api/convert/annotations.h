@@ -11,8 +11,10 @@
 
 namespace svcmap::api {
 
-// Of an EndpointSlice: the time of the event that caused its last change (requirement S-346).
+// Of an EndpointSlice: the time of the event that caused its last change (requirement S-346), and
+// the weight of endpoints that have no weight.
 inline constexpr char kTriggerTimeAnnotation[] = "endpoints.kubernetes.io/last-change-trigger-time";
+inline constexpr char kWeightAnnotation[] = "svcmap/weight";
 
 // Of a Service.
 inline constexpr char kEndPortsAnnotation[] = "svcmap/end-ports";

@@ -433,6 +433,12 @@ input.yaml: document 1, line 9: Service shop/web: spec.whatever: unknown field, 
       {kSlices, "weight out of range",
        SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 1001}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[1].weight: Invalid value: 1001: must be between 0 and 1000, inclusive; the previously accepted version, if any, stays in effect, without endpoints that are missing from the rejected version)"},
+      {kSlices, "invalid annotation for weights",
+       "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+       "metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web},\n"
+       "           annotations: {svcmap/weight: \"1001\"}}\n"
+       "addressType: IPv4\nendpoints: [{addresses: [10.1.0.1]}]\n",
+       R"(EndpointSlice shop/web-1: metadata.annotations["svcmap/weight"]: Invalid value: "1001": must be a number between 0 and 1000; the weight 1 is used)"},
       {kSlices, "negative weight and non-numeric weight",
        SliceWith("endpoints: [{addresses: [10.1.0.1], weight: -1}]\n---\n") +
            SliceWith("endpoints: [{addresses: [10.1.0.1], weight: \"5\"}]"),

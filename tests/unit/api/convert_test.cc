@@ -160,6 +160,38 @@ TEST(ConvertServiceTest, EndPortsThatExceedTheLimitLeaveTheOtherPorts) {
           "IPv4 addresses (258) exceeds svcmap's limit of 65536; the annotation is ignored"));
 }
 
+TEST(ConvertEndpointSliceTest, TheAnnotationWeightAppliesToEndpointsWithoutWeight) {
+  const std::string finding =
+      "EndpointSlice shop/web-1: metadata.annotations[\"svcmap/weight\"]: Invalid value: ";
+  const std::string expected = ": must be a number between 0 and 1000; the weight 1 is used";
+  const struct {
+    const char* value;
+    std::vector<uint16_t> weights;
+    std::vector<std::string> findings;
+  } cases[] = {
+      {"0", {0, 7}, {}},
+      {"25", {25, 7}, {}},
+      {"1000", {1000, 7}, {}},
+      {"1001", {1, 7}, {finding + "\"1001\"" + expected}},
+      {"-1", {1, 7}, {finding + "\"-1\"" + expected}},
+      {"heavy", {1, 7}, {finding + "\"heavy\"" + expected}},
+      {"", {1, 7}, {finding + "\"\"" + expected}},
+  };
+  for (const auto& c : cases) {
+    const auto [slice, findings] = Slice(absl::StrCat(
+        "metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web},\n"
+        "           annotations: {svcmap/weight: '",
+        c.value,
+        "'}}\naddressType: IPv4\n"
+        "endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 7}]\n"));
+    ASSERT_NE(slice, nullptr) << c.value;
+    std::vector<uint16_t> weights;
+    for (const proxy::Endpoint& endpoint : slice->endpoints) weights.push_back(endpoint.weight);
+    EXPECT_EQ(weights, c.weights) << c.value;
+    EXPECT_EQ(Texts(findings), c.findings) << c.value;
+  }
+}
+
 // Leading zeros in IPv6 addresses, and single zeros in IPv4 addresses, are unambiguous.
 TEST(ConvertServiceTest, S5_UnambiguousZerosCauseNoWarning) {
   const auto [service, findings] = Web(

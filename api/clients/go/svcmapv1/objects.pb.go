@@ -77,6 +77,7 @@ type ObjectMeta struct {
 	// Annotations. Default: none. The agent stores and uses only the following annotations.
 	//
 	//	EndpointSlice: endpoints.kubernetes.io/last-change-trigger-time (RFC 3339; S-346).
+	//	EndpointSlice: svcmap/weight, 0 to 1000. The weight of all endpoints that have no Endpoint.weight.
 	//	Service: svcmap/end-ports, a list of PORT-NAME=LAST-PORT, separated by commas. Sets
 	//	  ServicePort.end_port of the named ports. An entry that is invalid is ignored with a warning.
 	//	Service: svcmap/reset-stale-tcp, "true" or "false". Used if ServiceSpec.reset_stale_tcp is absent.
@@ -912,7 +913,8 @@ type Endpoint struct {
 	// the endpoint.
 	Hints *EndpointHints `protobuf:"bytes,8,opt,name=hints,proto3" json:"hints,omitempty"`
 	// Weight of the endpoint, 0 to 1000. Each endpoint that is eligible for a connection gets a share of
-	// new connections proportional to its weight. Absent: 1. This field does not exist in Kubernetes.
+	// new connections proportional to its weight. Absent: the annotation svcmap/weight of the
+	// EndpointSlice, or 1. This field does not exist in Kubernetes.
 	//
 	// The share of an endpoint differs from its exact value by less than 1/256 of all new connections if
 	// the endpoint set has at most 32,768 endpoints. Each endpoint with a positive weight gets
