@@ -41,10 +41,17 @@ bool ReadResetStaleTcp(const std::string& value, proxy::Service& service) {
   return true;
 }
 
+bool ReadNoLocalEndpoint(const std::string& value, proxy::Service& service) {
+  service.route_without_local = value == "route";
+  return service.route_without_local;
+}
+
 constexpr ServiceAnnotation kServiceAnnotations[] = {
     {"svcmap/endpoint-pick",
      "must be \"Random\", \"ClientIP\" or \"ClientIPAndPort\"; endpoints are picked at random",
      [](const v1::ServiceSpec& spec) { return !spec.endpoint_pick().empty(); }, ReadPick},
+    {kNoLocalEndpointAnnotation, "must be \"route\"; the annotation is ignored",
+     [](const v1::ServiceSpec&) { return false; }, ReadNoLocalEndpoint},
     {kPickTableSizeAnnotation, "must be 251, 1021 or 4093; the default is used",
      [](const v1::ServiceSpec& spec) { return spec.pick_table_size() != 0; }, ReadTableSize},
     {"svcmap/reset-stale-tcp", "must be \"true\" or \"false\"; the annotation is ignored",

@@ -18,6 +18,7 @@ inline constexpr char kWeightAnnotation[] = "svcmap/weight";
 
 // Of a Service.
 inline constexpr char kEndPortsAnnotation[] = "svcmap/end-ports";
+inline constexpr char kNoLocalEndpointAnnotation[] = "svcmap/no-local-endpoint";
 inline constexpr char kPickTableSizeAnnotation[] = "svcmap/pick-table-size";
 
 // Returns true for annotations that the agent uses.

@@ -17,7 +17,8 @@ namespace svcmap::api {
 void ConvertServicePorts(const v1::Service& message, proxy::Service& service, Report& report);
 
 // Fills the traffic policies (requirement S-10), the health check port (S-13) and the session
-// affinity (S-14). Rejects unknown values and numbers that are out of range.
+// affinity (S-14). Rejects unknown values and numbers that are out of range. The annotations must
+// already be converted.
 void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Report& report);
 
 // Fills service.source_ranges (requirement S-11). Warns if no range has the IP family of a load

@@ -390,6 +390,11 @@ input.yaml: document 1, line 9: Service shop/web: spec.whatever: unknown field, 
        "metadata: {namespace: shop, name: web, annotations: {svcmap/pick-table-size: \"0251\"}}\n"
        "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
        R"(Service shop/web: metadata.annotations["svcmap/pick-table-size"]: Invalid value: "0251": must be 251, 1021 or 4093; the default is used)"},
+      {kPolicies, "invalid annotation for Services without local endpoints",
+       "apiVersion: v1\nkind: Service\n"
+       "metadata: {namespace: shop, name: web, annotations: {svcmap/no-local-endpoint: pass}}\n"
+       "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
+       R"(Service shop/web: metadata.annotations["svcmap/no-local-endpoint"]: Invalid value: "pass": must be "route"; the annotation is ignored)"},
       {kPolicies, "invalid annotation for port ranges",
        "apiVersion: v1\nkind: Service\n"
        "metadata: {namespace: shop, name: web, annotations: {svcmap/end-ports: \"media=9000\"}}\n"

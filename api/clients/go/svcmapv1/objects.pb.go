@@ -80,6 +80,8 @@ type ObjectMeta struct {
 	//	EndpointSlice: svcmap/weight, 0 to 1000. The weight of all endpoints that have no Endpoint.weight.
 	//	Service: svcmap/end-ports, a list of PORT-NAME=LAST-PORT, separated by commas. Sets
 	//	  ServicePort.end_port of the named ports. An entry that is invalid is ignored with a warning.
+	//	Service: svcmap/no-local-endpoint, "route". With external_traffic_policy "Local", packets to
+	//	  external IPs and load balancer IPs are routed while the Service has no endpoint on the node.
 	//	Service: svcmap/reset-stale-tcp, "true" or "false". Used if ServiceSpec.reset_stale_tcp is absent.
 	//	  For other values, the agent adds a warning and uses svcmapd's flag --reset-stale-tcp.
 	//	Service: svcmap/endpoint-pick is used if ServiceSpec.endpoint_pick is absent.
