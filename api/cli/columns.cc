@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "api/convert/annotations.h"
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
 #include "api/convert/projection.h"
@@ -110,11 +111,12 @@ std::string PortsOf(const v1::EndpointSlice& slice, bool wide) {
 // Example: "10.1.0.5,10.1.0.6 (weight 5, not ready),+4"
 std::string EndpointsOf(const v1::EndpointSlice& slice, bool wide) {
   std::vector<std::string> texts;
+  Report findings(proxy::Kind::kEndpointSlice, "");  // The agent reports them.
+  const uint32_t default_weight = DefaultWeight(slice.metadata(), findings);
   for (const v1::Endpoint& endpoint : slice.endpoints()) {
     std::vector<std::string> remarks;
-    if (endpoint.has_weight() && endpoint.weight() != 1) {
-      remarks.push_back(absl::StrCat("weight ", endpoint.weight()));
-    }
+    const uint32_t weight = endpoint.has_weight() ? endpoint.weight() : default_weight;
+    if (weight != 1) remarks.push_back(absl::StrCat("weight ", weight));
     if (!IsReady(endpoint)) {
       remarks.emplace_back(endpoint.conditions().terminating() ? "terminating" : "not ready");
     }

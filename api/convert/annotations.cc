@@ -58,6 +58,8 @@ constexpr ServiceAnnotation kServiceAnnotations[] = {
      [](const v1::ServiceSpec& spec) { return spec.has_reset_stale_tcp(); }, ReadResetStaleTcp},
 };
 
+constexpr char kWeightAnnotation[] = "svcmap/weight";  // Of an EndpointSlice.
+
 // Annotations that kServiceAnnotations does not contain.
 constexpr const char* kOtherAnnotations[] = {kTriggerTimeAnnotation, kWeightAnnotation,
                                              kEndPortsAnnotation};
@@ -77,6 +79,17 @@ const std::string* FindAnnotation(const v1::ObjectMeta& metadata, const char* na
 
 std::string AnnotationField(const char* name) {
   return absl::StrCat("metadata.annotations[", Quote(name), "]");
+}
+
+uint32_t DefaultWeight(const v1::ObjectMeta& slice, Report& report) {
+  const std::string* text = FindAnnotation(slice, kWeightAnnotation);
+  if (text == nullptr) return 1;
+  uint32_t weight = 0;
+  if (absl::SimpleAtoi(*text, &weight) && weight <= proxy::kMaxWeight) return weight;
+  report.Warn(AnnotationField(kWeightAnnotation),
+              Invalid(Quote(*text), absl::StrCat("must be a number between 0 and ",
+                                                 proxy::kMaxWeight, "; the weight 1 is used")));
+  return 1;
 }
 
 void ConvertAnnotations(const v1::Service& message, proxy::Service& service, Report& report) {

@@ -2,6 +2,7 @@
 // is ignored with a warning. Pure functions.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,15 +12,16 @@
 
 namespace svcmap::api {
 
-// Of an EndpointSlice: the time of the event that caused its last change (requirement S-346), and
-// the weight of endpoints that have no weight.
+// Of an EndpointSlice: the time of the event that caused its last change (requirement S-346).
 inline constexpr char kTriggerTimeAnnotation[] = "endpoints.kubernetes.io/last-change-trigger-time";
-inline constexpr char kWeightAnnotation[] = "svcmap/weight";
 
 // Of a Service.
 inline constexpr char kEndPortsAnnotation[] = "svcmap/end-ports";
 inline constexpr char kNoLocalEndpointAnnotation[] = "svcmap/no-local-endpoint";
 inline constexpr char kPickTableSizeAnnotation[] = "svcmap/pick-table-size";
+
+// Returns the weight of the slice's endpoints that have no weight.
+uint32_t DefaultWeight(const v1::ObjectMeta& slice, Report& report);
 
 // Returns true for annotations that the agent uses.
 bool IsUsedAnnotation(std::string_view key);

@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/annotations.h"
 #include "api/convert/convert.h"
@@ -176,18 +175,6 @@ void CheckWeight(const EncodedEndpoint& endpoint, int index, Report& report) {
   if (weight <= proxy::kMaxWeight) return;
   report.Reject(absl::StrCat("endpoints[", index, "].weight"),
                 OutOfRange(weight, 0, proxy::kMaxWeight));
-}
-
-// Returns the weight of the endpoints that have no weight.
-uint32_t DefaultWeight(const v1::ObjectMeta& metadata, Report& report) {
-  const std::string* text = FindAnnotation(metadata, kWeightAnnotation);
-  if (text == nullptr) return 1;
-  uint32_t weight = 0;
-  if (absl::SimpleAtoi(*text, &weight) && weight <= proxy::kMaxWeight) return weight;
-  report.Warn(AnnotationField(kWeightAnnotation),
-              Invalid(Quote(*text), absl::StrCat("must be a number between 0 and ",
-                                                 proxy::kMaxWeight, "; the weight 1 is used")));
-  return 1;
 }
 
 // Stores equal hints of many endpoints only once.
