@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/convert.h"
 #include "api/convert/fields.h"
 
 namespace svcmap::api {
@@ -32,7 +33,9 @@ std::string CheckTarget::ToString() const {
 void AddTargets(const v1::Service& service, const std::vector<IpAddress>& node_addresses,
                 std::vector<CheckTarget>& targets) {
   const v1::ServiceSpec& spec = service.spec();
-  for (const v1::ServicePort& port : spec.ports()) {
+  const std::vector<uint16_t> end_ports = EndPorts(service);
+  for (int i = 0; i < spec.ports_size(); ++i) {
+    const v1::ServicePort& port = spec.ports(i);
     const std::optional<proxy::Protocol> protocol = ParseProtocol(port.protocol());
     if (!protocol || !IsPort(port.port())) continue;
     CheckTarget base;
@@ -40,7 +43,7 @@ void AddTargets(const v1::Service& service, const std::vector<IpAddress>& node_a
                                 port.name().empty() ? "" : ":", port.name());
     base.port = static_cast<uint16_t>(port.port());
     base.protocol = *protocol;
-    base.is_range = port.end_port() > port.port();
+    base.is_range = end_ports[static_cast<size_t>(i)] > port.port();
     if (spec.cluster_ips().empty()) Add(base, "clusterIP", spec.cluster_ip(), targets);
     for (const std::string& ip : spec.cluster_ips()) Add(base, "clusterIP", ip, targets);
     for (const std::string& ip : spec.external_ips()) Add(base, "externalIP", ip, targets);

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "api/convert/annotations.h"
+#include "api/convert/convert.h"
 #include "api/convert/fields.h"
 #include "api/convert/projection.h"
 #include "nft/types/ip_address.h"
@@ -39,11 +41,13 @@ std::string Or(const std::string& text, std::string_view otherwise) {
 }
 
 // Example: "80/TCP,443:30443/TCP,1000-2000/UDP". The number after the colon is the nodePort.
-std::string PortsOf(const v1::ServiceSpec& spec, bool wide) {
+std::string PortsOf(const v1::Service& service, bool wide) {
   std::vector<std::string> texts;
-  for (const v1::ServicePort& port : spec.ports()) {
+  const std::vector<uint16_t> end_ports = EndPorts(service);
+  for (const v1::ServicePort& port : service.spec().ports()) {
     std::string text = absl::StrCat(port.port());
-    if (port.end_port() != 0) absl::StrAppend(&text, "-", port.end_port());
+    const uint16_t end_port = end_ports[texts.size()];
+    if (end_port != 0) absl::StrAppend(&text, "-", end_port);
     if (port.node_port() != 0) absl::StrAppend(&text, ":", port.node_port());
     texts.push_back(absl::StrCat(text, "/", Or(port.protocol(), "TCP")));
   }
@@ -90,7 +94,7 @@ std::vector<std::string> Cells(const v1::Service& service, bool wide, const Read
                                     Or(spec.type(), "ClusterIP"),
                                     ClusterIpsOf(spec, wide),
                                     ExternalIpsOf(service, wide),
-                                    PortsOf(spec, wide),
+                                    PortsOf(service, wide),
                                     spec.type() == "ExternalName" ? "" : ready.Of(service)};
   if (wide) cells.push_back(KubeChainsOf(service));
   return cells;
@@ -107,11 +111,12 @@ std::string PortsOf(const v1::EndpointSlice& slice, bool wide) {
 // Example: "10.1.0.5,10.1.0.6 (weight 5, not ready),+4"
 std::string EndpointsOf(const v1::EndpointSlice& slice, bool wide) {
   std::vector<std::string> texts;
+  Report findings(proxy::Kind::kEndpointSlice, "");  // The agent reports them.
+  const uint32_t default_weight = DefaultWeight(slice.metadata(), findings);
   for (const v1::Endpoint& endpoint : slice.endpoints()) {
     std::vector<std::string> remarks;
-    if (endpoint.has_weight() && endpoint.weight() != 1) {
-      remarks.push_back(absl::StrCat("weight ", endpoint.weight()));
-    }
+    const uint32_t weight = endpoint.has_weight() ? endpoint.weight() : default_weight;
+    if (weight != 1) remarks.push_back(absl::StrCat("weight ", weight));
     if (!IsReady(endpoint)) {
       remarks.emplace_back(endpoint.conditions().terminating() ? "terminating" : "not ready");
     }

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/time/time.h"
+#include "api/convert/annotations.h"
 #include "api/convert/encoded_slice.h"
 #include "api/convert/endpoint_delta.h"
 #include "api/convert/fields.h"
@@ -18,15 +19,13 @@ namespace {
 using proxy::Kind;
 
 constexpr size_t kArenaBlock = 4096;
-constexpr char kTriggerTimeAnnotation[] = "endpoints.kubernetes.io/last-change-trigger-time";
 
 // Returns the time in the annotation, or nullopt if the annotation is missing or is not an RFC 3339
 // time.
 std::optional<std::chrono::system_clock::time_point> TriggerTime(const v1::ObjectMeta& metadata) {
-  const auto found = metadata.annotations().find(kTriggerTimeAnnotation);
+  const std::string* text = FindAnnotation(metadata, kTriggerTimeAnnotation);
   absl::Time time;
-  if (found == metadata.annotations().end() ||
-      !absl::ParseTime(absl::RFC3339_full, found->second, &time, nullptr)) {
+  if (text == nullptr || !absl::ParseTime(absl::RFC3339_full, *text, &time, nullptr)) {
     return std::nullopt;
   }
   return absl::ToChronoTime(time);

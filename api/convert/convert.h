@@ -105,6 +105,10 @@ absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref);
 v1::ResultCode ToProto(proxy::FindingCode code);
 v1::ObjectResult ToProto(const proxy::Finding& finding);
 
+// Returns the last port of each port range, and 0 for single ports, in the order of spec.ports.
+// Includes the ranges of the annotation svcmap/end-ports if the Service is valid and proxied.
+std::vector<uint16_t> EndPorts(const v1::Service& service);
+
 // Returns the reduced object. `message` is the member `message` of a stored object.
 v1::Object ToObject(proxy::Kind kind, const std::string& message);
 

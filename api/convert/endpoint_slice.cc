@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "api/convert/annotations.h"
 #include "api/convert/convert.h"
 #include "api/convert/encoded_slice.h"
 #include "api/convert/fields.h"
@@ -176,10 +177,6 @@ void CheckWeight(const EncodedEndpoint& endpoint, int index, Report& report) {
                 OutOfRange(weight, 0, proxy::kMaxWeight));
 }
 
-uint16_t Weight(const EncodedEndpoint& endpoint) {
-  return static_cast<uint16_t>(endpoint.weight.value_or(1));
-}
-
 // Stores equal hints of many endpoints only once.
 class HintTable {
  public:
@@ -234,7 +231,7 @@ class AddressPlaces {
 // the first endpoint if all endpoints are terminating. Requirement S-26 defines the same rule for
 // endpoints of several slices.
 void ConvertEndpoints(std::string_view encoded, const ConvertContext& context,
-                      proxy::EndpointSlice& slice, Report& report) {
+                      uint32_t default_weight, proxy::EndpointSlice& slice, Report& report) {
   const SplitEncoding split = SplitSlice(encoded);
   if (!WithinLimit([] { return "endpoints"; }, split.endpoint_count, kMaxEndpoints,
                    "use more EndpointSlices", report)) {
@@ -256,8 +253,9 @@ void ConvertEndpoints(std::string_view encoded, const ConvertContext& context,
     CheckHints(endpoint, i, report);
     CheckWeight(endpoint, i, report);
     if (!address) continue;
-    const proxy::Endpoint converted = {*address, Conditions(endpoint), IsLocal(endpoint, context),
-                                       /*hints=*/0, Weight(endpoint)};
+    const proxy::Endpoint converted = {
+        *address, Conditions(endpoint), IsLocal(endpoint, context),
+        /*hints=*/0, static_cast<uint16_t>(endpoint.weight.value_or(default_weight))};
     const size_t place = places.FindOrAdd(*address);
     if (place == sources.size()) {
       slice.endpoints.push_back(converted);
@@ -304,7 +302,7 @@ Converted<proxy::EndpointSlice> ConvertEndpointSlice(const v1::EndpointSlice& me
     slice->family = type == "IPv4" ? Family::kIpv4 : Family::kIpv6;
     slice->service_key = ServiceKey(message.metadata(), report);
     ConvertPorts(message, *slice, report);
-    ConvertEndpoints(encoded, context, *slice, report);
+    ConvertEndpoints(encoded, context, DefaultWeight(message.metadata(), report), *slice, report);
   }
   slice->message = std::move(encoded);
   return Finish(std::move(slice), report);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/annotations.h"
 #include "api/convert/field_reader.h"
 #include "api/convert/quote.h"
 #include "google/protobuf/wire_format.h"
@@ -29,12 +30,6 @@ constexpr char kNotUtf8[] = "must be valid UTF-8";
 void AppendVarint(uint64_t value, std::string& out) {
   for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
   out += static_cast<char>(value);
-}
-
-bool IsUsedAnnotation(std::string_view key) {
-  return key == "endpoints.kubernetes.io/last-change-trigger-time" ||
-         key == "svcmap/reset-stale-tcp" || key == kEndpointPickAnnotation ||
-         key == kPickTableSizeAnnotation;
 }
 
 struct MessageRules;

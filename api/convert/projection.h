@@ -24,10 +24,6 @@ using LabelFilter = bool (*)(std::string_view key);
 // Label of an EndpointSlice with the name of its Service.
 inline constexpr char kServiceNameLabel[] = "kubernetes.io/service-name";
 
-// Annotations of a Service (ServiceSpec.endpoint_pick and ServiceSpec.pick_table_size).
-inline constexpr char kEndpointPickAnnotation[] = "svcmap/endpoint-pick";
-inline constexpr char kPickTableSizeAnnotation[] = "svcmap/pick-table-size";
-
 // Returns true for labels that the agent uses.
 bool IsUsedLabel(std::string_view key);
 

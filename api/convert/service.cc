@@ -1,12 +1,13 @@
-// Converts the names and addresses of a Service. service_ports.cc converts the ports,
-// service_policies.cc converts the policies, endpoint_pick.cc converts the selection of endpoints,
-// and service_size.cc limits the number of map elements.
+// Converts the names and addresses of a Service. annotations.cc converts annotations,
+// service_ports.cc converts the ports, service_policies.cc converts the policies, endpoint_pick.cc
+// converts the selection of endpoints, and service_size.cc limits the number of map elements.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "api/convert/annotations.h"
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
 #include "api/convert/metadata.h"
@@ -17,7 +18,6 @@ namespace svcmap::api {
 namespace {
 
 constexpr char kProxyNameLabel[] = "service.kubernetes.io/service-proxy-name";
-constexpr char kResetStaleTcpAnnotation[] = "svcmap/reset-stale-tcp";
 
 // Returns whether svcmapd programs the Service (requirements S-1 and S-2).
 bool IsProxied(const v1::Service& service, Report& report) {
@@ -200,24 +200,6 @@ void ConvertLoadBalancerIps(const v1::ServiceStatus& status, proxy::Service& ser
   }
 }
 
-// Stores whether connections to removed endpoints are reset. The field has precedence over the
-// annotation.
-void ConvertResetStaleTcp(const v1::Service& message, proxy::Service& service, Report& report) {
-  if (message.spec().has_reset_stale_tcp()) {
-    service.reset_stale_tcp = message.spec().reset_stale_tcp();
-    return;
-  }
-  const auto found = message.metadata().annotations().find(kResetStaleTcpAnnotation);
-  if (found == message.metadata().annotations().end()) return;
-  const std::string& value = found->second;
-  if (value == "true" || value == "false") {
-    service.reset_stale_tcp = value == "true";
-  } else {
-    report.Warn(absl::StrCat("metadata.annotations[", Quote(kResetStaleTcpAnnotation), "]"),
-                Ignored(Unsupported(value, {"true", "false"})));
-  }
-}
-
 }  // namespace
 
 Converted<proxy::Service> ConvertService(const v1::Service& message, std::string encoded,
@@ -228,15 +210,17 @@ Converted<proxy::Service> ConvertService(const v1::Service& message, std::string
   service->created_unix_nanos = CreatedUnixNanos(message.metadata());
   service->proxied = IsProxied(message, report);
   if (service->proxied) {
-    ConvertPolicies(message.spec(), *service, report);
-    ConvertClusterIps(message.spec(), *service, report);
-    ConvertServicePorts(message.spec(), *service, report);
-    ConvertExternalIps(message.spec(), context, *service, report);
+    const v1::ServiceSpec& spec = message.spec();
+    ConvertAnnotations(message, *service, report);
+    ConvertPolicies(spec, *service, report);
+    ConvertClusterIps(spec, *service, report);
+    ConvertServicePorts(message, *service, report);
+    ConvertExternalIps(spec, context, *service, report);
     ConvertLoadBalancerIps(message.status(), *service, report);
-    ConvertSourceRanges(message.spec(), *service, report);
-    ConvertResetStaleTcp(message, *service, report);
-    ConvertEndpointPick(message, *service, report);
-    CheckServiceSize(*service, report);
+    ConvertSourceRanges(spec, *service, report);
+    if (spec.has_reset_stale_tcp()) service->reset_stale_tcp = spec.reset_stale_tcp();
+    ConvertEndpointPick(spec, *service, report);
+    CheckServiceSize(message, *service, report);
   }
   service->message = std::move(encoded);
   return Finish(std::move(service), report);

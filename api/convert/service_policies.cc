@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "api/convert/annotations.h"
 #include "api/convert/fields.h"
 #include "api/convert/quote.h"
 
@@ -71,6 +72,11 @@ void ConvertPolicies(const v1::ServiceSpec& spec, proxy::Service& service, Repor
   CheckOneOf("spec.sessionAffinity", spec.session_affinity(), {"None", "ClientIP"}, report);
   if (spec.internal_traffic_policy() == "Local") service.internal_policy = TrafficPolicy::kLocal;
   ConvertExternalPolicy(spec, service, report);
+  if (service.route_without_local && service.external_policy != TrafficPolicy::kLocal) {
+    report.Warn(AnnotationField(kNoLocalEndpointAnnotation),
+                {proxy::FindingCode::kForbidden, "",
+                 "has no effect without spec.externalTrafficPolicy \"Local\""});
+  }
   ConvertHealthCheckNodePort(spec, service, report);
   ConvertAffinity(spec, service, report);
 }

@@ -2,12 +2,17 @@
 
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "api/convert/annotations.h"
+#include "api/convert/convert.h"
 #include "api/convert/fields.h"
 #include "api/convert/metadata.h"
 #include "api/convert/quote.h"
@@ -29,7 +34,11 @@ class PortsSeen {
         !added) {
       Reject(index, "port", absl::StrCat(port.port), protocol, seen->second);
     }
-    if (port.is_range()) AddRange(index, port, protocol);
+    if (port.is_range()) {
+      if (const std::optional<int> other = AddRange(index, port)) {
+        Reject(index, "endPort", port.RangeText(), protocol, *other);
+      }
+    }
     if (port.node_port == 0) return;
     if (const auto [seen, added] =
             node_ports_.emplace(std::pair(port.node_port, port.protocol), index);
@@ -38,22 +47,28 @@ class PortsSeen {
     }
   }
 
- private:
-  void AddRange(int index, const proxy::ServicePort& port, const std::string& protocol) {
+  // Returns the index of a port whose range overlaps. If there is none, adds the range and returns
+  // nullopt.
+  std::optional<int> AddRange(int index, const proxy::ServicePort& port) {
     // Ranges ascend by first port and do not overlap, so only the neighbors can overlap.
     auto& ranges = ranges_[port.protocol];
     const auto after = ranges.upper_bound(port.port);
-    const auto reject = [&](int other) {
-      Reject(index, "endPort", port.RangeText(), protocol, other);
-    };
-    if (after != ranges.end() && after->first <= port.end_port) return reject(after->second.index);
+    if (after != ranges.end() && after->first <= port.end_port) return after->second.index;
     if (after != ranges.begin()) {
       const auto& before = *std::prev(after);
-      if (before.second.last >= port.port) return reject(before.second.index);
+      if (before.second.last >= port.port) return before.second.index;
     }
     ranges[port.port] = {port.end_port, index};
+    return std::nullopt;
   }
 
+  // Returns the index of the port with the name, or nullopt.
+  std::optional<int> Find(const std::string& name) const {
+    const auto found = names_.find(name);
+    return found == names_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
   using NumberAndProtocol = std::pair<uint16_t, proxy::Protocol>;
 
   void Reject(int index, const char* field, std::string value, const std::string& protocol,
@@ -77,9 +92,56 @@ class PortsSeen {
   absl::flat_hash_map<NumberAndProtocol, int> node_ports_;
 };
 
+// Makes a port a range. `entry` has the form "NAME=LAST". Returns the reason if this is impossible.
+std::optional<FieldError> AddEndPort(std::string_view entry, PortsSeen& seen,
+                                     proxy::Service& service) {
+  const size_t equals = entry.find('=');
+  const std::string value = Quote(entry);
+  int last = 0;
+  // The name of an unnamed port is empty.
+  if (equals == std::string_view::npos ||
+      !absl::SimpleAtoi(std::string(entry.substr(equals + 1)), &last)) {
+    return Invalid(value, "must have the form PORT-NAME=LAST-PORT");
+  }
+  const std::optional<int> index = seen.Find(std::string(entry.substr(0, equals)));
+  if (!index) return Invalid(value, "must contain the name of a port of the Service");
+  proxy::ServicePort port = service.ports[static_cast<size_t>(*index)];
+  const std::string field = absl::StrCat("spec.ports[", *index, "]");
+  if (last < port.port || last > 65535) {
+    return Invalid(value, OutOfRange(last, port.port, 65535).detail);
+  }
+  if (port.node_port != 0) {
+    return Invalid(value, absl::StrCat("must not name a port with a nodePort, but ", field,
+                                       " has nodePort ", port.node_port));
+  }
+  port.end_port = static_cast<uint16_t>(last);
+  if (const std::optional<int> other = seen.AddRange(*index, port)) {
+    return Duplicate(value, absl::StrCat("the range ", port.RangeText(),
+                                         " overlaps the range of spec.ports[", *other, "]"));
+  }
+  service.ports[static_cast<size_t>(*index)] = std::move(port);
+  return std::nullopt;
+}
+
+void ConvertEndPorts(const v1::ObjectMeta& metadata, PortsSeen& seen, proxy::Service& service,
+                     Report& report) {
+  const std::string* entries = FindAnnotation(metadata, kEndPortsAnnotation);
+  if (entries == nullptr) return;
+  std::string_view rest = *entries;
+  for (bool more = true; more;) {
+    const size_t comma = rest.find(',');
+    more = comma != std::string_view::npos;
+    if (auto error = AddEndPort(Trim(rest.substr(0, comma)), seen, service)) {
+      report.Warn(AnnotationField(kEndPortsAnnotation), Ignored(*std::move(error)));
+    }
+    if (more) rest.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
 
-void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, Report& report) {
+void ConvertServicePorts(const v1::Service& message, proxy::Service& service, Report& report) {
+  const v1::ServiceSpec& spec = message.spec();
   if (spec.ports_size() == 0) {
     report.Reject("spec.ports", Required("a Service with a cluster IP must have a port"));
   }
@@ -110,6 +172,18 @@ void ConvertServicePorts(const v1::ServiceSpec& spec, proxy::Service& service, R
       seen.Add(i, service.ports.back());
     }
   }
+  if (!report.rejected()) ConvertEndPorts(message.metadata(), seen, service, report);
+}
+
+std::vector<uint16_t> EndPorts(const v1::Service& message) {
+  std::vector<uint16_t> end_ports;
+  const auto service = ConvertService(message, "", {}).value;
+  const bool converted = service != nullptr && service->proxied;
+  for (const v1::ServicePort& port : message.spec().ports()) {
+    end_ports.push_back(converted ? service->ports[end_ports.size()].end_port
+                                  : static_cast<uint16_t>(port.end_port()));
+  }
+  return end_ports;
 }
 
 }  // namespace svcmap::api

@@ -1,12 +1,15 @@
 #include "api/convert/service_parts.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "api/convert/annotations.h"
+#include "api/convert/quote.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::api {
@@ -46,9 +49,13 @@ std::pair<std::string, size_t> LargestField(const proxy::Service& service, Famil
   return {"status.loadBalancer.ingress", load_balancer};
 }
 
-}  // namespace
+// A reason to reject the Service.
+struct SizeError {
+  std::string field;
+  FieldError error;
+};
 
-void CheckServiceSize(const proxy::Service& service, Report& report) {
+std::optional<SizeError> FindSizeError(const proxy::Service& service) {
   size_t ports = 0;
   bool any_range = false;
   for (const proxy::ServicePort& port : service.ports) {
@@ -60,14 +67,34 @@ void CheckServiceSize(const proxy::Service& service, Report& report) {
     const size_t addresses = CountAddresses(service, family);
     if (ports * addresses <= kMaxPortsTimesAddresses) continue;
     const auto [field, items] = LargestField(service, family, addresses);
-    report.Reject(
-        field, {proxy::FindingCode::kTooMany, absl::StrCat(items),
-                absl::StrCat(
-                    "the number of ", any_range ? "map elements of the ports (" : "ports (", ports,
-                    ") times the number of ", std::string(FamilyName(family)), " addresses (",
-                    addresses, ") exceeds svcmap's limit of ", kMaxPortsTimesAddresses)});
-    return;
+    return SizeError{
+        field,
+        {proxy::FindingCode::kTooMany, absl::StrCat(items),
+         absl::StrCat("the number of ", any_range ? "map elements of the ports (" : "ports (",
+                      ports, ") times the number of ", std::string(FamilyName(family)),
+                      " addresses (", addresses, ") exceeds svcmap's limit of ",
+                      kMaxPortsTimesAddresses)}};
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void CheckServiceSize(const v1::Service& message, proxy::Service& service, Report& report) {
+  std::optional<SizeError> found = FindSizeError(service);
+  const std::string* end_ports = FindAnnotation(message.metadata(), kEndPortsAnnotation);
+  if (found && end_ports != nullptr && !report.rejected()) {
+    // The annotation must not affect the other ports.
+    report.Warn(AnnotationField(kEndPortsAnnotation),
+                {proxy::FindingCode::kTooMany, Quote(*end_ports),
+                 found->error.detail + "; the annotation is ignored"});
+    for (size_t i = 0; i < service.ports.size(); ++i) {
+      service.ports[i].end_port =
+          static_cast<uint16_t>(message.spec().ports(static_cast<int>(i)).end_port());
+    }
+    found = FindSizeError(service);
+  }
+  if (found) report.Reject(std::move(found->field), std::move(found->error));
 }
 
 }  // namespace svcmap::api

@@ -94,6 +94,7 @@ class Builder {
     AddSources();
     for (const Family family : kFamilies) {
       if (!service_.cluster_ip[Index(family)]) continue;
+      any_local_ = false;
       desired_.rows.cluster_ips.push_back(*service_.cluster_ip[Index(family)]);
       const std::vector<Destination> destinations = Destinations(family);
       for (const ServicePort& port : service_.ports) AddPort(family, port, destinations);
@@ -188,11 +189,18 @@ class Builder {
     return destinations;
   }
 
-  // Addresses with source ranges do not answer, because the ranges apply to ports only.
+  // Addresses with source ranges do not answer, because the ranges apply to ports only. Call after
+  // AddPort.
   void AddPingAddresses(const std::vector<Destination>& destinations) {
     for (const Destination& to : destinations) {
-      if (!to.firewalled) desired_.rows.ping_addresses.push_back(to.address);
+      const bool routed = IsRouted(to.kind) && !any_local_;
+      if (!to.firewalled && !routed) desired_.rows.ping_addresses.push_back(to.address);
     }
+  }
+
+  // Returns true if packets to an address of this kind are routed while no endpoint is local.
+  bool IsRouted(DispatchKind kind) const {
+    return kind == DispatchKind::kExternalLocal && service_.route_without_local;
   }
 
   void AddPort(Family family, const ServicePort& port,
@@ -337,7 +345,13 @@ class Builder {
   void AddEndpoints(PortRows& rows, const ServicePort& port) {
     ResolvedEndpoints resolved =
         ResolveEndpoints(slice_ports_, rows.family, port, context_.node.place);
-    if (!resolved.any) return;
+    if (resolved.local.empty()) {
+      std::erase_if(rows.addresses,
+                    [this](const ReachedAt& at) { return IsRouted(at.kind) && !at.node_port; });
+    } else {
+      any_local_ = true;
+    }
+    if (!resolved.any || rows.addresses.empty()) return;
     KeepReachedSets(rows, resolved);
     Shorten(port, resolved.cluster, resolved.cluster_weights);
     Shorten(port, resolved.local, resolved.local_weights);
@@ -513,6 +527,7 @@ class Builder {
   DesiredContext& context_;
   const ServiceRows* const rows_before_;  // May be null.
   const ServiceRows& numbered_;
+  bool any_local_ = false;  // Whether a port has a local endpoint in the current family.
   std::optional<PortRowsByIdentity> ports_before_;
   std::optional<TimerUses> uses_of_others_;
   DesiredService desired_;

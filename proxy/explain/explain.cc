@@ -40,6 +40,7 @@ class PathTracer {
     AddFindings(to_.service().key);
     if (to_.role == Role::kNodePort) AddNodePortFindings();
     if (to_.localhost) return Localhost();
+    if (IsRouted()) return;
     if (!PassesFirewall()) return End(Verdict::kDrop);
     MarkForClusterIp();
     AddStep(
@@ -104,6 +105,20 @@ class PathTracer {
     if (to_.protocol != Protocol::kTcp || checked == nullptr) return;
     AddFindings(checked->key,
                 [](const Finding& finding) { return finding.field == "spec.healthCheckNodePort"; });
+  }
+
+  // Returns true if the address is not programmed, because no endpoint is on this node.
+  bool IsRouted() {
+    if (!to_.service().route_without_local || !to_.resolved.local.empty() ||
+        to_.service().external_policy != TrafficPolicy::kLocal || to_.role == Role::kClusterIp ||
+        to_.role == Role::kNodePort) {
+      return false;
+    }
+    AddStep("policy",
+            "externalTrafficPolicy Local and no usable endpoint on this node, and the annotation "
+            "svcmap/no-local-endpoint is \"route\": not modified, the kernel routes the packet",
+            "");
+    return true;
   }
 
   // Checks loadBalancerSourceRanges (S-116..S-120). If the source address is unknown, the

@@ -83,6 +83,9 @@ struct Service {
   TrafficPolicy internal_policy = TrafficPolicy::kCluster;  // Applies to the clusterIPs (S-10).
   // Can be kLocal only for externally accessible Services (S-10).
   TrafficPolicy external_policy = TrafficPolicy::kCluster;
+  // With external_policy kLocal: while no endpoint is on this node, external IPs and load balancer
+  // IPs are not programmed, so the kernel routes their packets.
+  bool route_without_local = false;
   // Sources that may use the load balancer IPs, for both families. If the list contains no prefix
   // of a family, all sources of that family are allowed. Prefixes of length 0 are omitted, because
   // they also allow all sources (S-11, S-12).

@@ -366,6 +366,25 @@ class Helm(unittest.TestCase):
         config = yaml.safe_load(objects["ConfigMap"]["data"]["config.conf"])
         self.assertEqual(config["clusterCIDR"], "10.0.0.0/8")
 
+    def test_a_pod_monitor_selects_the_metrics_port_and_the_job_of_the_alerts(self):
+        objects = self.objects(HELM / "values/base.yaml", {
+            "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "interval": "15s"},
+            "config": {"metricsBindAddress": "0.0.0.0:10299"}})
+        monitor, daemon_set = objects["PodMonitor"], objects["DaemonSet"]["spec"]["template"]
+        self.assertEqual(monitor["metadata"]["labels"], {"k8s-app": "svcmap", "release": "prometheus"})
+        endpoint = monitor["spec"]["podMetricsEndpoints"]
+        self.assertEqual(endpoint, [{"port": "metrics", "interval": "15s"}])
+        self.assertEqual(daemon_set["spec"]["containers"][0]["ports"],
+                         [{"name": "metrics", "containerPort": 10299}])
+        labels = daemon_set["metadata"]["labels"]
+        self.assertEqual(monitor["spec"]["selector"]["matchLabels"], labels)
+        self.assertIn(f'job="{labels[monitor["spec"]["jobLabel"]]}"',
+                      (TOP / "deploy/prometheus/svcmap.rules.yaml").read_text())
+
+    def test_a_pod_monitor_of_a_loopback_address_is_an_error(self):
+        error = self.rendered(HELM / "values/base.yaml", {"podMonitor": {"enabled": True}}, expected=1)
+        self.assertIn("podMonitor.enabled: Prometheus cannot reach config.metricsBindAddress", error)
+
     @each(AGENTS)
     def test_notes_name_the_next_command(self, overlay):
         notes = self.rendered(HELM / f"values/{overlay}.yaml")["rendered"]["NOTES.txt"]
@@ -375,6 +394,23 @@ class Helm(unittest.TestCase):
         version = re.search(r"project\(svcmap VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())[1]
         chart = yaml.safe_load((HELM / "svcmap/Chart.yaml").read_text())
         self.assertEqual((chart["version"], chart["appVersion"]), (version, version))
+
+
+class Repository(unittest.TestCase):
+    def test_links_to_the_repository_lead_to_files(self):
+        link = re.compile(r"https://(?:github\.com/you/svcmap/blob|raw\.githubusercontent\.com/you/svcmap)"
+                          r"/main/([^\s#\"]+)")
+        for name in ("SECURITY-INSIGHTS.yml", "deploy/helm/svcmap/Chart.yaml",
+                     "deploy/prometheus/svcmap.rules.yaml"):
+            paths = link.findall((TOP / name).read_text())
+            self.assertNotEqual(paths, [], name)
+            for path in paths:
+                self.assertTrue((TOP / path).is_file(), f"{name}: {path}")
+
+    def test_workflows_pin_actions_by_commit(self):
+        for workflow in (TOP / ".github/workflows").glob("*.yaml"):
+            for action in re.findall(r"uses: (.*)", workflow.read_text()):
+                self.assertRegex(action, r"^[\w/-]+@[0-9a-f]{40} # v[0-9.]+$", workflow.name)
 
 
 class AsPodman(unittest.TestCase):

@@ -242,6 +242,14 @@ ModelEndpoints ModelServicePort::LocalSet() const {
   return ready.empty() ? Only(local, IsSt) : ready;  // S-34
 }
 
+bool ModelServicePort::MayBeRouted(const TextAddress& address) const {
+  return external_local && route_without_local && address != cluster_ip;
+}
+
+bool ModelServicePort::IsRouted(const TextAddress& address) const {
+  return MayBeRouted(address) && LocalSet().empty();
+}
+
 // Implements S-35.
 bool ModelServicePort::HasEndpoints() const {
   return std::any_of(endpoints.begin(), endpoints.end(),
@@ -279,6 +287,8 @@ std::vector<ModelServicePort> ModelServicePorts(const Objects& objects, const Mo
       port.load_balancer_ips = LoadBalancerIps(service.status(), v6);
       port.ranges = SourceRanges(spec, v6);
       port.external_local = ExternalLocal(spec);
+      port.route_without_local =
+          service.metadata().annotations().contains("svcmap/no-local-endpoint");
       port.internal_local = spec.internal_traffic_policy() == "Local";  // S-10
       if (spec.session_affinity() == "ClientIP") {
         port.affinity = true;  // S-14

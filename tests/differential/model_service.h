@@ -63,6 +63,7 @@ struct ModelServicePort {
   // Sources that may connect to load balancer IPs, or empty if all sources may connect.
   std::vector<TextPrefix> ranges;
   bool external_local = false;
+  bool route_without_local = false;  // Annotation svcmap/no-local-endpoint.
   bool internal_local = false;
   bool affinity = false;
   std::string pick;    // ServiceSpec.endpoint_pick, or empty if it has no effect.
@@ -79,6 +80,10 @@ struct ModelServicePort {
   bool ExternallyAccessible() const;
   ModelEndpoints ClusterSet() const;
   ModelEndpoints LocalSet() const;
+  // Returns true if the node routes packets to the address while it has no endpoint.
+  bool MayBeRouted(const TextAddress& address) const;
+  // Returns true if the node routes packets to the address now.
+  bool IsRouted(const TextAddress& address) const;
   bool HasEndpoints() const;  // Returns the value that the specification calls HAS.
   ModelEndpoints ReachableSet() const;
 };

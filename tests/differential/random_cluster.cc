@@ -407,8 +407,13 @@ void RandomCluster::RollPolicies(Entry& entry) {
   v1::ServiceSpec& spec = *entry.service.mutable_spec();
   spec.clear_external_traffic_policy();
   spec.clear_internal_traffic_policy();
+  entry.service.mutable_metadata()->clear_annotations();
   if (dice_.Chance(50)) {
     spec.set_external_traffic_policy("Local");
+    if (dice_.Chance(25)) {
+      (*entry.service.mutable_metadata()->mutable_annotations())["svcmap/no-local-endpoint"] =
+          "route";
+    }
   } else if (dice_.Chance(50)) {
     spec.set_external_traffic_policy("Cluster");
   }

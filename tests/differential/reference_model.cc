@@ -335,12 +335,15 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   const std::optional<Flow> parsed = FlowOf(packet);
   if (!parsed) return Rejected(Verdict::kUntouched, nullptr, "not a packet");
   const Flow& flow = *parsed;
-  if (const ModelServicePort* port = OwnerOfAddress(flow)) return ToAddress(*port, flow);
-  const ModelServicePort* node_port = OwnerOfNodePort(flow);
+  const ModelServicePort* owner = OwnerOfAddress(flow);
+  if (owner != nullptr && !owner->IsRouted(flow.destination)) return ToAddress(*owner, flow);
+  // An owner takes precedence over nodePorts even if its packets are routed.
+  const ModelServicePort* node_port = owner == nullptr ? OwnerOfNodePort(flow) : nullptr;
   if (node_port != nullptr && node_port->HasEndpoints()) return ToExternal(*node_port, flow);
   // If neither has endpoints, hook input rejects the nodePort before it checks the source ranges of
   // the range. Packets from processes on the node reach the check of the range in hook output.
   const ModelServicePort* range = OwnerOfRange(flow);
+  if (range != nullptr && range->IsRouted(flow.destination)) range = nullptr;
   if (range != nullptr && (node_port == nullptr || range->HasEndpoints() || flow.from_host)) {
     return ToAddress(*range, flow);
   }
@@ -348,9 +351,12 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   return WithoutOwner(flow);
 }
 
-// Load balancer IPs answer only if all sources may connect.
+// Load balancer IPs answer only if all sources may connect. An external address does not answer if
+// the packets to all ports are routed.
 bool ReferenceModel::AnswersPing(const TextAddress& address) const {
   for (const ModelServicePort& port : Of(address.v6).ports) {
+    const bool programmed = !port.IsRange() || settings_.port_ranges;
+    if (programmed ? port.IsRouted(address) : port.MayBeRouted(address)) continue;
     if (port.cluster_ip == address || Contains(port.external_ips, address)) return true;
     if (port.ranges.empty() && Contains(port.load_balancer_ips, address)) return true;
   }

@@ -12,6 +12,8 @@ struct Destination {
   uint16_t port;
 };
 
+constexpr uint16_t kSourcePort = 5454;
+
 class ExternalTest : public ServiceFlowTest {
  protected:
   static std::vector<Destination> Destinations() {
@@ -41,6 +43,38 @@ TEST_P(ExternalTest, S96_ANodePortBeatsALocalSocket) {
   for (const Host* from : {&client(), &pod_b(), &node()}) {
     EXPECT_ANSWERED_BY(Ask(*from, To(kNode, kNodePort)), "pod-a", At(node())) << from->name();
   }
+}
+
+// The host "outside" has the external addresses and answers if the node routes the packets.
+TEST_P(ExternalTest, WithoutLocalEndpointsPacketsAreRouted) {
+  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)
+                                      .ExternalPolicy("Local")
+                                      .Annotation("svcmap/no-local-endpoint", "route")} +
+                          WebSlices("shop/web", {&pod_a()})));
+  // The flow keeps its source port, so that its connection tracking entry would match again.
+  const auto ask = [&](const Host& from, const Address& address) {
+    Request request = To(address);
+    if (protocol() == Protocol::kUdp) request.source_port = kSourcePort;
+    return Ask(from, request).server;
+  };
+  const auto expect = [&](const std::string& server) {
+    for (const Host* from : {&client(), &pod_b(), &node()}) {
+      for (const Address& address : {kExternalIp, kLoadBalancerIp}) {
+        EXPECT_OK(Eventually(absl::StrCat(from->name(), " reaches ", server),
+                             [&] { return ask(*from, address) == server; }));
+      }
+    }
+  };
+  expect("pod-a");
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
+  expect("outside");
+  EXPECT_EQ(ask(client(), kWeb), "remote-pod");
+  EXPECT_NO_ANSWER(Ask(client(), InVain(kNode, kNodePort)));
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {})));
+  expect("outside");
+  EXPECT_REJECTED(Ask(client(), To(kWeb)));
+  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_b()})));
+  expect("pod-b");
 }
 
 // An exact address takes precedence over nodePorts, regardless of the age of the Services.

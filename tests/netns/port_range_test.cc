@@ -129,6 +129,21 @@ TEST_P(PortRangeTest, EachPortLeadsToTheSamePortOfAnEndpoint) {
   }
 }
 
+TEST_P(PortRangeTest, TheAnnotationEndPortsMakesARange) {
+  AService service("shop/ranged");
+  service.ClusterIps(kWeb.v4, kWeb.v6)
+      .Port("range", 1000, protocol())
+      .Annotation("svcmap/end-ports", "missing=80,range=2000");
+  ASSERT_OK_AND_ASSIGN(const v1::Ack ack,
+                       agent().TryApply(Objects{service} + RangedSlices({&pod_a()})));
+  ASSERT_EQ(ack.results_size(), 1) << ack.DebugString();
+  EXPECT_EQ(ack.results(0).field(), "metadata.annotations[\"svcmap/end-ports\"]");
+  for (const uint16_t port : kInside) {
+    EXPECT_EQ(ServerAt(client(), kWeb, port), absl::StrCat("pod-a/", port));
+  }
+  for (const uint16_t port : kOutside) ExpectRejected(client(), kWeb, port);
+}
+
 TEST_P(PortRangeTest, AClientKeepsItsEndpointWithPicksByHash) {
   const Objects slices = RangedSlices({&pod_a(), &pod_b(), &remote_pod()});
   v1::Object by_client = Ranged();

@@ -75,6 +75,19 @@ TEST_P(WeightsTest, S38_NewConnectionsAreSharedByWeight) {
   ExpectShare(pod_b(), To(kWeb), "remote-pod", 1.0 / 2);
 }
 
+// The endpoint of the other slice has the weight 1.
+TEST_P(WeightsTest, TheAnnotationOfASliceSetsTheWeightOfItsEndpoints) {
+  Objects heavy = WebSlices("shop/web", {&remote_pod()});
+  for (v1::Object& slice : heavy) {
+    v1::ObjectMeta& metadata = *slice.mutable_endpoint_slice()->mutable_metadata();
+    metadata.set_name(metadata.name() + "-heavy");
+    (*metadata.mutable_annotations())["svcmap/weight"] = "3";
+  }
+  ASSERT_OK(
+      agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()}) + heavy));
+  ExpectShare(pod_b(), To(kWeb, Protocol::kUdp), "remote-pod", 3.0 / 4);
+}
+
 TEST_P(WeightsTest, S123_ClientsWithAffinityAreSharedByWeightAndStay) {
   constexpr int kClients = 128;
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity()} +

@@ -137,6 +137,11 @@ AService& AService::CreatedAt(int64_t unix_seconds) {
   return *this;
 }
 
+AService& AService::Annotation(const std::string& name, const std::string& value) {
+  (*service_.mutable_metadata()->mutable_annotations())[name] = value;
+  return *this;
+}
+
 AService::operator v1::Object() const {
   v1::Object object;
   *object.mutable_service() = service_;

@@ -46,6 +46,7 @@ class AService {
   AService& ClientIpAffinity(int timeout_seconds);
   AService& EndpointPick(const std::string& pick, int table_size = 0);  // "ClientIP"
   AService& CreatedAt(int64_t unix_seconds);
+  AService& Annotation(const std::string& name, const std::string& value);
 
   const v1::Service& proto() const { return service_; }
   operator v1::Object() const;  // NOLINT(google-explicit-constructor): lists of mixed objects.

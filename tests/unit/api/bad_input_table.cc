@@ -379,7 +379,7 @@ input.yaml: document 1, line 9: Service shop/web: spec.whatever: unknown field, 
        "apiVersion: v1\nkind: Service\n"
        "metadata: {namespace: shop, name: web, annotations: {svcmap/reset-stale-tcp: \"yes\"}}\n"
        "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
-       R"(Service shop/web: metadata.annotations["svcmap/reset-stale-tcp"]: Unsupported value: "yes": supported values: "true", "false"; the entry is ignored)"},
+       R"(Service shop/web: metadata.annotations["svcmap/reset-stale-tcp"]: Invalid value: "yes": must be "true" or "false"; the annotation is ignored)"},
       {kPolicies, "invalid annotation for picks by hash",
        "apiVersion: v1\nkind: Service\n"
        "metadata: {namespace: shop, name: web, annotations: {svcmap/endpoint-pick: source}}\n"
@@ -390,6 +390,16 @@ input.yaml: document 1, line 9: Service shop/web: spec.whatever: unknown field, 
        "metadata: {namespace: shop, name: web, annotations: {svcmap/pick-table-size: \"0251\"}}\n"
        "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
        R"(Service shop/web: metadata.annotations["svcmap/pick-table-size"]: Invalid value: "0251": must be 251, 1021 or 4093; the default is used)"},
+      {kPolicies, "invalid annotation for Services without local endpoints",
+       "apiVersion: v1\nkind: Service\n"
+       "metadata: {namespace: shop, name: web, annotations: {svcmap/no-local-endpoint: pass}}\n"
+       "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}\n",
+       R"(Service shop/web: metadata.annotations["svcmap/no-local-endpoint"]: Invalid value: "pass": must be "route"; the annotation is ignored)"},
+      {kPolicies, "invalid annotation for port ranges",
+       "apiVersion: v1\nkind: Service\n"
+       "metadata: {namespace: shop, name: web, annotations: {svcmap/end-ports: \"media=9000\"}}\n"
+       "spec: {clusterIP: 10.96.0.10, ports: [{name: media, port: 10000}]}\n",
+       R"(Service shop/web: metadata.annotations["svcmap/end-ports"]: Invalid value: "media=9000": must be between 10000 and 65535, inclusive; the entry is ignored)"},
 
       {kSlices, "missing Service name",
        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
@@ -428,6 +438,12 @@ input.yaml: document 1, line 9: Service shop/web: spec.whatever: unknown field, 
       {kSlices, "weight out of range",
        SliceWith("endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 1001}]"),
        R"(EndpointSlice shop/web-1 rejected: endpoints[1].weight: Invalid value: 1001: must be between 0 and 1000, inclusive; the previously accepted version, if any, stays in effect, without endpoints that are missing from the rejected version)"},
+      {kSlices, "invalid annotation for weights",
+       "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+       "metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web},\n"
+       "           annotations: {svcmap/weight: \"1001\"}}\n"
+       "addressType: IPv4\nendpoints: [{addresses: [10.1.0.1]}]\n",
+       R"(EndpointSlice shop/web-1: metadata.annotations["svcmap/weight"]: Invalid value: "1001": must be a number between 0 and 1000; the weight 1 is used)"},
       {kSlices, "negative weight and non-numeric weight",
        SliceWith("endpoints: [{addresses: [10.1.0.1], weight: -1}]\n---\n") +
            SliceWith("endpoints: [{addresses: [10.1.0.1], weight: \"5\"}]"),

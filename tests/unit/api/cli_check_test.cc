@@ -69,6 +69,21 @@ TEST(CheckTargetTest, PortRangesAreMarked) {
   }
 }
 
+TEST(CheckTargetTest, PortRangesOfTheAnnotationAreMarked) {
+  v1::Service service;
+  service.mutable_metadata()->set_namespace_("shop");
+  service.mutable_metadata()->set_name("web");
+  (*service.mutable_metadata()->mutable_annotations())["svcmap/end-ports"] = "all=65535";
+  service.mutable_spec()->set_cluster_ip("10.96.0.10");
+  v1::ServicePort& port = *service.mutable_spec()->add_ports();
+  port.set_name("all");
+  port.set_port(1);
+  std::vector<CheckTarget> targets;
+  AddTargets(service, {}, targets);
+  ASSERT_EQ(targets.size(), 1u);
+  EXPECT_TRUE(targets[0].is_range);
+}
+
 TEST(CheckTargetTest, InvalidValuesAreIgnored) {
   v1::Service service = WebService();
   service.mutable_spec()->mutable_ports(0)->set_port(70000);

@@ -148,6 +148,25 @@ TEST(CliGetTest, WideIsTheTableWhereAKindHasNoMoreToShow) {
   EXPECT_EQ(Ctl(agent, {"get", "no", "-o", "wide"}).out, Ctl(agent, {"get", "no"}).out);
 }
 
+TEST(CliGetTest, PortRangesAndWeightsOfAnnotations) {
+  FakeAnswers answers{.list = Parts(R"(
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web, annotations: {svcmap/end-ports: all=65535}}
+spec: {clusterIP: 10.96.0.10, ports: [{name: all, port: 1}, {name: dns, port: 53, protocol: UDP}]}
+)")};
+  EXPECT_THAT(Ctl(FakeAgent(answers), {"get", "services"}).out, HasSubstr(" 1-65535/TCP,53/UDP "));
+  answers.list = Parts(R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: web-1, annotations: {svcmap/weight: "0"}}
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 2}]
+)");
+  EXPECT_THAT(Ctl(FakeAgent(answers), {"get", "eps"}).out,
+              HasSubstr(" 10.1.0.1 (weight 0),10.1.0.2 (weight 2)\n"));
+}
+
 TEST(CliGetTest, OtherKindsAsTables) {
   FakeAnswers answers{.list = Parts(kSlices)};
   EXPECT_EQ(

@@ -51,6 +51,35 @@ TEST(ConvertPoliciesTest, S10_ExternalLocalCountsOnlyWhereTrafficComesFromOutsid
   }
 }
 
+TEST(ConvertPoliciesTest, TheAnnotationNoLocalEndpointNeedsExternalLocal) {
+  const std::string prefix =
+      "Service shop/web: metadata.annotations[\"svcmap/no-local-endpoint\"]: ";
+  const std::string forbidden =
+      prefix + "Forbidden: has no effect without spec.externalTrafficPolicy \"Local\"";
+  const struct {
+    const char* value;
+    const char* spec;
+    bool routes;
+    std::vector<std::string> findings;
+  } cases[] = {
+      {"route", "type: NodePort, externalTrafficPolicy: Local", true, {}},
+      {"route", "type: NodePort", true, {forbidden}},
+      {"route", "internalTrafficPolicy: Local", true, {forbidden}},
+      {"drop",
+       "type: NodePort, externalTrafficPolicy: Local",
+       false,
+       {prefix + "Invalid value: \"drop\": must be \"route\"; the annotation is ignored"}},
+  };
+  for (const auto& c : cases) {
+    const auto [service, findings] = Service(absl::StrCat(
+        "metadata: {namespace: shop, name: web, annotations: {svcmap/no-local-endpoint: ", c.value,
+        "}}\nspec: {clusterIP: 10.96.0.10, ports: [{port: 80}], ", c.spec, "}\n"));
+    ASSERT_NE(service, nullptr) << c.spec;
+    EXPECT_EQ(service->route_without_local, c.routes) << c.value << c.spec;
+    EXPECT_EQ(Texts(findings), c.findings) << c.value << c.spec;
+  }
+}
+
 TEST(ConvertPoliciesTest, S10_InternalLocalCountsWhateverTheType) {
   const std::pair<const char*, TrafficPolicy> cases[] = {
       {"type: ClusterIP", kCluster},

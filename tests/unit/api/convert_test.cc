@@ -76,6 +76,122 @@ spec:
   EXPECT_FALSE(service->ports[3].is_range());
 }
 
+TEST(ConvertServiceTest, TheAnnotationEndPortsMakesPortsRanges) {
+  const auto with = [](const std::string& value, const std::string& fields) {
+    return Service(
+        absl::StrCat("metadata: {namespace: shop, name: web, annotations: {svcmap/end-ports: '",
+                     value, "'}}\nspec: {clusterIP: 10.96.0.10, ", fields, "}\n"));
+  };
+  const std::string ports =
+      "ports: [{name: a, port: 1000}, {name: b, port: 2000}, {name: c, port: 3000, nodePort: "
+      "30000},"
+      " {name: d, port: 1000, protocol: UDP}, {name: e, port: 9000, endPort: 9999}]";
+  const std::string prefix = "Service shop/web: metadata.annotations[\"svcmap/end-ports\"]: ";
+  const struct {
+    const char* value;
+    std::vector<uint16_t> end_ports;  // Of a, b, c, d and e.
+    std::vector<std::string> findings;
+  } cases[] = {
+      {"a=1999", {1999, 0, 0, 0, 9999}, {}},
+      {" a=1999, b=2000 ,d=65535", {1999, 2000, 0, 65535, 9999}, {}},
+      {"", {0, 0, 0, 0, 9999}, {"\"\": must have the form PORT-NAME=LAST-PORT"}},
+      {"a:5000,d=x,b=3000",
+       {0, 3000, 0, 0, 9999},
+       {"\"a:5000\": must have the form PORT-NAME=LAST-PORT",
+        "\"d=x\": must have the form PORT-NAME=LAST-PORT"}},
+      {"f=5000,=5000,b=3000",
+       {0, 3000, 0, 0, 9999},
+       {"\"f=5000\": must contain the name of a port of the Service",
+        "\"=5000\": must contain the name of a port of the Service"}},
+      {"a=999,d=65536,b=-3",
+       {0, 0, 0, 0, 9999},
+       {"\"a=999\": must be between 1000 and 65535, inclusive",
+        "\"d=65536\": must be between 1000 and 65535, inclusive",
+        "\"b=-3\": must be between 2000 and 65535, inclusive"}},
+      {"c=4000,a=1001",
+       {1001, 0, 0, 0, 9999},
+       {"\"c=4000\": must not name a port with a nodePort, but spec.ports[2] has nodePort 30000"}},
+  };
+  for (const auto& c : cases) {
+    const auto [service, findings] = with(c.value, ports);
+    ASSERT_NE(service, nullptr) << c.value;
+    std::vector<uint16_t> end_ports;
+    for (const proxy::ServicePort& port : service->ports) end_ports.push_back(port.end_port);
+    EXPECT_EQ(end_ports, c.end_ports) << c.value;
+    std::vector<std::string> expected;
+    for (const std::string& finding : c.findings) {
+      expected.push_back(
+          absl::StrCat(prefix, "Invalid value: ", finding, "; the entry is ignored"));
+    }
+    EXPECT_EQ(Texts(findings), expected) << c.value;
+  }
+  const auto [overlapping, overlaps] = with("a=2500,b=9000,b=3000,e=9100", ports);
+  ASSERT_NE(overlapping, nullptr);
+  EXPECT_EQ(overlapping->ports[0].end_port, 2500);
+  EXPECT_EQ(overlapping->ports[1].end_port, 0);
+  EXPECT_EQ(overlapping->ports[4].end_port, 9999);
+  EXPECT_THAT(Texts(overlaps),
+              ElementsAre(absl::StrCat(prefix,
+                                       "Duplicate value: \"b=9000\": the range 2000-9000 overlaps "
+                                       "the range of spec.ports[4]; the entry is ignored"),
+                          HasSubstr("\"b=3000\""), HasSubstr("spec.ports[4]")));
+  const auto [unnamed, none] = with("=65535", "ports: [{port: 1}]");
+  ASSERT_NE(unnamed, nullptr);
+  EXPECT_EQ(unnamed->ports[0].end_port, 65535);
+  EXPECT_THAT(none, IsEmpty());
+}
+
+// A whole address has 256 map elements, so 257 external IPs exceed the limit of 65,536.
+TEST(ConvertServiceTest, EndPortsThatExceedTheLimitLeaveTheOtherPorts) {
+  std::string ips;
+  for (int i = 0; i < 257; ++i) absl::StrAppend(&ips, "10.1.", i / 250, ".", i % 250 + 1, ", ");
+  const auto [service, findings] = Service(absl::StrCat(
+      "metadata: {namespace: shop, name: web, annotations: {svcmap/end-ports: all=65535}}\n"
+      "spec: {clusterIP: 10.96.0.10, externalIPs: [",
+      ips, "], ports: [{name: all, port: 1}, {name: dns, port: 53, protocol: UDP}]}\n"));
+  ASSERT_NE(service, nullptr);
+  EXPECT_THAT(service->ports, ElementsAre(proxy::ServicePort{"all", proxy::Protocol::kTcp, 1},
+                                          proxy::ServicePort{"dns", proxy::Protocol::kUdp, 53}));
+  EXPECT_THAT(
+      Texts(findings),
+      ElementsAre(
+          "Service shop/web: metadata.annotations[\"svcmap/end-ports\"]: Too many: "
+          "\"all=65535\": the number of map elements of the ports (257) times the number of "
+          "IPv4 addresses (258) exceeds svcmap's limit of 65536; the annotation is ignored"));
+}
+
+TEST(ConvertEndpointSliceTest, TheAnnotationWeightAppliesToEndpointsWithoutWeight) {
+  const std::string finding =
+      "EndpointSlice shop/web-1: metadata.annotations[\"svcmap/weight\"]: Invalid value: ";
+  const std::string expected = ": must be a number between 0 and 1000; the weight 1 is used";
+  const struct {
+    const char* value;
+    std::vector<uint16_t> weights;
+    std::vector<std::string> findings;
+  } cases[] = {
+      {"0", {0, 7}, {}},
+      {"25", {25, 7}, {}},
+      {"1000", {1000, 7}, {}},
+      {"1001", {1, 7}, {finding + "\"1001\"" + expected}},
+      {"-1", {1, 7}, {finding + "\"-1\"" + expected}},
+      {"heavy", {1, 7}, {finding + "\"heavy\"" + expected}},
+      {"", {1, 7}, {finding + "\"\"" + expected}},
+  };
+  for (const auto& c : cases) {
+    const auto [slice, findings] = Slice(absl::StrCat(
+        "metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web},\n"
+        "           annotations: {svcmap/weight: '",
+        c.value,
+        "'}}\naddressType: IPv4\n"
+        "endpoints: [{addresses: [10.1.0.1]}, {addresses: [10.1.0.2], weight: 7}]\n"));
+    ASSERT_NE(slice, nullptr) << c.value;
+    std::vector<uint16_t> weights;
+    for (const proxy::Endpoint& endpoint : slice->endpoints) weights.push_back(endpoint.weight);
+    EXPECT_EQ(weights, c.weights) << c.value;
+    EXPECT_EQ(Texts(findings), c.findings) << c.value;
+  }
+}
+
 // Leading zeros in IPv6 addresses, and single zeros in IPv4 addresses, are unambiguous.
 TEST(ConvertServiceTest, S5_UnambiguousZerosCauseNoWarning) {
   const auto [service, findings] = Web(

@@ -254,6 +254,21 @@ TEST_F(ExplainTest, S76_S77_S80_S81_S89_WithoutEndpointsHereOrAnywhere) {
   }
 }
 
+TEST_F(ExplainTest, WithoutLocalEndpointsExternalAddressesMayBeRouted) {
+  const auto edit = [](AService& service) { service.ExternalLocal().RouteWithoutLocal(); };
+  RemoteOnly();
+  Web(edit);
+  EXPECT_EQ(Row(kClusterIp, 80), "c -, c m, c m");
+  EXPECT_EQ(Row(kExternal, 80), "untouched, untouched, untouched");
+  EXPECT_EQ(Row(kNode, kExplainedNodePort), "c -, c m, DROP");
+  EXPECT_THAT(StepOf(One(kExternal, 80, kPod), "policy"), HasSubstr("svcmap/no-local-endpoint"));
+  Slice([](ASlice&) {});
+  EXPECT_EQ(Row(kExternal, 80), "untouched, untouched, untouched");
+  EXPECT_EQ(Row(kNode, kExplainedNodePort), "REJECT, REJECT, REJECT");
+  LocalAndRemote();
+  EXPECT_EQ(Row(kExternal, 80), "c -, c m, l -");
+}
+
 TEST_F(ExplainTest, S100TheResponseDependsOnTheProtocol) {
   Web();
   const auto response = [&](uint16_t port, Protocol protocol) {

@@ -72,6 +72,10 @@ class AService {
     service_.external_policy = TrafficPolicy::kLocal;
     return Say("external", "local");
   }
+  AService& RouteWithoutLocal() {
+    service_.route_without_local = true;
+    return Say("without local", "route");
+  }
   AService& SourceRange(std::string_view cidr) {
     service_.source_ranges.push_back(Cidr(cidr));
     return Say("range", cidr);

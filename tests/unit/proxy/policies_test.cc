@@ -38,6 +38,7 @@ TEST_F(PoliciesTest, S74ToS81AndS89EachAddressLeadsToItsSet) {
   const std::string external = "service-ips 198.51.100.1 . tcp . 80 : ";
   const std::string no_internal = "no-endpoint-services 10.96.0.1 . tcp . 80";
   const std::string no_external = "no-endpoint-services 198.51.100.1 . tcp . 80";
+  const std::string node_port = "service-ips 192.0.2.7 . tcp . 30080 : ";
   const auto outside = [] { return Web().External("198.51.100.1"); };
   const struct {
     const char* name;
@@ -84,6 +85,19 @@ TEST_F(PoliciesTest, S74ToS81AndS89EachAddressLeadsToItsSet) {
        outside().ExternalLocal(),
        WebSlice().Ready("10.0.0.2"),
        {internal + "1.0.0.1", external + "129.0.0.1", "1 = 10.0.0.2"}},
+      {"without local endpoints, external addresses are routed, but nodePorts are not",
+       outside().NodePort(30080).ExternalLocal().RouteWithoutLocal(),
+       WebSlice().Ready("10.0.0.2"),
+       {internal + "1.0.0.1", node_port + "129.0.0.1", "1 = 10.0.0.2"}},
+      {"without endpoints, external addresses are routed",
+       outside().ExternalLocal().RouteWithoutLocal(),
+       WebSlice(),
+       {no_internal}},
+      {"with local endpoints, they are programmed",
+       outside().ExternalLocal().RouteWithoutLocal(),
+       WebSlice().Local("10.0.0.1"),
+       {internal + "1.0.0.1", external + "129.0.0.1", "local-sets 129.0.0.1 : 129.0.0.2",
+        "1 = 10.0.0.1", "2 = 10.0.0.1"}},
       {"S-81: nobody anywhere is rejected",
        outside().ExternalLocal(),
        WebSlice(),

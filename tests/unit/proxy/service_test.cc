@@ -38,6 +38,17 @@ TEST_F(DesiredServiceTest, NothingIsWantedOfWhatIsNotProxied) {
   }
 }
 
+TEST_F(DesiredServiceTest, RoutedAddressesDoNotAnswerPings) {
+  node_.answer_ping = true;
+  Apply({Web().LoadBalancer("192.0.2.8").ExternalLocal().RouteWithoutLocal(),
+         WebSlice().Ready("10.0.0.2")});
+  Make();
+  EXPECT_EQ(desired_.rows.ping_addresses, Ips({"10.96.0.1"}));
+  Apply({WebSlice().Local("10.0.0.1")});
+  Make();
+  EXPECT_EQ(desired_.rows.ping_addresses, Ips({"10.96.0.1", "192.0.2.8"}));
+}
+
 TEST_F(DesiredServiceTest, PingAddressesAreTheAddressesWithoutSourceRanges) {
   AService service = Web().At("fd00:96::1").NodePort(30080).External("198.51.100.1");
   service.External("2001:db8::1").LoadBalancer("203.0.113.1").LoadBalancer("2001:db8::2");

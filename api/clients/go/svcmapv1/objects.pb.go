@@ -77,6 +77,11 @@ type ObjectMeta struct {
 	// Annotations. Default: none. The agent stores and uses only the following annotations.
 	//
 	//	EndpointSlice: endpoints.kubernetes.io/last-change-trigger-time (RFC 3339; S-346).
+	//	EndpointSlice: svcmap/weight, 0 to 1000. The weight of all endpoints that have no Endpoint.weight.
+	//	Service: svcmap/end-ports, a list of PORT-NAME=LAST-PORT, separated by commas. Sets
+	//	  ServicePort.end_port of the named ports. An entry that is invalid is ignored with a warning.
+	//	Service: svcmap/no-local-endpoint, "route". With external_traffic_policy "Local", packets to
+	//	  external IPs and load balancer IPs are routed while the Service has no endpoint on the node.
 	//	Service: svcmap/reset-stale-tcp, "true" or "false". Used if ServiceSpec.reset_stale_tcp is absent.
 	//	  For other values, the agent adds a warning and uses svcmapd's flag --reset-stale-tcp.
 	//	Service: svcmap/endpoint-pick is used if ServiceSpec.endpoint_pick is absent.
@@ -467,7 +472,8 @@ type ServicePort struct {
 	// Absent or 0 if the Service port has no nodePort.
 	NodePort int32 `protobuf:"varint,5,opt,name=node_port,json=nodePort,proto3" json:"node_port,omitempty"`
 	// Last port of a range that begins with `port`, inclusive: `port` to 65535. Absent or 0: a single
-	// port. The range 1 to 65535 is the whole address. This field does not exist in Kubernetes.
+	// port. The range 1 to 65535 is the whole address. This field does not exist in Kubernetes. The
+	// annotation svcmap/end-ports has the same effect.
 	//
 	// A connection to a port of the range goes to the same port of an endpoint. The endpoints are the
 	// addresses of the EndpointSlice port with the same name and protocol, whose number is ignored. A
@@ -909,7 +915,8 @@ type Endpoint struct {
 	// the endpoint.
 	Hints *EndpointHints `protobuf:"bytes,8,opt,name=hints,proto3" json:"hints,omitempty"`
 	// Weight of the endpoint, 0 to 1000. Each endpoint that is eligible for a connection gets a share of
-	// new connections proportional to its weight. Absent: 1. This field does not exist in Kubernetes.
+	// new connections proportional to its weight. Absent: the annotation svcmap/weight of the
+	// EndpointSlice, or 1. This field does not exist in Kubernetes.
 	//
 	// The share of an endpoint differs from its exact value by less than 1/256 of all new connections if
 	// the endpoint set has at most 32,768 endpoints. Each endpoint with a positive weight gets

@@ -6,6 +6,10 @@
 {{ .Values.existingConfigMap | default "svcmap" }}
 {{- end }}
 
+{{- define "svcmap.metricsPort" -}}
+{{ .Values.config.metricsBindAddress | splitList ":" | last }}
+{{- end }}
+
 {{- define "svcmap.healthzPort" -}}
 {{ .Values.config.healthzBindAddress | splitList ":" | last }}
 {{- end }}
