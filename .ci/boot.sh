@@ -1,8 +1,8 @@
 #!/bin/bash
 # Starts the units of deploy/systemd with the release build under systemd in a container, with all
 # their restrictions. Checks that svcmapd programs Services, is restarted after a configuration change,
-# a kill and a hang, and leaves its rules in the kernel, and that svcmap-kube starts without an API
-# server. Needs root and takes about a minute, the first time longer.
+# a kill and a hang, removes kube-proxy's rules, and leaves its rules in the kernel, and that svcmap-kube
+# starts without an API server. Needs root and takes about two minutes, the first time longer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -88,6 +88,21 @@ sed -i 's/^metricsBindAddress:.*/metricsBindAddress: 127.0.0.1:10250/' "$work/et
 until_true 20 "svcmapd restarts after a configuration change" restarted 2
 inside bash -c "kill -STOP $(property MainPID)"
 until_true 90 "systemd restarts a svcmapd that hangs" restarted 3
+
+# The drop-in of docs/install.md. On a new node, /run/xtables.lock does not exist.
+sed -n '\|# /etc/systemd/system/svcmapd.service.d/take-over.conf|,\|ProtectProc=default|s/^    //p' docs/install.md \
+  >"$work/etc/take-over.conf"
+inside install -D -m 644 /etc/svcmap/take-over.conf /etc/systemd/system/svcmapd.service.d/take-over.conf
+echo 'SVCMAPD_FLAGS="--config=/etc/svcmap/config.conf --remove-kube-proxy"' >"$work/default"
+inside systemctl daemon-reload
+inside systemctl stop svcmap-kube svcmap-etcd
+inside iptables-legacy -t nat -N KUBE-SERVICES
+inside rm /run/xtables.lock
+inside systemctl restart svcmapd || fail "svcmapd does not start with the drop-in of docs/install.md"
+inside svcmapctl apply --prune -f /demo.yaml >/dev/null || fail "root cannot apply objects"
+until_true 60 "svcmapd removes kube-proxy's rules" \
+  inside journalctl --unit svcmapd --grep "all kube-proxy rules removed" --quiet
+! inside iptables-legacy-save | grep KUBE || fail "a chain of kube-proxy is left"
 
 inside systemctl stop svcmapd
 inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "the rules are missing"

@@ -40,6 +40,14 @@ MigrationFacts ReadMigrationFacts() {
   return facts;
 }
 
+// Returns true for findings about the node, and about addresses that belong to the node or its
+// network, such as the clusterIP of a Service.
+bool ConcernsNode(const v1::ObjectResult& finding) {
+  return finding.kind() == v1::KIND_NODE || finding.kind() == v1::KIND_SERVICE_CIDR ||
+         (finding.kind() == v1::KIND_SERVICE && finding.field() == "spec.clusterIP" &&
+          finding.severity() == v1::WARNING && finding.code() == v1::INVALID);
+}
+
 // Before a migration, usually no agent runs.
 std::vector<std::string> AgentFindings(Client& client) {
   constexpr std::chrono::seconds kLimit{2};
@@ -47,8 +55,7 @@ std::vector<std::string> AgentFindings(Client& client) {
   const absl::StatusOr<v1::GetStatusResponse> status = client.GetStatus(kLimit);
   if (!status.ok()) return findings;
   for (const v1::ObjectResult& finding : status->findings()) {
-    if (finding.kind() != v1::KIND_NODE && finding.kind() != v1::KIND_SERVICE_CIDR) continue;
-    findings.push_back(OneLine(finding.message()));
+    if (ConcernsNode(finding)) findings.push_back(OneLine(finding.message()));
   }
   return findings;
 }

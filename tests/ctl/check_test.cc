@@ -260,5 +260,15 @@ TEST_F(CheckTest, FindsAWrongConntrackEntry) {
   Check({}, 0);
 }
 
+TEST_F(CheckTest, MigrateCheckReportsAClusterIpThatIsAnAddressOfTheNode) {
+  constexpr int kAttention = 8;
+  const Address of_node = {.v4 = node().v4(), .v6 = node().v6()};
+  ASSERT_OK(agent().Apply({Web("shop/web", of_node)}));
+  const CommandResult result = Ctl({"migrate", "check"});
+  EXPECT_EQ(result.exit.code, kAttention) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("ATTENTION  Service shop/web: spec.clusterIP: Invalid value: " +
+                                    node().v4() + ": must not be an address of a node"));
+}
+
 }  // namespace
 }  // namespace svcmap::testing
