@@ -235,6 +235,4 @@ void Planner::Committed() {
   rules_created_ = ruleset_.rules_in_use;
 }
 
-void Planner::RulesRestored() { ruleset_.rules_in_use = rules_created_ = NeededRules(0, {}); }
-
 }  // namespace svcmap::proxy

@@ -38,9 +38,6 @@ class Planner {
   // The last plan was committed.
   void Committed();
 
-  // The tables contain the rules that the applied rows need.
-  void RulesRestored();
-
  private:
   void AddDirty(SyncPlan& sync_plan, size_t element_limit);
   void AddService(DirtyService dirty, DesiredContext& context, SyncPlan& sync_plan);

@@ -42,7 +42,7 @@ Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWri
       journal_(disk, store_) {}
 
 bool Reconciler::Pending() const {
-  return tables_ != TableState::kCurrent || restored_ > 0 || store_.dirty().size() > 0 ||
+  return tables_ != TableState::kCurrent || store_.dirty().size() > 0 ||
          rejections_.has_findings() || node_.Changed() || MarkerIsOutdated();
 }
 
@@ -69,10 +69,9 @@ SyncResult Reconciler::Sync(size_t element_limit) {
     result.error = sync_plan.status();
     return result;
   }
-  sync_plan->restored = restored_;
   Marker marker = applied_.marker();
   if (!sync_plan->empty() || MarkerIsOutdated()) {
-    result.recreated = sync_plan->rewrite || restored_ > 0;
+    result.recreated = sync_plan->rewrite;
     marker = NextMarker();
     sync_plan->removals = sync_plan->rewrite
                               ? TakeRemovals(sync_plan->plan.transaction(), sync_plan->gone_ports,
@@ -81,7 +80,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
                                              sync_plan->plan.ended_local_sets());
     ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker,
                   sync_plan->plan.transaction());
-    result.plan_duration = Clock::now() - began - sync_plan->restore_duration;
+    result.plan_duration = Clock::now() - began;
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return result;
   } else if (sync_plan->rewrite) {
@@ -119,15 +118,6 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
 
 absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   if (const absl::Status read = ReadTables(); !read.ok()) return read;
-  const auto start = Clock::now();
-  if (tables_ == TableState::kUnverified && rewriter_.CanRestore()) RestoreMissingTables();
-  if (tables_ == TableState::kCurrent) {
-    const auto restored = Clock::now();
-    SyncPlan sync_plan = planner_.MakeChanges(element_limit);
-    planner_.Complete(sync_plan);
-    sync_plan.restore_duration = restored - start;
-    return sync_plan;
-  }
   TakeNumbers(rewriter_.found_elements());
   // The plan deletes all elements of Services that it does not contain.
   if (numbering_.found != nullptr) element_limit = SIZE_MAX;
@@ -143,17 +133,6 @@ absl::Status Reconciler::ReadTables() {
   constexpr int kPatience = 20;
   const absl::Status read = rewriter_.Read(tables_);
   return next_numbers_ && !read.ok() && ++failed_reads_ < kPatience ? read : absl::OkStatus();
-}
-
-void Reconciler::RestoreMissingTables() {
-  planner_.RulesRestored();
-  TableRewriter::Restored restored = rewriter_.RestoreMissing();
-  if (restored.complete) {
-    restored_ += restored.elements;
-    TablesRewritten(std::move(restored.specs));
-  } else if (restored.commits > 0 || restored.failed) {
-    rewriter_.Read(tables_).IgnoreError();  // Then the tables are replaced.
-  }
 }
 
 // A rewrite has read the leftovers or replaces their sets, so only other plans can collide.
@@ -181,7 +160,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
     repairer_.MarkRowsSuspect(sync_plan.ahead);
     ahead_failed_ = true;
   }
-  result.duration = end - start + sync_plan.restore_duration;
+  result.duration = end - start;
   result.save_duration = start - planned;
   if (!committed) {
     HandleRejection(sync_plan, applied);
@@ -195,7 +174,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   }
   result.outcome = SyncResult::Outcome::kCommitted;
   result.elements = sync_plan.plan.transaction().element_count() + sync_plan.ahead.element_count() +
-                    sync_plan.removals.element_count() + sync_plan.restored;
+                    sync_plan.removals.element_count();
   rejections_.Committed();
 }
 
@@ -273,7 +252,7 @@ void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& re
   if (remedy.event) tables_ = Next(tables_, *remedy.event);
 }
 
-// The tables contain exactly the planned or restored rows and rules, and the rows of the plan's
+// The tables contain exactly the planned rows and rules, and the rows of the plan's
 // removals.
 void Reconciler::TablesRewritten(Specs specs) {
   tables_ = Next(tables_, TableEvent::kRewritten);
@@ -289,7 +268,6 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
     repairer_.RulesWritten(std::move(sync_plan.specs));
   }
   planner_.Committed();
-  restored_ = 0;
   applied_.Advance(sync_plan.plan, sync_plan.rewrite, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);
   leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);

@@ -164,7 +164,6 @@ class Reconciler {
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
   absl::StatusOr<SyncPlan> MakeRewrite(size_t element_limit);
   absl::Status ReadTables();
-  void RestoreMissingTables();
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   void RepairSuspectRows();
   absl::Status RepairSourceRanges();
@@ -214,9 +213,6 @@ class Reconciler {
   int failed_repairs_ = 0;             // Consecutive.
   int failed_reads_ = 0;               // Before the first plan.
   bool ahead_failed_ = false;  // Rows that were added ahead of a plan that failed are suspect.
-  // Number of elements of deleted tables that were written again. 0 after the next committed plan,
-  // which reports them.
-  size_t restored_ = 0;
 };
 
 }  // namespace svcmap::proxy

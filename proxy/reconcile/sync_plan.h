@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,7 +37,7 @@ struct SyncPlan {
   explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
 
   // Returns true if there is nothing to commit.
-  bool empty() const { return has_marker && restored == 0 && plan.transaction().empty(); }
+  bool empty() const { return has_marker && plan.transaction().empty(); }
   // Returns the keys in `services`. Valid until `services` changes.
   absl::flat_hash_set<std::string_view> ChangedServices() const {
     absl::flat_hash_set<std::string_view> changed;
@@ -51,9 +50,6 @@ struct SyncPlan {
   nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
   bool rewrite = false;       // The plan contains all rows.
   bool has_marker = true;     // The tables contain the applied marker.
-  // Number of elements of deleted tables that were written again since the last committed plan.
-  size_t restored = 0;
-  std::chrono::nanoseconds restore_duration{0};  // For this plan.
   std::vector<std::string> replaced_chains;      // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
   std::vector<DirtyService> dirty;

@@ -84,62 +84,6 @@ absl::Status TableRewriter::Read(TableState state) {
   return absl::OkStatus();
 }
 
-// Returns the families whose tables RestoreMissing() creates. If the other table exists, a rewrite
-// follows, which must be able to read what was written.
-std::array<bool, 2> TableRewriter::ToRestore() const {
-  std::array<bool, 2> missing = {};
-  if (!contents_ || applied_.services().empty()) return missing;
-  for (const Family family : kFamilies) {
-    missing[Index(family)] = !(*contents_)[Index(family)].has_value();
-  }
-  return missing;
-}
-
-TableRewriter::Restored TableRewriter::RestoreMissing() const {
-  Restored restored{.specs = MakeSpecs(ruleset_, timers_.committed())};
-  const std::array<bool, 2> missing = ToRestore();
-  nft::Transaction part;
-  for (const Family family : kFamilies) {
-    if (!missing[Index(family)]) continue;
-    part.CreateTable({.family = family, .spec = restored.specs[Index(family)]});
-  }
-  if (part.empty()) return restored;
-  bool& failed = restored.failed;
-  const auto commit = [&] {
-    if (part.empty() || failed) return;
-    failed = kernel_.Apply(part).outcome != nft::ApplyOutcome::kCommitted;
-    if (!failed) {
-      ++restored.commits;
-      restored.elements += part.element_count();
-    }
-    part = {};
-  };
-  const auto add = [&](const nft::ElementView& element) {
-    if (!missing[Index(element.set.family)] || failed) return;
-    part.Add(element);
-    if (part.element_count() == kElementsPerCommit) commit();
-  };
-  const auto add_row = [&](const Row& row) { add(row.view()); };
-  // If svcmapd is killed meanwhile, the marker tells the next run that it must not lose rows.
-  if (missing[0] && missing[1]) {
-    for (const Family family : kFamilies) {
-      std::ranges::for_each(applied_.marker().ToRows(family), add_row);
-    }
-  }
-  std::ranges::for_each(applied_.node_rows(), add_row);
-  for (const auto& [key, rows] : applied_.services()) {
-    std::ranges::for_each(OwnRows(key, rows), add_row);
-    ForEachSlot(rows, 0, 1, add_row);
-  }
-  for (const auto& [key, count] : applied_.shared()) add(FromSharedKey(key));
-  if (missing[0] && missing[1]) {
-    for (const auto& [key, rows] : applied_.services()) ForEachSlot(rows, 1, SIZE_MAX, add_row);
-  }
-  commit();
-  restored.complete = !failed && missing[0] && missing[1];
-  return restored;
-}
-
 void TableRewriter::Forget() {
   contents_.reset();
   found_.reset();
@@ -158,7 +102,7 @@ absl::StatusOr<TableRewriter::Found> TableRewriter::ReadElements() const {
 absl::Status TableRewriter::ReadTable(Family family, Found& found) const {
   const std::optional<nft::TableContent>& content = (*contents_)[Index(family)];
   if (!content) {
-    found.comparable = false;
+    found.has_marker = false;
     return absl::OkStatus();
   }
   const nft::TableSpec spec = MakeTable(family, ruleset_, timers_.seconds());
@@ -271,12 +215,17 @@ void TableRewriter::Replace(Family family, TableState state, SyncPlan& sync_plan
   transaction.CreateTable(std::move(creation));
 }
 
-// Writes only what differs from the elements, chains and sets that exist. Returns false if the
-// kernel's rules cannot be compared.
+// Creates the tables that are missing, and writes only what differs from the elements, chains and
+// sets that exist. Returns false if the kernel's rules cannot be compared.
 bool TableRewriter::Change(SyncPlan& sync_plan) const {
   std::vector<nft::ChainRepair> repairs;
+  nft::Transaction missing;
   for (const Family family : kFamilies) {
     const auto& spec = sync_plan.specs[Index(family)];
+    if (!(*contents_)[Index(family)]) {
+      missing.CreateTable({.family = family, .spec = spec});
+      continue;
+    }
     // The plan may have changed affinity timeouts, which have chains of their own, or rules.
     absl::StatusOr<nft::TableContent> reference = found_->references[Index(family)];
     if (found_->timers != timers_.seconds() || found_->rules != ruleset_.rules_in_use) {
@@ -293,6 +242,7 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
   ElementChanges difference =
       found_->elements.ChangesTo(sync_plan.plan.transaction(), RangeSets::kReplace);
   nft::Transaction& changes = difference.transaction;
+  for (const auto& creation : missing.creations()) changes.CreateTable(creation);
   for (nft::ChainRepair& repair : repairs) {
     for (const nft::SetRef set : difference.replaced) {
       if (set.family == repair.family) ReplaceSet(static_cast<SetIndex>(set.set), repair);

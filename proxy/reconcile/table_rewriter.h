@@ -32,26 +32,12 @@ class TableRewriter {
   // Reads the tables, and in kUnverified their elements. Call before a rewrite is planned. Returns
   // an error if reading has failed and may succeed later.
   absl::Status Read(TableState state);
-  // Returns true if RestoreMissing() has a table to create.
-  bool CanRestore() const { return ToRestore() != std::array<bool, 2>(); }
-  // Creates the tables that Read() has not found, and writes their applied rows: first all rows
-  // except for the slots after the first one of each group. If a pick finds no endpoint in its
-  // slot, the rules use the first slot, so Services work again early. The other slots follow
-  // if no table was found.
-  struct Restored {
-    int commits = 0;
-    size_t elements = 0;
-    bool complete = false;  // Both tables contain exactly the applied rows.
-    bool failed = false;    // A commit has failed, or its outcome is unknown.
-    Specs specs;
-  };
-  Restored RestoreMissing() const;
-  // Returns null if no elements were read. If a table is missing or a set has another type, the
-  // result contains the elements of the other sets.
+  // Returns null if no elements were read. If a set has another type, the result contains the
+  // elements of the other sets.
   const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
 
-  // Adds the tables to a plan with all rows: the differences to the tables that exist if possible,
-  // else their replacement.
+  // Adds the tables to a plan with all rows: tables that are missing, and the differences to the
+  // tables that exist if possible, else their replacement.
   void Write(TableState state, SyncPlan& sync_plan) const;
   // Adds the replacement of the tables' content by the tables in sync_plan.specs.
   void Replace(TableState state, SyncPlan& sync_plan) const;
@@ -70,11 +56,10 @@ class TableRewriter {
     std::array<nft::TableContent, 2> references;
     std::vector<uint32_t> timers;
     RulesInUse rules;
-    bool comparable = true;  // No table is missing, and no set has another type.
+    bool comparable = true;  // No set has another type.
     bool has_marker = true;  // The elements of both markers are those of the applied marker.
   };
 
-  std::array<bool, 2> ToRestore() const;
   absl::StatusOr<Found> ReadElements() const;
   absl::Status ReadTable(Family family, Found& found) const;
   absl::Status ReadEndpoints(Family family, std::optional<uint64_t> count,

@@ -24,10 +24,8 @@ void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2
   references_ = {};
   structure_ = recount_ = search_uncounted_ = {};
   rows_.clear();
-  uncounted_.clear();
-  interruptions_ = 0;
   sets_ = {};
-  everything_ = audit_covers_ = false;
+  everything_ = false;
   at_service_.clear();
   at_row_ = 0;
 }
@@ -66,13 +64,14 @@ void Repairer::MarkRowsSuspect(const nft::Transaction& transaction) {
 void Repairer::MarkAllSuspect() {
   structure_ = {true, true};
   everything_ = true;
-  audit_covers_ = at_service_.empty() && at_row_ == 0;
+  at_service_.clear();
+  at_row_ = 0;
 }
 
 bool Repairer::has_suspects() const {
   const auto any = [](const auto& families) { return families[0] || families[1]; };
   return any(structure_) || any(recount_) || !rows_.empty() || sets_[0].any() || sets_[1].any() ||
-         everything_ || !uncounted_.empty();
+         everything_;
 }
 
 void Repairer::ForgetChecked() {
@@ -114,8 +113,7 @@ absl::StatusOr<Damage> Repairer::CheckNext() {
     structure_[Index(family)] = true;
     return Damage();
   }
-  if (everything_) return Audit();
-  return uncounted_.empty() ? Damage() : CheckUncounted();
+  return everything_ ? Audit() : Damage();
 }
 
 void Repairer::NotRepaired() {
@@ -186,8 +184,9 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
     if (spec.sets[set].has_bounds()) wanted /= 2;
     const auto count = found.elements.find(spec.sets[set].name);
     if (count == found.elements.end()) {
-      const bool search = search_uncounted_[Index(family)] && wanted <= kMaxUncounted;
-      if (search) uncounted_.push_back({family, set});
+      if (search_uncounted_[Index(family)] && wanted <= kMaxUncounted) {
+        sets_[Index(family)][set] = true;
+      }
     } else if (count->second != wanted) {
       sets_[Index(family)][set] = true;
     }
@@ -278,16 +277,6 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   return damage;
 }
 
-// If the repair of the damage fails, NotRepaired() makes the set suspect.
-absl::StatusOr<Damage> Repairer::CheckUncounted() {
-  const nft::SetRef set = uncounted_.front();
-  absl::StatusOr<Damage> damage = CheckSet(set);
-  if (absl::IsUnavailable(damage.status()) && ++interruptions_ < kMaxInterruptions) return damage;
-  uncounted_.pop_front();
-  interruptions_ = 0;
-  return damage;
-}
-
 std::vector<Repairer::Touched> Repairer::NextRows() {
   std::vector<Touched> rows;
   const Applied::Services& services = applied_.services();
@@ -329,8 +318,7 @@ absl::StatusOr<Damage> Repairer::Audit() {
       rows_.push_back({row.set, {row.key.bytes().begin(), row.key.bytes().end()}});
     }
   }
-  if (audit_covers_ && std::exchange(everything_, false)) search_uncounted_ = {true, true};
-  audit_covers_ = true;
+  if (std::exchange(everything_, false)) search_uncounted_ = {true, true};
   return Damage();
 }
 

@@ -52,7 +52,6 @@ class Repairer {
   // Sets with more applied rows are not read completely to find elements that svcmapd did not add,
   // because reading 100,000 elements takes about 0.1 s and delays changes.
   static constexpr int64_t kMaxUncounted = 100000;
-  static constexpr int kMaxInterruptions = 3;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
 
@@ -102,7 +101,6 @@ class Repairer {
   std::optional<absl::StatusOr<Damage>> CheckIfSuspect(nft::SetRef set);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
   Damage DamageOf(const FoundElements& found, const nft::Transaction& expected) const;
-  absl::StatusOr<Damage> CheckUncounted();
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
   std::vector<Touched> NextRows();
 
@@ -117,16 +115,11 @@ class Repairer {
   // of all suspect rows.
   std::array<bool, 2> recount_ = {};
   // True if an audit has ended and unknown elements are possible. The next check of the structure
-  // then adds the sets whose number of elements the kernel does not report to `uncounted_`.
+  // then marks the sets whose number of elements the kernel does not report as suspect.
   std::array<bool, 2> search_uncounted_ = {};
-  // Sets to read after all other checks. A set is given up after kMaxInterruptions, because other
-  // processes can interrupt the reading of a large set forever.
-  std::deque<nft::SetRef> uncounted_;
-  int interruptions_ = 0;  // Of the first set in `uncounted_`.
   std::deque<Touched> rows_;
   std::array<std::bitset<kRowSetCount>, 2> sets_;
-  bool everything_ = false;    // True if everything is suspect, until a later audit is complete.
-  bool audit_covers_ = false;  // True if the audit started after everything became suspect.
+  bool everything_ = false;  // True if everything is suspect, until the audit is complete.
 
   // Objects that the last CheckNext or Audit checked. The array contains true if the structure of
   // the family was checked.
