@@ -185,7 +185,6 @@ void Plan::Count(const nft::ElementView& element, int64_t change) {
 
 void Plan::Add(const nft::ElementView& element) {
   additions_.Add(element);
-  adds_[Index(element.set.family)][element.set.set] = true;
   if (HasSourceRanges(element.set.set)) ++source_rows_added_;
   Count(element, 1);
 }

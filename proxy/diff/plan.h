@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <bitset>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -91,8 +90,6 @@ class Plan {
 
   // Changes to the applied state after the commit.
   const SetCounts& counts() const { return counts_; }
-  // Returns true if the plan adds elements to the set, even if it deletes as many others.
-  bool adds(nft::SetRef set) const { return adds_[Index(set.family)][set.set]; }
   const SharedCounts& shared_changes() const { return shared_changes_; }
   size_t source_rows_added() const { return source_rows_added_; }
   size_t source_rows_removed() const { return source_rows_removed_; }
@@ -112,7 +109,6 @@ class Plan {
   nft::Transaction transaction_;
   nft::Transaction additions_;  // Additions, appended to the transaction by Finish().
   SetCounts counts_ = {};
-  std::array<std::bitset<kRowSetCount>, 2> adds_ = {};  // By Index(Family) and set.
   SharedCounts shared_changes_;
   bool deletes_firewall_rows_ = false;
   size_t source_rows_added_ = 0;

@@ -5,8 +5,8 @@
 #include <bitset>
 #include <tuple>
 
+#include "proxy/diff/phases.h"
 #include "proxy/diff/plan.h"
-#include "proxy/diff/removals.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {

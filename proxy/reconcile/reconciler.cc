@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "nft/base/status.h"
-#include "proxy/diff/removals.h"
+#include "proxy/diff/phases.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -14,8 +14,7 @@ namespace {
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
 // Returns the groups (as GroupKey) of ports with session affinity that packets reach before the
-// plan. A new slot of such a group must not be added before the endpoint that it leads to: a packet
-// that finds no endpoint in three attempts is dropped.
+// plan. A packet that finds no endpoint in three attempts is dropped.
 absl::flat_hash_set<std::string> AffinityGroupsInUse(const SyncPlan& sync_plan,
                                                      const Applied& applied) {
   absl::flat_hash_set<std::string> groups;
@@ -73,11 +72,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   if (!sync_plan->empty() || MarkerIsOutdated()) {
     result.recreated = sync_plan->rewrite;
     marker = NextMarker();
-    sync_plan->removals = sync_plan->rewrite
-                              ? TakeRemovals(sync_plan->plan.transaction(), sync_plan->gone_ports,
-                                             sync_plan->ended_local_sets)
-                              : TakeRemovals(sync_plan->plan.transaction(), sync_plan->old_numbers,
-                                             sync_plan->plan.ended_local_sets());
+    DivideIntoPhases(*sync_plan);
     ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker,
                   sync_plan->plan.transaction());
     result.plan_duration = Clock::now() - began;
@@ -141,15 +136,27 @@ bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
          (sync_plan.plan.source_rows_added() > 0 && repairer_.has_suspect_source_ranges());
 }
 
+void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
+  nft::Transaction& transaction = sync_plan.plan.transaction();
+  PhaseContext context{.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset)};
+  context.freed = sync_plan.rewrite ? sync_plan.gone_ports : sync_plan.old_numbers;
+  context.ended_local_sets =
+      sync_plan.rewrite ? sync_plan.ended_local_sets : sync_plan.plan.ended_local_sets();
+  context.groups_in_use = AffinityGroupsInUse(sync_plan, applied_);
+  Phases phases = SplitIntoPhases(std::move(transaction), context);
+  sync_plan.first = std::move(phases.first);
+  transaction = std::move(phases.change);
+  sync_plan.removals = std::move(phases.removals);
+}
+
 // Sets the outcome and the durations. After a failure, the Services are dirty again.
 void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result) {
   const auto planned = Clock::now();
   journal_.Write(marker.generation);
   const auto start = Clock::now();
-  AddAhead(sync_plan);
+  CommitFirst(sync_plan);
   const bool in_parts = sync_plan.rewrite && rewriter_.TablesAreGone();
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  PutNewKeysFirst(transaction);
   const nft::ApplyResult applied =
       in_parts ? ApplyInParts(transaction) : kernel_.Apply(transaction);
   const auto end = Clock::now();
@@ -178,51 +185,18 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   rejections_.Committed();
 }
 
-// Commits elements ahead of the plan: the source ranges of newly restricted IPs, then restrictions
-// and clusterIPs, which packets look up before the Service, ports that move to a map that packets
-// look up earlier, and the elements that such ports lead to. If the plan is large, all elements
-// that packets reach through others, in parts, because no commit may block the kernel for long.
-void Reconciler::AddAhead(SyncPlan& sync_plan) {
-  nft::Transaction& transaction = sync_plan.plan.transaction();
-  const bool large = transaction.element_count() > kMaxElementsTogether;
-  const auto adds = [&](auto... sets) {
-    return std::ranges::any_of(kFamilies, [&](Family family) {
-      return (sync_plan.plan.adds({family, static_cast<uint8_t>(sets)}) || ...);
-    });
-  };
-  const bool masquerades = MasqueradesClusterIps(options_.ruleset) && adds(kClusterIps) &&
-                           adds(kServiceIps, kRangePorts, kRangeBlocks);
-  const bool restricts = masquerades || sync_plan.plan.source_rows_added() > 0 ||
-                         adds(kFirewallIps, kRangeFirewallIps);
-  const bool may_move_ports = options_.ruleset.port_ranges && transaction.deletion_count() > 0;
-  if (!large && !restricts && !may_move_ports) return;
-  // The sets must exist before their elements. A rewrite may create sets.
-  const bool creates_sets =
-      !transaction.creations().empty() ||
-      (sync_plan.rewrite &&
-       std::ranges::any_of(transaction.repairs(), [](const nft::ChainRepair& repair) {
-         return !repair.remove_sets.empty();
-       }));
-  if (creates_sets) return;
+// Commits the phases before the change of the plan.
+void Reconciler::CommitFirst(SyncPlan& sync_plan) {
   bool failed = false;
-  const auto commit = [&](nft::Transaction part) {
-    const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
-    failed = outcome != nft::ApplyOutcome::kCommitted;
-    if (outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
-    // After a failure, the plan contains the remaining elements. Its commit reports the error.
-    if (failed) transaction.AddElements(std::move(part));
-  };
-  if (restricts) {
-    TakeSourceRanges(transaction).ForEachPart(kElementsPerCommit, commit);
-    TakeRestrictions(transaction, masquerades).ForEachPart(kElementsPerCommit, commit);
+  for (nft::Transaction& phase : sync_plan.first) {
+    phase.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
+      const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
+      failed = outcome != nft::ApplyOutcome::kCommitted;
+      if (outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
+      // After a failure, the change contains the remaining elements. Its commit reports the error.
+      if (failed) sync_plan.plan.transaction().AddElements(std::move(part));
+    });
   }
-  const nft::Transaction moved = may_move_ports ? TakeMovedPorts(transaction) : nft::Transaction();
-  nft::Transaction ahead;
-  if (large || !moved.empty()) {
-    ahead = TakeAdditions(transaction, AffinityGroupsInUse(sync_plan, applied_));
-  }
-  ahead.AddElements(moved);
-  ahead.ForEachPart(kElementsPerCommit, commit);
 }
 
 // Returns OK if the kernel has committed the attempt. If the markers do not prove the outcome, the

@@ -169,7 +169,8 @@ class Reconciler {
   absl::Status RepairSourceRanges();
   void NoteRepair(const RepairResult& result);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
-  void AddAhead(SyncPlan& sync_plan);
+  void DivideIntoPhases(SyncPlan& sync_plan) const;
+  void CommitFirst(SyncPlan& sync_plan);
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
   void TablesRewritten(Specs specs);

@@ -2,7 +2,7 @@
 #include <numeric>
 #include <utility>
 
-#include "proxy/diff/removals.h"
+#include "proxy/diff/phases.h"
 #include "proxy/reconcile/reconciler.h"
 
 namespace svcmap::proxy {

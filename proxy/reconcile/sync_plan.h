@@ -46,11 +46,12 @@ struct SyncPlan {
   }
 
   Plan plan;
-  nft::Transaction ahead;     // Elements that were, or may have been, committed before the plan.
-  nft::Transaction removals;  // Deletions after the commit of the plan, see TakeRemovals().
+  std::vector<nft::Transaction> first;  // To commit before the plan. See Phases.
+  nft::Transaction ahead;     // Elements of `first` that were, or may have been, committed.
+  nft::Transaction removals;  // Deletions after the commit of the plan. See Phases.
   bool rewrite = false;       // The plan contains all rows.
   bool has_marker = true;     // The tables contain the applied marker.
-  std::vector<std::string> replaced_chains;      // See SyncResult.
+  std::vector<std::string> replaced_chains;  // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
   std::vector<DirtyService> dirty;
   Applied::ServiceChanges services;

@@ -189,7 +189,8 @@ absl::Status TableRewriter::ReadEndpoints(Family family, std::optional<uint64_t>
 
 void TableRewriter::Write(TableState state, SyncPlan& sync_plan) const {
   sync_plan.specs = MakeSpecs(ruleset_, timers_.seconds());
-  if (found_ && found_->comparable && Change(sync_plan)) return;
+  const bool exists = contents_ && ((*contents_)[0] || (*contents_)[1]);
+  if (found_ && found_->comparable && exists && Change(sync_plan)) return;
   Replace(state, sync_plan);
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "proxy/desired/ranges.h"
-#include "proxy/diff/removals.h"
+#include "proxy/diff/phases.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -79,11 +79,12 @@ TEST(PlanTest, ALocalSetEndsWithTheCommitIfItsDescriptorStays) {
   after.ports[0].local = {};
   after.ports[0].addresses.pop_back();
   Plan plan = Make({{"ns/web", &before, &after}});
-  const nft::Transaction removals = TakeRemovals(plan.transaction(), {}, plan.ended_local_sets());
+  const Phases phases =
+      SplitIntoPhases(std::move(plan.transaction()), {.ended_local_sets = plan.ended_local_sets()});
   EXPECT_THAT(
-      Operations(plan.transaction()),
+      Operations(phases.change),
       UnorderedElementsAre("- service-ips 198.51.100.2 . tcp . 80", "- local-sets 130.0.0.1"));
-  EXPECT_THAT(Operations(removals), ElementsAre("- endpoints 0x2 . 0"));
+  EXPECT_THAT(Operations(phases.removals), ElementsAre("- endpoints 0x2 . 0"));
 }
 
 // Packets that hold the old descriptor still find the local set.
@@ -97,7 +98,7 @@ TEST(PlanTest, ALocalSetStaysUntilTheRemovalIfItsDescriptorGoes) {
   after.ports[0].cluster.slots.pop_back();
   Plan plan = Make({{"ns/web", &before, &after}});
   EXPECT_TRUE(plan.ended_local_sets().empty());
-  EXPECT_THAT(Operations(TakeRemovals(plan.transaction())),
+  EXPECT_THAT(Operations(SplitIntoPhases(std::move(plan.transaction()), {}).removals),
               UnorderedElementsAre("- local-sets 130.0.0.1", "- endpoints 0x2 . 0"));
 }
 

@@ -1,4 +1,4 @@
-#include "proxy/diff/removals.h"
+#include "proxy/diff/phases.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,13 +27,27 @@ svcmap::testing::Row ServiceIp(const char* descriptor) {
                                      svcmap::testing::Ip(descriptor));
 }
 
+// Return one phase. The change stays in `transaction`.
+nft::Transaction Removals(nft::Transaction& transaction, const PhaseContext& context = {}) {
+  Phases phases = SplitIntoPhases(std::move(transaction), context);
+  transaction = std::move(phases.change);
+  return std::move(phases.removals);
+}
+nft::Transaction First(nft::Transaction& transaction, const PhaseContext& context = {}) {
+  Phases phases = SplitIntoPhases(std::move(transaction), context);
+  transaction = std::move(phases.change);
+  nft::Transaction first;
+  for (nft::Transaction& phase : phases.first) first.AddElements(std::move(phase));
+  return first;
+}
+
 TEST(RemovalsTest, AGroupIsDeletedAfterTheSwitch) {
   nft::Transaction transaction;
   transaction.Delete(Slot(1, 1));
   transaction.Delete(Slot(1, 0));
   transaction.Delete(ServiceIp("2.0.0.1"));
   transaction.Add(ServiceIp("1.0.0.2"));
-  const nft::Transaction removals = TakeRemovals(transaction);
+  const nft::Transaction removals = Removals(transaction);
   EXPECT_THAT(Operations(transaction), ElementsAre("- service-ips 10.96.0.1 . tcp . 80",
                                                    "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.2"));
   EXPECT_THAT(Operations(removals), ElementsAre("- endpoints 0x1 . 1", "- endpoints 0x1 . 0"));
@@ -48,7 +62,7 @@ TEST(RemovalsTest, ASelfEndpointIsDeletedAfterTheSwitch) {
   transaction.Delete(self);
   transaction.Delete(ServiceIp("2.0.0.1"));
   transaction.Add(ServiceIp("1.0.0.1"));
-  EXPECT_EQ(TakeRemovals(transaction).element_count(), 1u);
+  EXPECT_EQ(Removals(transaction).element_count(), 1u);
   EXPECT_EQ(transaction.element_count(), 2u);
 }
 
@@ -64,7 +78,7 @@ TEST(RemovalsTest, ARejectIsDeletedAfterTheSwitch) {
     transaction.Delete(Reject("10.96.0.1", set));
     transaction.Add(Slot(1, 0));
     transaction.Add(ServiceIp("1.0.0.1"));
-    EXPECT_THAT(Operations(TakeRemovals(transaction)), ElementsAre(StartsWith("- no-endpoint-")));
+    EXPECT_THAT(Operations(Removals(transaction)), ElementsAre(StartsWith("- no-endpoint-")));
     EXPECT_EQ(transaction.element_count(), 2u);
   }
 }
@@ -76,37 +90,26 @@ TEST(RemovalsTest, ARejectOfAnEndpointsOwnAddressIsPartOfTheSwitch) {
   transaction.Delete(Reject("10.96.0.2"));
   transaction.Add(Slot(1, 0, "10.96.0.1"));
   transaction.Add(ServiceIp("1.0.0.1"));
-  EXPECT_THAT(Operations(TakeRemovals(transaction)),
+  EXPECT_THAT(Operations(Removals(transaction)),
               ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80"));
 }
 
-TEST(PutNewKeysFirstTest, ReplacedKeysAreDeletedImmediatelyBeforeTheirAddition) {
+TEST(PhasesTest, ReplacedKeysAreDeletedImmediatelyBeforeTheirAddition) {
   nft::Transaction transaction;
   transaction.Delete(Slot(1, 0));
-  transaction.Delete(Slot(9, 0));
+  transaction.Delete(Slot(9, 1));
   transaction.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
   transaction.Delete(ServiceIp("2.0.0.1"));
   transaction.Add(Slot(2, 0));
   transaction.Add(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x17f));
   transaction.Add(Slot(1, 0, "10.0.0.2"));
   transaction.Add(ServiceIp("1.0.0.2"));
-  PutNewKeysFirst(transaction);
   EXPECT_THAT(
-      Operations(transaction),
+      Operations(SplitIntoPhases(std::move(transaction), {}).change),
       ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080", "- endpoints 0x1 . 0",
                   "+ endpoints 0x1 . 0 : 10.0.0.2 . 8080", "- service-ips 10.96.0.1 . tcp . 80",
-                  "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.2", "- endpoints 0x9 . 0",
+                  "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.2", "- endpoints 0x9 . 1",
                   StartsWith("- firewall-sources"), StartsWith("+ firewall-sources")));
-}
-
-TEST(PutNewKeysFirstTest, WithoutReplacedKeysNothingMoves) {
-  nft::Transaction transaction;
-  transaction.RepairChains({.family = Family::kIpv4, .rewrite = {"stick"}});
-  transaction.Delete(Slot(1, 0));
-  transaction.Add(Slot(2, 0));
-  PutNewKeysFirst(transaction);
-  EXPECT_EQ(Operations(transaction).front(), "- endpoints 0x1 . 0");
-  EXPECT_EQ(transaction.repairs().size(), 1u);
 }
 
 svcmap::testing::Row RangePort(uint16_t port) {
@@ -124,7 +127,7 @@ svcmap::testing::Row SinglePort(uint16_t port) {
                                      svcmap::testing::Ip("2.0.0.1"));
 }
 
-TEST(MovedPortsTest, PortsAreAddedBeforeTheirBlockIsDeleted) {
+TEST(FirstTest, PortsAreAddedBeforeTheirBlockIsDeleted) {
   nft::Transaction transaction;
   transaction.Delete(RangeBlock(3));
   transaction.Delete(RangeBlock(4));
@@ -134,32 +137,33 @@ TEST(MovedPortsTest, PortsAreAddedBeforeTheirBlockIsDeleted) {
   transaction.Add(SinglePort(0x401));
   transaction.Add(SinglePort(0x500));
   transaction.Add(RangeBlock(4));
-  EXPECT_THAT(Operations(TakeMovedPorts(transaction)),
+  EXPECT_THAT(Operations(First(transaction)),
               ElementsAre("+ range-ports 10.96.0.1 . tcp . 768 : 2.0.0.1",
                           "+ range-ports 10.96.0.1 . tcp . 1023 : 2.0.0.1"));
   EXPECT_EQ(transaction.element_count(), 6u);
 }
 
-TEST(MovedPortsTest, ASinglePortIsAddedBeforeItsRangeIsDeleted) {
+TEST(FirstTest, ASinglePortIsAddedBeforeItsRangeIsDeleted) {
   nft::Transaction transaction;
   transaction.Delete(RangePort(80));
   transaction.Delete(RangeBlock(1));
   transaction.Add(SinglePort(80));
   transaction.Add(SinglePort(81));
   transaction.Add(SinglePort(256));
-  EXPECT_THAT(Operations(TakeMovedPorts(transaction)),
+  EXPECT_THAT(Operations(First(transaction)),
               ElementsAre("+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1",
                           "+ service-ips 10.96.0.1 . tcp . 256 : 2.0.0.1"));
 }
 
-TEST(MovedPortsTest, APortWithSourceRangesIsPartOfTheSwitch) {
+TEST(FirstTest, APortWithSourceRangesIsPartOfTheSwitch) {
   nft::Transaction transaction;
   transaction.Delete(RangeBlock(0));
   transaction.Add(svcmap::testing::Row{
       .set = {Family::kIpv4, kFirewallIps},
       .key = ServiceIpKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, 80)});
   transaction.Add(SinglePort(80));
-  EXPECT_TRUE(TakeMovedPorts(transaction).empty());
+  EXPECT_THAT(Operations(First(transaction)), ElementsAre(StartsWith("+ firewall-ips")));
+  EXPECT_EQ(transaction.element_count(), 2u);
 }
 
 // Row of a load balancer IP whose port ranges have source ranges.
@@ -178,35 +182,39 @@ svcmap::testing::Row RangeSource(const char* address) {
   return row;
 }
 
-TEST(TakeSourceRangesTest, RangesOfANewlyRestrictedIpAreAddedFirst) {
+TEST(FirstTest, RangesOfANewlyRestrictedIpAreAddedFirst) {
   nft::Transaction transaction;
   transaction.Add(RangeFirewallIp("203.0.113.1"));
   transaction.Add(RangeSource("203.0.113.1"));
   transaction.Add(RangeSource("203.0.113.2"));
-  EXPECT_THAT(Operations(TakeSourceRanges(transaction)),
-              ElementsAre("+ range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
-  EXPECT_EQ(transaction.element_count(), 2u);
+  EXPECT_THAT(Operations(First(transaction)),
+              ElementsAre("+ range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24",
+                          "+ range-firewall-ips 203.0.113.1 . tcp"));
+  EXPECT_EQ(transaction.element_count(), 1u);
 }
 
-TEST(TakeRestrictionsTest, AnIpIsRestrictedBeforeItsServiceIsAdded) {
+TEST(FirstTest, AnIpIsRestrictedBeforeItsServiceIsAdded) {
   nft::Transaction transaction;
+  transaction.RepairChains({.family = Family::kIpv4,
+                            .spec = std::make_shared<nft::TableSpec>(FullTables()[0]),
+                            .remove_sets = {"firewall-sources", "range-firewall-sources"}});
   transaction.Delete(RangeFirewallIp("203.0.113.2"));
   transaction.Add(RangeFirewallIp("203.0.113.1"));
   transaction.Add(RangeFirewallIp("203.0.113.2"));
   transaction.Add(RangeFirewallIp("203.0.113.3"));
-  transaction.Add(RangeSource("203.0.113.3"));  // The set of ranges is replaced.
+  transaction.Add(RangeSource("203.0.113.3"));  // Its set is replaced.
   transaction.Add(ServiceIp("1.0.0.1"));
-  EXPECT_THAT(Operations(TakeRestrictions(transaction)),
+  EXPECT_THAT(Operations(First(transaction)),
               ElementsAre("+ range-firewall-ips 203.0.113.1 . tcp"));
   EXPECT_EQ(transaction.element_count(), 5u);
 }
 
-TEST(TakeRestrictionsTest, AClusterIpIsAddedBeforeItsServiceIfTrafficIsMasqueraded) {
+TEST(FirstTest, AClusterIpIsAddedBeforeItsServiceIfTrafficIsMasqueraded) {
   nft::Transaction transaction;
   transaction.Add(ClusterIpRow(Family::kIpv4, 1));
   transaction.Add(ServiceIp("1.0.0.1"));
-  EXPECT_TRUE(TakeRestrictions(transaction).empty());
-  EXPECT_THAT(Operations(TakeRestrictions(transaction, /*cluster_ips=*/true)),
+  EXPECT_TRUE(First(transaction).empty());
+  EXPECT_THAT(Operations(First(transaction, {.masquerades_cluster_ips = true})),
               ElementsAre(StartsWith("+ cluster-ips")));
   EXPECT_EQ(transaction.element_count(), 1u);
 }
@@ -216,7 +224,7 @@ TEST(RemovalsTest, RangesOfAnIpThatIsNoLongerRestrictedAreDeletedAfterTheSwitch)
   transaction.Delete(RangeFirewallIp("203.0.113.1"));
   transaction.Delete(RangeSource("203.0.113.1"));
   transaction.Delete(RangeSource("203.0.113.2"));
-  EXPECT_THAT(Operations(TakeRemovals(transaction)),
+  EXPECT_THAT(Operations(Removals(transaction)),
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
 
@@ -225,7 +233,7 @@ TEST(RemovalsTest, NewRangesOfAnotherIpDoNotMatter) {
   transaction.Delete(RangeFirewallIp("203.0.113.1"));
   transaction.Delete(RangeSource("203.0.113.1"));
   transaction.Add(RangeSource("203.0.113.2"));
-  EXPECT_THAT(Operations(TakeRemovals(transaction)),
+  EXPECT_THAT(Operations(Removals(transaction)),
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
 
@@ -238,7 +246,7 @@ TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
   transaction.Delete(RangeFirewallIp("203.0.113.1"));
   transaction.Delete(port);
   Leftovers leftovers;
-  leftovers.Add(TakeRemovals(transaction), {});
+  leftovers.Add(Removals(transaction), {});
   EXPECT_THAT(Operations(transaction), ElementsAre("- range-ports 203.0.113.1 . tcp . 80"));
   EXPECT_THAT(Operations(leftovers.Next()), ElementsAre("- range-firewall-ips 203.0.113.1 . tcp"));
   leftovers.ForgetNext();
@@ -253,7 +261,7 @@ TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
   transaction.Delete(Slot(1, 1));
   transaction.Delete(ServiceIp("2.0.0.1"));
   transaction.Add(ServiceIp("1.0.0.1"));
-  EXPECT_TRUE(TakeRemovals(transaction).empty());
+  EXPECT_TRUE(Removals(transaction).empty());
   EXPECT_EQ(transaction.element_count(), 3u);
 }
 
@@ -262,7 +270,7 @@ TEST(RemovalsTest, RepairsOfChainsStayWithTheSwitch) {
   transaction.RepairChains({.family = Family::kIpv4, .rewrite = {"stick"}});
   transaction.Delete(Slot(1, 0));
   transaction.Add(ClusterIpRow(Family::kIpv4, 1));
-  EXPECT_EQ(TakeRemovals(transaction).element_count(), 1u);
+  EXPECT_EQ(Removals(transaction).element_count(), 1u);
   EXPECT_EQ(transaction.repairs().size(), 1u);
 }
 
@@ -283,9 +291,9 @@ TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
   transaction.Delete(ServiceIp("192.0.0.3"));
   transaction.Add(ServiceIp("1.0.0.2"));
   const nft::Transaction removals =
-      TakeRemovals(transaction, {{NumberPool::kStickyPorts, Family::kIpv4, 5},
-                                 {NumberPool::kStickyPorts, Family::kIpv6, 6},
-                                 {NumberPool::kStickyGroups, Family::kIpv4, 6}});
+      Removals(transaction, {.freed = {{NumberPool::kStickyPorts, Family::kIpv4, 5},
+                                       {NumberPool::kStickyPorts, Family::kIpv6, 6},
+                                       {NumberPool::kStickyGroups, Family::kIpv4, 6}}});
   EXPECT_EQ(removals.element_count(), 2u);
   EXPECT_EQ(transaction.element_count(), 3u);  // Port 6 keeps its session affinity.
 }
@@ -295,12 +303,12 @@ TEST(RemovalsTest, ARestrictionOfPortRangesIsDeletedAfterTheRanges) {
   nft::Transaction all;
   all.Delete(RangePort(80));
   all.Delete(RangeFirewallIp("10.96.0.1"));
-  EXPECT_THAT(Operations(TakeRemovals(all)), ElementsAre("- range-firewall-ips 10.96.0.1 . tcp"));
+  EXPECT_THAT(Operations(Removals(all)), ElementsAre("- range-firewall-ips 10.96.0.1 . tcp"));
   nft::Transaction part;  // The range stays, and its restriction ends.
   part.Delete(RangePort(80));
   part.Delete(RangeFirewallIp("10.96.0.1"));
   part.Add(RangePort(80));
-  EXPECT_TRUE(TakeRemovals(part).empty());
+  EXPECT_TRUE(Removals(part).empty());
 }
 
 // If a load balancer IP is no longer restricted, the restriction is deleted before the source
@@ -312,37 +320,43 @@ TEST(RemovalsTest, S116SourceRangesAreDeletedAfterTheRestriction) {
   nft::Transaction all;
   all.Delete(range);
   all.Delete(restriction);
-  EXPECT_EQ(TakeRemovals(all).element_count(), 1u);
+  EXPECT_EQ(Removals(all).element_count(), 1u);
   nft::Transaction part;  // The IP is still restricted.
   part.Delete(range);
   part.Add(ClusterIpRow(Family::kIpv4, 1));
-  EXPECT_TRUE(TakeRemovals(part).empty());
+  EXPECT_TRUE(Removals(part).empty());
 }
 
-TEST(RemovalsTest, NewGroupsAreAddedAhead) {
+// A port that moves to a map with an earlier lookup leads to new groups before the change.
+TEST(FirstTest, NewGroupsAreAddedBeforeAMovedPort) {
   nft::Transaction transaction;
+  transaction.Delete(RangeBlock(0));
   transaction.Delete(Slot(1, 0));
   transaction.Delete(ServiceIp("1.0.0.1"));
   transaction.Add(Slot(1, 0, "10.0.0.2"));
   transaction.Add(Slot(2, 0));
   transaction.Add(ServiceIp("1.0.0.2"));
-  const nft::Transaction ahead = TakeAdditions(transaction);
-  EXPECT_THAT(Operations(ahead), ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080"));
-  EXPECT_EQ(transaction.element_count(), 4u);
+  transaction.Add(SinglePort(81));
+  EXPECT_THAT(Operations(First(transaction)),
+              ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080",
+                          "+ service-ips 10.96.0.1 . tcp . 81 : 2.0.0.1"));
+  EXPECT_EQ(transaction.element_count(), 5u);
 }
 
 // A pick of an added slot must find what the slot leads to.
-TEST(RemovalsTest, SlotsAreAddedAheadLastAndNotInGroupsInUse) {
+TEST(FirstTest, SlotsAreAddedLastAndNotInGroupsInUse) {
   nft::Transaction transaction;
+  transaction.Delete(RangeBlock(0));
   transaction.Add(Slot(1, 4));
   transaction.Add(Slot(2, 0));
   svcmap::testing::Row choice{.set = {Family::kIpv4, kAffinityEndpoints}};
   choice.key.AppendU32Be(Choice(5, 1));
   transaction.Add(choice);
-  transaction.Add(ServiceIp("1.0.0.2"));
-  const nft::Transaction ahead = TakeAdditions(transaction, {GroupKey(Slot(1, 0).View())});
-  EXPECT_THAT(Operations(ahead), ElementsAre(StartsWith("+ affinity-endpoints"),
-                                             "+ endpoints 0x2 . 0 : 10.0.0.1 . 8080"));
+  transaction.Add(SinglePort(81));
+  EXPECT_THAT(
+      Operations(First(transaction, {.groups_in_use = {GroupKey(Slot(1, 0).View())}})),
+      ElementsAre(StartsWith("+ affinity-endpoints"), "+ endpoints 0x2 . 0 : 10.0.0.1 . 8080",
+                  "+ service-ips 10.96.0.1 . tcp . 81 : 2.0.0.1"));
   EXPECT_EQ(transaction.element_count(), 2u);
 }
 
@@ -362,9 +376,11 @@ TEST(RemovalsTest, TheFirstSlotOfEachGroupComesFirst) {
                                                    "+ endpoints 0x2 . 1 : 10.0.0.1 . 8080"));
 }
 
-// A port that moves to a map with an earlier lookup leads to these endpoints before the plan.
-TEST(RemovalsTest, EndpointsForAffinityAreAddedAhead) {
+TEST(FirstTest, EndpointsForAffinityAreAddedBeforeALargeChange) {
   nft::Transaction transaction;
+  for (size_t i = 0; i < kMaxElementsTogether; ++i) {
+    transaction.Add(ClusterIpRow(Family::kIpv4, static_cast<uint32_t>(i)));
+  }
   for (const uint8_t set : {kAffinityEndpoints, kAffinityLocalEndpoints, kRangeAffinityEndpoints,
                             kRangeAffinityLocalEndpoints}) {
     svcmap::testing::Row row{.set = {Family::kIpv4, set}};
@@ -372,8 +388,8 @@ TEST(RemovalsTest, EndpointsForAffinityAreAddedAhead) {
     transaction.Add(row);
   }
   transaction.Add(ServiceIp("192.0.0.3"));
-  EXPECT_EQ(TakeAdditions(transaction).element_count(), 4u);
-  EXPECT_EQ(transaction.element_count(), 1u);
+  EXPECT_EQ(First(transaction).element_count(), 4u);
+  EXPECT_EQ(transaction.element_count(), kMaxElementsTogether + 1);
 }
 
 TEST(LeftoversTest, NumbersAreFreeAfterTheLastPortion) {
