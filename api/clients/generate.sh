@@ -1,5 +1,5 @@
 #!/bin/bash
-# Generates the gRPC stubs of the Go and Python clients from proto/. `make clients` runs this script
+# Generates the stubs of the Go and Python clients from proto/. `make clients` runs this script
 # after a change to the schema. With an argument, the stubs are written to this directory instead, so
 # that tests can compare them with the committed stubs.
 set -euo pipefail
@@ -12,8 +12,9 @@ declare -A packages=(
   [svcmap/v1/control.proto]=svcmapv1
   [svcmap/rpc/v1/rpc.proto]=internal/rpcv1
 )
+etcd=svcmap/etcd/v3/etcd.proto
 
-go_opt=module=$module
+go_opt=module=$module,M$etcd=$module/internal/etcdv3
 for proto in "${!packages[@]}"; do
   go_opt+=",M$proto=$module/${packages[$proto]}"
 done
@@ -25,3 +26,12 @@ protoc -I proto \
   --python_out="$out/python" --pyi_out="$out/python" \
   --grpc_python_out="$out/python" --plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin \
   "${!packages[@]}"
+
+# A process can contain only one message with a name, and a controller can use etcd's own client. The
+# messages therefore get another package. Their encoding does not depend on the package.
+renamed=$(mktemp -d)
+trap 'rm -rf "$renamed"' EXIT
+mkdir -p "$renamed/$(dirname $etcd)"
+sed 's/^package etcdserverpb;$/package svcmap.etcd.v3;/' "proto/$etcd" >"$renamed/$etcd"
+protoc -I "$renamed" --go_out="$out/go" --go_opt="$go_opt" --python_out="$out/python" --pyi_out="$out/python" \
+  "$etcd"

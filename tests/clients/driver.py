@@ -39,16 +39,20 @@ async def main(kind, settings):
         handler = logging.Handler()
         handler.emit = lambda record: say("log", record.getMessage())
         logging.getLogger("svcmap").addHandler(handler)
-    client = {"blocking": svcmap.Agent, "asyncio": svcmap.aio.Agent}[kind]
     credentials = None
     if folder := settings.get("Certificates"):
         credentials = svcmap.TlsFiles(ca=f"{folder}/ca.pem", certificate=f"{folder}/client.pem",
                                       key=f"{folder}/client.key")
     callbacks = {} if settings.get("Log") else {
         "on_result": lambda result: say("result", result.message), "on_error": lambda error: say("error", text(error))}
-    agent = client(settings["Target"], name=settings["Name"], instance=settings.get("Instance"),
-                   credentials=credentials,
-                   epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"), **callbacks)
+    if "Prefix" in settings:
+        agent = svcmap.Store(settings["Target"].split(","), settings["Prefix"], name=settings["Name"],
+                             lease_seconds=settings["Lease"], credentials=credentials, on_error=callbacks["on_error"])
+    else:
+        client = {"blocking": svcmap.Agent, "asyncio": svcmap.aio.Agent}[kind]
+        agent = client(settings["Target"], name=settings["Name"], instance=settings.get("Instance"),
+                       credentials=credentials,
+                       epoch=settings.get("Epoch", 0), state_file=settings.get("StateFile"), **callbacks)
     while True:
         line = await asyncio.to_thread(sys.stdin.readline)
         if not line:
@@ -59,6 +63,8 @@ async def main(kind, settings):
         try:
             if command["Do"] == "set":
                 agent.set(objects, accept_removals=command.get("Accept", False))
+            elif command["Do"] == "update":
+                agent.update(objects, svcmap.parse_list(command["Deleted"]))
             elif command["Do"] == "apply":
                 for obj in objects:
                     agent.apply(obj)
@@ -74,7 +80,7 @@ async def main(kind, settings):
                         if key not in ("agent_version", "revision")}
             elif command["Do"] == "close":
                 await maybe(agent.close())
-                done = text(agent.error)
+                done = text(getattr(agent, "error", None))
         except (svcmap.Stopped, svcmap.Closed, TimeoutError, asyncio.TimeoutError) as error:
             done = text(error)
         say("done", done)

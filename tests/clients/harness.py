@@ -1,8 +1,10 @@
 """Processes for the tests of api/clients: the clients, their examples, and svcmapd."""
+import concurrent.futures
 import json
 import os
 import pathlib
 import queue
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ PATIENCE = 30
 
 sys.path.insert(0, str(PYTHON_CLIENT))
 import grpc  # noqa: E402
+from svcmap.etcd.v3 import etcd_pb2 as etcd  # noqa: E402
 from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services  # noqa: E402
 
 PYTHON = "/usr/bin/python3"  # Debian's packages are for this interpreter.
@@ -82,8 +85,8 @@ class Driver:
     """A client under control of the test, see driver/main.go."""
 
     def __init__(self, command, target, *, state_file=None, certificates=None, name="test",
-                 instance="host-1", epoch=0, log=False):
-        settings = {"Target": target, "Name": name, "Instance": instance, "Epoch": epoch, "Log": log,
+                 instance="host-1", epoch=0, log=False, **others):
+        settings = {**others, "Target": target, "Name": name, "Instance": instance, "Epoch": epoch, "Log": log,
                     "StateFile": str(state_file) if state_file else None,
                     "Certificates": str(certificates) if certificates else None}
         settings = {key: value for key, value in settings.items() if value is not None}
@@ -109,6 +112,10 @@ class Driver:
     def change(self, do, *objects):
         """`do` is "set", "apply" or "remove". Returns the error, or None."""
         return self._do(Do=do, List=kubernetes_list(objects))
+
+    def update(self, changed, deleted):
+        """Only of stores."""
+        assert self._do(Do="update", List=kubernetes_list(changed), Deleted=kubernetes_list(deleted)) is None
 
     def set(self, *objects):
         assert self.change("set", *objects) is None
@@ -225,3 +232,124 @@ class Svcmapd:
         os.close(self._write)
         self._keeper.wait()
         self._keeper.stdout.close()
+
+
+class Etcd:
+    """etcd in the network namespace of a Svcmapd. The namespace uses `url`, and this process a Unix socket."""
+
+    def __init__(self, folder, agent):
+        self._folder = pathlib.Path(folder)
+        self._agent = agent
+        self.socket = f"unix://{self._folder}/localhost:1"  # etcd creates the socket in its working directory.
+        self._process = self._channel = None
+
+    def start(self, *flags):
+        self.url = f"{'https' if flags else 'http'}://127.0.0.1:2379"
+        (self._folder / "localhost:1").unlink(missing_ok=True)
+        with open(self._folder / "etcd.log", "ab") as log:
+            self._process = subprocess.Popen(self._agent.inside(
+                "etcd", "--name=n", "--data-dir=etcd-data", f"--listen-client-urls={self.url},unix://localhost:1",
+                f"--advertise-client-urls={self.url}", "--listen-peer-urls=http://127.0.0.1:2380",
+                "--initial-advertise-peer-urls=http://127.0.0.1:2380", "--initial-cluster=n=http://127.0.0.1:2380",
+                *flags), cwd=self._folder, stdout=log, stderr=log)
+        self._channel = grpc.insecure_channel(self.socket.replace("unix://", "unix:"), [
+            ("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 100)])
+
+    def kill(self):
+        if self._process is not None:
+            self._channel.close()
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def control(self, *arguments):
+        """Runs etcdctl."""
+        subprocess.run(["etcdctl", *arguments], cwd=self._folder, check=True, capture_output=True,
+                       env={**os.environ, "ETCDCTL_API": "3", "ETCDCTL_ENDPOINTS": "unix://localhost:1"})
+
+    def restore(self, backup):
+        """Replaces the data with the backup. Expects that etcd does not run."""
+        shutil.rmtree(self._folder / "etcd-data")
+        self.control("snapshot", "restore", backup, "--name=n", "--data-dir=etcd-data",
+                     "--initial-advertise-peer-urls=http://127.0.0.1:2380", "--initial-cluster=n=http://127.0.0.1:2380")
+
+    def call(self, method, request, stream=False):
+        """A request in bytes. Returns the answer in bytes."""
+        if stream:
+            return next(self._channel.stream_stream(method)(iter((request,)), timeout=PATIENCE, wait_for_ready=True))
+        return self._channel.unary_unary(method)(request, timeout=PATIENCE, wait_for_ready=True)
+
+    def txn(self, *requests):
+        request = etcd.TxnRequest(success=requests)
+        return etcd.TxnResponse.FromString(self.call("/etcdserverpb.KV/Txn", request.SerializeToString()))
+
+    def put(self, key, value):
+        self.txn(etcd.RequestOp(request_put=etcd.PutRequest(key=key.encode(), value=value)))
+
+    def pairs(self, prefix):
+        """The keys below the prefix, with their values and revisions."""
+        request = etcd.RangeRequest(key=prefix.encode(), range_end=prefix.encode() + b"\xff")
+        answer = self.txn(etcd.RequestOp(request_range=request))
+        return {pair.key.decode()[len(prefix):]: pair for pair in answer.responses[0].response_range.kvs}
+
+
+class EtcdProxy(grpc.GenericRpcHandler):
+    """An endpoint that forwards requests to etcd, and loses requests and answers."""
+
+    def __init__(self, etcd_server, folder):
+        self._etcd = etcd_server
+        self._changed = threading.Condition()  # Its lock guards the fields below.
+        self.lose_answers = 0  # Number of transactions with objects whose answers are lost.
+        self.lose_requests = 0  # Number of transactions with objects that do not reach etcd.
+        self.transactions = []  # Transactions that write the head, as TxnRequest.
+        self._blocked = False
+        self.waiting = 0
+        self.url = f"unix://{folder}/proxy.sock"
+        self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(8), [self], options=[
+            ("grpc.max_receive_message_length", -1)])
+        self._server.add_insecure_port(self.url.replace("unix://", "unix:"))
+        self._server.start()
+
+    def block(self, blocked):
+        """Requests wait while the proxy is blocked."""
+        with self._changed:
+            self._blocked = blocked
+            self._changed.notify_all()
+
+    def until(self, condition):
+        with self._changed:
+            assert self._changed.wait_for(condition, PATIENCE)
+
+    def service(self, details):
+        method = details.method
+        if method.endswith("/LeaseKeepAlive"):
+            return grpc.stream_stream_rpc_method_handler(
+                lambda requests, context: (self._forward(method, request, context, True) for request in requests))
+        return grpc.unary_unary_rpc_method_handler(
+            lambda request, context: self._forward(method, request, context, False))
+
+    def _forward(self, method, request, context, stream):
+        txn = etcd.TxnRequest.FromString(request) if method.endswith("/Txn") else etcd.TxnRequest()
+        lost = False
+        with self._changed:
+            if txn.success and txn.success[0].request_put.key.endswith(b"/head"):
+                self.transactions.append(txn)
+            if len(txn.success) > 1 and self.lose_requests:
+                self.lose_requests -= 1
+                context.abort(grpc.StatusCode.UNAVAILABLE, "request lost")
+            if len(txn.success) > 1 and self.lose_answers:
+                self.lose_answers -= 1
+                lost = True
+            self.waiting += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._blocked)
+            self.waiting -= 1
+        answer = self._etcd.call(method, request, stream)
+        if lost:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "answer lost")
+        return answer
+
+    def stop(self):
+        self.block(False)
+        self._server.stop(None).wait()

@@ -22,7 +22,7 @@ from svcmap.v1 import control_pb2 as control
 CLIENTS = TOP / "api/clients"
 # With the maximum number of lines.
 EXAMPLES = {"go/examples/sync/main.go": 20, "go/examples/controller/main.go": 36, "python/examples/sync.py": 20,
-            "python/examples/sync_asyncio.py": 20, "python/examples/controller.py": 20}
+            "go/examples/fleet/main.go": 20, "python/examples/fleet.py": 20, "python/examples/sync_asyncio.py": 20, "python/examples/controller.py": 20}
 
 
 class Package(unittest.TestCase):
@@ -37,26 +37,28 @@ class Package(unittest.TestCase):
                                 f"api/clients/{name} is outdated: run `make clients`")
 
     def test_examples_are_short_and_documented(self):
-        documentation = (TOP / "proto/README.md").read_text()
         for name, limit in EXAMPLES.items():
             text = (CLIENTS / name).read_text()
             lines = [line for line in text.splitlines()
                      if line.strip() and not line.lstrip().startswith(("//", "#", '"""'))]
             self.assertLessEqual(len(lines), limit, name)
+            document = TOP / "proto/README.md"
             if "controller" in name:
-                documents = (CLIENTS / name.split("/")[0] / "README.md").read_text()
-                self.assertIn(f"\n{text.strip()}\n```", documents, f"the client's README does not contain {name}")
-            elif not name.endswith("_asyncio.py"):
-                self.assertIn(f"\n{text.strip()}\n```", documentation, f"proto/README.md does not contain {name}")
+                document = CLIENTS / name.split("/")[0] / "README.md"
+            elif "fleet" in name:
+                document = TOP / "docs/fleet.md"
+            if not name.endswith("_asyncio.py"):
+                self.assertIn(f"\n{text.strip()}\n```", document.read_text(), f"{document} does not contain {name}")
 
     def test_go_code_is_formatted_and_sound(self):
         sources = [str(p) for folder in (CLIENTS / "go", TOP / "tests/clients") for p in folder.rglob("*.go")]
         self.assertEqual(subprocess.run(["gofmt", "-l", *sources], check=True, capture_output=True).stdout, b"")
         tests = MODULE.replace("/api/clients/go", "/tests/clients")
-        go("vet", MODULE, f"{MODULE}/examples/sync", f"{MODULE}/examples/controller", f"{tests}/bench", f"{tests}/certificates", f"{tests}/driver")
+        examples = [f"{MODULE}/examples/{name}" for name in ("controller", "fleet", "sync")]
+        go("vet", MODULE, *examples, f"{tests}/bench", f"{tests}/certificates", f"{tests}/driver")
 
     def test_the_go_code_in_the_documentation_compiles(self):
-        _, agent, tls = re.findall("```go\n(.*?)```", (CLIENTS / "go/README.md").read_text(), re.S)
+        _, agent, tls, store = re.findall("```go\n(.*?)```", (CLIENTS / "go/README.md").read_text(), re.S)
         code = f"""package main
 import (
 "context"; "crypto/tls"; "log"
@@ -69,6 +71,10 @@ log.Print(err, code, reason, metadata)
 }}
 func tcp(controller svcmap.Controller, config *tls.Config) {{
 {tls}}}
+func fleet(ctx context.Context, prefix string, objects, changed, deleted []svcmap.Object, config *tls.Config) {{
+{store}
+log.Print(seq, err)
+}}
 func main() {{}}
 """
         with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +96,7 @@ func main() {{}}
     def test_the_go_module_is_complete(self):
         """All imports are in the modules of go.mod. Debian's packages are the vendored modules."""
         packages = go("list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", MODULE,
-                      f"{MODULE}/examples/sync", f"{MODULE}/examples/controller").split()
+                      f"{MODULE}/examples/sync", f"{MODULE}/examples/controller", f"{MODULE}/examples/fleet").split()
         with tempfile.TemporaryDirectory() as folder:
             module = pathlib.Path(folder, "module")
             shutil.copytree(CLIENTS / "go", module)

@@ -25,8 +25,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// ErrClosed is the error of Set, Apply, Remove and Wait after Close.
-var ErrClosed = errors.New("svcmap: the agent is closed")
+// ErrClosed is the error of Set, Apply, Update, Remove and Wait after Close.
+var ErrClosed = errors.New("svcmap: closed")
 
 // Controller identifies the controller and configures its connection to one agent.
 type Controller struct {

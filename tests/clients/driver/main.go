@@ -22,16 +22,18 @@ import (
 
 type settings struct {
 	Target, Name, Instance, StateFile string
+	Prefix                            string // Not empty: a Store. Target then contains the endpoints.
 	Certificates                      string // Folder with ca.pem, client.pem and client.key.
 	Epoch                             uint64
-	Log                               bool // Without callbacks, so that the client logs.
+	Lease                             int64 // Only of a Store, in seconds.
+	Log                               bool  // Without callbacks, so that the client logs.
 }
 
 type command struct {
-	Do      string
-	List    json.RawMessage
-	Timeout float64
-	Accept  bool
+	Do            string
+	List, Deleted json.RawMessage
+	Timeout       float64
+	Accept        bool
 }
 
 var output sync.Mutex
@@ -64,7 +66,7 @@ func text(err error) any {
 	return map[string]any{"code": nil, "details": err.Error()}
 }
 
-func transportCredentials(folder string) credentials.TransportCredentials {
+func tlsConfig(folder string) *tls.Config {
 	authority, err := os.ReadFile(folder + "/ca.pem")
 	if err != nil {
 		panic(err)
@@ -75,7 +77,37 @@ func transportCredentials(folder string) credentials.TransportCredentials {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority)
-	return credentials.NewTLS(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}})
+	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}
+}
+
+var lines = bufio.NewReader(os.Stdin)
+
+// next returns false at the end of stdin.
+func next() (c command, ok bool) {
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return c, false
+	}
+	if err := json.Unmarshal(line, &c); err != nil {
+		panic(err)
+	}
+	return c, true
+}
+
+func (c command) objects(list json.RawMessage) []svcmap.Object {
+	if len(list) == 0 {
+		return nil
+	}
+	objects, err := svcmap.ParseList(list)
+	if err != nil {
+		panic(err)
+	}
+	return objects
+}
+
+// context returns a context for the timeout of the command.
+func (c command) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), time.Duration(c.Timeout*float64(time.Second)))
 }
 
 func main() {
@@ -83,9 +115,13 @@ func main() {
 	if err := json.Unmarshal([]byte(os.Args[1]), &s); err != nil {
 		panic(err)
 	}
+	if s.Prefix != "" {
+		controlStore(s)
+		return
+	}
 	var options []grpc.DialOption
 	if s.Certificates != "" {
-		options = append(options, grpc.WithTransportCredentials(transportCredentials(s.Certificates)))
+		options = append(options, grpc.WithTransportCredentials(credentials.NewTLS(tlsConfig(s.Certificates))))
 	}
 	controller := svcmap.Controller{Name: s.Name, Instance: s.Instance, Epoch: s.Epoch, StateFile: s.StateFile}
 	if s.Log {
@@ -99,22 +135,8 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	lines := bufio.NewReader(os.Stdin)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return
-		}
-		var c command
-		if err := json.Unmarshal(line, &c); err != nil {
-			panic(err)
-		}
-		var objects []svcmap.Object
-		if len(c.List) > 0 {
-			if objects, err = svcmap.ParseList(c.List); err != nil {
-				panic(err)
-			}
-		}
+	for c, ok := next(); ok; c, ok = next() {
+		objects := c.objects(c.List)
 		switch c.Do {
 		case "set":
 			if c.Accept {
@@ -131,8 +153,7 @@ func main() {
 		case "remove":
 			say("done", text(agent.Remove(objects...)))
 		case "wait":
-			ctx, cancel := context.WithTimeout(context.Background(),
-				time.Duration(c.Timeout*float64(time.Second)))
+			ctx, cancel := c.context()
 			say("done", text(agent.Wait(ctx)))
 			cancel()
 		case "status":

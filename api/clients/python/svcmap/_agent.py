@@ -88,7 +88,7 @@ class SnapshotHeld(Exception):
 
 
 class Closed(Exception):
-    """The Agent is closed."""
+    """The Agent or the Store is closed."""
 
 
 @dataclasses.dataclass
