@@ -17,57 +17,36 @@ namespace {
 using source::Fail;
 using source::Push;
 
-using Watches = std::array<std::unique_ptr<ListWatch>, kResources.size()>;
-
-absl::StatusOr<Watches> StartWatches(const ApiServer& server, const KubeOptions& options,
-                                     Mirror& mirror) {
-  // All clients are created before the first watch starts, because the creation may fail.
-  std::array<std::unique_ptr<HttpClient>, kResources.size()> clients;
-  for (std::unique_ptr<HttpClient>& client : clients) {
-    absl::StatusOr<std::unique_ptr<HttpClient>> created =
-        HttpClient::Create(server, std::string("svcmap-kube/") + SVCMAP_VERSION);
-    if (!created.ok()) return created.status();
-    client = *std::move(created);
-  }
-  ListWatchOptions watch;
-  watch.selection = options.selection;
-  Watches watches;
-  for (size_t i = 0; i < kResources.size(); ++i) {
-    watches[i] = ListWatch::Start(kResources[i], std::move(clients[i]), watch, mirror);
-  }
-  return watches;
-}
-
 int Run(const KubeOptions& options) {
   const sigset_t signals = source::BlockSignals();
   const absl::StatusOr<ApiServer> server = FindApiServer(options.kubeconfig, options.master);
   if (!server.ok()) return Fail(server.status());
   spdlog::info("starting svcmap-kube version={} node={} server={} agent={}", SVCMAP_VERSION,
-               api::LogValue(options.selection.node_name), api::LogValue(server->url),
+               api::LogValue(options.selection.node_name), api::LogValue(server->url.ToString()),
                api::LogValue(options.agent));
 
   const auto started = std::chrono::steady_clock::now();
   Mirror mirror;
-  const absl::StatusOr<Watches> watches = StartWatches(*server, options, mirror);
-  if (!watches.ok()) return Fail(watches.status());
+  const ListWatches watches(*server, std::string("svcmap-kube/") + SVCMAP_VERSION,
+                            {.selection = options.selection}, mirror);
   const std::unique_ptr<Push> push =
       Push::Start(source::PushOptionsOf(options, "svcmap-kube"), mirror);
 
   const auto read_facts = [&] {
     BridgeFacts facts;
-    for (size_t i = 0; i < kResources.size(); ++i) facts.watches[i] = (*watches)[i]->facts();
+    facts.watches = watches.facts();
     facts.complete = mirror.complete();
     facts.mirror = mirror.counts();
     facts.push = push->facts();
     facts.certificates = api::ReadExpiries({{"tls-cert", options.tls.certificate},
                                             {"tls-ca", options.tls.ca},
-                                            {"client-certificate", server->client_certificate_file},
-                                            {"certificate-authority", server->ca_file}});
+                                            {"client-certificate", server->tls_files.certificate},
+                                            {"certificate-authority", server->tls_files.ca}});
     const auto add = [&](const char* name, const std::string& pem) {
       if (const auto first = api::FirstExpiry(pem)) facts.certificates.push_back({name, *first});
     };
-    add("client-certificate-data", server->client_certificate_pem);
-    if (server->ca_file.empty()) add("certificate-authority-data", server->ca_pem);
+    add("client-certificate-data", server->tls_text.certificate);
+    add("certificate-authority-data", server->tls_text.ca);
     facts.started = started;
     facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
     return facts;

@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "api/config/program_options.h"
 #include "api/convert/quote.h"
-#include "api/kube/http/server_url.h"
 #include "api/version/version.h"
 #include "nft/base/status.h"
 
@@ -37,6 +37,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   ParsedKubeOptions parsed;
   KubeOptions& options = parsed.options;
   std::string config_path;
+  std::string master_url;
 
   CLI::App app("Sends Services and endpoints from the Kubernetes API to svcmapd.", "svcmap-kube");
   app.set_version_flag("--version", api::VersionLine("svcmap-kube"));
@@ -47,7 +48,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
   app.add_option(
       "--kubeconfig", options.kubeconfig,
       "Kubeconfig file for the API server [the service account of the pod]. Ignored with --config");
-  app.add_option("--master", options.master, "URL of the API server. Overrides the kubeconfig");
+  app.add_option("--master", master_url, "URL of the API server. Overrides the kubeconfig");
   app.add_option("--node-name,--hostname-override", options.selection.node_name,
                  "Name of this node [hostnameOverride of --config, or the host name]");
   app.add_option("--service-proxy-name", options.selection.service_proxy_name,
@@ -81,24 +82,25 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
                                          ": must not be blank");
   }
   if (problem.ok()) problem = CheckServiceProxyName(options.selection.service_proxy_name);
-  if (problem.ok() && !options.master.empty()) {
-    const absl::StatusOr<ServerUrl> master = ParseServerUrl(options.master);
+  if (problem.ok() && !master_url.empty()) {
+    absl::StatusOr<ServerUrl> master = ParseServerUrl(master_url);
     problem = Annotate(master.status(), "--master");
-    if (master.ok()) options.master = master->ToString();
+    if (master.ok()) options.master = *std::move(master);
   }
   if (problem.ok()) problem = source::FinishAgentOptions(options);
   if (!problem.ok()) parsed.exit = api::UsageError("svcmap-kube", problem);
   return parsed;
 }
 
-absl::StatusOr<ApiServer> FindApiServer(const std::string& kubeconfig, const std::string& master) {
+absl::StatusOr<ApiServer> FindApiServer(const std::string& kubeconfig,
+                                        const std::optional<ServerUrl>& master) {
   absl::StatusOr<ApiServer> server = ApiServer();
   if (!kubeconfig.empty()) {
     server = ReadKubeconfig(kubeconfig);
-  } else if (master.empty()) {
+  } else if (!master) {
     server = InCluster();
   }
-  if (server.ok() && !master.empty()) server->url = master;
+  if (server.ok() && master) server->url = *master;
   return server;
 }
 

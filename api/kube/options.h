@@ -14,8 +14,8 @@
 namespace svcmap::kube {
 
 struct KubeOptions : source::AgentOptions {
-  std::string kubeconfig;  // If kubeconfig and master are empty: the service account of the pod.
-  std::string master;      // URL of the API server. Overrides the kubeconfig (S-290).
+  std::string kubeconfig;  // Without kubeconfig and master: the service account of the pod.
+  std::optional<ServerUrl> master;  // Overrides the kubeconfig (S-290).
   Selection selection;
   // The --config file. kubeconfig has the value of the file. The file also contains
   // the defaults of node name and verbosity.
@@ -31,7 +31,8 @@ struct ParsedKubeOptions {
 };
 ParsedKubeOptions ParseKubeOptions(int argc, char** argv);
 
-// Uses kubeconfig and master, or the service account of the pod if both are empty (S-290).
-absl::StatusOr<ApiServer> FindApiServer(const std::string& kubeconfig, const std::string& master);
+// Uses kubeconfig and master, or the service account of the pod without both (S-290).
+absl::StatusOr<ApiServer> FindApiServer(const std::string& kubeconfig,
+                                        const std::optional<ServerUrl>& master);
 
 }  // namespace svcmap::kube

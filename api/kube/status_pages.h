@@ -1,7 +1,6 @@
 // Content of svcmap-kube's HTTP pages. Pure functions, except for KubePages.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -19,8 +18,8 @@ namespace svcmap::kube {
 using source::PushFacts;
 
 struct BridgeFacts {
-  std::array<ListWatchFacts, kResources.size()> watches;  // In the order of kResources.
-  bool complete = false;                                  // Mirror::complete().
+  ListWatches::Facts watches;
+  bool complete = false;  // Mirror::complete().
   Mirror::Counts mirror;
   PushFacts push;
   std::vector<api::CertificateExpiry> certificates;  // Of all TLS files.

@@ -5,9 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/kube/http/bearer_token.h"
-#include "api/kube/http/kubeconfig.h"
-#include "api/kube/http/server_url.h"
+#include "api/kube/http/api_server.h"
 #include "api/log/printable.h"
 
 namespace svcmap::kube {
@@ -27,10 +25,11 @@ void CheckRejection(std::string_view message) {
 }
 
 void CheckServer(const ApiServer& server) {
-  const auto url = ParseServerUrl(server.url);
-  RequireThis(url.ok() && url->ToString() == server.url);
-  RequireThis(server.proxy_url.empty() || ParseProxyUrl(server.proxy_url).ok());
-  RequireThis(server.token.empty() || (CheckToken(server.token).ok() && server.token_file.empty()));
+  const auto url = ParseServerUrl(server.url.ToString());
+  RequireThis(url.ok() && url->ToString() == server.url.ToString());
+  RequireThis(server.proxy.url.empty() || ParseProxyUrl(server.proxy.url).ok());
+  RequireThis(server.token.empty() || server.token_file.empty());
+  for (const char c : server.token) RequireThis(c > 0x20 && c < 0x7f);
 }
 
 }  // namespace

@@ -149,6 +149,14 @@ std::optional<Target> ParseTarget(const std::string& path) {
   return std::nullopt;
 }
 
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) return absl::UnavailableError("cannot write " + path);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 struct FakeApiServer::Impl {
@@ -628,11 +636,13 @@ absl::Status FakeApiServer::WriteKubeconfig(const std::string& path) const {
       {"users", {{{"name", "someone"}, {"user", {{"token", "anybody"}}}}}},
       {"contexts", {{{"name", "it"}, {"context", {{"cluster", "double"}, {"user", "someone"}}}}}},
       {"current-context", "it"}};
-  std::ofstream file(path, std::ios::trunc);
-  file << config.dump(2) << "\n";
-  file.close();
-  if (!file) return absl::UnavailableError("cannot write " + path);
-  return absl::OkStatus();
+  return WriteFile(path, config.dump(2) + "\n");
+}
+
+absl::Status FakeApiServer::WriteIdentity(const std::string& certificate,
+                                          const std::string& key) const {
+  const absl::Status status = WriteFile(certificate, impl_->pair.certificate);
+  return status.ok() ? WriteFile(key, impl_->pair.key) : status;
 }
 
 uint16_t FakeApiServer::port() const { return static_cast<uint16_t>(impl_->port); }

@@ -84,6 +84,9 @@ class FakeApiServer {
   // Writes a kubeconfig with the server's CA. Overwrites the file.
   absl::Status WriteKubeconfig(const std::string& path) const;
 
+  // Writes the server's certificate and key to files, for a proxy in front of the server.
+  absl::Status WriteIdentity(const std::string& certificate, const std::string& key) const;
+
   uint16_t port() const;
   std::string url() const;  // Returns the server's URL, for example "https://127.0.0.1:40123".
 

@@ -3,35 +3,43 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
+#include "api/kube/http/server_url.h"
+#include "api/tls/tls_files.h"
 
 namespace svcmap::kube {
 
-// Certificates and keys are in PEM format. Kubernetes may replace the files, so they are read again
-// for new connections.
+// Kubernetes may replace the files of certificates, keys and tokens, so they are read again for
+// each request.
 struct ApiServer {
-  std::string url;      // "https://10.96.0.1:443", without a trailing slash.
-  std::string ca_file;  // If empty, ca_pem is used.
-  // certificate-authority-data. If ca_file is empty as well, the system's CAs are used.
-  std::string ca_pem;
+  ServerUrl url;
+  std::string tls_server_name;  // If empty, the host of the URL.
+  ProxyUrl proxy;               // Environment variables are ignored.
+  // Each certificate and the key is either a file or PEM text. Without both, `ca` contains the
+  // system's CAs, and the client has no certificate.
+  api::TlsFiles tls_files;
+  api::TlsMaterial tls_text;
   bool insecure_skip_tls_verify = false;
-  std::string tls_server_name;          // If empty, the host of the URL.
-  std::string client_certificate_file;  // Either the file or the PEM text.
-  std::string client_certificate_pem;
-  std::string client_key_file;
-  std::string client_key_pem;
-  std::string token;       // If empty, token_file is used.
-  std::string token_file;  // Read again after a minute, and after a 401.
-  std::string username;    // Basic authentication.
+  std::string token;  // If empty, token_file is used.
+  std::string token_file;
+  std::string username;  // Basic authentication.
   std::string password;
-  std::string proxy_url;  // If empty, no proxy is used. Environment variables are ignored.
 };
 
 // Returns the current context of a kubeconfig file (v1). Relative paths in the file are relative to
 // its directory. Errors name the file and the field. `exec` and `auth-provider` are rejected with
 // an alternative, because svcmap-kube runs no credential plugins.
 absl::StatusOr<ApiServer> ReadKubeconfig(const std::string& path);
+
+// Like ReadKubeconfig, for the content of a file in `folder`. Errors name the field, but never
+// contain a value that may be a secret. A pure function.
+absl::StatusOr<ApiServer> ParseKubeconfig(std::string_view text, const std::string& folder);
+
+// Reads a token from a file, or returns an error that names the file but does not contain the
+// token.
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path);
 
 // Returns the server and the service account of a pod: KUBERNETES_SERVICE_HOST and
 // KUBERNETES_SERVICE_PORT, and the token and CA in `folder`. Tests use another `folder`.

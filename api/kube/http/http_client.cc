@@ -1,32 +1,27 @@
 #include "api/kube/http/http_client.h"
 
-#include <curl/curl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
+#include <new>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "api/kube/http/bearer_token.h"
-#include "api/kube/http/server_url.h"
-#include "api/kube/http/tls_source.h"
-#include "api/kube/http/transfer_error.h"
 #include "nft/base/status.h"
 
 namespace svcmap::kube {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = HttpClient::Clock;
 using std::chrono::milliseconds;
 
-constexpr size_t kMaxHeaderBytes = 64 * 1024;  // Of all headers of one response.
+// Without HTTP/2, each of the four watches has its own connection.
+constexpr long kMaxConnections = 4;
 
 // The kernel detects dead peers: it sends the first keepalive probe after 30 s without traffic, and
 // closes the connection after 45 s without an acknowledgement. The same limit applies to sent data.
@@ -34,10 +29,16 @@ constexpr long kProbeAfterSeconds = 30;
 constexpr long kProbeEverySeconds = 5;
 constexpr unsigned kUnansweredMilliseconds = 45000;
 
-int NoticeDeadPeer(void*, curl_socket_t fd, curlsocktype) {
+// Called for each new connection. Clears the TLS alert of the previous connection.
+int SetUpSocket(void* alert, curl_socket_t fd, curlsocktype) {
+  *static_cast<int*>(alert) = -1;
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnansweredMilliseconds,
              sizeof(kUnansweredMilliseconds));
   return CURL_SOCKOPT_OK;
+}
+
+void AppendTo(CurlList& list, const std::string& line) {
+  list.reset(curl_slist_append(list.release(), line.c_str()));
 }
 
 void SetBlob(CURL* easy, CURLoption option, const std::string& pem) {
@@ -45,7 +46,6 @@ void SetBlob(CURL* easy, CURLoption option, const std::string& pem) {
   curl_easy_setopt(easy, option, pem.empty() ? nullptr : &blob);
 }
 
-// A client has only one request at a time, so the alert belongs to the current request.
 void NoteAlert(const SSL* ssl, int where, int code) {
   constexpr int kFatal = 2;
   if (where != SSL_CB_READ_ALERT || (code >> 8) != kFatal) return;
@@ -58,338 +58,266 @@ CURLcode WatchAlerts(CURL*, void* context, void* alert) {
   return CURLE_OK;
 }
 
-std::string ShowSeconds(milliseconds time) {
-  return absl::StrFormat("%g s", static_cast<double>(time.count()) / 1000);
+// libcurl's initialization fails only without memory.
+CURLM* NewMulti() {
+  static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
+  CURLM* multi = initialized == CURLE_OK ? curl_multi_init() : nullptr;
+  if (multi == nullptr) throw std::bad_alloc();
+  return multi;
+}
+
+std::string FieldName(const std::string& field, const std::string& pem, const std::string& file) {
+  if (!pem.empty()) return field + "-data";
+  return file.empty() ? "" : field + " " + file;
 }
 
 }  // namespace
 
-struct HttpClient::Impl {
-  struct FreeCurl {
-    void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-  };
-  using CurlList = std::unique_ptr<curl_slist, FreeCurl>;
-  static void AppendTo(CurlList& list, const std::string& line) {
-    list.reset(curl_slist_append(list.release(), line.c_str()));
+HttpClient::HttpClient(ApiServer server, std::string user_agent)
+    : server_(std::move(server)),
+      user_agent_(std::move(user_agent)),
+      tls_names_{FieldName("client-certificate", server_.tls_text.certificate,
+                           server_.tls_files.certificate),
+                 FieldName("client-key", server_.tls_text.key, server_.tls_files.key),
+                 FieldName("certificate-authority", server_.tls_text.ca, server_.tls_files.ca)},
+      token_(server_.token),
+      multi_(NewMulti()) {
+  curl_multi_setopt(multi_, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kMaxConnections);
+  ServerUrl url = server_.url;
+  if (!server_.tls_server_name.empty()) {
+    // The URL contains the name that TLS verifies. CURLOPT_CONNECT_TO contains the real host.
+    AppendTo(connect_to_, absl::StrCat("::", url.host, ":", url.port));
+    url.host = HostInUrl(server_.tls_server_name);
   }
+  base_url_ = url.ToString();
+}
 
-  Impl(ApiServer its_server, ServerUrl its_url)
-      : server(std::move(its_server)),
-        url(std::move(its_url)),
-        tls(server),
-        token(server.token, server.token_file) {}
-  ~Impl() {
-    easy.reset();
-    curl_multi_cleanup(multi);
+HttpClient::~HttpClient() { curl_multi_cleanup(multi_); }
+
+bool HttpClient::Run(Clock::time_point until) {
+  for (const HttpTransfer* transfer : transfers_) {
+    if (transfer->busy_) until = std::min(until, transfer->Deadline());
   }
-
-  // One request and its response.
-  struct Exchange {
-    Impl& client;
-    OnBody on_body;
-    bool may_renew;  // After a 401, read the token file again and retry if the token has changed.
-    HttpResponse response = {};
-    bool heard = false;     // Data of the response has arrived.
-    bool answered = false;  // `response` is filled.
-    bool renewed = false;   // The request must be sent again with a new token.
-    size_t header_bytes = 0;
-    Clock::time_point last = Clock::now();  // When the request was sent, or when data last arrived.
-    // Error of on_body or of the headers. Does not need the server's name as a prefix.
-    absl::Status error = {};
-
-    // Callbacks of libcurl. libcurl aborts the request if the result is not `bytes`.
-    static size_t OnHeader(const char*, size_t, size_t bytes, void* exchange);
-    static size_t OnBytes(const char* data, size_t, size_t bytes, void* exchange);
-
-    bool CountHeader(size_t bytes);
-    bool Deliver(std::string_view bytes);
-    void Answer();
-    absl::Status Timeout(const HttpRequest& request) const;
-    milliseconds TimeLeft(const HttpRequest& request) const;
-  };
-
-  absl::Status SetUp(const std::string& user_agent);
-  absl::Status Prepare(const HttpRequest& request);
-  void UseMaterial();
-  std::string Authorization() const;
-  absl::Status Transfer(const HttpRequest& request, Exchange& exchange);
-  absl::Status Run(const HttpRequest& request, Exchange& exchange);
-  absl::Status Explain(CURLcode code, const Exchange& exchange);
-  std::string Name() const;
-
-  const ApiServer server;
-  const ServerUrl url;
-  std::string base_url;  // Its host is the name that TLS verifies.
-  std::string proxy_name;
-  TlsSource tls;
-  BearerToken token;
-
-  std::atomic<bool> stopped = false;
-  CURLM* multi = nullptr;
-  std::unique_ptr<CURL, FreeCurl> easy;
-  CurlList connect_to;
-  CurlList headers;
-  // The existing connection uses previous certificates or does not respond. libcurl would reuse an
-  // HTTP/2 connection even after the failed request.
-  bool fresh_connection = false;
-  char error_text[CURL_ERROR_SIZE] = {};
-  int alert = -1;  // Fatal alert from the server, or -1.
-};
-
-size_t HttpClient::Impl::Exchange::OnHeader(const char*, size_t, size_t bytes, void* exchange) {
-  return static_cast<Exchange*>(exchange)->CountHeader(bytes) ? bytes : 0;
+  const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+  curl_multi_poll(multi_, nullptr, 0,
+                  static_cast<int>(std::clamp<int64_t>(left.count(), 0, 60'000)), nullptr);
+  int running = 0;
+  curl_multi_perform(multi_, &running);
+  int waiting = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_, &waiting)) {
+    HttpTransfer* transfer = nullptr;
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+    transfer->End(message->data.result);
+  }
+  for (HttpTransfer* transfer : transfers_) {
+    if (transfer->busy_ && transfer->Deadline() <= Clock::now()) {
+      transfer->End(CURLE_OPERATION_TIMEDOUT);
+    }
+  }
+  return !stopped_;
 }
 
-size_t HttpClient::Impl::Exchange::OnBytes(const char* data, size_t, size_t bytes, void* exchange) {
-  return static_cast<Exchange*>(exchange)->Deliver({data, bytes}) ? bytes : 0;
+void HttpClient::Stop() {
+  stopped_ = true;
+  curl_multi_wakeup(multi_);
 }
 
-bool HttpClient::Impl::Exchange::CountHeader(size_t bytes) {
-  heard = true;
-  last = Clock::now();
-  header_bytes += bytes;
-  if (header_bytes <= kMaxHeaderBytes) return true;
-  error = absl::UnavailableError(absl::StrCat(client.Name(),
-                                              ": Too long: the response headers must have at most ",
-                                              kMaxHeaderBytes, " bytes"));
-  return false;
+absl::Status HttpClient::RefreshCredentials() {
+  if (!server_.token_file.empty()) {
+    absl::StatusOr<std::string> token = ReadTokenFile(server_.token_file);
+    if (!token.ok() && token_.empty()) return token.status();
+    if (token.ok()) token_ = *std::move(token);
+  }
+  if (server_.url.scheme != "https") return absl::OkStatus();
+  absl::StatusOr<api::TlsMaterial> read = api::ReadTlsFiles(server_.tls_files);
+  tls_problem_ = read.status();
+  if (read.ok()) {
+    if (read->certificate.empty()) read->certificate = server_.tls_text.certificate;
+    if (read->key.empty()) read->key = server_.tls_text.key;
+    if (read->ca.empty()) read->ca = server_.tls_text.ca;
+    tls_problem_ = api::CheckTlsMaterial(*read, tls_names_);
+  }
+  if (tls_problem_.ok()) {
+    tls_ = *std::move(read);
+    tls_usable_ = true;
+  }
+  return tls_usable_ ? absl::OkStatus() : tls_problem_;
 }
 
-bool HttpClient::Impl::Exchange::Deliver(std::string_view bytes) {
-  Answer();
-  if (renewed) return false;  // The body of this 401 is not needed.
-  error = on_body(response, bytes);
-  last = Clock::now();  // Does not include the time that on_body took.
-  return error.ok();
+std::string HttpClient::Authorization() const {
+  if (!token_.empty()) return "Bearer " + token_;
+  if (server_.username.empty()) return "";
+  return "Basic " + absl::Base64Escape(server_.username + ":" + server_.password);
 }
 
-void HttpClient::Impl::Exchange::Answer() {
-  if (std::exchange(answered, true)) return;
-  long status = 0;
-  curl_off_t retry_after = 0;
-  char* content_type = nullptr;
-  CURL* easy = client.easy.get();
-  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-  curl_easy_getinfo(easy, CURLINFO_CONTENT_TYPE, &content_type);
-  curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &retry_after);
-  response = {.status = static_cast<int>(status),
-              .content_type = content_type == nullptr ? "" : content_type,
-              .retry_after = std::chrono::seconds(std::max<curl_off_t>(retry_after, 0))};
-  renewed = status == 401 && may_renew && client.token.Renew(Clock::now());
+std::string HttpClient::Name() const {
+  const std::string& proxy = server_.proxy.name;
+  return absl::StrCat(server_.url.ToString(), proxy.empty() ? "" : " (proxy ", proxy,
+                      proxy.empty() ? "" : ")");
 }
 
-milliseconds HttpClient::Impl::Exchange::TimeLeft(const HttpRequest& request) const {
-  const milliseconds timeout = heard ? request.silence_timeout : request.first_byte_timeout;
-  return std::chrono::ceil<milliseconds>(last + timeout - Clock::now());
+// Prevents later requests from using the connection of a failed request. libcurl itself would keep
+// an HTTP/2 connection after a timeout. If only one stream has failed, and another request on the
+// connection has received data since then, only the failed request gets a new connection.
+// Otherwise, all requests on the connection end and then share a new connection.
+void HttpClient::LeaveConnection(HttpTransfer& failed, CURLcode code) {
+  curl_easy_setopt(failed.easy_.get(), CURLOPT_FORBID_REUSE, 1L);  // Applies to its last request.
+  std::vector<HttpTransfer*> others = transfers_;
+  const long port = failed.LocalPort();
+  std::erase_if(others, [&](const HttpTransfer* other) {
+    return port == 0 || !other->busy_ || other->LocalPort() != port;
+  });
+  failed.fresh_connection_ =
+      (code == CURLE_OPERATION_TIMEDOUT || code == CURLE_HTTP2_STREAM) &&
+      std::any_of(others.begin(), others.end(), [&](const HttpTransfer* other) {
+        return other->heard_ && other->last_ > failed.last_;
+      });
+  if (failed.fresh_connection_) return;
+  for (HttpTransfer* other : others) {
+    if (!other->busy_) continue;  // Ended together with another request of `others`.
+    absl::SNPrintF(other->error_text_, CURL_ERROR_SIZE, "another request has failed");
+    other->End(CURLE_RECV_ERROR);
+  }
 }
 
-absl::Status HttpClient::Impl::Exchange::Timeout(const HttpRequest& request) const {
-  return absl::DeadlineExceededError(
-      heard ? absl::StrCat("no data for ", ShowSeconds(request.silence_timeout))
-            : absl::StrCat("no response within ", ShowSeconds(request.first_byte_timeout)));
-}
-
-absl::Status HttpClient::Impl::SetUp(const std::string& user_agent) {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  multi = curl_multi_init();
-  easy.reset(curl_easy_init());
-  if (multi == nullptr || easy == nullptr)
-    return absl::InternalError("libcurl initialization failed");
-  curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, 1L);
-
-  CURL* e = easy.get();
+HttpTransfer::HttpTransfer(HttpClient& client) : client_(client), easy_(curl_easy_init()) {
+  client_.transfers_.push_back(this);
+  CURL* e = easy_.get();
+  curl_easy_setopt(e, CURLOPT_PRIVATE, this);
   curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-  // Lets Stop return without waiting for a name server.
+  // Lets the client end without waiting for a name server.
   curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
-  curl_easy_setopt(e, CURLOPT_ERRORBUFFER, error_text);
-  curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, url.scheme.c_str());
+  curl_easy_setopt(e, CURLOPT_ERRORBUFFER, error_text_);
+  curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, client_.server_.url.scheme.c_str());
   curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(e, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
+  // Waits until the protocol of the first connection is known, instead of opening another one.
+  curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L);
   curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "gzip");
-  curl_easy_setopt(e, CURLOPT_USERAGENT, user_agent.c_str());
-  curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, Exchange::OnHeader);
-  curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, Exchange::OnBytes);
+  curl_easy_setopt(e, CURLOPT_USERAGENT, client_.user_agent_.c_str());
+  curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, OnHeader);
+  curl_easy_setopt(e, CURLOPT_HEADERDATA, this);
+  curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, OnBytes);
+  curl_easy_setopt(e, CURLOPT_WRITEDATA, this);
 
   curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, kProbeAfterSeconds);
   curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, kProbeEverySeconds);
-  curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, NoticeDeadPeer);
+  curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, SetUpSocket);
+  curl_easy_setopt(e, CURLOPT_SOCKOPTDATA, &client_.alert_);
 
+  const bool verify = !client_.server_.insecure_skip_tls_verify;
   curl_easy_setopt(e, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, server.insecure_skip_tls_verify ? 0L : 1L);
-  curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, server.insecure_skip_tls_verify ? 0L : 2L);
+  curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
+  curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
   // A resumed TLS session would continue to use previous certificates.
   curl_easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
   curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, WatchAlerts);
-  curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, &alert);
+  curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, &client_.alert_);
 
   // Empty values disable proxies. Otherwise, libcurl reads environment variables.
-  curl_easy_setopt(e, CURLOPT_PROXY, "");
+  const std::string& proxy = client_.server_.proxy.url;
+  curl_easy_setopt(e, CURLOPT_PROXY, proxy.c_str());
   curl_easy_setopt(e, CURLOPT_NOPROXY, "");
-  if (!server.proxy_url.empty()) {
-    const absl::StatusOr<std::string> proxy = ParseProxyUrl(server.proxy_url);
-    if (!proxy.ok()) return Annotate(proxy.status(), "proxy-url");
-    proxy_name = *proxy;
-    // The proxy resolves host names, as with kubectl.
-    constexpr std::string_view kSocks = "socks5:";
-    std::string proxy_url = server.proxy_url;
-    if (proxy_url.starts_with(kSocks)) proxy_url.replace(0, kSocks.size(), "socks5h:");
-    curl_easy_setopt(e, CURLOPT_PROXY, proxy_url.c_str());
-    curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
-    curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  }
-
-  base_url = url.ToString();
-  if (!server.tls_server_name.empty()) {
-    // The URL contains the name that TLS verifies. CURLOPT_CONNECT_TO contains the real host.
-    const bool ipv6 = server.tls_server_name.find(':') != std::string::npos;
-    ServerUrl named = url;
-    named.host = ipv6 ? "[" + server.tls_server_name + "]" : server.tls_server_name;
-    const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(named.ToString());
-    if (!parsed.ok()) return Annotate(parsed.status(), "tls-server-name");
-    base_url = parsed->ToString();
-    AppendTo(connect_to, absl::StrCat("::", url.host, ":", url.port));
-    curl_easy_setopt(e, CURLOPT_CONNECT_TO, connect_to.get());
-  }
-  return absl::OkStatus();
+  curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, proxy.empty() ? 0L : 1L);
+  curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(e, CURLOPT_CONNECT_TO, client_.connect_to_.get());
 }
 
-std::string HttpClient::Impl::Name() const {
-  return proxy_name.empty() ? url.ToString()
-                            : absl::StrCat(url.ToString(), " (proxy ", proxy_name, ")");
+HttpTransfer::~HttpTransfer() {
+  curl_multi_remove_handle(client_.multi_, easy_.get());
+  std::erase(client_.transfers_, this);
 }
 
-std::string HttpClient::Impl::Authorization() const {
-  if (!token.text().empty()) return "Bearer " + token.text();
-  if (server.username.empty()) return "";
-  return "Basic " + absl::Base64Escape(server.username + ":" + server.password);
-}
-
-void HttpClient::Impl::UseMaterial() {
-  CURL* e = easy.get();
-  SetBlob(e, CURLOPT_SSLCERT_BLOB, tls.material().certificate);
-  SetBlob(e, CURLOPT_SSLKEY_BLOB, tls.material().key);
-  if (tls.material().ca.empty()) return;  // Use the system's CAs.
-  SetBlob(e, CURLOPT_CAINFO_BLOB, tls.material().ca);
-  // Otherwise, the system's CAs would be trusted as well.
-  curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);
-}
-
-absl::Status HttpClient::Impl::Prepare(const HttpRequest& request) {
-  if (url.scheme == "https") {
-    const bool first = tls.material() == api::TlsMaterial();
-    const absl::StatusOr<bool> changed = tls.Refresh();
-    if (!changed.ok()) return absl::UnauthenticatedError(changed.status().message());
-    if (first || *changed) UseMaterial();
-    fresh_connection |= *changed;
+void HttpTransfer::Get(const HttpRequest& request) {
+  first_byte_timeout_ = request.first_byte_timeout;
+  silence_timeout_ = request.silence_timeout;
+  response_ = {};
+  heard_ = cancelled_ = false;
+  last_ = Clock::now();
+  error_text_[0] = '\0';
+  if (const absl::Status status = client_.RefreshCredentials(); !status.ok()) {
+    return OnEnd(Annotate(absl::UnauthenticatedError(status.message()), client_.Name()));
   }
-  if (const absl::Status status = token.Refresh(Clock::now()); !status.ok()) {
-    return absl::UnauthenticatedError(status.message());
+  CURL* e = easy_.get();
+  // libcurl does not reuse connections that were opened with another CA or client certificate.
+  SetBlob(e, CURLOPT_SSLCERT_BLOB, client_.tls_.certificate);
+  SetBlob(e, CURLOPT_SSLKEY_BLOB, client_.tls_.key);
+  if (!client_.tls_.ca.empty()) {
+    SetBlob(e, CURLOPT_CAINFO_BLOB, client_.tls_.ca);
+    // Otherwise, the system's CAs would be trusted as well.
+    curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);
   }
-
-  CURL* e = easy.get();
-  headers.reset();
-  AppendTo(headers, "Accept: " + request.accept);
-  if (!server.tls_server_name.empty()) {
-    AppendTo(headers, absl::StrCat("Host: ", url.host, ":", url.port));
+  headers_.reset();
+  AppendTo(headers_, "Accept: " + request.accept);
+  if (!client_.server_.tls_server_name.empty()) {
+    const ServerUrl& url = client_.server_.url;
+    AppendTo(headers_, absl::StrCat("Host: ", url.host, ":", url.port));
   }
-  if (const std::string authorization = Authorization(); !authorization.empty()) {
-    AppendTo(headers, "Authorization: " + authorization);
+  if (const std::string authorization = client_.Authorization(); !authorization.empty()) {
+    AppendTo(headers_, "Authorization: " + authorization);
   }
-  curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(e, CURLOPT_URL, (base_url + request.path).c_str());
-  curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, fresh_connection ? 1L : 0L);
+  curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers_.get());
+  curl_easy_setopt(e, CURLOPT_URL, (client_.base_url_ + request.path).c_str());
+  curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, std::exchange(fresh_connection_, false) ? 1L : 0L);
+  curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 0L);
   // libcurl divides this time among the addresses of the host.
-  curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
-                   static_cast<long>(request.first_byte_timeout.count()));
-  return absl::OkStatus();
+  curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(first_byte_timeout_.count()));
+  curl_multi_add_handle(client_.multi_, e);
+  busy_ = true;
 }
 
-absl::Status HttpClient::Impl::Run(const HttpRequest& request, Exchange& exchange) {
-  while (true) {
-    int running = 0;
-    curl_multi_perform(multi, &running);
-    int left = 0;
-    while (const CURLMsg* message = curl_multi_info_read(multi, &left)) {
-      if (message->msg != CURLMSG_DONE) continue;
-      const CURLcode code = message->data.result;
-      // libcurl's own timeout applies only to connecting.
-      return code == CURLE_OPERATION_TIMEDOUT ? exchange.Timeout(request) : Explain(code, exchange);
-    }
-    if (stopped) return absl::CancelledError("stopped");
-    const int64_t left_ms = exchange.TimeLeft(request).count();
-    if (left_ms <= 0) return exchange.Timeout(request);
-    curl_multi_poll(multi, nullptr, 0, static_cast<int>(std::min<int64_t>(left_ms, 60'000)),
-                    nullptr);
+size_t HttpTransfer::OnHeader(const char*, size_t, size_t bytes, void* transfer) {
+  auto* self = static_cast<HttpTransfer*>(transfer);
+  self->heard_ = true;
+  self->last_ = Clock::now();
+  return bytes;
+}
+
+size_t HttpTransfer::OnBytes(const char* data, size_t, size_t bytes, void* transfer) {
+  auto* self = static_cast<HttpTransfer*>(transfer);
+  self->Answer();
+  self->cancelled_ = !self->OnBody(self->response_, {data, bytes});
+  self->last_ = Clock::now();  // Does not include the time that OnBody took.
+  return self->cancelled_ ? 0 : bytes;
+}
+
+void HttpTransfer::Answer() {
+  if (response_.status != 0) return;
+  long status = 0;
+  curl_off_t retry_after = 0;
+  char* content_type = nullptr;
+  curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_getinfo(easy_.get(), CURLINFO_CONTENT_TYPE, &content_type);
+  curl_easy_getinfo(easy_.get(), CURLINFO_RETRY_AFTER, &retry_after);
+  response_ = {.status = static_cast<int>(status),
+               .content_type = content_type == nullptr ? "" : content_type,
+               .retry_after = std::chrono::seconds(std::max<curl_off_t>(retry_after, 0))};
+}
+
+Clock::time_point HttpTransfer::Deadline() const {
+  return last_ + (heard_ ? silence_timeout_ : first_byte_timeout_);
+}
+
+long HttpTransfer::LocalPort() const {
+  long port = 0;
+  curl_easy_getinfo(easy_.get(), CURLINFO_LOCAL_PORT, &port);
+  return port;
+}
+
+void HttpTransfer::End(CURLcode code) {
+  busy_ = false;
+  absl::Status error;
+  if (code == CURLE_OK) Answer();  // The body may be empty.
+  if (code != CURLE_OK && !cancelled_) {
+    error = Annotate(Explain(code), client_.Name());
+    client_.LeaveConnection(*this, code);
   }
-}
-
-absl::Status HttpClient::Impl::Explain(CURLcode code, const Exchange& exchange) {
-  if (code == CURLE_OK || exchange.renewed || !exchange.error.ok()) return exchange.error;
-  const std::string& name = server.tls_server_name;
-  const absl::Status status = TransferError({.code = code,
-                                             .easy = easy.get(),
-                                             .detail = error_text,
-                                             .alert = alert,
-                                             .verified_name = name.empty() ? url.host : name,
-                                             .names = tls.names()});
-  return tls.problem().ok()
-             ? status
-             : absl::Status(status.code(),
-                            absl::StrCat(std::string(status.message()), "; in addition, ",
-                                         std::string(tls.problem().message())));
-}
-
-absl::Status HttpClient::Impl::Transfer(const HttpRequest& request, Exchange& exchange) {
-  CURL* e = easy.get();
-  alert = -1;
-  error_text[0] = '\0';
-  curl_easy_setopt(e, CURLOPT_HEADERDATA, &exchange);
-  curl_easy_setopt(e, CURLOPT_WRITEDATA, &exchange);
-  if (curl_multi_add_handle(multi, e) != CURLM_OK) {
-    return absl::InternalError("libcurl rejected the request");
-  }
-  const absl::Status status = Run(request, exchange);
-  if (status.ok()) {
-    fresh_connection = false;  // The new connection is used for the next request.
-    exchange.Answer();
-  } else if (exchange.error.ok()) {
-    fresh_connection = true;
-  }
-  curl_multi_remove_handle(multi, e);
-  return status;
-}
-
-absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Create(ApiServer server,
-                                                               std::string user_agent) {
-  absl::StatusOr<ServerUrl> url = ParseServerUrl(server.url);
-  if (!url.ok()) return Annotate(url.status(), "server");
-  auto impl = std::make_unique<Impl>(std::move(server), *std::move(url));
-  if (absl::Status status = impl->SetUp(user_agent); !status.ok()) return status;
-  return std::unique_ptr<HttpClient>(new HttpClient(std::move(impl)));
-}
-
-HttpClient::HttpClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-HttpClient::~HttpClient() = default;
-
-absl::StatusOr<HttpResponse> HttpClient::Get(const HttpRequest& request, OnBody on_body) {
-  for (bool first = true;; first = false) {
-    absl::Status status =
-        impl_->stopped ? absl::CancelledError("stopped") : impl_->Prepare(request);
-    if (!status.ok()) return Annotate(status, impl_->Name());
-    Impl::Exchange exchange = {.client = *impl_, .on_body = on_body, .may_renew = first};
-    status = impl_->Transfer(request, exchange);
-    if (exchange.renewed) continue;
-    if (status.ok()) return exchange.response;
-    return exchange.error.ok() ? Annotate(status, impl_->Name()) : exchange.error;
-  }
-}
-
-void HttpClient::Stop() {
-  impl_->stopped = true;
-  curl_multi_wakeup(impl_->multi);
+  curl_multi_remove_handle(client_.multi_, easy_.get());
+  if (cancelled_) return;
+  if (error.ok()) return OnEnd(response_);
+  OnEnd(error);
 }
 
 }  // namespace svcmap::kube

@@ -1,15 +1,16 @@
-#include "api/kube/http/kubeconfig.h"
+#include "api/kube/http/api_server.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
-#include "api/kube/http/bearer_token.h"
-#include "api/kube/http/server_url.h"
 #include "api/manifests/fill.h"
 #include "api/manifests/manifests.h"
 #include "api/manifests/readers.h"
@@ -23,6 +24,23 @@ using api::TreeNode;
 constexpr char kInstead[] =
     "svcmap-kube does not run credential plugins. Use tokenFile, or client-certificate and "
     "client-key. In a pod, omit the kubeconfig to use the service account of the pod";
+
+constexpr char kHostVariable[] = "KUBERNETES_SERVICE_HOST";
+constexpr char kPortVariable[] = "KUBERNETES_SERVICE_PORT";
+
+std::string FromEnvironment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Returns an error if the token cannot be sent in a header.
+absl::Status CheckToken(const std::string& text) {
+  if (text.empty()) return absl::InvalidArgumentError("Required value: the token is empty");
+  if (std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isgraph(c); }))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "must contain only printable ASCII characters without whitespace");
+}
 
 // The fields of a map. Missing fields and null values are empty. Keeps the first error.
 class KubeconfigFields {
@@ -151,19 +169,26 @@ absl::Status ReadCluster(KubeconfigFields& cluster, const std::string& folder, A
   if (url.empty())
     return BadKubeconfig(absl::StrCat(
         cluster.place(), ": server: Required value: must be a URL, such as https://10.0.0.1:6443"));
-  const absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
+  absl::StatusOr<ServerUrl> parsed = ParseServerUrl(url);
   if (!parsed.ok()) return Annotate(parsed.status(), absl::StrCat(cluster.place(), ": server"));
-  server.url = parsed->ToString();
+  server.url = *std::move(parsed);
 
-  server.proxy_url = cluster.Text("proxy-url");
-  if (!server.proxy_url.empty()) {
-    const absl::Status proxy = ParseProxyUrl(server.proxy_url).status();
-    if (!proxy.ok()) cluster.Fail("proxy-url", std::string(proxy.message()));
+  if (const std::string text = cluster.Text("proxy-url"); !text.empty()) {
+    absl::StatusOr<ProxyUrl> proxy = ParseProxyUrl(text);
+    if (!proxy.ok()) cluster.Fail("proxy-url", std::string(proxy.status().message()));
+    if (proxy.ok()) server.proxy = *std::move(proxy);
   }
-  server.ca_file = cluster.Path("certificate-authority", folder);
-  server.ca_pem = cluster.Data("certificate-authority-data");
+  server.tls_files.ca = cluster.Path("certificate-authority", folder);
+  server.tls_text.ca = cluster.Data("certificate-authority-data");
   server.insecure_skip_tls_verify = cluster.Flag("insecure-skip-tls-verify");
   server.tls_server_name = cluster.Text("tls-server-name");
+  if (const std::string& name = server.tls_server_name; !name.empty()) {
+    parsed = ParseServerUrl("https://" + HostInUrl(name));
+    if (!parsed.ok() || !parsed->path.empty()) {
+      cluster.Fail("tls-server-name", absl::StrCat("Invalid value: ", api::Quote(name),
+                                                   ": must be a host name or IP address"));
+    }
+  }
   cluster.NotBoth("certificate-authority", "certificate-authority-data");
   cluster.NotBoth("insecure-skip-tls-verify", "certificate-authority");
   cluster.NotBoth("insecure-skip-tls-verify", "certificate-authority-data");
@@ -179,10 +204,12 @@ absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServ
       user.Fail(name, "Forbidden: impersonation is not supported; use the user's own credentials");
     }
   }
-  server.client_certificate_file = user.Path("client-certificate", folder);
-  server.client_certificate_pem = user.Data("client-certificate-data");
-  server.client_key_file = user.Path("client-key", folder);
-  server.client_key_pem = user.Data("client-key-data");
+  api::TlsFiles& files = server.tls_files;
+  api::TlsMaterial& text = server.tls_text;
+  files.certificate = user.Path("client-certificate", folder);
+  text.certificate = user.Data("client-certificate-data");
+  files.key = user.Path("client-key", folder);
+  text.key = user.Data("client-key-data");
   server.token_file = user.Path("tokenFile", folder);
   server.token = user.Text("token");
   server.username = user.Text("username");
@@ -192,9 +219,8 @@ absl::Status ReadUser(KubeconfigFields& user, const std::string& folder, ApiServ
   user.NotBoth("token", "username");
   user.NotBoth("tokenFile", "username");
 
-  const bool certificate =
-      !server.client_certificate_file.empty() || !server.client_certificate_pem.empty();
-  const bool key = !server.client_key_file.empty() || !server.client_key_pem.empty();
+  const bool certificate = !files.certificate.empty() || !text.certificate.empty();
+  const bool key = !files.key.empty() || !text.key.empty();
   if (certificate && !key)
     user.Fail("client-key", "Required value: must be set together with client-certificate");
   if (key && !certificate)
@@ -279,6 +305,38 @@ absl::StatusOr<ApiServer> ReadKubeconfig(const std::string& path) {
   absl::StatusOr<ApiServer> server =
       ParseKubeconfig(*text, std::filesystem::path(path).parent_path().string());
   if (!server.ok()) return Annotate(server.status(), absl::StrCat("kubeconfig ", path));
+  return server;
+}
+
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  absl::StatusOr<std::string> token = api::ReadTextFile(path);
+  if (!token.ok()) return Annotate(token.status(), "token file");
+  absl::StripAsciiWhitespace(&*token);
+  const absl::Status status = CheckToken(*token);
+  if (!status.ok()) return Annotate(status, "token file: " + path);
+  return token;
+}
+
+absl::StatusOr<ApiServer> InCluster(const std::string& folder) {
+  const std::string host = FromEnvironment(kHostVariable);
+  const std::string port = FromEnvironment(kPortVariable);
+  if (host.empty() || port.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no API server: set --kubeconfig or --master, or run svcmap-kube in a pod; ",
+                     kHostVariable, " and ", kPortVariable, " are not set"));
+  }
+  absl::StatusOr<ServerUrl> url = ParseServerUrl("https://" + HostInUrl(host) + ":" + port);
+  if (!url.ok()) {
+    return Annotate(url.status(), absl::StrCat(kHostVariable, " and ", kPortVariable));
+  }
+  ApiServer server = {.url = *std::move(url), .token_file = folder + "/token"};
+  server.tls_files.ca = folder + "/ca.crt";
+  for (const std::string& path : {server.tls_files.ca, server.token_file}) {
+    const absl::Status status = api::ReadTextFile(path).status();
+    if (!status.ok()) {
+      return Annotate(status, "service account (is automountServiceAccountToken false?)");
+    }
+  }
   return server;
 }
 

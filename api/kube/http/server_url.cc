@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
@@ -76,14 +77,22 @@ absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& url) {
   return server;
 }
 
-absl::StatusOr<std::string> ParseProxyUrl(const std::string& url) {
+absl::StatusOr<ProxyUrl> ParseProxyUrl(std::string url) {
   const UrlParts parts = SplitUrl(url);
   const std::string scheme = parts == nullptr ? "" : PartOf(parts, CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https" && scheme != "socks5" && scheme != "socks5h") {
     return absl::InvalidArgumentError(absl::StrCat("must be the URL of a proxy; ", kWantedProxy));
   }
   const std::string port = PartOf(parts, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-  return absl::StrCat(scheme, "://", PartOf(parts, CURLUPART_HOST), port.empty() ? "" : ":", port);
+  std::string name =
+      absl::StrCat(scheme, "://", PartOf(parts, CURLUPART_HOST), port.empty() ? "" : ":", port);
+  // With socks5h, the proxy resolves host names, as with kubectl.
+  if (scheme == "socks5") url.insert(scheme.size(), "h");
+  return ProxyUrl{.url = std::move(url), .name = std::move(name)};
+}
+
+std::string HostInUrl(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : absl::StrCat("[", host, "]");
 }
 
 }  // namespace svcmap::kube

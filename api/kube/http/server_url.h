@@ -20,8 +20,15 @@ struct ServerUrl {
 // Errors begin with the URL, unless it may contain a password.
 absl::StatusOr<ServerUrl> ParseServerUrl(const std::string& url);
 
-// Returns the URL of a proxy without user name and password, for messages. Accepts http, https,
-// socks5 and socks5h. Errors never contain the URL.
-absl::StatusOr<std::string> ParseProxyUrl(const std::string& url);
+// The URL of a proxy. If `url` is empty, no proxy is used.
+struct ProxyUrl {
+  std::string url;   // May contain a password.
+  std::string name;  // Without user name and password, for messages.
+};
+
+// Accepts http, https, socks5 and socks5h. Errors never contain the URL.
+absl::StatusOr<ProxyUrl> ParseProxyUrl(std::string url);
+
+std::string HostInUrl(const std::string& host);  // Adds brackets to IPv6 addresses.
 
 }  // namespace svcmap::kube

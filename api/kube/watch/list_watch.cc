@@ -3,22 +3,19 @@
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
-#include <mutex>
-#include <string>
+#include <algorithm>
+#include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
-#include "api/kube/watch/reflector.h"
 #include "api/kube/wire/decode.h"
-#include "api/source/stop_flag.h"
 
 namespace svcmap::kube {
 namespace {
+
+using Clock = Reflector::Clock;
 
 // Maximum number of bytes read from the body of an error response.
 constexpr size_t kMaxStatusBytes = 64 * 1024;
@@ -27,156 +24,140 @@ constexpr size_t kMaxStatusBytes = 64 * 1024;
 // several times its size, and malloc would keep this memory.
 constexpr size_t kBigBody = 4 * 1024 * 1024;
 
-absl::Status CheckContentType(const HttpResponse& response) {
-  if (IsProtobufType(response.content_type)) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the response has content type ",
-                                          api::Quote(response.content_type), ", expected \"",
-                                          kProtobufType, "\""));
-}
-
 }  // namespace
 
-// Sends the requests that the Reflector chooses and passes the results to it. Only the worker
-// thread uses the Reflector.
-class ListWatch::Worker {
+// Sends the requests for one resource that the Reflector chooses, and passes the results to it.
+class ListWatches::ListWatch : private HttpTransfer {
  public:
-  Worker(Resource resource, std::unique_ptr<HttpClient> client, ListWatchOptions options,
-         Mirror& mirror)
-      : resource_(resource),
-        client_(std::move(client)),
-        reflector_(resource, std::move(options), mirror),
-        thread_([this] { Run(); }) {}
+  ListWatch(Resource resource, ListWatches& all, const ListWatchOptions& options, Mirror& mirror)
+      : HttpTransfer(all.client_),
+        resource_(resource),
+        all_(all),
+        reflector_(resource, options, mirror) {}
 
-  ~Worker() {
-    stop_.Set();
-    client_->Stop();
-    thread_.join();
-  }
-
-  ListWatchFacts facts() const {
-    const std::lock_guard lock(mutex_);
-    return facts_;
+  // Starts the next request if it is due. Returns when Step must be called again, unless the
+  // current request ends earlier.
+  Clock::time_point Step() {
+    const Clock::time_point now = Clock::now();
+    if (!busy() && reflector_.not_before() <= now) {
+      ask_ = reflector_.Next(now);
+      body_.clear();
+      decoder_.emplace(resource_);
+      Get(ask_.request);
+    }
+    return busy() ? Clock::time_point::max() : reflector_.not_before();
   }
 
  private:
-  using Clock = Reflector::Clock;
-
-  void Run() {
-    while (stop_.WaitUntil(reflector_.not_before())) {
-      const Reflector::Request ask = reflector_.Next(Clock::now());
-      if (ask.watch) {
-        Watch(ask.request);
-      } else {
-        List(ask);
-      }
-      Notify();
+  bool OnBody(const HttpResponse& head, std::string_view piece) override {
+    if (head.status != 200) {
+      body_ += piece.substr(0, kMaxStatusBytes - body_.size());
+      return true;
     }
-  }
-
-  void List(const Reflector::Request& ask) {
-    std::string body;
-    bool too_large = false;
-    const absl::StatusOr<HttpResponse> response =
-        client_->Get(ask.request, [&](const HttpResponse& head, std::string_view piece) {
-          if (head.status == 200) {
-            reflector_.Contact(Clock::now());
-            too_large = body.size() + piece.size() > ask.max_bytes;
-            if (too_large) return absl::ResourceExhaustedError("the response is too large");
-            body += piece;
-          } else {
-            AppendStatus(body, piece);
-          }
-          return absl::OkStatus();
-        });
-    if (stop_.is_set()) return;
     const Clock::time_point now = Clock::now();
-    if (too_large) {
-      std::string().swap(body);
+    bool more = false;
+    if (!IsProtobufType(head.content_type)) {
+      reflector_.Failed(absl::InternalError(absl::StrCat("the response has content type ",
+                                                         api::Quote(head.content_type),
+                                                         ", expected \"", kProtobufType, "\"")),
+                        now);
+    } else if (ask_.watch) {
+      more = HandleEvents(piece, now);
+    } else if (body_.size() + piece.size() <= ask_.max_bytes) {
+      reflector_.Contact(now);
+      body_ += piece;
+      return true;
+    } else {
+      std::string().swap(body_);
       malloc_trim(0);
-      return reflector_.TooLarge(now);
+      reflector_.TooLarge(now);
     }
-    if (!response.ok()) return reflector_.Failed(response.status(), now);
-    if (response->status != 200) return Rejected(*response, body);
-    const absl::Status content_type = CheckContentType(*response);
-    if (!content_type.ok()) return reflector_.Failed(content_type, now);
-    absl::StatusOr<ListPage> page = DecodeList(resource_, body, ask.max_items);
-    const size_t bytes = body.size();
-    const bool big = bytes >= kBigBody;
-    std::string().swap(body);
-    if (absl::IsResourceExhausted(page.status())) return reflector_.TooLarge(Clock::now());
-    if (!page.ok()) return reflector_.Unreadable(page.status(), Clock::now());
-    reflector_.Page(*std::move(page), Clock::now(), bytes);
-    page = ListPage();
-    if (big) malloc_trim(0);
+    Notify();
+    return more;
   }
 
-  void Watch(const HttpRequest& request) {
-    WatchDecoder decoder(resource_);
-    std::string rejection;
-    absl::Status unreadable;
-    bool over = false;  // The Reflector has ended the watch.
-    const absl::StatusOr<HttpResponse> response =
-        client_->Get(request, [&](const HttpResponse& head, std::string_view piece) {
-          if (head.status != 200) {
-            AppendStatus(rejection, piece);
-            return absl::OkStatus();
-          }
-          if (absl::Status status = CheckContentType(head); !status.ok()) return status;
-          reflector_.Contact(Clock::now());
-          std::vector<WatchEvent> events;
-          unreadable = decoder.Feed(piece, events);
-          for (const WatchEvent& event : events) {
-            over = !reflector_.Event(event, Clock::now());
-            if (over) return absl::CancelledError("the watch has ended");
-          }
-          Notify();
-          return unreadable;
-        });
-    if (over || stop_.is_set()) return;
+  // Returns false if the watch is over.
+  bool HandleEvents(std::string_view piece, Clock::time_point now) {
+    reflector_.Contact(now);
+    std::vector<WatchEvent> events;
+    const absl::Status status = decoder_->Feed(piece, events);
+    for (const WatchEvent& event : events) {
+      if (!reflector_.Event(event, now)) return false;
+    }
+    if (!status.ok()) reflector_.Unreadable(status, now);
+    return status.ok();
+  }
+
+  void OnEnd(const absl::StatusOr<HttpResponse>& response) override {
     const Clock::time_point now = Clock::now();
-    if (!unreadable.ok()) return reflector_.Unreadable(unreadable, now);
-    if (!response.ok()) return reflector_.Failed(response.status(), now);
-    if (response->status != 200) return Rejected(*response, rejection);
-    reflector_.WatchEnded(now);
+    if (!response.ok()) {
+      reflector_.Failed(response.status(), now);
+    } else if (response->status != 200) {
+      reflector_.Rejected(response->status, response->retry_after, DecodeStatus(body_), now);
+    } else if (ask_.watch) {
+      reflector_.WatchEnded(now);
+    } else {
+      HandlePage();
+    }
+    Notify();
   }
 
-  void Rejected(const HttpResponse& response, const std::string& body) {
-    reflector_.Rejected(response.status, response.retry_after, DecodeStatus(body), Clock::now());
-  }
-
-  static void AppendStatus(std::string& body, std::string_view piece) {
-    body += piece.substr(0, kMaxStatusBytes - body.size());
+  void HandlePage() {
+    const size_t bytes = body_.size();
+    absl::StatusOr<ListPage> page = DecodeList(resource_, body_, ask_.max_items);
+    std::string().swap(body_);
+    if (page.ok()) {
+      reflector_.Page(*std::move(page), Clock::now(), bytes);
+      page = ListPage();
+    } else if (absl::IsResourceExhausted(page.status())) {
+      reflector_.TooLarge(Clock::now());
+    } else {
+      reflector_.Unreadable(page.status(), Clock::now());
+    }
+    if (bytes >= kBigBody) malloc_trim(0);
   }
 
   void Notify() {
     for (const Reflector::Line& line : reflector_.TakeLines()) {
       spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
     }
-    const std::lock_guard lock(mutex_);
-    facts_ = reflector_.facts();
+    const std::lock_guard lock(all_.mutex_);
+    all_.facts_[static_cast<size_t>(resource_)] = reflector_.facts();
   }
 
   const Resource resource_;
-  const std::unique_ptr<HttpClient> client_;
+  ListWatches& all_;
   Reflector reflector_;
-
-  source::StopFlag stop_;
-
-  mutable std::mutex mutex_;
-  ListWatchFacts facts_;
-
-  std::thread thread_;  // Last, because the thread uses all members above.
+  Reflector::Request ask_;               // The current request.
+  std::string body_;                     // Of a list or an error.
+  std::optional<WatchDecoder> decoder_;  // Of a watch.
 };
 
-std::unique_ptr<ListWatch> ListWatch::Start(Resource resource, std::unique_ptr<HttpClient> client,
-                                            ListWatchOptions options, Mirror& mirror) {
-  return std::unique_ptr<ListWatch>(new ListWatch(
-      std::make_unique<Worker>(resource, std::move(client), std::move(options), mirror)));
+ListWatches::ListWatches(const ApiServer& server, const std::string& user_agent,
+                         const ListWatchOptions& options, Mirror& mirror)
+    : client_(server, user_agent) {
+  for (const Resource resource : kResources) {
+    watches_.push_back(std::make_unique<ListWatch>(resource, *this, options, mirror));
+  }
+  thread_ = std::thread([this] { Run(); });
 }
 
-ListWatch::ListWatch(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
-ListWatch::~ListWatch() = default;
+ListWatches::~ListWatches() {
+  client_.Stop();
+  thread_.join();
+}
 
-ListWatchFacts ListWatch::facts() const { return worker_->facts(); }
+void ListWatches::Run() {
+  Clock::time_point until;
+  do {
+    until = Clock::time_point::max();
+    for (const auto& watch : watches_) until = std::min(until, watch->Step());
+  } while (client_.Run(until));
+}
+
+ListWatches::Facts ListWatches::facts() const {
+  const std::lock_guard lock(mutex_);
+  return facts_;
+}
 
 }  // namespace svcmap::kube

@@ -71,9 +71,6 @@ Reflector::Reflector(Resource resource, ListWatchOptions options, Mirror& mirror
                      Backoff::Random random)
     : resource_(resource),
       options_(std::move(options)),
-      page_size_(options_.page_size),
-      selection_(options_.selection),
-      path_(CollectionPath(resource, selection_)),
       mirror_(mirror),
       backoff_(options_.first_retry, options_.last_retry, kGoodTime, std::move(random)) {}
 
@@ -103,8 +100,10 @@ Reflector::Request Reflector::Next(Clock::time_point now) {
   const std::chrono::seconds min = options_.watch_timeout_min;
   const auto timeout =
       std::chrono::duration_cast<std::chrono::seconds>(min + backoff_.RandomPart(min));
-  ask.request.path = absl::StrCat(path_, "&watch=1&allowWatchBookmarks=true&resourceVersion=",
-                                  PercentEncoded(version_), "&timeoutSeconds=", timeout.count());
+  ask.request.path =
+      absl::StrCat(CollectionPath(resource_, options_.selection),
+                   "&watch=1&allowWatchBookmarks=true&resourceVersion=", PercentEncoded(version_),
+                   "&timeoutSeconds=", timeout.count());
   ask.request.silence_timeout = timeout + kWatchSlack;
   if (bookmarks_come_) {
     ask.request.silence_timeout =
@@ -114,21 +113,22 @@ Reflector::Request Reflector::Next(Clock::time_point now) {
 }
 
 std::string Reflector::ListPath() const {
-  const std::string limit = absl::StrCat("&limit=", page_size_);
+  std::string path = CollectionPath(resource_, options_.selection);
+  const std::string limit = absl::StrCat("&limit=", options_.page_size);
   // The continue token includes the version. The API server rejects requests that have both.
   if (!continue_token_.empty()) {
-    return absl::StrCat(path_, limit, "&continue=", PercentEncoded(continue_token_));
+    return absl::StrCat(path, limit, "&continue=", PercentEncoded(continue_token_));
   }
   switch (from_) {
     case From::kNotOlder:
       // Without a limit, because the API server would otherwise require exactly this version.
-      return absl::StrCat(path_, "&resourceVersion=", PercentEncoded(version_));
+      return absl::StrCat(path, "&resourceVersion=", PercentEncoded(version_));
     case From::kNewest:
-      return absl::StrCat(path_, limit);
+      return absl::StrCat(path, limit);
     case From::kNewestUnpaged:
       break;
   }
-  return path_;
+  return path;
 }
 
 void Reflector::ListAgain(From from) {
@@ -142,7 +142,7 @@ void Reflector::ListAgain(From from) {
 }
 
 void Reflector::Page(ListPage page, Clock::time_point now, uint64_t bytes) {
-  failures_in_row_ = 0;
+  refused_lists_ = 0;
   list_cost_ += bytes + ListBounds::kItemCost * page.items.size();
   if (!page.continue_token.empty()) {
     const uint64_t token = absl::Hash<std::string>()(page.continue_token);
@@ -152,7 +152,7 @@ void Reflector::Page(ListPage page, Clock::time_point now, uint64_t bytes) {
     }
     if (list_cost_ >= options_.bounds.list) return TooLarge(now);
   }
-  const bool short_page = static_cast<int64_t>(page.items.size()) < page_size_ / kShortPage;
+  const bool short_page = static_cast<int64_t>(page.items.size()) < options_.page_size / kShortPage;
   // All pages have the version of the first page. If a broken server sent different versions, a
   // watch from the first version would still miss no event.
   if (continue_token_.empty()) list_version_ = std::move(page.resource_version);
@@ -169,9 +169,9 @@ void Reflector::TooLarge(Clock::time_point now) {
   } else if (list_cost_ >= options_.bounds.list) {
     Fail(absl::StrCat("the list takes more than ", options_.bounds.list, " bytes"), now);
   } else {
-    page_size_ = std::max<int64_t>(page_size_ / 2, 1);
+    options_.page_size = std::max<int64_t>(options_.page_size / 2, 1);
     Fail(absl::StrCat("a page takes more than ", options_.bounds.page,
-                      " bytes; listing in pages of ", page_size_, " objects"),
+                      " bytes; listing in pages of ", options_.page_size, " objects"),
          now);
   }
   ListAgain(From::kNewest);
@@ -252,7 +252,7 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
   if (http_status == 404 && WithBetaServiceCidrs(now)) return;
   retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
   const bool refused_list = !watching_ && (http_status == 403 || http_status == 404);
-  failures_in_row_ = refused_list ? failures_in_row_ + 1 : 0;
+  refused_lists_ = refused_list ? refused_lists_ + 1 : 0;
   const std::string why =
       absl::StrCat("API server returned ", http_status, status.reason.empty() ? "" : " ",
                    status.reason, status.message.empty() ? "" : ": ", status.message);
@@ -266,7 +266,7 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
     case 403:
       // Only the DROP rule for unused cluster IPs needs ServiceCIDRs. Older kube-proxy roles do not
       // permit listing them, so Services must not wait for ServiceCIDRs (S-333).
-      if (resource_ == Resource::kServiceCidrs && !facts_.listed && failures_in_row_ >= kRefusals) {
+      if (resource_ == Resource::kServiceCidrs && !facts_.listed && refused_lists_ >= kRefusals) {
         mirror_.Replace(resource_, {});
       }
       return Fail(absl::StrCat("not authorized to ", watching_ ? "watch " : "list ",
@@ -274,7 +274,7 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
                   now, retry_after);
     case 404:
       if (resource_ == Resource::kServiceCidrs &&
-          failures_in_row_ >= (version_.empty() ? kUnknownFromTheStart : kRefusals)) {
+          refused_lists_ >= (version_.empty() ? kUnknownFromTheStart : kRefusals)) {
         return Missing(now);
       }
       break;
@@ -313,7 +313,7 @@ void Reflector::Expired(const std::string& why, From next, Clock::time_point now
 void Reflector::Failed(const absl::Status& error, Clock::time_point now) {
   // The next connection may lead to another server, which may not send bookmarks.
   if (absl::IsDeadlineExceeded(error)) bookmarks_come_ = false;
-  failures_in_row_ = 0;
+  refused_lists_ = 0;
   Fail(std::string(error.message()), now);
 }
 
@@ -328,8 +328,8 @@ void Reflector::Unreadable(const absl::Status& error, Clock::time_point now) {
 // false if the field selector cannot be the cause.
 bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point now) {
   if (resource_ != Resource::kServices || watching_ || !continue_token_.empty()) return false;
-  if (selection_.headless_services) return false;
-  selection_.headless_services = true;
+  if (options_.selection.headless_services) return false;
+  options_.selection.headless_services = true;
   ++facts_.failures;
   lines_.push_back(
       {.text = LogText(
@@ -343,13 +343,12 @@ bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point n
 // v1beta1. Returns false if that was the failed list. The next list then uses v1 again.
 bool Reflector::WithBetaServiceCidrs(Clock::time_point now) {
   if (resource_ != Resource::kServiceCidrs || watching_) return false;
-  selection_.beta_service_cidrs = !selection_.beta_service_cidrs;
+  options_.selection.beta_service_cidrs = !options_.selection.beta_service_cidrs;
   ListWithSelection(now);
-  return selection_.beta_service_cidrs;
+  return options_.selection.beta_service_cidrs;
 }
 
 void Reflector::ListWithSelection(Clock::time_point now) {
-  path_ = CollectionPath(resource_, selection_);
   ListAgain(from_);
   not_before_ = now;
 }

@@ -29,7 +29,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "api/kube/http/http_client.h"
-#include "api/kube/watch/list_watch.h"
 #include "api/kube/wire/decode.h"
 #include "api/kube/wire/resource.h"
 #include "api/source/mirror.h"
@@ -37,6 +36,50 @@
 
 namespace svcmap::kube {
 
+using source::Mirror;
+
+// Memory bounds of a list. The cost of a response is its size in bytes after decompression plus
+// kItemCost for each object.
+struct ListBounds {
+  static constexpr uint64_t kItemCost = 512;
+  uint64_t page = uint64_t{64} << 20;   // Maximum size of one page in bytes.
+  uint64_t list = uint64_t{512} << 20;  // Maximum cost of a list in pages.
+  // An unpaged list may have `page` bytes plus this many times the cost of the stored objects.
+  uint64_t times_stored = 8;
+};
+
+struct ListWatchOptions {
+  Selection selection;
+  // Delays after failures (nft/base/backoff.h). The first delay applies again after a minute
+  // without failures.
+  std::chrono::milliseconds first_retry{800};
+  std::chrono::milliseconds last_retry{30000};
+  std::chrono::seconds watch_timeout_min{300};  // timeoutSeconds is random in [min, 2 * min].
+  int64_t page_size = 500;                      // Objects per page of a paged list.
+  ListBounds bounds;
+};
+
+// Statistics of one list-watch since its start, for metrics and /healthz.
+struct ListWatchFacts {
+  uint64_t lists = 0;    // Completed lists.
+  uint64_t watches = 0;  // Started watches.
+  uint64_t events = 0;   // Watch events, including bookmarks and errors.
+  uint64_t failures = 0;
+  // Lists, pages and watches that ended with 410 Gone and caused a new list. Not counted as
+  // failures.
+  uint64_t expired = 0;
+  bool listed = false;     // True if at least one list was completed.
+  std::string last_error;  // Empty after a success.
+  // When data of a successful response last arrived.
+  std::chrono::steady_clock::time_point last_contact;
+};
+
+// If the server does not know ServiceCIDRs, Reflector stores an empty list and requests a list
+// again every five minutes. Several consecutive 404 responses for v1 and v1beta1 mean that the
+// server does not know ServiceCIDRs. Kubernetes before 1.31 has no ServiceCIDRs. Kubernetes 1.31
+// and 1.32 provide v1beta1 only if an administrator enables it. In later versions, the API can be
+// disabled.
+//
 // Not thread-safe.
 class Reflector {
  public:
@@ -103,7 +146,7 @@ class Reflector {
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
   bool WithBetaServiceCidrs(Clock::time_point now);
-  void ListWithSelection(Clock::time_point now);  // After a change of selection_. Does not wait.
+  void ListWithSelection(Clock::time_point now);  // After a change of the selection. Does not wait.
   // Counts and logs a failure and sets the time of the next request.
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
   void Succeeded(Clock::time_point now);
@@ -111,10 +154,7 @@ class Reflector {
   std::string LogText(const std::string& event, const std::string& why) const;
 
   const Resource resource_;
-  const ListWatchOptions options_;
-  int64_t page_size_;
-  Selection selection_;
-  std::string path_;
+  ListWatchOptions options_;  // Requests that the server rejects change page size and selection.
   Mirror& mirror_;
   Backoff backoff_;
 
@@ -138,8 +178,8 @@ class Reflector {
   std::vector<Line> lines_;
   uint64_t failures_in_a_row_ = 0;
   Clock::time_point failing_since_;
-  int failures_in_row_ = 0;  // Consecutive lists that ended with 403 or 404.
-  std::string reported_;     // Last logged failure. Empty after a success.
+  int refused_lists_ = 0;  // Consecutive lists that ended with 403 or 404.
+  std::string reported_;   // Last logged failure. Empty after a success.
   Clock::time_point reported_at_;
   bool reported_missing_ = false;
 };

@@ -8,11 +8,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <optional>
 #include <vector>
 
-#include "api/kube/http/bearer_token.h"
+#include "tests/hostile/frames.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
@@ -47,13 +48,40 @@ struct Answered {
   std::string body;
 };
 
+using Reader = std::function<bool(const HttpResponse&, std::string_view)>;
+
+class TestTransfer : public HttpTransfer {
+ public:
+  TestTransfer(HttpClient& client, Reader reader)
+      : HttpTransfer(client), reader_(std::move(reader)) {}
+
+  absl::StatusOr<HttpResponse> result = absl::CancelledError("no result");
+
+ private:
+  bool OnBody(const HttpResponse& response, std::string_view piece) override {
+    return reader_(response, piece);
+  }
+  void OnEnd(const absl::StatusOr<HttpResponse>& response) override { result = response; }
+
+  const Reader reader_;
+};
+
+// Sends a request and waits until it has ended or the client was stopped.
+absl::StatusOr<HttpResponse> Get(HttpClient& client, const HttpRequest& request, Reader reader) {
+  TestTransfer transfer(client, std::move(reader));
+  transfer.Get(request);
+  while (transfer.busy() && client.Run(HttpClient::Clock::time_point::max())) {
+  }
+  return transfer.result;
+}
+
 Answered GetAll(HttpClient& client, HttpRequest request = {}) {
   if (request.path.empty()) request.path = "/version";
   Answered answered;
-  const auto response = client.Get(request, [&](const HttpResponse& its, std::string_view piece) {
+  const auto response = Get(client, request, [&](const HttpResponse& its, std::string_view piece) {
     EXPECT_GT(its.status, 0);
     answered.body += piece;
-    return absl::OkStatus();
+    return true;
   });
   answered.status = response.status();
   if (response.ok()) answered.response = *response;
@@ -79,24 +107,22 @@ class HttpClientTest : public ::testing::Test {
   std::string File(const std::string& name) const { return folder_->path() + "/" + name; }
 
   void Serve(TlsServer::Serve serve, const std::string& client_ca = "",
-             const std::string& names = "IP:127.0.0.1") {
-    server_.emplace(ca_.Issue("server", names), client_ca, std::move(serve));
-    api_.url = server_->url();
-    if (api_.ca_file.empty()) api_.ca_pem = ca_.certificate();
+             const std::string& names = "IP:127.0.0.1", bool http2 = false) {
+    server_.emplace(ca_.Issue("server", names), client_ca, std::move(serve), http2);
+    api_.url = *ParseServerUrl(server_->url());
+    if (api_.tls_files.ca.empty()) api_.tls_text.ca = ca_.certificate();
   }
 
   std::unique_ptr<HttpClient> Client() {
-    auto client = HttpClient::Create(api_, "svcmap-kube/test");
-    EXPECT_OK(client);
-    return client.ok() ? *std::move(client) : nullptr;
+    return std::make_unique<HttpClient>(api_, "svcmap-kube/test");
   }
 
   void ShowClientCertificate(const std::string& name) {
     const KeyPair pair = ca_.Issue(name, "");
-    api_.client_certificate_file = File("client.crt");
-    api_.client_key_file = File("client.key");
-    ReplaceFile(api_.client_certificate_file, pair.certificate);
-    ReplaceFile(api_.client_key_file, pair.key);
+    api_.tls_files.certificate = File("client.crt");
+    api_.tls_files.key = File("client.key");
+    ReplaceFile(api_.tls_files.certificate, pair.certificate);
+    ReplaceFile(api_.tls_files.key, pair.key);
   }
 
   CertificateAuthority ca_{"cluster"};
@@ -140,23 +166,22 @@ TEST_F(HttpClientTest, TheBodyArrivesInPiecesBeforeItEnds) {
     connection.Write("6\r\nsecond\r\n0\r\n\r\n");
   });
   std::vector<std::string> pieces;
-  const auto response = Client()->Get({.path = "/"}, [&](const HttpResponse& its, auto piece) {
+  const auto client = Client();
+  const auto response = Get(*client, {.path = "/"}, [&](const HttpResponse& its, auto piece) {
     EXPECT_EQ(its.status, 200);
     if (pieces.empty()) seen.set_value();
     pieces.emplace_back(piece);
-    return absl::OkStatus();
+    return true;
   });
   EXPECT_OK(response);
   EXPECT_THAT(pieces, ElementsAre("first", "second"));
 }
 
-TEST_F(HttpClientTest, AnErrorOfTheReaderEndsTheRequestAndIsReturned) {
+TEST_F(HttpClientTest, TheReaderCanCancelTheRequest) {
   Serve(AnswerAll);
   const auto client = Client();
-  const auto response = client->Get({.path = "/"}, [](const HttpResponse&, std::string_view) {
-    return absl::DataLossError("not protobuf");
-  });
-  EXPECT_EQ(response.status(), absl::DataLossError("not protobuf"));
+  const auto response = Get(*client, {.path = "/"}, [](const auto&, auto) { return false; });
+  EXPECT_EQ(response.status(), absl::CancelledError("no result"));
   EXPECT_EQ(GetAll(*client).body, "ok");
 }
 
@@ -198,37 +223,38 @@ TEST_F(HttpClientTest, CompressedDataIsDecompressedInPieces) {
   });
   size_t read = 0;
   size_t longest = 0;
-  const auto response = Client()->Get(
-      {.path = "/version"}, [&](const HttpResponse&, std::string_view piece) -> absl::Status {
+  const auto client = Client();
+  const auto response =
+      Get(*client, {.path = "/version"}, [&](const HttpResponse&, std::string_view piece) {
         EXPECT_EQ(piece.find_first_not_of('\0'), std::string_view::npos);
         read += piece.size();
         longest = std::max(longest, piece.size());
-        return read <= kLimit ? absl::OkStatus() : absl::ResourceExhaustedError("too large");
+        return read <= kLimit;
       });
-  EXPECT_EQ(response.status(), absl::ResourceExhaustedError("too large"));
+  EXPECT_EQ(response.status(), absl::CancelledError("no result"));
   EXPECT_LE(longest, size_t{64} << 10);
   EXPECT_LE(read, kLimit + longest);
 }
 
 TEST_F(HttpClientTest, AServerOfAnotherAuthorityIsNotTrusted) {
   Serve(AnswerAll);
-  api_.ca_pem.clear();
-  api_.ca_file = File("ca.crt");
-  ReplaceFile(api_.ca_file, CertificateAuthority("other").certificate());
+  api_.tls_text.ca.clear();
+  api_.tls_files.ca = File("ca.crt");
+  ReplaceFile(api_.tls_files.ca, CertificateAuthority("other").certificate());
   const auto client = Client();
   const absl::Status status = GetAll(*client).status;
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
   EXPECT_THAT(
       std::string(status.message()),
       StartsWith(server_->url() + ": server certificate is not signed by certificate-authority " +
-                 api_.ca_file + ": unable to get local issuer certificate"));
-  ReplaceFile(api_.ca_file, ca_.certificate());
+                 api_.tls_files.ca + ": unable to get local issuer certificate"));
+  ReplaceFile(api_.tls_files.ca, ca_.certificate());
   EXPECT_EQ(GetAll(*client).body, "ok");
 
-  api_.ca_file = File("absent.crt");
+  api_.tls_files.ca = File("absent.crt");
   EXPECT_THAT(std::string(GetAll(*Client()).status.message()),
               AllOf(HasSubstr("absent.crt"), HasSubstr("No such file")));
-  api_.ca_file.clear();
+  api_.tls_files.ca.clear();
   api_.insecure_skip_tls_verify = true;
   EXPECT_EQ(GetAll(*Client()).body, "ok");
 }
@@ -255,11 +281,11 @@ TEST_F(HttpClientTest, RotatedClientCertificatesAreForTheNextRequest) {
   // The new key does not match the old certificate, so the client keeps its previous certificate
   // and key.
   const KeyPair second = ca_.Issue("second", "");
-  ReplaceFile(api_.client_key_file, second.key);
+  ReplaceFile(api_.tls_files.key, second.key);
   EXPECT_EQ(GetAll(*client).body, "ok");
   EXPECT_THAT(server_->clients(), ElementsAre("first"));
 
-  ReplaceFile(api_.client_certificate_file, second.certificate);
+  ReplaceFile(api_.tls_files.certificate, second.certificate);
   EXPECT_EQ(GetAll(*client).body, "ok");
   EXPECT_EQ(GetAll(*client).body, "ok");
   EXPECT_THAT(server_->clients(), ElementsAre("first", "second"));
@@ -275,53 +301,25 @@ TEST_F(HttpClientTest, AServerThatDoesNotTrustUsReportsIt) {
   status = GetAll(*Client()).status;
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("unknown CA"), HasSubstr(api_.client_certificate_file)));
+              AllOf(HasSubstr("unknown CA"), HasSubstr(api_.tls_files.certificate)));
 }
 
-TEST_F(HttpClientTest, ATokenThatIsRejectedIsReadAgainOnce) {
+TEST_F(HttpClientTest, TheTokenFileIsReadForEachRequest) {
   api_.token_file = File("token");
-  Serve([&](TlsConnection& connection) {
-    while (!connection.ReadRequest().empty()) {
-      const size_t count = server_->requests().size();
-      if (count == 2) ReplaceFile(api_.token_file, std::string(kNewToken) + "\n");
-      if (count <= 2) {
-        connection.Answer("401 Unauthorized", "no");
-      } else {
-        connection.Answer("200 OK", "ok");
-      }
-    }
-  });
+  Serve(AnswerAll);
   const auto client = Client();
-  absl::Status status = GetAll(*client).status;
+  const absl::Status status = GetAll(*client).status;
   EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(api_.token_file));
 
   ReplaceFile(api_.token_file, kOldToken);
-  const Answered same = GetAll(*client);
-  EXPECT_EQ(same.response.status, 401);
-  EXPECT_EQ(same.body, "no");
-  const Answered renewed = GetAll(*client);
-  EXPECT_EQ(renewed.response.status, 200);
-  EXPECT_EQ(renewed.body, "ok");
+  EXPECT_OK(GetAll(*client).status);
+  ReplaceFile(api_.token_file, std::string(kNewToken) + "\n");
+  EXPECT_OK(GetAll(*client).status);
+  ReplaceFile(api_.token_file, "two words");
+  EXPECT_OK(GetAll(*client).status) << "the previous token may still be valid";
   EXPECT_THAT(server_->requests(),
-              ElementsAre(HasSubstr(kOldToken), HasSubstr(kOldToken), HasSubstr(kNewToken)));
-}
-
-TEST_F(HttpClientTest, ATokenIsReadAgainWhenItIsAMinuteOld) {
-  const std::string path = File("token");
-  BearerToken token("", path);
-  const BearerToken::Time start{};
-  EXPECT_FALSE(token.Refresh(start).ok());
-  ReplaceFile(path, kOldToken);
-  EXPECT_OK(token.Refresh(start));
-  ReplaceFile(path, kNewToken);
-  EXPECT_OK(token.Refresh(start + 59s));
-  EXPECT_EQ(token.text(), kOldToken);
-  EXPECT_OK(token.Refresh(start + 60s));
-  EXPECT_EQ(token.text(), kNewToken);
-  ReplaceFile(path, "two words");
-  EXPECT_OK(token.Refresh(start + 120s)) << "the old one may still be good";
-  EXPECT_EQ(token.text(), kNewToken);
+              ElementsAre(HasSubstr(kOldToken), HasSubstr(kNewToken), HasSubstr(kNewToken)));
 }
 
 TEST_F(HttpClientTest, StopEndsARequestThatHangs) {
@@ -359,24 +357,177 @@ TEST_F(HttpClientTest, SilenceEndsARequest) {
   EXPECT_EQ(silent.body, "hi");
 }
 
-// With HTTP/2, requests can share a connection. A request must not use a connection on which the
-// previous request timed out.
-TEST_F(HttpClientTest, AnHttp2ConnectionThatWasSilentIsNotUsedAgain) {
-  const auto listen = [](TlsConnection& connection) {
-    while (!connection.ReadRequest().empty()) {
-    }
-  };
-  server_.emplace(ca_.Issue("server", "IP:127.0.0.1"), "", listen, true);
-  api_.url = server_->url();
-  api_.ca_pem = ca_.certificate();
+// A connection with HTTP/2 frames. The first request on a connection is stream 1, the second 3.
+class Http2ClientTest : public HttpClientTest {
+ protected:
+  using Clock = HttpClient::Clock;
+
+  // Calls `answer` with the number of the connection, from 1, and the stream of each request.
+  void ServeStreams(std::function<void(TlsConnection&, size_t, uint32_t)> answer) {
+    Serve(
+        [this, answer](TlsConnection& connection) {
+          const size_t number = server_->clients().size();
+          connection.Write(hostile::Frame(hostile::kSettings, 0, 0));
+          connection.Read(hostile::kPreface.size());
+          while (true) {
+            const std::string head = connection.Read(9);
+            if (head.empty()) return;
+            const auto byte = [&](size_t at) { return static_cast<uint8_t>(head[at]); };
+            connection.Read(byte(0) << 16 | byte(1) << 8 | byte(2));
+            if (byte(3) == hostile::kHeaders) answer(connection, number, byte(8));
+          }
+        },
+        "", "IP:127.0.0.1", true);
+  }
+  static void BeginAnswer(TlsConnection& connection, uint32_t stream) {
+    connection.Write(hostile::Frame(hostile::kHeaders, hostile::kEndHeaders, stream, "\x88"));
+  }
+  static void Continue(TlsConnection& connection, uint32_t stream, uint8_t flags = 0) {
+    connection.Write(hostile::Frame(hostile::kData, flags, stream, "ok"));
+  }
+
+  // Starts a request that counts the pieces of the body.
+  std::unique_ptr<TestTransfer> Start(HttpClient& client, const HttpRequest& request, int& pieces) {
+    auto transfer = std::make_unique<TestTransfer>(client, [&](const auto&, auto) {
+      ++pieces;
+      return true;
+    });
+    transfer->Get(request);
+    return transfer;
+  }
+  static void RunUntil(HttpClient& client, const std::function<bool()>& condition) {
+    ASSERT_TRUE(testing::WaitUntil([&] {
+      client.Run(Clock::now() + 10ms);
+      return condition();
+    }));
+  }
+};
+
+TEST_F(Http2ClientTest, RequestsThatStartTogetherShareOneConnection) {
+  ServeStreams([](TlsConnection& connection, size_t, uint32_t stream) {
+    BeginAnswer(connection, stream);
+    Continue(connection, stream);
+  });
   const auto client = Client();
-  // Make several attempts, because a TLS handshake can take longer than the timeout on slow
-  // machines.
-  EXPECT_TRUE(testing::WaitUntil([&] {
-    const absl::Status status = GetAll(*client, {.path = "/", .first_byte_timeout = 50ms}).status;
-    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-    return server_->clients().size() == 2;
+  int pieces = 0;
+  std::vector<std::unique_ptr<TestTransfer>> transfers;
+  for (int i = 0; i < 4; ++i) transfers.push_back(Start(*client, {.path = "/"}, pieces));
+  RunUntil(*client, [&] { return pieces == 4; });
+  EXPECT_EQ(server_->clients().size(), 1u);
+}
+
+// The second request receives nothing, so the client ends the connection for both requests.
+TEST_F(Http2ClientTest, AConnectionWithoutDataEndsForAllRequests) {
+  ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
+    if (number == 1 && stream == 3) return;
+    BeginAnswer(connection, stream);
+    Continue(connection, stream, number == 1 ? 0 : hostile::kEndStream);
+  });
+  const auto client = Client();
+  int pieces = 0;
+  const auto watch = Start(*client, {.path = "/"}, pieces);
+  RunUntil(*client, [&] { return pieces == 1; });
+  const auto silent = Start(*client, {.path = "/", .first_byte_timeout = 50ms}, pieces);
+  RunUntil(*client, [&] { return !silent->busy(); });
+  EXPECT_EQ(silent->result.status(),
+            absl::DeadlineExceededError(server_->url() + ": no response within 0.05 s"));
+  EXPECT_FALSE(watch->busy());
+  EXPECT_EQ(watch->result.status(),
+            absl::UnavailableError(server_->url() +
+                                   ": connection lost: Failure when receiving data from the peer: "
+                                   "another request has failed"));
+  EXPECT_EQ(server_->clients().size(), 1u);
+
+  watch->Get({.path = "/"});
+  silent->Get({.path = "/"});
+  RunUntil(*client, [&] { return !watch->busy() && !silent->busy(); });
+  EXPECT_OK(watch->result);
+  EXPECT_OK(silent->result);
+  EXPECT_EQ(server_->clients().size(), 2u) << "both share the new connection";
+}
+
+// The watch receives data after the silent request, so only the silent request moves to another
+// connection.
+TEST_F(Http2ClientTest, ASilentRequestDoesNotEndARequestThatReceivesData) {
+  constexpr uint32_t kWatch = 1;
+  constexpr uint32_t kSilent = 3;
+  ServeStreams([](TlsConnection& connection, size_t, uint32_t stream) {
+    BeginAnswer(connection, stream);
+    Continue(connection, stream);
+    if (stream > kSilent) Continue(connection, kWatch);
+  });
+  const auto client = Client();
+  int watched = 0, silent = 0, others = 0;
+  size_t connections = 0;
+  // Make several attempts, because the silent request can time out too early on slow machines.
+  ASSERT_TRUE(testing::WaitUntil([&] {
+    watched = silent = others = 0;
+    const auto watch = Start(*client, {.path = "/"}, watched);
+    RunUntil(*client, [&] { return watched == 1; });
+    const auto mute = Start(*client, {.path = "/", .silence_timeout = 300ms}, silent);
+    RunUntil(*client, [&] { return silent == 1; });
+    const auto other = Start(*client, {.path = "/"}, others);
+    RunUntil(*client, [&] { return (watched == 2 && others == 1) || !watch->busy(); });
+    RunUntil(*client, [&] { return !mute->busy(); });
+    EXPECT_EQ(mute->result.status(),
+              absl::DeadlineExceededError(server_->url() + ": no data for 0.3 s"));
+    if (!watch->busy()) return false;
+    connections = server_->clients().size();
+    mute->Get({.path = "/"});
+    RunUntil(*client, [&] { return silent == 2; });
+    return watch->busy();
   }));
+  EXPECT_EQ(server_->clients().size(), connections + 1);
+}
+
+// API servers send GOAWAY to spread clients over all API servers.
+TEST_F(Http2ClientTest, AfterGoawayTheNextRequestUsesAnotherConnection) {
+  ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
+    BeginAnswer(connection, stream);
+    if (number == 1 && stream == 3) {
+      connection.Write(
+          hostile::Frame(hostile::kGoaway, 0, 0, hostile::Number32(stream) + hostile::Number32(0)));
+    }
+    Continue(connection, stream, number == 1 && stream == 1 ? 0 : hostile::kEndStream);
+  });
+  const auto client = Client();
+  int pieces = 0;
+  const auto watch = Start(*client, {.path = "/"}, pieces);
+  RunUntil(*client, [&] { return pieces == 1; });
+  const auto other = Start(*client, {.path = "/"}, pieces);
+  for (int i = 0; i < 2; ++i) {
+    RunUntil(*client, [&] { return !other->busy(); });
+    EXPECT_OK(other->result);
+    other->Get({.path = "/"});
+  }
+  RunUntil(*client, [&] { return !other->busy(); });
+  EXPECT_OK(other->result);
+  EXPECT_TRUE(watch->busy());
+  EXPECT_EQ(server_->clients().size(), 2u);
+}
+
+TEST_F(Http2ClientTest, AfterAConnectionIsLostItsRequestsShareANewOne) {
+  ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
+    BeginAnswer(connection, stream);
+    if (number > 1) return Continue(connection, stream, hostile::kEndStream);
+    if (stream > 1) connection.Close();
+  });
+  const auto client = Client();
+  int pieces = 0;
+  std::vector<std::unique_ptr<TestTransfer>> transfers;
+  for (int i = 0; i < 4; ++i) transfers.push_back(Start(*client, {.path = "/"}, pieces));
+  const auto none_is_busy = [&] {
+    return std::none_of(transfers.begin(), transfers.end(), [](auto& t) { return t->busy(); });
+  };
+  RunUntil(*client, none_is_busy);
+  for (const auto& transfer : transfers) {
+    // libcurl 7.88 reports some of these bodies as complete.
+    EXPECT_TRUE(!transfer->result.ok() || transfer->result->status == 200);
+    transfer->Get({.path = "/"});
+  }
+  RunUntil(*client, none_is_busy);
+  for (const auto& transfer : transfers) EXPECT_OK(transfer->result);
+  EXPECT_EQ(server_->clients().size(), 2u);
 }
 
 TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
@@ -386,8 +537,8 @@ TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
       connection.Write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhal");
     } else if (request.starts_with("GET /long")) {
       connection.Write("HTTP/1.1 200 OK\r\n");
-      for (int i = 0; i < 20; ++i) connection.Write("X: " + std::string(4000, 'x') + "\r\n");
-      connection.ReadRequest();
+      while (connection.Write("X: " + std::string(4000, 'x') + "\r\n")) {
+      }
     }
   });
   const auto client = Client();
@@ -396,13 +547,13 @@ TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
   EXPECT_EQ(cut.body, "hal");
   EXPECT_TRUE(absl::IsUnavailable(GetAll(*client, {.path = "/nothing"}).status));
   const absl::Status status = GetAll(*client, {.path = "/long"}).status;
-  EXPECT_EQ(status,
-            absl::UnavailableError(
-                server_->url() + ": Too long: the response headers must have at most 65536 bytes"));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("Too large response headers"));
 
-  api_.url = "https://127.0.0.1:" + std::to_string(testing::FreeTcpPort());
+  const std::string url = "https://127.0.0.1:" + std::to_string(testing::FreeTcpPort());
+  api_.url = *ParseServerUrl(url);
   const absl::Status rejected = GetAll(*Client()).status;
-  EXPECT_EQ(rejected, absl::UnavailableError(api_.url + ": connection failed: Connection refused"));
+  EXPECT_EQ(rejected, absl::UnavailableError(url + ": connection failed: Connection refused"));
 }
 
 TEST_F(HttpClientTest, AConnectionThatTheServerClosedIsMadeAgain) {
@@ -435,7 +586,8 @@ TEST_F(HttpClientTest, OnlyTheProxyOfTheConfigurationIsUsed) {
   setenv("NO_PROXY", "*", 1);
   EXPECT_EQ(GetAll(*Client()).body, "ok");
   const uint16_t port = testing::FreeTcpPort();
-  api_.proxy_url = "http://me:password-that-is-secret@127.0.0.1:" + std::to_string(port);
+  api_.proxy =
+      *ParseProxyUrl("http://me:password-that-is-secret@127.0.0.1:" + std::to_string(port));
   const absl::Status status = GetAll(*Client()).status;
   EXPECT_EQ(status, absl::UnavailableError(server_->url() +
                                            " (proxy http://127.0.0.1:" + std::to_string(port) +
@@ -443,17 +595,14 @@ TEST_F(HttpClientTest, OnlyTheProxyOfTheConfigurationIsUsed) {
   for (const char* name : {"HTTPS_PROXY", "https_proxy", "NO_PROXY"}) unsetenv(name);
 }
 
-TEST_F(HttpClientTest, HttpWithoutTlsIsForThisMachine) {
-  api_.token = kOldToken;
+TEST(ServerUrlTest, HttpWithoutTlsIsForThisMachine) {
   for (const char* url : {"http://10.0.0.1:8080", "127.0.0.1:8080", "https://me:x@10.0.0.1",
                           "ftp://10.0.0.1", "https://10.0.0.1/?a=b", ""}) {
-    api_.url = url;
-    EXPECT_TRUE(absl::IsInvalidArgument(HttpClient::Create(api_, "test").status())) << url;
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseServerUrl(url).status())) << url;
   }
   for (const char* url : {"http://127.0.0.1:8080", "http://[::1]:8080/", "http://localhost",
                           "https://[fd00::1]:6443", "https://rancher.example/k8s/clusters/c-1"}) {
-    api_.url = url;
-    EXPECT_OK(HttpClient::Create(api_, "test")) << url;
+    EXPECT_OK(ParseServerUrl(url)) << url;
   }
 }
 

@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "api/kube/http/api_server.h"
-#include "api/kube/http/kubeconfig.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
 
@@ -63,8 +62,8 @@ users:
 )",
                                       "/var/lib/kube-proxy");
   ASSERT_OK(server);
-  EXPECT_EQ(server->url, "https://kubeadm.example:6443");
-  EXPECT_EQ(server->ca_file, "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt");
+  EXPECT_EQ(server->url.ToString(), "https://kubeadm.example:6443");
+  EXPECT_EQ(server->tls_files.ca, "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt");
   EXPECT_EQ(server->token_file, "/var/run/secrets/kubernetes.io/serviceaccount/token");
   EXPECT_EQ(server->token, "");
 }
@@ -92,10 +91,10 @@ users:
 )",
                                       "/etc/kubernetes");
   ASSERT_OK(server);
-  EXPECT_EQ(server->url, "https://[fd00::1]:6443");
-  EXPECT_EQ(server->ca_pem, "CA\n");
-  EXPECT_EQ(server->client_certificate_file, "/var/lib/kubelet/pki/kubelet-client-current.pem");
-  EXPECT_EQ(server->client_key_file, server->client_certificate_file);
+  EXPECT_EQ(server->url.ToString(), "https://[fd00::1]:6443");
+  EXPECT_EQ(server->tls_text.ca, "CA\n");
+  EXPECT_EQ(server->tls_files.certificate, "/var/lib/kubelet/pki/kubelet-client-current.pem");
+  EXPECT_EQ(server->tls_files.key, server->tls_files.certificate);
 }
 
 TEST(KubeconfigTest, S290_EveryFieldArrives) {
@@ -107,12 +106,13 @@ TEST(KubeconfigTest, S290_EveryFieldArrives) {
                  "password: \"1234\""),
       "/etc/kube");
   ASSERT_OK(server);
-  EXPECT_EQ(server->url, "https://10.0.0.1:443");
-  EXPECT_EQ(server->ca_file, "/etc/kube/pki/ca.crt");
+  EXPECT_EQ(server->url.ToString(), "https://10.0.0.1:443");
+  EXPECT_EQ(server->tls_files.ca, "/etc/kube/pki/ca.crt");
   EXPECT_EQ(server->tls_server_name, "kubernetes");
-  EXPECT_EQ(server->proxy_url, "socks5://proxy:1080");
-  EXPECT_EQ(server->client_certificate_pem, "cert");
-  EXPECT_EQ(server->client_key_pem, "key");
+  EXPECT_EQ(server->proxy.url, "socks5h://proxy:1080");
+  EXPECT_EQ(server->proxy.name, "socks5://proxy:1080");
+  EXPECT_EQ(server->tls_text.certificate, "cert");
+  EXPECT_EQ(server->tls_text.key, "key");
   EXPECT_EQ(server->username, "me");
   EXPECT_EQ(server->password, "1234");
 
@@ -122,7 +122,7 @@ TEST(KubeconfigTest, S290_EveryFieldArrives) {
       {"server": "https://k:1", "insecure-skip-tls-verify": true}}]})",
                                     "");
   ASSERT_OK(json);
-  EXPECT_EQ(json->url, "https://k:1");
+  EXPECT_EQ(json->url.ToString(), "https://k:1");
   EXPECT_TRUE(json->insecure_skip_tls_verify);
 }
 
@@ -158,6 +158,9 @@ TEST(KubeconfigTest, S290_WhatCannotBeUsedIsNamed) {
        "clusters \"c\": server: Invalid value: (hidden): must not contain a user name or password"},
       {"proxy", Kubeconfig(kServerField + std::string("\nproxy-url: me:secret@proxy"), "token: a"),
        "clusters \"c\": proxy-url (line 11): must be the URL of a proxy"},
+      {"name", Kubeconfig(kServerField + std::string("\ntls-server-name: a/b"), "token: a"),
+       "clusters \"c\": tls-server-name (line 11): Invalid value: \"a/b\": must be a host name or "
+       "IP address"},
       {"base64", Kubeconfig(kServerField, "client-key-data: \"secret!\""),
        "users \"u\": client-key-data (line 14): must be valid base64"},
       {"key alone", Kubeconfig(kServerField, "client-key: a"),
@@ -233,13 +236,13 @@ TEST(InClusterTest, S290_APodUsesItsServiceAccount) {
   std::ofstream(folder.path() + "/token") << "b";
   auto server = InCluster(folder.path());
   ASSERT_OK(server);
-  EXPECT_EQ(server->url, "https://[fd00::1]:443");
-  EXPECT_EQ(server->ca_file, folder.path() + "/ca.crt");
+  EXPECT_EQ(server->url.ToString(), "https://[fd00::1]:443");
+  EXPECT_EQ(server->tls_files.ca, folder.path() + "/ca.crt");
   EXPECT_EQ(server->token_file, folder.path() + "/token");
   setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1", 1);
   server = InCluster(folder.path());
   ASSERT_OK(server);
-  EXPECT_EQ(server->url, "https://10.96.0.1:443");
+  EXPECT_EQ(server->url.ToString(), "https://10.96.0.1:443");
   unsetenv("KUBERNETES_SERVICE_HOST");
   unsetenv("KUBERNETES_SERVICE_PORT");
 }

@@ -47,7 +47,8 @@ TEST(KubeOptionsTest, Defaults) {
   EXPECT_EQ(options.selection.node_name, "node-1");  // S-29
   EXPECT_EQ(options.selection.service_proxy_name, "");
   EXPECT_EQ(options.target, "unix:/run/svcmap/svcmap.sock");
-  EXPECT_EQ(options.kubeconfig + options.master, "");
+  EXPECT_EQ(options.kubeconfig, "");
+  EXPECT_FALSE(options.master);
   EXPECT_FALSE(options.healthz_bind_address.has_value());
   EXPECT_FALSE(options.instance.empty());
 }
@@ -72,7 +73,7 @@ TEST(KubeOptionsTest, S290_S293_TheFileCountsButForTheNameOfTheNodeAndTheMaster)
                                        "--kubeconfig=/flag", "--master=https://10.0.0.1:6443/"});
   EXPECT_EQ(flags.kubeconfig, "/file");
   EXPECT_EQ(flags.selection.node_name, "flag");
-  EXPECT_EQ(flags.master, "https://10.0.0.1:6443");
+  EXPECT_EQ(flags.master->ToString(), "https://10.0.0.1:6443");
   EXPECT_THAT(flags.findings, ElementsAre("--kubeconfig is ignored because --config is set"));
 
   std::ofstream(path) << "kind: Other\n";
@@ -86,11 +87,12 @@ TEST(KubeOptionsTest, S290_TheMasterIsInsteadOfTheServerOfTheKubeconfig) {
                          "clusters: [{name: c, cluster: {server: 'https://old:6443'}}]\n"
                          "users: [{name: u, user: {token: t}}]\n"
                          "contexts: [{name: c, context: {cluster: c, user: u}}]\n";
-  EXPECT_EQ(FindApiServer(path, "")->url, "https://old:6443");
-  const auto both = FindApiServer(path, "https://new:6443");
-  EXPECT_EQ(both->url, "https://new:6443");
+  const ServerUrl other = *ParseServerUrl("https://new:6443");
+  EXPECT_EQ(FindApiServer(path, std::nullopt)->url.host, "old");
+  const auto both = FindApiServer(path, other);
+  EXPECT_EQ(both->url.host, "new");
   EXPECT_EQ(both->token, "t");
-  EXPECT_EQ(FindApiServer("", "http://127.0.0.1:8001")->url, "http://127.0.0.1:8001");
+  EXPECT_EQ(FindApiServer("", other)->url.host, "new");
 }
 
 TEST(KubeOptionsTest, WhatCannotBeUsedIsReported) {

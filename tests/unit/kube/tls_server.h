@@ -43,10 +43,22 @@ class TlsConnection {
     return text;
   }
 
+  // Reads exactly `size` bytes. Returns "" if the client closed the connection.
+  std::string Read(size_t size) {
+    std::string text(size, '\0');
+    for (size_t done = 0; done < size;) {
+      const int bytes = SSL_read(ssl_, text.data() + done, static_cast<int>(size - done));
+      if (bytes <= 0) return "";
+      done += static_cast<size_t>(bytes);
+    }
+    return text;
+  }
+
   // Writes text to the client. Returns false after the client has closed the connection.
   bool Write(std::string_view text) {
     return SSL_write(ssl_, text.data(), static_cast<int>(text.size())) > 0;
   }
+  void Close() { shutdown(SSL_get_fd(ssl_), SHUT_RDWR); }
   // Writes a complete response. Each line of `headers` ends with "\r\n".
   void Answer(const std::string& status, const std::string& body, const std::string& headers = "") {
     Write("HTTP/1.1 " + status + "\r\n" + headers +
