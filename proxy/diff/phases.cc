@@ -352,10 +352,11 @@ Phases SplitIntoPhases(nft::Transaction all, const PhaseContext& context) {
 void PutFirstSlotsFirst(nft::Transaction& transaction) {
   nft::Transaction sorted = WithoutElements(transaction), last;
   // Session affinity stores the endpoint of the first connection, so its slots are not moved.
-  transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     const uint8_t set = element.set.set;
     const bool moves = (HasEndpoints(set) && !IsFirstSlot(element)) || set == kMarker;
-    (moves ? last : sorted).Add(element);
+    nft::Transaction& to = moves ? last : sorted;
+    verb == nft::Verb::kAdd ? to.Add(element) : to.Delete(element);
   });
   sorted.AddElements(std::move(last));
   transaction = std::move(sorted);

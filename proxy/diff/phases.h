@@ -60,7 +60,7 @@ Phases SplitIntoPhases(nft::Transaction all, const PhaseContext& context);
 // Moves all slots of endpoints except the first slot of each group to the end of `transaction`, and
 // the marker behind them. If a pick finds no endpoint in its slot, the rules use the first slot. If
 // the transaction is then committed in parts, each Service has an endpoint early. `transaction`
-// contains only additions.
+// deletes only the marker.
 void PutFirstSlotsFirst(nft::Transaction& transaction);
 
 }  // namespace svcmap::proxy

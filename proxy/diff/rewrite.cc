@@ -117,8 +117,13 @@ ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired,
     return range_sets == RangeSets::kReplace && HasAddressRanges(set);
   };
   std::array<std::bitset<kRowSetCount>, 2> replace = {};
+  for (const auto& [key, value] : values_) {
+    const auto [family, set] = FromFoundKey(key).set;
+    ++found[Index(family)][set];
+  }
   desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    const auto value = values_.find(FoundKey(element));
+    const bool none = found[Index(element.set.family)][element.set.set] == 0;
+    const auto value = none ? values_.end() : values_.find(FoundKey(element));
     const bool missing = value == values_.end();
     found_values.push_back(missing ? nullptr : &value->second);
     if (!missing) wanted.insert(&value->second);
@@ -128,7 +133,6 @@ ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired,
   });
   for (const auto& [key, value] : values_) {
     const auto [family, set] = FromFoundKey(key).set;
-    ++found[Index(family)][set];
     if (wanted.contains(&value)) continue;
     ++deleted[Index(family)][set];
     if (replaces(set)) replace[Index(family)].set(set);

@@ -155,8 +155,8 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   journal_.Write(marker.generation);
   const auto start = Clock::now();
   CommitFirst(sync_plan);
-  const bool in_parts = sync_plan.rewrite && rewriter_.TablesAreGone();
   nft::Transaction& transaction = sync_plan.plan.transaction();
+  const bool in_parts = !transaction.creations().empty();
   const nft::ApplyResult applied =
       in_parts ? ApplyInParts(transaction) : kernel_.Apply(transaction);
   const auto end = Clock::now();

@@ -1,4 +1,5 @@
 // Repairs changes by other processes.
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -90,12 +91,18 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
   return result;
 }
 
-// Adds elements in bounded commits, first slots first, so that Services work early. A transaction
-// that deletes elements or changes rules is one commit, because an element that is replaced must
-// not be missing between two commits.
+// Creates tables and adds elements in bounded commits, first slots first, so that Services work
+// early. A transaction that deletes or changes more than the marker is one commit, because what is
+// replaced must not be missing between two commits.
 nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
-  if (!transaction.repairs().empty() || !transaction.drops().empty() ||
-      transaction.deletion_count() > 0 || transaction.element_count() <= kElementsPerCommit) {
+  const bool replaces_tables = std::ranges::any_of(
+      transaction.creations(), [](const auto& creation) { return creation.existing.has_value(); });
+  bool deletes = false;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    deletes |= verb == nft::Verb::kDelete && element.set.set != kMarker;
+  });
+  if (replaces_tables || deletes || !transaction.repairs().empty() ||
+      !transaction.drops().empty() || transaction.element_count() <= kElementsPerCommit) {
     return kernel_.Apply(transaction);
   }
   PutFirstSlotsFirst(transaction);

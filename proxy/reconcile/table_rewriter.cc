@@ -262,16 +262,4 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
   return true;
 }
 
-bool TableRewriter::TablesAreGone() const {
-  if (!contents_) return false;
-  return std::ranges::all_of(kFamilies, [&](Family family) {
-    const auto& counts = applied_.counts()[Index(family)];
-    bool has_rows = false;
-    for (uint8_t set = 0; set < kSetCount; ++set) {
-      has_rows |= !HasAddressRanges(set) && counts[set] != 0;
-    }
-    return !(*contents_)[Index(family)] || (!has_rows && !applied_.services().empty());
-  });
-}
-
 }  // namespace svcmap::proxy

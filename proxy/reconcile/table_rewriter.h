@@ -42,10 +42,6 @@ class TableRewriter {
   // Adds the replacement of the tables' content by the tables in sync_plan.specs.
   void Replace(TableState state, SyncPlan& sync_plan) const;
 
-  // Returns true if no table with rows of Services exists, so the tables can be written in several
-  // commits.
-  bool TablesAreGone() const;
-
   void Forget();  // Forgets what Read() has found.
 
  private:
