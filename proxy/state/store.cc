@@ -243,8 +243,15 @@ void Store::NoteMoves(const EndpointSlice* before, const EndpointSlice* after) {
   const bool had = has_handshakes(before), has = has_handshakes(after);
   std::span<const Endpoint> old_endpoints = had ? before->endpoints : kNone;
   std::span<const Endpoint> new_endpoints = has ? after->endpoints : kNone;
+  const auto leave = [&](const IpAddress& address) {
+    for (const EndpointPort& port : before->ports) {
+      if (port.protocol == Protocol::kTcp)
+        moves_[before->service_key].left.emplace(address, port.port);
+    }
+  };
   if (had && (!has || before->service_key != after->service_key)) {
     NoteMove(before->service_key);
+    for (const Endpoint& endpoint : old_endpoints) leave(endpoint.address);
     old_endpoints = {};
   }
   if (!has) return;
@@ -267,6 +274,7 @@ void Store::NoteMoves(const EndpointSlice* before, const EndpointSlice* after) {
   if (!other_ports && old_endpoints.empty() && new_endpoints.empty()) return;
   absl::flat_hash_set<IpAddress> left;
   for (const Endpoint& endpoint : old_endpoints) left.insert(endpoint.address);
+  const bool same_service = had && before->service_key == after->service_key;
   ServiceMoves& moves = moves_[after->service_key];
   for (const Endpoint& endpoint : new_endpoints) {
     if (left.erase(endpoint.address) > 0 || added_ >= kMaxAdded) continue;
@@ -274,6 +282,11 @@ void Store::NoteMoves(const EndpointSlice* before, const EndpointSlice* after) {
     ++added_;
   }
   moves.any |= other_ports || !left.empty();
+  if (other_ports && same_service) {
+    for (const Endpoint& endpoint : before->endpoints) leave(endpoint.address);
+  } else {
+    for (const IpAddress& address : left) leave(address);
+  }
 }
 
 ServiceMoves Store::TakeMoves(const std::string& key) {
