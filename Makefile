@@ -4,7 +4,7 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build clients demo deb deb-test image arm64 boot test test-kernels test-long format format-check tidy \
+.PHONY: help deps build clients demo demo-fleet deb deb-test image arm64 boot test test-kernels test-long format format-check tidy \
         prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e \
         cluster-bench cluster-nodes cluster-versions cluster-down clean
 
@@ -29,6 +29,12 @@ demo:           ## Open real connections through real rules in network namespace
 	cmake --preset release
 	cmake --build --preset demo
 	build/release/bin/svcmap-demo
+
+demo-fleet:     ## Start three nodes and etcd in network namespaces, and open connections (docs/fleet.md)
+	@.ci/deps.sh build test
+	cmake --preset release
+	cmake --build --preset programs
+	@tests/demo/fleet.sh
 
 deb:            ## Build the Debian packages in build/deb/ and run lintian
 	@.ci/deps.sh build test deb

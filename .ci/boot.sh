@@ -44,11 +44,12 @@ echo 'SVCMAPD_FLAGS="--config=/etc/svcmap/config.conf"' >"$work/default"
 sed 's/certificate-authority: .*/insecure-skip-tls-verify: true/; s/tokenFile: .*/token: anybody/
   s#server: .*#server: https://127.0.0.1:1#' deploy/kubernetes/base/kubeconfig.conf >"$work/etc/kubeconfig.conf"
 echo 'SVCMAP_KUBE_FLAGS="--kubeconfig=/etc/svcmap/kubeconfig.conf"' >>"$work/default"
+echo 'SVCMAP_ETCD_FLAGS="--etcd-endpoints=http://127.0.0.1:1 --prefix=/svcmap/v1/boot"' >>"$work/default"
 mounts=()
-for program in svcmapd svcmapctl svcmap-kube; do
+for program in svcmapd svcmapctl svcmap-kube svcmap-etcd; do
   mounts+=("--volume=$PWD/$bin/$program:/usr/bin/$program:ro")
 done
-for unit in svcmapd.service svcmap-kube.service; do
+for unit in svcmapd.service svcmap-kube.service svcmap-etcd.service; do
   mounts+=("--volume=$PWD/deploy/systemd/$unit:/etc/systemd/system/$unit:ro")
 done
 container=$(podman run --detach --systemd=always --privileged --network=none --pids-limit=-1 \
@@ -77,6 +78,9 @@ inside systemctl start svcmap-kube || fail "svcmap-kube does not start"
 until_true 20 "svcmap-kube connects to its API server" \
   inside journalctl --unit svcmap-kube --grep "list failed.*resource=services.*Connection refused" --quiet
 
+inside systemctl start svcmap-etcd || fail "svcmap-etcd does not start"
+until_true 20 "svcmap-etcd connects to its etcd" inside journalctl --unit svcmap-etcd --grep "refused" --quiet
+
 inside systemctl reload svcmapd || fail "svcmapd cannot be reloaded"
 inside bash -c "kill -KILL $main"
 until_true 20 "svcmapd restarts after a kill" restarted 1
@@ -88,6 +92,6 @@ until_true 90 "systemd restarts a svcmapd that hangs" restarted 3
 inside systemctl stop svcmapd
 inside nft list map ip svcmap service-ips | grep -q 10.96.0.10 || fail "the rules are missing"
 echo "  stopped, rules stay in the kernel"
-! inside journalctl --unit svcmapd --unit svcmap-kube --grep 'Failed at step|denied|not permitted' --quiet --no-pager |
+! inside journalctl --unit svcmapd --unit svcmap-kube --unit svcmap-etcd --grep 'Failed at step|denied|not permitted' --quiet --no-pager |
   grep . || fail "an operation was denied"
 echo "boot: all checks passed under $(inside systemctl --version | head -n 1)"

@@ -19,7 +19,7 @@ lower() {
   local package version folder=$work/repack
   version=$(version_in "$new")
   mkdir -p "$1"
-  for package in agent ctl kube; do
+  for package in agent ctl kube etcd; do
     rm -rf "$folder"
     dpkg-deb --raw-extract "$new/svcmap-${package}_"*.deb "$folder"
     sed -i "s/^Version: .*/&~before/" "$folder/DEBIAN/control"
@@ -41,8 +41,8 @@ touch "$work/status"  # No package is installed, so apt downloads all dependenci
 apt-get -qq update
 apt-get -qq install --download-only -o APT::Sandbox::User=root -o Dir::State::status="$work/status" \
   -o Dir::Cache::archives="$PWD/build/deb-test/archives" \
-  "$(realpath "$new")"/svcmap-{agent,ctl,kube}_*.deb systemd-sysv >/dev/null
-cp build/deb-test/archives/*.deb "$old"/svcmap-{agent,ctl,kube}_*.deb "$new"/svcmap-{agent,ctl,kube}_*.deb \
+  "$(realpath "$new")"/svcmap-{agent,ctl,kube,etcd}_*.deb systemd-sysv >/dev/null
+cp build/deb-test/archives/*.deb "$old"/svcmap-{agent,ctl,kube,etcd}_*.deb "$new"/svcmap-{agent,ctl,kube,etcd}_*.deb \
   "$work/repository/"
 (cd "$work/repository" && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
 

@@ -6,7 +6,7 @@
 # its sysctls, and take-over removes the chains of a kube-proxy.
 #   IMAGE=name (localhost/svcmap:VERSION)   BASE=base image   JOBS=number of compilers
 #   TRY_ONLY=1: test an existing image   TWICE=1: build twice and compare the image IDs, without tests
-#   PROGRAMS=directory of svcmapd, svcmapctl and svcmap-kube: package these binaries instead of compiling
+#   PROGRAMS=directory of svcmapd, svcmapctl, svcmap-kube and svcmap-etcd: package these binaries instead of compiling
 #   ARCH=arm64: image for another architecture, emulated by qemu; set PROGRAMS, because compiling takes hours.
 #     qemu does not emulate netlink for nf_tables, so only the start of the programs and the SBOM are tested
 set -euo pipefail
@@ -57,7 +57,7 @@ build() {
   [[ $arch == "$native" ]] || strip=aarch64-linux-gnu-strip
   if [[ -n ${PROGRAMS-} ]]; then
     mkdir -p "$work/root/programs"
-    install -m 755 "$PROGRAMS"/{svcmapd,svcmapctl,svcmap-kube} "$work/root/programs/"
+    install -m 755 "$PROGRAMS"/{svcmapd,svcmapctl,svcmap-kube,svcmap-etcd} "$work/root/programs/"
     "$strip" --strip-debug "$work"/root/programs/*
     programs=localhost/svcmap-programs:$$
     tar -C "$work/root" -c . | podman import --quiet --arch "$arch" - "$programs"
@@ -129,7 +129,7 @@ readonly ctl=(svcmapctl --address unix:///run/svcmap/svcmap.sock)
 
 try_programs() {
   local program
-  for program in svcmapd svcmap-kube svcmapctl; do
+  for program in svcmapd svcmap-kube svcmap-etcd svcmapctl; do
     podman_run base/svcmap-kube --rm --network=none --arch="$arch" "$image" "$program" --version
   done
 }

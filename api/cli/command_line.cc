@@ -17,6 +17,7 @@
 #include "api/cli/text.h"
 #include "api/connect/target.h"
 #include "api/convert/quote.h"
+#include "api/fleet/node_status.h"
 #include "nft/types/ip_address.h"
 
 namespace svcmap::api {
@@ -286,16 +287,56 @@ absl::StatusOr<Command> MakeBundle(const Words& words) {
                        .metrics_address = words.metrics_address};
 }
 
+absl::StatusOr<Command> MakeFleet(const Words& words) {
+  using What = FleetOptions::What;
+  const auto what =
+      Choose<What>("fleet: WHAT", words.fleet,
+                   {{"status", What::kStatus}, {"nodes", What::kNodes}, {"wait", What::kWait}});
+  if (!what.ok()) return what.status();
+  if ((words.behind || words.rejecting || words.silent) && *what != What::kNodes) {
+    return Usage("fleet: --behind, --rejecting and --silent require nodes");
+  }
+  if (*what == What::kWait && !words.seq) return Usage("fleet: wait requires --seq");
+  FleetOptions options{.what = *what,
+                       .etcd = {.endpoints = {}, .tls = words.etcd_tls},
+                       .prefix = words.prefix,
+                       .status_prefix = words.status_prefix,
+                       .behind = words.behind,
+                       .rejecting = words.rejecting,
+                       .silent = words.silent,
+                       .seq = words.seq,
+                       .percent = words.percent};
+  for (const absl::Status& status :
+       {fleet::FinishServers(words.etcd_urls, options.etcd),
+        fleet::CheckPrefix("--prefix", options.prefix),
+        fleet::CheckPrefix("--status-prefix", options.status_prefix)}) {
+    if (!status.ok()) return status;
+  }
+  const auto timeout = ParseTimeout(words.fleet_timeout);
+  if (!timeout.ok()) return timeout.status();
+  options.timeout = *timeout;
+  const auto window = ParseTimeout(words.window, "--window");
+  if (!window.ok()) return window.status();
+  options.window = std::chrono::ceil<std::chrono::seconds>(*window);
+  if (options.window > fleet::kLongestWindow) {
+    return Usage("--window: Invalid value: " + Quote(words.window) + ": must be at most 1h");
+  }
+  const auto output = TextOrJson(words);
+  if (!output.ok()) return output.status();
+  options.output = *output;
+  return options;
+}
+
 using Maker = absl::StatusOr<Command> (*)(const Words&);
 
 // Returns the function that converts the values of `command` to its options.
 Maker MakerOf(const std::string& command) {
   static const std::map<std::string, Maker> makers = {
-      {"apply", MakeApply},     {"delete", MakeDelete},  {"accept-snapshot", MakeAcceptSnapshot},
-      {"get", MakeGet},         {"status", MakeStatus},  {"dump", MakeDump},
-      {"explain", MakeExplain}, {"wait", MakeWait},      {"watch", MakeWatch},
-      {"check", MakeCheck},     {"top", MakeTop},        {"support-bundle", MakeBundle},
-      {"migrate", MakeMigrate}, {"version", MakeVersion}};
+      {"apply", MakeApply},     {"delete", MakeDelete}, {"accept-snapshot", MakeAcceptSnapshot},
+      {"get", MakeGet},         {"status", MakeStatus}, {"dump", MakeDump},
+      {"explain", MakeExplain}, {"wait", MakeWait},     {"watch", MakeWatch},
+      {"check", MakeCheck},     {"top", MakeTop},       {"support-bundle", MakeBundle},
+      {"migrate", MakeMigrate}, {"fleet", MakeFleet},   {"version", MakeVersion}};
   return makers.at(command);
 }
 

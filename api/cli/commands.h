@@ -23,6 +23,7 @@ ExitCode Execute(const CheckOptions& options, Session& session);
 ExitCode Execute(const TopOptions& options, Session& session);
 ExitCode Execute(const BundleOptions& options, Session& session);
 ExitCode Execute(const MigrateCheckOptions& options, Session& session);
+ExitCode Execute(const FleetOptions& options, Session& session);
 ExitCode Execute(const VersionOptions& options, Session& session);
 
 }  // namespace svcmap::api

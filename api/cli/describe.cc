@@ -206,6 +206,49 @@ void Describe(CLI::App& app, Words& words) {
   migrate->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
   migrate->add_option("WHAT", words.migrate, "check")->required()->type_name("");
 
+  CLI::App* fleet = command(
+      "fleet", "Show the state of all nodes of a fleet on etcd, or wait for it", kFleetFooter);
+  fleet
+      ->add_option("--etcd-endpoints", words.etcd_urls,
+                   "URLs of the etcd members, separated by commas: https://HOST:PORT")
+      ->type_name("URL,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->required();
+  fleet->add_option("--etcd-ca", words.etcd_tls.ca, "PEM file of the CAs of etcd's certificate")
+      ->type_name("FILE");
+  fleet->add_option("--etcd-cert", words.etcd_tls.certificate, "PEM file of the client certificate")
+      ->type_name("FILE");
+  fleet->add_option("--etcd-key", words.etcd_tls.key, "PEM file of its private key")
+      ->type_name("FILE");
+  fleet->add_option("--prefix", words.prefix, "Value of --prefix of svcmap-etcd")
+      ->type_name("PREFIX")
+      ->required();
+  fleet
+      ->add_option("--status-prefix", words.status_prefix,
+                   "Value of --status-prefix of svcmap-etcd")
+      ->type_name("PREFIX")
+      ->required();
+  fleet
+      ->add_option("--seq", words.seq,
+                   "The writer's sequence number [default: of the last wait, or of the head]")
+      ->type_name("NUMBER");
+  fleet->add_flag("--behind", words.behind, "nodes: print nodes with a smaller sequence number");
+  fleet->add_flag("--rejecting", words.rejecting, "nodes: print nodes with rejected objects");
+  fleet->add_flag("--silent", words.silent,
+                  "nodes: print nodes without a status of the last 10 minutes");
+  fleet->add_option("--percent", words.percent, "wait: percentage of the nodes [default: 100]")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(1, 100).description(""));
+  fleet->add_option("--timeout", words.fleet_timeout, "wait: total time to wait [default: 60s]")
+      ->type_name("DURATION");
+  fleet
+      ->add_option("--window", words.window,
+                   "wait: time during which the nodes write their status [default: 5s]")
+      ->type_name("DURATION");
+  fleet->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
+  fleet->add_option("WHAT", words.fleet, "status, nodes or wait")->required()->type_name("");
+
   command("version", "Print the versions of svcmapctl and of the agent", kVersionFooter);
 
   CLI::App* help = command("help", "Print the help of a command", kHelpFooter);

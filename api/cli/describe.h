@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +20,15 @@ struct Words {
   std::string kind, name, name_space, output, what, migrate, to, from, in_interface,
       wait_for = "serving", wait_timeout = "30s", netns, probe_timeout = "2s", bundle, bundle_file,
       log_file, metrics_address = "127.0.0.1:10249", interval = "2s", sort = "rate", by = "service",
-      shell, endpoints;
-  int pid = 0;
+      shell, endpoints, fleet, prefix, status_prefix, fleet_timeout = "60s", window = "5s";
+  std::vector<std::string> etcd_urls;
+  TlsFiles etcd_tls;
+  std::optional<uint64_t> seq;
+  int pid = 0, percent = 100;
   size_t sample = 0, rows = 0;
   double rate = 100;
   bool no_endpoints = false, hash_names = false, no_check = false, once = false;
+  bool behind = false, rejecting = false, silent = false;
   bool strict = false, prune = false, allow_empty = false, force = false, dry_run = false,
        requirements = false;
   bool all_namespaces = false, verbose = false, ignore_not_found = false;

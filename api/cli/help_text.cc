@@ -16,12 +16,13 @@ const char kProgramFooter[] = R"(Examples:
   svcmapctl check                            connect to all Services and explain differences
   svcmapctl top                              show new connections per second by Service
   svcmapctl support-bundle                   collect facts for support in a file
+  svcmapctl fleet status ...                 count the nodes of a fleet on etcd by state
   svcmapctl migrate check                    look for leftovers of kube-proxy and other conflicts
   svcmapctl COMMAND --help                   show the help of a command
 
 Exit codes:
   0  success
-  1  some objects were rejected or not found, or some files not read; other objects were processed
+  1  some objects were rejected or not found, or some files not read; or fleet wait timed out
   2  invalid command line; nothing was done
   3  cannot reach the agent, or no response
   4  the agent rejected the complete request
@@ -182,6 +183,21 @@ Examples:
   svcmapctl support-bundle --hash-names bundle.tar.gz
   svcmapctl --bundle bundle.tar.gz status
   svcmapctl --bundle bundle.tar.gz explain 10.96.0.10:80)";
+
+const char kFleetFooter[] =
+    R"(status  counts the nodes that are up to date, behind, rejecting, unhealthy and silent
+nodes   prints the status of each node
+wait    waits until svcmapd of enough nodes has acknowledged --seq
+
+Reads the status that svcmap-etcd --status-prefix writes to etcd, and does not connect to the nodes.
+A sequence number is the "seq" of a transaction of the writer.
+"wait" requests a new status from each node, and prints up to 10 missing nodes at the timeout.
+
+Examples:
+  svcmapctl fleet status --etcd-endpoints http://127.0.0.1:2379 --prefix /svcmap/v1/prod \
+    --status-prefix /svcmap-status/v1/prod
+  svcmapctl fleet nodes --behind --silent ...
+  svcmapctl fleet wait --seq 1042 --percent 99 --timeout 2m ...)";
 
 const char kVersionFooter[] = R"(If the agent does not answer, the exit code is 3.
 

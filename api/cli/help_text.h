@@ -17,6 +17,7 @@ extern const char kWatchFooter[];
 extern const char kCheckFooter[];
 extern const char kTopFooter[];
 extern const char kBundleFooter[];
+extern const char kFleetFooter[];
 extern const char kVersionFooter[];
 extern const char kHelpFooter[];
 extern const char kCompletionFooter[];

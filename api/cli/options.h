@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "api/check/probe.h"
 #include "api/cli/object_id.h"
 #include "api/cli/service_rates.h"
+#include "api/fleet/etcd_connection.h"
 #include "api/tls/tls_files.h"
 #include "svcmap/v1/control.pb.h"
 
@@ -105,12 +107,27 @@ struct BundleOptions {
   std::string metrics_address;  // HOST:PORT
 };
 
+struct FleetOptions {
+  enum class What { kStatus, kNodes, kWait };
+  What what = What::kStatus;
+  fleet::EtcdServers etcd;
+  std::string prefix, status_prefix;
+  bool behind = false, rejecting = false, silent = false;  // nodes: print only these nodes.
+  // wait: the writer's sequence number. status and nodes: the number that nodes are compared with,
+  // or nullopt for the default.
+  std::optional<uint64_t> seq;
+  int percent = 100;                                             // wait
+  std::chrono::milliseconds timeout = std::chrono::seconds(60);  // wait
+  std::chrono::seconds window{5};                                // wait
+  OutputFormat output = OutputFormat::kTable;                    // kTable (text) or kJson.
+};
+
 struct AcceptSnapshotOptions {};
 
 using Command =
     std::variant<ApplyOptions, DeleteOptions, AcceptSnapshotOptions, GetOptions, StatusOptions,
                  DumpOptions, ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions,
-                 CheckOptions, TopOptions, BundleOptions, VersionOptions>;
+                 CheckOptions, TopOptions, BundleOptions, FleetOptions, VersionOptions>;
 
 struct Options {
   std::string address;  // Agent address as typed by the user.

@@ -37,7 +37,6 @@ absl::StatusOr<std::unique_ptr<proxy::ObjectStore>> OpenObjectStore(const Daemon
                                                                     proxy::SavedObjects& saved) {
   if (options.state_dir.empty()) return std::unique_ptr<proxy::ObjectStore>();
   proxy::ObjectStoreOptions store_options;
-  store_options.writer = std::string("svcmapd ") + SVCMAP_VERSION;
   store_options.on_problem = [](const std::string& problem) {
     spdlog::warn("saved state unusable error={}", LogValue(problem));
   };
@@ -169,7 +168,7 @@ absl::StatusOr<proxy::Received> Agent::Adopt(const proxy::SavedObjects& saved) {
 // Skips objects that cannot be parsed or that this version rejects.
 void Agent::RestoreObjects(const std::vector<proxy::SavedObject>& objects) {
   for (const proxy::SavedObject& saved : objects) {
-    ConvertedChange converted = ConvertObject(saved.kind, saved.message, convert_);
+    ConvertedChange converted = ConvertObject(saved.kind, *saved.message, convert_);
     if (!converted.change) {
       spdlog::warn("saved object rejected, skipped kind={} name={} error={}", KindName(saved.kind),
                    LogValue(saved.key), LogValue(converted.findings.front().ToString()));

@@ -4,25 +4,16 @@
 // next endpoint, and the TLS files are read again.
 #pragma once
 
-#include <chrono>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "api/etcd/follower.h"
-#include "api/tls/tls_files.h"
+#include "api/fleet/etcd_connection.h"
 
 namespace svcmap::etcd {
 
-struct EtcdOptions {
-  std::vector<std::string> endpoints;  // Results of ParseEndpoint.
-  api::TlsFiles tls;
+struct EtcdOptions : fleet::EtcdServers {
   FollowerOptions follower;
 };
-
-// Returns the gRPC target of "http://host:port" or "https://host:port".
-absl::StatusOr<std::string> ParseEndpoint(const std::string& url);
 
 // Runs its own thread.
 class Client {

@@ -5,6 +5,7 @@
 #include "api/etcd/client.h"
 #include "api/etcd/options.h"
 #include "api/etcd/status_pages.h"
+#include "api/etcd/status_reporter.h"
 #include "api/log/log_value.h"
 #include "api/metrics/server.h"
 #include "api/process/fatal.h"
@@ -27,11 +28,15 @@ int Run(const ProgramOptions& options) {
   const std::unique_ptr<source::Push> push =
       source::Push::Start(source::PushOptionsOf(options, "svcmap-etcd"), mirror);
 
-  const auto read_facts = [&] {
+  const auto read_state = [&] {
     Facts facts;
     facts.etcd = client->facts();
     facts.mirror = mirror.counts();
     facts.push = push->facts();
+    return facts;
+  };
+  const auto read_facts = [&] {
+    Facts facts = read_state();
     facts.certificates = api::ReadExpiries({{"tls-cert", options.tls.certificate},
                                             {"tls-ca", options.tls.ca},
                                             {"etcd-cert", options.etcd.tls.certificate},
@@ -40,6 +45,11 @@ int Run(const ProgramOptions& options) {
     facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
     return facts;
   };
+  std::unique_ptr<StatusReporter> reporter;
+  if (!options.status_prefix.empty()) {
+    reporter = StatusReporter::Start(options.etcd, options.status_prefix,
+                                     options.etcd.follower.node_name, read_state);
+  }
   std::unique_ptr<api::PageServer> status;
   if (options.healthz_bind_address) {
     auto server = api::PageServer::Start({.bind_address = *options.healthz_bind_address,

@@ -1,14 +1,11 @@
 #include "api/etcd/options.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "api/config/program_options.h"
 #include "api/convert/quote.h"
 #include "api/version/version.h"
-#include "nft/base/status.h"
 
 namespace svcmap::etcd {
 namespace {
@@ -16,29 +13,6 @@ namespace {
 using api::Quote;
 
 absl::Status Invalid(const std::string& text) { return absl::InvalidArgumentError(text); }
-
-absl::Status FinishEndpoints(const std::vector<std::string>& urls, EtcdOptions& etcd) {
-  const auto https = std::count_if(
-      urls.begin(), urls.end(), [](const std::string& url) { return url.starts_with("https://"); });
-  for (const std::string& url : urls) {
-    const absl::StatusOr<std::string> target = ParseEndpoint(url);
-    if (!target.ok()) return Annotate(target.status(), "--etcd-endpoints");
-    etcd.endpoints.push_back(*target);
-  }
-  if (https != 0 && https != std::ssize(urls)) {
-    return Invalid("--etcd-endpoints: must be all http:// or all https://");
-  }
-  if (https != 0 && etcd.tls.ca.empty()) {
-    return Invalid("--etcd-ca: Required value: https:// endpoints require it");
-  }
-  if (https == 0 && !(etcd.tls.ca + etcd.tls.certificate + etcd.tls.key).empty()) {
-    return Invalid("--etcd-ca, --etcd-cert and --etcd-key require https:// endpoints");
-  }
-  if (etcd.tls.certificate.empty() != etcd.tls.key.empty()) {
-    return Invalid("--etcd-cert and --etcd-key require each other");
-  }
-  return absl::OkStatus();
-}
 
 absl::Status CheckSeconds(const char* flag, int seconds, int least, int most) {
   if (seconds >= least && seconds <= most) return absl::OkStatus();
@@ -49,11 +23,21 @@ absl::Status CheckSeconds(const char* flag, int seconds, int least, int most) {
 absl::Status Finish(const std::vector<std::string>& urls, int silence, int list_delay,
                     ProgramOptions& options) {
   FollowerOptions& follower = options.etcd.follower;
-  if (absl::Status status = FinishEndpoints(urls, options.etcd); !status.ok()) return status;
-  const std::string& prefix = follower.prefix;
-  if (!prefix.starts_with('/') || prefix.ends_with('/')) {
-    return Invalid("--prefix: Invalid value: " + Quote(prefix) +
-                   ": must start with '/' and not end with '/', such as \"/svcmap/v1/prod\"");
+  if (absl::Status status = fleet::FinishServers(urls, options.etcd); !status.ok()) return status;
+  if (absl::Status status = fleet::CheckPrefix("--prefix", follower.prefix); !status.ok()) {
+    return status;
+  }
+  if (!options.status_prefix.empty()) {
+    if (absl::Status status = fleet::CheckPrefix("--status-prefix", options.status_prefix);
+        !status.ok()) {
+      return status;
+    }
+    const std::string status = options.status_prefix + "/";
+    if (status == follower.prefix + "/" || status.starts_with(follower.prefix + "/state/") ||
+        status.starts_with(follower.prefix + "/nodes/")) {
+      return Invalid("--status-prefix: Invalid value: " + Quote(options.status_prefix) +
+                     ": must not contain the keys of --prefix");
+    }
   }
   const std::string given_name = follower.node_name;
   follower.node_name = api::NodeName(given_name);
@@ -96,6 +80,9 @@ ParsedOptions ParseOptions(int argc, char** argv) {
                  "PEM file with the private key of the client certificate");
   app.add_option("--prefix", etcd.follower.prefix, "Prefix of the keys, such as /svcmap/v1/DOMAIN")
       ->required();
+  app.add_option("--status-prefix", options.status_prefix,
+                 "Prefix of the keys to which svcmap-etcd writes the status of this node, such as "
+                 "/svcmap-status/v1/DOMAIN [no status]");
   app.add_option("--node-name", etcd.follower.node_name, "Name of this node [the host name]");
   app.add_option("--silence", silence,
                  "Seconds without a transaction after which svcmap-etcd checks whether the watch "

@@ -13,6 +13,7 @@ namespace svcmap::etcd {
 struct ProgramOptions : source::AgentOptions {
   std::vector<std::string> urls;  // Endpoints as given on the command line.
   EtcdOptions etcd;
+  std::string status_prefix;  // Empty: the status is not written.
 };
 
 // Parses the command line. After --help, --version or a usage error, prints the output or the error

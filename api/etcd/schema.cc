@@ -15,8 +15,6 @@ namespace {
 using api::Quote;
 using source::KindOf;
 
-constexpr uint64_t kFormat = 1;
-
 absl::Status WrongKind(std::string_view kind, std::string_view api_version,
                        const api::KindInfo& expected) {
   return absl::InvalidArgumentError(absl::StrCat(
@@ -61,30 +59,6 @@ absl::Status StatusOf(const source::ObjectError& error) {
 }
 
 }  // namespace
-
-absl::StatusOr<Head> ParseHead(std::string_view value) {
-  const auto json = nlohmann::json::parse(value, nullptr, /*allow_exceptions=*/false);
-  const auto number = [&json](const char* name) -> std::optional<uint64_t> {
-    const auto field = json.find(name);
-    if (field == json.end() || !field->is_number_unsigned()) return std::nullopt;
-    return field->get<uint64_t>();
-  };
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError("Invalid value: " + Quote(value) + ": must be JSON");
-  }
-  if (number("format") != kFormat) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("format: must be ", kFormat, ": ", Quote(value)));
-  }
-  const std::optional<uint64_t> seq = number("seq");
-  const std::optional<uint64_t> epoch = number("epoch");
-  const auto nonce = json.find("nonce");
-  if (!seq || !epoch || nonce == json.end() || !nonce->is_string()) {
-    return absl::InvalidArgumentError(
-        "must contain the numbers \"seq\" and \"epoch\" and the string \"nonce\": " + Quote(value));
-  }
-  return Head{*seq, *epoch, nonce->get<std::string>()};
-}
 
 Schema::Schema(const std::string& prefix, const std::string& node_name)
     : state_(prefix + "/state/"),

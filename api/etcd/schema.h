@@ -12,23 +12,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "api/fleet/node_status.h"
 #include "api/source/object.h"
 #include "api/source/resource.h"
 
 namespace svcmap::etcd {
 
+using fleet::Head;
+using fleet::ParseHead;
 using source::Item;
 using source::Resource;
-
-// Every transaction of the writer also writes the head.
-struct Head {
-  uint64_t seq = 0;    // Increases by 1 with each transaction.
-  uint64_t epoch = 0;  // Increases when the writer changes.
-  std::string nonce;   // Random. Identifies the transaction.
-  bool operator==(const Head&) const = default;
-};
-
-absl::StatusOr<Head> ParseHead(std::string_view value);
 
 class Schema {
  public:

@@ -26,7 +26,7 @@ const api::Catalogue& Metrics() {
       Gauge("svcmap_etcd_revision", "Revision of etcd up to which the objects are cached"),
       Gauge("svcmap_etcd_seq", "Sequence number of the last cached transaction"),
       Gauge("svcmap_etcd_acknowledged_seq",
-            "Sequence number of the last transaction that svcmapd has acknowledged"),
+            "Sequence number of the last transaction that svcmapd has programmed"),
       Gauge("svcmap_etcd_epoch", "Epoch of the writer in the last cached transaction"),
       Gauge("svcmap_etcd_head_age_seconds",
             "Time in seconds since the last new head was received, or since the start if none was "

@@ -17,7 +17,7 @@
 
 #include "api/grpc/push_limits.h"
 #include "api/intake/intake.h"
-#include "proxy/saved/leader.h"
+#include "proxy/saved/object_writer.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {

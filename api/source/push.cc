@@ -113,7 +113,7 @@ class Push::Worker {
   PushFacts facts() {
     const std::lock_guard lock(mutex_);
     // Changes without effect on the objects move the position without a batch.
-    if (facts_.synced && !in_snapshot_ && !taking_ && in_flight_.empty()) {
+    if (facts_.synced && programmed_ && !in_snapshot_ && !taking_ && in_flight_.empty()) {
       facts_.position = mirror_.SentPosition().value_or(facts_.position);
     }
     PushFacts facts = facts_;
@@ -185,7 +185,9 @@ class Push::Worker {
   // State token in the last Ack. Identifies the state of the mirror if nothing is in flight.
   std::string token_;
   Findings findings_;
-  std::string failed_;  // Last logged commit error. Empty after an Ack without an error.
+  std::string failed_;      // Last logged commit error. Empty after an Ack without an error.
+  uint64_t position_ = 0;   // Of the last Ack, even if svcmapd has not programmed the changes.
+  bool programmed_ = true;  // svcmapd has programmed the changes of the last Ack.
   bool reported_synced_ = false;
   // A delayed Open of this process has replaced the last stream.
   bool replaced_by_ourselves_ = false;
@@ -526,9 +528,13 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
     const Sent& sent = in_flight_.front();
     for (const std::string& line : findings_.Take(ack, sent.changes)) spdlog::warn("{}", line);
     in_flight_bytes_ -= sent.bytes;
-    facts_.position = sent.position.value_or(facts_.position);
+    position_ = sent.position.value_or(position_);
     in_flight_.pop_front();
   }
+  // svcmapd retries changes that it could not commit or holds, and sends no second Ack. The next
+  // commit contains them.
+  programmed_ = ack.outcome() == v1::COMMITTED || ack.outcome() == v1::UNCHANGED;
+  if (programmed_) facts_.position = position_;
   spdlog::debug("batch acknowledged number={} outcome={} revision={}", ack.number(),
                 v1::Outcome_Name(ack.outcome()), ack.revision());
   if (in_snapshot_ && ack.number() == snapshot_end_) {
@@ -538,7 +544,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
       spdlog::info("all objects synced to svcmapd revision={}", ack.revision());
     }
   }
-  if (in_snapshot_ || !findings_.any_rejected()) {
+  if (in_snapshot_ || (!findings_.any_rejected() && !failed)) {
     send_again_.reset();
   } else if (!send_again_) {
     send_again_ = Clock::now() + options_.rejected_retry;

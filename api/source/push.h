@@ -29,8 +29,8 @@ struct PushOptions {
   std::chrono::milliseconds slow_retry{30000};  // After errors that need an action of the operator.
   std::chrono::milliseconds opened_timeout{30000};
   std::chrono::milliseconds ack_timeout{120000};
-  // Delay between a rejection and the next snapshot. The rejected object may be accepted then, for
-  // example because a limit is no longer exceeded.
+  // Delay between a rejection or a failed commit and the next snapshot. The rejected object may be
+  // accepted then, for example because a limit is no longer exceeded.
   std::chrono::milliseconds rejected_retry{600000};
   // Called once, on a gRPC thread, when svcmapd has acknowledged the first snapshot.
   std::function<void()> on_synced;
@@ -44,7 +44,8 @@ struct PushFacts {
   uint64_t revision = 0;  // Revision in the last Ack.
   size_t in_flight = 0;   // Batches without an Ack.
   size_t rejected = 0;    // Objects that svcmapd rejected.
-  uint64_t position = 0;  // Position (Mirror::Apply) of the state that svcmapd has acknowledged.
+  // Position (Mirror::Apply) of the state that svcmapd has acknowledged as programmed.
+  uint64_t position = 0;
   // The objects that the open snapshot would remove, if svcmapd holds their removals. Otherwise
   // empty.
   std::string held;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
 namespace svcmap::proxy {
@@ -104,7 +105,7 @@ std::optional<Clock::time_point> Cleaner::WorkDueAt() const {
   if (udp_.due()) return Clock::time_point::min();
   std::optional<Time> departures_at;
   if (has_find_ && !departures_.order().empty()) {
-    departures_at = departures_.order().front().first + options_.gone_after;
+    departures_at = departures_.order().front().event.time + options_.gone_after;
   }
   std::optional<Time> at = repeat_at_;
   for (const auto& due_at : {departures_at, has_find_ ? handshakes_.due_at() : std::nullopt}) {
@@ -129,8 +130,10 @@ void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
 Cleaner::Round Cleaner::StartRound() {
   Round round{.start = Clock::now()};
   const bool first_scan = udp_.due();
-  round.udp = first_scan || (IsRepeatDue(round.start) && udp_.services() > 0);
-  if (IsRepeatDue(round.start) || first_scan) repeat_at_.reset();
+  const bool repeats = repeat_at_ && *repeat_at_ <= round.start;
+  // A scan before the time of the repeat is no substitute, because replies can still be in flight.
+  if (repeats) repeat_at_.reset();
+  round.udp = first_scan || (repeats && udp_.services() > 0);
   if (round.udp) {
     repeat_delay_ =
         first_scan ? options_.repeat
@@ -140,10 +143,10 @@ Cleaner::Round Cleaner::StartRound() {
   }
   bool tcp_families[2] = {};
   absl::flat_hash_set<ServiceHash> tcp_services;
-  for (const auto& [time, endpoint] : departures_.order()) {
-    if (!has_find_ || time + options_.gone_after > round.start) break;
+  for (const auto& [event, endpoint] : departures_.order()) {
+    if (!has_find_ || event.time + options_.gone_after > round.start) break;
     tcp_families[Index(endpoint.ip.family())] = true;
-    for (const auto& event : *departures_.Find(endpoint)) tcp_services.insert(event.service);
+    tcp_services.insert(event.service);
   }
   round.tcp = !tcp_services.empty();
   round.cleanup.tcp_services = tcp_services.size();
@@ -182,16 +185,18 @@ void Cleaner::Run() {
   }
 }
 
+const EndpointEvents<EndpointAddress>::Events* Cleaner::DeparturesOf(const nft::Flow& flow) const {
+  if (flow.protocol != nft::TransportProtocol::kTcp) return nullptr;
+  return departures_.Find({flow.reply.source.address, flow.reply.source.port});
+}
+
 bool Cleaner::IsGone(const nft::Flow& flow, ServiceHash service, const Round& round) const {
-  const EndpointAddress endpoint{flow.reply.source.address, flow.reply.source.port};
-  const auto* events =
-      flow.protocol == nft::TransportProtocol::kTcp ? departures_.Find(endpoint) : nullptr;
-  if (events == nullptr) return false;
+  const auto* departures = DeparturesOf(flow);
+  if (departures == nullptr) return false;
   bool gone = false;
-  for (const auto& event : *events) {  // The last departure counts.
-    if (service != kNoService && event.service != service) continue;
-    gone = event.time + options_.gone_after <= round.start;
-    if (gone && service == kNoService) return true;
+  for (const auto& departure : *departures) {  // The last departure counts.
+    if (departure.service != service) continue;
+    gone = departure.time + options_.gone_after <= round.start;
   }
   return gone;
 }
@@ -251,7 +256,7 @@ bool Cleaner::DeleteConnections(std::vector<nft::Flow>& flows, Round& round) {
     const auto now = Clock::now();
     for (size_t i = 0; i < flows.size(); ++i) {
       const nft::Flow& flow = flows[i];
-      if (services[i] != kNoService && IsGone(flow, services[i], round)) {
+      if (IsGone(flow, services[i], round)) {
         gone.push_back(flow);
       } else if (!flow.unreplied || !round.handshakes) {
         continue;
@@ -269,7 +274,7 @@ bool Cleaner::DeleteConnections(std::vector<nft::Flow>& flows, Round& round) {
 
 void Cleaner::Clean(Round& round) {
   Cleanup& cleanup = round.cleanup;
-  absl::flat_hash_set<uint32_t> old;  // Ids of the recorded handshakes that are still stale.
+  absl::flat_hash_map<uint32_t, nft::Flow> old;  // The old handshakes that are still stale, by id.
   if (round.handshakes) {
     std::vector<nft::Flow> recorded;
     {
@@ -280,22 +285,9 @@ void Cleaner::Clean(Round& round) {
       const auto chunk = std::span(recorded).subspan(begin);
       std::vector<nft::Flow> still(chunk.begin(), chunk.begin() + std::min(kChunk, chunk.size()));
       KeepStaleConnections(still);
-      for (const nft::Flow& flow : still) old.insert(flow.id);
+      for (const nft::Flow& flow : still) old.emplace(flow.id, flow);
     }
   }
-  enum class Found : uint8_t { kNothing, kUdp, kConnection, kOldHandshake };
-  const auto find = [&](const nft::Flow& flow) {
-    const std::lock_guard lock(mutex_);
-    if (flow.protocol == nft::TransportProtocol::kUdp) {
-      return udp_.IsStale(flow) ? Found::kUdp : Found::kNothing;
-    }
-    const bool gone = round.tcp && IsGone(flow, kNoService, round);
-    const bool handshake = round.handshakes && flow.unreplied;
-    if (handshake && !gone && old.contains(flow.id) && handshakes_.IsOld(flow)) {
-      return Found::kOldHandshake;
-    }
-    return gone || handshake ? Found::kConnection : Found::kNothing;
-  };
   // The dump of flows is paused during the deletion. A paused dump holds no resources in the kernel
   // and continues at the same position.
   std::vector<nft::Flow> udp, connections;
@@ -303,21 +295,25 @@ void Cleaner::Clean(Round& round) {
       round.udp || round.tcp ? nft::FlowTable::kAllEntries : options_.max_handshake_entries;
   const auto listing = table_.ForEach(round.kinds, max_entries, [&](const nft::Flow& flow) {
     if (stopping_) return false;
-    switch (find(flow)) {
-      case Found::kNothing:
-        return true;
-      case Found::kUdp:
-        udp.push_back(flow);
-        return udp.size() < kChunk || DeleteUdp(udp, cleanup);
-      case Found::kConnection:
-        connections.push_back(flow);
-        return connections.size() < kChunk || DeleteConnections(connections, round);
-      case Found::kOldHandshake: {  // Deleted immediately, because its endpoint can reply any time.
-        std::vector<nft::Flow> one = {flow};
-        return Delete(one, cleanup.deleted_handshakes, cleanup);
-      }
+    std::unique_lock lock(mutex_);
+    if (flow.protocol == nft::TransportProtocol::kUdp) {
+      if (!udp_.IsStale(flow)) return true;
+      lock.unlock();
+      udp.push_back(flow);
+      return udp.size() < kChunk || DeleteUdp(udp, cleanup);
     }
-    return false;
+    const bool handshake = round.handshakes && flow.unreplied;
+    const bool has_left = round.tcp && DeparturesOf(flow) != nullptr;
+    lock.unlock();
+    if (!handshake && !has_left) return true;
+    // An old handshake is deleted immediately, because its endpoint could reply at any time.
+    const auto found = handshake ? old.find(flow.id) : old.end();
+    if (found != old.end() && found->second == flow) {
+      std::vector<nft::Flow> one = {flow};
+      return Delete(one, cleanup.deleted_handshakes, cleanup);
+    }
+    connections.push_back(flow);
+    return connections.size() < kChunk || DeleteConnections(connections, round);
   });
   cleanup.error.Update(listing.status());
   if (listing.ok()) cleanup.entries = listing->entries;
@@ -336,12 +332,12 @@ void Cleaner::Settle(const Round& round) {
     if (round.udp) udp_.Finish();
     if (round.tcp) departures_.ForgetUntil(round.start - options_.gone_after);
     if (round.handshakes) handshakes_.Finish();
-    if (cleanup.deleted[0] + cleanup.deleted[1] > 0) repeat_at_ = Clock::now() + repeat_delay_;
   } else {
     rest = std::max<Clock::duration>(rest, backoff_.Failure());
     if (round.udp) udp_.MakeDue();
     if (round.handshakes) handshakes_.Return();
   }
+  if (cleanup.deleted[0] + cleanup.deleted[1] > 0) repeat_at_ = Clock::now() + repeat_delay_;
   next_ = Clock::now() + rest;
   ++status_.rounds;
   status_.failures += cleanup.error.ok() ? 0 : 1;

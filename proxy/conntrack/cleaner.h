@@ -145,9 +145,9 @@ class Cleaner {
   // Returns the time when work is due, or nullopt if there is no work.
   std::optional<Time> WorkDueAt() const;
   Round StartRound();
-  bool IsRepeatDue(Time now) const { return repeat_at_ && *repeat_at_ <= now; }
+  // Returns the recent departures of the flow's endpoint from any Service, or null.
+  const EndpointEvents<EndpointAddress>::Events* DeparturesOf(const nft::Flow& flow) const;
   // Returns true if the flow's endpoint left the Service long enough before the start of the round.
-  // With kNoService, the Service can be any Service.
   bool IsGone(const nft::Flow& flow, ServiceHash service, const Round& round) const;
 
   void Clean(Round& round);

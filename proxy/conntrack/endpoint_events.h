@@ -43,13 +43,17 @@ class EndpointEvents {
     Time time;
   };
   using Events = absl::InlinedVector<Event, 1>;
+  struct KeyedEvent {
+    Event event;
+    Key key;
+  };
 
   // `now` must not be earlier than in the previous call. Forgets the oldest events above the limit,
   // and returns their number.
   size_t Add(const std::vector<std::pair<ServiceHash, Key>>& endpoints, Time now) {
     for (const auto& [service, key] : endpoints) {
       events_[key].push_back({service, now});
-      order_.emplace_back(now, key);
+      order_.push_back({{service, now}, key});
     }
     size_t forgotten = 0;
     for (; order_.size() > kMaxEvents; ++forgotten) ForgetOldest();
@@ -57,7 +61,7 @@ class EndpointEvents {
   }
   // Forgets events that are not later than `time`.
   void ForgetUntil(Time time) {
-    while (!order_.empty() && order_.front().first <= time) ForgetOldest();
+    while (!order_.empty() && order_.front().event.time <= time) ForgetOldest();
   }
   // Returns the events of the endpoint in order of time, or null.
   const Events* Find(const Key& key) const {
@@ -65,18 +69,18 @@ class EndpointEvents {
     return found == events_.end() ? nullptr : &found->second;
   }
   // All events in order of time.
-  const std::deque<std::pair<Time, Key>>& order() const { return order_; }
+  const std::deque<KeyedEvent>& order() const { return order_; }
 
  private:
   void ForgetOldest() {
-    const auto found = events_.find(order_.front().second);
+    const auto found = events_.find(order_.front().key);
     found->second.erase(found->second.begin());
     if (found->second.empty()) events_.erase(found);
     order_.pop_front();
   }
 
   absl::flat_hash_map<Key, Events> events_;
-  std::deque<std::pair<Time, Key>> order_;
+  std::deque<KeyedEvent> order_;
 };
 
 }  // namespace svcmap::proxy

@@ -31,26 +31,17 @@ bool HandshakeBook::Start(Time now) {
 std::vector<nft::Flow> HandshakeBook::Old() const {
   std::vector<nft::Flow> old;
   for (const auto& [id, entry] : entries_) {
-    if (IsOld(entry)) old.push_back(entry.flow);
+    if (entry.since + wait_ <= started_) old.push_back(entry.flow);
   }
   return old;
 }
 
-// An id alone is no proof, because the kernel derives it from the entry's place in memory.
-const HandshakeBook::Entry* HandshakeBook::Find(const nft::Flow& flow) const {
-  const auto found = entries_.find(flow.id);
-  return found == entries_.end() || found->second.flow != flow ? nullptr : &found->second;
-}
-
-bool HandshakeBook::IsOld(const nft::Flow& flow) const {
-  const Entry* entry = Find(flow);
-  return entry != nullptr && IsOld(*entry);
-}
-
 void HandshakeBook::Record(const nft::Flow& flow, Time now) {
   if (listed_.size() >= kMaxHandshakes) return;
-  const Entry* known = Find(flow);
-  listed_[flow.id] = {flow, known != nullptr ? known->since : now};
+  const auto found = entries_.find(flow.id);
+  // An id alone is no proof, because the kernel derives it from the entry's place in memory.
+  const bool known = found != entries_.end() && found->second.flow == flow;
+  listed_[flow.id] = {flow, known ? found->second.since : now};
 }
 
 // A new pod can become an endpoint of several Services at about the same time. Then, the address is

@@ -43,7 +43,6 @@ class HandshakeBook {
   bool Start(Time now);
   // Recorded handshakes that are deleted in this round if they are still stale and unreplied.
   std::vector<nft::Flow> Old() const;
-  bool IsOld(const nft::Flow& flow) const;
   // Returns true if the stale handshake must be deleted immediately. `service` is the Service that
   // its destination belongs to, or kNoService.
   bool IsReused(const nft::Flow& flow, ServiceHash service, Time now) const;
@@ -58,10 +57,6 @@ class HandshakeBook {
     Time since;  // When the handshake was listed first.
   };
   using Entries = absl::flat_hash_map<uint32_t, Entry>;  // By id.
-
-  bool IsOld(const Entry& entry) const { return entry.since + wait_ <= started_; }
-  // Returns the entry of the flow, or null.
-  const Entry* Find(const nft::Flow& flow) const;
 
   const std::chrono::milliseconds wait_, last_wait_;
   bool check_ = false;

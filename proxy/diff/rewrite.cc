@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <tuple>
 
 #include "proxy/diff/plan.h"
 #include "proxy/diff/removals.h"
@@ -104,20 +105,24 @@ absl::flat_hash_set<std::string> FoundElements::EndedLocalSets(
   return ended;
 }
 
-nft::Transaction FoundElements::ChangesTo(const nft::Transaction& desired,
-                                          std::vector<nft::SetRef>& replaced) const {
+ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired,
+                                        RangeSets range_sets) const {
+  ElementChanges changes;
   std::vector<const Value*> found_values;  // Of each desired element. Null if it is missing.
   found_values.reserve(desired.element_count());
   absl::flat_hash_set<const Value*> wanted;
   wanted.reserve(desired.element_count());
   SetCounts found = {}, deleted = {};
+  const auto replaces = [range_sets](uint8_t set) {
+    return range_sets == RangeSets::kReplace && HasAddressRanges(set);
+  };
   std::array<std::bitset<kRowSetCount>, 2> replace = {};
   desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     const auto value = values_.find(FoundKey(element));
     const bool missing = value == values_.end();
     found_values.push_back(missing ? nullptr : &value->second);
     if (!missing) wanted.insert(&value->second);
-    if (missing && HasAddressRanges(element.set.set)) {
+    if (missing && replaces(element.set.set)) {
       replace[Index(element.set.family)].set(element.set.set);
     }
   });
@@ -126,7 +131,7 @@ nft::Transaction FoundElements::ChangesTo(const nft::Transaction& desired,
     ++found[Index(family)][set];
     if (wanted.contains(&value)) continue;
     ++deleted[Index(family)][set];
-    if (HasAddressRanges(set)) replace[Index(family)].set(set);
+    if (replaces(set)) replace[Index(family)].set(set);
   }
   for (const Family family : kFamilies) {
     const size_t index = Index(family);
@@ -134,19 +139,35 @@ nft::Transaction FoundElements::ChangesTo(const nft::Transaction& desired,
       if (RemovesManySourceRows(deleted[index][set], found[index][set])) replace[index].set(set);
     }
     for (uint8_t set = 0; set < kRowSetCount; ++set) {
-      if (replace[index][set]) replaced.push_back({family, set});
+      if (replace[index][set]) changes.replaced.push_back({family, set});
     }
   }
   const auto is_replaced = [&](nft::SetRef set) { return replace[Index(set.family)][set.set]; };
-  nft::Transaction deletions, additions;
+  nft::Transaction& deletions = changes.transaction;
+  nft::Transaction additions;
+  std::vector<nft::ElementView> unknown_bounds;
   for (const auto& [key, value] : values_) {
     if (wanted.contains(&value)) continue;
+    ++changes.count;
     const nft::ElementView element = FromFoundKey(key);
-    if (!is_replaced(element.set)) deletions.Delete(element);
+    if (is_replaced(element.set)) continue;
+    if (HasAddressRanges(element.set.set)) {
+      unknown_bounds.push_back(element);
+    } else {
+      deletions.Delete(element);
+    }
   }
+  // The kernel may require that the start of a range is deleted directly before its end.
+  const auto order = [](const nft::ElementView& element) {
+    return std::tuple(element.set.family, element.set.set, TextOf(element.key),
+                      !element.interval_end);
+  };
+  std::ranges::sort(unknown_bounds, {}, order);
+  for (const nft::ElementView& bound : unknown_bounds) deletions.Delete(bound);
   auto next = found_values.begin();
   desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     const Value* const value = *next++;
+    if (value == nullptr || !Same(*value, element)) ++changes.count;
     if (value == nullptr || is_replaced(element.set)) {
       additions.Add(element);
     } else if (!Same(*value, element)) {
@@ -155,7 +176,7 @@ nft::Transaction FoundElements::ChangesTo(const nft::Transaction& desired,
     }
   });
   deletions.AddElements(std::move(additions));
-  return deletions;
+  return changes;
 }
 
 }  // namespace svcmap::proxy

@@ -1,7 +1,9 @@
-// Computes the changes that turn the elements found in the tables into the desired elements.
-// Elements that are already right do not change, so a complete rewrite does not affect packets.
+// The one comparison of elements: computes the changes that turn elements found in the kernel into
+// the desired elements. Elements that are already right do not change, so packets are not affected.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +16,24 @@
 
 namespace svcmap::proxy {
 
-// The elements of all sets of both tables, except sets that only rules write.
+struct ElementChanges {
+  nft::Transaction transaction;  // All deletions come first.
+  size_t count = 0;              // Number of missing, wrong and unknown elements.
+  // Sets of ranges that the same transaction must delete and create again. `transaction` contains
+  // all desired elements of these sets, and no deletions.
+  std::vector<nft::SetRef> replaced;
+};
+
+// How ChangesTo() writes sets with start and end elements of ranges. The kernel may reject changes
+// of single bounds if other processes have added bounds. In sets with several key fields, deleting
+// many ranges takes quadratic time, so these sets are replaced in both cases.
+enum class RangeSets : uint8_t {
+  kReplace,  // Replaces sets that differ. Linux before 6.18 can miss ranges meanwhile.
+  kChange,   // Writes only the bounds that differ.
+};
+
+// Elements of the tables: all elements of all sets, except sets that only rules write, or those
+// that are compared.
 class FoundElements {
  public:
   void Add(nft::SetRef set, const std::vector<nft::Element>& elements);
@@ -32,14 +51,8 @@ class FoundElements {
   // contains their descriptors. See Plan::ended_local_sets().
   absl::flat_hash_set<std::string> EndedLocalSets(const nft::Transaction& desired) const;
 
-  // Returns the deletions and additions that lead from these elements to the additions in
-  // `desired`. All deletions come first. `replaced` are sets that the same transaction must delete
-  // and create again. The result contains all desired elements of these sets, and no deletions.
-  // The sets in `replaced` contain ranges. Range bounds cannot be deleted one by one if other
-  // processes have added bounds. In sets with several key fields, deleting many ranges takes
-  // quadratic time.
-  nft::Transaction ChangesTo(const nft::Transaction& desired,
-                             std::vector<nft::SetRef>& replaced) const;
+  // Returns the changes that lead from these elements to the additions in `desired`.
+  ElementChanges ChangesTo(const nft::Transaction& desired, RangeSets range_sets) const;
 
  private:
   struct Value {

@@ -1,7 +1,5 @@
 #include "proxy/explain/destination.h"
 
-#include <algorithm>
-
 #include "absl/algorithm/container.h"
 #include "proxy/explain/sources.h"
 #include "proxy/node/nodeport_addresses.h"
@@ -67,9 +65,7 @@ void KeepFirst(const std::string& key, std::string& first) {
 void Survey(const Store& store, Destination& to) {
   const auto is_endpoint = [&](const IpAddress& address) {
     const auto at = [&](const EndpointAddress& endpoint) { return endpoint.ip == address; };
-    const ResolvedEndpoints& r = to.resolved;
-    return std::any_of(r.cluster.begin(), r.cluster.end(), at) ||
-           std::any_of(r.local.begin(), r.local.end(), at);
+    return absl::c_any_of(to.resolved.cluster, at) || absl::c_any_of(to.resolved.local, at);
   };
   store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
     if (!entry.service || !entry.service->proxied) return;
@@ -90,20 +86,6 @@ void Survey(const Store& store, Destination& to) {
 }
 
 }  // namespace
-
-std::string RoleName(Role role) {
-  switch (role) {
-    case Role::kClusterIp:
-      return "clusterIP";
-    case Role::kExternalIp:
-      return "external IP";
-    case Role::kLoadBalancerIp:
-      return "load balancer IP";
-    case Role::kNodePort:
-      return "nodePort";
-  }
-  return "?";
-}
 
 Destination FindDestination(const ExplainContext& context, const Question& question) {
   Destination to{

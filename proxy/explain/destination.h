@@ -11,8 +11,6 @@ namespace svcmap::proxy {
 
 enum class Role : uint8_t { kClusterIp, kExternalIp, kLoadBalancerIp, kNodePort };
 
-std::string RoleName(Role role);  // "clusterIP"
-
 struct Destination {
   IpAddress address;
   Protocol protocol = Protocol::kTcp;

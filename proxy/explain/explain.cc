@@ -1,10 +1,12 @@
 #include "proxy/explain/explain.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proxy/desired/hash_table.h"
 #include "proxy/desired/node_rows.h"
 #include "proxy/desired/weights.h"
@@ -16,13 +18,7 @@
 namespace svcmap::proxy {
 namespace {
 
-std::string Text(const std::vector<IpPrefix>& prefixes) {
-  std::string text;
-  for (const IpPrefix& prefix : prefixes) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", prefix.ToString());
-  }
-  return text;
-}
+constexpr const char* kRoleNames[] = {"clusterIP", "external IP", "load balancer IP", "nodePort"};
 
 // Explains one source and one destination, step by step in the order of S-94.
 class PathTracer {
@@ -48,7 +44,7 @@ class PathTracer {
     MarkForClusterIp();
     AddStep(
         "service",
-        absl::StrCat(RoleName(to_.role), " of ", to_.Name(),
+        absl::StrCat(kRoleNames[static_cast<size_t>(to_.role)], " of ", to_.Name(),
                      to_.role == Role::kNodePort
                          ? "; this address accepts nodePorts, and no Service uses the same address "
                            "and port"
@@ -127,13 +123,15 @@ class PathTracer {
       return true;
     }
     result_.kube_chains.push_back("KUBE-FW-" + Hash());
-    const std::string listed = "loadBalancerSourceRanges " + Text(ranges);
+    const std::string listed =
+        "loadBalancerSourceRanges " + absl::StrJoin(ranges, ", ", [](std::string* to, auto& range) {
+          to->append(range.ToString());
+        });
     if (from_.address) return AddressPasses(*from_.address, ranges, listed);
     const std::optional<IpPrefix> pods =
         PodBlock(context_.ruleset, context_.this_node, to_.family());
     if (from_.kind == SourceKind::kPod && pods &&
-        std::none_of(ranges.begin(), ranges.end(),
-                     [&](const IpPrefix& range) { return Overlap(range, *pods); })) {
+        absl::c_none_of(ranges, [&](const IpPrefix& range) { return Overlap(range, *pods); })) {
       AddStep("firewall", absl::StrCat("no pod address is in ", listed, ": dropped before DNAT"),
               "S-116, S-117");
       return false;
@@ -147,8 +145,7 @@ class PathTracer {
   bool AddressPasses(const IpAddress& source, const std::vector<IpPrefix>& ranges,
                      const std::string& listed) {
     const auto in_ranges = [&](const IpAddress& address) {
-      return std::any_of(ranges.begin(), ranges.end(),
-                         [&](const IpPrefix& range) { return range.Contains(address); });
+      return absl::c_any_of(ranges, [&](const IpPrefix& r) { return r.Contains(address); });
     };
     if (in_ranges(source)) {
       AddStep("firewall", absl::StrCat(source.ToString(), " is in ", listed), "S-116, S-121");
@@ -374,14 +371,11 @@ class PathTracer {
 
   void DescribeHairpin() {
     if (masquerade_) return;
-    const auto& endpoints = result_.endpoints;
-    if (std::any_of(endpoints.begin(), endpoints.end(),
-                    [](const ExplainedEndpoint& endpoint) { return endpoint.masquerade; })) {
+    if (absl::c_any_of(result_.endpoints, std::mem_fn(&ExplainedEndpoint::masquerade))) {
       AddStep("hairpin",
               "the client is itself an endpoint: masqueraded if this endpoint is selected", "S-97");
     } else if (!from_.address &&
-               std::any_of(endpoints.begin(), endpoints.end(),
-                           [](const ExplainedEndpoint& endpoint) { return endpoint.local; })) {
+               absl::c_any_of(result_.endpoints, std::mem_fn(&ExplainedEndpoint::local))) {
       AddStep("hairpin", "an endpoint on this node that connects to itself is masqueraded", "S-97");
     }
   }

@@ -13,21 +13,8 @@
 namespace svcmap::proxy {
 namespace {
 
-bool SameKey(const nft::ElementView& a, const nft::ElementView& b) {
-  return a.set == b.set && std::ranges::equal(a.key, b.key);
-}
-
 std::string SetAndKey(const nft::ElementView& element) {
   return SharedKey(element.set, element.key);
-}
-
-std::string Difference(const nft::SetSpec& set, const nft::ElementView& wanted,
-                       const std::optional<nft::Element>& found) {
-  const std::string name = nft::ElementText(set, wanted);
-  if (!found) return name + " is missing in the kernel";
-  if (std::ranges::equal(found->data, wanted.data)) return "";
-  return absl::StrCat(name, " has value ", nft::FieldsToText(set.data, found->data), ", expected ",
-                      nft::FieldsToText(set.data, wanted.data));
 }
 
 }  // namespace
@@ -57,7 +44,8 @@ KernelCheck::KernelCheck(const nft::TableSpecs& tables, nft::Transaction desired
   desired_.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     if (SetOf(element).interval) return;
     for (size_t i = 0; i < deciding_.size(); ++i) {
-      if (SameKey(deciding_[i].view(), element)) is_desired[i] = true;
+      const nft::ElementView row = deciding_[i].view();
+      if (row.set == element.set && std::ranges::equal(row.key, element.key)) is_desired[i] = true;
     }
     items_.push_back({element, true});
   });
@@ -93,13 +81,18 @@ bool KernelCheck::Read(nft::Kernel& kernel, std::chrono::steady_clock::duration 
 
 void KernelCheck::Compare(const Item& item, const std::optional<nft::Element>& found) {
   const nft::SetSpec& set = SetOf(item.element);
-  std::string line;
-  if (item.is_desired) {
-    line = Difference(set, item.element, found);
-  } else if (found) {
-    line = nft::ElementText(set, item.element) + " is in the kernel but not in the desired state";
+  std::string line = nft::ElementText(set, item.element);
+  if (!item.is_desired) {
+    if (!found) return;
+    line += " is in the kernel but not in the desired state";
+  } else if (!found) {
+    line += " is missing in the kernel";
+  } else if (!std::ranges::equal(found->data, item.element.data)) {
+    absl::StrAppend(&line, " has value ", nft::FieldsToText(set.data, found->data), ", expected ",
+                    nft::FieldsToText(set.data, item.element.data));
+  } else {
+    return;
   }
-  if (line.empty()) return;
   differing_.push_back(SetAndKey(item.element));
   lines_.push_back(std::move(line));
 }

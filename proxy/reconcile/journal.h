@@ -19,7 +19,7 @@ class Journal {
   // The saved objects do not belong to the stored state. The next Write() replaces all of them.
   void Outdate() { outdated_ = true; }
   // The stored objects are a part of the first snapshot, which has not ended.
-  void SetPartial(bool partial);
+  void SetPartial(bool partial) { partial_ = partial; }
 
   // Starts to save the objects that have changed since the last call. `revision`: the revision that
   // the tables have after the commit of these changes.
@@ -35,11 +35,10 @@ class Journal {
   bool enabled() const { return disk_ != nullptr; }
 
  private:
-  void Rewrite(uint64_t revision);
-
   ObjectWriter* const disk_;
   Store& store_;
   bool outdated_ = false;
+  bool partial_ = false;
 };
 
 }  // namespace svcmap::proxy

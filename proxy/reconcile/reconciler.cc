@@ -330,7 +330,7 @@ void Reconciler::UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResu
   for (Finding& finding : node_.Findings(node_.facts())) {
     of_node.push_back({.sequence = sequence, .finding = std::move(finding)});
   }
-  standing_findings_.ReplaceOfNode(of_node);
+  standing_findings_.Replace({DirtyService{}}, of_node);
   std::ranges::copy_if(of_node, std::back_inserter(result.findings),
                        std::not_fn(&PlanFinding::known));
 }

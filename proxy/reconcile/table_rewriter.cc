@@ -290,10 +290,11 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
     }
     ReportReplacedChains(content, *spec, sync_plan.replaced_chains);
   }
-  std::vector<nft::SetRef> replaced;
-  nft::Transaction changes = found_->elements.ChangesTo(sync_plan.plan.transaction(), replaced);
+  ElementChanges difference =
+      found_->elements.ChangesTo(sync_plan.plan.transaction(), RangeSets::kReplace);
+  nft::Transaction& changes = difference.transaction;
   for (nft::ChainRepair& repair : repairs) {
-    for (const nft::SetRef set : replaced) {
+    for (const nft::SetRef set : difference.replaced) {
       if (set.family == repair.family) ReplaceSet(static_cast<SetIndex>(set.set), repair);
     }
     if (RepairSize(repair) > 0) changes.RepairChains(std::move(repair));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proxy/repair/differences.h"
+#include "proxy/diff/chains.h"
 #include "proxy/repair/expected.h"
 #include "proxy/repair/structure.h"
 
@@ -209,25 +209,38 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows) {
   std::sort(rows.begin(), rows.end(), order);
   rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
 
-  const std::vector<std::optional<Row>> expected = ExpectedRows(applied_, rows);
-  Differences differences;
+  FoundElements found;
+  nft::Transaction expected;
+  for (const std::optional<Row>& row : ExpectedRows(applied_, rows)) {
+    if (row) expected.Add(row->view());
+  }
   checked_rows_ = rows;
   for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
     while (end < rows.size() && rows[end].set == rows[begin].set) ++end;
     std::vector<nft::FieldBytes> keys;
     for (size_t i = begin; i < end; ++i) keys.emplace_back().Append(rows[i].key);
-    const auto found = kernel_.ReadElements(rows[begin].set, keys);
-    if (!found.ok()) {
+    auto elements = kernel_.ReadElements(rows[begin].set, keys);
+    if (!elements.ok()) {
       NotRepaired();
-      return found.status();
+      return elements.status();
     }
-    for (size_t i = begin; i < end; ++i) {
-      differences.Compare(rows[i].set, rows[i].key, expected[i], (*found)[i - begin]);
+    std::vector<nft::Element> existing;
+    for (std::optional<nft::Element>& element : *elements) {
+      if (element) existing.push_back(*std::move(element));
     }
+    found.Add(rows[begin].set, existing);
   }
-  Damage damage;
-  damage.elements = differences.count();
-  damage.repair = differences.TakeRepair();
+  return DamageOf(found, expected);
+}
+
+Damage Repairer::DamageOf(const FoundElements& found, const nft::Transaction& expected) const {
+  ElementChanges changes = found.ChangesTo(expected, RangeSets::kChange);
+  Damage damage{.repair = std::move(changes.transaction), .elements = changes.count};
+  for (const nft::SetRef set : changes.replaced) {
+    nft::ChainRepair repair{.family = set.family, .spec = specs_[Index(set.family)]};
+    ReplaceSet(static_cast<SetIndex>(set.set), repair);
+    damage.repair.RepairChains(std::move(repair));
+  }
   return damage;
 }
 
@@ -256,14 +269,11 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
     return damage;
   }
   if (!found.ok()) return found.status();
-  Differences differences;
-  differences.CompareSet(set, ExpectedSet(applied_, set), *found);
-  damage.elements = differences.count();
-  if (HasSourceRanges(set.set) && RemovesManySourceRows(differences.deletions(), found->size())) {
-    damage.rewrite = true;
-    return damage;
-  }
-  damage.repair = differences.TakeRepair();
+  FoundElements elements;
+  elements.Add(set, *found);
+  nft::Transaction expected;
+  for (const Row& row : ExpectedSet(applied_, set)) expected.Add(row.view());
+  damage = DamageOf(elements, expected);
   damage.bounds = specs_[Index(set.family)]->sets[set.set].has_bounds();
   return damage;
 }

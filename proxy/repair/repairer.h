@@ -23,6 +23,7 @@
 #include "nft/model/foreign_change.h"
 #include "nft/model/kernel.h"
 #include "proxy/applied/applied.h"
+#include "proxy/diff/rewrite.h"
 
 namespace svcmap::proxy {
 
@@ -100,6 +101,7 @@ class Repairer {
   absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows);
   std::optional<absl::StatusOr<Damage>> CheckIfSuspect(nft::SetRef set);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
+  Damage DamageOf(const FoundElements& found, const nft::Transaction& expected) const;
   absl::StatusOr<Damage> CheckUncounted();
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
   std::vector<Touched> NextRows();

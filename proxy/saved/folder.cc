@@ -7,14 +7,14 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "nft/base/status.h"
 
 namespace svcmap::proxy {
 namespace {
 
-constexpr mode_t kFolderMode = 0700;
-constexpr mode_t kFileMode = 0600;
 constexpr mode_t kWritableByOthers = S_IWGRP | S_IWOTH;
 
 // Returns a status such as "open /var/lib/svcmap/lock: Permission denied (EACCES)".
@@ -22,16 +22,8 @@ absl::Status Failed(const std::string& call, const std::string& path) {
   return ErrnoStatus(errno, call + " " + path);
 }
 
-// Creates the folder and its parents if they are missing.
-absl::Status MakeFolder(const std::string& path) {
-  if (::mkdir(path.c_str(), kFolderMode) == 0 || errno == EEXIST) return absl::OkStatus();
-  const size_t parent = path.rfind('/');
-  if (errno == ENOENT && parent != std::string::npos && parent > 0) {
-    const absl::Status made = MakeFolder(path.substr(0, parent));
-    if (!made.ok()) return made;
-    if (::mkdir(path.c_str(), kFolderMode) == 0) return absl::OkStatus();
-  }
-  return Failed("create folder", path);
+bool OwnedByOthers(const struct stat& file) {
+  return file.st_uid != 0 && file.st_uid != ::geteuid();
 }
 
 }  // namespace
@@ -39,23 +31,25 @@ absl::Status MakeFolder(const std::string& path) {
 std::string ChangeableByOthers(const std::string& folder) {
   struct stat found = {};
   if (::stat(folder.c_str(), &found) != 0) return "";
-  if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
-    return "owned by uid " + std::to_string(found.st_uid);
-  }
+  if (OwnedByOthers(found)) return "owned by uid " + std::to_string(found.st_uid);
   if ((found.st_mode & kWritableByOthers) == 0) return "";
-  char mode[8];
-  std::snprintf(mode, sizeof(mode), "%04o", found.st_mode & 07777);
-  return std::string("mode ") + mode;
+  char mode[16];
+  std::snprintf(mode, sizeof(mode), "mode %04o", found.st_mode & 07777);
+  return mode;
 }
 
 absl::StatusOr<UniqueFd> LockFolder(const std::string& folder) {
-  if (absl::Status made = MakeFolder(folder); !made.ok()) return made;
+  std::error_code error;
+  if (std::filesystem::create_directories(folder, error)) {
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+  }
+  if (error) return ErrnoStatus(error.value(), "create folder " + folder);
   const std::string path = folder + "/lock";
   if (absl::IsDataLoss(CheckTrusted(path))) {
     if (absl::Status removed = RemoveFile(path); !removed.ok()) return removed;
   }
   UniqueFd fd(::open(path.c_str(),
-                     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, kFileMode));
+                     O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
   if (!fd.ok()) return Failed("open", path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) return Failed("lock", path);
@@ -70,7 +64,7 @@ absl::Status CheckTrusted(const std::string& path) {
     reason = "is a symbolic link";
   } else if (!S_ISREG(found.st_mode)) {
     reason = "is not a regular file";
-  } else if (found.st_uid != 0 && found.st_uid != ::geteuid()) {
+  } else if (OwnedByOthers(found)) {
     reason = "is owned by uid " + std::to_string(found.st_uid) + ", expected uid " +
              std::to_string(::geteuid());
   } else if ((found.st_mode & kWritableByOthers) != 0) {
@@ -79,11 +73,6 @@ absl::Status CheckTrusted(const std::string& path) {
     reason = "has more than one hard link";
   }
   return reason.empty() ? absl::OkStatus() : absl::DataLossError(path + " " + reason);
-}
-
-absl::Status CreateFile(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
-  return fd.ok() ? absl::OkStatus() : Failed("create", path);
 }
 
 absl::Status RemoveFile(const std::string& path) {
@@ -98,15 +87,11 @@ absl::Status RemoveDatabase(const std::string& path) {
   return status;
 }
 
-absl::Status RenameDatabase(const std::string& from, const std::string& to) {
-  for (const std::string_view suffix : kDatabaseSuffixes) {
-    const std::string old_path = from + std::string(suffix);
-    const std::string new_path = to + std::string(suffix);
-    if (::rename(old_path.c_str(), new_path.c_str()) != 0 && errno != ENOENT) {
-      return Failed("rename", old_path + " to " + new_path);
-    }
+absl::Status SetAside(const std::string& path, const std::string& to) {
+  if (::rename(path.c_str(), to.c_str()) != 0 && errno != ENOENT) {
+    return Failed("rename", path + " to " + to);
   }
-  return absl::OkStatus();
+  return RemoveDatabase(path);
 }
 
 }  // namespace svcmap::proxy

@@ -27,11 +27,10 @@ absl::StatusOr<UniqueFd> LockFolder(const std::string& folder);
 // process's user may have created the file.
 absl::Status CheckTrusted(const std::string& path);
 
-// Creates an empty file that only this process's user can read. The file must not exist.
-absl::Status CreateFile(const std::string& path);
 // The following functions ignore files that do not exist.
 absl::Status RemoveFile(const std::string& path);
 absl::Status RemoveDatabase(const std::string& path);
-absl::Status RenameDatabase(const std::string& from, const std::string& to);
+// Renames the file of the database and removes its logs.
+absl::Status SetAside(const std::string& path, const std::string& to);
 
 }  // namespace svcmap::proxy

@@ -1,6 +1,6 @@
 // An SQLite database with the saved objects. SQLite's write-ahead log makes each transaction
-// atomic. SQLite has no checksums for table contents, so each row has a checksum, and the sum of
-// all checksums is part of each transaction: a file whose pages are of different age is damaged.
+// atomic. SQLite has no checksums for table contents, so each transaction contains the sum of the
+// checksums of all rows. A file with changed rows, or whose pages are of different age, is damaged.
 //
 // All methods block while the disk does not respond. Only Sync may run at the same time as other
 // methods, on another thread.
@@ -12,34 +12,15 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proxy/saved/object_store.h"
+#include "proxy/saved/object_writer.h"
 
 namespace svcmap::proxy {
-
-// An accepted or removed object.
-struct SavedChange {
-  Kind kind = Kind::kService;
-  std::string key;
-  std::optional<std::string> message;  // Absent if the object was removed.
-  uint64_t first_seen = 0;
-};
-
-// The content of one transaction.
-struct SavedBatch {
-  std::vector<SavedChange> changes;
-  bool partial = false;
-  uint64_t revision = 0;
-  Leader leader;
-};
 
 class ObjectFile {
  public:
@@ -48,12 +29,12 @@ class ObjectFile {
   // is complete or empty.
   static absl::StatusOr<std::unique_ptr<ObjectFile>> Open(const std::string& path,
                                                           const std::string& vfs,
-                                                          const std::string& writer,
                                                           SavedObjects* found);
 
   // Writes one transaction. After an error, the file contains nothing of it, and must be closed. If
-  // the leader is new, waits until the transaction is on disk.
-  absl::Status Write(const SavedBatch& batch);
+  // the leader is new, waits until the transaction is on disk. Returns kResourceExhausted if the
+  // disk is full.
+  absl::Status Write(const SavedBatch& batch, const Leader& leader);
   // Waits until all transactions are on disk, and moves them from the log to the database. Returns
   // false if a write at the same time has kept some of them in the log. Returns an error if the
   // folder does not contain the file or its log any more.
@@ -61,37 +42,35 @@ class ObjectFile {
   uint64_t bytes() const;
 
  private:
-  template <auto kFunction>
-  struct Deleter {
-    void operator()(auto* object) const { kFunction(object); }
+  struct Close {
+    void operator()(sqlite3* db) const { sqlite3_close_v2(db); }
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
-  using Connection = std::unique_ptr<sqlite3, Deleter<sqlite3_close_v2>>;
-  using Statement = std::unique_ptr<sqlite3_stmt, Deleter<sqlite3_finalize>>;
+  using Connection = std::unique_ptr<sqlite3, Close>;
+  // Parameters of a statement, or the columns of a row. Numbers are decimal.
+  using Values = std::vector<std::string>;
+  using RowFn = std::function<void(Values& row)>;
 
-  using Value =
-      std::variant<uint64_t, std::string_view, const std::string*>;  // The last is a blob.
-  using RowFn = std::function<absl::Status(sqlite3_stmt*)>;
+  explicit ObjectFile(std::string path) : path_(std::move(path)) {}
 
-  ObjectFile(std::string path, std::string writer)
-      : path_(std::move(path)), writer_(std::move(writer)) {}
-
-  absl::Status Connect(const std::string& vfs, Connection* to);
-  absl::Status Prepare();
-  absl::Status Load(SavedObjects* found);
-  absl::Status Execute(const char* sql);
-  absl::Status Run(const char* sql, const std::vector<Value>& parameters, const RowFn& row = {});
-  absl::Status WriteChange(const SavedChange& change);
-  absl::Status WriteState(const SavedBatch& batch);
+  void Connect(const std::string& vfs, const char* settings, Connection* to);
+  void Prepare();
+  void Load(SavedObjects* found);
+  // Executes statements without parameters.
+  void Execute(sqlite3* db, const char* sql);
+  // Executes one statement with these parameters, and calls `row` with each row of the result.
+  void Run(const char* sql, const Values& parameters, const RowFn& row = {});
+  void WriteObject(const SavedObject& object);
   absl::Status Error(sqlite3* db, const char* call) const;
-  absl::Status Damaged(const std::string& reason) const;
+  void Damaged(const std::string& reason);
 
   const std::string path_;
-  const std::string writer_;
   // Used by Sync only, so that Sync does not block Write. Closed last, because the last connection
   // syncs the file.
   Connection sync_db_;
   Connection db_;
-  std::map<const char*, Statement> statements_;
+  std::map<const char*, std::unique_ptr<sqlite3_stmt, Close>> statements_;
+  absl::Status status_;  // The first error. The functions above do nothing after an error.
   uint64_t digest_ = 0;  // Sum of the checksums of all objects.
   Leader leader_;        // As written last.
 };

@@ -1,11 +1,10 @@
 #include "proxy/saved/object_store.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -19,8 +18,6 @@ namespace svcmap::proxy {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using SystemClock = std::chrono::system_clock;
-
 using Lock = std::unique_lock<std::mutex>;
 using FilePtr = std::unique_ptr<ObjectFile>;
 
@@ -39,13 +36,10 @@ absl::Status NoResponse(const std::string& call, std::chrono::milliseconds limit
 // thread holds the mutex while it waits for the disk.
 struct ObjectStore::Worker {
   enum class State : uint8_t {
-    kOpening,    // The writing thread opens the file.
-    kSaving,     // All changes are written or pending.
-    kFailing,    // After an error, until both threads have stopped using the file.
-    kFailed,     // Changes are dropped until the caller rewrites everything.
-    kRewriting,  // After an error, a rewrite and later changes are pending.
-    kStopping,   // The threads end when nothing is pending.
-    kStopped,    // The functions of the options must not be called any more.
+    kSaving,    // All changes are written or pending.
+    kFailed,    // After an error, changes are dropped until the caller passes everything.
+    kStopping,  // The threads end when nothing is pending.
+    kStopped,   // The functions of the options must not be called any more.
   };
 
   Worker(std::string folder_path, ObjectStoreOptions store_options)
@@ -54,9 +48,9 @@ struct ObjectStore::Worker {
         options(std::move(store_options)),
         backoff(options.first_retry, options.last_retry) {}
 
-  // The caller must hold the mutex.
-  bool Accepts() const { return state == State::kSaving || state == State::kRewriting; }
-  uint64_t Queue();
+  // The caller of the following functions must hold the mutex.
+  // False also after an error until everything is written.
+  bool Works() const { return state == State::kSaving && status.error.empty(); }
   bool Finish(Lock& lock, uint64_t count, std::chrono::milliseconds limit);
   void Fail(const absl::Status& error);
   void Problem(const std::string& line);
@@ -64,10 +58,7 @@ struct ObjectStore::Worker {
   void RunWriter();
   void WritePending(Lock& lock);
   void CloseFile(Lock& lock);
-  absl::Status LockTheFolder();
-  absl::StatusOr<FilePtr> OpenFile(SavedObjects* loaded);
-  absl::StatusOr<FilePtr> OpenFolder(SavedObjects* loaded);
-  absl::StatusOr<FilePtr> MakeFile(const SavedBatch& batch);
+  absl::StatusOr<FilePtr> OpenFile(bool outdated, SavedObjects* found);
 
   void RunSync();
 
@@ -75,23 +66,19 @@ struct ObjectStore::Worker {
   const std::string path;  // Of the database.
   const ObjectStoreOptions options;
 
-  // Only the caller's thread uses the changes since the last Write.
-  std::vector<SavedChange> collected;
-  bool collected_partial = false;
-
   std::mutex mutex;
   std::condition_variable work;      // Wakes the writing thread.
   std::condition_variable stop;      // Wakes the thread that syncs.
   std::condition_variable finished;  // Wakes all threads that wait for a result.
-  State state = State::kOpening;
-  SavedBatch pending;           // What the writing thread must write next.
-  bool rewrites = false;        // The pending changes are the content of a new file.
-  uint64_t queued_count = 0;    // Number of calls that have added pending work so far.
+  State state = State::kSaving;
+  SavedBatch pending;  // What the writing thread must write next.
+  Leader leader;
+  uint64_t queued_count = 1;    // The start, and number of calls that have added pending work.
   uint64_t finished_count = 0;  // Of these, calls whose work was written or dropped.
-  SavedObjects found;           // Result of the start.
-  absl::Status in_use;          // Result of the start: the error if another agent uses the folder.
+  absl::StatusOr<SavedObjects> start = SavedObjects();
   std::optional<Clock::time_point> sync_start;  // Present while the other thread uses the file.
-  Clock::time_point retry;                      // Time of the next rewrite after an error.
+  // Time of the next attempt. Absent until the writing thread has closed the file after an error.
+  std::optional<Clock::time_point> retry;
   Backoff backoff;
   ObjectStoreStatus status;
   int ended_threads = 0;
@@ -105,11 +92,6 @@ struct ObjectStore::Worker {
   std::thread sync_thread;
 };
 
-uint64_t ObjectStore::Worker::Queue() {
-  work.notify_one();
-  return ++queued_count;
-}
-
 // Waits until the work of the first `count` calls is written or dropped.
 bool ObjectStore::Worker::Finish(Lock& lock, uint64_t count, std::chrono::milliseconds limit) {
   return finished.wait_for(lock, limit, [&] { return finished_count >= count; });
@@ -117,14 +99,13 @@ bool ObjectStore::Worker::Finish(Lock& lock, uint64_t count, std::chrono::millis
 
 // Stops saving.
 void ObjectStore::Worker::Fail(const absl::Status& error) {
-  if (state < State::kStopping) state = State::kFailing;
-  pending.changes.clear();
-  rewrites = false;
+  if (state < State::kStopping) state = State::kFailed;
+  pending.objects.clear();
+  pending.everything = false;
   finished_count = queued_count;
-  retry = Clock::now() + backoff.Failure();
+  retry.reset();
   ++status.failures;
   const bool first = status.error.empty();
-  if (first) status.error_since = SystemClock::now();
   status.error = std::string(error.message());
   status.bytes = 0;
   work.notify_one();
@@ -145,26 +126,30 @@ void ObjectStore::Worker::Problem(const std::string& line) {
 
 void ObjectStore::Worker::RunWriter() {
   SavedObjects loaded;
-  absl::StatusOr<FilePtr> opened = OpenFolder(&loaded);
+  absl::StatusOr<FilePtr> opened = OpenFile(/*outdated=*/false, &loaded);
+  const std::string shared = ChangeableByOthers(folder);
   Lock lock(mutex);
-  if (opened.ok()) file = *std::move(opened);
-  if (state == State::kOpening) {
-    found = std::move(loaded);
-    state = State::kSaving;
+  if (!shared.empty() && state != State::kStopped && options.on_shared_folder) {
+    options.on_shared_folder(shared);
+  }
+  if (finished_count == 0) {  // Open() still waits.
+    finished_count = 1;
+    start = std::move(loaded);
     if (absl::IsFailedPrecondition(opened.status())) {
-      in_use = opened.status();
+      start = opened.status();
       state = State::kStopped;
     } else if (!opened.ok()) {
       Fail(opened.status());
     }
     finished.notify_all();
   }
+  if (opened.ok()) file = *std::move(opened);
   for (;;) {
     if (finished_count < queued_count) {
       WritePending(lock);
-    } else if (state == State::kFailing) {
+    } else if (state == State::kFailed && !retry) {
       CloseFile(lock);
-      if (state == State::kFailing) state = State::kFailed;
+      retry = Clock::now() + backoff.Failure();
     } else if (state >= State::kStopping) {
       break;
     } else if (state == State::kSaving && sync_start &&
@@ -189,28 +174,26 @@ void ObjectStore::Worker::RunWriter() {
 
 void ObjectStore::Worker::WritePending(Lock& lock) {
   const uint64_t count = queued_count;
-  const SavedBatch batch{std::exchange(pending.changes, {}), pending.partial, pending.revision,
-                         pending.leader};
-  const bool replaces = std::exchange(rewrites, false);
-  if (replaces) CloseFile(lock);
+  const SavedBatch batch =
+      std::exchange(pending, {.partial = pending.partial, .revision = pending.revision});
+  const Leader new_leader = leader;
   lock.unlock();
-  absl::StatusOr<FilePtr> made = nullptr;
-  absl::Status written;
-  if (replaces) {
-    made = MakeFile(batch);
-    written = made.status();
-  } else {
-    written = file->Write(batch);
-  }
-  if (absl::IsResourceExhausted(written)) RemoveDatabase(folder + kDamaged).IgnoreError();
+  SavedObjects none;
+  const bool reopens = file == nullptr;  // After an error. The batch contains everything.
+  absl::StatusOr<FilePtr> opened = reopens ? OpenFile(/*outdated=*/true, &none) : nullptr;
+  absl::Status written = opened.status();
+  // The leader is saved even if the objects need more space than the disk has.
+  if (written.ok() && reopens) written = (*opened)->Write({}, new_leader);
+  if (written.ok()) written = (reopens ? *opened : file)->Write(batch, new_leader);
+  // On a full disk, the sync may fail although the write does not.
+  if (written.ok() && reopens) written = (*opened)->Sync().status();
+  if (absl::IsResourceExhausted(written)) RemoveFile(folder + kDamaged).IgnoreError();
   lock.lock();
-  if (replaces && made.ok()) file = *std::move(made);
+  if (reopens && opened.ok()) file = *std::move(opened);
   if (finished_count >= count) return;  // The disk has not responded in time.
   if (!written.ok()) return Fail(written);
   finished_count = count;
   finished.notify_all();
-  if (!replaces) return;
-  if (state == State::kRewriting) state = State::kSaving;
   const bool recovers = !std::exchange(status.error, "").empty();
   if (recovers && state != State::kStopped && options.on_recovery) options.on_recovery();
 }
@@ -223,33 +206,19 @@ void ObjectStore::Worker::CloseFile(Lock& lock) {
   lock.lock();
 }
 
-absl::Status ObjectStore::Worker::LockTheFolder() {
-  struct stat lock_file = {};
-  // If the lock file was deleted, the folder may also have been deleted.
-  if (folder_lock.ok() && ::fstat(folder_lock.get(), &lock_file) == 0 && lock_file.st_nlink > 0) {
-    return absl::OkStatus();
+// Locks the folder and opens the file. Removes an outdated file first, also to free its space.
+// Renames a damaged file and creates a new one.
+absl::StatusOr<FilePtr> ObjectStore::Worker::OpenFile(bool outdated, SavedObjects* found) {
+  folder_lock.Close();  // The folder may have been replaced since the last call.
+  absl::StatusOr<UniqueFd> locked = LockFolder(folder);
+  if (!locked.ok()) return locked.status();
+  folder_lock = *std::move(locked);
+  if (outdated) {
+    if (absl::Status removed = RemoveDatabase(path); !removed.ok()) return removed;
   }
-  folder_lock.Close();
-  absl::StatusOr<UniqueFd> lock = LockFolder(folder);
-  if (lock.ok()) folder_lock = *std::move(lock);
-  return lock.status();
-}
-
-absl::StatusOr<FilePtr> ObjectStore::Worker::OpenFile(SavedObjects* loaded) {
-  return ObjectFile::Open(path, options.vfs, options.writer, loaded);
-}
-
-// Opens the file of the previous run. Renames a damaged file and creates a new one.
-absl::StatusOr<FilePtr> ObjectStore::Worker::OpenFolder(SavedObjects* loaded) {
-  if (absl::Status locked = LockTheFolder(); !locked.ok()) return locked;
-  if (const std::string reason = ChangeableByOthers(folder); !reason.empty()) {
-    const Lock lock(mutex);
-    if (state != State::kStopped && options.on_shared_folder) options.on_shared_folder(reason);
-  }
-  absl::StatusOr<FilePtr> opened = OpenFile(loaded);
+  absl::StatusOr<FilePtr> opened = ObjectFile::Open(path, options.vfs, found);
   if (!absl::IsDataLoss(opened.status())) return opened;
-  absl::Status moved = RemoveDatabase(folder + kDamaged);
-  if (moved.ok()) moved = RenameDatabase(path, folder + kDamaged);
+  const absl::Status moved = SetAside(path, folder + kDamaged);
   {
     const Lock lock(mutex);
     Problem("not using the saved state path=" + path + " error=\"" +
@@ -257,23 +226,8 @@ absl::StatusOr<FilePtr> ObjectStore::Worker::OpenFolder(SavedObjects* loaded) {
             (moved.ok() ? " renamed_to=" + folder + kDamaged
                         : " rename_error=\"" + std::string(moved.message()) + "\""));
   }
-  return moved.ok() ? OpenFile(loaded) : moved;
-}
-
-// Removes the old file first, because it is out of date, and to free its space.
-absl::StatusOr<FilePtr> ObjectStore::Worker::MakeFile(const SavedBatch& batch) {
-  if (absl::Status locked = LockTheFolder(); !locked.ok()) return locked;
-  if (absl::Status removed = RemoveDatabase(path); !removed.ok()) return removed;
-  SavedObjects none;
-  absl::StatusOr<FilePtr> made = OpenFile(&none);
-  if (!made.ok()) return made;
-  // The leader is saved even if the objects need more space than the disk has. The sync also needs
-  // space.
-  absl::Status status = (*made)->Write({.leader = batch.leader});
-  if (status.ok()) status = (*made)->Write(batch);
-  if (status.ok()) status = (*made)->Sync().status();
-  if (!status.ok()) return status;
-  return made;
+  if (!moved.ok()) return moved;
+  return ObjectFile::Open(path, options.vfs, found);
 }
 
 // The thread that syncs.
@@ -283,7 +237,7 @@ void ObjectStore::Worker::RunSync() {
   const auto stopping = [this] { return state >= State::kStopping; };
   while (!stop.wait_for(lock, options.sync_interval, stopping)) {
     if (state != State::kSaving || file == nullptr) continue;
-    const SystemClock::time_point now = SystemClock::now();
+    const auto now = std::chrono::system_clock::now();
     sync_start = Clock::now();
     lock.unlock();
     const absl::StatusOr<bool> complete = file->Sync();
@@ -291,7 +245,7 @@ void ObjectStore::Worker::RunSync() {
     lock.lock();
     sync_start.reset();
     finished.notify_all();
-    if (state == State::kFailing) continue;  // The sync took too long, or a write failed.
+    if (state == State::kFailed) continue;  // The sync took too long, or a write failed.
     if (!complete.ok()) {
       Fail(complete.status());
       continue;
@@ -318,50 +272,43 @@ absl::StatusOr<std::unique_ptr<ObjectStore>> ObjectStore::Open(std::string folde
   Lock lock(worker->mutex);
   worker->writer_thread = std::thread([worker] { worker->RunWriter(); });
   const std::chrono::milliseconds limit = worker->options.open_limit;
-  if (!worker->finished.wait_for(lock, limit,
-                                 [&] { return worker->state != Worker::State::kOpening; })) {
-    worker->Fail(NoResponse("open " + worker->path, limit));
-  }
-  if (!worker->in_use.ok()) {
+  if (!worker->Finish(lock, 1, limit)) worker->Fail(NoResponse("open " + worker->path, limit));
+  if (!worker->start.ok()) {
     lock.unlock();
     worker->writer_thread.join();
-    return worker->in_use;
+    return worker->start.status();
   }
-  *found = std::exchange(worker->found, {});
-  worker->pending.leader = found->leader;
+  *found = *std::exchange(worker->start, SavedObjects());
+  worker->leader = found->leader;
   worker->pending.revision = found->revision;
-  worker->pending.partial = worker->collected_partial = found->partial;
+  worker->pending.partial = found->partial;
   worker->sync_thread = std::thread([worker] { worker->RunSync(); });
   return std::unique_ptr<ObjectStore>(new ObjectStore(worker));
 }
 
-void ObjectStore::Put(Kind kind, const std::string& key, const std::string& message,
-                      uint64_t first_seen) {
-  worker_->collected.push_back({kind, key, message, first_seen});
-}
-
-void ObjectStore::Remove(Kind kind, const std::string& key) {
-  worker_->collected.push_back({kind, key, std::nullopt});
-}
-
-void ObjectStore::SetPartial(bool partial) { worker_->collected_partial = partial; }
-
-void ObjectStore::Write(uint64_t revision) {
-  std::vector<SavedChange> changes = std::exchange(worker_->collected, {});
+void ObjectStore::Write(SavedBatch batch) {
   const Lock lock(worker_->mutex);
+  if (batch.everything && worker_->state == Worker::State::kFailed) {
+    worker_->state = Worker::State::kSaving;
+  }
   SavedBatch& pending = worker_->pending;
-  const bool same = pending.revision == revision && pending.partial == worker_->collected_partial;
-  if (changes.empty() && same) return;
-  pending.revision = revision;
-  pending.partial = worker_->collected_partial;
-  if (!worker_->Accepts()) return;
-  std::move(changes.begin(), changes.end(), std::back_inserter(pending.changes));
-  worker_->Queue();
+  const bool same = pending.revision == batch.revision && pending.partial == batch.partial;
+  if (worker_->state != Worker::State::kSaving ||
+      (same && batch.objects.empty() && !batch.everything))
+    return;
+  if (!batch.everything) {
+    std::ranges::move(batch.objects, std::back_inserter(pending.objects));
+    batch.objects = std::move(pending.objects);
+    batch.everything = pending.everything;
+  }
+  pending = std::move(batch);
+  ++worker_->queued_count;
+  worker_->work.notify_one();
 }
 
 bool ObjectStore::Await() {
   Lock lock(worker_->mutex);
-  if (worker_->state != Worker::State::kSaving) return false;
+  if (!worker_->Works()) return false;
   const std::chrono::milliseconds limit = worker_->options.limit;
   if (!worker_->Finish(lock, worker_->queued_count, limit)) {
     worker_->Fail(NoResponse("write " + worker_->path, limit));
@@ -371,41 +318,26 @@ bool ObjectStore::Await() {
 
 bool ObjectStore::works() const {
   const Lock lock(worker_->mutex);
-  return worker_->state == Worker::State::kSaving;
+  return worker_->Works();
 }
 
 bool ObjectStore::needs_everything() const {
   const Lock lock(worker_->mutex);
-  return worker_->state == Worker::State::kFailed && Clock::now() >= worker_->retry;
-}
-
-void ObjectStore::Rewrite(const std::function<void(const PutFn&)>& objects, uint64_t revision) {
-  worker_->collected.clear();
-  objects([this](Kind kind, const std::string& key, const std::string& message,
-                 uint64_t first_seen) { Put(kind, key, message, first_seen); });
-  std::vector<SavedChange> changes = std::exchange(worker_->collected, {});
-  const Lock lock(worker_->mutex);
-  SavedBatch& pending = worker_->pending;
-  pending.revision = revision;
-  pending.partial = worker_->collected_partial;
-  if (worker_->state == Worker::State::kFailed) worker_->state = Worker::State::kRewriting;
-  if (!worker_->Accepts()) return;
-  pending.changes = std::move(changes);
-  worker_->rewrites = true;
-  worker_->Queue();
+  return worker_->state == Worker::State::kFailed && worker_->retry &&
+         Clock::now() >= *worker_->retry;
 }
 
 absl::Status ObjectStore::SaveLeader(const Leader& leader) {
   Lock lock(worker_->mutex);
-  worker_->pending.leader = leader;
+  worker_->leader = leader;
   const auto failed = [this] {
     return absl::UnavailableError("saving does not work: " + worker_->status.error);
   };
-  if (!worker_->Accepts()) return failed();
+  if (worker_->state != Worker::State::kSaving) return failed();
+  const uint64_t count = ++worker_->queued_count;
+  worker_->work.notify_one();
   const std::chrono::milliseconds limit = 2 * worker_->options.limit;
-  if (!worker_->Finish(lock, worker_->Queue(), limit)) {
-    return NoResponse("write " + worker_->path, limit);
-  }
+  if (!worker_->Finish(lock, count, limit)) return NoResponse("write " + worker_->path, limit);
   return worker_->status.error.empty() ? absl::OkStatus() : failed();
 }
 
@@ -433,11 +365,10 @@ void ObjectStore::Stop() {
 }
 
 absl::StatusOr<bool> RemoveSavedState(const std::string& folder) {
-  std::vector<std::string> files;
+  std::vector<std::string> files = {folder + kDamaged, folder + "/lock"};
   for (const std::string_view suffix : kDatabaseSuffixes) {
-    for (const char* name : {kFile, kDamaged}) files.push_back(folder + name + std::string(suffix));
+    files.push_back(folder + kFile + std::string(suffix));
   }
-  files.push_back(folder + "/lock");
   std::erase_if(files, [](const auto& file) { return absl::IsNotFound(CheckTrusted(file)); });
   if (files.empty()) return false;
   const absl::StatusOr<UniqueFd> lock = LockFolder(folder);

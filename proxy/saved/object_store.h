@@ -6,7 +6,8 @@
 // for a limited time.
 //
 // Errors never affect the caller. After an error, the store reports the problem once and drops all
-// changes. After a delay, needs_everything() requests a complete rewrite, which replaces the file.
+// changes. After a delay, needs_everything() requests a batch of everything, which is written to a
+// new file.
 #pragma once
 
 #include <chrono>
@@ -23,7 +24,6 @@
 namespace svcmap::proxy {
 
 struct ObjectStoreOptions {
-  std::string writer;  // Name and version of the program.
   // Limit for Await(). The limit for SaveLeader() is twice as long.
   std::chrono::milliseconds limit{1000};
   // Limits for a sync, Open() and Stop(), which wait for the disk. A longer sync is an error.
@@ -31,7 +31,7 @@ struct ObjectStoreOptions {
   std::chrono::milliseconds open_limit{10000};
   std::chrono::milliseconds stop_limit{5000};
   std::chrono::milliseconds sync_interval{1000};
-  // Delay between an error and the request for a rewrite (nft/base/backoff.h).
+  // Delay between an error and the request for everything (nft/base/backoff.h).
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
   // Name of the SQLite VFS. unix-excl holds the lock of the database and needs no shared memory,
@@ -52,7 +52,6 @@ struct ObjectStoreStatus {
   uint64_t bytes = 0;  // Size of the database and its log at the last sync.
   uint64_t failures = 0;
   std::string error;  // Reason why saving does not work. Empty if saving works.
-  std::chrono::system_clock::time_point error_since;
   std::chrono::system_clock::time_point synced;  // Everything written before this time is on disk.
 };
 
@@ -62,27 +61,23 @@ class ObjectStore : public ObjectWriter {
   // damaged or has another format version is renamed and reported, and `found` stays empty.
   //
   // Returns kFailedPrecondition if another agent uses the folder, and no other error. If the folder
-  // cannot be used or the disk does not respond, saving does not work until a later rewrite.
+  // cannot be used or the disk does not respond, saving does not work until a later batch of
+  // everything.
   static absl::StatusOr<std::unique_ptr<ObjectStore>> Open(std::string folder,
                                                            ObjectStoreOptions options,
                                                            SavedObjects* found);
   ~ObjectStore() override;  // Calls Stop().
 
   // ObjectWriter. If Await() takes longer than options.limit, saving stops as after an error.
-  // Rewrite() discards changes that were collected before the call.
-  void Put(Kind kind, const std::string& key, const std::string& message,
-           uint64_t first_seen) override;
-  void Remove(Kind kind, const std::string& key) override;
-  void SetPartial(bool partial) override;
-  void Write(uint64_t revision) override;
+  void Write(SavedBatch batch) override;
   bool Await() override;
   bool works() const override;
   bool needs_everything() const override;
-  void Rewrite(const std::function<void(const PutFn&)>& objects, uint64_t revision) override;
 
   // Methods for any thread.
 
-  // Returns OK when the leader is on disk. After an error, a later rewrite also saves the leader.
+  // Returns OK when the leader is on disk. After an error, a later batch of everything also saves
+  // the leader.
   absl::Status SaveLeader(const Leader& leader);
   ObjectStoreStatus status() const;
 

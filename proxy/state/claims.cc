@@ -89,18 +89,21 @@ void Claims::CountNodePort(const ClaimKey& claim, int64_t count) {
 }
 
 void Claims::Claimants::Insert(const Claimant& claimant) {
-  all_.insert(claimant);
-  if (claimant.service->created_unix_nanos != 0) dated_.insert(claimant);
+  const Service& service = *claimant.service;
+  all_[{claimant.first_seen, service.key}] = claimant;
+  if (const int64_t created = service.created_unix_nanos; created != 0) {
+    dated_[{created, service.key}] = claimant;
+  }
 }
 
 void Claims::Claimants::Erase(const Claimant& claimant) {
-  all_.erase(claimant);
-  if (claimant.service->created_unix_nanos != 0) dated_.erase(claimant);
+  all_.erase({claimant.first_seen, claimant.service->key});
+  dated_.erase({claimant.service->created_unix_nanos, claimant.service->key});
 }
 
 const Claims::Claimant& Claims::Claimants::Owner() const {
-  const Claimant& first = *all_.begin();
-  return first.service->created_unix_nanos == 0 ? first : *dated_.begin();
+  const Claimant& first = all_.begin()->second;
+  return first.service->created_unix_nanos == 0 ? first : dated_.begin()->second;
 }
 
 // Replaces the object of a Service. The result of the conflict does not change.

@@ -14,9 +14,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "proxy/state/objects.h"
@@ -77,17 +78,6 @@ class Claims {
     std::shared_ptr<const Service> service;
     uint64_t first_seen = 0;
   };
-  struct OlderFirst {
-    bool operator()(const Claimant& a, const Claimant& b) const {
-      return std::tie(a.service->created_unix_nanos, a.service->key) <
-             std::tie(b.service->created_unix_nanos, b.service->key);
-    }
-  };
-  struct SeenFirst {
-    bool operator()(const Claimant& a, const Claimant& b) const {
-      return std::tie(a.first_seen, a.service->key) < std::tie(b.first_seen, b.service->key);
-    }
-  };
   // The Services that claim one key.
   class Claimants {
    public:
@@ -97,8 +87,9 @@ class Claims {
     size_t size() const { return all_.size(); }
 
    private:
-    absl::btree_set<Claimant, SeenFirst> all_;
-    absl::btree_set<Claimant, OlderFirst> dated_;  // With a creationTimestamp.
+    // By first_seen and name, and by creationTimestamp and name if there is a timestamp.
+    absl::btree_map<std::pair<uint64_t, std::string>, Claimant> all_;
+    absl::btree_map<std::pair<int64_t, std::string>, Claimant> dated_;
   };
 
   void Release(const ClaimKey& claim, const Claimant& claimant, absl::btree_set<std::string>& to);

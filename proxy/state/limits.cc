@@ -10,65 +10,44 @@ size_t ObjectCount(const Store& store) {
          store.service_cidrs().size();
 }
 
-// Number of a Service's endpoints in one family, in one EndpointSlice (`here`) and in all other
-// EndpointSlices (`elsewhere`).
-struct EndpointCount {
-  size_t here = 0;
-  size_t elsewhere = 0;
-};
-
-EndpointCount CountEndpoints(const Store& store, const EndpointSlice& slice) {
-  EndpointCount count;
-  const ServiceEntry* entry = store.Find(slice.service_key);
-  if (entry == nullptr) return count;
-  const auto held = entry->slices.find(slice.key);
-  if (held != entry->slices.end() && (*held)->family == slice.family) {
-    count.here = (*held)->endpoints.size();
-  }
-  count.elsewhere = entry->endpoints[Index(slice.family)] - count.here;
-  return count;
-}
-
-std::optional<Finding> OverEndpoints(const Store& store, const Change& change, size_t limit) {
+// Checks the totals over all EndpointSlices of the Service in one family.
+std::optional<Finding> OverServiceTotals(const Store& store, const Change& change, size_t limit) {
   const EndpointSlice& slice = *change.slice;
-  const EndpointCount held = CountEndpoints(store, slice);
-  const size_t wanted = held.elsewhere + slice.endpoints.size();
-  if (wanted <= limit || slice.endpoints.size() <= held.here) return std::nullopt;
-  return Finding{.severity = Finding::Severity::kRejected,
-                 .kind = change.kind,
-                 .key = change.key,
-                 .field = "endpoints",
-                 .code = FindingCode::kTooMany,
-                 .value = std::to_string(wanted),
-                 .reason = "all EndpointSlices of Service " + slice.service_key +
-                           " together must have at most " + std::to_string(limit) + " " +
-                           std::string(FamilyName(slice.family)) +
-                           " endpoints (--max-endpoints-per-service)"};
-}
-
-std::optional<Finding> OverSlots(const Store& store, const Change& change) {
-  const EndpointSlice& slice = *change.slice;
-  const ServiceEntry* entry = store.Find(slice.service_key);
-  uint64_t here = 0;
-  uint64_t elsewhere = 0;
-  if (entry != nullptr) {
+  size_t endpoints = slice.endpoints.size();
+  uint64_t slots = SlotCount(slice);
+  bool more_endpoints = endpoints > 0, more_slots = slots > 0;
+  if (const ServiceEntry* entry = store.Find(slice.service_key)) {
+    endpoints += entry->endpoints[Index(slice.family)];
+    slots += entry->slots[Index(slice.family)];
     const auto held = entry->slices.find(slice.key);
-    if (held != entry->slices.end() && (*held)->family == slice.family) here = SlotCount(**held);
-    elsewhere = entry->slots[Index(slice.family)] - here;
+    if (held != entry->slices.end() && (*held)->family == slice.family) {
+      endpoints -= (*held)->endpoints.size();
+      slots -= SlotCount(**held);
+      more_endpoints = slice.endpoints.size() > (*held)->endpoints.size();
+      more_slots = SlotCount(slice) > SlotCount(**held);
+    }
   }
-  const uint64_t desired = elsewhere + SlotCount(slice);
-  if (desired <= kMaxPortsTimesEndpoints || SlotCount(slice) <= here) return std::nullopt;
-  return Finding{.severity = Finding::Severity::kRejected,
-                 .kind = change.kind,
-                 .key = change.key,
-                 .field = "endpoints",
-                 .code = FindingCode::kTooMany,
-                 .value = std::to_string(slice.endpoints.size()),
-                 .reason = "the sum of ports times endpoints over all EndpointSlices of Service " +
-                           slice.service_key + " would be " + std::to_string(desired) + " for " +
-                           std::string(FamilyName(slice.family)) +
-                           ", which exceeds svcmap's limit of " +
-                           std::to_string(kMaxPortsTimesEndpoints)};
+  Finding finding{.severity = Finding::Severity::kRejected,
+                  .kind = change.kind,
+                  .key = change.key,
+                  .field = "endpoints",
+                  .code = FindingCode::kTooMany};
+  const std::string family(FamilyName(slice.family));
+  if (endpoints > limit && more_endpoints) {
+    finding.value = std::to_string(endpoints);
+    finding.reason = "all EndpointSlices of Service " + slice.service_key +
+                     " together must have at most " + std::to_string(limit) + " " + family +
+                     " endpoints (--max-endpoints-per-service)";
+    return finding;
+  }
+  if (slots > kMaxPortsTimesEndpoints && more_slots) {
+    finding.value = std::to_string(slice.endpoints.size());
+    finding.reason = "the sum of ports times endpoints over all EndpointSlices of Service " +
+                     slice.service_key + " would be " + std::to_string(slots) + " for " + family +
+                     ", which exceeds svcmap's limit of " + std::to_string(kMaxPortsTimesEndpoints);
+    return finding;
+  }
+  return std::nullopt;
 }
 
 uint64_t ElementCountOf(const Change& change) {
@@ -76,46 +55,25 @@ uint64_t ElementCountOf(const Change& change) {
   return change.slice ? ElementCount(*change.slice) : 0;
 }
 
-std::optional<Finding> OverElements(const Store& store, const Change& change, uint64_t limit) {
-  const uint64_t after = ElementCountOf(change);
-  // The new object fits in addition to its stored version.
-  if (after == 0 || store.elements() + after <= limit) return std::nullopt;
-  const Change held = store.Stored(change.kind, change.key);
-  const uint64_t before = ElementCountOf(held);
-  const uint64_t total = store.elements() - before + after;
+uint64_t BytesOf(const Change& change) {
+  return change.removal() ? 0 : ObjectBytes(change.key, *change.message());
+}
+
+// Checks a total over all objects. `before` and `after` are the parts of the stored and of the new
+// version of the object. `unit`: "bytes" or "elements".
+std::optional<Finding> OverTotal(const Change& change, const Change& stored, uint64_t total,
+                                 uint64_t before, uint64_t after, uint64_t limit,
+                                 const std::string& unit) {
+  total = total - before + after;
   if (total <= limit || after <= before) return std::nullopt;
   return Finding{
-      .severity = held.removal() ? Finding::Severity::kNotStored : Finding::Severity::kRejected,
+      .severity = stored.removal() ? Finding::Severity::kNotStored : Finding::Severity::kRejected,
       .kind = change.kind,
       .key = change.key,
       .code = FindingCode::kLimit,
-      .reason = "this object of " + std::to_string(after) + " elements would raise the total to " +
-                std::to_string(total) + " elements, more than --max-elements " +
-                std::to_string(limit)};
-}
-
-const std::string& MessageOf(const Change& change) {
-  if (change.service) return change.service->message;
-  if (change.slice) return change.slice->message;
-  if (change.node) return change.node->message;
-  return change.service_cidr->message;
-}
-
-std::optional<Finding> OverBytes(const Store& store, const Change& change, uint64_t limit) {
-  const uint64_t after = ObjectBytes(change.key, MessageOf(change));
-  // The new object fits in addition to its stored version.
-  if (store.bytes() + after <= limit) return std::nullopt;
-  const std::string* held = store.FindMessage(change.kind, change.key);
-  const uint64_t before = held == nullptr ? 0 : ObjectBytes(change.key, *held);
-  const uint64_t total = store.bytes() - before + after;
-  if (total <= limit || after <= before) return std::nullopt;
-  return Finding{
-      .severity = held == nullptr ? Finding::Severity::kNotStored : Finding::Severity::kRejected,
-      .kind = change.kind,
-      .key = change.key,
-      .code = FindingCode::kLimit,
-      .reason = "this object of " + std::to_string(after) + " bytes would raise the total to " +
-                std::to_string(total) + " bytes, more than --max-bytes " + std::to_string(limit)};
+      .reason = "this object of " + std::to_string(after) + " " + unit +
+                " would raise the total to " + std::to_string(total) + " " + unit +
+                ", more than --max-" + unit + " " + std::to_string(limit)};
 }
 
 }  // namespace
@@ -123,8 +81,8 @@ std::optional<Finding> OverBytes(const Store& store, const Change& change, uint6
 std::optional<Finding> OverLimit(const Store& store, const Change& change,
                                  const StateLimits& limits) {
   if (change.removal()) return std::nullopt;
-  if (ObjectCount(store) >= limits.objects &&
-      store.FindMessage(change.kind, change.key) == nullptr) {
+  const Change stored = store.Stored(change.kind, change.key);
+  if (ObjectCount(store) >= limits.objects && stored.removal()) {
     return Finding{.severity = Finding::Severity::kNotStored,
                    .kind = change.kind,
                    .key = change.key,
@@ -132,12 +90,15 @@ std::optional<Finding> OverLimit(const Store& store, const Change& change,
                    .reason = "the agent already stores --max-objects " +
                              std::to_string(limits.objects) + " objects"};
   }
-  if (auto over = OverBytes(store, change, limits.bytes)) return over;
-  if (change.slice && !change.slice->service_key.empty()) {
-    if (auto over = OverEndpoints(store, change, limits.endpoints_per_service)) return over;
-    if (auto over = OverSlots(store, change)) return over;
+  if (auto over = OverTotal(change, stored, store.bytes(), BytesOf(stored), BytesOf(change),
+                            limits.bytes, "bytes")) {
+    return over;
   }
-  return OverElements(store, change, limits.elements);
+  if (change.slice && !change.slice->service_key.empty()) {
+    if (auto over = OverServiceTotals(store, change, limits.endpoints_per_service)) return over;
+  }
+  return OverTotal(change, stored, store.elements(), ElementCountOf(stored), ElementCountOf(change),
+                   limits.elements, "elements");
 }
 
 }  // namespace svcmap::proxy

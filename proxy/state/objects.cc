@@ -19,6 +19,13 @@ bool Service::HasSourceRanges(Family family) const {
                      [family](const IpPrefix& range) { return range.family() == family; });
 }
 
+const std::string* Change::message() const {
+  if (service) return &service->message;
+  if (slice) return &slice->message;
+  if (node) return &node->message;
+  return service_cidr ? &service_cidr->message : nullptr;
+}
+
 std::string_view CategoryOf(FindingCode code) {
   switch (code) {
     case FindingCode::kInvalid:

@@ -181,6 +181,8 @@ struct Change {
   std::optional<std::chrono::system_clock::time_point> triggered;
 
   bool removal() const { return !service && !slice && !node && !service_cidr; }
+  // Returns the object as received, serialized. Returns null for a removal.
+  const std::string* message() const;
 };
 
 // A problem with one object: the reason why the object was rejected or why a part has no effect.

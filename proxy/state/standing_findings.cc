@@ -1,14 +1,15 @@
 #include "proxy/state/standing_findings.h"
 
-#include <algorithm>
-#include <numeric>
+#include <functional>
 #include <utility>
+
+#include "absl/algorithm/container.h"
 
 namespace svcmap::proxy {
 
 void StandingFindings::Replace(const std::vector<DirtyService>& planned,
                                std::vector<PlanFinding>& findings) {
-  Groups before;
+  absl::btree_map<std::string, std::vector<Finding>> before;
   const auto take = [&](const std::string& service) {
     if (auto node = by_service_.extract(service)) before.insert(std::move(node));
   };
@@ -16,20 +17,9 @@ void StandingFindings::Replace(const std::vector<DirtyService>& planned,
     for (const DirtyService& dirty : planned) take(dirty.key);
     for (const PlanFinding& found : findings) take(found.service);
   }
-  if (!before.empty() || !findings.empty()) Add(before, findings);
-}
-
-void StandingFindings::ReplaceOfNode(std::vector<PlanFinding>& findings) {
-  Groups before;
-  if (auto node = by_service_.extract("")) before.insert(std::move(node));
-  if (!before.empty() || !findings.empty()) Add(before, findings);
-}
-
-void StandingFindings::Add(const Groups& before, std::vector<PlanFinding>& findings) {
   for (PlanFinding& found : findings) {
     const auto group = before.find(found.service);
-    found.known = group != before.end() &&
-                  std::ranges::find(group->second, found.finding) != group->second.end();
+    found.known = group != before.end() && absl::c_linear_search(group->second, found.finding);
     // The findings of the node always fit.
     if (by_service_.size() >= kMaxServices && !found.service.empty() &&
         !by_service_.contains(found.service)) {
@@ -38,13 +28,12 @@ void StandingFindings::Add(const Groups& before, std::vector<PlanFinding>& findi
     std::vector<Finding>& of_service = by_service_[found.service];
     if (of_service.size() < kMaxFindings) of_service.push_back(found.finding);
   }
-  const auto count = [](const Groups& groups) {
-    return std::accumulate(groups.begin(), groups.end(), size_t{0},
-                           [](size_t sum, const auto& g) { return sum + g.second.size(); });
-  };
+  size_t count = 0;
+  for (const auto& [key, of_service] : before) count += of_service.size();
   // Unchanged findings cost nothing, however many other findings there are.
-  if (std::ranges::all_of(findings, &PlanFinding::known) && findings.size() == count(before))
+  if (absl::c_all_of(findings, std::mem_fn(&PlanFinding::known)) && findings.size() == count) {
     return;
+  }
   auto list = std::make_shared<std::vector<Finding>>();
   for (const auto& [key, of_service] : by_service_) {
     list->insert(list->end(), of_service.begin(), of_service.end());

@@ -34,21 +34,16 @@ class StandingFindings {
   using List = std::shared_ptr<const std::vector<Finding>>;
 
   // Replaces the findings of the Services in `planned` and of all Services that `findings` names,
-  // and sets PlanFinding::known. `planned`: the Services of a plan. `findings`: the findings of the
-  // plan, and of Services that the kernel has rejected.
+  // and sets PlanFinding::known. `planned`: the Services of a plan, or an empty key for the node.
+  // `findings`: the findings of the plan, and of Services that the kernel has rejected.
   void Replace(const std::vector<DirtyService>& planned, std::vector<PlanFinding>& findings);
-  // Replaces the findings of the node, and sets PlanFinding::known.
-  void ReplaceOfNode(std::vector<PlanFinding>& findings);
 
   const List& list() const { return list_; }
   // Returns the findings of a Service. With an empty key, returns the findings of the node.
   const std::vector<Finding>& Of(const std::string& service) const;
 
  private:
-  using Groups = absl::btree_map<std::string, std::vector<Finding>>;
-  void Add(const Groups& before, std::vector<PlanFinding>& findings);
-
-  Groups by_service_;
+  absl::btree_map<std::string, std::vector<Finding>> by_service_;
   List list_ = std::make_shared<std::vector<Finding>>();
 };
 

@@ -3,7 +3,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -15,19 +14,6 @@ namespace {
 
 std::string SnapshotKey(Kind kind, const std::string& key) {
   return std::string(KindName(kind)) + " " + key;
-}
-
-// Stores or removes an object in a map by name. Returns the previous object.
-template <typename Map, typename Pointer>
-Pointer Exchange(Map& map, const std::string& key, const Pointer& object) {
-  const auto held = map.find(key);
-  Pointer before = held == map.end() ? nullptr : held->second;
-  if (object) {
-    map[key] = object;
-  } else if (before) {
-    map.erase(held);
-  }
-  return before;
 }
 
 template <typename Pointer>
@@ -108,7 +94,7 @@ uint64_t ElementCount(const EndpointSlice& slice) {
 }
 
 bool Store::Apply(const Change& change, uint64_t sequence) {
-  if (base_ && FollowSnapshot(change)) return false;
+  if (progress_.base && FollowSnapshot(change)) return false;
   if (trial_) trial_->undo.push_back(Stored(change.kind, change.key));
   return Replace(change, sequence);
 }
@@ -116,45 +102,35 @@ bool Store::Apply(const Change& change, uint64_t sequence) {
 bool Store::FollowSnapshot(const Change& change) {
   const std::string key = SnapshotKey(change.kind, change.key);
   if (change.removal()) {
-    base_->added.erase(key);
-  } else if (!Contains(change.kind, change.key)) {
-    base_->added.insert(key);
+    progress_.base->added.erase(key);
+  } else if (Stored(change.kind, change.key).removal()) {
+    progress_.base->added.insert(key);
   }
-  if (!snapshot_ || !snapshot_->removes) return false;
-  if (change.kind == Kind::kEndpointSlice) snapshot_->waiting.erase(change.key);
+  if (!progress_.snapshot || !progress_.snapshot->removes) return false;
+  if (change.kind == Kind::kEndpointSlice) progress_.snapshot->waiting.erase(change.key);
   if (change.removal()) {
-    snapshot_->keys.erase(key);
+    progress_.snapshot->keys.erase(key);
     return false;
   }
-  snapshot_->keys.insert(key);
+  progress_.snapshot->keys.insert(key);
   if (!change.slice || HasUsableEndpoints(*change.slice)) return false;
   const auto held = slices_.find(change.key);
   if (held == slices_.end() || !HasUsableEndpoints(*held->second)) return false;
-  snapshot_->waiting[change.key] = change;
+  progress_.snapshot->waiting[change.key] = change;
   return true;
-}
-
-bool Store::Contains(Kind kind, const std::string& key) const {
-  switch (kind) {
-    case Kind::kService: {
-      const ServiceEntry* entry = Find(key);
-      return entry != nullptr && entry->service;
-    }
-    case Kind::kEndpointSlice:
-      return slices_.contains(key);
-    case Kind::kNode:
-      return nodes_.contains(key);
-    case Kind::kServiceCidr:
-      return service_cidrs_.contains(key);
-  }
-  return false;
 }
 
 bool Store::Replace(const Change& change, uint64_t sequence) {
   const auto exchange = [&](auto& objects, const auto& after) {
-    const auto before = Exchange(objects, change.key, after);
+    const auto held = objects.find(change.key);
+    const auto before = held == objects.end() ? nullptr : held->second;
     if (Equal(before, after)) return false;
-    ++node_version_;
+    if (after) {
+      objects[change.key] = after;
+    } else {
+      objects.erase(held);
+    }
+    ++progress_.node_version;
     if (!trial_ && sequence != 0) node_sequence_ = sequence;
     Touch(change, MessageOf(before), MessageOf(after));
     return true;
@@ -177,7 +153,8 @@ bool Store::ApplyService(const Change& change, uint64_t sequence) {
   ServiceEntry& entry = services_[change.key];
   if (Equal(entry.service, change.service)) return false;
   if (!entry.service) {
-    entry.first_seen = change.first_seen.value_or(snapshot_ ? snapshot_->revision : revision_);
+    entry.first_seen =
+        change.first_seen.value_or(progress_.snapshot ? progress_.snapshot->revision : revision_);
   }
   Touch(change, MessageOf(entry.service), MessageOf(change.service));
   const std::shared_ptr<const Service> before = std::exchange(entry.service, change.service);
@@ -187,8 +164,8 @@ bool Store::ApplyService(const Change& change, uint64_t sequence) {
   elements_ -= before ? ElementCount(*before) : 0;
   MarkDirty(change.key, sequence);
   const Claims::Moved claims = claims_.Update(before, change.service, entry.first_seen);
-  moved_ |= !claims.others.empty() || (released_ && claims.acquired);
-  released_ |= claims.released;
+  progress_.moved |= !claims.others.empty() || (progress_.released && claims.acquired);
+  progress_.released |= claims.released;
   if (claims.acquired || claims.released) NoteMove(change.key);
   for (const std::string& other : claims.others) {
     MarkDirty(other, sequence);
@@ -227,105 +204,87 @@ bool Store::ApplySlice(const Change& change, uint64_t sequence) {
 }
 
 void Store::NoteMove(const std::string& key) {
-  if (keep_moves_) moves_[key].any = true;
+  if (keep_moves_) progress_.moves[key].any = true;
 }
 
-// Handshakes exist only for TCP and SCTP.
+// Handshakes exist only for TCP and SCTP. Departures are also recorded before KeepMoves(), because
+// clients can use endpoints before the state is complete.
 void Store::NoteMoves(const EndpointSlice* before, const EndpointSlice* after) {
   constexpr size_t kMaxAdded = 65'536;
-  if (!keep_moves_) return;
   const auto has_handshakes = [](const EndpointSlice* slice) {
     return slice != nullptr && !slice->service_key.empty() &&
            absl::c_any_of(slice->ports,
                           [](const EndpointPort& p) { return p.protocol != Protocol::kUdp; });
   };
-  static const std::vector<Endpoint> kNone;
   const bool had = has_handshakes(before), has = has_handshakes(after);
-  std::span<const Endpoint> old_endpoints = had ? before->endpoints : kNone;
-  std::span<const Endpoint> new_endpoints = has ? after->endpoints : kNone;
-  const auto leave = [&](const IpAddress& address) {
-    for (const EndpointPort& port : before->ports) {
-      if (port.protocol == Protocol::kTcp)
-        moves_[before->service_key].left.emplace(address, port.port);
-    }
-  };
-  if (had && (!has || before->service_key != after->service_key)) {
-    NoteMove(before->service_key);
-    for (const Endpoint& endpoint : old_endpoints) leave(endpoint.address);
-    old_endpoints = {};
-  }
-  if (!has) return;
-  // Most updates change only a few endpoints.
-  const auto same = [](const Endpoint& a, const Endpoint& b) { return a.address == b.address; };
-  while (!old_endpoints.empty() && !new_endpoints.empty() &&
-         same(old_endpoints.front(), new_endpoints.front())) {
-    old_endpoints = old_endpoints.subspan(1);
-    new_endpoints = new_endpoints.subspan(1);
-  }
-  while (!old_endpoints.empty() && !new_endpoints.empty() &&
-         same(old_endpoints.back(), new_endpoints.back())) {
-    old_endpoints = old_endpoints.first(old_endpoints.size() - 1);
-    new_endpoints = new_endpoints.first(new_endpoints.size() - 1);
-  }
-  const bool other_ports =
-      had && !absl::c_equal(before->ports, after->ports, [](const auto& a, const auto& b) {
+  const bool stays = had && has && before->service_key == after->service_key;
+  const bool same_ports =
+      stays && absl::c_equal(before->ports, after->ports, [](const auto& a, const auto& b) {
         return a.port == b.port && a.protocol == b.protocol;
       });
-  if (!other_ports && old_endpoints.empty() && new_endpoints.empty()) return;
   absl::flat_hash_set<IpAddress> left;
-  for (const Endpoint& endpoint : old_endpoints) left.insert(endpoint.address);
-  const bool same_service = had && before->service_key == after->service_key;
-  ServiceMoves& moves = moves_[after->service_key];
-  for (const Endpoint& endpoint : new_endpoints) {
-    if (left.erase(endpoint.address) > 0 || added_ >= kMaxAdded) continue;
-    moves.added.push_back(endpoint.address);
-    ++added_;
+  if (had) {
+    for (const Endpoint& endpoint : before->endpoints) left.insert(endpoint.address);
   }
-  moves.any |= other_ports || !left.empty();
-  if (other_ports && same_service) {
-    for (const Endpoint& endpoint : before->endpoints) leave(endpoint.address);
-  } else {
-    for (const IpAddress& address : left) leave(address);
+  if (has && keep_moves_) {
+    for (const Endpoint& endpoint : after->endpoints) {
+      if ((stays && left.contains(endpoint.address)) || progress_.added >= kMaxAdded) continue;
+      progress_.moves[after->service_key].added.push_back(endpoint.address);
+      ++progress_.added;
+    }
+  }
+  if (same_ports) {
+    for (const Endpoint& endpoint : after->endpoints) left.erase(endpoint.address);
+  }
+  if (left.empty()) return;
+  NoteMove(before->service_key);
+  for (const IpAddress& address : left) {
+    for (const EndpointPort& port : before->ports) {
+      if (port.protocol != Protocol::kTcp) continue;
+      progress_.moves[before->service_key].left.emplace(address, port.port);
+    }
   }
 }
 
 ServiceMoves Store::TakeMoves(const std::string& key) {
-  const auto found = moves_.find(key);
-  if (found == moves_.end()) return {};
+  const auto found = progress_.moves.find(key);
+  if (found == progress_.moves.end()) return {};
   ServiceMoves moves = std::move(found->second);
-  moves_.erase(found);
-  added_ -= moves.added.size();
+  progress_.moves.erase(found);
+  progress_.added -= moves.added.size();
   return moves;
 }
 
 void Store::AddSlice(const std::shared_ptr<const EndpointSlice>& slice) {
-  ServiceEntry& entry = services_[slice->service_key];
-  entry.slices.insert(slice);
-  entry.endpoints[Index(slice->family)] += slice->endpoints.size();
-  entry.slots[Index(slice->family)] += SlotCount(*slice);
-  elements_ += ElementCount(*slice);
+  services_[slice->service_key].slices.insert(slice);
+  CountSlice(*slice, 1);
 }
 
 void Store::RemoveSlice(const EndpointSlice& slice) {
   ServiceEntry& entry = services_[slice.service_key];
+  CountSlice(slice, -1);
   entry.slices.erase(entry.slices.find(slice.key));
-  entry.endpoints[Index(slice.family)] -= slice.endpoints.size();
-  entry.slots[Index(slice.family)] -= SlotCount(slice);
-  elements_ -= ElementCount(slice);
+}
+
+// `sign`: 1 adds the amounts of the slice, and -1 subtracts them.
+void Store::CountSlice(const EndpointSlice& slice, int sign) {
+  const auto factor = static_cast<uint64_t>(sign);
+  ServiceEntry& entry = services_[slice.service_key];
+  entry.endpoints[Index(slice.family)] += factor * slice.endpoints.size();
+  entry.slots[Index(slice.family)] += factor * SlotCount(slice);
+  elements_ += factor * ElementCount(slice);
 }
 
 void Store::Touch(const Change& change, const std::string* before, const std::string* after) {
-  if (before != nullptr) {
-    bytes_ -= ObjectBytes(change.key, *before);
-    const StateToken token = TokenOf(change.kind, change.key, *before);
-    for (size_t i = 0; i < token.size(); ++i) token_[i] -= token[i];
-  }
-  if (after != nullptr) {
-    bytes_ += ObjectBytes(change.key, *after);
-    const StateToken token = TokenOf(change.kind, change.key, *after);
-    for (size_t i = 0; i < token.size(); ++i) token_[i] += token[i];
-  }
-  if (keep_touched_) touched_.emplace_back(change.kind, change.key);
+  const auto count = [&](const std::string* message, uint64_t factor) {
+    if (message == nullptr) return;
+    bytes_ += factor * ObjectBytes(change.key, *message);
+    const StateToken token = TokenOf(change.kind, change.key, *message);
+    for (size_t i = 0; i < token.size(); ++i) progress_.token[i] += factor * token[i];
+  };
+  count(before, uint64_t{0} - 1);
+  count(after, 1);
+  if (keep_touched_) progress_.touched.emplace_back(change.kind, change.key);
 }
 
 Change Store::Stored(Kind kind, const std::string& key) const {
@@ -356,37 +315,20 @@ Change Store::Stored(Kind kind, const std::string& key) const {
 
 const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
   // The change refers to the stored objects, so the pointer remains valid.
-  const Change held = Stored(kind, key);
-  if (held.service) return MessageOf(held.service);
-  if (held.slice) return MessageOf(held.slice);
-  if (held.node) return MessageOf(held.node);
-  return MessageOf(held.service_cidr);
+  return Stored(kind, key).message();
 }
 
 const std::string* Store::FindLatestSlice(const std::string& key) const {
-  if (snapshot_) {
-    const auto waiting = snapshot_->waiting.find(key);
-    if (waiting != snapshot_->waiting.end()) return MessageOf(waiting->second.slice);
+  if (progress_.snapshot) {
+    const auto waiting = progress_.snapshot->waiting.find(key);
+    if (waiting != progress_.snapshot->waiting.end()) return MessageOf(waiting->second.slice);
   }
   return FindMessage(Kind::kEndpointSlice, key);
 }
 
-uint64_t Store::FirstSeen(Kind kind, const std::string& key) const {
-  return kind == Kind::kService ? Stored(kind, key).first_seen.value_or(0) : 0;
-}
-
 void Store::BeginTrial() {
-  trial_.emplace();
-  trial_->node_version = node_version_;
-  trial_->token = token_;
-  trial_->touched = std::exchange(touched_, {});
-  trial_->dirty = std::exchange(dirty_, {});
-  trial_->moves = std::exchange(moves_, {});
-  trial_->added = std::exchange(added_, 0);
-  trial_->released = std::exchange(released_, false);
-  trial_->moved = std::exchange(moved_, false);
-  trial_->snapshot = std::exchange(snapshot_, std::nullopt);
-  trial_->base = std::exchange(base_, std::nullopt);
+  Progress trial{.node_version = progress_.node_version, .token = progress_.token};
+  trial_ = Trial{.undo = {}, .before = std::exchange(progress_, std::move(trial))};
 }
 
 void Store::EndTrial() {
@@ -394,16 +336,7 @@ void Store::EndTrial() {
   for (auto change = trial.undo.rbegin(); change != trial.undo.rend(); ++change) {
     Replace(*change, 0);
   }
-  node_version_ = trial.node_version;
-  token_ = trial.token;
-  touched_ = std::move(trial.touched);
-  dirty_ = std::move(trial.dirty);
-  moves_ = std::move(trial.moves);
-  added_ = trial.added;
-  released_ = trial.released;
-  moved_ = trial.moved;
-  snapshot_ = std::move(trial.snapshot);
-  base_ = std::move(trial.base);
+  progress_ = std::move(trial.before);
 }
 
 void Store::DropIfEmpty(const std::string& key) {
@@ -414,8 +347,8 @@ void Store::DropIfEmpty(const std::string& key) {
 }
 
 void Store::MarkDirty(const std::string& key, uint64_t sequence) {
-  if (dirty_.size() == 0) released_ = moved_ = false;
-  dirty_.Mark(key, sequence);
+  if (progress_.dirty.size() == 0) progress_.released = progress_.moved = false;
+  progress_.dirty.Mark(key, sequence);
 }
 
 // Inserts the Services at the front of the list with sequence number 0, so that no batch of changes
@@ -426,42 +359,38 @@ void Store::MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected
     if (entry.service && affected(entry)) dirty.push_back({.key = key});
   }
   std::ranges::sort(dirty, {}, &DirtyService::key);
-  if (dirty_.size() == 0) released_ = moved_ = false;
-  dirty_.Return(std::move(dirty));
+  if (progress_.dirty.size() == 0) progress_.released = progress_.moved = false;
+  progress_.dirty.Return(std::move(dirty));
 }
 
 void Store::BeginSnapshot() {
-  snapshot_.reset();
+  progress_.snapshot.reset();
   const bool removes =
       !services_.empty() || !slices_.empty() || !nodes_.empty() || !service_cidrs_.empty();
-  if (removes && !base_) {
-    base_ = {.amounts = CountObjects(), .added = {}};
+  if (removes && !progress_.base) {
+    progress_.base = {.amounts = CountObjects(), .added = {}};
   }
-  snapshot_ = {.revision = revision_, .removes = removes, .keys = {}, .waiting = {}};
+  progress_.snapshot = {.revision = revision_, .removes = removes, .keys = {}, .waiting = {}};
 }
 
 void Store::AddToSnapshot(Kind kind, const std::string& key) {
-  if (snapshot_ && snapshot_->removes) snapshot_->keys.insert(SnapshotKey(kind, key));
+  if (progress_.snapshot && progress_.snapshot->removes)
+    progress_.snapshot->keys.insert(SnapshotKey(kind, key));
 }
 
 void Store::ForEachUnlisted(const std::function<void(Kind, const std::string&)>& fn) const {
-  const auto check = [&](Kind kind, const std::string& key) {
-    if (!snapshot_->keys.contains(SnapshotKey(kind, key))) fn(kind, key);
-  };
-  for (const auto& [key, entry] : services_) {
-    if (entry.service) check(Kind::kService, key);
-  }
-  for (const auto& [key, slice] : slices_) check(Kind::kEndpointSlice, key);
-  for (const auto& [key, node] : nodes_) check(Kind::kNode, key);
-  for (const auto& [key, cidr] : service_cidrs_) check(Kind::kServiceCidr, key);
+  ForEachObject([&](Kind kind, const std::string& key) {
+    if (!progress_.snapshot->keys.contains(SnapshotKey(kind, key))) fn(kind, key);
+  });
 }
 
 bool Store::KeepsEndpoints(const std::string& key, const ServiceEntry& entry) const {
-  if (!snapshot_ || !snapshot_->removes) return HasUsableEndpoints(entry);
-  if (!entry.service || !snapshot_->keys.contains(SnapshotKey(Kind::kService, key))) return false;
+  if (!progress_.snapshot || !progress_.snapshot->removes) return HasUsableEndpoints(entry);
+  if (!entry.service || !progress_.snapshot->keys.contains(SnapshotKey(Kind::kService, key)))
+    return false;
   return std::ranges::any_of(entry.slices, [this](const auto& slice) {
-    return HasUsableEndpoints(*slice) && !snapshot_->waiting.contains(slice->key) &&
-           snapshot_->keys.contains(SnapshotKey(Kind::kEndpointSlice, slice->key));
+    return HasUsableEndpoints(*slice) && !progress_.snapshot->waiting.contains(slice->key) &&
+           progress_.snapshot->keys.contains(SnapshotKey(Kind::kEndpointSlice, slice->key));
   });
 }
 
@@ -478,27 +407,28 @@ Store::Amounts Store::CountObjects() const {
 
 SnapshotLoss Store::LossOfSnapshot() const {
   SnapshotLoss loss;
-  if (!snapshot_ || !snapshot_->removes || !base_) return loss;
-  const Amounts& before = base_->amounts;
+  if (!progress_.snapshot || !progress_.snapshot->removes || !progress_.base) return loss;
+  const Amounts& before = progress_.base->amounts;
   for (size_t kind = 0; kind < before.objects.size(); ++kind) {
     loss.kinds[kind].before = before.objects[kind];
   }
   ForEachUnlisted([&](Kind kind, const std::string& key) {
-    if (!base_->added.contains(SnapshotKey(kind, key))) ++loss.kinds[Index(kind)].lost;
+    if (!progress_.base->added.contains(SnapshotKey(kind, key))) ++loss.kinds[Index(kind)].lost;
   });
   loss.with_endpoints.before = before.with_endpoints;
   for (const auto& [key, entry] : services_) {
     if (!HasUsableEndpoints(entry) || KeepsEndpoints(key, entry)) continue;
-    if (!base_->added.contains(SnapshotKey(Kind::kService, key))) ++loss.with_endpoints.lost;
+    if (!progress_.base->added.contains(SnapshotKey(Kind::kService, key)))
+      ++loss.with_endpoints.lost;
   }
   return loss;
 }
 
 KindCounts Store::EndSnapshot(uint64_t sequence) {
   KindCounts removed = {};
-  if (!snapshot_ || !snapshot_->removes) {
-    snapshot_.reset();
-    base_.reset();
+  if (!progress_.snapshot || !progress_.snapshot->removes) {
+    progress_.snapshot.reset();
+    progress_.base.reset();
     return removed;
   }
   std::vector<Change> changes;
@@ -509,9 +439,9 @@ KindCounts Store::EndSnapshot(uint64_t sequence) {
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::tie(a.kind, a.key) < std::tie(b.kind, b.key);
   });
-  for (auto& [key, change] : snapshot_->waiting) changes.push_back(std::move(change));
-  snapshot_.reset();
-  base_.reset();
+  for (auto& [key, change] : progress_.snapshot->waiting) changes.push_back(std::move(change));
+  progress_.snapshot.reset();
+  progress_.base.reset();
   for (const Change& change : changes) Apply(change, sequence);
   return removed;
 }
@@ -519,6 +449,15 @@ KindCounts Store::EndSnapshot(uint64_t sequence) {
 const ServiceEntry* Store::Find(const std::string& key) const {
   const auto found = services_.find(key);
   return found == services_.end() ? nullptr : &found->second;
+}
+
+void Store::ForEachObject(const std::function<void(Kind, const std::string&)>& fn) const {
+  for (const auto& [key, entry] : services_) {
+    if (entry.service) fn(Kind::kService, key);
+  }
+  for (const auto& [key, slice] : slices_) fn(Kind::kEndpointSlice, key);
+  for (const auto& [key, node] : nodes_) fn(Kind::kNode, key);
+  for (const auto& [key, cidr] : service_cidrs_) fn(Kind::kServiceCidr, key);
 }
 
 void Store::ForEachService(

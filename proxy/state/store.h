@@ -103,11 +103,11 @@ class Store {
   void AddToSnapshot(Kind kind, const std::string& key);
   KindCounts EndSnapshot(uint64_t sequence);
   // Discards the open snapshot without removing objects.
-  void AbandonSnapshot() { snapshot_.reset(); }
+  void AbandonSnapshot() { progress_.snapshot.reset(); }
   // The stored objects are complete. The next snapshot is compared with them, and not with the
   // objects before an abandoned snapshot.
-  void ForgetSnapshots() { base_.reset(); }
-  bool in_snapshot() const { return snapshot_.has_value(); }
+  void ForgetSnapshots() { progress_.base.reset(); }
+  bool in_snapshot() const { return progress_.snapshot.has_value(); }
   // Returns what EndSnapshot would remove of the objects that were stored before the first
   // snapshot that has not ended. Objects of abandoned snapshots do not count. Iterates over all
   // objects.
@@ -123,7 +123,8 @@ class Store {
   Amounts CountObjects() const;  // Iterates over all Services.
   // Returns a number that grows when LossOfSnapshot() may have become smaller.
   size_t snapshot_size() const {
-    return snapshot_ ? snapshot_->keys.size() - snapshot_->waiting.size() : 0;
+    return progress_.snapshot ? progress_.snapshot->keys.size() - progress_.snapshot->waiting.size()
+                              : 0;
   }
   // EndTrial() undoes all changes since BeginTrial(). The cost of EndTrial() is proportional to the
   // number of changes. A trial may begin only if no Service is dirty and no snapshot is open.
@@ -133,9 +134,11 @@ class Store {
   // Starts recording which objects have changed.
   void KeepTouched() { keep_touched_ = true; }
   // Returns the objects that have changed since the previous call, possibly with duplicates.
-  std::vector<std::pair<Kind, std::string>> TakeTouched() { return std::exchange(touched_, {}); }
+  std::vector<std::pair<Kind, std::string>> TakeTouched() {
+    return std::exchange(progress_.touched, {});
+  }
   // Returns the token of all stored objects.
-  const StateToken& token() const { return token_; }
+  const StateToken& token() const { return progress_.token; }
   // Returns the change that would restore the object to its stored state.
   Change Stored(Kind kind, const std::string& key) const;
   // Returns the object as received, serialized. Returns null if the object is not stored.
@@ -143,11 +146,9 @@ class Store {
   // Same for the last accepted version of an EndpointSlice, which can wait for the end of the
   // snapshot. Changes of single endpoints must be computed from this version.
   const std::string* FindLatestSlice(const std::string& key) const;
-  // Returns ServiceEntry::first_seen, or 0 if the object is not a stored Service.
-  uint64_t FirstSeen(Kind kind, const std::string& key) const;
 
-  DirtyServices& dirty() { return dirty_; }
-  const DirtyServices& dirty() const { return dirty_; }
+  DirtyServices& dirty() { return progress_.dirty; }
+  const DirtyServices& dirty() const { return progress_.dirty; }
   // Marks each Service for which `affected` returns true as dirty. MarkDirtyIf iterates over all
   // Services.
   void MarkDirtyIf(const std::function<bool(const ServiceEntry&)>& affected);
@@ -160,7 +161,7 @@ class Store {
   ServiceMoves TakeMoves(const std::string& key);
   // True if an address may have moved between Services since the list of dirty Services was last
   // empty. If addresses_moved() is true, all dirty Services must be programmed in one transaction.
-  bool addresses_moved() const { return moved_; }
+  bool addresses_moved() const { return progress_.moved; }
 
   const ServiceEntry* Find(const std::string& key) const;
   const Claims& claims() const { return claims_; }
@@ -169,10 +170,11 @@ class Store {
     return service_cidrs_;
   }
   // Version that increases with each change to a Node or ServiceCIDR.
-  uint64_t node_version() const { return node_version_; }
+  uint64_t node_version() const { return progress_.node_version; }
   // Returns the number of the last change to a Node or ServiceCIDR since the previous call, or 0.
   uint64_t TakeNodeSequence() { return std::exchange(node_sequence_, 0); }
 
+  void ForEachObject(const std::function<void(Kind, const std::string& key)>& fn) const;
   void ForEachService(const std::function<void(const std::string&, const ServiceEntry&)>& fn) const;
   void ForEachSlice(
       const std::function<void(const std::shared_ptr<const EndpointSlice>&)>& fn) const;
@@ -187,7 +189,7 @@ class Store {
   struct Snapshot {
     uint64_t revision = 0;  // At the start of the snapshot.
     bool removes = false;   // Objects were stored at the start of the snapshot.
-    // Keys of the objects in the snapshot. Empty unless `removes` is true.
+    // Objects in the snapshot, in the form "KIND key". Empty unless `removes` is true.
     absl::flat_hash_set<std::string> keys;
     // Changes that EndSnapshot applies, by the key of their EndpointSlice.
     absl::btree_map<std::string, Change> waiting;
@@ -199,30 +201,34 @@ class Store {
     absl::flat_hash_set<std::string> added;  // Objects that were added later, as in Snapshot::keys.
   };
 
-  // State from before the trial, which EndTrial() restores.
-  struct Trial {
-    // Changes that undo the trial, which EndTrial() applies in reverse order.
-    std::vector<Change> undo;
-    uint64_t node_version;
-    StateToken token;
+  // The state that EndTrial() restores without undoing each change.
+  struct Progress {
+    uint64_t node_version = 0;
+    StateToken token = {};
     std::vector<std::pair<Kind, std::string>> touched;
     DirtyServices dirty;
-    absl::flat_hash_map<std::string, ServiceMoves> moves;
-    size_t added;
-    bool released;
-    bool moved;
+    absl::flat_hash_map<std::string, ServiceMoves> moves;  // Of dirty Services.
+    size_t added = 0;                                      // Addresses in `moves`.
+    // True if any Service has released an address since the list of dirty Services was last empty.
+    bool released = false;
+    bool moved = false;
     std::optional<Snapshot> snapshot;
-    std::optional<Base> base;
+    std::optional<Base> base;  // From the start of a snapshot until a snapshot has ended.
+  };
+
+  struct Trial {
+    std::vector<Change> undo;  // Changes that undo the trial, in reverse order.
+    Progress before;
   };
 
   bool Replace(const Change& change, uint64_t sequence);
   // Returns true if the change waits for EndSnapshot.
   bool FollowSnapshot(const Change& change);
-  bool Contains(Kind kind, const std::string& key) const;
   bool KeepsEndpoints(const std::string& key, const ServiceEntry& entry) const;
   void ForEachUnlisted(const std::function<void(Kind, const std::string&)>& fn) const;
   void AddSlice(const std::shared_ptr<const EndpointSlice>& slice);
   void RemoveSlice(const EndpointSlice& slice);
+  void CountSlice(const EndpointSlice& slice, int sign);
   bool ApplyService(const Change& change, uint64_t sequence);
   bool ApplySlice(const Change& change, uint64_t sequence);
   void DropIfEmpty(const std::string& key);
@@ -237,27 +243,14 @@ class Store {
   absl::btree_map<std::string, std::shared_ptr<const Node>> nodes_;
   absl::btree_map<std::string, std::shared_ptr<const ServiceCidr>> service_cidrs_;
   size_t service_count_ = 0;
-  uint64_t node_version_ = 0;
   uint64_t node_sequence_ = 0;
   Claims claims_;
   uint64_t revision_ = 0;
-
-  StateToken token_ = {};
   uint64_t bytes_ = 0;
   uint64_t elements_ = 0;
   bool keep_touched_ = false;
-  std::vector<std::pair<Kind, std::string>> touched_;
-
-  DirtyServices dirty_;
   bool keep_moves_ = false;
-  absl::flat_hash_map<std::string, ServiceMoves> moves_;  // Of dirty Services.
-  size_t added_ = 0;                                      // Addresses in `moves_`.
-  // True if any Service has released an address since the list of dirty Services was last empty.
-  bool released_ = false;
-  bool moved_ = false;
-  // Objects of the open snapshot, in the form "KIND key".
-  std::optional<Snapshot> snapshot_;
-  std::optional<Base> base_;  // From the start of a snapshot until a snapshot has ended.
+  Progress progress_;
   std::optional<Trial> trial_;
 };
 

@@ -369,7 +369,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     ++beginnings_[*beginning];
     if (*beginning != AdoptedState::kSaved) return;
     for (const SavedObject& object : saved.objects) {
-      const auto change = sent_.find({object.kind, object.key, object.message});
+      const auto change = sent_.find({object.kind, object.key, *object.message});
       ASSERT_NE(change, sent_.end()) << "saved what was never sent: " << object.key;
       reconciler_->store().Apply(change->second, 0);
     }

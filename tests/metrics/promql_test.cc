@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "api/metrics/catalogue.h"
@@ -138,7 +139,8 @@ TEST(DashboardTest, ItAsksForWhatIsExposed) { CheckExpressions(DashboardExpressi
 
 TEST(AlertRulesTest, TheyAskForWhatIsExposed) { CheckExpressions(RuleExpressions()); }
 
-TEST(AlertRulesTest, EachHasANameASeverityASummaryAndADescription) {
+TEST(AlertRulesTest, EachHasANameASeverityASummaryADescriptionAndARunbook) {
+  const std::string runbook = ReadFile(SVCMAP_SOURCE_DIR "/docs/alerts.md");
   const YAML::Node file = YAML::LoadFile(SVCMAP_SOURCE_DIR "/" + std::string(kRules));
   std::set<std::string> names;
   for (const YAML::Node& rule : file["groups"][0]["rules"]) {
@@ -148,6 +150,10 @@ TEST(AlertRulesTest, EachHasANameASeverityASummaryAndADescription) {
     EXPECT_TRUE(severity == "critical" || severity == "warning") << name;
     EXPECT_FALSE(rule["annotations"]["summary"].as<std::string>("").empty()) << name;
     EXPECT_FALSE(rule["annotations"]["description"].as<std::string>("").empty()) << name;
+    EXPECT_TRUE(absl::EndsWith(rule["annotations"]["runbook_url"].as<std::string>(""),
+                               "/docs/alerts.md#" + absl::AsciiStrToLower(name)))
+        << name;
+    EXPECT_TRUE(absl::StrContains(runbook, "\n## " + name + "\n")) << name;
   }
 }
 

@@ -11,7 +11,9 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 
+#include "absl/container/flat_hash_set.h"
 #include "nft/base/unique_fd.h"
 
 namespace svcmap::testing {
@@ -167,13 +169,19 @@ TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe) {
 }
 
 uint16_t FreeTcpPort() {
-  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {.sin_family = AF_INET};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
-  socklen_t size = sizeof(address);
-  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
+  static std::mutex mutex;
+  static absl::flat_hash_set<uint16_t> returned;
+  const std::lock_guard lock(mutex);
+  for (;;) {
+    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = {.sin_family = AF_INET};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
+    socklen_t size = sizeof(address);
+    getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    const uint16_t port = ntohs(address.sin_port);
+    if (returned.insert(port).second) return port;
+  }
 }
 
 }  // namespace svcmap::testing

@@ -56,7 +56,7 @@ struct TlsProbed {
 // connection.
 TlsProbed ProbeTls(uint16_t port, const TlsProbe& probe);
 
-// Returns a currently unused port.
+// Returns a currently unused port, and each port only once in a process.
 uint16_t FreeTcpPort();
 
 }  // namespace svcmap::testing

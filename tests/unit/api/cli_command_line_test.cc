@@ -255,6 +255,15 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
       {{"migrate", "chekc"}, "migrate: Unsupported value: \"chekc\": supported values: \"check\""},
       {{"migrate", "check", "-o", "yaml"},
        "--output: Unsupported value: \"yaml\": supported values: \"text\", \"json\""},
+      {{"fleet", "stat", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
+        "/s"},
+       "fleet: WHAT: Unsupported value: \"stat\": supported values: \"status\", \"nodes\", "
+       "\"wait\""},
+      {{"fleet", "wait", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
+        "/s"},
+       "fleet: wait requires --seq"},
+      {{"fleet", "status", "--etcd-endpoints", "a:1", "--prefix", "/p", "--status-prefix", "/s"},
+       "--etcd-endpoints: Invalid value: \"a:1\": must be http://HOST:PORT"},
       {{"wait", "--timeout", "5"}, "--timeout: Invalid value: \"5\": must be a duration"},
       {{"status", "--timeout", "0s"}, "--timeout: Invalid value: \"0s\": must be a duration"},
   };
@@ -266,8 +275,8 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
 TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_THAT(Help({"--help"}), HasSubstr("Exit codes:\n  0  success\n"));
   EXPECT_THAT(Help({"--help"}), HasSubstr("svcmapctl apply -f"));
-  for (const char* command :
-       {"apply", "delete", "get", "status", "dump", "explain", "wait", "watch", "migrate"}) {
+  for (const char* command : {"apply", "delete", "get", "status", "dump", "explain", "wait",
+                              "watch", "migrate", "fleet"}) {
     EXPECT_THAT(Help({command, "--help"}), HasSubstr("Examples:\n")) << command;
   }
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));

@@ -71,6 +71,10 @@ TEST(EtcdOptionsTest, WhatCannotBeUsedIsReported) {
   for (const char* prefix : {"svcmap", "/svcmap/", "/", ""}) {
     EXPECT_THAT(Complaint({"--prefix", prefix}), HasSubstr("must start with '/'"));
   }
+  EXPECT_THAT(Complaint({"--status-prefix", "x/"}), HasSubstr("--status-prefix: Invalid value"));
+  for (const char* prefix : {"/p", "/p/state/x", "/p/nodes/n"}) {
+    EXPECT_THAT(Complaint({"--status-prefix", prefix}), HasSubstr("must not contain the keys of"));
+  }
   EXPECT_THAT(Complaint({"--node-name", "a/b"}), HasSubstr("\"a/b\": must be the name of a node"));
   EXPECT_THAT(Complaint({"--silence", "0"}), HasSubstr("--silence: Invalid value: 0: must be"));
   EXPECT_THAT(Complaint({"--agent", "x"}), HasSubstr("--agent: Invalid value"));

@@ -42,7 +42,7 @@ class AdoptTest : public ::testing::Test {
     EXPECT_OK(adopted);
     if (*adopted == AdoptedState::kSaved) {
       for (const SavedObject& object : saved.objects) {
-        reconciler_->store().Apply(objects_.at({object.kind, object.key, object.message}), 0);
+        reconciler_->store().Apply(objects_.at({object.kind, object.key, *object.message}), 0);
       }
     }
     sent_.clear();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/unit/proxy/flow_text.h"
 
 namespace svcmap::proxy {
@@ -29,8 +31,11 @@ class HandshakeBookTest : public ::testing::Test {
   std::vector<nft::Flow> Round(const std::vector<nft::Flow>& listed) {
     std::vector<nft::Flow> deleted;
     EXPECT_TRUE(book_.Start(now_));
+    std::map<uint32_t, nft::Flow> old;
+    for (const nft::Flow& flow : book_.Old()) old[flow.id] = flow;
     for (const nft::Flow& flow : listed) {
-      if (book_.IsOld(flow) || book_.IsReused(flow, kWebHash, now_)) {
+      const auto found = old.find(flow.id);
+      if ((found != old.end() && found->second == flow) || book_.IsReused(flow, kWebHash, now_)) {
         deleted.push_back(flow);
       } else {
         book_.Record(flow, now_);

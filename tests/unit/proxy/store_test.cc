@@ -56,15 +56,15 @@ class StoreTest : public ::testing::Test {
 
 // S-16: the revision at which a Service was stored first decides conflicts.
 TEST_F(StoreTest, S16_AServiceKeepsTheRevisionAtWhichItWasStoredFirst) {
-  const auto seen = [&](const std::string& key) { return store_.FirstSeen(Kind::kService, key); };
+  const auto seen = [&](const std::string& key) {
+    return store_.Stored(Kind::kService, key).first_seen.value_or(0);
+  };
   store_.SetRevision(5);
   Apply({AService("ns/a"), ASlice("ns/a-1", "ns/a"), ASlice("ns/b-1", "ns/b")});
   store_.SetRevision(6);
   Apply({AService("ns/a").Port(80), AService("ns/b")});
   EXPECT_EQ(seen("ns/a"), 5u) << "updated";
   EXPECT_EQ(seen("ns/b"), 6u) << "its EndpointSlice came first";
-  EXPECT_EQ(store_.FirstSeen(Kind::kEndpointSlice, "ns/a-1"), 0u);
-  EXPECT_EQ(store_.Stored(Kind::kService, "ns/a").first_seen, 5u);
 
   store_.SetRevision(7);
   Apply({NoService("ns/a")});
@@ -113,6 +113,7 @@ TEST_F(StoreTest, MovesAreWhatCanMakeHandshakesStale) {
   };
   const AService web = AService("ns/web").At("10.96.0.1").Port(80);
   EXPECT_EQ(moves({AService("ns/web").At("10.96.0.2").Port(80)}), "") << "not recorded";
+  EXPECT_EQ(moves({slice({"10.0.0.1"}), NoSlice("ns/web-1")}), " -10.0.0.1:8080");
   store_.KeepMoves();
   EXPECT_EQ(moves({web}), "any");
   EXPECT_EQ(moves({web}), "");

@@ -179,130 +179,129 @@ TEST_F(UdpFlowsTest, S240AFormerAddressThatIsAnothersIsTheOthersBusiness) {
 }
 
 TEST_F(UdpFlowsTest, S240ARenamedPortKeepsItsFlows) {
-  Settled("ns/dns", Dns({"10.96.0.1:53"}, {"10.0.0.1:53"}, "old")});
-  flows_.Update("ns/dns", Dns({"10.96.0.1:53"}, {"10.0.0.1:53"}, "new")
-  });
+  Settled("ns/dns", Dns({"10.96.0.1:53"}, {"10.0.0.1:53"}, "old"));
+  flows_.Update("ns/dns", Dns({"10.96.0.1:53"}, {"10.0.0.1:53"}, "new"));
   EXPECT_EQ(Round({Flow("10.96.0.1:53", "10.0.0.1:53"), Flow("10.96.0.1:53", "10.0.0.2:53")}),
             (std::vector{false, true}));
+}
+
+// Tests flows to the Service from S-244 to S-249. The Service has UDP port 53 at a clusterIP, a
+// load balancer IP and an external IP, and a nodePort on one node address. Endpoint L1 is
+// serving, and endpoint L2 is not serving.
+class StaleFlowsTest : public DesiredWorld {
+ protected:
+  StaleFlowsTest() {
+    store_.Apply(AService("ns/dns")
+                     .At("10.96.0.10")
+                     .LoadBalancer("192.0.2.1")
+                     .External("198.51.100.1")
+                     .Port(53, "", Protocol::kUdp)
+                     .NodePort(30053),
+                 1);
+    store_.Apply(ASlice("ns/dns-1", "ns/dns")
+                     .Port(53, "", Protocol::kUdp)
+                     .Local("10.0.0.1")
+                     .Endpoint("10.0.0.2", kDown, true)
+                     .Endpoint("10.0.0.3", kServingTerminating)
+                     .Endpoint("10.0.0.4", kServingOnly),
+                 1);
+    node_.node_port_addresses = Ips({"172.16.0.1"});
+    flows_.Update("ns/dns", MakeUdpPorts(store_.Find("ns/dns"), &Make("ns/dns").rows));
   }
 
-  // Tests flows to the Service from S-244 to S-249. The Service has UDP port 53 at a clusterIP, a
-  // load balancer IP and an external IP, and a nodePort on one node address. Endpoint L1 is
-  // serving, and endpoint L2 is not serving.
-  class StaleFlowsTest : public DesiredWorld {
-   protected:
-    StaleFlowsTest() {
-      store_.Apply(AService("ns/dns")
-                       .At("10.96.0.10")
-                       .LoadBalancer("192.0.2.1")
-                       .External("198.51.100.1")
-                       .Port(53, "", Protocol::kUdp)
-                       .NodePort(30053),
-                   1);
-      store_.Apply(ASlice("ns/dns-1", "ns/dns")
-                       .Port(53, "", Protocol::kUdp)
-                       .Local("10.0.0.1")
-                       .Endpoint("10.0.0.2", kDown, true)
-                       .Endpoint("10.0.0.3", kServingTerminating)
-                       .Endpoint("10.0.0.4", kServingOnly),
-                   1);
-      node_.node_port_addresses = Ips({"172.16.0.1"});
-      flows_.Update("ns/dns", MakeUdpPorts(store_.Find("ns/dns"), &Make("ns/dns").rows));
-    }
-
-    // Checks that the flows to all addresses of the Service are stale if `stale` is true, and not
-    // stale otherwise.
-    void ExpectEverywhere(bool stale, const std::string& answers) {
-      for (const std::string at :
-           {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
-        EXPECT_EQ(flows_.IsStale(Flow(at, answers)), stale) << at << " answered by " << answers;
-      }
-    }
-
-    UdpFlows flows_;
-  };
-
-  TEST_F(StaleFlowsTest, S238_S241_S242_S244_S245_S246_FlowsToServingEndpointsAreKept) {
-    ExpectEverywhere(false, "10.0.0.1:53");
-    ExpectEverywhere(true, "10.0.0.1:5300");  // A previous port of the endpoint.
-    ExpectEverywhere(true, "10.0.0.2:53");
-    ExpectEverywhere(false, "10.0.0.3:53");  // 10.0.0.3 is a terminating endpoint.
-    ExpectEverywhere(false, "10.0.0.4:53");  // 10.0.0.4 is an endpoint that is not ready.
-    ExpectEverywhere(true, "10.0.0.9:53");
-    ExpectEverywhere(true, "10.64.1.99:53");
-  }
-
-  TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
+  // Checks that the flows to all addresses of the Service are stale if `stale` is true, and not
+  // stale otherwise.
+  void ExpectEverywhere(bool stale, const std::string& answers) {
     for (const std::string at :
          {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
-      EXPECT_TRUE(flows_.IsStale(Flow(at, at))) << at;
+      EXPECT_EQ(flows_.IsStale(Flow(at, answers)), stale) << at << " answered by " << answers;
     }
   }
 
-  // The conntrack entry of an untranslated packet was deleted, and a later reply created this flow
-  // in the opposite direction.
-  TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {
-    const nft::Flow sent = Flow("10.96.0.10:53", "10.96.0.10:53");
-    const nft::Flow answer{.original = sent.reply, .reply = sent.original};
-    EXPECT_TRUE(flows_.IsStale(answer));
-    nft::Flow other_port = answer;
-    other_port.original.source.port = other_port.reply.destination.port = 54;
-    EXPECT_FALSE(flows_.IsStale(other_port));
-    nft::Flow other_zone = answer;
-    other_zone.original.zone = other_zone.reply.zone = 7;
-    EXPECT_FALSE(flows_.IsStale(other_zone));
-    nft::Flow masqueraded = answer;
-    masqueraded.reply.destination = End("192.0.2.1:53");
-    EXPECT_FALSE(flows_.IsStale(masqueraded));
-  }
+  UdpFlows flows_;
+};
 
-  TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreNotModified) {
-    for (const std::string at : {"10.96.0.10:3000", "192.0.2.1:3000", "198.51.100.1:3000",
-                                 "172.16.0.1:3000", "172.16.0.1:53", "10.96.0.10:30053"}) {
-      EXPECT_FALSE(flows_.IsStale(Flow(at, at))) << at;
-      EXPECT_FALSE(flows_.IsStale(Flow(at, "10.0.0.2:53"))) << at;
-      EXPECT_FALSE(flows_.IsStale(Flow(at, "10.64.1.99:53"))) << at;
-    }
-  }
+TEST_F(StaleFlowsTest, S238_S241_S242_S244_S245_S246_FlowsToServingEndpointsAreKept) {
+  ExpectEverywhere(false, "10.0.0.1:53");
+  ExpectEverywhere(true, "10.0.0.1:5300");  // A previous port of the endpoint.
+  ExpectEverywhere(true, "10.0.0.2:53");
+  ExpectEverywhere(false, "10.0.0.3:53");  // 10.0.0.3 is a terminating endpoint.
+  ExpectEverywhere(false, "10.0.0.4:53");  // 10.0.0.4 is an endpoint that is not ready.
+  ExpectEverywhere(true, "10.0.0.9:53");
+  ExpectEverywhere(true, "10.64.1.99:53");
+}
 
-  // svcmapd checks a nodePort only at the node's addresses. kube-proxy deletes flows to this port
-  // at any address (S-240).
-  TEST_F(StaleFlowsTest, S240TheNodePortCountsAtTheNodesAddressesOnly) {
-    EXPECT_FALSE(flows_.IsStale(Flow("203.0.113.7:30053", "203.0.113.7:30053")));
-    EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.2:30053", "10.0.0.2:53")));
+TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
+  for (const std::string at :
+       {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
+    EXPECT_TRUE(flows_.IsStale(Flow(at, at))) << at;
   }
+}
 
-  // svcmapd differs from kube-proxy, which ignores a port without serving endpoints, so that
-  // clients keep sending to a deleted pod.
-  TEST_F(UdpFlowsTest, S239WithoutServingEndpointsAllFlowsAreStale) {
-    Settled("ns/dns", Dns({"10.96.0.10:53"}, {}));
-    EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53")));
-    EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.96.0.10:53")));
-    EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.11:53", "10.0.0.1:53")));
+// The conntrack entry of an untranslated packet was deleted, and a later reply created this flow
+// in the opposite direction.
+TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {
+  const nft::Flow sent = Flow("10.96.0.10:53", "10.96.0.10:53");
+  const nft::Flow answer{.original = sent.reply, .reply = sent.original};
+  EXPECT_TRUE(flows_.IsStale(answer));
+  nft::Flow other_port = answer;
+  other_port.original.source.port = other_port.reply.destination.port = 54;
+  EXPECT_FALSE(flows_.IsStale(other_port));
+  nft::Flow other_zone = answer;
+  other_zone.original.zone = other_zone.reply.zone = 7;
+  EXPECT_FALSE(flows_.IsStale(other_zone));
+  nft::Flow masqueraded = answer;
+  masqueraded.reply.destination = End("192.0.2.1:53");
+  EXPECT_FALSE(flows_.IsStale(masqueraded));
+}
+
+TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreNotModified) {
+  for (const std::string at : {"10.96.0.10:3000", "192.0.2.1:3000", "198.51.100.1:3000",
+                               "172.16.0.1:3000", "172.16.0.1:53", "10.96.0.10:30053"}) {
+    EXPECT_FALSE(flows_.IsStale(Flow(at, at))) << at;
+    EXPECT_FALSE(flows_.IsStale(Flow(at, "10.0.0.2:53"))) << at;
+    EXPECT_FALSE(flows_.IsStale(Flow(at, "10.64.1.99:53"))) << at;
   }
+}
 
-  // A virtual switch with a separate conntrack zone tracks pods' packets before translation.
-  TEST_F(UdpFlowsTest, S241UntranslatedFlowsOfOtherZonesAreNotModified) {
-    Settled("ns/dns", Dns({"10.96.0.10:53"}, {"10.0.0.1:53"}));
-    EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.10:53", "10.96.0.10:53", 7)));
-    EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.2:53", 7)));
-    EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53", 7)));
-  }
+// svcmapd checks a nodePort only at the node's addresses. kube-proxy deletes flows to this port
+// at any address (S-240).
+TEST_F(StaleFlowsTest, S240TheNodePortCountsAtTheNodesAddressesOnly) {
+  EXPECT_FALSE(flows_.IsStale(Flow("203.0.113.7:30053", "203.0.113.7:30053")));
+  EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.2:30053", "10.0.0.2:53")));
+}
 
-  TEST_F(UdpFlowsTest, S242AnEndpointAtTheServicesOwnAddressIsOne) {
-    Settled("ns/dns", Dns({"172.16.0.1:53"}, {"172.16.0.1:53"}));
-    EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.1:53", "172.16.0.1:53")));
-  }
+// svcmapd differs from kube-proxy, which ignores a port without serving endpoints, so that
+// clients keep sending to a deleted pod.
+TEST_F(UdpFlowsTest, S239WithoutServingEndpointsAllFlowsAreStale) {
+  Settled("ns/dns", Dns({"10.96.0.10:53"}, {}));
+  EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53")));
+  EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.96.0.10:53")));
+  EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.11:53", "10.0.0.1:53")));
+}
 
-  TEST_F(UdpFlowsTest, S240AFlowStaysIfItHasAnEndpointOfAnyFormerService) {
-    Settled("ns/a", Dns({"192.0.2.1:53"}, {"10.0.0.1:53"}));
-    Settled("ns/b", Dns({"192.0.2.1:53"}, {"10.0.0.2:53"}));
-    flows_.Update("ns/a", Dns({}, {"10.0.0.1:53"}));
-    flows_.Update("ns/b", Dns({}, {"10.0.0.2:53"}));
-    EXPECT_EQ(Round({Flow("192.0.2.1:53", "10.0.0.1:53"), Flow("192.0.2.1:53", "10.0.0.2:53"),
-                     Flow("192.0.2.1:53", "10.0.0.3:53"), Flow("192.0.2.1:53", "192.0.2.1:53")}),
-              (std::vector{false, false, true, false}));
-  }
+// A virtual switch with a separate conntrack zone tracks pods' packets before translation.
+TEST_F(UdpFlowsTest, S241UntranslatedFlowsOfOtherZonesAreNotModified) {
+  Settled("ns/dns", Dns({"10.96.0.10:53"}, {"10.0.0.1:53"}));
+  EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.10:53", "10.96.0.10:53", 7)));
+  EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.2:53", 7)));
+  EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53", 7)));
+}
 
-  }  // namespace
-  }  // namespace svcmap::proxy
+TEST_F(UdpFlowsTest, S242AnEndpointAtTheServicesOwnAddressIsOne) {
+  Settled("ns/dns", Dns({"172.16.0.1:53"}, {"172.16.0.1:53"}));
+  EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.1:53", "172.16.0.1:53")));
+}
+
+TEST_F(UdpFlowsTest, S240AFlowStaysIfItHasAnEndpointOfAnyFormerService) {
+  Settled("ns/a", Dns({"192.0.2.1:53"}, {"10.0.0.1:53"}));
+  Settled("ns/b", Dns({"192.0.2.1:53"}, {"10.0.0.2:53"}));
+  flows_.Update("ns/a", Dns({}, {"10.0.0.1:53"}));
+  flows_.Update("ns/b", Dns({}, {"10.0.0.2:53"}));
+  EXPECT_EQ(Round({Flow("192.0.2.1:53", "10.0.0.1:53"), Flow("192.0.2.1:53", "10.0.0.2:53"),
+                   Flow("192.0.2.1:53", "10.0.0.3:53"), Flow("192.0.2.1:53", "192.0.2.1:53")}),
+            (std::vector{false, false, true, false}));
+}
+
+}  // namespace
+}  // namespace svcmap::proxy

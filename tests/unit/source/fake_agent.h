@@ -73,6 +73,11 @@ class FakeAgent final : private v1::Control::Service {
     held_acks_.clear();
   }
 
+  void SetOutcome(v1::Outcome outcome) {
+    const std::lock_guard lock(mutex_);
+    outcome_ = outcome;
+  }
+
   // Makes the agent reject objects with the given name. If `message` is empty, the agent accepts
   // the objects again.
   void Reject(const std::string& name, const std::string& message) {
@@ -156,7 +161,7 @@ class FakeAgent final : private v1::Control::Service {
     if (!end_.ok() || stream != stream_) return false;
     v1::PushResponse response;
     v1::Ack& ack = *response.mutable_ack();
-    ack.set_outcome(v1::COMMITTED);
+    ack.set_outcome(outcome_);
     if (request.has_snapshot_begin()) {
       ++seen_.snapshots_begun;
       in_snapshot_ = true;
@@ -225,6 +230,7 @@ class FakeAgent final : private v1::Control::Service {
   bool in_snapshot_ = false;
   bool knows_all_ = false;
   bool hold_acks_ = false;
+  v1::Outcome outcome_ = v1::COMMITTED;  // Of all Acks.
   bool receives_nothing_ = false;
   std::vector<v1::PushResponse> held_acks_;
   grpc::Status end_;

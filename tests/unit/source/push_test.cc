@@ -69,6 +69,15 @@ class PushTest : public ::testing::Test {
     options.rejected_retry = rejected_retry_;
     push_ = Push::Start(options, mirror);
   }
+  // Starts a Push with one Service, and waits until the agent has acknowledged position 7.
+  void SyncAtPosition7() {
+    MakeAgent();
+    Mirror::Lists lists;
+    lists[0] = {AService("a", "1")};
+    mirror_.ReplaceAll(lists, 7);
+    StartPush();
+    ASSERT_TRUE(WaitUntil([this] { return push_->facts().position == 7; }));
+  }
   // Waits until the agent has acknowledged all batches.
   bool Settled() {
     return WaitUntil([this] {
@@ -334,12 +343,7 @@ TEST_F(PushTest, WhoIsReplacedWhileItWritesIsReportedSo) {
 }
 
 TEST_F(PushTest, ThePositionFollowsTheAcks) {
-  MakeAgent();
-  Mirror::Lists lists;
-  lists[0] = {AService("a", "1")};
-  mirror_.ReplaceAll(lists, 7);
-  StartPush();
-  ASSERT_TRUE(WaitUntil([this] { return push_->facts().position == 7; }));
+  ASSERT_NO_FATAL_FAILURE(SyncAtPosition7());
   mirror_.Apply({}, 8);  // Changes no object.
   EXPECT_EQ(push_->facts().position, 8u);
   agent_->HoldAcks();
@@ -347,6 +351,19 @@ TEST_F(PushTest, ThePositionFollowsTheAcks) {
   ASSERT_TRUE(agent_->AwaitStored({"a=1", "b=2"}));
   EXPECT_EQ(push_->facts().position, 8u);
   agent_->ReleaseAcks();
+  EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 9; }));
+}
+
+// svcmapd sends no second Ack when it has committed the changes, so a snapshot asks for it.
+TEST_F(PushTest, ThePositionStaysWhileCommitsFail) {
+  rejected_retry_ = std::chrono::milliseconds(10);
+  ASSERT_NO_FATAL_FAILURE(SyncAtPosition7());
+  agent_->SetOutcome(v1::FAILED);
+  mirror_.Apply({{Resource::kServices, AService("b", "2")}}, 8);
+  mirror_.Apply({}, 9);
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended >= 3; }));
+  EXPECT_EQ(push_->facts().position, 7u);
+  agent_->SetOutcome(v1::COMMITTED);
   EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 9; }));
 }
 

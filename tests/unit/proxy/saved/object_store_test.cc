@@ -47,7 +47,7 @@ Objects ObjectsOf(const SavedObjects& saved) {
   for (const SavedObject& object : saved.objects) {
     EXPECT_TRUE(objects
                     .emplace(std::pair(object.kind, object.key),
-                             std::pair(object.message, object.first_seen))
+                             std::pair(*object.message, object.first_seen))
                     .second)
         << object.key << " is saved twice";
   }
@@ -90,27 +90,31 @@ Objects ObjectsAt(uint64_t revision) {
   return objects;
 }
 
-void WriteChange(uint64_t revision, Objects& objects, ObjectStore& store) {
-  if (revision == 1) {
-    objects = ObjectsThatStay();
-    for (const auto& [key, value] : objects) store.Put(key.first, key.second, value.first, 0);
+SavedBatch Everything(const Objects& objects, uint64_t revision) {
+  SavedBatch batch{.everything = true, .revision = revision};
+  for (const auto& [key, value] : objects) {
+    batch.objects.push_back({key.first, key.second, value.first, value.second});
   }
-  ApplyChange(revision, objects,
-              [&](Kind kind, const std::string& key, const std::string* message) {
-                if (message == nullptr) return store.Remove(kind, key);
-                store.Put(kind, key, *message, kind == Kind::kService ? revision : 0);
-              });
-  store.Write(revision);
+  return batch;
 }
 
-void RewriteAll(const Objects& objects, uint64_t revision, ObjectStore& store) {
-  store.Rewrite(
-      [&](const ObjectStore::PutFn& put) {
-        for (const auto& [key, value] : objects) {
-          put(key.first, key.second, value.first, value.second);
-        }
-      },
-      revision);
+void WriteChange(uint64_t revision, Objects& objects, ObjectStore& store) {
+  SavedBatch batch;
+  if (revision == 1) {
+    objects = ObjectsThatStay();
+    batch = Everything(objects, 0);
+    batch.everything = false;
+  }
+  batch.revision = revision;
+  ApplyChange(revision, objects,
+              [&](Kind kind, const std::string& key, const std::string* message) {
+                SavedObject& object = batch.objects.emplace_back();
+                object = {.kind = kind, .key = key};
+                if (message == nullptr) return;
+                object.message = *message;
+                object.first_seen = kind == Kind::kService ? revision : 0;
+              });
+  store.Write(std::move(batch));
 }
 
 class ObjectStoreTest : public ::testing::Test {
@@ -120,7 +124,6 @@ class ObjectStoreTest : public ::testing::Test {
 
   ObjectStoreOptions Options() {
     ObjectStoreOptions options;
-    options.writer = "test";
     options.sync_interval = milliseconds(10);
     options.first_retry = options.last_retry = milliseconds(1);
     options.on_problem = [this](const std::string& line) {
@@ -145,20 +148,11 @@ class ObjectStoreTest : public ::testing::Test {
     options.vfs = FaultyVfs::kName;
     return options;
   }
-  // Opens the store after a kill. `confirmed`: the revisions whose changes were confirmed.
-  void ExpectConfirmedChanges(const std::vector<uint64_t>& confirmed) {
-    Open();
-    EXPECT_TRUE(store_->works()) << store_->status().error;
-    EXPECT_GE(found_.revision, std::max(revision_, confirmed.empty() ? 0 : confirmed.back()));
-    revision_ = found_.revision;
-    ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(revision_));
-    store_.reset();
-  }
   void WriteNext() { WriteChange(++revision_, objects_, *store_); }
   // Rewrites as soon as the store requests it, until saving works.
   void Recover() {
     ASSERT_TRUE(WaitUntil([&] {
-      if (store_->needs_everything()) RewriteAll(objects_, revision_, *store_);
+      if (store_->needs_everything()) store_->Write(Everything(objects_, revision_));
       return store_->works();
     })) << store_->status().error;
   }
@@ -197,14 +191,14 @@ TEST_F(ObjectStoreTest, S342EverythingComesBackAsItWas) {
   EXPECT_EQ(found_.revision, 0);
   EXPECT_EQ(found_.leader, Leader());
   const std::string binary("\0\xff\n'", 4);
-  store_->Put(Kind::kService, "ns/a", binary, 5);
-  store_->Put(Kind::kEndpointSlice, "ns/a", "", 0);
-  store_->Put(Kind::kNode, "node", "n", 0);
-  store_->Put(Kind::kServiceCidr, "cidr", std::string(3 << 20, 'c'), 0);
-  store_->SetPartial(true);
-  store_->Write(7);
-  store_->Remove(Kind::kNode, "node");
-  store_->Write(8);
+  store_->Write({.objects = {{Kind::kService, "ns/a", binary, 5},
+                             {Kind::kEndpointSlice, "ns/a", "", 0},
+                             {Kind::kNode, "node", "n", 0},
+                             {Kind::kServiceCidr, "cidr", std::string(3 << 20, 'c'), 0}},
+                 .partial = true,
+                 .revision = 7});
+  store_->Write(
+      {.objects = {{Kind::kNode, "node", std::nullopt, 0}}, .partial = true, .revision = 8});
   EXPECT_TRUE(store_->Await());
   EXPECT_OK(store_->SaveLeader({UINT64_MAX, "svcmap-kube", "pod-7"}));
 
@@ -217,12 +211,7 @@ TEST_F(ObjectStoreTest, S342EverythingComesBackAsItWas) {
   EXPECT_EQ(found_.revision, 8);
   EXPECT_EQ(found_.leader, (Leader{UINT64_MAX, "svcmap-kube", "pod-7"}));
 
-  store_->Write(9);  // `partial` stays set until the caller changes it.
-  Open();
-  EXPECT_TRUE(found_.partial);
-  EXPECT_EQ(found_.revision, 9);
-  store_->SetPartial(false);
-  store_->Write(10);
+  store_->Write({.partial = false, .revision = 8});
   Open();
   EXPECT_FALSE(found_.partial);
   EXPECT_THAT(problems(), IsEmpty());
@@ -320,14 +309,15 @@ TEST_F(ObjectStoreTest, WithoutAPauseTheLogIsBounded) {
 
 TEST_F(ObjectStoreTest, TheFileBecomesSmallerAfterRemovals) {
   Open();
+  SavedBatch batch{.revision = 1};
   for (int i = 0; i < 1000; ++i) {
-    store_->Put(Kind::kService, "ns/" + std::to_string(i), std::string(1000, 'x'), 1);
+    batch.objects.push_back({Kind::kService, "ns/" + std::to_string(i), std::string(1000, 'x'), 1});
   }
-  store_->Write(1);
+  store_->Write(batch);
   Open();
   const uint64_t before = fs::file_size(File());
-  for (int i = 0; i < 1000; ++i) store_->Remove(Kind::kService, "ns/" + std::to_string(i));
-  store_->Write(2);
+  for (SavedObject& object : batch.objects) object.message.reset();
+  store_->Write(batch);
   store_.reset();
   EXPECT_LT(fs::file_size(File()), before / 10);
 }
@@ -362,65 +352,65 @@ std::vector<uint64_t> RunAndKill(std::optional<milliseconds> time,
   return numbers;
 }
 
-TEST_F(ObjectStoreTest, S342KilledAtRandomItHasAllConfirmedChanges) {
-  Dice dice(17);
-  for (int i = 0; i < 30; ++i) {
-    const std::vector<uint64_t> confirmed =
-        RunAndKill(milliseconds(5 + dice.Below(80)), [&](const auto& report) {
-          ObjectStoreOptions options;
-          options.sync_interval = milliseconds(dice.Below(20) + 1);
-          auto store = ObjectStore::Open(path_, options, &found_);
-          if (!store.ok()) _exit(2);
-          Objects objects = ObjectsOf(found_);
-          for (uint64_t revision = found_.revision + 1;; ++revision) {
-            WriteChange(revision, objects, **store);
-            if (revision % 3 == 0 || revision % 5 == 0) continue;
-            if (!(*store)->Await()) _exit(3);
-            report(revision);
-          }
-        });
-    SCOPED_TRACE(i);
-    ASSERT_NO_FATAL_FAILURE(ExpectConfirmedChanges(confirmed));
-  }
-  EXPECT_GT(revision_, 100);
-  EXPECT_THAT(problems(), IsEmpty());
-}
-
-// Each run starts with the files of the previous run.
-TEST_F(ObjectStoreTest, S342KilledAtEachCallItHasAllConfirmedChanges) {
-  for (int call = 0; call < 1000; call += 1 + call / 20) {
-    const std::vector<uint64_t> confirmed = RunAndKill(std::nullopt, [&](const auto& report) {
-      ObjectStoreOptions options = Faulty();
-      options.sync_interval = milliseconds(1);
-      std::atomic<int> calls = 0;
-      FaultyVfs::Get().SetFault([&](FaultyVfs::Call) {
-        if (calls++ == call) ::raise(SIGKILL);
-        return SQLITE_OK;
-      });
+class ObjectStoreKillTest : public ObjectStoreTest {
+ protected:
+  // Changes objects in a process that is killed, and expects that the next run has all changes
+  // that the process awaited. The process starts with the files of the previous process.
+  void TryKill(std::optional<milliseconds> time, const ObjectStoreOptions& options) {
+    const std::vector<uint64_t> confirmed = RunAndKill(time, [&](const auto& report) {
       auto store = ObjectStore::Open(path_, options, &found_);
       if (!store.ok()) _exit(2);
       Objects objects = ObjectsOf(found_);
       for (uint64_t revision = found_.revision + 1;; ++revision) {
         WriteChange(revision, objects, **store);
+        if (revision % 3 == 0) continue;
         if (!(*store)->Await()) _exit(3);
         report(revision);
       }
     });
+    Open();
+    EXPECT_TRUE(store_->works()) << store_->status().error;
+    EXPECT_GE(found_.revision, std::max(revision_, confirmed.empty() ? 0 : confirmed.back()));
+    revision_ = found_.revision;
+    ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(revision_));
+    EXPECT_THAT(problems(), IsEmpty());
+    store_.reset();
+  }
+};
+
+TEST_F(ObjectStoreKillTest, S342AtRandomItHasAllConfirmedChanges) {
+  Dice dice(17);
+  for (int i = 0; i < 30; ++i) {
+    ObjectStoreOptions options;
+    options.sync_interval = milliseconds(dice.Below(20) + 1);
+    SCOPED_TRACE(i);
+    ASSERT_NO_FATAL_FAILURE(TryKill(milliseconds(5 + dice.Below(80)), options));
+  }
+  EXPECT_GT(revision_, 100);
+}
+
+TEST_F(ObjectStoreKillTest, S342AtEachCallItHasAllConfirmedChanges) {
+  for (int call = 0; call < 1000; call += 1 + call / 20) {
+    ObjectStoreOptions options = Faulty();
+    options.sync_interval = milliseconds(1);
+    std::atomic<int> calls = 0;
+    FaultyVfs::Get().SetFault([&](FaultyVfs::Call) {
+      if (calls++ == call) ::raise(SIGKILL);
+      return SQLITE_OK;
+    });
     SCOPED_TRACE(call);
-    ASSERT_NO_FATAL_FAILURE(ExpectConfirmedChanges(confirmed));
+    ASSERT_NO_FATAL_FAILURE(TryKill(std::nullopt, options));
   }
   EXPECT_GT(revision_, 20);
-  EXPECT_THAT(problems(), IsEmpty());
 }
 
 // During a rewrite, the file has all objects or none, and always the leader.
-TEST_F(ObjectStoreTest, KilledDuringRewritesItHasEverythingOrNothing) {
+TEST_F(ObjectStoreKillTest, DuringRewritesItHasEverythingOrNothing) {
   Dice dice(18);
   const Leader leader{7, "svcmap-kube", "pod-7"};
   Open();
   ASSERT_OK(store_->SaveLeader(leader));
   store_.reset();
-  int empty = 0;
   for (int i = 0; i < 40; ++i) {
     RunAndKill(milliseconds(5 + dice.Below(60)), [&](const auto&) {
       ObjectStoreOptions options = Faulty();
@@ -431,17 +421,16 @@ TEST_F(ObjectStoreTest, KilledDuringRewritesItHasEverythingOrNothing) {
       Objects objects = ObjectsAt(200);
       for (;;) {
         FaultyVfs::Get().SetFault([](FaultyVfs::Call) { return SQLITE_IOERR; });
-        (*store)->Write(1);
+        (*store)->Write({.revision = 1});
         if ((*store)->Await()) _exit(3);
         FaultyVfs::Get().Release();
         while (!(*store)->needs_everything()) std::this_thread::yield();
-        RewriteAll(objects, 200, **store);
+        (*store)->Write(Everything(objects, 200));
         while (!(*store)->works()) std::this_thread::yield();
       }
     });
     Open();
     EXPECT_TRUE(store_->works()) << store_->status().error;
-    if (found_.revision == 0) ++empty;
     ASSERT_TRUE(ObjectsOf(found_) == ObjectsAt(found_.revision)) << "run " << i;
     EXPECT_TRUE(found_.leader == leader || found_.leader == Leader()) << "run " << i;
     store_.reset();
@@ -548,12 +537,11 @@ TEST_F(ObjectStoreDamageTest, AfterAStopItIsDetected) { TryDamage(/*killed=*/fal
 
 TEST_F(ObjectStoreDamageTest, TheLastDamagedFileIsKept) {
   fs::create_directory(path_);
-  for (const char* suffix : {"", "-wal"}) std::ofstream(File() + ".damaged" + suffix) << "old";
+  std::ofstream(File() + ".damaged") << "old";
   std::ofstream(File()) << "too short";
   Open();
   EXPECT_TRUE(store_->works());
   EXPECT_EQ(fs::file_size(File() + ".damaged"), 9);
-  EXPECT_FALSE(fs::exists(File() + ".damaged-wal"));
 }
 
 TEST_F(ObjectStoreDamageTest, AnotherFormatVersionIsNotUsed) {
@@ -564,7 +552,7 @@ TEST_F(ObjectStoreDamageTest, AnotherFormatVersionIsNotUsed) {
   ASSERT_EQ(sqlite3_exec(db, "PRAGMA user_version=99", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(db);
   Open();
-  EXPECT_THAT(problems(), ElementsAre(HasSubstr("has format version 99, expected 1")));
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("has format version 99, expected 2")));
   EXPECT_TRUE(store_->works());
 }
 
@@ -584,7 +572,7 @@ TEST_F(ObjectStoreTest, AfterAnErrorARewriteRestoresEverything) {
   EXPECT_THAT(store_->status().error, HasSubstr("write " + File() + ": disk I/O error"));
   EXPECT_TRUE(absl::IsUnavailable(store_->SaveLeader({8, "name", "instance"})));
   EXPECT_TRUE(WaitUntil([&] { return store_->needs_everything(); }));
-  RewriteAll(objects_, revision_, *store_);
+  store_->Write(Everything(objects_, revision_));
   EXPECT_TRUE(WaitUntil([&] { return store_->status().failures >= 2; }));
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("saving the state failed"))) << "reported once";
 
@@ -608,7 +596,7 @@ TEST_F(ObjectStoreTest, ARewriteReplacesAFileThatWorks) {
   for (int i = 0; i < 100; ++i) {
     WriteNext();
     objects_.erase(objects_.begin());
-    RewriteAll(objects_, revision_, *store_);
+    store_->Write(Everything(objects_, revision_));
     WriteNext();
     EXPECT_TRUE(store_->Await());
   }
@@ -644,7 +632,7 @@ TEST_F(ObjectStoreTest, EachCallMayFail) {
     uint64_t confirmed = 0;
     for (int i = 0; i < 30; ++i) {
       WriteNext();
-      if (store_->needs_everything()) RewriteAll(objects_, revision_, *store_);
+      if (store_->needs_everything()) store_->Write(Everything(objects_, revision_));
       if (store_->Await()) confirmed = revision_;
     }
     if (calls > fails_at) ++fired;
@@ -822,7 +810,7 @@ TEST_F(ObjectStoreMountTest, AFullDiskIsReportedAndTheNextRewriteWorks) {
     EXPECT_TRUE(WaitUntil([&] { return store_->needs_everything(); }));
     for (int i = 0; i < 100; ++i)
       objects_[{Kind::kNode, "n" + std::to_string(i)}] = {std::string(4000, 'x'), 0};
-    RewriteAll(objects_, revision_, *store_);
+    store_->Write(Everything(objects_, revision_));
     EXPECT_TRUE(WaitUntil([&] { return store_->status().failures >= 2; }));
     EXPECT_FALSE(store_->works());
     fs::remove(path_ + "/fill");

@@ -46,8 +46,10 @@ TEST(ObjectStoreThreadTest, FailuresAndRecoveriesLoseNothing) {
   testing::Dice dice(1);
   std::string last;
   uint64_t revision = 0;
-  const auto rewrite = [&] {
-    store->Rewrite([&](const auto& put) { put(Kind::kService, "ns/web", last, 1); }, revision);
+  const auto write = [&](bool everything) {
+    store->Write({.everything = everything,
+                  .objects = {{Kind::kService, "ns/web", last, 1}},
+                  .revision = revision});
   };
   int recoveries = 0;
   while (recoveries < 30) {
@@ -66,16 +68,15 @@ TEST(ObjectStoreThreadTest, FailuresAndRecoveriesLoseNothing) {
     }
     for (int i = 0; i < 20; ++i) {
       last = std::to_string(++revision);
-      store->Put(Kind::kService, "ns/web", last, 1);
-      store->Write(revision);
+      write(false);
       store->Await();
-      if (store->needs_everything()) rewrite();
+      if (store->needs_everything()) write(true);
     }
     disk.Release();
     if (store->works()) continue;
     ++recoveries;
     ASSERT_TRUE(WaitUntil([&] {
-      if (store->needs_everything()) rewrite();
+      if (store->needs_everything()) write(true);
       return store->works();
     }));
   }
@@ -83,7 +84,7 @@ TEST(ObjectStoreThreadTest, FailuresAndRecoveriesLoseNothing) {
   reader.join();
   leaders.join();
   ASSERT_TRUE(WaitUntil([&] {
-    if (store->needs_everything()) rewrite();
+    if (store->needs_everything()) write(true);
     return store->works() && store->Await();
   }));
   store.reset();

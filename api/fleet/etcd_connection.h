@@ -1,0 +1,65 @@
+// A connection to an etcd cluster, for svcmap-etcd and `svcmapctl fleet`.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "api/tls/tls_files.h"
+#include "svcmap/etcd/v3/etcd.pb.h"
+
+namespace svcmap::fleet {
+
+struct EtcdServers {
+  std::vector<std::string> endpoints;  // Results of ParseEndpoint.
+  api::TlsFiles tls;
+};
+
+// Returns the gRPC target of "http://host:port" or "https://host:port".
+absl::StatusOr<std::string> ParseEndpoint(const std::string& url);
+
+// Sets the endpoints from the values of --etcd-endpoints. Returns an error that names the flag if a
+// URL is invalid, or if the URLs and the TLS files of `servers` do not fit.
+absl::Status FinishServers(const std::vector<std::string>& urls, EtcdServers& servers);
+
+// `flag` is the name of the flag, for the error.
+absl::Status CheckPrefix(const char* flag, const std::string& prefix);
+
+// gRPC compares deadlines with the system clock. The steady clock is not affected by clock changes.
+std::chrono::system_clock::time_point SystemTime(std::chrono::steady_clock::time_point time);
+
+// Begins with a random endpoint. Each new connection uses the next endpoint, and reads the TLS
+// files again. Not thread-safe.
+class EtcdConnection {
+ public:
+  explicit EtcdConnection(EtcdServers servers);
+
+  absl::Status Connect();            // Does nothing if a connection exists.
+  void Drop() { channel_.reset(); }  // The next call of Connect creates a new connection.
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  size_t endpoints() const { return servers_.endpoints.size(); }
+
+  // Requires a connection. `context` must have no deadline yet.
+  absl::StatusOr<etcdserverpb::TxnResponse> Txn(const etcdserverpb::TxnRequest& request,
+                                                std::chrono::milliseconds timeout,
+                                                grpc::ClientContext& context) const;
+
+  // Returns an error with the host and the port of the endpoint.
+  absl::Status ErrorOf(const grpc::Status& status) const;
+
+ private:
+  const EtcdServers servers_;
+  size_t next_endpoint_;
+  std::string endpoint_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+// Adds a write of one key to a transaction.
+void AddPut(const std::string& key, const std::string& value, etcdserverpb::TxnRequest& request);
+
+}  // namespace svcmap::fleet
