@@ -295,17 +295,19 @@ void Cleaner::Clean(Round& round) {
       round.udp || round.tcp ? nft::FlowTable::kAllEntries : options_.max_handshake_entries;
   const auto listing = table_.ForEach(round.kinds, max_entries, [&](const nft::Flow& flow) {
     if (stopping_) return false;
-    std::unique_lock lock(mutex_);
+    const auto locked = [this](const auto& test) {
+      const std::lock_guard lock(mutex_);
+      return test();
+    };
     if (flow.protocol == nft::TransportProtocol::kUdp) {
-      if (!udp_.IsStale(flow)) return true;
-      lock.unlock();
+      if (!locked([&] { return udp_.IsStale(flow); })) return true;
       udp.push_back(flow);
       return udp.size() < kChunk || DeleteUdp(udp, cleanup);
     }
     const bool handshake = round.handshakes && flow.unreplied;
-    const bool has_left = round.tcp && DeparturesOf(flow) != nullptr;
-    lock.unlock();
-    if (!handshake && !has_left) return true;
+    if (!handshake && !(round.tcp && locked([&] { return DeparturesOf(flow) != nullptr; }))) {
+      return true;
+    }
     // An old handshake is deleted immediately, because its endpoint could reply at any time.
     const auto found = handshake ? old.find(flow.id) : old.end();
     if (found != old.end() && found->second == flow) {

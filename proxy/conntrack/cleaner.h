@@ -96,8 +96,9 @@ class Cleaner {
 
   // A commit to the tables, and the Update() that follows it, take place while an object of this
   // class exists. Packets use the new rules before Update() is called. So that their flows do not
-  // look stale, the cleaner deletes no flow until the commit has ended. Does nothing if `cleaner`
-  // is null. One object at a time.
+  // look stale, the cleaner deletes no UDP flow until the commit has ended. TCP and SCTP flows are
+  // tested with the function of FindStaleConnectionsWith(). Does nothing if `cleaner` is null. One
+  // object at a time.
   class CommitScope {
    public:
     explicit CommitScope(Cleaner* cleaner);

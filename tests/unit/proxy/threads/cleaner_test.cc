@@ -35,7 +35,7 @@ class CleanerTest : public ::testing::Test {
                                             .gone_after = gone_after_,
                                             .handshake_wait = handshake_wait_,
                                             .max_handshake_entries = max_handshake_entries_,
-                                            .repeat = std::chrono::milliseconds(50),
+                                            .repeat = kRepeat,
                                             .first_retry = first_retry,
                                             .last_retry = first_retry,
                                             .on_round = [this](const Cleanup& cleanup) {
@@ -65,6 +65,7 @@ class CleanerTest : public ::testing::Test {
     return texts;
   }
 
+  static constexpr std::chrono::milliseconds kRepeat{50};
   FakeFlowTable table_;
   std::chrono::milliseconds handshake_wait_{20}, gone_after_{20};
   uint64_t max_handshake_entries_ = CleanerOptions().max_handshake_entries;
@@ -108,6 +109,27 @@ TEST_F(CleanerTest, S247ScansAreRepeatedUntilNoFlowComesBack) {
   for (int scan = 0; scan < 4; ++scan) EXPECT_THAT(Round(scan).deleted, ElementsAre(1, 0));
   EXPECT_THAT(Round(4).deleted, ElementsAre(0, 0));
   EXPECT_THAT(Tracked(), IsEmpty());
+}
+
+// A reply can still be in flight after a scan that begins shortly after the deletion.
+TEST_F(CleanerTest, S247AnotherScanDoesNotReplaceTheRepeatedScan) {
+  using Clock = std::chrono::steady_clock;
+  const nft::Flow sent = Flow("10.96.0.1:53", "10.96.0.1:53");
+  StartComplete();
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
+  Clock::time_point before;
+  size_t number = 0, services = 1;
+  do {  // Until a scan without deletions ends before the time of the repeated scan.
+    before = Clock::now();
+    table_.Add(sent);
+    cleaner_->TablesRepaired();
+    while (!Tracked().empty()) Round(number++);
+    ++services;
+    cleaner_->Update({{"ns/" + std::to_string(services), UdpAt("10.96.0.2:53", {})}});
+    while (Round(number).services < services) ++number;
+  } while (Clock::now() - before >= kRepeat);
+  table_.Add({.original = sent.reply, .reply = sent.original});
+  while (!Tracked().empty()) Round(++number);
 }
 
 // If the cleaner started before all EndpointSlices were known, Services would lose all their flows.
