@@ -141,12 +141,10 @@ Cleaner::Round Cleaner::StartRound() {
     udp_.Start();
     round.cleanup.services = udp_.services();
   }
-  bool tcp_families[2] = {};
   absl::flat_hash_set<ServiceHash> tcp_services;
-  for (const auto& [event, endpoint] : departures_.order()) {
-    if (!has_find_ || event.time + options_.gone_after > round.start) break;
-    tcp_families[Index(endpoint.ip.family())] = true;
-    tcp_services.insert(event.service);
+  for (const auto& [departure, endpoint] : departures_.order()) {
+    if (!has_find_ || departure.time + options_.gone_after > round.start) break;
+    tcp_services.insert(departure.service);
   }
   round.tcp = !tcp_services.empty();
   round.cleanup.tcp_services = tcp_services.size();
@@ -156,7 +154,7 @@ Cleaner::Round Cleaner::StartRound() {
       if (covered) round.kinds.push_back({protocol, family});
     };
     add(nft::TransportProtocol::kUdp, round.udp && udp_.HasFamily(family));
-    add(nft::TransportProtocol::kTcp, round.handshakes || tcp_families[Index(family)]);
+    add(nft::TransportProtocol::kTcp, round.handshakes || round.tcp);
     add(nft::TransportProtocol::kSctp, round.handshakes);
   }
   return round;

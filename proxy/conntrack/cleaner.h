@@ -32,7 +32,7 @@
 namespace svcmap::proxy {
 
 struct Cleanup {
-  size_t services = 0;      // Number of Services whose UDP flows the round covers. All or none.
+  size_t services = 0;      // Number of Services with UDP ports, or 0 if UDP is not covered.
   size_t tcp_services = 0;  // Number of Services with TCP endpoints that are gone.
   uint64_t entries = 0;     // Number of conntrack entries that the kernel sent.
   std::array<uint64_t, 2> deleted = {};  // UDP flows, indexed by Index(Family).
@@ -43,7 +43,7 @@ struct Cleanup {
   uint64_t forgotten_tcp = 0;
   uint64_t gone = 0;  // Number of stale flows that ended before their deletion.
   std::chrono::nanoseconds duration{0};
-  // True if all flows were listed. If false, the cleaner scans the same Services again.
+  // True if all flows were listed. If false, the cleaner repeats the round.
   bool complete = false;
   absl::Status error;
 };
