@@ -90,6 +90,15 @@ TEST_F(UdpFlowsTest, SinglePortsOfOtherServicesAreNoPartOfARange) {
             first_kept);
 }
 
+TEST_F(UdpFlowsTest, AFormerSinglePortBelongsToTheRangeThatContainsIt) {
+  Settled("ns/dns", Dns({"10.96.0.1:53"}, {"10.0.0.1:5353"}));
+  flows_.Update("ns/dns", Dns({}, {"10.0.0.1:5353"}));
+  const nft::Flow former = Flow("10.96.0.1:53", "10.0.0.1:5353");
+  EXPECT_EQ(Round({former}), std::vector{false});
+  flows_.Update("ns/ranged", Range(50, 60, {"10.0.0.1:1"}));
+  EXPECT_EQ(Round({former, Flow("10.96.0.1:53", "10.0.0.1:53")}), (std::vector{true, false}));
+}
+
 TEST_F(UdpFlowsTest, AnEndpointOfARangeRepliesFromTheDestinationPort) {
   Settled("ns/ranged", Range(1000, 2000, {"10.0.0.1:7777"}));
   const nft::Flow sent = Flow("10.96.0.1:1500", "10.96.0.1:1500");
