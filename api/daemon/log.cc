@@ -92,7 +92,7 @@ void LogCleanup(const proxy::Cleanup& cleanup) {
   if (cleanup.forgotten_tcp > 0) {
     spdlog::warn(
         "too many TCP endpoints left, connections to some are not reset endpoints={} limit={}",
-        cleanup.forgotten_tcp, proxy::TcpBook::kMaxDepartures);
+        cleanup.forgotten_tcp, proxy::Cleaner::kMaxDepartures);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
 namespace svcmap::proxy {
@@ -10,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Number of stale flows per protocol and family to collect before a deletion.
+// Number of flows to collect before they are tested again and deleted.
 constexpr size_t kChunk = 4096;
 
 }  // namespace
@@ -50,17 +51,16 @@ Cleaner::CommitScope::~CommitScope() {
 }
 
 void Cleaner::Update(std::vector<std::pair<std::string, UdpPorts>> services,
-                     std::vector<std::pair<std::string, TcpEndpoints>> tcp,
-                     const HandshakeChanges& handshakes) {
+                     const EndpointChanges& changes) {
   bool due = false;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [key, ports] : services) book_.Update(key, std::move(ports));
-    const bool waiting = tcp_book_.due_at().has_value();
+    for (auto& [key, ports] : services) udp_.Update(key, std::move(ports));
+    const bool waiting = !departures_.order().empty();
     const auto now = Clock::now();
-    for (auto& [key, endpoints] : tcp) tcp_book_.Update(key, std::move(endpoints), now);
-    handshake_book_.Update(handshakes, now);
-    due = book_.due() || (!waiting && tcp_book_.due_at()) || handshakes.any;
+    forgotten_ += departures_.Add(changes.left, now);
+    handshakes_.Update(changes, now);
+    due = udp_.due() || (!waiting && !changes.left.empty()) || changes.any;
   }
   if (due) wake_.notify_one();  // Commits that make no flow stale do not wake the thread.
 }
@@ -69,7 +69,7 @@ void Cleaner::StateIsComplete() {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(complete_, true)) return;
-    handshake_book_.Check();
+    handshakes_.Check();
   }
   wake_.notify_one();
 }
@@ -77,13 +77,13 @@ void Cleaner::StateIsComplete() {
 void Cleaner::TablesRepaired() {
   {
     const std::lock_guard lock(mutex_);
-    book_.MakeAllDue();
-    handshake_book_.Check();
+    udp_.MakeDue();
+    handshakes_.Check();
   }
   wake_.notify_one();
 }
 
-void Cleaner::FindStaleHandshakesWith(StaleHandshakesFn find) {
+void Cleaner::FindStaleConnectionsWith(StaleConnectionsFn find) {
   {
     const std::lock_guard find_lock(find_mutex_);
     const std::lock_guard lock(mutex_);
@@ -96,17 +96,19 @@ void Cleaner::FindStaleHandshakesWith(StaleHandshakesFn find) {
 CleanerStatus Cleaner::status() const {
   const std::lock_guard lock(mutex_);
   CleanerStatus status = status_;
-  status.services = book_.services();
+  status.services = udp_.services();
   return status;
 }
 
 std::optional<Clock::time_point> Cleaner::WorkDueAt() const {
-  std::optional<Clock::time_point> at;
-  for (const Repeat& repeat : repeats_) at = at ? std::min(*at, repeat.at) : repeat.at;
-  if (!complete_) return at;
-  if (book_.due()) return Clock::time_point::min();
-  const auto handshakes_at = has_find_ ? handshake_book_.due_at() : std::nullopt;
-  for (const auto& due_at : {tcp_book_.due_at(), handshakes_at}) {
+  if (!complete_) return std::nullopt;
+  if (udp_.due()) return Clock::time_point::min();
+  std::optional<Time> departures_at;
+  if (has_find_ && !departures_.order().empty()) {
+    departures_at = departures_.order().front().event.time + options_.gone_after;
+  }
+  std::optional<Time> at = repeat_at_;
+  for (const auto& due_at : {departures_at, has_find_ ? handshakes_.due_at() : std::nullopt}) {
     if (due_at) at = std::min(at.value_or(*due_at), *due_at);
   }
   return at;
@@ -125,16 +127,37 @@ void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-std::chrono::milliseconds Cleaner::TakeRepeats() {
-  const bool has_first_scans = book_.due();
-  std::chrono::milliseconds delay = options_.repeat;
-  std::erase_if(repeats_, [&, now = Clock::now()](const Repeat& repeat) {
-    if (repeat.at > now) return false;
-    book_.Return(repeat.round);
-    if (!has_first_scans) delay = std::max(delay, 2 * repeat.delay);
-    return true;
-  });
-  return std::min(delay, std::max(options_.repeat, options_.last_retry));
+Cleaner::Round Cleaner::StartRound() {
+  Round round{.start = Clock::now()};
+  const bool first_scan = udp_.due();
+  const bool repeats = repeat_at_ && *repeat_at_ <= round.start;
+  // A scan before the time of the repeat is no substitute, because replies can still be in flight.
+  if (repeats) repeat_at_.reset();
+  round.udp = first_scan || (repeats && udp_.services() > 0);
+  if (round.udp) {
+    repeat_delay_ =
+        first_scan ? options_.repeat
+                   : std::min(2 * repeat_delay_, std::max(options_.repeat, options_.last_retry));
+    udp_.Start();
+    round.cleanup.services = udp_.services();
+  }
+  absl::flat_hash_set<ServiceHash> tcp_services;
+  for (const auto& [departure, endpoint] : departures_.order()) {
+    if (!has_find_ || departure.time + options_.gone_after > round.start) break;
+    tcp_services.insert(departure.service);
+  }
+  round.tcp = !tcp_services.empty();
+  round.cleanup.tcp_services = tcp_services.size();
+  round.handshakes = round.cleanup.handshakes = has_find_ && handshakes_.Start(round.start);
+  for (const Family family : kFamilies) {
+    const auto add = [&](nft::TransportProtocol protocol, bool covered) {
+      if (covered) round.kinds.push_back({protocol, family});
+    };
+    add(nft::TransportProtocol::kUdp, round.udp && udp_.HasFamily(family));
+    add(nft::TransportProtocol::kTcp, round.handshakes || round.tcp);
+    add(nft::TransportProtocol::kSctp, round.handshakes);
+  }
+  return round;
 }
 
 void Cleaner::Run() {
@@ -145,54 +168,69 @@ void Cleaner::Run() {
     next_ = std::max(next_, Clock::now() + options_.settle);
     if (wake_.wait_until(lock, next_, stopping)) return;
 
-    const std::chrono::milliseconds repeat = TakeRepeats();
-    UdpBook::Round round = book_.Take();
-    const TcpBook::Round tcp = tcp_book_.Take(Clock::now());
-    HandshakeBook::Round handshakes;
-    if (complete_ && has_find_) handshakes = handshake_book_.Take(Clock::now());
-    // A repeated round has no Services if they have no flows left. Endpoints may have returned.
-    if (round.services() == 0 && tcp.services() == 0 && !handshakes.active()) continue;
-    const uint64_t forgotten_tcp = tcp_book_.TakeForgotten();
+    Round round = StartRound();
+    // A repeated scan has nothing to do if no Service has flows left.
+    if (!round.udp && !round.tcp && !round.handshakes) continue;
+    round.cleanup.forgotten_tcp = std::exchange(forgotten_, 0);
     lock.unlock();
-    StaleFlows flows = round.MakeStaleFlows();
-    Cleanup cleanup = Clean(round, flows, tcp, handshakes);
-    cleanup.forgotten_tcp = forgotten_tcp;
+    Clean(round);
     lock.lock();
     if (stopping_) return;
-    Settle(round, flows, tcp, std::move(handshakes), cleanup, repeat);
+    Settle(round);
     lock.unlock();
-    if (options_.on_round) options_.on_round(cleanup);
+    if (options_.on_round) options_.on_round(round.cleanup);
     lock.lock();
   }
 }
 
-void Cleaner::KeepStale(const UdpBook::Round& round, const TcpBook::Round& tcp,
-                        nft::TransportProtocol protocol, std::vector<nft::Flow>& flows) {
-  std::unique_lock lock(mutex_);
-  if (flows.empty()) return;
-  commit_ended_.wait(
-      lock, [this, started = commits_started_] { return commits_ended_ >= started || stopping_; });
-  if (stopping_) {
-    flows.clear();
-  } else if (protocol == nft::TransportProtocol::kTcp) {
-    std::erase_if(flows, [&](const nft::Flow& flow) { return !tcp_book_.IsStillStale(tcp, flow); });
-  } else if (book_.ChangedSince(round)) {
-    UdpBook::Round now = book_.Again(round);
-    StaleFlows stale = now.MakeStaleFlows();
-    std::erase_if(flows, [&](const nft::Flow& flow) { return !stale.IsStale(flow); });
+const EndpointEvents<EndpointAddress>::Events* Cleaner::DeparturesOf(const nft::Flow& flow) const {
+  if (flow.protocol != nft::TransportProtocol::kTcp) return nullptr;
+  return departures_.Find({flow.reply.source.address, flow.reply.source.port});
+}
+
+bool Cleaner::IsGone(const nft::Flow& flow, ServiceHash service, const Round& round) const {
+  const auto* departures = DeparturesOf(flow);
+  if (departures == nullptr) return false;
+  bool gone = false;
+  for (const auto& departure : *departures) {  // The last departure counts.
+    if (departure.service != service) continue;
+    gone = departure.time + options_.gone_after <= round.start;
   }
+  return gone;
 }
 
-bool Cleaner::Delete(std::span<const nft::Flow> flows, uint64_t& deleted, Cleanup& cleanup) {
-  if (flows.empty()) return true;
-  const nft::FlowTable::Deletion deletion = table_.Delete(flows);
-  deleted += deletion.deleted;
-  cleanup.gone += deletion.gone;
-  cleanup.error.Update(deletion.status);
-  return deletion.status.ok();
+bool Cleaner::Delete(std::vector<nft::Flow>& flows, std::array<uint64_t, 2>& deleted,
+                     Cleanup& cleanup) {
+  const auto ipv6 = std::partition(flows.begin(), flows.end(), [](const nft::Flow& flow) {
+    return flow.family() == Family::kIpv4;
+  });
+  for (const Family family : kFamilies) {
+    const bool first = family == Family::kIpv4;
+    const std::span chosen(first ? flows.begin() : ipv6, first ? ipv6 : flows.end());
+    if (chosen.empty() || !cleanup.error.ok()) continue;
+    const nft::FlowTable::Deletion deletion = table_.Delete(chosen);
+    deleted[Index(family)] += deletion.deleted;
+    cleanup.gone += deletion.gone;
+    cleanup.error.Update(deletion.status);
+  }
+  flows.clear();
+  return cleanup.error.ok();
 }
 
-std::vector<ServiceHash> Cleaner::KeepStaleHandshakes(std::vector<nft::Flow>& flows) {
+// Waits for the end of the present commit, because listed flows may use its rules.
+bool Cleaner::DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup) {
+  if (!flows.empty()) {
+    std::unique_lock lock(mutex_);
+    commit_ended_.wait(lock, [this, started = commits_started_] {
+      return commits_ended_ >= started || stopping_;
+    });
+    if (stopping_) return false;
+    std::erase_if(flows, [this](const nft::Flow& flow) { return !udp_.IsStale(flow); });
+  }
+  return Delete(flows, cleanup.deleted, cleanup);
+}
+
+std::vector<ServiceHash> Cleaner::KeepStaleConnections(std::vector<nft::Flow>& flows) {
   std::vector<std::optional<ServiceHash>> stale(flows.size());
   {
     const std::lock_guard lock(find_mutex_);
@@ -208,115 +246,98 @@ std::vector<ServiceHash> Cleaner::KeepStaleHandshakes(std::vector<nft::Flow>& fl
   return services;
 }
 
-void Cleaner::SortHandshakes(std::vector<nft::Flow>& flows, HandshakeBook::Round& round,
-                             Cleanup& cleanup) {
-  const std::vector<ServiceHash> services = KeepStaleHandshakes(flows);
-  std::array<std::vector<nft::Flow>, 2> reused;
+bool Cleaner::DeleteConnections(std::vector<nft::Flow>& flows, Round& round) {
+  const std::vector<ServiceHash> services = KeepStaleConnections(flows);
+  std::vector<nft::Flow> gone, reused;
   {
     const std::lock_guard lock(mutex_);
     const auto now = Clock::now();
     for (size_t i = 0; i < flows.size(); ++i) {
-      if (handshake_book_.IsReused(flows[i], services[i], now)) {
-        reused[Index(flows[i].family())].push_back(flows[i]);
+      const nft::Flow& flow = flows[i];
+      if (IsGone(flow, services[i], round)) {
+        gone.push_back(flow);
+      } else if (!flow.unreplied || !round.handshakes) {
+        continue;
+      } else if (handshakes_.IsReused(flow, services[i], now)) {
+        reused.push_back(flow);
       } else {
-        round.Record(flows[i], now);
+        handshakes_.Record(flow, now);
       }
     }
   }
-  for (const Family family : kFamilies) {
-    Delete(reused[Index(family)], cleanup.deleted_handshakes[Index(family)], cleanup);
-  }
   flows.clear();
+  return Delete(gone, round.cleanup.deleted_tcp, round.cleanup) &&
+         Delete(reused, round.cleanup.deleted_handshakes, round.cleanup);
 }
 
-Cleanup Cleaner::Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp,
-                       HandshakeBook::Round& handshakes) {
-  const auto start = Clock::now();
-  Cleanup cleanup{.services = round.services(),
-                  .tcp_services = tcp.services(),
-                  .handshakes = handshakes.active()};
-  std::vector<nft::FlowKind> kinds;
-  for (const Family family : kFamilies) {
-    const auto add = [&](nft::TransportProtocol protocol, bool covered) {
-      if (covered) kinds.push_back({protocol, family});
-    };
-    add(nft::TransportProtocol::kUdp, flows.HasFamily(family));
-    add(nft::TransportProtocol::kTcp, handshakes.active() || tcp.HasFamily(family));
-    add(nft::TransportProtocol::kSctp, handshakes.active());
+void Cleaner::Clean(Round& round) {
+  Cleanup& cleanup = round.cleanup;
+  absl::flat_hash_map<uint32_t, nft::Flow> old;  // The old handshakes that are still stale, by id.
+  if (round.handshakes) {
+    std::vector<nft::Flow> recorded;
+    {
+      const std::lock_guard lock(mutex_);
+      recorded = handshakes_.Old();
+    }
+    for (size_t begin = 0; begin < recorded.size(); begin += kChunk) {
+      const auto chunk = std::span(recorded).subspan(begin);
+      std::vector<nft::Flow> still(chunk.begin(), chunk.begin() + std::min(kChunk, chunk.size()));
+      KeepStaleConnections(still);
+      for (const nft::Flow& flow : still) old.emplace(flow.id, flow);
+    }
   }
-  const bool only_handshakes = round.services() == 0 && tcp.services() == 0;
-  absl::flat_hash_set<uint32_t> old;  // Ids of the recorded handshakes that are still stale.
-  for (size_t begin = 0; begin < handshakes.old().size(); begin += kChunk) {
-    const auto chunk = std::span(handshakes.old()).subspan(begin);
-    std::vector<nft::Flow> still(chunk.begin(), chunk.begin() + std::min(kChunk, chunk.size()));
-    KeepStaleHandshakes(still);
-    for (const nft::Flow& flow : still) old.insert(flow.id);
-  }
-  std::array<std::vector<nft::Flow>, nft::kFlowKinds> stale;
   // The dump of flows is paused during the deletion. A paused dump holds no resources in the kernel
   // and continues at the same position.
-  const auto delete_stale = [&](const nft::FlowKind& kind) {
-    std::vector<nft::Flow>& chunk = stale[Index(kind)];
-    const bool is_tcp = kind.protocol == nft::TransportProtocol::kTcp;
-    KeepStale(round, tcp, kind.protocol, chunk);
-    auto& deleted = is_tcp ? cleanup.deleted_tcp : cleanup.deleted;
-    const bool done = Delete(chunk, deleted[Index(kind.family)], cleanup);
-    chunk.clear();
-    return done;
-  };
-  std::vector<nft::Flow> unreplied;
-  // An old handshake is deleted immediately, because its endpoint could reply at any time.
-  const auto add_handshake = [&](const nft::Flow& flow) {
-    if (old.contains(flow.id) && handshakes.IsOld(flow)) {
-      return Delete({&flow, 1}, cleanup.deleted_handshakes[Index(flow.family())], cleanup);
-    }
-    unreplied.push_back(flow);
-    if (unreplied.size() == kChunk) SortHandshakes(unreplied, handshakes, cleanup);
-    return cleanup.error.ok();
-  };
+  std::vector<nft::Flow> udp, connections;
   const uint64_t max_entries =
-      only_handshakes ? options_.max_handshake_entries : nft::FlowTable::kAllEntries;
-  const auto listing = table_.ForEach(kinds, max_entries, [&](const nft::Flow& flow) {
+      round.udp || round.tcp ? nft::FlowTable::kAllEntries : options_.max_handshake_entries;
+  const auto listing = table_.ForEach(round.kinds, max_entries, [&](const nft::Flow& flow) {
     if (stopping_) return false;
-    const nft::FlowKind kind = flow.kind();
-    const bool is_udp = kind.protocol == nft::TransportProtocol::kUdp;
-    const bool is_tcp = kind.protocol == nft::TransportProtocol::kTcp;
-    if (!(is_udp ? flows.IsStale(flow) : is_tcp && tcp.IsStale(flow))) {
-      return !flow.unreplied || !handshakes.active() || add_handshake(flow);
+    const auto locked = [this](const auto& test) {
+      const std::lock_guard lock(mutex_);
+      return test();
+    };
+    if (flow.protocol == nft::TransportProtocol::kUdp) {
+      if (!locked([&] { return udp_.IsStale(flow); })) return true;
+      udp.push_back(flow);
+      return udp.size() < kChunk || DeleteUdp(udp, cleanup);
     }
-    std::vector<nft::Flow>& chunk = stale[Index(kind)];
-    chunk.push_back(flow);
-    return chunk.size() < kChunk || delete_stale(kind);
+    const bool handshake = round.handshakes && flow.unreplied;
+    if (!handshake && !(round.tcp && locked([&] { return DeparturesOf(flow) != nullptr; }))) {
+      return true;
+    }
+    // An old handshake is deleted immediately, because its endpoint could reply at any time.
+    const auto found = handshake ? old.find(flow.id) : old.end();
+    if (found != old.end() && found->second == flow) {
+      std::vector<nft::Flow> one = {flow};
+      return Delete(one, cleanup.deleted_handshakes, cleanup);
+    }
+    connections.push_back(flow);
+    return connections.size() < kChunk || DeleteConnections(connections, round);
   });
   cleanup.error.Update(listing.status());
   if (listing.ok()) cleanup.entries = listing->entries;
-  for (const nft::FlowKind& kind : kinds) {
-    if (!stopping_ && cleanup.error.ok()) delete_stale(kind);
+  if (!stopping_ && cleanup.error.ok() && DeleteUdp(udp, cleanup)) {
+    DeleteConnections(connections, round);
   }
-  if (!stopping_ && cleanup.error.ok()) SortHandshakes(unreplied, handshakes, cleanup);
   cleanup.complete = cleanup.error.ok() && listing->complete;
-  cleanup.duration = Clock::now() - start;
-  return cleanup;
+  cleanup.duration = Clock::now() - round.start;
 }
 
-void Cleaner::Settle(const UdpBook::Round& round, const StaleFlows& flows,
-                     const TcpBook::Round& tcp, HandshakeBook::Round handshakes,
-                     const Cleanup& cleanup, std::chrono::milliseconds repeat) {
+void Cleaner::Settle(const Round& round) {
+  const Cleanup& cleanup = round.cleanup;
   auto rest = std::chrono::duration_cast<Clock::duration>(cleanup.duration * options_.rest_factor);
   if (cleanup.complete) {
     backoff_.Success();
-    book_.Finish(round, flows);
-    tcp_book_.Finish(tcp);
-    handshake_book_.Finish(std::move(handshakes));
-    if (cleanup.deleted[0] + cleanup.deleted[1] > 0) {
-      repeats_.push_back({round, repeat, Clock::now() + repeat});
-    }
+    if (round.udp) udp_.Finish();
+    if (round.tcp) departures_.ForgetUntil(round.start - options_.gone_after);
+    if (round.handshakes) handshakes_.Finish();
   } else {
     rest = std::max<Clock::duration>(rest, backoff_.Failure());
-    book_.Return(round);
-    tcp_book_.Return(tcp);
-    handshake_book_.Return(std::move(handshakes));
+    if (round.udp) udp_.MakeDue();
+    if (round.handshakes) handshakes_.Return();
   }
+  if (cleanup.deleted[0] + cleanup.deleted[1] > 0) repeat_at_ = Clock::now() + repeat_delay_;
   next_ = Clock::now() + rest;
   ++status_.rounds;
   status_.failures += cleanup.error.ok() ? 0 : 1;

@@ -4,10 +4,9 @@
 // round lists the flows of all protocols in one pass.
 //
 // Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
-// Services, and so does the first round after a repair of the tables. Other rounds cover only
-// Services whose UDP ports changed, or whose TCP endpoints are gone. If a round covers handshakes,
-// it covers those of all Services. After each round, the thread
-// sleeps nine times as long as the round took, so it uses at most a tenth of a CPU.
+// Services, and so does each round after a change that can make UDP flows stale, or after a repair
+// of the tables. If a round covers handshakes, it covers those of all Services. After each round,
+// the thread sleeps nine times as long as the round took, so it uses at most a tenth of a CPU.
 #pragma once
 
 #include <array>
@@ -26,25 +25,25 @@
 #include "absl/status/status.h"
 #include "nft/base/backoff.h"
 #include "nft/conntrack/flow_table.h"
+#include "proxy/conntrack/endpoint_events.h"
 #include "proxy/conntrack/handshake_book.h"
-#include "proxy/conntrack/tcp_book.h"
-#include "proxy/conntrack/udp_book.h"
+#include "proxy/conntrack/udp_flows.h"
 
 namespace svcmap::proxy {
 
 struct Cleanup {
-  size_t services = 0;                   // Number of Services whose UDP flows the round covers.
-  size_t tcp_services = 0;               // Number of Services with TCP endpoints that are gone.
-  uint64_t entries = 0;                  // Number of conntrack entries that the kernel sent.
+  size_t services = 0;      // Number of Services with UDP ports, or 0 if UDP is not covered.
+  size_t tcp_services = 0;  // Number of Services with TCP endpoints that are gone.
+  uint64_t entries = 0;     // Number of conntrack entries that the kernel sent.
   std::array<uint64_t, 2> deleted = {};  // UDP flows, indexed by Index(Family).
   std::array<uint64_t, 2> deleted_tcp = {};
   bool handshakes = false;  // True if the round covers handshakes.
   std::array<uint64_t, 2> deleted_handshakes = {};
-  // Number of TCP endpoints whose connections are not deleted (TcpBook::kMaxDepartures).
+  // Number of TCP endpoints whose connections are not deleted (Cleaner::kMaxDepartures).
   uint64_t forgotten_tcp = 0;
   uint64_t gone = 0;  // Number of stale flows that ended before their deletion.
   std::chrono::nanoseconds duration{0};
-  // True if all flows were listed. If false, the cleaner scans the same Services again.
+  // True if all flows were listed. If false, the cleaner repeats the round.
   bool complete = false;
   absl::Status error;
 };
@@ -84,6 +83,9 @@ struct CleanerOptions {
 
 class Cleaner {
  public:
+  // Maximum number of recorded TCP endpoints that have left. The oldest are forgotten.
+  static constexpr size_t kMaxDepartures = EndpointEvents<EndpointAddress>::kMaxEvents;
+
   // Only the cleaner's thread uses `table`.
   Cleaner(nft::FlowTable& table, CleanerOptions options);
   ~Cleaner();  // Calls Stop().
@@ -94,8 +96,9 @@ class Cleaner {
 
   // A commit to the tables, and the Update() that follows it, take place while an object of this
   // class exists. Packets use the new rules before Update() is called. So that their flows do not
-  // look stale, the cleaner deletes no flow until the commit has ended. Does nothing if `cleaner`
-  // is null. One object at a time.
+  // look stale, the cleaner deletes no UDP flow until the commit has ended. TCP and SCTP flows are
+  // tested with the function of FindStaleConnectionsWith(). Does nothing if `cleaner` is null. One
+  // object at a time.
   class CommitScope {
    public:
     explicit CommitScope(Cleaner* cleaner);
@@ -107,20 +110,18 @@ class Cleaner {
     Cleaner* const cleaner_;
   };
 
-  // Replaces the UDP ports and the TCP endpoints of the given Services. Thread-safe. Update does
-  // not wait for a round in progress. The cost for a Service that never had a UDP port is one
-  // lookup.
+  // Replaces the UDP ports of the given Services. Thread-safe. Update does not wait for a round in
+  // progress. The cost for a Service that never had a UDP port is one lookup.
   void Update(std::vector<std::pair<std::string, UdpPorts>> services,
-              std::vector<std::pair<std::string, TcpEndpoints>> tcp = {},
-              const HandshakeChanges& handshakes = {});
+              const EndpointChanges& changes = {});
 
-  // Returns the result of FindStaleHandshakes. The cleaner's thread calls this function, which may
+  // Returns the result of FindStaleConnections. The cleaner's thread calls this function, which may
   // block.
-  using StaleHandshakesFn =
+  using StaleConnectionsFn =
       std::function<std::vector<std::optional<ServiceHash>>(std::span<const nft::Flow>)>;
-  // The cleaner deletes handshakes only while it has this function. With null, waits until a call
-  // in progress has returned. Thread-safe.
-  void FindStaleHandshakesWith(StaleHandshakesFn find);
+  // The cleaner deletes TCP and SCTP flows only while it has this function. With null, waits until
+  // a call in progress has returned. Thread-safe.
+  void FindStaleConnectionsWith(StaleConnectionsFn find);
   void StateIsComplete();
   // The tables were incomplete, and are now repaired. Packets that passed before the repair may
   // have created flows without translation. Thread-safe.
@@ -128,36 +129,39 @@ class Cleaner {
   CleanerStatus status() const;
 
  private:
-  // A round whose Services are scanned again.
-  struct Repeat {
-    UdpBook::Round round;
-    std::chrono::milliseconds delay;
-    std::chrono::steady_clock::time_point at;
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Round {
+    Time start;
+    bool udp = false;
+    bool tcp = false;  // TCP endpoints are gone.
+    bool handshakes = false;
+    std::vector<nft::FlowKind> kinds;
+    Cleanup cleanup;
   };
 
   void Run();
-  // Makes the Services of the repeats that are due now due in the book. Returns the delay of the
-  // repeat that follows if the next round deletes flows. Requires the mutex.
-  std::chrono::milliseconds TakeRepeats();
   void AwaitWork(std::unique_lock<std::mutex>& lock);
-  // Returns the time when work is due, or nullopt if there is no work. Requires the mutex.
-  std::optional<std::chrono::steady_clock::time_point> WorkDueAt() const;
-  Cleanup Clean(const UdpBook::Round& round, StaleFlows& flows, const TcpBook::Round& tcp,
-                HandshakeBook::Round& handshakes);
+  // The next functions require the mutex.
+  // Returns the time when work is due, or nullopt if there is no work.
+  std::optional<Time> WorkDueAt() const;
+  Round StartRound();
+  // Returns the recent departures of the flow's endpoint from any Service, or null.
+  const EndpointEvents<EndpointAddress>::Events* DeparturesOf(const nft::Flow& flow) const;
+  // Returns true if the flow's endpoint left the Service long enough before the start of the round.
+  bool IsGone(const nft::Flow& flow, ServiceHash service, const Round& round) const;
+
+  void Clean(Round& round);
   // Removes flows that are not stale. Returns the Services of the other flows.
-  std::vector<ServiceHash> KeepStaleHandshakes(std::vector<nft::Flow>& flows);
-  // Deletes or records the stale ones of these handshakes.
-  void SortHandshakes(std::vector<nft::Flow>& flows, HandshakeBook::Round& round, Cleanup& cleanup);
+  std::vector<ServiceHash> KeepStaleConnections(std::vector<nft::Flow>& flows);
+  // Deletes the stale ones of these flows, or records them as handshakes. Clears `flows`. Returns
+  // false after an error.
+  bool DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup);
+  bool DeleteConnections(std::vector<nft::Flow>& flows, Round& round);
   // Adds the result to `deleted`. Returns false after an error.
-  bool Delete(std::span<const nft::Flow> flows, uint64_t& deleted, Cleanup& cleanup);
-  // Waits for the end of the present commit, because listed flows may use its rules. Then removes
-  // flows of one protocol from `flows` that are no longer stale.
-  void KeepStale(const UdpBook::Round& round, const TcpBook::Round& tcp,
-                 nft::TransportProtocol protocol, std::vector<nft::Flow>& flows);
-  // Schedules the work that remains after a round. `repeat` is the delay of the next repeat.
-  void Settle(const UdpBook::Round& round, const StaleFlows& flows, const TcpBook::Round& tcp,
-              HandshakeBook::Round handshakes, const Cleanup& cleanup,
-              std::chrono::milliseconds repeat);
+  bool Delete(std::vector<nft::Flow>& flows, std::array<uint64_t, 2>& deleted, Cleanup& cleanup);
+  // Schedules the work that remains after a round.
+  void Settle(const Round& round);
 
   nft::FlowTable& table_;
   const CleanerOptions options_;
@@ -168,17 +172,19 @@ class Cleaner {
   std::condition_variable wake_;
   std::condition_variable commit_ended_;
   uint64_t commits_started_ = 0, commits_ended_ = 0;
-  UdpBook book_;
-  TcpBook tcp_book_{options_.gone_after};
-  HandshakeBook handshake_book_{options_.handshake_wait, options_.last_retry};
+  UdpFlows udp_;
+  EndpointEvents<EndpointAddress> departures_;
+  uint64_t forgotten_ = 0;  // Departures that were forgotten since the last round.
+  HandshakeBook handshakes_{options_.handshake_wait, options_.last_retry};
   bool has_find_ = false;
   bool complete_ = false;
   CleanerStatus status_;
-  std::chrono::steady_clock::time_point next_;
+  Time next_;
   Backoff backoff_{options_.first_retry, options_.last_retry};
-  std::vector<Repeat> repeats_;
+  std::optional<Time> repeat_at_;  // When UDP flows are scanned again.
+  std::chrono::milliseconds repeat_delay_{0};
   std::mutex find_mutex_;  // Locked during a call of the function, before `mutex_`.
-  StaleHandshakesFn find_;
+  StaleConnectionsFn find_;
   std::thread thread_;
 };
 

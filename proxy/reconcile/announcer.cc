@@ -5,22 +5,23 @@
 namespace svcmap::proxy {
 
 void Announcer::Announce(SyncPlan& sync_plan, SyncResult& result) {
-  for (std::string& key : sync_plan.tcp_resets) {
-    TcpEndpoints tcp =
-        MakeTcpEndpoints(store_.Find(key), applied_.Find(key), store_.claims(), node_.facts());
-    result.tcp.emplace_back(std::move(key), std::move(tcp));
-  }
-  result.handshakes.any = sync_plan.node_rows.has_value();
+  result.endpoints.any = sync_plan.node_rows.has_value();
   result.udp.reserve(sync_plan.dirty.size());
   for (DirtyService& dirty : sync_plan.dirty) {
     const ServiceMoves moves = store_.TakeMoves(dirty.key);
-    result.handshakes.any |= moves.any;
+    const ServiceHash service = HashOfService(dirty.key);
+    const ServiceRows* rows = applied_.Find(dirty.key);
+    result.endpoints.any |= moves.any;
     for (const IpAddress& address : moves.added) {
-      result.handshakes.added.emplace_back(HashOfService(dirty.key), address);
+      result.endpoints.added.emplace_back(service, address);
+    }
+    const bool resets = rows != nullptr && rows->tcp_resets != TcpResets::kOff;
+    for (const auto& [address, port] : moves.left) {
+      if (resets) result.endpoints.left.emplace_back(service, EndpointAddress{address, port});
     }
     AddHealthCheck(dirty.key, result);
     AddLocalhostNodePorts(dirty.key, result);
-    UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), applied_.Find(dirty.key));
+    UdpPorts ports = MakeUdpPorts(store_.Find(dirty.key), rows);
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }
 }

@@ -1,6 +1,6 @@
-// Collects the changes that observers of a committed plan need: UDP and TCP endpoints, and changes
-// that affect handshakes, for the clean-up of connection tracking, healthCheckNodePorts, and
-// nodePorts on loopback addresses.
+// Collects the changes that observers of a committed plan need: UDP endpoints, and changes that
+// affect TCP and SCTP connections, for the clean-up of connection tracking, healthCheckNodePorts,
+// and nodePorts on loopback addresses.
 //
 // Not thread-safe.
 #pragma once
@@ -22,7 +22,7 @@ class Announcer {
             const NodeFollower& node)
       : options_(options), store_(store), applied_(applied), node_(node) {}
 
-  // Call after the plan was applied. Takes the keys of sync_plan.dirty and sync_plan.tcp_resets.
+  // Call after the plan was applied. Takes the keys of sync_plan.dirty.
   void Announce(SyncPlan& sync_plan, SyncResult& result);
 
  private:

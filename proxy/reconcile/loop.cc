@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "proxy/conntrack/stale_handshakes.h"
+#include "proxy/conntrack/stale_connections.h"
 
 namespace svcmap::proxy {
 
@@ -61,10 +61,10 @@ void Loop::Start(Received received) {
   }
   thread_ = std::thread([this] { Run(); });
   if (options_.cleaner == nullptr) return;
-  options_.cleaner->FindStaleHandshakesWith([this](std::span<const nft::Flow> flows) {
+  options_.cleaner->FindStaleConnectionsWith([this](std::span<const nft::Flow> flows) {
     std::vector<std::optional<ServiceHash>> stale(flows.size());
     Call([&](Reconciler& reconciler) {
-      stale = FindStaleHandshakes(flows, reconciler.store(), reconciler.node_facts());
+      stale = FindStaleConnections(flows, reconciler.store(), reconciler.node_facts());
     });
     return stale;
   });
@@ -77,7 +77,7 @@ void Loop::Stop() {
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
-  if (options_.cleaner != nullptr) options_.cleaner->FindStaleHandshakesWith(nullptr);
+  if (options_.cleaner != nullptr) options_.cleaner->FindStaleConnectionsWith(nullptr);
 }
 
 void Loop::Post(Task task) {

@@ -15,11 +15,9 @@ size_t SourceRowsBefore(const ServiceRows* before, Family family) {
   return before == nullptr ? 0 : SourceRowCount(*before, family);
 }
 
-void AddResets(const std::string& key, const ServiceRows* before, const ServiceRows& after,
-               SyncPlan& sync_plan) {
+void AddResets(const ServiceRows* before, const ServiceRows& after, SyncPlan& sync_plan) {
   const bool had_resets = before != nullptr && before->tcp_resets != TcpResets::kOff;
   const bool has_resets = !after.empty() && after.tcp_resets != TcpResets::kOff;
-  if (had_resets || has_resets) sync_plan.tcp_resets.push_back(key);
   sync_plan.more_resets += int64_t{has_resets} - int64_t{had_resets};
 }
 
@@ -130,7 +128,7 @@ void Planner::AddService(DirtyService dirty, DesiredContext& context, SyncPlan& 
     return;
   }
   std::ranges::copy(source_rows, sync_plan.source_rows);
-  AddResets(dirty.key, before, desired.rows, sync_plan);
+  AddResets(before, desired.rows, sync_plan);
   sync_plan.plan.AddService(dirty.key, sync_plan.rewrite ? nullptr : before, desired.rows);
   for (auto [from, to] : {std::pair{&desired.new_numbers, &sync_plan.new_numbers},
                           std::pair{&desired.old_numbers, &sync_plan.old_numbers}}) {

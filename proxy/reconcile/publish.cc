@@ -86,7 +86,7 @@ void Loop::NotifyForwarder(SyncResult& result) {
 // must wait.
 void Loop::NotifyCleaner(SyncResult& result) {
   if (options_.cleaner == nullptr) return;
-  options_.cleaner->Update(std::move(result.udp), std::move(result.tcp), result.handshakes);
+  options_.cleaner->Update(std::move(result.udp), result.endpoints);
   if (result.recreated) options_.cleaner->TablesRepaired();
   const bool complete =
       received_ >= Received::kStored && !InSnapshot() && reconciler_.store().dirty().size() == 0;

@@ -62,8 +62,6 @@ struct SyncPlan {
   std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
   std::optional<std::vector<Row>> node_rows;  // Absent if unchanged.
   std::vector<PlanFinding> findings;
-  // Services whose TCP connections to endpoints that are gone are reset, or were reset before.
-  std::vector<std::string> tcp_resets;
   int64_t more_resets = 0;      // Number of Services with resets in addition to the applied rows.
   int64_t source_rows[2] = {};  // Number of source range rows in addition to the applied rows.
 };

@@ -10,8 +10,7 @@
 
 #include "absl/status/status.h"
 #include "nft/model/transaction.h"
-#include "proxy/conntrack/handshake_book.h"
-#include "proxy/conntrack/tcp_endpoints.h"
+#include "proxy/conntrack/endpoint_events.h"
 #include "proxy/conntrack/udp_ports.h"
 #include "proxy/health/health_check.h"
 #include "proxy/localhost/nodeports.h"
@@ -59,10 +58,7 @@ struct SyncResult {
       findings;  // Parts of the desired state that have no effect, with reasons.
   // Current UDP ports of all synced Services. Empty after a failure.
   std::vector<std::pair<std::string, UdpPorts>> udp;
-  // Current TCP endpoints of the synced Services whose TCP connections to endpoints that are gone
-  // are reset. Without endpoints if the connections are no longer reset. Empty after a failure.
-  std::vector<std::pair<std::string, TcpEndpoints>> tcp;
-  HandshakeChanges handshakes;  // Of all synced Services. Empty after a failure.
+  EndpointChanges endpoints;  // Of all synced Services. Empty after a failure.
   // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
   HealthCheckChanges health_checks;
   std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).

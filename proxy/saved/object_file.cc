@@ -60,7 +60,7 @@ constexpr int kDamage[] = {
 };
 
 // Returns 0 if the text is not a number. Then the checksum is wrong as well.
-uint64_t Number(const std::string& text) {
+uint64_t NumberIn(const std::string& text) {
   uint64_t number = 0;
   return absl::SimpleAtoi(text, &number) ? number : 0;
 }
@@ -201,13 +201,13 @@ void ObjectFile::Load(SavedObjects* found) {
     digest_ += ChecksumOf(row);
     const std::optional<Kind> kind = KindOf(row[0]);
     if (!kind) return Damaged("unknown kind");
-    found->objects.push_back({*kind, row[1], row[2], Number(row[3])});
+    found->objects.push_back({*kind, row[1], row[2], NumberIn(row[3])});
   });
   const std::string digest = std::exchange(state.back(), "");
   if (digest != std::to_string(digest_ + ChecksumOf(state))) Damaged("wrong checksum");
-  found->revision = Number(state[0]);
+  found->revision = NumberIn(state[0]);
   found->partial = state[1] != "0";
-  found->leader = leader_ = {Number(state[2]), state[3], state[4]};
+  found->leader = leader_ = {NumberIn(state[2]), state[3], state[4]};
 }
 
 absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {

@@ -207,34 +207,43 @@ void Store::NoteMove(const std::string& key) {
   if (keep_moves_) progress_.moves[key].any = true;
 }
 
-// Handshakes exist only for TCP and SCTP.
+// Handshakes exist only for TCP and SCTP. Departures are also recorded before KeepMoves(), because
+// clients can use endpoints before the state is complete.
 void Store::NoteMoves(const EndpointSlice* before, const EndpointSlice* after) {
   constexpr size_t kMaxAdded = 65'536;
-  if (!keep_moves_) return;
   const auto has_handshakes = [](const EndpointSlice* slice) {
     return slice != nullptr && !slice->service_key.empty() &&
            absl::c_any_of(slice->ports,
                           [](const EndpointPort& p) { return p.protocol != Protocol::kUdp; });
   };
   const bool had = has_handshakes(before), has = has_handshakes(after);
-  const bool leaves = had && (!has || before->service_key != after->service_key);
-  if (leaves) NoteMove(before->service_key);
-  if (!has) return;
-  absl::flat_hash_set<IpAddress> left;
-  if (had && !leaves) {
-    for (const Endpoint& endpoint : before->endpoints) left.insert(endpoint.address);
-  }
-  ServiceMoves& moves = progress_.moves[after->service_key];
-  for (const Endpoint& endpoint : after->endpoints) {
-    if (left.erase(endpoint.address) > 0 || progress_.added >= kMaxAdded) continue;
-    moves.added.push_back(endpoint.address);
-    ++progress_.added;
-  }
-  const bool other_ports =
-      had && !absl::c_equal(before->ports, after->ports, [](const auto& a, const auto& b) {
+  const bool stays = had && has && before->service_key == after->service_key;
+  const bool same_ports =
+      stays && absl::c_equal(before->ports, after->ports, [](const auto& a, const auto& b) {
         return a.port == b.port && a.protocol == b.protocol;
       });
-  moves.any |= other_ports || !left.empty();
+  absl::flat_hash_set<IpAddress> left;
+  if (had) {
+    for (const Endpoint& endpoint : before->endpoints) left.insert(endpoint.address);
+  }
+  if (has && keep_moves_) {
+    for (const Endpoint& endpoint : after->endpoints) {
+      if ((stays && left.contains(endpoint.address)) || progress_.added >= kMaxAdded) continue;
+      progress_.moves[after->service_key].added.push_back(endpoint.address);
+      ++progress_.added;
+    }
+  }
+  if (same_ports) {
+    for (const Endpoint& endpoint : after->endpoints) left.erase(endpoint.address);
+  }
+  if (left.empty()) return;
+  NoteMove(before->service_key);
+  for (const IpAddress& address : left) {
+    for (const EndpointPort& port : before->ports) {
+      if (port.protocol != Protocol::kTcp) continue;
+      progress_.moves[before->service_key].left.emplace(address, port.port);
+    }
+  }
 }
 
 ServiceMoves Store::TakeMoves(const std::string& key) {

@@ -78,6 +78,8 @@ struct ServiceMoves {
   bool any = false;
   // Addresses of endpoints that are new in a slice.
   std::vector<IpAddress> added;
+  // TCP endpoints that have left a slice. They may be in another slice.
+  absl::flat_hash_set<std::pair<IpAddress, uint16_t>> left;
 };
 
 class Store {

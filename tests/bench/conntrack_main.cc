@@ -83,12 +83,12 @@ absl::Status AddFlows(uint32_t count, uint32_t udp_every) {
 // Returns the Service without its first `gone` endpoints, but with the spare endpoint if `spare` is
 // true.
 std::pair<std::string, proxy::UdpPorts> ServiceOf(uint32_t service, uint32_t gone, bool spare) {
-  proxy::UdpPort port{.name = "dns", .destinations = {nft::FlowEnd{Ip(96, service), 53}}};
+  proxy::UdpPort port{.destinations = {nft::FlowEnd{Ip(96, service), 53}}};
   for (uint32_t endpoint = gone; endpoint < kEndpoints; ++endpoint) {
     port.endpoints.push_back({Ip(static_cast<uint8_t>(1 + endpoint), service), 5353});
   }
   if (spare) port.endpoints.push_back({Ip(200, service), 5353});
-  return {"bench/" + std::to_string(service), {std::move(port)}};
+  return {"bench/" + std::to_string(service), {{{Family::kIpv4, "dns"}, std::move(port)}}};
 }
 
 class Bench {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/unit/proxy/flow_text.h"
 
 namespace svcmap::proxy {
@@ -28,16 +30,18 @@ class HandshakeBookTest : public ::testing::Test {
   // Runs a round that lists these stale handshakes. Returns those that are deleted.
   std::vector<nft::Flow> Round(const std::vector<nft::Flow>& listed) {
     std::vector<nft::Flow> deleted;
-    HandshakeBook::Round round = book_.Take(now_);
-    EXPECT_TRUE(round.active());
+    EXPECT_TRUE(book_.Start(now_));
+    std::map<uint32_t, nft::Flow> old;
+    for (const nft::Flow& flow : book_.Old()) old[flow.id] = flow;
     for (const nft::Flow& flow : listed) {
-      if (round.IsOld(flow) || book_.IsReused(flow, kWebHash, now_)) {
+      const auto found = old.find(flow.id);
+      if ((found != old.end() && found->second == flow) || book_.IsReused(flow, kWebHash, now_)) {
         deleted.push_back(flow);
       } else {
-        round.Record(flow, now_);
+        book_.Record(flow, now_);
       }
     }
-    book_.Finish(std::move(round));
+    book_.Finish();
     return deleted;
   }
   void Wait(int64_t count) { now_ += milliseconds(count); }
@@ -54,7 +58,7 @@ TEST_F(HandshakeBookTest, NothingIsDueWithoutAChange) {
   EXPECT_EQ(book_.due_at(), std::nullopt);
   AddEndpoint(kOtherHash, "10.0.0.1");
   EXPECT_EQ(book_.due_at(), std::nullopt);
-  EXPECT_FALSE(book_.Take(now_).active());
+  EXPECT_FALSE(book_.Start(now_));
 }
 
 TEST_F(HandshakeBookTest, S242_AHandshakeIsDeletedAfterItWasListedTwice) {
@@ -62,7 +66,7 @@ TEST_F(HandshakeBookTest, S242_AHandshakeIsDeletedAfterItWasListedTwice) {
   EXPECT_THAT(Round({one_}), IsEmpty());
   EXPECT_EQ(book_.due_at(), now_ + milliseconds(1000));
   Wait(999);
-  EXPECT_FALSE(book_.Take(now_).active());
+  EXPECT_FALSE(book_.Start(now_));
   Wait(1);
   EXPECT_THAT(Round({one_}), ElementsAre(one_));
   EXPECT_EQ(book_.due_at(), std::nullopt);
@@ -130,8 +134,8 @@ TEST_F(HandshakeBookTest, S242_ANewEndpointOfBothServicesIsNotReused) {
 }
 
 TEST_F(HandshakeBookTest, TheOldestEndpointAddressesAreForgotten) {
-  HandshakeChanges changes;
-  for (size_t i = 0; i <= HandshakeBook::kMaxAddresses; ++i) {
+  EndpointChanges changes;
+  for (size_t i = 0; i <= EndpointEvents<IpAddress>::kMaxEvents; ++i) {
     const std::string end = std::to_string(i / 256 % 256) + "." + std::to_string(i % 256);
     changes.added.emplace_back(kOtherHash, Ip("10.1." + end));
   }
@@ -151,7 +155,8 @@ TEST_F(HandshakeBookTest, AFailedRoundIsRepeated) {
   book_.Check();
   EXPECT_THAT(Round({one_}), IsEmpty());
   Wait(1000);
-  book_.Return(book_.Take(now_));
+  EXPECT_TRUE(book_.Start(now_));
+  book_.Return();
   EXPECT_EQ(book_.due_at(), HandshakeBook::Time::min());
   EXPECT_THAT(Round({one_}), ElementsAre(one_));
 }

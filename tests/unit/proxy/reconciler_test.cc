@@ -47,16 +47,17 @@ TEST_F(ReconcilerTest, MovesAreReportedWhenTheyAreInTheKernel) {
   Settle({Web(), Slice("shop/web", 2)});
   reconciler_.store().KeepMoves();
   Apply({ASlice("shop/web-1", "shop/web").Port(8080).Ready("10.1.0.0").Ready("10.9.9.9")});
-  EXPECT_FALSE(Sync(SIZE_MAX, Fault::kReject).handshakes.any);
-  const HandshakeChanges changes = Sync().handshakes;
+  EXPECT_FALSE(Sync(SIZE_MAX, Fault::kReject).endpoints.any);
+  const EndpointChanges changes = Sync().endpoints;
   EXPECT_TRUE(changes.any);
   EXPECT_THAT(changes.added, ElementsAre(std::pair(HashOfService("shop/web"), Ip("10.9.9.9"))));
+  EXPECT_THAT(changes.left, IsEmpty()) << "connections are not reset";
   Apply({ASlice("shop/web-1", "shop/web").Port(8080).Ready("10.9.9.9")});
-  EXPECT_TRUE(Sync().handshakes.any);
+  EXPECT_TRUE(Sync().endpoints.any);
   Apply({ANode("n1", {"192.0.2.9"})});
-  EXPECT_TRUE(Sync().handshakes.any) << "node ports at another address";
+  EXPECT_TRUE(Sync().endpoints.any) << "node ports at another address";
   Apply({Slice("shop/other", 2)});
-  EXPECT_FALSE(Sync().handshakes.any);
+  EXPECT_FALSE(Sync().endpoints.any);
 }
 
 TEST_F(ReconcilerTest, ARejectedBatchLeavesTheAppliedViewAsItWas) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,6 +98,11 @@ TEST_F(StoreTest, MovesAreWhatCanMakeHandshakesStale) {
     const ServiceMoves moves = store_.TakeMoves(key);
     std::string text = moves.any ? "any" : "";
     for (const IpAddress& address : moves.added) text += " +" + address.ToString();
+    std::set<std::string> left;
+    for (const auto& [address, port] : moves.left) {
+      left.insert(" -" + address.ToString() + ":" + std::to_string(port));
+    }
+    for (const std::string& endpoint : left) text += endpoint;
     return text;
   };
   const auto slice = [](const std::vector<std::string>& endpoints, uint16_t port = 8080) {
@@ -107,22 +113,23 @@ TEST_F(StoreTest, MovesAreWhatCanMakeHandshakesStale) {
   };
   const AService web = AService("ns/web").At("10.96.0.1").Port(80);
   EXPECT_EQ(moves({AService("ns/web").At("10.96.0.2").Port(80)}), "") << "not recorded";
+  EXPECT_EQ(moves({slice({"10.0.0.1"}), NoSlice("ns/web-1")}), " -10.0.0.1:8080");
   store_.KeepMoves();
   EXPECT_EQ(moves({web}), "any");
   EXPECT_EQ(moves({web}), "");
   EXPECT_EQ(moves({AService(web).Affinity(10)}), "") << "the addresses are the same";
   EXPECT_EQ(moves({AService(web).External("192.0.2.1")}), "any");
   EXPECT_EQ(moves({slice({"10.0.0.1", "10.0.0.2", "10.0.0.3"})}), " +10.0.0.1 +10.0.0.2 +10.0.0.3");
-  EXPECT_EQ(moves({slice({"10.0.0.1", "10.0.0.4", "10.0.0.3"})}), "any +10.0.0.4");
+  EXPECT_EQ(moves({slice({"10.0.0.1", "10.0.0.4", "10.0.0.3"})}), "any +10.0.0.4 -10.0.0.2:8080");
   EXPECT_EQ(moves({slice({"10.0.0.3", "10.0.0.4", "10.0.0.1"})}), "") << "another order";
-  EXPECT_EQ(moves({slice({"10.0.0.3"})}), "any");
-  EXPECT_EQ(moves({slice({"10.0.0.3"}, 8081)}), "any");
+  EXPECT_EQ(moves({slice({"10.0.0.3"})}), "any -10.0.0.1:8080 -10.0.0.4:8080");
+  EXPECT_EQ(moves({slice({"10.0.0.3"}, 8081)}), "any -10.0.0.3:8080");
   EXPECT_EQ(moves({slice({"10.0.0.3", "10.0.0.5"}, 8081), slice({"10.0.0.5"}, 8081)}),
-            "any +10.0.0.5");
+            "any +10.0.0.5 -10.0.0.3:8081");
   Change moved = ASlice("ns/web-1", "ns/other").Port(8081).Ready("10.0.0.5");
-  EXPECT_EQ(moves({moved}), "any");
+  EXPECT_EQ(moves({moved}), "any -10.0.0.5:8081");
   EXPECT_EQ(moves({}, "ns/other"), " +10.0.0.5");
-  EXPECT_EQ(moves({NoSlice("ns/web-1")}, "ns/other"), "any");
+  EXPECT_EQ(moves({NoSlice("ns/web-1")}, "ns/other"), "any -10.0.0.5:8081");
   EXPECT_EQ(moves({NoService("ns/web")}), "any");
   const ASlice udp = ASlice("ns/dns-1", "ns/dns").Port(53, "", Protocol::kUdp).Ready("10.0.0.1");
   EXPECT_EQ(moves({udp, NoSlice("ns/dns-1")}, "ns/dns"), "") << "UDP has no handshakes";

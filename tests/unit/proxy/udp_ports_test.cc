@@ -39,10 +39,9 @@ TEST_F(UdpPortsTest, S240DestinationsAreTheAddressesWithThePortAndTheNodesWithTh
   Apply(Dns().NodePort(30053).External("198.51.100.1").LoadBalancer("192.0.2.1").Port(80, "web"));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_EQ(ports[0].name, "dns");
-  EXPECT_THAT(Texts(ports[0].destinations),
+  EXPECT_THAT(Texts(ports.begin()->second.destinations),
               ElementsAre("10.96.0.10:53", "172.16.0.1:30053", "192.0.2.1:53", "198.51.100.1:53"));
-  EXPECT_THAT(ports[0].endpoints, IsEmpty());
+  EXPECT_THAT(ports.begin()->second.endpoints, IsEmpty());
 }
 
 TEST_F(UdpPortsTest, S240EachFamilyAndEachPortIsOneOfItsOwn) {
@@ -53,13 +52,16 @@ TEST_F(UdpPortsTest, S240EachFamilyAndEachPortIsOneOfItsOwn) {
             .Ready("fd01::1"));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(4));
-  EXPECT_THAT(Texts(ports[0].destinations), ElementsAre("10.96.0.10:53", "172.16.0.1:30053"));
-  EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353"}));
-  EXPECT_THAT(Texts(ports[1].destinations), ElementsAre("10.96.0.10:54"));
-  EXPECT_THAT(ports[1].endpoints, IsEmpty());
-  EXPECT_THAT(Texts(ports[2].destinations), ElementsAre("[fd00::10]:53", "[fd16::1]:30053"));
-  EXPECT_THAT(ports[2].endpoints, IsEmpty());
-  EXPECT_EQ(ports[3].endpoints, Endpoints({"[fd01::1]:53"}));
+  const UdpPort &dns4 = ports.at({Family::kIpv4, "dns"}),
+                other4 = ports.at({Family::kIpv4, "other"});
+  EXPECT_THAT(Texts(dns4.destinations), ElementsAre("10.96.0.10:53", "172.16.0.1:30053"));
+  EXPECT_EQ(dns4.endpoints, Endpoints({"10.0.0.1:5353"}));
+  EXPECT_THAT(Texts(other4.destinations), ElementsAre("10.96.0.10:54"));
+  EXPECT_THAT(other4.endpoints, IsEmpty());
+  const UdpPort& dns6 = ports.at({Family::kIpv6, "dns"});
+  EXPECT_THAT(Texts(dns6.destinations), ElementsAre("[fd00::10]:53", "[fd16::1]:30053"));
+  EXPECT_THAT(dns6.endpoints, IsEmpty());
+  EXPECT_EQ(ports.at({Family::kIpv6, "other"}).endpoints, Endpoints({"[fd01::1]:53"}));
 }
 
 TEST_F(UdpPortsTest, S238EndpointsAreAllThatServe) {
@@ -73,7 +75,7 @@ TEST_F(UdpPortsTest, S238EndpointsAreAllThatServe) {
             .Endpoint("10.0.0.6", kDownTerminating));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_EQ(ports[0].endpoints,
+  EXPECT_EQ(ports.begin()->second.endpoints,
             Endpoints({"10.0.0.1:5353", "10.0.0.3:5353", "10.0.0.4:5353", "10.0.0.5:5353"}));
 }
 
@@ -83,8 +85,8 @@ TEST_F(UdpPortsTest, S238ADrainedEndpointKeepsItsFlows) {
   Apply(DnsSlice().Ready("10.0.0.1").Weight(0));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_THAT(Texts(ports[0].destinations), ElementsAre("10.96.0.10:53"));
-  EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353"}));
+  EXPECT_THAT(Texts(ports.begin()->second.destinations), ElementsAre("10.96.0.10:53"));
+  EXPECT_EQ(ports.begin()->second.endpoints, Endpoints({"10.0.0.1:5353"}));
 }
 
 TEST_F(UdpPortsTest, S240AddressesOfAnOlderServiceAreNotOurs) {
@@ -96,7 +98,8 @@ TEST_F(UdpPortsTest, S240AddressesOfAnOlderServiceAreNotOurs) {
   Apply(Dns().External("198.51.100.1").External("198.51.100.2").Created(2));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_THAT(Texts(ports[0].destinations), ElementsAre("10.96.0.10:53", "198.51.100.2:53"));
+  EXPECT_THAT(Texts(ports.begin()->second.destinations),
+              ElementsAre("10.96.0.10:53", "198.51.100.2:53"));
 }
 
 TEST_F(UdpPortsTest, S240ANodePortGivesWayToAnAddressThatIsClaimed) {
@@ -105,15 +108,15 @@ TEST_F(UdpPortsTest, S240ANodePortGivesWayToAnAddressThatIsClaimed) {
   Apply(Dns().NodePort(30053));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_THAT(Texts(ports[0].destinations), ElementsAre("10.96.0.10:53"));
+  EXPECT_THAT(Texts(ports.begin()->second.destinations), ElementsAre("10.96.0.10:53"));
 }
 
 TEST_F(UdpPortsTest, S237SlicesWithoutTheirServiceStillSayWhoServes) {
   Apply(DnsSlice().Ready("10.0.0.1"));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_THAT(ports[0].destinations, IsEmpty());
-  EXPECT_EQ(ports[0].endpoints, Endpoints({"10.0.0.1:5353"}));
+  EXPECT_THAT(ports.begin()->second.destinations, IsEmpty());
+  EXPECT_EQ(ports.begin()->second.endpoints, Endpoints({"10.0.0.1:5353"}));
 }
 
 TEST_F(UdpPortsTest, ServicesThatAreNotProxiedHaveNoDestinations) {

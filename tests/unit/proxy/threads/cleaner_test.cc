@@ -24,9 +24,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 UdpPorts UdpAt(const std::string& destination, const std::vector<std::string>& endpoints) {
-  return {{.family = End(destination).address.family(),
-           .destinations = {End(destination)},
-           .endpoints = Endpoints(endpoints)}};
+  return {{{End(destination).address.family(), ""}, {{End(destination)}, Endpoints(endpoints)}}};
 }
 
 class CleanerTest : public ::testing::Test {
@@ -34,10 +32,10 @@ class CleanerTest : public ::testing::Test {
   void Start(std::chrono::milliseconds first_retry = std::chrono::milliseconds(1)) {
     cleaner_.emplace(table_, CleanerOptions{.settle = std::chrono::milliseconds(0),
                                             .rest_factor = 0,
-                                            .gone_after = std::chrono::milliseconds(20),
+                                            .gone_after = gone_after_,
                                             .handshake_wait = handshake_wait_,
                                             .max_handshake_entries = max_handshake_entries_,
-                                            .repeat = std::chrono::milliseconds(50),
+                                            .repeat = kRepeat,
                                             .first_retry = first_retry,
                                             .last_retry = first_retry,
                                             .on_round = [this](const Cleanup& cleanup) {
@@ -67,8 +65,9 @@ class CleanerTest : public ::testing::Test {
     return texts;
   }
 
+  static constexpr std::chrono::milliseconds kRepeat{50};
   FakeFlowTable table_;
-  std::chrono::milliseconds handshake_wait_{20};
+  std::chrono::milliseconds handshake_wait_{20}, gone_after_{20};
   uint64_t max_handshake_entries_ = CleanerOptions().max_handshake_entries;
   std::mutex mutex_;
   std::condition_variable more_;
@@ -110,6 +109,27 @@ TEST_F(CleanerTest, S247ScansAreRepeatedUntilNoFlowComesBack) {
   for (int scan = 0; scan < 4; ++scan) EXPECT_THAT(Round(scan).deleted, ElementsAre(1, 0));
   EXPECT_THAT(Round(4).deleted, ElementsAre(0, 0));
   EXPECT_THAT(Tracked(), IsEmpty());
+}
+
+// A reply can still be in flight after a scan that begins shortly after the deletion.
+TEST_F(CleanerTest, S247AnotherScanDoesNotReplaceTheRepeatedScan) {
+  using Clock = std::chrono::steady_clock;
+  const nft::Flow sent = Flow("10.96.0.1:53", "10.96.0.1:53");
+  StartComplete();
+  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
+  Clock::time_point before;
+  size_t number = 0, services = 1;
+  do {  // Until a scan without deletions ends before the time of the repeated scan.
+    before = Clock::now();
+    table_.Add(sent);
+    cleaner_->TablesRepaired();
+    while (!Tracked().empty()) Round(number++);
+    ++services;
+    cleaner_->Update({{"ns/" + std::to_string(services), UdpAt("10.96.0.2:53", {})}});
+    while (Round(number).services < services) ++number;
+  } while (Clock::now() - before >= kRepeat);
+  table_.Add({.original = sent.reply, .reply = sent.original});
+  while (!Tracked().empty()) Round(++number);
 }
 
 // If the cleaner started before all EndpointSlices were known, Services would lose all their flows.
@@ -177,9 +197,7 @@ TEST_F(CleanerTest, AUdpFlowIsKeptIfAnotherServiceTakesItsDestinationDuringTheRo
   });
   StartComplete();
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.3:53"})}});
-  EXPECT_THAT(Round(0).deleted, ElementsAre(0, 0));
-  // The next round covers both Services.
-  EXPECT_THAT(Round(1).deleted, ElementsAre(1, 0));
+  EXPECT_THAT(Round(0).deleted, ElementsAre(1, 0));
   EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:53 10.0.0.2:53"));
 }
 
@@ -258,44 +276,15 @@ TEST_F(CleanerTest, S243AfterAnErrorTheSameServicesAreRetried) {
   EXPECT_GE(cleaner_->status().failures, 2u);
 }
 
-TcpEndpoints TcpAt(const std::string& destination, const std::vector<std::string>& endpoints) {
-  return {.destinations = {End(destination)}, .endpoints = Endpoints(endpoints)};
+// An endpoint that has left the Service.
+EndpointChanges Left(const std::string& service, const std::string& endpoint) {
+  return {.left = {{HashOfService(service), Endpoints({endpoint})[0]}}};
 }
 
 nft::Flow TcpFlow(const std::string& destination, const std::string& endpoint) {
   nft::Flow flow = Flow(destination, endpoint);
   flow.protocol = nft::TransportProtocol::kTcp;
   return flow;
-}
-
-TEST_F(CleanerTest, TcpFlowsToEndpointsThatAreGoneAreDeletedInOnePassWithUdpFlows) {
-  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
-  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.2:80"));
-  table_.Add(TcpFlow("10.96.0.2:80", "10.0.0.2:80"));
-  table_.Add(Flow("10.96.0.1:80", "10.0.0.2:80"));
-  StartComplete();
-  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80", "10.0.0.2:80"})}});
-  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
-  const Cleanup round = Round(0);
-  EXPECT_EQ(round.services, 0u);
-  EXPECT_EQ(round.tcp_services, 1u);
-  EXPECT_THAT(round.deleted, ElementsAre(0, 0));
-  EXPECT_THAT(round.deleted_tcp, ElementsAre(1, 0));
-  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:80 10.0.0.1:80", "10.96.0.2:80 10.0.0.2:80",
-                                     "10.96.0.1:80 10.0.0.2:80"));
-  EXPECT_THAT(cleaner_->status().deleted_tcp, ElementsAre(1, 0));
-  EXPECT_EQ(table_.listings(), 1);
-}
-
-TEST_F(CleanerTest, TcpFlowsAreKeptUntilTheStateIsComplete) {
-  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
-  Start();
-  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {"10.0.0.1:80"})}});
-  cleaner_->Update({}, {{"ns/a", TcpAt("10.96.0.1:80", {})}});
-  cleaner_->Update({{"ns/dns", UdpAt("10.96.0.2:53", {})}});
-  EXPECT_EQ(table_.listings(), 0);
-  cleaner_->StateIsComplete();
-  for (size_t number = 0; !Tracked().empty(); ++number) Round(number);
 }
 
 nft::Flow Handshake(const std::string& destination, const std::string& endpoint) {
@@ -311,7 +300,10 @@ class CleanerHandshakeTest : public CleanerTest {
   // Handshakes with these endpoints are stale.
   void StartWithStale(const std::vector<std::string>& endpoints) {
     StartComplete();
-    cleaner_->FindStaleHandshakesWith([this, endpoints](std::span<const nft::Flow> flows) {
+    FindStale(endpoints);
+  }
+  void FindStale(const std::vector<std::string>& endpoints) {
+    cleaner_->FindStaleConnectionsWith([this, endpoints](std::span<const nft::Flow> flows) {
       ++asked_;
       Stale stale(flows.size());
       for (size_t i = 0; i < flows.size(); ++i) {
@@ -350,7 +342,7 @@ TEST_F(CleanerHandshakeTest, S242_AHandshakeWithANewEndpointIsDeletedInTheFirstR
   StartWithStale({"10.0.0.2:80"});
   EXPECT_TRUE(Round(0).handshakes);
   table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
-  cleaner_->Update({}, {}, {.any = true, .added = {{HashOfService("ns/new"), Ip("10.0.0.2")}}});
+  cleaner_->Update({}, {.any = true, .added = {{HashOfService("ns/new"), Ip("10.0.0.2")}}});
   EXPECT_THAT(Round(1).deleted_handshakes, ElementsAre(1, 0));
   EXPECT_THAT(Tracked(), IsEmpty());
 }
@@ -358,12 +350,68 @@ TEST_F(CleanerHandshakeTest, S242_AHandshakeWithANewEndpointIsDeletedInTheFirstR
 TEST_F(CleanerHandshakeTest, ChangesThatMakeNothingStaleStartNoRound) {
   StartWithStale({});
   EXPECT_TRUE(Round(0).handshakes);
-  cleaner_->Update({}, {}, {.added = {{HashOfService("ns/new"), Ip("10.0.0.2")}}});
+  cleaner_->Update({}, {.added = {{HashOfService("ns/new"), Ip("10.0.0.2")}}});
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
   EXPECT_FALSE(Round(1).handshakes);
   cleaner_->TablesRepaired();
   EXPECT_TRUE(Round(2).handshakes);
   EXPECT_EQ(asked_, 0) << "no handshakes";
+}
+
+TEST_F(CleanerHandshakeTest, TcpFlowsToEndpointsThatAreGoneAreDeleted) {
+  StartWithStale({"10.0.0.2:80", "10.0.0.3:80"});
+  EXPECT_TRUE(Round(0).handshakes);
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.2:80"));
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.3:80"));
+  table_.Add(Flow("10.96.0.1:80", "10.0.0.2:80"));
+  // 10.0.0.1 has returned, and 10.0.0.3 has left another Service only.
+  cleaner_->Update({}, Left("ns/web", "10.0.0.1:80"));
+  cleaner_->Update({}, Left("ns/web", "10.0.0.2:80"));
+  cleaner_->Update({}, Left("ns/other", "10.0.0.3:80"));
+  size_t number = 1;
+  size_t services = 0;
+  for (; cleaner_->status().deleted_tcp[0] == 0; ++number) services += Round(number).tcp_services;
+  EXPECT_GT(services, 0u);
+  EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:80 10.0.0.1:80", "10.96.0.1:80 10.0.0.3:80",
+                                     "10.96.0.1:80 10.0.0.2:80"));
+  EXPECT_THAT(cleaner_->status().deleted_tcp, ElementsAre(1, 0));
+  EXPECT_THAT(cleaner_->status().deleted, ElementsAre(0, 0));
+}
+
+// The wait starts again if the endpoint returns and leaves once more.
+TEST_F(CleanerHandshakeTest, TheLastDepartureOfAnEndpointCounts) {
+  gone_after_ = std::chrono::milliseconds(200);
+  StartWithStale({"10.0.0.2:80"});
+  EXPECT_TRUE(Round(0).handshakes);
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.2:80"));
+  cleaner_->Update({}, Left("ns/web", "10.0.0.2:80"));
+  table_.OnListed([&] { cleaner_->Update({}, Left("ns/web", "10.0.0.2:80")); });
+  EXPECT_THAT(Round(1).deleted_tcp, ElementsAre(0, 0));
+  table_.OnListed(nullptr);
+  for (size_t number = 2; !Tracked().empty(); ++number) Round(number);
+}
+
+TEST_F(CleanerHandshakeTest, TheOldestDeparturesAreForgotten) {
+  StartWithStale({});
+  EXPECT_TRUE(Round(0).handshakes);
+  EndpointChanges changes;
+  for (uint32_t i = 0; i < Cleaner::kMaxDepartures + 100; ++i) {
+    changes.left.push_back({HashOfService("ns/web"), {Ip("10.0.0.1"), static_cast<uint16_t>(i)}});
+  }
+  cleaner_->Update({}, changes);
+  EXPECT_EQ(Round(1).forgotten_tcp, 100u);
+}
+
+TEST_F(CleanerHandshakeTest, TcpFlowsAreKeptUntilTheStateIsComplete) {
+  table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
+  Start();
+  FindStale({"10.0.0.1:80"});
+  cleaner_->Update({}, Left("ns/web", "10.0.0.1:80"));
+  cleaner_->Update({{"ns/dns", UdpAt("10.96.0.2:53", {})}});
+  EXPECT_EQ(table_.listings(), 0);
+  cleaner_->StateIsComplete();
+  for (size_t number = 0; !Tracked().empty(); ++number) Round(number);
 }
 
 // Only a listing that covers nothing else is bounded.
@@ -385,7 +433,7 @@ TEST_F(CleanerHandshakeTest, TheFunctionIsNotCalledAfterItsRemoval) {
   std::atomic<bool> returned = false;
   handshake_wait_ = std::chrono::hours(1);
   StartComplete();
-  cleaner_->FindStaleHandshakesWith([&](std::span<const nft::Flow> flows) {
+  cleaner_->FindStaleConnectionsWith([&](std::span<const nft::Flow> flows) {
     if (!returned) called.set_value();
     may_go_on.wait_for(svcmap::testing::kHangLimit);
     returned = true;
@@ -393,7 +441,7 @@ TEST_F(CleanerHandshakeTest, TheFunctionIsNotCalledAfterItsRemoval) {
   });
   ASSERT_EQ(called.get_future().wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
   std::thread remover([&] {
-    cleaner_->FindStaleHandshakesWith(nullptr);
+    cleaner_->FindStaleConnectionsWith(nullptr);
     EXPECT_TRUE(returned);
   });
   go_on.set_value();

@@ -1,4 +1,4 @@
-#include "proxy/conntrack/stale_handshakes.h"
+#include "proxy/conntrack/stale_connections.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -20,23 +21,37 @@ struct Owner {
   bool range = false;  // The destination is in a port range of the Service.
 };
 
-Owner OwnerOf(const nft::Flow& flow, const Claims& claims, const NodeFacts& node) {
+// Returns the Services that claim the destination of the flow, in the order of their precedence.
+absl::InlinedVector<Owner, 3> OwnersOf(const nft::Flow& flow, const Claims& claims,
+                                       const NodeFacts& node) {
   const IpAddress& address = flow.original.destination.address;
   const uint16_t port = flow.original.destination.port;
   const Protocol protocol = ProtocolOf(flow);
-  if (const Service* service = claims.Owner({address, protocol, port})) return {service};
+  absl::InlinedVector<Owner, 3> owners;
+  const auto add = [&](const Service* service, bool range) {
+    if (service != nullptr) owners.push_back({service, range});
+  };
+  add(claims.Owner({address, protocol, port}), false);
   if (absl::c_linear_search(node.node_port_addresses, address)) {
-    const ClaimKey claim = NodePortClaim(address.family(), protocol, port);
-    if (const Service* service = claims.Owner(claim)) return {service};
+    add(claims.Owner(NodePortClaim(address.family(), protocol, port)), false);
   }
-  if (!node.port_ranges) return {};
-  const Service* service = claims.Owner(PortRangesClaim(address, protocol));
-  if (service == nullptr) return {};
-  const bool contains = absl::c_any_of(service->ports, [&](const ServicePort& range) {
-    return range.is_range() && range.protocol == protocol && range.port <= port &&
-           port <= range.end_port;
-  });
-  return contains ? Owner{service, true} : Owner{};
+  const Service* ranges =
+      node.port_ranges ? claims.Owner(PortRangesClaim(address, protocol)) : nullptr;
+  const bool contains =
+      ranges != nullptr && absl::c_any_of(ranges->ports, [&](const ServicePort& range) {
+        return range.is_range() && range.protocol == protocol && range.port <= port &&
+               port <= range.end_port;
+      });
+  if (contains) add(ranges, true);
+  return owners;
+}
+
+// Returns true if TCP connections with replies can be stale.
+bool AreReset(const absl::InlinedVector<Owner, 3>& owners, const NodeFacts& node) {
+  const Service& service = *owners.front().service;
+  return node.tcp_resets != TcpResets::kOff && !owners.front().range &&
+         service.reset_stale_tcp.value_or(node.reset_stale_tcp) &&
+         absl::c_all_of(owners, [&](const Owner& other) { return other.service == &service; });
 }
 
 bool IsInServiceCidr(const IpAddress& address, const Store& store) {
@@ -78,23 +93,25 @@ void KeepFlowsToEndpoints(const EndpointSlice& slice, const ServiceFlows& servic
 
 }  // namespace
 
-std::vector<std::optional<ServiceHash>> FindStaleHandshakes(std::span<const nft::Flow> flows,
-                                                            const Store& store,
-                                                            const NodeFacts& node) {
+std::vector<std::optional<ServiceHash>> FindStaleConnections(std::span<const nft::Flow> flows,
+                                                             const Store& store,
+                                                             const NodeFacts& node) {
   std::vector<std::optional<ServiceHash>> stale(flows.size());
   absl::flat_hash_map<const Service*, ServiceFlows> services;
   for (size_t i = 0; i < flows.size(); ++i) {
     const nft::Flow& flow = flows[i];
-    const Owner owner = OwnerOf(flow, store.claims(), node);
-    if (owner.service == nullptr) {
-      const bool deleted =
-          IsTranslated(flow) && IsInServiceCidr(flow.original.destination.address, store);
+    const auto owners = OwnersOf(flow, store.claims(), node);
+    if (owners.empty()) {
+      const bool deleted = flow.unreplied && IsTranslated(flow) &&
+                           IsInServiceCidr(flow.original.destination.address, store);
       if (deleted) stale[i] = kNoService;
       continue;
     }
-    if (!IsTranslated(flow) && flow.original.zone != 0) continue;
-    stale[i] = HashOfService(owner.service->key);
-    services[owner.service][flow.reply.source.address].push_back({i, owner.range});
+    if (!IsTranslated(flow) && (flow.original.zone != 0 || !flow.unreplied)) continue;
+    if (!flow.unreplied && !AreReset(owners, node)) continue;
+    const auto [service, range] = owners.front();
+    stale[i] = HashOfService(service->key);
+    services[service][flow.reply.source.address].push_back({i, range});
   }
   for (const auto& [service, service_flows] : services) {
     for (const auto& slice : store.Find(service->key)->slices) {

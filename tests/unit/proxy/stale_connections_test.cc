@@ -1,4 +1,4 @@
-#include "proxy/conntrack/stale_handshakes.h"
+#include "proxy/conntrack/stale_connections.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 
-class StaleHandshakesTest : public ::testing::Test {
+class StaleConnectionsTest : public ::testing::Test {
  protected:
-  StaleHandshakesTest() {
+  StaleConnectionsTest() {
     node_.node_port_addresses = Ips({"192.0.2.1", "2001:db8::1"});
     Apply({AService("ns/web")
                .At("10.96.0.1")
@@ -37,8 +37,8 @@ class StaleHandshakesTest : public ::testing::Test {
              nft::TransportProtocol protocol = nft::TransportProtocol::kTcp, uint16_t zone = 0) {
     nft::Flow flow = Flow(destination, endpoint, zone);
     flow.protocol = protocol;
-    flow.unreplied = true;
-    const auto stale = FindStaleHandshakes({&flow, 1}, store_, node_);
+    flow.unreplied = unreplied_;
+    const auto stale = FindStaleConnections({&flow, 1}, store_, node_);
     if (stale[0] && *stale[0] != kNoService) {
       EXPECT_EQ(stale[0], HashOfService(service_));
     }
@@ -49,9 +49,10 @@ class StaleHandshakesTest : public ::testing::Test {
   NodeFacts node_;
   uint64_t sequence_ = 0;
   std::string service_ = "ns/web";
+  bool unreplied_ = true;
 };
 
-TEST_F(StaleHandshakesTest, S242_S249_AHandshakeWithAnEndpointThatIsGoneIsStale) {
+TEST_F(StaleConnectionsTest, S242_S249_AHandshakeWithAnEndpointThatIsGoneIsStale) {
   constexpr auto kSctp = nft::TransportProtocol::kSctp;
   const struct {
     const char* name;
@@ -82,7 +83,7 @@ TEST_F(StaleHandshakesTest, S242_S249_AHandshakeWithAnEndpointThatIsGoneIsStale)
   }
 }
 
-TEST_F(StaleHandshakesTest, S242_AHandshakeWithoutTranslationIsStale) {
+TEST_F(StaleConnectionsTest, S242_AHandshakeWithoutTranslationIsStale) {
   EXPECT_TRUE(Stale("10.96.0.1:80", "10.96.0.1:80"));
   EXPECT_TRUE(Stale("198.51.100.1:80", "198.51.100.1:80"));
   EXPECT_FALSE(Stale("203.0.113.1:80", "203.0.113.1:80")) << "not a Service address";
@@ -92,13 +93,13 @@ TEST_F(StaleHandshakesTest, S242_AHandshakeWithoutTranslationIsStale) {
 }
 
 // An external IP can be the address of the endpoint.
-TEST_F(StaleHandshakesTest, AnEndpointThatIsItsOwnDestinationIsAnEndpoint) {
+TEST_F(StaleConnectionsTest, AnEndpointThatIsItsOwnDestinationIsAnEndpoint) {
   Apply({AService("ns/self").At("10.96.0.2").External("10.0.0.7").Port(80),
          ASlice("ns/self-1", "ns/self").Port(80).Endpoint("10.0.0.7", kReady)});
   EXPECT_FALSE(Stale("10.0.0.7:80", "10.0.0.7:80"));
 }
 
-TEST_F(StaleHandshakesTest, EndpointsOfOtherServicesDoNotCount) {
+TEST_F(StaleConnectionsTest, EndpointsOfOtherServicesDoNotCount) {
   Apply({AService("ns/other").At("10.96.0.2").Port(80),
          ASlice("ns/other-1", "ns/other").Port(8080).Endpoint("10.0.0.9", kReady)});
   EXPECT_TRUE(Stale("10.96.0.1:80", "10.0.0.9:8080"));
@@ -106,7 +107,7 @@ TEST_F(StaleHandshakesTest, EndpointsOfOtherServicesDoNotCount) {
 }
 
 // Other programs also translate addresses, but not those of a ServiceCIDR.
-TEST_F(StaleHandshakesTest, AHandshakeThroughADeletedServiceIsStaleInAServiceCidr) {
+TEST_F(StaleConnectionsTest, AHandshakeThroughADeletedServiceIsStaleInAServiceCidr) {
   Apply({NoService("ns/web")});
   EXPECT_FALSE(Stale("10.96.0.1:80", "10.0.0.1:8080"));
   Apply({AServiceCidr("kubernetes", {"10.96.0.0/16"})});
@@ -115,7 +116,7 @@ TEST_F(StaleHandshakesTest, AHandshakeThroughADeletedServiceIsStaleInAServiceCid
   EXPECT_FALSE(Stale("198.51.100.1:80", "10.0.0.1:8080"));
 }
 
-TEST_F(StaleHandshakesTest, PortRangesKeepThePort) {
+TEST_F(StaleConnectionsTest, PortRangesKeepThePort) {
   node_.port_ranges = true;
   Apply({AService("ns/range").At("10.96.0.3").Port(1000, "all").EndPort(2000),
          ASlice("ns/range-1", "ns/range").Port(1, "all").Endpoint("10.0.0.1", kReady)});
@@ -126,6 +127,59 @@ TEST_F(StaleHandshakesTest, PortRangesKeepThePort) {
   EXPECT_FALSE(Stale("10.96.0.3:2001", "10.0.0.9:2001")) << "outside";
   node_.port_ranges = false;
   EXPECT_FALSE(Stale("10.96.0.3:1500", "10.0.0.9:1500"));
+}
+
+// An endpoint that is in a slice is not gone, whatever its conditions and the name of its port.
+TEST_F(StaleConnectionsTest, ConnectionsWithRepliesAreStaleOnlyIfTheyAreReset) {
+  unreplied_ = false;
+  EXPECT_FALSE(Stale("10.96.0.1:80", "10.0.0.9:8080")) << "the option is off";
+  node_.reset_stale_tcp = true;
+  EXPECT_FALSE(Stale("10.96.0.1:80", "10.0.0.9:8080")) << "no rules";
+  node_.tcp_resets = TcpResets::kLoose;
+  Apply({AServiceCidr("kubernetes", {"10.96.0.0/16"})});
+  const struct {
+    const char* name;
+    const char* destination;
+    const char* endpoint;
+    bool stale;
+  } cases[] = {
+      {"gone", "10.96.0.1:80", "10.0.0.9:8080", true},
+      {"gone, nodePort", "192.0.2.1:30080", "10.0.0.9:8080", true},
+      {"another port of the endpoint", "10.96.0.1:80", "10.0.0.1:8081", true},
+      {"endpoint that is not serving", "10.96.0.1:80", "10.0.0.2:8080", false},
+      {"endpoint of another slice", "10.96.0.1:80", "10.0.0.3:8081", false},
+      {"not translated", "10.96.0.1:80", "10.96.0.1:80", false},
+      {"without a Service, in a ServiceCIDR", "10.96.0.9:80", "10.0.0.9:8080", false},
+  };
+  for (const auto& c : cases) EXPECT_EQ(Stale(c.destination, c.endpoint), c.stale) << c.name;
+  Apply({AService("ns/web").At("10.96.0.1").Port(80, "http").ResetStaleTcp(false)});
+  EXPECT_FALSE(Stale("10.96.0.1:80", "10.0.0.9:8080")) << "the Service opts out";
+}
+
+// Connections to these destinations may belong to the other Service.
+TEST_F(StaleConnectionsTest, DestinationsThatHideOnesOfAnotherServiceAreNotReset) {
+  node_.reset_stale_tcp = true;
+  node_.tcp_resets = TcpResets::kLoose;
+  node_.port_ranges = true;
+  Apply({AService("ns/all").At("10.96.0.2").Port(8000).EndPort(9000).External("192.0.2.5"),
+         AService("ns/other")
+             .At("10.96.0.3")
+             .Port(30080, "a")
+             .Port(8080, "b")
+             .External("192.0.2.1")
+             .External("192.0.2.5")});
+  service_ = "ns/other";
+  for (const bool unreplied : {true, false}) {
+    unreplied_ = unreplied;
+    EXPECT_TRUE(Stale("10.96.0.3:8080", "10.0.0.9:1"));
+    EXPECT_TRUE(Stale("192.0.2.1:8080", "10.0.0.9:1"));
+    EXPECT_TRUE(Stale("192.0.2.5:30080", "10.0.0.9:1"));
+    EXPECT_EQ(Stale("192.0.2.1:30080", "10.0.0.9:1"), unreplied) << "nodePort of ns/web";
+    EXPECT_EQ(Stale("192.0.2.5:8080", "10.0.0.9:1"), unreplied) << "range of ns/all";
+  }
+  service_ = "ns/all";
+  unreplied_ = false;
+  EXPECT_FALSE(Stale("10.96.0.2:8500", "10.0.0.9:8500")) << "a port range";
 }
 
 }  // namespace
