@@ -27,7 +27,7 @@ std::string BytesText(size_t bytes);                                   // "640 b
 // Returns the number of UTF-8 characters, not bytes.
 size_t Width(std::string_view text);
 
-// Returns `text` with at most `width` characters. Replaces the end of a longer text with "...".
+// Returns `text` with at most `width` characters. If `text` is longer, replaces its end with "...".
 std::string Shorten(std::string_view text, size_t width);
 
 // Breaks lines at spaces so that they have at most `columns` characters, unless a word is longer.

@@ -59,8 +59,8 @@ class Agent {
   void Stop();
 
  private:
-  // Passes foreign changes on to the reconcile loop. Queues foreign changes that arrive before the
-  // reconcile loop exists, because notifications start earlier. Thread-safe.
+  // Passes the changes that other processes make to svcmap's tables on to the reconcile loop.
+  // Queues changes that are reported before the reconcile loop exists. Thread-safe.
   class ChangeRelay {
    public:
     void Put(nft::ForeignChange change);
@@ -109,7 +109,7 @@ class Agent {
   WatchHub watches_;
   ChangeRelay changes_;
   std::unique_ptr<nft::WatchedKernel> kernel_;
-  // A session of its own, because the kernel returns the generation id without waiting for a commit
+  // A separate session, because the kernel returns the generation ID without waiting for a commit
   // in progress (NFT_MSG_GETGEN under RCU, Linux 4.12 and later).
   std::mutex generation_mutex_;
   std::optional<nft::Session> generation_;

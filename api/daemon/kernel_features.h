@@ -9,9 +9,10 @@
 
 namespace svcmap::api {
 
-// Returns the method for resetting TCP connections to endpoints that are gone (--reset-stale-tcp,
-// or an option of a Service), for nf_conntrack_tcp_loose in the network namespace of the calling
-// thread. If the sysctl cannot be read, logs the assumption of the kernel's default.
+// Returns the method for resetting TCP connections to removed endpoints (--reset-stale-tcp, or an
+// option of a Service). The method depends on the sysctl nf_conntrack_tcp_loose in the network
+// namespace of the calling thread. If the sysctl cannot be read, logs that svcmapd assumes the
+// kernel's default.
 proxy::TcpResets ChooseTcpResets();
 
 // Removes the rules for picks by hash from `ruleset`, with a warning, if the kernel does not

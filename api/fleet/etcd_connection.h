@@ -24,10 +24,11 @@ struct EtcdServers {
 absl::StatusOr<std::string> ParseEndpoint(const std::string& url);
 
 // Sets the endpoints from the values of --etcd-endpoints. Returns an error that names the flag if a
-// URL is invalid, or if the URLs and the TLS files of `servers` do not fit.
+// URL is invalid, or if the schemes of the URLs do not match each other or the TLS files of
+// `servers`.
 absl::Status FinishServers(const std::vector<std::string>& urls, EtcdServers& servers);
 
-// `flag` is the name of the flag, for the error.
+// Returns an error that names `flag` if `prefix` is not a valid key prefix.
 absl::Status CheckPrefix(const char* flag, const std::string& prefix);
 
 // gRPC compares deadlines with the system clock. The steady clock is not affected by clock changes.

@@ -46,7 +46,8 @@ struct ConnectionLimitOptions {
   // Minimum age of an address's only handshake before a newer handshake can replace it.
   std::chrono::milliseconds handshake_grace{100};
   // Maximum number of connections that were shut down for newer connections and are not closed yet.
-  // Writers whose role is known before a handshake may exceed the limit.
+  // The limit does not apply if the role of the newer connection is known to be writer. The role of
+  // a TLS client is not known before its handshake is complete.
   uint32_t max_shut_down = 64;
   // Rate limit for new connections of one peer. The burst is at least twice
   // max_connections_per_peer.

@@ -48,7 +48,8 @@ class FrameCheck {
 
   // Returns whether the preface and the header of the client's first SETTINGS frame have arrived.
   bool greeted() const { return greeted_; }
-  // Returns whether a frame may be inserted after the server's bytes.
+  // Returns whether the bytes from the server end with a complete frame. Only then can the caller
+  // send a frame of its own to the client, for example GOAWAY.
   bool server_between_frames() const { return server_.between_frames(); }
   size_t open_streams() const { return open_.size(); }
 

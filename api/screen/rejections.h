@@ -22,8 +22,8 @@ class Rejections {
 
   uint64_t count(Rejection reason) const { return counts_[static_cast<size_t>(reason)]; }
 
-  // Sets the function that returns the number of open connections. A null function means that no
-  // connection is open.
+  // Sets the function that returns the number of open connections. If `connections` is null, the
+  // number is 0.
   void SetConnections(std::function<size_t()> connections);
   size_t connections() const;
 

@@ -17,12 +17,13 @@ class Findings {
   static constexpr size_t kMaxObjects = 1000;  // Results of further objects are dropped.
   static constexpr size_t kMaxTexts = 20;      // Maximum number of messages per object.
 
-  // Processes the Ack of `changes` and returns new messages as lines for the log. Removes earlier
-  // results of these objects that the Ack does not repeat.
+  // Processes the Ack for `changes`. For each changed object, replaces the stored results with the
+  // results in the Ack. Returns the messages that were not stored before, as lines for the log.
   std::vector<std::string> Take(const v1::Ack& ack, const std::vector<std::string>& changes);
 
   // Records that the only change of a batch was not sent, because the message of `bytes` bytes
-  // exceeds `max_bytes`. The object counts as rejected. Returns the line for the log if it is new.
+  // exceeds `max_bytes`. The object counts as rejected. Returns a line for the log if the
+  // message was not stored before.
   std::vector<std::string> LeaveOut(const std::string& change, size_t bytes, size_t max_bytes);
 
   // Call these functions at the start and end of a snapshot. EndSnapshot removes results that are

@@ -55,8 +55,8 @@ class Mirror {
 
   // ---- Called by Push ----
 
-  // Returns whether each resource was listed at least once. Nothing may be sent before, because a
-  // snapshot prunes the objects that it does not contain.
+  // Returns whether each resource was listed at least once. Nothing may be sent before that,
+  // because a snapshot prunes the objects that it does not contain.
   bool complete() const;
 
   enum class Wake : uint8_t { kChanges, kSnapshot, kTimeout, kEnded };
@@ -80,13 +80,15 @@ class Mirror {
 
   // Marks all stored objects as changed and drops all earlier changes, including removals, because
   // a snapshot prunes. TakeChanges then returns EndpointSlices before Services, because a Service
-  // without EndpointSlices rejects connections. An object that is removed before it was taken is
-  // not returned. An object that is removed after it was taken results in a removal.
+  // without EndpointSlices rejects connections. If an object is removed before TakeChanges returns
+  // the object, TakeChanges returns neither the object nor its removal. If an object is removed
+  // afterwards, TakeChanges returns its removal.
   void StartSnapshot();
   bool AllSent() const;
   bool snapshot_wanted() const;
 
-  // Position of the state that the taken changes add up to, or nullopt if changes are waiting.
+  // Returns the position of the state that contains all changes, or nullopt if TakeChanges has not
+  // returned all of them yet.
   std::optional<uint64_t> SentPosition() const;
 
   struct Counts {
@@ -109,7 +111,8 @@ class Mirror {
   // mutex_ must be held.
   size_t ReplaceOne(Resource resource, std::vector<Item> items);  // Returns the number of removals.
   void EndGroup(uint64_t position);
-  bool IsJoined(uint64_t turn) const;  // With the change before.
+  // Returns whether the change must be taken together with the previous change.
+  bool IsJoined(uint64_t turn) const;
   void Put(Resource resource, const std::string& key, std::string bytes);
   void RemoveObject(Resource resource, Objects::iterator object);
   // Appends the object to waiting_ unless it is already waiting.

@@ -35,7 +35,7 @@ class Applied {
   const RowOwners& owners() const { return owners_; }
   // Number of Service ports. A dual-stack port counts once.
   size_t service_ports() const { return service_ports_; }
-  // Number of Services whose TCP connections to endpoints that are gone are reset.
+  // Number of Services whose TCP connections to removed endpoints are reset.
   size_t reset_services() const { return reset_services_; }
   const TimerUses& timer_uses() const { return timer_uses_; }
   const SharedCounts& shared() const { return shared_; }

@@ -1,6 +1,6 @@
 // Finds the Service to which a row in the kernel belongs, from the set and key of the row. Used for
-// rows that another process changed. The size depends on the number of Services and addresses, not
-// of endpoints.
+// rows that another process changed. The memory usage depends on the number of Services and
+// addresses, but not on the number of endpoints.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,9 @@ class RowOwners {
   // Remove and Add, but costs little if only endpoints differ.
   void Replace(const std::string& key, const ServiceRows& before, const ServiceRows& after);
 
-  // Returns null if no Service owns the row, or if the set has ranges or no rows of single
-  // Services. The result is the Service that would own the row. The row itself may not exist.
+  // Returns the Service that owns a row with this key, even if the kernel has no such row. Returns
+  // null if no Service owns such a row, if the set has ranges, or if the rows of the set do not
+  // belong to single Services.
   const std::string* Find(nft::SetRef set, std::span<const uint8_t> row_key) const;
 
  private:

@@ -1,5 +1,5 @@
 // Deletes entries of the connection tracking table after each commit: stale UDP flows, stale TCP
-// and SCTP handshakes, and TCP connections to endpoints that are gone. A separate thread deletes
+// and SCTP handshakes, and TCP connections to removed endpoints. A separate thread deletes
 // the entries, so the next commit is not delayed. Updates that arrive during a round are merged. A
 // round lists the flows of all protocols in one pass.
 //
@@ -33,7 +33,7 @@ namespace svcmap::proxy {
 
 struct Cleanup {
   size_t services = 0;      // Number of Services with UDP ports, or 0 if UDP is not covered.
-  size_t tcp_services = 0;  // Number of Services with TCP endpoints that are gone.
+  size_t tcp_services = 0;  // Number of Services with removed TCP endpoints.
   uint64_t entries = 0;     // Number of conntrack entries that the kernel sent.
   std::array<uint64_t, 2> deleted = {};  // UDP flows, indexed by Index(Family).
   std::array<uint64_t, 2> deleted_tcp = {};
@@ -83,7 +83,8 @@ struct CleanerOptions {
 
 class Cleaner {
  public:
-  // Maximum number of recorded TCP endpoints that have left. The oldest are forgotten.
+  // Maximum number of recorded departures. A departure is the removal of a TCP endpoint from a
+  // Service. Above the maximum, the oldest departures are forgotten.
   static constexpr size_t kMaxDepartures = EndpointEvents<EndpointAddress>::kMaxEvents;
 
   // Only the cleaner's thread uses `table`.
@@ -134,7 +135,7 @@ class Cleaner {
   struct Round {
     Time start;
     bool udp = false;
-    bool tcp = false;  // TCP endpoints are gone.
+    bool tcp = false;  // True if the round covers connections to removed TCP endpoints.
     bool handshakes = false;
     std::vector<nft::FlowKind> kinds;
     Cleanup cleanup;
@@ -146,7 +147,8 @@ class Cleaner {
   // Returns the time when work is due, or nullopt if there is no work.
   std::optional<Time> WorkDueAt() const;
   Round StartRound();
-  // Returns the recent departures of the flow's endpoint from any Service, or null.
+  // Returns the recorded times at which the flow's endpoint left Services, or null if there are
+  // none.
   const EndpointEvents<EndpointAddress>::Events* DeparturesOf(const nft::Flow& flow) const;
   // Returns true if the flow's endpoint left the Service long enough before the start of the round.
   bool IsGone(const nft::Flow& flow, ServiceHash service, const Round& round) const;
@@ -154,7 +156,7 @@ class Cleaner {
   void Clean(Round& round);
   // Removes flows that are not stale. Returns the Services of the other flows.
   std::vector<ServiceHash> KeepStaleConnections(std::vector<nft::Flow>& flows);
-  // Deletes the stale ones of these flows, or records them as handshakes. Clears `flows`. Returns
+  // Deletes the stale flows among `flows`, or records them as handshakes. Clears `flows`. Returns
   // false after an error.
   bool DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup);
   bool DeleteConnections(std::vector<nft::Flow>& flows, Round& round);

@@ -33,9 +33,9 @@ class UdpFlows {
   // Starts a scan of all flows. IsStale must be called for each flow, and then Finish. Updates can
   // take place during the scan. If the scan fails, call MakeDue instead of Finish.
   void Start();
-  // In a port range, an endpoint replies from the port of the destination. A single port that is a
-  // current destination is no part of a range. If several Services use the destination, a flow to
-  // an endpoint of any of these Services is kept.
+  // In a port range, an endpoint replies from the port of the destination. A flow to a single
+  // port that is a current destination does not belong to a range. If several Services use the
+  // destination, a flow to an endpoint of any of these Services is kept.
   bool IsStale(const nft::Flow& flow);
   void Finish();
 
@@ -46,7 +46,7 @@ class UdpFlows {
 
  private:
   struct Service;
-  // Has a current or former destination.
+  // A Service port with a current or former destination.
   struct Port {
     Service* service = nullptr;
     UdpPort now;
@@ -56,7 +56,7 @@ class UdpFlows {
     std::string key;
     std::map<UdpPorts::key_type, Port> ports;  // Does not move its elements.
   };
-  // A destination of one port.
+  // A current or former destination of one port.
   struct Place {
     FlowDestination destination;
     Port* port;
@@ -74,7 +74,8 @@ class UdpFlows {
   template <typename Unused>
   void RemoveFormer(const FlowDestination& destination, const Unused& unused);
   void DropUnused(Service& service);
-  // Returns the current places that contain `end`, or the former places if no current place does.
+  // Returns the current places whose destination contains the address and port `end`. If there is
+  // no such place, returns the former places whose destination contains `end`.
   absl::InlinedVector<Place*, 2> PlacesOf(const nft::FlowEnd& end);
 
   absl::node_hash_map<std::string, Service> services_;

@@ -1,7 +1,7 @@
-// Tables for picks by hash. The rules use the hash of a client as the slot number, so a client
-// keeps its endpoint without state in the kernel. The tables follow the Maglev algorithm (Eisenbud
-// et al., NSDI 2016, section 3.4): equal endpoints and weights result in equal tables on all nodes,
-// and the departure of an endpoint moves few clients of the remaining endpoints
+// Hash tables for endpoint picks by hash. The rules use the hash of a client as the slot number, so
+// a client keeps its endpoint without state in the kernel. The tables follow the Maglev algorithm
+// (Eisenbud et al., NSDI 2016, section 3.4): equal endpoints and weights result in equal tables on
+// all nodes, and the departure of an endpoint moves few clients of the remaining endpoints
 // (docs/decisions/0015).
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace svcmap::proxy {
 
-// Returns the size of the Service's table for a number of endpoints, at most kMaxHashedEndpoints.
+// Returns the number of slots in the hash table of a Service port. `endpoints` is the number of its
+// endpoints, at most kMaxHashedEndpoints.
 uint32_t PickTableSize(const Service& service, size_t endpoints);
 
 // Returns the endpoint of each slot. `endpoints` is ascending and has 1 to `slots` entries.

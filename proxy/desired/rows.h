@@ -53,7 +53,7 @@ struct Affinity {
   friend bool operator==(const Affinity&, const Affinity&) = default;
 };
 
-// One Service port in one family.
+// Rows of one Service port in one IP family.
 struct PortRows {
   Family family = Family::kIpv4;
   std::string name;  // Name of the port. May be empty.
@@ -88,7 +88,7 @@ struct ServiceRows {
   std::vector<IpAddress> cluster_ips;
   // Addresses at which the node answers echo requests, each once. Empty without answer_ping.
   std::vector<IpAddress> ping_addresses;
-  // Whether, and how, TCP connections to endpoints that are gone are reset.
+  // Whether, and how, TCP connections to removed endpoints are reset.
   TcpResets tcp_resets = TcpResets::kOff;
   // Sources of both families that may use the load balancer IPs.
   std::vector<AddressRange> sources;

@@ -32,9 +32,10 @@ struct NodeFacts {
   bool answer_ping = false;  // The node answers echo requests to Service addresses.
   // Node addresses to which these requests are translated, by Index(Family).
   std::optional<IpAddress> ping_target[2];
-  // How TCP connections to endpoints that are gone are reset.
+  // How TCP connections to removed endpoints are reset.
   TcpResets tcp_resets = TcpResets::kOff;
-  bool reset_stale_tcp = false;  // Whether they are reset, unless the Service overrides it.
+  // Whether these connections are reset. A Service can override this setting.
+  bool reset_stale_tcp = false;
   ReservedAddresses reserved;
 
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;

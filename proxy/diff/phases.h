@@ -37,10 +37,12 @@ struct PhaseContext {
 };
 
 struct Phases {
-  // Committed in this order before `change`, each in parts: source ranges of newly restricted IPs,
-  // restrictions and clusterIPs, then ports that move to a map that packets look up earlier, and
-  // what these ports lead to. If the plan is large, all rows that packets reach only through
-  // others, because no commit may block the kernel for long.
+  // Committed in this order before `change`, each in parts:
+  // 1. Source ranges of newly restricted IPs.
+  // 2. Restrictions and clusterIPs.
+  // 3. Ports that move to a map that packets look up earlier, after the rows that these ports lead
+  //    to. If the plan is large, also all rows that packets reach only through other rows, because
+  //    no commit may block the kernel for long.
   std::vector<nft::Transaction> first;
   // The changes of tables, chains and rules, and the elements that must change together.
   nft::Transaction change;
@@ -48,13 +50,13 @@ struct Phases {
   nft::Transaction removals;
 };
 
-// `all` contains its deletions before its additions, and no marker. If it only deletes rows that
-// packets reach through others, all of them are in `change`.
+// `all` must contain its deletions before its additions, and no marker. If `all` only deletes rows
+// that packets reach through other rows, `change` contains all of these deletions.
 //
-// Each key that is deleted and added in `change` is deleted directly before its addition, and after
-// the additions of new keys: Linux before 6.17 (6.12: before 6.12.48) can miss such a key between
-// its deletion and its addition. Elements of sets of ranges come last, in the given order, because
-// the kernel rejects the addition of a range that overlaps another one.
+// In `change`, the additions of new keys come first. If a key is deleted and added, its addition
+// directly follows its deletion, because between the two, a packet's lookup can miss the key on
+// Linux before 6.17 (6.12: before 6.12.48). Elements of sets of ranges come last, in the given
+// order, because the kernel rejects the addition of a range that overlaps another one.
 Phases SplitIntoPhases(nft::Transaction all, const PhaseContext& context);
 
 // Moves all slots of endpoints except the first slot of each group to the end of `transaction`, and

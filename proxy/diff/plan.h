@@ -25,11 +25,12 @@ namespace svcmap::proxy {
 // each element (decision 0011).
 inline constexpr size_t kElementsPerCommit = 300;
 
-// The same for the first load of a run. Larger commits are faster, and most Services do not work
-// yet.
+// Like kElementsPerCommit, but for the first load of a run. Larger commits are faster, and most
+// Services do not work yet.
 inline constexpr size_t kElementsOfFirstLoad = 2000;
 
-// If a plan has more elements, those that no packet can reach yet are added ahead of its commit.
+// If a plan has more than this number of elements, svcmapd adds the elements that no packet can
+// reach yet in separate commits, and then commits the remaining elements together.
 inline constexpr size_t kMaxElementsTogether = 10000;
 
 using SetCounts = std::array<std::array<int64_t, kRowSetCount>, 2>;  // Counts by family and set.

@@ -31,6 +31,7 @@ struct ExplainContext {
   const StandingFindings& findings;
 };
 
+// The connection to explain.
 struct Question {
   enum class From : uint8_t {
     kAnybody,  // Explains each kind of source.
@@ -70,8 +71,9 @@ struct ExplainedEndpoint {
   uint32_t slots = 1;       // Number of the endpoint's slots (weight).
 };
 
-// Explanation for one kind of source. A question without a source address has several explanations.
-// If pods are detected by interface, a question without an interface also has several explanations.
+// Explanation for one kind of source. Explain returns several explanations if the source address of
+// the connection is not given. If pods are detected by interface, Explain also returns several
+// explanations if the input interface is not given.
 struct Explanation {
   SourceKind kind = SourceKind::kOther;
   std::string source;  // "10.244.1.5, a pod"

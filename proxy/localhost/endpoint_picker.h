@@ -15,7 +15,7 @@ class EndpointPicker {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Replaces the endpoints. If the endpoint recorded for session affinity is gone, forgets it.
+  // Replaces the endpoints. Deletes the session affinity record if its endpoint was removed.
   void Set(LocalhostNodePort node_port);
 
   // Returns an endpoint that is not in `tried`, or nullopt if there is none. With session affinity,
@@ -24,8 +24,9 @@ class EndpointPicker {
   std::optional<EndpointAddress> Pick(const std::vector<EndpointAddress>& tried, uint64_t random,
                                       Time now) const;
 
-  // Call when a connection to `endpoint` is established. All clients have the same address, so
-  // session affinity has only one record, and each new connection extends its timeout.
+  // Call when a connection to `endpoint` is established. All clients are processes on this node and
+  // count as one client, so session affinity has only one record. Each new connection extends the
+  // timeout of this record.
   void Connected(const EndpointAddress& endpoint, Time now);
 
  private:

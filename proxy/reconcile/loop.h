@@ -6,8 +6,9 @@
 // arrived before it. Batches that arrive during a commit are merged until they have about
 // `max_elements` elements, and the latest version of each object takes effect. Merged batches are
 // committed in one plan. Arrivals contains the batches that wait. The load is split into plans of
-// about `max_elements` elements, so that no commit is long. The load is what changes during a
-// snapshot, or while no Service is in the kernel. A plan contains all changes of a Service.
+// about `max_elements` elements, so that no commit is long. The load consists of all changes that
+// arrive during a snapshot, or while no Service is in the kernel. A plan contains all changes of a
+// Service.
 //
 // Changes that other processes make to svcmap's tables are repaired between two commits, in small
 // parts if possible. After each part, repairs pause for as long as the part took, so that batches
@@ -46,7 +47,7 @@ struct LoopOptions {
   Cleaner* cleaner = nullptr;  // Receives the programmed UDP ports. Must outlive the loop.
   // Approximate number of elements in a plan with merged batches, and in a plan of the load.
   size_t max_elements = kElementsPerCommit;
-  // The same for the first load of this run.
+  // Like max_elements, but for the first load of this run.
   size_t first_load_elements = kElementsOfFirstLoad;
   // Consecutive failed syncs before the waiting batches are answered with kFailed.
   int patience = 4;
@@ -57,7 +58,7 @@ struct LoopOptions {
   // Called on the loop's thread after a sync that did not fail, when its batches have been
   // answered. The call may take time.
   std::function<void(const SyncResult&)> on_answered;
-  // Called on the loop's thread after batches were answered that required no sync. The call may
+  // Called on the loop's thread after batches that required no sync were answered. The call may
   // take time.
   std::function<void()> on_stored;
   // Called on the loop's thread after each repair that found differences or failed.
@@ -72,7 +73,8 @@ struct LoopOptions {
   std::function<void(LocalhostNodePortChanges)> on_localhost_node_ports;
   StateLimits limits;
   // A snapshot whose end would remove at least this percentage of the objects of one kind is
-  // held: its objects are stored, but no other object is removed (snapshot_loss.h). 0: no bound.
+  // held: its objects are stored, but no other object is removed (snapshot_loss.h). 0 disables the
+  // check.
   unsigned hold_removals = 0;
 };
 
@@ -81,8 +83,8 @@ class Loop {
   Loop(Reconciler& reconciler, LoopOptions options);
   ~Loop();  // Calls Stop().
 
-  // `received`: what the store contains. With kPreviousRules, nothing is written before a snapshot
-  // has ended.
+  // `received` describes the content of the store. With kPreviousRules, the loop writes nothing to
+  // the kernel before a snapshot has ended.
   void Start(Received received);
   // Waits for the commit in flight, answers waiting batches with kFailed and stops the thread. The
   // rules stay in effect.
@@ -197,15 +199,17 @@ class Loop {
   Schedule schedule_{options_.schedule, Clock::now()};
   Received received_ = Received::kNothing;
   Received programmed_ = Received::kNothing;  // See Situation::programmed.
-  // True if the session began a snapshot or its token matched, and no other client has modified
-  // objects since. Unless a snapshot is open, the stored objects are then those of the session.
+  // True if the stored objects match the session's objects. While a snapshot is open, true if they
+  // will match when the snapshot ends. Set when the session begins a snapshot, or if its state
+  // token matches. Cleared when another client modifies objects.
   bool session_is_synced_ = false;
   std::optional<Held> held_;  // The snapshot that is open, but whose batches have all arrived.
   // The changes that are not in the kernel come from a snapshot, or no Service is in the kernel.
   bool split_allowed_ = true;
-  bool started_empty_ = true;        // At the start, no Service was in the kernel.
-  bool has_health_checks_ = false;   // A Service has, or has had, a healthCheckNodePort.
-  std::string damage_, damaged_by_;  // Reported change that the next repair is for.
+  bool started_empty_ = true;       // At the start, no Service was in the kernel.
+  bool has_health_checks_ = false;  // A Service has, or has had, a healthCheckNodePort.
+  // The reported change that the next repair reverts, and the process that made the change.
+  std::string damage_, damaged_by_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -24,7 +24,7 @@ struct ReconcilerOptions {
   std::string node_name;
   NodePortAddresses node_port_addresses;
   RulesetOptions ruleset;
-  // Whether TCP connections to endpoints that are gone are reset, unless the Service overrides it.
+  // Whether TCP connections to removed endpoints are reset. A Service can override this setting.
   bool reset_stale_tcp = false;
   // Families in which TCP nodePorts accept connections on the loopback address, by Index(Family).
   bool localhost_node_ports[2] = {};
@@ -59,7 +59,7 @@ class NodeFollower {
   // Returns the findings about the node and its networks.
   std::vector<Finding> Findings(const NodeFacts& facts) const;
 
-  // The rows of the current facts are in the kernel.
+  // Call when the rows of the current facts are in the kernel.
   void Committed() { committed_version_ = store_.node_version(); }
 
   // Returns the addresses for healthCheckNodePorts if they have changed since the last call

@@ -23,7 +23,7 @@ namespace svcmap::proxy {
 class Rejections {
  public:
   struct Remedy {
-    std::optional<TableEvent> event;  // What the rejection shows about the tables.
+    std::optional<TableEvent> event;  // Effect of the rejection on the TableState.
     bool check_rows = false;          // Another process may have changed the rows of the plan.
   };
 
@@ -37,8 +37,8 @@ class Rejections {
   void Committed() { consecutive_ = 0; }
   void PlanCommitted();  // Also called if the plan was empty.
 
-  // Maximum number of Services in the next plan. Reduced to find the Service that the kernel
-  // rejects.
+  // Returns the maximum number of Services in the next plan. Handle halves this number if the
+  // kernel's error names no Service, so that smaller plans isolate the rejected Service.
   size_t service_limit() const { return service_limit_; }
 
   bool Contains(const std::string& service) const { return rejected_.contains(service); }

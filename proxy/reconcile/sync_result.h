@@ -46,8 +46,8 @@ struct SyncResult {
   // Base chains with a wrong type, hook or priority that were created again, in nft notation.
   // Packets may have passed untranslated meanwhile.
   std::vector<std::string> replaced_chains;
-  // Repairs of suspect rows before the plan that found differences or failed. Also set after a
-  // failure.
+  // Results of repairs before the plan, if these repairs found differences or failed. Also set
+  // after a failure.
   std::vector<RepairResult> repairs;
   size_t elements = 0;
   std::chrono::nanoseconds duration{0};  // Duration of the commit.
@@ -77,15 +77,16 @@ struct RemovalResult {
   std::chrono::nanoseconds duration{0};
 };
 
-// The effect that changes would have.
+// Result of a dry run: the effect that changes would have if they were committed.
 struct DryRun {
   // Elements deleted and added, in the order of the transaction, without the marker.
   nft::Transaction rows;
-  // The tables would be rewritten. `rows` contains only the differences even then.
+  // The tables would be rewritten. Even then, `rows` contains only the differences.
   bool recreates = false;
-  std::vector<Finding> findings;  // What would not be programmed.
+  std::vector<Finding> findings;  // Parts of the changes that would not be programmed.
   uint64_t revision = 0;          // The current revision.
-  // The loss for which a snapshot with these changes would be held, such as "95 of 100 Services".
+  // The removals that would be held if a snapshot made these changes, such as "95 of 100 Services".
+  // Empty if no removals would be held.
   std::string held;
 };
 

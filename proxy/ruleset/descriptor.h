@@ -1,5 +1,6 @@
-// A Service descriptor is the map value for an address of a Service port. While a packet is in the
-// nat chains, its destination address contains the descriptor (docs/decisions/0001 and 0002).
+// The map `service-ips` maps the address, protocol and port of each Service port to a descriptor.
+// While a packet is in the nat chains, its destination address contains the descriptor
+// (docs/decisions/0001 and 0002).
 //
 //                          byte 0             IPv4 bytes 1-3, IPv6 bytes 13-15
 //   without affinity       [kind|pick class]  [group: 24 bits                  ]

@@ -86,15 +86,15 @@ struct Service {
   // With external_policy kLocal: while no endpoint is on this node, external IPs and load balancer
   // IPs are not programmed, so the kernel routes their packets.
   bool route_without_local = false;
-  // Sources that may use the load balancer IPs, for both families. If the list contains no prefix
-  // of a family, all sources of that family are allowed. Prefixes of length 0 are omitted, because
-  // they also allow all sources (S-11, S-12).
+  // Client addresses that may use the load balancer IPs, for both families. If the list contains no
+  // prefix of a family, all clients of that family are allowed. Prefixes of length 0 are omitted,
+  // because they also allow all clients (S-11, S-12).
   std::vector<IpPrefix> source_ranges;
-  // True if only some sources of the family may use the load balancer IPs.
+  // Returns true if source_ranges restricts the clients of the IP family.
   bool HasSourceRanges(Family family) const;
   // Timeout of client IP session affinity in seconds (S-14), or 0 if disabled.
   uint32_t affinity_seconds = 0;
-  // Whether TCP connections to endpoints that are gone are reset. Absent: the node's default.
+  // Whether TCP connections to removed endpoints are reset. If absent, the node's default applies.
   std::optional<bool> reset_stale_tcp;
   PickBy pick_by = PickBy::kRandom;     // Not used with session affinity.
   uint32_t pick_table_size = 0;         // In kHashTableSizes, or 0 for the default.
@@ -188,7 +188,6 @@ struct Change {
   const std::string* message() const;
 };
 
-// A problem with one object: the reason why the object was rejected or why a part has no effect.
 // Reason of a finding. svcmap.v1.ResultCode has the same values.
 enum class FindingCode : uint8_t {
   kInvalid,
@@ -208,6 +207,8 @@ enum class FindingCode : uint8_t {
 // be empty.
 std::string_view CategoryOf(FindingCode code);
 
+// A problem with one object: the reason why the object was rejected, or why a part of the object
+// has no effect.
 struct Finding {
   enum class Severity : uint8_t {
     kRejected,   // The new object was rejected. The previously accepted version stays in effect.

@@ -1605,9 +1605,10 @@ func (*SnapshotBegin) Descriptor() ([]byte, []int) {
 // at least 20 Services would lose all usable endpoints. While the agent keeps the rules of its previous
 // run, it compares the number of Services with endpoints in these rules with the number in the
 // snapshot. The Ack then has the outcome HELD and the field `held`, and the agent prunes nothing. The
-// snapshot stays open: later changes take effect as in a snapshot, and Acks contain no state_token. The
-// snapshot ends when a later change has listed enough objects, or with AcceptSnapshot. The agent
-// discards the open snapshot if it receives SnapshotBegin or if a new stream opens.
+// snapshot stays open. The agent handles later changes like changes before SnapshotEnd, and their
+// Acks contain no state_token. The snapshot ends when later changes have listed enough of the
+// missing objects, or when AcceptSnapshot is called. The agent discards the open snapshot if it
+// receives SnapshotBegin or if a new stream opens.
 type SnapshotEnd struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
@@ -1678,8 +1679,9 @@ type Batch struct {
 	// higher than all previous numbers. Gaps are allowed. If a number does not increase, the stream ends
 	// with INVALID_ARGUMENT.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// Changes to objects, at most 65,536. More changes end the stream with RESOURCE_EXHAUSTED. The batch
-	// can have at most Limits.max_batch_bytes bytes. If the batch is empty, the outcome is UNCHANGED.
+	// Changes to objects, at most 65,536. If a batch contains more changes, the stream ends with
+	// RESOURCE_EXHAUSTED. The batch can have at most Limits.max_batch_bytes bytes. If the batch is
+	// empty, the outcome is UNCHANGED.
 	Changes []*Change `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
 }
 
@@ -2284,8 +2286,9 @@ type ApplyRequest struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// Objects to upsert, at most 65,536. More objects end the call with RESOURCE_EXHAUSTED. If an object
-	// occurs several times, the last version is used, and the result contains a warning (DUPLICATE).
+	// Objects to upsert, at most 65,536. If the request contains more objects, the call ends with
+	// RESOURCE_EXHAUSTED. If an object occurs several times, the last version is used, and the result
+	// contains a warning (DUPLICATE).
 	Objects []*Object `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	// Whether the request is a dry run. A dry run validates the request without storing, saving,
 	// committing or logging changes. The Ack contains the `results` that a real call would return, except
@@ -2706,8 +2709,8 @@ func (x *ListRequest) GetName() string {
 	return ""
 }
 
-// Part of the list of objects. All messages of the stream together form a consistent view of the stored
-// objects.
+// Some of the listed objects. All messages of the response stream together form a consistent view
+// of the stored objects.
 type ListResponse struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache

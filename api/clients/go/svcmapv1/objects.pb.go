@@ -67,11 +67,10 @@ type ObjectMeta struct {
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Labels. Default: none. The agent stores and uses only the following labels.
 	//
-	//	Service: service.kubernetes.io/service-proxy-name. If the label is present, even if it is empty,
-	//	  the Service is not proxied (S-1).
+	//	Service: with service.kubernetes.io/service-proxy-name, even if the value is empty, the
+	//	  Service is not proxied (S-1).
 	//	EndpointSlice: kubernetes.io/service-name is the name of the Service (S-18).
-	//	EndpointSlice: service.kubernetes.io/headless. If the label is present, the slice is not used
-	//	  (S-17).
+	//	EndpointSlice: with service.kubernetes.io/headless, the slice is not used (S-17).
 	//	Node: topology.kubernetes.io/zone is the zone of the node (S-29).
 	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
 	// Annotations. Default: none. The agent stores and uses only the following annotations.
