@@ -40,6 +40,7 @@ class NetlinkKernel final : public Kernel {
   ApplyResult ApplyOnce(const Transaction& transaction, bool& transient);
   ApplyResult AwaitVerdict(const Batch& batch, bool& transient);
 
+  absl::StatusOr<std::optional<uint64_t>> ReadCount(SetRef set);
   absl::Status ReadAll(SetRef set, std::span<const FieldBytes> keys,
                        std::span<std::optional<Element>> elements);
   // Sends requests for a limited number of keys, so that the responses fit into the receive buffer.

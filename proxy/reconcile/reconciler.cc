@@ -148,19 +148,6 @@ void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
   sync_plan.removals = std::move(phases.removals);
 }
 
-void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
-  nft::Transaction& transaction = sync_plan.plan.transaction();
-  PhaseContext context{.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset)};
-  context.freed = sync_plan.rewrite ? sync_plan.gone_ports : sync_plan.old_numbers;
-  context.ended_local_sets =
-      sync_plan.rewrite ? sync_plan.ended_local_sets : sync_plan.plan.ended_local_sets();
-  context.groups_in_use = AffinityGroupsInUse(sync_plan, applied_);
-  Phases phases = SplitIntoPhases(std::move(transaction), context);
-  sync_plan.first = std::move(phases.first);
-  transaction = std::move(phases.change);
-  sync_plan.removals = std::move(phases.removals);
-}
-
 // Sets the outcome and the durations. After a failure, the Services are dirty again.
 void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result) {
   const auto planned = Clock::now();
