@@ -18,14 +18,15 @@ struct TrackedEntry {
   nft::FlowEnd client;
   nft::FlowEnd destination;  // Destination of the first packet.
   nft::FlowEnd answers;      // Sends the replies, after translation.
-  uint32_t id = 0;           // Distinguishes flows with the same addresses. Kernel-assigned.
+  uint32_t id = 0;           // Assigned by the kernel. Distinguishes flows with the same addresses.
 };
 
 // Calls `take` for each TCP, UDP and SCTP entry in the network namespace of the calling thread.
 // Entries that change during the dump can be missing or listed twice. Requires CAP_NET_ADMIN.
 //
-// Does not filter in the kernel, because the kernel processes no packets on this CPU while it
-// searches for the next matching entry (nft/conntrack/netlink_flow_table.cc).
+// Requests all entries, without a filter in the kernel. With a filter, the kernel would process no
+// packets on this CPU while it searches for the next matching entry
+// (nft/conntrack/netlink_flow_table.cc).
 absl::Status ForEachTrackedEntry(const std::function<void(const TrackedEntry&)>& take);
 
 }  // namespace svcmap::api

@@ -1,12 +1,14 @@
 // Decides when svcmap-etcd writes the status of the node to etcd. Contains no clock, thread or
 // connection.
 //
-// A write is due
-// - if `healthy`, `rejected` or `held` has changed, at most every kChangeInterval,
-// - every kPeriod, beginning at a random time, unless the last write is younger than half of
-//   kPeriod,
-// - after a request (fleet::Ask) whose seq svcmapd has acknowledged, after a random part of the
-//   window of the request. Any write of an acknowledged seq answers the request.
+// A write is due in three cases:
+// - `healthy`, `rejected` or `held` has changed, and this process has written no status for
+//   kChangeInterval.
+// - A period of kPeriod has ended. The first period ends at a random time. The write is omitted if
+//   the last write took place less than half of kPeriod before.
+// - A request for the status (fleet::Ask) must be answered. When svcmapd has acknowledged the seq
+//   of the request, the answer becomes due at a random time within the window of the request. Any
+//   write after this acknowledgement answers the request.
 #pragma once
 
 #include <chrono>
@@ -24,15 +26,16 @@ class StatusWriter {
 
   static constexpr std::chrono::seconds kChangeInterval{5};
   static constexpr std::chrono::minutes kPeriod{5};
-  // An unhealthy node is not reported earlier after the start, because every start is unhealthy.
+  // Time after the start during which an unhealthy node is not reported, because each node is
+  // unhealthy at first.
   static constexpr std::chrono::seconds kStartTime{30};
 
   explicit StatusWriter(Clock::time_point now, Backoff::Random random = Backoff::SeededRandom());
 
-  // Sets the status in etcd that an earlier process has written. Must be called before Due.
+  // Sets the status that an earlier process has written to etcd. Must be called before Due.
   void Found(const fleet::NodeStatus& stored) { stored_ = stored; }
 
-  // Takes a new or changed request, which replaces the last one.
+  // Stores a new or changed request, which replaces the previous request.
   void Asked(const fleet::Ask& ask);
 
   // Returns whether `status` must be written now. The caller then calls Written or Failed.
@@ -50,8 +53,8 @@ class StatusWriter {
   Clock::time_point not_before_;
   std::optional<fleet::NodeStatus> stored_;   // The status in etcd, if known.
   std::optional<Clock::time_point> written_;  // Last write of this process.
-  std::optional<fleet::Ask> ask_;             // Not answered yet.
-  std::optional<Clock::time_point> answer_;   // Set when svcmapd has acknowledged the seq of ask_.
+  std::optional<fleet::Ask> ask_;             // Request without an answer.
+  std::optional<Clock::time_point> answer_;   // When the answer to ask_ is due.
 };
 
 }  // namespace svcmap::etcd

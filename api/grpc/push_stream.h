@@ -1,5 +1,5 @@
 // A controller's Push stream: reads messages in order, and acknowledges each batch after the loop
-// has processed it. No function waits. The stream stops reading while too many batches are
+// has processed the batch. No function blocks. The stream stops reading while too many batches are
 // unacknowledged. Therefore a controller that sends too fast or does not read uses bounded memory
 // and no thread.
 #pragma once
@@ -58,7 +58,8 @@ class ActiveSession {
   // FAILED_PRECONDITION without a change if a leader with a higher epoch has replaced the
   // controller.
   grpc::Status Take(uint64_t id, Controller controller, OnReplaced end);
-  // Returns a locked mutex if `id` is active. The stream stays active until the lock is released.
+  // If the stream `id` is active, returns a lock of the mutex. The stream stays active while the
+  // caller holds this lock. Otherwise, returns a lock that is not locked.
   std::unique_lock<std::mutex> Enter(uint64_t id);
   // Ends the stream `id`. Returns true if the stream was active.
   bool Leave(uint64_t id, const std::string& connection);

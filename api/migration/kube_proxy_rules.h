@@ -62,8 +62,8 @@ ServedPlaces PlacesServed(const IptablesSave& save);
 // Returns the clusterIPs in kube-proxy's rules, with duplicates.
 std::vector<IpAddress> ClusterIps(const IptablesSave& save);
 
-// Returns rules of other programs that translate an address in `places`, or a nodePort in `places`
-// on all addresses.
+// Returns the rules of other programs that translate the destination of packets to an address in
+// `places`. Also returns rules for a nodePort in `places` if these rules match all addresses.
 std::vector<std::string> ForeignTranslations(const IptablesSave& save, const ServedPlaces& places);
 
 }  // namespace svcmap::api

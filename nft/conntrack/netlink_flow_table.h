@@ -26,12 +26,12 @@ class NetlinkFlowTable : public FlowTable {
   void DeleteBatch(std::span<const Flow> flows, Deletion& deletion);
 
   SocketFaults* const faults_;
-  // Total number of flows, and number of flows by kind, at the last count.
+  // Total number of flows, and number of flows of each FlowKind, in the last listing.
   uint64_t flows_ = 0;
   std::array<uint64_t, kFlowKinds> flows_of_kind_ = {};
   bool filter_unsupported_ = false;
   // Socket for deletions. Deletions need a separate socket, because a dump may still be in progress
-  // on the dump's socket.
+  // on the other socket.
   std::optional<Socket> deletions_;
   uint32_t sequence_ = 1;
 };

@@ -66,8 +66,8 @@ struct CleanerOptions {
   int rest_factor = 9;
   // Time after which a TCP endpoint that is in no EndpointSlice of its Service is gone.
   std::chrono::milliseconds gone_after{1000};
-  // A stale handshake is deleted if two dumps of the connection tracking table at least this time
-  // apart contain it.
+  // A stale handshake is deleted only if two dumps of the connection tracking table contain it. The
+  // second dump is at least this time after the first dump.
   std::chrono::milliseconds handshake_wait{1000};
   // Maximum number of conntrack entries in the dump of a round that covers only handshakes.
   uint64_t max_handshake_entries = 1'000'000;
@@ -95,11 +95,11 @@ class Cleaner {
   void Start();
   void Stop();  // Stops the thread. Interrupts a round in progress.
 
-  // A commit to the tables, and the Update() that follows it, take place while an object of this
-  // class exists. Packets use the new rules before Update() is called. So that their flows do not
-  // look stale, the cleaner deletes no UDP flow until the commit has ended. TCP and SCTP flows are
-  // tested with the function of FindStaleConnectionsWith(). Does nothing if `cleaner` is null. One
-  // object at a time.
+  // The caller keeps an object of this class during a commit to the tables and the Update() that
+  // follows the commit. Packets use the new rules before Update() is called, so their flows would
+  // look stale. Therefore, the cleaner waits for the end of the commit before it deletes UDP flows.
+  // TCP and SCTP flows are tested with the function of FindStaleConnectionsWith(). Does nothing if
+  // `cleaner` is null. At most one object exists at a time.
   class CommitScope {
    public:
     explicit CommitScope(Cleaner* cleaner);
@@ -120,8 +120,8 @@ class Cleaner {
   // block.
   using StaleConnectionsFn =
       std::function<std::vector<std::optional<ServiceHash>>(std::span<const nft::Flow>)>;
-  // The cleaner deletes TCP and SCTP flows only while it has this function. With null, waits until
-  // a call in progress has returned. Thread-safe.
+  // The cleaner deletes TCP and SCTP flows only while it has this function. If `find` is null,
+  // waits until a call in progress has returned. Thread-safe.
   void FindStaleConnectionsWith(StaleConnectionsFn find);
   void StateIsComplete();
   // The tables were incomplete, and are now repaired. Packets that passed before the repair may

@@ -1,9 +1,10 @@
-// Records stale handshakes (stale_connections.h), and decides when they are deleted: when they were
-// listed twice, at least one second apart. So an endpoint that replies slowly to a SYN can complete
-// a handshake that began before the endpoint left. A handshake with an address that has recently
-// become an endpoint of another Service is deleted immediately, because the client's next retry
-// would reach that Service. This does not apply if the address has also become an endpoint of the
-// handshake's Service recently, because a new pod can belong to both Services.
+// Records stale handshakes (stale_connections.h), and decides when they are deleted. A stale
+// handshake is deleted if two dumps contain it, and the second dump is at least one second after
+// the first dump. During this second, an endpoint that replies slowly to a SYN can complete a
+// handshake that began before the endpoint was removed. A handshake with an address that has
+// recently become an endpoint of another Service is deleted immediately, because the client's next
+// retry would reach that Service. This does not apply if the address has also become an endpoint of
+// the handshake's Service recently, because a new pod can belong to both Services.
 //
 // Not thread-safe.
 #pragma once
@@ -27,13 +28,13 @@ class HandshakeBook {
   // How long an address counts as a new endpoint address.
   static constexpr std::chrono::seconds kNew{30};
 
-  // A handshake is deleted `wait` after it was listed first. Without changes, further rounds wait
-  // longer, at most `last_wait`.
+  // A handshake is deleted `wait` after it was listed first. Without changes, the delay before each
+  // further round grows, up to `last_wait`.
   HandshakeBook(std::chrono::milliseconds wait, std::chrono::milliseconds last_wait)
       : wait_(wait), last_wait_(last_wait) {}
 
   void Update(const EndpointChanges& changes, Time now);
-  // Handshakes may have become stale.
+  // Must be called if handshakes may have become stale.
   void Check() { check_ = true; }
   // Returns the time when a round is due, or nullopt.
   std::optional<Time> due_at() const;

@@ -18,12 +18,12 @@ namespace svcmap::proxy {
 // the returned rows are valid.
 std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint16_t port);
 
-// Reads the elements in portions. An element of `desired` differs if the element is missing in the
-// kernel or has a different value. An element of `deciding` differs if the kernel contains the
-// element but `desired` does not. Interval sets and comments are not compared.
+// Each call of Read() reads a part of the elements. An element of `desired` differs if the element
+// is missing in the kernel or has a different value. An element of `deciding` differs if the kernel
+// contains the element but `desired` does not. Interval sets and comments are not compared.
 class KernelCheck {
  public:
-  // `tables` must exist as long as the KernelCheck.
+  // `tables` must outlive the KernelCheck.
   KernelCheck(const nft::TableSpecs& tables, nft::Transaction desired, std::vector<Row> deciding);
   KernelCheck(const KernelCheck&) = delete;
   KernelCheck& operator=(const KernelCheck&) = delete;
@@ -32,8 +32,8 @@ class KernelCheck {
   static constexpr size_t kMaxConfirmed = 1000;
   void Confirm(const KernelCheck& earlier);
 
-  // Reads elements until `limit` has passed, but at least one. Returns true after the last element
-  // and after an error.
+  // Reads at least one element, and stops when `limit` has passed. Returns true after the last
+  // element and after an error.
   bool Read(nft::Kernel& kernel, std::chrono::steady_clock::duration limit);
 
   // Returns one line per difference found, or the error of the kernel.

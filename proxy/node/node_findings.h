@@ -15,9 +15,9 @@ namespace svcmap::proxy {
 // Returns true if the prefixes have an address in common.
 bool Overlap(const IpPrefix& a, const IpPrefix& b);
 
-// Properties of the Services that node findings depend on.
+// Facts about the nodePorts of all Services, from which the findings about the node are computed.
 struct NodePortUse {
-  bool any[2] = {};  // By Index(Family): a Service has a nodePort in the family.
+  bool any[2] = {};  // Indexed by Index(Family). True if a Service has a nodePort in the family.
   // True if all map elements, including those of nodePorts, exceed the limit.
   bool over_limit = false;
 

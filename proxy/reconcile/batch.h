@@ -28,8 +28,8 @@ struct BatchResult {
   std::chrono::nanoseconds queue_duration{0};   // From Submit to the start of that commit.
   std::vector<Finding> findings;
   absl::Status error;
-  // The removals of the snapshot that the batch ends are held: "95 of 100 Services". Empty if
-  // nothing is held. The outcome is kPending.
+  // If the removals of the snapshot that the batch ends are held: the number of objects to remove,
+  // such as "95 of 100 Services". The outcome is then kPending. Otherwise empty.
   std::string held;
   KindCounts removed = {};  // Number of stored objects that the batch removed.
   // State token of the store after the batch. Absent unless the session has the complete state: it
@@ -38,8 +38,9 @@ struct BatchResult {
   std::optional<StateToken> token;
 };
 
-// A change that is computed on the loop's thread from the last accepted version of its object. A
-// snapshot does not prune the object, even if the result contains no change.
+// A change whose result the loop's thread computes from the last accepted version of the object,
+// for example an endpoint delta. A snapshot does not prune this object, even if the result contains
+// no change.
 struct DeferredChange {
   struct Result {
     std::optional<Change> change;  // Absent: rejected, see `findings`.
@@ -58,7 +59,7 @@ struct Batch {
     kAcceptSnapshot,  // Ends a held snapshot, if there is one.
   };
   Mark mark = Mark::kNone;
-  // With kSnapshotEnd: the snapshot ends however much it removes.
+  // With kSnapshotEnd: ends the snapshot regardless of the number of objects that it removes.
   bool accept_removals = false;
   std::vector<Change> changes;
   // Rejected objects. A snapshot does not prune their last accepted version.
@@ -66,13 +67,13 @@ struct Batch {
   std::vector<DeferredChange> deferred;  // Applied after `changes`.
   // Returns the stored EndpointSlice with the message `held`, without the endpoints that the
   // `rejected` version does not list. Called for EndpointSlices that exceed a limit, so that
-  // endpoints that have left are not used. May be null.
+  // removed endpoints are not used. May be null.
   std::function<std::shared_ptr<const EndpointSlice>(const std::string& held,
                                                      const EndpointSlice& rejected)>
       departures;
-  bool out_of_band = false;  // Not from the session's controller (see StartSession).
-  // When the message was received, before its conversion. If absent, Stage::kConvert is not
-  // counted.
+  bool out_of_band = false;  // The batch is not from the session's controller.
+  // Time at which the message was received, before its conversion. If absent, Stage::kConvert is
+  // not counted.
   std::optional<std::chrono::steady_clock::time_point> received;
   // Called once, on the loop's thread, after the changes are in the store and before `done`. The
   // findings are those of deferred changes and of changes that exceed a limit. Must not block.

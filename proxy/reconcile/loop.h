@@ -5,10 +5,10 @@
 // Batches are accepted in the order of their arrival, so a change waits for all changes that
 // arrived before it. Batches that arrive during a commit are merged until they have about
 // `max_elements` elements, and the latest version of each object takes effect. Merged batches are
-// committed in one plan. Arrivals contains the batches that wait. The load is split into plans of
-// about `max_elements` elements, so that no commit is long. The load consists of all changes that
-// arrive during a snapshot, or while no Service is in the kernel. A plan contains all changes of a
-// Service.
+// committed in one plan. The class Arrivals contains the waiting batches. A load consists of all
+// changes that arrive during a snapshot, or while no Service is in the kernel. A load is split into
+// plans of about `max_elements` elements, so that no commit takes long. A plan contains all changes
+// of a Service.
 //
 // Changes that other processes make to svcmap's tables are repaired between two commits, in small
 // parts if possible. After each part, repairs pause for as long as the part took, so that batches
@@ -45,11 +45,12 @@ namespace svcmap::proxy {
 
 struct LoopOptions {
   Cleaner* cleaner = nullptr;  // Receives the programmed UDP ports. Must outlive the loop.
-  // Approximate number of elements in a plan with merged batches, and in a plan of the load.
+  // Approximate maximum number of elements in a plan. Limits the number of batches that are merged
+  // into one plan, and the size of the plans into which a load is split.
   size_t max_elements = kElementsPerCommit;
   // Like max_elements, but for the first load of this run.
   size_t first_load_elements = kElementsOfFirstLoad;
-  // Consecutive failed syncs before the waiting batches are answered with kFailed.
+  // Number of consecutive failed syncs after which waiting batches are answered with kFailed.
   int patience = 4;
   ScheduleOptions schedule;
   // Called on the loop's thread after each sync, including failed syncs and syncs without an
@@ -64,8 +65,8 @@ struct LoopOptions {
   // Called on the loop's thread after each repair that found differences or failed.
   std::function<void(const Repaired&)> on_repair;
   TriggerTimes::Observer on_programmed;
-  // Called with changes of healthCheckNodePorts, after each successful sync once a Service has had
-  // one.
+  // Called with changes of healthCheckNodePorts after each successful sync, as soon as a Service
+  // has had a healthCheckNodePort.
   std::function<void(HealthCheckChanges)> on_health_checks;
   // Called when the addresses for healthCheckNodePorts change.
   std::function<void(std::vector<IpAddress>)> on_health_check_addresses;
@@ -107,8 +108,8 @@ class Loop {
   // stopped.
   std::optional<DryRun> Try(const Batch& batch);
 
-  // Runs `fn` on the loop's thread between two transactions, and blocks until it returns. The store
-  // may not contain unanswered batches. Returns false if the loop has stopped.
+  // Runs `fn` on the loop's thread between two transactions, and blocks until it returns. Changes
+  // of unanswered batches may be missing in the store. Returns false if the loop has stopped.
   bool Call(const std::function<void(Reconciler&)>& fn);
 
   const StateLimits& limits() const { return options_.limits; }
@@ -203,7 +204,7 @@ class Loop {
   // will match when the snapshot ends. Set when the session begins a snapshot, or if its state
   // token matches. Cleared when another client modifies objects.
   bool session_is_synced_ = false;
-  std::optional<Held> held_;  // The snapshot that is open, but whose batches have all arrived.
+  std::optional<Held> held_;  // The open snapshot whose removals are held.
   // The changes that are not in the kernel come from a snapshot, or no Service is in the kernel.
   bool split_allowed_ = true;
   bool started_empty_ = true;       // At the start, no Service was in the kernel.

@@ -8,9 +8,9 @@
 //
 // If the tables do not exist, Sync() writes Service after Service in several transactions. If the
 // kernel differs from the applied rows, Repair() finds the differences and writes only these. If
-// too much differs, or if the content is unknown (for example after an upgrade, or after a commit
-// with an unknown outcome), Sync() rewrites the tables. states.h lists what is known about the
-// tables, and what each rewrite does.
+// too many elements differ, or if the content is unknown (for example after an upgrade, or after a
+// commit with an unknown outcome), Sync() rewrites the tables. states.h lists what is known about
+// the tables, and what each rewrite does.
 //
 // Reconciler coordinates classes with one job each: Planner computes the changes, TableRewriter the
 // rewrites, Rejections the reaction to rejected changes, Repairer the repairs; Journal saves the
@@ -87,9 +87,9 @@ class Reconciler {
   // Returns true if the tables contain exactly the applied rows.
   bool Verified() const;
   size_t applied_rows() const;  // Number of applied elements in all sets.
-  // Checks one portion of the suspect rows and repairs differences.
+  // Checks a part of the suspect rows and repairs differences.
   RepairResult Repair();
-  // Checks the next portion of all applied rows and repairs differences.
+  // Checks the next part of all applied rows and repairs differences.
   RepairResult Audit();
   uint64_t audits() const { return repairer_.audits(); }
 
@@ -99,11 +99,13 @@ class Reconciler {
   // See StandingFindings.
   const StandingFindings::List& standing_findings() const { return standing_findings_.list(); }
 
-  // The stored objects are no complete state: there are none, or they are a part of the first
-  // snapshot, which has not ended. Saved for the next run.
+  // Sets whether the stored objects are incomplete. This is the case if no objects are stored, or
+  // if they are a part of the first snapshot, which has not ended. The value is saved for the next
+  // run.
   void SetPartial(bool partial) { journal_.SetPartial(partial); }
-  // Returns false if the objects of committed changes are not saved, and the marker does not show
-  // it. Then no Ack may be sent, because the next run would use older objects.
+  // Returns false if the objects of committed changes are not saved, but the marker in the tables
+  // says that they are saved. While the result is false, the loop must not send an Ack, because the
+  // next run would use the older objects on disk.
   bool MarkerIsSafe() const { return !applied_.marker().saved || journal_.works(); }
   // Saves objects that changed without a commit.
   void SaveObjects();
@@ -111,21 +113,22 @@ class Reconciler {
   // Retries saving the state if a retry is due.
   void RetrySaving() { journal_.Retry(revision()); }
 
-  // True when there is something to write.
+  // Returns true if a Sync() would have something to write.
   bool Pending() const;
 
   // Commits one plan for the dirty Services, in the order of their first change. Adds Services
   // until the plan has `element_limit` elements. A large plan takes several transactions: all
-  // except the last one add elements that no packet can reach before the last one.
+  // except the last transaction add elements that no packet can reach before the last transaction.
   SyncResult Sync(size_t element_limit);
 
   // Returns true while elements that packets can no longer reach wait for their deletion. The loop
-  // deletes them as soon as the batches are answered. No Repair() and no Audit() until then.
+  // deletes them as soon as the batches are answered. Repair() and Audit() must not be called until
+  // then.
   bool HasLeftovers() const { return !leftovers_.empty(); }
-  // Deletes one portion of these elements.
+  // Deletes the next part of these elements.
   RemovalResult RemoveLeftovers();
 
-  // Grows with each commit that has an effect, across restarts.
+  // The revision, which increases with each commit that has an effect, and survives restarts.
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
 
@@ -133,13 +136,14 @@ class Reconciler {
   const NodeFacts& node_facts() const { return node_.facts(); }
   // Returns the data from which rows are computed. Valid until the next call of any other function.
   ExplainContext ContextForExplain();
-  // Returns the desired elements that decide about the destination of `question`. `explained` is
-  // the result of Explain().
+  // Returns the desired elements that determine the destination of packets of `question`.
+  // `explained` is the result of Explain().
   nft::Transaction DestinationRows(const Question& question, const Explained& explained);
   // Calls check.Read() with the kernel.
   bool Compare(KernelCheck& check, std::chrono::steady_clock::duration limit);
 
-  // Return the result of a RowReader. For tests: the duration is proportional to the state.
+  // Return the result of a RowReader. Only for tests, because the duration is proportional to the
+  // size of the state.
   nft::Transaction DesiredRows();
   nft::Transaction AppliedRows();
   nft::Transaction PendingRows();
@@ -188,7 +192,7 @@ class Reconciler {
 
   nft::Kernel& kernel_;
   const ReconcilerOptions options_;
-  RulesetOptions ruleset_ = options_.ruleset;  // With the rules that the last plan needs.
+  RulesetOptions ruleset_ = options_.ruleset;  // Includes the rules that the last plan needs.
   Store store_;
   Applied applied_;
   Numbering numbering_;
@@ -202,16 +206,17 @@ class Reconciler {
   Repairer repairer_{kernel_, applied_};
   Leftovers leftovers_;
   StandingFindings standing_findings_;
-  NodePortUse node_port_use_;  // When the findings of the node were computed.
+  NodePortUse node_port_use_;  // Value at the last computation of the node's findings.
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may differ in leftovers.
   uint64_t unknown_generation_ = 0;
-  std::optional<NextNumbers> next_numbers_;  // Of the previous run, until the first plan.
+  std::optional<NextNumbers> next_numbers_;  // Numbers of the previous run, until the first plan.
   size_t previous_services_ = 0;
-  std::vector<RepairResult> repairs_;  // Of the current Sync(). See SyncResult.
-  int failed_repairs_ = 0;             // Consecutive.
-  int failed_reads_ = 0;               // Before the first plan.
-  bool ahead_failed_ = false;  // Rows that were added ahead of a plan that failed are suspect.
+  std::vector<RepairResult> repairs_;  // Repairs during the current Sync(). See SyncResult.
+  int failed_repairs_ = 0;             // Number of consecutive failures.
+  int failed_reads_ = 0;               // Number of failures before the first plan.
+  // True if a plan failed after some of its rows were added ahead. These rows are suspect.
+  bool ahead_failed_ = false;
 };
 
 }  // namespace svcmap::proxy

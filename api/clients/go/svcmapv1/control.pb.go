@@ -85,8 +85,8 @@ type Resume int32
 
 const (
 	Resume_RESUME_UNSPECIFIED Resume = 0 // Never sent.
-	// The controller must send a snapshot first: the stored objects do not match Open.state_token, or
-	// the agent cannot verify them.
+	// The controller must send a snapshot first, because the stored objects do not match
+	// Open.state_token, or because the agent cannot verify them.
 	Resume_SEND_SNAPSHOT Resume = 1
 	// The stored objects match Open.state_token. The controller can continue with later changes. The
 	// controller may also send a snapshot.
@@ -263,7 +263,7 @@ const (
 	ResultCode_DUPLICATE               ResultCode = 4  // The value must be unique, but another field or Service has it.
 	ResultCode_TOO_MANY                ResultCode = 5  // The list has too many items.
 	ResultCode_FORBIDDEN               ResultCode = 6  // The field is not permitted with this configuration or other fields.
-	ResultCode_LIMIT                   ResultCode = 7  // The agent has no room: a flag or a fixed limit of all objects.
+	ResultCode_LIMIT                   ResultCode = 7  // The object would exceed a fixed limit, or a limit that a flag sets.
 	ResultCode_UNREADABLE              ResultCode = 8  // The bytes of the object cannot be decoded.
 	ResultCode_NOT_STORED              ResultCode = 9  // An EndpointDelta changes a slice that is not stored.
 	ResultCode_KERNEL_REJECTED         ResultCode = 10 // The kernel rejected the rules of the Service. The agent retries.
@@ -342,7 +342,8 @@ type ErrorReason int32
 
 const (
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0 // Never sent.
-	// INVALID_ARGUMENT: the message cannot be decoded, or has no field or kind that the agent knows.
+	// INVALID_ARGUMENT: the message cannot be decoded, contains no known field, or contains an object
+	// of an unknown kind.
 	ErrorReason_UNKNOWN_MESSAGE ErrorReason = 1
 	// INVALID_ARGUMENT: the message is not allowed at this point of the stream, or its number does not
 	// increase.
@@ -488,7 +489,7 @@ func (State) EnumDescriptor() ([]byte, []int) {
 	return file_svcmap_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
-// What the agent does at the moment. `State` is a summary of the phase.
+// Current activity of the agent. `State` is a summary of the phase.
 type Phase int32
 
 const (
@@ -502,7 +503,8 @@ const (
 	Phase_PHASE_LOADING Phase = 3
 	// The stored state is, or was, completely in the kernel. The agent commits changes (SERVING).
 	Phase_PHASE_SERVING Phase = 4
-	// The agent reads its tables and writes what differs, or replaces their content (SERVING).
+	// The agent reads its tables and writes the differences, or replaces the content of the tables
+	// (SERVING).
 	Phase_PHASE_REWRITING Phase = 5
 	// The agent checks and repairs elements that another process may have changed (SERVING).
 	Phase_PHASE_REPAIRING Phase = 6
@@ -823,7 +825,7 @@ type WatchRepair_Outcome int32
 const (
 	WatchRepair_OUTCOME_UNSPECIFIED WatchRepair_Outcome = 0 // Never sent.
 	WatchRepair_REPAIRED            WatchRepair_Outcome = 1 // The kernel has the committed state again.
-	WatchRepair_REWRITE             WatchRepair_Outcome = 2 // Too many differences: the next commit rewrites the tables completely.
+	WatchRepair_REWRITE             WatchRepair_Outcome = 2 // Too many elements differ, so the next commit rewrites the tables.
 	WatchRepair_NOT_YET             WatchRepair_Outcome = 3 // The repair failed, and the agent retries. `error` contains the reason.
 )
 
@@ -2052,10 +2054,10 @@ type Ack struct {
 	StateToken []byte `protobuf:"bytes,8,opt,name=state_token,json=stateToken,proto3" json:"state_token,omitempty"`
 	// Result of the dry run. Set only if the outcome is WOULD_CHANGE.
 	DryRun *DryRun `protobuf:"bytes,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// What the end of the snapshot would remove, such as "95 of 100 Services", if the agent holds the
-	// removals (see SnapshotEnd). Set in the Ack of SnapshotEnd, with the outcome HELD. In the Ack of a
-	// dry run: the objects that the changes would remove, if the agent would hold a snapshot with these
-	// changes. Otherwise empty.
+	// Objects that the end of the snapshot would remove, such as "95 of 100 Services", if the agent
+	// holds the removals (see SnapshotEnd). Set in the Ack of SnapshotEnd, with the outcome HELD. In
+	// the Ack of a dry run: the objects that the changes would remove, if the agent would hold a
+	// snapshot with these changes. Otherwise empty.
 	Held string `protobuf:"bytes,10,opt,name=held,proto3" json:"held,omitempty"`
 }
 
@@ -2482,8 +2484,8 @@ type DryRun struct {
 	Deleted uint64 `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	// Number of added elements, including elements that are not listed.
 	Added uint64 `protobuf:"varint,3,opt,name=added,proto3" json:"added,omitempty"`
-	// Whether the transaction would rewrite the tables completely, for example because a map must grow,
-	// an affinity timeout is new, or many source ranges are removed. Even if this field is true,
+	// Whether the transaction would rewrite the tables completely, for example after an upgrade of
+	// the agent, or because another process has deleted the tables. Even if this field is true,
 	// `elements` contains only the differences.
 	RewritesTables bool `protobuf:"varint,4,opt,name=rewrites_tables,json=rewritesTables,proto3" json:"rewrites_tables,omitempty"`
 }
@@ -2561,7 +2563,8 @@ type ElementChange struct {
 	Set string `protobuf:"bytes,3,opt,name=set,proto3" json:"set,omitempty"`
 	// Key in nft syntax, such as "10.96.0.10 . tcp . 80".
 	Key string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
-	// Data in nft syntax, such as "2.0.0.1". Empty for sets and for deletions. The endpoint group numbers are those that the agent would assign if it wrote the elements now.
+	// Data in nft syntax, such as "2.0.0.1". Empty for sets and for deletions. Contains the endpoint
+	// group numbers that the agent would assign now.
 	Data string `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
 	// Comment of the element, such as "shop/web:http". Empty for deletions and for elements without a
 	// comment.
@@ -2872,7 +2875,8 @@ type GetStatusResponse struct {
 	// controller reports the time of the event. Includes a change only if it modified the rules and if
 	// the time of its event is after the start of the agent.
 	ProgrammingLatency *ProgrammingLatency `protobuf:"bytes,30,opt,name=programming_latency,json=programmingLatency,proto3" json:"programming_latency,omitempty"`
-	// Processing time of each stage between the arrival of a message and its Ack, in processing order. To get the values for a period, subtract the values of two responses.
+	// Processing time of each stage between the arrival of a message and its Ack, in processing
+	// order. To get the values for a period, subtract the values of two responses.
 	Stages []*StageTime `protobuf:"bytes,31,rep,name=stages,proto3" json:"stages,omitempty"`
 	Phase  Phase        `protobuf:"varint,32,opt,name=phase,proto3,enum=svcmap.v1.Phase" json:"phase,omitempty"`
 	// The snapshot whose removals the agent holds (see SnapshotEnd). Absent if no snapshot is held.
@@ -3147,7 +3151,7 @@ type HeldSnapshot struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// What the end of the snapshot would remove, such as "95 of 100 Services".
+	// Objects that the end of the snapshot would remove, such as "95 of 100 Services".
 	Loss string `protobuf:"bytes,1,opt,name=loss,proto3" json:"loss,omitempty"`
 	// Time of SnapshotEnd.
 	Since *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
@@ -4669,8 +4673,8 @@ type WatchCommit struct {
 	// Number of Services with changes in the commit, including changes to their EndpointSlices. The value
 	// is 0 if the commit changed only node rules or repaired the tables.
 	Services uint64 `protobuf:"varint,4,opt,name=services,proto3" json:"services,omitempty"`
-	// Whether the commit rewrote the tables completely, for example at the first start or because a map
-	// had to grow.
+	// Whether the commit rewrote the tables completely, for example after a start of the agent, or
+	// because another process had deleted the tables.
 	TablesWritten bool `protobuf:"varint,5,opt,name=tables_written,json=tablesWritten,proto3" json:"tables_written,omitempty"`
 }
 
