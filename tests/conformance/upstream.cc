@@ -76,7 +76,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Granular checks", "update endpoints", "ChangeTest.EndpointsComeGoAndAreReplaced"},
       {"Granular checks", "update nodePort", "UpstreamTest.S4_S8_PortsAndNodePortsChange"},
       {"Granular checks", "ClientIP affinity",
-       "AffinityTest.S122_EveryConnectionOfAClientGoesToOneEndpoint"},
+       "AffinityTest.S122_OneEndpointForAllAddressesOfAPort"},
       {"Granular checks", "large requests",
        "TransferTest.ALocalEndpointGetsEveryByte TransferTest.ARemoteEndpointGetsEveryByte"},
       {"Granular checks", "endpoints in the node's network",

@@ -29,16 +29,6 @@ class FencingTest : public ServerTest {
   }
 };
 
-TEST_F(FencingTest, AHigherEpochTakesOver) {
-  Stream first(*stub_), second(*stub_);
-  ASSERT_TRUE(first.Open("a", 7));
-  ASSERT_TRUE(second.Open("b", 8));
-  EXPECT_EQ(first.Finish().error_code(), grpc::ABORTED);
-  ASSERT_TRUE(second.Send(1, {Upsert(Web())}));
-  EXPECT_EQ(second.ReadAck().outcome(), v1::COMMITTED);
-  EXPECT_EQ(GetStatus().controller().epoch(), 8u);
-}
-
 TEST_F(FencingTest, ALowerOneIsRejectedAndTheSessionOfTheHolderContinues) {
   Stream holder(*stub_);
   ASSERT_TRUE(holder.Open("b", 8));

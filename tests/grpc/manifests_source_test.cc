@@ -158,13 +158,6 @@ TEST_F(ManifestsSourceTest, AMisspelledKindRemovesNothingAndIsAFinding) {
   EXPECT_FALSE(HasFinding("did you mean"));
 }
 
-TEST_F(ManifestsSourceTest, AnUnreadableFileIsAFinding) {
-  Write("a.yaml", Service("a", "10.96.0.1"));
-  std::filesystem::create_symlink("/nonexistent", manifests_ + "/b.yaml");
-  Start(manifests_);
-  EXPECT_TRUE(HasFinding("--manifests: " + manifests_ + "/b.yaml: No such file or directory"));
-}
-
 TEST_F(ManifestsSourceTest, PathThatIsNotThereIsReported) {
   const auto source = ManifestsSource::Start(manifests_ + "/missing/x.yaml", *intake_);
   EXPECT_THAT(std::string(source.status().message()),

@@ -123,16 +123,6 @@ TEST_F(PushTest, RemovalTakesEffectAndOfAnUnknownObjectIsNoError) {
   EXPECT_EQ(Elements(proxy::kNoEndpointServices), 0u);
 }
 
-TEST_F(PushTest, ConflictIsReportedInTheAckThatShowsIt) {
-  Apply({Web("a/first")});
-  const v1::Ack ack = Apply({Web("b/second")});
-  ASSERT_EQ(ack.results_size(), 1);
-  EXPECT_EQ(ack.results(0).severity(), v1::WARNING);
-  EXPECT_EQ(ack.results(0).name(), "second");
-  EXPECT_THAT(ack.results(0).message(),
-              ::testing::HasSubstr("10.96.0.10:80/TCP: already used by Service a/first"));
-}
-
 TEST_F(PushTest, FindingsOfObjectsThatASnapshotDoesNotNameAreForgotten) {
   v1::Object bad = Web("a/bad");
   bad.mutable_service()->mutable_spec()->set_cluster_ip("bogus");

@@ -6,11 +6,9 @@
 namespace svcmap::api {
 namespace {
 
-using svcmap::testing::ASlice;
 using svcmap::testing::ServiceRef;
 using svcmap::testing::Upsert;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::SizeIs;
 
 class ResumeTest : public ServerTest {
@@ -112,16 +110,6 @@ TEST_F(ResumeTest, AfterAChangeOutOfBandThereIsNoTokenUntilTheNextSnapshot) {
   ASSERT_TRUE(known.BeginSnapshot() && known.Send(7, {Upsert(Web())}) && known.EndSnapshot(8));
   known.ReadAck();
   EXPECT_EQ(known.ReadAck().state_token(), token);
-}
-
-TEST_F(ResumeTest, InsideASnapshotThereIsNoToken) {
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("a"));
-  ASSERT_TRUE(stream.BeginSnapshot());
-  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
-  EXPECT_THAT(stream.ReadAck().state_token(), IsEmpty());
-  ASSERT_TRUE(stream.EndSnapshot(2));
-  EXPECT_THAT(stream.ReadAck().state_token(), Not(IsEmpty()));
 }
 
 // The token is from a stream that has ended, so it does not identify later changes.

@@ -189,14 +189,6 @@ TEST_F(SavedStateTest, KilledDuringTheFirstSnapshotItWaitsForACompleteState) {
   EXPECT_EQ(state_of_next_run(agent), v1::SERVING);
 }
 
-TEST_F(SavedStateTest, AFolderIsForOneAgent) {
-  ASSERT_OK_AND_ASSIGN(const NetNs elsewhere, NetNs::Create());
-  const auto second = Agent::Start(elsewhere, Flags());
-  ASSERT_FALSE(second.ok());
-  EXPECT_NE(second.status().ToString().find(state_folder()), std::string::npos) << second.status();
-  ExpectItGoesOn();
-}
-
 // ---- Clean-up ----
 
 TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {

@@ -1,6 +1,5 @@
 #include "tests/recovery/saved_state_world.h"
 
-#include <chrono>
 #include <fstream>
 #include <iterator>
 

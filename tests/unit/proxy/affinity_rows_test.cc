@@ -81,6 +81,14 @@ TEST_F(AffinityRowsTest, S122AllDestinationsAndBothSetsShareTheChoices) {
                                       "affinity-local-endpoints 0.1.0.1 : 10.0.0.1 . 8080"));
 }
 
+TEST_F(AffinityRowsTest, S122EachPortHasChoicesOfItsOwn) {
+  Apply({AService("shop/web").At("10.96.0.1").Port(80, "a").Port(81, "b").Affinity(10800),
+         ASlice("shop/web-1", "shop/web").Port(8080, "a").Port(8081, "b").Ready("10.0.0.1")});
+  Make();
+  EXPECT_THAT(OwnLines("affinity-slots"),
+              ElementsAre("affinity-slots 0x1 . 0 : 0.1.0.1", "affinity-slots 0x2 . 0 : 0.2.0.1"));
+}
+
 TEST_F(AffinityRowsTest, S126WhoStaysKeepsItsNumber) {
   Apply({Sticky()});
   ApplyEndpoints({"10.0.0.2", "10.0.0.4"});
