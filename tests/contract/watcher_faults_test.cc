@@ -17,7 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::svcmap::testing::EndpointRow;
-using ::svcmap::testing::Row;
 using ::svcmap::testing::ServiceRow;
 using ::testing::HasSubstr;
 
