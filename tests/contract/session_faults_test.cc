@@ -56,9 +56,7 @@ class SessionFaultsTest : public ::testing::Test {
     };
   }
   static Transaction Adding(uint32_t number) {
-    Transaction transaction;
-    transaction.Add(ServiceRow(kFaultFamily, number));
-    return transaction;
+    return testing::Changes({}, {ServiceRow(kFaultFamily, number)});
   }
   bool IsThere(uint32_t number) {
     const auto element =

@@ -12,26 +12,25 @@
 namespace svcmap::proxy::test {
 namespace {
 
+using ::svcmap::testing::Changes;
 using ::svcmap::testing::ClusterIpRow;
+using ::svcmap::testing::Row;
+using ::svcmap::testing::SourceRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-svcmap::testing::Row Slot(uint32_t group, uint32_t slot, const char* endpoint = "10.0.0.1") {
-  return svcmap::testing::EndpointRow(group, slot, svcmap::testing::Ip(endpoint), 8080);
+Row Slot(uint32_t group, uint32_t slot, const char* endpoint = "10.0.0.1") {
+  return testing::EndpointRow(group, slot, testing::Ip(endpoint), 8080);
 }
-svcmap::testing::Row ServiceIp(const char* descriptor) {
-  return svcmap::testing::ServiceRow(svcmap::testing::Ip("10.96.0.1"), 80,
-                                     svcmap::testing::Ip(descriptor));
+Row ServiceIp(const char* descriptor) {
+  return testing::ServiceRow(testing::Ip("10.96.0.1"), 80, testing::Ip(descriptor));
 }
 
 TEST(RemovalsTest, AGroupIsDeletedAfterTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 1));
-  transaction.Delete(Slot(1, 0));
-  transaction.Delete(ServiceIp("2.0.0.1"));
-  transaction.Add(ServiceIp("1.0.0.2"));
+  nft::Transaction transaction =
+      Changes({Slot(1, 1), Slot(1, 0), ServiceIp("2.0.0.1")}, {ServiceIp("1.0.0.2")});
   const nft::Transaction removals = TakeRemovals(transaction);
   EXPECT_THAT(Operations(transaction), ElementsAre("- service-ips 10.96.0.1 . tcp . 80",
                                                    "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.2"));
@@ -40,29 +39,23 @@ TEST(RemovalsTest, AGroupIsDeletedAfterTheSwitch) {
 
 // Packets that have picked the endpoint need the row in a later chain.
 TEST(RemovalsTest, ASelfEndpointIsDeletedAfterTheSwitch) {
-  const svcmap::testing::Row self{
-      .set = {Family::kIpv4, kSelfEndpoints},
-      .key = nft::FieldBytes().Append(svcmap::testing::Ip("10.96.0.1").bytes()).AppendU8(6)};
-  nft::Transaction transaction;
-  transaction.Delete(self);
-  transaction.Delete(ServiceIp("2.0.0.1"));
-  transaction.Add(ServiceIp("1.0.0.1"));
+  const Row self{.set = {Family::kIpv4, kSelfEndpoints},
+                 .key = nft::FieldBytes().Append(testing::Ip("10.96.0.1").bytes()).AppendU8(6)};
+  nft::Transaction transaction = Changes({self, ServiceIp("2.0.0.1")}, {ServiceIp("1.0.0.1")});
   EXPECT_EQ(TakeRemovals(transaction).element_count(), 1u);
   EXPECT_EQ(transaction.element_count(), 2u);
 }
 
-svcmap::testing::Row Reject(const char* address, SetIndex set = kNoEndpointServices) {
+Row Reject(const char* address, SetIndex set = kNoEndpointServices) {
   return {.set = {Family::kIpv4, set},
-          .key = ServiceIpKey(svcmap::testing::Ip(address), Protocol::kTcp, 80)};
+          .key = ServiceIpKey(testing::Ip(address), Protocol::kTcp, 80)};
 }
 
 // A packet that was looked up before the switch must still find the reject.
 TEST(RemovalsTest, ARejectIsDeletedAfterTheSwitch) {
   for (const SetIndex set : {kNoEndpointServices, kNoEndpointNodePorts, kNoEndpointRangePorts}) {
-    nft::Transaction transaction;
-    transaction.Delete(Reject("10.96.0.1", set));
-    transaction.Add(Slot(1, 0));
-    transaction.Add(ServiceIp("1.0.0.1"));
+    nft::Transaction transaction =
+        Changes({Reject("10.96.0.1", set)}, {Slot(1, 0), ServiceIp("1.0.0.1")});
     EXPECT_THAT(Operations(TakeRemovals(transaction)), ElementsAre(StartsWith("- no-endpoint-")));
     EXPECT_EQ(transaction.element_count(), 2u);
   }
@@ -70,25 +63,17 @@ TEST(RemovalsTest, ARejectIsDeletedAfterTheSwitch) {
 
 // Packets to the address of their own endpoint reach the reject after the switch, too.
 TEST(RemovalsTest, ARejectOfAnEndpointsOwnAddressIsPartOfTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(Reject("10.96.0.1"));
-  transaction.Delete(Reject("10.96.0.2"));
-  transaction.Add(Slot(1, 0, "10.96.0.1"));
-  transaction.Add(ServiceIp("1.0.0.1"));
+  nft::Transaction transaction = Changes({Reject("10.96.0.1"), Reject("10.96.0.2")},
+                                         {Slot(1, 0, "10.96.0.1"), ServiceIp("1.0.0.1")});
   EXPECT_THAT(Operations(TakeRemovals(transaction)),
               ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80"));
 }
 
 TEST(PutNewKeysFirstTest, ReplacedKeysAreDeletedImmediatelyBeforeTheirAddition) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 0));
-  transaction.Delete(Slot(9, 0));
-  transaction.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
-  transaction.Delete(ServiceIp("2.0.0.1"));
-  transaction.Add(Slot(2, 0));
-  transaction.Add(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x17f));
-  transaction.Add(Slot(1, 0, "10.0.0.2"));
-  transaction.Add(ServiceIp("1.0.0.2"));
+  nft::Transaction transaction = Changes(
+      {Slot(1, 0), Slot(9, 0), SourceRow(Family::kIpv4, 1, 0x100, 0x1ff), ServiceIp("2.0.0.1")},
+      {Slot(2, 0), SourceRow(Family::kIpv4, 1, 0x100, 0x17f), Slot(1, 0, "10.0.0.2"),
+       ServiceIp("1.0.0.2")});
   PutNewKeysFirst(transaction);
   EXPECT_THAT(
       Operations(transaction),
@@ -108,31 +93,24 @@ TEST(PutNewKeysFirstTest, WithoutReplacedKeysNothingMoves) {
   EXPECT_EQ(transaction.repairs().size(), 1u);
 }
 
-svcmap::testing::Row RangePort(uint16_t port) {
+Row RangePort(uint16_t port) {
   return {.set = {Family::kIpv4, kRangePorts},
-          .key = ServiceIpKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, port),
-          .data = nft::FieldBytes().Append(svcmap::testing::Ip("2.0.0.1").bytes())};
+          .key = ServiceIpKey(testing::Ip("10.96.0.1"), Protocol::kTcp, port),
+          .data = nft::FieldBytes().Append(testing::Ip("2.0.0.1").bytes())};
 }
-svcmap::testing::Row RangeBlock(uint8_t block) {
+Row RangeBlock(uint8_t block) {
   return {.set = {Family::kIpv4, kRangeBlocks},
-          .key = RangeBlockKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, block),
-          .data = nft::FieldBytes().Append(svcmap::testing::Ip("2.0.0.1").bytes())};
+          .key = RangeBlockKey(testing::Ip("10.96.0.1"), Protocol::kTcp, block),
+          .data = nft::FieldBytes().Append(testing::Ip("2.0.0.1").bytes())};
 }
-svcmap::testing::Row SinglePort(uint16_t port) {
-  return svcmap::testing::ServiceRow(svcmap::testing::Ip("10.96.0.1"), port,
-                                     svcmap::testing::Ip("2.0.0.1"));
+Row SinglePort(uint16_t port) {
+  return testing::ServiceRow(testing::Ip("10.96.0.1"), port, testing::Ip("2.0.0.1"));
 }
 
 TEST(MovedPortsTest, PortsAreAddedBeforeTheirBlockIsDeleted) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeBlock(3));
-  transaction.Delete(RangeBlock(4));
-  transaction.Add(RangePort(0x2ff));
-  transaction.Add(RangePort(0x300));
-  transaction.Add(RangePort(0x3ff));
-  transaction.Add(SinglePort(0x401));
-  transaction.Add(SinglePort(0x500));
-  transaction.Add(RangeBlock(4));
+  nft::Transaction transaction = Changes({RangeBlock(3), RangeBlock(4)},
+                                         {RangePort(0x2ff), RangePort(0x300), RangePort(0x3ff),
+                                          SinglePort(0x401), SinglePort(0x500), RangeBlock(4)});
   EXPECT_THAT(Operations(TakeMovedPorts(transaction)),
               ElementsAre("+ range-ports 10.96.0.1 . tcp . 768 : 2.0.0.1",
                           "+ range-ports 10.96.0.1 . tcp . 1023 : 2.0.0.1"));
@@ -140,48 +118,38 @@ TEST(MovedPortsTest, PortsAreAddedBeforeTheirBlockIsDeleted) {
 }
 
 TEST(MovedPortsTest, ASinglePortIsAddedBeforeItsRangeIsDeleted) {
-  nft::Transaction transaction;
-  transaction.Delete(RangePort(80));
-  transaction.Delete(RangeBlock(1));
-  transaction.Add(SinglePort(80));
-  transaction.Add(SinglePort(81));
-  transaction.Add(SinglePort(256));
+  nft::Transaction transaction =
+      Changes({RangePort(80), RangeBlock(1)}, {SinglePort(80), SinglePort(81), SinglePort(256)});
   EXPECT_THAT(Operations(TakeMovedPorts(transaction)),
               ElementsAre("+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1",
                           "+ service-ips 10.96.0.1 . tcp . 256 : 2.0.0.1"));
 }
 
 TEST(MovedPortsTest, APortWithSourceRangesIsPartOfTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeBlock(0));
-  transaction.Add(svcmap::testing::Row{
-      .set = {Family::kIpv4, kFirewallIps},
-      .key = ServiceIpKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, 80)});
-  transaction.Add(SinglePort(80));
+  nft::Transaction transaction = Changes(
+      {RangeBlock(0)}, {Row{.set = {Family::kIpv4, kFirewallIps},
+                            .key = ServiceIpKey(testing::Ip("10.96.0.1"), Protocol::kTcp, 80)},
+                        SinglePort(80)});
   EXPECT_TRUE(TakeMovedPorts(transaction).empty());
 }
 
 // Row of a load balancer IP whose port ranges have source ranges.
-svcmap::testing::Row RangeFirewallIp(const char* address) {
-  return {
-      .set = {Family::kIpv4, kRangeFirewallIps},
-      .key =
-          nft::FieldBytes().Append(svcmap::testing::Ip(address).bytes()).AppendU8(6).PadToWord()};
+Row RangeFirewallIp(const char* address) {
+  return {.set = {Family::kIpv4, kRangeFirewallIps},
+          .key = nft::FieldBytes().Append(testing::Ip(address).bytes()).AppendU8(6).PadToWord()};
 }
-svcmap::testing::Row RangeSource(const char* address) {
-  svcmap::testing::Row row = RangeFirewallIp(address);
+Row RangeSource(const char* address) {
+  Row row = RangeFirewallIp(address);
   row.set.set = kRangeFirewallSources;
   row.key_end = row.key;
-  row.key.Append(svcmap::testing::Ip("198.51.100.0").bytes());
-  row.key_end.Append(svcmap::testing::Ip("198.51.100.255").bytes());
+  row.key.Append(testing::Ip("198.51.100.0").bytes());
+  row.key_end.Append(testing::Ip("198.51.100.255").bytes());
   return row;
 }
 
 TEST(TakeSourceRangesTest, RangesOfANewlyRestrictedIpAreAddedFirst) {
-  nft::Transaction transaction;
-  transaction.Add(RangeFirewallIp("203.0.113.1"));
-  transaction.Add(RangeSource("203.0.113.1"));
-  transaction.Add(RangeSource("203.0.113.2"));
+  nft::Transaction transaction = Changes(
+      {}, {RangeFirewallIp("203.0.113.1"), RangeSource("203.0.113.1"), RangeSource("203.0.113.2")});
   EXPECT_THAT(Operations(TakeSourceRanges(transaction)),
               ElementsAre("+ range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
   EXPECT_EQ(transaction.element_count(), 2u);
@@ -201,9 +169,8 @@ TEST(TakeRestrictionsTest, AnIpIsRestrictedBeforeItsServiceIsAdded) {
 }
 
 TEST(TakeRestrictionsTest, AClusterIpIsAddedBeforeItsServiceIfTrafficIsMasqueraded) {
-  nft::Transaction transaction;
-  transaction.Add(ClusterIpRow(Family::kIpv4, 1));
-  transaction.Add(ServiceIp("1.0.0.1"));
+  nft::Transaction transaction =
+      Changes({}, {ClusterIpRow(Family::kIpv4, 1), ServiceIp("1.0.0.1")});
   EXPECT_TRUE(TakeRestrictions(transaction).empty());
   EXPECT_THAT(Operations(TakeRestrictions(transaction, /*cluster_ips=*/true)),
               ElementsAre(StartsWith("+ cluster-ips")));
@@ -211,31 +178,25 @@ TEST(TakeRestrictionsTest, AClusterIpIsAddedBeforeItsServiceIfTrafficIsMasquerad
 }
 
 TEST(RemovalsTest, RangesOfAnIpThatIsNoLongerRestrictedAreDeletedAfterTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeFirewallIp("203.0.113.1"));
-  transaction.Delete(RangeSource("203.0.113.1"));
-  transaction.Delete(RangeSource("203.0.113.2"));
+  nft::Transaction transaction = Changes(
+      {RangeFirewallIp("203.0.113.1"), RangeSource("203.0.113.1"), RangeSource("203.0.113.2")}, {});
   EXPECT_THAT(Operations(TakeRemovals(transaction)),
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
 
 TEST(RemovalsTest, NewRangesOfAnotherIpDoNotMatter) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeFirewallIp("203.0.113.1"));
-  transaction.Delete(RangeSource("203.0.113.1"));
-  transaction.Add(RangeSource("203.0.113.2"));
+  nft::Transaction transaction = Changes(
+      {RangeFirewallIp("203.0.113.1"), RangeSource("203.0.113.1")}, {RangeSource("203.0.113.2")});
   EXPECT_THAT(Operations(TakeRemovals(transaction)),
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
 
 // A packet to a port that stays must not see the restriction without its source ranges.
 TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
-  svcmap::testing::Row port = RangePort(80);
-  port.key = ServiceIpKey(svcmap::testing::Ip("203.0.113.1"), Protocol::kTcp, 80);
-  nft::Transaction transaction;
-  transaction.Delete(RangeSource("203.0.113.1"));
-  transaction.Delete(RangeFirewallIp("203.0.113.1"));
-  transaction.Delete(port);
+  Row port = RangePort(80);
+  port.key = ServiceIpKey(testing::Ip("203.0.113.1"), Protocol::kTcp, 80);
+  nft::Transaction transaction =
+      Changes({RangeSource("203.0.113.1"), RangeFirewallIp("203.0.113.1"), port}, {});
   Leftovers leftovers;
   leftovers.Add(TakeRemovals(transaction), {});
   EXPECT_THAT(Operations(transaction), ElementsAre("- range-ports 203.0.113.1 . tcp . 80"));
@@ -248,10 +209,8 @@ TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
 // If a random slot does not exist, the rules use the first slot. Therefore slots other than the
 // first slot can be deleted immediately.
 TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 1));
-  transaction.Delete(ServiceIp("2.0.0.1"));
-  transaction.Add(ServiceIp("1.0.0.1"));
+  nft::Transaction transaction =
+      Changes({Slot(1, 1), ServiceIp("2.0.0.1")}, {ServiceIp("1.0.0.1")});
   EXPECT_TRUE(TakeRemovals(transaction).empty());
   EXPECT_EQ(transaction.element_count(), 3u);
 }
@@ -269,18 +228,15 @@ TEST(RemovalsTest, RepairsOfChainsStayWithTheSwitch) {
 // endpoint. Therefore affinity endpoints are deleted in a later transaction.
 TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
   const auto sticky_endpoint = [](uint16_t port) {
-    svcmap::testing::Row row{.set = {Family::kIpv4, kAffinityEndpoints}};
+    Row row{.set = {Family::kIpv4, kAffinityEndpoints}};
     row.key.AppendU32Be(Choice(port, 1));
     return row;
   };
-  nft::Transaction transaction;
-  transaction.Delete(
-      svcmap::testing::Row{.set = {Family::kIpv4, kAffinitySlots},
-                           .key = nft::FieldBytes().AppendU16Be(3).AppendU32Host(0)});
-  transaction.Delete(sticky_endpoint(5));
-  transaction.Delete(sticky_endpoint(6));
-  transaction.Delete(ServiceIp("192.0.0.3"));
-  transaction.Add(ServiceIp("1.0.0.2"));
+  nft::Transaction transaction =
+      Changes({Row{.set = {Family::kIpv4, kAffinitySlots},
+                   .key = nft::FieldBytes().AppendU16Be(3).AppendU32Host(0)},
+               sticky_endpoint(5), sticky_endpoint(6), ServiceIp("192.0.0.3")},
+              {ServiceIp("1.0.0.2")});
   const nft::Transaction removals =
       TakeRemovals(transaction, {{NumberPool::kStickyPorts, Family::kIpv4, 5},
                                  {NumberPool::kStickyPorts, Family::kIpv6, 6},
@@ -291,40 +247,30 @@ TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
 
 // A packet that was looked up before the switch must still find the restriction.
 TEST(RemovalsTest, ARestrictionOfPortRangesIsDeletedAfterTheRanges) {
-  nft::Transaction all;
-  all.Delete(RangePort(80));
-  all.Delete(RangeFirewallIp("10.96.0.1"));
+  nft::Transaction all = Changes({RangePort(80), RangeFirewallIp("10.96.0.1")}, {});
   EXPECT_THAT(Operations(TakeRemovals(all)), ElementsAre("- range-firewall-ips 10.96.0.1 . tcp"));
-  nft::Transaction part;  // The range stays, and its restriction ends.
-  part.Delete(RangePort(80));
-  part.Delete(RangeFirewallIp("10.96.0.1"));
-  part.Add(RangePort(80));
+  nft::Transaction part = Changes({RangePort(80), RangeFirewallIp("10.96.0.1")},
+                                  {RangePort(80)});  // The range stays, and its restriction ends.
   EXPECT_TRUE(TakeRemovals(part).empty());
 }
 
 // If a load balancer IP is no longer restricted, the restriction is deleted before the source
 // ranges.
 TEST(RemovalsTest, S116SourceRangesAreDeletedAfterTheRestriction) {
-  const svcmap::testing::Row range = svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff);
-  svcmap::testing::Row restriction{.set = {Family::kIpv4, kFirewallIps}};
+  const Row range = SourceRow(Family::kIpv4, 1, 0x100, 0x1ff);
+  Row restriction{.set = {Family::kIpv4, kFirewallIps}};
   restriction.key.Append(range.key.bytes().subspan(0, range.key.bytes().size() - 4));
-  nft::Transaction all;
-  all.Delete(range);
-  all.Delete(restriction);
+  nft::Transaction all = Changes({range, restriction}, {});
   EXPECT_EQ(TakeRemovals(all).element_count(), 1u);
-  nft::Transaction part;  // The IP is still restricted.
-  part.Delete(range);
-  part.Add(ClusterIpRow(Family::kIpv4, 1));
+  nft::Transaction part =
+      Changes({range}, {ClusterIpRow(Family::kIpv4, 1)});  // The IP is still restricted.
   EXPECT_TRUE(TakeRemovals(part).empty());
 }
 
 TEST(RemovalsTest, NewGroupsAreAddedAhead) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 0));
-  transaction.Delete(ServiceIp("1.0.0.1"));
-  transaction.Add(Slot(1, 0, "10.0.0.2"));
-  transaction.Add(Slot(2, 0));
-  transaction.Add(ServiceIp("1.0.0.2"));
+  nft::Transaction transaction =
+      Changes({Slot(1, 0), ServiceIp("1.0.0.1")},
+              {Slot(1, 0, "10.0.0.2"), Slot(2, 0), ServiceIp("1.0.0.2")});
   const nft::Transaction ahead = TakeAdditions(transaction);
   EXPECT_THAT(Operations(ahead), ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080"));
   EXPECT_EQ(transaction.element_count(), 4u);
@@ -332,10 +278,8 @@ TEST(RemovalsTest, NewGroupsAreAddedAhead) {
 
 // A pick of an added slot must find what the slot leads to.
 TEST(RemovalsTest, SlotsAreAddedAheadLastAndNotInGroupsInUse) {
-  nft::Transaction transaction;
-  transaction.Add(Slot(1, 4));
-  transaction.Add(Slot(2, 0));
-  svcmap::testing::Row choice{.set = {Family::kIpv4, kAffinityEndpoints}};
+  nft::Transaction transaction = Changes({}, {Slot(1, 4), Slot(2, 0)});
+  Row choice{.set = {Family::kIpv4, kAffinityEndpoints}};
   choice.key.AppendU32Be(Choice(5, 1));
   transaction.Add(choice);
   transaction.Add(ServiceIp("1.0.0.2"));
@@ -366,7 +310,7 @@ TEST(RemovalsTest, EndpointsForAffinityAreAddedAhead) {
   nft::Transaction transaction;
   for (const uint8_t set : {kAffinityEndpoints, kAffinityLocalEndpoints, kRangeAffinityEndpoints,
                             kRangeAffinityLocalEndpoints}) {
-    svcmap::testing::Row row{.set = {Family::kIpv4, set}};
+    Row row{.set = {Family::kIpv4, set}};
     row.key.AppendU32Be(Choice(5, 1));
     transaction.Add(row);
   }
@@ -395,8 +339,8 @@ TEST(LeftoversTest, NumbersAreFreeAfterTheLastPortion) {
 TEST(LeftoversTest, S116SourceRangesMayOverlap) {
   Leftovers leftovers;
   nft::Transaction rows, range;
-  rows.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
-  range.Add(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x0, 0xffff));
+  rows.Delete(SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
+  range.Add(SourceRow(Family::kIpv4, 1, 0x0, 0xffff));
   leftovers.Add(std::move(rows), {});
   EXPECT_TRUE(leftovers.CollideWith(range));
   leftovers.ForgetNext();
