@@ -37,7 +37,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Services", "the proxy restarts",
        "UnchangedRestartTest.S342_AControllerThatSaysTheSameChangesNothing"},
       {"Services", "the API server restarts",
-       "RestartTest.S342_TheOldRulesServeUntilTheFirstSnapshotEnds"},
+       "SavedStateTest.S342_WithoutAStateFolderTheOldRulesServeUntilItIsReported"},
       {"Services", "ExternalIP that no node has",
        "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster"},
       {"Services", "nodePort, same number and different protocols",
