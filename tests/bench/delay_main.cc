@@ -17,7 +17,6 @@
 #include "tests/bench/program.h"
 #include "tests/bench/record/statistics.h"
 #include "tests/support/agent.h"
-#include "tests/support/process.h"
 
 namespace svcmap::bench {
 namespace {

@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tests/bench/cluster/cluster.h"
 #include "tests/bench/process_figures.h"
 #include "tests/bench/program.h"

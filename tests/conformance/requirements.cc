@@ -37,7 +37,7 @@ const std::map<int, std::string_view>& OtherTests() {
        "DecisionTable.Row/S97_S156_*_Hairpin "
        "AffinityTest.S122_OneEndpointForAllAddressesOfAPort"},
       {234, "AffinityTimeTest.S124_NewConnectionsRestartTheTimer"},
-      {236, "LifecycleTest.OtherTablesAreNotModified"},
+      {236, "SavedStateTest.S330_CleanUpRemovesOurTwoTablesAndNoOthers"},
       {322, "NodeAddressTest.S110_WithoutANodeObjectAllAddressesTakeNodePortsUntilItComes"},
       {323, "ReconcilerNodeTest.S65TheNodesPodCidrIsFollowed"},
       {324, "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster"},

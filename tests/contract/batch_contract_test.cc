@@ -48,8 +48,7 @@ TEST_P(BatchContract, ABatchOfThousandsOfMessages) {
 TEST_P(BatchContract, ABatchOfThousandsOfBadMessagesIsRejectedAndTheFirstIsNamed) {
   constexpr uint32_t kCount = 3000;
   CreateTable();
-  Transaction transaction;
-  transaction.Add(ClusterIpRow(family(), 1));
+  Transaction transaction = Changes({}, {ClusterIpRow(family(), 1)});
   for (uint32_t i = 0; i < kCount; ++i) {
     transaction.Delete(ServiceRow(family(), i));
     transaction.Delete(ClusterIpRow(family(), i + 100));
@@ -77,9 +76,7 @@ TEST_P(BatchContract, EachCommitThatChangesSomethingAddsOneToTheGeneration) {
   CreateTable();
   EXPECT_EQ(Generation(), ++generation);
   for (int i = 0; i < 2; ++i) {  // The table does not exist in the second iteration.
-    Transaction drop;
-    drop.DropTable(family());
-    Commit(drop);
+    DropTable(family());
     EXPECT_EQ(Generation(), ++generation);
   }
 }

@@ -2,7 +2,6 @@
 // and rewrites.
 #include "nft/netlink/counter_reader.h"
 #include "tests/contract/kernel_contract.h"
-#include "tests/support/process.h"
 
 namespace svcmap::nft {
 namespace {

@@ -21,7 +21,6 @@
 namespace svcmap::nft {
 namespace {
 
-using ::svcmap::testing::Address;
 using ::svcmap::testing::ServiceRow;
 
 constexpr uint32_t kCount = 4000;  // A dump of this many elements has about 15 messages.

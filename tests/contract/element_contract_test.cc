@@ -29,19 +29,14 @@ TEST_P(ElementContract, AddedElementsReadBackWithDataAndComment) {
 TEST_P(ElementContract, DeletionLooksAtTheKeyOnly) {
   CreateTable();
   Add({ServiceRow(family(), 1, 7).Comment("one")});
-  Transaction transaction;
-  transaction.Delete(ServiceRow(family(), 1, 8).Comment("another"));
-  Commit(transaction);
+  Commit(Changes({ServiceRow(family(), 1, 8).Comment("another")}, {}));
   EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
 }
 
 TEST_P(ElementContract, DeleteThenAddReplacesDataAndComment) {
   CreateTable();
   Add({ServiceRow(family(), 1, 7).Comment("old")});
-  Transaction transaction;
-  transaction.Delete(ServiceRow(family(), 1));
-  transaction.Add(ServiceRow(family(), 1, 8).Comment("new"));
-  Commit(transaction);
+  Commit(Changes({ServiceRow(family(), 1)}, {ServiceRow(family(), 1, 8).Comment("new")}));
   EXPECT_THAT(Read(proxy::kServiceIps),
               ElementsAre(ServiceRow(family(), 1, 8).Comment("new").Read()));
 }
@@ -54,20 +49,15 @@ TEST_P(ElementContract, OrderCounts) {
   add_first.Delete(ServiceRow(family(), 1));
   ExpectRejected(add_first, absl::StatusCode::kAlreadyExists, 0);
 
-  Transaction delete_first;
-  delete_first.Delete(ServiceRow(family(), 2));
-  delete_first.Add(ServiceRow(family(), 2));
-  ExpectRejected(delete_first, absl::StatusCode::kNotFound, 0);
+  ExpectRejected(Changes({ServiceRow(family(), 2)}, {ServiceRow(family(), 2)}),
+                 absl::StatusCode::kNotFound, 0);
 }
 
 TEST_P(ElementContract, AddingAgainTheSameIsNoError) {
   CreateTable();
   Add({ServiceRow(family(), 1), ClusterIpRow(family(), 1)});
   Add({ServiceRow(family(), 1), ClusterIpRow(family(), 1)});
-  Transaction twice;
-  twice.Add(ServiceRow(family(), 2));
-  twice.Add(ServiceRow(family(), 2));
-  Commit(twice);
+  Commit(Changes({}, {ServiceRow(family(), 2), ServiceRow(family(), 2)}));
   EXPECT_EQ(Read(proxy::kServiceIps).size(), 2u);
   EXPECT_EQ(Read(proxy::kClusterIps).size(), 1u);
 }
@@ -80,19 +70,14 @@ TEST_P(ElementContract, AddingAgainKeepsTheOldComment) {
 }
 
 TEST_P(ElementContract, ElementsOfAMissingTableAreRejectedAndNoneIsNamed) {
-  Transaction add;
-  add.Add(ServiceRow(family(), 1));
-  ExpectRejected(add, absl::StatusCode::kNotFound, std::nullopt);
-  Transaction remove;
-  remove.Delete(ServiceRow(family(), 1));
-  ExpectRejected(remove, absl::StatusCode::kNotFound, std::nullopt);
+  ExpectRejected(Changes({}, {ServiceRow(family(), 1)}), absl::StatusCode::kNotFound, std::nullopt);
+  ExpectRejected(Changes({ServiceRow(family(), 1)}, {}), absl::StatusCode::kNotFound, std::nullopt);
 }
 
 TEST_P(ElementContract, OneBadElementInTheMiddleIsNamedAndNothingHappens) {
   CreateTable();
   Add({ServiceRow(family(), 1), ServiceRow(family(), 2)});
-  Transaction transaction;
-  transaction.Delete(ServiceRow(family(), 1));
+  Transaction transaction = Changes({ServiceRow(family(), 1)}, {});
   for (uint32_t i = 0; i < 500; ++i) {
     transaction.Add(EndpointRow(i, 0, Address(family(), i), 80));
   }

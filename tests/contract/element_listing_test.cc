@@ -14,6 +14,7 @@
 namespace svcmap::nft {
 namespace {
 
+using ::svcmap::testing::Changes;
 using ::svcmap::testing::Ip;
 using ::svcmap::testing::RangeEnd;
 using ::svcmap::testing::RangeRows;
@@ -45,11 +46,7 @@ class ElementListingTest : public ListingTest {
     }
     return rows;
   }
-  void CommitEdgeValues() {
-    Transaction transaction;
-    for (const Row& row : AllRows()) transaction.Add(row);
-    Commit(transaction);
-  }
+  void CommitEdgeValues() { Commit(Changes({}, AllRows())); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, ElementListingTest, ::testing::ValuesIn(kFamilies),
@@ -77,9 +74,7 @@ TEST_P(ElementListingTest, ALoadedListingHasTheSameBytesInEverySet) {
 
 TEST_P(ElementListingTest, TheWholeAddressSpaceAsARangeListsAndLoadsAgain) {
   Create();
-  Transaction transaction;
-  transaction.Add(RangeStart(family() == Family::kIpv4 ? Ip("0.0.0.0") : Ip("::")));
-  Commit(transaction);
+  Commit(Changes({}, {RangeStart(family() == Family::kIpv4 ? Ip("0.0.0.0") : Ip("::"))}));
   const std::string listing = List(*netns_);
   EXPECT_THAT(listing, AnyOf(HasSubstr("{ 0.0.0.0/0 }"), HasSubstr("{ ::/0 }")));
   ASSERT_OK(LoadFresh(listing));
@@ -100,9 +95,9 @@ std::vector<std::string> ListedElements(const std::string& text) {
 // Loading the text of a transaction with nft has the same effect as the batch.
 TEST_P(ElementListingTest, ATransactionAsTextDoesTheSame) {
   Create();
-  Transaction first, second;
+  const Transaction first = Changes({}, AllRows());
+  Transaction second;
   const std::vector<Row> rows = testing::EdgeRows(family());
-  for (const Row& row : AllRows()) first.Add(row);
   for (size_t i = 0; i < rows.size(); i += 3) second.Delete(rows[i]);
   for (const proxy::SetIndex set : kRangeSets) {
     const std::vector<Row> ranges = RangeRows(family(), set);

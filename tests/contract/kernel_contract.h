@@ -24,6 +24,7 @@
 
 namespace svcmap::nft {
 
+using ::svcmap::testing::Changes;
 using ::svcmap::testing::Row;
 
 enum class KernelKind { kFake, kReal };
@@ -52,6 +53,11 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
     return transaction;
   }
   void CreateTable() { Commit(Creation()); }
+  void DropTable(Family family) {
+    Transaction transaction;
+    transaction.DropTable(family);
+    Commit(transaction);
+  }
 
   void Commit(const Transaction& transaction) {
     const ApplyResult result = kernel_->Apply(transaction);
@@ -59,11 +65,7 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
     EXPECT_OK(result.error);
     EXPECT_EQ(result.failed_element, std::nullopt);
   }
-  void Add(const std::vector<Row>& rows) {
-    Transaction transaction;
-    for (const Row& row : rows) transaction.Add(row);
-    Commit(transaction);
-  }
+  void Add(const std::vector<Row>& rows) { Commit(Changes({}, rows)); }
 
   // Applies a transaction, expects a rejection with `code`, and checks that nothing has changed.
   void ExpectRejected(const Transaction& transaction, absl::StatusCode code,

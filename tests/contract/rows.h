@@ -122,6 +122,14 @@ inline Row RangeEnd(const IpAddress& first_behind, proxy::SetIndex set = proxy::
   return row;
 }
 
+// Returns a transaction that first deletes and then adds elements.
+inline nft::Transaction Changes(const std::vector<Row>& deleted, const std::vector<Row>& added) {
+  nft::Transaction transaction;
+  for (const Row& row : deleted) transaction.Delete(row);
+  for (const Row& row : added) transaction.Add(row);
+  return transaction;
+}
+
 // What a table that exists loses when it is written again: all sets except the dynamic ones.
 inline nft::Transaction::TableCreation::Existing DataSets() {
   nft::Transaction::TableCreation::Existing existing;

@@ -6,6 +6,8 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "nft/netlink/socket_faults.h"
 
@@ -13,25 +15,20 @@ namespace svcmap::nft {
 
 class ScriptedFaults final : public SocketFaults {
  public:
-  int OnOpen(int protocol) override {
-    const std::lock_guard lock(mutex);
-    const auto fault = open;
-    return fault ? fault(protocol) : 0;
-  }
-  int OnSetOption(int option) override {
-    const std::lock_guard lock(mutex);
-    const auto fault = set_option;
-    return fault ? fault(option) : 0;
-  }
+  int OnOpen(int protocol) override { return Call(open, 0, protocol); }
+  int OnSetOption(int option) override { return Call(set_option, 0, option); }
   int OnSend(uint32_t port_id, std::span<const uint8_t> bytes) override {
-    const std::lock_guard lock(mutex);
-    const auto fault = send;
-    return fault ? fault(port_id, bytes) : 0;
+    return Call(send, 0, port_id, bytes);
   }
   Receipt OnReceive(uint32_t port_id, std::span<const uint8_t> datagram) override {
+    return Call(receive, Receipt(), port_id, datagram);
+  }
+
+  // Sets a member while sockets are in use.
+  template <typename Fault>
+  void Set(Fault ScriptedFaults::*member, std::type_identity_t<Fault> fault) {
     const std::lock_guard lock(mutex);
-    const auto fault = receive;
-    return fault ? fault(port_id, datagram) : Receipt();
+    this->*member = std::move(fault);
   }
 
   // Removes all faults.
@@ -48,6 +45,15 @@ class ScriptedFaults final : public SocketFaults {
   std::function<int(int)> set_option;
   std::function<int(uint32_t, std::span<const uint8_t>)> send;
   std::function<Receipt(uint32_t, std::span<const uint8_t>)> receive;
+
+ private:
+  // Returns `none` if the test has not set the fault.
+  template <typename Fault, typename Result, typename... Arguments>
+  Result Call(const Fault& member, Result none, Arguments... arguments) {
+    const std::lock_guard lock(mutex);
+    const auto fault = member;
+    return fault ? fault(arguments...) : none;
+  }
 };
 
 }  // namespace svcmap::nft

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "nft/netlink/netlink_kernel.h"
@@ -23,7 +22,6 @@ namespace svcmap::nft {
 namespace {
 
 using namespace std::chrono_literals;
-using ::svcmap::testing::Row;
 using ::svcmap::testing::ServiceRow;
 using ::testing::SizeIs;
 using Receipt = SocketFaults::Receipt;
@@ -58,9 +56,7 @@ class SessionFaultsTest : public ::testing::Test {
     };
   }
   static Transaction Adding(uint32_t number) {
-    Transaction transaction;
-    transaction.Add(ServiceRow(kFaultFamily, number));
-    return transaction;
+    return testing::Changes({}, {ServiceRow(kFaultFamily, number)});
   }
   bool IsThere(uint32_t number) {
     const auto element =

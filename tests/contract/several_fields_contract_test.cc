@@ -18,11 +18,7 @@ class SeveralFieldsContract : public KernelContract {
   Row Sources(uint32_t number, uint32_t first, uint32_t last) const {
     return SourceRow(family(), number, first, last);
   }
-  static Transaction Addition(const Row& row) {
-    Transaction transaction;
-    transaction.Add(row);
-    return transaction;
-  }
+  static Transaction Addition(const Row& row) { return Changes({}, {row}); }
   void ExpectAdditionRejected(const Row& row, absl::StatusCode code) {
     ExpectRejected(Addition(row), code, 0);
   }
@@ -32,9 +28,7 @@ INSTANTIATE_TEST_SUITE_P(All, SeveralFieldsContract, EveryKernel(), KernelCaseNa
 TEST_P(SeveralFieldsContract, ADeletedRangeIsGoneAndItsNeighboursStay) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff), Sources(1, 0x200, 0x2ff), Sources(2, 0x100, 0x1ff)});
-  Transaction transaction;
-  transaction.Delete(Sources(1, 0x100, 0x1ff));
-  Commit(transaction);
+  Commit(Changes({Sources(1, 0x100, 0x1ff)}, {}));
   EXPECT_THAT(Read(proxy::kFirewallSources), UnorderedElementsAre(Sources(1, 0x200, 0x2ff).Read(),
                                                                   Sources(2, 0x100, 0x1ff).Read()));
 }
@@ -91,12 +85,8 @@ TEST_P(SeveralFieldsContract, NeighboursAndRangesOfAnotherAddressDoNotOverlap) {
 TEST_P(SeveralFieldsContract, DeletingWhatIsNotThereIsRejected) {
   CreateTable();
   Add({Sources(1, 0x100, 0x1ff)});
-  Transaction other;
-  other.Delete(Sources(2, 0x100, 0x1ff));
-  ExpectRejected(other, absl::StatusCode::kNotFound, 0);
-  Transaction outside;
-  outside.Delete(Sources(1, 0x200, 0x2ff));
-  ExpectRejected(outside, absl::StatusCode::kNotFound, 0);
+  ExpectRejected(Changes({Sources(2, 0x100, 0x1ff)}, {}), absl::StatusCode::kNotFound, 0);
+  ExpectRejected(Changes({Sources(1, 0x200, 0x2ff)}, {}), absl::StatusCode::kNotFound, 0);
 }
 
 TEST_P(SeveralFieldsContract, ARejectedBatchUndoesRanges) {

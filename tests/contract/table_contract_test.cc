@@ -23,18 +23,14 @@ TEST_P(TableContract, CreatedTableIsThereAndEmpty) {
 TEST_P(TableContract, DroppedTableIsGoneWithItsElements) {
   CreateTable();
   Add({ServiceRow(family(), 1)});
-  Transaction drop;
-  drop.DropTable(family());
-  Commit(drop);
+  DropTable(family());
   EXPECT_FALSE(HasTable(family()));
   CreateTable();
   EXPECT_THAT(Read(proxy::kServiceIps), IsEmpty());
 }
 
 TEST_P(TableContract, DroppingAMissingTableIsNoError) {
-  Transaction drop;
-  drop.DropTable(family());
-  Commit(drop);
+  DropTable(family());
   EXPECT_FALSE(HasTable(family()));
 }
 
@@ -44,9 +40,7 @@ TEST_P(TableContract, TheFamiliesDoNotMeet) {
   both.Add(ServiceRow(family(), 1));
   both.Add(ServiceRow(other_family(), 2));
   Commit(both);
-  Transaction drop;
-  drop.DropTable(other_family());
-  Commit(drop);
+  DropTable(other_family());
   EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Read()));
 }
 

@@ -24,8 +24,6 @@
 
 namespace svcmap::nft {
 
-// Maximum time to wait for a notification, which normally arrives immediately.
-
 // Collects the changes that the monitor reports.
 class ReportedChanges {
  public:
@@ -89,11 +87,7 @@ class WatchedWorld : public ::testing::Test {
     const ApplyResult result = kernel_->Apply(transaction);
     ASSERT_EQ(result.outcome, ApplyOutcome::kCommitted) << result.error;
   }
-  void Add(const std::vector<testing::Row>& rows) {
-    Transaction transaction;
-    for (const testing::Row& row : rows) transaction.Add(row);
-    Commit(transaction);
-  }
+  void Add(const std::vector<testing::Row>& rows) { Commit(testing::Changes({}, rows)); }
   void Nft(const std::string& script) { ASSERT_OK(testing::RunNft(*netns_, script)); }
 
   uint32_t Generation() {

@@ -16,8 +16,8 @@ namespace svcmap::nft {
 namespace {
 
 using namespace std::chrono_literals;
+using ::svcmap::testing::Changes;
 using ::svcmap::testing::EndpointRow;
-using ::svcmap::testing::Row;
 using ::svcmap::testing::ServiceRow;
 using ::testing::HasSubstr;
 
@@ -90,14 +90,11 @@ TEST_F(WatcherFaultsTest, S345_AForeignCommitDuringALargeBatchIsALoss) {
 TEST_F(WatcherFaultsTest, S345_AnOverflowIsALoss) {
   std::mutex busy;
   std::atomic<bool> blocked = false;
-  {
-    const std::lock_guard lock(watcher_.mutex);
-    watcher_.receive = [&](uint32_t, std::span<const uint8_t>) {
-      blocked = true;
-      const std::lock_guard wait(busy);
-      return SocketFaults::Receipt();
-    };
-  }
+  watcher_.Set(&ScriptedFaults::receive, [&](uint32_t, std::span<const uint8_t>) {
+    blocked = true;
+    const std::lock_guard wait(busy);
+    return SocketFaults::Receipt();
+  });
   {
     const std::lock_guard lock(busy);
     Nft(kForeign);
@@ -122,13 +119,10 @@ TEST_F(WatcherFaultsTest, S345_AnOverflowIsALoss) {
 
 TEST_F(WatcherFaultsTest, S345_AFailedSocketIsReplaced) {
   std::atomic<int> failures = 0;
-  {
-    const std::lock_guard lock(watcher_.mutex);
-    watcher_.receive = [&](uint32_t port_id, std::span<const uint8_t> datagram) {
-      const bool fail = IsNotification(port_id, datagram) && ++failures == 1;
-      return SocketFaults::Receipt{.error = fail ? EBADF : 0};
-    };
-  }
+  watcher_.Set(&ScriptedFaults::receive, [&](uint32_t port_id, std::span<const uint8_t> datagram) {
+    const bool fail = IsNotification(port_id, datagram) && ++failures == 1;
+    return SocketFaults::Receipt{.error = fail ? EBADF : 0};
+  });
   Nft(kForeign);
   ExpectLoss("notification socket failed");
   WaitUntilReported();
@@ -137,13 +131,10 @@ TEST_F(WatcherFaultsTest, S345_AFailedSocketIsReplaced) {
 }
 
 TEST_F(WatcherFaultsTest, WithoutASocketItIsNotAliveUntilItHasOneAgain) {
-  {
-    const std::lock_guard lock(watcher_.mutex);
-    watcher_.receive = [](uint32_t, std::span<const uint8_t>) {
-      return SocketFaults::Receipt{.error = EBADF};
-    };
-    watcher_.open = [](int) { return EMFILE; };
-  }
+  watcher_.Set(&ScriptedFaults::receive, [](uint32_t, std::span<const uint8_t>) {
+    return SocketFaults::Receipt{.error = EBADF};
+  });
+  watcher_.Set(&ScriptedFaults::open, [](int) { return EMFILE; });
   EXPECT_TRUE(kernel_->WatcherAlive());
   Nft(kForeign);
   WaitFor([&] { return !kernel_->WatcherAlive(); });
@@ -154,12 +145,9 @@ TEST_F(WatcherFaultsTest, WithoutASocketItIsNotAliveUntilItHasOneAgain) {
 }
 
 TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) {
-  {
-    const std::lock_guard lock(watcher_.mutex);
-    watcher_.receive = [](uint32_t port_id, std::span<const uint8_t> datagram) {
-      return SocketFaults::Receipt{.drop = IsNotification(port_id, datagram)};
-    };
-  }
+  watcher_.Set(&ScriptedFaults::receive, [](uint32_t port_id, std::span<const uint8_t> datagram) {
+    return SocketFaults::Receipt{.drop = IsNotification(port_id, datagram)};
+  });
   Add({ServiceRow(kWatchedFamily, 5)});
   ExpectLoss("no notification received for the latest commits");
   WaitFor([&] { return !kernel_->WatcherAlive(); });
@@ -170,12 +158,9 @@ TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) 
 
 TEST_F(WatcherFaultsTest, S345_ARejectedReturnToTheGroupIsALoss) {
   std::atomic<int> rejected = 0;
-  {
-    const std::lock_guard lock(watcher_.mutex);
-    watcher_.set_option = [&](int option) {
-      return option == NETLINK_ADD_MEMBERSHIP && ++rejected == 1 ? EPERM : 0;
-    };
-  }
+  watcher_.Set(&ScriptedFaults::set_option, [&](int option) {
+    return option == NETLINK_ADD_MEMBERSHIP && ++rejected == 1 ? EPERM : 0;
+  });
   Commit(Large());
   ExpectLoss("cannot join the nf_tables notification group");
   WaitUntilReported();
@@ -200,16 +185,12 @@ TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
 // After a late response, batches use a new socket. The monitor must recognize commits from the new
 // socket as svcmapd's own commits.
 TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
-  {
-    const std::lock_guard lock(own_.mutex);
-    own_.receive = [this](uint32_t, std::span<const uint8_t>) {
-      own_.receive = nullptr;
-      return SocketFaults::Receipt{.error = ENOBUFS};
-    };
-  }
-  Transaction transaction;
-  transaction.Add(ServiceRow(kWatchedFamily, 5));
-  EXPECT_EQ(kernel_->Apply(transaction).outcome, ApplyOutcome::kUnknown);
+  own_.Set(&ScriptedFaults::receive, [this](uint32_t, std::span<const uint8_t>) {
+    own_.receive = nullptr;
+    return SocketFaults::Receipt{.error = ENOBUFS};
+  });
+  EXPECT_EQ(kernel_->Apply(Changes({}, {ServiceRow(kWatchedFamily, 5)})).outcome,
+            ApplyOutcome::kUnknown);
   ExpectNothing();
   Add({ServiceRow(kWatchedFamily, 6)});
   ExpectNothing();
@@ -222,9 +203,8 @@ TEST_F(WatcherFaultsTest, S345_AStormIsReportedToItsEnd) {
   ASSERT_OK_AND_ASSIGN(const auto other, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
   std::jthread storm([&] {
     for (uint32_t i = 0; i < kForeignCommits; ++i) {
-      Transaction transaction;
-      transaction.Add(EndpointRow(3, i, testing::Address(kWatchedFamily, i), 80));
-      EXPECT_OK(other->Apply(transaction).error);
+      const auto row = EndpointRow(3, i, testing::Address(kWatchedFamily, i), 80);
+      EXPECT_OK(other->Apply(Changes({}, {row})).error);
     }
   });
   for (uint32_t i = 0; i < 200; ++i) Add({ServiceRow(kWatchedFamily, 100 + i)});

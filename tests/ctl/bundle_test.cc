@@ -2,7 +2,6 @@
 // without the node.
 #include <gmock/gmock.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"

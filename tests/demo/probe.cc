@@ -1,7 +1,5 @@
 #include "tests/demo/probe.h"
 
-#include <chrono>
-
 #include "absl/strings/str_cat.h"
 #include "tests/support/chance.h"
 #include "tests/support/client.h"

@@ -4,8 +4,7 @@
 // Stores one record for each client and Service port. The record contains the endpoint that was
 // used last. If a client alternates between the cluster endpoint set and the local endpoint set,
 // S-125 requires several records. docs/decisions/0002 explains why svcmap stores only one record.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -38,5 +37,3 @@ class AffinityMemory {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_AFFINITY_MEMORY_H_

@@ -1,7 +1,6 @@
 // Random numbers that are reproducible on every machine, unlike the distributions of the standard
 // library.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_DICE_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_DICE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -38,5 +37,3 @@ class Dice {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_DICE_H_

@@ -3,8 +3,7 @@
 // All packets pass through the node, including packets between two pods of the other node.
 // Without this routing, replies on connections that keep their source address would bypass the
 // node.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -50,5 +49,3 @@ class DifferentialWorld {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_DIFFERENTIAL_WORLD_H_

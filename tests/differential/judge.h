@@ -1,6 +1,5 @@
 // Describes one connection in a scenario, and compares its result with the model.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -32,5 +31,3 @@ std::optional<Choice> TakenChoice(const TriedConnection& tried);
 std::optional<std::string> Judge(const TriedConnection& tried, AffinityMemory& affinity);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_JUDGE_H_

@@ -1,8 +1,7 @@
 // A simple implementation of sections 1 and 2 in docs/specification.md. Determines one family's
 // Service ports and their endpoints from the objects. The implementation is slow but independent of
 // proxy/, because every rule is derived directly from a requirement.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -101,5 +100,3 @@ std::set<std::string> TcpEndpointsInSlices(const Objects& objects, const v1::Ser
                                            bool v6);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_MODEL_SERVICE_H_

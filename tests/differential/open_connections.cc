@@ -27,15 +27,9 @@ std::string ServiceOf(const Prediction& prediction) {
 enum class Fate { kContinues, kReset, kHangs };
 
 const char* Text(Fate fate) {
-  switch (fate) {
-    case Fate::kContinues:
-      return "open connection continues";
-    case Fate::kReset:
-      return "open connection is reset";
-    case Fate::kHangs:
-      return "open connection hangs";
-  }
-  return "";
+  constexpr const char* kTexts[] = {"open connection continues", "open connection is reset",
+                                    "open connection hangs"};
+  return kTexts[static_cast<size_t>(fate)];
 }
 
 // Writes until a write fails, because the agent deletes stale connections with a delay.

@@ -1,7 +1,6 @@
 // Open TCP connections through Services while the objects change. The model predicts which of them
 // are reset because their endpoint is gone.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_OPEN_CONNECTIONS_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_OPEN_CONNECTIONS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -42,5 +41,3 @@ class OpenConnections {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_OPEN_CONNECTIONS_H_

@@ -1,7 +1,6 @@
 // Sends echo requests from random sources to random addresses, and compares the results with the
 // model.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_PINGS_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_PINGS_H_
+#pragma once
 
 #include "tests/differential/dice.h"
 #include "tests/differential/probes.h"
@@ -13,5 +12,3 @@ void Ping(const std::vector<Source>& sources, const ReferenceModel& model, Dice&
           ProbeReport& report);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_PINGS_H_

@@ -1,7 +1,6 @@
 // Addresses of random scenarios, and the hosts that own these addresses in the network of
 // differential_world.h.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -67,5 +66,3 @@ inline constexpr Place kClientPlaces[] = {{"203.0.113.9", "2001:db8:203::9"},
                                           {"203.0.113.200", "2001:db8:204::200"}};
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_PLACES_H_

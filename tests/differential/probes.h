@@ -1,6 +1,5 @@
 // Selects the connections of a scenario and compares their results with the model.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_PROBES_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_PROBES_H_
+#pragma once
 
 #include <chrono>
 #include <map>
@@ -38,5 +37,3 @@ ProbeReport Probe(const std::vector<Source>& sources, const ReferenceModel& mode
                   AffinityMemory& affinity);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_PROBES_H_

@@ -1,7 +1,9 @@
 #include "tests/differential/random_cluster.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -66,43 +68,24 @@ bool Terminating(State state) {
 }
 
 void SetConditions(State state, v1::Endpoint& endpoint) {
+  struct Conditions {
+    std::optional<bool> ready, serving, terminating;
+  };
+  static const std::map<State, Conditions> kConditions = {
+      {State::kReady, {true, true, {}}},
+      {State::kReadyTerminating, {true, {}, true}},
+      {State::kServingTerminating, {false, true, true}},
+      {State::kUnsetTerminating, {false, {}, true}},
+      {State::kServingOnly, {false, true, {}}},
+      {State::kNotReady, {false, false, false}},
+      {State::kDown, {false, false, true}},
+  };
+  if (state == State::kUnset) return;
+  const auto& [ready, serving, terminating] = kConditions.at(state);
   v1::EndpointConditions& conditions = *endpoint.mutable_conditions();
-  switch (state) {
-    case State::kReady:
-      conditions.set_ready(true);
-      conditions.set_serving(true);
-      break;
-    case State::kUnset:
-      endpoint.clear_conditions();
-      break;
-    case State::kReadyTerminating:
-      conditions.set_ready(true);
-      conditions.set_terminating(true);
-      break;
-    case State::kServingTerminating:
-      conditions.set_ready(false);
-      conditions.set_serving(true);
-      conditions.set_terminating(true);
-      break;
-    case State::kUnsetTerminating:
-      conditions.set_ready(false);
-      conditions.set_terminating(true);
-      break;
-    case State::kServingOnly:
-      conditions.set_ready(false);
-      conditions.set_serving(true);
-      break;
-    case State::kNotReady:
-      conditions.set_ready(false);
-      conditions.set_serving(false);
-      conditions.set_terminating(false);
-      break;
-    case State::kDown:
-      conditions.set_ready(false);
-      conditions.set_serving(false);
-      conditions.set_terminating(true);
-      break;
-  }
+  if (ready) conditions.set_ready(*ready);
+  if (serving) conditions.set_serving(*serving);
+  if (terminating) conditions.set_terminating(*terminating);
 }
 
 // Adds leading zeros, for example "010.244.001.011" for "10.244.1.11".
@@ -597,44 +580,27 @@ std::string RandomCluster::ChangeNode() {
 }
 
 std::string RandomCluster::ChangeService(Entry& entry) {
-  switch (dice_.Below(12)) {
-    case 0:
-      RollClusterIps(entry);
-      return "clusterIPs";
-    case 1:
-      RollLabels(entry);
-      return "labels";
-    case 2:
-      RollPorts(entry);
-      return "ports";
-    case 3:
-      RollNodePorts(entry);
-      return "nodePorts";
-    case 4:
-      RollExternalIps(entry);
-      return "externalIPs";
-    case 5:
-      RollLoadBalancer(entry);
-      return "LoadBalancer IPs";
-    case 6:
-      RollRanges(entry);
-      return "source ranges";
-    case 7:
-      RollPolicies(entry);
-      return "policies";
-    case 8:
-      RollAffinity(entry);
-      return "affinity";
-    case 9:
-      RollCreation(entry);
-      return "creation";
-    case 10:
-      RollPick(entry);
-      return "endpoint pick";
-    default:
-      entry.exists = !entry.exists;
-      return entry.exists ? "comes" : "goes";
+  constexpr std::pair<const char*, void (RandomCluster::*)(Entry&)> kChanges[] = {
+      {"clusterIPs", &RandomCluster::RollClusterIps},
+      {"labels", &RandomCluster::RollLabels},
+      {"ports", &RandomCluster::RollPorts},
+      {"nodePorts", &RandomCluster::RollNodePorts},
+      {"externalIPs", &RandomCluster::RollExternalIps},
+      {"LoadBalancer IPs", &RandomCluster::RollLoadBalancer},
+      {"source ranges", &RandomCluster::RollRanges},
+      {"policies", &RandomCluster::RollPolicies},
+      {"affinity", &RandomCluster::RollAffinity},
+      {"creation", &RandomCluster::RollCreation},
+      {"endpoint pick", &RandomCluster::RollPick},
+  };
+  const size_t number = dice_.Below(std::size(kChanges) + 1);
+  if (number == std::size(kChanges)) {
+    entry.exists = !entry.exists;
+    return entry.exists ? "comes" : "goes";
   }
+  const auto& [what, roll] = kChanges[number];
+  (this->*roll)(entry);
+  return what;
 }
 
 std::string RandomCluster::ChangeEndpoints(Entry& entry) {

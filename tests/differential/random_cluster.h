@@ -3,8 +3,7 @@
 // changes.
 //
 // Contains only objects that a Kubernetes API server accepts, so the agent rejects no object.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -123,5 +122,3 @@ class RandomCluster {
 std::vector<v1::Change> Difference(const Objects& before, const Objects& after);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_RANDOM_CLUSTER_H_

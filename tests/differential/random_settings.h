@@ -1,7 +1,6 @@
 // Random settings of the agent, derived from a seed. The number of different settings is small, so
 // that many scenarios share one agent.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -24,5 +23,3 @@ struct ScenarioSettings {
 ScenarioSettings RandomSettings(Dice& dice);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_RANDOM_SETTINGS_H_

@@ -7,8 +7,7 @@
 //
 // Endpoints that are addresses of Services (S-98) are not implemented, because no scenario contains
 // such endpoints.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_REFERENCE_MODEL_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_REFERENCE_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -145,5 +144,3 @@ class ReferenceModel {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_REFERENCE_MODEL_H_

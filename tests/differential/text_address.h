@@ -1,7 +1,6 @@
 // Addresses and blocks of the reference model, parsed with inet_pton. Does not use the types in
 // nft/, so that an error in these types does not also affect the model.
-#ifndef SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
-#define SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -35,5 +34,3 @@ struct TextPrefix {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_DIFFERENTIAL_TEXT_ADDRESS_H_

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "nft/base/status.h"
 #include "nft/conntrack/flow_message.h"

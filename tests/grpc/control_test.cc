@@ -47,13 +47,10 @@ TEST_F(ControlTest, StoredObjectsAreListedWithoutUnusedLabels) {
 
 TEST_F(ControlTest, WithManifestsNoClientMayChangeTheState) {
   Serve("/etc/svcmap/manifests");
-  grpc::ClientContext context;
-  SetDeadline(context);
   v1::ApplyRequest request;
-  request.set_protocol_version(2);
   *request.add_objects() = Web();
   v1::Ack ack;
-  const grpc::Status status = stub_->Apply(&context, request, &ack);
+  const grpc::Status status = TryApply(request, ack);
   EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("/etc/svcmap/manifests"));
   Stream stream(*stub_);
@@ -63,17 +60,13 @@ TEST_F(ControlTest, WithManifestsNoClientMayChangeTheState) {
 
 TEST_F(ControlTest, AMessageWithTooManyObjectsIsRejected) {
   Serve();
-  grpc::ClientContext context;
-  SetDeadline(context);
   v1::ApplyRequest request;
-  request.set_protocol_version(2);
   for (int i = 0; i < 65537; ++i) request.add_objects()->mutable_service();
   v1::Ack ack;
-  const grpc::Status status = stub_->Apply(&context, request, &ack);
+  const grpc::Status status = TryApply(request, ack);
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("message contains 65537 objects"));
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.Send(1, std::vector<v1::Change>(65537)));
   EXPECT_EQ(stream.Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
 }

@@ -88,8 +88,7 @@ class HungSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
 TEST_F(HungDiskTest, StatusDoesNotWaitForFindingsToBeLogged) {
   Serve();
   const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("a"));
+  Stream stream(*stub_, "a");
   hung_logger_ =
       std::make_shared<spdlog::logger>("hung", std::make_shared<HungSink>([this] { Hang(); }));
   spdlog::set_default_logger(hung_logger_);

@@ -63,8 +63,7 @@ TEST_F(LimitsTest, BytesInFlightAreBounded) {
   constexpr int kBatches = 20;
   limits_.max_bytes_in_flight = 2000;
   Serve();
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   std::promise<void> go_on;
   std::promise<void> stands;
   std::thread still([&] {
@@ -199,13 +198,10 @@ TEST_F(LimitsTest, GetStatusDoesNotWaitForOtherCalls) {
     const BusyLoop busy(*loop_);
     for (int i = 0; i < 40; ++i) {
       calls.push_back(std::async(std::launch::async, [this] {
-        grpc::ClientContext context;
-        SetDeadline(context);
         v1::ApplyRequest request;
-        request.set_protocol_version(2);
         request.set_validate_only(true);
         v1::Ack ack;
-        return stub_->Apply(&context, request, &ack);
+        return TryApply(request, ack);
       }));
     }
     for (int i = 0; i < 20; ++i) EXPECT_EQ(GetStatus().node_name(), "n1");
@@ -217,13 +213,10 @@ TEST_F(LimitsTest, GetStatusDoesNotWaitForOtherCalls) {
 TEST_F(LimitsTest, CallThatIsCancelledWhileItWaitsChangesNothing) {
   Serve();
   const auto apply = [this](int i, std::chrono::milliseconds time) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + time);
     v1::ApplyRequest request;
-    request.set_protocol_version(2);
     *request.add_objects() = Web("shop/web-" + std::to_string(i), "10.96.0." + std::to_string(i));
     v1::Ack ack;
-    return stub_->Apply(&context, request, &ack).error_code();
+    return TryApply(request, ack, time).error_code();
   };
   std::vector<std::future<grpc::StatusCode>> calls;
   {
@@ -243,8 +236,7 @@ TEST_F(LimitsTest, CallThatIsCancelledWhileItWaitsChangesNothing) {
 TEST_F(LimitsTest, OnlyStreamsOnWhichOpenDoesNotComeEnd) {
   limits_.open_within = std::chrono::milliseconds(1000);
   Serve();
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   Stream silent(*stub_);
   v1::PushResponse response;
   EXPECT_FALSE(silent.stream->Read(&response));
@@ -280,8 +272,7 @@ TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
 TEST_F(LimitsTest, MessageOverTheLimitEndsOnlyItsStream) {
   limits_.max_batch_bytes = 10'000;
   Serve();
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
   EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
   stream.Send(2, std::vector<v1::Change>(1000, Upsert(Web())));
@@ -294,8 +285,7 @@ TEST_F(LimitsTest, MessageOverTheLimitEndsOnlyItsStream) {
 TEST_F(LimitsTest, OneStreamMoreIsRejectedUntilAnotherHasEnded) {
   limits_.max_streams = 2;
   Serve();
-  Stream holder(*stub_);
-  ASSERT_TRUE(holder.Open("holder"));
+  Stream holder(*stub_, "holder");
   auto second = std::make_unique<Stream>(*stub_);
   ASSERT_TRUE(second->Open("second"));  // The second stream replaces the first stream, which ends.
   EXPECT_EQ(holder.Finish().error_code(), grpc::ABORTED);

@@ -91,8 +91,7 @@ TEST_F(LogLimitTest, BytesOfAClientInErrorsOfGrpcAreEscaped) {
 TEST_F(LogLimitTest, RejectedObjectsOfAStream) {
   constexpr int kObjects = 5000;
   const uint64_t seconds = Seconds([&] {
-    Stream stream(*stub_);
-    ASSERT_TRUE(stream.Open("test"));
+    Stream stream(*stub_, "test");
     std::vector<v1::Change> changes;
     for (int i = 0; i < kObjects; ++i) changes.push_back(Upsert(Bad(i)));
     ASSERT_TRUE(stream.Send(1, changes));

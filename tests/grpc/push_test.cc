@@ -29,8 +29,7 @@ class PushTest : public ServerTest {
 };
 
 TEST_F(PushTest, AckComesAfterTheCommitWithItsRevision) {
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.Send(1, {Upsert(Web()), Upsert(WebSlice("10.1.0.1"))}));
   const v1::Ack ack = stream.ReadAck();
   EXPECT_EQ(ack.number(), 1u);
@@ -41,8 +40,7 @@ TEST_F(PushTest, AckComesAfterTheCommitWithItsRevision) {
 }
 
 TEST_F(PushTest, BatchThatChangesNothingIsUnchangedWithTheSameRevision) {
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
   const uint64_t revision = stream.ReadAck().revision();
   ASSERT_TRUE(stream.Send(2, {Upsert(Web())}));
@@ -53,8 +51,7 @@ TEST_F(PushTest, BatchThatChangesNothingIsUnchangedWithTheSameRevision) {
 
 TEST_F(PushTest, ObjectsThatAreNotUtf8AreRejectedAndTheOthersGoOn) {
   const google::protobuf::LogSilencer silencer;
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   v1::Object bad_port = AService("shop/bad").ClusterIp("10.96.0.77").Port("\xff\xfe", 80);
   v1::Object nameless = AService("shop/\xff").ClusterIp("10.96.0.78").Port("http", 80);
   v1::Object noted = Web();
@@ -78,8 +75,7 @@ TEST_F(PushTest, ObjectsThatAreNotUtf8AreRejectedAndTheOthersGoOn) {
 }
 
 TEST_F(PushTest, RejectedObjectKeepsItsLastGoodStateAndTheOthersGoOn) {
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
   stream.ReadAck();
   v1::Object bad = Web();
@@ -98,8 +94,7 @@ TEST_F(PushTest, RejectedObjectKeepsItsLastGoodStateAndTheOthersGoOn) {
 
 TEST_F(PushTest, SnapshotPrunesOnlyAtItsEndAndOnlyWhatWasNotNamed) {
   Apply({Web("shop/old", "10.96.0.1"), Web("shop/kept", "10.96.0.2")});
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.BeginSnapshot());
   v1::Object bad = Web("shop/kept", "10.96.0.2");
   bad.mutable_service()->mutable_spec()->mutable_ports(0)->set_port(0);
@@ -114,8 +109,7 @@ TEST_F(PushTest, SnapshotPrunesOnlyAtItsEndAndOnlyWhatWasNotNamed) {
 
 TEST_F(PushTest, RemovalTakesEffectAndOfAnUnknownObjectIsNoError) {
   Apply({Web()});
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.Send(1, {Removal(ServiceRef("shop/web")), Removal(ServiceRef("a/b"))}));
   const v1::Ack ack = stream.ReadAck();
   EXPECT_EQ(ack.outcome(), v1::COMMITTED);
@@ -123,23 +117,12 @@ TEST_F(PushTest, RemovalTakesEffectAndOfAnUnknownObjectIsNoError) {
   EXPECT_EQ(Elements(proxy::kNoEndpointServices), 0u);
 }
 
-TEST_F(PushTest, ConflictIsReportedInTheAckThatShowsIt) {
-  Apply({Web("a/first")});
-  const v1::Ack ack = Apply({Web("b/second")});
-  ASSERT_EQ(ack.results_size(), 1);
-  EXPECT_EQ(ack.results(0).severity(), v1::WARNING);
-  EXPECT_EQ(ack.results(0).name(), "second");
-  EXPECT_THAT(ack.results(0).message(),
-              ::testing::HasSubstr("10.96.0.10:80/TCP: already used by Service a/first"));
-}
-
 TEST_F(PushTest, FindingsOfObjectsThatASnapshotDoesNotNameAreForgotten) {
   v1::Object bad = Web("a/bad");
   bad.mutable_service()->mutable_spec()->set_cluster_ip("bogus");
   Apply({bad});
   EXPECT_EQ(GetStatus().refused_objects(), 1u);
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.BeginSnapshot());
   ASSERT_TRUE(stream.EndSnapshot(1));
   stream.ReadAck();
@@ -159,8 +142,7 @@ TEST_F(PushTest, FirstMessageMustBeOpen) {
 }
 
 TEST_F(PushTest, NumberThatDoesNotGrowEndsTheStreamNamingBoth) {
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   stream.Send(4, {});
   stream.Send(4, {});
   const grpc::Status status = stream.Finish();
@@ -185,10 +167,8 @@ TEST_F(PushTest, UnknownProtocolVersionIsRejected) {
 }
 
 TEST_F(PushTest, NewestStreamWinsAndTheOlderOneLearnsTheName) {
-  Stream older(*stub_);
-  ASSERT_TRUE(older.Open("first"));
-  Stream newer(*stub_);
-  ASSERT_TRUE(newer.Open("second"));
+  Stream older(*stub_, "first");
+  Stream newer(*stub_, "second");
   const grpc::Status status = older.Finish();
   EXPECT_EQ(status.error_code(), grpc::ABORTED);
   EXPECT_EQ(status.error_message(), "replaced by second");
@@ -210,8 +190,7 @@ TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto stub = v1::Control::NewStub(grpc::CreateCustomChannel(
         "unix:" + socket(), grpc::InsecureChannelCredentials(), arguments));
-    Stream older(*stub);
-    ASSERT_TRUE(older.Open("first"));
+    Stream older(*stub, "first");
     std::thread batches([&] {
       for (uint64_t number = 1; older.Send(number, {});) ++number;
     });
@@ -224,8 +203,7 @@ TEST_F(PushTest, OlderStreamLearnsTheNameInTheMiddleOfItsBatches) {
 }
 
 TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNoOtherClient) {
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("flood"));
+  Stream stream(*stub_, "flood");
   // The agent rejects the object in each batch, so that the Acks are large.
   v1::Object bad = Web();
   bad.mutable_service()->mutable_spec()->mutable_ports(0)->set_port(70000);
@@ -255,8 +233,7 @@ TEST_F(PushTest, ControllerThatDoesNotReadIsHeldBackAndDelaysNoOtherClient) {
 }
 
 TEST_F(PushTest, KernelThatRejectsIsAckedFailedAndCaughtUpWithLater) {
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   rejecting_ = true;
   ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
   const v1::Ack failed = stream.ReadAck();

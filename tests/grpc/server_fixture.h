@@ -5,8 +5,6 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
-#include <stdlib.h>
-#include <unistd.h>
 #include <csignal>
 
 #include <atomic>
@@ -20,6 +18,7 @@
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/builders.h"
 #include "tests/support/fake_kernel.h"
+#include "tests/support/temporary_folder.h"
 
 namespace svcmap::api {
 
@@ -35,9 +34,6 @@ class ServerTest : public ::testing::Test {
     // As in svcmapd: the server writes to connections that clients have closed.
     std::signal(SIGPIPE, SIG_IGN);
     spdlog::set_level(spdlog::level::off);
-    char folder[] = "/tmp/svcmap-test-XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
     for (const Family family : kFamilies) tables_.push_back(proxy::MakeTable(family, {}));
     kernel_ = std::make_unique<nft::FakeKernel>(tables_);
     // Inject faults with a hook, because the test thread sets faults while the loop uses the
@@ -89,10 +85,9 @@ class ServerTest : public ::testing::Test {
     loop_->Stop();
     hub_.End();
     server_.reset();
-    rmdir(folder_.c_str());
   }
 
-  std::string socket() const { return folder_ + "/agent.sock"; }
+  std::string socket() const { return folder_->path() + "/agent.sock"; }
 
   // Returns a channel with its own connection. Without the probe, gRPC does not enlarge its
   // buffers, so they can hold only about 64 KiB of unread messages of a stream.
@@ -108,15 +103,19 @@ class ServerTest : public ::testing::Test {
     context.set_deadline(std::chrono::system_clock::now() + kDeadline);
   }
 
-  v1::Ack Apply(const testing::Objects& objects, bool validate_only = false) {
+  grpc::Status TryApply(v1::ApplyRequest request, v1::Ack& ack,
+                        std::chrono::milliseconds time_limit = kDeadline) {
     grpc::ClientContext context;
-    SetDeadline(context);
-    v1::ApplyRequest request;
+    context.set_deadline(std::chrono::system_clock::now() + time_limit);
     request.set_protocol_version(2);
+    return stub_->Apply(&context, request, &ack);
+  }
+  v1::Ack Apply(const testing::Objects& objects, bool validate_only = false) {
+    v1::ApplyRequest request;
     request.set_validate_only(validate_only);
     for (const v1::Object& object : objects) *request.add_objects() = object;
     v1::Ack ack;
-    const grpc::Status status = stub_->Apply(&context, request, &ack);
+    const grpc::Status status = TryApply(request, ack);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return ack;
   }
@@ -171,6 +170,11 @@ class ServerTest : public ::testing::Test {
       SetDeadline(context);
       stream = stub.Push(&context);
     }
+    template <typename... Arguments>
+    Stream(v1::Control::Stub& stub, const std::string& name, Arguments... arguments)
+        : Stream(stub) {
+      EXPECT_TRUE(Open(name, arguments...));
+    }
     ~Stream() {
       if (finished) return;
       context.TryCancel();
@@ -223,7 +227,7 @@ class ServerTest : public ::testing::Test {
     bool finished = false;
   };
 
-  std::string folder_;
+  absl::StatusOr<testing::TemporaryFolder> folder_ = testing::TemporaryFolder::Make();
   nft::TableSpecs tables_;
   PushLimits limits_;
   std::function<void(const proxy::Leader&)> save_leader_;

@@ -21,8 +21,7 @@ nanoseconds ToNanos(const google::protobuf::Duration& duration) {
 TEST_F(ServerTest, EachBatchIsInEachStageAndNoStageOverlapsAnother) {
   constexpr int kBatches = 5;
   Serve();
-  Stream stream(*stub_);
-  ASSERT_TRUE(stream.Open("test"));
+  Stream stream(*stub_, "test");
   ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
   stream.ReadAck();
   AwaitTurn();

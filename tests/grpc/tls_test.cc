@@ -178,8 +178,7 @@ TEST_F(TlsTest, ReadersOnTheAddressOfAWriterHaveALimitOfTheirOwn) {
 TEST_F(TlsTest, NewFilesAreForNewConnectionsAndALiveStreamGoesOn) {
   Listen();
   const auto stub = v1::Control::NewStub(ChannelOf(writer_));
-  Stream stream(*stub);
-  ASSERT_TRUE(stream.Open("c"));
+  Stream stream(*stub, "c");
   ASSERT_EQ(Probe(writer_).server, "agent-1");
 
   PutPair(ca_.Issue("agent-2", kServerNames));

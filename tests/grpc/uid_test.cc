@@ -29,7 +29,7 @@ class UidTest : public ServerTest {
   void SetUp() override {
     ServerTest::SetUp();
     if (geteuid() != 0) GTEST_SKIP() << "only root can connect with the UID of another user";
-    ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+    ASSERT_EQ(chmod(folder_->path().c_str(), 0755), 0);
   }
 
   void ListenForUids() {

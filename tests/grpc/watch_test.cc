@@ -234,8 +234,7 @@ TEST_F(WatchTest, ControllersComeAreReplacedAreFencedAndLeave) {
   Begin();
   Watching watching(*stub_);
   watching.Read();
-  Stream first(*stub_);
-  ASSERT_TRUE(first.Open("a", 7));
+  Stream first(*stub_, "a", 7);
   v1::WatchController event = watching.Read().controller();
   EXPECT_EQ(event.what(), v1::WatchController::CAME);
   EXPECT_EQ(event.name(), "a");

@@ -20,6 +20,13 @@ using std::chrono::milliseconds;
 
 constexpr char kRequest[] = "GET /livez HTTP/1.1\r\nHost: node\r\n\r\n";
 
+// Returns pipelined requests of at least `size` bytes.
+std::string Requests(size_t size) {
+  std::string requests;
+  while (requests.size() < size) requests += kRequest;
+  return requests;
+}
+
 class FloodTest : public HealthServerTest {
  protected:
   std::optional<RawConnection> Connect() {
@@ -36,6 +43,11 @@ class FloodTest : public HealthServerTest {
       connections.push_back(*std::move(connection));
     }
     return connections;
+  }
+  // Sends more requests than the server answers at once, and reads the first `answers` responses.
+  void SendBurst(RawConnection& connection, int answers = kRequestBurst) {
+    ASSERT_OK(connection.Send(Requests(4000)));
+    for (int i = 0; i < answers; ++i) ASSERT_OK(connection.Read());
   }
   void ExpectAnswered() {
     const auto answer = Ask("/livez");
@@ -184,8 +196,7 @@ TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
   ASSERT_OK(Start({.patience = milliseconds(1000)}));
   auto connection = Connect();
   ASSERT_TRUE(connection);
-  std::string requests;
-  while (requests.size() < size_t{1} << 20) requests += kRequest;
+  const std::string requests = Requests(size_t{1} << 20);
   int sent = 0;  // Number of sent requests of 1 MiB each.
   while (sent < 64 && connection->Send(requests).ok()) ++sent;
   EXPECT_LT(sent, 64) << "socket buffers hold a few MiB";
@@ -197,8 +208,7 @@ TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
 void Pipeline(const std::vector<RawConnection>& connections, const std::function<bool()>& stop,
               std::atomic<size_t>& responses) {
   constexpr std::string_view kStart = "HTTP/1.1 200";
-  std::string requests;
-  while (requests.size() < size_t{64} << 10) requests += kRequest;
+  const std::string requests = Requests(size_t{64} << 10);
   std::vector<size_t> sent(connections.size());  // Position of the next byte in `requests`.
   std::vector<std::string> received(connections.size());
   char buffer[64 << 10];
@@ -288,10 +298,7 @@ TEST_F(FloodTest, DelayedRequestsOfARemovedServiceAreDiscarded) {
   ASSERT_TRUE(SoonOpen(30500));
   auto connection = RawConnection::Open(netns(), kV4, 30500);
   ASSERT_OK(connection);
-  std::string requests;
-  for (int i = 0; i < 100; ++i) requests += kRequest;
-  ASSERT_OK(connection->Send(requests));
-  for (int i = 0; i < kRequestBurst; ++i) ASSERT_OK(connection->Read());
+  ASSERT_NO_FATAL_FAILURE(SendBurst(*connection));
   server().Update({{"shop/web", std::nullopt}});
   EXPECT_OK(connection->WaitForEnd());
   ExpectAnswered();
@@ -300,12 +307,7 @@ TEST_F(FloodTest, DelayedRequestsOfARemovedServiceAreDiscarded) {
 TEST_F(FloodTest, ConnectionsWithDelayedRequestsAreClosedImmediately) {
   ASSERT_OK(Start({.max_connections = 8}));
   std::vector<RawConnection> flood = ConnectMany(8);
-  std::string requests;
-  for (int i = 0; i < 100; ++i) requests += kRequest;
-  for (RawConnection& connection : flood) {
-    ASSERT_OK(connection.Send(requests));
-    for (int i = 0; i < kRequestBurst; ++i) ASSERT_OK(connection.Read());
-  }
+  for (RawConnection& connection : flood) ASSERT_NO_FATAL_FAILURE(SendBurst(connection));
   // A connection in `flood` can send a request between two new connections and is then not the
   // oldest connection. Therefore the test opens more than 8 connections.
   std::vector<RawConnection> others;
@@ -323,13 +325,10 @@ TEST_F(FloodTest, ConnectionsWithDelayedRequestsAreClosedImmediately) {
 
 TEST_F(FloodTest, AClientThatClosesAConnectionWithADelayedRequestIsHarmless) {
   ASSERT_OK(Start());
-  std::string requests;
-  for (int i = 0; i < 100; ++i) requests += kRequest;
   for (int round = 0; round < 20; ++round) {
     auto connection = Connect();
     ASSERT_TRUE(connection);
-    ASSERT_OK(connection->Send(requests));
-    for (int i = 0; i < kRequestBurst; ++i) ASSERT_OK(connection->Read());
+    ASSERT_NO_FATAL_FAILURE(SendBurst(*connection));
     const linger reset = {.l_onoff = 1, .l_linger = 0};
     if (round % 2 == 0) {
       setsockopt(connection->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -338,8 +337,7 @@ TEST_F(FloodTest, AClientThatClosesAConnectionWithADelayedRequestIsHarmless) {
   // The delayed request of a later connection is answered after the others would have been.
   auto connection = Connect();
   ASSERT_TRUE(connection);
-  ASSERT_OK(connection->Send(requests));
-  for (int i = 0; i < kRequestBurst + 1; ++i) ASSERT_OK(connection->Read());
+  ASSERT_NO_FATAL_FAILURE(SendBurst(*connection, kRequestBurst + 1));
   ExpectAnswered();
 }
 

@@ -1,8 +1,6 @@
 // Tests of /healthz and /livez over real sockets (S-250..S-258).
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "tests/health/health_world.h"
-#include "tests/support/process.h"
 
 namespace svcmap::api::test {
 namespace {

@@ -10,7 +10,6 @@
 namespace svcmap::api::test {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using Time = RequestRate::Clock::time_point;
 

@@ -22,7 +22,6 @@ namespace svcmap::hostile {
 namespace {
 
 using ::svcmap::testing::WaitUntil;
-using ::testing::HasSubstr;
 using Clock = Wire::Clock;
 
 constexpr char kReflectionMethod[] =

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -104,19 +103,9 @@ class Controller {
 }  // namespace
 
 std::string NameOf(Peer peer) {
-  switch (peer) {
-    case Peer::kAnonymous:
-      return "Anonymous";
-    case Peer::kUnlisted:
-      return "UnlistedCertificate";
-    case Peer::kReaderUid:
-      return "ReaderUid";
-    case Peer::kWriterUid:
-      return "WriterUid";
-    case Peer::kWriterCertificate:
-      return "WriterCertificate";
-  }
-  return "";
+  constexpr const char* kNames[] = {"Anonymous", "UnlistedCertificate", "ReaderUid", "WriterUid",
+                                    "WriterCertificate"};
+  return kNames[static_cast<size_t>(peer)];
 }
 
 milliseconds AttackTime() {

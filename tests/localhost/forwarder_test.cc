@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <filesystem>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>

@@ -1,5 +1,4 @@
 // No packet is lost while Services and endpoints change.
-#include <functional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -55,12 +54,11 @@ Crowd MakeCrowd(int first, int services, int endpoints) {
 
 // Numbers of endpoints that follow each other: growing, shrinking, and across kinds of pick chains.
 constexpr int kNumbersOfEndpoints[] = {7, 3, 20, 2, 9, 1};
+const std::set<int> kAllServices = {0, 1, 2, 3, 4, 5};
 
 // Each batch changes one Service.
 TEST_F(ChangeLossTest, ServiceAfterService) {
-  const int64_t rewrites = Rewrites(30);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
+  ExpectNoLossDuring("churn, one Service per batch", Rewrites(30), [&](int64_t i) {
     const int round = static_cast<int>(i / 6);
     CountedService changed = counted(static_cast<int>(i % 6));
     switch (changed.number) {
@@ -84,150 +82,106 @@ TEST_F(ChangeLossTest, ServiceAfterService) {
         changed.endpoints = Consecutive(80 + round % 4 * 4, kNumbersOfEndpoints[round % 6]);
         break;
     }
-    ASSERT_OK(Change({changed}));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("churn, one Service per batch", rewrites);
+    return Change({changed});
+  });
 }
 
 // Each batch changes the endpoints of all Services and the keys of half of them. If an agent reused
 // the number of a removed endpoint group too early, a Service could get the group of another
 // Service.
 TEST_F(ChangeLossTest, AllServicesAtOnce) {
-  const int64_t rewrites = Rewrites(30);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
+  ExpectNoLossDuring("churn, all Services in a batch", Rewrites(30), [&](int64_t i) {
     const int round = static_cast<int>(i);
-    std::vector<CountedService> changed;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      CountedService service = counted(number);
+    return Change(EachCounted([&](CountedService& service) {
+      const int number = service.number;
       if (number % 2 == 1) service.key = KeyIn(round, number);
       service.affinity_seconds =
           number >= 4 && round / (number - 3) % 2 == 0 ? kCountedAffinitySeconds : 0;
       service.endpoints =
           Consecutive(number * 16 + round % 4 * 4, kNumbersOfEndpoints[(round + number) % 6]);
-      changed.push_back(std::move(service));
-    }
-    ASSERT_OK(Change(changed));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("churn, all Services in a batch", rewrites);
+    }));
+  });
 }
 
 // Clients use load balancer IPs. The reject of a Service without endpoints must not end before
 // packets that did not find the Service yet. No other rule rejects such packets.
 TEST_F(ChangeLossTest, NoneToEndpointsAndBack) {
-  const int64_t rewrites = Rewrites(30);
   const auto changed = [&](int64_t round) {
-    std::vector<CountedService> services;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      CountedService service = counted(number);
+    return EachCounted([&](CountedService& service) {
+      const int number = service.number;
       service.load_balancer = true;
       service.affinity_seconds = number >= 4 ? kCountedAffinitySeconds : 0;
       service.endpoints = Consecutive(
           number * 16, (round + number) % 2 == 0 ? 0 : kNumbersOfEndpoints[(round + number) % 6]);
-      services.push_back(std::move(service));
-    }
-    return services;
+    });
   };
   ASSERT_OK(Change(changed(0)));
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 1; i <= rewrites; ++i) {
-    ASSERT_OK(Change(changed(i)));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("none to endpoints and back", rewrites, /*rejected=*/{0, 1, 2, 3, 4, 5});
+  ExpectNoLossDuring(
+      "none to endpoints and back", Rewrites(30), [&](int64_t i) { return Change(changed(i + 1)); },
+      /*rejected=*/kAllServices);
 }
 
 // Clients outside the pod range use load balancer IPs with the policy Local. Half of the Services
 // always have local endpoints.
 TEST_F(ChangeLossTest, LocalEndpointsComeAndGo) {
-  const int64_t rewrites = Rewrites(30);
   ASSERT_OK(StartAgent({"--cluster-cidr", "10.244.1.0/24,fd00:10:244::/48"}));
   const auto changed = [&](int64_t round) {
-    std::vector<CountedService> services;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      CountedService service = counted(number);
+    return EachCounted([&](CountedService& service) {
+      const int number = service.number;
       service.load_balancer = true;
       service.affinity_seconds = number % 3 == 2 ? kCountedAffinitySeconds : 0;
       const bool none = number >= 3 && round % 2 == 0;
       service.endpoints =
           Consecutive(number * 16, none ? 0 : kNumbersOfEndpoints[(round + number) % 6] % 8);
       service.remote_endpoints = Consecutive(number * 16 + 10, 2);
-      services.push_back(std::move(service));
-    }
-    return services;
+    });
   };
   for (const CountedService& service : changed(0)) counted(service.number) = service;
   ASSERT_OK(agent().Replace(Everything()));
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 1; i <= rewrites; ++i) {
-    ASSERT_OK(Change(changed(i)));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("policy Local gains and loses local endpoints", rewrites, /*rejected=*/{},
-               /*dropped=*/{3, 4, 5});
+  ExpectNoLossDuring("policy Local gains and loses local endpoints", Rewrites(30),
+                     [&](int64_t i) { return Change(changed(i + 1)); },
+                     /*rejected=*/{}, /*dropped=*/{3, 4, 5});
 }
 
 // Clients outside the pod range are masqueraded, so no datagram has the address of the client after
 // the translation.
 TEST_F(ChangeLossTest, NewClusterIpsAreMasqueraded) {
-  const int64_t rewrites = Rewrites(30);
   ASSERT_OK(StartAgent({"--cluster-cidr", "10.244.1.0/24,fd00:10:244::/48"}));
-  for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-    counted(number).permitted = false;
-  }
+  for (int number : kAllServices) counted(number).permitted = false;
   ASSERT_OK(agent().Replace(Everything()));
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    std::vector<CountedService> changed;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      changed.push_back(counted(number));
-      changed.back().exists = i % 2 == 1;
-    }
-    ASSERT_OK(Change(changed));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  const std::set<int> all = {0, 1, 2, 3, 4, 5};
-  ExpectNoLoss("new cluster IPs", rewrites, /*rejected=*/all, /*dropped=*/all);
+  ExpectNoLossDuring(
+      "new cluster IPs", Rewrites(30),
+      [&](int64_t i) {
+        return Change(EachCounted([&](CountedService& service) { service.exists = i % 2 == 1; }));
+      },
+      /*rejected=*/kAllServices, /*dropped=*/kAllServices);
 }
 
 // Pods use load balancer IPs with the policy Local, without local endpoints. A pod that the rules
 // do not find in `pod-sources` reaches no endpoint.
 TEST_F(ChangeLossTest, RangesChange) {
-  const int64_t rewrites = Rewrites(30);
-  std::vector<CountedService> services;
-  for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-    services.push_back(counted(number));
-    services.back().load_balancer = true;
-    services.back().node = kOtherNode;
-  }
-  ASSERT_OK(Change(services));
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_OK(Change({}, {i % 2 == 0 ? Upsert(AServiceCidr("more", {"10.112.0.0/16"}))
-                                     : Removal(ServiceCidrRef("more"))}));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("ranges changed", rewrites);
+  ASSERT_OK(Change(EachCounted([](CountedService& service) {
+    service.load_balancer = true;
+    service.node = kOtherNode;
+  })));
+  ExpectNoLossDuring("ranges changed", Rewrites(30), [&](int64_t i) {
+    return Change({}, {i % 2 == 0 ? Upsert(AServiceCidr("more", {"10.112.0.0/16"}))
+                                  : Removal(ServiceCidrRef("more"))});
+  });
 }
 
 // svcmapd adds endpoints of a plan with more than 10,000 elements before the switch.
 TEST_F(ChangeLossTest, AVeryLargeService) {
-  const int64_t rewrites = Rewrites(10);
   CountedService large = counted(0);
   large.other_ports = 99;
   large.weighted = true;
   large.endpoints = Consecutive(0, 64);
   ASSERT_OK(Change({large}));
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
+  ExpectNoLossDuring("a Service with 12,000 elements", Rewrites(10), [&](int64_t i) {
     // All endpoints change, and in half of the changes their number.
     large.endpoints = Consecutive(i % 2 == 0 ? 64 : 0, i % 4 < 2 ? 64 : 55);
-    ASSERT_OK(Change({large}));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("a Service with 12,000 elements", rewrites);
+    return Change({large});
+  });
 }
 
 TEST_F(ChangeLossTest, Growth) {
@@ -238,32 +192,22 @@ TEST_F(ChangeLossTest, Growth) {
   for (int first = 0; first < kServices; first += kAtOnce) {
     crowds.push_back(MakeCrowd(first, kAtOnce, kEndpoints));
   }
-  const int64_t rewrites = Rewrites(3);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    for (const Crowd& crowd : crowds) ASSERT_OK(agent().Apply(crowd.objects));
-    ASSERT_OK(LetTrafficFlow());
-    for (const Crowd& crowd : crowds) ASSERT_OK(agent().Remove(crowd.refs));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("growth", rewrites);
+  ExpectNoLossDuring("growth", Rewrites(3), [&](int64_t) {
+    absl::Status status;
+    for (const Crowd& crowd : crowds) status.Update(agent().Apply(crowd.objects));
+    status.Update(LetTrafficFlow());
+    for (const Crowd& crowd : crowds) status.Update(agent().Remove(crowd.refs));
+    return status;
+  });
 }
 
 // Each new timeout adds rules until the table has the maximum number of timeouts. Then, a new
 // timeout replaces a timeout that no Service uses.
 TEST_F(ChangeLossTest, NewAffinityTimeout) {
-  const int64_t rewrites = Rewrites(2 * proxy::kMaxTimers);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    std::vector<CountedService> changed;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      changed.push_back(counted(number));
-      changed.back().affinity_seconds = static_cast<int>(2000 + i);
-    }
-    ASSERT_OK(Change(changed));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("new affinity timeout", rewrites);
+  ExpectNoLossDuring("new affinity timeout", Rewrites(2 * proxy::kMaxTimers), [&](int64_t i) {
+    return Change(EachCounted(
+        [&](CountedService& service) { service.affinity_seconds = static_cast<int>(2000 + i); }));
+  });
 }
 
 // Clients use a load balancer IP whose source ranges contain them.
@@ -280,38 +224,27 @@ class SourceRangesLossTest : public LossTest {
 };
 
 TEST_F(SourceRangesLossTest, RestrictionsComeAndGo) {
-  const int64_t rewrites = Rewrites(30);
   ASSERT_OK(Change({Restricted(0, 0), Restricted(1, 0)}));
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_OK(Change({Restricted(0, i % 2 == 0 ? 5 : 0), Restricted(1, i % 2 == 0 ? kRanges : 0)}));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  ExpectNoLoss("source ranges added and removed", rewrites);
+  ExpectNoLossDuring("source ranges added and removed", Rewrites(30), [&](int64_t i) {
+    return Change({Restricted(0, i % 2 == 0 ? 5 : 0), Restricted(1, i % 2 == 0 ? kRanges : 0)});
+  });
 }
 
 // A new load balancer IP never accepts connections from sources that its ranges do not contain.
 TEST_F(SourceRangesLossTest, NewIpsAreRestricted) {
-  const int64_t rewrites = Rewrites(30);
   const auto changed = [&](bool load_balancer) {
-    std::vector<CountedService> services;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      CountedService service = Restricted(number, 5);
+    return EachCounted([&](CountedService& service) {
+      service = Restricted(service.number, 5);
       service.permitted = false;
       service.load_balancer = load_balancer;
-      services.push_back(std::move(service));
-    }
-    return services;
+    });
   };
   // svcmapd drops packets to the IPs while no Service has them.
   ASSERT_OK(Change(changed(true), {Upsert(AServiceCidr("more", {kCountedLoadBalancers}))}));
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_OK(Change(changed(i % 2 == 1)));
-    ASSERT_OK(LetTrafficFlow());
-  }
-  const std::set<int> all = {0, 1, 2, 3, 4, 5};
-  ExpectNoLoss("new restricted load balancer IPs", rewrites, /*rejected=*/all, /*dropped=*/all);
+  ExpectNoLossDuring(
+      "new restricted load balancer IPs", Rewrites(30),
+      [&](int64_t i) { return Change(changed(i % 2 == 1)); },
+      /*rejected=*/kAllServices, /*dropped=*/kAllServices);
 }
 
 // Services with port ranges.
@@ -327,9 +260,7 @@ class PortRangesLossTest : public LossTest {
   void SetUp() override {
     LossTest::SetUp();
     if (HasFatalFailure()) return;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      counted(number) = With(number, kBlocks);
-    }
+    for (int number : kAllServices) counted(number) = With(number, kBlocks);
     ASSERT_OK(StartAgent({"--port-ranges"}));
     ASSERT_OK(agent().Replace(Everything()));
   }
@@ -345,37 +276,26 @@ class PortRangesLossTest : public LossTest {
     const uint16_t port = counted(number).target_port();
     return With(number, {port, port});
   }
-  // Changes all Services in one batch.
-  void ChangeAll(const std::function<CountedService(int number)>& next) {
-    std::vector<CountedService> changed;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      changed.push_back(next(number));
-    }
-    ASSERT_OK(Change(changed));
-    ASSERT_OK(LetTrafficFlow());
-  }
 };
 
 // Ports move between a block, elements of their own, and single ports. Half of the Services have
 // session affinity.
 TEST_F(PortRangesLossTest, PortsMoveToOtherMaps) {
-  const int64_t rewrites = Rewrites(30);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_NO_FATAL_FAILURE(ChangeAll([&](int number) {
-      switch ((i + number) % 4) {
-        case 0:
-          return With(number, kElements);
-        case 1:
-          return WithOnePort(number);
-        case 2:
-          return With(number, kBlocks);
-        default:
-          return i % 8 < 4 ? WithOnePort(number) : With(number, kElements);
-      }
-    }));
-  }
-  ExpectNoLoss("port ranges, ports move to other maps", rewrites);
+  const auto next = [&](int64_t i, int number) {
+    switch ((i + number) % 4) {
+      case 0:
+        return With(number, kElements);
+      case 1:
+        return WithOnePort(number);
+      case 2:
+        return With(number, kBlocks);
+      default:
+        return i % 8 < 4 ? WithOnePort(number) : With(number, kElements);
+    }
+  };
+  ExpectNoLossDuring("port ranges, ports move to other maps", Rewrites(30), [&](int64_t i) {
+    return Change(EachCounted([&](CountedService& service) { service = next(i, service.number); }));
+  });
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "tests/loss/loss_world.h"
 
-#include <algorithm>
 #include <iostream>
 #include <utility>
 
@@ -206,6 +205,25 @@ void LossTest::ExpectNoLoss(const std::string& scenario, int64_t rewrites,
   }
   EXPECT_EQ(Sum(counts.misdirected), 0) << ToText(counts.misdirected);
   EXPECT_EQ(counts.tcp.failures(), 0) << counts.tcp.ToString();
+}
+
+std::vector<CountedService> LossTest::EachCounted(
+    const std::function<void(CountedService&)>& edit) const {
+  std::vector<CountedService> services = services_;
+  for (CountedService& service : services) edit(service);
+  return services;
+}
+
+void LossTest::ExpectNoLossDuring(const std::string& scenario, int64_t rewrites,
+                                  const std::function<absl::Status(int64_t)>& rewrite,
+                                  const std::set<int>& rejected, const std::set<int>& dropped) {
+  ASSERT_NO_FATAL_FAILURE(StartTraffic());
+  for (int64_t i = 0; i < rewrites; ++i) {
+    SCOPED_TRACE(absl::StrCat("rewrite ", i));
+    ASSERT_OK(rewrite(i)) << agent().log();
+    ASSERT_OK(LetTrafficFlow());
+  }
+  ExpectNoLoss(scenario, rewrites, rejected, dropped);
 }
 
 }  // namespace svcmap::testing

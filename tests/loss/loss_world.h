@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -55,6 +56,9 @@ class LossTest : public RecoveryTest {
   absl::Status Change(const std::vector<CountedService>& changed,
                       std::vector<v1::Change> others = {});
 
+  // Returns all counted Services with the changes of `edit`.
+  std::vector<CountedService> EachCounted(const std::function<void(CountedService&)>& edit) const;
+
   // Stops the traffic. Fails if anything other than the node's rules may have lost datagrams.
   void StopTraffic(LossCounts& counts);
   // Stops the traffic, expects that no packet was lost, and prints the counts. Datagrams to the
@@ -62,6 +66,11 @@ class LossTest : public RecoveryTest {
   // because these Services have no endpoint for them at times.
   void ExpectNoLoss(const std::string& scenario, int64_t rewrites,
                     const std::set<int>& rejected = {}, const std::set<int>& dropped = {});
+  // Starts the traffic, calls `rewrite` with the numbers from 0 to `rewrites` - 1, and expects that
+  // no packet was lost. See ExpectNoLoss().
+  void ExpectNoLossDuring(const std::string& scenario, int64_t rewrites,
+                          const std::function<absl::Status(int64_t)>& rewrite,
+                          const std::set<int>& rejected = {}, const std::set<int>& dropped = {});
 
  private:
   // Waits until all sent datagrams are counted.

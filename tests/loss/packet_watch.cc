@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "tests/loss/counted_service.h"
 #include "tests/support/kernel_check.h"
-#include "tests/support/process.h"
 #include "tests/support/topology.h"
 
 namespace svcmap::testing {

@@ -24,34 +24,11 @@ class RestartLossTest : public LossTest {
 
   absl::Status SendEverything() {
     if (absl::Status status = agent().Replace(Everything()); !status.ok()) return status;
-    if (absl::Status status = WaitUntilServing(); !status.ok()) return status;
-    return LetTrafficFlow();
+    return WaitUntilServing();
   }
 
   void RemoveState() { std::filesystem::remove_all(state_folder()); }
 };
-
-TEST_F(RestartLossTest, KilledWithSavedState) {
-  const int64_t rewrites = Rewrites(10);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_OK(agent().WaitUntilSaved());
-    ASSERT_OK(EndAgent(/*kill=*/true));
-    ASSERT_OK(Restart());
-  }
-  ExpectNoLoss("restart with state", rewrites);
-}
-
-TEST_F(RestartLossTest, KilledWithoutSavedState) {
-  const int64_t rewrites = Rewrites(12);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_OK(EndAgent(/*kill=*/true));
-    RemoveState();
-    ASSERT_OK(Restart());
-  }
-  ExpectNoLoss("restart without state", rewrites);
-}
 
 // The flags change rules, but the pod CIDR always contains the clients of counted Services.
 TEST_F(RestartLossTest, ChangedRuleset) {
@@ -62,13 +39,10 @@ TEST_F(RestartLossTest, ChangedRuleset) {
                                                {"--repeat-lookups", "on"},
                                                {"--repeat-lookups", "off"},
                                                {}};
-  const int64_t rewrites = Rewrites(14);
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  for (int64_t i = 0; i < rewrites; ++i) {
-    ASSERT_OK(EndAgent(/*kill=*/i % 2 == 0));
-    ASSERT_OK(Restart(variants[static_cast<size_t>(i) % std::size(variants)]));
-  }
-  ExpectNoLoss("changed ruleset", rewrites);
+  ExpectNoLossDuring("changed ruleset", Rewrites(14), [&](int64_t i) {
+    const absl::Status status = EndAgent(/*kill=*/i % 2 == 0);
+    return status.ok() ? Restart(variants[static_cast<size_t>(i) % std::size(variants)]) : status;
+  });
 }
 
 // Kills the agent at a random moment while a controller sends one batch after the other.
@@ -83,25 +57,23 @@ class KillDuringChangesTest : public RestartLossTest {
   }
 
   void Run(const std::string& scenario, bool keep_state) {
-    const int64_t kills = Rewrites(10);
     int64_t batches = 0;
-    ASSERT_NO_FATAL_FAILURE(StartTraffic());
-    for (int64_t i = 0; i < kills; ++i) {
-      SCOPED_TRACE(absl::StrCat("kill ", i));
-      ASSERT_OK_AND_ASSIGN(const int64_t acknowledged, ChangeUntilKilled());
-      batches += acknowledged;
+    ExpectNoLossDuring(scenario, Rewrites(10), [&](int64_t) -> absl::Status {
+      const absl::StatusOr<int64_t> acknowledged = ChangeUntilKilled();
+      if (!acknowledged.ok()) return acknowledged.status();
+      batches += *acknowledged;
       if (!keep_state) RemoveState();
       // Some runs of the agent end while they start.
       if (Below(4) == 0) {
-        ASSERT_OK_AND_ASSIGN(const auto short_lived, Agent::Launch(node().netns(), Flags()));
+        const auto short_lived = Agent::Launch(node().netns(), Flags());
+        if (!short_lived.ok()) return short_lived.status();
         std::this_thread::sleep_for(Moment(100));
-        ASSERT_OK(short_lived->Kill());
+        if (absl::Status status = (*short_lived)->Kill(); !status.ok()) return status;
         if (!keep_state) RemoveState();
       }
-      ASSERT_OK(Restart());
-    }
+      return Restart();
+    });
     std::cout << batches << " acknowledged batches\n";
-    ExpectNoLoss(scenario, kills);
   }
 
  private:
@@ -138,9 +110,8 @@ class KillDuringChangesTest : public RestartLossTest {
   // Changes all counted Services, and the number of endpoints of many others.
   absl::Status ChangeEverything() {
     ++round_;
-    std::vector<CountedService> changed;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      CountedService service = counted(number);
+    const std::vector<CountedService> changed = EachCounted([&](CountedService& service) {
+      const int number = service.number;
       service.affinity_seconds = 0;
       if (number % 2 == 1) {
         service.key = absl::StrCat(round_ % 2 == 0 ? "renamed" : "counted", "/s", number);
@@ -151,8 +122,7 @@ class KillDuringChangesTest : public RestartLossTest {
       if (number >= 4 && round_ / (number - 3) % 2 == 0) {
         service.affinity_seconds = kCountedAffinitySeconds;
       }
-      changed.push_back(std::move(service));
-    }
+    });
     std::vector<v1::Change> others;
     for (int i = 0; i < kOthers; ++i) {
       const bool removed = (round_ + i) % 3 == 0;
@@ -190,12 +160,12 @@ class KillBeforeRemovalTest : public RestartLossTest {
       const v1::ObjectMeta& meta = slice.endpoint_slice().metadata();
       others.push_back(Removal(SliceRef(absl::StrCat(meta.namespace_(), "/", meta.name()))));
     }
-    std::vector<CountedService> changed;
-    for (int number = 0; number < static_cast<int>(counted_services()); ++number) {
-      changed.push_back(counted(number));
-      changed.back().key = absl::StrCat(round_ % 2 == 0 ? "counted" : "renamed", "/s", number);
-    }
-    if (absl::Status status = Change(changed, std::move(others)); !status.ok()) return status;
+    const absl::Status status = Change(
+        EachCounted([&](CountedService& service) {
+          service.key = absl::StrCat(round_ % 2 == 0 ? "counted" : "renamed", "/s", service.number);
+        }),
+        std::move(others));
+    if (!status.ok()) return status;
     return EndAgent(/*kill=*/true);
   }
 
@@ -263,6 +233,7 @@ TEST_F(KillBeforeRemovalTest, OldGroupsAreDeletedByTheNextRun) {
       ASSERT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
     }
     ASSERT_OK(SendEverything());
+    ASSERT_OK(LetTrafficFlow());
     ASSERT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
     ASSERT_OK_AND_ASSIGN(const size_t left, CountedElements());
     ASSERT_EQ(left, expected);

@@ -8,10 +8,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "api/metrics/catalogue.h"
 #include "tests/metrics/metrics_world.h"
-#include "tests/support/status_matchers.h"
 
 namespace svcmap::api::test {
 namespace {

@@ -78,13 +78,6 @@ class AffinityTest : public ServiceFlowTest {
 };
 INSTANTIATE_FLOWS(AffinityTest);
 
-TEST_P(AffinityTest, S122_EveryConnectionOfAClientGoesToOneEndpoint) {
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2 R1 R2"));
-  for (const Host* from : {world()->cast.at("P"), &client(), &node()}) {
-    EXPECT_NE(Only(*from, To(kV)), "") << from->name();
-  }
-}
-
 TEST_P(AffinityTest, S122_OneEndpointForAllAddressesOfAPort) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -93,27 +86,9 @@ TEST_P(AffinityTest, S122_OneEndpointForAllAddressesOfAPort) {
   EXPECT_EQ(Place(To(kLoadBalancerIp)), before);
   EXPECT_EQ(Place(To(kNode, kNodePort)), before);
   EXPECT_EQ(Place(To(kV)), before);
-}
-
-TEST_P(AffinityTest, S122_PortsOfAServiceAreIndependent) {
-  AService service("shop/web");
-  service.ClusterIps(kV.v4, kV.v6);
-  ASlice slice("shop/web");
-  slice.Endpoint(At(pod_a())).Endpoint(At(pod_b()));
-  const int kPorts = TriesToReachAll(2);
-  for (int i = 0; i < kPorts; ++i) {
-    const std::string name = absl::StrCat("p", i);
-    service.Port(name, 1000 + i, protocol());
-    slice.Port(name, kPodPort, protocol());
+  for (const Host* from : {world()->cast.at("P"), &node()}) {
+    EXPECT_NE(Only(*from, To(kV)), "") << from->name();
   }
-  ASSERT_OK(agent().Apply({Sticky(service), slice}));
-  Servers used;
-  for (int i = 0; i < kPorts; ++i) {
-    const std::string server = Only(client(), To(kV, static_cast<uint16_t>(1000 + i)), 8);
-    EXPECT_NE(server, "") << "port " << 1000 + i;
-    used.insert(server);
-  }
-  EXPECT_EQ(used, (Servers{"pod-a", "pod-b"}));
 }
 
 TEST_P(AffinityTest, S123_PoliciesAndAffinity) {
@@ -142,21 +117,6 @@ TEST_P(AffinityTest, S97_HairpinWithAffinity) {
   ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
   // Each client has a separate affinity record.
   for (int i = 0; i < 5; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
-}
-
-TEST_P(AffinityTest, S126_WhoLosesItsEndpointGetsAnotherOneAndKeepsThat) {
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2 R1"));
-  const Placement before = Place(To(kV));
-  ASSERT_OK(Endpoints("L2 R1"));
-  const Placement without = Place(To(kV));
-  EXPECT_EQ(Used(without), (Servers{"pod-b", "remote-pod"}));
-  for (size_t i = 0; i < before.size(); ++i) {
-    if (before[i] != "pod-a") {
-      EXPECT_EQ(without[i], before[i]) << "client " << i;
-    }
-  }
-  ASSERT_OK(Endpoints("L1 L2 R1"));
-  EXPECT_EQ(Place(To(kV)), without);
 }
 
 TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
@@ -263,19 +223,6 @@ TEST_P(AffinityFamilyTest, S125_AClientThatUsesBothSetsSettlesOnAnEndpointOfBoth
   EXPECT_EQ(Used(Place(To(kV))), Servers{"pod-a"});
 }
 
-TEST_P(AffinityFamilyTest, S123_VerdictsAreThoseOfAServiceWithoutAffinity) {
-  const AService service =
-      Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local").InternalPolicy("Local");
-  ASSERT_OK(Serve(service, "R1"));
-  EXPECT_NO_ANSWER(Ask(client(), InVain(kV)));
-  EXPECT_NO_ANSWER(Ask(client(), InVain(kExternalIp)));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kExternalIp)), "remote-pod", At(pod_b()));
-  ASSERT_OK(Endpoints(""));
-  EXPECT_REJECTED(Ask(client(), To(kV)));
-  EXPECT_REJECTED(Ask(client(), To(kExternalIp)));
-  EXPECT_REJECTED(Ask(client(), To(kNode, kNodePort)));
-}
-
 TEST_P(AffinityFamilyTest, S14_S126_TurnedOffItIsOffAndForgotten) {
   ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
   const Placement before = Place(To(kV));
@@ -285,14 +232,6 @@ TEST_P(AffinityFamilyTest, S14_S126_TurnedOffItIsOffAndForgotten) {
   const Placement after = Place(To(kV));
   EXPECT_GT(Moved(before, after), 0);
   EXPECT_EQ(Place(To(kV)), after);
-}
-
-TEST_P(AffinityFamilyTest, S126_ARemovedServiceIsForgotten) {
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
-  const Placement before = Place(To(kV));
-  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
-  ASSERT_OK(agent().Apply({Sticky(ExternalWeb("shop/web", kV))}));
-  EXPECT_GT(Moved(before, Place(To(kV))), 0);
 }
 
 // A change to a Service keeps the affinity records, unless the affinity settings change.
@@ -320,26 +259,6 @@ TEST_P(AffinityFamilyTest, S126_S342_WhoLeftDuringARestartIsForgotten) {
       EXPECT_EQ(after[i], "pod-b") << "client " << i;
     }
   }
-}
-
-// svcmapd has rules for a limited number of different affinity timeouts. A new timeout changes the
-// rules for timeouts, but keeps the affinity records.
-TEST_P(AffinityFamilyTest, S126_RecordsSurviveTimeoutsOfOtherServices) {
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
-  const Placement before = Place(To(kV));
-  for (int i = 0; i < 40; ++i) {
-    AService service(absl::StrCat("shop/other-", i));
-    service.ClusterIps(ClusterIp(i + 20).v4, ClusterIp(i + 20).v6).Port("tcp", 80);
-    ASSERT_OK(agent().Apply(Objects{Sticky(service, 5000 + i)} +
-                            Slices(*world(), absl::StrCat("shop/other-", i), "L1 L2")));
-    if (i % 13 == 0) {
-      EXPECT_EQ(Place(To(kV)), before);
-    }
-  }
-  for (int i = 0; i < 40; ++i) {
-    EXPECT_NE(Only(client(), To(ClusterIp(i + 20)), 12), "") << "Service " << i;
-  }
-  EXPECT_EQ(Place(To(kV)), before);
 }
 
 // One pod simulates thousands of clients. Each client has an affinity record.
@@ -408,32 +327,6 @@ class AffinityTimeTest : public ServiceTest {
   }
 };
 
-// svcmapd rewrites a map that must grow, and keeps the affinity records.
-TEST_F(AffinityTimeTest, S126_RecordsSurviveTheGrowthOfTheMaps) {
-  ASSERT_OK(Serve(10800));
-  const Placement before = Place(kV);
-  Objects many;
-  for (int i = 0; i < 3000; ++i) {
-    const std::string name = absl::StrCat("many/s", i);
-    const Address address = {absl::StrCat("10.96.", 16 + i / 250, ".", i % 250 + 1),
-                             absl::StrCat("fd00:96::", absl::Hex(0x1000 + i))};
-    AService service(name);
-    service.ClusterIps(address.v4, address.v6).Port("tcp", 80);
-    many.push_back(Sticky(service));
-    many = std::move(many) + Slices(*world(), name, "L1 L2 R1");
-  }
-  ASSERT_OK(agent().Apply(many));
-  EXPECT_EQ(Place(kV), before);
-  ASSERT_OK(agent().Replace(Basics() + Objects{Sticky(ExternalWeb("shop/web", kV))} +
-                            Slices(*world(), "shop/web", "L1 L2")));
-  EXPECT_EQ(Place(kV), before);
-}
-
-TEST_F(AffinityTimeTest, S124_RecordsEndWithTheirTimeout) {
-  ASSERT_OK(Serve(kShortTimeout.count()));
-  EXPECT_OK(SendUntilOneMoved(Place(kV), kV));
-}
-
 TEST_F(AffinityTimeTest, S124_NewConnectionsRestartTheTimer) {
   ASSERT_OK(Serve(kShortTimeout.count()));
   // Number of connections that the test can repeat within the timeout.
@@ -473,7 +366,7 @@ TEST_F(AffinityTimeTest, S127_ALongerTimeoutHoldsForRecordsThatAreRefreshed) {
 }
 
 // Each Service has its own timeout.
-TEST_F(AffinityTimeTest, S124_EachServiceHasItsOwnTimeout) {
+TEST_F(AffinityTimeTest, S124_RecordsEndWithTheirTimeout) {
   ASSERT_OK(Serve(kShortTimeout.count()));
   ASSERT_OK(agent().Apply(Objects{Sticky(Web("shop/other", kW), 3600)} +
                           Slices(*world(), "shop/other", "L1 L2")));

@@ -266,31 +266,6 @@ TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
   Expect({"P -> V:80", "L1,R1 -"});
 }
 
-// With externalTrafficPolicy Local, the local endpoint set follows endpoints that move between
-// nodes.
-TEST_P(DecisionTest, S34_TheLocalSetFollowsItsEndpoints) {
-  ASSERT_OK(agent().Apply(kBothLocal));
-  const struct {
-    const char* endpoints;
-    Flow internal, external;
-  } steps[] = {
-      {"L1 R1", {"P -> V:80", "L1 -"}, {"X -> VIP:80", "L1 -"}},
-      {"R1", {"P -> V:80", "DROP"}, {"X -> VIP:80", "DROP"}},
-      {"L1:st R1", {"P -> V:80", "L1 -"}, {"X -> VIP:80", "L1 -"}},
-      {"L1:tx R1", {"P -> V:80", "DROP"}, {"X -> VIP:80", "DROP"}},
-      {"", {"P -> V:80", "REJECT"}, {"X -> VIP:80", "REJECT"}},
-      {"R1:st", {"P -> V:80", "DROP"}, {"X -> VIP:80", "DROP"}},
-      {"L1 L2 R1:st", {"P -> V:80", "L1,L2 -"}, {"X -> VIP:80", "L1,L2 -"}},
-      {"L2", {"P -> V:80", "L2 -"}, {"X -> VIP:80", "L2 -"}},
-  };
-  for (const auto& step : steps) {
-    SCOPED_TRACE(step.endpoints);
-    ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", step.endpoints)));
-    Expect(step.internal);
-    Expect(step.external);
-  }
-}
-
 // The LoadBalancer IP is an address of the node, so packets from this address count as packets from
 // the node.
 TEST_P(DecisionTest, S72_ALoadBalancerIpThatTheNodeHasIsTheNode) {

@@ -1,6 +1,5 @@
 // Tests of ServiceSpec.endpoint_pick: a hash selects the endpoint of a new connection.
 #include <set>
-#include <utility>
 
 #include "proxy/desired/hash_table.h"
 #include "tests/netns/service_world.h"
@@ -77,21 +76,6 @@ TEST_P(EndpointPickTest, EqualPortsPickTheSameEndpointAndOtherPortsOtherEndpoint
     }
   }
   EXPECT_EQ(used.size(), 3u);
-}
-
-TEST_P(EndpointPickTest, PoliciesAndExternalAddressesApply) {
-  ASSERT_OK(agent().Apply(
-      Objects{ExternalWeb("shop/web", kWeb).ExternalPolicy("Local").EndpointPick("ClientIP")} +
-      WebSlices("shop/web", All())));
-  for (const Address& address : {kExternalIp, kLoadBalancerIp}) {
-    std::set<std::string> used;
-    Request request = To(address);
-    for (int i = 0; i < kPickClients; ++i) {
-      request.source = ClientAddress(i).in(v6());
-      used.insert(Ask(client(), request).server);
-    }
-    EXPECT_EQ(used, (std::set<std::string>{"pod-a", "pod-b"})) << address.in(v6());
-  }
 }
 
 }  // namespace

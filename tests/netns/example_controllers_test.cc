@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/file.h"
 #include "tests/support/process.h"

@@ -1,6 +1,5 @@
 // Tests of external IPs, LoadBalancer IPs and nodePorts. The tests check answering endpoints,
 // source addresses and untranslated packets.
-#include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 
 namespace svcmap::testing {

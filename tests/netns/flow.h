@@ -26,8 +26,7 @@
 //   N, N2 and LO are the node's primary, second and loopback address. A process on the node listens
 //     on TCP port kNodePort of each of these addresses.
 //   FREE is an unallocated address in the service range.
-#ifndef SVCMAP_TESTS_NETNS_FLOW_H_
-#define SVCMAP_TESTS_NETNS_FLOW_H_
+#pragma once
 
 #include <memory>
 #include <ostream>
@@ -113,5 +112,3 @@ std::string RowParamName(const ::testing::TestParamInfo<std::tuple<bool, Row>>& 
       RowParamName)
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_NETNS_FLOW_H_

@@ -1,100 +1,113 @@
-// Tests of the packet test harness without svcmap. If a test fails here, the results of other
-// packet tests are meaningless. Most parts of the harness are tested by the packet tests.
-#include <gtest/gtest.h>
+// Tests of the packet test harness without svcmap: SteadyTraffic detects failures, and EchoServer
+// counts bad SCTP checksums.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <memory>
-#include <set>
-#include <string>
-#include <tuple>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "nft/base/unique_fd.h"
 #include "tests/support/client.h"
 #include "tests/support/echo_server.h"
+#include "tests/support/nft.h"
 #include "tests/support/packet_test.h"
 #include "tests/support/sctp_packet.h"
 #include "tests/support/socket_address.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/topology.h"
+#include "tests/support/steady_traffic.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
 
-constexpr uint16_t kPodPort = 8080;
+constexpr uint16_t kPort = 8080;
 
-// Topology with two local pods and a client. Every pod answers on kPodPort with its name.
-class HarnessTest : public PacketTest {
+class SteadyTrafficTest : public PacketTest {
  protected:
   void SetUp() override {
     PacketTest::SetUp();
     if (topology_ == nullptr) return;
-    ASSERT_OK_AND_ASSIGN(pod_a_, topology_->AddLocalPod("pod-a"));
-    ASSERT_OK_AND_ASSIGN(pod_b_, topology_->AddLocalPod("pod-b"));
+    ASSERT_OK_AND_ASSIGN(pod_, topology_->AddLocalPod("pod"));
     ASSERT_OK_AND_ASSIGN(client_, topology_->AddClient("client"));
-    for (const Host* host : {pod_a_, pod_b_}) {
-      ASSERT_OK_AND_ASSIGN(auto server, EchoServer::StartAll(host->netns(), host->v4(), host->v6(),
-                                                             kPodPort, host->name()));
-      servers_.push_back(std::move(server));
+    ASSERT_OK_AND_ASSIGN(server_,
+                         EchoServer::StartAll(pod_->netns(), pod_->v4(), pod_->v6(), kPort, "pod"));
+    for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp}) {
+      options_.targets.push_back(
+          {{.protocol = protocol, .destination = pod_->v4(), .port = kPort}, {"pod"}});
     }
   }
 
-  const Host* pod_a_ = nullptr;
-  const Host* pod_b_ = nullptr;
+  // Drops packets on the node until each match has dropped at least one packet.
+  void Drop(const std::vector<std::string>& matches) {
+    std::string rules;
+    for (const std::string& match : matches) rules += match + " counter drop\n";
+    const NetNs& node = topology_->node().netns();
+    ASSERT_OK(RunNft(
+        node, "table ip t {\nchain c { type filter hook forward priority 0;\n" + rules + "}\n}\n"));
+    EXPECT_TRUE(WaitUntil([&] {
+      const absl::StatusOr<std::string> listed = ListNft(node, "list table ip t");
+      return listed.ok() && listed->find("packets 0 ") == std::string::npos;
+    }));
+    ASSERT_OK(RunNft(node, "delete table ip t\n"));
+  }
+
+  const Host* pod_ = nullptr;
   const Host* client_ = nullptr;
-  std::vector<std::unique_ptr<EchoServer>> servers_;
+  std::unique_ptr<EchoServer> server_;
+  TrafficOptions options_;
 };
 
-// Runs for UDP and SCTP, once for every family.
-class HarnessFlowTest : public HarnessTest,
-                        public ::testing::WithParamInterface<std::tuple<Protocol, bool>> {
- protected:
-  Protocol protocol() const { return std::get<0>(GetParam()); }
-  bool v6() const { return std::get<1>(GetParam()); }
-  Request To(const std::string& address, uint16_t port) const {
-    return {.protocol = protocol(), .destination = address, .port = port};
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(All, HarnessFlowTest,
-                         ::testing::Combine(::testing::Values(Protocol::kUdp, Protocol::kSctp),
-                                            ::testing::Bool()),
-                         [](const auto& flow) {
-                           return absl::StrCat(ProtocolName(std::get<0>(flow.param)),
-                                               std::get<1>(flow.param) ? "v6" : "v4");
-                         });
-
-// Conntrack would treat a datagram from a reused source port as part of the previous flow. A SYN
-// starts a new flow even if a closed TCP connection used the same port.
-TEST_P(HarnessFlowTest, NoFlowHasTheSourcePortOfOneBefore) {
-  std::set<uint16_t> ports;
-  // Picking 500 of 28,000 ports at random would repeat a port in 98 of 100 runs.
-  for (int i = 0; i < 500; ++i) {
-    const Answer answer = Ask(pod_b_->netns(), To(pod_a_->address(v6()), kPodPort));
-    EXPECT_EQ(answer.server, "pod-a") << answer;
-    EXPECT_TRUE(ports.insert(answer.seen_port).second) << answer;
-  }
+TEST_F(SteadyTrafficTest, ALostSynAndALostAnswerAreSeen) {
+  ASSERT_OK_AND_ASSIGN(const auto traffic, SteadyTraffic::Start(client_->netns(), options_));
+  ASSERT_OK(traffic->Go(20));
+  // Drop first SYNs and then other packets, because a client that waits for an answer sends no SYN.
+  Drop({"tcp flags & (syn | ack) == syn"});
+  Drop({"tcp flags & psh == psh tcp dport " + std::to_string(kPort), "meta l4proto udp"});
+  ASSERT_OK(traffic->Go(20));
+  const TrafficReport report = traffic->Stop();
+  EXPECT_FALSE(report.Check().ok());
+  EXPECT_EQ(report.connect.failures, 0) << report.ToString();
+  EXPECT_GT(report.connect.sent_twice, 0) << report.ToString();
+  EXPECT_GT(report.connect.slow, 0) << report.ToString();
+  EXPECT_GT(report.open.sent_twice, 0) << report.ToString();
+  EXPECT_GT(report.ask.sent_twice, 0) << report.ToString();
 }
 
-TEST_F(HarnessTest, ServerCountsBadSctpChecksums) {
-  std::string bytes = BuildSctpPacket({.destination_port = kPodPort, .chunk_type = kSctpInit});
+TEST_F(SteadyTrafficTest, AnotherServerIsAFailure) {
+  ASSERT_OK_AND_ASSIGN(auto traffic, SteadyTraffic::Start(client_->netns(), options_));
+  traffic->Stop();
+  options_.targets[1].servers = {"another-pod"};
+  ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client_->netns(), options_));
+  ASSERT_OK(traffic->Go(5));
+  TrafficReport report = traffic->Stop();
+  EXPECT_EQ(report.ask.failures, report.ask.attempts);
+  EXPECT_EQ(report.failures(), report.ask.failures);
+
+  options_.targets[1].steady = false;
+  ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client_->netns(), options_));
+  ASSERT_OK(traffic->Go(5));
+  report = traffic->Stop();
+  EXPECT_OK(report.Check());
+  EXPECT_EQ(report.ask.tolerated_failures, report.ask.attempts);
+}
+
+TEST_F(SteadyTrafficTest, AnOpenConnectionThatBreaksIsAFailure) {
+  ASSERT_OK_AND_ASSIGN(const auto traffic, SteadyTraffic::Start(client_->netns(), options_));
+  ASSERT_OK(traffic->Go(5));
+  server_.reset();
+  EXPECT_TRUE(WaitUntil([&] { return traffic->Report().open.failures > 0; }));
+  EXPECT_EQ(traffic->Stop().open.failures, 1);
+}
+
+// Packet tests expect that this counter is 0.
+TEST_F(SteadyTrafficTest, TheServerCountsBadSctpChecksums) {
+  std::string bytes = BuildSctpPacket({.destination_port = kPort, .chunk_type = kSctpInit});
   bytes[8] = static_cast<char>(bytes[8] ^ 1);
-  for (bool v6 : {false, true}) {
-    ASSERT_OK_AND_ASSIGN(const SocketAddress pod, SocketAddress::Parse(pod_a_->address(v6), 0));
+  for (const bool v6 : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(const SocketAddress pod, SocketAddress::Parse(pod_->address(v6), 0));
     const UniqueFd fd = client_->netns().Run(
         [&] { return UniqueFd(::socket(pod.family(), SOCK_RAW, IPPROTO_SCTP)); });
     ASSERT_EQ(::sendto(fd.get(), bytes.data(), bytes.size(), 0, pod.get(), pod.size()),
               static_cast<ssize_t>(bytes.size()));
-    // The answer to a valid datagram shows that the server has processed the invalid datagram.
-    EXPECT_EQ(
-        Ask(client_->netns(),
-            {.protocol = Protocol::kSctp, .destination = pod_a_->address(v6), .port = kPodPort})
-            .server,
-        "pod-a");
   }
-  EXPECT_EQ(servers_[0]->sctp_bad_checksums(), 2);
+  EXPECT_TRUE(WaitUntil([&] { return server_->sctp_bad_checksums() == 2; }));
 }
 
 }  // namespace

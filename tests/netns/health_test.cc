@@ -120,20 +120,6 @@ TEST_F(HealthChecksTest, S260_OnlyAddressesThatTakeNodePortsAreListenedOn) {
   }
 }
 
-TEST_F(HealthChecksTest, S16_OfTwoServicesWithOnePortTheOlderOneAnswers) {
-  AService older = LocalWeb("shop/web", ClusterIp(10), kCheckPort).CreatedAt(1);
-  ASSERT_OK(agent().Apply(Objects{older} + WebSlices("shop/web", {&pod_a(), &pod_b()})));
-  AService newer("shop/newer");
-  newer.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6).Port("tcp", 80).Type("LoadBalancer");
-  newer.ExternalPolicy("Local").HealthCheckNodePort(kCheckPort).CreatedAt(2);
-  ASSERT_OK_AND_ASSIGN(const v1::Ack ack, agent().TryApply({newer}));
-  ASSERT_GT(ack.results_size(), 0);
-  EXPECT_EQ(ack.results(0).field(), "spec.healthCheckNodePort");
-  Expect(kCheckPort, "200 weight 2");
-  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
-  Expect(kCheckPort, "503 weight 0");
-}
-
 TEST_F(HealthChecksTest, S250_S252_S253_HealthzFollowsTheNode) {
   ExpectHealthz("/healthz", 200, R"("nodeEligible":true,"healthy":true)");
   ASSERT_OK(agent().Apply({ThisNode().Taint("ToBeDeletedByClusterAutoscaler")}));

@@ -1,9 +1,7 @@
 // Tests of the hooks and priorities in svcmapd's tables. Other tables can still drop packets.
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "tests/netns/flow.h"
-#include "tests/netns/listing.h"
 
 namespace svcmap::testing {
 namespace {

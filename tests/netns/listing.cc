@@ -1,7 +1,6 @@
 #include "tests/netns/listing.h"
 
 #include "absl/strings/str_join.h"
-#include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 
 namespace svcmap::testing {

@@ -1,6 +1,5 @@
 // Lists the ruleset of a namespace with the installed nft(8), in a form that tests can compare.
-#ifndef SVCMAP_TESTS_NETNS_LISTING_H_
-#define SVCMAP_TESTS_NETNS_LISTING_H_
+#pragma once
 
 #include <string>
 
@@ -23,5 +22,3 @@ absl::StatusOr<std::string> SortedRulesetOf(const std::string& script);
 void ExpectAppliedIsInTheKernel(Agent& agent, const NetNs& netns);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_NETNS_LISTING_H_

@@ -9,7 +9,6 @@
 #include "tests/support/kernel_check.h"
 #include "tests/support/mount_ns.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/temporary_folder.h"
 
 namespace svcmap::testing {
 namespace {

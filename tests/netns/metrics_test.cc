@@ -90,23 +90,6 @@ TEST_F(MetricsTest, TheySayWhatStatusSays) {
   }
 }
 
-TEST_F(MetricsTest, S272_S273_TimesOfTheLastSyncAndOfTheLastRequest) {
-  const auto now = [] {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-  };
-  const double before = now();
-  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
-  for (const std::string& family : {kV4Label, kV6Label}) {
-    for (const char* name : {"kubeproxy_sync_proxy_rules_last_timestamp_seconds",
-                             "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds"}) {
-      const double value = Value(Of(name, family));
-      EXPECT_GE(value, before - 0.001) << name;
-      EXPECT_LE(value, now()) << name;
-    }
-  }
-}
-
 TEST_F(MetricsTest, RepairsAreCounted) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   const double repairs = Value("svcmap_repairs_total");

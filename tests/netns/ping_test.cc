@@ -95,27 +95,6 @@ TEST_P(PingTest, RequestsWithTheSameIdentifierAreToldApart) {
   }
 }
 
-TEST_P(PingTest, AnAddressAnswersAsLongAsAServiceHasIt) {
-  const Objects first{Web("shop/a", ClusterIp(11)).ExternalIp(kExternalIp.in(v6()))};
-  ASSERT_OK(agent().Apply(
-      first +
-      Objects{Web("shop/b", ClusterIp(12)).ExternalIp(kExternalIp.in(v6())).Port("x", 81)}));
-  EXPECT_TRUE(Answers(client(), kExternalIp));
-  ASSERT_OK(agent().Apply({Web("shop/b", ClusterIp(12)).Port("x", 81)}));
-  EXPECT_TRUE(Answers(client(), kExternalIp));
-  ASSERT_OK(agent().Apply({Web("shop/a", ClusterIp(11))}));
-  EXPECT_TRUE(Answers(client(), ClusterIp(11)));
-  EXPECT_TRUE(IsSilent(client(), kExternalIp));
-}
-
-TEST_P(PingTest, LoadBalancerIpsWithSourceRangesDoNotAnswer) {
-  ASSERT_OK(agent().Apply(
-      {ExternalWeb("shop/web", kWeb).SourceRange("203.0.113.0/24").SourceRange("2001:db8::/32")}));
-  ExpectAnswers(kWeb);
-  ExpectAnswers(kExternalIp);
-  EXPECT_TRUE(IsSilent(client(), kLoadBalancerIp));
-}
-
 // For example, keepalived adds a load balancer IP to an interface. The kernel answers at this
 // address without a translation, and continues to do so.
 TEST_P(PingTest, AnAddressOfTheNodeIsNotTranslated) {
@@ -153,21 +132,6 @@ TEST_P(PingTest, RequestsAreTranslatedToACurrentAddressOfTheNode) {
   ASSERT_OK(agent().Apply({ANode(kAgentNode).InternalIp("192.0.2.55").InternalIp("2001:db8::55")}));
   EXPECT_TRUE(target_is(kNode));
   ExpectAnswers(kWeb);
-}
-
-TEST_P(PingTest, ElementsThatAnotherProgramDeletesAreRestored) {
-  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
-  ASSERT_TRUE(Answers(pod_a(), kWeb));
-  for (const std::string& element :
-       {absl::StrCat("ping-addresses { ", kWeb.in(v6()), " }"),
-        std::string(v6() ? "ping-target { ipv6-icmp }" : "ping-target { icmp }")}) {
-    SCOPED_TRACE(element);
-    const uint64_t repairs = agent().GetStatus().value().repairs();
-    ASSERT_OK(RunNft(node().netns(), absl::StrCat("delete element ", Table(), " ", element)));
-    EXPECT_OK(Eventually("repair", [&] { return agent().GetStatus()->repairs() > repairs; }));
-    EXPECT_TRUE(Answers(pod_a(), kWeb));
-  }
-  ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
 // Sends `count` echo requests and returns the number of replies, and the time between the first
@@ -213,19 +177,6 @@ TEST_P(PingTest, TheNumberOfRepliesPerSecondIsLimited) {
   EXPECT_GE(replies, kRate);
   EXPECT_LE(replies, kRate + static_cast<int>(kRate * time.count()) + 1);
   EXPECT_LT(replies, kCount);
-}
-
-// The flag's rules are removed, see S342_AnUpgradeThatChangesTheRulesIsNotNoticed.
-TEST_P(PingTest, WithoutTheFlagPingsAreNotAnswered) {
-  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)}));
-  ASSERT_TRUE(Answers(pod_a(), kWeb));
-  ASSERT_OK(world()->RestartAgent({}, Basics() + Objects{ExternalWeb("shop/web", kWeb)}));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  for (const Host* from : {&pod_a(), &client(), &node()}) {
-    EXPECT_REJECTED(Echo(*from, kWeb));
-    EXPECT_NO_ANSWER(Echo(*from, kLoadBalancerIp, 0, kShort));
-  }
-  EXPECT_EQ(agent().GetStatus().value().repairs(), 0u) << agent().log();
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/chance.h"
-#include "tests/support/nft.h"
 
 namespace svcmap::testing {
 namespace {
@@ -42,7 +41,7 @@ class PortRangeTest : public ServiceFlowTest {
 
   static std::set<uint16_t> Served() {
     std::set<uint16_t> ports(std::begin(kInside), std::end(kInside));
-    ports.insert({kSinglePort, 1, 255, 256, 65535});
+    ports.insert({kSinglePort, 256});
     return ports;
   }
 
@@ -144,32 +143,6 @@ TEST_P(PortRangeTest, TheAnnotationEndPortsMakesARange) {
   for (const uint16_t port : kOutside) ExpectRejected(client(), kWeb, port);
 }
 
-TEST_P(PortRangeTest, AClientKeepsItsEndpointWithPicksByHash) {
-  const Objects slices = RangedSlices({&pod_a(), &pod_b(), &remote_pod()});
-  v1::Object by_client = Ranged();
-  by_client.mutable_service()->mutable_spec()->set_endpoint_pick("ClientIP");
-  ASSERT_OK(agent().Apply(Objects{by_client} + slices));
-  EXPECT_GT(Used(Place()).size(), 1u);
-}
-
-TEST_P(PortRangeTest, AffinityAppliesToAllPortsOfTheRange) {
-  // Records of earlier tests, whose agents used the same numbers, would select the endpoints.
-  ASSERT_OK(
-      RunNft(node().netns(), "flush map ip svcmap affinity\nflush map ip6 svcmap affinity\n"));
-  for (const char* policy : {"", "Local"}) {
-    SCOPED_TRACE(policy);
-    const bool local = *policy != '\0';
-    const std::vector<const Host*> hosts = {&pod_a(), &pod_b(), local ? &pod_a() : &remote_pod()};
-    ASSERT_OK(
-        agent().Apply(Objects{Sticky(Ranged(1000, 2000, kWeb, policy))} + RangedSlices(hosts)));
-    const Placement before = Place();
-    EXPECT_EQ(Used(before).size(), local ? 2u : 3u);
-    EXPECT_EQ(Place(), before);
-    EXPECT_EQ(Place(kWeb), before) << "records apply to all addresses of a port";
-    ExpectAppliedIsInTheKernel(agent(), node().netns());
-  }
-}
-
 TEST_P(PortRangeTest, OnlyClientsOfARemovedEndpointGetAnotherOne) {
   const Objects service = {Sticky(Ranged())};
   ASSERT_OK(agent().Apply(service + RangedSlices({&pod_a(), &pod_b(), &remote_pod()})));
@@ -188,61 +161,6 @@ TEST_P(PortRangeTest, OnlyClientsOfARemovedEndpointGetAnotherOne) {
   ASSERT_OK(world()->RestartAgent(
       {"--port-ranges"}, Basics() + service + RangedSlices({&pod_a(), &pod_b(), &remote_pod()})));
   EXPECT_EQ(Place(), without);
-}
-
-TEST_P(PortRangeTest, AffinityStartsAndEndsWithTheService) {
-  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a(), &pod_b()})));
-  ASSERT_OK(agent().Apply({Sticky(Ranged(), 90)}));
-  const Placement before = Place();
-  EXPECT_EQ(Place(), before);
-  // A single port with the same name has records of its own.
-  ASSERT_OK(agent().Apply(Objects{Sticky(Ranged(1000, 0))} +
-                          Slices("shop/ranged", "range", 1000, {&pod_a(), &pod_b()})));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  EXPECT_EQ(ServerOf(ClientAddress(0), kWeb, 1000), ServerOf(ClientAddress(0), kWeb, 1000));
-  ExpectRejected(client(), kWeb, 1024);
-  ASSERT_OK(agent().Apply({Ranged()}));
-  const Tally tally = AskMany(client().netns(), To(kWeb, 1024), TriesToReachAll(2));
-  EXPECT_EQ(tally.by_server.size(), 2u) << tally.ToString();
-  ExpectAppliedIsInTheKernel(agent(), node().netns());
-}
-
-TEST_P(PortRangeTest, TheWholeAddress) {
-  ASSERT_OK(agent().Apply(Objects{Ranged(1, 65535)} + RangedSlices({&pod_a()})));
-  for (const uint16_t port : Served()) {
-    EXPECT_EQ(ServerAt(client(), kExternalIp, port), absl::StrCat("pod-a/", port));
-    EXPECT_EQ(ServerAt(node(), kWeb, port), absl::StrCat("pod-a/", port));
-  }
-}
-
-TEST_P(PortRangeTest, ASinglePortTakesPrecedence) {
-  AService single("shop/single");
-  single.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6)
-      .Port("one", kSinglePort, protocol())
-      .ExternalIp(kExternalIp.v4)
-      .ExternalIp(kExternalIp.v6);
-  ASSERT_OK(agent().Apply(Objects{Ranged(), single} + RangedSlices({&pod_a()}) +
-                          Slices("shop/single", "one", kSinglePort, {&pod_b()})));
-  EXPECT_EQ(ServerAt(client(), kExternalIp, kSinglePort), absl::StrCat("pod-b/", kSinglePort));
-  EXPECT_EQ(ServerAt(client(), kWeb, kSinglePort), absl::StrCat("pod-a/", kSinglePort));
-  EXPECT_EQ(ServerAt(client(), kExternalIp, 1000), "pod-a/1000");
-  // The range does not receive the connections to a single port without endpoints.
-  ASSERT_OK(agent().Apply(Slices("shop/single", "one", kSinglePort, {})));
-  ExpectRejected(client(), kExternalIp, kSinglePort);
-  EXPECT_EQ(ServerAt(client(), kExternalIp, 1000), "pod-a/1000");
-}
-
-TEST_P(PortRangeTest, WithoutEndpointsTheRangeIsRejected) {
-  ASSERT_OK(agent().Apply({Ranged()}));
-  for (const Address& address : {kWeb, kExternalIp}) {
-    for (const Host* from : {&pod_b(), &client()}) {
-      for (const uint16_t port : kInside) ExpectRejected(*from, address, port);
-    }
-  }
-  ASSERT_OK(agent().Apply(RangedSlices({&pod_b()})));
-  for (const uint16_t port : kInside) {
-    EXPECT_EQ(ServerAt(client(), kExternalIp, port), absl::StrCat("pod-b/", port));
-  }
 }
 
 // The rules for ranges without endpoints see the address of the endpoint, which is an address of
@@ -265,88 +183,6 @@ TEST_P(PortRangeTest, ARangeWithoutEndpointsDoesNotRejectConnectionsOfOtherServi
     EXPECT_EQ(ServerAt(*from, ClusterIp(11), 80), "node-process") << from->name();
     ExpectRejected(*from, kNode, kSinglePort);
   }
-}
-
-// kSinglePort belongs to a Service without source ranges.
-TEST_P(PortRangeTest, SourceRanges) {
-  const Address vip = kLoadBalancerIp;
-  AService ranged("shop/ranged");
-  ranged.ClusterIps(kWeb.v4, kWeb.v6).Port("range", 1000, protocol());
-  AService single("shop/single");
-  single.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6).Port("one", kSinglePort, protocol());
-  for (AService* service : {&ranged, &single}) {
-    service->LoadBalancerIp(vip.v4).LoadBalancerIp(vip.v6);
-  }
-  ranged.SourceRange(absl::StrCat(pod_b().v4(), "/32"))
-      .SourceRange(absl::StrCat(pod_b().v6(), "/128"));
-  v1::Object object = ranged;
-  object.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(2000);
-  ASSERT_OK(agent().Apply(Objects{object, single} + RangedSlices({&pod_a()}) +
-                          Slices("shop/single", "one", kSinglePort, {&pod_b()})));
-  const auto expect_dropped = [&] {
-    for (const auto& [from, port] : {std::pair(&client(), kInside[0]), {&node(), kInside[2]}}) {
-      Request request = To(vip, port);
-      request.timeout = kShort;
-      const Answer answer = svcmap::testing::Ask(from->netns(), request);
-      EXPECT_EQ(answer.outcome, Outcome::kTimedOut) << from->name() << " " << answer.ToString();
-    }
-  };
-  for (const uint16_t port : kInside) {
-    EXPECT_EQ(ServerAt(pod_b(), vip, port), absl::StrCat("pod-a/", port));
-  }
-  expect_dropped();
-  EXPECT_EQ(ServerAt(client(), kWeb, 1000), "pod-a/1000") << "not at the clusterIP";
-  EXPECT_EQ(ServerAt(client(), vip, kSinglePort), absl::StrCat("pod-b/", kSinglePort));
-  ExpectAppliedIsInTheKernel(agent(), node().netns());
-
-  // Without endpoints, only the allowed sources are rejected.
-  ASSERT_OK(agent().Apply(RangedSlices({})));
-  for (const uint16_t port : {kInside[0], kInside[2]}) ExpectRejected(pod_b(), vip, port);
-  expect_dropped();
-}
-
-TEST_P(PortRangeTest, TrafficPolicyLocal) {
-  ASSERT_OK(agent().Apply(Objects{Ranged(1000, 2000, kWeb, "Local")} +
-                          RangedSlices({&pod_a(), &remote_pod()})));
-  for (int i = 0; i < 8; ++i) {
-    const Answer answer = Try(client(), kExternalIp, kInside[i]);
-    EXPECT_EQ(answer.server, absl::StrCat("pod-a/", kInside[i]));
-    EXPECT_EQ(answer.seen_ip, client().address(v6()));
-    EXPECT_EQ(ServerAt(pod_b(), kWeb, kInside[i]), absl::StrCat("pod-a/", kInside[i]));
-  }
-  ASSERT_OK(agent().Apply(RangedSlices({&remote_pod()})));
-  Request request = To(kExternalIp, 1000);
-  request.timeout = kShort;
-  EXPECT_EQ(svcmap::testing::Ask(client().netns(), request).outcome, Outcome::kTimedOut);
-  EXPECT_EQ(ServerAt(pod_b(), kExternalIp, 1024), "remote-pod/1024") << "pods use all endpoints";
-}
-
-TEST_P(PortRangeTest, AnEndpointReachesItself) {
-  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
-  for (const uint16_t port : kInside) {
-    const Answer answer = Try(pod_a(), kWeb, port);
-    EXPECT_EQ(answer.server, absl::StrCat("pod-a/", port));
-    EXPECT_NE(answer.seen_ip, pod_a().address(v6())) << "masqueraded";
-  }
-}
-
-TEST_P(PortRangeTest, ChangesOfTheRangeTakeEffect) {
-  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
-  ASSERT_OK(agent().Apply({Ranged(1024, 1279)}));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  EXPECT_EQ(ServerAt(client(), kWeb, 1024), "pod-a/1024");
-  EXPECT_EQ(ServerAt(client(), kWeb, 1279), "pod-a/1279");
-  for (const uint16_t port : {1023, 1280}) ExpectRejected(client(), kWeb, port);
-  // A single port with the same name.
-  ASSERT_OK(agent().Apply({Ranged(1024, 0)}));
-  ASSERT_OK(agent().Apply(Slices("shop/ranged", "range", 256, {&pod_a()})));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  EXPECT_EQ(ServerAt(client(), kWeb, 1024), "pod-a/256");
-  ExpectRejected(client(), kWeb, 1279);
-  ASSERT_OK(agent().Apply({Ranged()}));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  EXPECT_EQ(ServerAt(client(), kWeb, 1024), "pod-a/1024");
-  ExpectAppliedIsInTheKernel(agent(), node().netns());
 }
 
 class UdpPortRangeTest : public PortRangeTest {
@@ -390,18 +226,6 @@ TEST_P(UdpPortRangeTest, FlowsOfASinglePortInsideARangeStay) {
   ASSERT_OK(agent().Apply(RangedSlices({&remote_pod()})));
   EXPECT_OK(AwaitServer("remote-pod", 1000));
   EXPECT_OK(AwaitServer("pod-b", kSinglePort));
-}
-
-TEST_P(PortRangeTest, WithoutTheFlagTheRangeIsNotProgrammed) {
-  ASSERT_OK(world()->RestartAgent({}));
-  ASSERT_OK(agent().Apply({Web("shop/web", ClusterIp(12))}));
-  ASSERT_OK_AND_ASSIGN(const v1::Ack ack,
-                       agent().TryApply(Objects{Ranged()} + RangedSlices({&pod_a()})));
-  ASSERT_EQ(ack.results_size(), 1) << "one for both families";
-  EXPECT_EQ(ack.results(0).severity(), v1::WARNING);
-  EXPECT_NE(ack.results(0).message().find("--port-ranges"), std::string::npos)
-      << ack.results(0).message();
-  for (const uint16_t port : kInside) ExpectRejected(pod_b(), kWeb, port);
 }
 
 // One counter for all ports of the range. Connections to a single port inside the range, and

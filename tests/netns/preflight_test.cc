@@ -215,15 +215,6 @@ TEST_F(PreflightTest, ForwardPolicyDropAndWhatItsRemedyDoes) {
   run("iptables-nft-save | grep -q 'FORWARD -m conntrack --ctstate DNAT -j ACCEPT'");
 }
 
-TEST_F(PreflightTest, OtherProxies) {
-  Nft("table ip kube-proxy { chain services { }; }\n"
-      "table ip6 kube-proxy { chain nat-prerouting { type nat hook prerouting priority -100; }; }\n"
-      "table ip nat { chain KUBE-SERVICES { }; }\n");
-  EXPECT_THAT(Lines(), ElementsAre(StartsWith("table ip kube-proxy exists: "),
-                                   StartsWith("table ip nat has a chain KUBE-SERVICES: "),
-                                   StartsWith("table ip6 kube-proxy exists: ")));
-}
-
 // The kernel creates a legacy table when a process first requests it.
 TEST_F(PreflightTest, LegacyIptables) {
   struct {

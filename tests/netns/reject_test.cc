@@ -3,7 +3,6 @@
 #include <cstring>
 #include <future>
 
-#include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/error_counters.h"
 #include "tests/support/transfer.h"

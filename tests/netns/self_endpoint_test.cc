@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/chance.h"

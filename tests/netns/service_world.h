@@ -7,8 +7,7 @@
 // "outside" behind the remote node has the addresses kExternalIp, kLoadBalancerIp and kUnallocated
 // and answers on their ports 80 and 81. The host "outside" receives packets that the node does not
 // translate.
-#ifndef SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_
-#define SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -193,5 +192,3 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
 #define EXPECT_NO_ANSWER(answer) EXPECT_TRUE(NoAnswer(answer))
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_NETNS_SERVICE_WORLD_H_

@@ -32,18 +32,6 @@ TEST_P(ClusterIpTest, S74_S92_S93_S97_PodsKeepTheirSourceAddress) {
   EXPECT_ANSWERED_BY(Ask(pod_a(), To(kWeb)), "pod-a", At(node()));
 }
 
-TEST_P(ClusterIpTest, S97_OnlyTheConnectionToItselfIsMasqueraded) {
-  ASSERT_OK(Serve({&pod_a(), &pod_b()}));
-  for (int i = 0; i < 20; ++i) {
-    const Answer answer = Ask(pod_a(), To(kWeb));
-    if (answer.server == "pod-a") {
-      EXPECT_ANSWERED_BY(answer, "pod-a", At(node()));
-    } else {
-      EXPECT_ANSWERED_BY(answer, "pod-b", At(pod_a()));
-    }
-  }
-}
-
 // Tests an endpoint in the node's network namespace. Packets to this endpoint never leave the node,
 // so packets from other hosts are not masqueraded. The node's own packets come from the node's
 // address with and without masquerading.

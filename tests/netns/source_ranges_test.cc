@@ -141,29 +141,5 @@ TEST_P(SourceRangesTest, S12_RangesOfTheOtherFamilyLeaveThisOneOpen) {
   for (const char* from : {"P", "N", "X", "B"}) Expect({absl::StrCat(from, " -> VIP:80"), "DROP"});
 }
 
-TEST_P(SourceRangesTest, S116_ManyRangesOfManyServices) {
-  Objects objects;
-  for (int i = 0; i < 40; ++i) {
-    AService service = AService(absl::StrCat("shop/many-", i))
-                           .ClusterIps(ClusterIp(i + 20).v4, ClusterIp(i + 20).v6)
-                           .Port("tcp", static_cast<uint16_t>(1000 + i))
-                           .LoadBalancerIp(kLoadBalancerIp.v4)
-                           .LoadBalancerIp(kLoadBalancerIp.v6);
-    for (int range = 0; range < 50; ++range) {
-      service.SourceRange(absl::StrCat("100.", 64 + i, ".", range, ".0/24"));
-      service.SourceRange(absl::StrCat("2001:db8:", 1000 + i, ":", range, "::/64"));
-    }
-    if (i % 2 == 0) service = WithRanges(service, kClientRanges);
-    objects.push_back(service);
-    objects = objects + Slices(*world(), absl::StrCat("shop/many-", i), i % 3 == 0 ? "L1" : "L2");
-  }
-  ASSERT_OK(agent().Apply(objects));
-  for (int i = 0; i < 40; i += 7) {
-    const std::string to = absl::StrCat(" -> VIP:", 1000 + i);
-    Expect({"X" + to, i % 2 != 0 ? "DROP" : i % 3 == 0 ? "L1 m" : "L2 m"});
-    Expect({"B" + to, "DROP"});
-  }
-}
-
 }  // namespace
 }  // namespace svcmap::testing

@@ -166,31 +166,6 @@ TEST_P(TcpResetTest, TheNextWriteToAnEndpointThatIsGoneIsReset) {
   }
 }
 
-// A deleted Service's connections do not change. The deletion of shop/web's connection shows that
-// the pass that could have deleted the other connections has finished.
-TEST_P(TcpResetTest, OtherConnectionsAreKept) {
-  ASSERT_OK(
-      agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/other", kOther),
-                            Web("shop/drain", ClusterIp(12)), Web("shop/deleted", ClusterIp(13))} +
-                    WebSlices("shop/web", {&pod_a()}) + WebSlices("shop/other", {&pod_a()}) +
-                    WebSlices("shop/drain", {&pod_a()}) + WebSlices("shop/deleted", {&pod_a()})));
-  auto web = Open(pod_b(), kWeb), other = Open(pod_b(), kOther),
-       terminating = Open(pod_b(), ClusterIp(12)), deleted = Open(pod_b(), ClusterIp(13));
-  auto direct =
-      TcpFlow::Open(pod_b().netns(), {.destination = pod_a().address(v6()), .port = kPodPort});
-  for (const auto* flow : {&web, &other, &terminating, &deleted, &direct}) ASSERT_OK(*flow);
-
-  const Objects draining =
-      WithFirstTerminating(WebSlices("shop/drain", {&pod_a()}), /*serving=*/false);
-  ASSERT_OK(agent().Remove({ServiceRef("shop/deleted")}));
-  ASSERT_OK(agent().Apply(draining + WebSlices("shop/deleted", {&remote_pod()}) +
-                          WebSlices("shop/web", {&remote_pod()})));
-  AwaitDeletions(1);
-  ExpectReset(*web);
-  for (auto* flow : {&other, &terminating, &deleted, &direct}) EXPECT_OK((*flow)->Exchange(100));
-  EXPECT_EQ(Deleted(), 1);
-}
-
 // An endpoint that leaves and returns keeps its connections.
 TEST_P(TcpResetTest, AnEndpointThatReturnsWithinASecondKeepsItsConnections) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/other", kOther)} +
@@ -264,27 +239,6 @@ TEST_P(TcpResetTest, RulesExistWhileAServiceNeedsThem) {
     ASSERT_OK(agent().Apply(Objects{web}));
     EXPECT_EQ(Listing(), before);
   }
-}
-
-// Without the flag, the rules have no resets, and a connection hangs.
-TEST_P(TcpResetTest, WithoutTheFlagNothingChanges) {
-  ASSERT_OK(world()->RestartAgent({}));
-  const std::string before = Listing();
-  EXPECT_FALSE(ResetsStaleConnections(before));
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  auto web = Open(pod_b(), kWeb);
-  ASSERT_OK(web);
-  {
-    const Vanished vanished(node(), pod_a());
-    ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
-    const absl::Status status = web->Exchange(100, std::chrono::milliseconds(1500));
-    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-    EXPECT_EQ(Deleted(), 0);
-  }
-  ASSERT_OK(world()->RestartAgent(AgentFlags()));
-  EXPECT_TRUE(ResetsStaleConnections(Listing()));
-  ASSERT_OK(world()->RestartAgent({}));
-  EXPECT_EQ(Listing(), before);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
-#include "tests/support/transfer.h"
 
 namespace svcmap::testing {
 namespace {

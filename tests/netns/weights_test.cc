@@ -2,7 +2,6 @@
 // without closing connections.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/chance.h"
 #include "tests/support/transfer.h"
@@ -121,20 +120,6 @@ TEST_P(WeightsTest, ADrainedEndpointKeepsWhatItHasAndGetsNothingNew) {
     const Tally tally = AskMany(pod_b().netns(), To(kWeb, protocol), 100);
     EXPECT_EQ(tally.by_server, (std::map<std::string, int>{{"remote-pod", 100}}));
   }
-}
-
-TEST_P(WeightsTest, S126_AClientWithAffinityLeavesADrainedEndpoint) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb).ClientIpAffinity()} +
-                          WeightedSlices("shop/web", {{&pod_a(), 1}})));
-  ASSERT_OK_AND_ASSIGN(TcpFlow open, TcpFlow::Open(client().netns(), To(kWeb)));
-  ASSERT_EQ(open.answer().server, "pod-a");
-  ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}, {&remote_pod(), 1}})));
-  EXPECT_EQ(Ask(client().netns(), To(kWeb)).server, "remote-pod");
-  EXPECT_OK(open.Exchange(10'000));
-  // The endpoint's weight is restored, but the client keeps its current endpoint.
-  ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 1000}, {&remote_pod(), 1}})));
-  const Tally tally = AskMany(client().netns(), To(kWeb), 30);
-  EXPECT_EQ(tally.by_server, (std::map<std::string, int>{{"remote-pod", 30}}));
 }
 
 TEST_P(WeightsTest, S77_S81_WithAllDrainedNewConnectionsAreRejectedAndOthersLive) {

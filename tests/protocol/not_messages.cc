@@ -4,8 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "tests/protocol/checks.h"
 #include "tests/protocol/session.h"
 

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "absl/strings/str_cat.h"
 #include "tests/contract/private_netns.h"
 #include "tests/support/agent.h"
 #include "tests/support/certificates.h"

@@ -90,19 +90,5 @@ TEST_F(DamagedStateTest, S342_AStateOlderThanTheKernelDoesNoHarm) {
   ExpectItGoesOn();
 }
 
-// No change of a controller is needed.
-TEST_F(DamagedStateTest, ADeletedStateIsSavedAgain) {
-  std::filesystem::remove(StateFile());
-  ASSERT_OK(Eventually("the state is saved again", [&] {
-    const absl::StatusOr<v1::GetStatusResponse> status = agent().GetStatus();
-    return status.ok() && status->saved_state().error().empty() &&
-           std::filesystem::exists(StateFile());
-  }));
-  ASSERT_OK(agent().Apply({OtherService(0, 82)}));  // The marker now says that it is saved.
-  ASSERT_OK(EndAgent(/*kill=*/true));
-  ASSERT_OK(StartAgent());
-  EXPECT_OK(WaitUntilServing());
-}
-
 }  // namespace
 }  // namespace svcmap::testing

@@ -1,8 +1,6 @@
 #include "tests/recovery/saved_state_world.h"
 
-#include <chrono>
 #include <fstream>
-#include <iterator>
 
 namespace svcmap::testing {
 namespace {
@@ -11,11 +9,6 @@ constexpr int kSavedOthers = 60;
 constexpr int kSavedEndpoints = 5;
 
 }  // namespace
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;

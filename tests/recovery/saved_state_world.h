@@ -6,12 +6,12 @@
 #include <string>
 
 #include "tests/recovery/recovery_world.h"
+#include "tests/support/file.h"
 
 namespace svcmap::testing {
 
 inline const Address kLate = ClusterIp(20);  // Address of a Service that a test adds later.
 
-std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
 
 class SavedStateTest : public RecoveryTest {

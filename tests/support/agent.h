@@ -4,8 +4,7 @@
 //   ASSERT_OK(agent->Apply({AService("shop/web")..., ASlice("shop/web")...}));
 //
 // Errors contain the agent's log. Not thread-safe. Only agent.cc uses gRPC.
-#ifndef SVCMAP_TESTS_SUPPORT_AGENT_H_
-#define SVCMAP_TESTS_SUPPORT_AGENT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -123,5 +122,3 @@ class Agent {
 absl::Status CheckAck(const v1::Ack& ack);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_AGENT_H_

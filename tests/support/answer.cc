@@ -10,32 +10,15 @@
 namespace svcmap::testing {
 namespace {
 
-const char* OutcomeName(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kAnswered:
-      return "answered";
-    case Outcome::kRejected:
-      return "rejected";
-    case Outcome::kTimedOut:
-      return "timed out";
-    case Outcome::kOther:
-      return "other";
-  }
-  return "?";
-}
+constexpr const char* kOutcomeNames[] = {"answered", "rejected", "timed out", "other"};
+
+const char* OutcomeName(Outcome outcome) { return kOutcomeNames[static_cast<size_t>(outcome)]; }
 
 }  // namespace
 
 const char* ProtocolName(Protocol protocol) {
-  switch (protocol) {
-    case Protocol::kTcp:
-      return "tcp";
-    case Protocol::kUdp:
-      return "udp";
-    case Protocol::kSctp:
-      return "sctp";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"tcp", "udp", "sctp"};
+  return kNames[static_cast<size_t>(protocol)];
 }
 
 std::string Answer::ToString() const {

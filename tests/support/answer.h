@@ -1,6 +1,5 @@
 // The result of one attempt to reach a server.
-#ifndef SVCMAP_TESTS_SUPPORT_ANSWER_H_
-#define SVCMAP_TESTS_SUPPORT_ANSWER_H_
+#pragma once
 
 #include <cstdint>
 #include <ostream>
@@ -58,5 +57,3 @@ std::string FormatAnswerLine(const std::string& server, const std::string& ip, u
 bool ParseAnswerLine(const std::string& line, Answer* answer);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_ANSWER_H_

@@ -22,15 +22,8 @@ v1::ObjectRef Ref(v1::Kind kind, const std::string& space, const std::string& na
 }  // namespace
 
 const char* ApiName(Protocol protocol) {
-  switch (protocol) {
-    case Protocol::kTcp:
-      return "TCP";
-    case Protocol::kUdp:
-      return "UDP";
-    case Protocol::kSctp:
-      return "SCTP";
-  }
-  return "";
+  constexpr const char* kNames[] = {"TCP", "UDP", "SCTP"};
+  return kNames[static_cast<size_t>(protocol)];
 }
 
 AService::AService(const std::string& namespace_and_name) {

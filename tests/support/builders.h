@@ -4,8 +4,7 @@
 //   ASlice("shop/web").Endpoint("10.244.1.11", "n1").Port("http", 8080)
 //
 // Builders do not validate values. Each builder converts to its message and to a v1::Object.
-#ifndef SVCMAP_TESTS_SUPPORT_BUILDERS_H_
-#define SVCMAP_TESTS_SUPPORT_BUILDERS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -118,5 +117,3 @@ v1::Change Upsert(const v1::Object& object);
 v1::Change Removal(const v1::ObjectRef& ref);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_BUILDERS_H_

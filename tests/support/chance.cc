@@ -1,6 +1,5 @@
 #include "tests/support/chance.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace svcmap::testing {

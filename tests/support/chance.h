@@ -2,8 +2,7 @@
 //
 //   const Tally tally = AskMany(client, request, TriesToReachAll(3));
 //   EXPECT_EQ(tally.by_server.size(), 3u);
-#ifndef SVCMAP_TESTS_SUPPORT_CHANCE_H_
-#define SVCMAP_TESTS_SUPPORT_CHANCE_H_
+#pragma once
 
 namespace svcmap::testing {
 
@@ -29,5 +28,3 @@ int ToleranceOfCount(int tries, double share, double false_failure = kFalseFailu
 double ChiSquareBound(int degrees, double false_failure = kFalseFailure);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_CHANCE_H_

@@ -22,7 +22,6 @@ namespace {
 using client_internal::Clock;
 using client_internal::ConnectTcp;
 using client_internal::Exchange;
-using client_internal::FromErrno;
 using client_internal::MakeSocket;
 using client_internal::ReadLine;
 

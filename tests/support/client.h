@@ -1,8 +1,7 @@
 // Sends requests from a namespace to a server, which answers with the server's name. Every call
 // opens a new socket with a new source port, unless the request specifies a source port.
 // Thread-safe.
-#ifndef SVCMAP_TESTS_SUPPORT_CLIENT_H_
-#define SVCMAP_TESTS_SUPPORT_CLIENT_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -56,5 +55,3 @@ struct Tally {
 Tally AskMany(const NetNs& netns, const Request& request, int count);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_CLIENT_H_

@@ -2,8 +2,7 @@
 //
 // All functions use non-blocking sockets and poll until a deadline. Functions that create a socket
 // must be called by a thread in the network namespace.
-#ifndef SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_
-#define SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -66,5 +65,3 @@ Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, 
 }
 
 }  // namespace svcmap::testing::client_internal
-
-#endif  // SVCMAP_TESTS_SUPPORT_CLIENT_SOCKET_H_

@@ -14,8 +14,7 @@
 // share a namespace.
 //
 // Listen() and the counters are thread-safe. The destructor closes the sockets.
-#ifndef SVCMAP_TESTS_SUPPORT_ECHO_SERVER_H_
-#define SVCMAP_TESTS_SUPPORT_ECHO_SERVER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -109,5 +108,3 @@ class EchoServer {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_ECHO_SERVER_H_

@@ -3,7 +3,6 @@
 #include <fstream>
 #include <map>
 #include <sstream>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"

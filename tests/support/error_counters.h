@@ -2,8 +2,7 @@
 // checksum after address translation is visible only in these counters. Tests compare the counters
 // before and after an action. The kernels of the test environment have no SCTP counters.
 // EchoServer::sctp_bad_checksums() and Ask() check the CRC32c of SCTP packets.
-#ifndef SVCMAP_TESTS_SUPPORT_ERROR_COUNTERS_H_
-#define SVCMAP_TESTS_SUPPORT_ERROR_COUNTERS_H_
+#pragma once
 
 #include <cstdint>
 #include <ostream>
@@ -42,5 +41,3 @@ absl::StatusOr<ErrorCounters> ReadErrorCounters(const NetNs& netns);
 absl::StatusOr<int64_t> ReadCounter(const NetNs& netns, const std::string& key);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_ERROR_COUNTERS_H_

@@ -1,7 +1,5 @@
 #include "tests/support/foreign_storm.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "tests/support/raw_nft.h"
 

@@ -6,8 +6,7 @@
 // namespace instead of the calling thread. All const methods may be called from several threads at
 // the same time. Sockets created inside Run() stay in the namespace, and any thread may use these
 // sockets afterwards.
-#ifndef SVCMAP_TESTS_SUPPORT_NETNS_H_
-#define SVCMAP_TESTS_SUPPORT_NETNS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -76,5 +75,3 @@ class NetNs {
 absl::Status NetNsAvailable();
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_NETNS_H_

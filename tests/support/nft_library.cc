@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/nft.h"

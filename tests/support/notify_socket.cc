@@ -7,18 +7,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 
 #include "absl/status/status.h"
 
 namespace svcmap::testing {
 
 absl::StatusOr<std::unique_ptr<NotifySocket>> NotifySocket::Create() {
-  std::unique_ptr<NotifySocket> made(new NotifySocket());
-  std::string folder = "/tmp/svcmap-notify-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) return absl::ErrnoToStatus(errno, "mkdtemp");
-  made->folder_ = folder;
-  const std::string path = folder + "/socket";
+  absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
+  if (!folder.ok()) return folder.status();
+  std::unique_ptr<NotifySocket> made(new NotifySocket(*std::move(folder)));
+  const std::string path = made->folder_.path() + "/socket";
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   std::copy(path.begin(), path.end(), address.sun_path);
@@ -32,8 +30,6 @@ absl::StatusOr<std::unique_ptr<NotifySocket>> NotifySocket::Create() {
 
 NotifySocket::~NotifySocket() {
   for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC"}) ::unsetenv(name);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 void NotifySocket::AskForWatchdog(std::chrono::microseconds limit) {

@@ -1,14 +1,15 @@
 // Simulates systemd's notification socket (sd_notify(3)). While the object exists, the environment
 // of this process and of child processes contains the socket's address.
-#ifndef SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_
-#define SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_
+#pragma once
 
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "nft/base/unique_fd.h"
+#include "tests/support/temporary_folder.h"
 
 namespace svcmap::testing {
 
@@ -24,11 +25,9 @@ class NotifySocket {
   std::string ReceiveMessage(std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
  private:
-  NotifySocket() = default;
-  std::string folder_;
+  explicit NotifySocket(TemporaryFolder folder) : folder_(std::move(folder)) {}
+  TemporaryFolder folder_;
   UniqueFd fd_;
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_NOTIFY_SOCKET_H_

@@ -1,8 +1,7 @@
 // Base fixture of tests that send packets. These tests need network namespaces and fail with the
 // reason if the process cannot create them. With SVCMAP_ALLOW_NETNS_SKIP=1, the tests are skipped
 // instead of failing.
-#ifndef SVCMAP_TESTS_SUPPORT_PACKET_TEST_H_
-#define SVCMAP_TESTS_SUPPORT_PACKET_TEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -38,5 +37,3 @@ class PacketTest : public ::testing::Test {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_PACKET_TEST_H_

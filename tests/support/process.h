@@ -4,8 +4,7 @@
 // The child writes its output to memory files instead of pipes. The child never blocks if the test
 // does not read the output, and the output stays readable after the child exits. A ChildProcess may
 // be used by several threads.
-#ifndef SVCMAP_TESTS_SUPPORT_PROCESS_H_
-#define SVCMAP_TESTS_SUPPORT_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -109,5 +108,3 @@ absl::StatusOr<std::string> RunOk(Command command,
 absl::Status RunNft(const NetNs& netns, const std::string& script);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_PROCESS_H_

@@ -1,7 +1,6 @@
 // A minimal HTTP client with which a test controls every sent byte and inspects every received
 // byte. Calls are blocking, with a deadline for each step. Not thread-safe.
-#ifndef SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_
-#define SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -51,5 +50,3 @@ absl::StatusOr<HttpAnswer> HttpRequest(const NetNs& netns, const std::string& ip
                                        const std::string& path, const std::string& method = "GET");
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_RAW_HTTP_H_

@@ -1,7 +1,6 @@
 // Whether this program is built with the address or thread sanitizer. g++ and clang tell it in
 // different ways.
-#ifndef SVCMAP_TESTS_SUPPORT_SANITIZED_H_
-#define SVCMAP_TESTS_SUPPORT_SANITIZED_H_
+#pragma once
 
 namespace svcmap::testing {
 
@@ -21,5 +20,3 @@ inline constexpr bool kSanitized = false;
 #endif
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_SANITIZED_H_

@@ -1,8 +1,7 @@
 // Builds and parses INIT and INIT-ACK packets (RFC 9260) with a correct CRC32c, for SCTP without
 // kernel support (CONFIG_IP_SCTP is off). The packets have no IP header, as on raw sockets. Pure
 // functions.
-#ifndef SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_
-#define SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -36,5 +35,3 @@ std::string BuildSctpPacket(const SctpPacket& packet);
 absl::StatusOr<SctpPacket> ParseSctpPacket(const std::string& bytes);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_SCTP_PACKET_H_

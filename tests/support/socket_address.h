@@ -1,6 +1,5 @@
 // An IP address and port in the form that socket calls expect.
-#ifndef SVCMAP_TESTS_SUPPORT_SOCKET_ADDRESS_H_
-#define SVCMAP_TESTS_SUPPORT_SOCKET_ADDRESS_H_
+#pragma once
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -36,5 +35,3 @@ class SocketAddress {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_SOCKET_ADDRESS_H_

@@ -5,8 +5,7 @@
 // ASSERT_OK_AND_ASSIGN(auto topology, Topology::Create());
 //
 // The ASSERT_ macros return from the current function, which must return void.
-#ifndef SVCMAP_TESTS_SUPPORT_STATUS_MATCHERS_H_
-#define SVCMAP_TESTS_SUPPORT_STATUS_MATCHERS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -53,5 +52,3 @@ inline constexpr IsOkFormat IsOk;
   auto result = (expression);                                         \
   ASSERT_TRUE(::svcmap::testing::IsOk(#expression, result.status())); \
   lhs = std::move(result).value()
-
-#endif  // SVCMAP_TESTS_SUPPORT_STATUS_MATCHERS_H_

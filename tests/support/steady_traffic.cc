@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/client_socket.h"
-#include "tests/support/slow_machine.h"
 #include "tests/support/wait.h"
 
 namespace svcmap::testing {

@@ -12,8 +12,7 @@
 // EXPECT_OK(traffic->Stop().Check());
 //
 // EchoServer provides the servers. All methods may be called from any thread.
-#ifndef SVCMAP_TESTS_SUPPORT_STEADY_TRAFFIC_H_
-#define SVCMAP_TESTS_SUPPORT_STEADY_TRAFFIC_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -138,5 +137,3 @@ class SteadyTraffic {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_STEADY_TRAFFIC_H_

@@ -13,8 +13,7 @@
 // rp_filter are disabled, and addresses are usable immediately (no DAD).
 //
 // Construction is not thread-safe, but NetNs objects are. The destructor deletes all namespaces.
-#ifndef SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
-#define SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -108,5 +107,3 @@ class Topology {
 };
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_TOPOLOGY_H_

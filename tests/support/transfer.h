@@ -1,7 +1,6 @@
 // Sends large amounts of data through a flow and back, and compares every byte. The servers are
 // EchoServers.
-#ifndef SVCMAP_TESTS_SUPPORT_TRANSFER_H_
-#define SVCMAP_TESTS_SUPPORT_TRANSFER_H_
+#pragma once
 
 #include <chrono>
 #include <cstddef>
@@ -45,5 +44,3 @@ absl::StatusOr<Answer> BulkTcp(const NetNs& netns, const Request& request, size_
 absl::Status BigUdp(const NetNs& netns, const Request& request, size_t bytes);
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_TRANSFER_H_

@@ -1,8 +1,7 @@
 // Waits for conditions. Tests do not wait for a fixed time in place of a condition.
 //
 //   EXPECT_TRUE(WaitUntil([&] { return server.connections() == 1; }));
-#ifndef SVCMAP_TESTS_SUPPORT_WAIT_H_
-#define SVCMAP_TESTS_SUPPORT_WAIT_H_
+#pragma once
 
 #include <chrono>
 #include <string>
@@ -38,5 +37,3 @@ absl::Status Eventually(const std::string& what, const Condition& condition,
 }
 
 }  // namespace svcmap::testing
-
-#endif  // SVCMAP_TESTS_SUPPORT_WAIT_H_

@@ -5,23 +5,19 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
 #include "api/manifests/manifests.h"
 #include "tests/differential/random_cluster.h"
-#include "tests/support/encoded.h"
 #include "tests/support/kube_encoding.h"
 
 namespace svcmap::api {
 namespace {
 
 using ::svcmap::testing::AService;
-using ::svcmap::testing::ASlice;
 using ::svcmap::testing::CollectionOf;
 using ::svcmap::testing::EncodeItem;
 using ::svcmap::testing::Encoding;
-using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 const ConvertContext kNode1 = {.node_name = "n1"};

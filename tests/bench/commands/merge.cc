@@ -1,6 +1,5 @@
 #include "tests/bench/commands/merge.h"
 
-#include <algorithm>
 #include <map>
 #include <string>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/bench/opponents/iptables_rules.h"

@@ -82,16 +82,6 @@ TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThrough
   EXPECT_THAT(lines, Contains(EndsWith("-m udp -p udp -j DNAT --to-destination 10.244.0.3:53")));
 }
 
-TEST(IptablesRulesTest, S208_S209_ChainsAreThoseOfTheReferenceTests) {
-  EXPECT_THAT(
-      IptablesOf({Port("ns1/svc1", "p80", "172.30.0.41", 80, {"10.180.0.1"}, 80)}),
-      IsSupersetOf({":KUBE-SVC-XPGD46QRK7WJZT7O - [0:0]", ":KUBE-SEP-SXIVWICOYRO3J4NJ - [0:0]",
-                    "-A KUBE-SEP-SXIVWICOYRO3J4NJ -m comment --comment ns1/svc1:p80 -s 10.180.0.1 "
-                    "-j KUBE-MARK-MASQ",
-                    "-A KUBE-SEP-SXIVWICOYRO3J4NJ -m comment --comment ns1/svc1:p80 -m tcp -p tcp "
-                    "-j DNAT --to-destination 10.180.0.1:80"}));
-}
-
 Lines NftablesOf(const std::vector<ServicePort>& ports, bool plain_single = false) {
   return LinesOf(NftablesFullSync({.ip = *IpAddress::Parse("192.0.2.10"),
                                    .cluster_cidr = *IpPrefix::Parse("10.64.0.0/14"),

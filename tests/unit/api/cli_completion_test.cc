@@ -20,8 +20,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::UnorderedElementsAre;
 using Source = Completion::Source;
 
 std::vector<std::string> Candidates(const std::vector<std::string>& words) {

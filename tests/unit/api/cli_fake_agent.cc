@@ -4,42 +4,21 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <sstream>
 #include <utility>
 
 #include "api/cli/object_id.h"
 #include "api/cli/run.h"
 #include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
 
 namespace svcmap::api {
-namespace {
-
-// Temporary directory. At program exit, the destructor deletes the directory and its content.
-class TempDirectory {
- public:
-  TempDirectory() {
-    char name[] = "/tmp/svcmapctl-test-XXXXXX";
-    if (mkdtemp(name) == nullptr) std::abort();
-    path_ = name;
-  }
-  ~TempDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-}  // namespace
 
 std::string FreshSocketPath() {
-  static const TempDirectory directory;
+  static const auto folder = testing::TemporaryFolder::Make();
   static int count = 0;
-  return directory.path() + "/" + std::to_string(++count) + ".sock";
+  return folder->path() + "/" + std::to_string(++count) + ".sock";
 }
 
 class FakeAgent::Service : public v1::Control::Service {

@@ -10,7 +10,6 @@
 #include <ostream>
 #include <sstream>
 
-#include "absl/strings/str_cat.h"
 #include "api/cli/fd_output.h"
 #include "api/cli/message_text.h"
 #include "api/cli/parts.h"

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "api/config/detect_local.h"
@@ -17,6 +18,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -118,34 +120,28 @@ TEST(DaemonOptionsTest, S90_MasqueradeAll) {
 }
 
 TEST(DaemonOptionsTest, LimitsOfWhatControllersMayCost) {
-  const DaemonOptions usual = Parse({});
-  EXPECT_EQ(usual.state_limits.objects, 500'000u);
-  EXPECT_EQ(usual.state_limits.endpoints_per_service, 65535u);
-  EXPECT_EQ(usual.state_limits.bytes, 512u << 20);
-  EXPECT_EQ(usual.state_limits.elements, 5'000'000u);
-  EXPECT_EQ(usual.push_limits.max_batch_bytes, 16u * 1024 * 1024);
-  EXPECT_EQ(usual.push_limits.max_batches_in_flight, 64u);
-  EXPECT_EQ(usual.push_limits.max_bytes_in_flight, 64u * 1024 * 1024);
-  EXPECT_EQ(usual.push_limits.max_streams, 16u);
-  EXPECT_EQ(usual.push_limits.max_watchers, 16u);
-  EXPECT_EQ(usual.push_limits.max_connections, 64u);
-  EXPECT_EQ(usual.push_limits.max_connections_per_peer, 32u);
-  const DaemonOptions small =
-      Parse({"--max-objects=1", "--max-bytes=5001", "--max-elements=5002",
-             "--max-endpoints-per-service=2", "--max-batch-bytes=4096", "--max-batches-in-flight=3",
-             "--max-bytes-in-flight=5000", "--max-streams=4", "--max-watchers=5",
-             "--max-connections=6", "--max-connections-per-peer=7"});
-  EXPECT_EQ(small.state_limits.objects, 1u);
-  EXPECT_EQ(small.state_limits.bytes, 5001u);
-  EXPECT_EQ(small.state_limits.elements, 5002u);
-  EXPECT_EQ(small.state_limits.endpoints_per_service, 2u);
-  EXPECT_EQ(small.push_limits.max_batch_bytes, 4096u);
-  EXPECT_EQ(small.push_limits.max_batches_in_flight, 3u);
-  EXPECT_EQ(small.push_limits.max_bytes_in_flight, 5000u);
-  EXPECT_EQ(small.push_limits.max_streams, 4u);
-  EXPECT_EQ(small.push_limits.max_watchers, 5u);
-  EXPECT_EQ(small.push_limits.max_connections, 6u);
-  EXPECT_EQ(small.push_limits.max_connections_per_peer, 7u);
+  const auto limits = [](const std::vector<std::string>& arguments) {
+    const DaemonOptions options = Parse(arguments);
+    const auto& [state, push] = std::tie(options.state_limits, options.push_limits);
+    return std::vector<uint64_t>{state.objects,
+                                 state.bytes,
+                                 state.elements,
+                                 state.endpoints_per_service,
+                                 push.max_batch_bytes,
+                                 push.max_batches_in_flight,
+                                 push.max_bytes_in_flight,
+                                 push.max_streams,
+                                 push.max_watchers,
+                                 push.max_connections,
+                                 push.max_connections_per_peer};
+  };
+  EXPECT_THAT(limits({}), ElementsAre(500'000, 512 << 20, 5'000'000, 65535, 16 << 20, 64, 64 << 20,
+                                      16, 16, 64, 32));
+  EXPECT_THAT(limits({"--max-objects=1", "--max-bytes=5001", "--max-elements=5002",
+                      "--max-endpoints-per-service=2", "--max-batch-bytes=4096",
+                      "--max-batches-in-flight=3", "--max-bytes-in-flight=5000", "--max-streams=4",
+                      "--max-watchers=5", "--max-connections=6", "--max-connections-per-peer=7"}),
+              ElementsAre(1, 5001, 5002, 2, 4096, 3, 5000, 4, 5, 6, 7));
 }
 
 TEST(DaemonOptionsTest, S250_S295_WhereHealthIsServed) {

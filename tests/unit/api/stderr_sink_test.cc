@@ -13,7 +13,6 @@ namespace svcmap::api {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 std::string ReadAll(int fd) {
   std::string all;

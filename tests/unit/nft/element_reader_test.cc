@@ -8,7 +8,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace svcmap::nft {
@@ -209,38 +208,6 @@ TEST(ElementReaderTest, AKeyWithoutAValueIsEmpty) {
     mnl_attr_put(header, NFTA_SET_ELEM_DATA | NLA_F_NESTED, 3, "abc");
   });
   EXPECT_THAT(message.Read(), ElementsAre(Element{}));
-}
-
-// At every nesting level, an invalid attribute length can exceed the surrounding attribute.
-TEST(ElementReaderTest, LengthsThatLieDoNotLeadOutOfTheMessage) {
-  const auto build = [] {
-    return One([](nlmsghdr* header) {
-      PutValue(header, NFTA_SET_ELEM_KEY, {1, 2, 3, 4});
-      PutValue(header, NFTA_SET_ELEM_KEY_END, {1, 2, 3, 9});
-      PutValue(header, NFTA_SET_ELEM_DATA, {5, 6, 7, 8});
-      PutUserdata(header, {0, 3, 'a', 'b', 0});
-    });
-  };
-  const size_t size = build().header()->nlmsg_len;
-  for (size_t at = MNL_NLMSG_HDRLEN + sizeof(nfgenmsg); at + 2 <= size; at += 4) {
-    for (const uint16_t length : {0, 1, 3, 4, 5, 8, 100, 0x7fff, 0xffff}) {
-      SCOPED_TRACE(std::to_string(length) + " at " + std::to_string(at));
-      Message message = build();
-      std::memcpy(message.bytes() + at, &length, sizeof(length));
-      EXPECT_LE(message.Read().size(), 100u);
-    }
-  }
-}
-
-TEST(ElementReaderTest, AMessageCutAnywhereIsRead) {
-  Message message = One([](nlmsghdr* header) {
-    PutValue(header, NFTA_SET_ELEM_KEY, {1, 2, 3, 4});
-    PutUserdata(header, {0, 3, 'a', 'b', 0});
-  });
-  for (uint32_t size = message.header()->nlmsg_len; size >= sizeof(nlmsghdr); --size) {
-    message.header()->nlmsg_len = size;
-    EXPECT_LE(message.Read().size(), 1u) << size;
-  }
 }
 
 }  // namespace

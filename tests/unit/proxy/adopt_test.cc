@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/support/fake_disk.h"
@@ -18,7 +16,6 @@ namespace svcmap::proxy::test {
 namespace {
 
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 class AdoptTest : public ::testing::Test {
  protected:

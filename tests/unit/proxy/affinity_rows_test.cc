@@ -36,14 +36,12 @@ class AffinityRowsTest : public DesiredWorld {
   void ApplyEndpoints(const std::vector<std::string>& endpoints) {
     ASlice slice = WebSlice();
     for (const std::string& endpoint : endpoints) slice.Ready(endpoint);
-    Apply({slice});
-    Make();
+    MakeAfter({slice});
   }
 };
 
 TEST_F(AffinityRowsTest, S122SlotsLeadToChoicesAndChoicesToEndpoints) {
-  Apply({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
-  Make();
+  MakeAfter({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 194.0.0.1",
                                       "affinity-slots 0x1 . 0 : 0.1.0.1",
                                       "affinity-endpoints 0.1.0.1 : 10.0.0.1 . 8080",
@@ -57,19 +55,16 @@ TEST_F(AffinityRowsTest, S122SlotsLeadToChoicesAndChoicesToEndpoints) {
 // A drained endpoint loses its affinity number, like a removed endpoint. Existing affinity records
 // with the old number no longer match.
 TEST_F(AffinityRowsTest, S126ADrainedEndpointLosesItsNumberAndGetsAnotherOne) {
-  Apply({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
-  Make();
-  Apply({WebSlice().Ready("10.0.0.1").Weight(0).Ready("10.0.0.2")});
-  Make();
+  MakeAfter({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
+  MakeAfter({WebSlice().Ready("10.0.0.1").Weight(0).Ready("10.0.0.2")});
   EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.2 is 2"));
   ApplyEndpoints({"10.0.0.1", "10.0.0.2"});
   EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 3", "10.0.0.2 is 2"));
 }
 
 TEST_F(AffinityRowsTest, S122AllDestinationsAndBothSetsShareTheChoices) {
-  Apply({Sticky().External("198.51.100.1").ExternalLocal(),
-         WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});
-  Make();
+  MakeAfter({Sticky().External("198.51.100.1").ExternalLocal(),
+             WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 194.0.0.1",
                                       "service-ips 198.51.100.1 . tcp . 80 : 194.128.0.1",
                                       "local-sets 194.128.0.1 : 193.160.0.2",
@@ -79,6 +74,13 @@ TEST_F(AffinityRowsTest, S122AllDestinationsAndBothSetsShareTheChoices) {
                                       "affinity-endpoints 0.1.0.2 : 10.0.0.2 . 8080",
                                       "affinity-slots 0x2 . 0 : 0.1.0.1",
                                       "affinity-local-endpoints 0.1.0.1 : 10.0.0.1 . 8080"));
+}
+
+TEST_F(AffinityRowsTest, S122EachPortHasChoicesOfItsOwn) {
+  MakeAfter({AService("shop/web").At("10.96.0.1").Port(80, "a").Port(81, "b").Affinity(10800),
+             ASlice("shop/web-1", "shop/web").Port(8080, "a").Port(8081, "b").Ready("10.0.0.1")});
+  EXPECT_THAT(OwnLines("affinity-slots"),
+              ElementsAre("affinity-slots 0x1 . 0 : 0.1.0.1", "affinity-slots 0x2 . 0 : 0.2.0.1"));
 }
 
 TEST_F(AffinityRowsTest, S126WhoStaysKeepsItsNumber) {
@@ -117,14 +119,12 @@ TEST_F(AffinityRowsTest, S126AServicePortWithoutEndpointsLosesItsRecords) {
 TEST_F(AffinityRowsTest, S126TurningItOffGivesItsNumbersBackAndTakesAGroup) {
   Apply({Sticky()});
   ApplyEndpoints({"10.0.0.1"});
-  Apply({Web()});
-  Make();
+  MakeAfter({Web()});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1"));
   EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1"));
   EXPECT_THAT(Texts(desired_.old_numbers),
               ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4"));
-  Apply({Sticky()});
-  Make();
+  MakeAfter({Sticky()});
   EXPECT_THAT(Texts(desired_.new_numbers),
               ElementsAre("sticky group 2 of IPv4", "sticky port 2 of IPv4"))
       << "its old records are nobody's";
@@ -132,10 +132,8 @@ TEST_F(AffinityRowsTest, S126TurningItOffGivesItsNumbersBackAndTakesAGroup) {
 }
 
 TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {
-  Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
-  Make();
-  Apply({Sticky(90)});
-  Make();
+  MakeAfter({Sticky(), WebSlice().Ready("10.0.0.1")});
+  MakeAfter({Sticky(90)});
   EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 193.1.0.1"));
   EXPECT_THAT(desired_.new_numbers, IsEmpty());
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
@@ -144,8 +142,7 @@ TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {
 
 TEST_F(AffinityRowsTest, WithoutAFreePortNumberThereIsNoAffinityAndThatIsReported) {
   numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4) = NumberAllocator(0);
-  Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
-  Make();
+  MakeAfter({Sticky(), WebSlice().Ready("10.0.0.1")});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1"));
   EXPECT_THAT(Findings(),
               ElementsAre(HasSubstr("session affinity is not programmed: at most 49151")));
@@ -158,8 +155,7 @@ TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumbe
   }
   // The endpoint is only in the local endpoint set.
   slice.Endpoint("10.0.0.1", kServingTerminating, true);
-  Apply({Sticky().NodePort(30080).ExternalLocal(), slice});
-  Make();
+  MakeAfter({Sticky().NodePort(30080).ExternalLocal(), slice});
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("session affinity is not programmed")));
   EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1", "group 2"));
   EXPECT_EQ(numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4).Allocate(), 1u);
@@ -169,12 +165,10 @@ TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumbe
 TEST_F(AffinityRowsTest, EveryNumberTakenIsNamed) {
   numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4) = NumberAllocator(1);
   for (int i = 0; i < 3; ++i) {
-    Apply({Sticky(), WebSlice().Ready("10.0.0.1")});
-    Make();
+    MakeAfter({Sticky(), WebSlice().Ready("10.0.0.1")});
     EXPECT_THAT(Findings(), IsEmpty()) << i;
     ASSERT_THAT(desired_.new_numbers, SizeIs(2)) << i;
-    Apply({i == 0 ? Change(Web()) : i == 1 ? NoSlice("shop/web-1") : NoService("shop/web")});
-    Make();
+    MakeAfter({i == 0 ? Change(Web()) : i == 1 ? NoSlice("shop/web-1") : NoService("shop/web")});
     EXPECT_THAT(desired_.old_numbers, SizeIs(2)) << i;
   }
 }

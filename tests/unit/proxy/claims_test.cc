@@ -97,27 +97,6 @@ TEST(ClaimsOfTest, AreWhatAServiceWantsToBeReachedAt) {
   for (const auto& c : cases) EXPECT_EQ(ClaimTexts(c.service), c.claims) << c.name;
 }
 
-// S-16: the oldest Service wins. Among Services of the same age, the first Service by name wins.
-TEST(ClaimsTest, TheWinnerIsTheSameInEveryOrderOfArrival) {
-  std::vector<ServicePtr> services = {
-      AService("ns/d").Created(5).At("10.96.0.1").Port(80).NodePort(30080).Build(),
-      AService("ns/c").Created(3).At("10.96.0.1").Port(80).Build(),
-      AService("ns/b").Created(3).At("10.96.0.1").Port(80).Port(81).NodePort(30080).Build(),
-      AService("ns/a").Created(9).At("10.96.0.2").Port(80).External("10.96.0.1").Build(),
-      AService("ns/e").Created(9).At("10.96.0.3").Port(1).NodePort(30080).Build()};
-  const auto by_key = [](const auto& a, const auto& b) { return a->key < b->key; };
-  std::sort(services.begin(), services.end(), by_key);
-  do {
-    Claimants claimants;
-    for (const ServicePtr& service : services) claimants.Put(service);
-    const Claims& claims = claimants.claims();
-    ASSERT_EQ(OwnerOf(claims, ClaimAt("10.96.0.1", 80)), "ns/b");
-    ASSERT_EQ(OwnerOf(claims, ClaimAt("10.96.0.1", 81)), "ns/b");
-    ASSERT_EQ(OwnerOf(claims, ClaimAt("10.96.0.2", 80)), "ns/a");
-    ASSERT_EQ(OwnerOf(claims, NodePortClaim(Family::kIpv4, Protocol::kTcp, 30080)), "ns/b");
-  } while (std::next_permutation(services.begin(), services.end(), by_key));
-}
-
 // S-16: the Service that was stored first decides if a Service has no creationTimestamp.
 TEST(ClaimsTest, S16_TheServiceStoredFirstWinsIfATimestampIsMissing) {
   struct Claimant {

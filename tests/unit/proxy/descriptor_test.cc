@@ -8,7 +8,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <tuple>
 
 #include "proxy/ruleset/table.h"
 #include "tests/unit/proxy/objects.h"

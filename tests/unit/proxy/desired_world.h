@@ -41,6 +41,10 @@ class DesiredWorld : public ::testing::Test {
     before_ = desired_.rows;
     return desired_;
   }
+  const DesiredService& MakeAfter(const std::vector<Change>& changes) {
+    Apply(changes);
+    return Make();
+  }
   // Returns the rows of all sets whose names start with `sets`, without comments.
   Lines OwnLines(const std::string& sets = "") const {
     Lines lines;

@@ -20,8 +20,7 @@ const std::string kFirewalledVip = " 203.0.113.1 . tcp . 80";
 class FirewallRowsTest : public DesiredWorld {
  protected:
   Lines Firewall(const AService& service) {
-    Apply({service});
-    Make();
+    MakeAfter({service});
     return OwnLines("firewall-");
   }
 };

@@ -131,16 +131,15 @@ TEST_F(PoliciesTest, S74ToS81AndS89EachAddressLeadsToItsSet) {
 }
 
 TEST_F(PoliciesTest, S97HairpinsAreTheLocalEndpointsOfBothSets) {
-  Apply({Web().NodePort(30080).ExternalLocal(), WebSlice()
-                                                    .Local("10.0.0.1")
-                                                    .Endpoint("10.0.0.2", kServingTerminating, true)
-                                                    .Ready("10.0.0.3")});
-  Make();
+  MakeAfter(
+      {Web().NodePort(30080).ExternalLocal(), WebSlice()
+                                                  .Local("10.0.0.1")
+                                                  .Endpoint("10.0.0.2", kServingTerminating, true)
+                                                  .Ready("10.0.0.3")});
   EXPECT_THAT(
       Texts(SharedRows(desired_.rows)),
       ElementsAre("cluster-ips 10.96.0.1", "hairpin-connections 10.0.0.1 . 10.0.0.1 . tcp . 8080"));
-  Apply({WebSlice().Endpoint("10.0.0.2", kServingTerminating, true).Ready("10.0.0.3")});
-  Make();
+  MakeAfter({WebSlice().Endpoint("10.0.0.2", kServingTerminating, true).Ready("10.0.0.3")});
   EXPECT_THAT(
       Texts(SharedRows(desired_.rows)),
       ElementsAre("cluster-ips 10.96.0.1", "hairpin-connections 10.0.0.2 . 10.0.0.2 . tcp . 8080"))
@@ -149,14 +148,11 @@ TEST_F(PoliciesTest, S97HairpinsAreTheLocalEndpointsOfBothSets) {
 
 TEST_F(PoliciesTest, AChangedPolicyKeepsTheGroupsOfTheSetsThatStay) {
   const auto service = [] { return Web().NodePort(30080); };
-  Apply({service(), WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});
-  Make();
-  Apply({service().ExternalLocal()});
-  Make();
+  MakeAfter({service(), WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});
+  MakeAfter({service().ExternalLocal()});
   EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 2"));
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
-  Apply({service()});
-  Make();
+  MakeAfter({service()});
   EXPECT_THAT(desired_.new_numbers, IsEmpty());
   EXPECT_THAT(Texts(desired_.old_numbers), ElementsAre("group 2"));
 }

@@ -57,8 +57,7 @@ class PortRangeRowsTest : public DesiredWorld {
 };
 
 TEST_F(PortRangeRowsTest, EdgesBlocksAndEndpointsWithoutPorts) {
-  Apply({Ranged(), Endpoints().Ready("10.0.0.1").Ready("10.0.0.2")});
-  Make();
+  MakeAfter({Ranged(), Endpoints().Ready("10.0.0.1").Ready("10.0.0.2")});
   EXPECT_THAT(OwnLines(), ElementsAre("range-ports 10.96.0.1 . tcp . 1023 : 2.0.0.1",
                                       "range-ports 10.96.0.1 . tcp . 1280 : 2.0.0.1",
                                       "range-blocks 10.96.0.1 . tcp . 0x4 : 2.0.0.1"));
@@ -69,20 +68,16 @@ TEST_F(PortRangeRowsTest, EdgesBlocksAndEndpointsWithoutPorts) {
 }
 
 TEST_F(PortRangeRowsTest, ThePortOfTheSliceDoesNotMatter) {
-  Apply({Ranged(), Endpoints().Ready("10.0.0.1")});
-  Make();
+  MakeAfter({Ranged(), Endpoints().Ready("10.0.0.1")});
   const ServiceRows before = desired_.rows;
-  Apply({ASlice("shop/web-1", "shop/web").Port(9090).Ready("10.0.0.1"),
-         ASlice("shop/web-2", "shop/web").Port(9091).Ready("10.0.0.1")});
-  Make();
+  MakeAfter({ASlice("shop/web-1", "shop/web").Port(9090).Ready("10.0.0.1"),
+             ASlice("shop/web-2", "shop/web").Port(9091).Ready("10.0.0.1")});
   EXPECT_EQ(desired_.rows, before);
 }
 
 TEST_F(PortRangeRowsTest, ARangeThatBecomesAPortGetsAnotherGroup) {
-  Apply({Ranged(), Endpoints().Ready("10.0.0.1")});
-  Make();
-  Apply({AService("shop/web").At("10.96.0.1").Port(1023)});
-  Make();
+  MakeAfter({Ranged(), Endpoints().Ready("10.0.0.1")});
+  MakeAfter({AService("shop/web").At("10.96.0.1").Port(1023)});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 1023 : 1.0.0.2"));
   EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 2"));
   EXPECT_THAT(Texts(desired_.old_numbers), ElementsAre("group 1"));
@@ -90,9 +85,8 @@ TEST_F(PortRangeRowsTest, ARangeThatBecomesAPortGetsAnotherGroup) {
 
 TEST_F(PortRangeRowsTest, WithoutTheFlagTheOtherPortsAreProgrammed) {
   node_.port_ranges = false;
-  Apply({AService("shop/web").At("10.96.0.1").Port(1000, "r").EndPort(2000).Port(80, "http"),
-         ASlice("shop/web-1", "shop/web").Port(8080, "http").Ready("10.0.0.1")});
-  Make();
+  MakeAfter({AService("shop/web").At("10.96.0.1").Port(1000, "r").EndPort(2000).Port(80, "http"),
+             ASlice("shop/web-1", "shop/web").Port(8080, "http").Ready("10.0.0.1")});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1"));
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("svcmapd runs without --port-ranges")));
 }
@@ -100,11 +94,9 @@ TEST_F(PortRangeRowsTest, WithoutTheFlagTheOtherPortsAreProgrammed) {
 // The records of the port must not lead to endpoints of the range, whose addresses have no port.
 TEST_F(PortRangeRowsTest, APortThatBecomesARangeGetsOtherNumbers) {
   const ASlice endpoints = Endpoints().Ready("10.0.0.1");
-  Apply({AService("shop/web").At("10.96.0.1").Port(1000).Affinity(10800), endpoints});
-  Make();
+  MakeAfter({AService("shop/web").At("10.96.0.1").Port(1000).Affinity(10800), endpoints});
   EXPECT_EQ(desired_.rows.ports.at(0).affinity->endpoints.at(0).number, 1);
-  Apply({Ranged(1000, 1000).Affinity(10800)});
-  Make();
+  MakeAfter({Ranged(1000, 1000).Affinity(10800)});
   EXPECT_THAT(OwnLines("range-affinity"),
               ElementsAre("range-affinity-endpoints 0.2.0.1 : 10.0.0.1"));
   EXPECT_THAT(Texts(desired_.new_numbers),
@@ -113,16 +105,15 @@ TEST_F(PortRangeRowsTest, APortThatBecomesARangeGetsOtherNumbers) {
 
 // All ranges of a protocol share the source ranges. Single ports have source ranges of their own.
 TEST_F(PortRangeRowsTest, SourceRangesApplyToTheAddressAndProtocol) {
-  Apply({AService("shop/web")
-             .At("10.96.0.1")
-             .LoadBalancer("203.0.113.1")
-             .SourceRange("198.51.100.0/24")
-             .Port(1, "a")
-             .EndPort(2)
-             .Port(5, "b")
-             .EndPort(6)
-             .Port(80, "http")});
-  Make();
+  MakeAfter({AService("shop/web")
+                 .At("10.96.0.1")
+                 .LoadBalancer("203.0.113.1")
+                 .SourceRange("198.51.100.0/24")
+                 .Port(1, "a")
+                 .EndPort(2)
+                 .Port(5, "b")
+                 .EndPort(6)
+                 .Port(80, "http")});
   const Lines lines = OwnLines();
   const auto with = [&](const std::string& name) {
     Lines found;
@@ -141,14 +132,13 @@ TEST_F(PortRangeRowsTest, SourceRangesApplyToTheAddressAndProtocol) {
 }
 
 TEST_F(PortRangeRowsTest, TheOlderServiceGetsTheRangesOfAnAddress) {
-  Apply({Ranged().External("198.51.100.1").Created(2), Endpoints().Ready("10.0.0.1"),
-         AService("shop/old")
-             .At("10.96.0.2")
-             .External("198.51.100.1")
-             .Port(5000)
-             .EndPort(6000)
-             .Created(1)});
-  Make();
+  MakeAfter({Ranged().External("198.51.100.1").Created(2), Endpoints().Ready("10.0.0.1"),
+             AService("shop/old")
+                 .At("10.96.0.2")
+                 .External("198.51.100.1")
+                 .Port(5000)
+                 .EndPort(6000)
+                 .Created(1)});
   EXPECT_THAT(OwnLines(), SizeIs(3));
   EXPECT_THAT(Findings(),
               ElementsAre(HasSubstr("198.51.100.1/TCP: already used by Service shop/old")));

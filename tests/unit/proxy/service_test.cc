@@ -53,16 +53,14 @@ TEST_F(DesiredServiceTest, PingAddressesAreTheAddressesWithoutSourceRanges) {
   AService service = Web().At("fd00:96::1").NodePort(30080).External("198.51.100.1");
   service.External("2001:db8::1").LoadBalancer("203.0.113.1").LoadBalancer("2001:db8::2");
   service.LoadBalancer("198.51.100.1");
-  Apply({service});
-  Make();
+  MakeAfter({service});
   EXPECT_THAT(desired_.rows.ping_addresses, IsEmpty()) << "without answer_ping";
   node_.answer_ping = true;
   Make();
   EXPECT_THAT(desired_.rows.ping_addresses,
               UnorderedElementsAreArray(Ips({"10.96.0.1", "198.51.100.1", "203.0.113.1",
                                              "fd00:96::1", "2001:db8::1", "2001:db8::2"})));
-  Apply({service.SourceRange("192.0.2.0/24")});
-  Make();
+  MakeAfter({service.SourceRange("192.0.2.0/24")});
   EXPECT_THAT(
       desired_.rows.ping_addresses,
       UnorderedElementsAreArray(Ips({"10.96.0.1", "fd00:96::1", "2001:db8::1", "2001:db8::2"})));
@@ -73,8 +71,7 @@ TEST_F(DesiredServiceTest, AServiceOverridesWhetherStaleConnectionsAreReset) {
   for (const bool node : {false, true}) {
     node_.reset_stale_tcp = node;
     for (const std::optional<bool> service : {std::optional<bool>(), {false}, {true}}) {
-      Apply({Web().ResetStaleTcp(service)});
-      Make();
+      MakeAfter({Web().ResetStaleTcp(service)});
       EXPECT_EQ(desired_.rows.tcp_resets,
                 service.value_or(node) ? TcpResets::kStrict : TcpResets::kOff);
     }
@@ -82,16 +79,14 @@ TEST_F(DesiredServiceTest, AServiceOverridesWhetherStaleConnectionsAreReset) {
 }
 
 TEST_F(DesiredServiceTest, AnAddressKeepsItsFirstRole) {
-  Apply({Web().External("10.96.0.1").External("192.0.2.1").LoadBalancer("192.0.2.1"),
-         WebSlice().Ready("10.0.0.1")});
-  Make();
+  MakeAfter({Web().External("10.96.0.1").External("192.0.2.1").LoadBalancer("192.0.2.1"),
+             WebSlice().Ready("10.0.0.1")});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
                                       "service-ips 192.0.2.1 . tcp . 80 : 65.0.0.1"));
 }
 
 TEST_F(DesiredServiceTest, AFamilyWithoutClusterIpIsNotThere) {  // S-3
-  Apply({Web().NodePort(30080).External("2001:db8::1")});
-  Make();
+  MakeAfter({Web().NodePort(30080).External("2001:db8::1")});
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
                                       "no-endpoint-nodeports 192.0.2.7 . tcp . 30080"));
 }
@@ -104,44 +99,36 @@ TEST_F(DesiredServiceTest, WeightsAreSlotsAndWhoStaysKeepsItsOwn) {
     }
     return digits;
   };
-  Apply({Web(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Weight(3)});
-  Make();
+  MakeAfter({Web(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Weight(3)});
   EXPECT_EQ(slots(), "1222");
   EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 4.0.0.1"));
-  Apply({WebSlice().Ready("10.0.0.1").Weight(2).Ready("10.0.0.2").Weight(3)});
-  Make();
+  MakeAfter({WebSlice().Ready("10.0.0.1").Weight(2).Ready("10.0.0.2").Weight(3)});
   EXPECT_EQ(slots(), "12221");
-  Apply({WebSlice().Ready("10.0.0.1").Weight(2).Ready("10.0.0.2").Weight(2)});
-  Make();
+  MakeAfter({WebSlice().Ready("10.0.0.1").Weight(2).Ready("10.0.0.2").Weight(2)});
   EXPECT_EQ(slots(), "12") << "equal weights";
-  Apply({WebSlice().Ready("10.0.0.1").Weight(0).Ready("10.0.0.2").Weight(2)});
-  Make();
+  MakeAfter({WebSlice().Ready("10.0.0.1").Weight(0).Ready("10.0.0.2").Weight(2)});
   EXPECT_EQ(slots(), "2");
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
 }
 
 TEST_F(DesiredServiceTest, APickByHashHasATableThatChangesInPlace) {
   const auto slots = [&] { return desired_.rows.ports[0].cluster.slots; };
-  Apply({Web().Pick(PickBy::kClient),
-         WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Ready("10.0.0.3")});
-  Make();
+  MakeAfter({Web().Pick(PickBy::kClient),
+             WebSlice().Ready("10.0.0.1").Ready("10.0.0.2").Ready("10.0.0.3")});
   const auto before = slots();
   EXPECT_EQ(before.size(), 251u);
   EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 38.0.0.1"));
-  Apply({WebSlice().Ready("10.0.0.1").Ready("10.0.0.3")});
-  Make();
+  MakeAfter({WebSlice().Ready("10.0.0.1").Ready("10.0.0.3")});
   EXPECT_THAT(desired_.new_numbers, IsEmpty());
   size_t moved = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     moved += before[i] != slots()[i] && before[i].ip != Ip("10.0.0.2") ? 1 : 0;
   }
   EXPECT_LT(moved, 30u) << "slots of the remaining endpoints";
-  Apply({Web().Pick(PickBy::kClientAndPort, 1021)});
-  Make();
+  MakeAfter({Web().Pick(PickBy::kClientAndPort, 1021)});
   EXPECT_EQ(slots().size(), 1021u);
   EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 42.0.0.1"));
-  Apply({Web()});
-  Make();
+  MakeAfter({Web()});
   EXPECT_EQ(slots().size(), 2u);
   EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1"));
   EXPECT_THAT(desired_.old_numbers, IsEmpty());
@@ -149,8 +136,7 @@ TEST_F(DesiredServiceTest, APickByHashHasATableThatChangesInPlace) {
 
 TEST_F(DesiredServiceTest, WithoutHashesInTheKernelEndpointsArePickedAtRandom) {
   node_.hash_picks = false;
-  Apply({Web().Pick(PickBy::kClient), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
-  Make();
+  MakeAfter({Web().Pick(PickBy::kClient), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
   EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1"));
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("the kernel does not support hashes")));
 }
@@ -160,8 +146,7 @@ TEST_F(DesiredServiceTest, TooManyEndpointsForATableArePickedAtRandom) {
   for (int i = 0; i < 4094; ++i) {
     slice.Ready("10.1." + std::to_string(i / 256) + "." + std::to_string(i % 256));
   }
-  Apply({Web().Pick(PickBy::kClient), slice});
-  Make();
+  MakeAfter({Web().Pick(PickBy::kClient), slice});
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.size(), 4094u);
   EXPECT_EQ(desired_.rows.ports[0].pick_by, PickBy::kRandom);
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("at most 4093 endpoints can be picked by hash")));
@@ -170,11 +155,9 @@ TEST_F(DesiredServiceTest, TooManyEndpointsForATableArePickedAtRandom) {
 // If a port number changes, svcmapd keeps the clients' affinity records (found by the random
 // differential test).
 TEST_F(DesiredServiceTest, S122_APortWithAnotherNumberKeepsItsGroup) {
-  Apply({AService("shop/web").At("10.96.0.1").Port(80, "a"),
-         WebSlice().Port(8080, "a").Ready("10.0.0.1")});
-  Make();
-  Apply({AService("shop/web").At("10.96.0.1").Port(81, "a")});
-  Make();
+  MakeAfter({AService("shop/web").At("10.96.0.1").Port(80, "a"),
+             WebSlice().Port(8080, "a").Ready("10.0.0.1")});
+  MakeAfter({AService("shop/web").At("10.96.0.1").Port(81, "a")});
   EXPECT_EQ(desired_.rows.ports[0].cluster.group, 1u);
   EXPECT_THAT(desired_.new_numbers, IsEmpty());
 }
@@ -203,8 +186,7 @@ TEST_F(DesiredServiceTest, AGroupIsGivenBackWithTheLastEndpointAndWithThePort) {
 
 TEST_F(DesiredServiceTest, WithoutAFreeGroupThePortIsRejectedAndNamed) {
   numbers_.Of(NumberPool::kGroups, Family::kIpv4) = NumberAllocator(0);
-  Apply({Web(), WebSlice().Local("10.0.0.1")});
-  Make();
+  MakeAfter({Web(), WebSlice().Local("10.0.0.1")});
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80"));
   EXPECT_THAT(desired_.rows.ports[0].cluster.slots, IsEmpty());
   EXPECT_THAT(SharedRows(desired_.rows), ::testing::SizeIs(1)) << "the clusterIP";
@@ -217,8 +199,7 @@ TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsReporte
     const auto octet = [&](int shift) { return std::to_string(i >> shift & 255); };
     slice.Ready("10." + octet(16) + "." + octet(8) + "." + octet(0));
   }
-  Apply({Web(), slice});
-  Make();
+  MakeAfter({Web(), slice});
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.size(), kMaxEndpoints);
   EXPECT_EQ(desired_.rows.ports[0].cluster.slots.back().ip, Ip("10.0.255.254"));
   EXPECT_THAT(Findings(),
@@ -227,22 +208,20 @@ TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsReporte
 
 TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  // S-94
   node_.node_port_addresses = Ips({"192.0.2.7", "192.0.2.8"});
-  Apply({Web().NodePort(30080),
-         AService("shop/exact").At("10.96.0.2").Port(30080).External("192.0.2.7")});
-  Make();
+  MakeAfter({Web().NodePort(30080),
+             AService("shop/exact").At("10.96.0.2").Port(30080).External("192.0.2.7")});
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
                                       "no-endpoint-nodeports 192.0.2.8 . tcp . 30080"));
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
 TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimOfItsOwnService) {
-  Apply({AService("shop/web")
-             .At("10.96.0.1")
-             .External("192.0.2.7")
-             .Port(80, "a")
-             .NodePort(30080)
-             .Port(30080, "b")});
-  Make();
+  MakeAfter({AService("shop/web")
+                 .At("10.96.0.1")
+                 .External("192.0.2.7")
+                 .Port(80, "a")
+                 .NodePort(30080)
+                 .Port(30080, "b")});
   EXPECT_THAT(OwnLines(), UnorderedElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
                                                "no-endpoint-services 192.0.2.7 . tcp . 80",
                                                "no-endpoint-services 10.96.0.1 . tcp . 30080",
@@ -250,9 +229,8 @@ TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimOfItsOwnService) {
 }
 
 TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) {
-  Apply({AService("shop/older").At("10.96.0.2").HealthCheck(32000).Created(1),
-         Web().HealthCheck(32000).Created(2), WebSlice().Ready("10.0.0.1")});
-  Make();
+  MakeAfter({AService("shop/older").At("10.96.0.2").HealthCheck(32000).Created(1),
+             Web().HealthCheck(32000).Created(2), WebSlice().Ready("10.0.0.1")});
   EXPECT_THAT(
       Findings(),
       ElementsAre("Service shop/web: spec.healthCheckNodePort: Duplicate value: 32000/TCP: already "
@@ -265,19 +243,15 @@ TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) 
 TEST_F(DesiredServiceTest, AHealthCheckPortThatIsANodePortIsReported) {
   const AService web = Web().At("fd00:96::1").HealthCheck(30080);
   const auto other = [] { return AService("shop/other").At("10.96.0.2").At("fd00:96::2"); };
-  Apply({web, other().Port(80, "", Protocol::kUdp).NodePort(30080)});
-  Make();
+  MakeAfter({web, other().Port(80, "", Protocol::kUdp).NodePort(30080)});
   EXPECT_THAT(Findings(), IsEmpty()) << "UDP";
-  Apply({other().Port(80).NodePort(30080)});
-  Make();
+  MakeAfter({other().Port(80).NodePort(30080)});
   EXPECT_THAT(Findings(),
               ElementsAre(HasSubstr("Service shop/web: spec.healthCheckNodePort: Duplicate value: "
                                     "30080: is also a nodePort of Service shop/other")));
-  Apply({AService("shop/other").At("fd00:96::2").Port(80).NodePort(30080)});
-  Make();
+  MakeAfter({AService("shop/other").At("fd00:96::2").Port(80).NodePort(30080)});
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("shop/other"))) << "IPv6 only";
-  Apply({NoService("shop/other")});
-  Make();
+  MakeAfter({NoService("shop/other")});
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
@@ -322,8 +296,7 @@ TEST_F(DesiredServiceTest, EndpointSlicesWithOtherPortNamesAreReported) {  // S-
        ASlice("shop/web-1", "shop/web", Family::kIpv6).Ready("fd00::1").Port(8080), ""},
   };
   for (const auto& c : cases) {
-    Apply({service(), c.slice});
-    Make();
+    MakeAfter({service(), c.slice});
     if (*c.finding == 0) {
       EXPECT_THAT(Findings(), IsEmpty()) << c.name;
     } else {

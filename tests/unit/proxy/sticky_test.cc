@@ -5,7 +5,6 @@
 
 #include <set>
 #include <string>
-#include <vector>
 
 #include "tests/unit/proxy/desired_world.h"
 
@@ -14,7 +13,6 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 EndpointAddress AddressAt(const std::string& ip, uint16_t port = 8080) { return {Ip(ip), port}; }
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <numeric>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "proxy/desired/slots.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "absl/strings/str_cat.h"
 
 namespace svcmap::source::test {

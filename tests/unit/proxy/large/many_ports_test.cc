@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 
-#include "tests/support/status_matchers.h"
 #include "tests/unit/proxy/reconciler_world.h"
 
 namespace svcmap::proxy::test {

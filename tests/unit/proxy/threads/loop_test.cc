@@ -94,11 +94,7 @@ TEST_F(LoopTest, WhatReplacesAPreviousRunIsOneTransactionHoweverLarge) {
   options_.first_load_elements = 10;
   ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
   TakeSizes();
-  std::vector<Change> changes;
-  for (int i = 1; i <= 30; ++i) {
-    for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));
-  }
-  Await(Submit(std::move(changes), Batch::Mark::kSnapshotBegin));
+  Await(Submit(ManyNumbered(1, 30, 3), Batch::Mark::kSnapshotBegin));
   EXPECT_EQ(Await(Submit({}, Batch::Mark::kSnapshotEnd)).outcome, Outcome::kCommitted);
   EXPECT_EQ(TakeSizes().size(), 1u);
   ExpectConverged();
@@ -229,11 +225,7 @@ TEST_F(LoopTest, ASnapshotIsLoadedInBoundedTransactions) {
   std::vector<Answer> answers;
   answers.push_back(Submit({}, Batch::Mark::kSnapshotBegin));
   for (int part = 0; part < 6; ++part) {
-    std::vector<Change> changes;
-    for (int i = 0; i < 20; ++i) {
-      for (Change& c : Numbered(1 + part * 20 + i, kEach)) changes.push_back(std::move(c));
-    }
-    answers.push_back(Submit(std::move(changes)));
+    answers.push_back(Submit(ManyNumbered(1 + part * 20, 20, kEach)));
   }
   answers.push_back(Submit({}, Batch::Mark::kSnapshotEnd));
   for (Answer& answer : answers) EXPECT_NE(Await(answer).outcome, Outcome::kFailed);
@@ -250,11 +242,7 @@ TEST_F(LoopTest, ALaterSnapshotIsPlannedInSmallerTransactions) {
   TakeSizes();
   // In addition to its endpoints, each Service has a mapping and a clusterIP.
   constexpr int kEach = 3, kElements = kEach + 2;
-  std::vector<Change> changes;
-  for (int i = 1; i <= 30; ++i) {
-    for (Change& c : Numbered(i, kEach)) changes.push_back(std::move(c));
-  }
-  Await(Submit(std::move(changes), Batch::Mark::kSnapshotBegin));
+  Await(Submit(ManyNumbered(1, 30, kEach), Batch::Mark::kSnapshotBegin));
   Await(Submit({}, Batch::Mark::kSnapshotEnd));
   const std::vector<size_t> sizes = TakeSizes();
   EXPECT_THAT(sizes, Each(Le(options_.max_elements + kElements + kMarkerElements)));
@@ -265,11 +253,7 @@ TEST_F(LoopTest, ALaterSnapshotIsPlannedInSmallerTransactions) {
 TEST_F(LoopTest, ADeltaIsOneTransactionHoweverLarge) {
   options_.max_elements = 10;
   StartServing();
-  std::vector<Change> changes;
-  for (int i = 1; i <= 30; ++i) {
-    for (Change& c : Numbered(i, 3)) changes.push_back(std::move(c));
-  }
-  EXPECT_EQ(Await(Submit(std::move(changes))).outcome, Outcome::kCommitted);
+  EXPECT_EQ(Await(Submit(ManyNumbered(1, 30, 3))).outcome, Outcome::kCommitted);
   EXPECT_THAT(TakeSizes(), ElementsAre(30 * 5 + kMarkerElements));
 }
 

@@ -174,6 +174,15 @@ inline std::vector<Change> Numbered(int number, int endpoints) {
   return {AService(key).At("10.97." + high + "." + low).Port(80), slice};
 }
 
+// Returns the changes of `count` numbered Services.
+inline std::vector<Change> ManyNumbered(int first, int count, int endpoints) {
+  std::vector<Change> changes;
+  for (int i = first; i < first + count; ++i) {
+    for (Change& change : Numbered(i, endpoints)) changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
 // Returns the loop's status after a complete turn. The loop publishes the status at the end of the
 // first call's turn. The second call runs in a later turn.
 inline LoopStatus StatusAfterTurn(Loop& loop) {
