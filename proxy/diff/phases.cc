@@ -127,8 +127,11 @@ class Splitter {
       phases.change = std::move(all_);
       return phases;
     }
-    nft::Transaction sources, restrictions, others, slots, moved;  // First.
-    nft::Transaction added, replaced, deleted, ordered;            // The change.
+    nft::Transaction& sources = phases.first[0];
+    nft::Transaction& restrictions = phases.first[1];
+    nft::Transaction& others = phases.first[2];
+    nft::Transaction slots, moved;                       // To add to `others`.
+    nft::Transaction added, replaced, deleted, ordered;  // The change.
     all_.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
       const uint8_t set = element.set.set;
       if (verb == nft::Verb::kDelete) {
@@ -160,10 +163,8 @@ class Splitter {
     phases.change = WithoutElements(all_);
     if (large_ || !moved.empty()) {
       others.AddElements(std::move(moved));
-      phases.first = {std::move(sources), std::move(restrictions), std::move(others)};
     } else {
-      phases.first = {std::move(sources), std::move(restrictions)};
-      phases.change.AddElements(std::move(others));
+      phases.change.AddElements(std::exchange(others, {}));
     }
     for (nft::Transaction* part : {&added, &replaced, &deleted, &ordered}) {
       phases.change.AddElements(std::move(*part));
@@ -279,20 +280,24 @@ class Splitter {
   // or without masquerade.
   bool IsEarlyRestriction(const nft::ElementView& element) const {
     if (element.set.set == kClusterIps) return MasqueradesClusterIps();
-    return restricted_.contains(KeyOf(element)) && !(replaces_sources_[Index(element.set.family)] &&
-                                                     with_new_sources_.contains(KeyOf(element)));
+    return restricted_.contains(KeyOf(element)) && !IsRestrictedByChange(KeyOf(element));
+  }
+
+  // Returns true if the change restricts the load balancer IP, or replaces its restriction.
+  bool IsRestrictedByChange(const Key& ip) const {
+    return IsReplaced(ip) || (restricted_.contains(ip) && with_new_sources_.contains(ip) &&
+                              replaces_sources_[Index(ip.set.family)]);
   }
 
   // A packet is looked up in `service-ips`, `range-ports` and `range-blocks`, in this order. If one
   // commit deletes the old element and adds the new one in an earlier map between two of these
-  // lookups, the packet finds neither. Ports with source ranges are not moved, because the ranges
-  // must not become active after the port.
+  // lookups, the packet finds neither. A port that the change restricts is not moved, because the
+  // restriction must not become active after the port.
   bool IsMovedPort(const nft::ElementView& element) const {
     const auto [family, set] = element.set;
     if (ended_.empty() || (set != kServiceIps && set != kRangePorts)) return false;
-    if (set == kServiceIps) {
-      const Key restriction = KeyIn({family, kFirewallIps}, element.key);
-      if (restricted_.contains(restriction) || IsReplaced(restriction)) return false;
+    if (set == kServiceIps && IsRestrictedByChange(KeyIn({family, kFirewallIps}, element.key))) {
+      return false;
     }
     const bool moves =
         ended_.contains(BlockKey(element)) ||

@@ -7,6 +7,7 @@
 // rows lead to are added before these rows, and deleted after them.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,7 @@ struct Phases {
   // 3. Ports that move to a map that packets look up earlier, after the rows that these ports lead
   //    to. If the plan is large, also all rows that packets reach only through other rows, because
   //    no commit may block the kernel for long.
-  std::vector<nft::Transaction> first;
+  std::array<nft::Transaction, 3> first;
   // The changes of tables, chains and rules, and the elements that must change together.
   nft::Transaction change;
   // Committed after `change`: deletions of rows that no packet reaches any more.

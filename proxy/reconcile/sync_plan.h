@@ -46,7 +46,7 @@ struct SyncPlan {
   }
 
   Plan plan;
-  std::vector<nft::Transaction> first;  // To commit before the plan. See Phases.
+  std::array<nft::Transaction, 3> first;  // To commit before the plan. See Phases.
   nft::Transaction ahead;     // Elements of `first` that were, or may have been, committed.
   nft::Transaction removals;  // Deletions after the commit of the plan. See Phases.
   bool rewrite = false;       // The plan contains all rows.

@@ -155,15 +155,32 @@ TEST(FirstTest, ASinglePortIsAddedBeforeItsRangeIsDeleted) {
                           "+ service-ips 10.96.0.1 . tcp . 256 : 2.0.0.1"));
 }
 
-TEST(FirstTest, APortWithSourceRangesIsPartOfTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeBlock(0));
-  transaction.Add(svcmap::testing::Row{
+// A packet that was not found in `service-ips` before the change must not miss the range after it.
+TEST(FirstTest, ANewlyRestrictedPortIsAddedAfterItsRestrictionAndBeforeItsRangeIsDeleted) {
+  const svcmap::testing::Row restriction{
       .set = {Family::kIpv4, kFirewallIps},
-      .key = ServiceIpKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, 80)});
-  transaction.Add(SinglePort(80));
-  EXPECT_THAT(Operations(First(transaction)), ElementsAre(StartsWith("+ firewall-ips")));
-  EXPECT_EQ(transaction.element_count(), 2u);
+      .key = ServiceIpKey(svcmap::testing::Ip("10.96.0.1"), Protocol::kTcp, 80)};
+  svcmap::testing::Row source = restriction;
+  source.set.set = kFirewallSources;
+  source.key_end = source.key;
+  source.key.Append(svcmap::testing::Ip("198.51.100.0").bytes());
+  source.key_end.Append(svcmap::testing::Ip("198.51.100.255").bytes());
+  nft::Transaction elements;
+  elements.Delete(RangeBlock(0));
+  elements.Add(restriction);
+  elements.Add(source);
+  elements.Add(SinglePort(80));
+  nft::Transaction transaction = elements;
+  EXPECT_THAT(Operations(First(transaction)),
+              ElementsAre(StartsWith("+ firewall-sources"), StartsWith("+ firewall-ips"),
+                          "+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1"));
+  EXPECT_EQ(transaction.element_count(), 1u);
+  // If the change replaces the set of source ranges, the restriction is a part of the change.
+  transaction = elements;
+  transaction.RepairChains({.family = Family::kIpv4,
+                            .spec = std::make_shared<nft::TableSpec>(FullTables()[0]),
+                            .remove_sets = {"firewall-sources"}});
+  EXPECT_TRUE(First(transaction).empty());
 }
 
 // Row of a load balancer IP whose port ranges have source ranges.
