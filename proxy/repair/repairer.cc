@@ -24,8 +24,8 @@ void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2
   references_ = {};
   structure_ = recount_ = search_uncounted_ = {};
   rows_.clear();
-  sets_ = {};
-  everything_ = false;
+  sets_ = searched_ = {};
+  interruptions_ = audits_due_ = 0;
   at_service_.clear();
   at_row_ = 0;
 }
@@ -38,14 +38,19 @@ void Repairer::RulesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2>
 void Repairer::MarkSuspect(const nft::ForeignChange& change) {
   if (change.lost) MarkAllSuspect();
   if (change.table || change.structure || change.lost) structure_ = {true, true};
-  for (const nft::SetRef set : change.sets) sets_[Index(set.family)][set.set] = true;
+  for (const nft::SetRef set : change.sets) MarkSetSuspect(set);
   for (const Touched& touched : change.elements) {
     if (!sets_[Index(touched.set.family)][touched.set.set]) rows_.push_back(touched);
   }
   // Above kMaxElements rows, comparing complete sets is cheaper than looking up single rows.
   if (rows_.size() <= nft::ForeignChange::kMaxElements) return;
-  for (const Touched& touched : rows_) sets_[Index(touched.set.family)][touched.set.set] = true;
+  for (const Touched& touched : rows_) MarkSetSuspect(touched.set);
   rows_.clear();
+}
+
+void Repairer::MarkSetSuspect(nft::SetRef set) {
+  sets_[Index(set.family)][set.set] = true;
+  searched_[Index(set.family)][set.set] = false;
 }
 
 void Repairer::MarkRowsSuspect(const nft::Transaction& transaction) {
@@ -63,15 +68,13 @@ void Repairer::MarkRowsSuspect(const nft::Transaction& transaction) {
 
 void Repairer::MarkAllSuspect() {
   structure_ = {true, true};
-  everything_ = true;
-  at_service_.clear();
-  at_row_ = 0;
+  audits_due_ = at_service_.empty() && at_row_ == 0 ? 1 : 2;
 }
 
 bool Repairer::has_suspects() const {
   const auto any = [](const auto& families) { return families[0] || families[1]; };
   return any(structure_) || any(recount_) || !rows_.empty() || sets_[0].any() || sets_[1].any() ||
-         everything_;
+         audits_due_ > 0;
 }
 
 void Repairer::ForgetChecked() {
@@ -108,7 +111,7 @@ absl::StatusOr<Damage> Repairer::CheckNext() {
     structure_[Index(family)] = true;
     return Damage();
   }
-  return everything_ ? Audit() : Damage();
+  return audits_due_ > 0 ? Audit() : Damage();
 }
 
 void Repairer::NotRepaired() {
@@ -179,11 +182,12 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
     if (spec.sets[set].has_bounds()) wanted /= 2;
     const auto count = found.elements.find(spec.sets[set].name);
     if (count == found.elements.end()) {
-      if (search_uncounted_[Index(family)] && wanted <= kMaxUncounted) {
-        sets_[Index(family)][set] = true;
+      if (search_uncounted_[Index(family)] && wanted <= kMaxUncounted &&
+          !sets_[Index(family)][set]) {
+        sets_[Index(family)][set] = searched_[Index(family)][set] = true;
       }
     } else if (count->second != wanted) {
-      sets_[Index(family)][set] = true;
+      MarkSetSuspect({family, set});
     }
   }
   search_uncounted_[Index(family)] = false;
@@ -241,10 +245,15 @@ Damage Repairer::DamageOf(const FoundElements& found, const nft::Transaction& ex
 // Returns nothing if the set is not suspect.
 std::optional<absl::StatusOr<Damage>> Repairer::CheckIfSuspect(nft::SetRef set) {
   auto suspect = sets_[Index(set.family)][set.set];
+  auto searched = searched_[Index(set.family)][set.set];
   if (!suspect) return std::nullopt;
-  suspect = false;
   absl::StatusOr<Damage> damage = CheckSet(set);
-  suspect = !damage.ok();
+  const bool retry = searched && absl::IsUnavailable(damage.status())
+                         ? ++interruptions_ < kMaxInterruptions
+                         : !damage.ok();
+  if (retry) return damage;
+  suspect = searched = false;
+  interruptions_ = 0;
   return damage;
 }
 
@@ -313,7 +322,10 @@ absl::StatusOr<Damage> Repairer::Audit() {
       rows_.push_back({row.set, {row.key.bytes().begin(), row.key.bytes().end()}});
     }
   }
-  if (std::exchange(everything_, false)) search_uncounted_ = {true, true};
+  if (audits_due_ > 0) {
+    --audits_due_;
+    search_uncounted_ = {true, true};
+  }
   return Damage();
 }
 

@@ -52,6 +52,7 @@ class Repairer {
   // Sets with more applied rows are not read completely to find elements that svcmapd did not add,
   // because reading 100,000 elements takes about 0.1 s and delays changes.
   static constexpr int64_t kMaxUncounted = 100000;
+  static constexpr int kMaxInterruptions = 3;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
 
@@ -86,6 +87,7 @@ class Repairer {
  private:
   using Touched = nft::ForeignChange::Touched;
 
+  void MarkSetSuspect(nft::SetRef set);
   void ForgetChecked();
   absl::StatusOr<Damage> CheckStructure(Family family);
   absl::Status CompareStructure(const nft::TableContent& found, Family family, Damage& damage);
@@ -112,7 +114,14 @@ class Repairer {
   std::array<bool, 2> search_uncounted_ = {};
   std::deque<Touched> rows_;
   std::array<std::bitset<kRowSetCount>, 2> sets_;
-  bool everything_ = false;  // True if everything is suspect, until the audit is complete.
+  // Suspect sets that may only contain unknown elements. A set is given up after kMaxInterruptions,
+  // because other processes can interrupt the reading of a large set forever.
+  std::array<std::bitset<kRowSetCount>, 2> searched_;
+  int interruptions_ = 0;  // Consecutive, of a set in `searched_`.
+  // Number of audits that must end until all rows have been checked since everything became
+  // suspect. If an audit was in progress, it continues. Otherwise, the last rows would never be
+  // checked if notifications are lost repeatedly.
+  int audits_due_ = 0;
 
   // Objects that the last CheckNext or Audit checked. The array contains true if the structure of
   // the family was checked.

@@ -202,7 +202,7 @@ absl::StatusOr<bool> FakeKernel::HasTable(Family family) {
 }
 
 absl::StatusOr<std::vector<Element>> FakeKernel::ReadSet(SetRef set) {
-  if (interrupted_reads_ > 0) {
+  if (interrupted_reads_ > 0 && interrupted_set_.value_or(set) == set) {
     --interrupted_reads_;
     return absl::UnavailableError("a commit interrupted the dump");
   }

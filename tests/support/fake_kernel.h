@@ -50,8 +50,11 @@ class FakeKernel final : public Kernel {
   // Afterwards, ReadTable does not return the numbers of elements, like kernels before Linux 6.16.
   void HideCounts() { reports_counts_ = false; }
   // The next `reads` calls of ReadSet return UNAVAILABLE, as if commits of other processes
-  // interrupted them.
-  void InterruptReads(int reads) { interrupted_reads_ = reads; }
+  // interrupted them. Calls for sets other than `set` are not interrupted if `set` is present.
+  void InterruptReads(int reads, std::optional<SetRef> set = std::nullopt) {
+    interrupted_reads_ = reads;
+    interrupted_set_ = set;
+  }
 
   // Simulates changes by another process. Each successful change increments the generation id.
   // Returns false if the kernel would reject the change, for example because a chain does not
@@ -108,6 +111,7 @@ class FakeKernel final : public Kernel {
   std::optional<Table> tables_[2];  // Indexed by Index(Family).
   bool reports_counts_ = true;
   int interrupted_reads_ = 0;
+  std::optional<SetRef> interrupted_set_;
   uint32_t generation_ = 1;
   bool changed_ = false;  // True if the current transaction has made a change.
   FaultHook fault_hook_;

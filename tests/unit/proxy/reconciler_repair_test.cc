@@ -127,6 +127,54 @@ TEST_F(RepairTest, LostElementsOfOthersAreFoundWithAndWithoutCounts) {
   }
 }
 
+// Commits of other processes can interrupt the reading of a large set forever.
+TEST_F(RepairTest, TheSearchForLostElementsEnds) {
+  constexpr uint8_t kAddress[] = {10, 96, 7, 7};
+  const nft::SetRef behind = {kV4, kFirewallIps};
+  const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
+  kernel_.HideCounts();
+  ASSERT_TRUE(kernel_.ForeignAddElement(
+      {behind, ServiceIpKey(*IpAddress::FromBytes(kAddress), Protocol::kTcp, 80).bytes(), {}, {}}));
+  reconciler_.MarkSuspect(Lost());
+  kernel_.InterruptReads(1'000'000, nft::SetRef{kV4, SetIndex::kEndpoints});
+  int failed = 0, repaired = 0;
+  for (int look = 0; reconciler_.HasSuspects() && look < 100; ++look) {
+    const RepairResult result = reconciler_.Repair();
+    if (result.outcome == RepairResult::Outcome::kFailed) ++failed;
+    if (result.outcome == RepairResult::Outcome::kRepaired) ++repaired;
+  }
+  EXPECT_EQ(failed, 3);
+  EXPECT_EQ(repaired, 1) << "the sets after the interrupted one are searched";
+  ExpectRepaired();
+}
+
+// If each loss of notifications started a new audit, the last rows would never be checked.
+TEST_F(RepairTest, AuditsReachAllRowsAlthoughNotificationsAreLostRepeatedly) {
+  constexpr int kEndpoints = 2000;
+  Settle({Slice("shop/b", kEndpoints), AService("shop/z").At("10.96.0.9").Port(80),
+          ASlice("shop/z-1", "shop/z").Port(8080).Ready("10.9.0.1")});
+  before_ = Contents(kernel_);
+  const auto key = ServiceIpKey(*IpAddress::Parse("10.96.0.9"), Protocol::kTcp, 80);
+  // The number of elements does not show the change.
+  const auto found = kernel_.ReadElement({kV4, kServiceIps}, key.bytes());
+  ASSERT_TRUE(found.ok() && *found);
+  std::vector<uint8_t> data = (*found)->data;
+  data.back() ^= 1;
+  ASSERT_TRUE(kernel_.ForeignRemoveElement({kV4, kServiceIps}, key.bytes()));
+  ASSERT_TRUE(
+      kernel_.ForeignAddElement({{kV4, kServiceIps}, key.bytes(), data, (*found)->comment}));
+  bool repaired = false;
+  for (int losses = 0; losses < 100 && !repaired; ++losses) {
+    reconciler_.MarkSuspect(Lost());
+    for (int look = 0; look < 4; ++look) {
+      repaired |= reconciler_.Repair().outcome == RepairResult::Outcome::kRepaired;
+    }
+  }
+  EXPECT_TRUE(repaired);
+  ApplyRepair();
+  ExpectRepaired();
+}
+
 TEST_F(RepairTest, OnlyTheBoundsThatDifferAreWritten) {
   constexpr uint8_t kFirst[] = {10, 97, 0, 0}, kLast[] = {10, 98, 0, 0};
   const nft::SetRef cidrs = {kV4, kServiceCidrs};
@@ -229,6 +277,23 @@ TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
     ExpectConverged();
     EXPECT_TRUE(reconciler_.Verified());
   }
+}
+
+// For example, `nft flush ruleset ip` deletes only the table with rows of Services.
+TEST_F(RepairTest, ADeletedTableIsWrittenInBoundedCommitsIfTheOtherOneHasNoServices) {
+  Settle({Slice("shop/web", 12000)});
+  ASSERT_TRUE(kernel_.ForeignDropTable(kV4));
+  reconciler_.MarkSuspect({.table = true});
+  ApplyRepair();
+  sent_.clear();
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_THAT(sent_.front().creations(), SizeIs(1));
+  for (const nft::Transaction& transaction : sent_) {
+    EXPECT_LE(transaction.element_count(), kElementsPerCommit);
+  }
+  ExpectConverged();
+  EXPECT_TRUE(reconciler_.Verified());
 }
 
 TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
