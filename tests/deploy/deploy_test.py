@@ -21,7 +21,8 @@ BIN = pathlib.Path(os.environ.get("SVCMAP_BIN", TOP / "build/release/bin"))
 
 OF_KUBEADM = ("kubeadm", "kubeadm-sysctls", "take-over")
 WITH_BRIDGE = ("base", "side-by-side", *OF_KUBEADM)
-AGENTS = (*WITH_BRIDGE, "push")
+WITH_SOURCE = (*WITH_BRIDGE, "etcd")  # svcmap-kube or svcmap-etcd beside svcmapd.
+AGENTS = (*WITH_SOURCE, "push")
 ALL = (*AGENTS, "cleanup")
 
 
@@ -47,6 +48,10 @@ def pod(overlay):
 
 def container(overlay, name):
     return next((c for c in pod(overlay)["containers"] if c["name"] == name), None)
+
+
+def source_of(overlay):
+    return container(overlay, "svcmap-etcd" if overlay == "etcd" else "svcmap-kube")
 
 
 def containers(overlay):
@@ -187,20 +192,35 @@ class Cluster(unittest.TestCase):
         # of the pod.
         self.assertNotIn("fsGroup", pod(overlay)["securityContext"])
 
-    @each(("push", "cleanup"))
+    @each(("etcd", "push", "cleanup"))
     def test_without_a_bridge_there_are_no_rights_at_all(self, overlay):
         self.assertLessEqual(set(built(overlay)), {"DaemonSet", "ConfigMap"})
         self.assertNotIn("serviceAccountName", pod(overlay))
 
-    @each(WITH_BRIDGE)
-    def test_the_bridge_may_write_to_the_agent(self, overlay):
-        agent, bridge = container(overlay, "svcmapd"), container(overlay, "svcmap-kube")
+    @each(WITH_SOURCE)
+    def test_the_source_may_write_to_the_agent(self, overlay):
+        agent, source = container(overlay, "svcmapd"), source_of(overlay)
         self.assertEqual(flag_values(agent)["--allow-write-uid"],
-                         str(bridge["securityContext"]["runAsUser"]))
+                         str(source["securityContext"]["runAsUser"]))
         paths = [next(m["mountPath"] for m in c["volumeMounts"] if m["name"] == "run")
-                 for c in (agent, bridge)]
+                 for c in (agent, source)]
         self.assertEqual(paths, ["/run/svcmap"] * 2)
-        self.assertEqual(flag_values(bridge)["--agent"], "unix:///run/svcmap/svcmap.sock")
+        self.assertEqual(flag_values(source)["--agent"], "unix:///run/svcmap/svcmap.sock")
+
+    def test_the_files_of_etcd_are_mounted_for_its_source_alone(self):
+        readers = {c["name"]: m for c in containers("etcd") for m in c["volumeMounts"]
+                   if m["name"] == "etcd-tls"}
+        self.assertEqual(set(readers), {"svcmap-etcd"})
+        flags = flag_values(source_of("etcd"))
+        for flag, key in (("--etcd-ca", "ca.crt"), ("--etcd-cert", "tls.crt"), ("--etcd-key", "tls.key")):
+            self.assertEqual(flags[flag], f"{readers['svcmap-etcd']['mountPath']}/{key}")
+
+    def test_the_flags_of_etcd_are_valid(self):
+        # svcmap-etcd checks its other flags before --healthz-bind-address.
+        arguments = [re.sub("(--healthz-bind-address)=.*", r"\1=none", a) for a in source_of("etcd")["args"]]
+        ended = subprocess.run([BIN / "svcmap-etcd", *arguments], capture_output=True, text=True)
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn('--healthz-bind-address: Invalid value: "none"', ended.stderr)
 
     @each(ALL)
     def test_every_flag_is_one_of_the_program(self, overlay):
@@ -224,11 +244,11 @@ class Cluster(unittest.TestCase):
         agent = container(overlay, "svcmapd")
         for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/healthz")):
             self.assertEqual(agent[probe]["httpGet"], {"path": path, "port": port})
-        if overlay not in WITH_BRIDGE:
+        if overlay not in WITH_SOURCE:
             return
-        bridge = container(overlay, "svcmap-kube")
-        get = bridge["livenessProbe"]["httpGet"]
-        self.assertEqual(flag_values(bridge)["--healthz-bind-address"],
+        source = source_of(overlay)
+        get = source["livenessProbe"]["httpGet"]
+        self.assertEqual(flag_values(source)["--healthz-bind-address"],
                          f"{get['host']}:{get['port']}")
 
     def test_side_by_side_shares_no_port_with_kube_proxy(self):
@@ -349,6 +369,30 @@ class Helm(unittest.TestCase):
             with self.subTest(wrong):
                 with self.assertRaises(jsonschema.ValidationError):
                     jsonschema.validate({**base, **wrong}, self.SCHEMA)
+
+    def test_schema_rejects_errors_of_etcd(self):
+        values = self.rendered(HELM / "values/etcd.yaml")["values"]
+        for wrong in ({"prefix": ""}, {"prefix": "svcmap"}, {"prefix": "/svcmap/"}, {"tlsSecret": ""},
+                      {"endpoints": ["http://10.0.0.1:2379"]}, {"endpoints": ["https://10.0.0.1"]}):
+            with self.subTest(wrong):
+                with self.assertRaises(jsonschema.ValidationError):
+                    jsonschema.validate({**values, "etcd": {**values["etcd"], **wrong}}, self.SCHEMA)
+        for wrong in ({"controller": {"enabled": True}, "apiServer": "https://10.0.0.1:6443"},
+                      {"takeOver": True}):
+            with self.subTest(wrong):
+                with self.assertRaises(jsonschema.ValidationError):
+                    jsonschema.validate({**values, **wrong}, self.SCHEMA)
+
+    def test_etcd_without_tls_needs_no_secret(self):
+        plain = {"etcd": {"endpoints": ["http://10.0.0.1:2379"], "tlsSecret": "", "statusPrefix": "",
+                          "extraArgs": ["--list-delay=50"]}}
+        jsonschema.validate(self.rendered(HELM / "values/etcd.yaml", plain)["values"], self.SCHEMA)
+        spec = self.objects(HELM / "values/etcd.yaml", plain)["DaemonSet"]["spec"]["template"]["spec"]
+        source = next(c for c in spec["containers"] if c["name"] == "svcmap-etcd")
+        self.assertEqual(source["args"][3:], ["--etcd-endpoints=http://10.0.0.1:2379",
+                                              "--prefix=/svcmap/v1/DOMAIN", "--list-delay=50"])
+        self.assertEqual([m["name"] for m in source["volumeMounts"]], ["run"])
+        self.assertNotIn("etcd-tls", {v["name"] for v in spec["volumes"]})
 
     def test_a_missing_api_server_is_an_error(self):
         self.assertIn("apiServer is required", self.rendered(expected=1))

@@ -18,7 +18,7 @@ using ::testing::Pair;
 
 // Disable validation in kubectl, because the fake server does not validate values.
 constexpr char kApplyAll[] = R"(
-for overlay in base kubeadm kubeadm-sysctls side-by-side take-over push cleanup; do
+for overlay in base kubeadm kubeadm-sysctls side-by-side take-over push etcd cleanup; do
   kubectl kustomize "$0/$overlay" && echo ---
 done | kubectl --kubeconfig="$1/kubeconfig" --cache-dir="$1/cache" apply --dry-run=client \
   --validate=false -f -)";
@@ -38,8 +38,8 @@ TEST(ManifestsTest, KubectlAppliesEveryOverlay) {
       created,
       ElementsAre(Pair("clusterrole.rbac.authorization.k8s.io/svcmap created (dry run)", 5),
                   Pair("clusterrolebinding.rbac.authorization.k8s.io/svcmap created (dry run)", 5),
-                  Pair("configmap/svcmap created (dry run)", 3),
-                  Pair("daemonset.apps/svcmap created (dry run)", 6),
+                  Pair("configmap/svcmap created (dry run)", 4),
+                  Pair("daemonset.apps/svcmap created (dry run)", 7),
                   Pair("daemonset.apps/svcmap-cleanup created (dry run)", 1),
                   Pair("serviceaccount/svcmap created (dry run)", 5)));
 }
