@@ -1,6 +1,6 @@
 // Implements `svcmapctl apply`.
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <sstream>
@@ -18,10 +18,6 @@ namespace {
 // Maximum size in bytes of the tag and length that precede an object in an encoded request.
 constexpr size_t kObjectOverhead = 6;
 
-std::string LocationOf(const ManifestObject& object) {
-  return absl::StrCat(object.source, ": document ", object.document, ", line ", object.line);
-}
-
 Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& client) {
   Push push{.done = "applied", .dry_run = dry_run};
   for (const ManifestObject& object : objects) {
@@ -36,46 +32,6 @@ Push MakePush(const std::vector<ManifestObject>& objects, bool dry_run, Client& 
     return client.Apply(request);
   };
   return push;
-}
-
-// Maximum number of unknown fields that are printed one by one.
-constexpr size_t kMaxUnknownPrinted = 100;
-
-// Prints a warning for each unknown field of the objects. Returns the number of unknown fields.
-size_t WarnOfUnknownFields(const Inputs& inputs, const Session& session) {
-  size_t count = 0;
-  for (const ManifestObject& object : inputs.objects) {
-    for (const ManifestError& unknown : object.unknown_fields) {
-      if (count++ < kMaxUnknownPrinted) session.Warn(unknown.ToString());
-    }
-  }
-  if (count > kMaxUnknownPrinted) {
-    session.Warn(absl::StrCat(count - kMaxUnknownPrinted, " more unknown fields"));
-  }
-  return count;
-}
-
-// Keeps only the last version of each object, and prints a warning for each other version.
-void DropDuplicates(std::vector<ManifestObject>& objects, const Session& session) {
-  std::map<ObjectId, size_t> last;
-  for (size_t i = 0; i < objects.size(); ++i) {
-    // The agent rejects each object without a name.
-    if (const ObjectId id = IdOf(objects[i].object); !id.name.empty()) last[id] = i;
-  }
-  std::vector<ManifestObject> kept;
-  kept.reserve(objects.size());
-  for (size_t i = 0; i < objects.size(); ++i) {
-    const ObjectId id = IdOf(objects[i].object);
-    const auto used = last.find(id);
-    if (used == last.end() || used->second == i) {
-      kept.push_back(std::move(objects[i]));
-    } else {
-      session.Warn(absl::StrCat(LocationOf(objects[i]), ": ", id.ToString(),
-                                " is ignored, because ", LocationOf(objects[used->second]),
-                                " contains the same object"));
-    }
-  }
-  objects = std::move(kept);
 }
 
 // Returns the objects that the agent stores and that are not in `objects`.
@@ -176,31 +132,16 @@ ExitCode Prune(const ApplyOptions& options, const Inputs& inputs, Session& sessi
 }  // namespace
 
 ExitCode Execute(const ApplyOptions& options, Session& session) {
-  Inputs inputs = ReadInputs(options.files, "not sent", session);
-  const size_t unknown = WarnOfUnknownFields(inputs, session);
-  DropDuplicates(inputs.objects, session);
-  if (options.strict || options.prune) {
-    // A flaw in a complete state would delete objects or fields.
-    const std::string_view flaw = !inputs.complete    ? "a manifest cannot be read"
-                                  : inputs.misspelled ? "the kind of an object is unknown"
-                                  : unknown > 0       ? "a field is unknown"
-                                                      : "";
-    if (!flaw.empty()) {
-      const size_t valid = inputs.objects.size();
-      session.Error(absl::StrCat(
-          options.prune ? "--prune" : "--strict", ": nothing was sent",
-          valid == 0 ? "" : absl::StrCat(", not even ", CountText(valid, "valid object")),
-          ", because ", std::string(flaw)));
-      return ExitCode::kIncomplete;
-    }
-  }
+  const std::optional<Inputs> read = ReadObjectsToApply(options, session);
+  if (!read) return ExitCode::kIncomplete;
+  const Inputs& inputs = *read;
   if (options.prune) return Prune(options, inputs, session);
-  const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;
   if (inputs.objects.empty()) {
     session.Error("no objects to apply; nothing was sent");
     return ExitCode::kIncomplete;
   }
-  return Worse(read, RunPush(MakePush(inputs.objects, options.dry_run, session.client), session));
+  return Worse(inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete,
+               RunPush(MakePush(inputs.objects, options.dry_run, session.client), session));
 }
 
 }  // namespace svcmap::api

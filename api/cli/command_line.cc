@@ -70,17 +70,21 @@ absl::StatusOr<std::chrono::milliseconds> ParseTimeout(const std::string& text,
   return Usage(absl::StrCat(option, ": ", std::string(timeout.status().message())));
 }
 
+ApplyOptions ApplyOptionsOf(const Words& words) {
+  return {.files = words.apply_files,
+          .strict = words.strict,
+          .prune = words.prune,
+          .allow_empty = words.allow_empty,
+          .force = words.force,
+          .dry_run = words.dry_run};
+}
+
 absl::StatusOr<Command> MakeApply(const Words& words) {
   for (const auto& [given, flag] :
        {std::pair(words.allow_empty, "--allow-empty"), std::pair(words.force, "--force")}) {
     if (given && !words.prune) return Usage(absl::StrCat("apply: ", flag, " requires --prune"));
   }
-  return ApplyOptions{.files = words.apply_files,
-                      .strict = words.strict,
-                      .prune = words.prune,
-                      .allow_empty = words.allow_empty,
-                      .force = words.force,
-                      .dry_run = words.dry_run};
+  return ApplyOptionsOf(words);
 }
 
 absl::StatusOr<Command> MakeDelete(const Words& words) {
@@ -287,17 +291,47 @@ absl::StatusOr<Command> MakeBundle(const Words& words) {
                        .metrics_address = words.metrics_address};
 }
 
+// Makes the options of `fleet apply`.
+absl::StatusOr<Command> MakeFleetApply(const Words& words) {
+  if (words.apply_files.empty()) return Usage("fleet: apply requires --filename");
+  if (words.behind || words.rejecting || words.silent || words.seq || !words.output.empty()) {
+    return Usage(
+        "fleet: apply does not support --behind, --rejecting, --silent, --seq and --output");
+  }
+  if (words.allow_empty && !words.prune) return Usage("fleet: --allow-empty requires --prune");
+  FleetApplyOptions options{.etcd = {.endpoints = {}, .tls = words.etcd_tls},
+                            .prefix = words.prefix,
+                            .manifests = ApplyOptionsOf(words)};
+  for (const absl::Status& status : {fleet::FinishServers(words.etcd_urls, options.etcd),
+                                     fleet::CheckPrefix("--prefix", options.prefix)}) {
+    if (!status.ok()) return status;
+  }
+  return options;
+}
+
 absl::StatusOr<Command> MakeFleet(const Words& words) {
   using What = FleetOptions::What;
-  const auto what =
-      Choose<What>("fleet: WHAT", words.fleet,
-                   {{"status", What::kStatus}, {"nodes", What::kNodes}, {"wait", What::kWait}});
-  if (!what.ok()) return what.status();
-  if ((words.behind || words.rejecting || words.silent) && *what != What::kNodes) {
+  const auto chosen = Choose<std::optional<What>>("fleet: WHAT", words.fleet,
+                                                  {{"status", What::kStatus},
+                                                   {"nodes", What::kNodes},
+                                                   {"wait", What::kWait},
+                                                   {"apply", std::nullopt}});
+  if (!chosen.ok()) return chosen.status();
+  if (!*chosen) return MakeFleetApply(words);
+  const What what = **chosen;
+  if (!words.apply_files.empty() || words.strict || words.prune || words.allow_empty ||
+      words.force || words.dry_run) {
+    return Usage(
+        "fleet: --filename, --strict, --prune, --allow-empty, --force and --dry-run require apply");
+  }
+  if (words.status_prefix.empty()) {
+    return Usage("fleet: " + words.fleet + " requires --status-prefix");
+  }
+  if ((words.behind || words.rejecting || words.silent) && what != What::kNodes) {
     return Usage("fleet: --behind, --rejecting and --silent require nodes");
   }
-  if (*what == What::kWait && !words.seq) return Usage("fleet: wait requires --seq");
-  FleetOptions options{.what = *what,
+  if (what == What::kWait && !words.seq) return Usage("fleet: wait requires --seq");
+  FleetOptions options{.what = what,
                        .etcd = {.endpoints = {}, .tls = words.etcd_tls},
                        .prefix = words.prefix,
                        .status_prefix = words.status_prefix,

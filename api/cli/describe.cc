@@ -206,8 +206,8 @@ void Describe(CLI::App& app, Words& words) {
   migrate->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
   migrate->add_option("WHAT", words.migrate, "check")->required()->type_name("");
 
-  CLI::App* fleet = command(
-      "fleet", "Show the state of all nodes of a fleet on etcd, or wait for it", kFleetFooter);
+  CLI::App* fleet =
+      command("fleet", "Show the state of a fleet on etcd, or write its objects", kFleetFooter);
   fleet
       ->add_option("--etcd-endpoints", words.etcd_urls,
                    "URLs of the etcd members, separated by commas: https://HOST:PORT")
@@ -226,9 +226,8 @@ void Describe(CLI::App& app, Words& words) {
       ->required();
   fleet
       ->add_option("--status-prefix", words.status_prefix,
-                   "Value of --status-prefix of svcmap-etcd")
-      ->type_name("PREFIX")
-      ->required();
+                   "Value of --status-prefix of svcmap-etcd; required except for apply")
+      ->type_name("PREFIX");
   fleet
       ->add_option("--seq", words.seq,
                    "The writer's sequence number [default: of the last wait, or of the head]")
@@ -247,7 +246,17 @@ void Describe(CLI::App& app, Words& words) {
                    "wait: time during which the nodes write their status [default: 5s]")
       ->type_name("DURATION");
   fleet->add_option("-o,--output", words.output, kLineFormats)->type_name("FORMAT");
-  fleet->add_option("WHAT", words.fleet, "status, nodes or wait")->required()->type_name("");
+  files(fleet, words.apply_files);
+  fleet->add_flag("--strict", words.strict,
+                  "apply: write nothing if a manifest cannot be read, or if a field or kind is\n"
+                  "unknown");
+  fleet->add_flag("--prune", words.prune,
+                  "apply: delete all objects that are not in the manifests, including Nodes");
+  fleet->add_flag("--allow-empty", words.allow_empty,
+                  "With --prune: accept manifests without objects, and any number of deletions");
+  fleet->add_flag("--force", words.force, "apply: write even if a Store is the elected writer");
+  dry_run(fleet);
+  fleet->add_option("WHAT", words.fleet, "status, nodes, wait or apply")->required()->type_name("");
 
   command("version", "Print the versions of svcmapctl and of the agent", kVersionFooter);
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "api/cli/commands.h"
+#include "api/cli/etcd_failed.h"
 #include "api/cli/table.h"
 #include "api/cli/text.h"
 #include "api/fleet/node_status.h"
@@ -15,19 +16,18 @@
 namespace svcmap::api {
 namespace {
 
-using etcdserverpb::RangeRequest;
 using etcdserverpb::TxnRequest;
 using etcdserverpb::TxnResponse;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kFleetPoll{1};
 constexpr size_t kNamesPrinted = 10;
-constexpr int64_t kKeysPerPage = 2000;  // gRPC accepts at most 4 MiB in a response.
+constexpr int64_t kKeysPerPage = 2000;
 
 class FleetReader {
  public:
-  FleetReader(const FleetOptions& options, std::chrono::milliseconds timeout)
-      : options_(options), timeout_(timeout), connection_(options.etcd) {}
+  explicit FleetReader(const FleetOptions& options)
+      : options_(options), connection_(options.etcd) {}
 
   // Reads the head, the request and the names of the nodes.
   absl::Status ReadFleet() {
@@ -35,7 +35,7 @@ class FleetReader {
     const std::string head_key = options_.prefix + "/state/head";
     read.add_success()->mutable_request_range()->set_key(head_key);
     read.add_success()->mutable_request_range()->set_key(fleet::AskKey(options_.status_prefix));
-    const absl::StatusOr<TxnResponse> found = Call(read);
+    const absl::StatusOr<TxnResponse> found = connection_.TxnAtAnyEndpoint(read, kEtcdTimeout);
     if (!found.ok()) return found.status();
     if (found->responses_size() != 2) return absl::InternalError("etcd has answered incompletely");
     const auto& heads = found->responses(0).response_range().kvs();
@@ -69,66 +69,24 @@ class FleetReader {
     TxnRequest write;
     fleet::AddPut(fleet::AskKey(options_.status_prefix),
                   fleet::ToJson(fleet::Ask{.seq = required_, .window = options_.window}), write);
-    return Call(write).status();
+    return connection_.TxnAtAnyEndpoint(write, kEtcdTimeout).status();
   }
 
   const fleet::Head& head() const { return head_; }
   uint64_t required() const { return required_; }
 
  private:
-  // Reads the keys below PREFIX/nodes/ in pages.
-  template <typename Take>
-  absl::Status Read(const std::string& prefix, bool keys_only, const Take& take) {
-    const std::string begin = prefix + "/nodes/";
-    std::string next = begin;
-    for (;;) {
-      TxnRequest read;
-      RangeRequest& range = *read.add_success()->mutable_request_range();
-      range.set_key(next);
-      range.set_range_end(prefix + "/nodes0");  // '0' follows '/'.
-      range.set_limit(kKeysPerPage);
-      range.set_keys_only(keys_only);
-      const absl::StatusOr<TxnResponse> page = Call(read);
-      if (!page.ok()) return page.status();
-      if (page->responses_size() != 1) return absl::InternalError("etcd has answered incompletely");
-      const etcdserverpb::RangeResponse& response = page->responses(0).response_range();
-      for (const etcdserverpb::KeyValue& pair : response.kvs()) {
-        take(pair.key().substr(begin.size()), pair.value());
-      }
-      if (!response.more() || response.kvs().empty()) return absl::OkStatus();
-      next = response.kvs().rbegin()->key() + std::string(1, '\0');
-    }
-  }
-
-  // Tries each endpoint once.
-  absl::StatusOr<TxnResponse> Call(const TxnRequest& request) {
-    absl::Status problem;
-    for (size_t i = 0; i < connection_.endpoints(); ++i) {
-      problem = connection_.Connect();
-      if (!problem.ok()) continue;
-      grpc::ClientContext context;
-      absl::StatusOr<TxnResponse> answer = connection_.Txn(request, timeout_, context);
-      if (answer.ok()) return answer;
-      problem = answer.status();
-      connection_.Drop();
-    }
-    return problem;
+  absl::Status Read(const std::string& prefix, bool keys_only,
+                    const std::function<void(std::string name, const std::string& value)>& take) {
+    return connection_.ReadAll({prefix + "/nodes/", kKeysPerPage, keys_only}, kEtcdTimeout, take);
   }
 
   const FleetOptions& options_;
-  const std::chrono::milliseconds timeout_;
   fleet::EtcdConnection connection_;
   fleet::Head head_;
   uint64_t required_ = 0;
   std::set<std::string> names_;
 };
-
-ExitCode EtcdFailed(const absl::Status& status, const Session& session) {
-  session.Error("etcd: " + std::string(status.message()));
-  if (absl::IsNotFound(status)) return ExitCode::kIncomplete;
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ? ExitCode::kUnreachable
-                                                                         : ExitCode::kCallRejected;
-}
 
 // The names of keys and nodes are any bytes.
 void PrintJson(const nlohmann::json& value, const Session& session) {
@@ -245,9 +203,15 @@ ExitCode WaitForFleet(const FleetOptions& options, FleetReader& reader, Session&
 
 }  // namespace
 
+ExitCode EtcdFailed(const absl::Status& status, const Session& session) {
+  session.Error("etcd: " + std::string(status.message()));
+  if (absl::IsNotFound(status)) return ExitCode::kIncomplete;
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ? ExitCode::kUnreachable
+                                                                         : ExitCode::kCallRejected;
+}
+
 ExitCode Execute(const FleetOptions& options, Session& session) {
-  constexpr std::chrono::seconds kCallTimeout{10};
-  FleetReader reader(options, kCallTimeout);
+  FleetReader reader(options);
   if (absl::Status status = reader.ReadFleet(); !status.ok()) return EtcdFailed(status, session);
   if (options.what == FleetOptions::What::kWait) return WaitForFleet(options, reader, session);
   const absl::StatusOr<fleet::Summary> summary = reader.ReadStatuses();

@@ -188,16 +188,20 @@ const char kFleetFooter[] =
     R"(status  counts the nodes that are up to date, behind, rejecting, unhealthy and silent
 nodes   prints the status of each node
 wait    waits until svcmapd of enough nodes has acknowledged --seq
+apply   writes the objects of manifests to etcd
 
-Reads the status that svcmap-etcd --status-prefix writes to etcd, and does not connect to the nodes.
+status, nodes and wait read the status that svcmap-etcd --status-prefix writes to etcd. They do not
+connect to the nodes.
 A sequence number is the "seq" of a transaction of the writer.
 "wait" requests a new status from each node, and prints up to 10 missing nodes at the timeout.
+"apply" is for fleets without a controller. It writes only the objects that differ from etcd.
 
 Examples:
   svcmapctl fleet status --etcd-endpoints http://127.0.0.1:2379 --prefix /svcmap/v1/prod \
     --status-prefix /svcmap-status/v1/prod
   svcmapctl fleet nodes --behind --silent ...
-  svcmapctl fleet wait --seq 1042 --percent 99 --timeout 2m ...)";
+  svcmapctl fleet wait --seq 1042 --percent 99 --timeout 2m ...
+  svcmapctl fleet apply -f manifests/ --prune --dry-run ...)";
 
 const char kVersionFooter[] = R"(If the agent does not answer, the exit code is 3.
 

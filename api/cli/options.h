@@ -122,12 +122,19 @@ struct FleetOptions {
   OutputFormat output = OutputFormat::kTable;                    // kTable (text) or kJson.
 };
 
+// `manifests.force` writes even if a Store is the elected writer.
+struct FleetApplyOptions {
+  fleet::EtcdServers etcd;
+  std::string prefix;
+  ApplyOptions manifests;
+};
+
 struct AcceptSnapshotOptions {};
 
-using Command =
-    std::variant<ApplyOptions, DeleteOptions, AcceptSnapshotOptions, GetOptions, StatusOptions,
-                 DumpOptions, ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions,
-                 CheckOptions, TopOptions, BundleOptions, FleetOptions, VersionOptions>;
+using Command = std::variant<ApplyOptions, DeleteOptions, AcceptSnapshotOptions, GetOptions,
+                             StatusOptions, DumpOptions, ExplainOptions, WaitOptions, WatchOptions,
+                             MigrateCheckOptions, CheckOptions, TopOptions, BundleOptions,
+                             FleetOptions, FleetApplyOptions, VersionOptions>;
 
 struct Options {
   std::string address;  // Agent address as typed by the user.

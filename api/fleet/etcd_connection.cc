@@ -96,6 +96,46 @@ absl::StatusOr<etcdserverpb::TxnResponse> EtcdConnection::Txn(
   return response;
 }
 
+absl::StatusOr<etcdserverpb::TxnResponse> EtcdConnection::TxnAtAnyEndpoint(
+    const etcdserverpb::TxnRequest& request, std::chrono::milliseconds timeout) {
+  absl::Status problem;
+  for (size_t i = 0; i < servers_.endpoints.size(); ++i) {
+    problem = Connect();
+    if (!problem.ok()) continue;
+    grpc::ClientContext context;
+    absl::StatusOr<etcdserverpb::TxnResponse> answer = Txn(request, timeout, context);
+    if (answer.ok()) return answer;
+    problem = answer.status();
+    Drop();
+  }
+  return problem;
+}
+
+absl::Status EtcdConnection::ReadAll(
+    const Range& range, std::chrono::milliseconds timeout,
+    const std::function<void(std::string name, const std::string& value)>& take) {
+  std::string end = range.directory;
+  end.back() = '0';  // '0' follows '/'.
+  std::string next = range.directory;
+  for (;;) {
+    etcdserverpb::TxnRequest read;
+    etcdserverpb::RangeRequest& page = *read.add_success()->mutable_request_range();
+    page.set_key(next);
+    page.set_range_end(end);
+    page.set_limit(range.keys_per_page);
+    page.set_keys_only(range.keys_only);
+    const absl::StatusOr<etcdserverpb::TxnResponse> answer = TxnAtAnyEndpoint(read, timeout);
+    if (!answer.ok()) return answer.status();
+    if (answer->responses_size() != 1) return absl::InternalError("etcd has answered incompletely");
+    const etcdserverpb::RangeResponse& found = answer->responses(0).response_range();
+    for (const etcdserverpb::KeyValue& pair : found.kvs()) {
+      take(pair.key().substr(range.directory.size()), pair.value());
+    }
+    if (!found.more() || found.kvs().empty()) return absl::OkStatus();
+    next = found.kvs().rbegin()->key() + std::string(1, '\0');
+  }
+}
+
 absl::Status EtcdConnection::ErrorOf(const grpc::Status& status) const {
   return {static_cast<absl::StatusCode>(status.error_code()),  // The numbers are the same.
           endpoint_.substr(endpoint_.rfind('/') + 1) + ": " + status.error_message()};

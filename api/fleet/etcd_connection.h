@@ -4,6 +4,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,12 +45,25 @@ class EtcdConnection {
   absl::Status Connect();            // Does nothing if a connection exists.
   void Drop() { channel_.reset(); }  // The next call of Connect creates a new connection.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
-  size_t endpoints() const { return servers_.endpoints.size(); }
 
   // Requires a connection. `context` must have no deadline yet.
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(const etcdserverpb::TxnRequest& request,
                                                 std::chrono::milliseconds timeout,
                                                 grpc::ClientContext& context) const;
+
+  // Connects if necessary, and tries each endpoint once, so etcd may apply a write several times.
+  absl::StatusOr<etcdserverpb::TxnResponse> TxnAtAnyEndpoint(
+      const etcdserverpb::TxnRequest& request, std::chrono::milliseconds timeout);
+
+  struct Range {
+    std::string directory;  // Ends with a slash. All keys below it are read.
+    int64_t keys_per_page;
+    bool keys_only;
+  };
+  // Reads all keys in pages, each like TxnAtAnyEndpoint. Passes the part of each key after the
+  // directory, and the value.
+  absl::Status ReadAll(const Range& range, std::chrono::milliseconds timeout,
+                       const std::function<void(std::string name, const std::string& value)>& take);
 
   // Returns an error with the host and the port of the endpoint.
   absl::Status ErrorOf(const grpc::Status& status) const;

@@ -83,6 +83,12 @@ std::string StatusKey(const std::string& status_prefix, std::string_view node) {
 
 std::string AskKey(const std::string& status_prefix) { return status_prefix + "/ask"; }
 
+std::string ToJson(const Head& head) {
+  const nlohmann::ordered_json object = {
+      {"format", kFormat}, {"seq", head.seq}, {"epoch", head.epoch}, {"nonce", head.nonce}};
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 std::string ToJson(const NodeStatus& status) {
   return Dump({{"seq", status.seq},
                {"epoch", status.epoch},

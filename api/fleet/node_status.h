@@ -53,6 +53,7 @@ inline constexpr std::chrono::seconds kLongestWindow{3600};
 std::string StatusKey(const std::string& status_prefix, std::string_view node);
 std::string AskKey(const std::string& status_prefix);
 
+std::string ToJson(const Head& head);
 std::string ToJson(const NodeStatus& status);
 std::string ToJson(const Ask& ask);
 absl::StatusOr<NodeStatus> ParseStatus(std::string_view value);
