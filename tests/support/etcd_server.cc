@@ -116,14 +116,16 @@ struct EtcdWriter::Impl {
   std::shared_ptr<grpc::Channel> channel;
 };
 
-EtcdWriter::EtcdWriter(const std::string& socket, uint64_t epoch)
-    : impl_(std::make_unique<Impl>(Impl{ChannelTo(socket)})), epoch_(epoch) {}
+EtcdWriter::EtcdWriter(const std::string& socket, uint64_t epoch, std::string prefix)
+    : impl_(std::make_unique<Impl>(Impl{ChannelTo(socket)})),
+      epoch_(epoch),
+      prefix_(std::move(prefix)) {}
 
 EtcdWriter::~EtcdWriter() = default;
 
 absl::Status EtcdWriter::Adopt() {
   etcdserverpb::TxnRequest read;
-  read.add_success()->mutable_request_range()->set_key(absl::StrCat(kEtcdPrefix, kHead));
+  read.add_success()->mutable_request_range()->set_key(absl::StrCat(prefix_, kHead));
   const auto response = Txn(impl_->channel, read);
   if (!response.ok()) return response.status();
   const auto& pairs = response->responses(0).response_range().kvs();
@@ -140,7 +142,7 @@ absl::Status EtcdWriter::Write(const Values& values) {
   etcdserverpb::TxnRequest request;
   etcdserverpb::Compare& compare = *request.add_compare();
   compare.set_target(etcdserverpb::Compare::MOD);
-  compare.set_key(absl::StrCat(kEtcdPrefix, kHead));
+  compare.set_key(absl::StrCat(prefix_, kHead));
   compare.set_mod_revision(head_revision_);
   Values all = values;
   all.emplace_back(kHead, absl::StrCat("{\"format\":1,\"seq\":", seq_ + 1, ",\"epoch\":", epoch_,
@@ -148,10 +150,10 @@ absl::Status EtcdWriter::Write(const Values& values) {
   for (const auto& [key, value] : all) {
     etcdserverpb::RequestOp& op = *request.add_success();
     if (value) {
-      op.mutable_request_put()->set_key(kEtcdPrefix + key);
+      op.mutable_request_put()->set_key(prefix_ + key);
       op.mutable_request_put()->set_value(*value);
     } else {
-      op.mutable_request_delete_range()->set_key(kEtcdPrefix + key);
+      op.mutable_request_delete_range()->set_key(prefix_ + key);
     }
   }
   const auto response = Txn(impl_->channel, request);
@@ -178,7 +180,7 @@ absl::Status EtcdWriter::WriteWithoutHead(const Values& values) {
   etcdserverpb::TxnRequest request;
   for (const auto& [key, value] : values) {
     etcdserverpb::PutRequest& put = *request.add_success()->mutable_request_put();
-    put.set_key(kEtcdPrefix + key);
+    put.set_key(prefix_ + key);
     put.set_value(value.value_or(""));
   }
   return Txn(impl_->channel, request).status();

@@ -36,6 +36,7 @@ class EtcdServer {
   absl::Status RestoreBackup(const std::string& path);  // Restarts etcd.
 
   const std::string& socket() const { return socket_; }
+  pid_t pid() const { return process_->pid(); }
 
  private:
   EtcdServer(const NetNs& netns, std::string folder, std::vector<std::string> flags);
@@ -54,7 +55,7 @@ class EtcdWriter {
   // A value for each key below the prefix, or nullopt to delete the key.
   using Values = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
-  EtcdWriter(const std::string& socket, uint64_t epoch);
+  EtcdWriter(const std::string& socket, uint64_t epoch, std::string prefix = kEtcdPrefix);
   ~EtcdWriter();
 
   // Reads the head, after which this writer can write.
@@ -68,11 +69,13 @@ class EtcdWriter {
   absl::Status Compact();
 
   uint64_t seq() const { return seq_; }
+  int64_t revision() const { return revision_; }  // Of the last transaction.
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
   const uint64_t epoch_;
+  const std::string prefix_;
   uint64_t seq_ = 0;
   int64_t head_revision_ = 0;
   int64_t revision_ = 0;
