@@ -19,7 +19,8 @@ enum class ExitCode : int {
   kNotProgrammed = 10,     // The agent stores the change, but waits for a complete state.
 };
 
-// Returns the exit code of a command whose parts result in `a` and `b`: the larger code.
+// Returns the exit code of a command that consists of two parts with the exit codes `a` and `b`.
+// The larger code takes precedence.
 inline ExitCode Worse(ExitCode a, ExitCode b) { return std::max(a, b); }
 
 }  // namespace svcmap::api

@@ -17,8 +17,9 @@ struct Inputs {
   bool complete = true;  // False if ReadInputs could not read an input and printed an error.
 };
 
-// Reads files and directories. For the path "-", reads session.in. `left_out`, such as "not sent",
-// is appended to the error about an unreadable file or document.
+// Reads files and directories. For the path "-", reads session.in. `left_out` states the
+// consequence for an unreadable file or document, such as "not sent". ReadInputs appends `left_out`
+// to the error message.
 Inputs ReadInputs(const std::vector<std::string>& files, std::string_view left_out,
                   const Session& session);
 

@@ -121,9 +121,9 @@ struct KubeProxyConfiguration {
 
 struct ReadConfiguration {
   KubeProxyConfiguration config;  // Valid only if `errors` is empty.
-  // Each list has at most kMaxConfigurationLines lines, and each line names a field. Findings
-  // report unknown fields, duplicate fields and fields without effect in svcmapd. If a field is
-  // duplicate, its last value is used. Errors report invalid values.
+  // Each list has at most kMaxConfigurationLines lines, and each line names a field. `findings`
+  // contains unknown fields, duplicate fields and fields without effect in svcmapd. If a field
+  // occurs several times, its last value is used. `errors` contains the fields with invalid values.
   std::vector<std::string> findings;
   std::vector<std::string> errors;
 };

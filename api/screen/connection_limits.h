@@ -45,9 +45,9 @@ struct ConnectionLimitOptions {
   uint32_t max_handshakes = 16;
   // Minimum age of an address's only handshake before a newer handshake can replace it.
   std::chrono::milliseconds handshake_grace{100};
-  // Maximum number of connections that were shut down for newer connections and are not closed yet.
-  // The limit does not apply if the role of the newer connection is known to be writer. The role of
-  // a TLS client is not known before its handshake is complete.
+  // Maximum number of connections that were shut down to make room for newer connections, but are
+  // not closed yet. The limit does not apply if the role of the newer connection is known to be
+  // writer. The role of a TLS client is not known before its handshake is complete.
   uint32_t max_shut_down = 64;
   // Rate limit for new connections of one peer. The burst is at least twice
   // max_connections_per_peer.

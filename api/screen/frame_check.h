@@ -25,7 +25,8 @@ struct FrameLimits {
   uint64_t max_request_bytes = 0;
   uint32_t max_header_block_bytes = 16 * 1024;
   uint32_t max_continuations = 8;  // Maximum number of CONTINUATION frames in one header block.
-  // Rate limit for RST_STREAM frames with an error, in either direction.
+  // Rate limit for RST_STREAM frames: all frames that the client sends for open streams, and frames
+  // from the server with an error code other than NO_ERROR.
   double reset_burst = 200, resets_per_second = 20;
   // Rate limit for frames that carry no data: SETTINGS, PING, WINDOW_UPDATE, PRIORITY, unknown
   // types, and DATA that is empty, tiny or for a closed stream. Each response allows additional
@@ -48,8 +49,8 @@ class FrameCheck {
 
   // Returns whether the preface and the header of the client's first SETTINGS frame have arrived.
   bool greeted() const { return greeted_; }
-  // Returns whether the bytes from the server end with a complete frame. Only then can the caller
-  // send a frame of its own to the client, for example GOAWAY.
+  // Returns whether the bytes from the server end with a complete frame. The caller can send its
+  // own frames to the client, for example GOAWAY, only if the result is true.
   bool server_between_frames() const { return server_.between_frames(); }
   size_t open_streams() const { return open_.size(); }
 

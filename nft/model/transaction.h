@@ -82,7 +82,8 @@ class Transaction {
     // a family have the same sets.
     std::shared_ptr<const TableSpec> spec = nullptr;
     // Required if the table exists: the sets, chains and objects to delete first, together with all
-    // rules of the table. Other sets keep their elements, and other base chains stay hooked.
+    // rules of the table. Sets that are not listed keep their elements, and base chains that are
+    // not listed stay hooked.
     std::optional<Existing> existing = std::nullopt;
   };
 

@@ -71,9 +71,9 @@ class Monitor {
   // Returns the generation id up to which all changes were reported.
   uint32_t reported() const { return reported_; }
 
-  // Returns false if the monitor has had no socket, or has waited for a commit's notification, for
-  // about twice MonitorOptions::patience. After a missing notification, alive() returns true again
-  // as soon as the next notification arrives.
+  // Returns false if the monitor has had no socket for about twice MonitorOptions::patience. Also
+  // returns false if the monitor has waited for the notification of a commit for this time. After a
+  // missing notification, alive() returns true again as soon as the next notification arrives.
   bool alive() const;
 
  private:

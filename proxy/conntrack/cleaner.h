@@ -5,8 +5,9 @@
 //
 // Cleanup starts when StateIsComplete is called. The first round covers the UDP ports of all
 // Services, and so does each round after a change that can make UDP flows stale, or after a repair
-// of the tables. If a round covers handshakes, it covers those of all Services. After each round,
-// the thread sleeps nine times as long as the round took, so it uses at most a tenth of a CPU.
+// of the tables. If a round covers handshakes, it covers the handshakes of all Services. After each
+// round, the thread sleeps nine times as long as the round took, so it uses at most a tenth of a
+// CPU.
 #pragma once
 
 #include <array>
@@ -64,7 +65,8 @@ struct CleanerOptions {
   // already tracked.
   std::chrono::milliseconds settle{10};
   int rest_factor = 9;
-  // Time after which a TCP endpoint that is in no EndpointSlice of its Service is gone.
+  // Time after which a TCP endpoint that is in no EndpointSlice of its Service counts as gone.
+  // Connections to the endpoint are then deleted.
   std::chrono::milliseconds gone_after{1000};
   // A stale handshake is deleted only if two dumps of the connection tracking table contain it. The
   // second dump is at least this time after the first dump.
@@ -143,7 +145,8 @@ class Cleaner {
 
   void Run();
   void AwaitWork(std::unique_lock<std::mutex>& lock);
-  // The next functions require the mutex.
+  // The caller of the following functions must hold the mutex.
+
   // Returns the time when work is due, or nullopt if there is no work.
   std::optional<Time> WorkDueAt() const;
   Round StartRound();
@@ -154,7 +157,7 @@ class Cleaner {
   bool IsGone(const nft::Flow& flow, ServiceHash service, const Round& round) const;
 
   void Clean(Round& round);
-  // Removes flows that are not stale. Returns the Services of the other flows.
+  // Removes the flows that are not stale from `flows`. Returns the Services of the remaining flows.
   std::vector<ServiceHash> KeepStaleConnections(std::vector<nft::Flow>& flows);
   // Deletes the stale flows among `flows`, or records them as handshakes. Clears `flows`. Returns
   // false after an error.

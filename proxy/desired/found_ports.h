@@ -2,8 +2,8 @@
 // previous run. A Service that keeps its numbers needs no new elements in the kernel, and the
 // affinity records of its clients stay valid.
 //
-// The result is a hint: rows are compared with the kernel's elements before they are written. So
-// damaged tables cause more changes, but no wrong row.
+// The result is only a hint, because rows are compared with the kernel's elements before they are
+// written. Therefore, damaged tables cause more changes, but no wrong rows.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class FoundPorts {
   const NumberLists& numbers() const { return numbers_; }
 
  private:
-  // The groups that the descriptors of a port contain. 0: none.
+  // The groups that the descriptors of a port contain. 0 means no group.
   struct Groups {
     // The group of the clusterIP, if it differs from `cluster`. Without session affinity, only the
     // Service shows whether its internal policy makes this the local endpoint set.
@@ -42,9 +42,10 @@ class FoundPorts {
     uint32_t cluster = 0;
     uint32_t local = 0;
     std::optional<uint8_t> timer;  // Present with session affinity.
-    uint32_t port_number = 0;      // With session affinity. See Affinity.
+    uint32_t port_number = 0;      // Set with session affinity. See Affinity.
   };
-  // Endpoints, or choices of session affinity, with the numbers of their slots.
+  // For each group, the slot numbers with their endpoints or, with session affinity, with their
+  // choices (ruleset/descriptor.h).
   using Slots = absl::flat_hash_map<uint32_t, std::vector<std::pair<uint32_t, EndpointAddress>>>;
   using StickySlots = absl::flat_hash_map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>>;
 
@@ -53,9 +54,9 @@ class FoundPorts {
 
   std::vector<std::pair<std::string, IpAddress>> destinations_;  // Port and descriptor.
   absl::flat_hash_map<IpAddress, IpAddress> local_sets_;
-  Slots slots_[2];               // By kind of port: single port, range. Groups of both families.
+  Slots slots_[2];               // Slots of single ports, and of ranges. Groups of both families.
   StickySlots sticky_slots_[2];  // By Index(Family).
-  // Endpoints by choice, by Index(Family) and kind of port.
+  // Maps each choice to its endpoint. By Index(Family), and by kind of port as in `slots_`.
   absl::flat_hash_map<uint32_t, EndpointAddress> choices_[2][2];
   std::map<std::string, Groups> ports_;
   NumberLists numbers_;

@@ -86,7 +86,8 @@ struct AddressRange {
 
 struct ServiceRows {
   std::vector<IpAddress> cluster_ips;
-  // Addresses at which the node answers echo requests, each once. Empty without answer_ping.
+  // Addresses at which the node answers echo requests, without duplicates. Empty without
+  // answer_ping.
   std::vector<IpAddress> ping_addresses;
   // Whether, and how, TCP connections to removed endpoints are reset.
   TcpResets tcp_resets = TcpResets::kOff;
@@ -94,7 +95,7 @@ struct ServiceRows {
   std::vector<AddressRange> sources;
   std::vector<PortRows> ports;
 
-  // ping_addresses contains the clusterIPs unless it is empty.
+  // ping_addresses needs no check, because it is empty if there are no clusterIPs and no ports.
   bool empty() const { return cluster_ips.empty() && ports.empty(); }
   friend bool operator==(const ServiceRows&, const ServiceRows&) = default;
 };
@@ -129,8 +130,9 @@ std::string ServiceComment(const std::string& service_key, const std::string& po
 // no affinity.
 std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& service);
 
-// Returns true if OwnRows() of both are equal, for the same Service. Much faster than a comparison
-// of the rows. If only the endpoints of slots differ, the rows are equal.
+// Returns true if OwnRows() returns equal rows for two versions of the same Service. SameOwnRows is
+// much faster than a comparison of the rows. If only the endpoints of slots differ, the rows are
+// equal.
 bool SameOwnRows(const ServiceRows& a, const ServiceRows& b);
 
 // Calls fn(const Row&) for the slots `first` to `end` - 1 of each endpoint set without affinity.

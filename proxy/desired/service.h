@@ -30,11 +30,11 @@ struct NodeFacts {
   bool hash_picks = true;    // The rules can pick endpoints by hash.
   bool port_ranges = false;  // The rules support port ranges.
   bool answer_ping = false;  // The node answers echo requests to Service addresses.
-  // Node addresses to which these requests are translated, by Index(Family).
+  // Node addresses to which echo requests are translated, by Index(Family).
   std::optional<IpAddress> ping_target[2];
   // How TCP connections to removed endpoints are reset.
   TcpResets tcp_resets = TcpResets::kOff;
-  // Whether these connections are reset. A Service can override this setting.
+  // Whether TCP connections to removed endpoints are reset. A Service can override this setting.
   bool reset_stale_tcp = false;
   ReservedAddresses reserved;
 
@@ -54,8 +54,9 @@ struct DesiredContext {
   size_t source_rows[2] = {kMaxSourceRows, kMaxSourceRows};
 };
 
-// `entry` is null if the Service is deleted. `before` contains the Service's applied rows and may
-// be null. Unchanged ports keep their slots and numbers, so that the update is minimal.
+// Computes the desired state of one Service. `entry` is null if the Service is deleted. `before`
+// contains the Service's applied rows and may be null. Unchanged ports keep their slots and
+// numbers, so that the update is minimal.
 DesiredService MakeDesiredService(const ServiceEntry* entry, DesiredContext& context,
                                   const ServiceRows* before);
 

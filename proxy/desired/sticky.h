@@ -17,27 +17,28 @@ namespace svcmap::proxy {
 // that records of removed endpoints match no endpoint (S-126).
 void NumberEndpoints(const std::vector<EndpointAddress>& wanted, Affinity& affinity);
 
-// Number of Service ports for each number of an affinity timeout.
+// For each number of an affinity timeout, the number of Service ports that use the timeout.
 using TimerUses = std::array<int32_t, kMaxTimers>;
 
-// Adds `change` for each port of the Service that has session affinity.
+// Adds `change` to `uses` for each port of the Service that has session affinity.
 void CountTimers(const ServiceRows& service, int change, TimerUses& uses);
 
 // The affinity timeouts of the table, indexed by number. A number is used for another timeout only
-// if all numbers are taken and no Service uses its timeout. Number 0 is always the default timeout.
+// if all numbers are taken and no Service uses the number's previous timeout. Number 0 is always
+// the default timeout.
 class AffinityTimers {
  public:
   // Returns the number of the timeout `seconds` for a port of a Service, allocating a number if
   // necessary. If no number is left, returns the number of the next longer timeout, or of the
-  // longest timeout. `uses_of_others` contains the uses by the committed rows of all other
-  // Services.
+  // longest timeout. `uses_of_others` contains, for each timeout number, how many committed ports
+  // of other Services use the timeout.
   uint8_t For(uint32_t seconds, const TimerUses& uses_of_others);
 
   const std::vector<uint32_t>& seconds() const { return seconds_; }
 
-  // The timeouts that have chains in the table.
+  // Returns the timeouts that have chains in the table.
   const std::vector<uint32_t>& committed() const { return committed_; }
-  void Commit();    // The table has chains for all timeouts of seconds().
+  void Commit();    // Call Commit when the table has chains for all seconds().
   void Rollback();  // Undoes allocations since the last Commit.
   void Restore(std::vector<uint32_t> committed);
 
@@ -46,7 +47,8 @@ class AffinityTimers {
 
   std::vector<uint32_t> seconds_ = {kDefaultAffinitySeconds};
   std::vector<uint32_t> committed_ = seconds_;
-  // Numbers that For returned since the last Commit, whose uses are not committed yet.
+  // True for the numbers that For() has returned since the last Commit(), because the ports that
+  // use these numbers are not committed yet.
   std::array<bool, kMaxTimers> promised_ = {};
 };
 

@@ -1,6 +1,6 @@
-// Collects the changes that observers of a committed plan need: UDP endpoints, and changes that
-// affect TCP and SCTP connections, for the clean-up of connection tracking, healthCheckNodePorts,
-// and nodePorts on loopback addresses.
+// Collects the changes that observers of a committed plan need. The clean-up of connection tracking
+// needs the UDP endpoints, and the changes that affect TCP and SCTP connections. Other observers
+// need the changes of healthCheckNodePorts, and of nodePorts on loopback addresses.
 //
 // Not thread-safe.
 #pragma once
@@ -22,7 +22,7 @@ class Announcer {
             const NodeFollower& node)
       : options_(options), store_(store), applied_(applied), node_(node) {}
 
-  // Call after the plan was applied. Takes the keys of sync_plan.dirty.
+  // Call Announce after the plan was applied. Moves the keys out of sync_plan.dirty.
   void Announce(SyncPlan& sync_plan, SyncResult& result);
 
  private:

@@ -1,8 +1,8 @@
-// Batches that the loop has received, but not accepted: their changes are not in the store yet.
+// Batches that the loop has received, but not accepted yet. Their changes are not in the store.
 //
-// Batches of all clients are accepted in the order of their arrival, and each batch as a whole. In
-// each turn, the loop accepts batches with about as many map elements as one plan has, and then
-// makes and commits one plan.
+// The loop accepts the batches of all clients in the order of their arrival, and accepts each batch
+// as a whole. In each turn, the loop accepts batches with about as many map elements as one plan
+// has, and then makes and commits one plan.
 //
 // Not thread-safe; owned by the reconcile loop.
 #pragma once
@@ -31,8 +31,8 @@ class Arrivals {
   void Add(Arrival arrival);
   // Starts a turn that accepts about `elements` map elements, but at least one batch. With 0, the
   // turn accepts only batches without changes. All batches before the start of a session are
-  // accepted in any case: a client that opens streams repeatedly must not fill the queue faster
-  // than plans empty it.
+  // accepted in any case, because a client that opens streams repeatedly must not fill the queue
+  // faster than plans empty it.
   void StartTurn(size_t elements);
   // Returns the next arrival that this turn accepts, or nullopt.
   std::optional<Arrival> Take();
@@ -51,9 +51,9 @@ class Arrivals {
   };
 
   std::deque<Waiting> waiting_;
-  size_t session_starts_ = 0;  // In `waiting_`.
+  size_t session_starts_ = 0;  // Number of session starts in `waiting_`.
   ChangeCounts changes_;
-  size_t elements_left_ = 0;  // In this turn.
+  size_t elements_left_ = 0;  // Elements that this turn can still accept.
   bool first_ = false;        // The turn accepts the next batch regardless of its elements.
 };
 

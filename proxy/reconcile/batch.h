@@ -28,13 +28,13 @@ struct BatchResult {
   std::chrono::nanoseconds queue_duration{0};   // From Submit to the start of that commit.
   std::vector<Finding> findings;
   absl::Status error;
-  // If the removals of the snapshot that the batch ends are held: the number of objects to remove,
-  // such as "95 of 100 Services". The outcome is then kPending. Otherwise empty.
+  // Number of objects to remove, such as "95 of 100 Services", if the batch ends a snapshot whose
+  // removals are held. The outcome is then kPending. Otherwise empty.
   std::string held;
   KindCounts removed = {};  // Number of stored objects that the batch removed.
-  // State token of the store after the batch. Absent unless the session has the complete state: it
-  // has sent a snapshot or offered the matching token, and no out-of-band batch has changed the
-  // store since.
+  // State token of the store after the batch. Absent unless the session's controller has sent a
+  // snapshot or offered the matching token, and no out-of-band batch has changed the store since
+  // then.
   std::optional<StateToken> token;
 };
 
@@ -43,7 +43,7 @@ struct BatchResult {
 // no change.
 struct DeferredChange {
   struct Result {
-    std::optional<Change> change;  // Absent: rejected, see `findings`.
+    std::optional<Change> change;  // Absent if the change was rejected. See `findings`.
     std::vector<Finding> findings;
   };
   Kind kind = Kind::kService;
@@ -65,9 +65,9 @@ struct Batch {
   // Rejected objects. A snapshot does not prune their last accepted version.
   std::vector<std::pair<Kind, std::string>> rejected;
   std::vector<DeferredChange> deferred;  // Applied after `changes`.
-  // Returns the stored EndpointSlice with the message `held`, without the endpoints that the
-  // `rejected` version does not list. Called for EndpointSlices that exceed a limit, so that
-  // removed endpoints are not used. May be null.
+  // `held` is the message of the stored EndpointSlice. Returns this EndpointSlice without the
+  // endpoints that the `rejected` version does not list. Called for EndpointSlices that exceed a
+  // limit, so that removed endpoints are not used. May be null.
   std::function<std::shared_ptr<const EndpointSlice>(const std::string& held,
                                                      const EndpointSlice& rejected)>
       departures;

@@ -1,4 +1,5 @@
-// Number of changes by kind. Other kinds are rare and not counted.
+// Numbers of changes of Services and of EndpointSlices. Changes of other kinds are rare and not
+// counted.
 #pragma once
 
 #include <cstdint>

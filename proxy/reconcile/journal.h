@@ -1,5 +1,5 @@
-// Saves the received objects for the next run. The write to the disk runs beside the commit to the
-// kernel.
+// Saves the received objects for the next run. A write to the disk runs at the same time as the
+// commit to the kernel.
 //
 // Not thread-safe.
 #pragma once
@@ -16,13 +16,14 @@ class Journal {
   // If `disk` is null, nothing is saved.
   Journal(ObjectWriter* disk, Store& store);
 
-  // The saved objects do not belong to the stored state. The next Write() replaces all of them.
+  // Call Outdate if the saved objects are not those of the stored state. The next Write() replaces
+  // all saved objects.
   void Outdate() { outdated_ = true; }
-  // The stored objects are a part of the first snapshot, which has not ended.
+  // Sets whether the stored objects are only a part of the first snapshot, which has not ended.
   void SetPartial(bool partial) { partial_ = partial; }
 
-  // Starts to save the objects that have changed since the last call. `revision`: the revision that
-  // the tables have after the commit of these changes.
+  // Starts to save the objects that have changed since the last call. `revision` is the revision of
+  // the tables after the commit of these changes.
   void Write(uint64_t revision);
   // Waits until the objects of Write() are saved. Returns false if saving does not work.
   bool Await();

@@ -1,14 +1,14 @@
 // The reconcile loop: the only thread that changes the store and the kernel. Any thread may submit
-// batches of changes. A batch is answered when all its changes are in the kernel, when it is held,
-// or after repeated failures.
+// batches of changes. A batch is answered when all its changes are in the kernel, when they have to
+// wait for the end of a snapshot, or after repeated failures.
 //
 // Batches are accepted in the order of their arrival, so a change waits for all changes that
 // arrived before it. Batches that arrive during a commit are merged until they have about
 // `max_elements` elements, and the latest version of each object takes effect. Merged batches are
 // committed in one plan. The class Arrivals contains the waiting batches. A load consists of all
 // changes that arrive during a snapshot, or while no Service is in the kernel. A load is split into
-// plans of about `max_elements` elements, so that no commit takes long. A plan contains all changes
-// of a Service.
+// plans of about `max_elements` elements, so that no commit takes long. All changes of a Service
+// are in the same plan.
 //
 // Changes that other processes make to svcmap's tables are repaired between two commits, in small
 // parts if possible. After each part, repairs pause for as long as the part took, so that batches
@@ -65,17 +65,17 @@ struct LoopOptions {
   // Called on the loop's thread after each repair that found differences or failed.
   std::function<void(const Repaired&)> on_repair;
   TriggerTimes::Observer on_programmed;
-  // Called with changes of healthCheckNodePorts after each successful sync, as soon as a Service
-  // has had a healthCheckNodePort.
+  // Called with changes of healthCheckNodePorts after each successful sync. Not called before the
+  // first Service has a healthCheckNodePort.
   std::function<void(HealthCheckChanges)> on_health_checks;
   // Called when the addresses for healthCheckNodePorts change.
   std::function<void(std::vector<IpAddress>)> on_health_check_addresses;
   // Called with changes of nodePorts on loopback addresses.
   std::function<void(LocalhostNodePortChanges)> on_localhost_node_ports;
   StateLimits limits;
-  // A snapshot whose end would remove at least this percentage of the objects of one kind is
-  // held: its objects are stored, but no other object is removed (snapshot_loss.h). 0 disables the
-  // check.
+  // Minimum percentage for held removals. If the end of a snapshot would remove at least this
+  // percentage of the objects of one kind, the objects of the snapshot are stored, but no other
+  // object is removed (snapshot_loss.h). 0 disables the check.
   unsigned hold_removals = 0;
 };
 
@@ -93,7 +93,8 @@ class Loop {
 
   void Submit(Batch batch);
   void SetInterfaceAddresses(NodeAddresses addresses);
-  // Another process has changed svcmap's tables.
+  // Call Repair if another process has changed svcmap's tables. The loop checks and repairs the
+  // affected rows.
   void Repair(nft::ForeignChange change);
 
   // Starts a controller session and discards a snapshot that the previous session left open.
@@ -191,7 +192,7 @@ class Loop {
   Reconciler& reconciler_;
   LoopOptions options_;
 
-  // Only used on the loop's thread.
+  // Only the loop's thread uses the following members.
   Arrivals arrivals_;
   std::deque<Waiting> waiting_;
   uint64_t sequence_ = 0;
@@ -205,17 +206,18 @@ class Loop {
   // token matches. Cleared when another client modifies objects.
   bool session_is_synced_ = false;
   std::optional<Held> held_;  // The open snapshot whose removals are held.
-  // The changes that are not in the kernel come from a snapshot, or no Service is in the kernel.
+  // True if the changes that are not in the kernel come from a snapshot, or if no Service is in the
+  // kernel.
   bool split_allowed_ = true;
-  bool started_empty_ = true;       // At the start, no Service was in the kernel.
-  bool has_health_checks_ = false;  // A Service has, or has had, a healthCheckNodePort.
+  bool started_empty_ = true;       // True if no Service was in the kernel at the start.
+  bool has_health_checks_ = false;  // True if a Service has, or has had, a healthCheckNodePort.
   // The reported change that the next repair reverts, and the process that made the change.
   std::string damage_, damaged_by_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Task> tasks_;
-  std::vector<Arrival> arrived_;  // Not in `arrivals_` yet.
+  std::vector<Arrival> arrived_;  // Arrivals that are not in `arrivals_` yet.
   bool stopping_ = false;
   bool stopped_ = true;
   LoopStatus status_;

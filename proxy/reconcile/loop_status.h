@@ -17,8 +17,9 @@
 
 namespace svcmap::proxy {
 
-// The end of a snapshot would remove too much, so it waits until an operator accepts it, a later
-// change of the controller lists more objects, or another snapshot begins.
+// A snapshot whose end would remove too many objects. The end of the snapshot waits until an
+// operator accepts the removals, a later change of the controller lists more objects, or another
+// snapshot begins.
 struct HeldSnapshot {
   std::string loss;  // "95 of 100 Services"
   std::chrono::system_clock::time_point since;
@@ -34,27 +35,27 @@ struct LoopStatus {
   size_t service_ports = 0;
   SetCounts elements = {};
   uint64_t commits = 0, recreations = 0, failures = 0;
-  uint64_t repairs = 0;  // Checks that found differences, which were repaired.
+  uint64_t repairs = 0;  // Number of repairs after a check found differences.
   uint64_t repaired_elements = 0, repaired_chains = 0;
-  uint64_t audits = 0;           // Completed audits of all applied rows.
+  uint64_t audits = 0;           // Number of completed audits of all applied rows.
   size_t rejected_services = 0;  // Services that the kernel has rejected.
-  // Why parts of Services are not programmed. Never null.
+  // Reasons why parts of Services are not programmed. Never null.
   StandingFindings::List findings = std::make_shared<std::vector<Finding>>();
   // The snapshot whose removals are held. See LoopOptions::hold_removals.
   std::optional<HeldSnapshot> held_snapshot;
-  // The complete state was received or restored, and it was in the kernel at least once.
+  // True if the complete state was received or restored, and was in the kernel at least once.
   bool complete = false;
-  // As `complete`, but received in this run: a controller has sent a snapshot or offered the
-  // matching state token. Saved state of the previous run and single changes do not count.
+  // Like `complete`, but true only if a controller has sent a snapshot or offered the matching
+  // state token in this run. Saved state of the previous run and single changes do not count.
   bool confirmed = false;
-  // All reported changes of svcmap's tables by other processes were checked and repaired.
+  // True if all reported changes to svcmap's tables by other processes were checked and repaired.
   bool verified = false;
-  // When `verified` was last true.
+  // Last time at which `verified` was true.
   std::optional<std::chrono::steady_clock::time_point> last_verified;
-  // When the oldest change was received that is not in the kernel. Absent if all changes are in the
-  // kernel, or while rules of the previous run are in effect.
+  // Time at which the oldest change that is not in the kernel was received. Absent if all changes
+  // are in the kernel, or while rules of the previous run are in effect.
   std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;
-  // Last successful sync. Initially the start of the loop.
+  // Time of the last successful sync. Initially the start of the loop.
   std::chrono::system_clock::time_point last_sync;
   // Whether load balancers may send traffic to this node (S-253), from its last known Node object.
   bool node_eligible = false;
@@ -62,15 +63,15 @@ struct LoopStatus {
   std::chrono::nanoseconds last_commit_duration{0};
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;
-  uint64_t elements_written = 0;  // Added and deleted elements, by commits and repairs.
+  uint64_t elements_written = 0;  // Number of elements that commits and repairs added or deleted.
   ProgrammingLatency programming_latency;
-  StageTimes stages;             // Of all completed turns.
+  StageTimes stages;             // Stage times of all completed turns.
   std::string last_error;        // Empty if the last sync or repair succeeded.
   ChangeCounts changes;          // All received changes, including changes without an effect.
   ChangeCounts waiting_changes;  // Changes of batches that have not been accepted yet.
   // Accepted changes with an effect that are not in the kernel yet.
   ChangeCounts pending_changes;
-  // When the last batch was submitted. Initially the start of the loop.
+  // Time at which the last batch was submitted. Initially the start of the loop.
   std::chrono::system_clock::time_point last_queued;
   NoLocalEndpoints no_local_endpoints;
 };

@@ -1,4 +1,5 @@
-// Follows the facts of the node that rows depend on: its Node object and its interface addresses.
+// Keeps track of the facts about the node that rows depend on: the Node object and the interface
+// addresses.
 //
 // Not thread-safe.
 #pragma once
@@ -43,10 +44,10 @@ class NodeFollower {
   // Returns null if the Node is unknown.
   const Node* ThisNode() const;
 
-  // Returns true until Committed() is called after a change.
+  // Returns true from a change of the node until Committed() is called.
   bool Changed() const { return committed_version_ != store_.node_version(); }
-  // Updates facts(), and marks all Services as dirty that depend on the difference. The cost of
-  // this rare change depends on the number of these Services.
+  // Updates facts(), and marks all Services that depend on the difference as dirty. Such changes
+  // are rare. Their cost depends on the number of these Services.
   void Follow();
   const NodeFacts& facts() const { return facts_; }
   // Returns the facts without updating facts().

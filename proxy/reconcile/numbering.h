@@ -15,7 +15,7 @@ namespace svcmap::proxy {
 struct Numbering {
   Numbers numbers;
   AffinityTimers timers;
-  std::shared_ptr<const FoundPorts> found;  // Until all Services are written. See FoundPorts.
+  std::shared_ptr<const FoundPorts> found;  // Null after all Services were written. See FoundPorts.
 
   // The result refers to the arguments and to this object.
   DesiredContext Context(const Store& store, const NodeFacts& node, const Applied& applied) {

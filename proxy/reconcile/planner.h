@@ -20,7 +20,7 @@ namespace svcmap::proxy {
 
 class Planner {
  public:
-  // `ruleset` is updated with the rules that the plan needs.
+  // Each plan updates `ruleset` with the rules that the plan needs.
   Planner(RulesetOptions& ruleset, const ReconcilerOptions& options, Store& store,
           const Applied& applied, const NodeFollower& node, Rejections& rejections,
           Numbering& numbering);
@@ -28,14 +28,14 @@ class Planner {
   // Takes dirty Services from the store until the plan has `element_limit` elements. The plan
   // contains all changes of these Services.
   SyncPlan MakeChanges(size_t element_limit);
-  // As MakeChanges, but the plan contains all rows.
+  // Like MakeChanges, but the plan contains all rows.
   SyncPlan MakeRewrite(size_t element_limit);
   // Adds the changes of chains and sets that the rows of MakeChanges require. Call once, after the
   // last change to the rows.
   void Complete(SyncPlan& sync_plan) const;
   // Marks the Services of a plan that was not committed as dirty again, and releases its numbers.
   void Undo(SyncPlan& sync_plan);
-  // The last plan was committed.
+  // Call Committed when the last plan was committed.
   void Committed();
 
  private:

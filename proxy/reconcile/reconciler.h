@@ -1,20 +1,20 @@
 // Brings the kernel to the state in the store. Each Sync() compares the rows of the changed
 // Services with the applied rows and writes the difference, usually in one transaction. The applied
-// view changes only after the commit. The cost of a Sync depends on the size of the change.
+// rows change only after the commit. The cost of a Sync depends on the size of the change.
 //
-// Make before break: a transaction adds elements and switches to them. RemoveLeftovers() deletes
-// elements that packets can no longer reach, after the commit. See
+// Make before break: a transaction adds new elements and makes packets use them. After the commit,
+// RemoveLeftovers() deletes the elements that packets can no longer reach. See
 // docs/decisions/0011-make-before-break.md.
 //
-// If the tables do not exist, Sync() writes Service after Service in several transactions. If the
-// kernel differs from the applied rows, Repair() finds the differences and writes only these. If
-// too many elements differ, or if the content is unknown (for example after an upgrade, or after a
-// commit with an unknown outcome), Sync() rewrites the tables. states.h lists what is known about
-// the tables, and what each rewrite does.
+// If the tables do not exist, Sync() writes the Services one after another, in several
+// transactions. If the kernel differs from the applied rows, Repair() finds the differences and
+// writes only the differences. If too many elements differ, or if the content is unknown (for
+// example after an upgrade, or after a commit with an unknown outcome), Sync() rewrites the tables.
+// states.h describes the states of the tables and the effect of each kind of rewrite.
 //
-// Reconciler coordinates classes with one job each: Planner computes the changes, TableRewriter the
-// rewrites, Rejections the reaction to rejected changes, Repairer the repairs; Journal saves the
-// state.
+// Reconciler coordinates classes with one job each. Planner computes the changes, TableRewriter
+// computes the rewrites, and Repairer computes the repairs. Rejections decides how to react to
+// rejected changes. Journal saves the state.
 //
 // A Service that the kernel rejects keeps its last accepted rows. Sync() retries the Service later.
 //
@@ -67,9 +67,11 @@ class Reconciler {
     node_.SetInterfaceAddresses(std::move(addresses));
   }
 
-  // What is known about the content of the tables.
+  // Returns whether the tables are known to contain the applied rows, which determines how the next
+  // commit writes the tables.
   TableState tables() const { return tables_; }
-  // The kernel no longer matches the applied rows. The next Sync rewrites the tables.
+  // Call Invalidate if the kernel may no longer match the applied rows. The next Sync rewrites the
+  // tables.
   void Invalidate() { tables_ = TableState::kUnverified; }
 
   // Reads the markers of a previous run. If the result is kSaved, the caller must apply the saved
@@ -77,11 +79,12 @@ class Reconciler {
   // their elements, and writes what differs. Revisions continue from the previous run's revision.
   absl::StatusOr<AdoptedState> Adopt(const SavedObjects& saved = {});
 
-  // Number of Services with endpoints in the tables, if Adopt() has found no saved objects for
-  // them.
+  // Number of Services with endpoints in the tables of the previous run, if Adopt() has found no
+  // saved objects for these tables.
   size_t previous_services() const { return previous_services_; }
 
-  // Another process has changed svcmap's tables. Repair() will check the changed rows.
+  // Call MarkSuspect if another process has changed svcmap's tables. Repair() then checks the
+  // changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
   bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
   // Returns true if the tables contain exactly the applied rows.
@@ -104,8 +107,8 @@ class Reconciler {
   // run.
   void SetPartial(bool partial) { journal_.SetPartial(partial); }
   // Returns false if the objects of committed changes are not saved, but the marker in the tables
-  // says that they are saved. While the result is false, the loop must not send an Ack, because the
-  // next run would use the older objects on disk.
+  // states that they are saved. While the result is false, the loop must not send an Ack, because
+  // the next run would use the older objects on disk.
   bool MarkerIsSafe() const { return !applied_.marker().saved || journal_.works(); }
   // Saves objects that changed without a commit.
   void SaveObjects();
@@ -117,18 +120,20 @@ class Reconciler {
   bool Pending() const;
 
   // Commits one plan for the dirty Services, in the order of their first change. Adds Services
-  // until the plan has `element_limit` elements. A large plan takes several transactions: all
-  // except the last transaction add elements that no packet can reach before the last transaction.
+  // until the plan has `element_limit` elements. A large plan is committed in several transactions.
+  // All transactions before the last one add elements that no packet can reach until the last
+  // transaction is committed.
   SyncResult Sync(size_t element_limit);
 
   // Returns true while elements that packets can no longer reach wait for their deletion. The loop
   // deletes them as soon as the batches are answered. Repair() and Audit() must not be called until
   // then.
   bool HasLeftovers() const { return !leftovers_.empty(); }
-  // Deletes the next part of these elements.
+  // Deletes some of the elements that packets can no longer reach.
   RemovalResult RemoveLeftovers();
 
-  // The revision, which increases with each commit that has an effect, and survives restarts.
+  // Returns the revision, which increases with each commit that has an effect, and survives
+  // restarts.
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
 
@@ -142,14 +147,15 @@ class Reconciler {
   // Calls check.Read() with the kernel.
   bool Compare(KernelCheck& check, std::chrono::steady_clock::duration limit);
 
-  // Return the result of a RowReader. Only for tests, because the duration is proportional to the
-  // size of the state.
+  // The following functions return the result of a RowReader. Only for tests, because the duration
+  // is proportional to the size of the state.
   nft::Transaction DesiredRows();
   nft::Transaction AppliedRows();
   nft::Transaction PendingRows();
 
-  // Returns the effect of `change`, which changes the store, and reverts it. If other changes are
-  // not written yet, the result contains only what `change` adds to them.
+  // Calls `change`, which changes the store, computes its effect on the kernel, and undoes the
+  // change. If earlier changes are not written yet, the result contains only the additional effect
+  // of `change`.
   DryRun Try(const std::function<void()>& change);
 
  private:
@@ -157,7 +163,7 @@ class Reconciler {
   class DryRunState;
   using Clock = std::chrono::steady_clock;
 
-  // The marker in the tables does not show whether the objects are saved.
+  // Returns true if the marker in the tables does not match whether the objects are saved.
   bool MarkerIsOutdated() const { return applied_.marker().saved != journal_.works(); }
   Marker NextMarker();
   nft::Transaction ReadAllRows(RowReader& reader);
@@ -208,14 +214,15 @@ class Reconciler {
   StandingFindings standing_findings_;
   NodePortUse node_port_use_;  // Value at the last computation of the node's findings.
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
-  // marker, because the tables may differ in leftovers.
+  // marker, because the tables may contain different leftovers.
   uint64_t unknown_generation_ = 0;
   std::optional<NextNumbers> next_numbers_;  // Numbers of the previous run, until the first plan.
   size_t previous_services_ = 0;
   std::vector<RepairResult> repairs_;  // Repairs during the current Sync(). See SyncResult.
   int failed_repairs_ = 0;             // Number of consecutive failures.
   int failed_reads_ = 0;               // Number of failures before the first plan.
-  // True if a plan failed after some of its rows were added ahead. These rows are suspect.
+  // True if a plan failed after some of its elements were committed ahead of the plan
+  // (SyncPlan::ahead). These elements are suspect.
   bool ahead_failed_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Transactions that the kernel rejects. Decides how the next attempt differs, and excludes Services
-// that the kernel rejects repeatedly; their applied rows stay in effect.
+// Handles transactions that the kernel rejects. Decides how the next attempt differs, and excludes
+// Services that the kernel rejects repeatedly. The applied rows of these Services stay in effect.
 //
 // Not thread-safe.
 #pragma once
@@ -31,11 +31,11 @@ class Rejections {
   // it out of sync_plan.dirty.
   Remedy Handle(TableState tables, SyncPlan& sync_plan, const nft::ApplyResult& result,
                 const Applied& applied);
-  // Treats a Service like a rejected one, because it needs an element that the rejected Service
-  // `holder` still has in the kernel.
+  // Treats `service` as rejected by the kernel. Call PutOff if `service` needs an element that the
+  // rejected Service `holder` still has in the kernel.
   void PutOff(const DirtyService& service, const std::string& holder);
   void Committed() { consecutive_ = 0; }
-  void PlanCommitted();  // Also called if the plan was empty.
+  void PlanCommitted();  // Call PlanCommitted even if the plan was empty.
 
   // Returns the maximum number of Services in the next plan. Handle halves this number if the
   // kernel's error names no Service, so that smaller plans isolate the rejected Service.
@@ -46,7 +46,7 @@ class Rejections {
   size_t size() const { return rejected_.size(); }
   void MarkDirty(Store& store) const;  // Marks all rejected Services as dirty.
 
-  // Findings that are not reported yet.
+  // Returns whether there are findings that were not reported yet.
   bool has_findings() const { return !findings_.empty(); }
   std::vector<PlanFinding> TakeFindings() { return std::exchange(findings_, {}); }
 
@@ -54,7 +54,7 @@ class Rejections {
   void Reject(const DirtyService& service, const std::string& reason);
   bool Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result, const Applied& applied);
 
-  // Consecutive rejections. Temporary errors count only for rewrites.
+  // Number of consecutive rejections. Temporary errors count only for rewrites.
   int consecutive_ = 0;
   size_t service_limit_ = SIZE_MAX;
   absl::flat_hash_set<std::string> rejected_;

@@ -2,7 +2,7 @@
 // dump of any size delays changes only briefly. Another thread builds the result.
 //
 // Each Service is copied at one point in time. Services in different portions may have different
-// revisions, if a commit comes between the portions.
+// revisions, if a commit occurs between the portions.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ class RowReader {
   enum class Rows : uint8_t {
     kDesired,  // All desired rows except the marker, as if the tables were written completely.
     kApplied,  // All applied rows except the marker.
-    kPending,  // The changes of the next transactions.
+    kPending,  // The uncommitted changes of the next transactions.
   };
   static constexpr auto kNoLimit = std::chrono::steady_clock::duration::max();
 
@@ -59,12 +59,14 @@ class RowReader {
 
   const Rows rows_;
   Step step_ = Step::kStart;
-  bool recreates_ = false;  // kPending only: the next transaction writes the tables completely.
+  // With kPending: true if the next transaction writes the tables completely.
+  bool recreates_ = false;
   bool merging_ = false;
   std::vector<std::string> keys_;  // Services to read.
   size_t next_key_ = 0;
   std::optional<std::string> last_applied_;
-  absl::flat_hash_set<std::string> read_;  // Services of `keys_`, if the applied Services follow.
+  // Services in `keys_`, if the applied Services are read afterwards. Step::kApplied skips them.
+  absl::flat_hash_set<std::string> read_;
   std::unique_ptr<Numbering> numbering_;
   int64_t source_rows_[2] = {};  // Number of source range rows in addition to the applied rows.
   std::vector<Row> node_rows_before_, node_rows_;

@@ -18,7 +18,8 @@ struct ScheduleOptions {
   // conflict, the share takes precedence.
   std::chrono::milliseconds audit_cycle{std::chrono::minutes(5)};
   double audit_share = 0.015;
-  std::chrono::milliseconds first_audit{std::chrono::seconds(30)};  // Delay after the start.
+  // Delay of the first audit after the start.
+  std::chrono::milliseconds first_audit{std::chrono::seconds(30)};
   // Interval for retrying Services that the kernel has rejected.
   std::chrono::milliseconds retry_rejected{std::chrono::minutes(1)};
 };
@@ -28,10 +29,10 @@ class Schedule {
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  // What is left to do.
+  // Work that remains for the loop.
   struct Work {
     bool changes = false;      // Desired and applied rows differ, or the tables must be rewritten.
-    bool leftovers = false;    // Elements are left over.
+    bool leftovers = false;    // Leftover elements must be deleted.
     bool suspects = false;     // Rows are suspect.
     bool rejected = false;     // The kernel has rejected Services.
     bool saves_state = false;  // The state is saved, which can fail at any time.
@@ -43,23 +44,23 @@ class Schedule {
   // Returns when the loop must act. A time in the past means immediately.
   Time Next(const Work& work, Time now) const;
 
-  // Consecutive failed commits.
+  // Returns the number of consecutive failed commits.
   int failed_commits() const { return commits_.failures(); }
   bool CommitDue(Time now) const { return failed_commits() == 0 || now >= commit_at_; }
   void CommitFailed(Time now) { commit_at_ = now + commits_.Failure(); }
   void CommitSucceeded() { commits_.Success(); }
 
   bool RepairDue(Time now) const { return now >= repair_at_; }
-  // After a repair, repairs pause for as long as it took, so that changes are not delayed.
+  // After a repair, repairs pause for as long as the repair took, so that changes are not delayed.
   void RepairDone(Time start, Time now);
-  // `disturbed`: commits of other processes interrupted the repair.
+  // `disturbed` is true if commits of other processes interrupted the repair.
   void RepairFailed(Time now, bool disturbed);
-  // A rewrite was committed. `took`: its duration.
+  // Call Rewritten after a rewrite was committed. `took` is the duration of the rewrite.
   void Rewritten(Time now, Clock::duration took);
 
   bool AuditDue(Time now) const { return now >= audit_at_; }
-  // A portion of an audit is complete. `rows`: number of all applied rows. `cpu_time`: the CPU time
-  // of the portion.
+  // Call Audited after each portion of an audit. `rows` is the number of all applied rows.
+  // `cpu_time` is the CPU time of the portion.
   void Audited(Time now, size_t rows, std::chrono::nanoseconds cpu_time);
 
   bool RejectedDue(Time now) const { return now >= rejected_at_; }

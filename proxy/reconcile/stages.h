@@ -1,5 +1,6 @@
-// Measures how long a message spends in each stage until its answer, since the start. The
-// difference between two readings describes the time between them.
+// Measures how long messages spend in each stage until they are answered. The values accumulate
+// from the start, so the difference between two readings describes the time between the two
+// readings.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +18,15 @@ enum class Stage : uint8_t {
   kConvert,  // From the receipt of the decoded message to Submit: validation and conversion.
   kQueue,    // From Submit until the loop takes the batch.
   kIntake,   // Changing the store.
-  // Stages of a transaction, which may contain several merged batches. Includes rejected
-  // transactions.
+  // Stages of a transaction, which may contain several merged batches. Rejected transactions are
+  // included.
   kPlan,    // Computing the desired rows and the difference to the applied rows.
-  kSave,    // Saving objects and the attempt before the commit, and the outcome after it.
+  kSave,    // Saving objects and the attempt before the commit, and the outcome after the commit.
   kKernel,  // Building and sending the netlink batch, and waiting for its acknowledgement.
   kFollow,  // Updating the applied rows, the status and observers after the commit.
   // A stage of a batch.
   kAnswer,  // Building the answer and passing it to gRPC.
-  // Deleting leftovers after the answers.
+  // Deleting leftovers after the batches are answered.
   kRemove,
 };
 inline constexpr size_t kStages = 9;

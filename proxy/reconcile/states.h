@@ -14,7 +14,8 @@ namespace svcmap::proxy {
 enum class Received : uint8_t {
   kNothing,  // No object, and no table with a marker of a previous run. Empty tables are created.
   kPartial,  // A part of the first snapshot, in this run or in a previous one.
-  // No complete state. The rules of the previous run stay in effect, and nothing is written.
+  // No complete state. The rules of the previous run stay in effect, and nothing is written to the
+  // kernel.
   kPreviousRules,
   kStored,    // Objects from the saved state, or changes without a complete state.
   kComplete,  // In this run, a controller has sent a snapshot or offered the matching state token.
@@ -27,15 +28,15 @@ enum class Input : uint8_t {
   kTokenMatches,   // The token that a controller offers matches the stored state.
 };
 
-// What a run finds at its start.
+// State that a run finds at its start.
 enum class AdoptedState : uint8_t {
   kNothing,  // No table with a marker, and no saved objects.
-  kUnknown,  // Tables, and no saved objects, or objects that are older than the tables.
-  kSaved,    // Saved objects that belong to the tables, or no tables.
+  kUnknown,  // Tables, but no saved objects that match them: either none, or older objects.
+  kSaved,    // Saved objects that match the tables, or saved objects without tables.
 };
 
-// The first state of a run. `partial`: a previous run ended before it received a complete state.
-// `has_objects`: objects are saved.
+// Returns the first state of a run. `partial` is true if a previous run ended before it received a
+// complete state. `has_objects` is true if objects are saved.
 constexpr Received ReceivedAtStart(AdoptedState adopted, bool partial, bool has_objects) {
   if (adopted == AdoptedState::kNothing) return Received::kNothing;
   if (adopted == AdoptedState::kUnknown) return Received::kPreviousRules;
@@ -65,14 +66,15 @@ inline constexpr std::array<ReceivedTransition, 9> kReceivedTransitions = {{
     {Received::kStored, Input::kTokenMatches, Received::kComplete},
 }};
 
-// What is known about the content of the tables, and thus how the next commit writes them.
+// Whether the tables are known to contain the applied rows. This determines how the next commit
+// writes the tables.
 enum class TableState : uint8_t {
   // The tables contain the applied rows, except for rows that are suspect or left over. A commit
   // writes only differences between applied and desired rows.
   kCurrent,
   // The tables may differ from the applied rows. The next commit creates missing tables, reads the
-  // others and writes what differs. If the tables cannot be compared, their content is replaced,
-  // except for clients' affinity records.
+  // existing tables and writes the differences. If the tables cannot be compared, their content is
+  // replaced, except for clients' affinity records.
   kUnverified,
   // Writing the differences has failed. The next commit replaces the tables' content, including
   // affinity records.
@@ -104,27 +106,28 @@ inline constexpr std::array<TableTransition, 4> kTableTransitions = {{
 Received Next(Received state, Input input);
 TableState Next(TableState state, TableEvent event);
 
-// What the agent does.
+// The agent's current activity.
 enum class Phase : uint8_t {
   kHolding,    // Keeps the previous run's rules in effect until it receives a complete state.
   kRetrying,   // Retries a commit that has failed.
   kWaiting,    // Has received nothing, or only a part of its first snapshot.
-  kRewriting,  // Reads the tables and writes what differs, or replaces their content.
+  kRewriting,  // Reads the tables and writes the differences, or replaces their content.
   kRepairing,  // Checks and repairs rows that another process may have changed.
-  kLoading,    // Writes the stored state, which was not completely in the kernel yet, in this run.
-  kServing,    // The stored state was completely in the kernel. Commits changes.
+  kLoading,    // Writes the stored state, which was never completely in the kernel in this run.
+  kServing,    // Commits changes. The stored state was completely in the kernel in this run.
 };
 
 struct Situation {
   Received received = Received::kNothing;
-  // The value of `received` when all stored objects were last in the kernel, in this run.
+  // Value of `received` at the last time in this run at which all stored objects were in the
+  // kernel.
   Received programmed = Received::kNothing;
   TableState tables = TableState::kUnverified;
   bool commit_failed = false;  // The last commit has failed.
   bool suspects = false;       // Rows are suspect.
 };
 
-// The first matching phase, in the order of the enumeration.
+// Returns the first phase in the order of the enumeration that matches the situation.
 Phase PhaseOf(const Situation& situation);
 
 }  // namespace svcmap::proxy

@@ -46,20 +46,20 @@ struct SyncPlan {
   }
 
   Plan plan;
-  std::array<nft::Transaction, 3> first;  // To commit before the plan. See Phases.
+  std::array<nft::Transaction, 3> first;  // Transactions to commit before the plan. See Phases.
   nft::Transaction ahead;     // Elements of `first` that were, or may have been, committed.
-  nft::Transaction removals;  // Deletions after the commit of the plan. See Phases.
-  bool rewrite = false;       // The plan contains all rows.
-  bool has_marker = true;     // The tables contain the applied marker.
+  nft::Transaction removals;  // Elements to delete after the commit of the plan.
+  bool rewrite = false;       // True if the plan contains all rows.
+  bool has_marker = true;     // True if the tables contain the applied marker.
   std::vector<std::string> replaced_chains;  // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
   std::vector<DirtyService> dirty;
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;
   std::vector<Number> old_numbers;
-  // In a rewrite. See Plan::ended_local_sets().
+  // Set in a rewrite. See Plan::ended_local_sets().
   absl::flat_hash_set<std::string> ended_local_sets;
-  std::vector<Number> gone_ports;  // Ports with session affinity that only the found tables have.
+  std::vector<Number> gone_ports;  // Numbers of sticky ports that only the existing tables contain.
   std::optional<std::vector<Row>> node_rows;  // Absent if unchanged.
   std::vector<PlanFinding> findings;
   int64_t more_resets = 0;      // Number of Services with resets in addition to the applied rows.

@@ -42,9 +42,9 @@ struct SyncResult {
   };
   Outcome outcome = Outcome::kNothing;
   absl::Status error;      // kFailed only.
-  bool recreated = false;  // A complete rewrite was committed, or failed.
+  bool recreated = false;  // True if a complete rewrite was attempted.
   // Base chains with a wrong type, hook or priority that were created again, in nft notation.
-  // Packets may have passed untranslated meanwhile.
+  // Packets may have passed without translation before these chains were created again.
   std::vector<std::string> replaced_chains;
   // Results of repairs before the plan, if these repairs found differences or failed. Also set
   // after a failure.
@@ -58,7 +58,7 @@ struct SyncResult {
       findings;  // Parts of the desired state that have no effect, with reasons.
   // Current UDP ports of all synced Services. Empty after a failure.
   std::vector<std::pair<std::string, UdpPorts>> udp;
-  EndpointChanges endpoints;  // Of all synced Services. Empty after a failure.
+  EndpointChanges endpoints;  // Endpoint changes of all synced Services. Empty after a failure.
   // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
   HealthCheckChanges health_checks;
   std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).
@@ -81,7 +81,7 @@ struct RemovalResult {
 struct DryRun {
   // Elements deleted and added, in the order of the transaction, without the marker.
   nft::Transaction rows;
-  // The tables would be rewritten. Even then, `rows` contains only the differences.
+  // True if the tables would be rewritten. Even then, `rows` contains only the differences.
   bool recreates = false;
   std::vector<Finding> findings;  // Parts of the changes that would not be programmed.
   uint64_t revision = 0;          // The current revision.

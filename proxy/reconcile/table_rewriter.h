@@ -1,4 +1,4 @@
-// Rewrites the tables: writes what differs from the tables that exist, or replaces their content.
+// Rewrites the tables: writes the differences from the existing tables, or replaces their content.
 // Base chains stay hooked, because a packet that passes while a base chain is replaced would leave
 // the node without translation (docs/decisions/0011-make-before-break.md).
 //
@@ -29,31 +29,34 @@ class TableRewriter {
                 const Applied& applied)
       : kernel_(kernel), ruleset_(ruleset), timers_(timers), applied_(applied) {}
 
-  // Reads the tables, and in kUnverified their elements. Call before a rewrite is planned. Returns
-  // an error if reading has failed and may succeed later.
+  // Reads the sets and chains of the tables and, in the state kUnverified, also their elements.
+  // Call before a rewrite is planned. Returns an error if reading has failed and may succeed later.
   absl::Status Read(TableState state);
-  // Returns null if no elements were read. If a set has another type, the result contains the
-  // elements of the other sets.
+  // Returns null if no elements were read. If a set does not have the expected type, the result
+  // contains the elements of the other sets.
   const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
 
-  // Adds the tables to a plan with all rows: tables that are missing, and the differences to the
-  // tables that exist if possible, else their replacement.
+  // Adds the changes of the tables to a plan that contains all rows. Missing tables are created. If
+  // possible, only the differences from the existing tables are written. Otherwise, the content of
+  // the existing tables is replaced.
   void Write(TableState state, SyncPlan& sync_plan) const;
-  // Adds the replacement of the tables' content by the tables in sync_plan.specs.
+  // Adds the replacement of the tables' content to the plan. sync_plan.specs describes the new
+  // tables.
   void Replace(TableState state, SyncPlan& sync_plan) const;
 
-  void Forget();  // Forgets what Read() has found.
+  void Forget();  // Discards the results of Read().
 
  private:
-  using Contents = std::array<std::optional<nft::TableContent>, 2>;  // Absent: no such table.
+  // By Index(Family). Absent if the table does not exist.
+  using Contents = std::array<std::optional<nft::TableContent>, 2>;
   struct Found {
     FoundElements elements;
-    // The content of unmodified tables with these timeouts and rules.
+    // Content of unmodified tables with the timeouts in `timers` and the rules in `rules`.
     std::array<nft::TableContent, 2> references;
     std::vector<uint32_t> timers;
     RulesInUse rules;
-    bool comparable = true;  // No set has another type.
-    bool has_marker = true;  // The elements of both markers are those of the applied marker.
+    bool comparable = true;  // True if all sets have the expected types.
+    bool has_marker = true;  // True if both marker sets contain the applied marker.
   };
 
   absl::StatusOr<Found> ReadElements() const;

@@ -16,15 +16,15 @@
 namespace svcmap::proxy {
 
 struct ProgrammingLatency {
-  uint64_t count = 0;  // Changes with a trigger time.
+  uint64_t count = 0;  // Number of changes with a trigger time.
   std::chrono::nanoseconds sum{0}, last{0}, longest{0};
 };
 
 class TriggerTimes {
  public:
   using Time = std::chrono::system_clock::time_point;
-  // Maximum number of waiting changes, because the kernel may reject commits for long. Further
-  // changes are not counted.
+  // Maximum number of waiting changes, which is necessary because the kernel may reject commits for
+  // a long time. Changes above the maximum are not counted.
   static constexpr size_t kMost = 65536;
 
   // Called with the latency of each change with a trigger time, on the loop's thread. Must not
@@ -39,8 +39,8 @@ class TriggerTimes {
     if (time > start_ && waiting_.size() < kMost) waiting_.push_back({sequence, time, family});
   }
 
-  // All changes with a sequence number below `end` are in the kernel since `now`. `observer` may be
-  // null.
+  // Call Programmed when all changes with a sequence number below `end` are in the kernel. `now` is
+  // the current time. `observer` may be null.
   void Programmed(uint64_t end, Time now, const Observer& observer = nullptr) {
     for (; !waiting_.empty() && waiting_.front().sequence < end; waiting_.pop_front()) {
       Count(waiting_.front(), now, observer);

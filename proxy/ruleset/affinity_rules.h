@@ -15,8 +15,9 @@
 // Chain recall-N creates the client's record if the client has none, and translates the destination
 // to the recorded endpoint. If the record is stale, recall-N deletes the record.
 //
-// Chain restore writes the descriptor to the destination address again. If a commit has ended the
-// affinity in the meantime, chain restored picks an endpoint without affinity.
+// Chain restore writes the descriptor to the destination address again. If a commit has disabled
+// session affinity for the Service port since the lookup, chain restored picks an endpoint without
+// affinity.
 //
 // Port ranges use the same chains. Their endpoints are in other maps, which have no port. Chain
 // range-restored picks an endpoint of a range without affinity.

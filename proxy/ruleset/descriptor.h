@@ -19,8 +19,9 @@
 // necessary because nf_tables incorrectly updates the checksum of a received packet when a rule
 // writes an IPv6 address. As a result, kernel 6.18 dropped datagrams to sockets on the node.
 // Because bytes 10-11 depend on the replaced address, an IPv6 descriptor is valid for only one
-// address. With session affinity, a choice overwrites bytes 0-7, and bytes 2-3 are initially the
-// complement of bytes 0-1. All other bytes are zero.
+// address. With session affinity, bytes 2-3 of a descriptor are the complement of bytes 0-1. When
+// an endpoint is selected, the rules overwrite bytes 0-7 with the choice (see Choice below). All
+// other bytes are zero.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@
 
 namespace svcmap::proxy {
 
-// Actions before the pick.
+// Actions before an endpoint is picked.
 enum class DispatchKind : uint8_t {
   kInternal = 0,  // Pick an endpoint (clusterIP).
   kExternal = 1,  // Mark for masquerade, then pick (externalIP, LoadBalancer IP, nodePort).
@@ -113,7 +114,8 @@ inline constexpr uint8_t kStickyKindMask = 0xc0;
 // Returns an address that contains only the two given bytes, for the masks and values in rules.
 IpAddress StickyPattern(Family family, uint8_t first_byte, uint8_t sticky_byte);
 
-// Returns the prefix that contains all descriptors of a kind, for rules: 0.0.0.0/2 for kInternal.
+// Returns the prefix that contains all descriptors of a kind, such as 0.0.0.0/2 for kInternal.
+// Rules use this prefix to match the kind.
 IpPrefix DescriptorPrefix(Family family, DispatchKind kind);
 
 // A choice replaces the destination address after an endpoint was selected for a client. A choice

@@ -9,10 +9,10 @@
 
 namespace svcmap::proxy {
 
-// Number of random picks in a size class. If all picks miss, the rules use slot 0, which always
-// contains an endpoint. A pick misses with a probability below 0.33, and eleven picks in a row miss
-// with a probability below 6e-6. With only eight picks and 44,103 endpoints, slot 0 would get seven
-// times its share.
+// Number of random picks in a size class. A pick misses if the random slot is empty. If all picks
+// miss, the rules use slot 0, which always contains an endpoint. A pick misses with a probability
+// below 0.33, and eleven picks in a row miss with a probability below 6e-6. With only eight picks
+// and 44,103 endpoints, slot 0 would get seven times its share.
 inline constexpr int kSizeClassPicks = 11;
 
 class RuleList {

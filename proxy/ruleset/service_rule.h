@@ -26,7 +26,7 @@ class ServiceRule : public nft::RuleBuilder {
   // Like DnatToRandomSlot, but with `jhash KEY mod N seed SEED` instead of the random number.
   RuleBuilder& DnatToHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed,
                                 nft::NamedSet map);
-  // The same without a port: `dnat to GROUP . jhash ...`.
+  // Like DnatToHashedSlot, but for a map without ports: `dnat to GROUP . jhash ...`.
   RuleBuilder& DnatAddressToHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed,
                                        nft::NamedSet map);
 
@@ -50,8 +50,8 @@ class ServiceRule : public nft::RuleBuilder {
   // `meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map`. In IPv6, the lookup key is the first
   // four bytes of CHOICE.
   RuleBuilder& DnatToChoice(nft::NamedSet map);
-  // The same for a map without ports: `dnat to CHOICE map @map`. Packets keep their destination
-  // port.
+  // Like DnatToChoice, but for a map without ports: `dnat to CHOICE map @map`. Packets keep their
+  // destination port.
   RuleBuilder& DnatAddressToChoice(nft::NamedSet map);
 
  private:

@@ -30,8 +30,8 @@ inline constexpr uint32_t kPingsPerSecond = 1000;
 // time to load ranges is quadratic in their number, and the kernel blocks one CPU during this time.
 // Linux 6.18 takes 12 ms for 1,000 ranges, 0.24 s for 5,000 and 3.7 s for 20,000.
 inline constexpr size_t kMaxSourceRows = 4096;
-// Whether `removed` of `rows` source ranges are too many to be deleted one by one. The time of a
-// deletion grows with the size of the set and is 1 to 3 ms in a set of maximum size.
+// Returns whether `removed` of `rows` source ranges are too many to be deleted one by one. The time
+// of a deletion grows with the size of the set and is 1 to 3 ms in a set of maximum size.
 constexpr bool RemovesManySourceRows(size_t removed, size_t rows) {
   return removed * rows > 16 * kMaxSourceRows;
 }
@@ -61,7 +61,7 @@ enum SetIndex : uint8_t {
   kAffinityLocalEndpoints,  // endpoint number : address . port, for the local endpoint set
   kSelfEndpoints,           // address . protocol of endpoints that are their own destination
   kSetCount,
-  // Sets of options. RowSetCount(RulesetOptions) returns how many of them a table has.
+  // Sets that exist only with certain options. See RowSetCount(RulesetOptions).
   kPingAddresses = kSetCount,  // address of each Service whose echo requests the node answers
   kPingTarget,                 // protocol ICMP or ICMPv6 : address of the node
   kResetServices,  // address . tcp . port; connections without conntrack entry are reset
@@ -70,7 +70,7 @@ enum SetIndex : uint8_t {
   kRangeBlocks,            // address . protocol . high byte of the port : descriptor
   kRangeEndpoints,         // group . slot : address
   kNoEndpointRangePorts,   // address . protocol . port; new connections are rejected
-  kNoEndpointRangeBlocks,  // address . protocol . high byte of the port; likewise
+  kNoEndpointRangeBlocks,  // address . protocol . high byte of the port; also rejected
   kRangeHairpins,          // address . address . protocol of local endpoints
   kRangeFirewallIps,       // address . protocol; sources restricted to kRangeFirewallSources
   kRangeFirewallSources,   // address . protocol . source range
@@ -113,11 +113,12 @@ enum class DetectLocal : uint8_t {
 // nf_conntrack_tcp_loose.
 enum class TcpResets : uint8_t {
   kOff,
-  // nf_conntrack_tcp_loose=1: such a segment is new and is translated to an endpoint, whose kernel
-  // resets the connection. Rules reset only connections to Services without endpoints.
+  // nf_conntrack_tcp_loose=1: a segment without a conntrack entry is new and is translated to an
+  // endpoint, whose kernel resets the connection. Rules reset only connections to Services without
+  // endpoints.
   kLoose,
-  // nf_conntrack_tcp_loose=0: such a segment is invalid and is not translated. Rules reset
-  // connections to the destinations in kResetServices.
+  // nf_conntrack_tcp_loose=0: a segment without a conntrack entry is invalid and is not translated.
+  // Rules reset connections to the destinations in kResetServices.
   kStrict,
 };
 

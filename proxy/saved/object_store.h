@@ -6,8 +6,8 @@
 // for a limited time.
 //
 // Errors never affect the caller. After an error, the store reports the problem once and drops all
-// changes. After a delay, needs_everything() requests a batch of everything, which is written to a
-// new file.
+// changes. After a delay, needs_everything() returns true to request a batch with all objects,
+// which the store writes to a new file.
 #pragma once
 
 #include <chrono>
@@ -31,7 +31,8 @@ struct ObjectStoreOptions {
   std::chrono::milliseconds open_limit{10000};
   std::chrono::milliseconds stop_limit{5000};
   std::chrono::milliseconds sync_interval{1000};
-  // Delay between an error and the request for everything (nft/base/backoff.h).
+  // Delay after an error until needs_everything() requests all objects. The delay grows from
+  // first_retry to last_retry (nft/base/backoff.h).
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
   // Name of the SQLite VFS. unix-excl holds the lock of the database and needs no shared memory,
@@ -61,8 +62,8 @@ class ObjectStore : public ObjectWriter {
   // damaged or has another format version is renamed and reported, and `found` stays empty.
   //
   // Returns kFailedPrecondition if another agent uses the folder, and no other error. If the folder
-  // cannot be used or the disk does not respond, saving does not work until a later batch of
-  // everything.
+  // cannot be used or the disk does not respond, saving does not work until a later batch contains
+  // all objects.
   static absl::StatusOr<std::unique_ptr<ObjectStore>> Open(std::string folder,
                                                            ObjectStoreOptions options,
                                                            SavedObjects* found);
@@ -76,8 +77,8 @@ class ObjectStore : public ObjectWriter {
 
   // Methods for any thread.
 
-  // Returns OK when the leader is on disk. After an error, a later batch of everything also saves
-  // the leader.
+  // Returns OK when the leader is on disk. After an error, a later batch with all objects also
+  // saves the leader.
   absl::Status SaveLeader(const Leader& leader);
   ObjectStoreStatus status() const;
 

@@ -2,12 +2,12 @@
 // port, one of them gets the claim. The other Services are reported and not programmed at this
 // address.
 //
-// If all of these Services have a creationTimestamp, the oldest Service gets the claim. If one has
-// no creationTimestamp, the Service that this agent stored first (ServiceEntry::first_seen)
-// decides: without a creationTimestamp, it gets the claim. With a creationTimestamp, the oldest
+// If all of these Services have a creationTimestamp, the oldest Service gets the claim. Otherwise,
+// the Service that this agent stored first (ServiceEntry::first_seen) decides. If this first
+// Service has no creationTimestamp, it gets the claim. If it has a creationTimestamp, the oldest
 // Service with a creationTimestamp gets the claim. So the result depends only on the claimants, and
-// a new Service without a creationTimestamp never takes a claim. The names decide between equal
-// values.
+// a new Service without a creationTimestamp never takes a claim. If timestamps or revisions are
+// equal, the names decide.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ class Claims {
   };
 
   // Replaces the claims of one Service. `before` and `after` may be null. `first_seen` is the value
-  // of the Service's entry and is the same for both.
+  // in the Service's ServiceEntry, which is the same for both versions.
   Moved Update(const std::shared_ptr<const Service>& before,
                const std::shared_ptr<const Service>& after, uint64_t first_seen);
 

@@ -22,8 +22,8 @@ struct DirtyService {
 
 class DirtyServices {
  public:
-  // Adds a Service that a change has made dirty. `sequence` never decreases, except that 0 stands
-  // for a change by no batch.
+  // Adds a Service that a change has made dirty. `sequence` is the number of the change and never
+  // decreases. If no batch caused the change, `sequence` is 0.
   void Mark(const std::string& key, uint64_t sequence) {
     if (keys_.insert(key).second) queue_.push_back({key, sequence});
   }

@@ -21,7 +21,7 @@ struct StateLimits {
 };
 
 // Maximum number of ports times endpoints in all EndpointSlices of a Service, per family. The limit
-// bounds the size of one commit, because a Service is never divided.
+// bounds the size of one commit, because all changes of a Service are in the same commit.
 inline constexpr uint64_t kMaxPortsTimesEndpoints = uint64_t{1} << 18;
 
 // Returns a finding if `change` would exceed a limit, or nullopt.

@@ -1,5 +1,6 @@
-// How much the end of a snapshot would remove. A controller with an empty cache, or of another
-// cluster, sends a snapshot that would remove most objects of a node.
+// Numbers of objects that the end of a snapshot would remove. For example, a controller with an
+// empty cache, or a controller of another cluster, sends a snapshot that would remove most objects
+// of a node.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +17,15 @@ struct SnapshotLoss {
   };
   Part kinds[4];           // Objects, by Index(Kind).
   Part with_endpoints;     // Services with endpoints.
-  Part previous_services;  // Services in the kernel that only the previous run knows.
+  Part previous_services;  // Services with endpoints in the rules of the previous run.
 };
 
-// The bound applies to at least this number of objects.
+// LossBeyond() ignores a Part if Part::before is smaller than this number.
 inline constexpr size_t kMinBoundedObjects = 20;
 
-// Returns the losses of at least `percent` of at least kMinBoundedObjects objects of one kind, such
-// as "95 of 100 Services, 190 of 200 EndpointSlices", or "" if there are none. A `percent` of 0
-// means no bound.
+// Returns each loss of at least `percent` of the objects of one kind, such as "95 of 100 Services,
+// 190 of 200 EndpointSlices". Ignores kinds with fewer than kMinBoundedObjects objects. Returns ""
+// if there is no such loss, or if `percent` is 0.
 std::string LossBeyond(const SnapshotLoss& loss, unsigned percent);
 
 }  // namespace svcmap::proxy

@@ -1,7 +1,7 @@
 // The parts of the desired state that currently have no effect, with reasons. Each plan replaces
-// the findings of the Services that it contains, whatever object changed. A Service that receives a
-// clusterIP because another Service was deleted has no finding from then on. The findings of the
-// node are replaced separately.
+// the findings of the Services that it contains, even if another object caused the plan. For
+// example, the finding of a Service without its clusterIP is removed when the Service receives the
+// clusterIP of a deleted Service. The findings of the node are replaced separately.
 //
 // Not thread-safe.
 #pragma once
@@ -23,14 +23,14 @@ struct PlanFinding {
   uint64_t sequence = 0;
   std::string service;  // Key of the Service whose plan has the finding. Empty for the node.
   Finding finding;      // Can be about an object of the Service, such as an EndpointSlice.
-  bool known = false;   // The previous plan of the Service or node had the same finding.
+  bool known = false;   // True if the previous plan of the Service or node had the same finding.
 };
 
 class StandingFindings {
  public:
   static constexpr size_t kMaxServices = 1000;  // Findings of further Services are dropped.
   static constexpr size_t kMaxFindings = 100;   // Further findings of a Service are dropped.
-  // Sorted by Service. The vector does not change.
+  // Sorted by Service. The vector is immutable. Replace() creates a new vector.
   using List = std::shared_ptr<const std::vector<Finding>>;
 
   // Replaces the findings of the Services in `planned` and of all Services that `findings` names,

@@ -37,7 +37,8 @@ struct SliceKeyLess {
 // may exist without their Service (S-28).
 struct ServiceEntry {
   std::shared_ptr<const Service> service;
-  // The revision at which `service` was stored first. Updates of the Service do not change it.
+  // The revision at which `service` was stored first. Updates of the Service do not change this
+  // revision.
   uint64_t first_seen = 0;
   absl::btree_set<std::shared_ptr<const EndpointSlice>, SliceKeyLess> slices;
   size_t endpoints[2] = {};  // Number of endpoints in `slices`, by Index(Family).
@@ -97,20 +98,21 @@ class Store {
   // AddToSnapshot() belong to the snapshot. EndSnapshot removes all other objects, and returns
   // their number. A second BeginSnapshot discards the open snapshot.
   //
-  // If a change takes all usable endpoints of a stored EndpointSlice, EndSnapshot applies the
-  // change, because it removes as much as a removal.
+  // If a change in a snapshot removes all usable endpoints of a stored EndpointSlice, EndSnapshot
+  // applies the change, because the change removes as many endpoints as the removal of the
+  // EndpointSlice.
   void BeginSnapshot();
   void AddToSnapshot(Kind kind, const std::string& key);
   KindCounts EndSnapshot(uint64_t sequence);
   // Discards the open snapshot without removing objects.
   void AbandonSnapshot() { progress_.snapshot.reset(); }
-  // The stored objects are complete. The next snapshot is compared with them, and not with the
-  // objects before an abandoned snapshot.
+  // Call ForgetSnapshots when the stored objects are complete. LossOfSnapshot() then compares the
+  // next snapshot with the stored objects, and not with the objects before an abandoned snapshot.
   void ForgetSnapshots() { progress_.base.reset(); }
   bool in_snapshot() const { return progress_.snapshot.has_value(); }
-  // Returns what EndSnapshot would remove of the objects that were stored before the first
-  // snapshot that has not ended. Objects of abandoned snapshots do not count. Iterates over all
-  // objects.
+  // Returns how many objects EndSnapshot would remove. Counts only objects that were stored before
+  // the open snapshot and before the abandoned snapshots that directly preceded it. Objects that
+  // these snapshots added do not count. Iterates over all objects.
   SnapshotLoss LossOfSnapshot() const;
   // Returns the number of Services with usable endpoints, without those that the end of the open
   // snapshot would remove. Iterates over all Services.
@@ -143,8 +145,8 @@ class Store {
   Change Stored(Kind kind, const std::string& key) const;
   // Returns the object as received, serialized. Returns null if the object is not stored.
   const std::string* FindMessage(Kind kind, const std::string& key) const;
-  // Same for the last accepted version of an EndpointSlice, which can wait for the end of the
-  // snapshot. Changes of single endpoints must be computed from this version.
+  // Like FindMessage, for the last accepted version of an EndpointSlice, even if this version waits
+  // for the end of the snapshot. Changes of single endpoints must be computed from this version.
   const std::string* FindLatestSlice(const std::string& key) const;
 
   DirtyServices& dirty() { return progress_.dirty; }
@@ -155,7 +157,7 @@ class Store {
   // Marks one Service as dirty. The Service does not need to exist. `sequence` is 0 if no batch
   // caused the change.
   void MarkDirty(const std::string& key, uint64_t sequence);
-  // Starts recording moves.
+  // Starts recording ServiceMoves.
   void KeepMoves() { keep_moves_ = true; }
   // Returns the recorded moves of the Service since the previous call.
   ServiceMoves TakeMoves(const std::string& key);
@@ -187,15 +189,16 @@ class Store {
 
  private:
   struct Snapshot {
-    uint64_t revision = 0;  // At the start of the snapshot.
-    bool removes = false;   // Objects were stored at the start of the snapshot.
+    uint64_t revision = 0;  // Revision at the start of the snapshot.
+    bool removes = false;   // True if objects were stored at the start of the snapshot.
     // Objects in the snapshot, in the form "KIND key". Empty unless `removes` is true.
     absl::flat_hash_set<std::string> keys;
     // Changes that EndSnapshot applies, by the key of their EndpointSlice.
     absl::btree_map<std::string, Change> waiting;
   };
 
-  // The objects that were stored before the first snapshot that has not ended.
+  // The objects that were stored before the open snapshot and before the abandoned snapshots that
+  // directly preceded it.
   struct Base {
     Amounts amounts;
     absl::flat_hash_set<std::string> added;  // Objects that were added later, as in Snapshot::keys.
@@ -207,8 +210,8 @@ class Store {
     StateToken token = {};
     std::vector<std::pair<Kind, std::string>> touched;
     DirtyServices dirty;
-    absl::flat_hash_map<std::string, ServiceMoves> moves;  // Of dirty Services.
-    size_t added = 0;                                      // Addresses in `moves`.
+    absl::flat_hash_map<std::string, ServiceMoves> moves;  // Moves of dirty Services.
+    size_t added = 0;                                      // Number of added addresses in `moves`.
     // True if any Service has released an address since the list of dirty Services was last empty.
     bool released = false;
     bool moved = false;

@@ -47,7 +47,7 @@ class HttpClient {
   HttpClient(ApiServer server, std::string user_agent);  // `user_agent`: "svcmap-kube/0.1.0".
   ~HttpClient();                                         // All transfers must have been destroyed.
 
-  // Waits for data, but not longer than until `until`. Calls the functions of the transfers that
+  // Waits for data, at the latest until the time `until`. Calls the functions of the transfers that
   // have received data, have ended or have timed out. Returns false after Stop.
   bool Run(Clock::time_point until);
   void Stop();  // Ends the current and all later calls of Run. Thread-safe.
@@ -109,7 +109,7 @@ class HttpTransfer {
   static size_t OnBytes(const char* data, size_t, size_t bytes, void* transfer);
   void Answer();
   HttpClient::Clock::time_point Deadline() const;
-  long LocalPort() const;  // Of the connection, or 0 before a connection is used.
+  long LocalPort() const;  // Local port of the connection, or 0 before a connection is used.
   void End(CURLcode code);
   absl::Status Explain(CURLcode code) const;  // The message does not contain the server's name.
   std::string CertificateProblem() const;
