@@ -59,9 +59,11 @@ std::vector<UpstreamTest> UpstreamTests() {
        "AffinityTest.S79_S122_AnEndpointInTheNodesOwnNetwork"},
       {"Services", "external policy Local: nodePort",
        "DecisionTable.Row/S79_S89_S173_S174_*_ExternalLocal"},
-      {"Services", "healthCheckNodePort changes", "HealthChecksTest.S259_ListenersComeChangeAndGo"},
+      {"Services", "healthCheckNodePort changes",
+       "ServicePointsTest.S259_FiveHundredListenersComeChangeAndGo "
+       "LoopRepairTest.S259HealthChecksAreReportedWhenTheyChangeAndNotOtherwise"},
       {"Services", "health check fails if all are terminating",
-       "HealthChecksTest.S262_S266_TheAnswerFollowsTheEndpoints"},
+       "HealthChecksTest.S260_S262_S266_TheAnswerFollowsTheEndpoints"},
       {"Services", "fallback to terminating endpoints",
        "EndpointChoice.Row/S187_*_ClusterTerminatingOnly "
        "EndpointChoice.Row/S47_S188_*_OnlyARemoteTerminatingOneServes"},
@@ -102,7 +104,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"LoadBalancer", "no disruption during a rolling update, both policies",
        "UpstreamTest.S33_S34_S340_ARollingUpdateLosesNoConnection"},
       {"LoadBalancer", "only nodes with endpoints are targets",
-       "HealthChecksTest.S262_S266_TheAnswerFollowsTheEndpoints"},
+       "HealthChecksTest.S260_S262_S266_TheAnswerFollowsTheEndpoints"},
       {"LoadBalancer", "from pods",
        "DecisionTable.Row/S79_S89_S173_S174_*_ExternalLocal "
        "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster"},

@@ -14,6 +14,11 @@ const Objects kInternalLocal = {ExternalWeb("shop/web", kV).InternalPolicy("Loca
 const Objects kBothLocal = {
     ExternalWeb("shop/web", kV).InternalPolicy("Local").ExternalPolicy("Local")};
 
+const Objects kExternalIpOfNode = {Web("shop/web", kV)
+                                       .ExternalIp(kNodeSecondV4)
+                                       .ExternalIp(kNodeSecondV6)
+                                       .ExternalPolicy("Local")};
+
 Objects OfMode(const std::string& mode) {
   return {Web("shop/web", kV)
               .LoadBalancerIpWithMode(kLoadBalancerIp.v4, mode)
@@ -95,6 +100,14 @@ INSTANTIATE_ROWS(
          "L1 R1",
          Each({"P"}, {"EIP:80"}, "L1,R1 -") + Each({"N"}, {"EIP:80"}, "L1,R1 m") +
              Each({"X"}, {"EIP:80"}, "L1 -")},
+        // Packets to an address of the node itself pass the input hook.
+        {"S102", "ExternalIpOfTheNodeWithoutEndpoints", kExternalIpOfNode, "",
+         Each(kAll, {"N2:80"}, "REJECT")},
+        {"S102",
+         "ExternalIpOfTheNodeWithRemoteEndpointsOnly",
+         kExternalIpOfNode,
+         "R1",
+         {{"X -> N2:80", "DROP"}, {"P -> N2:80", "R1 -"}, {"N -> N2:80", "R1 m"}}},
         // Tests hairpin connections on every path that keeps the source address (S-97).
         {"S97_S156", "Hairpin", kLocal, "L1",
          Each({"L1"}, {"V:80", "EIP:80", "VIP:80", "N:NP"}, "L1 m")},
@@ -171,24 +184,6 @@ TEST_P(DecisionTest, S98_S100_AnEndpointThatIsAClusterIpIsRejected) {
   ASSERT_OK(agent().Apply(Slices(*world(), "shop/next", "L1")));
   Expect({"P -> W:80", "L1 -"});
   for (const char* from : {"P", "N", "X"}) Expect({absl::StrCat(from, " -> V:80"), "ICMP"});
-}
-
-// Packets to an address of the node itself pass the input hook.
-TEST_P(DecisionTest, S102_AnExternalIpOfTheNodeWithoutEndpointsIsRejected) {
-  ASSERT_OK(
-      agent().Apply({Web("shop/web", kV).ExternalIp(kNodeSecondV4).ExternalIp(kNodeSecondV6)}));
-  for (const char* from : {"P", "N", "X"}) Expect({absl::StrCat(from, " -> N2:80"), "REJECT"});
-}
-
-TEST_P(DecisionTest, S102_AnExternalIpOfTheNodeWithRemoteEndpointsOnlyIsDropped) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kV)
-                                      .ExternalIp(kNodeSecondV4)
-                                      .ExternalIp(kNodeSecondV6)
-                                      .ExternalPolicy("Local")} +
-                          Slices(*world(), "shop/web", "R1")));
-  Expect({"X -> N2:80", "DROP"});
-  Expect({"P -> N2:80", "R1 -"});
-  Expect({"N -> N2:80", "R1 m"});
 }
 
 // The verdict for a port without local endpoints does not apply to translated connections, even if

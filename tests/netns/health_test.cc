@@ -82,42 +82,20 @@ class HealthChecksTest : public ServiceTest {
   }
 };
 
-TEST_F(HealthChecksTest, S262_S266_TheAnswerFollowsTheEndpoints) {
+TEST_F(HealthChecksTest, S260_S262_S266_TheAnswerFollowsTheEndpoints) {
   ASSERT_OK(agent().Apply({LocalWeb("shop/web", ClusterIp(10), kCheckPort)}));
   Expect(kCheckPort, "503 weight 0");
   ASSERT_OK(Endpoints({&pod_a(), &pod_b(), &remote_pod()}, {}));
   Expect(kCheckPort, "200 weight 2");
+  for (const char* ip : {kNodeSecondV4, kNodeSecondV6}) {  // These accept no nodePorts.
+    EXPECT_EQ(AnswerOf(client(), ip, kCheckPort), "refused");
+  }
   ASSERT_OK(Endpoints({&pod_a(), &remote_pod()}, {&pod_b()}));
   Expect(kCheckPort, "200 weight 1");
   ASSERT_OK(Endpoints({&remote_pod()}, {&pod_a(), &pod_b()}));
   Expect(kCheckPort, "503 weight 0");
   ASSERT_OK(Endpoints({&pod_b()}, {}));
   Expect(kCheckPort, "200 weight 1");
-}
-
-TEST_F(HealthChecksTest, S259_ListenersComeChangeAndGo) {
-  ASSERT_OK(agent().Apply(Objects{LocalWeb("shop/web", ClusterIp(10), kCheckPort)} +
-                          WebSlices("shop/web", {&pod_a()})));
-  Expect(kCheckPort, "200 weight 1");
-  ASSERT_OK(agent().Apply({LocalWeb("shop/web", ClusterIp(10), kCheckPort + 1)}));
-  Expect(kCheckPort, "refused");
-  Expect(kCheckPort + 1, "200 weight 1");
-  ASSERT_OK(agent().Apply(
-      {LocalWeb("shop/web", ClusterIp(10), kCheckPort + 1).ExternalPolicy("Cluster")}));
-  Expect(kCheckPort + 1, "refused");
-  ASSERT_OK(agent().Apply({LocalWeb("shop/web", ClusterIp(10), kCheckPort)}));
-  Expect(kCheckPort, "200 weight 1");
-  ASSERT_OK(agent().Remove({ServiceRef("shop/web")}));
-  Expect(kCheckPort, "refused");
-}
-
-TEST_F(HealthChecksTest, S260_OnlyAddressesThatTakeNodePortsAreListenedOn) {
-  ASSERT_OK(agent().Apply(Objects{LocalWeb("shop/web", ClusterIp(10), kCheckPort)} +
-                          WebSlices("shop/web", {&pod_a()})));
-  Expect(kCheckPort, "200 weight 1");
-  for (const char* ip : {kNodeSecondV4, kNodeSecondV6}) {
-    EXPECT_EQ(AnswerOf(client(), ip, kCheckPort), "refused");
-  }
 }
 
 TEST_F(HealthChecksTest, S250_S252_S253_HealthzFollowsTheNode) {

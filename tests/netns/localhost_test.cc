@@ -1,13 +1,8 @@
 // Tests of TCP nodePorts on 127.0.0.1 and ::1, which svcmapd forwards itself.
 #include <gmock/gmock.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
-#include "tests/support/chance.h"
 #include "tests/support/raw_http.h"
 #include "tests/support/transfer.h"
 
@@ -40,13 +35,6 @@ class LocalhostTest : public ServiceFamilyTest {
       return last.outcome == Outcome::kAnswered && last.server == server;
     })) << last.ToString();
   }
-  // Returns the endpoints that answer. One of two endpoints is missed with a probability of at most
-  // kFalseFailure.
-  std::set<std::string> Servers() {
-    std::set<std::string> servers;
-    for (int i = 0; i < TriesToReachAll(2); ++i) servers.insert(Connect().server);
-    return servers;
-  }
   std::string Metrics() {
     const auto page = HttpRequest(node().netns(), "127.0.0.1", kAgentMetricsPort, "/metrics");
     return page.ok() ? page->body : page.status().ToString();
@@ -69,19 +57,6 @@ TEST_P(LocalhostTest, S113_LocalAndRemoteEndpoints) {
   EXPECT_THAT(Metrics(),
               HasSubstr(absl::StrCat("kubeproxy_nftables_localhost_nodeport_listeners{ip_family=\"",
                                      v6() ? "IPv6" : "IPv4", "\"} 1\n")));
-}
-
-TEST_P(LocalhostTest, S113_ExternalPolicyLocalUsesOnlyLocalEndpoints) {
-  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
-                          WebSlices("shop/web", {&pod_a(), &remote_pod()})));
-  ExpectSoon(pod_a().name());
-  EXPECT_EQ(Servers(), (std::set<std::string>{pod_a().name(), remote_pod().name()}));
-  ASSERT_OK(agent().Apply({ExternalWeb("shop/web", kWeb).ExternalPolicy("Local")}));
-  EXPECT_OK(Eventually("only the local endpoint answers",
-                       [&] { return Servers() == std::set<std::string>{pod_a().name()}; }));
-  // Without a local endpoint, connections are reset.
-  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&remote_pod()})));
-  EXPECT_OK(Eventually("no endpoint answers", [&] { return Connect().server.empty(); }));
 }
 
 using LocalhostOffTest = ServiceTest;

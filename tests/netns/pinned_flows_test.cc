@@ -87,23 +87,5 @@ INSTANTIATE_ROWS(NodePortBlocks, std::vector<Row>{
                                       Each({"X", "P", "N"}, {"N:NP", "N2:NP"}, "REJECT")},
                                  });
 
-class NodePortsEverywhere : public FlowRowTest {
- protected:
-  std::vector<std::string> AgentFlags() override {
-    return {"--nodeport-addresses", "0.0.0.0/0,::/0"};
-  }
-};
-
-TEST_P(NodePortsEverywhere, Row) { Check(); }
-
-INSTANTIATE_ROWS(
-    NodePortsEverywhere,
-    std::vector<Row>{
-        {"S110_S112", "EveryAddressButLoopback", kNodePortOnly, "L1 R1",
-         Each({"X", "N"}, {"N:NP", "N2:NP"}, "L1,R1 m") + Flows{{"N -> LO:NP", "untouched"}}},
-        {"S102", "NoEndpoints", kNodePortOnly, "",
-         Each({"X", "P", "N"}, {"N:NP", "N2:NP"}, "REJECT") + Flows{{"N -> LO:NP", "untouched"}}},
-    });
-
 }  // namespace
 }  // namespace svcmap::testing
