@@ -158,9 +158,9 @@ std::string HttpClient::Name() const {
 }
 
 // Prevents later requests from using the connection of a failed request. libcurl itself would keep
-// an HTTP/2 connection after a timeout. If only one stream has failed, and another request on the
-// connection has received data since then, only the failed request gets a new connection.
-// Otherwise, all requests on the connection end and then share a new connection.
+// an HTTP/2 connection after a timeout. If the server has reset only the stream of this request, or
+// another request on the connection has received data after the silent one, only the failed request
+// gets a new connection. Otherwise, all requests on the connection end and then share a new one.
 void HttpClient::LeaveConnection(HttpTransfer& failed, CURLcode code) {
   curl_easy_setopt(failed.easy_.get(), CURLOPT_FORBID_REUSE, 1L);  // Applies to its last request.
   std::vector<HttpTransfer*> others = transfers_;
@@ -169,10 +169,11 @@ void HttpClient::LeaveConnection(HttpTransfer& failed, CURLcode code) {
     return port == 0 || !other->busy_ || other->LocalPort() != port;
   });
   failed.fresh_connection_ =
-      (code == CURLE_OPERATION_TIMEDOUT || code == CURLE_HTTP2_STREAM) &&
-      std::any_of(others.begin(), others.end(), [&](const HttpTransfer* other) {
-        return other->heard_ && other->last_ > failed.last_;
-      });
+      code == CURLE_HTTP2_STREAM ||
+      (code == CURLE_OPERATION_TIMEDOUT &&
+       std::any_of(others.begin(), others.end(), [&](const HttpTransfer* other) {
+         return other->heard_ && other->last_ > failed.last_;
+       }));
   if (failed.fresh_connection_) return;
   for (HttpTransfer* other : others) {
     if (!other->busy_) continue;  // Ended together with another request of `others`.
