@@ -29,9 +29,7 @@ constexpr long kProbeAfterSeconds = 30;
 constexpr long kProbeEverySeconds = 5;
 constexpr unsigned kUnansweredMilliseconds = 45000;
 
-// Called for each new connection. Clears the TLS alert of the previous connection.
-int SetUpSocket(void* alert, curl_socket_t fd, curlsocktype) {
-  *static_cast<int*>(alert) = -1;
+int SetUpSocket(void*, curl_socket_t fd, curlsocktype) {
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnansweredMilliseconds,
              sizeof(kUnansweredMilliseconds));
   return CURL_SOCKOPT_OK;
@@ -206,7 +204,6 @@ HttpTransfer::HttpTransfer(HttpClient& client) : client_(client), easy_(curl_eas
   curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, kProbeAfterSeconds);
   curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, kProbeEverySeconds);
   curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, SetUpSocket);
-  curl_easy_setopt(e, CURLOPT_SOCKOPTDATA, &client_.alert_);
 
   const bool verify = !client_.server_.insecure_skip_tls_verify;
   curl_easy_setopt(e, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
@@ -238,6 +235,7 @@ void HttpTransfer::Get(const HttpRequest& request) {
   heard_ = cancelled_ = false;
   last_ = Clock::now();
   error_text_[0] = '\0';
+  client_.alert_ = -1;
   if (const absl::Status status = client_.RefreshCredentials(); !status.ok()) {
     return OnEnd(Annotate(absl::UnauthenticatedError(status.message()), client_.Name()));
   }

@@ -507,6 +507,21 @@ TEST_F(Http2ClientTest, AResetStreamDoesNotEndOtherRequests) {
   EXPECT_EQ(server_->clients().size(), 2u);
 }
 
+// Some of the requests open another connection after the alert, because libcurl repeats them.
+TEST_F(Http2ClientTest, EachRequestReportsTheAlert) {
+  Serve([](TlsConnection&) {}, CertificateAuthority("clients").certificate(), "IP:127.0.0.1", true);
+  const auto client = Client();
+  int pieces = 0;
+  std::vector<std::unique_ptr<TestTransfer>> transfers;
+  for (int i = 0; i < 4; ++i) transfers.push_back(Start(*client, {.path = "/"}, pieces));
+  for (const auto& transfer : transfers) {
+    RunUntil(*client, [&] { return !transfer->busy(); });
+    const absl::Status status = transfer->result.status();
+    EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("no client certificate is configured"));
+  }
+}
+
 // API servers send GOAWAY to spread clients over all API servers.
 TEST_F(Http2ClientTest, AfterGoawayTheNextRequestUsesAnotherConnection) {
   ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
