@@ -29,9 +29,7 @@ constexpr long kProbeAfterSeconds = 30;
 constexpr long kProbeEverySeconds = 5;
 constexpr unsigned kUnansweredMilliseconds = 45000;
 
-// Called for each new connection. Clears the TLS alert of the previous connection.
-int SetUpSocket(void* alert, curl_socket_t fd, curlsocktype) {
-  *static_cast<int*>(alert) = -1;
+int SetUpSocket(void*, curl_socket_t fd, curlsocktype) {
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnansweredMilliseconds,
              sizeof(kUnansweredMilliseconds));
   return CURL_SOCKOPT_OK;
@@ -158,9 +156,9 @@ std::string HttpClient::Name() const {
 }
 
 // Prevents later requests from using the connection of a failed request. libcurl itself would keep
-// an HTTP/2 connection after a timeout. If only one stream has failed, and another request on the
-// connection has received data since then, only the failed request gets a new connection.
-// Otherwise, all requests on the connection end and then share a new connection.
+// an HTTP/2 connection after a timeout. If the server has reset only the stream of this request, or
+// another request on the connection has received data after the silent one, only the failed request
+// gets a new connection. Otherwise, all requests on the connection end and then share a new one.
 void HttpClient::LeaveConnection(HttpTransfer& failed, CURLcode code) {
   curl_easy_setopt(failed.easy_.get(), CURLOPT_FORBID_REUSE, 1L);  // Applies to its last request.
   std::vector<HttpTransfer*> others = transfers_;
@@ -169,10 +167,11 @@ void HttpClient::LeaveConnection(HttpTransfer& failed, CURLcode code) {
     return port == 0 || !other->busy_ || other->LocalPort() != port;
   });
   failed.fresh_connection_ =
-      (code == CURLE_OPERATION_TIMEDOUT || code == CURLE_HTTP2_STREAM) &&
-      std::any_of(others.begin(), others.end(), [&](const HttpTransfer* other) {
-        return other->heard_ && other->last_ > failed.last_;
-      });
+      code == CURLE_HTTP2_STREAM ||
+      (code == CURLE_OPERATION_TIMEDOUT &&
+       std::any_of(others.begin(), others.end(), [&](const HttpTransfer* other) {
+         return other->heard_ && other->last_ > failed.last_;
+       }));
   if (failed.fresh_connection_) return;
   for (HttpTransfer* other : others) {
     if (!other->busy_) continue;  // Ended together with another request of `others`.
@@ -205,7 +204,6 @@ HttpTransfer::HttpTransfer(HttpClient& client) : client_(client), easy_(curl_eas
   curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, kProbeAfterSeconds);
   curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, kProbeEverySeconds);
   curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, SetUpSocket);
-  curl_easy_setopt(e, CURLOPT_SOCKOPTDATA, &client_.alert_);
 
   const bool verify = !client_.server_.insecure_skip_tls_verify;
   curl_easy_setopt(e, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
@@ -237,6 +235,7 @@ void HttpTransfer::Get(const HttpRequest& request) {
   heard_ = cancelled_ = false;
   last_ = Clock::now();
   error_text_[0] = '\0';
+  client_.alert_ = -1;
   if (const absl::Status status = client_.RefreshCredentials(); !status.ok()) {
     return OnEnd(Annotate(absl::UnauthenticatedError(status.message()), client_.Name()));
   }

@@ -76,7 +76,7 @@ class HttpClient {
   std::atomic<bool> stopped_ = false;
   CURLM* const multi_;
   std::vector<HttpTransfer*> transfers_;
-  int alert_ = -1;  // Fatal TLS alert on the newest connection, or -1.
+  int alert_ = -1;  // Fatal TLS alert that arrived after the newest request was started, or -1.
 };
 
 // Handles one request at a time.

@@ -480,6 +480,48 @@ TEST_F(Http2ClientTest, ASilentRequestDoesNotEndARequestThatReceivesData) {
   EXPECT_EQ(server_->clients().size(), connections + 1);
 }
 
+// API servers reset the stream of a list that takes longer than --request-timeout.
+TEST_F(Http2ClientTest, AResetStreamDoesNotEndOtherRequests) {
+  constexpr uint32_t kInternalError = 2;
+  ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
+    BeginAnswer(connection, stream);
+    Continue(connection, stream);
+    if (number == 1 && stream > 1) {
+      connection.Write(
+          hostile::Frame(hostile::kRstStream, 0, stream, hostile::Number32(kInternalError)));
+    }
+  });
+  const auto client = Client();
+  int watched = 0, listed = 0;
+  const auto watch = Start(*client, {.path = "/"}, watched);
+  RunUntil(*client, [&] { return watched == 1; });
+  const auto list = Start(*client, {.path = "/"}, listed);
+  RunUntil(*client, [&] { return !list->busy(); });
+  EXPECT_TRUE(absl::IsUnavailable(list->result.status())) << list->result.status();
+  EXPECT_TRUE(watch->busy());
+
+  listed = 0;
+  list->Get({.path = "/"});
+  RunUntil(*client, [&] { return listed == 1; });
+  EXPECT_TRUE(watch->busy());
+  EXPECT_EQ(server_->clients().size(), 2u);
+}
+
+// Some of the requests open another connection after the alert, because libcurl repeats them.
+TEST_F(Http2ClientTest, EachRequestReportsTheAlert) {
+  Serve([](TlsConnection&) {}, CertificateAuthority("clients").certificate(), "IP:127.0.0.1", true);
+  const auto client = Client();
+  int pieces = 0;
+  std::vector<std::unique_ptr<TestTransfer>> transfers;
+  for (int i = 0; i < 4; ++i) transfers.push_back(Start(*client, {.path = "/"}, pieces));
+  for (const auto& transfer : transfers) {
+    RunUntil(*client, [&] { return !transfer->busy(); });
+    const absl::Status status = transfer->result.status();
+    EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("no client certificate is configured"));
+  }
+}
+
 // API servers send GOAWAY to spread clients over all API servers.
 TEST_F(Http2ClientTest, AfterGoawayTheNextRequestUsesAnotherConnection) {
   ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
