@@ -1,7 +1,7 @@
 // Limits the number of log lines that clients with write permission can cause. Per client, at most
 // kLines lines are logged in a period of one second. LineLimit counts further lines, and logs their
-// number after the end of the period. If many clients cause lines at the same time, clients without a
-// period of their own share one period. Thread-safe.
+// number after the end of the period. If many clients cause lines at the same time, clients without
+// a period of their own share one period. Thread-safe.
 #pragma once
 
 #include <chrono>

@@ -31,7 +31,7 @@ struct MetricsFacts {
   proxy::CleanerStatus cleaner;
   proxy::Health health;
   std::optional<proxy::ObjectStoreStatus> saved;  // Absent if no state is saved.
-  std::optional<Controller> controller;        // Absent with --manifests.
+  std::optional<Controller> controller;           // Absent with --manifests.
   bool watching = false;
   uint64_t refused_objects = 0;
   uint64_t refused_calls = 0;

@@ -1,6 +1,6 @@
-// Decides when to return free heap memory to the kernel after large changes. malloc keeps the pages of a sync's
-// temporary allocations, because permanent allocations are interleaved with the temporary
-// allocations.
+// Decides when to return free heap memory to the kernel after large changes. malloc keeps the pages
+// of a sync's temporary allocations, because permanent allocations are interleaved with the
+// temporary allocations.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ class HeapTrim {
   // Call AfterSync after each sync, with the number of elements that it has written.
   void AfterSync(size_t elements, Clock::time_point now = Clock::now());
   // Call AfterChange after each change. `bytes` is the size of all stored objects, because even an
-  // object with few endpoints may have megabytes of annotations. 
+  // object with few endpoints may have megabytes of annotations.
   void AfterChange(uint64_t bytes, Clock::time_point now = Clock::now());
 
   // Returns true once if kDelay has passed since the first large change. The caller then trims the

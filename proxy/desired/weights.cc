@@ -65,7 +65,8 @@ Counts SlotCounts(const Weights& weights) {
   if (divisor == 0) return {};
   const uint64_t exact = Sum(weights) / divisor;
   const uint64_t most = std::min<uint64_t>(exact, std::max<size_t>(kMaxEndpoints, weights.size()));
-  for (uint64_t slots = std::max(kPrecision, kSlotsPerWeightedEndpoint * weights.size());; slots *= 2) {
+  for (uint64_t slots = std::max(kPrecision, kSlotsPerWeightedEndpoint * weights.size());;
+       slots *= 2) {
     slots = std::min(slots, most);
     Counts counts = Divide(weights, slots);
     if (slots == most || Precise(weights, counts, slots)) return counts;

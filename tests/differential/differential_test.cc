@@ -32,8 +32,8 @@ namespace {
 constexpr int kChanges = 2;
 // Percentage of changes during which connections stay open. The cleanup takes more than a second.
 constexpr int kOpenConnections = 30;
-// Number of turns of the agent's loop that the test waits for removals. A turn removes at most 2,100
-// elements, and a port range at several addresses has thousands.
+// Number of turns of the agent's loop that the test waits for removals. A turn removes at most
+// 2,100 elements, and a port range at several addresses has thousands.
 constexpr int kRemovalTurns = 20;
 constexpr size_t kMismatchesShown = 6;  // Maximum number of mismatches printed per scenario.
 constexpr int kFailuresShown = 3;       // Number of failed scenarios after which the test stops.

@@ -13,10 +13,10 @@
 
 namespace svcmap::api::test {
 
-using ::svcmap::testing::ExpectFile;
-using ::svcmap::testing::ReadFile;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::svcmap::testing::ExpectFile;
+using ::svcmap::testing::ReadFile;
 
 inline MetricsConstants SomeConstants() {
   return {.version = "1.2.3",

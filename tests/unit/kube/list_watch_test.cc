@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "api/source/mirror.h"
 #include "api/kube/watch/reflector.h"
+#include "api/source/mirror.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::kube::test {
