@@ -192,7 +192,8 @@ HttpTransfer::HttpTransfer(HttpClient& client) : client_(client), easy_(curl_eas
   curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(e, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
   // Waits until the protocol of the first connection is known, instead of opening another one.
-  curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L);
+  // Without TLS, which HTTP/2 requires, libcurl 7.88 would wait until the first request has ended.
+  curl_easy_setopt(e, CURLOPT_PIPEWAIT, client_.server_.url.scheme == "https" ? 1L : 0L);
   curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "gzip");
   curl_easy_setopt(e, CURLOPT_USERAGENT, client_.user_agent_.c_str());
   curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, OnHeader);

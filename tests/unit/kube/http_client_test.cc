@@ -507,6 +507,30 @@ TEST_F(Http2ClientTest, AResetStreamDoesNotEndOtherRequests) {
   EXPECT_EQ(server_->clients().size(), 2u);
 }
 
+// Without TLS, there is no HTTP/2.
+TEST_F(Http2ClientTest, WithoutTlsNoRequestWaitsForAnother) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in address = {.sin_family = AF_INET};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  api_.url = *ParseServerUrl("http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
+  const auto client = Client();
+  int pieces = 0;
+  std::vector<std::unique_ptr<TestTransfer>> transfers;
+  for (int i = 0; i < 4; ++i) transfers.push_back(Start(*client, {.path = "/"}, pieces));
+  std::vector<int> connections;
+  RunUntil(*client, [&] {
+    const int fd = accept(listener, nullptr, nullptr);
+    if (fd >= 0) connections.push_back(fd);
+    return connections.size() == 4;
+  });
+  for (const int fd : connections) close(fd);
+  close(listener);
+}
+
 // Some of the requests open another connection after the alert, because libcurl repeats them.
 TEST_F(Http2ClientTest, EachRequestReportsTheAlert) {
   Serve([](TlsConnection&) {}, CertificateAuthority("clients").certificate(), "IP:127.0.0.1", true);
