@@ -322,6 +322,22 @@ TEST_F(HttpClientTest, TheTokenFileIsReadForEachRequest) {
               ElementsAre(HasSubstr(kOldToken), HasSubstr(kNewToken), HasSubstr(kNewToken)));
 }
 
+TEST_F(HttpClientTest, AfterA401TheErrorNamesTheFileThatCannotBeRead) {
+  api_.token_file = File("token");
+  ReplaceFile(api_.token_file, kOldToken);
+  Serve([](TlsConnection& connection) {
+    while (!connection.ReadRequest().empty()) connection.Answer("401 Unauthorized", "{}");
+  });
+  const auto client = Client();
+  EXPECT_EQ(GetAll(*client).response.status, 401);
+  std::filesystem::remove(api_.token_file);
+  const absl::Status status = GetAll(*client).status;
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(StartsWith(server_->url() + ": API server returned 401; in addition, "),
+                    HasSubstr(api_.token_file), HasSubstr("No such file")));
+}
+
 TEST_F(HttpClientTest, StopEndsARequestThatHangs) {
   std::promise<void> asked;
   Serve([&](TlsConnection& connection) {
