@@ -122,31 +122,39 @@ void HttpClient::Stop() {
 }
 
 absl::Status HttpClient::RefreshCredentials() {
+  problem_ = absl::OkStatus();
   if (!server_.token_file.empty()) {
     absl::StatusOr<std::string> token = ReadTokenFile(server_.token_file);
     if (!token.ok() && token_.empty()) return token.status();
+    problem_ = token.status();
     if (token.ok()) token_ = *std::move(token);
   }
   if (server_.url.scheme != "https") return absl::OkStatus();
   absl::StatusOr<api::TlsMaterial> read = api::ReadTlsFiles(server_.tls_files);
-  tls_problem_ = read.status();
+  absl::Status status = read.status();
   if (read.ok()) {
     if (read->certificate.empty()) read->certificate = server_.tls_text.certificate;
     if (read->key.empty()) read->key = server_.tls_text.key;
     if (read->ca.empty()) read->ca = server_.tls_text.ca;
-    tls_problem_ = api::CheckTlsMaterial(*read, tls_names_);
+    status = api::CheckTlsMaterial(*read, tls_names_);
   }
-  if (tls_problem_.ok()) {
+  if (status.ok()) {
     tls_ = *std::move(read);
     tls_usable_ = true;
+    return status;
   }
-  return tls_usable_ ? absl::OkStatus() : tls_problem_;
+  problem_ = status;
+  return tls_usable_ ? absl::OkStatus() : status;
 }
 
 std::string HttpClient::Authorization() const {
   if (!token_.empty()) return "Bearer " + token_;
   if (server_.username.empty()) return "";
   return "Basic " + absl::Base64Escape(server_.username + ":" + server_.password);
+}
+
+std::string HttpClient::Problem() const {
+  return problem_.ok() ? "" : absl::StrCat("; in addition, ", std::string(problem_.message()));
 }
 
 std::string HttpClient::Name() const {
@@ -192,7 +200,8 @@ HttpTransfer::HttpTransfer(HttpClient& client) : client_(client), easy_(curl_eas
   curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(e, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_2TLS);
   // Waits until the protocol of the first connection is known, instead of opening another one.
-  curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L);
+  // Without TLS, which HTTP/2 requires, libcurl 7.88 would wait until the first request has ended.
+  curl_easy_setopt(e, CURLOPT_PIPEWAIT, client_.server_.url.scheme == "https" ? 1L : 0L);
   curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "gzip");
   curl_easy_setopt(e, CURLOPT_USERAGENT, client_.user_agent_.c_str());
   curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, OnHeader);
@@ -308,7 +317,13 @@ long HttpTransfer::LocalPort() const {
 void HttpTransfer::End(CURLcode code) {
   busy_ = false;
   absl::Status error;
-  if (code == CURLE_OK) Answer();  // The body may be empty.
+  if (code == CURLE_OK) {
+    Answer();  // The body may be empty.
+    if (response_.status == 401 && !client_.problem_.ok()) {
+      error = Annotate(absl::UnauthenticatedError("API server returned 401" + client_.Problem()),
+                       client_.Name());
+    }
+  }
   if (code != CURLE_OK && !cancelled_) {
     error = Annotate(Explain(code), client_.Name());
     client_.LeaveConnection(*this, code);

@@ -56,10 +56,11 @@ class HttpClient {
   friend class HttpTransfer;
 
   // Reads the files again. If their content is invalid, for example because only one file of a pair
-  // was replaced, the previous content stays in effect. For certificates, tls_problem_ contains the
-  // reason. Returns an error only if there is no previous content.
+  // was replaced, the previous content stays in effect, and problem_ contains the reason. Returns
+  // an error only if there is no previous content.
   absl::Status RefreshCredentials();
   std::string Authorization() const;
+  std::string Problem() const;  // The end of an error message: "; in addition, ...", or "".
   std::string Name() const;
   void LeaveConnection(HttpTransfer& failed, CURLcode code);
 
@@ -70,8 +71,8 @@ class HttpClient {
   api::TlsFiles tls_names_;  // "certificate-authority /etc/kubernetes/ca.crt", for messages.
   api::TlsMaterial tls_;
   bool tls_usable_ = false;  // True if tls_ was read and is valid.
-  absl::Status tls_problem_;
   std::string token_;
+  absl::Status problem_;
 
   std::atomic<bool> stopped_ = false;
   CURLM* const multi_;
@@ -97,11 +98,11 @@ class HttpTransfer {
   // Receives a piece of the body, for any HTTP status. If the function returns false, the request
   // is cancelled and OnEnd is not called.
   virtual bool OnBody(const HttpResponse& response, std::string_view piece) = 0;
-  // Every HTTP status is a success. Redirects are not followed. Errors name the server and the
-  // reason:
+  // Every HTTP status is a success, except a 401 while a file of the credentials is not usable.
+  // Redirects are not followed. Errors name the server and the reason:
   // UNAVAILABLE: the connection failed or was lost.
   // DEADLINE_EXCEEDED: a timeout has expired.
-  // UNAUTHENTICATED: TLS authentication failed, or credentials could not be read.
+  // UNAUTHENTICATED: TLS authentication failed, or the credentials are not usable.
   virtual void OnEnd(const absl::StatusOr<HttpResponse>& response) = 0;
 
   // Callbacks of libcurl. libcurl aborts the request if the result is not `bytes`.

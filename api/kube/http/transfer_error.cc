@@ -67,10 +67,7 @@ absl::Status HttpTransfer::Explain(CURLcode code) const {
                                               : "no response within " +
                                                     ShowSeconds(first_byte_timeout_));
   }
-  const std::string more =
-      client_.tls_problem_.ok()
-          ? ""
-          : absl::StrCat("; in addition, ", std::string(client_.tls_problem_.message()));
+  const std::string more = client_.Problem();
   if (client_.alert_ >= 0) {
     const absl::Status error = AlertError(client_.alert_, client_.tls_names_.certificate);
     return absl::Status(error.code(), absl::StrCat(std::string(error.message()), more));

@@ -322,6 +322,22 @@ TEST_F(HttpClientTest, TheTokenFileIsReadForEachRequest) {
               ElementsAre(HasSubstr(kOldToken), HasSubstr(kNewToken), HasSubstr(kNewToken)));
 }
 
+TEST_F(HttpClientTest, AfterA401TheErrorNamesTheFileThatCannotBeRead) {
+  api_.token_file = File("token");
+  ReplaceFile(api_.token_file, kOldToken);
+  Serve([](TlsConnection& connection) {
+    while (!connection.ReadRequest().empty()) connection.Answer("401 Unauthorized", "{}");
+  });
+  const auto client = Client();
+  EXPECT_EQ(GetAll(*client).response.status, 401);
+  std::filesystem::remove(api_.token_file);
+  const absl::Status status = GetAll(*client).status;
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(StartsWith(server_->url() + ": API server returned 401; in addition, "),
+                    HasSubstr(api_.token_file), HasSubstr("No such file")));
+}
+
 TEST_F(HttpClientTest, StopEndsARequestThatHangs) {
   std::promise<void> asked;
   Serve([&](TlsConnection& connection) {
@@ -505,6 +521,30 @@ TEST_F(Http2ClientTest, AResetStreamDoesNotEndOtherRequests) {
   RunUntil(*client, [&] { return listed == 1; });
   EXPECT_TRUE(watch->busy());
   EXPECT_EQ(server_->clients().size(), 2u);
+}
+
+// Without TLS, there is no HTTP/2.
+TEST_F(Http2ClientTest, WithoutTlsNoRequestWaitsForAnother) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_in address = {.sin_family = AF_INET};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 8), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  api_.url = *ParseServerUrl("http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
+  const auto client = Client();
+  int pieces = 0;
+  std::vector<std::unique_ptr<TestTransfer>> transfers;
+  for (int i = 0; i < 4; ++i) transfers.push_back(Start(*client, {.path = "/"}, pieces));
+  std::vector<int> connections;
+  RunUntil(*client, [&] {
+    const int fd = accept(listener, nullptr, nullptr);
+    if (fd >= 0) connections.push_back(fd);
+    return connections.size() == 4;
+  });
+  for (const int fd : connections) close(fd);
+  close(listener);
 }
 
 // Some of the requests open another connection after the alert, because libcurl repeats them.
