@@ -116,7 +116,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Topology", "traffic stays close to the client",
        "EndpointChoice.Row/S52_*_SameZone EndpointChoice.Row/S58_*_SameNode"},
       {"Service CIDRs", "several ServiceCIDRs",
-       "ServiceRangeTest.S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone"},
+       "NodeRowsTest.S105ServiceCidrsAreTheUnionOfAllObjects"},
   };
 }
 

@@ -160,19 +160,6 @@ class LocalhostForwarderTest : public ::testing::Test {
   std::optional<LocalhostForwarder> forwarder_;
 };
 
-TEST_F(LocalhostForwarderTest, S113_TenMegabytesInBothFamilies) {
-  Start();
-  Update({NodePortTo({Pod("four", "127.0.0.2")}),
-          NodePortTo({Pod("six", "::1")}, Family::kIpv6, kNodePort)});
-  ASSERT_TRUE(WaitUntil([&] { return forwarder_->status().listeners[1] == 1; }));
-  for (const auto& [ip, name] : {std::pair{"127.0.0.1", "four"}, std::pair{"::1", "six"}}) {
-    ASSERT_OK_AND_ASSIGN(const Answer answer,
-                         svcmap::testing::BulkTcp(*netns_, To(ip), size_t{10} << 20));
-    EXPECT_EQ(answer.server, name);
-  }
-  EXPECT_TRUE(SoonWithoutConnections());
-}
-
 TEST_F(LocalhostForwarderTest, OnlyTheListenedAddressAndPortAreOpen) {
   Start();
   UpdateAndWait({NodePortTo({Pod("pod", "127.0.0.2")})});

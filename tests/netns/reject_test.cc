@@ -63,17 +63,6 @@ TEST_P(ServiceRangeTest, S106_AServiceCidrTakesEffectAtOnce) {
   EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
 }
 
-// If two ServiceCIDRs contain the same range, svcmapd keeps the range until both ServiceCIDRs are
-// deleted, unlike kube-proxy (S-105).
-TEST_P(ServiceRangeTest, S105_ABlockThatTwoServiceCidrsListStaysUntilBothAreGone) {
-  ASSERT_OK(agent().Apply({AServiceCidr("more", {kServiceCidrV4, kServiceCidrV6})}));
-  ASSERT_OK(agent().Remove({ServiceCidrRef("kubernetes")}));
-  EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kUnallocated)));
-  ASSERT_OK(agent().Remove({ServiceCidrRef("more")}));
-  ASSERT_OK(FlushConntrack(node().netns()));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kUnallocated)), "outside", At(pod_b()));
-}
-
 class RejectFamilyTest : public ServiceFamilyTest {
  protected:
   // Number of ICMP errors "destination unreachable" that the node has sent.

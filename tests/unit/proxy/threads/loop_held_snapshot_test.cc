@@ -25,11 +25,7 @@ class HeldSnapshotTest : public LoopTest {
 
   // The Services `first` to `last` with one endpoint each.
   static std::vector<Change> Services(int first, int last, int endpoints = 1) {
-    std::vector<Change> changes;
-    for (int i = first; i <= last; ++i) {
-      for (Change& change : Numbered(i, endpoints)) changes.push_back(std::move(change));
-    }
-    return changes;
+    return ManyNumbered(first, last - first + 1, endpoints);
   }
   BatchResult Snapshot(std::vector<Change> changes, bool accept_removals = false) {
     Await(Submit({}, Mark::kSnapshotBegin));
