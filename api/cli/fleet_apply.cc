@@ -1,6 +1,5 @@
 // Implements `svcmapctl fleet apply`, which writes objects to etcd by the rules of docs/fleet.md.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <ostream>
@@ -16,6 +15,7 @@
 #include "api/cli/inputs.h"
 #include "api/cli/text.h"
 #include "api/convert/convert.h"
+#include "api/convert/projection.h"
 #include "api/convert/quote.h"
 #include "api/fleet/node_status.h"
 
@@ -112,12 +112,16 @@ Versions CheckObjects(const Inputs& inputs, const Session& session, ExitCode& co
   return versions;
 }
 
+bool Differs(const Version& version, const std::string& key, const Versions& stored) {
+  const auto found = stored.find(key);
+  return found == stored.end() || found->second.value != version.value;
+}
+
 std::vector<Operation> Differences(const Versions& desired, const Versions& stored, bool prune) {
   std::vector<Operation> operations;
   for (const auto& [key, version] : desired) {
-    const auto found = stored.find(key);
-    if (found != stored.end() && found->second.value == version.value) continue;
-    operations.push_back({version, key, false, found == stored.end() ? "created" : "configured"});
+    if (!Differs(version, key, stored)) continue;
+    operations.push_back({version, key, false, stored.contains(key) ? "configured" : "created"});
   }
   for (const auto& [key, version] : stored) {
     if (prune && !desired.contains(key)) operations.push_back({version, key, true, "pruned"});
@@ -215,8 +219,8 @@ class FleetWriter {
   absl::Status Write(const std::vector<Operation>& operations, size_t begin, size_t end) {
     const fleet::Head next{head_.seq + 1, std::max<uint64_t>(head_.epoch, 1), NewNonce()};
     TxnRequest write;
-    Compare(head_key_, head_revision_, write);
-    if (!force_) Compare(leader_key_, 0, write);
+    fleet::AddCompare(head_key_, head_revision_, write);
+    if (!force_) fleet::AddCompare(leader_key_, 0, write);
     fleet::AddPut(head_key_, fleet::ToJson(next), write);
     for (size_t i = begin; i < end; ++i) {
       const std::string key = prefix_ + operations[i].key;
@@ -255,13 +259,6 @@ class FleetWriter {
     return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
   }
 
-  static void Compare(const std::string& key, int64_t revision, TxnRequest& request) {
-    etcdserverpb::Compare& compare = *request.add_compare();
-    compare.set_target(etcdserverpb::Compare::MOD);
-    compare.set_key(key);
-    compare.set_mod_revision(revision);
-  }
-
   const std::string head_key_, leader_key_, prefix_;
   const bool force_;
   fleet::EtcdConnection connection_;
@@ -276,6 +273,61 @@ ExitCode Refuse(const std::string& reason, const Session& session) {
   return ExitCode::kIncomplete;
 }
 
+// Prints the changes, and writes them except with --dry-run.
+ExitCode Write(const std::vector<Operation>& operations, bool dry_run, FleetWriter& writer,
+               const Session& session) {
+  const std::string_view suffix = dry_run ? " (dry run)\n" : "\n";
+  size_t transactions = 0;
+  for (size_t begin = 0; begin < operations.size(); ++transactions) {
+    const size_t end = EndOfTransaction(operations, begin);
+    const absl::Status status = dry_run ? absl::OkStatus() : writer.Write(operations, begin, end);
+    if (!status.ok()) {
+      session.Note(absl::StrCat("at least ", begin, " of ", operations.size(),
+                                " changes were written; run the command again"));
+      return EtcdFailed(status, session);
+    }
+    for (; begin < end; ++begin) {
+      session.out << OneLine(operations[begin].version.id.ToString()) << ' '
+                  << operations[begin].done << suffix;
+    }
+  }
+  session.out << "seq " << writer.seq() << ", "
+              << (operations.empty() ? "no changes"
+                                     : absl::StrCat(CountText(operations.size(), "change"), " in ",
+                                                    CountText(transactions, "transaction")))
+              << suffix;
+  return ExitCode::kOk;
+}
+
+ExitCode CompareAndWrite(const FleetApplyOptions& options, const Versions& desired,
+                         const Session& session) {
+  const ApplyOptions& manifests = options.manifests;
+  FleetWriter writer(options);
+  if (absl::Status status = writer.Read(); !status.ok()) return EtcdFailed(status, session);
+  if (!writer.leader().empty()) {
+    if (!manifests.dry_run && !manifests.force) {
+      return Refuse(writer.leader() + "; nothing was written; use --force to write", session);
+    }
+    session.Note(writer.leader());
+  }
+  const std::vector<Operation> operations = Differences(desired, writer.stored(), manifests.prune);
+  ExitCode code = ExitCode::kOk;
+  const std::string loss = LossOf(operations, writer.stored());
+  if (!loss.empty() && !manifests.allow_empty) {
+    code = Refuse(absl::StrCat("--prune: nothing was written, because it would delete ", loss,
+                               "; use --allow-empty to delete them"),
+                  session);
+    if (!manifests.dry_run) return code;
+  }
+  for (const auto& [key, version] : desired) {
+    if (!Differs(version, key, writer.stored())) {
+      session.out << OneLine(version.id.ToString()) << " unchanged"
+                  << (manifests.dry_run ? " (dry run)\n" : "\n");
+    }
+  }
+  return Worse(code, Write(operations, manifests.dry_run, writer, session));
+}
+
 }  // namespace
 
 ExitCode Execute(const FleetApplyOptions& options, Session& session) {
@@ -287,61 +339,14 @@ ExitCode Execute(const FleetApplyOptions& options, Session& session) {
   if (manifests.prune && code != ExitCode::kOk) {
     return Refuse("--prune: nothing was written, because an object is rejected", session);
   }
-  if (desired.empty() && !manifests.prune) {
-    return Refuse("no objects to apply; nothing was written", session);
-  }
-  if (desired.empty() && !manifests.allow_empty) {
-    return Refuse(
-        "--prune: nothing was written, because the input contains no objects and all "
-        "objects would be deleted; use --allow-empty to delete them",
-        session);
-  }
-  FleetWriter writer(options);
-  if (absl::Status status = writer.Read(); !status.ok()) return EtcdFailed(status, session);
-  if (!writer.leader().empty()) {
-    if (manifests.dry_run || manifests.force) {
-      session.Note(writer.leader());
-    } else {
-      return Refuse(writer.leader() + "; nothing was written; use --force to write", session);
-    }
-  }
-  const std::vector<Operation> operations = Differences(desired, writer.stored(), manifests.prune);
-  const std::string loss = LossOf(operations, writer.stored());
-  if (!loss.empty() && !manifests.allow_empty) {
-    code = Refuse(absl::StrCat("--prune: nothing was written, because it would delete ", loss,
-                               "; use --allow-empty to delete them"),
+  if (desired.empty() && !manifests.allow_empty) {  // --allow-empty requires --prune.
+    return Refuse(manifests.prune
+                      ? "--prune: nothing was written, because the input contains no objects and "
+                        "all objects would be deleted; use --allow-empty to delete them"
+                      : "no objects to apply; nothing was written",
                   session);
-    if (!manifests.dry_run) return code;
   }
-
-  const auto print = [&](const ObjectId& id, std::string_view done) {
-    session.out << OneLine(id.ToString()) << ' ' << done
-                << (manifests.dry_run ? " (dry run)\n" : "\n");
-  };
-  for (const auto& [key, version] : desired) {
-    const auto found = writer.stored().find(key);
-    if (found != writer.stored().end() && found->second.value == version.value) {
-      print(version.id, "unchanged");
-    }
-  }
-  size_t transactions = 0;
-  for (size_t begin = 0; begin < operations.size(); ++transactions) {
-    const size_t end = EndOfTransaction(operations, begin);
-    const absl::Status status =
-        manifests.dry_run ? absl::OkStatus() : writer.Write(operations, begin, end);
-    if (!status.ok()) {
-      session.Note(absl::StrCat("at least ", begin, " of ", operations.size(),
-                                " changes were written; run the command again"));
-      return EtcdFailed(status, session);
-    }
-    for (; begin < end; ++begin) print(operations[begin].version.id, operations[begin].done);
-  }
-  session.out << "seq " << writer.seq() << ", "
-              << (operations.empty() ? "no changes"
-                                     : absl::StrCat(CountText(operations.size(), "change"), " in ",
-                                                    CountText(transactions, "transaction")))
-              << (manifests.dry_run ? " (dry run)\n" : "\n");
-  return code;
+  return Worse(code, CompareAndWrite(options, desired, session));
 }
 
 }  // namespace svcmap::api

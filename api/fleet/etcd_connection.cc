@@ -141,6 +141,13 @@ absl::Status EtcdConnection::ErrorOf(const grpc::Status& status) const {
           endpoint_.substr(endpoint_.rfind('/') + 1) + ": " + status.error_message()};
 }
 
+void AddCompare(const std::string& key, int64_t mod_revision, etcdserverpb::TxnRequest& request) {
+  etcdserverpb::Compare& compare = *request.add_compare();
+  compare.set_target(etcdserverpb::Compare::MOD);
+  compare.set_key(key);
+  compare.set_mod_revision(mod_revision);
+}
+
 void AddPut(const std::string& key, const std::string& value, etcdserverpb::TxnRequest& request) {
   etcdserverpb::PutRequest& put = *request.add_success()->mutable_request_put();
   put.set_key(key);

@@ -75,6 +75,8 @@ class EtcdConnection {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
+// Adds a comparison to a transaction. The revision of a key that does not exist is 0.
+void AddCompare(const std::string& key, int64_t mod_revision, etcdserverpb::TxnRequest& request);
 // Adds a write of one key to a transaction.
 void AddPut(const std::string& key, const std::string& value, etcdserverpb::TxnRequest& request);
 
