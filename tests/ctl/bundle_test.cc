@@ -2,6 +2,7 @@
 // without the node.
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -58,12 +59,15 @@ TEST_F(BundleTest, FaultIsFoundWithoutTheNode) {
                    absl::StrCat("table inet firewall { chain output {\n",
                                 "type filter hook output priority 10; policy accept;\n",
                                 "ip daddr ", pod_a().v4(), " tcp dport 8080 drop\n}\n}\n")));
-  ASSERT_OK(Plant(40001, kWeb, "10.244.1.250"));
   const CommandResult live_status = Ctl({"status"});
   const CommandResult live_get = Ctl({"get", "eps", "-o", "yaml"});
   const CommandResult live_dump = Ctl({"dump", "applied"});
   const CommandResult live_explain = Ctl({"explain", kWeb.v4 + ":80"});
-  const CommandResult made = Ctl({"support-bundle", file_, "--log", log});
+  CommandResult made;
+  WithFlow(40001, kWeb, "10.244.1.250", [&] {
+    std::filesystem::remove(file_);
+    made = Ctl({"support-bundle", file_, "--log", log});
+  });
   ASSERT_OK(RunNft(node().netns(), "delete table inet firewall"));
   ASSERT_OK(FlushConntrack(node().netns()));
   ASSERT_EQ(made.exit.code, 0) << made.err;

@@ -1,6 +1,9 @@
 // Tests of `svcmapctl check` with planted faults.
 #include <gmock/gmock.h>
 
+#include <tuple>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "tests/ctl/ctl_world.h"
 #include "tests/support/foreign_storm.h"
@@ -22,13 +25,17 @@ class CheckTest : public CtlTest {
 
   // Runs `svcmapctl check -o json` and returns the report.
   Json Check(std::vector<std::string> args, int expected_code) {
+    auto [result, report] = Report(std::move(args));
+    EXPECT_EQ(result.exit.code, expected_code) << result.out << result.err;
+    return report;
+  }
+  std::pair<CommandResult, Json> Report(std::vector<std::string> args) {
     args.insert(args.begin(),
                 {"check", "-o", "json", "--rate", "1000", "--probe-timeout", timeout_});
     const CommandResult result = Ctl(std::move(args));
-    EXPECT_EQ(result.exit.code, expected_code) << result.out << result.err;
     Json json = Json::parse(result.out, nullptr, /*allow_exceptions=*/false);
     EXPECT_FALSE(json.is_discarded()) << result.out << result.err;
-    return json;
+    return {result, json};
   }
   Json CheckFrom(const Host& pod, int expected_code) {
     return Check({"--netns", pod.netns().path()}, expected_code);
@@ -250,9 +257,12 @@ TEST_F(CheckTest, FindsAReversePathFilter) {
 
 TEST_F(CheckTest, FindsAWrongConntrackEntry) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  ASSERT_OK(Plant(40000, kWeb, pod_a().v4()));
-  ASSERT_OK(Plant(40001, kWeb, "10.244.1.250"));
-  const Json report = Check({}, kDifferent);
+  CommandResult result;
+  Json report;
+  WithFlow(40000, kWeb, pod_a().v4(), [&] {
+    WithFlow(40001, kWeb, "10.244.1.250", [&] { std::tie(result, report) = Report({}); });
+  });
+  EXPECT_EQ(result.exit.code, kDifferent) << result.out << result.err;
   ASSERT_THAT(Causes(report), ::testing::ElementsAre("shop/web:udp clusterIP conntrack-entry"));
   EXPECT_THAT(report["differences"][0]["cause"]["text"].get<std::string>(),
               HasSubstr(absl::StrCat(pod_b().v4(), ":40001/UDP leads to 10.244.1.250:8080/UDP")));
