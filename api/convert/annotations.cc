@@ -1,8 +1,11 @@
 #include "api/convert/annotations.h"
 
+#include <vector>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "api/convert/quote.h"
 #include "api/convert/service_parts.h"
 
@@ -60,16 +63,28 @@ constexpr ServiceAnnotation kServiceAnnotations[] = {
 
 constexpr char kWeightAnnotation[] = "svcmap/weight";  // Of an EndpointSlice.
 
-// Annotations that kServiceAnnotations does not contain.
-constexpr const char* kOtherAnnotations[] = {kTriggerTimeAnnotation, kWeightAnnotation,
-                                             kEndPortsAnnotation};
+constexpr std::string_view kPrefix = "svcmap/";  // No other software defines such annotations.
+
+// Warns about annotations with this prefix that `known` does not contain, for example because of a
+// spelling mistake.
+void WarnAboutUnknown(const v1::ObjectMeta& metadata, const std::vector<std::string>& known,
+                      Report& report) {
+  std::vector<std::string> unknown;
+  for (const auto& [name, value] : metadata.annotations()) {
+    if (name.starts_with(kPrefix) && !absl::c_linear_search(known, name)) unknown.push_back(name);
+  }
+  absl::c_sort(unknown);
+  for (const std::string& name : unknown) {
+    report.Warn(AnnotationField(name.c_str()),
+                absl::StrCat("unknown annotation, must be one of ", absl::StrJoin(known, ", "),
+                             "; the annotation is ignored"));
+  }
+}
 
 }  // namespace
 
 bool IsUsedAnnotation(std::string_view key) {
-  return absl::c_linear_search(kOtherAnnotations, key) ||
-         absl::c_any_of(kServiceAnnotations,
-                        [key](const ServiceAnnotation& known) { return known.name == key; });
+  return key.starts_with(kPrefix) || key == kTriggerTimeAnnotation;
 }
 
 const std::string* FindAnnotation(const v1::ObjectMeta& metadata, const char* name) {
@@ -82,6 +97,7 @@ std::string AnnotationField(const char* name) {
 }
 
 uint32_t DefaultWeight(const v1::ObjectMeta& slice, Report& report) {
+  WarnAboutUnknown(slice, {kWeightAnnotation}, report);
   const std::string* text = FindAnnotation(slice, kWeightAnnotation);
   if (text == nullptr) return 1;
   uint32_t weight = 0;
@@ -93,6 +109,11 @@ uint32_t DefaultWeight(const v1::ObjectMeta& slice, Report& report) {
 }
 
 void ConvertAnnotations(const v1::Service& message, proxy::Service& service, Report& report) {
+  std::vector<std::string> known = {kEndPortsAnnotation};
+  for (const ServiceAnnotation& annotation : kServiceAnnotations) {
+    known.emplace_back(annotation.name);
+  }
+  WarnAboutUnknown(message.metadata(), known, report);
   for (const ServiceAnnotation& annotation : kServiceAnnotations) {
     const std::string* value = FindAnnotation(message.metadata(), annotation.name);
     if (value == nullptr || annotation.has_field(message.spec())) continue;

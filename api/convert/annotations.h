@@ -20,10 +20,11 @@ inline constexpr char kEndPortsAnnotation[] = "svcmap/end-ports";
 inline constexpr char kNoLocalEndpointAnnotation[] = "svcmap/no-local-endpoint";
 inline constexpr char kPickTableSizeAnnotation[] = "svcmap/pick-table-size";
 
-// Returns the weight of the slice's endpoints that have no weight.
+// Returns the weight of the slice's endpoints that have no weight. Warns about other annotations of
+// the slice that begin with "svcmap/".
 uint32_t DefaultWeight(const v1::ObjectMeta& slice, Report& report);
 
-// Returns true for annotations that the agent uses.
+// Returns true for annotations that the agent uses, or warns about.
 bool IsUsedAnnotation(std::string_view key);
 
 // Returns the value of the annotation, or nullptr.
@@ -33,7 +34,7 @@ const std::string* FindAnnotation(const v1::ObjectMeta& metadata, const char* na
 std::string AnnotationField(const char* name);
 
 // Fills the fields of `service` that an annotation with a single value sets, unless a field of the
-// spec takes precedence.
+// spec takes precedence. Warns about unknown annotations that begin with "svcmap/".
 void ConvertAnnotations(const v1::Service& message, proxy::Service& service, Report& report);
 
 }  // namespace svcmap::api

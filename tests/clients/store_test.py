@@ -136,13 +136,13 @@ class Stores:
     def test_unused_labels_and_annotations_are_not_written(self):
         obj = service("web", "10.96.0.1")
         obj["metadata"] |= {"labels": {"a": "b", "service.kubernetes.io/service-proxy-name": "x"},
-                            "annotations": {"a": "b", "svcmap/pick-table-size": "251"}}
+                            "annotations": {"a": "b", "svcmap/end-ports": "all=65535"}}
         store = self.store()
         store.set(obj)
         store.synced()
         metadata = svcmap.Service.FromString(self.stored()["state/services/shop/web"].value).metadata
         self.assertEqual((dict(metadata.labels), dict(metadata.annotations)), (
-            {"service.kubernetes.io/service-proxy-name": "x"}, {"svcmap/pick-table-size": "251"}))
+            {"service.kubernetes.io/service-proxy-name": "x"}, {"svcmap/end-ports": "all=65535"}))
 
     def test_an_object_is_removed_even_if_its_addition_is_being_written(self):
         store = self.store()

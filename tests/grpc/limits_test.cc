@@ -109,7 +109,7 @@ testing::Objects WebWith(int ports, int endpoints) {
 
 TEST_F(LimitsTest, ManyPortsOrManyEndpointsAreProgrammed) {
   Serve();
-  const std::pair<int, int> sizes[] = {{101, 1}, {20'000, 13}};
+  const std::pair<int, int> sizes[] = {{101, 1}, {20'000, 13}, {5, 1000}};
   for (const auto& [ports, endpoints] : sizes) {
     EXPECT_THAT(Messages(Apply(WebWith(ports, endpoints))), IsEmpty()) << ports;
     EXPECT_EQ(GetStatus().endpoints(), static_cast<uint64_t>(ports * endpoints));

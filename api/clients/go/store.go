@@ -288,13 +288,15 @@ var directories = map[svcmapv1.Kind]string{
 
 const serviceNameLabel = "kubernetes.io/service-name"
 
-// usedNames contains the labels and annotations that agents use (ObjectMeta in objects.proto).
+// usedNames contains the labels and annotations that agents use (ObjectMeta in objects.proto), except for those with
+// usedPrefix.
 var usedNames = map[string]bool{
 	serviceNameLabel: true, "service.kubernetes.io/headless": true,
 	"service.kubernetes.io/service-proxy-name": true, "topology.kubernetes.io/zone": true,
-	"endpoints.kubernetes.io/last-change-trigger-time": true, "svcmap/endpoint-pick": true,
-	"svcmap/pick-table-size": true, "svcmap/reset-stale-tcp": true,
+	"endpoints.kubernetes.io/last-change-trigger-time": true,
 }
+
+const usedPrefix = "svcmap/"
 
 // namesOf returns the number of names in the path of an object.
 func namesOf(kind svcmapv1.Kind) int {
@@ -353,7 +355,7 @@ func serialized(object Object) ([]byte, error) {
 	object = proto.Clone(object).(Object)
 	for _, names := range []map[string]string{object.GetMetadata().GetLabels(), object.GetMetadata().GetAnnotations()} {
 		for name := range names {
-			if !usedNames[name] {
+			if !usedNames[name] && !strings.HasPrefix(name, usedPrefix) {
 				delete(names, name)
 			}
 		}

@@ -180,6 +180,16 @@ TEST(ConvertEndpointPickTest, TheFieldCountsBeforeTheAnnotation) {
         "picked at random",
         "Service shop/web: metadata.annotations[\"svcmap/pick-table-size\"]: Invalid value: "
         "\"1000\": must be 251, 1021 or 4093; the default is used"}},
+      {"svcmap/endpoint-pik: ClientIP, svcmap/weight: '7', other/endpoint-pick: ClientIP",
+       "type: ClusterIP",
+       PickBy::kRandom,
+       0,
+       {"Service shop/web: metadata.annotations[\"svcmap/endpoint-pik\"]: unknown annotation, must "
+        "be one of svcmap/end-ports, svcmap/endpoint-pick, svcmap/no-local-endpoint, "
+        "svcmap/pick-table-size, svcmap/reset-stale-tcp; the annotation is ignored",
+        "Service shop/web: metadata.annotations[\"svcmap/weight\"]: unknown annotation, must be "
+        "one of svcmap/end-ports, svcmap/endpoint-pick, svcmap/no-local-endpoint, "
+        "svcmap/pick-table-size, svcmap/reset-stale-tcp; the annotation is ignored"}},
       {"",
        "endpointPick: ClientIP, sessionAffinity: ClientIP",
        PickBy::kRandom,

@@ -184,6 +184,14 @@ TEST(EndpointDeltaTest, ResultThatASliceMayNotHaveIsRejected) {
           "are missing from the rejected version"));
 }
 
+TEST(EndpointDeltaTest, ARejectedResultOnlyRemovesEndpoints) {
+  const auto changed =
+      Changed(StoredWith({"10.1.0.1", "10.1.0.2"}),
+              {{.remove = {"10.1.0.1"}, .put = {"fd00::1"}}, {.put = {"10.1.0.3"}}});
+  EXPECT_THAT(test::Texts(changed.findings), SizeIs(1));
+  EXPECT_THAT(Addresses(changed), ElementsAre("10.1.0.2"));
+}
+
 TEST(EndpointDeltaTest, WhatIsWrongWithTheDeltaAloneRejectsIt) {
   EXPECT_THAT(Findings(Message({})), IsEmpty());
   EXPECT_THAT(Findings(Message({.remove = {"10.1.0.1"}, .put = {"fd00::1"}})), IsEmpty());

@@ -33,11 +33,11 @@ _DIRECTORIES = {control.KIND_SERVICE: "state/services/", control.KIND_ENDPOINT_S
                 control.KIND_SERVICE_CIDR: "state/servicecidrs/", control.KIND_NODE: "nodes/"}
 _NAMESPACED = frozenset({control.KIND_SERVICE, control.KIND_ENDPOINT_SLICE})
 _SERVICE_NAME = "kubernetes.io/service-name"
-# The labels and annotations that agents use (ObjectMeta in objects.proto).
+# The labels and annotations that agents use (ObjectMeta in objects.proto), except for those with this prefix.
 _USED = frozenset({
     _SERVICE_NAME, "service.kubernetes.io/headless", "service.kubernetes.io/service-proxy-name",
-    "topology.kubernetes.io/zone", "endpoints.kubernetes.io/last-change-trigger-time", "svcmap/endpoint-pick",
-    "svcmap/pick-table-size", "svcmap/reset-stale-tcp"})
+    "topology.kubernetes.io/zone", "endpoints.kubernetes.io/last-change-trigger-time"})
+_USED_PREFIX = "svcmap/"
 
 
 class Deposed(StoreError):
@@ -109,13 +109,15 @@ def _value(path: str, data: bytes, keep: bool) -> _Value:
 
 def _serialized(obj: Object) -> bytes:
     """The object without labels and annotations that agents do not use, whose changes would wake all nodes."""
-    metadata = obj.metadata
-    if not (_USED.issuperset(metadata.labels) and _USED.issuperset(metadata.annotations)):
+    def unused(names) -> "List[str]":
+        return [name for name in names if name not in _USED and not name.startswith(_USED_PREFIX)]
+
+    if unused(obj.metadata.labels) or unused(obj.metadata.annotations):
         copy = type(obj)()
         copy.CopyFrom(obj)
         obj = copy
         for names in (obj.metadata.labels, obj.metadata.annotations):
-            for name in set(names) - _USED:
+            for name in unused(names):
                 del names[name]
     return obj.SerializeToString(deterministic=True)
 
