@@ -76,8 +76,9 @@ void WarnAboutUnknown(const v1::ObjectMeta& metadata, const std::vector<std::str
   absl::c_sort(unknown);
   for (const std::string& name : unknown) {
     report.Warn(AnnotationField(name.c_str()),
-                absl::StrCat("unknown annotation, must be one of ", absl::StrJoin(known, ", "),
-                             "; the annotation is ignored"));
+                {proxy::FindingCode::kForbidden, "",
+                 absl::StrCat("unknown annotation, must be one of ", absl::StrJoin(known, ", "),
+                              "; the annotation is ignored")});
   }
 }
 

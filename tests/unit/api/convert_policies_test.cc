@@ -184,10 +184,12 @@ TEST(ConvertEndpointPickTest, TheFieldCountsBeforeTheAnnotation) {
        "type: ClusterIP",
        PickBy::kRandom,
        0,
-       {"Service shop/web: metadata.annotations[\"svcmap/endpoint-pik\"]: unknown annotation, must "
+       {"Service shop/web: metadata.annotations[\"svcmap/endpoint-pik\"]: Forbidden: unknown "
+        "annotation, must "
         "be one of svcmap/end-ports, svcmap/endpoint-pick, svcmap/no-local-endpoint, "
         "svcmap/pick-table-size, svcmap/reset-stale-tcp; the annotation is ignored",
-        "Service shop/web: metadata.annotations[\"svcmap/weight\"]: unknown annotation, must be "
+        "Service shop/web: metadata.annotations[\"svcmap/weight\"]: Forbidden: unknown annotation, "
+        "must be "
         "one of svcmap/end-ports, svcmap/endpoint-pick, svcmap/no-local-endpoint, "
         "svcmap/pick-table-size, svcmap/reset-stale-tcp; the annotation is ignored"}},
       {"",
