@@ -1,5 +1,6 @@
 #include "api/etcd/node_status.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace svcmap::etcd {
@@ -16,7 +17,6 @@ void StatusWriter::Asked(const fleet::Ask& ask) {
   // A restarted process finds the request that the earlier process has answered.
   if (!written_ && stored_ && stored_->seq >= ask.seq) return;
   ask_ = ask;
-  answer_.reset();
 }
 
 bool StatusWriter::Changed(const NodeStatus& status, Clock::time_point now) const {
@@ -28,8 +28,10 @@ bool StatusWriter::Changed(const NodeStatus& status, Clock::time_point now) cons
 }
 
 bool StatusWriter::Due(const NodeStatus& status, Clock::time_point now) {
-  if (ask_ && !answer_ && status.seq >= ask_->seq) {
-    answer_ = now + backoff_.RandomPart(ask_->window);
+  if (ask_ && status.seq >= ask_->seq) {
+    const auto answer = now + backoff_.RandomPart(ask_->window);
+    answer_ = std::min(answer_.value_or(answer), answer);
+    ask_.reset();
   }
   if (now < not_before_) return false;
   if (answer_ && now >= *answer_) return true;
@@ -45,10 +47,7 @@ void StatusWriter::Written(const NodeStatus& status, Clock::time_point now) {
   stored_ = status;
   written_ = now;
   while (periodic_ <= now) periodic_ += kPeriod;  // Other writes do not change the phase.
-  if (answer_) {
-    ask_.reset();
-    answer_.reset();
-  }
+  answer_.reset();
 }
 
 bool StatusWriter::Failed(Clock::time_point now) {

@@ -35,7 +35,8 @@ class StatusWriter {
   // Sets the status that an earlier process has written to etcd. Must be called before Due.
   void Found(const fleet::NodeStatus& stored) { stored_ = stored; }
 
-  // Stores a new or changed request, which replaces the previous request.
+  // Stores a new or changed request. It replaces an earlier request whose seq svcmapd has not
+  // acknowledged yet, and does not postpone the answer to other earlier requests.
   void Asked(const fleet::Ask& ask);
 
   // Returns whether `status` must be written now. The caller then calls Written or Failed.
@@ -53,8 +54,8 @@ class StatusWriter {
   Clock::time_point not_before_;
   std::optional<fleet::NodeStatus> stored_;   // The status in etcd, if known.
   std::optional<Clock::time_point> written_;  // Last write of this process.
-  std::optional<fleet::Ask> ask_;             // Request without an answer.
-  std::optional<Clock::time_point> answer_;   // When the answer to ask_ is due.
+  std::optional<fleet::Ask> ask_;             // Request whose seq is not acknowledged yet.
+  std::optional<Clock::time_point> answer_;   // When the answer to acknowledged requests is due.
 };
 
 }  // namespace svcmap::etcd

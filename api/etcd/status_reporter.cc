@@ -121,6 +121,7 @@ class StatusReporter::Worker {
         for (const etcdserverpb::Event& event : response.events()) {
           if (event.type() == etcdserverpb::Event::PUT) TakeAsk(event.kv());
         }
+        WriteIfDue();  // Requests in quick succession leave no time in Await().
       }
       if (result == Result::kEnded) end = connection_.ErrorOf(call.Finish());
     }

@@ -94,6 +94,18 @@ TEST_F(StatusWriterTest, ARequestIsAnsweredOnceAfterItsSeq) {
   EXPECT_THAT(Run(Healthy(6), 400), ElementsAre(140));  // The write at 150 is omitted.
 }
 
+TEST_F(StatusWriterTest, LaterRequestsDoNotPostponeTheAnswer) {
+  std::vector<int> writes;
+  for (int second = 1; second <= 6; ++second) {
+    writer_.Asked({.seq = 5, .window = 10s});
+    for (const int write : Run(Healthy(5), second)) writes.push_back(write);
+  }
+  EXPECT_THAT(writes, ElementsAre(5));
+  writer_.Asked({.seq = 6, .window = 0s});
+  EXPECT_THAT(Run(Healthy(5), 30), IsEmpty());
+  EXPECT_THAT(Run(Healthy(6), 40), ElementsAre(30));
+}
+
 TEST_F(StatusWriterTest, AnyWriteAnswersTheRequest) {
   EXPECT_THAT(Run(Healthy(4), 160), ElementsAre(150));
   writer_.Asked({.seq = 5, .window = 60s});
