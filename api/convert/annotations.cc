@@ -98,7 +98,8 @@ std::string AnnotationField(const char* name) {
 }
 
 uint32_t DefaultWeight(const v1::ObjectMeta& slice, Report& report) {
-  WarnAboutUnknown(slice, {kWeightAnnotation}, report);
+  static const std::vector<std::string> kKnown = {kWeightAnnotation};
+  WarnAboutUnknown(slice, kKnown, report);
   const std::string* text = FindAnnotation(slice, kWeightAnnotation);
   if (text == nullptr) return 1;
   uint32_t weight = 0;
@@ -110,11 +111,14 @@ uint32_t DefaultWeight(const v1::ObjectMeta& slice, Report& report) {
 }
 
 void ConvertAnnotations(const v1::Service& message, proxy::Service& service, Report& report) {
-  std::vector<std::string> known = {kEndPortsAnnotation};
-  for (const ServiceAnnotation& annotation : kServiceAnnotations) {
-    known.emplace_back(annotation.name);
-  }
-  WarnAboutUnknown(message.metadata(), known, report);
+  static const std::vector<std::string> kKnown = [] {
+    std::vector<std::string> known = {kEndPortsAnnotation};
+    for (const ServiceAnnotation& annotation : kServiceAnnotations) {
+      known.emplace_back(annotation.name);
+    }
+    return known;
+  }();
+  WarnAboutUnknown(message.metadata(), kKnown, report);
   for (const ServiceAnnotation& annotation : kServiceAnnotations) {
     const std::string* value = FindAnnotation(message.metadata(), annotation.name);
     if (value == nullptr || annotation.has_field(message.spec())) continue;

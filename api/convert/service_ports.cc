@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "api/convert/annotations.h"
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
@@ -127,14 +128,11 @@ void ConvertEndPorts(const v1::ObjectMeta& metadata, PortsSeen& seen, proxy::Ser
                      Report& report) {
   const std::string* entries = FindAnnotation(metadata, kEndPortsAnnotation);
   if (entries == nullptr) return;
-  std::string_view rest = *entries;
-  for (bool more = true; more;) {
-    const size_t comma = rest.find(',');
-    more = comma != std::string_view::npos;
-    if (auto error = AddEndPort(Trim(rest.substr(0, comma)), seen, service)) {
+  const std::vector<std::string> split = absl::StrSplit(*entries, ',');
+  for (const std::string& entry : split) {
+    if (auto error = AddEndPort(Trim(entry), seen, service)) {
       report.Warn(AnnotationField(kEndPortsAnnotation), Ignored(*std::move(error)));
     }
-    if (more) rest.remove_prefix(comma + 1);
   }
 }
 

@@ -127,6 +127,9 @@ class Splitter {
       phases.change = std::move(all_);
       return phases;
     }
+    if (adds_first && (large_ || !ended_.empty()) && context_.groups_in_use) {
+      groups_in_use_ = context_.groups_in_use();
+    }
     nft::Transaction& sources = phases.first[0];
     nft::Transaction& restrictions = phases.first[1];
     nft::Transaction& others = phases.first[2];
@@ -309,7 +312,7 @@ class Splitter {
   bool IsUnreached(const nft::ElementView& element) const {
     const uint8_t set = element.set.set;
     if (HasSlots(set)) {
-      return context_.groups_in_use.empty() || !context_.groups_in_use.contains(GroupKey(element));
+      return groups_in_use_.empty() || !groups_in_use_.contains(GroupKey(element));
     }
     return IsReachedThroughOthers(set) || IsStickyEndpoint(set);
   }
@@ -325,6 +328,7 @@ class Splitter {
   bool adds_ports_[2] = {}, adds_cluster_ips_[2] = {}, replaces_sources_[2] = {};
   bool deletes_reached_ = false;  // Elements that may have to be deleted after the change.
   bool deletes_others_ = false;   // Elements that packets do not reach through other rows.
+  absl::flat_hash_set<std::string> groups_in_use_;
   absl::flat_hash_map<Key, bool> deleted_;  // Whether the key is added again.
   Keys deleted_groups_;
   Keys rejected_;                           // Addresses of deleted rejects.

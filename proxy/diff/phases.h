@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct PhaseContext {
   absl::flat_hash_set<std::string> ended_local_sets;
   // Groups (as GroupKey) whose slots packets may pick before the plan. A new slot of such a group
   // must not be added before the endpoint that it leads to.
-  absl::flat_hash_set<std::string> groups_in_use;
+  // Called at most once, and only if slots may be committed before the change. May be null.
+  std::function<absl::flat_hash_set<std::string>()> groups_in_use;
 };
 
 struct Phases {

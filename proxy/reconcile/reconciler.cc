@@ -141,7 +141,7 @@ void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
   context.freed = sync_plan.rewrite ? sync_plan.gone_ports : sync_plan.old_numbers;
   context.ended_local_sets =
       sync_plan.rewrite ? sync_plan.ended_local_sets : sync_plan.plan.ended_local_sets();
-  context.groups_in_use = AffinityGroupsInUse(sync_plan, applied_);
+  context.groups_in_use = [&] { return AffinityGroupsInUse(sync_plan, applied_); };
   Phases phases = SplitIntoPhases(std::move(transaction), context);
   sync_plan.first = std::move(phases.first);
   transaction = std::move(phases.change);

@@ -12,6 +12,7 @@
 namespace svcmap::proxy::test {
 namespace {
 
+using ::svcmap::testing::Changes;
 using ::svcmap::testing::ClusterIpRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -42,11 +43,8 @@ nft::Transaction First(nft::Transaction& transaction, const PhaseContext& contex
 }
 
 TEST(RemovalsTest, AGroupIsDeletedAfterTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 1));
-  transaction.Delete(Slot(1, 0));
-  transaction.Delete(ServiceIp("2.0.0.1"));
-  transaction.Add(ServiceIp("1.0.0.2"));
+  nft::Transaction transaction =
+      Changes({Slot(1, 1), Slot(1, 0), ServiceIp("2.0.0.1")}, {ServiceIp("1.0.0.2")});
   const nft::Transaction removals = Removals(transaction);
   EXPECT_THAT(Operations(transaction), ElementsAre("- service-ips 10.96.0.1 . tcp . 80",
                                                    "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.2"));
@@ -58,10 +56,7 @@ TEST(RemovalsTest, ASelfEndpointIsDeletedAfterTheSwitch) {
   const svcmap::testing::Row self{
       .set = {Family::kIpv4, kSelfEndpoints},
       .key = nft::FieldBytes().Append(svcmap::testing::Ip("10.96.0.1").bytes()).AppendU8(6)};
-  nft::Transaction transaction;
-  transaction.Delete(self);
-  transaction.Delete(ServiceIp("2.0.0.1"));
-  transaction.Add(ServiceIp("1.0.0.1"));
+  nft::Transaction transaction = Changes({self, ServiceIp("2.0.0.1")}, {ServiceIp("1.0.0.1")});
   EXPECT_EQ(Removals(transaction).element_count(), 1u);
   EXPECT_EQ(transaction.element_count(), 2u);
 }
@@ -85,25 +80,18 @@ TEST(RemovalsTest, ARejectIsDeletedAfterTheSwitch) {
 
 // Packets to the address of their own endpoint reach the reject after the switch, too.
 TEST(RemovalsTest, ARejectOfAnEndpointsOwnAddressIsPartOfTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(Reject("10.96.0.1"));
-  transaction.Delete(Reject("10.96.0.2"));
-  transaction.Add(Slot(1, 0, "10.96.0.1"));
-  transaction.Add(ServiceIp("1.0.0.1"));
+  nft::Transaction transaction = Changes({Reject("10.96.0.1"), Reject("10.96.0.2")},
+                                         {Slot(1, 0, "10.96.0.1"), ServiceIp("1.0.0.1")});
   EXPECT_THAT(Operations(Removals(transaction)),
               ElementsAre("- no-endpoint-services 10.96.0.2 . tcp . 80"));
 }
 
 TEST(PhasesTest, ReplacedKeysAreDeletedImmediatelyBeforeTheirAddition) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 0));
-  transaction.Delete(Slot(9, 1));
-  transaction.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
-  transaction.Delete(ServiceIp("2.0.0.1"));
-  transaction.Add(Slot(2, 0));
-  transaction.Add(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x17f));
-  transaction.Add(Slot(1, 0, "10.0.0.2"));
-  transaction.Add(ServiceIp("1.0.0.2"));
+  nft::Transaction transaction =
+      Changes({Slot(1, 0), Slot(9, 1), svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff),
+               ServiceIp("2.0.0.1")},
+              {Slot(2, 0), svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x17f),
+               Slot(1, 0, "10.0.0.2"), ServiceIp("1.0.0.2")});
   EXPECT_THAT(
       Operations(SplitIntoPhases(std::move(transaction), {}).change),
       ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080", "- endpoints 0x1 . 0",
@@ -128,15 +116,9 @@ svcmap::testing::Row SinglePort(uint16_t port) {
 }
 
 TEST(FirstTest, PortsAreAddedBeforeTheirBlockIsDeleted) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeBlock(3));
-  transaction.Delete(RangeBlock(4));
-  transaction.Add(RangePort(0x2ff));
-  transaction.Add(RangePort(0x300));
-  transaction.Add(RangePort(0x3ff));
-  transaction.Add(SinglePort(0x401));
-  transaction.Add(SinglePort(0x500));
-  transaction.Add(RangeBlock(4));
+  nft::Transaction transaction = Changes({RangeBlock(3), RangeBlock(4)},
+                                         {RangePort(0x2ff), RangePort(0x300), RangePort(0x3ff),
+                                          SinglePort(0x401), SinglePort(0x500), RangeBlock(4)});
   EXPECT_THAT(Operations(First(transaction)),
               ElementsAre("+ range-ports 10.96.0.1 . tcp . 768 : 2.0.0.1",
                           "+ range-ports 10.96.0.1 . tcp . 1023 : 2.0.0.1"));
@@ -144,12 +126,8 @@ TEST(FirstTest, PortsAreAddedBeforeTheirBlockIsDeleted) {
 }
 
 TEST(FirstTest, ASinglePortIsAddedBeforeItsRangeIsDeleted) {
-  nft::Transaction transaction;
-  transaction.Delete(RangePort(80));
-  transaction.Delete(RangeBlock(1));
-  transaction.Add(SinglePort(80));
-  transaction.Add(SinglePort(81));
-  transaction.Add(SinglePort(256));
+  nft::Transaction transaction =
+      Changes({RangePort(80), RangeBlock(1)}, {SinglePort(80), SinglePort(81), SinglePort(256)});
   EXPECT_THAT(Operations(First(transaction)),
               ElementsAre("+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1",
                           "+ service-ips 10.96.0.1 . tcp . 256 : 2.0.0.1"));
@@ -165,11 +143,7 @@ TEST(FirstTest, ANewlyRestrictedPortIsAddedAfterItsRestrictionAndBeforeItsRangeI
   source.key_end = source.key;
   source.key.Append(svcmap::testing::Ip("198.51.100.0").bytes());
   source.key_end.Append(svcmap::testing::Ip("198.51.100.255").bytes());
-  nft::Transaction elements;
-  elements.Delete(RangeBlock(0));
-  elements.Add(restriction);
-  elements.Add(source);
-  elements.Add(SinglePort(80));
+  nft::Transaction elements = Changes({RangeBlock(0)}, {restriction, source, SinglePort(80)});
   nft::Transaction transaction = elements;
   EXPECT_THAT(Operations(First(transaction)),
               ElementsAre(StartsWith("+ firewall-sources"), StartsWith("+ firewall-ips"),
@@ -200,10 +174,8 @@ svcmap::testing::Row RangeSource(const char* address) {
 }
 
 TEST(FirstTest, RangesOfANewlyRestrictedIpAreAddedFirst) {
-  nft::Transaction transaction;
-  transaction.Add(RangeFirewallIp("203.0.113.1"));
-  transaction.Add(RangeSource("203.0.113.1"));
-  transaction.Add(RangeSource("203.0.113.2"));
+  nft::Transaction transaction = Changes(
+      {}, {RangeFirewallIp("203.0.113.1"), RangeSource("203.0.113.1"), RangeSource("203.0.113.2")});
   EXPECT_THAT(Operations(First(transaction)),
               ElementsAre("+ range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24",
                           "+ range-firewall-ips 203.0.113.1 . tcp"));
@@ -227,9 +199,8 @@ TEST(FirstTest, AnIpIsRestrictedBeforeItsServiceIsAdded) {
 }
 
 TEST(FirstTest, AClusterIpIsAddedBeforeItsServiceIfTrafficIsMasqueraded) {
-  nft::Transaction transaction;
-  transaction.Add(ClusterIpRow(Family::kIpv4, 1));
-  transaction.Add(ServiceIp("1.0.0.1"));
+  nft::Transaction transaction =
+      Changes({}, {ClusterIpRow(Family::kIpv4, 1), ServiceIp("1.0.0.1")});
   EXPECT_TRUE(First(transaction).empty());
   EXPECT_THAT(Operations(First(transaction, {.masquerades_cluster_ips = true})),
               ElementsAre(StartsWith("+ cluster-ips")));
@@ -237,19 +208,15 @@ TEST(FirstTest, AClusterIpIsAddedBeforeItsServiceIfTrafficIsMasqueraded) {
 }
 
 TEST(RemovalsTest, RangesOfAnIpThatIsNoLongerRestrictedAreDeletedAfterTheSwitch) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeFirewallIp("203.0.113.1"));
-  transaction.Delete(RangeSource("203.0.113.1"));
-  transaction.Delete(RangeSource("203.0.113.2"));
+  nft::Transaction transaction = Changes(
+      {RangeFirewallIp("203.0.113.1"), RangeSource("203.0.113.1"), RangeSource("203.0.113.2")}, {});
   EXPECT_THAT(Operations(Removals(transaction)),
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
 
 TEST(RemovalsTest, NewRangesOfAnotherIpDoNotMatter) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeFirewallIp("203.0.113.1"));
-  transaction.Delete(RangeSource("203.0.113.1"));
-  transaction.Add(RangeSource("203.0.113.2"));
+  nft::Transaction transaction = Changes(
+      {RangeFirewallIp("203.0.113.1"), RangeSource("203.0.113.1")}, {RangeSource("203.0.113.2")});
   EXPECT_THAT(Operations(Removals(transaction)),
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
@@ -258,10 +225,8 @@ TEST(RemovalsTest, NewRangesOfAnotherIpDoNotMatter) {
 TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
   svcmap::testing::Row port = RangePort(80);
   port.key = ServiceIpKey(svcmap::testing::Ip("203.0.113.1"), Protocol::kTcp, 80);
-  nft::Transaction transaction;
-  transaction.Delete(RangeSource("203.0.113.1"));
-  transaction.Delete(RangeFirewallIp("203.0.113.1"));
-  transaction.Delete(port);
+  nft::Transaction transaction =
+      Changes({RangeSource("203.0.113.1"), RangeFirewallIp("203.0.113.1"), port}, {});
   Leftovers leftovers;
   leftovers.Add(Removals(transaction), {});
   EXPECT_THAT(Operations(transaction), ElementsAre("- range-ports 203.0.113.1 . tcp . 80"));
@@ -274,10 +239,8 @@ TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
 // If a random slot does not exist, the rules use the first slot. Therefore slots other than the
 // first slot can be deleted immediately.
 TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
-  nft::Transaction transaction;
-  transaction.Delete(Slot(1, 1));
-  transaction.Delete(ServiceIp("2.0.0.1"));
-  transaction.Add(ServiceIp("1.0.0.1"));
+  nft::Transaction transaction =
+      Changes({Slot(1, 1), ServiceIp("2.0.0.1")}, {ServiceIp("1.0.0.1")});
   EXPECT_TRUE(Removals(transaction).empty());
   EXPECT_EQ(transaction.element_count(), 3u);
 }
@@ -317,14 +280,10 @@ TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
 
 // A packet that was looked up before the switch must still find the restriction.
 TEST(RemovalsTest, ARestrictionOfPortRangesIsDeletedAfterTheRanges) {
-  nft::Transaction all;
-  all.Delete(RangePort(80));
-  all.Delete(RangeFirewallIp("10.96.0.1"));
+  nft::Transaction all = Changes({RangePort(80), RangeFirewallIp("10.96.0.1")}, {});
   EXPECT_THAT(Operations(Removals(all)), ElementsAre("- range-firewall-ips 10.96.0.1 . tcp"));
-  nft::Transaction part;  // The range stays, and its restriction ends.
-  part.Delete(RangePort(80));
-  part.Delete(RangeFirewallIp("10.96.0.1"));
-  part.Add(RangePort(80));
+  nft::Transaction part = Changes({RangePort(80), RangeFirewallIp("10.96.0.1")},
+                                  {RangePort(80)});  // The range stays, and its restriction ends.
   EXPECT_TRUE(Removals(part).empty());
 }
 
@@ -334,26 +293,18 @@ TEST(RemovalsTest, S116SourceRangesAreDeletedAfterTheRestriction) {
   const svcmap::testing::Row range = svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff);
   svcmap::testing::Row restriction{.set = {Family::kIpv4, kFirewallIps}};
   restriction.key.Append(range.key.bytes().subspan(0, range.key.bytes().size() - 4));
-  nft::Transaction all;
-  all.Delete(range);
-  all.Delete(restriction);
+  nft::Transaction all = Changes({range, restriction}, {});
   EXPECT_EQ(Removals(all).element_count(), 1u);
-  nft::Transaction part;  // The IP is still restricted.
-  part.Delete(range);
-  part.Add(ClusterIpRow(Family::kIpv4, 1));
+  nft::Transaction part =
+      Changes({range}, {ClusterIpRow(Family::kIpv4, 1)});  // The IP is still restricted.
   EXPECT_TRUE(Removals(part).empty());
 }
 
 // A port that moves to a map with an earlier lookup leads to new groups before the change.
 TEST(FirstTest, NewGroupsAreAddedBeforeAMovedPort) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeBlock(0));
-  transaction.Delete(Slot(1, 0));
-  transaction.Delete(ServiceIp("1.0.0.1"));
-  transaction.Add(Slot(1, 0, "10.0.0.2"));
-  transaction.Add(Slot(2, 0));
-  transaction.Add(ServiceIp("1.0.0.2"));
-  transaction.Add(SinglePort(81));
+  nft::Transaction transaction =
+      Changes({RangeBlock(0), Slot(1, 0), ServiceIp("1.0.0.1")},
+              {Slot(1, 0, "10.0.0.2"), Slot(2, 0), ServiceIp("1.0.0.2"), SinglePort(81)});
   EXPECT_THAT(Operations(First(transaction)),
               ElementsAre("+ endpoints 0x2 . 0 : 10.0.0.1 . 8080",
                           "+ service-ips 10.96.0.1 . tcp . 81 : 2.0.0.1"));
@@ -362,16 +313,16 @@ TEST(FirstTest, NewGroupsAreAddedBeforeAMovedPort) {
 
 // A pick of an added slot must find what the slot leads to.
 TEST(FirstTest, SlotsAreAddedLastAndNotInGroupsInUse) {
-  nft::Transaction transaction;
-  transaction.Delete(RangeBlock(0));
-  transaction.Add(Slot(1, 4));
-  transaction.Add(Slot(2, 0));
+  nft::Transaction transaction = Changes({RangeBlock(0)}, {Slot(1, 4), Slot(2, 0)});
   svcmap::testing::Row choice{.set = {Family::kIpv4, kAffinityEndpoints}};
   choice.key.AppendU32Be(Choice(5, 1));
   transaction.Add(choice);
   transaction.Add(SinglePort(81));
   EXPECT_THAT(
-      Operations(First(transaction, {.groups_in_use = {GroupKey(Slot(1, 0).View())}})),
+      Operations(First(
+          transaction,
+          {.groups_in_use =
+               [] { return absl::flat_hash_set<std::string>{GroupKey(Slot(1, 0).View())}; }})),
       ElementsAre(StartsWith("+ affinity-endpoints"), "+ endpoints 0x2 . 0 : 10.0.0.1 . 8080",
                   "+ service-ips 10.96.0.1 . tcp . 81 : 2.0.0.1"));
   EXPECT_EQ(transaction.element_count(), 2u);
