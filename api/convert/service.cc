@@ -87,6 +87,10 @@ std::vector<IpAddress> ParseClusterIps(const v1::ServiceSpec& spec, Report& repo
 
 std::vector<Family> ParseFamilies(const v1::ServiceSpec& spec, Report& report) {
   std::vector<Family> families;
+  if (spec.ip_families_size() > 2) {
+    report.Reject("spec.ipFamilies", TooMany(spec.ip_families_size(), 2, "use each family once"));
+    return families;
+  }
   for (int i = 0; i < spec.ip_families_size(); ++i) {
     const std::string field = absl::StrCat("spec.ipFamilies[", i, "]");
     const std::string& text = spec.ip_families(i);
@@ -95,7 +99,7 @@ std::vector<Family> ParseFamilies(const v1::ServiceSpec& spec, Report& report) {
       break;
     }
     const Family family = text == "IPv4" ? Family::kIpv4 : Family::kIpv6;
-    if (i > 1 || (i == 1 && families[0] == family)) {
+    if (i == 1 && families[0] == family) {
       report.Reject(field, Duplicate(Quote(text), ""));
       break;
     }

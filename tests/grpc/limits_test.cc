@@ -270,15 +270,23 @@ TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
 }
 
 TEST_F(LimitsTest, MessageOverTheLimitEndsOnlyItsStream) {
-  limits_.max_batch_bytes = 10'000;
+  v1::Object web = Web();
+  std::string& note = (*web.mutable_service()->mutable_metadata()->mutable_annotations())["note"];
+  note = std::string(10'000, 'a');
+  v1::PushRequest request;
+  request.mutable_batch()->set_number(1);
+  *request.mutable_batch()->add_changes() = Upsert(web);
+  limits_.max_batch_bytes = static_cast<uint32_t>(request.ByteSizeLong());
   Serve();
   Stream stream(*stub_, "test");
-  ASSERT_TRUE(stream.Send(1, {Upsert(Web())}));
+  ASSERT_TRUE(stream.Send(1, {Upsert(web)}));
   EXPECT_EQ(stream.ReadAck().outcome(), v1::COMMITTED);
-  stream.Send(2, std::vector<v1::Change>(1000, Upsert(Web())));
+  note += 'a';
+  stream.Send(2, {Upsert(web)});
   const grpc::Status status = stream.Finish();
   EXPECT_EQ(status.error_code(), grpc::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("10000"));
+  EXPECT_THAT(status.error_message(), HasSubstr(std::to_string(limits_.max_batch_bytes)));
+  // svcmapd drops the annotation, so the Service without the annotation is the stored Service.
   EXPECT_EQ(Apply({Web()}).outcome(), v1::UNCHANGED);
 }
 

@@ -98,6 +98,23 @@ TEST_F(ManifestsSourceTest, FolderIsFollowedFilesAddedChangedAndRemoved) {
   EXPECT_TRUE(BecomesStored({"c"}));
 }
 
+TEST_F(ManifestsSourceTest, AMisspelledFieldIsAFindingUntilItIsCorrected) {
+  const auto with = [](const std::string& field) {
+    return "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: a}\n"
+           "spec: {clusterIP: 10.96.0.1, ports: [{port: 80}], " +
+           field + ": [10.0.0.0/8]}\n";
+  };
+  Write("a.yaml", with("loadBalancerSourceRange"));
+  Start(manifests_);
+  const std::string finding =
+      "Service shop/a: spec.loadBalancerSourceRange: Forbidden: unknown field, which is ignored; "
+      "did you mean \"loadBalancerSourceRanges\"?";
+  EXPECT_TRUE(testing::WaitUntil([&] { return HasFinding(finding); }));
+  Write("a.yaml", with("loadBalancerSourceRanges"));
+  EXPECT_TRUE(testing::WaitUntil([&] { return !HasFinding(finding); }));
+  EXPECT_EQ(Stored(), std::vector<std::string>{"a"});
+}
+
 TEST_F(ManifestsSourceTest, FileIsFollowedWhenAnotherOneTakesItsPlace) {
   Write("state.yaml", Service("a", "10.96.0.1"));
   Start(manifests_ + "/state.yaml");

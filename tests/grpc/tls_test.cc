@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "api/tls/verify.h"
 #include "tests/grpc/any_call.h"
 #include "tests/grpc/tls_fixture.h"
@@ -142,6 +143,20 @@ TEST_F(TlsTest, WithoutTlsNoClientMayWrite) {
   ServeAt({.listen = {"tcp://" + at}, .insecure = true});
   ExpectReadsOnly(grpc::CreateChannel(at, grpc::InsecureChannelCredentials()),
                   "without a certificate");
+}
+
+TEST_F(TlsTest, AnUnspecifiedAddressAcceptsBothIpFamilies) {
+  const uint16_t port = svcmap::testing::FreeTcpPort();
+  uint16_t other = port;
+  while (other == port) other = svcmap::testing::FreeTcpPort();
+  ServeAt({.listen = {absl::StrCat("tcp://0.0.0.0:", port), absl::StrCat("tcp://[::]:", other)},
+           .insecure = true});
+  for (const std::string& address :
+       {absl::StrCat("127.0.0.1:", port), absl::StrCat("[::1]:", port),
+        absl::StrCat("127.0.0.1:", other), absl::StrCat("[::1]:", other)}) {
+    const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+    EXPECT_TRUE(CallAny(channel, "/svcmap.v1.Control/GetStatus").ok()) << address;
+  }
 }
 
 // Connections stay open as long as their channel.

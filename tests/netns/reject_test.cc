@@ -2,7 +2,10 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/error_counters.h"
 #include "tests/support/transfer.h"
@@ -103,6 +106,80 @@ TEST_P(RejectFamilyTest, S107_PingIsRejectedByAClusterIpAndDroppedByAFreeOne) {
     EXPECT_EQ(Ping(client().netns(), {.destination = address.in(v6())}).outcome,
               Outcome::kAnswered);
   }
+}
+
+// Two pods on a Linux bridge of the node. The bridge has the addresses of the pods' gateway.
+class BridgeRejectTest : public ServiceFamilyTest {
+ protected:
+  void SetUp() override {
+    ServiceFamilyTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(Ip(node().netns(), absl::StrCat("link add br0 type bridge\naddr add ", At(1).v4,
+                                              "/28 dev br0\naddr add ", At(1).v6,
+                                              "/80 dev br0 nodad\nlink set br0 up\n")));
+    for (const int number : kPods) {
+      ASSERT_OK_AND_ASSIGN(NetNs pod, NetNs::Create());
+      ASSERT_OK(Ip(node().netns(),
+                   absl::StrCat("link add br0p", number, " type veth peer name eth0 netns ",
+                                pod.path(), "\nlink set br0p", number, " master br0 up\n")));
+      ASSERT_OK(
+          Ip(pod, absl::StrCat("link set eth0 up\naddr add ", At(number).v4,
+                               "/28 dev eth0\naddr add ", At(number).v6, "/80 dev eth0 nodad\n")));
+      pods_.push_back(std::move(pod));
+    }
+    for (const NetNs& pod : pods_) {
+      for (const int number : {1, kPods[0], kPods[1]}) {
+        ASSERT_OK(Eventually(absl::StrCat("an answer of ", At(number).in(v6())), [&] {
+          return Ping(pod, {.destination = At(number).in(v6()), .timeout = kShort}).outcome ==
+                 Outcome::kAnswered;
+        }));
+      }
+    }
+  }
+  void TearDown() override {
+    if (world() == nullptr) return;
+    ServiceFamilyTest::TearDown();
+    EXPECT_OK(CallIptables("1"));
+    EXPECT_OK(Ip(node().netns(), "link del br0p2\nlink del br0p3\nlink del br0\n"));
+  }
+
+  // Address of the bridge (1) or of a pod.
+  static Address At(int number) {
+    return {absl::StrCat("10.244.1.", 64 + number), absl::StrCat("fd00:10:244:1:b::", number)};
+  }
+  static absl::Status Ip(const NetNs& netns, const std::string& batch) {
+    return RunOk({.argv = {"ip", "-batch", "-"}, .netns = &netns, .stdin_text = batch}).status();
+  }
+  // Sets whether the hooks of IPv4 and IPv6 process bridged packets (br_netfilter).
+  absl::Status CallIptables(const std::string& value) {
+    return node().netns().WriteSysctl(
+        v6() ? "net/bridge/bridge-nf-call-ip6tables" : "net/bridge/bridge-nf-call-iptables", value);
+  }
+  // Opens 20 connections from a pod to the clusterIP, with this gateway. The kernel would limit
+  // ICMP errors, so each connection must be reset.
+  void ExpectResets(const NetNs& pod, int gateway) {
+    ASSERT_OK(Ip(
+        pod, absl::StrCat("route replace ", kWeb.in(v6()), " via ", At(gateway).in(v6()), "\n")));
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(Rejected(Ask(pod, {.destination = kWeb.in(v6()), .port = 80})));
+    }
+  }
+
+  static constexpr int kPods[] = {2, 3};
+  std::vector<NetNs> pods_;
+};
+INSTANTIATE_FAMILIES(BridgeRejectTest);
+
+TEST_P(BridgeRejectTest, S100_ConnectionsOfPodsOnABridgeAreReset) {
+  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
+  for (const char* value : {"0", "1"}) {
+    SCOPED_TRACE(value);
+    ASSERT_OK(CallIptables(value));
+    for (const NetNs& pod : pods_) ExpectResets(pod, 1);
+  }
+  // The node only bridges packets whose gateway is the other pod.
+  ExpectResets(pods_[0], kPods[1]);
+  ExpectResets(pods_[1], kPods[0]);
 }
 
 }  // namespace

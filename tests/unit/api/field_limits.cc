@@ -22,6 +22,12 @@ std::string Subdomain(int length) {
   return name;
 }
 
+// Returns the error about a label that is too long.
+std::string LongLabel(int length) {
+  return absl::StrCat("Invalid value: \"", Name(length),
+                      "\": must be a DNS-1123 label: at most 63 lowercase letters, digits and '-'");
+}
+
 std::string Service(const std::string& name_space, const std::string& name,
                     const std::string& spec) {
   return absl::StrCat("apiVersion: v1\nkind: Service\nmetadata: {namespace: ", name_space,
@@ -45,10 +51,18 @@ std::string Address(int number) {
   return absl::StrCat("10.1.", number / 250, ".", number % 250 + 1);
 }
 
+std::string OneEndpoint(const std::string& fields) {
+  return Slice("endpoints: [{addresses: [10.1.0.1], " + fields + "}]");
+}
+
+std::string OtherNode(const std::string& fields) {
+  return "apiVersion: v1\nkind: Node\nmetadata: {name: n2}\n" + fields + "\n";
+}
+
 std::string Hints(const char* field, int count) {
-  return Slice(absl::StrCat("endpoints: [{addresses: [10.1.0.1], hints: {", field, ": [",
-                            List(count, [](int i) { return absl::StrCat("{name: z", i, "}"); }),
-                            "]}}]"));
+  return OneEndpoint(
+      absl::StrCat("hints: {", field, ": [",
+                   List(count, [](int i) { return absl::StrCat("{name: z", i, "}"); }), "]}"));
 }
 
 }  // namespace
@@ -57,25 +71,54 @@ std::vector<FieldLimit> FieldLimits() {
   return {
       {"`metadata.namespace`", "63 bytes", "63 bytes", "names: `ValidateNamespaceName`", 63,
        [](int n) { return Service(Name(n), "web", "clusterIP: None"); },
-       "must be a DNS-1123 label"},
+       absl::StrCat("Service ", Name(64), "/web rejected: metadata.namespace: ", LongLabel(64))},
       {"Service `metadata.name`", "63 bytes", "63 bytes", "core: `ValidateServiceCreate`", 63,
        [](int n) { return Service("shop", Name(n), "clusterIP: None"); },
-       "must be a DNS-1123 label"},
+       absl::StrCat("Service shop/", Name(64), " rejected: metadata.name: ", LongLabel(64))},
       {"`metadata.name` of the other kinds", "253 bytes", "253 bytes",
        "names: `NameIsDNSSubdomain`", 253,
-       [](int n) { return Slice("endpoints: []", Subdomain(n)); }, "must be a DNS-1123 subdomain"},
+       [](int n) { return Slice("endpoints: []", Subdomain(n)); },
+       absl::StrCat("EndpointSlice shop/", Subdomain(254).substr(0, 64),
+                    "... rejected: metadata.name: Invalid value: \"", Subdomain(254).substr(0, 64),
+                    "\"...: must be a DNS-1123 subdomain: at most 253 lowercase letters, digits, "
+                    "'-' and '.'")},
       {"`metadata.annotations`", "256 KiB", "none; unused annotations are dropped",
-       "names: `ValidateAnnotationsSize`"},
-      {"Service `spec.ports`", "1 or more", "1 or more", "core: `validateService`"},
+       "names: `ValidateAnnotationsSize`", 256 * 1024,
+       [](int n) {
+         return absl::StrCat(
+             "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web, annotations: "
+             "{a: ",
+             Name(n - 1), "}}\nspec: {clusterIP: None}\n");
+       }},
+      {"Service `spec.ports`", "1 or more", "1 or more", "core: `validateService`", 20'000,
+       [](int n) {
+         return Web(absl::StrCat(
+             "clusterIP: 10.96.0.1, ports: [",
+             List(n, [](int i) { return absl::StrCat("{name: p", i, ", port: ", i, "}"); }), "]"));
+       },
+       "", 1,
+       "Service shop/web rejected: spec.ports: Required value: a Service with a cluster IP must "
+       "have "
+       "a port"},
       {"Service `spec.ports[].name`", "63 bytes", "63 bytes", "core: `validateServicePort`", 63,
-       [](int n) { return WebPort("port: 80, name: " + Name(n)); }, "must be a DNS-1123 label"},
+       [](int n) { return WebPort("port: 80, name: " + Name(n)); },
+       "Service shop/web rejected: spec.ports[0].name: " + LongLabel(64)},
       {"Service `spec.ports[].port`", "1 to 65535", "1 to 65535", "core: `validateServicePort`",
        65535, [](int n) { return WebPort(absl::StrCat("port: ", n)); },
-       "must be between 1 and 65535"},
+       "Service shop/web rejected: spec.ports[0].port: Invalid value: 65536: must be between 1 and "
+       "65535, inclusive",
+       1,
+       "Service shop/web rejected: spec.ports[0].port: Invalid value: 0: must be between 1 and "
+       "65535, inclusive"},
       {"Service `spec.ports[].nodePort`", "0, or in `--service-node-port-range`", "0 to 65535",
        "portallocator: `Allocate`", 65535,
        [](int n) { return WebPort(absl::StrCat("port: 80, nodePort: ", n)); },
-       "must be between 0 and 65535"},
+       "Service shop/web rejected: spec.ports[0].nodePort: Invalid value: 65536: must be between 0 "
+       "and 65535, inclusive",
+       0,
+       "Service shop/web rejected: spec.ports[0].nodePort: Invalid value: -1: must be between 0 "
+       "and "
+       "65535, inclusive"},
       {"Service `spec.clusterIPs`", "2, one of each IP family", "2, one of each IP family",
        "core: `ValidateServiceClusterIPsRelatedFields`", 2,
        [](int n) {
@@ -84,12 +127,32 @@ std::vector<FieldLimit> FieldLimits() {
              List(n, [](int i) { return absl::StrCat(i == 2 ? "\"fd00::2\"" : "10.96.0.1"); }),
              "]"));
        },
-       "must have at most 2 items"},
-      {"Service `spec.ipFamilies`", "2", "2", "core: `ValidateServiceClusterIPsRelatedFields`"},
+       "Service shop/web rejected: spec.clusterIPs: Too many: 3: must have at most 2 items; use "
+       "one "
+       "for each IP family"},
+      {"Service `spec.ipFamilies`", "2", "2", "core: `ValidateServiceClusterIPsRelatedFields`", 2,
+       [](int n) {
+         return Web(absl::StrCat(
+             "clusterIP: 10.96.0.1, ports: [{port: 80}], ipFamilies: [",
+             List(n, [](int i) { return std::string(i == 2 ? "IPv6" : "IPv4"); }), "]"));
+       },
+       "Service shop/web rejected: spec.ipFamilies: Too many: 3: must have at most 2 items; use "
+       "each family once"},
       {"Service `spec.externalIPs` and `spec.loadBalancerSourceRanges`", "none", "none",
-       "core: `validateService`"},
+       "core: `validateService`", 4000,
+       [](int n) {
+         return Web(absl::StrCat("clusterIP: 10.96.0.1, ports: [{port: 80}], externalIPs: [",
+                                 List(n, Address), "], loadBalancerSourceRanges: [",
+                                 List(n, [](int i) { return absl::StrCat(Address(i), "/32"); }),
+                                 "]"));
+       }},
       {"Service `status.loadBalancer.ingress`", "none", "none",
-       "core: `ValidateLoadBalancerStatus`"},
+       "core: `ValidateLoadBalancerStatus`", 4000,
+       [](int n) {
+         return absl::StrCat(WebPort("port: 80"), "status: {loadBalancer: {ingress: [",
+                             List(n, [](int i) { return absl::StrCat("{ip: ", Address(i), "}"); }),
+                             "]}}\n");
+       }},
       {"Service `spec.healthCheckNodePort`",
        "1 to 65535 for type LoadBalancer with externalTrafficPolicy Local, 0 for all others",
        "0 to 65535", "core: `validateServiceExternalTrafficPolicy`", 65535,
@@ -100,7 +163,12 @@ std::vector<FieldLimit> FieldLimits() {
                           "healthCheckNodePort: ",
                           n));
        },
-       "must be between 0 and 65535"},
+       "Service shop/web rejected: spec.healthCheckNodePort: Invalid value: 65536: must be between "
+       "0 "
+       "and 65535, inclusive",
+       1,
+       "Service shop/web: spec.healthCheckNodePort: Required value: without this port, load "
+       "balancers cannot check whether this node has endpoints"},
       {"Service `spec.sessionAffinityConfig.clientIP.timeoutSeconds`", "1 to 86400", "1 to 86400",
        "core: `validateAffinityTimeout`", 86400,
        [](int n) {
@@ -109,48 +177,86 @@ std::vector<FieldLimit> FieldLimits() {
                           "ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: ",
                           n, "}}"));
        },
-       "must be between 1 and 86400"},
+       "Service shop/web rejected: spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid "
+       "value: 86401: must be between 1 and 86400, inclusive",
+       1,
+       "Service shop/web rejected: spec.sessionAffinityConfig.clientIP.timeoutSeconds: Invalid "
+       "value: 0: must be between 1 and 86400, inclusive"},
       {"EndpointSlice `endpoints`", "1,000", "1,000", "discovery: `validateEndpoints`", 1000,
        [](int n) {
          return Slice(absl::StrCat(
              "endpoints: [",
              List(n, [](int i) { return absl::StrCat("{addresses: [", Address(i), "]}"); }), "]"));
        },
-       "must have at most 1000 items"},
+       "EndpointSlice shop/web-1 rejected: endpoints: Too many: 1001: must have at most 1000 "
+       "items; "
+       "use more EndpointSlices"},
       {"EndpointSlice `endpoints[].addresses`", "1 to 100",
        "0 to 100; an endpoint without addresses is ignored", "discovery: `validateEndpoints`", 100,
        [](int n) {
          return Slice(absl::StrCat("endpoints: [{addresses: [", List(n, Address), "]}]"));
        },
-       "must have at most 100 items"},
+       "EndpointSlice shop/web-1 rejected: endpoints[0].addresses: Too many: 101: must have at "
+       "most "
+       "100 items; only the first address is used",
+       1,
+       "EndpointSlice shop/web-1: endpoints[0].addresses: Required value: the endpoint is ignored"},
       {"EndpointSlice `endpoints[].nodeName`", "253 bytes", "none",
-       "discovery: `validateEndpoints`"},
-      {"EndpointSlice `endpoints[].zone`", "none", "none", "discovery: `validateEndpoints`"},
+       "discovery: `validateEndpoints`", 253,
+       [](int n) { return OneEndpoint("nodeName: " + Subdomain(n)); }},
+      {"EndpointSlice `endpoints[].zone`", "none", "none", "discovery: `validateEndpoints`", 1000,
+       [](int n) { return OneEndpoint("zone: " + Name(n)); }},
       {"EndpointSlice `endpoints[].hints.forZones`", "8", "8", "discovery: `validateHints`", 8,
-       [](int n) { return Hints("forZones", n); }, "must have at most 8 items"},
+       [](int n) { return Hints("forZones", n); },
+       "EndpointSlice shop/web-1 rejected: endpoints[0].hints.forZones: Too many: 9: must have at "
+       "most "
+       "8 items; remove some"},
       {"EndpointSlice `endpoints[].hints.forZones[].name`", "63 bytes", "none",
-       "discovery: `validateHints`"},
+       "discovery: `validateHints`", 63,
+       [](int n) { return OneEndpoint("hints: {forZones: [{name: " + Name(n) + "}]}"); }},
       {"EndpointSlice `endpoints[].hints.forNodes`", "8", "8", "discovery: `validateHints`", 8,
-       [](int n) { return Hints("forNodes", n); }, "must have at most 8 items"},
+       [](int n) { return Hints("forNodes", n); },
+       "EndpointSlice shop/web-1 rejected: endpoints[0].hints.forNodes: Too many: 9: must have at "
+       "most "
+       "8 items; remove some"},
       {"EndpointSlice `endpoints[].hints.forNodes[].name`", "253 bytes", "none",
-       "discovery: `validateHints`"},
+       "discovery: `validateHints`", 253,
+       [](int n) { return OneEndpoint("hints: {forNodes: [{name: " + Subdomain(n) + "}]}"); }},
       {"EndpointSlice `ports`", "20,000", "20,000", "discovery: `validatePorts`", 20'000,
        [](int n) {
          return Slice(absl::StrCat(
              "ports: [",
              List(n, [](int i) { return absl::StrCat("{name: p", i, ", port: ", i, "}"); }), "]"));
        },
-       "must have at most 20000 items"},
+       "EndpointSlice shop/web-1 rejected: ports: Too many: 20001: must have at most 20000 items; "
+       "use more EndpointSlices"},
       {"EndpointSlice `ports[].name`", "63 bytes", "63 bytes", "discovery: `validatePorts`", 63,
        [](int n) { return Slice("ports: [{port: 80, name: " + Name(n) + "}]"); },
-       "must be a DNS-1123 label"},
+       "EndpointSlice shop/web-1 rejected: ports[0].name: " + LongLabel(64)},
       {"EndpointSlice `ports[].port`", "not checked",
        "1 to 65535; ports with another number are ignored", "discovery: `validatePorts`", 65535,
        [](int n) { return Slice(absl::StrCat("ports: [{port: ", n, "}]")); },
-       "must be between 1 and 65535, inclusive; the entry is ignored"},
+       "EndpointSlice shop/web-1: ports[0].port: Invalid value: 65536: must be between 1 and "
+       "65535, "
+       "inclusive; the entry is ignored",
+       1, "EndpointSlice shop/web-1: ports[0].port: Required value: the port is ignored"},
       {"Node `spec.podCIDRs`", "2, one of each IP family",
-       "none; the first one of each IP family is used", "core: `ValidateNode`"},
-      {"Node `status.addresses`", "none", "none", "core: `ValidateNodeUpdate`"},
+       "none; the first one of each IP family is used", "core: `ValidateNode`", 2,
+       [](int n) {
+         return OtherNode(
+             absl::StrCat("spec: {podCIDRs: [",
+                          List(n, [](int i) { return absl::StrCat("10.", i, ".0.0/24"); }), "]}"));
+       }},
+      {"Node `status.addresses`", "none", "none", "core: `ValidateNodeUpdate`", 4000,
+       [](int n) {
+         return OtherNode(absl::StrCat("status: {addresses: [",
+                                       List(n,
+                                            [](int i) {
+                                              return absl::StrCat(
+                                                  "{type: InternalIP, address: ", Address(i), "}");
+                                            }),
+                                       "]}"));
+       }},
       {"ServiceCIDR `spec.cidrs`", "1 or 2, one of each IP family",
        "1 or 2, one of each IP family; prefix length 0 is rejected",
        "networking: `validateServiceCIDRSpec`", 2,
@@ -161,7 +267,10 @@ std::vector<FieldLimit> FieldLimits() {
              List(n, [](int i) { return absl::StrCat(i == 2 ? "\"fd00::/112\"" : "10.0.0.0/16"); }),
              "]}\n");
        },
-       "must have at most 2 items"},
+       "ServiceCIDR kubernetes rejected: spec.cidrs: Too many: 3: must have at most 2 items; use "
+       "one "
+       "for each IP family",
+       1, "ServiceCIDR kubernetes rejected: spec.cidrs: Required value"},
       {"size of an object", "1.5 MiB in the default configuration of etcd",
        "16 MiB (`--max-batch-bytes`)", "etcd: `--max-request-bytes`"},
   };

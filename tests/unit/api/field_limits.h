@@ -14,11 +14,17 @@ struct FieldLimit {
   std::string_view api_server;  // "20,000"
   std::string_view svcmap;
   std::string_view source;  // Function of Kubernetes with the limit: "discovery: `validatePorts`".
-  // Largest accepted number, and a manifest with a given number. Without a manifest, svcmap does
-  // not limit the field, or another test checks the limit.
+  // A manifest with a given number, and the largest number that is tested: svcmap's limit, or the
+  // API server's limit or a large number if svcmap does not limit the field. Without a manifest,
+  // another test checks the limit.
   int most = 0;
   std::function<std::string(int number)> manifest = nullptr;
-  std::string_view over;  // Part of the message for one more than `most`.
+  // Messages about one more than `most`, without "; the previously accepted version" and the text
+  // that follows. Empty if svcmap accepts larger numbers.
+  std::string over = {};
+  // Smallest accepted number, and the messages about one less. Not tested if `under` is empty.
+  int least = 0;
+  std::string under = {};
 };
 std::vector<FieldLimit> FieldLimits();
 
