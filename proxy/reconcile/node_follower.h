@@ -63,10 +63,6 @@ class NodeFollower {
   // Call when the rows of the current facts are in the kernel.
   void Committed() { committed_version_ = store_.node_version(); }
 
-  // Returns the addresses for healthCheckNodePorts if they have changed since the last call
-  // (S-260).
-  std::optional<std::vector<IpAddress>> TakeHealthCheckAddresses();
-
  private:
   static constexpr uint64_t kNeverCommitted = UINT64_MAX;
 
@@ -79,8 +75,6 @@ class NodeFollower {
   std::vector<IpAddress> interfaces_;  // The addresses in `addresses_`.
   NodeFacts facts_;
   uint64_t committed_version_ = kNeverCommitted;  // Store::node_version().
-  std::vector<IpAddress> health_check_addresses_;
-  std::optional<std::vector<IpAddress>> changed_health_check_addresses_;
 };
 
 // Returns a predicate that is true for Services whose rows may change with the node.

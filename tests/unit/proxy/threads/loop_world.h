@@ -17,6 +17,7 @@
 
 #include "proxy/reconcile/loop.h"
 #include "tests/support/fake_kernel.h"
+#include "tests/unit/proxy/all_rows.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -146,7 +147,7 @@ class LoopTest : public ::testing::Test {
   void ExpectConverged() {
     EXPECT_TRUE(loop_->Call([&](Reconciler& reconciler) {
       EXPECT_FALSE(reconciler.Pending());
-      EXPECT_EQ(Contents(kernel_), Additions(reconciler.DesiredRows()));
+      EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(reconciler)));
     }));
   }
 
