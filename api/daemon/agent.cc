@@ -15,6 +15,7 @@
 #include "api/daemon/stop_guard.h"
 #include "api/log/log_value.h"
 #include "nft/base/status.h"
+#include "nft/netlink/await_packets.h"
 #include "proxy/conntrack/stale_connections.h"
 
 namespace svcmap::api {
@@ -142,6 +143,7 @@ absl::StatusOr<proxy::Received> Agent::Adopt(const proxy::SavedObjects& saved) {
     options.localhost_node_ports[Index(address.family())] = true;
   }
   options.max_elements = options_.state_limits.elements;
+  options.await_packets = nft::AwaitPackets;
   reconciler_.emplace(*kernel_, std::move(options), disk_.get());
   const absl::StatusOr<proxy::AdoptedState> beginning = reconciler_->Adopt(saved);
   if (!beginning.ok()) return beginning.status();

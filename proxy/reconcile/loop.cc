@@ -52,6 +52,9 @@ void Loop::Start(Received received) {
     status_.revision = reconciler_.revision();
     status_.last_sync = status_.last_queued = SystemClock::now();
   }
+  packet_waiter_.emplace(
+      [this] { reconciler_.AwaitPackets(); },
+      [this](uint64_t wait) { Post([this, wait] { reconciler_.EndWait(wait); }); });
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -62,6 +65,7 @@ void Loop::Stop() {
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
+  packet_waiter_.reset();
 }
 
 void Loop::Post(Task task) {
@@ -247,11 +251,12 @@ void Loop::Act() {
   reconciler_.RetrySaving();
 }
 
-// Leftovers are deleted before a repair, because a repair would find unknown elements. Both may
-// happen in one turn, so that continuous changes do not delay repairs.
+// Leftovers that are due are deleted before a repair, in bounded portions. Both may happen in one
+// turn, so that continuous changes do not delay repairs.
 void Loop::Clean(Clock::time_point now) {
-  for (int i = 0; i < kRemovalsPerTurn && reconciler_.HasLeftovers(); ++i) RemoveOnce();
-  if (reconciler_.HasLeftovers()) return;
+  for (int i = 0; i < kRemovalsPerTurn && reconciler_.LeftoversDue(); ++i) RemoveOnce();
+  if (reconciler_.LeftoversDue()) return;
+  if (reconciler_.NeedsWait()) packet_waiter_->Begin(reconciler_.BeginWait());
   if (reconciler_.HasSuspects()) {
     if (schedule_.RepairDue(now)) RepairOnce();
   } else if (!reconciler_.Pending() && schedule_.AuditDue(now)) {

@@ -33,6 +33,7 @@
 #include "proxy/reconcile/arrivals.h"
 #include "proxy/reconcile/batch.h"
 #include "proxy/reconcile/loop_status.h"
+#include "proxy/reconcile/packet_waiter.h"
 #include "proxy/reconcile/reconciler.h"
 #include "proxy/reconcile/schedule.h"
 #include "proxy/reconcile/stages.h"
@@ -199,6 +200,7 @@ class Loop {
   LoopStatus status_;
   SyncClock clock_;
   std::atomic<uint64_t> turns_ = 0;
+  std::optional<PacketWaiter> packet_waiter_;
   std::thread thread_;
 };
 

@@ -277,13 +277,23 @@ void Reconciler::UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResu
                        std::not_fn(&PlanFinding::known));
 }
 
+void Reconciler::AwaitPackets() const {
+  if (options_.await_packets) options_.await_packets();
+}
+
 nft::ApplyResult Reconciler::RemoveLeftovers() {
+  if (!leftovers_.due()) {
+    const uint64_t wait = leftovers_.BeginWait();
+    AwaitPackets();
+    leftovers_.EndWait(wait);
+  }
   nft::ApplyResult applied = kernel_.Apply(leftovers_.Next());
   if (applied.outcome == nft::ApplyOutcome::kCommitted) {
     leftovers_.ForgetNext();
   } else {
     // Another process may have deleted some of the elements. Repair() checks each of them.
-    for (; HasLeftovers(); leftovers_.ForgetNext()) repairer_.MarkRowsSuspect(leftovers_.Next());
+    leftovers_.ForEach([&](const nft::Transaction& rows) { repairer_.MarkRowsSuspect(rows); });
+    leftovers_.Clear();
   }
   FreeNumbers();
   return applied;
@@ -291,7 +301,7 @@ nft::ApplyResult Reconciler::RemoveLeftovers() {
 
 // Releases numbers of deleted elements when no element with these numbers can remain in the kernel.
 void Reconciler::FreeNumbers() {
-  if (!Verified()) return;
+  if (tables_ != TableState::kCurrent || repairer_.has_suspects()) return;
   numbering_.numbers.Release(leftovers_.TakeFreeNumbers());
 }
 

@@ -117,11 +117,17 @@ class Reconciler {
   // transaction is committed. Without dirty Services, saves objects that changed without an effect.
   SyncResult Sync(size_t element_limit);
 
-  // Returns true while elements that packets can no longer reach wait for their deletion. The loop
-  // deletes them as soon as the batches are answered. Repair() must not be called until then.
+  // Returns true while elements that new packets can no longer reach wait for their deletion.
   bool HasLeftovers() const { return !leftovers_.empty(); }
-  // Deletes some of the elements that packets can no longer reach. After an error, the elements are
-  // suspect, and Repair() deletes them.
+  // Waits for the packets that may still reach leftovers. The caller passes the result of
+  // BeginWait() to EndWait() after AwaitPackets(), which is thread-safe. See leftovers.h.
+  bool LeftoversDue() const { return leftovers_.due(); }
+  bool NeedsWait() const { return leftovers_.NeedWait(); }
+  uint64_t BeginWait() { return leftovers_.BeginWait(); }
+  void EndWait(uint64_t wait) { leftovers_.EndWait(wait); }
+  void AwaitPackets() const;
+  // Deletes some of the leftovers. Waits for packets if no leftovers are due. After an error, the
+  // leftovers are suspect, and Repair() deletes them.
   nft::ApplyResult RemoveLeftovers();
 
   // Returns the revision, which increases with each commit that has an effect, and survives

@@ -9,7 +9,7 @@ namespace svcmap::proxy {
 
 Schedule::Work Reconciler::WorkLeft() const {
   return {.changes = Pending(),
-          .leftovers = HasLeftovers(),
+          .leftovers = leftovers_.due() || leftovers_.NeedWait(),
           .suspects = HasSuspects(),
           .rejected = rejections_.size() > 0,
           .saves_state = journal_.enabled()};
