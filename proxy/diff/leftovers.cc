@@ -8,15 +8,14 @@ void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
   // Source ranges come last, in portions of their own: a packet that has found the restriction of a
   // port range looks up its source next.
   for (const bool sources : {false, true}) {
-    bool begin = true;
     rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
       if (HasSourceRanges(element.set.set) != sources) return;
       keys_.insert(SharedKey(element.set, element.key));
       if (sources) ++source_ranges_;
-      if (begin || portions_.back().rows.element_count() == kElementsPerCommit) {
-        portions_.push_back({.sources = sources});
-      }
-      begin = false;
+      const bool is_open = portions_.size() > due_ + waiting_ &&
+                           portions_.back().sources == sources &&
+                           portions_.back().rows.element_count() < kElementsPerCommit;
+      if (!is_open) portions_.push_back({.sources = sources});
       portions_.back().rows.Delete(element);
     });
   }

@@ -193,14 +193,15 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
 // Commits the phases before the change of the plan.
 void Reconciler::CommitFirst(SyncPlan& sync_plan) {
   bool failed = false;
-  for (nft::Transaction& phase : sync_plan.first) {
-    phase.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
+  for (const FirstPhase& phase : sync_plan.first) {
+    phase.rows.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
       const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
       failed = outcome != nft::ApplyOutcome::kCommitted;
       if (outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
       // After a failure, the change contains the remaining elements. Its commit reports the error.
       if (failed) sync_plan.plan.transaction().AddElements(std::move(part));
     });
+    if (phase.await_packets && !failed) AwaitPackets();
   }
 }
 

@@ -41,6 +41,11 @@ class Gate {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [this] { return closed_ && waiting_ > 0; }));
   }
+  // Returns the number of threads in Pass().
+  int waiting() {
+    const std::lock_guard lock(mutex_);
+    return waiting_;
+  }
 
  private:
   void Set(bool closed) {
