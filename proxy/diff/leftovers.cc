@@ -26,13 +26,17 @@ void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
   numbers_.clear();
 }
 
+bool Leftovers::Contains(nft::SetRef set, std::span<const uint8_t> key) const {
+  return keys_.contains(SharedKey(set, key));
+}
+
 bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   if (empty()) return false;
   bool collides = false;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     if (verb == nft::Verb::kDelete) return;
     collides |= (source_ranges_ > 0 && HasSourceRanges(element.set.set)) ||
-                keys_.contains(SharedKey(element.set, element.key));
+                Contains(element.set, element.key);
   });
   return collides;
 }

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,7 @@ class Leftovers {
 
   bool empty() const { return portions_.empty(); }
 
+  bool Contains(nft::SetRef set, std::span<const uint8_t> key) const;
   // Returns true if the transaction adds an element that is still to be deleted, or a source range
   // while source ranges are still to be deleted, because these could overlap.
   bool CollideWith(const nft::Transaction& transaction) const;

@@ -46,7 +46,7 @@ bool Reconciler::Pending() const {
 }
 
 bool Reconciler::Verified() const {
-  return tables_ == TableState::kCurrent && !HasLeftovers() && !repairer_.has_suspects();
+  return tables_ == TableState::kCurrent && !repairer_.has_suspects();
 }
 
 Marker Reconciler::NextMarker() {
@@ -302,7 +302,7 @@ nft::ApplyResult Reconciler::RemoveLeftovers() {
 
 // Releases numbers of deleted elements when no element with these numbers can remain in the kernel.
 void Reconciler::FreeNumbers() {
-  if (tables_ != TableState::kCurrent || repairer_.has_suspects()) return;
+  if (!Verified()) return;
   numbering_.numbers.Release(leftovers_.TakeFreeNumbers());
 }
 

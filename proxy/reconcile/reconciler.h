@@ -89,8 +89,9 @@ class Reconciler {
   // changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
   bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
-  // Returns true if the tables contain exactly the applied rows.
+  // Returns true if the tables contain exactly the applied rows and the leftovers.
   bool Verified() const;
+  bool IsLeftover(const Row& row) const { return leftovers_.Contains(row.set, row.key.bytes()); }
   // Checks a part of the suspect rows and repairs differences. If no rows are suspect, checks the
   // next part of all applied rows (audit).
   RepairResult Repair();
