@@ -15,6 +15,8 @@
 #include "api/daemon/stop_guard.h"
 #include "api/log/log_value.h"
 #include "nft/base/status.h"
+#include "nft/netlink/await_packets.h"
+#include "proxy/conntrack/stale_connections.h"
 
 namespace svcmap::api {
 namespace {
@@ -141,6 +143,7 @@ absl::StatusOr<proxy::Received> Agent::Adopt(const proxy::SavedObjects& saved) {
     options.localhost_node_ports[Index(address.family())] = true;
   }
   options.max_elements = options_.state_limits.elements;
+  options.await_packets = nft::AwaitPackets;
   reconciler_.emplace(*kernel_, std::move(options), disk_.get());
   const absl::StatusOr<proxy::AdoptedState> beginning = reconciler_->Adopt(saved);
   if (!beginning.ok()) return beginning.status();
@@ -193,19 +196,8 @@ void Agent::StartForwarder() {
 void Agent::CreateLoop() {
   cleaner_.Start();
   proxy::LoopOptions options;
-  options.cleaner = &cleaner_;
   options.on_sync = std::bind_front(&Agent::OnSync, this);
-  options.on_answered = std::bind_front(&Agent::OnAnswered, this);
-  options.on_stored = std::bind_front(&Agent::OnStored, this);
   options.on_repair = std::bind_front(&Agent::OnRepair, this);
-  options.on_programmed = std::bind_front(&Observations::Programmed, &observations_);
-  options.on_health_checks = [this](auto checks) { health_->Update(std::move(checks)); };
-  options.on_health_check_addresses = [this](auto addresses) {
-    health_->SetListenAddresses(std::move(addresses));
-  };
-  if (forwarder_) {
-    options.on_localhost_node_ports = std::bind_front(&LocalhostForwarder::Update, &*forwarder_);
-  }
   options.limits = options_.state_limits;
   options.hold_removals = options_.hold_removals;
   loop_.emplace(*reconciler_, std::move(options));
@@ -257,6 +249,7 @@ absl::Status Agent::Serve(proxy::Received received, const proxy::Leader& leader)
   // The first plan reads the tables, even if it writes nothing.
   heap_trim_.AfterSync(HeapTrim::kManyElements);
   loop_->Start(received);
+  cleaner_.FindStaleConnectionsWith(std::bind_front(&Agent::FindStale, this));
   changes_.GoTo(&*loop_);
   status = Keep(Server::Start(options_.listeners, options_.push_limits, *service_), server_);
   if (status.ok() && !options_.manifests.empty()) {
@@ -319,7 +312,8 @@ absl::Status Agent::Wait(const sigset_t& signals) {
 void Agent::Stop() {
   StartExitGuard();
   if (loop_) loop_->Stop();  // Answers pending batches, so that the gRPC server can close streams.
-  changes_.GoTo(nullptr);    // The kernel's monitor outlives the loop.
+  changes_.GoTo(nullptr);    // The kernel's monitor and the cleaner outlive the loop.
+  cleaner_.FindStaleConnectionsWith(nullptr);
   watches_.End();
   if (disk_ != nullptr) disk_->Stop();
 }
@@ -328,16 +322,21 @@ void Agent::OnSync(const proxy::SyncResult& result, const proxy::LoopStatus& sta
   observations_.Synced(result);
   LogSync(result, status);
   watches_.PublishSync(result, status.revision);
-}
-
-void Agent::OnAnswered(const proxy::SyncResult& result) {
   heap_trim_.AfterSync(result.elements);
-  OnStored();
+  heap_trim_.AfterChange(status.object_bytes);
+  if (result.outcome == proxy::SyncResult::Outcome::kFailed) return;
+  cleaner_.Update(result.udp, result.endpoints);
+  if (result.recreated) cleaner_.TablesRepaired();
+  if (result.complete) cleaner_.StateIsComplete();
+  if (result.health_check_addresses) health_->SetListenAddresses(*result.health_check_addresses);
+  health_->Update(result.health_checks);
+  if (!result.localhost_node_ports.empty()) forwarder_->Update(result.localhost_node_ports);
 }
 
-void Agent::OnRepair(const proxy::Repaired& repaired) {
-  repairs_.Add(repaired);
-  watches_.PublishRepair(repaired);
+void Agent::OnRepair(const proxy::RepairResult& result) {
+  repairs_.Add(result);
+  watches_.PublishRepair(result);
+  if (result.outcome == proxy::RepairResult::Outcome::kRepaired) cleaner_.TablesRepaired();
 }
 
 void Agent::OnCleanup(const proxy::Cleanup& cleanup) {
@@ -349,6 +348,14 @@ void Agent::OnAddresses(NodeAddresses node) {
   spdlog::debug("interface addresses or gateways changed addresses={} gateways={}",
                 node.interfaces.size(), node.gateways.size());
   loop_->SetInterfaceAddresses(std::move(node));
+}
+
+std::vector<std::optional<proxy::ServiceHash>> Agent::FindStale(std::span<const nft::Flow> flows) {
+  std::vector<std::optional<proxy::ServiceHash>> stale(flows.size());
+  loop_->Call([&](proxy::Reconciler& reconciler) {
+    stale = FindStaleConnections(flows, reconciler.store(), reconciler.node().facts());
+  });
+  return stale;
 }
 
 bool Agent::MakesProgress() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -84,11 +85,10 @@ class Agent {
 
   // Callbacks.
   void OnSync(const proxy::SyncResult& result, const proxy::LoopStatus& status);
-  void OnAnswered(const proxy::SyncResult& result);
-  void OnStored() { heap_trim_.AfterChange(reconciler_->store().bytes()); }
-  void OnRepair(const proxy::Repaired& repaired);
+  void OnRepair(const proxy::RepairResult& result);
   void OnCleanup(const proxy::Cleanup& cleanup);
   void OnAddresses(NodeAddresses node);
+  std::vector<std::optional<proxy::ServiceHash>> FindStale(std::span<const nft::Flow> flows);
   bool MakesProgress();
   // `watching` is true if the kernel notifies svcmapd when another process changes its tables.
   proxy::Health Health(const proxy::LoopStatus& status, bool watching) const;

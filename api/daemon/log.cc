@@ -17,10 +17,10 @@ double Milliseconds(std::chrono::nanoseconds duration) {
 
 // Returns the log fields of a repair: the foreign change, the responsible process (if known), and
 // the number of suppressed log lines.
-std::string RepairFields(const proxy::Repaired& repaired, uint64_t suppressed) {
+std::string RepairFields(const proxy::RepairResult& result, uint64_t suppressed) {
   std::string fields;
-  if (!repaired.what.empty()) fields += " change=" + LogValue(repaired.what);
-  if (!repaired.process.empty()) fields += " process=" + LogValue(repaired.process);
+  if (!result.damage.empty()) fields += " change=" + LogValue(result.damage);
+  if (!result.process.empty()) fields += " process=" + LogValue(result.process);
   if (suppressed > 0) fields += " suppressed=" + std::to_string(suppressed);
   return fields;
 }
@@ -105,13 +105,12 @@ void LogBeginning(proxy::AdoptedState beginning, uint64_t revision) {
                revision);
 }
 
-void RepairLog::Add(const proxy::Repaired& repaired) {
+void RepairLog::Add(const proxy::RepairResult& result) {
   if (!lines_.Take(1, TokenBucket::Clock::now())) {
     ++unreported_;
     return;
   }
-  const std::string fields = RepairFields(repaired, std::exchange(unreported_, 0));
-  const proxy::RepairResult& result = repaired.result;
+  const std::string fields = RepairFields(result, std::exchange(unreported_, 0));
   switch (result.outcome) {
     case proxy::RepairResult::Outcome::kNothing:
       return;

@@ -15,7 +15,7 @@ void LogBeginning(proxy::AdoptedState beginning, uint64_t revision);
 // because another process may change the tables in a loop. Not thread-safe.
 class RepairLog {
  public:
-  void Add(const proxy::Repaired& repaired);
+  void Add(const proxy::RepairResult& result);
 
  private:
   TokenBucket lines_{10, 1, TokenBucket::Clock::now()};

@@ -292,9 +292,12 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
   const auto explain = [&](proxy::Reconciler& reconciler) {
     explained = proxy::Explain(reconciler.ContextForExplain(), *question);
     findings = FindingsAbout(explained.service_key, received, reconciler.store());
+    std::vector<proxy::Row> deciding =
+        proxy::DecidingRows(question->destination, question->protocol, question->port);
+    // Packets no longer reach leftovers.
+    std::erase_if(deciding, [&](const proxy::Row& row) { return reconciler.IsLeftover(row); });
     check = std::make_unique<proxy::KernelCheck>(
-        tables_, reconciler.DestinationRows(*question, explained),
-        proxy::DecidingRows(question->destination, question->protocol, question->port));
+        tables_, reconciler.DestinationRows(*question, explained), std::move(deciding));
     revision = reconciler.revision();
     response.mutable_kernel()->set_pending(reconciler.Pending());
   };

@@ -43,11 +43,10 @@ void FillRecovered(uint64_t revision, std::chrono::nanoseconds after, uint64_t f
   recovered.set_failures(failures);
 }
 
-void FillRepair(const proxy::Repaired& repaired, v1::WatchRepair& repair) {
-  const proxy::RepairResult& result = repaired.result;
+void FillRepair(const proxy::RepairResult& result, v1::WatchRepair& repair) {
   repair.set_outcome(OutcomeOf(result.outcome));
-  repair.set_damage(repaired.what);
-  repair.set_process(repaired.process);
+  repair.set_damage(result.damage);
+  repair.set_process(result.process);
   repair.set_elements(result.elements);
   repair.set_chains(result.chains);
   if (result.outcome == proxy::RepairResult::Outcome::kRepaired) {
@@ -115,9 +114,9 @@ void WatchHub::PublishSync(const proxy::SyncResult& result, uint64_t revision) {
   });
 }
 
-void WatchHub::PublishRepair(const proxy::Repaired& repaired) {
+void WatchHub::PublishRepair(const proxy::RepairResult& result) {
   const std::lock_guard lock(mutex_);
-  Add([&](v1::WatchEvent& event) { FillRepair(repaired, *event.mutable_repair()); });
+  Add([&](v1::WatchEvent& event) { FillRepair(result, *event.mutable_repair()); });
 }
 
 void WatchHub::PublishFindings(const std::vector<proxy::Finding>& findings) {

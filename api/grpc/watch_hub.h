@@ -41,7 +41,7 @@ class WatchHub {
   ~WatchHub() { End(); }
 
   void PublishSync(const proxy::SyncResult& result, uint64_t revision);
-  void PublishRepair(const proxy::Repaired& repaired);
+  void PublishRepair(const proxy::RepairResult& result);
   void PublishFindings(const std::vector<proxy::Finding>& findings);
   void PublishController(const v1::WatchController& controller);
 

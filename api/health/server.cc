@@ -36,6 +36,7 @@ class HealthServer::Impl {
   std::mutex mutex_;
   // Updates that the server's thread has not processed yet. Guarded by mutex_.
   bool updated_ = false;
+  bool used_ = false;  // True if a Service has, or has had, a healthCheckNodePort.
   proxy::HealthCheckChanges changes_;
   std::optional<std::vector<IpAddress>> addresses_;
 
@@ -76,6 +77,8 @@ Answer HealthServer::Impl::ProxyAnswer(const std::string& path) const {
 void HealthServer::Impl::Update(proxy::HealthCheckChanges changes) {
   {
     const std::lock_guard lock(mutex_);
+    used_ |= !changes.empty();
+    if (!used_) return;  // There is no failed port to retry.
     updated_ = true;
     std::move(changes.begin(), changes.end(), std::back_inserter(changes_));
   }

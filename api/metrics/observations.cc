@@ -39,6 +39,9 @@ Observations::Observations()
       programming_v6_(Programming()) {}
 
 void Observations::Synced(const proxy::SyncResult& result) {
+  for (const auto& [family, took] : result.programmed) {
+    (family == Family::kIpv4 ? programming_v4_ : programming_v6_).Observe(Seconds(took));
+  }
   if (result.whole.count() == 0) return;
   const double took = Seconds(result.whole);
   syncs_.Observe(took);
@@ -48,10 +51,6 @@ void Observations::Synced(const proxy::SyncResult& result) {
   if (result.outcome == proxy::SyncResult::Outcome::kCommitted) {
     commits_.Observe(Seconds(result.duration));
   }
-}
-
-void Observations::Programmed(Family family, std::chrono::nanoseconds took) {
-  (family == Family::kIpv4 ? programming_v4_ : programming_v6_).Observe(Seconds(took));
 }
 
 // Does not record a cleanup that could not read the connection table (S-282).

@@ -21,7 +21,6 @@ class Observations {
 
   // Called on the thread of the reconcile loop.
   void Synced(const proxy::SyncResult& result);
-  void Programmed(Family family, std::chrono::nanoseconds took);
   void Cleaned(const proxy::Cleanup& cleanup);       // Called on the cleaner's thread.
   void Answered(const std::string& path, int code);  // Called on the health server's thread.
 

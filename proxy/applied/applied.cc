@@ -1,6 +1,7 @@
 #include "proxy/applied/applied.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace svcmap::proxy {
 
@@ -73,6 +74,14 @@ void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,
   }
   if (node_rows) node_rows_ = *std::move(node_rows);
   marker_ = marker;
+}
+
+size_t Applied::RowCount() const {
+  int64_t rows = 0;
+  for (const auto& family : counts_) {
+    rows = std::accumulate(family.begin(), family.end(), rows);
+  }
+  return static_cast<size_t>(rows);
 }
 
 size_t Applied::SourceRows(Family family) const {

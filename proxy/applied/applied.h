@@ -40,6 +40,7 @@ class Applied {
   const TimerUses& timer_uses() const { return timer_uses_; }
   const SharedCounts& shared() const { return shared_; }
   const SetCounts& counts() const { return counts_; }
+  size_t RowCount() const;                 // Number of elements in all sets.
   size_t SourceRows(Family family) const;  // Number of source ranges.
   const NoLocalEndpoints& no_local_endpoints() const { return no_local_endpoints_; }
   const std::vector<Row>& node_rows() const { return node_rows_; }

@@ -31,31 +31,15 @@ void Cleaner::Stop() {
     stopping_ = true;
   }
   wake_.notify_one();
-  commit_ended_.notify_one();
   if (thread_.joinable()) thread_.join();
 }
 
-Cleaner::CommitScope::CommitScope(Cleaner* cleaner) : cleaner_(cleaner) {
-  if (cleaner_ == nullptr) return;
-  const std::lock_guard lock(cleaner_->mutex_);
-  ++cleaner_->commits_started_;
-}
-
-Cleaner::CommitScope::~CommitScope() {
-  if (cleaner_ == nullptr) return;
-  {
-    const std::lock_guard lock(cleaner_->mutex_);
-    ++cleaner_->commits_ended_;
-  }
-  cleaner_->commit_ended_.notify_one();
-}
-
-void Cleaner::Update(std::vector<std::pair<std::string, UdpPorts>> services,
+void Cleaner::Update(const std::vector<std::pair<std::string, UdpPorts>>& services,
                      const EndpointChanges& changes) {
   bool due = false;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [key, ports] : services) udp_.Update(key, std::move(ports));
+    for (const auto& [key, ports] : services) udp_.Update(key, ports);
     const bool waiting = !departures_.order().empty();
     const auto now = Clock::now();
     forgotten_ += departures_.Add(changes.left, now);
@@ -95,9 +79,7 @@ void Cleaner::FindStaleConnectionsWith(StaleConnectionsFn find) {
 
 CleanerStatus Cleaner::status() const {
   const std::lock_guard lock(mutex_);
-  CleanerStatus status = status_;
-  status.services = udp_.services();
-  return status;
+  return status_;
 }
 
 std::optional<Clock::time_point> Cleaner::WorkDueAt() const {
@@ -210,7 +192,6 @@ bool Cleaner::Delete(std::vector<nft::Flow>& flows, std::array<uint64_t, 2>& del
     if (chosen.empty() || !cleanup.error.ok()) continue;
     const nft::FlowTable::Deletion deletion = table_.Delete(chosen);
     deleted[Index(family)] += deletion.deleted;
-    cleanup.gone += deletion.gone;
     cleanup.error.Update(deletion.status);
   }
   flows.clear();
@@ -220,10 +201,11 @@ bool Cleaner::Delete(std::vector<nft::Flow>& flows, std::array<uint64_t, 2>& del
 // Waits for the end of the present commit, because listed flows may use its rules.
 bool Cleaner::DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup) {
   if (!flows.empty()) {
-    std::unique_lock lock(mutex_);
-    commit_ended_.wait(lock, [this, started = commits_started_] {
-      return commits_ended_ >= started || stopping_;
-    });
+    {
+      const std::lock_guard find_lock(find_mutex_);
+      if (find_) find_({});
+    }
+    const std::lock_guard lock(mutex_);
     if (stopping_) return false;
     std::erase_if(flows, [this](const nft::Flow& flow) { return !udp_.IsStale(flow); });
   }
@@ -339,16 +321,12 @@ void Cleaner::Settle(const Round& round) {
   }
   if (cleanup.deleted[0] + cleanup.deleted[1] > 0) repeat_at_ = Clock::now() + repeat_delay_;
   next_ = Clock::now() + rest;
-  ++status_.rounds;
   status_.failures += cleanup.error.ok() ? 0 : 1;
-  status_.entries += cleanup.entries;
-  status_.gone += cleanup.gone;
   for (size_t i = 0; i < cleanup.deleted.size(); ++i) {
     status_.deleted[i] += cleanup.deleted[i];
     status_.deleted_tcp[i] += cleanup.deleted_tcp[i];
     status_.deleted_handshakes[i] += cleanup.deleted_handshakes[i];
   }
-  status_.last = cleanup;
 }
 
 }  // namespace svcmap::proxy

@@ -42,22 +42,18 @@ struct Cleanup {
   std::array<uint64_t, 2> deleted_handshakes = {};
   // Number of TCP endpoints whose connections are not deleted (Cleaner::kMaxDepartures).
   uint64_t forgotten_tcp = 0;
-  uint64_t gone = 0;  // Number of stale flows that ended before their deletion.
   std::chrono::nanoseconds duration{0};
   // True if all flows were listed. If false, the cleaner repeats the round.
   bool complete = false;
   absl::Status error;
 };
 
+// Sums over all rounds.
 struct CleanerStatus {
-  uint64_t rounds = 0, failures = 0;
-  uint64_t entries = 0, gone = 0;
+  uint64_t failures = 0;
   std::array<uint64_t, 2> deleted = {};
   std::array<uint64_t, 2> deleted_tcp = {};
   std::array<uint64_t, 2> deleted_handshakes = {};
-  // Number of Services with UDP ports, or with remaining flows of a removed UDP port.
-  size_t services = 0;
-  Cleanup last;
 };
 
 struct CleanerOptions {
@@ -97,29 +93,15 @@ class Cleaner {
   void Start();
   void Stop();  // Stops the thread. Interrupts a round in progress.
 
-  // The caller keeps an object of this class during a commit to the tables and the Update() that
-  // follows the commit. Packets use the new rules before Update() is called, so their flows would
-  // look stale. Therefore, the cleaner waits for the end of the commit before it deletes UDP flows.
-  // TCP and SCTP flows are tested with the function of FindStaleConnectionsWith(). Does nothing if
-  // `cleaner` is null. At most one object exists at a time.
-  class CommitScope {
-   public:
-    explicit CommitScope(Cleaner* cleaner);
-    ~CommitScope();
-    CommitScope(const CommitScope&) = delete;
-    CommitScope& operator=(const CommitScope&) = delete;
-
-   private:
-    Cleaner* const cleaner_;
-  };
-
   // Replaces the UDP ports of the given Services. Thread-safe. Update does not wait for a round in
   // progress. The cost for a Service that never had a UDP port is one lookup.
-  void Update(std::vector<std::pair<std::string, UdpPorts>> services,
+  void Update(const std::vector<std::pair<std::string, UdpPorts>>& services,
               const EndpointChanges& changes = {});
 
-  // Returns the result of FindStaleConnections. The cleaner's thread calls this function, which may
-  // block.
+  // Returns the result of FindStaleConnections. If a commit is in progress, the function must wait
+  // for the end of the commit and of the Update() that follows it. The cleaner also calls the
+  // function before it deletes UDP flows: packets use the new rules before Update() is called, so
+  // their flows would look stale. The cleaner's thread calls the function, which may block.
   using StaleConnectionsFn =
       std::function<std::vector<std::optional<ServiceHash>>(std::span<const nft::Flow>)>;
   // The cleaner deletes TCP and SCTP flows only while it has this function. If `find` is null,
@@ -175,8 +157,6 @@ class Cleaner {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::condition_variable commit_ended_;
-  uint64_t commits_started_ = 0, commits_ended_ = 0;
   UdpFlows udp_;
   EndpointEvents<EndpointAddress> departures_;
   uint64_t forgotten_ = 0;  // Departures that were forgotten since the last round.

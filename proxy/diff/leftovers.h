@@ -1,12 +1,17 @@
-// Elements in the kernel that no packet can reach any more, and the numbers that they use. They
-// are deleted in portions of kElementsPerCommit elements after the commit that made them
-// unreachable, source ranges after all others. A number is free again when its elements are
-// deleted.
+// Elements in the kernel that no new packet can reach any more, and the numbers that they use.
+//
+// A packet that arrived before the commit may still stand between two lookups and hold the key of
+// such an element, for example on a kernel with preemption or on a virtual CPU that does not run.
+// Elements are therefore due for deletion only after a wait for these packets (ReconcilerOptions).
+// They are deleted in portions of kElementsPerCommit elements. A number is free again when its
+// elements are deleted.
 //
 // Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,28 +24,52 @@ namespace svcmap::proxy {
 
 class Leftovers {
  public:
-  // `rows` are deletions. If `rows` is empty, the numbers become free when the rows of previous
-  // calls are deleted.
+  // `rows` are deletions. The numbers become free when these rows and the rows of previous calls
+  // are deleted.
   void Add(nft::Transaction rows, const std::vector<Number>& numbers);
 
   bool empty() const { return portions_.empty(); }
 
+  bool Contains(nft::SetRef set, std::span<const uint8_t> key) const;
   // Returns true if the transaction adds an element that is still to be deleted, or a source range
   // while source ranges are still to be deleted, because these could overlap.
   bool CollideWith(const nft::Transaction& transaction) const;
 
+  // Returns true if elements must wait, and no wait for them has begun.
+  bool NeedWait() const { return waiting_ == 0 && due_ < portions_.size(); }
+  // Begins a wait for the packets that may reach the elements. A wait that has not ended is
+  // abandoned. Pass the result to EndWait() when these packets have left the rules.
+  uint64_t BeginWait();
+  void EndWait(uint64_t wait);  // Does nothing if the wait was abandoned.
+
+  bool due() const { return due_ > 0; }
   // Returns the oldest portion. Must not be called if there is none.
-  const nft::Transaction& Next() const { return portions_.front(); }
-  void ForgetNext();  // Call when the oldest portion is deleted.
+  const nft::Transaction& Next() const { return portions_.front().rows; }
+  void ForgetNext();  // Call when the oldest portion is deleted. It must be due.
   void Clear();       // Forgets all elements, but not the numbers.
-  // Returns the numbers if no element is left, and forgets them.
+  // Calls `fn` with the elements of each portion.
+  template <typename Fn>
+  void ForEach(Fn&& fn) const {
+    for (const Portion& portion : portions_) fn(portion.rows);
+  }
+  // Returns the numbers that are free, and forgets them.
   std::vector<Number> TakeFreeNumbers();
 
  private:
-  std::deque<nft::Transaction> portions_;
+  struct Portion {
+    nft::Transaction rows;
+    bool sources = false;         // Contains only source ranges.
+    std::vector<Number> numbers;  // Free after the deletion of this portion.
+  };
+
+  std::deque<Portion> portions_;
+  size_t due_ = 0;      // Number of portions at the front that are due.
+  size_t waiting_ = 0;  // Number of portions behind them that become due at the end of the wait.
+  uint64_t wait_ = 0;   // The last wait.
   absl::flat_hash_set<std::string> keys_;
   size_t source_ranges_ = 0;
-  std::vector<Number> numbers_;
+  std::vector<Number> numbers_;  // Free when no portion is left.
+  std::vector<Number> free_;
 };
 
 }  // namespace svcmap::proxy

@@ -130,9 +130,9 @@ class Splitter {
     if (adds_first && (large_ || !ended_.empty()) && context_.groups_in_use) {
       groups_in_use_ = context_.groups_in_use();
     }
-    nft::Transaction& sources = phases.first[0];
-    nft::Transaction& restrictions = phases.first[1];
-    nft::Transaction& others = phases.first[2];
+    nft::Transaction& sources = phases.first[0].rows;
+    nft::Transaction& restrictions = phases.first[1].rows;
+    nft::Transaction& others = phases.first[2].rows;
     nft::Transaction slots, moved;                       // To add to `others`.
     nft::Transaction added, replaced, deleted, ordered;  // The change.
     all_.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
@@ -149,6 +149,7 @@ class Splitter {
         sources.Add(element);
       } else if (adds_first && IsEarlyRestriction(element)) {
         restrictions.Add(element);
+        phases.first[1].await_packets |= IsFirewallIps(set);
       } else if (adds_first && IsMovedPort(element)) {
         moved.Add(element);
       } else if (KeepsOrder(set)) {
@@ -164,6 +165,7 @@ class Splitter {
     });
     others.AddElements(std::move(slots));  // A pick of a slot finds what the slot leads to.
     phases.change = WithoutElements(all_);
+    phases.first[2].await_packets = !moved.empty();
     if (large_ || !moved.empty()) {
       others.AddElements(std::move(moved));
     } else {

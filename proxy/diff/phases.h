@@ -39,6 +39,14 @@ struct PhaseContext {
   std::function<absl::flat_hash_set<std::string>()> groups_in_use;
 };
 
+// Rows that are committed before the change.
+struct FirstPhase {
+  nft::Transaction rows;
+  // True if packets that have looked up the previous rows must leave the rules before the next
+  // commit: a later lookup would find the next rows.
+  bool await_packets = false;
+};
+
 struct Phases {
   // Committed in this order before `change`, each in parts:
   // 1. Source ranges of newly restricted IPs.
@@ -46,7 +54,7 @@ struct Phases {
   // 3. Ports that move to a map that packets look up earlier, after the rows that these ports lead
   //    to. If the plan is large, also all rows that packets reach only through other rows, because
   //    no commit may block the kernel for long.
-  std::array<nft::Transaction, 3> first;
+  std::array<FirstPhase, 3> first;
   // The changes of tables, chains and rules, and the elements that must change together.
   nft::Transaction change;
   // Committed after `change`: deletions of rows that no packet reaches any more.

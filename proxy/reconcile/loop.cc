@@ -5,20 +5,13 @@
 #include <algorithm>
 #include <future>
 #include <limits>
-#include <span>
 #include <vector>
-
-#include "proxy/conntrack/stale_connections.h"
 
 namespace svcmap::proxy {
 
 namespace {
 
 using SystemClock = std::chrono::system_clock;
-
-// Maximum number of repairs before a failed sync is retried, if other processes may have caused the
-// failure.
-constexpr int kLooksBeforeRetry = 8;
 
 // Maximum number of transactions in one turn that delete leftovers.
 constexpr int kRemovalsPerTurn = 7;
@@ -59,15 +52,10 @@ void Loop::Start(Received received) {
     status_.revision = reconciler_.revision();
     status_.last_sync = status_.last_queued = SystemClock::now();
   }
+  packet_waiter_.emplace(
+      [this] { reconciler_.AwaitPackets(); },
+      [this](uint64_t wait) { Post([this, wait] { reconciler_.EndWait(wait); }); });
   thread_ = std::thread([this] { Run(); });
-  if (options_.cleaner == nullptr) return;
-  options_.cleaner->FindStaleConnectionsWith([this](std::span<const nft::Flow> flows) {
-    std::vector<std::optional<ServiceHash>> stale(flows.size());
-    Call([&](Reconciler& reconciler) {
-      stale = FindStaleConnections(flows, reconciler.store(), reconciler.node_facts());
-    });
-    return stale;
-  });
 }
 
 void Loop::Stop() {
@@ -77,7 +65,7 @@ void Loop::Stop() {
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
-  if (options_.cleaner != nullptr) options_.cleaner->FindStaleConnectionsWith(nullptr);
+  packet_waiter_.reset();
 }
 
 void Loop::Post(Task task) {
@@ -119,11 +107,9 @@ void Loop::Repair(nft::ForeignChange change) {
       reconciler_.MarkSuspect(change);
       return;
     }
-    RepairResult nothing;
-    nothing.outcome = RepairResult::Outcome::kFailed;
-    nothing.error = absl::FailedPreconditionError(
-        "the desired state is unknown until a complete state is received");
-    Notify(nothing);
+    Notify({.outcome = RepairResult::Outcome::kFailed,
+            .error = absl::FailedPreconditionError(
+                "the desired state is unknown until a complete state is received")});
   });
 }
 
@@ -195,14 +181,6 @@ void Loop::StartSession(std::optional<StateToken> offered,
   wake_.notify_one();
 }
 
-Schedule::Work Loop::WorkLeft() const {
-  return {.changes = reconciler_.Pending(),
-          .leftovers = reconciler_.HasLeftovers(),
-          .suspects = reconciler_.HasSuspects(),
-          .rejected = reconciler_.rejected_services() > 0,
-          .saves_state = reconciler_.SavesState()};
-}
-
 void Loop::Run() {
   while (TakeWork()) {
     if (!Holding()) Act();
@@ -228,7 +206,7 @@ bool Loop::TakeWork() {
   if (!arrivals_.empty()) {
     next = Clock::now();
   } else if (!Holding()) {
-    next = schedule_.Next(WorkLeft(), Clock::now());
+    next = schedule_.Next(reconciler_.WorkLeft(), Clock::now());
   }
   std::vector<Task> tasks;
   std::vector<Arrival> arrived;
@@ -264,29 +242,21 @@ bool Loop::TakeWork() {
 // Commits changes first, so that continuous repairs do not delay them.
 void Loop::Act() {
   const auto now = Clock::now();
-  if (schedule_.CommitDue(now)) {
-    if (schedule_.failed_commits() > 0) RepairBeforeRetry();
-    SyncOnce();
-  }
+  if (schedule_.CommitDue(now)) SyncOnce();
   Clean(now);
-  if (reconciler_.rejected_services() > 0 && schedule_.RejectedDue(now)) {
+  if (reconciler_.WorkLeft().rejected && schedule_.RejectedDue(now)) {
     reconciler_.RetryRejected();
     schedule_.RejectedRetried(now);
   }
   reconciler_.RetrySaving();
 }
 
-// Another process may have caused the failure.
-void Loop::RepairBeforeRetry() {
-  while (reconciler_.HasLeftovers()) RemoveOnce();
-  for (int i = 0; i < kLooksBeforeRetry && reconciler_.HasSuspects(); ++i) RepairOnce();
-}
-
-// Leftovers are deleted before a repair, because a repair would find unknown elements. Both may
-// happen in one turn, so that continuous changes do not delay repairs.
+// Leftovers that are due are deleted before a repair, in bounded portions. Both may happen in one
+// turn, so that continuous changes do not delay repairs.
 void Loop::Clean(Clock::time_point now) {
-  for (int i = 0; i < kRemovalsPerTurn && reconciler_.HasLeftovers(); ++i) RemoveOnce();
-  if (reconciler_.HasLeftovers()) return;
+  for (int i = 0; i < kRemovalsPerTurn && reconciler_.LeftoversDue(); ++i) RemoveOnce();
+  if (reconciler_.LeftoversDue()) return;
+  if (reconciler_.NeedsWait()) packet_waiter_->Begin(reconciler_.BeginWait());
   if (reconciler_.HasSuspects()) {
     if (schedule_.RepairDue(now)) RepairOnce();
   } else if (!reconciler_.Pending() && schedule_.AuditDue(now)) {
@@ -300,11 +270,12 @@ void Loop::EndTurn() {
 }
 
 void Loop::RemoveOnce() {
-  const RemovalResult result = reconciler_.RemoveLeftovers();
-  stages_.Add(Stage::kRemove, result.duration);
-  if (result.error.ok()) return;
+  const auto start = Clock::now();
+  const absl::Status removed = reconciler_.RemoveLeftovers().error;
+  stages_.Add(Stage::kRemove, Clock::now() - start);
+  if (removed.ok()) return;
   const std::lock_guard lock(mutex_);
-  status_.last_error = std::string(result.error.message());
+  status_.last_error = std::string(removed.message());
 }
 
 void Loop::RepairOnce() {
@@ -321,8 +292,8 @@ void Loop::RepairOnce() {
 
 void Loop::AuditOnce() {
   const std::chrono::nanoseconds start = CpuTimeOfThread();
-  const RepairResult result = reconciler_.Audit();
-  schedule_.Audited(Clock::now(), reconciler_.applied_rows(), CpuTimeOfThread() - start);
+  const RepairResult result = reconciler_.Repair();
+  schedule_.Audited(Clock::now(), reconciler_.applied().RowCount(), CpuTimeOfThread() - start);
   Notify(result);
 }
 
@@ -333,26 +304,15 @@ size_t Loop::PlanSize() const {
 }
 
 void Loop::SyncOnce() {
-  if (!reconciler_.Pending()) {
-    if (waiting_.empty()) return;
-    reconciler_.SaveObjects();
-    if (!reconciler_.MarkerIsSafe()) return;
-    SyncResult nothing;
-    PublishStatus(nothing);
-    NotifyCleaner(nothing);
-    PublishTurn(/*answered=*/true);
-    Answer(nothing, Clock::now());
-    if (options_.on_stored) options_.on_stored();
-    return;
-  }
-  const Cleaner::CommitScope commit(options_.cleaner);
+  const bool pending = reconciler_.Pending();
+  if (!pending && waiting_.empty()) return;
   const auto started = Clock::now();
   SyncResult result = reconciler_.Sync(PlanSize());
-  result.whole = Clock::now() - started;
+  if (pending) result.whole = Clock::now() - started;
   for (const RepairResult& repair : result.repairs) Notify(repair);
   if (result.outcome == SyncResult::Outcome::kFailed) {
     schedule_.CommitFailed(Clock::now());
-    PublishStatus(result);
+    Publish(result);
     CountStages(result, started);
     if (schedule_.failed_commits() >= options_.patience) {
       AnswerAll(BatchResult::Outcome::kFailed, result.error);
@@ -364,21 +324,19 @@ void Loop::SyncOnce() {
     if (waiting_.empty() || waiting_.back().sequence < found.sequence) found.sequence = 0;
   }
   schedule_.CommitSucceeded();
-  if (result.outcome == SyncResult::Outcome::kNothing) reconciler_.SaveObjects();
   if (result.recreated) schedule_.Rewritten(Clock::now(), result.duration);
-  if (reconciler_.store().dirty().size() == 0) split_allowed_ = true;
-  PublishStatus(result);
-  NotifyCleaner(result);
-  NotifyHealthChecks(result);
-  NotifyForwarder(result);
+  Store& store = reconciler_.store();
+  if (store.dirty().size() == 0) split_allowed_ = true;
+  result.complete = received_ >= Received::kStored && !InSnapshot() && store.dirty().size() == 0;
+  if (result.complete) store.KeepMoves();
+  Publish(result);
   CountStages(result, started);
-  if (!reconciler_.MarkerIsSafe()) {
+  if (!result.may_answer) {
     schedule_.CommitFailed(Clock::now());  // The marker is committed again after a delay.
     return;
   }
   PublishTurn(/*answered=*/true);
   Answer(result, started);
-  if (options_.on_answered) options_.on_answered(result);
 }
 
 }  // namespace svcmap::proxy

@@ -29,11 +29,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proxy/conntrack/cleaner.h"
 #include "proxy/health/sync_clock.h"
 #include "proxy/reconcile/arrivals.h"
 #include "proxy/reconcile/batch.h"
 #include "proxy/reconcile/loop_status.h"
+#include "proxy/reconcile/packet_waiter.h"
 #include "proxy/reconcile/reconciler.h"
 #include "proxy/reconcile/schedule.h"
 #include "proxy/reconcile/stages.h"
@@ -44,7 +44,6 @@
 namespace svcmap::proxy {
 
 struct LoopOptions {
-  Cleaner* cleaner = nullptr;  // Receives the programmed UDP ports. Must outlive the loop.
   // Approximate maximum number of elements in a plan. Limits the number of batches that are merged
   // into one plan, and the size of the plans into which a load is split.
   size_t max_elements = kElementsPerCommit;
@@ -54,24 +53,10 @@ struct LoopOptions {
   int patience = 4;
   ScheduleOptions schedule;
   // Called on the loop's thread after each sync, including failed syncs and syncs without an
-  // effect.
+  // effect. Batches are answered afterwards.
   std::function<void(const SyncResult&, const LoopStatus&)> on_sync;
-  // Called on the loop's thread after a sync that did not fail, when its batches have been
-  // answered. The call may take time.
-  std::function<void(const SyncResult&)> on_answered;
-  // Called on the loop's thread after batches that required no sync were answered. The call may
-  // take time.
-  std::function<void()> on_stored;
   // Called on the loop's thread after each repair that found differences or failed.
-  std::function<void(const Repaired&)> on_repair;
-  TriggerTimes::Observer on_programmed;
-  // Called with changes of healthCheckNodePorts after each successful sync. Not called before the
-  // first Service has a healthCheckNodePort.
-  std::function<void(HealthCheckChanges)> on_health_checks;
-  // Called when the addresses for healthCheckNodePorts change.
-  std::function<void(std::vector<IpAddress>)> on_health_check_addresses;
-  // Called with changes of nodePorts on loopback addresses.
-  std::function<void(LocalhostNodePortChanges)> on_localhost_node_ports;
+  std::function<void(const RepairResult&)> on_repair;
   StateLimits limits;
   // Minimum percentage for held removals. If the end of a snapshot would remove at least this
   // percentage of the objects of one kind, the objects of the snapshot are stored, but no other
@@ -151,7 +136,6 @@ class Loop {
   bool TakeWork();
   void Act();
   void Clean(Clock::time_point now);
-  void RepairBeforeRetry();
   size_t PlanSize() const;  // Maximum number of elements in the next plan.
   void SyncOnce();
   void RemoveOnce();
@@ -159,7 +143,6 @@ class Loop {
   void AuditOnce();
   void EndTurn();
   bool Holding() const { return received_ == Received::kPreviousRules; }
-  Schedule::Work WorkLeft() const;
 
   // Batches.
   void AcceptArrivals();
@@ -178,16 +161,11 @@ class Loop {
   uint64_t FirstUnprogrammed() const;
 
   // Observers and status.
-  void Notify(const RepairResult& result);
-  void NotifyCleaner(SyncResult& result);
-  void NotifyHealthChecks(SyncResult& result);
-  void NotifyForwarder(SyncResult& result);
+  void Notify(RepairResult result);
   void CountStages(const SyncResult& result, Clock::time_point started);
   Phase CurrentPhase() const;
   void PublishTurn(bool answered);
-  void PublishStatus(const SyncResult& result);
-  void CopyCounts();
-  void CountResult(const SyncResult& result, std::chrono::system_clock::time_point now);
+  void Publish(SyncResult& result);
 
   Reconciler& reconciler_;
   LoopOptions options_;
@@ -209,8 +187,7 @@ class Loop {
   // True if the changes that are not in the kernel come from a snapshot, or if no Service is in the
   // kernel.
   bool split_allowed_ = true;
-  bool started_empty_ = true;       // True if no Service was in the kernel at the start.
-  bool has_health_checks_ = false;  // True if a Service has, or has had, a healthCheckNodePort.
+  bool started_empty_ = true;  // True if no Service was in the kernel at the start.
   // The reported change that the next repair reverts, and the process that made the change.
   std::string damage_, damaged_by_;
 
@@ -223,6 +200,7 @@ class Loop {
   LoopStatus status_;
   SyncClock clock_;
   std::atomic<uint64_t> turns_ = 0;
+  std::optional<PacketWaiter> packet_waiter_;
   std::thread thread_;
 };
 

@@ -76,13 +76,4 @@ struct LoopStatus {
   NoLocalEndpoints no_local_endpoints;
 };
 
-// A repair that found differences or failed.
-struct Repaired {
-  RepairResult result;
-  // The last reported change by another process, such as "3 elements deleted from endpoints". May
-  // be empty.
-  std::string what;
-  std::string process;  // The process that made the change, if known.
-};
-
 }  // namespace svcmap::proxy

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "proxy/desired/node_rows.h"
-#include "proxy/health/health_check.h"
 #include "proxy/node/ping_target.h"
 
 namespace svcmap::proxy {
@@ -66,12 +65,6 @@ std::vector<Row> NodeFollower::Rows(const NodeFacts& facts) const {
 
 void NodeFollower::Follow() {
   if (!Changed()) return;
-  std::vector<IpAddress> health_checks =
-      HealthCheckAddresses(options_.node_port_addresses, ThisNode(), interfaces_);
-  if (health_checks != health_check_addresses_) {
-    health_check_addresses_ = std::move(health_checks);
-    changed_health_check_addresses_ = health_check_addresses_;
-  }
   NodeFacts before = std::exchange(facts_, FactsNow());
   const std::vector<IpAddress> moved = Difference(before.reserved, facts_.reserved);
   // Addresses can change with each pod, so all Services are visited only if it is necessary.
@@ -108,10 +101,6 @@ std::vector<Finding> NodeFollower::Findings(const NodeFacts& facts) const {
                        .pod_cidrs = std::move(pods),
                        .use = UseNow(facts),
                        .max_elements = options_.max_elements});
-}
-
-std::optional<std::vector<IpAddress>> NodeFollower::TakeHealthCheckAddresses() {
-  return std::exchange(changed_health_check_addresses_, std::nullopt);
 }
 
 std::function<bool(const ServiceEntry&)> DependsOn(const NodeFacts& before,

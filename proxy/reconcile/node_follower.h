@@ -29,6 +29,9 @@ struct ReconcilerOptions {
   bool reset_stale_tcp = false;
   // Families in which TCP nodePorts accept connections on the loopback address, by Index(Family).
   bool localhost_node_ports[2] = {};
+  // Returns when all packets that were in the rules at the time of the call have left the rules
+  // (nft::AwaitPackets). Called on several threads. May be null if there are no packets.
+  std::function<void()> await_packets;
   // Number of elements above which nodePorts are reported. See StateLimits.
   uint64_t max_elements = UINT64_MAX;
 };
@@ -63,10 +66,6 @@ class NodeFollower {
   // Call when the rows of the current facts are in the kernel.
   void Committed() { committed_version_ = store_.node_version(); }
 
-  // Returns the addresses for healthCheckNodePorts if they have changed since the last call
-  // (S-260).
-  std::optional<std::vector<IpAddress>> TakeHealthCheckAddresses();
-
  private:
   static constexpr uint64_t kNeverCommitted = UINT64_MAX;
 
@@ -79,8 +78,6 @@ class NodeFollower {
   std::vector<IpAddress> interfaces_;  // The addresses in `addresses_`.
   NodeFacts facts_;
   uint64_t committed_version_ = kNeverCommitted;  // Store::node_version().
-  std::vector<IpAddress> health_check_addresses_;
-  std::optional<std::vector<IpAddress>> changed_health_check_addresses_;
 };
 
 // Returns a predicate that is true for Services whose rows may change with the node.

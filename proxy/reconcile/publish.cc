@@ -30,14 +30,13 @@ void Loop::PublishTurn(bool answered) {
   status_.held_snapshot.reset();
   if (held_) status_.held_snapshot = held_->snapshot;
   status_.stages = stages_;
-  status_.audits = reconciler_.audits();
-  status_.rejected_services = reconciler_.rejected_services();
+  if (!Holding()) reconciler_.FillStatus(status_);
   if (idle || Holding()) clock_.Synced(arrivals_.oldest());
   if (idle && !Holding()) status_.pending_changes = {};
   status_.waiting_changes = arrivals_.changes();
 }
 
-void Loop::Notify(const RepairResult& result) {
+void Loop::Notify(RepairResult result) {
   if (result.outcome == RepairResult::Outcome::kNothing) return;
   {
     const std::lock_guard lock(mutex_);
@@ -49,11 +48,10 @@ void Loop::Notify(const RepairResult& result) {
       status_.elements_written += result.elements;
     }
   }
-  if (options_.on_repair) options_.on_repair({result, damage_, damaged_by_});
+  result.damage = damage_;
+  result.process = damaged_by_;
+  if (options_.on_repair) options_.on_repair(result);
   if (result.outcome == RepairResult::Outcome::kFailed) return;
-  if (options_.cleaner != nullptr && result.outcome == RepairResult::Outcome::kRepaired) {
-    options_.cleaner->TablesRepaired();
-  }
   damage_.clear();
   damaged_by_.clear();
 }
@@ -68,87 +66,34 @@ void Loop::CountStages(const SyncResult& result, Clock::time_point started) {
   stages_.Add(Stage::kFollow, follow);
 }
 
-void Loop::NotifyHealthChecks(SyncResult& result) {
-  if (result.health_check_addresses && options_.on_health_check_addresses) {
-    options_.on_health_check_addresses(*std::move(result.health_check_addresses));
-  }
-  has_health_checks_ |= !result.health_checks.empty();
-  if (!has_health_checks_ || !options_.on_health_checks) return;
-  options_.on_health_checks(std::move(result.health_checks));
-}
-
-void Loop::NotifyForwarder(SyncResult& result) {
-  if (result.localhost_node_ports.empty() || !options_.on_localhost_node_ports) return;
-  options_.on_localhost_node_ports(std::move(result.localhost_node_ports));
-}
-
-// Until the state is complete, a Service may be known without all of its slices, so the cleaner
-// must wait.
-void Loop::NotifyCleaner(SyncResult& result) {
-  if (options_.cleaner == nullptr) return;
-  options_.cleaner->Update(std::move(result.udp), result.endpoints);
-  if (result.recreated) options_.cleaner->TablesRepaired();
-  const bool complete =
-      received_ >= Received::kStored && !InSnapshot() && reconciler_.store().dirty().size() == 0;
-  if (!complete) return;
-  options_.cleaner->StateIsComplete();
-  reconciler_.store().KeepMoves();
-}
-
-void Loop::PublishStatus(const SyncResult& result) {
+void Loop::Publish(SyncResult& result) {
   const auto now = std::chrono::system_clock::now();
-  if (result.outcome != SyncResult::Outcome::kFailed) {
-    triggers_.Programmed(FirstUnprogrammed(), now, options_.on_programmed);
-  }
+  const bool committed = result.outcome == SyncResult::Outcome::kCommitted;
+  const bool failed = result.outcome == SyncResult::Outcome::kFailed;
+  if (!failed) result.programmed = triggers_.Programmed(FirstUnprogrammed(), now);
   LoopStatus status;
   {
     const std::lock_guard lock(mutex_);
-    CopyCounts();
-    CountResult(result, now);
+    status_.phase = CurrentPhase();
+    reconciler_.FillStatus(status_);
+    status_.last_error = std::string(result.error.message());
+    status_.failures += failed ? 1 : 0;
+    if (!failed) {
+      status_.last_sync = now;
+      status_.programming_latency = triggers_.latency();
+      if (status_.pending_services == 0) status_.pending_changes = {};
+    }
+    if (committed) {
+      ++status_.commits;
+      status_.elements_written += result.elements;
+      status_.recreations += result.recreated ? 1 : 0;
+      status_.last_commit_duration = result.duration;
+      status_.last_commit_elements = result.elements;
+      status_.last_commit_time = now;
+    }
     status = status_;
   }
   if (options_.on_sync) options_.on_sync(result, status);
-}
-
-// Call with the mutex locked.
-void Loop::CopyCounts() {
-  const Store& store = reconciler_.store();
-  const Applied& applied = reconciler_.applied();
-  status_.phase = CurrentPhase();
-  status_.revision = reconciler_.revision();
-  status_.services = store.service_count();
-  status_.slices = store.slice_count();
-  status_.nodes = store.nodes().size();
-  status_.service_cidrs = store.service_cidrs().size();
-  status_.object_bytes = store.bytes();
-  status_.object_elements = store.elements();
-  status_.pending_services = store.dirty().size();
-  const Node* node = reconciler_.ThisNode();
-  status_.node_known = node != nullptr;
-  if (node != nullptr) status_.node_eligible = node->eligible;
-  status_.service_ports = applied.service_ports();
-  status_.elements = applied.counts();
-  status_.findings = reconciler_.standing_findings();
-  status_.no_local_endpoints = applied.no_local_endpoints();
-}
-
-// Call with the mutex locked.
-void Loop::CountResult(const SyncResult& result, std::chrono::system_clock::time_point now) {
-  status_.last_error = result.error.ok() ? "" : std::string(result.error.message());
-  if (result.outcome == SyncResult::Outcome::kFailed) {
-    ++status_.failures;
-    return;
-  }
-  status_.last_sync = now;
-  status_.programming_latency = triggers_.latency();
-  if (status_.pending_services == 0) status_.pending_changes = {};
-  if (result.outcome != SyncResult::Outcome::kCommitted) return;
-  ++status_.commits;
-  status_.elements_written += result.elements;
-  status_.recreations += result.recreated ? 1 : 0;
-  status_.last_commit_duration = result.duration;
-  status_.last_commit_elements = result.elements;
-  status_.last_commit_time = now;
 }
 
 }  // namespace svcmap::proxy

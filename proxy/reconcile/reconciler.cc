@@ -46,7 +46,7 @@ bool Reconciler::Pending() const {
 }
 
 bool Reconciler::Verified() const {
-  return tables_ == TableState::kCurrent && !HasLeftovers() && !repairer_.has_suspects();
+  return tables_ == TableState::kCurrent && !repairer_.has_suspects();
 }
 
 Marker Reconciler::NextMarker() {
@@ -57,8 +57,19 @@ Marker Reconciler::NextMarker() {
 }
 
 SyncResult Reconciler::Sync(size_t element_limit) {
-  const auto began = Clock::now();
   SyncResult result;
+  if (Pending()) Program(element_limit, result);
+  if (result.outcome == SyncResult::Outcome::kFailed) return result;
+  const auto start = Clock::now();
+  if (result.outcome == SyncResult::Outcome::kNothing) journal_.Write(revision());
+  AwaitSaved();
+  result.save_duration += Clock::now() - start;
+  result.may_answer = !applied_.marker().saved || journal_.works();
+  return result;
+}
+
+void Reconciler::Program(size_t element_limit, SyncResult& result) {
+  const auto began = Clock::now();
   FreeNumbers();
   node_.Follow();
   absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit);
@@ -66,7 +77,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   if (!sync_plan.ok()) {
     result.outcome = SyncResult::Outcome::kFailed;
     result.error = sync_plan.status();
-    return result;
+    return;
   }
   Marker marker = applied_.marker();
   if (!sync_plan->empty() || MarkerIsOutdated()) {
@@ -77,32 +88,24 @@ SyncResult Reconciler::Sync(size_t element_limit) {
                   sync_plan->plan.transaction());
     result.plan_duration = Clock::now() - began;
     Commit(*sync_plan, marker, result);
-    if (result.outcome == SyncResult::Outcome::kFailed) return result;
+    if (result.outcome == SyncResult::Outcome::kFailed) return;
   } else if (sync_plan->rewrite) {
     TablesRewritten(sync_plan->specs);
   }
   const bool node_changed = sync_plan->node_rows.has_value();
   Advance(*sync_plan, marker);
-  if (result.outcome == SyncResult::Outcome::kCommitted) {
-    const auto committed = Clock::now();
-    AwaitSaved();
-    result.save_duration += Clock::now() - committed;
-  }
   result.replaced_chains = std::move(sync_plan->replaced_chains);
   UpdateFindings(node_changed, *sync_plan, result);
-  result.health_check_addresses = node_.TakeHealthCheckAddresses();
-  announcer_.Announce(*sync_plan, result);
-  return result;
+  Announce(*sync_plan, result);
 }
 
 absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
-  // The plan may use the keys and numbers of rows that were added ahead of a plan that failed.
-  if (ahead_failed_ && tables_ == TableState::kCurrent) RepairSuspectRows();
+  if (std::exchange(plan_failed_, false)) RepairBeforePlan();
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   if (CollidesWithOldRows(sync_plan)) {
     planner_.Undo(sync_plan);
-    RepairSuspectRows();
+    RepairBeforePlan();
     if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
     sync_plan = planner_.MakeChanges(element_limit);
   }
@@ -110,8 +113,13 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
   return sync_plan;
 }
 
+// Other processes may prevent reading by continuous commits. Then the rewrite replaces the tables'
+// content without reading the elements. The first plan of a run would lose the numbers of the
+// previous run, so it makes many attempts to read.
 absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
-  if (const absl::Status read = ReadTables(); !read.ok()) return read;
+  constexpr int kPatience = 20;
+  const absl::Status read = rewriter_.Read(tables_);
+  if (next_numbers_ && !read.ok() && ++failed_reads_ < kPatience) return read;
   TakeNumbers(rewriter_.found_elements());
   // The plan deletes all elements of Services that it does not contain.
   if (numbering_.found != nullptr) element_limit = SIZE_MAX;
@@ -120,19 +128,10 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   return sync_plan;
 }
 
-// Other processes may prevent reading by continuous commits. Then the rewrite replaces the tables'
-// content without reading the elements. The first plan of a run would lose the numbers of the
-// previous run, so it makes many attempts to read.
-absl::Status Reconciler::ReadTables() {
-  constexpr int kPatience = 20;
-  const absl::Status read = rewriter_.Read(tables_);
-  return next_numbers_ && !read.ok() && ++failed_reads_ < kPatience ? read : absl::OkStatus();
-}
-
 // A rewrite has read the leftovers or replaces their sets, so only other plans can collide.
 bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
   return leftovers_.CollideWith(sync_plan.plan.transaction()) ||
-         (sync_plan.plan.source_rows_added() > 0 && repairer_.has_suspect_rows());
+         (sync_plan.plan.source_rows_added() > 0 && repairer_.has_known_suspects());
 }
 
 void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
@@ -162,16 +161,24 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
   if (committed && sync_plan.rewrite) TablesRewritten(sync_plan.specs);
-  if (!committed && !sync_plan.ahead.empty()) {
-    repairer_.MarkRowsSuspect(sync_plan.ahead);
-    ahead_failed_ = true;
-  }
   result.duration = end - start;
   result.save_duration = start - planned;
+  plan_failed_ = !committed;
   if (!committed) {
-    HandleRejection(sync_plan, applied);
+    const bool ahead = !sync_plan.ahead.empty();
+    if (ahead) repairer_.MarkRowsSuspect(sync_plan.ahead);
+    switch (rejections_.Handle(tables_, sync_plan, applied, applied_)) {
+      case Rejections::Remedy::kRetry:
+        break;
+      case Rejections::Remedy::kCheckRows:
+        repairer_.MarkRowsSuspect(sync_plan.plan.transaction());
+        break;
+      case Rejections::Remedy::kRewrite:
+        tables_ = sync_plan.rewrite ? TableState::kReplacing : TableState::kUnverified;
+        break;
+    }
     // Rows in the kernel may have these numbers until they are deleted.
-    if (ahead_failed_ || in_parts || applied.outcome == nft::ApplyOutcome::kUnknown) {
+    if (ahead || in_parts || applied.outcome == nft::ApplyOutcome::kUnknown) {
       leftovers_.Add({}, std::exchange(sync_plan.new_numbers, {}));
     }
     planner_.Undo(sync_plan);
@@ -181,20 +188,20 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   result.outcome = SyncResult::Outcome::kCommitted;
   result.elements = sync_plan.plan.transaction().element_count() + sync_plan.ahead.element_count() +
                     sync_plan.removals.element_count();
-  rejections_.Committed();
 }
 
 // Commits the phases before the change of the plan.
 void Reconciler::CommitFirst(SyncPlan& sync_plan) {
   bool failed = false;
-  for (nft::Transaction& phase : sync_plan.first) {
-    phase.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
+  for (const FirstPhase& phase : sync_plan.first) {
+    phase.rows.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
       const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
       failed = outcome != nft::ApplyOutcome::kCommitted;
       if (outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
       // After a failure, the change contains the remaining elements. Its commit reports the error.
       if (failed) sync_plan.plan.transaction().AddElements(std::move(part));
     });
+    if (phase.await_packets && !failed) AwaitPackets();
   }
 }
 
@@ -211,26 +218,17 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
     };
     if (known && found(attempted)) continue;
     unknown_generation_ = attempted.generation;
-    if (!known || !found(applied_.marker())) {
-      tables_ = Next(tables_, TableEvent::kSuspected);
-    }
+    if (!known || !found(applied_.marker())) Invalidate();
     return Annotate(result.error, known ? "not committed" : "commit outcome unknown");
   }
   return absl::OkStatus();
 }
 
-void Reconciler::HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result) {
-  const Rejections::Remedy remedy = rejections_.Handle(tables_, sync_plan, result, applied_);
-  if (remedy.check_rows) repairer_.MarkRowsSuspect(sync_plan.plan.transaction());
-  if (remedy.event) tables_ = Next(tables_, *remedy.event);
-}
-
 // The tables contain exactly the planned rows and rules, and the rows of the plan's
 // removals.
 void Reconciler::TablesRewritten(Specs specs) {
-  tables_ = Next(tables_, TableEvent::kRewritten);
+  tables_ = TableState::kCurrent;
   rewriter_.Forget();
-  ahead_failed_ = false;
   leftovers_.Clear();
   repairer_.TablesWritten(std::move(specs));
 }
@@ -247,13 +245,7 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
   if (sync_plan.rewrite) ForgetFoundPorts();
   FreeNumbers();
   node_.Committed();
-  rejections_.PlanCommitted();
-  for (const DirtyService& dirty : sync_plan.dirty) rejections_.Forget(dirty.key);
-}
-
-void Reconciler::SaveObjects() {
-  journal_.Write(revision());
-  AwaitSaved();
+  rejections_.Committed(sync_plan.dirty);
 }
 
 // If the objects could not be saved, the marker must show it before the batches are answered.
@@ -286,26 +278,31 @@ void Reconciler::UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResu
                        std::not_fn(&PlanFinding::known));
 }
 
-RemovalResult Reconciler::RemoveLeftovers() {
-  RemovalResult result;
-  const auto start = Clock::now();
-  const nft::ApplyResult applied = kernel_.Apply(leftovers_.Next());
-  result.duration = Clock::now() - start;
+void Reconciler::AwaitPackets() const {
+  if (options_.await_packets) options_.await_packets();
+}
+
+nft::ApplyResult Reconciler::RemoveLeftovers() {
+  if (!leftovers_.due()) {
+    const uint64_t wait = leftovers_.BeginWait();
+    AwaitPackets();
+    leftovers_.EndWait(wait);
+  }
+  nft::ApplyResult applied = kernel_.Apply(leftovers_.Next());
   if (applied.outcome == nft::ApplyOutcome::kCommitted) {
-    result.elements = leftovers_.Next().element_count();
     leftovers_.ForgetNext();
   } else {
     // Another process may have deleted some of the elements. Repair() checks each of them.
-    result.error = applied.error;
-    for (; HasLeftovers(); leftovers_.ForgetNext()) repairer_.MarkRowsSuspect(leftovers_.Next());
+    leftovers_.ForEach([&](const nft::Transaction& rows) { repairer_.MarkRowsSuspect(rows); });
+    leftovers_.Clear();
   }
   FreeNumbers();
-  return result;
+  return applied;
 }
 
 // Releases numbers of deleted elements when no element with these numbers can remain in the kernel.
 void Reconciler::FreeNumbers() {
-  if (tables_ != TableState::kCurrent || HasLeftovers() || repairer_.has_suspects()) return;
+  if (!Verified()) return;
   numbering_.numbers.Release(leftovers_.TakeFreeNumbers());
 }
 

@@ -29,18 +29,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "nft/model/kernel.h"
 #include "proxy/applied/applied.h"
 #include "proxy/diff/leftovers.h"
 #include "proxy/explain/explain.h"
 #include "proxy/explain/kernel_check.h"
-#include "proxy/reconcile/announcer.h"
 #include "proxy/reconcile/journal.h"
+#include "proxy/reconcile/loop_status.h"
 #include "proxy/reconcile/node_follower.h"
 #include "proxy/reconcile/numbering.h"
 #include "proxy/reconcile/planner.h"
 #include "proxy/reconcile/rejections.h"
 #include "proxy/reconcile/row_reader.h"
+#include "proxy/reconcile/schedule.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/reconcile/sync_result.h"
 #include "proxy/reconcile/table_rewriter.h"
@@ -59,9 +61,7 @@ class Reconciler {
   Store& store() { return store_; }
   const Store& store() const { return store_; }
 
-  // Returns null if the Node is unknown.
-  const Node* ThisNode() const { return node_.ThisNode(); }
-
+  const NodeFollower& node() const { return node_; }
   // Sets the node's own addresses. Called when they change.
   void SetInterfaceAddresses(NodeAddresses addresses) {
     node_.SetInterfaceAddresses(std::move(addresses));
@@ -70,9 +70,11 @@ class Reconciler {
   // Returns whether the tables are known to contain the applied rows, which determines how the next
   // commit writes the tables.
   TableState tables() const { return tables_; }
-  // Call Invalidate if the kernel may no longer match the applied rows. The next Sync rewrites the
-  // tables.
-  void Invalidate() { tables_ = TableState::kUnverified; }
+  // Call Invalidate if the tables may differ from the applied rows in more than the suspect rows.
+  // The next Sync rewrites the tables.
+  void Invalidate() {
+    if (tables_ == TableState::kCurrent) tables_ = TableState::kUnverified;
+  }
 
   // Reads the markers of a previous run. If the result is kSaved, the caller must apply the saved
   // objects to the store next. The first plan then reads the tables, continues with the numbers of
@@ -87,58 +89,53 @@ class Reconciler {
   // changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
   bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
-  // Returns true if the tables contain exactly the applied rows.
+  // Returns true if the tables contain exactly the applied rows and the leftovers.
   bool Verified() const;
-  size_t applied_rows() const;  // Number of applied elements in all sets.
-  // Checks a part of the suspect rows and repairs differences.
+  bool IsLeftover(const Row& row) const { return leftovers_.Contains(row.set, row.key.bytes()); }
+  // Checks a part of the suspect rows and repairs differences. If no rows are suspect, checks the
+  // next part of all applied rows (audit).
   RepairResult Repair();
-  // Checks the next part of all applied rows and repairs differences.
-  RepairResult Audit();
-  uint64_t audits() const { return repairer_.audits(); }
 
   // Marks all Services that the kernel has rejected as dirty.
   void RetryRejected() { rejections_.MarkDirty(store_); }
-  size_t rejected_services() const { return rejections_.size(); }
-  // See StandingFindings.
-  const StandingFindings::List& standing_findings() const { return standing_findings_.list(); }
 
   // Sets whether the stored objects are incomplete. This is the case if no objects are stored, or
   // if they are a part of the first snapshot, which has not ended. The value is saved for the next
   // run.
   void SetPartial(bool partial) { journal_.SetPartial(partial); }
-  // Returns false if the objects of committed changes are not saved, but the marker in the tables
-  // states that they are saved. While the result is false, the loop must not send an Ack, because
-  // the next run would use the older objects on disk.
-  bool MarkerIsSafe() const { return !applied_.marker().saved || journal_.works(); }
-  // Saves objects that changed without a commit.
-  void SaveObjects();
-  bool SavesState() const { return journal_.enabled(); }
   // Retries saving the state if a retry is due.
   void RetrySaving() { journal_.Retry(revision()); }
 
-  // Returns true if a Sync() would have something to write.
+  // Returns true if a Sync() would have something to plan.
   bool Pending() const;
+  Schedule::Work WorkLeft() const;
+  // Sets the counts and facts in `status` that do not depend on the loop.
+  void FillStatus(LoopStatus& status) const;
 
   // Commits one plan for the dirty Services, in the order of their first change. Adds Services
   // until the plan has `element_limit` elements. A large plan is committed in several transactions.
   // All transactions before the last one add elements that no packet can reach until the last
-  // transaction is committed.
+  // transaction is committed. Without dirty Services, saves objects that changed without an effect.
   SyncResult Sync(size_t element_limit);
 
-  // Returns true while elements that packets can no longer reach wait for their deletion. The loop
-  // deletes them as soon as the batches are answered. Repair() and Audit() must not be called until
-  // then.
+  // Returns true while elements that new packets can no longer reach wait for their deletion.
   bool HasLeftovers() const { return !leftovers_.empty(); }
-  // Deletes some of the elements that packets can no longer reach.
-  RemovalResult RemoveLeftovers();
+  // Waits for the packets that may still reach leftovers. The caller passes the result of
+  // BeginWait() to EndWait() after AwaitPackets(), which is thread-safe. See leftovers.h.
+  bool LeftoversDue() const { return leftovers_.due(); }
+  bool NeedsWait() const { return leftovers_.NeedWait(); }
+  uint64_t BeginWait() { return leftovers_.BeginWait(); }
+  void EndWait(uint64_t wait) { leftovers_.EndWait(wait); }
+  void AwaitPackets() const;
+  // Deletes some of the leftovers. Waits for packets if no leftovers are due. After an error, the
+  // leftovers are suspect, and Repair() deletes them.
+  nft::ApplyResult RemoveLeftovers();
 
   // Returns the revision, which increases with each commit that has an effect, and survives
   // restarts.
   uint64_t revision() const { return applied_.marker().generation; }
   const Applied& applied() const { return applied_; }
 
-  // Returns the facts about the node that the rows depend on.
-  const NodeFacts& node_facts() const { return node_.facts(); }
   // Returns the data from which rows are computed. Valid until the next call of any other function.
   ExplainContext ContextForExplain();
   // Returns the desired elements that determine the destination of packets of `question`.
@@ -146,12 +143,6 @@ class Reconciler {
   nft::Transaction DestinationRows(const Question& question, const Explained& explained);
   // Calls check.Read() with the kernel.
   bool Compare(KernelCheck& check, std::chrono::steady_clock::duration limit);
-
-  // The following functions return the result of a RowReader. Only for tests, because the duration
-  // is proportional to the size of the state.
-  nft::Transaction DesiredRows();
-  nft::Transaction AppliedRows();
-  nft::Transaction PendingRows();
 
   // Calls `change`, which changes the store, computes its effect on the kernel, and undoes the
   // change. If earlier changes are not written yet, the result contains only the additional effect
@@ -166,30 +157,27 @@ class Reconciler {
   // Returns true if the marker in the tables does not match whether the objects are saved.
   bool MarkerIsOutdated() const { return applied_.marker().saved != journal_.works(); }
   Marker NextMarker();
-  nft::Transaction ReadAllRows(RowReader& reader);
   ServiceRows DesiredRowsOf(const std::string& key, Numbering& numbering,
                             int64_t (&source_rows)[2]) const;
 
   // Sync.
+  void Program(size_t element_limit, SyncResult& result);
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
   absl::StatusOr<SyncPlan> MakeRewrite(size_t element_limit);
-  absl::Status ReadTables();
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
-  void RepairSuspectRows();
+  void RepairBeforePlan();
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
   void DivideIntoPhases(SyncPlan& sync_plan) const;
   void CommitFirst(SyncPlan& sync_plan);
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
-  void HandleRejection(SyncPlan& sync_plan, const nft::ApplyResult& result);
   void TablesRewritten(Specs specs);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
   void AwaitSaved();
   void FreeNumbers();
   void UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result);
+  void Announce(SyncPlan& sync_plan, SyncResult& result);
 
   // Repair.
-  RepairResult ApplyRepair(absl::StatusOr<Damage> damage);
-  RepairResult CommitRepair(Damage& damage);
   nft::ApplyResult ApplyInParts(nft::Transaction& transaction);
 
   // Adopt.
@@ -208,10 +196,12 @@ class Reconciler {
   TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};
   Planner planner_;
   Journal journal_;
-  Announcer announcer_{options_, store_, applied_, node_};
   Repairer repairer_{kernel_, applied_};
   Leftovers leftovers_;
   StandingFindings standing_findings_;
+  std::vector<IpAddress> health_check_addresses_;    // As in the last SyncResult that had them.
+  absl::flat_hash_set<std::string> health_checked_;  // Services with a healthCheckNodePort.
+  absl::flat_hash_set<std::string> on_localhost_;  // Services with nodePorts on loopback addresses.
   NodePortUse node_port_use_;  // Value at the last computation of the node's findings.
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may contain different leftovers.
@@ -221,9 +211,9 @@ class Reconciler {
   std::vector<RepairResult> repairs_;  // Repairs during the current Sync(). See SyncResult.
   int failed_repairs_ = 0;             // Number of consecutive failures.
   int failed_reads_ = 0;               // Number of failures before the first plan.
-  // True if a plan failed after some of its elements were committed ahead of the plan
-  // (SyncPlan::ahead). These elements are suspect.
-  bool ahead_failed_ = false;
+  // True if the last plan was not committed. Another process may be the reason, or some elements of
+  // the plan were committed (SyncPlan::ahead). Suspect rows are checked before the next plan.
+  bool plan_failed_ = false;
 };
 
 }  // namespace svcmap::proxy

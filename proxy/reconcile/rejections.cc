@@ -78,23 +78,22 @@ std::vector<DirtyService>::iterator FindRejected(SyncPlan& sync_plan,
 
 Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
                                       const nft::ApplyResult& result, const Applied& applied) {
-  if (result.outcome == nft::ApplyOutcome::kUnknown) return {};
+  if (result.outcome == nft::ApplyOutcome::kUnknown) return Remedy::kRetry;
   const Cause cause = CauseOf(result.error);
-  if (cause == Cause::kPassing) return {};
+  if (cause == Cause::kPassing) return Remedy::kRetry;
   const bool first = ++consecutive_ == 1;
   if (sync_plan.rewrite) {
     // Another process may have changed the tables since they were read.
-    if (cause == Cause::kDiffers && consecutive_ % kRejectionPatience != 0) return {};
+    if (cause == Cause::kDiffers && consecutive_ % kRejectionPatience != 0) return Remedy::kRetry;
     if (tables == TableState::kReplacing && cause == Cause::kContents) {
       Isolate(sync_plan, result, applied);
     }
-    return {.event = TableEvent::kRewriteFailed};
+    return Remedy::kRewrite;
   }
-  if (cause == Cause::kFull) return {.event = TableEvent::kSuspected};
-  if (first) return {.check_rows = true};
-  if (cause != Cause::kDiffers && Isolate(sync_plan, result, applied)) return {};
-  if (consecutive_ >= kRejectionPatience) return {.event = TableEvent::kSuspected};
-  return {};
+  if (cause == Cause::kFull) return Remedy::kRewrite;
+  if (first) return Remedy::kCheckRows;
+  if (cause != Cause::kDiffers && Isolate(sync_plan, result, applied)) return Remedy::kRetry;
+  return consecutive_ >= kRejectionPatience ? Remedy::kRewrite : Remedy::kRetry;
 }
 
 void Rejections::PutOff(const DirtyService& service, const std::string& holder) {
@@ -113,7 +112,9 @@ void Rejections::Reject(const DirtyService& service, const std::string& reason) 
                                    .reason = reason}});
 }
 
-void Rejections::PlanCommitted() {
+void Rejections::Committed(const std::vector<DirtyService>& services) {
+  consecutive_ = 0;
+  for (const DirtyService& service : services) rejected_.erase(service.key);
   if (service_limit_ < SIZE_MAX / 2) service_limit_ *= 2;
 }
 

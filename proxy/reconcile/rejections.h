@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +21,11 @@ namespace svcmap::proxy {
 
 class Rejections {
  public:
-  struct Remedy {
-    std::optional<TableEvent> event;  // Effect of the rejection on the TableState.
-    bool check_rows = false;          // Another process may have changed the rows of the plan.
+  enum class Remedy : uint8_t {
+    kRetry,      // The next attempt may succeed.
+    kCheckRows,  // Another process may have changed the rows of the plan.
+    // The next plan must rewrite the tables, or replace their content if this plan was a rewrite.
+    kRewrite,
   };
 
   // Returns the remedy for a plan that was not committed. If the kernel rejected a Service, moves
@@ -34,15 +35,14 @@ class Rejections {
   // Treats `service` as rejected by the kernel. Call PutOff if `service` needs an element that the
   // rejected Service `holder` still has in the kernel.
   void PutOff(const DirtyService& service, const std::string& holder);
-  void Committed() { consecutive_ = 0; }
-  void PlanCommitted();  // Call PlanCommitted even if the plan was empty.
+  // Call Committed even if the plan was empty. `services` are the Services of the plan.
+  void Committed(const std::vector<DirtyService>& services);
 
   // Returns the maximum number of Services in the next plan. Handle halves this number if the
   // kernel's error names no Service, so that smaller plans isolate the rejected Service.
   size_t service_limit() const { return service_limit_; }
 
   bool Contains(const std::string& service) const { return rejected_.contains(service); }
-  void Forget(const std::string& service) { rejected_.erase(service); }
   size_t size() const { return rejected_.size(); }
   void MarkDirty(Store& store) const;  // Marks all rejected Services as dirty.
 

@@ -1,6 +1,5 @@
 // Repairs changes by other processes.
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "proxy/diff/phases.h"
@@ -14,45 +13,36 @@ constexpr int kRepairPatience = 3;
 
 }  // namespace
 
-RepairResult Reconciler::Repair() { return ApplyRepair(repairer_.CheckNext()); }
-
-RepairResult Reconciler::Audit() { return ApplyRepair(repairer_.Audit()); }
-
 // Leftovers are deleted before, because a repair would find unknown elements. Gives up after
 // consecutive failures: constant commits of other processes can prevent the comparison of a large
 // set.
-void Reconciler::RepairSuspectRows() {
+void Reconciler::RepairBeforePlan() {
   while (HasLeftovers()) RemoveLeftovers();
   constexpr int kMaxFailures = 8;
   int failures = 0;
-  while (HasSuspects() && repairer_.has_suspect_rows() && failures < kMaxFailures) {
+  while (HasSuspects() && repairer_.has_known_suspects() && failures < kMaxFailures) {
     const RepairResult result = Repair();
     failures = result.outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
     if (result.outcome != RepairResult::Outcome::kNothing) repairs_.push_back(result);
   }
-  ahead_failed_ = false;
 }
 
-RepairResult Reconciler::ApplyRepair(absl::StatusOr<Damage> damage) {
-  RepairResult result;
+// Leftovers are deleted before, because suspect sets are compared with the applied rows.
+RepairResult Reconciler::Repair() {
+  while (repairer_.has_suspects() && HasLeftovers()) RemoveLeftovers();
+  absl::StatusOr<Damage> damage = repairer_.CheckNext();
   if (!damage.ok()) {
-    result.outcome = RepairResult::Outcome::kFailed;
-    result.error = damage.status();
+    return {.outcome = RepairResult::Outcome::kFailed, .error = damage.status()};
+  }
+  RepairResult result{.elements = damage->elements, .chains = damage->chains};
+  if (!damage->found()) return result;
+  if (damage->rewrite) {
+    Invalidate();
+    result.outcome = RepairResult::Outcome::kRewrite;
     return result;
   }
-  if (!damage->found()) return result;
-  if (!damage->rewrite) return CommitRepair(*damage);
-  tables_ = Next(tables_, TableEvent::kSuspected);
-  result.outcome = RepairResult::Outcome::kRewrite;
-  result.elements = damage->elements;
-  result.chains = damage->chains;
-  return result;
-}
-
-RepairResult Reconciler::CommitRepair(Damage& damage) {
-  RepairResult result{.elements = damage.elements, .chains = damage.chains};
   const auto start = Clock::now();
-  const nft::ApplyResult applied = ApplyInParts(damage.repair);
+  const nft::ApplyResult applied = ApplyInParts(damage->repair);
   result.duration = Clock::now() - start;
   if (applied.outcome == nft::ApplyOutcome::kCommitted) {
     failed_repairs_ = 0;
@@ -60,12 +50,12 @@ RepairResult Reconciler::CommitRepair(Damage& damage) {
     return result;
   }
   // Another process may have changed the tables again, so the same rows are checked again.
-  repairer_.NotRepaired();
+  repairer_.MarkSuspect(damage->checked);
   result.outcome = RepairResult::Outcome::kFailed;
   result.error = applied.error;
-  const bool bounds_rejected = damage.bounds && applied.outcome == nft::ApplyOutcome::kRejected;
+  const bool bounds_rejected = damage->bounds && applied.outcome == nft::ApplyOutcome::kRejected;
   if (bounds_rejected || ++failed_repairs_ >= kRepairPatience) {
-    tables_ = Next(tables_, TableEvent::kSuspected);
+    Invalidate();
     failed_repairs_ = 0;
   }
   return result;
@@ -98,13 +88,6 @@ nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
     before += part.element_count();
   });
   return result;
-}
-
-size_t Reconciler::applied_rows() const {
-  int64_t rows = 0;
-  for (const auto& family : applied_.counts())
-    rows += std::accumulate(family.begin(), family.end(), int64_t{0});
-  return static_cast<size_t>(rows);
 }
 
 }  // namespace svcmap::proxy

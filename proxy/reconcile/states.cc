@@ -3,15 +3,15 @@
 namespace svcmap::proxy {
 
 Received Next(Received state, Input input) {
-  for (const ReceivedTransition& transition : kReceivedTransitions) {
-    if (transition.from == state && transition.input == input) return transition.to;
-  }
-  return state;
-}
-
-TableState Next(TableState state, TableEvent event) {
-  for (const TableTransition& transition : kTableTransitions) {
-    if (transition.from == state && transition.event == event) return transition.to;
+  switch (input) {
+    case Input::kChange:  // After a part of a snapshot, changes do not make the state complete.
+      return state == Received::kNothing ? Received::kStored : state;
+    case Input::kSnapshotBegin:
+      return state == Received::kNothing ? Received::kPartial : state;
+    case Input::kSnapshotEnd:
+      return Received::kComplete;
+    case Input::kTokenMatches:
+      return state == Received::kPreviousRules ? state : Received::kComplete;
   }
   return state;
 }

@@ -1,11 +1,10 @@
-// The states of the agent and their transitions. proxy/README.md contains the diagram.
+// The states of the agent. proxy/README.md describes their transitions.
 //
 // Two independent facts determine what the agent does: how much of the desired state it has
-// received, and how the next commit must write the tables. Each fact is a state machine with a
-// table of transitions. PhaseOf() derives the phase, which status and metrics report.
+// received, and how the next commit must write the tables. PhaseOf() derives the phase, which
+// status and metrics report.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 namespace svcmap::proxy {
@@ -44,27 +43,7 @@ constexpr Received ReceivedAtStart(AdoptedState adopted, bool partial, bool has_
   return has_objects ? Received::kPartial : Received::kNothing;
 }
 
-struct ReceivedTransition {
-  Received from;
-  Input input;
-  Received to;
-};
-
-// All other combinations do not change the state.
-inline constexpr std::array<ReceivedTransition, 9> kReceivedTransitions = {{
-    {Received::kNothing, Input::kChange, Received::kStored},
-    {Received::kNothing, Input::kSnapshotBegin, Received::kPartial},
-    {Received::kNothing, Input::kSnapshotEnd, Received::kComplete},
-    {Received::kNothing, Input::kTokenMatches, Received::kComplete},
-    // After a part of a snapshot, other changes do not make the state complete.
-    {Received::kPartial, Input::kSnapshotEnd, Received::kComplete},
-    {Received::kPartial, Input::kTokenMatches, Received::kComplete},
-    // A change cannot replace the previous rules, because the other Services are unknown. A
-    // controller's token cannot match, because the agent has no token to compare it with.
-    {Received::kPreviousRules, Input::kSnapshotEnd, Received::kComplete},
-    {Received::kStored, Input::kSnapshotEnd, Received::kComplete},
-    {Received::kStored, Input::kTokenMatches, Received::kComplete},
-}};
+Received Next(Received state, Input input);
 
 // Whether the tables are known to contain the applied rows. This determines how the next commit
 // writes the tables.
@@ -80,31 +59,6 @@ enum class TableState : uint8_t {
   // affinity records.
   kReplacing,
 };
-
-enum class TableEvent : uint8_t {
-  kRewritten,      // A rewrite was committed.
-  kRewriteFailed,  // A rewrite was rejected, or its outcome is unknown.
-  // The outcome of a commit is unknown, a table is missing or damaged, a check has found more
-  // differences than a repair writes, or commits or repairs were rejected repeatedly.
-  kSuspected,
-};
-
-struct TableTransition {
-  TableState from;
-  TableEvent event;
-  TableState to;
-};
-
-// All other combinations do not change the state.
-inline constexpr std::array<TableTransition, 4> kTableTransitions = {{
-    {TableState::kCurrent, TableEvent::kSuspected, TableState::kUnverified},
-    {TableState::kUnverified, TableEvent::kRewritten, TableState::kCurrent},
-    {TableState::kUnverified, TableEvent::kRewriteFailed, TableState::kReplacing},
-    {TableState::kReplacing, TableEvent::kRewritten, TableState::kCurrent},
-}};
-
-Received Next(Received state, Input input);
-TableState Next(TableState state, TableEvent event);
 
 // The agent's current activity.
 enum class Phase : uint8_t {

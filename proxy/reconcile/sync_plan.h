@@ -15,6 +15,7 @@
 #include "nft/model/transaction.h"
 #include "proxy/applied/applied.h"
 #include "proxy/desired/groups.h"
+#include "proxy/diff/phases.h"
 #include "proxy/diff/plan.h"
 #include "proxy/ruleset/table.h"
 #include "proxy/state/standing_findings.h"
@@ -46,11 +47,11 @@ struct SyncPlan {
   }
 
   Plan plan;
-  std::array<nft::Transaction, 3> first;  // Transactions to commit before the plan. See Phases.
-  nft::Transaction ahead;     // Elements of `first` that were, or may have been, committed.
-  nft::Transaction removals;  // Elements to delete after the commit of the plan.
-  bool rewrite = false;       // True if the plan contains all rows.
-  bool has_marker = true;     // True if the tables contain the applied marker.
+  std::array<FirstPhase, 3> first;  // To commit before the plan. See Phases.
+  nft::Transaction ahead;           // Elements of `first` that were, or may have been, committed.
+  nft::Transaction removals;        // Elements to delete after the commit of the plan.
+  bool rewrite = false;             // True if the plan contains all rows.
+  bool has_marker = true;           // True if the tables contain the applied marker.
   std::vector<std::string> replaced_chains;  // See SyncResult.
   Specs specs;  // The tables after the commit, if chains or rules change. Otherwise null.
   std::vector<DirtyService> dirty;

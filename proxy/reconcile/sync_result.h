@@ -32,8 +32,14 @@ struct RepairResult {
   size_t elements = 0;  // Missing, wrong and unknown elements.
   size_t chains = 0;
   std::chrono::nanoseconds duration{0};
+  // The last reported change by another process, such as "3 elements deleted from endpoints". May
+  // be empty. Set by the loop.
+  std::string damage;
+  std::string process;  // The process that made the change, if known. Set by the loop.
 };
 
+// The outcome of a sync. The same value tells all followers of a commit (connection tracking,
+// health checks, nodePorts on loopback addresses, watchers, metrics and log) what they need.
 struct SyncResult {
   enum class Outcome : uint8_t {
     kNothing,    // No commit was necessary.
@@ -64,17 +70,19 @@ struct SyncResult {
   std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).
   // Synced Services that have, or had, nodePorts on loopback addresses. Empty after a failure.
   LocalhostNodePortChanges localhost_node_ports;
-  // Duration of the whole sync, including planning. 0 if there was nothing to sync. Set by the
-  // loop.
-  std::chrono::nanoseconds whole{0};
-};
+  // False if no Ack may be sent, because the objects are not saved, but the marker in the tables
+  // states that they are saved. The next run would use the older objects on disk.
+  bool may_answer = true;
 
-// The outcome of RemoveLeftovers. After an error, the elements are suspect, and Repair() deletes
-// them.
-struct RemovalResult {
-  absl::Status error;
-  size_t elements = 0;
-  std::chrono::nanoseconds duration{0};
+  // The loop sets the following members.
+
+  // Duration of the whole sync, including planning. 0 if there was nothing to sync.
+  std::chrono::nanoseconds whole{0};
+  // Network programming latencies of the changes that this sync has programmed.
+  std::vector<std::pair<Family, std::chrono::nanoseconds>> programmed;
+  // True if the complete state is in the store and all Services are synced. Until then, a Service
+  // may be known without all of its slices, so flows must not be deleted.
+  bool complete = false;
 };
 
 // Result of a dry run: the effect that changes would have if they were committed.

@@ -78,9 +78,13 @@ absl::Status TableRewriter::Read(TableState state) {
   }
   contents_ = std::move(contents);
   if (state != TableState::kUnverified) return absl::OkStatus();
-  absl::StatusOr<Found> found = ReadElements();
-  if (!found.ok()) return found.status();
-  found_ = *std::move(found);
+  Found found;
+  found.timers = timers_.seconds();
+  found.rules = ruleset_.rules_in_use;
+  for (const Family family : kFamilies) {
+    if (absl::Status read = ReadElements(family, found); !read.ok()) return read;
+  }
+  found_ = std::move(found);
   return absl::OkStatus();
 }
 
@@ -89,17 +93,7 @@ void TableRewriter::Forget() {
   found_.reset();
 }
 
-absl::StatusOr<TableRewriter::Found> TableRewriter::ReadElements() const {
-  Found found;
-  found.timers = timers_.seconds();
-  found.rules = ruleset_.rules_in_use;
-  for (const Family family : kFamilies) {
-    if (absl::Status read = ReadTable(family, found); !read.ok()) return read;
-  }
-  return found;
-}
-
-absl::Status TableRewriter::ReadTable(Family family, Found& found) const {
+absl::Status TableRewriter::ReadElements(Family family, Found& found) const {
   const std::optional<nft::TableContent>& content = (*contents_)[Index(family)];
   if (!content) {
     found.has_marker = false;
@@ -194,26 +188,24 @@ void TableRewriter::Write(TableState state, SyncPlan& sync_plan) const {
   Replace(state, sync_plan);
 }
 
+// Writes the tables in one transaction, whatever they contain.
 void TableRewriter::Replace(TableState state, SyncPlan& sync_plan) const {
-  for (const Family family : kFamilies) Replace(family, state, sync_plan);
-}
-
-// Writes the table in one transaction, whatever it contains.
-void TableRewriter::Replace(Family family, TableState state, SyncPlan& sync_plan) const {
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  const auto& spec = sync_plan.specs[Index(family)];
-  nft::Transaction::TableCreation creation{.family = family, .spec = spec};
-  if (contents_) {
-    if (const std::optional<nft::TableContent>& found = (*contents_)[Index(family)]) {
-      creation.existing = ToDelete(*found, *spec, state == TableState::kUnverified);
-      ReportReplacedChains(*found, *spec, sync_plan.replaced_chains);
+  for (const auto& spec : sync_plan.specs) {
+    const Family family = spec->family;
+    nft::Transaction::TableCreation creation{.family = family, .spec = spec};
+    if (contents_) {
+      if (const std::optional<nft::TableContent>& found = (*contents_)[Index(family)]) {
+        creation.existing = ToDelete(*found, *spec, state == TableState::kUnverified);
+        ReportReplacedChains(*found, *spec, sync_plan.replaced_chains);
+      }
+    } else if (state == TableState::kUnverified && kernel_.HasTable(family).value_or(false)) {
+      creation.existing = SetsWithoutRecords(*spec);
+    } else {
+      transaction.DropTable(family);
     }
-  } else if (state == TableState::kUnverified && kernel_.HasTable(family).value_or(false)) {
-    creation.existing = SetsWithoutRecords(*spec);
-  } else {
-    transaction.DropTable(family);
+    transaction.CreateTable(std::move(creation));
   }
-  transaction.CreateTable(std::move(creation));
 }
 
 // Creates the tables that are missing, and writes only what differs from the elements, chains and

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "nft/model/kernel.h"
 #include "nft/model/table_content.h"
 #include "proxy/applied/applied.h"
@@ -59,12 +58,10 @@ class TableRewriter {
     bool has_marker = true;  // True if both marker sets contain the applied marker.
   };
 
-  absl::StatusOr<Found> ReadElements() const;
-  absl::Status ReadTable(Family family, Found& found) const;
+  absl::Status ReadElements(Family family, Found& found) const;
   absl::Status ReadEndpoints(Family family, std::optional<uint64_t> count,
                              FoundElements& elements) const;
   bool Change(SyncPlan& sync_plan) const;
-  void Replace(Family family, TableState state, SyncPlan& sync_plan) const;
 
   nft::Kernel& kernel_;
   const RulesetOptions& ruleset_;

@@ -9,7 +9,8 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <functional>
+#include <utility>
+#include <vector>
 
 #include "nft/types/ip_address.h"
 
@@ -27,10 +28,6 @@ class TriggerTimes {
   // a long time. Changes above the maximum are not counted.
   static constexpr size_t kMost = 65536;
 
-  // Called with the latency of each change with a trigger time, on the loop's thread. Must not
-  // block.
-  using Observer = std::function<void(Family, std::chrono::nanoseconds)>;
-
   // Changes that were triggered before `start` are not counted (S-346).
   explicit TriggerTimes(Time start) : start_(start) {}
 
@@ -40,11 +37,13 @@ class TriggerTimes {
   }
 
   // Call Programmed when all changes with a sequence number below `end` are in the kernel. `now` is
-  // the current time. `observer` may be null.
-  void Programmed(uint64_t end, Time now, const Observer& observer = nullptr) {
+  // the current time. Returns the family and the latency of each of these changes.
+  std::vector<std::pair<Family, std::chrono::nanoseconds>> Programmed(uint64_t end, Time now) {
+    std::vector<std::pair<Family, std::chrono::nanoseconds>> latencies;
     for (; !waiting_.empty() && waiting_.front().sequence < end; waiting_.pop_front()) {
-      Count(waiting_.front(), now, observer);
+      latencies.emplace_back(waiting_.front().family, Count(waiting_.front(), now));
     }
+    return latencies;
   }
 
   const ProgrammingLatency& latency() const { return latency_; }
@@ -56,14 +55,14 @@ class TriggerTimes {
     Family family;
   };
 
-  void Count(const Waiting& change, Time now, const Observer& observer) {
+  std::chrono::nanoseconds Count(const Waiting& change, Time now) {
     // Not negative: the trigger time is from another machine's clock.
     const std::chrono::nanoseconds took = std::max<std::chrono::nanoseconds>(now - change.time, {});
     ++latency_.count;
     latency_.sum += took;
     latency_.last = took;
     latency_.longest = std::max(latency_.longest, took);
-    if (observer) observer(change.family, took);
+    return took;
   }
 
   const Time start_;

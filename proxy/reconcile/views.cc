@@ -1,4 +1,4 @@
-// Provides the state of the reconciler for dumps and for explain.
+// Provides the state of the reconciler for the status, for dumps and for explain.
 #include <utility>
 
 #include "proxy/explain/kernel_check.h"
@@ -6,6 +6,34 @@
 #include "proxy/reconcile/row_reader.h"
 
 namespace svcmap::proxy {
+
+Schedule::Work Reconciler::WorkLeft() const {
+  return {.changes = Pending(),
+          .leftovers = leftovers_.due() || leftovers_.NeedWait(),
+          .suspects = HasSuspects(),
+          .rejected = rejections_.size() > 0,
+          .saves_state = journal_.enabled()};
+}
+
+void Reconciler::FillStatus(LoopStatus& status) const {
+  const Node* node = node_.ThisNode();
+  status.revision = revision();
+  status.services = store_.service_count();
+  status.slices = store_.slice_count();
+  status.nodes = store_.nodes().size();
+  status.service_cidrs = store_.service_cidrs().size();
+  status.object_bytes = store_.bytes();
+  status.object_elements = store_.elements();
+  status.pending_services = store_.dirty().size();
+  status.node_known = node != nullptr;
+  if (node != nullptr) status.node_eligible = node->eligible;
+  status.service_ports = applied_.service_ports();
+  status.elements = applied_.counts();
+  status.findings = standing_findings_.list();
+  status.no_local_endpoints = applied_.no_local_endpoints();
+  status.audits = repairer_.audits();
+  status.rejected_services = rejections_.size();
+}
 
 RowReader::RowReader(Rows rows) : rows_(rows) {}
 
@@ -118,32 +146,11 @@ ServiceRows Reconciler::DesiredRowsOf(const std::string& key, Numbering& numberi
   return Desire(key, store_, applied_, applied_.Find(key), source_rows, context).rows;
 }
 
-nft::Transaction Reconciler::ReadAllRows(RowReader& reader) {
-  while (!reader.Read(*this, RowReader::kNoLimit)) reader.Merge();
-  reader.Merge();
-  return reader.Take();
-}
-
-nft::Transaction Reconciler::DesiredRows() {
-  RowReader reader(RowReader::Rows::kDesired);
-  return ReadAllRows(reader);
-}
-
-nft::Transaction Reconciler::AppliedRows() {
-  RowReader reader(RowReader::Rows::kApplied);
-  return ReadAllRows(reader);
-}
-
-nft::Transaction Reconciler::PendingRows() {
-  RowReader reader(RowReader::Rows::kPending);
-  return ReadAllRows(reader);
-}
-
 ExplainContext Reconciler::ContextForExplain() {
   node_.Follow();
   return {store_,
           options_.ruleset,
-          ThisNode(),
+          node_.ThisNode(),
           node_.facts(),
           node_.interfaces(),
           options_.localhost_node_ports,

@@ -72,26 +72,14 @@ void Repairer::MarkAllSuspect() {
 }
 
 bool Repairer::has_suspects() const {
-  const auto any = [](const auto& families) { return families[0] || families[1]; };
-  return any(structure_) || any(recount_) || !rows_.empty() || sets_[0].any() || sets_[1].any() ||
-         audits_due_ > 0;
-}
-
-void Repairer::ForgetChecked() {
-  checked_structure_ = {};
-  checked_rows_.clear();
-  checked_set_.reset();
+  return has_known_suspects() || recount_[0] || recount_[1] || audits_due_ > 0;
 }
 
 absl::StatusOr<Damage> Repairer::CheckNext() {
-  ForgetChecked();
   for (const Family family : kFamilies) {
     if (!structure_[Index(family)]) continue;
     absl::StatusOr<Damage> damage = CheckStructure(family);
-    if (damage.ok()) {
-      structure_[Index(family)] = false;
-      checked_structure_[Index(family)] = true;
-    }
+    if (damage.ok()) structure_[Index(family)] = false;
     return damage;
   }
   if (!rows_.empty()) {
@@ -111,17 +99,7 @@ absl::StatusOr<Damage> Repairer::CheckNext() {
     structure_[Index(family)] = true;
     return Damage();
   }
-  return audits_due_ > 0 ? Audit() : Damage();
-}
-
-void Repairer::NotRepaired() {
-  for (const Family family : kFamilies) {
-    structure_[Index(family)] |= checked_structure_[Index(family)];
-  }
-  rows_.insert(rows_.end(), std::make_move_iterator(checked_rows_.begin()),
-               std::make_move_iterator(checked_rows_.end()));
-  checked_rows_.clear();
-  if (checked_set_) sets_[Index(checked_set_->family)][checked_set_->set] = true;
+  return Audit();
 }
 
 absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
@@ -137,35 +115,20 @@ absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
 absl::StatusOr<Damage> Repairer::CheckStructure(Family family) {
   const auto found = kernel_.ReadTable(family);
   if (!found.ok()) return found.status();
-  Damage damage;
-  if (!*found) {
-    damage.rewrite = true;
-    return damage;
-  }
-  const absl::Status status = CompareStructure(**found, family, damage);
-  if (!status.ok()) return status;
-  if (!damage.rewrite) CompareCounts(**found, family);
-  return damage;
-}
-
-absl::Status Repairer::CompareStructure(const nft::TableContent& found, Family family,
-                                        Damage& damage) {
+  Damage damage{.rewrite = !*found, .checked = {.structure = true}};
+  if (damage.rewrite) return damage;
   const auto reference = Reference(family);
   if (!reference.ok()) return reference.status();
-  const nft::TableContent& wanted = **reference;
-  bool sets_lost = false;
-  for (const auto& [name, digest] : wanted.sets) {
-    const auto set = found.sets.find(name);
-    sets_lost |= set == found.sets.end() || set->second != digest;
+  for (const auto& [name, digest] : (*reference)->sets) {
+    const auto set = (*found)->sets.find(name);
+    damage.rewrite |= set == (*found)->sets.end() || set->second != digest;
   }
-  if (sets_lost) {
-    damage.rewrite = true;
-    return absl::OkStatus();
-  }
-  nft::ChainRepair repair = StructureRepair(found, wanted, specs_[Index(family)]);
+  if (damage.rewrite) return damage;
+  nft::ChainRepair repair = StructureRepair(**found, **reference, specs_[Index(family)]);
   damage.chains = RepairSize(repair);
   if (damage.chains > 0) damage.repair.RepairChains(std::move(repair));
-  return absl::OkStatus();
+  CompareCounts(**found, family);
+  return damage;
 }
 
 // Compares counts only after all suspect rows, because the counts may be correct again after the
@@ -212,14 +175,13 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows) {
   for (const std::optional<Row>& row : ExpectedRows(applied_, rows)) {
     if (row) expected.Add(row->view());
   }
-  checked_rows_ = rows;
   for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
     while (end < rows.size() && rows[end].set == rows[begin].set) ++end;
     std::vector<nft::FieldBytes> keys;
     for (size_t i = begin; i < end; ++i) keys.emplace_back().Append(rows[i].key);
     auto elements = kernel_.ReadElements(rows[begin].set, keys);
     if (!elements.ok()) {
-      NotRepaired();
+      MarkSuspect({.elements = std::move(rows)});
       return elements.status();
     }
     std::vector<nft::Element> existing;
@@ -228,7 +190,9 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows) {
     }
     found.Add(rows[begin].set, existing);
   }
-  return DamageOf(found, expected);
+  Damage damage = DamageOf(found, expected);
+  damage.checked.elements = std::move(rows);
+  return damage;
 }
 
 Damage Repairer::DamageOf(const FoundElements& found, const nft::Transaction& expected) const {
@@ -260,7 +224,6 @@ std::optional<absl::StatusOr<Damage>> Repairer::CheckIfSuspect(nft::SetRef set) 
 absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   Damage damage;
   if (WrittenByRules(set.set)) return damage;
-  checked_set_ = set;
   const auto expected_count = applied_.counts()[Index(set.family)][set.set];
   if (expected_count > static_cast<int64_t>(kMaxRead)) {
     damage.rewrite = true;
@@ -278,6 +241,7 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   for (const Row& row : ExpectedSet(applied_, set)) expected.Add(row.view());
   damage = DamageOf(elements, expected);
   damage.bounds = specs_[Index(set.family)]->sets[set.set].has_bounds();
+  damage.checked.sets = {set};
   return damage;
 }
 

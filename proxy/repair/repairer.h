@@ -39,6 +39,8 @@ struct Damage {
   // True if `repair` changes a set of ranges with start and end elements. If the kernel rejects the
   // repair, a rewrite must replace the set: the kernel checks start and end elements for overlaps.
   bool bounds = false;
+  // The checked objects. The caller passes them to MarkSuspect() if they were not repaired.
+  nft::ForeignChange checked;
 
   bool found() const { return rewrite || elements > 0 || chains > 0; }
 };
@@ -70,17 +72,15 @@ class Repairer {
   // Returns true if there are suspect objects to check.
   bool has_suspects() const;
 
-  // Returns true if single rows or complete sets are suspect.
-  bool has_suspect_rows() const { return !rows_.empty() || sets_[0].any() || sets_[1].any(); }
+  // Returns true if chains, sets or single rows are suspect. Their check needs no audit.
+  bool has_known_suspects() const {
+    return structure_[0] || structure_[1] || !rows_.empty() || sets_[0].any() || sets_[1].any();
+  }
 
-  // Checks the next suspect object. If no damage is found, the object is no longer suspect.
+  // Checks the next suspect object. If no damage is found, the object is no longer suspect. If no
+  // object is suspect, checks the next rows of the audit. After the last row, the next audit starts
+  // at the first row.
   absl::StatusOr<Damage> CheckNext();
-  // Checks the next rows of the audit. After the last row, the next audit starts at the first row.
-  absl::StatusOr<Damage> Audit();
-  // Call NotRepaired if the most recently returned damage was not repaired. The damaged objects
-  // become suspect again.
-  void NotRepaired();
-
   // Number of completed audits.
   uint64_t audits() const { return audits_; }
 
@@ -88,9 +88,8 @@ class Repairer {
   using Touched = nft::ForeignChange::Touched;
 
   void MarkSetSuspect(nft::SetRef set);
-  void ForgetChecked();
+  absl::StatusOr<Damage> Audit();
   absl::StatusOr<Damage> CheckStructure(Family family);
-  absl::Status CompareStructure(const nft::TableContent& found, Family family, Damage& damage);
   void CompareCounts(const nft::TableContent& found, Family family);
   absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows);
   std::optional<absl::StatusOr<Damage>> CheckIfSuspect(nft::SetRef set);
@@ -122,12 +121,6 @@ class Repairer {
   // suspect. If an audit was in progress, it continues. Otherwise, the last rows would never be
   // checked if notifications are lost repeatedly.
   int audits_due_ = 0;
-
-  // Objects that the last CheckNext or Audit checked. The array contains true if the structure of
-  // the family was checked.
-  std::array<bool, 2> checked_structure_ = {};
-  std::vector<Touched> checked_rows_;
-  std::optional<nft::SetRef> checked_set_;
 
   // Position of the audit in progress.
   std::string at_service_;

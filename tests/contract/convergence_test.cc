@@ -29,6 +29,7 @@
 #include "tests/support/fake_disk.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/status_matchers.h"
+#include "tests/unit/proxy/all_rows.h"
 #include "tests/unit/proxy/row_text.h"
 
 namespace svcmap::proxy {
@@ -463,7 +464,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
       } else {
         SyncOnce();
       }
-      if (!unsettled()) reconciler_->SaveObjects();  // The disk may fail.
+      if (!unsettled()) reconciler_->Sync(SIZE_MAX);  // Saves objects. The disk may fail.
     }
     ASSERT_FALSE(unsettled()) << "does not settle";
     interfered_ = false;
@@ -473,8 +474,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   void CheckRows() {
     if (reconciler_->revision() == 0) return;
-    const nft::Transaction desired = reconciler_->DesiredRows();
-    const nft::Transaction applied = reconciler_->AppliedRows();
+    const nft::Transaction desired = DesiredRows(*reconciler_);
+    const nft::Transaction applied = AppliedRows(*reconciler_);
     const std::optional<Digests> digests = DigestsOf(*inner_, tables());
     if (digests != DigestsOf(desired) || digests != DigestsOf(applied)) {
       const Lines held = Contents(*inner_, tables());
@@ -482,7 +483,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
       ASSERT_THAT(Differences(held, Additions(applied)), IsEmpty());
       FAIL() << "the digests differ, but the rows do not";
     }
-    ASSERT_TRUE(reconciler_->PendingRows().empty());
+    ASSERT_TRUE(PendingRows(*reconciler_).empty());
     CheckMarker();
     CheckCounts();
   }

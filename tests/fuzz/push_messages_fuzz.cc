@@ -24,6 +24,7 @@
 #include "proxy/reconcile/reconciler.h"
 #include "tests/support/encoded.h"
 #include "tests/support/fake_kernel.h"
+#include "tests/unit/proxy/all_rows.h"
 #include "tests/unit/proxy/row_text.h"
 
 namespace svcmap::api {
@@ -169,9 +170,9 @@ class Agent {
       for (const auto& found : result.findings) Notify(found.finding);
     }
     while (reconciler_.HasLeftovers()) Require(reconciler_.RemoveLeftovers().error.ok());
-    Require(reconciler_.rejected_services() == 0);
-    const proxy::test::Lines wanted = proxy::test::Additions(reconciler_.DesiredRows());
-    Require(wanted == proxy::test::Additions(reconciler_.AppliedRows()));
+    Require(proxy::test::StatusOf(reconciler_).rejected_services == 0);
+    const proxy::test::Lines wanted = proxy::test::Additions(proxy::test::DesiredRows(reconciler_));
+    Require(wanted == proxy::test::Additions(proxy::test::AppliedRows(reconciler_)));
     Require(wanted == elements());
   }
 

@@ -54,7 +54,7 @@ class ServerTest : public ::testing::Test {
     options.on_sync = [this](const proxy::SyncResult& result, const proxy::LoopStatus& status) {
       hub_.PublishSync(result, status.revision);
     };
-    options.on_repair = [this](const proxy::Repaired& repaired) { hub_.PublishRepair(repaired); };
+    options.on_repair = [this](const proxy::RepairResult& result) { hub_.PublishRepair(result); };
     loop_ = std::make_unique<proxy::Loop>(*reconciler_, options);
     loop_->Start(proxy::Received::kNothing);
     intake_ = std::make_unique<Intake>(

@@ -36,8 +36,8 @@ class MetricsPageTest : public ::testing::Test {
 
 TEST_F(MetricsPageTest, S269_S285_S288_ThePageIsTheOneInTheFile) {
   observations_.Synced(ASync(milliseconds(3), milliseconds(2), Outcome::kCommitted));
-  observations_.Programmed(Family::kIpv4, milliseconds(400));
-  observations_.Programmed(Family::kIpv6, seconds(61));
+  observations_.Synced(
+      {.programmed = {{Family::kIpv4, milliseconds(400)}, {Family::kIpv6, seconds(61)}}});
   observations_.Cleaned({.duration = milliseconds(5)});
   observations_.Answered("/healthz", 200);
   observations_.Answered("/livez", 503);

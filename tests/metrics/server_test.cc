@@ -146,7 +146,7 @@ TEST_F(MetricsServerTest, ScrapesAndObservationsDoNotDisturbEachOther) {
     while (!done) {
       observations_.Synced(
           ASync(milliseconds(3), milliseconds(2), proxy::SyncResult::Outcome::kCommitted));
-      observations_.Programmed(Family::kIpv4, seconds(1));
+      observations_.Synced({.programmed = {{Family::kIpv4, seconds(1)}}});
     }
   });
   for (int i = 0; i < 20; ++i) {

@@ -61,8 +61,14 @@ class AdoptTest : public ::testing::Test {
       ASSERT_NE(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kFailed);
     }
     RemoveLeftovers();
-    EXPECT_EQ(Contents(kernel_, FullTables()), Additions(reconciler_->DesiredRows()));
+    EXPECT_EQ(Contents(kernel_, FullTables()), Additions(DesiredRows(*reconciler_)));
     sent_.clear();
+  }
+  // As if the agent was killed after it has saved the objects and before the commit.
+  void SaveWithoutCommit() {
+    fault_ = Fault::kReject;
+    EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kFailed);
+    fault_ = Fault::kNone;
   }
   // Starts the next run and expects that its first plan writes nothing.
   void ExpectNothingToWrite(const std::string& what = "") {
@@ -174,7 +180,7 @@ TEST_F(AdoptTest, ChangesOfTheMeantimeAreTheOnlyOnesWritten) {
   Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3),
           AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", 3, 2)});
   Apply({Slice("shop/a", 4)});
-  reconciler_->SaveObjects();  // And is killed before the commit.
+  SaveWithoutCommit();
   ASSERT_EQ(Begin(), AdoptedState::kSaved);
   EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
   for (const std::string& line : Operations(sent_.back())) {
@@ -366,12 +372,14 @@ TEST_F(AdoptTest, NoAckIfNeitherDiskNorMarkerTellsThatSavingHasFailed) {
   });
   sent_.clear();
   Apply({Slice("shop/a", 2)});
-  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-  EXPECT_FALSE(reconciler_->MarkerIsSafe());
+  SyncResult result = reconciler_->Sync(SIZE_MAX);
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_FALSE(result.may_answer);
   EXPECT_TRUE(reconciler_->Pending());
   kernel_.SetFaultHook(nullptr);
-  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-  EXPECT_TRUE(reconciler_->MarkerIsSafe());
+  result = reconciler_->Sync(SIZE_MAX);
+  EXPECT_EQ(result.outcome, Outcome::kCommitted);
+  EXPECT_TRUE(result.may_answer);
 }
 
 // Packets to the address must not reach former local endpoints until the leftovers are deleted.
@@ -384,7 +392,7 @@ TEST_F(AdoptTest, S80TheLastLocalEndpointLeavesWhileSvcmapdIsStopped) {
   Begin();
   Settle({service(), local.Port(8080).Local("10.1.0.1").Ready("10.1.0.2")});
   Apply({remote.Port(8080).Ready("10.1.0.2").Ready("10.1.0.3")});  // The descriptor stays.
-  reconciler_->SaveObjects();
+  SaveWithoutCommit();
   ASSERT_EQ(Begin(), AdoptedState::kSaved);
   EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
   const Lines switched = Operations(sent_.back());

@@ -38,7 +38,7 @@ nft::Transaction First(nft::Transaction& transaction, const PhaseContext& contex
   Phases phases = SplitIntoPhases(std::move(transaction), context);
   transaction = std::move(phases.change);
   nft::Transaction first;
-  for (nft::Transaction& phase : phases.first) first.AddElements(std::move(phase));
+  for (FirstPhase& phase : phases.first) first.AddElements(std::move(phase.rows));
   return first;
 }
 
@@ -171,6 +171,25 @@ svcmap::testing::Row RangeSource(const char* address) {
   row.key.Append(svcmap::testing::Ip("198.51.100.0").bytes());
   row.key_end.Append(svcmap::testing::Ip("198.51.100.255").bytes());
   return row;
+}
+
+// Returns whether packets must leave the rules after each phase before the change.
+std::vector<bool> Waits(const std::vector<svcmap::testing::Row>& deletions,
+                        const std::vector<svcmap::testing::Row>& additions) {
+  std::vector<bool> waits;
+  for (const FirstPhase& phase : SplitIntoPhases(Changes(deletions, additions), {}).first) {
+    waits.push_back(phase.await_packets);
+  }
+  return waits;
+}
+
+// A packet that has missed the single port before the change must not miss the range after it.
+// A packet that has missed the restriction must not find the Service after it.
+TEST(FirstTest, PacketsLeaveTheRulesBeforeTheirNextLookupChanges) {
+  EXPECT_THAT(Waits({RangePort(80)}, {SinglePort(80)}), ElementsAre(false, false, true));
+  EXPECT_THAT(Waits({}, {RangeFirewallIp("203.0.113.1"), RangeSource("203.0.113.1")}),
+              ElementsAre(false, true, false));
+  EXPECT_THAT(Waits({}, {SinglePort(80)}), ElementsAre(false, false, false));
 }
 
 TEST(FirstTest, RangesOfANewlyRestrictedIpAreAddedFirst) {
@@ -366,6 +385,7 @@ TEST(LeftoversTest, NumbersAreFreeAfterTheLastPortion) {
   for (uint32_t i = 0; i <= kElementsPerCommit; ++i) rows.Delete(Slot(1, i));
   const Number number{NumberPool::kGroups, Family::kIpv4, 1};
   leftovers.Add(std::move(rows), {number});
+  leftovers.EndWait(leftovers.BeginWait());
   EXPECT_EQ(leftovers.Next().element_count(), kElementsPerCommit);
   EXPECT_THAT(leftovers.TakeFreeNumbers(), IsEmpty());
   leftovers.ForgetNext();
@@ -384,8 +404,63 @@ TEST(LeftoversTest, S116SourceRangesMayOverlap) {
   range.Add(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x0, 0xffff));
   leftovers.Add(std::move(rows), {});
   EXPECT_TRUE(leftovers.CollideWith(range));
+  leftovers.EndWait(leftovers.BeginWait());
   leftovers.ForgetNext();
   EXPECT_FALSE(leftovers.CollideWith(range));
+}
+
+// Returns the deletion of a slot.
+nft::Transaction Deletion(uint32_t slot) {
+  nft::Transaction rows;
+  rows.Delete(Slot(1, slot));
+  return rows;
+}
+
+TEST(LeftoversTest, RowsAreDueAfterAWaitThatBeganAfterTheirCommit) {
+  Leftovers leftovers;
+  leftovers.Add(Deletion(1), {});
+  EXPECT_FALSE(leftovers.due());
+  EXPECT_TRUE(leftovers.NeedWait());
+  const uint64_t wait = leftovers.BeginWait();
+  EXPECT_FALSE(leftovers.NeedWait());
+  leftovers.Add(Deletion(2), {});
+  leftovers.Add(Deletion(3), {});
+  leftovers.EndWait(wait);
+  EXPECT_TRUE(leftovers.due());
+  EXPECT_THAT(Operations(leftovers.Next()), ElementsAre("- endpoints 0x1 . 1"));
+  leftovers.ForgetNext();
+  EXPECT_FALSE(leftovers.due());
+  EXPECT_TRUE(leftovers.NeedWait());
+  leftovers.EndWait(leftovers.BeginWait());
+  EXPECT_THAT(Operations(leftovers.Next()),
+              ElementsAre("- endpoints 0x1 . 2", "- endpoints 0x1 . 3"));
+}
+
+TEST(LeftoversTest, TheEndOfAnAbandonedWaitHasNoEffect) {
+  Leftovers leftovers;
+  leftovers.Add(Deletion(1), {});
+  const uint64_t abandoned = leftovers.BeginWait();
+  leftovers.Add(Deletion(2), {});
+  const uint64_t wait = leftovers.BeginWait();
+  leftovers.EndWait(abandoned);
+  EXPECT_FALSE(leftovers.due());
+  leftovers.EndWait(wait);
+  EXPECT_TRUE(leftovers.due());
+}
+
+// A packet that has found the restriction looks up its source next.
+TEST(LeftoversTest, S116SourceRangesWaitUntilTheirRestrictionIsDeleted) {
+  Leftovers leftovers;
+  nft::Transaction rows = Deletion(1);
+  rows.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
+  leftovers.Add(std::move(rows), {});
+  leftovers.EndWait(leftovers.BeginWait());
+  leftovers.ForgetNext();
+  EXPECT_FALSE(leftovers.due());
+  leftovers.EndWait(leftovers.BeginWait());
+  EXPECT_TRUE(leftovers.due());
+  leftovers.ForgetNext();
+  EXPECT_TRUE(leftovers.empty());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "proxy/reconcile/reconciler.h"
 #include "proxy/state/store.h"
 #include "tests/support/fake_kernel.h"
+#include "tests/unit/proxy/all_rows.h"
 #include "tests/unit/proxy/desired_world.h"
 
 namespace svcmap::proxy {
@@ -166,7 +167,7 @@ class PortRangeCommitTest : public ::testing::Test {
     const SyncResult result = reconciler_.Sync(SIZE_MAX);
     EXPECT_EQ(result.outcome, SyncResult::Outcome::kCommitted) << result.error;
     while (reconciler_.HasLeftovers()) reconciler_.RemoveLeftovers();
-    EXPECT_EQ(Contents(kernel_, tables_), Additions(reconciler_.DesiredRows()));
+    EXPECT_EQ(Contents(kernel_, tables_), Additions(DesiredRows(reconciler_)));
     return operations_;
   }
   static Change Ranged(uint16_t last) {

@@ -329,7 +329,7 @@ TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   RemoveLeftovers(next);
   EXPECT_TRUE(HasRecord());
   EXPECT_EQ(Records(), before_);
-  EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
+  EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(next)));
 }
 
 TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
@@ -360,7 +360,7 @@ TEST_F(ReconcilerRestartTest, RecordsOfServicesThatNoChangeNamedAreForgottenWith
   SyncAll(next, SIZE_MAX);
   Notify(next, State());
   SyncAll(next, SIZE_MAX);
-  EXPECT_EQ(Contents(kernel_), Additions(next.DesiredRows()));
+  EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(next)));
   EXPECT_NE(Records(), before_);
 }
 

@@ -64,7 +64,7 @@ TEST_F(ReconcilerNodeTest, S65TheNodesPodCidrIsFollowed) {
   const auto sync = [&](const Change& change) {
     by_node.store().Apply(change, ++sequence_);
     EXPECT_TRUE(by_node.Sync(SIZE_MAX).error.ok());
-    EXPECT_EQ(Contents(kernel_), Additions(by_node.DesiredRows()));
+    EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(by_node)));
     return Contents(kernel_);
   };
   EXPECT_THAT(sync(Web()), ElementsAre("cluster-ips 10.96.0.1",

@@ -68,15 +68,14 @@ TEST(RejectionsTest, TemporaryErrorsDoNotReplaceTheCheckOfTheRows) {
                              {nft::ApplyOutcome::kRejected, ErrnoStatus(code, "commit")}, applied);
   };
   for (int i = 0; i < 2; ++i) {
-    const Rejections::Remedy remedy = handle(ENOMEM);
-    EXPECT_FALSE(remedy.check_rows);
-    EXPECT_EQ(remedy.event, std::nullopt);
+    EXPECT_EQ(handle(ENOMEM), Rejections::Remedy::kRetry);
   }
-  const Rejections::Remedy first = handle(EEXIST);
-  EXPECT_TRUE(first.check_rows);
-  EXPECT_EQ(first.event, std::nullopt);
-  EXPECT_EQ(handle(EEXIST).event, std::nullopt);
-  EXPECT_EQ(handle(EEXIST).event, TableEvent::kSuspected);
+  EXPECT_EQ(handle(EEXIST), Rejections::Remedy::kCheckRows);
+  EXPECT_EQ(handle(EEXIST), Rejections::Remedy::kRetry);
+  EXPECT_EQ(handle(EEXIST), Rejections::Remedy::kRewrite);
+  // A rewrite that fails must not be repeated in the same way indefinitely.
+  plan.rewrite = true;
+  EXPECT_EQ(handle(EINVAL), Rejections::Remedy::kRewrite);
 }
 
 class RejectionTest : public ::testing::TestWithParam<bool> {
@@ -117,18 +116,18 @@ TEST_P(RejectionTest, TheOthersAreProgrammedAndItIsNamed) {
   for (int i = 2; i <= 9; ++i) Apply(Numbered(i));
   const std::vector<Finding> findings = Settle();
   EXPECT_EQ(ServiceIps(), 8u);
-  EXPECT_EQ(reconciler_.rejected_services(), 1u);
+  EXPECT_EQ(StatusOf(reconciler_).rejected_services, 1u);
   ASSERT_THAT(findings, SizeIs(1));
   EXPECT_EQ(findings[0].key, "shop/s5");
   EXPECT_THAT(findings[0].ToString(), HasSubstr("EINVAL"));
   // The finding stays until the kernel accepts the Service.
   reconciler_.RetryRejected();
   Settle();
-  EXPECT_THAT(*reconciler_.standing_findings(), SizeIs(1));
+  EXPECT_THAT(*StatusOf(reconciler_).findings, SizeIs(1));
   kernel_.comment.clear();
   reconciler_.RetryRejected();
   Settle();
-  EXPECT_THAT(*reconciler_.standing_findings(), IsEmpty());
+  EXPECT_THAT(*StatusOf(reconciler_).findings, IsEmpty());
 }
 
 TEST_P(RejectionTest, S116SourceRangesAreAddedEvenIfTheirSetCannotBeRead) {
@@ -162,13 +161,13 @@ TEST_P(RejectionTest, ItsLastGoodStateStaysAndItIsRetriedAlone) {
   reconciler_.RetryRejected();
   EXPECT_THAT(Settle(), SizeIs(1));
   EXPECT_EQ(ServiceIps(), 5u);
-  EXPECT_EQ(reconciler_.rejected_services(), 1u);
+  EXPECT_EQ(StatusOf(reconciler_).rejected_services, 1u);
 
   kernel_.comment.clear();
   reconciler_.RetryRejected();
   EXPECT_THAT(Settle(), SizeIs(0));
-  EXPECT_EQ(reconciler_.rejected_services(), 0u);
-  EXPECT_EQ(Contents(fake_), Additions(reconciler_.DesiredRows()));
+  EXPECT_EQ(StatusOf(reconciler_).rejected_services, 0u);
+  EXPECT_EQ(Contents(fake_), Additions(DesiredRows(reconciler_)));
 }
 
 // Another Service claims an address that a rejected Service released, but that its applied rows
@@ -193,15 +192,15 @@ TEST_P(RejectionTest, AnAddressThatARejectedServiceStillHasIsNotGivenToAnother) 
     EXPECT_EQ(findings[0].key, "shop/s6");
     EXPECT_THAT(findings[0].ToString(), HasSubstr("shop/s5"));
     EXPECT_EQ(ServiceIps(), 1u);
-    EXPECT_EQ(Contents(fake_), Additions(reconciler_.AppliedRows()));
+    EXPECT_EQ(Contents(fake_), Additions(AppliedRows(reconciler_)));
 
     kernel_.comment.clear();
     for (int i = 0; i < 2; ++i) {  // In the first round, shop/s6 may precede shop/s5.
       reconciler_.RetryRejected();
       Settle();
     }
-    EXPECT_EQ(reconciler_.rejected_services(), 0u);
-    EXPECT_EQ(Contents(fake_), Additions(reconciler_.DesiredRows()));
+    EXPECT_EQ(StatusOf(reconciler_).rejected_services, 0u);
+    EXPECT_EQ(Contents(fake_), Additions(DesiredRows(reconciler_)));
     for (const char* key : {"shop/s6", "shop/s7"}) Apply(NoService(key));
     Settle();
   }

@@ -346,14 +346,14 @@ TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
   reconciler_.MarkSuspect(Lost());
   EXPECT_GE(ApplyRepair(), 1);
   ExpectRepaired();
-  EXPECT_EQ(reconciler_.audits(), 1u);
+  EXPECT_EQ(StatusOf(reconciler_).audits, 1u);
 }
 
 TEST_F(RepairTest, AnAuditFindsUnreportedChanges) {
   Remove(kServiceIps);
   const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
-  while (reconciler_.audits() == 0) EXPECT_OK(reconciler_.Audit().error);
+  while (StatusOf(reconciler_).audits == 0) EXPECT_OK(reconciler_.Repair().error);
   EXPECT_GE(ApplyRepair(), 1);  // The audit detects this damage only in its final step.
   ExpectRepaired();
 }
@@ -361,10 +361,10 @@ TEST_F(RepairTest, AnAuditFindsUnreportedChanges) {
 TEST_F(RepairTest, AnAuditReadsEachRowOnceAndWritesNothingWhereAllIsRight) {
   sent_.clear();
   int looks = 0;
-  for (; reconciler_.audits() < 2; ++looks) {
-    EXPECT_EQ(reconciler_.Audit().outcome, RepairResult::Outcome::kNothing);
+  for (; StatusOf(reconciler_).audits < 1; ++looks) {
+    EXPECT_EQ(reconciler_.Repair().outcome, RepairResult::Outcome::kNothing);
   }
-  EXPECT_EQ(looks, 4);  // Two audits, each with one step that reads the rows and one final step.
+  EXPECT_EQ(looks, 2);  // One step reads the rows, and the final step marks sets as suspect.
   EXPECT_EQ(ApplyRepair(), 0);
   EXPECT_THAT(sent_, IsEmpty());
 }

@@ -62,12 +62,12 @@ TEST_F(ReconcilerTest, MovesAreReportedWhenTheyAreInTheKernel) {
 
 TEST_F(ReconcilerTest, ARejectedBatchLeavesTheAppliedViewAsItWas) {
   Settle({Web(), Slice("shop/web", 2)});
-  const Lines applied = Additions(reconciler_.AppliedRows());
+  const Lines applied = Additions(AppliedRows(reconciler_));
   Apply({Slice("shop/web", 5), AService("shop/new").At("10.96.0.2").Port(80)});
   const SyncResult result = Sync(SIZE_MAX, Fault::kReject);
   EXPECT_EQ(result.outcome, Outcome::kFailed);
   EXPECT_EQ(result.error.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(Additions(reconciler_.AppliedRows()), applied);
+  EXPECT_EQ(Additions(AppliedRows(reconciler_)), applied);
   EXPECT_EQ(reconciler_.revision(), 1u);
   EXPECT_EQ(reconciler_.store().dirty().size(), 2u);
 
@@ -170,7 +170,7 @@ TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
 TEST_F(ReconcilerTest, FindingsOfTheNodeStandUntilTheirCauseIsGone) {
   const auto standing = [&] {
     Lines lines;
-    for (const Finding& finding : *reconciler_.standing_findings()) {
+    for (const Finding& finding : *StatusOf(reconciler_).findings) {
       lines.push_back(finding.ToString());
     }
     return lines;

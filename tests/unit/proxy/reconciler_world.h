@@ -9,6 +9,7 @@
 #include "proxy/reconcile/reconciler.h"
 #include "tests/contract/rows.h"
 #include "tests/support/fake_kernel.h"
+#include "tests/unit/proxy/all_rows.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -71,8 +72,8 @@ class ReconcilerTest : public ::testing::Test {
   }
   void ExpectConverged() {
     EXPECT_FALSE(reconciler_.Pending());
-    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.DesiredRows()));
-    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.AppliedRows()));
+    EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(reconciler_)));
+    EXPECT_EQ(Contents(kernel_), Additions(AppliedRows(reconciler_)));
     EXPECT_EQ(ReadMarker(Family::kIpv4), reconciler_.applied().marker());
     EXPECT_EQ(ReadMarker(Family::kIpv6), reconciler_.applied().marker());
   }

@@ -62,7 +62,7 @@ TEST_F(RowReaderTest, PortionsGiveTheSameRows) {
   for (int i = 4; i < 9; ++i) changes.push_back(Slice(Name(i), 2, i + 1));
   changes.push_back(AService("shop/new").At("10.96.1.1").Port(80).Affinity(60));
   Apply(changes);
-  const Lines pending = Operations(reconciler_.PendingRows());
+  const Lines pending = Operations(PendingRows(reconciler_));
   EXPECT_EQ(Operations(ReadInPortions(RowReader::Rows::kPending, nothing)), pending);
   EXPECT_GE(portions_, 7);
   const Lines desired = Additions(ReadInPortions(RowReader::Rows::kDesired, nothing));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace svcmap::proxy {
 namespace {
 
@@ -9,10 +11,6 @@ constexpr std::array kReceived = {Received::kNothing, Received::kPartial, Receiv
                                   Received::kStored, Received::kComplete};
 constexpr std::array kInputs = {Input::kChange, Input::kSnapshotBegin, Input::kSnapshotEnd,
                                 Input::kTokenMatches};
-constexpr std::array kTables = {TableState::kCurrent, TableState::kUnverified,
-                                TableState::kReplacing};
-constexpr std::array kTableEvents = {TableEvent::kRewritten, TableEvent::kRewriteFailed,
-                                     TableEvent::kSuspected};
 
 // If received knowledge could shrink, a controller that disconnects would delete Services.
 TEST(StatesTest, APartOfTheFirstSnapshotIsNoCompleteState) {
@@ -40,23 +38,6 @@ TEST(StatesTest, OnlyACompleteStateReplacesThePreviousRules) {
   for (const Input input : kInputs) {
     const Received next = Next(Received::kPreviousRules, input);
     EXPECT_EQ(next != Received::kPreviousRules, input == Input::kSnapshotEnd);
-  }
-}
-
-TEST(StatesTest, ARewriteMakesAllTablesCurrentAndOnlyARewriteDoes) {
-  for (const TableState from : kTables) {
-    EXPECT_EQ(Next(from, TableEvent::kRewritten), TableState::kCurrent);
-    for (const TableEvent event : kTableEvents) {
-      if (from == TableState::kCurrent || event == TableEvent::kRewritten) continue;
-      EXPECT_NE(Next(from, event), TableState::kCurrent);
-    }
-  }
-}
-
-// A rewrite that fails must not be repeated in the same way indefinitely.
-TEST(StatesTest, AFailedRewriteLeadsToOneThatDependsOnNothingInTheTables) {
-  for (const TableState state : {TableState::kUnverified, TableState::kReplacing}) {
-    EXPECT_EQ(Next(state, TableEvent::kRewriteFailed), TableState::kReplacing);
   }
 }
 

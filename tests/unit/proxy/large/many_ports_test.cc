@@ -80,7 +80,7 @@ TEST_F(ManyPortsTest, ManyPortsConvergeAfterAnyRejectedCommit) {
     while (reconciler_.HasSuspects()) {
       EXPECT_NE(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed);
     }
-    EXPECT_EQ(Contents(kernel_), Additions(reconciler_.AppliedRows()));
+    EXPECT_EQ(Contents(kernel_), Additions(AppliedRows(reconciler_)));
   }
   RemoveLeftovers(reconciler_);
   ExpectConverged();

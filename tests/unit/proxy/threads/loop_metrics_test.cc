@@ -102,8 +102,10 @@ TEST_F(LoopMetricsTest, S269_WhereNothingIsToDoNothingIsMeasured) {
 
 TEST_F(LoopMetricsTest, S278_S346_EachTimeIsReportedWithTheFamilyOfItsSlice) {
   std::vector<std::pair<Family, bool>> reported;
-  options_.on_programmed = [&](Family family, std::chrono::nanoseconds took) {
-    reported.emplace_back(family, took > std::chrono::nanoseconds(0));
+  options_.on_sync = [&](const SyncResult& result, const LoopStatus&) {
+    for (const auto& [family, took] : result.programmed) {
+      reported.emplace_back(family, took > std::chrono::nanoseconds(0));
+    }
   };
   Start();
   const auto triggered = [](Change change) {

@@ -18,25 +18,25 @@ class LoopRepairTest : public LoopTest {
   // Collects the results of all repairs, in order.
   class Repairs {
    public:
-    void Add(const Repaired& repaired) {
+    void Add(const RepairResult& result) {
       const std::lock_guard lock(mutex_);
-      all_.push_back(repaired);
+      all_.push_back(result);
       changed_.notify_all();
     }
-    Repaired Await(size_t number) {
+    RepairResult Await(size_t number) {
       std::unique_lock lock(mutex_);
       EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [&] { return all_.size() >= number; }));
-      return all_.size() >= number ? all_[number - 1] : Repaired();
+      return all_.size() >= number ? all_[number - 1] : RepairResult();
     }
 
    private:
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<Repaired> all_;
+    std::vector<RepairResult> all_;
   };
 
   LoopRepairTest() {
-    options_.on_repair = [this](const Repaired& repaired) { repairs_.Add(repaired); };
+    options_.on_repair = [this](const RepairResult& result) { repairs_.Add(result); };
   }
   // Removes the first element of a set, as another process would. Returns the change that the
   // monitor would report.
@@ -69,10 +69,10 @@ TEST_F(LoopRepairTest, AForeignChangeIsRepairedReportedAndCounted) {
   Await(Submit(Numbered(1, 3)));
   const Lines before = Stored();
   loop_->Repair(Remove(kEndpoints));
-  const Repaired repaired = repairs_.Await(1);
-  EXPECT_EQ(repaired.what, "1 element deleted from endpoints");
+  const RepairResult repaired = repairs_.Await(1);
+  EXPECT_EQ(repaired.damage, "1 element deleted from endpoints");
   EXPECT_EQ(repaired.process, "nft (pid 7)");
-  EXPECT_EQ(repaired.result.elements, 1u);
+  EXPECT_EQ(repaired.elements, 1u);
   const LoopStatus status = AwaitVerified();
   EXPECT_EQ(status.repairs, 1u);
   EXPECT_EQ(status.repaired_elements, 1u);
@@ -122,7 +122,7 @@ TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
   Await(Submit(Numbered(1, 3)));
   const Lines before = Stored();
   Remove(kServiceIps);
-  EXPECT_EQ(repairs_.Await(1).what, "");
+  EXPECT_EQ(repairs_.Await(1).damage, "");
   EXPECT_EQ(Stored(), before);
   EXPECT_GE(AwaitVerified().audits, 1u);
 }
@@ -185,8 +185,8 @@ TEST_F(LoopRepairTest, ItTurnsWhenAskedTo) {
 
 TEST_F(LoopRepairTest, S259HealthChecksAreReportedWhenTheyChangeAndNotOtherwise) {
   std::vector<HealthCheckChanges> reported;
-  options_.on_health_checks = [&](HealthCheckChanges changes) {
-    if (!changes.empty()) reported.push_back(std::move(changes));
+  options_.on_sync = [&](const SyncResult& result, const LoopStatus&) {
+    if (!result.health_checks.empty()) reported.push_back(result.health_checks);
   };
   StartServing();
   Change change = AService("shop/lb").At("10.96.0.9").Port(80);

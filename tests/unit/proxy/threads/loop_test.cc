@@ -71,8 +71,8 @@ TEST_F(LoopTest, UntilTheSnapshotEndsAPreviousRunStaysInEffect) {
 // complete.
 TEST_F(LoopTest, AFlushBeforeTheSnapshotEndsDoesNotMakeAPartOfItTheState) {
   std::vector<std::string> reported;
-  options_.on_repair = [&](const Repaired& repaired) {
-    reported.push_back(repaired.what + ": " + std::string(repaired.result.error.message()));
+  options_.on_repair = [&](const RepairResult& result) {
+    reported.push_back(result.damage + ": " + std::string(result.error.message()));
   };
   ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
   ASSERT_TRUE(kernel_.ForeignDropTable(Family::kIpv4));

@@ -17,6 +17,7 @@
 
 #include "proxy/reconcile/loop.h"
 #include "tests/support/fake_kernel.h"
+#include "tests/unit/proxy/all_rows.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -39,6 +40,11 @@ class Gate {
   void AwaitWaiter() {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [this] { return closed_ && waiting_ > 0; }));
+  }
+  // Returns the number of threads in Pass().
+  int waiting() {
+    const std::lock_guard lock(mutex_);
+    return waiting_;
   }
 
  private:
@@ -146,7 +152,7 @@ class LoopTest : public ::testing::Test {
   void ExpectConverged() {
     EXPECT_TRUE(loop_->Call([&](Reconciler& reconciler) {
       EXPECT_FALSE(reconciler.Pending());
-      EXPECT_EQ(Contents(kernel_), Additions(reconciler.DesiredRows()));
+      EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(reconciler)));
     }));
   }
 
