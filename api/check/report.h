@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,9 @@ struct CheckReport {
   std::vector<Difference> differences;
   std::vector<Omission> not_checked;
   std::vector<std::string>
-      findings;                    // The agent's findings. They can explain the expected results.
+      findings;  // The agent's findings. They can explain the expected results.
+  // Services without EndpointSlices, with reasons. Their connections are rejected as predicted.
+  std::set<std::string> without_slices;
   std::vector<std::string> notes;  // Facts that could not be read, with reasons.
 };
 

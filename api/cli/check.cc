@@ -202,6 +202,12 @@ class Check {
     std::set<EndpointKey> seen;
     for (const v1::Explanation& explanation : one.explained.explanations()) {
       handled = handled || explanation.verdict() != v1::Explanation::UNTOUCHED;
+      for (const v1::ExplainStep& step : explanation.steps()) {
+        if (step.what() != "slices") continue;
+        report_.without_slices.insert(
+            OneLine(absl::StrCat("Service ", one.explained.service().namespace_(), "/",
+                                 one.explained.service().name(), ": ", step.text())));
+      }
       for (const v1::ExplainedEndpoint& endpoint : explanation.endpoints()) {
         CheckTarget to = one.target;
         to.role = "endpoint";

@@ -309,6 +309,7 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
                         {Target("10.96.0.12", 80), "no SCTP"},
                         {Target("10.96.0.13", 80), "no IPv6"}};
   report.findings = {"Service shop/web: spec.clusterIP: d"};
+  report.without_slices = {"Service shop/api: no IPv4 EndpointSlice"};
   EXPECT_EQ(ReportText(report),
             "Connected from the node to 1 Service address and 2 endpoints: 1 difference, 3 not "
             "checked\n"
@@ -320,6 +321,9 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
             "\n"
             "Findings of the agent, see svcmapctl status:\n"
             "  Service shop/web: spec.clusterIP: d\n"
+            "\n"
+            "Without EndpointSlices:\n"
+            "  Service shop/api: no IPv4 EndpointSlice\n"
             "\n"
             "Not checked\n"
             "  no IPv6\n"
@@ -341,6 +345,7 @@ TEST(CheckReportTest, TheTextFitsTheTerminal) {
   for (int i = 0; i < 100; ++i) {
     report.differences.push_back({Target("10.96.0.10", 80), "a", "b", {"unknown", text}});
     report.findings.push_back(text);
+    report.without_slices.insert(absl::StrCat("Service shop/", i, ": ", text));
     report.not_checked.push_back({Target("10.96.0.11", 80), "no SCTP"});
   }
   const std::string page = ReportPage(report, {.columns = 80, .rows = 24});
@@ -349,6 +354,7 @@ TEST(CheckReportTest, TheTextFitsTheTerminal) {
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THAT(page, HasSubstr("\nand 99 more; use -o json to list all differences\n"));
   EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all findings\n"));
+  EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all Services\n"));
   EXPECT_THAT(page, HasSubstr("\n    and 99 more; use -o json to list all addresses\n"));
   EXPECT_EQ(ReportPage(report, {}), ReportText(report));
   EXPECT_THAT(ReportText(report), ::testing::Not(HasSubstr("more;")));
