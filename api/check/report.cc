@@ -91,7 +91,7 @@ std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds ti
   return absl::StrCat("not checked: ", result.detail);
 }
 
-std::string ReportText(const CheckReport& report, size_t shown) {
+std::string ReportText(const CheckReport& report, size_t shown, size_t listed) {
   std::string text = absl::StrCat(
       "Connected from ", report.from, " to ",
       Count(report.addresses, "Service address", "Service addresses"), " and ",
@@ -108,10 +108,10 @@ std::string ReportText(const CheckReport& report, size_t shown) {
                           difference.cause.text);
   }
   AppendMore(report.differences.size(), shown, "\n", "differences", text);
-  AppendList("Findings of the agent, see svcmapctl status", report.findings, shown, "findings",
+  AppendList("Findings of the agent, see svcmapctl status", report.findings, listed, "findings",
              text);
   AppendList("Without EndpointSlices", {report.without_slices.begin(), report.without_slices.end()},
-             shown, "Services", text);
+             listed, "Services", text);
   std::map<std::string, std::vector<std::string>> omissions;
   for (const CheckReport::Omission& omission : report.not_checked) {
     omissions[omission.reason].push_back(Heading(omission.target));
@@ -119,10 +119,10 @@ std::string ReportText(const CheckReport& report, size_t shown) {
   if (!omissions.empty()) text += "\nNot checked\n";
   for (const auto& [reason, headings] : omissions) {
     absl::StrAppend(&text, "  ", reason, "\n");
-    for (const std::string& heading : First(headings, shown)) {
+    for (const std::string& heading : First(headings, listed)) {
       absl::StrAppend(&text, "    ", heading, "\n");
     }
-    AppendMore(headings.size(), shown, "    ", "addresses", text);
+    AppendMore(headings.size(), listed, "    ", "addresses", text);
   }
   return text;
 }

@@ -39,9 +39,10 @@ std::string ExpectedText(const v1::Explanation& explanation);
 // "no answer within 1s"
 std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds timeout);
 
-// Prints at most `shown` differences, findings, and addresses that were not checked for the same
-// reason.
-std::string ReportText(const CheckReport& report, size_t shown = SIZE_MAX);
+// Prints at most `shown` differences, and at most `listed` findings, Services without
+// EndpointSlices, and addresses that were not checked for the same reason.
+std::string ReportText(const CheckReport& report, size_t shown = SIZE_MAX,
+                       size_t listed = SIZE_MAX);
 std::string ReportJson(const CheckReport& report);
 
 }  // namespace svcmap::api

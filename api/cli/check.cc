@@ -420,12 +420,12 @@ std::string ReportPage(const CheckReport& report, const TerminalSize& screen) {
   constexpr size_t kMaxShown = 5;
   std::string page;
   for (size_t shown = kMaxShown; shown > 0; --shown) {
-    page = FitLines(ReportText(report, shown), screen.columns);
+    page = FitLines(ReportText(report, shown, shown), screen.columns);
     // The notes and the next prompt follow.
     const auto lines = static_cast<size_t>(std::ranges::count(page, '\n'));
-    if (lines + report.notes.size() < screen.rows) break;
+    if (lines + report.notes.size() < screen.rows) return page;
   }
-  return page;
+  return FitLines(ReportText(report, 1, 0), screen.columns);
 }
 
 std::string AgentElsewhere(const absl::StatusOr<std::vector<uint64_t>>& lock_sockets) {
