@@ -37,6 +37,14 @@ void AppendMore(size_t count, size_t shown, std::string_view before, std::string
                         noun);
 }
 
+void AppendList(std::string_view heading, const std::vector<std::string>& entries, size_t shown,
+                std::string_view noun, std::string& text) {
+  if (entries.empty()) return;
+  absl::StrAppendFormat(&text, "\n%s:\n", heading);
+  for (const std::string& entry : First(entries, shown)) absl::StrAppend(&text, "  ", entry, "\n");
+  AppendMore(entries.size(), shown, "  ", noun, text);
+}
+
 Json TargetJson(const CheckTarget& target) {
   return {{"service", target.service},
           {"role", target.role},
@@ -83,7 +91,7 @@ std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds ti
   return absl::StrCat("not checked: ", result.detail);
 }
 
-std::string ReportText(const CheckReport& report, size_t shown) {
+std::string ReportText(const CheckReport& report, size_t shown, size_t listed) {
   std::string text = absl::StrCat(
       "Connected from ", report.from, " to ",
       Count(report.addresses, "Service address", "Service addresses"), " and ",
@@ -100,13 +108,10 @@ std::string ReportText(const CheckReport& report, size_t shown) {
                           difference.cause.text);
   }
   AppendMore(report.differences.size(), shown, "\n", "differences", text);
-  if (!report.findings.empty()) {
-    absl::StrAppend(&text, "\nFindings of the agent, see svcmapctl status:\n");
-    for (const std::string& finding : First(report.findings, shown)) {
-      absl::StrAppend(&text, "  ", finding, "\n");
-    }
-    AppendMore(report.findings.size(), shown, "  ", "findings", text);
-  }
+  AppendList("Findings of the agent, see svcmapctl status", report.findings, listed, "findings",
+             text);
+  AppendList("Without EndpointSlices", {report.without_slices.begin(), report.without_slices.end()},
+             listed, "Services", text);
   std::map<std::string, std::vector<std::string>> omissions;
   for (const CheckReport::Omission& omission : report.not_checked) {
     omissions[omission.reason].push_back(Heading(omission.target));
@@ -114,18 +119,22 @@ std::string ReportText(const CheckReport& report, size_t shown) {
   if (!omissions.empty()) text += "\nNot checked\n";
   for (const auto& [reason, headings] : omissions) {
     absl::StrAppend(&text, "  ", reason, "\n");
-    for (const std::string& heading : First(headings, shown)) {
+    for (const std::string& heading : First(headings, listed)) {
       absl::StrAppend(&text, "    ", heading, "\n");
     }
-    AppendMore(headings.size(), shown, "    ", "addresses", text);
+    AppendMore(headings.size(), listed, "    ", "addresses", text);
   }
   return text;
 }
 
 std::string ReportJson(const CheckReport& report) {
-  Json json = {{"from", report.from},           {"addresses", report.addresses},
-               {"endpoints", report.endpoints}, {"differences", Json::array()},
-               {"notChecked", Json::array()},   {"findings", report.findings},
+  Json json = {{"from", report.from},
+               {"addresses", report.addresses},
+               {"endpoints", report.endpoints},
+               {"differences", Json::array()},
+               {"notChecked", Json::array()},
+               {"findings", report.findings},
+               {"withoutSlices", report.without_slices},
                {"notes", report.notes}};
   for (const CheckReport::Difference& difference : report.differences) {
     Json entry = TargetJson(difference.target);

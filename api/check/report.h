@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,9 @@ struct CheckReport {
   std::vector<Difference> differences;
   std::vector<Omission> not_checked;
   std::vector<std::string>
-      findings;                    // The agent's findings. They can explain the expected results.
+      findings;  // The agent's findings. They can explain the expected results.
+  // Services without EndpointSlices, with reasons. Their connections are rejected as predicted.
+  std::set<std::string> without_slices;
   std::vector<std::string> notes;  // Facts that could not be read, with reasons.
 };
 
@@ -36,9 +39,10 @@ std::string ExpectedText(const v1::Explanation& explanation);
 // "no answer within 1s"
 std::string ObservedText(const ProbeResult& result, std::chrono::milliseconds timeout);
 
-// Prints at most `shown` differences, findings, and addresses that were not checked for the same
-// reason.
-std::string ReportText(const CheckReport& report, size_t shown = SIZE_MAX);
+// Prints at most `shown` differences, and at most `listed` findings, Services without
+// EndpointSlices, and addresses that were not checked for the same reason.
+std::string ReportText(const CheckReport& report, size_t shown = SIZE_MAX,
+                       size_t listed = SIZE_MAX);
 std::string ReportJson(const CheckReport& report);
 
 }  // namespace svcmap::api

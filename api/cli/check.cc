@@ -202,6 +202,12 @@ class Check {
     std::set<EndpointKey> seen;
     for (const v1::Explanation& explanation : one.explained.explanations()) {
       handled = handled || explanation.verdict() != v1::Explanation::UNTOUCHED;
+      for (const v1::ExplainStep& step : explanation.steps()) {
+        if (step.what() != "slices") continue;
+        report_.without_slices.insert(
+            OneLine(absl::StrCat("Service ", one.explained.service().namespace_(), "/",
+                                 one.explained.service().name(), ": ", step.text())));
+      }
       for (const v1::ExplainedEndpoint& endpoint : explanation.endpoints()) {
         CheckTarget to = one.target;
         to.role = "endpoint";
@@ -414,12 +420,12 @@ std::string ReportPage(const CheckReport& report, const TerminalSize& screen) {
   constexpr size_t kMaxShown = 5;
   std::string page;
   for (size_t shown = kMaxShown; shown > 0; --shown) {
-    page = FitLines(ReportText(report, shown), screen.columns);
+    page = FitLines(ReportText(report, shown, shown), screen.columns);
     // The notes and the next prompt follow.
     const auto lines = static_cast<size_t>(std::ranges::count(page, '\n'));
-    if (lines + report.notes.size() < screen.rows) break;
+    if (lines + report.notes.size() < screen.rows) return page;
   }
-  return page;
+  return FitLines(ReportText(report, 1, 0), screen.columns);
 }
 
 std::string AgentElsewhere(const absl::StatusOr<std::vector<uint64_t>>& lock_sockets) {

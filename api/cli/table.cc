@@ -10,6 +10,7 @@ namespace svcmap::api {
 namespace {
 
 constexpr size_t kGap = 2;
+constexpr size_t kShortestCell = 9;  // The length of "ClusterIP".
 
 }  // namespace
 
@@ -17,6 +18,7 @@ Table::Table(std::vector<std::string> header, std::ostream& out, size_t columns)
     : out_(out), columns_(columns), widths_(header.size(), 0) {
   Widen(header);
   minimum_widths_ = widths_;
+  for (const std::string& heading : header) is_name_.push_back(heading == "NAME");
   held_.push_back(std::move(header));
 }
 
@@ -44,12 +46,12 @@ void Table::Widen(const std::vector<std::string>& cells) {
 void Table::Fit() {
   size_t all = kGap * (widths_.size() - 1);
   for (const size_t width : widths_) all += width;
-  // The column to shorten next: the widest one, but NAME only if no other one is left.
-  const auto order = [this](size_t i) { return std::pair(held_.front()[i] != "NAME", widths_[i]); };
+  // The widest column is shortened next. A name counts half, because other commands need the names.
+  const auto order = [this](size_t i) { return is_name_[i] ? widths_[i] / 2 : widths_[i]; };
   for (; all > columns_; --all) {
     size_t next = widths_.size();
     for (size_t i = 0; i < widths_.size(); ++i) {
-      if (widths_[i] <= minimum_widths_[i]) continue;
+      if (widths_[i] <= std::max(minimum_widths_[i], kShortestCell)) continue;
       if (next == widths_.size() || order(i) >= order(next)) next = i;
     }
     if (next == widths_.size()) return;
@@ -59,7 +61,9 @@ void Table::Fit() {
 
 void Table::Print(const std::vector<std::string>& cells) {
   for (size_t i = 0; i < cells.size(); ++i) {
-    const std::string cell = columns_ == 0 ? cells[i] : Shorten(cells[i], widths_[i]);
+    const std::string cell = columns_ == 0 ? cells[i]
+                             : is_name_[i] ? ShortenMiddle(cells[i], widths_[i])
+                                           : Shorten(cells[i], widths_[i]);
     const bool last = i + 1 == cells.size();
     out_ << cell << (last ? "\n" : std::string(widths_[i] - Width(cell) + kGap, ' '));
   }

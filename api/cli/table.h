@@ -13,9 +13,10 @@ class Table {
  public:
   static constexpr size_t kRowsHeldBack = 1000;
 
-  // The header is printed only if there is at least one row. Shortens the widest
-  // cells so that lines have at most `columns` characters, unless `columns` is 0 or the headings
-  // are wider. Cells of the column NAME are shortened last, because other commands need the names.
+  // The header is printed only if there is at least one row. Shortens the widest cells so that
+  // lines have at most `columns` characters, unless `columns` is 0 or the cells would become too
+  // short. Cells of the column NAME are shortened less, because other commands need the names, and
+  // in the middle, because names often differ at their ends.
   Table(std::vector<std::string> header, std::ostream& out, size_t columns = 0);
 
   // Adds a row with as many cells as the header. Prints an empty cell as <none> and escapes control
@@ -34,6 +35,7 @@ class Table {
   std::vector<std::vector<std::string>> held_;  // Buffered rows, starting with the header.
   std::vector<size_t> widths_;
   std::vector<size_t> minimum_widths_;  // Widths of the header.
+  std::vector<bool> is_name_;           // Whether the cells of the column are names.
   bool printing_ = false;
 };
 

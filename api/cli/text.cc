@@ -83,6 +83,17 @@ std::string Shorten(std::string_view text, size_t width) {
                       std::string(kEnd.substr(0, std::min(width, kEnd.size()))));
 }
 
+std::string ShortenMiddle(std::string_view text, size_t width) {
+  constexpr std::string_view kMiddle = "...";
+  constexpr size_t kShortest = 7;  // Two characters on each side.
+  const bool ascii = Width(text) == text.size();
+  if (text.size() <= width || !ascii || width < kShortest) return Shorten(text, width);
+  const size_t end = (width - kMiddle.size()) / 2;
+  const size_t begin = width - kMiddle.size() - end;
+  return absl::StrCat(std::string(text.substr(0, begin)), std::string(kMiddle),
+                      std::string(text.substr(text.size() - end)));
+}
+
 std::string FitLines(std::string_view page, size_t columns) {
   if (columns == 0) return std::string(page);
   constexpr size_t kWidestLabel = 32;

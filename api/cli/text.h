@@ -29,6 +29,9 @@ size_t Width(std::string_view text);
 
 // Returns `text` with at most `width` characters. If `text` is longer, replaces its end with "...".
 std::string Shorten(std::string_view text, size_t width);
+// Like Shorten, but replaces the middle of an ASCII text, if `width` leaves two characters on each
+// side.
+std::string ShortenMiddle(std::string_view text, size_t width);
 
 // Breaks lines at spaces so that they have at most `columns` characters, unless a word is longer.
 // Continuation lines are aligned with the value of a line such as "  source      the client is a

@@ -393,7 +393,7 @@ grpc::Status ActiveSession::CheckEpoch(const Controller& controller) const {
                         ? " belongs to leader " + leader
                         : " is lower than " + leader_epoch + ", the epoch of leader " + leader) +
                    "; stream rejected; use a higher epoch, or stop svcmapd and delete the file "
-                   "leader in its --state-dir",
+                   "objects.db in its --state-dir",
                {{"epoch", epoch},
                 {"leader_epoch", leader_epoch},
                 {"leader_name", leader_.name},

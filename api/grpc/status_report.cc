@@ -187,12 +187,12 @@ void FillFindings(const Intake& intake, const proxy::LoopStatus& status,
   const std::vector<proxy::Finding> all = intake.Findings();
   const std::vector<v1::ObjectResult> agent =
       AgentFindings(status, intake.SourceErrors(), response.node_name());
+  for (const v1::ObjectResult& finding : agent) *response.add_findings() = finding;
   for (size_t i = 0; i < all.size(); ++i) {
     if (i + kMaxFindings >= all.size() + agent.size()) {
       *response.add_findings() = ToProto(all[i]);
     }
   }
-  for (const v1::ObjectResult& finding : agent) *response.add_findings() = finding;
   response.set_refused_objects(CountRejected(all));
 }
 

@@ -1,6 +1,11 @@
 #include "proxy/explain/destination.h"
 
+#include <iterator>
+#include <memory>
+
 #include "absl/algorithm/container.h"
+#include "absl/container/btree_set.h"
+#include "absl/strings/str_cat.h"
 #include "proxy/explain/sources.h"
 #include "proxy/node/nodeport_addresses.h"
 
@@ -57,6 +62,31 @@ void FindOwner(const ExplainContext& context, Destination& to) {
   if (to.port->is_range()) SetPorts(to.number, to.resolved);
 }
 
+// Returns a text that names EndpointSlices of the Service's namespace that belong to no stored
+// Service, because their label can be misspelled.
+std::string TextWithoutSlices(const Store& store, const Service& service, Family family) {
+  constexpr size_t kMaxNamed = 3;
+  const std::string name_space = service.key.substr(0, service.key.find('/') + 1);
+  absl::btree_set<std::shared_ptr<const EndpointSlice>, SliceKeyLess> others;
+  store.ForEachSlice([&](const std::shared_ptr<const EndpointSlice>& slice) {
+    if (slice->family != family || !slice->key.starts_with(name_space)) return;
+    const ServiceEntry* entry = store.Find(slice->service_key);
+    if (entry != nullptr && entry->service != nullptr) return;
+    others.insert(slice);
+    if (others.size() > kMaxNamed) others.erase(std::prev(others.end()));
+  });
+  std::string text =
+      absl::StrCat("no ", std::string(FamilyName(family)), " EndpointSlice has the label ",
+                   "kubernetes.io/service-name: ", service.key.substr(name_space.size()));
+  for (const auto& slice : others) {
+    absl::StrAppend(&text, "; EndpointSlice ", slice->key,
+                    slice->service_key.empty()
+                        ? " has no such label"
+                        : " names Service " + slice->service_key + ", which is not stored");
+  }
+  return text;
+}
+
 // Keeps the alphabetically first key, so that the result does not depend on the iteration order.
 void KeepFirst(const std::string& key, std::string& first) {
   if (first.empty() || key < first) first = key;
@@ -92,6 +122,11 @@ Destination FindDestination(const ExplainContext& context, const Question& quest
       .address = question.destination, .protocol = question.protocol, .number = question.port};
   to.local = IsLocal(context, to.address);
   FindOwner(context, to);
+  if (to.known() && absl::c_none_of(to.entry->slices, [&](const auto& slice) {
+        return slice->family == to.family();
+      })) {
+    to.without_slices = TextWithoutSlices(context.store, to.service(), to.family());
+  }
   Survey(context.store, to);
   return to;
 }

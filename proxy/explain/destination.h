@@ -23,6 +23,8 @@ struct Destination {
   Role role = Role::kClusterIp;
   bool localhost = false;  // True if svcmapd forwards the nodePort on a loopback address.
   ResolvedEndpoints resolved;
+  // States that no EndpointSlice of the family belongs to the Service. Empty otherwise.
+  std::string without_slices;
 
   // The port range that would match if svcmapd had the flag --port-ranges, or empty.
   std::string unused_range;

@@ -271,6 +271,7 @@ class PathTracer {
   }
 
   bool Reject(const char* row) {
+    if (!to_.without_slices.empty()) AddStep("slices", to_.without_slices, "S-18, S-28");
     AddStep("filter", "the Service port has no usable endpoint: rejected " + Response(),
             std::string(row) + ", S-100, S-102");
     End(Verdict::kReject);

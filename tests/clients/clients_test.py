@@ -118,6 +118,32 @@ class Contract:
         client.synced()
         self.assertEqual(agent.names(), [])
 
+    def test_held_removals_are_confirmed_with_the_same_list(self):
+        agent, client = self.serve(), self.client()
+        agent.hold_removals = True
+        many = [service(f"s{i}", f"10.96.0.{i}") for i in range(20)]
+        client.set(*many)
+        client.synced()
+        client.set(many[0])
+        client.synced()
+        self.assertEqual((len(agent.names()), client.status()["held"]), (20, "19 of 20 objects"))
+        client.set_and_accept_removals(many[0])
+        client.synced()
+        self.assertEqual((agent.names(), client.status()["held"]), (["s0"], ""))
+
+    def test_removals_are_confirmed_before_the_ack_that_holds_them(self):
+        agent, client = self.serve(), self.client()
+        agent.hold_removals = True
+        client.set(*(service(f"s{i}", f"10.96.0.{i}") for i in range(20)))
+        client.synced()
+        agent.hold_acks = True
+        client.set()
+        agent.until(lambda: agent.messages[-2:] == ["begin", "end"])
+        client.set_and_accept_removals()
+        agent.release_acks()
+        client.synced()
+        self.assertEqual((agent.names(), client.status()["held"]), ([], ""))
+
     def test_fewer_than_20_objects_are_not_protected(self):
         agent, client = self.serve(), self.client()
         agent.hold_removals = True

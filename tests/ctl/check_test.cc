@@ -63,6 +63,7 @@ TEST_F(CheckTest, HealthyNodeHasNoDifferences) {
   EXPECT_EQ(from_node["endpoints"], 8);
   EXPECT_EQ(from_node["from"], "the node");
   EXPECT_EQ(from_node["notChecked"].size(), 14);
+  EXPECT_EQ(from_node["withoutSlices"].size(), 2);  // shop/empty, for each family.
   EXPECT_EQ(CheckFrom(pod_b(), 0)["addresses"], 20);
   EXPECT_EQ(CheckFrom(client(), 0)["addresses"], 20);
   ASSERT_OK_AND_ASSIGN(const auto process,

@@ -42,7 +42,7 @@ TEST_F(FencingTest, AnEpochHasOneHolderWhoMayComeBack) {
   { Stream holder(*stub_, "b", 8); }
   EXPECT_THAT(Rejection("a", 8), HasSubstr("open.epoch 8 belongs to leader b"));
   EXPECT_THAT(Rejection("a", 8), HasSubstr("; use a higher epoch, or stop svcmapd and delete the "
-                                           "file leader in its --state-dir"));
+                                           "file objects.db in its --state-dir"));
   Stream again(*stub_);
   EXPECT_TRUE(again.Open("b", 8));
 }

@@ -46,9 +46,11 @@ std::vector<Expression> RuleExpressions() {
 
 // Returns the labels of each exposed series.
 std::map<std::string, std::set<std::string>> Series() {
-  // Prometheus itself provides the series "up", and svcmap-kube provides its own metric.
+  // Prometheus itself provides the series "up", and svcmap-kube and svcmap-etcd have other metrics.
   std::map<std::string, std::set<std::string>> series = {
-      {"up", {}}, {"svcmap_kube_certificate_expiry_timestamp_seconds", {"file"}}};
+      {"up", {}},
+      {"svcmap_kube_certificate_expiry_timestamp_seconds", {"file"}},
+      {"svcmap_etcd_certificate_expiry_timestamp_seconds", {"file"}}};
   for (const Metric& metric : AllMetrics()) {
     std::set<std::string> labels(metric.labels.begin(), metric.labels.end());
     const std::string name(metric.name);

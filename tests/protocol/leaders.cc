@@ -93,7 +93,7 @@ void ExpectDeposed(const Target& target, const v1::PushRequest& request, const s
   verdict.Equal(epoch + " of " + request.open().name() + ":",
                 "FAILED_PRECONDITION: " + epoch + why +
                     "; stream rejected; use a higher epoch, or stop svcmapd and delete the file "
-                    "leader in its --state-dir",
+                    "objects.db in its --state-dir",
                 Text(session.Finish()));
 }
 

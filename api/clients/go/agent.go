@@ -274,7 +274,7 @@ func (a *Agent) Status() Status {
 	status := a.status
 	status.Objects, status.Rejected = a.state.count()
 	status.Batches, status.Changes = a.state.batches, a.state.changes
-	status.Snapshots = a.state.snapshots
+	status.Snapshots, status.Held = a.state.snapshots, a.state.held
 	return status
 }
 

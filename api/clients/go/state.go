@@ -72,7 +72,8 @@ type state struct {
 	limits *svcmapv1.Limits
 	number uint64
 	queue  []*object
-	// The desired objects lack most of the objects that the agent may have.
+	held   string // Loss of the snapshot that the agent holds, as in Ack.held.
+	// The desired objects lack most of the objects that the agent may have, or confirm held removals.
 	snapshotDue    bool
 	acceptRemovals bool // The caller of Set has confirmed the removals.
 	// Number of objects ever added to the queue, plus the number of streams and 1, so that nothing is
@@ -98,7 +99,12 @@ func (s *state) set(changes []change, acceptRemovals bool) {
 		listed[c.key] = true
 	}
 	s.acceptRemovals = acceptRemovals
-	s.snapshotDue = !acceptRemovals && s.lacksMost(listed)
+	if !acceptRemovals {
+		s.snapshotDue = s.lacksMost(listed)
+	} else if s.snapshotDue = s.held != "" || s.phase == ending; s.snapshotDue {
+		// The objects whose removal the agent holds, or can hold at the end of the snapshot, are unknown.
+		s.enqueued++ // Waiters wait for the snapshot.
+	}
 	ordered := append([]change(nil), changes...)
 	sort.SliceStable(ordered, func(i, j int) bool {
 		return ordered[i].key.rank() < ordered[j].key.rank()
@@ -180,7 +186,7 @@ func (s *state) count() (objects, rejected int) {
 // opened starts a stream. The result tells whether the stream continues without a snapshot.
 func (s *state) opened(opened *svcmapv1.Opened) bool {
 	s.limits = opened.GetLimits()
-	s.number, s.unacked, s.bytes = 0, nil, 0
+	s.number, s.unacked, s.bytes, s.held = 0, nil, 0, ""
 	resume := opened.GetResume() == svcmapv1.Resume_CONTINUE && len(s.token) > 0 && !s.snapshotDue
 	s.start(resume)
 	return resume
@@ -368,6 +374,9 @@ func (s *state) ack(ack *svcmapv1.Ack) (saved, violation error) {
 	}
 	if b.progress > s.acked {
 		s.acked = b.progress
+	}
+	if ack.GetHeld() != "" || len(ack.GetStateToken()) > 0 { // While the agent holds a snapshot, Acks have no token.
+		s.held = ack.GetHeld()
 	}
 	if b.end && s.phase == ending {
 		s.phase = following

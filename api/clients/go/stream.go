@@ -185,7 +185,6 @@ func (a *Agent) stream() (acked bool, err error) {
 	a.status.AgentVersion = response.GetOpened().GetAgentVersion()
 	a.status.NodeName = response.GetOpened().GetNodeName()
 	a.status.Revision = response.GetOpened().GetRevision()
-	a.status.Held = ""
 	a.tlsProblem = ""
 	if resumed {
 		a.status.Resumed++
@@ -219,9 +218,6 @@ func (a *Agent) stream() (acked bool, err error) {
 		a.mu.Lock()
 		saved, err := a.state.ack(ack)
 		a.status.Revision = ack.GetRevision()
-		if ack.GetHeld() != "" || len(ack.GetStateToken()) > 0 { // While the agent holds a snapshot, Acks have no token.
-			a.status.Held = ack.GetHeld()
-		}
 		if len(a.state.unacked) == 0 {
 			watchdog.expectNothing()
 		} else {

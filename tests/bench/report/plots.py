@@ -280,7 +280,7 @@ class Plots:
         other = self._by_group("sync", rest, "seconds")
         if other:
             panels.append(lambda axes: _bars(
-                axes, "Time to load other clusters into an empty node", "seconds", list(rest),
+                axes, "Time to load clusters of several shapes into an empty node", "seconds", list(rest),
                 other, x_label="Services x endpoints of each Service",
                 why_not=lambda shape, opponent: self._run.why_not("sync", shape, opponent, "load")))
         self._save("sync", "sync.svg", "Time to load all Services into an empty node", panels)

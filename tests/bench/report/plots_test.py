@@ -1,10 +1,13 @@
 """Writes a complete report with its plots. Only `make bench` runs it, before it measures: it needs matplotlib."""
 
+import glob
 import os
+import re
 import tempfile
 import unittest
 
 import made_up_run
+import plots
 import report
 
 
@@ -23,6 +26,13 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(set(os.listdir(os.path.join(folder, "page"))), {
                 "sync.svg", "memory.svg", "change-kinds.svg", "change-size.svg", "churn.svg", "first-packet.svg",
                 "first-packet-size.svg", "connections.svg", "tables.md"})
+            for plot in glob.glob(os.path.join(folder, "page", "*.svg")):
+                with open(plot, encoding="utf-8") as file:
+                    texts = re.findall(r"font: (?:700 )?([0-9.]+)px[^>]*>([^<]*)<", file.read())
+                # The files are shown in their own size, in which 1 px of the SVG file is 1 point.
+                self.assertGreaterEqual(min(float(size) for size, _ in texts), 9, plot)
+                opponents = [text for _, text in texts if text.split(" (")[0] in plots.STYLES]
+                self.assertEqual(opponents[0], "svcmap", plot)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import statistics
+import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import bounds
 import check
@@ -192,6 +194,18 @@ class TablesTest(FolderTest):
         self.assertIn("| sync | at least 2x | "
                       "no samples: sync/1000x10/nftables/load/seconds | not measured |",
                       tables.targets([bounds.judge(run, bound)]))
+
+
+class ReportTest(FolderTest):
+    def test_without_matplotlib_the_report_is_an_error_in_one_sentence(self):
+        made_up_run.write(self.folder, made_up_run.everything(), {"cores": 2})
+        errors = io.StringIO()
+        # The import of a module whose entry is None fails, as if the module was not installed.
+        with unittest.mock.patch.dict(sys.modules, {"matplotlib": None}), contextlib.redirect_stderr(errors):
+            sys.modules.pop("plots", None)
+            self.assertEqual(report.main([self.folder]), 2)
+        self.assertEqual(errors.getvalue(), "report.py: the Python module matplotlib is missing, so no report "
+                                            "was written; run: apt-get install python3-matplotlib\n")
 
 
 class QuotesTest(unittest.TestCase):

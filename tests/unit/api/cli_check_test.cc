@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "api/check/report.h"
 #include "api/check/rp_filter.h"
@@ -309,6 +312,7 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
                         {Target("10.96.0.12", 80), "no SCTP"},
                         {Target("10.96.0.13", 80), "no IPv6"}};
   report.findings = {"Service shop/web: spec.clusterIP: d"};
+  report.without_slices = {"Service shop/api: no IPv4 EndpointSlice"};
   EXPECT_EQ(ReportText(report),
             "Connected from the node to 1 Service address and 2 endpoints: 1 difference, 3 not "
             "checked\n"
@@ -321,15 +325,19 @@ TEST(CheckReportTest, TextListsDifferencesAndGroupsOmissions) {
             "Findings of the agent, see svcmapctl status:\n"
             "  Service shop/web: spec.clusterIP: d\n"
             "\n"
+            "Without EndpointSlices:\n"
+            "  Service shop/api: no IPv4 EndpointSlice\n"
+            "\n"
             "Not checked\n"
             "  no IPv6\n"
             "    shop/web clusterIP 10.96.0.13:80/TCP\n"
             "  no SCTP\n"
             "    shop/web clusterIP 10.96.0.11:80/TCP\n"
             "    shop/web clusterIP 10.96.0.12:80/TCP\n");
-  EXPECT_THAT(ReportText(report, 1), ::testing::EndsWith("  shop/web clusterIP 10.96.0.11:80/TCP\n"
-                                                         "    and 1 more; use -o json to list all "
-                                                         "addresses\n"));
+  EXPECT_THAT(ReportText(report, 1, 1),
+              ::testing::EndsWith("  shop/web clusterIP 10.96.0.11:80/TCP\n"
+                                  "    and 1 more; use -o json to list all "
+                                  "addresses\n"));
 }
 
 TEST(CheckReportTest, TheTextFitsTheTerminal) {
@@ -352,6 +360,15 @@ TEST(CheckReportTest, TheTextFitsTheTerminal) {
   EXPECT_THAT(page, HasSubstr("\n    and 99 more; use -o json to list all addresses\n"));
   EXPECT_EQ(ReportPage(report, {}), ReportText(report));
   EXPECT_THAT(ReportText(report), ::testing::Not(HasSubstr("more;")));
+
+  // If one entry of each list does not fit, the lists contain only the number of entries.
+  for (int i = 0; i < 100; ++i) {
+    report.without_slices.insert(absl::StrCat("Service shop/s", i, ": ", text));
+  }
+  const std::string full = ReportPage(report, {.columns = 80, .rows = 24});
+  EXPECT_LE(std::count(full.begin(), full.end(), '\n'), 23) << full;
+  EXPECT_THAT(full, HasSubstr("\nand 99 more; use -o json to list all differences\n"));
+  EXPECT_THAT(full, HasSubstr("\n  and 100 more; use -o json to list all Services\n"));
 }
 
 TEST(RpFilterTest, CounterIsFoundByName) {

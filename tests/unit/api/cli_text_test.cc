@@ -86,20 +86,29 @@ TEST(TableTest, TheWidestCellsAreShortenedToFit) {
             "a...  10.0.0.1     <none>\n");
 }
 
-TEST(TableTest, NamesAreShortenedLast) {
+TEST(TableTest, NamesAreShortenedLessAndInTheMiddle) {
   std::ostringstream out;
-  Table table({"NAME", "TYPE", "PORT(S)"}, out, 50);
-  table.Row({"a-very-long-name-of-a-service", "LoadBalancer", "80:30080/TCP"});
+  Table table({"NAME", "TYPE", "PORT(S)"}, out, 44);
+  table.Row({"a-very-long-name-of-a-service-v4", "ClusterIP", "80:30080/TCP"});
+  table.Row({"a-very-long-name-of-a-service-v6", "ClusterIP", "80:30080/TCP"});
   table.Finish();
   EXPECT_EQ(out.str(),
-            "NAME                           TYPE       PORT(S)\n"
-            "a-very-long-name-of-a-service  LoadBa...  80:30...\n");
+            "NAME                   TYPE       PORT(S)\n"
+            "a-very-lo...ervice-v4  ClusterIP  80:3008...\n"
+            "a-very-lo...ervice-v6  ClusterIP  80:3008...\n");
 }
 
 TEST(TextTest, ShortenedTextKeepsWholeCharacters) {
   EXPECT_EQ(Shorten("K\xc3\xbckelchen", 9), "K\xc3\xbckelchen");
   EXPECT_EQ(Shorten("K\xc3\xbckelchen", 5), "K\xc3\xbc...");
   EXPECT_EQ(Shorten("K\xc3\xbckelchen", 2), "..");
+}
+
+TEST(TextTest, ShortenedNamesKeepBothEnds) {
+  EXPECT_EQ(ShortenMiddle("web-v6", 6), "web-v6");
+  EXPECT_EQ(ShortenMiddle("payments-v6", 10), "paym...-v6");
+  EXPECT_EQ(ShortenMiddle("payments-v6", 6), "pay...");
+  EXPECT_EQ(ShortenMiddle("K\xc3\xbckelchen", 8), "K\xc3\xbckel...");
 }
 
 TEST(TextTest, LinesAreBrokenAtSpacesAndAligned) {

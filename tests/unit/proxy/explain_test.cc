@@ -17,8 +17,10 @@ namespace svcmap::proxy {
 namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
@@ -252,6 +254,24 @@ TEST_F(ExplainTest, S76_S77_S80_S81_S89_WithoutEndpointsHereOrAnywhere) {
     EXPECT_EQ(Row(kClusterIp, 80), "REJECT, REJECT, REJECT");
     EXPECT_EQ(ExternalRow(), "REJECT, REJECT, REJECT");
   }
+}
+
+TEST_F(ExplainTest, S18_S28_SlicesThatBelongToNoServiceAreNamed) {
+  const auto slices = [&] { return StepOf(One(kClusterIp, 80, kPod), "slices"); };
+  Web();
+  EXPECT_EQ(slices(),
+            "no IPv4 EndpointSlice has the label kubernetes.io/service-name: web (S-18, S-28)");
+  Apply({AService("shop/api").At("10.96.7.8").Port(80), ASlice("shop/api-1", "shop/api"),
+         ASlice("shop/a", "shop/wbe"), ASlice("shop/b", ""), ASlice("mail/c", "mail/web")});
+  EXPECT_EQ(slices(),
+            "no IPv4 EndpointSlice has the label kubernetes.io/service-name: web; EndpointSlice "
+            "shop/a names Service shop/wbe, which is not stored; EndpointSlice shop/b has no such "
+            "label (S-18, S-28)");
+  Apply({ASlice("shop/0", ""), ASlice("shop/c", "")});
+  EXPECT_THAT(slices(), AllOf(HasSubstr("shop/0"), HasSubstr("shop/a"), HasSubstr("shop/b"),
+                              Not(HasSubstr("shop/c"))));
+  Slice([](ASlice&) {});
+  EXPECT_EQ(slices(), "");
 }
 
 TEST_F(ExplainTest, WithoutLocalEndpointsExternalAddressesMayBeRouted) {

@@ -4198,8 +4198,8 @@ type ExplainStep struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// "source", "firewall", "masquerade", "service", "policy", "endpoints", "affinity", "resets", "hairpin"
-	// or "filter".
+	// "source", "firewall", "masquerade", "service", "policy", "slices", "endpoints", "affinity", "resets",
+	// "hairpin" or "filter".
 	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
 	// Explanation of the step in one sentence.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`

@@ -234,7 +234,7 @@ class Agent:
         with self._changed:
             objects, rejected = self._state.count()
             return dataclasses.replace(self._status, objects=objects, rejected=rejected,
-                                       changes=self._state.changes, batches=self._state.batches,
+                                       held=self._state.held, changes=self._state.changes, batches=self._state.batches,
                                        snapshots=self._state.snapshots)
 
     @property
@@ -444,7 +444,6 @@ class Agent:
             self._status.agent_version = opened.agent_version
             self._status.node_name = opened.node_name
             self._status.revision = opened.revision
-            self._status.held = ""
             self._status.resumed += resumed
             self._deadline = None
             self._kernel_error = self._tls_problem = ""
@@ -465,8 +464,6 @@ class Agent:
             except OSError as error:
                 unsaved = error
             self._status.revision = ack.revision
-            if ack.held or ack.state_token:  # While the agent holds a snapshot, Acks have no token.
-                self._status.held = ack.held
             if self._state.idle:
                 self._deadline = None
             else:

@@ -80,7 +80,9 @@ class State:
         # acknowledged before the first stream.
         self.enqueued = 1
         self._popped = 0  # Number of objects ever removed from the queue.
-        self._snapshot_due = False  # The desired objects lack most of the objects that the agent may have.
+        self.held = ""  # Loss of the snapshot that the agent holds, as in Ack.held.
+        # The desired objects lack most of the objects that the agent may have, or confirm held removals.
+        self._snapshot_due = False
         self._accept_removals = False  # The caller of set() has confirmed the removals.
         self._to_list = 0  # Objects at the head of the queue that belong to the snapshot.
         self._in_flight: "collections.deque[_Batch]" = collections.deque()
@@ -93,7 +95,12 @@ class State:
         """Replaces the desired objects. An object without a version keeps its previous version."""
         versions = list(versions)
         self._accept_removals = accept_removals
-        self._snapshot_due = not accept_removals and self._lacks_most({key for key, _ in versions})
+        if accept_removals:
+            # The objects whose removal the agent holds, or can hold at the end of the snapshot, are unknown.
+            self._snapshot_due = bool(self.held) or self.phase == Phase.ENDING
+            self.enqueued += self._snapshot_due  # Waiters wait for the snapshot.
+        else:
+            self._snapshot_due = self._lacks_most({key for key, _ in versions})
         listed = set()
         for key, version in sorted(versions, key=lambda item: item[0].rank):
             listed.add(key)
@@ -136,6 +143,7 @@ class State:
     def opened(self, opened: control.Opened) -> bool:
         """Starts a stream. Returns whether the stream continues without a snapshot."""
         self._limits = opened.limits
+        self.held = ""
         self._number = self._bytes = 0
         self._in_flight.clear()
         resume = opened.resume == control.CONTINUE and bool(self.token) and not self._snapshot_due
@@ -279,6 +287,8 @@ class State:
                 obj.stored = UNKNOWN  # The agent keeps the previous version, if it has one.
             self._forget(obj)
         self._acked = max(self._acked, batch.progress)
+        if ack.held or ack.state_token:  # While the agent holds a snapshot, Acks have no token.
+            self.held = ack.held
         if batch.end and self.phase == Phase.ENDING:
             self.phase = Phase.FOLLOWING
         if self.phase != Phase.FOLLOWING:
