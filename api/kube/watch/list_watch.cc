@@ -43,7 +43,7 @@ class ListWatches::ListWatch : private HttpTransfer {
       ask_ = reflector_.Next(now);
       body_.clear();
       decoder_.emplace(resource_);
-      Get(ask_.request);
+      Send(ask_.request);
     }
     return busy() ? Clock::time_point::max() : reflector_.not_before();
   }
