@@ -27,14 +27,17 @@ int Run(const KubeOptions& options) {
 
   const auto started = std::chrono::steady_clock::now();
   Mirror mirror;
-  const ListWatches watches(*server, std::string("svcmap-kube/") + SVCMAP_VERSION,
-                            {.selection = options.selection}, mirror);
-  const std::unique_ptr<Push> push =
-      Push::Start(source::PushOptionsOf(options, "svcmap-kube"), mirror);
+  ListWatches watches(*server, std::string("svcmap-kube/") + SVCMAP_VERSION,
+                      {.selection = options.selection}, mirror, options.writes);
+  source::PushOptions push_options = source::PushOptionsOf(options, "svcmap-kube");
+  push_options.on_programmed = [&] { watches.ServicesProgrammed(); };
+  push_options.on_finding = [&](const source::Finding& finding) { watches.Report(finding); };
+  const std::unique_ptr<Push> push = Push::Start(std::move(push_options), mirror);
 
   const auto read_facts = [&] {
     BridgeFacts facts;
     facts.watches = watches.facts();
+    facts.startup_taint_error = watches.startup_taint_error();
     facts.complete = mirror.complete();
     facts.mirror = mirror.counts();
     facts.push = push->facts();

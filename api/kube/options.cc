@@ -16,19 +16,35 @@ namespace {
 
 using api::Quote;
 
+bool IsName(std::string_view name, size_t max) {
+  return !name.empty() && name.size() <= max &&
+         std::all_of(
+             name.begin(), name.end(),
+             [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.'; }) &&
+         absl::ascii_isalnum(name.front()) && absl::ascii_isalnum(name.back());
+}
+
 // Checks that `name` is a valid label value. It may be empty.
 absl::Status CheckServiceProxyName(const std::string& name) {
-  const bool good =
-      name.size() <= 63 &&
-      std::all_of(
-          name.begin(), name.end(),
-          [](char c) { return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.'; }) &&
-      (name.empty() || (absl::ascii_isalnum(name.front()) && absl::ascii_isalnum(name.back())));
-  if (good) return absl::OkStatus();
+  if (name.empty() || IsName(name, 63)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--service-proxy-name: Invalid value: ", Quote(name),
                    ": must be a valid label value: at most 63 letters, digits, '-', '_' and '.', "
                    "with a letter or digit at both ends"));
+}
+
+// Checks that `key` is the key of a taint: NAME or PREFIX/NAME. It may be empty.
+absl::Status CheckStartupTaint(const std::string& key) {
+  const size_t slash = key.find('/');
+  const bool prefixed = slash != std::string::npos;
+  if (key.empty() || (IsName(std::string_view(key).substr(prefixed ? slash + 1 : 0), 63) &&
+                      (!prefixed || IsName(key.substr(0, slash), 253)))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--startup-taint: Invalid value: ", Quote(key),
+                   ": must be the key of a taint without value and effect, such as "
+                   "svcmap/not-ready"));
 }
 
 }  // namespace
@@ -55,6 +71,12 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
                  "Select Services with this value of the label "
                  "service.kubernetes.io/service-proxy-name; an empty value selects Services "
                  "without the label");
+  app.add_option("--startup-taint", options.writes.startup_taint,
+                 "Key of a taint, such as svcmap/not-ready. Remove the taint from this node after "
+                 "svcmapd has programmed the Services. Requires the verbs get and patch for nodes");
+  app.add_flag("--events", options.writes.events,
+               "Create Events for findings about Services and EndpointSlices. Requires the verb "
+               "get for services and endpointslices, and create for events in events.k8s.io");
   source::AddAgentOptions(app, options);
   parsed.exit = api::Parse(app, argc, argv);
   if (parsed.exit) return parsed;
@@ -82,6 +104,7 @@ ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
                                          ": must not be blank");
   }
   if (problem.ok()) problem = CheckServiceProxyName(options.selection.service_proxy_name);
+  if (problem.ok()) problem = CheckStartupTaint(options.writes.startup_taint);
   if (problem.ok() && !master_url.empty()) {
     absl::StatusOr<ServerUrl> master = ParseServerUrl(master_url);
     problem = Annotate(master.status(), "--master");

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "api/config/file.h"
 #include "api/kube/http/api_server.h"
+#include "api/kube/watch/list_watch.h"
 #include "api/kube/wire/resource.h"
 #include "api/source/agent_options.h"
 
@@ -17,6 +18,7 @@ struct KubeOptions : source::AgentOptions {
   std::string kubeconfig;  // Without kubeconfig and master: the service account of the pod.
   std::optional<ServerUrl> master;  // Overrides the kubeconfig (S-290).
   Selection selection;
+  WriteOptions writes;
   // The --config file. kubeconfig has the value of the file. The file also contains
   // the defaults of node name and verbosity.
   std::optional<api::ConfigurationFile> config;

@@ -85,6 +85,9 @@ api::Answer KubeHealthzAnswer(const BridgeFacts& facts) {
       missing += name + " not listed yet" + why;
     }
   }
+  if (!facts.startup_taint_error.empty()) {
+    without += ", startup taint not removed: " + facts.startup_taint_error + "\n";
+  }
   if (!facts.push.synced) {
     missing += "svcmapd not synced";
     missing += facts.push.last_error.empty() ? "\n" : ": " + facts.push.last_error + "\n";

@@ -19,7 +19,8 @@ using source::PushFacts;
 
 struct BridgeFacts {
   ListWatches::Facts watches;
-  bool complete = false;  // Mirror::complete().
+  std::string startup_taint_error;  // Empty without an error.
+  bool complete = false;            // Mirror::complete().
   Mirror::Counts mirror;
   PushFacts push;
   std::vector<api::CertificateExpiry> certificates;  // Of all TLS files.
@@ -34,9 +35,9 @@ const api::Catalogue& KubeMetrics();
 std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version);
 
 // Returns 200 if the mirror is complete and svcmapd is synced. Otherwise, returns 503 with one line
-// for each missing part. Optional resources that cannot be listed are mentioned, but do not cause
-// 503. An unreachable API server does not cause 503 either, because the listed objects stay in
-// effect.
+// for each missing part. Optional resources that cannot be listed, and a startup taint that cannot
+// be removed, are mentioned, but do not cause 503. An unreachable API server does not cause 503
+// either, because the listed objects stay in effect.
 api::Answer KubeHealthzAnswer(const BridgeFacts& facts);
 
 // Returns the pages by path. `facts` is called for each request.

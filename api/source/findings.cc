@@ -23,8 +23,7 @@ Findings::Key Findings::KeyOf(const v1::Change& change) {
   return {change.remove().kind(), change.remove().namespace_(), change.remove().name()};
 }
 
-std::vector<std::string> Findings::Take(const v1::Ack& ack,
-                                        const std::vector<std::string>& changes) {
+std::vector<Finding> Findings::Take(const v1::Ack& ack, const std::vector<std::string>& changes) {
   std::map<Key, Reported> now;
   for (const v1::ObjectResult& result : ack.results()) {
     Reported& reported = now[{result.kind(), result.namespace_(), result.name()}];
@@ -42,8 +41,7 @@ std::vector<std::string> Findings::Take(const v1::Ack& ack,
   return Keep(std::move(now));
 }
 
-std::vector<std::string> Findings::LeaveOut(const std::string& change, size_t bytes,
-                                            size_t max_bytes) {
+std::vector<Finding> Findings::LeaveOut(const std::string& change, size_t bytes, size_t max_bytes) {
   v1::Change parsed;
   parsed.ParseFromString(change);
   const Key key = KeyOf(parsed);
@@ -58,15 +56,16 @@ std::vector<std::string> Findings::LeaveOut(const std::string& change, size_t by
   return Keep({{key, std::move(reported)}});
 }
 
-std::vector<std::string> Findings::Keep(std::map<Key, Reported> reported) {
-  std::vector<std::string> lines;
+std::vector<Finding> Findings::Keep(std::map<Key, Reported> reported) {
+  std::vector<Finding> fresh;
   for (auto& [key, now] : reported) {
     const auto before = reported_.find(key);
     if (before == reported_.end() && reported_.size() >= kMaxObjects) {
       dropped_rejection_ |= now.rejected;
       if (!std::exchange(dropped_, true)) {
-        lines.push_back(absl::StrCat("more than ", kMaxObjects,
-                                     " objects have findings; further objects are not logged"));
+        fresh.push_back(
+            {.text = absl::StrCat("more than ", kMaxObjects,
+                                  " objects have findings; further objects are not logged")});
       }
       continue;
     }
@@ -74,12 +73,14 @@ std::vector<std::string> Findings::Keep(std::map<Key, Reported> reported) {
       const bool known =
           before != reported_.end() &&
           std::count(before->second.texts.begin(), before->second.texts.end(), text) > 0;
-      if (!known) lines.push_back(text);
+      if (known) continue;
+      const auto& [kind, name_space, name] = key;
+      fresh.push_back({kind, name_space, name, now.rejected, text});
     }
     now.snapshot = snapshot_;
     reported_[key] = std::move(now);
   }
-  return lines;
+  return fresh;
 }
 
 void Findings::BeginSnapshot() {

@@ -12,19 +12,26 @@
 
 namespace svcmap::source {
 
+struct Finding {
+  v1::Kind kind = v1::KIND_UNSPECIFIED;  // KIND_UNSPECIFIED: the finding is not about one object.
+  std::string name_space, name;
+  bool rejected = false;  // True if the object was rejected, false for a warning.
+  std::string text;
+};
+
 class Findings {
  public:
   static constexpr size_t kMaxObjects = 1000;  // Results of further objects are dropped.
   static constexpr size_t kMaxTexts = 20;      // Maximum number of messages per object.
 
   // Processes the Ack for `changes`. For each changed object, replaces the stored results with the
-  // results in the Ack. Returns the messages that were not stored before, as lines for the log.
-  std::vector<std::string> Take(const v1::Ack& ack, const std::vector<std::string>& changes);
+  // results in the Ack. Returns the results whose messages were not stored before.
+  std::vector<Finding> Take(const v1::Ack& ack, const std::vector<std::string>& changes);
 
   // Records that the only change of a batch was not sent, because the message of `bytes` bytes
-  // exceeds `max_bytes`. The object counts as rejected. Returns a line for the log if the
-  // message was not stored before.
-  std::vector<std::string> LeaveOut(const std::string& change, size_t bytes, size_t max_bytes);
+  // exceeds `max_bytes`. The object counts as rejected. Returns the result if its message was
+  // not stored before.
+  std::vector<Finding> LeaveOut(const std::string& change, size_t bytes, size_t max_bytes);
 
   // Call these functions at the start and end of a snapshot. EndSnapshot removes results that are
   // older than the snapshot.
@@ -47,7 +54,7 @@ class Findings {
   };
 
   static Key KeyOf(const v1::Change& change);
-  std::vector<std::string> Keep(std::map<Key, Reported> reported);
+  std::vector<Finding> Keep(std::map<Key, Reported> reported);
 
   std::map<Key, Reported> reported_;
   uint64_t snapshot_ = 0;

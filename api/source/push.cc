@@ -17,7 +17,6 @@
 #include "api/convert/projection.h"
 #include "api/convert/protocol_version.h"
 #include "api/log/log_value.h"
-#include "api/source/findings.h"
 #include "api/source/push_stream.h"
 #include "nft/base/backoff.h"
 
@@ -158,6 +157,7 @@ class Push::Worker {
 
   void Take(const v1::PushResponse& answer);
   void TakeAck(const v1::Ack& ack);
+  void Report(const std::vector<Finding>& findings, spdlog::level::level_enum level) const;
 
   const PushOptions options_;
   Mirror& mirror_;
@@ -189,6 +189,7 @@ class Push::Worker {
   uint64_t position_ = 0;   // Of the last Ack, even if svcmapd has not programmed the changes.
   bool programmed_ = true;  // svcmapd has programmed the changes of the last Ack.
   bool reported_synced_ = false;
+  bool reported_programmed_ = false;
   // A delayed Open of this process has replaced the last stream.
   bool replaced_by_ourselves_ = false;
   PushFacts facts_;
@@ -457,10 +458,7 @@ bool Push::Worker::SendBatch(PushStream& stream) {
   if (message.size() > max_bytes) {  // Only possible for a batch with a single change.
     const std::lock_guard lock(mutex_);
     taking_ = false;
-    for (const std::string& line :
-         findings_.LeaveOut(sent.changes.front(), message.size(), max_bytes)) {
-      spdlog::error("{}", line);
-    }
+    Report(findings_.LeaveOut(sent.changes.front(), message.size(), max_bytes), spdlog::level::err);
     return true;
   }
   return Send(stream, std::move(sent), message);
@@ -502,8 +500,22 @@ void Push::Worker::Take(const v1::PushResponse& answer) {
   changed_.notify_all();
   const bool first = facts_.synced && !reported_synced_;
   reported_synced_ = reported_synced_ || first;
+  // If svcmapd holds removals, the objects of the snapshot are programmed nevertheless.
+  const bool programmed =
+      facts_.synced && (programmed_ || !facts_.held.empty()) && !reported_programmed_;
+  reported_programmed_ = reported_programmed_ || programmed;
   lock.unlock();
   if (first && options_.on_synced) options_.on_synced();
+  if (programmed && options_.on_programmed) options_.on_programmed();
+}
+
+// mutex_ must be held.
+void Push::Worker::Report(const std::vector<Finding>& findings,
+                          spdlog::level::level_enum level) const {
+  for (const Finding& finding : findings) {
+    spdlog::log(level, "{}", finding.text);
+    if (options_.on_finding) options_.on_finding(finding);
+  }
 }
 
 // mutex_ must be held.
@@ -526,7 +538,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   }
   while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {
     const Sent& sent = in_flight_.front();
-    for (const std::string& line : findings_.Take(ack, sent.changes)) spdlog::warn("{}", line);
+    Report(findings_.Take(ack, sent.changes), spdlog::level::warn);
     in_flight_bytes_ -= sent.bytes;
     position_ = sent.position.value_or(position_);
     in_flight_.pop_front();

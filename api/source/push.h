@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "api/source/findings.h"
 #include "api/source/mirror.h"
 #include "api/tls/tls_files.h"
 
@@ -34,6 +35,10 @@ struct PushOptions {
   std::chrono::milliseconds rejected_retry{600000};
   // Called once, on a gRPC thread, when svcmapd has acknowledged the first snapshot.
   std::function<void()> on_synced;
+  // Called once, on a gRPC thread, when svcmapd has programmed all objects of a snapshot.
+  std::function<void()> on_programmed;
+  // Called for each new result for an object, while the Push is locked.
+  std::function<void(const Finding&)> on_finding;
 };
 
 // Status and counters. Counters start at 0 when the process starts.

@@ -410,6 +410,20 @@ class Helm(unittest.TestCase):
         config = yaml.safe_load(objects["ConfigMap"]["data"]["config.conf"])
         self.assertEqual(config["clusterCIDR"], "10.0.0.0/8")
 
+    def test_writes_of_svcmap_kube_need_a_value(self):
+        values = {"controller": {"startupTaint": "svcmap/not-ready", "events": True}}
+        rendered = self.rendered(HELM / "values/base.yaml", values)
+        jsonschema.validate(rendered["values"], self.SCHEMA)
+        objects = self.objects(HELM / "values/base.yaml", values)
+        bridge = objects["DaemonSet"]["spec"]["template"]["spec"]["containers"][1]
+        self.assertLessEqual({"--startup-taint=svcmap/not-ready", "--events"}, set(bridge["args"]))
+        # The rules of the chart are those of the optional manifests.
+        optional = [rule for name in ("startup-taint", "events")
+                    for o in yaml.safe_load_all((KUBERNETES / f"bridge/{name}.yaml").read_text())
+                    for rule in o.get("rules", [])]
+        rules = built("base")["ClusterRole"]["rules"]
+        self.assertEqual(objects["ClusterRole"]["rules"], rules + optional)
+
     def test_a_pod_monitor_selects_the_metrics_port_and_the_job_of_the_alerts(self):
         objects = self.objects(HELM / "values/base.yaml", {
             "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "interval": "15s"},

@@ -93,12 +93,18 @@ const char* ReasonOf(int code) {
   switch (code) {
     case 400:
       return "BadRequest";
+    case 403:
+      return "Forbidden";
     case 404:
       return "NotFound";
     case 406:
       return "NotAcceptable";
+    case 409:
+      return "Conflict";
     case 410:
       return "Expired";
+    case 422:
+      return "Invalid";
     case 503:
       return "ServiceUnavailable";
     case 504:
@@ -178,6 +184,7 @@ struct FakeApiServer::Impl {
   int64_t always_page = 0;
   // Frozen state of each collection. Lists of collections without an entry show the current state.
   std::map<Collection, KubeStore::Snapshot> cache;
+  std::map<std::string, std::string> events;  // Bodies by namespace and name.
   uint64_t next_page = 0;
   // Unfinished lists, by the number in the continue token.
   std::map<uint64_t, std::shared_ptr<const KubeStore::Snapshot>> pages;
@@ -201,6 +208,12 @@ struct FakeApiServer::Impl {
     server->set_tcp_nodelay(true);
     server->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
       Handle(request, response);
+    });
+    server->Patch(".*", [&](const httplib::Request& request, httplib::Response& response) {
+      HandleWrite(request, response, "nodes");
+    });
+    server->Post(".*", [&](const httplib::Request& request, httplib::Response& response) {
+      HandleWrite(request, response, "events");
     });
     const bool bound = InNamespace([&] {
       if (port > 0) return server->bind_to_port(kAddress, port);
@@ -240,10 +253,17 @@ struct FakeApiServer::Impl {
   // Returns the fault for this request.
   std::optional<Fault> Strike(Collection collection, bool watch, bool later_page,
                               Fault::What what) {
+    return Strike(NamesOf(collection).plural, watch, later_page, /*write=*/false, what);
+  }
+  std::optional<Fault> Strike(const std::string& collection, bool watch, bool later_page,
+                              bool write, Fault::What what) {
     const std::lock_guard lock(mutex);
     for (const Fault& fault : faults) {
       if (fault.what != what) continue;
-      if (!fault.collection.empty() && fault.collection != NamesOf(collection).plural) continue;
+      if (!fault.collection.empty() && fault.collection != collection) continue;
+      if (fault.where != Fault::Where::kEverywhere &&
+          write != (fault.where == Fault::Where::kWrites))
+        continue;
       if (fault.where == Fault::Where::kLists && watch) continue;
       if (fault.where == Fault::Where::kWatches && !watch) continue;
       if (fault.where == Fault::Where::kLaterPages && !later_page) continue;
@@ -264,7 +284,7 @@ struct FakeApiServer::Impl {
   // ---- Requests ----
 
   uint64_t Remember(const httplib::Request& request) {
-    SeenRequest entry{.path = request.path};
+    SeenRequest entry{.method = request.method, .path = request.path};
     for (const auto& [name, value] : request.params) entry.query[name] = value;
     for (const auto& [name, value] : request.headers) {
       std::string lower = name;
@@ -299,6 +319,71 @@ struct FakeApiServer::Impl {
       return Respond(response, Encoding::kJson, 200, body);
     }
     Reject(response, Encoding::kJson, 404, "the server could not find the requested resource");
+  }
+
+  void HandleWrite(const httplib::Request& request, httplib::Response& response,
+                   const std::string& collection) {
+    const uint64_t number = Remember(request);
+    if (const auto fault = Strike(collection, false, false, /*write=*/true, Fault::What::kStatus)) {
+      Reject(response, Encoding::kProtobuf, fault->code,
+             absl::StrCat("User \"someone\" cannot ", request.method, " resource \"", collection,
+                          "\""));
+    } else if (collection == "events") {
+      CreateEvent(request, response);
+    } else {
+      PatchTaints(request, response);
+    }
+    SetAnswered(number, response.status);
+  }
+
+  void CreateEvent(const httplib::Request& request, httplib::Response& response) {
+    const nlohmann::json event = nlohmann::json::parse(request.body, nullptr, false);
+    const std::string name_space =
+        event.value(nlohmann::json::json_pointer("/metadata/namespace"), "");
+    const std::string name = event.value(nlohmann::json::json_pointer("/metadata/name"), "");
+    if (request.path != absl::StrCat("/apis/events.k8s.io/v1/namespaces/", name_space, "/events") ||
+        request.get_header_value("Content-Type") != "application/json" || name.empty()) {
+      return Reject(response, Encoding::kProtobuf, 400, "not an Event of this namespace");
+    }
+    const std::lock_guard lock(mutex);
+    const std::string key = absl::StrCat(name_space, "/", name);
+    if (!events.emplace(key, request.body).second) {
+      return Reject(response, Encoding::kProtobuf, 409,
+                    absl::StrCat("events \"", key, "\" already exists"));
+    }
+    response.status = 201;
+  }
+
+  void PatchTaints(const httplib::Request& request, httplib::Response& response) {
+    const auto target = ParseTarget(request.path);
+    const StoredObjectPtr stored = target && target->collection == Collection::kNodes
+                                       ? store.Get(Collection::kNodes, target->name)
+                                       : nullptr;
+    if (stored == nullptr) return Reject(response, Encoding::kProtobuf, 404, "no such Node");
+    if (request.get_header_value("Content-Type") != "application/json-patch+json") {
+      return Reject(response, Encoding::kProtobuf, 415, "only JSON patches are supported");
+    }
+    v1::Object object = stored->object();
+    v1::NodeSpec& spec = *object.mutable_node()->mutable_spec();
+    nlohmann::json node = {{"spec", {{"taints", nlohmann::json::array()}}}};
+    for (const v1::Taint& taint : spec.taints()) {
+      node["spec"]["taints"].push_back(
+          {{"key", taint.key()}, {"value", taint.value()}, {"effect", taint.effect()}});
+    }
+    try {
+      node = node.patch(nlohmann::json::parse(request.body));
+    } catch (const nlohmann::json::exception& error) {
+      return Reject(response, Encoding::kProtobuf, 422, error.what());
+    }
+    spec.clear_taints();
+    for (const nlohmann::json& from : node["spec"]["taints"]) {
+      v1::Taint& taint = *spec.add_taints();
+      taint.set_key(from["key"]);
+      taint.set_value(from["value"]);
+      taint.set_effect(from["effect"]);
+    }
+    store.Put(object);
+    HandleGet(response, Encoding::kProtobuf, *target);
   }
 
   void HandleObjects(const httplib::Request& request, httplib::Response& response,
@@ -597,6 +682,23 @@ Objects FakeApiServer::objects() const {
     }
   }
   return objects;
+}
+
+std::vector<std::string> FakeApiServer::taints(const std::string& node) const {
+  std::vector<std::string> keys;
+  const StoredObjectPtr stored = impl_->store.Get(Collection::kNodes, node);
+  if (stored == nullptr) return keys;
+  for (const v1::Taint& taint : stored->object().node().spec().taints()) {
+    keys.push_back(taint.key());
+  }
+  return keys;
+}
+
+std::vector<std::string> FakeApiServer::events() const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<std::string> events;
+  for (const auto& [key, event] : impl_->events) events.push_back(event);
+  return events;
 }
 
 void FakeApiServer::ForgetEvents() { impl_->store.ForgetEvents(); }

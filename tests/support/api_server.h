@@ -1,6 +1,7 @@
 // A fake HTTPS API server for svcmap-kube and kubectl, which runs in the test process, optionally
 // in a network namespace. The server supports discovery, and get, list and watch of Services,
-// EndpointSlices, Nodes and ServiceCIDRs in protobuf and JSON. Tests can inject faults.
+// EndpointSlices, Nodes and ServiceCIDRs in protobuf and JSON, JSON patches of the taints of Nodes,
+// and the creation of Events in JSON. Tests can inject faults.
 //
 //   ASSERT_OK_AND_ASSIGN(auto server, FakeApiServer::Start(&node.netns()));
 //   server->Put({AService("shop/web")..., ASlice("shop/web")...});
@@ -35,7 +36,7 @@ struct Fault {
     kTruncate,
     kHang,  // Never answers lists. Watches start but send no events.
   };
-  enum class Where : uint8_t { kEverywhere, kLists, kLaterPages, kWatches };
+  enum class Where : uint8_t { kEverywhere, kLists, kLaterPages, kWatches, kWrites };
 
   What what = What::kStatus;
   Where where = Where::kEverywhere;
@@ -45,8 +46,9 @@ struct Fault {
   int code = 500;
 };
 
-// A received request for a collection.
+// A received request for a collection, or for the creation of an Event.
 struct SeenRequest {
+  std::string method;
   std::string path;
   std::map<std::string, std::string> query;
   std::map<std::string, std::string> headers;  // Header names are in lower case.
@@ -67,6 +69,8 @@ class FakeApiServer {
   void Put(const Objects& objects);
   void Remove(const std::vector<v1::ObjectRef>& refs);  // Deletes objects, which must exist.
   Objects objects() const;                              // Returns all stored objects.
+  std::vector<std::string> taints(const std::string& node) const;  // Keys of all taints.
+  std::vector<std::string> events() const;                         // Created Events in JSON.
 
   // Simulates a compaction. Clients with an older version receive 410 (watches receive an ERROR
   // event) and must list again.

@@ -118,8 +118,10 @@ bool HttpClient::Run(Clock::time_point until) {
 
 void HttpClient::Stop() {
   stopped_ = true;
-  curl_multi_wakeup(multi_);
+  Wake();
 }
+
+void HttpClient::Wake() { curl_multi_wakeup(multi_); }
 
 absl::Status HttpClient::RefreshCredentials() {
   problem_ = absl::OkStatus();
@@ -237,7 +239,7 @@ HttpTransfer::~HttpTransfer() {
   std::erase(client_.transfers_, this);
 }
 
-void HttpTransfer::Get(const HttpRequest& request) {
+void HttpTransfer::Send(const HttpRequest& request) {
   first_byte_timeout_ = request.first_byte_timeout;
   silence_timeout_ = request.silence_timeout;
   response_ = {};
@@ -259,6 +261,13 @@ void HttpTransfer::Get(const HttpRequest& request) {
   }
   headers_.reset();
   AppendTo(headers_, "Accept: " + request.accept);
+  curl_easy_setopt(e, CURLOPT_HTTPGET, 1L);  // Removes the body of the previous request.
+  curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (request.method != "GET") {
+    AppendTo(headers_, "Content-Type: " + request.content_type);
+    curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(e, CURLOPT_COPYPOSTFIELDS, request.body.data());
+  }
   if (!client_.server_.tls_server_name.empty()) {
     const ServerUrl& url = client_.server_.url;
     AppendTo(headers_, absl::StrCat("Host: ", url.host, ":", url.port));

@@ -1,6 +1,6 @@
-// Sends GET requests to the API server with libcurl. Requests that run at the same time share one
+// Sends requests to the API server with libcurl. Requests that run at the same time share one
 // connection if the server supports HTTP/2. Otherwise, each of them has its own connection. Only
-// HttpClient::Stop is thread-safe.
+// HttpClient::Stop and HttpClient::Wake are thread-safe.
 #pragma once
 
 #include <curl/curl.h>
@@ -27,6 +27,9 @@ struct HttpResponse {
 struct HttpRequest {
   std::string path;    // Includes the query: "/api/v1/services?watch=1".
   std::string accept;  // "application/vnd.kubernetes.protobuf"
+  std::string method = "GET";
+  std::string content_type;  // Of the body. Requests with the method GET have no body.
+  std::string body;
   std::chrono::milliseconds first_byte_timeout{30000};  // Includes the connection setup.
   std::chrono::milliseconds silence_timeout{30000};  // Maximum time between two parts of the body.
 };
@@ -51,6 +54,7 @@ class HttpClient {
   // have received data, have ended or have timed out. Returns false after Stop.
   bool Run(Clock::time_point until);
   void Stop();  // Ends the current and all later calls of Run. Thread-safe.
+  void Wake();  // Ends the current or the next call of Run. Thread-safe.
 
  private:
   friend class HttpTransfer;
@@ -88,8 +92,8 @@ class HttpTransfer {
   HttpTransfer(const HttpTransfer&) = delete;
 
   // Starts a request. The transfer must not be busy. HttpClient::Run calls OnBody and OnEnd. If the
-  // credentials cannot be read, Get calls OnEnd.
-  void Get(const HttpRequest& request);
+  // credentials cannot be read, Send calls OnEnd.
+  void Send(const HttpRequest& request);
   bool busy() const { return busy_; }  // True until the request has ended.
 
  private:

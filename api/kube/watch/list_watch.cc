@@ -43,7 +43,7 @@ class ListWatches::ListWatch : private HttpTransfer {
       ask_ = reflector_.Next(now);
       body_.clear();
       decoder_.emplace(resource_);
-      Get(ask_.request);
+      Send(ask_.request);
     }
     return busy() ? Clock::time_point::max() : reflector_.not_before();
   }
@@ -133,9 +133,54 @@ class ListWatches::ListWatch : private HttpTransfer {
   std::optional<WatchDecoder> decoder_;  // Of a watch.
 };
 
+// Sends the requests that an ObjectWriter chooses, and passes the results to it.
+class ListWatches::ObjectWrite : private HttpTransfer {
+ public:
+  ObjectWrite(ListWatches& all, ObjectWriter& writer)
+      : HttpTransfer(all.client_), all_(all), writer_(writer) {}
+
+  // Like ListWatch::Step.
+  Clock::time_point Step() {
+    std::unique_lock lock(all_.mutex_);
+    if (busy() || writer_.not_before() > Clock::now()) {
+      return busy() ? Clock::time_point::max() : writer_.not_before();
+    }
+    body_.clear();
+    const HttpRequest request = writer_.Next();
+    lock.unlock();
+    Send(request);
+    return Clock::now();
+  }
+
+ private:
+  bool OnBody(const HttpResponse&, std::string_view piece) override {
+    body_ += piece.substr(0, source::kMaxObjectBytes - body_.size());
+    return true;
+  }
+
+  void OnEnd(const absl::StatusOr<HttpResponse>& response) override {
+    const std::lock_guard lock(all_.mutex_);
+    writer_.Ended(response, body_, Clock::now());
+  }
+
+  ListWatches& all_;
+  ObjectWriter& writer_;
+  std::string body_;
+};
+
 ListWatches::ListWatches(const ApiServer& server, const std::string& user_agent,
-                         const ListWatchOptions& options, Mirror& mirror)
+                         const ListWatchOptions& options, Mirror& mirror,
+                         const WriteOptions& writes)
     : client_(server, user_agent) {
+  const std::string& node = options.selection.node_name;
+  if (!writes.startup_taint.empty()) {
+    taint_.emplace(node, writes.startup_taint);
+    writes_.push_back(std::make_unique<ObjectWrite>(*this, *taint_));
+  }
+  if (writes.events) {
+    events_.emplace(node);
+    writes_.push_back(std::make_unique<ObjectWrite>(*this, *events_));
+  }
   for (const Resource resource : kResources) {
     watches_.push_back(std::make_unique<ListWatch>(resource, *this, options, mirror));
   }
@@ -152,12 +197,30 @@ void ListWatches::Run() {
   do {
     until = Clock::time_point::max();
     for (const auto& watch : watches_) until = std::min(until, watch->Step());
+    for (const auto& write : writes_) until = std::min(until, write->Step());
   } while (client_.Run(until));
 }
 
 ListWatches::Facts ListWatches::facts() const {
   const std::lock_guard lock(mutex_);
   return facts_;
+}
+
+void ListWatches::ServicesProgrammed() {
+  const std::lock_guard lock(mutex_);
+  if (taint_) taint_->ServicesProgrammed(Clock::now());
+  client_.Wake();
+}
+
+void ListWatches::Report(const source::Finding& finding) {
+  const std::lock_guard lock(mutex_);
+  if (events_) events_->Report(finding, Clock::now());
+  client_.Wake();
+}
+
+std::string ListWatches::startup_taint_error() const {
+  const std::lock_guard lock(mutex_);
+  return taint_ ? taint_->last_error() : "";
 }
 
 }  // namespace svcmap::kube

@@ -253,9 +253,7 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
   retry_after = std::max(retry_after, std::chrono::seconds(status.retry_after_seconds));
   const bool refused_list = !watching_ && (http_status == 403 || http_status == 404);
   refused_lists_ = refused_list ? refused_lists_ + 1 : 0;
-  const std::string why =
-      absl::StrCat("API server returned ", http_status, status.reason.empty() ? "" : " ",
-                   status.reason, status.message.empty() ? "" : ": ", status.message);
+  const std::string why = ErrorText(http_status, status);
   switch (http_status) {
     case 400:
       if (WithoutFieldSelector(why, now)) return;

@@ -179,6 +179,11 @@ ApiStatus DecodeStatus(std::string_view body) {
   return status;
 }
 
+std::string ErrorText(int http_status, const ApiStatus& status) {
+  return absl::StrCat("API server returned ", http_status, status.reason.empty() ? "" : " ",
+                      status.reason, status.message.empty() ? "" : ": ", status.message);
+}
+
 absl::StatusOr<WatchEvent> DecodeEvent(Resource resource, std::string_view frame) {
   wire::WatchEvent wire;
   if (!ParseWire(frame, wire)) return WireError(resource, "event", "cannot be decoded");

@@ -63,6 +63,9 @@ absl::StatusOr<ListPage> DecodeList(Resource resource, std::string_view body,
 // JSON or HTML of a proxy, becomes the message. Strings are shortened to one printable line.
 ApiStatus DecodeStatus(std::string_view body);
 
+// Describes an error response for the log: "API server returned 403 Forbidden: ...".
+std::string ErrorText(int http_status, const ApiStatus& status);
+
 // Decodes one event without its length prefix. Returns DATA_LOSS for an invalid event.
 absl::StatusOr<WatchEvent> DecodeEvent(Resource resource, std::string_view frame);
 

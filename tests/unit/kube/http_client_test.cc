@@ -69,7 +69,7 @@ class TestTransfer : public HttpTransfer {
 // Sends a request and waits until it has ended or the client was stopped.
 absl::StatusOr<HttpResponse> Get(HttpClient& client, const HttpRequest& request, Reader reader) {
   TestTransfer transfer(client, std::move(reader));
-  transfer.Get(request);
+  transfer.Send(request);
   while (transfer.busy() && client.Run(HttpClient::Clock::time_point::max())) {
   }
   return transfer.result;
@@ -155,6 +155,35 @@ TEST_F(HttpClientTest, OneConnectionServesManyRequests) {
   EXPECT_THAT(first, HasSubstr("\r\nAccept: a/b, c/d\r\n"));
   EXPECT_THAT(first, HasSubstr("\r\nUser-Agent: svcmap-kube/test\r\n"));
   EXPECT_THAT(first, HasSubstr("\r\nAuthorization: Basic c3ZjbWFwOnBhc3N3b3JkLXRoYXQtaXMtc2Vjc"));
+}
+
+TEST_F(HttpClientTest, ARequestCanHaveABody) {
+  std::vector<std::string> bodies;
+  Serve([&](TlsConnection& connection) {
+    for (const size_t size : {2, 0, 7}) {
+      connection.ReadRequest();
+      bodies.push_back(size == 0 ? "" : connection.Read(size));
+      connection.Answer("200 OK", "ok");
+    }
+  });
+  const auto client = Client();
+  TestTransfer transfer(*client, [](const auto&, auto) { return true; });
+  const auto send = [&](HttpRequest request) {
+    request.path = "/object";
+    transfer.Send(request);
+    while (transfer.busy() && client->Run(HttpClient::Clock::time_point::max())) {
+    }
+    EXPECT_OK(transfer.result);
+    return server_->requests().back();
+  };
+  EXPECT_THAT(send({.method = "PATCH", .content_type = "a/patch", .body = "[]"}),
+              AllOf(StartsWith("PATCH /object HTTP/1.1\r\n"),
+                    HasSubstr("Content-Type: a/patch\r\n"), HasSubstr("Content-Length: 2\r\n")));
+  EXPECT_THAT(send({}), AllOf(StartsWith("GET /object HTTP/1.1\r\n"), Not(HasSubstr("Content-"))));
+  EXPECT_THAT(send({.method = "POST", .content_type = "a/b", .body = std::string("\0binary", 7)}),
+              StartsWith("POST /object HTTP/1.1\r\n"));
+  EXPECT_EQ(server_->clients().size(), 1u);
+  EXPECT_THAT(bodies, ElementsAre("[]", "", std::string("\0binary", 7)));
 }
 
 TEST_F(HttpClientTest, TheBodyArrivesInPiecesBeforeItEnds) {
@@ -408,7 +437,7 @@ class Http2ClientTest : public HttpClientTest {
       ++pieces;
       return true;
     });
-    transfer->Get(request);
+    transfer->Send(request);
     return transfer;
   }
   static void RunUntil(HttpClient& client, const std::function<bool()>& condition) {
@@ -454,8 +483,8 @@ TEST_F(Http2ClientTest, AConnectionWithoutDataEndsForAllRequests) {
                                    "another request has failed"));
   EXPECT_EQ(server_->clients().size(), 1u);
 
-  watch->Get({.path = "/"});
-  silent->Get({.path = "/"});
+  watch->Send({.path = "/"});
+  silent->Send({.path = "/"});
   RunUntil(*client, [&] { return !watch->busy() && !silent->busy(); });
   EXPECT_OK(watch->result);
   EXPECT_OK(silent->result);
@@ -489,7 +518,7 @@ TEST_F(Http2ClientTest, ASilentRequestDoesNotEndARequestThatReceivesData) {
               absl::DeadlineExceededError(server_->url() + ": no data for 0.3 s"));
     if (!watch->busy()) return false;
     connections = server_->clients().size();
-    mute->Get({.path = "/"});
+    mute->Send({.path = "/"});
     RunUntil(*client, [&] { return silent == 2; });
     return watch->busy();
   }));
@@ -517,7 +546,7 @@ TEST_F(Http2ClientTest, AResetStreamDoesNotEndOtherRequests) {
   EXPECT_TRUE(watch->busy());
 
   listed = 0;
-  list->Get({.path = "/"});
+  list->Send({.path = "/"});
   RunUntil(*client, [&] { return listed == 1; });
   EXPECT_TRUE(watch->busy());
   EXPECT_EQ(server_->clients().size(), 2u);
@@ -580,7 +609,7 @@ TEST_F(Http2ClientTest, AfterGoawayTheNextRequestUsesAnotherConnection) {
   for (int i = 0; i < 2; ++i) {
     RunUntil(*client, [&] { return !other->busy(); });
     EXPECT_OK(other->result);
-    other->Get({.path = "/"});
+    other->Send({.path = "/"});
   }
   RunUntil(*client, [&] { return !other->busy(); });
   EXPECT_OK(other->result);
@@ -605,7 +634,7 @@ TEST_F(Http2ClientTest, AfterAConnectionIsLostItsRequestsShareANewOne) {
   for (const auto& transfer : transfers) {
     // libcurl 7.88 reports some of these bodies as complete.
     EXPECT_TRUE(!transfer->result.ok() || transfer->result->status == 200);
-    transfer->Get({.path = "/"});
+    transfer->Send({.path = "/"});
   }
   RunUntil(*client, none_is_busy);
   for (const auto& transfer : transfers) EXPECT_OK(transfer->result);

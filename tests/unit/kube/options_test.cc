@@ -49,6 +49,8 @@ TEST(KubeOptionsTest, Defaults) {
   EXPECT_EQ(options.target, "unix:/run/svcmap/svcmap.sock");
   EXPECT_EQ(options.kubeconfig, "");
   EXPECT_FALSE(options.master);
+  EXPECT_EQ(options.writes.startup_taint, "");
+  EXPECT_FALSE(options.writes.events);
   EXPECT_FALSE(options.healthz_bind_address.has_value());
   EXPECT_FALSE(options.instance.empty());
 }
@@ -109,6 +111,12 @@ TEST(KubeOptionsTest, WhatCannotBeUsedIsReported) {
   EXPECT_THAT(Complaint({"--service-proxy-name", "-a"}),
               HasSubstr("\"-a\": must be a valid label value"));
   EXPECT_THAT(Complaint({"--healthz-bind-address", "127.0.0.1"}), HasSubstr("must contain a port"));
+  for (const std::string taint :
+       {"svcmap/not-ready:NoSchedule", "/not-ready", "a/b/c", "\"", "a/"}) {
+    EXPECT_THAT(Complaint({"--startup-taint", taint}),
+                HasSubstr("must be the key of a taint without value and effect"))
+        << taint;
+  }
 }
 
 BridgeFacts WellFacts() {
@@ -137,6 +145,20 @@ TEST(KubeStatusTest, WhatWeDoWithoutIsNoFault) {
   facts.watches[3].last_error = "403";
   EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
   EXPECT_EQ(KubeHealthzAnswer(facts).body, "ok, servicecidrs not available: 403\n");
+}
+
+TEST(KubeStatusTest, AStartupTaintThatStaysIsNoFault) {
+  BridgeFacts facts = WellFacts();
+  facts.startup_taint_error = "403";
+  EXPECT_EQ(KubeHealthzAnswer(facts).code, 200);
+  EXPECT_EQ(KubeHealthzAnswer(facts).body, "ok, startup taint not removed: 403\n");
+}
+
+TEST(KubeOptionsTest, WritesAreOptional) {
+  const KubeOptions options = ParseKube({"--startup-taint=svcmap/not-ready", "--events"});
+  EXPECT_EQ(options.writes.startup_taint, "svcmap/not-ready");
+  EXPECT_TRUE(options.writes.events);
+  EXPECT_EQ(ParseKube({"--startup-taint", "not-ready"}).writes.startup_taint, "not-ready");
 }
 
 TEST(KubeStatusTest, EveryMetricIsExposedAndDocumented) {

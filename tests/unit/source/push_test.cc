@@ -67,6 +67,11 @@ class PushTest : public ::testing::Test {
     options.last_retry = std::chrono::milliseconds(20);
     options.slow_retry = std::chrono::hours(1);
     options.rejected_retry = rejected_retry_;
+    options.on_programmed = [this] { ++programmed_; };
+    options.on_finding = [this](const Finding& finding) {
+      const std::lock_guard lock(findings_mutex_);
+      findings_.push_back(finding);
+    };
     push_ = Push::Start(options, mirror);
   }
   // Starts a Push with one Service, and waits until the agent has acknowledged position 7.
@@ -90,6 +95,9 @@ class PushTest : public ::testing::Test {
   testing::TemporaryFolder folder_ = *testing::TemporaryFolder::Make();
   std::unique_ptr<FakeAgent> agent_;
   Mirror mirror_;
+  std::atomic<int> programmed_ = 0;  // Calls of on_programmed.
+  std::mutex findings_mutex_;
+  std::vector<Finding> findings_;
   std::unique_ptr<Push> push_;
 };
 
@@ -365,6 +373,36 @@ TEST_F(PushTest, ThePositionStaysWhileCommitsFail) {
   EXPECT_EQ(push_->facts().position, 7u);
   agent_->SetOutcome(v1::COMMITTED);
   EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 9; }));
+}
+
+TEST_F(PushTest, NewResultsAreReported) {
+  MakeAgent();
+  agent_->Reject("a", "not good");
+  Complete({AService("a", "1")});
+  StartPush();
+  ASSERT_TRUE(Settled());
+  const std::lock_guard lock(findings_mutex_);
+  ASSERT_THAT(findings_, SizeIs(1));
+  EXPECT_EQ(findings_[0].kind, v1::KIND_SERVICE);
+  EXPECT_EQ(findings_[0].name_space + "/" + findings_[0].name, "shop/a");
+  EXPECT_TRUE(findings_[0].rejected);
+  EXPECT_EQ(findings_[0].text, "not good");
+}
+
+TEST_F(PushTest, ObjectsAreProgrammedOnceTheKernelHasASnapshot) {
+  MakeAgent();
+  agent_->SetOutcome(v1::FAILED);
+  Complete({AService("a", "1")});
+  StartPush();
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(programmed_, 0);
+  agent_->SetOutcome(v1::COMMITTED);
+  Upsert("a", "2");  // svcmapd commits the failed changes together with these changes.
+  EXPECT_TRUE(WaitUntil([this] { return programmed_ == 1; }));
+  Upsert("a", "3");
+  ASSERT_TRUE(agent_->AwaitStored({"a=3"}));
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(programmed_, 1);
 }
 
 TEST_F(PushTest, ALargeListDuringASnapshotStartsANewSnapshot) {
