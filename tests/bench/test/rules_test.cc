@@ -19,6 +19,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 using Lines = std::vector<std::string>;
 
@@ -80,6 +81,38 @@ TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThrough
                                               "KUBE-SEP-"),
                                     Not(HasSubstr("statistic")))));
   EXPECT_THAT(lines, Contains(EndsWith("-m udp -p udp -j DNAT --to-destination 10.244.0.3:53")));
+}
+
+// Returns the targets of the rules that begin with `start`, in order.
+Lines TargetsOf(const Lines& lines, const std::string& start) {
+  Lines targets;
+  for (const std::string& line : lines) {
+    if (line.starts_with(start)) targets.push_back(line.substr(line.rfind(' ') + 1));
+  }
+  return targets;
+}
+
+TEST(IptablesRulesTest, ClusterIpsAreLookedUpFirstAndNodePortsLast) {
+  ServicePort port = Port("shop/web", "http", "10.96.0.7", 80, {"10.244.0.2"}, 8080);
+  port.external_ips = {*IpAddress::Parse("192.0.2.7")};
+  port.load_balancer_ips = {*IpAddress::Parse("192.0.2.8")};
+  EXPECT_THAT(TargetsOf(IptablesOf({port}), "-A KUBE-SERVICES "),
+              ElementsAre(StartsWith("KUBE-SVC-"), StartsWith("KUBE-EXT-"), StartsWith("KUBE-EXT-"),
+                          "KUBE-NODEPORTS"));
+}
+
+TEST(IptablesRulesTest, WithoutAClusterCidrNoTrafficToClusterIpsIsMasqueraded) {
+  const ServicePort port = Port("shop/web", "http", "10.96.0.7", 80, {"10.244.0.2"}, 8080);
+  IptablesRules rules(Family::kIpv4, {});
+  EXPECT_THAT(TargetsOf(LinesOf(rules.FullSync({port}, /*clean_up=*/true)), "-A KUBE-SVC-"),
+              ElementsAre(StartsWith("KUBE-SEP-")));
+}
+
+// The rule that is inserted last is the first rule of its chain.
+TEST(IptablesRulesTest, JumpsAreInsertedAtTheBeginningOfTheirChains) {
+  EXPECT_THAT(TargetsOf(LinesOf(IptablesRules(Family::kIpv4, {}).SetUp()), "-I FORWARD "),
+              ElementsAre("KUBE-EXTERNAL-SERVICES", "KUBE-SERVICES", "KUBE-FORWARD",
+                          "KUBE-PROXY-FIREWALL"));
 }
 
 Lines NftablesOf(const std::vector<ServicePort>& ports, bool plain_single = false) {
