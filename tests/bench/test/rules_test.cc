@@ -115,12 +115,15 @@ TEST(IptablesRulesTest, JumpsAreInsertedAtTheBeginningOfTheirChains) {
                           "KUBE-PROXY-FIREWALL"));
 }
 
+NftablesNode Node(bool plain_single = false) {
+  return {.ip = *IpAddress::Parse("192.0.2.10"),
+          .cluster_cidr = *IpPrefix::Parse("10.64.0.0/14"),
+          .service_cidr = *IpPrefix::Parse("10.96.0.0/16"),
+          .plain_single = plain_single};
+}
+
 Lines NftablesOf(const std::vector<ServicePort>& ports, bool plain_single = false) {
-  return LinesOf(NftablesFullSync({.ip = *IpAddress::Parse("192.0.2.10"),
-                                   .cluster_cidr = *IpPrefix::Parse("10.64.0.0/14"),
-                                   .service_cidr = *IpPrefix::Parse("10.96.0.0/16"),
-                                   .plain_single = plain_single},
-                                  ports));
+  return LinesOf(NftablesFullSync(Node(plain_single), ports));
 }
 
 // The expected rules are from a published listing of a node with kube-proxy 1.36.2.
@@ -164,6 +167,20 @@ TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
   port.endpoints.erase(port.endpoints.begin());
   EXPECT_THAT(NftablesOf({port}, /*plain_single=*/true),
               Contains("add rule " + chain + " meta l4proto tcp dnat to 10.64.2.21:8080"));
+}
+
+TEST(NftablesRulesTest, SeveralChangesOfAServiceAreOneChange) {
+  const auto with_endpoint = [](const std::string& ip) {
+    return Port("shop/web", "http", "10.96.3.1", 80, {ip}, 8080);
+  };
+  const ServicePort first = with_endpoint("10.64.1.11"), second = with_endpoint("10.64.1.12"),
+                    third = with_endpoint("10.64.1.13");
+  EXPECT_EQ(NftablesChange(Node(), {third},
+                           {{.before = first, .after = second, .messages = {}},
+                            {.before = second, .after = third, .messages = {}}})
+                .transaction,
+            NftablesChange(Node(), {third}, {{.before = first, .after = third, .messages = {}}})
+                .transaction);
 }
 
 }  // namespace
