@@ -3,7 +3,7 @@
 //
 // GoogleTest reports only failed assertions. Each assertion macro (EXPECT_*, ASSERT_*, and macros
 // built on these) expands GTEST_AMBIGUOUS_ELSE_BLOCKER_ once, so the replacement below is evaluated
-// once for each assertion. tests/conformance/sample_tests.cc verifies this for each kind of macro.
+// once for each assertion.
 // Mock expectations (EXPECT_CALL) and FAIL() do not expand the macro.
 #pragma once
 
