@@ -102,8 +102,10 @@ TEST_F(AddressMonitorTest, ReportsNetworksAndGatewaysOfDefaultRoutes) {
 }
 
 TEST_F(AddressMonitorTest, TheCostOfAnAddressDoesNotDependOnTheNumberOfRoutes) {
-  constexpr int kRoutes = 5000;  // Of each family. Each message has at least 44 bytes.
-  constexpr size_t kMaxReceived = 64 * 1024;
+  constexpr int kRoutes = 5000;  // Of each family.
+  // A dump of the routes of one family is not smaller, because a message has at least 44 bytes. On
+  // a busy machine, the monitor can read the addresses and gateways more than once.
+  constexpr size_t kDump = size_t{44} * kRoutes;
   Ip({"link", "add", "eth0", "type", "bridge"});
   Ip({"link", "set", "eth0", "up"});
   Ip({"addr", "add", "192.0.2.1/24", "dev", "eth0"});
@@ -135,7 +137,7 @@ TEST_F(AddressMonitorTest, TheCostOfAnAddressDoesNotDependOnTheNumberOfRoutes) {
   Await("via 2001:db8::9");
   Await("via 192.0.2.8", /*present=*/false);
   faults_.Clear();
-  EXPECT_LT(received, kMaxReceived);
+  EXPECT_LT(received, kDump);
 }
 
 TEST_F(AddressMonitorTest, ADeletedAddressEndsItsDefaultRoute) {

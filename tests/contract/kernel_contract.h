@@ -21,6 +21,7 @@
 #include "tests/contract/rows.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::nft {
 
@@ -99,7 +100,12 @@ class KernelContract : public ::testing::TestWithParam<std::tuple<KernelKind, Fa
     return has.value_or(false);
   }
   std::vector<Element> Read(proxy::SetIndex set) {
-    absl::StatusOr<std::vector<Element>> elements = kernel_->ReadSet(Set(set));
+    // On a busy machine, the kernel resizes a large set for longer than ReadSet() repeats its dump.
+    absl::StatusOr<std::vector<Element>> elements = std::vector<Element>();
+    EXPECT_TRUE(testing::WaitUntil([&] {
+      elements = kernel_->ReadSet(Set(set));
+      return !absl::IsUnavailable(elements.status());
+    }));
     EXPECT_OK(elements);
     return elements.ok() ? *std::move(elements) : std::vector<Element>();
   }

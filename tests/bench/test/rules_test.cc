@@ -19,6 +19,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 using Lines = std::vector<std::string>;
 
@@ -82,12 +83,47 @@ TEST(IptablesRulesTest, S204_S205_S206_S207_AFreshClusterLooksAsInTheWalkThrough
   EXPECT_THAT(lines, Contains(EndsWith("-m udp -p udp -j DNAT --to-destination 10.244.0.3:53")));
 }
 
+// Returns the targets of the rules that begin with `start`, in order.
+Lines TargetsOf(const Lines& lines, const std::string& start) {
+  Lines targets;
+  for (const std::string& line : lines) {
+    if (line.starts_with(start)) targets.push_back(line.substr(line.rfind(' ') + 1));
+  }
+  return targets;
+}
+
+TEST(IptablesRulesTest, ClusterIpsAreLookedUpFirstAndNodePortsLast) {
+  ServicePort port = Port("shop/web", "http", "10.96.0.7", 80, {"10.244.0.2"}, 8080);
+  port.external_ips = {*IpAddress::Parse("192.0.2.7")};
+  port.load_balancer_ips = {*IpAddress::Parse("192.0.2.8")};
+  EXPECT_THAT(TargetsOf(IptablesOf({port}), "-A KUBE-SERVICES "),
+              ElementsAre(StartsWith("KUBE-SVC-"), StartsWith("KUBE-EXT-"), StartsWith("KUBE-EXT-"),
+                          "KUBE-NODEPORTS"));
+}
+
+TEST(IptablesRulesTest, WithoutAClusterCidrNoTrafficToClusterIpsIsMasqueraded) {
+  const ServicePort port = Port("shop/web", "http", "10.96.0.7", 80, {"10.244.0.2"}, 8080);
+  IptablesRules rules(Family::kIpv4, {});
+  EXPECT_THAT(TargetsOf(LinesOf(rules.FullSync({port}, /*clean_up=*/true)), "-A KUBE-SVC-"),
+              ElementsAre(StartsWith("KUBE-SEP-")));
+}
+
+// The rule that is inserted last is the first rule of its chain.
+TEST(IptablesRulesTest, JumpsAreInsertedAtTheBeginningOfTheirChains) {
+  EXPECT_THAT(TargetsOf(LinesOf(IptablesRules(Family::kIpv4, {}).SetUp()), "-I FORWARD "),
+              ElementsAre("KUBE-EXTERNAL-SERVICES", "KUBE-SERVICES", "KUBE-FORWARD",
+                          "KUBE-PROXY-FIREWALL"));
+}
+
+NftablesNode Node(bool plain_single = false) {
+  return {.ip = *IpAddress::Parse("192.0.2.10"),
+          .cluster_cidr = *IpPrefix::Parse("10.64.0.0/14"),
+          .service_cidr = *IpPrefix::Parse("10.96.0.0/16"),
+          .plain_single = plain_single};
+}
+
 Lines NftablesOf(const std::vector<ServicePort>& ports, bool plain_single = false) {
-  return LinesOf(NftablesFullSync({.ip = *IpAddress::Parse("192.0.2.10"),
-                                   .cluster_cidr = *IpPrefix::Parse("10.64.0.0/14"),
-                                   .service_cidr = *IpPrefix::Parse("10.96.0.0/16"),
-                                   .plain_single = plain_single},
-                                  ports));
+  return LinesOf(NftablesFullSync(Node(plain_single), ports));
 }
 
 // The expected rules are from a published listing of a node with kube-proxy 1.36.2.
@@ -131,6 +167,20 @@ TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
   port.endpoints.erase(port.endpoints.begin());
   EXPECT_THAT(NftablesOf({port}, /*plain_single=*/true),
               Contains("add rule " + chain + " meta l4proto tcp dnat to 10.64.2.21:8080"));
+}
+
+TEST(NftablesRulesTest, SeveralChangesOfAServiceAreOneChange) {
+  const auto with_endpoint = [](const std::string& ip) {
+    return Port("shop/web", "http", "10.96.3.1", 80, {ip}, 8080);
+  };
+  const ServicePort first = with_endpoint("10.64.1.11"), second = with_endpoint("10.64.1.12"),
+                    third = with_endpoint("10.64.1.13");
+  EXPECT_EQ(NftablesChange(Node(), {third},
+                           {{.before = first, .after = second, .messages = {}},
+                            {.before = second, .after = third, .messages = {}}})
+                .transaction,
+            NftablesChange(Node(), {third}, {{.before = first, .after = third, .messages = {}}})
+                .transaction);
 }
 
 }  // namespace

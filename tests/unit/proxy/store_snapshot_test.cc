@@ -84,6 +84,14 @@ TEST_F(SnapshotTest, ASnapshotKeyCountsForItsKindOnly) {
   EXPECT_THAT(Stored(), ElementsAre("Service x/new"));
 }
 
+TEST_F(SnapshotTest, WhatWasNamedBeforeASnapshotIsRemoved) {
+  store_.AddToSnapshot(Kind::kService, "x/old");
+  store_.BeginSnapshot();
+  ApplyNew();
+  store_.EndSnapshot(2);
+  EXPECT_EQ(Stored(), new_);
+}
+
 TEST_F(SnapshotTest, BeginningAgainForgetsWhatWasNamed) {
   store_.BeginSnapshot();
   for (const Change& change : Objects("x/old")) store_.Apply(change, 2);
