@@ -28,6 +28,7 @@ namespace svcmap::testing {
 
 inline constexpr uint16_t kProxyPort = 2378;
 inline constexpr uint16_t kPagesPort = 10259;
+inline constexpr char kStatusPrefix[] = "/svcmap-status/v1/test";
 inline const std::vector<std::string> kAgentFlags = {"--healthz-bind-address=",
                                                      "--metrics-bind-address="};
 
@@ -71,8 +72,7 @@ class EtcdTest : public ::testing::Test {
     netns_.emplace(std::move(netns));
     ASSERT_OK_AND_ASSIGN(TemporaryFolder folder, TemporaryFolder::Make());
     folder_.emplace(std::move(folder));
-    ASSERT_OK_AND_ASSIGN(etcd_, EtcdServer::Start(*netns_, folder_->path()));
-    writer_.emplace(etcd_->socket(), /*epoch=*/1);
+    ASSERT_OK(StartEtcd());
     ASSERT_OK_AND_ASSIGN(proxy_, TcpProxy::Start(*netns_, kProxyPort, kEtcdPort));
     ASSERT_OK(StartAgent());
     ASSERT_OK(writer_->Put(Node()));
@@ -85,11 +85,29 @@ class EtcdTest : public ::testing::Test {
     agent_.reset();
   }
 
+  // Starts etcd and the writer.
+  virtual absl::Status StartEtcd() {
+    auto etcd = EtcdServer::Start(*netns_, folder_->path());
+    if (!etcd.ok()) return etcd.status();
+    etcd_ = *std::move(etcd);
+    writer_.emplace(etcd_->socket(), /*epoch=*/1);
+    return absl::OkStatus();
+  }
+  // Restarts etcd with other flags and the same data.
+  absl::Status RestartEtcd(const std::vector<std::string>& flags) {
+    if (absl::Status status = etcd_->Stop(); !status.ok()) return status;
+    auto etcd = EtcdServer::Start(*netns_, folder_->path(), flags);
+    if (!etcd.ok()) return etcd.status();
+    etcd_ = *std::move(etcd);
+    return absl::OkStatus();
+  }
+
   // svcmapd keeps its socket and state when it is started again.
-  absl::Status StartAgent() {
+  absl::Status StartAgent(const std::vector<std::string>& more_flags = {}) {
     std::vector<std::string> flags = kAgentFlags;
     flags.insert(flags.end(),
                  {"--listen", AgentAddress(), "--state-dir", folder_->path() + "/state"});
+    flags.insert(flags.end(), more_flags.begin(), more_flags.end());
     auto agent = Agent::Start(*netns_, flags);
     if (!agent.ok()) return agent.status();
     agent_ = *std::move(agent);
@@ -114,7 +132,8 @@ class EtcdTest : public ::testing::Test {
     if (!absl::StrContains(absl::StrJoin(flags, " "), "--etcd-endpoints")) {
       argv.push_back(absl::StrCat("--etcd-endpoints=http://127.0.0.1:", kProxyPort));
     }
-    auto source = ChildProcess::Start({.argv = std::move(argv), .netns = &*netns_});
+    auto source = ChildProcess::Start(
+        {.argv = std::move(argv), .netns = &*netns_, .env = source_environment_});
     if (!source.ok()) return source.status();
     source_ = *std::move(source);
     return absl::OkStatus();
@@ -127,12 +146,16 @@ class EtcdTest : public ::testing::Test {
   }
   bool Logged(const std::string& text) { return source_->WaitForOutput(text, kHangLimit); }
 
-  // Writes the objects in one transaction.
-  absl::Status Put(const Objects& objects) {
+  // Sets the objects that svcmapd must have. Other objects stay.
+  void Expect(const Objects& objects) {
     for (const v1::Object& object : objects) {
       std::erase_if(objects_, [&](const auto& old) { return EtcdKey(old) == EtcdKey(object); });
       objects_.push_back(object);
     }
+  }
+  // Writes the objects in one transaction.
+  absl::Status Put(const Objects& objects) {
+    Expect(objects);
     return writer_->Put(objects);
   }
   absl::Status Remove(const std::vector<std::string>& keys) {
@@ -167,6 +190,11 @@ class EtcdTest : public ::testing::Test {
     argv.insert(argv.end(), arguments.begin(), arguments.end());
     return RunCommand({.argv = std::move(argv), .netns = &*netns_}, kHangLimit);
   }
+  // Runs `svcmapctl fleet wait`, after which the node has written its status.
+  absl::StatusOr<CommandResult> FleetWait(uint64_t seq) {
+    return Fleet(
+        {"wait", "--seq", absl::StrCat(seq), "--window", "1s", "--status-prefix", kStatusPrefix});
+  }
   // Runs `svcmapctl fleet apply` with a file that contains `text`.
   absl::StatusOr<CommandResult> FleetApply(const std::string& text,
                                            const std::vector<std::string>& flags = {}) {
@@ -193,6 +221,12 @@ class EtcdTest : public ::testing::Test {
     const std::string line = absl::StrCat("\nsvcmap_etcd_", name, " ", value, "\n");
     return Eventually(line, [&] { return absl::StrContains(Page("/metrics"), line); });
   }
+  uint64_t Metric(const std::string& name) {
+    const std::string page = Page("/metrics");
+    const std::string start = absl::StrCat("\nsvcmap_etcd_", name, " ");
+    const size_t at = page.find(start);
+    return at == std::string::npos ? 0 : std::stoull(page.substr(at + start.size()));
+  }
   uint64_t ElementsWritten() {
     const auto status = agent_->GetStatus();
     return status.ok() ? status->elements_written() : UINT64_MAX;
@@ -205,9 +239,10 @@ class EtcdTest : public ::testing::Test {
   std::unique_ptr<TcpProxy> proxy_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<ChildProcess> source_;
+  std::vector<std::string> source_environment_;  // For StartSource.
   std::string prefix_ = kEtcdPrefix;
   std::string etcd_url_ = absl::StrCat("http://127.0.0.1:", kEtcdPort);  // For Fleet.
-  Objects objects_;  // The objects of the writer.
+  Objects objects_;  // The objects that svcmapd must have.
 };
 
 }  // namespace svcmap::testing

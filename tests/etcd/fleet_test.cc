@@ -11,9 +11,8 @@ using ::testing::HasSubstr;
 
 // The second node has its own namespace for svcmapd. svcmap-etcd only needs the Unix socket.
 TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
-  constexpr char kStatus[] = "/svcmap-status/v1/test";
   ASSERT_OK(Put(Webs(3)));
-  ASSERT_OK(StartSource({"--status-prefix", kStatus}));
+  ASSERT_OK(StartSource({"--status-prefix", kStatusPrefix}));
   ASSERT_OK_AND_ASSIGN(const NetNs second, NetNs::Create());
   const std::string address = "unix://" + folder_->path() + "/second.sock";
   std::vector<std::string> flags = kAgentFlags;
@@ -23,11 +22,11 @@ TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
       const auto source,
       ChildProcess::Start(
           {.argv = {SVCMAP_BIN_DIR "/svcmap-etcd", "--prefix", prefix_, "--agent", address,
-                    "--node-name", "n2", "--list-delay=0", "--status-prefix", kStatus,
+                    "--node-name", "n2", "--list-delay=0", "--status-prefix", kStatusPrefix,
                     absl::StrCat("--etcd-endpoints=http://127.0.0.1:", kEtcdPort)},
            .netns = &*netns_}));
   const auto fleet = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--status-prefix", kStatus});
+    arguments.insert(arguments.end(), {"--status-prefix", kStatusPrefix});
     return Fleet(arguments);
   };
   const auto wait = [&](uint64_t seq, const std::string& timeout) {
@@ -37,7 +36,7 @@ TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
     std::vector<std::string> counts;
     for (const char* node : {"n1", "n2"}) {
       const auto found =
-          etcd_->Control({"get", "-w", "fields", absl::StrCat(kStatus, "/nodes/", node)});
+          etcd_->Control({"get", "-w", "fields", absl::StrCat(kStatusPrefix, "/nodes/", node)});
       const std::string text = found.ok() ? *found : std::string(found.status().message());
       const size_t at = text.find("\"Version\" :");
       counts.push_back(

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 
+#include "absl/strings/str_format.h"
 #include "api/manifests/manifests.h"
 #include "svcmap/etcd/v3/etcd.grpc.pb.h"
 #include "tests/etcd/etcd_world.h"
@@ -12,6 +13,7 @@
 namespace svcmap::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr uint16_t kFaultyPort = 2377;
@@ -173,6 +175,26 @@ TEST_F(EtcdTest, ManifestsAreNotAppliedAfterChangesOfAnotherWriter) {
     EXPECT_THAT(failed.err, HasSubstr("another writer has written, or a Store was elected"));
     EXPECT_EQ(RevisionOf(WebKey(0)), 0);
   }
+}
+
+// The limit is below etcd's limit of 1.5 MiB for a transaction.
+TEST_F(EtcdTest, AnObjectThatIsTooLargeIsNotApplied) {
+  v1::Object large = ASlice("shop/s0").Named("s0").Port("tcp", 8080);
+  v1::EndpointSlice& slice = *large.mutable_endpoint_slice();
+  slice.set_address_type("IPv6");
+  for (int n = 0; n < 1000; ++n) {
+    v1::Endpoint& endpoint = *slice.add_endpoints();
+    for (int i = 0; i < 40; ++i) {
+      endpoint.add_addresses(absl::StrFormat("2001:db8:1111:2222:3333:4444:%04x:%04x", 1 + n, i));
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const CommandResult applied,
+                       FleetApply(api::ManifestYaml({large, Web(1, Ip(1))})));
+  EXPECT_EQ(applied.exit.code, 1);
+  EXPECT_THAT(applied.err, ContainsRegex("endpointslice/shop/s0: Too long: 1[0-9]{6} bytes: must "
+                                         "have at most 1400000 bytes; not written"));
+  EXPECT_EQ(RevisionOf(SliceKey(0)), 0);
+  EXPECT_GT(RevisionOf(WebKey(1)), 0);
 }
 
 TEST_F(EtcdTest, ManifestsThatWouldDoHarmAreNotApplied) {

@@ -266,6 +266,43 @@ TEST_F(EtcdTest, AnEmptyPrefixRemovesNothing) {
   EXPECT_EQ(Encoded(stored), Encoded(Webs(3)));
 }
 
+// The operator has lost the data of etcd and starts an empty etcd.
+TEST_F(EtcdTest, ANewEtcdRemovesNothing) {
+  ASSERT_OK(Put(Webs(30)));
+  ASSERT_OK(StartSource());
+  ASSERT_OK(UntilSynced());
+  const Objects before = objects_;
+  ASSERT_OK(etcd_->Stop());
+  ASSERT_OK_AND_ASSIGN(const TemporaryFolder folder, TemporaryFolder::Make());
+  ASSERT_OK_AND_ASSIGN(etcd_, EtcdServer::Start(*netns_, folder.path()));
+  ASSERT_TRUE(Logged("/state/head: the key does not exist"));
+
+  // A writer that has only a part of the objects.
+  EtcdWriter next(etcd_->socket(), /*epoch=*/2);
+  ASSERT_OK(next.Put(Webs(3)));
+  ASSERT_OK(UntilMetric("held", 1));
+  ASSERT_OK(UntilSynced());
+  ASSERT_OK(next.Put(before));
+  ASSERT_OK(UntilMetric("acknowledged_seq", next.seq()));
+  ASSERT_OK(UntilSynced());
+  EXPECT_OK(UntilMetric("held", 0));
+}
+
+TEST_F(EtcdTest, AGapInTheSequenceListsTheDifferences) {
+  ASSERT_OK(Put(Webs(3)));
+  ASSERT_OK(StartSource());
+  ASSERT_OK(UntilSynced());
+  const std::string head =
+      absl::StrCat(R"({"format":1,"seq":)", writer_->seq() + 2, R"(,"epoch":1,"nonce":"other"})");
+  ASSERT_OK(writer_->WriteWithoutHead(
+      {{"/state/head", head}, {WebKey(1), EtcdValue(Web(1, "10.96.99.1"))}}));
+  Expect({Web(1, "10.96.99.1")});
+  ASSERT_OK(UntilSynced());
+  EXPECT_OK(UntilMetric("gaps_total", 1));
+  EXPECT_OK(UntilMetric("lists_total", 2));
+  EXPECT_OK(UntilMetric("acknowledged_seq", writer_->seq() + 2));
+}
+
 // The common name of the certificate is the user in etcd. The files are read for each connection.
 TEST_F(EtcdTest, CertificatesAreUsersAndCanBeReplaced) {
   const CertificateAuthority ca("ca");
@@ -293,13 +330,10 @@ TEST_F(EtcdTest, CertificatesAreUsersAndCanBeReplaced) {
            {"auth", "enable"}}) {
     ASSERT_OK(etcd_->Control(command));
   }
-  ASSERT_OK(etcd_->Stop());
-  ASSERT_OK_AND_ASSIGN(
-      etcd_, EtcdServer::Start(
-                 *netns_, folder_->path(),
-                 {"--cert-file=" + write("server.crt", server.certificate),
-                  "--key-file=" + write("server.key", server.key),
-                  "--trusted-ca-file=" + write("ca.crt", ca.certificate()), "--client-cert-auth"}));
+  ASSERT_OK(RestartEtcd({"--cert-file=" + write("server.crt", server.certificate),
+                         "--key-file=" + write("server.key", server.key),
+                         "--trusted-ca-file=" + write("ca.crt", ca.certificate()),
+                         "--client-cert-auth"}));
   use_client("n2", 1h);
   const std::string path = folder_->path();
   ASSERT_OK(StartSource({absl::StrCat("--etcd-endpoints=https://127.0.0.1:", kProxyPort),
