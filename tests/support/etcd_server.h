@@ -35,7 +35,7 @@ class EtcdServer {
   static absl::StatusOr<Cluster> StartCluster(const NetNs& netns, const std::string& folder,
                                               int count);
 
-  absl::Status Stop();  // Sends SIGKILL.
+  absl::Status Stop();  // Sends SIGKILL, unless etcd has ended already.
   absl::Status StartAgain();
   absl::Status Signal(int signal) { return process_->Signal(signal); }
   absl::Status AwaitReady();  // Waits until this member answers and the cluster has a leader.
