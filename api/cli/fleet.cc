@@ -154,10 +154,9 @@ void PrintNodes(const FleetOptions& options, const fleet::Summary& summary, Sess
       table.Row({node.name, "", "", "", StateText(node), ""});
       continue;
     }
-    const auto age =
-        std::max(std::chrono::duration_cast<std::chrono::seconds>(now - node.status->time),
-                 std::chrono::seconds(0));
-    table.Row({node.name, absl::StrCat(node.status->seq), DurationText(age),
+    const auto age = std::chrono::duration_cast<std::chrono::seconds>(now - node.status->time);
+    table.Row({node.name, absl::StrCat(node.status->seq),
+               (age.count() < 0 ? "-" : "") + DurationText(std::chrono::abs(age)),
                absl::StrCat(node.status->rejected), StateText(node), node.status->reason});
   }
   table.Finish();

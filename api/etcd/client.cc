@@ -42,7 +42,6 @@ class Client::Worker {
   void Run() {
     while (stop_.WaitUntil(follower_.not_before())) {
       const Follower::Request request = follower_.Next(Clock::now());
-      if (request.reconnect) connection_.Drop();
       if (absl::Status status = connection_.Connect(); !status.ok()) {
         follower_.Failed(status, Clock::now());
       } else {
@@ -56,6 +55,7 @@ class Client::Worker {
         }
         SetContext(nullptr);
       }
+      if (follower_.TakeReconnect()) connection_.Drop();
       Publish();
     }
   }

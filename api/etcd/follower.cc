@@ -59,7 +59,6 @@ Follower::Follower(FollowerOptions options, Mirror& mirror, Backoff::Random rand
 
 Follower::Request Follower::Next(Clock::time_point now) {
   Request request;
-  request.reconnect = std::exchange(reconnect_, false);
   if (step_ == Step::kWatch) {
     ++facts_.watches;
     heard_ = now;

@@ -87,7 +87,6 @@ class Follower {
     std::optional<etcdserverpb::TxnRequest> read;  // Absent: a watch.
     std::chrono::milliseconds timeout{0};          // Only for reads.
     std::vector<etcdserverpb::WatchCreateRequest> watches;
-    bool reconnect = false;  // Use a new connection, to the next endpoint.
   };
   struct Line {  // A line for the log.
     bool warning = false;
@@ -113,6 +112,9 @@ class Follower {
   void Silent(Clock::time_point now);
   // OUT_OF_RANGE means that the revision of the request was compacted or does not exist yet.
   void Failed(const absl::Status& error, Clock::time_point now);
+  // Returns true if the caller must close the connection now, so that the next request uses the
+  // next endpoint. An open channel would connect again during the delay before the next request.
+  bool TakeReconnect() { return std::exchange(reconnect_, false); }
 
   FollowerFacts facts() const;
   std::vector<Line> TakeLines();

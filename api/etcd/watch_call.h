@@ -49,7 +49,7 @@ class WatchCall {
   Result Resume(Time deadline) {
     void* tag = nullptr;
     bool ok = false;
-    if (queue_.AsyncNext(&tag, &ok, fleet::SystemTime(deadline)) ==
+    if (queue_.AsyncNext(&tag, &ok, fleet::DeadlineOf(deadline)) ==
         grpc::CompletionQueue::TIMEOUT) {
       return Result::kTimeout;
     }

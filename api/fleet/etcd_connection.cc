@@ -14,7 +14,6 @@
 namespace svcmap::fleet {
 
 using std::chrono::steady_clock;
-using std::chrono::system_clock;
 
 absl::StatusOr<std::string> ParseEndpoint(const std::string& url) {
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -57,9 +56,10 @@ absl::Status CheckPrefix(const char* flag, const std::string& prefix) {
       ": must start with '/' and not end with '/', such as \"/svcmap/v1/prod\"");
 }
 
-system_clock::time_point SystemTime(steady_clock::time_point time) {
-  return system_clock::now() +
-         std::chrono::duration_cast<system_clock::duration>(time - steady_clock::now());
+gpr_timespec DeadlineOf(steady_clock::time_point time) {
+  const std::chrono::nanoseconds left = time - steady_clock::now();
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
 }
 
 EtcdConnection::EtcdConnection(EtcdServers servers)
@@ -88,7 +88,7 @@ absl::Status EtcdConnection::Connect() {
 absl::StatusOr<etcdserverpb::TxnResponse> EtcdConnection::Txn(
     const etcdserverpb::TxnRequest& request, std::chrono::milliseconds timeout,
     grpc::ClientContext& context) const {
-  context.set_deadline(SystemTime(steady_clock::now() + timeout));
+  context.set_deadline(DeadlineOf(steady_clock::now() + timeout));
   etcdserverpb::TxnResponse response;
   const grpc::Status status =
       etcdserverpb::KV::NewStub(channel_)->Txn(&context, request, &response);

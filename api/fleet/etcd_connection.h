@@ -1,6 +1,7 @@
 // A connection to an etcd cluster, for svcmap-etcd and `svcmapctl fleet`.
 #pragma once
 
+#include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -33,8 +34,8 @@ absl::Status FinishServers(const std::vector<std::string>& urls, EtcdServers& se
 // Returns an error that names `flag` if `prefix` is not a valid key prefix.
 absl::Status CheckPrefix(const char* flag, const std::string& prefix);
 
-// gRPC compares deadlines with the system clock. The steady clock is not affected by clock changes.
-std::chrono::system_clock::time_point SystemTime(std::chrono::steady_clock::time_point time);
+// Returns a deadline for gRPC that changes of the system clock do not affect.
+gpr_timespec DeadlineOf(std::chrono::steady_clock::time_point time);
 
 // Begins with a random endpoint. Each new connection uses the next endpoint, and reads the TLS
 // files again. Not thread-safe.

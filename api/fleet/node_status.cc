@@ -160,7 +160,7 @@ Summary Summarize(const std::set<std::string>& names,
     if (const auto value = values.find(name); value != values.end()) {
       if (auto status = ParseStatus(value->second); status.ok()) node.status = *std::move(status);
     }
-    node.silent = !node.status || now - node.status->time > kSilence;
+    node.silent = !node.status || std::chrono::abs(now - node.status->time) > kSilence;
     node.behind = node.status && node.status->seq < required_seq;
     summary.up_to_date += node.status && !node.behind ? 1 : 0;
     summary.behind += node.behind ? 1 : 0;

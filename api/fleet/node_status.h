@@ -62,13 +62,15 @@ absl::StatusOr<Ask> ParseAsk(std::string_view value);
 // ---- Summary ----
 
 // The age after which a node without a new status is silent. A node writes at least every 450 s.
+// The clock of the node has set the time of the status. If the time is later than now by more than
+// kSilence, the age is unknown, and the node is also silent.
 inline constexpr std::chrono::minutes kSilence{10};
 
 struct FleetNode {
   std::string name;
   std::optional<NodeStatus> status;  // Absent: the node has not written a valid status.
   bool behind = false;               // The status has a smaller seq than required.
-  bool silent = false;               // No status, or an old one.
+  bool silent = false;               // No status, or its time is old or in the future.
   bool rejecting() const { return status && status->rejected > 0; }
   bool unhealthy() const { return status && !status->healthy; }
 };

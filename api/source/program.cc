@@ -8,6 +8,7 @@
 
 #include "api/log/log_value.h"
 #include "api/log/set_up_log.h"
+#include "api/process/clock_watch.h"
 #include "api/process/notify.h"
 
 namespace svcmap::source {
@@ -37,8 +38,10 @@ sigset_t BlockSignals() {
 }
 
 absl::Status AwaitEnd(const sigset_t& signals, const api::ConfigWatch* config) {
+  constexpr timespec kClockInterval = {.tv_sec = 1, .tv_nsec = 0};
+  api::ClockWatch clock;
   int signal = 0;
-  sigwait(&signals, &signal);
+  while ((signal = sigtimedwait(&signals, nullptr, &kClockInterval)) < 0) clock.Check();
   if (config != nullptr && config->changed()) {
     api::NotifyStopping("the configuration file has changed; the rules stay in effect");
     return absl::AbortedError(

@@ -1,18 +1,15 @@
 // Tests of svcmapd after system clock changes and with too little memory.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <fstream>
 
+#include "absl/strings/str_join.h"
 #include "svcmap/v1/control.grpc.pb.h"
 #include "tests/support/agent.h"
+#include "tests/support/shim_clock.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
@@ -58,28 +55,13 @@ class ClockTest : public ConditionsTest {
   void SetUp() override {
     ConditionsTest::SetUp();
     if (HasFatalFailure()) return;
-    const std::string path = folder_->path() + "/clock";
-    const UniqueFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    ASSERT_TRUE(file.ok());
-    ASSERT_EQ(ftruncate(file.get(), sizeof(int64_t)), 0);
-    void* memory =
-        mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    ASSERT_NE(memory, MAP_FAILED);
-    offset_ = static_cast<std::atomic<int64_t>*>(memory);
+    ASSERT_OK_AND_ASSIGN(clock_, ShimClock::Make(folder_->path()));
     absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::Launch(
-        *netns_, kFlags,
-        Program("export CLOCK_SHIM_FILE=" + path + " LD_PRELOAD=" + SVCMAP_CLOCK_SHIM));
+        *netns_, kFlags, Program("export " + absl::StrJoin(clock_->environment(), " ")));
     ASSERT_OK(agent);
     agent_ = *std::move(agent);
     ASSERT_OK(agent_->WaitUntilItAnswers());
   }
-
-  void TearDown() override {
-    agent_.reset();
-    if (offset_ != nullptr) munmap(offset_, sizeof(int64_t));
-  }
-
-  void SetClock(std::chrono::nanoseconds change) { *offset_ += change.count(); }
 
   // Opens a stream, sends nothing, sets the clock, and returns the time until svcmapd closes the
   // stream.
@@ -95,13 +77,13 @@ class ClockTest : public ConditionsTest {
     grpc::ClientContext status_context;
     v1::GetStatusResponse response;
     EXPECT_TRUE(stub->GetStatus(&status_context, {}, &response).ok());
-    SetClock(change);
+    clock_->Step(change);
     const grpc::Status status = stream->Finish();
     EXPECT_THAT(status.error_message(), HasSubstr("open not received")) << agent_->log();
     return std::chrono::steady_clock::now() - start;
   }
 
-  std::atomic<int64_t>* offset_ = nullptr;
+  std::unique_ptr<ShimClock> clock_;
   std::unique_ptr<Agent> agent_;
 };
 

@@ -1,7 +1,6 @@
 #include "tests/recovery/recovery_world.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 
@@ -23,11 +22,6 @@ std::string OtherEndpoint(int service, int endpoint, bool v6) {
 }
 
 }  // namespace
-
-int64_t NumberFromEnvironment(const char* name, int64_t otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr || *value == '\0' ? otherwise : std::strtoll(value, nullptr, 10);
-}
 
 Objects SteadyServices(const World& world) {
   return Objects{Web("steady/one", kSteady), Web("steady/pair", kPair),

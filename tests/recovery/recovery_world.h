@@ -11,15 +11,12 @@
 #include <vector>
 
 #include "tests/netns/service_world.h"
+#include "tests/support/environment.h"
 #include "tests/support/kernel_check.h"
 #include "tests/support/steady_traffic.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::testing {
-
-// Returns the value of an environment variable as a number, or `otherwise` if the variable is not
-// set.
-int64_t NumberFromEnvironment(const char* name, int64_t otherwise);
 
 // Returns Services "steady/..." whose endpoints answer: some Services with one address each, a
 // Service with external addresses and a nodePort, and a Service with session affinity.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "api/convert/kinds.h"
 #include "svcmap/etcd/v3/etcd.grpc.pb.h"
 #include "tests/support/wait.h"
@@ -15,7 +16,9 @@ namespace svcmap::testing {
 namespace {
 
 constexpr char kHead[] = "/state/head";
-constexpr char kPeer[] = "http://127.0.0.1:2380";
+
+// Time limit for a request to one of several members.
+constexpr std::chrono::seconds kMemberTimeout{2};
 
 absl::Status StatusOf(const grpc::Status& status) {
   return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
@@ -29,10 +32,11 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& socket) {
 }
 
 absl::StatusOr<etcdserverpb::TxnResponse> Txn(const std::shared_ptr<grpc::Channel>& channel,
-                                              const etcdserverpb::TxnRequest& request) {
+                                              const etcdserverpb::TxnRequest& request,
+                                              std::chrono::seconds timeout = kHangLimit) {
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
-  context.set_deadline(std::chrono::system_clock::now() + kHangLimit);
+  context.set_deadline(std::chrono::system_clock::now() + OnThisMachine(timeout));
   etcdserverpb::TxnResponse response;
   const grpc::Status status = etcdserverpb::KV::NewStub(channel)->Txn(&context, request, &response);
   if (!status.ok()) return StatusOf(status);
@@ -41,41 +45,84 @@ absl::StatusOr<etcdserverpb::TxnResponse> Txn(const std::shared_ptr<grpc::Channe
 
 }  // namespace
 
-EtcdServer::EtcdServer(const NetNs& netns, std::string folder, std::vector<std::string> flags)
+EtcdServer::EtcdServer(const NetNs& netns, std::string folder, std::vector<std::string> flags,
+                       int member, int members)
     : netns_(netns),
       folder_(std::move(folder)),
       flags_(std::move(flags)),
-      socket_(folder_ + "/localhost:1") {}
+      member_(member),
+      members_(members),
+      address_(absl::StrCat("localhost:", member + 1)),
+      socket_(folder_ + "/" + address_) {}
 
 absl::StatusOr<std::unique_ptr<EtcdServer>> EtcdServer::Start(
     const NetNs& netns, const std::string& folder, const std::vector<std::string>& flags) {
-  std::unique_ptr<EtcdServer> server(new EtcdServer(netns, folder, flags));
+  std::unique_ptr<EtcdServer> server(
+      new EtcdServer(netns, folder, flags, /*member=*/0, /*members=*/1));
   if (absl::Status status = server->StartAgain(); !status.ok()) return status;
   return server;
 }
 
+absl::StatusOr<EtcdServer::Cluster> EtcdServer::StartCluster(const NetNs& netns,
+                                                             const std::string& folder, int count) {
+  Cluster servers;
+  for (int member = 0; member < count; ++member) {
+    servers.emplace_back(new EtcdServer(netns, folder, {}, member, count));
+    if (absl::Status status = servers.back()->Launch(); !status.ok()) return status;
+  }
+  for (const auto& server : servers) {
+    if (absl::Status status = server->AwaitReady(); !status.ok()) return status;
+  }
+  return servers;
+}
+
+std::string EtcdServer::PeerUrl(int member) const {
+  return absl::StrCat("http://127.0.0.1:", EtcdPort(member) + 1);
+}
+
+std::vector<std::string> EtcdServer::ClusterFlags() const {
+  std::vector<std::string> peers;
+  for (int i = 0; i < members_; ++i) peers.push_back(absl::StrCat("n", i, "=", PeerUrl(i)));
+  return {absl::StrCat("--name=n", member_),
+          absl::StrCat("--data-dir=data-", member_, "-", restores_),
+          "--initial-advertise-peer-urls=" + PeerUrl(member_),
+          "--initial-cluster=" + absl::StrJoin(peers, ",")};
+}
+
 absl::Status EtcdServer::StartAgain() {
-  const std::string url =
-      absl::StrCat(flags_.empty() ? "http" : "https", "://127.0.0.1:", kEtcdPort);
+  if (absl::Status status = Launch(); !status.ok()) return status;
+  return AwaitReady();
+}
+
+absl::Status EtcdServer::Launch() {
+  const bool tls = absl::StrContains(absl::StrJoin(flags_, " "), "--cert-file");
+  const std::string url = absl::StrCat(tls ? "https" : "http", "://127.0.0.1:", EtcdPort(member_));
   // etcd creates Unix sockets in its working directory.
   std::vector<std::string> argv = {"sh",
                                    "-c",
-                                   "cd \"$0\" && rm -f localhost:1 && exec etcd \"$@\"",
+                                   "cd \"$0\" && rm -f " + address_ + " && exec etcd \"$@\"",
                                    folder_,
-                                   "--name=n",
-                                   absl::StrCat("--data-dir=data-", restores_),
-                                   "--listen-client-urls=" + url + ",unix://localhost:1",
+                                   "--listen-client-urls=" + url + ",unix://" + address_,
                                    "--advertise-client-urls=" + url,
-                                   absl::StrCat("--listen-peer-urls=", kPeer),
-                                   absl::StrCat("--initial-advertise-peer-urls=", kPeer),
-                                   absl::StrCat("--initial-cluster=n=", kPeer)};
-  argv.insert(argv.end(), flags_.begin(), flags_.end());
+                                   "--listen-peer-urls=" + PeerUrl(member_)};
+  for (const auto& flags : {ClusterFlags(), flags_}) {
+    argv.insert(argv.end(), flags.begin(), flags.end());
+  }
   auto process = ChildProcess::Start({.argv = std::move(argv), .netns = &netns_});
   if (!process.ok()) return process.status();
   process_ = *std::move(process);
+  return absl::OkStatus();
+}
+
+absl::Status EtcdServer::AwaitReady() {
   etcdserverpb::TxnRequest read;
   read.add_success()->mutable_request_range()->set_key("x");
-  const absl::Status status = Txn(ChannelTo(socket_), read).status();
+  const std::shared_ptr<grpc::Channel> channel = ChannelTo(socket_);
+  absl::Status status;
+  WaitUntil([&] {
+    status = Txn(channel, read).status();
+    return !absl::IsUnavailable(status);
+  });
   // With users, the request is rejected, but etcd works.
   if (status.ok() || absl::StrContains(status.message(), "user name is empty")) {
     return absl::OkStatus();
@@ -85,14 +132,30 @@ absl::Status EtcdServer::StartAgain() {
 }
 
 absl::Status EtcdServer::Stop() {
-  if (absl::Status status = process_->Signal(SIGKILL); !status.ok()) return status;
+  const absl::Status status = process_->Signal(SIGKILL);
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
   if (!process_->Wait(kHangLimit)) return absl::DeadlineExceededError("SIGKILL of etcd");
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> EtcdServer::IsLeader() {
+  const absl::StatusOr<std::string> found = Control({"endpoint", "status", "-w", "fields"});
+  if (!found.ok()) return found.status();
+  const auto field = [&](const char* name) {
+    const std::string start = absl::StrCat("\"", name, "\" : ");
+    const size_t at = found->find(start);
+    return at == std::string::npos
+               ? ""
+               : found->substr(at + start.size(), found->find('\n', at) - at - start.size());
+  };
+  const std::string leader = field("Leader");
+  if (leader.empty()) return absl::InternalError("etcdctl endpoint status: " + *found);
+  return leader == field("MemberID");
+}
+
 absl::StatusOr<std::string> EtcdServer::Control(const std::vector<std::string>& arguments) {
   std::vector<std::string> argv = {"sh", "-c", "cd \"$0\" && exec etcdctl \"$@\"", folder_,
-                                   "--endpoints=unix://localhost:1"};
+                                   "--endpoints=unix://" + address_};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   return RunOk({.argv = std::move(argv), .netns = &netns_, .env = {"ETCDCTL_API=3"}});
 }
@@ -104,29 +167,53 @@ absl::Status EtcdServer::SaveBackup(const std::string& path) {
 absl::Status EtcdServer::RestoreBackup(const std::string& path) {
   if (absl::Status status = Stop(); !status.ok()) return status;
   ++restores_;
-  const absl::StatusOr<std::string> restored =
-      Control({"snapshot", "restore", path, "--name=n", absl::StrCat("--data-dir=data-", restores_),
-               absl::StrCat("--initial-advertise-peer-urls=", kPeer),
-               absl::StrCat("--initial-cluster=n=", kPeer)});
-  if (!restored.ok()) return restored.status();
+  std::vector<std::string> restore = {"snapshot", "restore", path};
+  for (const std::string& flag : ClusterFlags()) restore.push_back(flag);
+  if (absl::Status status = Control(restore).status(); !status.ok()) return status;
   return StartAgain();
 }
 
 struct EtcdWriter::Impl {
-  std::shared_ptr<grpc::Channel> channel;
+  std::vector<std::shared_ptr<grpc::Channel>> channels;  // Of the members.
+  size_t current = 0;
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channels[current]; }
+
+  // Sends the request to the next member if a member fails, so it may be applied several times.
+  absl::StatusOr<etcdserverpb::TxnResponse> Send(const etcdserverpb::TxnRequest& request) {
+    if (channels.size() == 1) return Txn(channel(), request);
+    absl::StatusOr<etcdserverpb::TxnResponse> response;
+    WaitUntil([&] {
+      response = Txn(channel(), request, kMemberTimeout);
+      const absl::Status& status = response.status();
+      // A proposal that a leader has dropped has the code UNKNOWN.
+      if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status) &&
+          !absl::IsUnknown(status)) {
+        return true;
+      }
+      current = (current + 1) % channels.size();
+      return false;
+    });
+    return response;
+  }
 };
 
 EtcdWriter::EtcdWriter(const std::string& socket, uint64_t epoch, std::string prefix)
-    : impl_(std::make_unique<Impl>(Impl{ChannelTo(socket)})),
+    : impl_(std::make_unique<Impl>(Impl{{ChannelTo(socket)}})),
       epoch_(epoch),
       prefix_(std::move(prefix)) {}
+
+EtcdWriter::EtcdWriter(const EtcdServer::Cluster& members, uint64_t epoch)
+    : impl_(std::make_unique<Impl>()), epoch_(epoch), prefix_(kEtcdPrefix) {
+  for (const auto& member : members) impl_->channels.push_back(ChannelTo(member->socket()));
+}
 
 EtcdWriter::~EtcdWriter() = default;
 
 absl::Status EtcdWriter::Adopt() {
   etcdserverpb::TxnRequest read;
   read.add_success()->mutable_request_range()->set_key(absl::StrCat(prefix_, kHead));
-  const auto response = Txn(impl_->channel, read);
+  const auto response = impl_->Send(read);
   if (!response.ok()) return response.status();
   const auto& pairs = response->responses(0).response_range().kvs();
   head_revision_ = pairs.empty() ? 0 : pairs[0].mod_revision();
@@ -156,10 +243,19 @@ absl::Status EtcdWriter::Write(const Values& values) {
       op.mutable_request_delete_range()->set_key(prefix_ + key);
     }
   }
-  const auto response = Txn(impl_->channel, request);
+  request.add_failure()->mutable_request_range()->set_key(absl::StrCat(prefix_, kHead));
+  const auto response = impl_->Send(request);
   if (!response.ok()) return response.status();
-  if (!response->succeeded()) return absl::AbortedError("another writer has written the head");
-  revision_ = head_revision_ = response->header().revision();
+  revision_ = response->header().revision();
+  if (!response->succeeded()) {
+    // If the answer of another member was lost, etcd has already applied the transaction.
+    const auto& heads = response->responses(0).response_range().kvs();
+    if (heads.empty() || heads[0].value() != *all.back().second) {
+      return absl::AbortedError("another writer has written the head");
+    }
+    revision_ = heads[0].mod_revision();
+  }
+  head_revision_ = revision_;
   ++seq_;
   return absl::OkStatus();
 }
@@ -183,7 +279,7 @@ absl::Status EtcdWriter::WriteWithoutHead(const Values& values) {
     put.set_key(prefix_ + key);
     put.set_value(value.value_or(""));
   }
-  return Txn(impl_->channel, request).status();
+  return impl_->Send(request).status();
 }
 
 absl::Status EtcdWriter::Compact() {
@@ -191,7 +287,8 @@ absl::Status EtcdWriter::Compact() {
   etcdserverpb::CompactionRequest request;
   request.set_revision(revision_);
   etcdserverpb::CompactionResponse response;
-  return StatusOf(etcdserverpb::KV::NewStub(impl_->channel)->Compact(&context, request, &response));
+  return StatusOf(
+      etcdserverpb::KV::NewStub(impl_->channel())->Compact(&context, request, &response));
 }
 
 std::string EtcdKey(const v1::Object& object) {

@@ -1,5 +1,5 @@
 // Runs etcd (etcd-server, etcd-client) in a namespace, with a writer of the state that svcmap-etcd
-// reads. Clients in the namespace use port kEtcdPort of 127.0.0.1. The test uses a Unix socket.
+// reads. Clients in the namespace use EtcdPort() of 127.0.0.1. The test uses Unix sockets.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,25 @@ namespace svcmap::testing {
 inline constexpr uint16_t kEtcdPort = 2379;
 inline constexpr char kEtcdPrefix[] = "/svcmap/v1/test";
 
+// Returns the port of a member for clients. A single server is member 0.
+inline uint16_t EtcdPort(int member) { return static_cast<uint16_t>(kEtcdPort + 10000 * member); }
+
 class EtcdServer {
  public:
-  // Stores data in `folder`. With `flags` for TLS, the port uses TLS.
+  using Cluster = std::vector<std::unique_ptr<EtcdServer>>;
+
+  // Stores data in `folder`. With a certificate in `flags`, the port uses TLS.
   static absl::StatusOr<std::unique_ptr<EtcdServer>> Start(
       const NetNs& netns, const std::string& folder, const std::vector<std::string>& flags = {});
+  // Starts a cluster with `count` members, which are numbered from 0.
+  static absl::StatusOr<Cluster> StartCluster(const NetNs& netns, const std::string& folder,
+                                              int count);
 
-  absl::Status Stop();
+  absl::Status Stop();  // Sends SIGKILL, unless etcd has ended already.
   absl::Status StartAgain();
+  absl::Status Signal(int signal) { return process_->Signal(signal); }
+  absl::Status AwaitReady();  // Waits until this member answers and the cluster has a leader.
+  absl::StatusOr<bool> IsLeader();
 
   // Runs etcdctl, and returns its output.
   absl::StatusOr<std::string> Control(const std::vector<std::string>& arguments);
@@ -39,23 +50,33 @@ class EtcdServer {
   pid_t pid() const { return process_->pid(); }
 
  private:
-  EtcdServer(const NetNs& netns, std::string folder, std::vector<std::string> flags);
+  EtcdServer(const NetNs& netns, std::string folder, std::vector<std::string> flags, int member,
+             int members);
+  absl::Status Launch();
+  std::string PeerUrl(int member) const;
+  std::vector<std::string> ClusterFlags() const;  // Also for a restored backup.
 
   const NetNs& netns_;
   const std::string folder_;
   const std::vector<std::string> flags_;
+  const int member_;
+  const int members_;
+  const std::string address_;  // The socket, as etcd and etcdctl name it.
   const std::string socket_;
   int restores_ = 0;
   std::unique_ptr<ChildProcess> process_;
 };
 
-// A controller that writes to etcd as docs/fleet.md describes. Not thread-safe.
+// A controller that writes to etcd as docs/fleet.md describes. If a member fails, the controller
+// sends the same transaction to the next member. Not thread-safe.
 class EtcdWriter {
  public:
   // A value for each key below the prefix, or nullopt to delete the key.
   using Values = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
   EtcdWriter(const std::string& socket, uint64_t epoch, std::string prefix = kEtcdPrefix);
+  // Uses the members of a cluster.
+  EtcdWriter(const EtcdServer::Cluster& members, uint64_t epoch);
   ~EtcdWriter();
 
   // Reads the head, after which this writer can write.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "nft/base/status.h"
@@ -19,12 +20,11 @@ constexpr int kTickMs = 20;  // Interval for reading the flags.
 UniqueFd TcpSocket() { return UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
 // Writes all bytes. Blocks while the receiver does not read.
-bool WriteAll(int fd, const char* bytes, ssize_t size) {
-  while (size > 0) {
-    const ssize_t written = send(fd, bytes, static_cast<size_t>(size), MSG_NOSIGNAL);
+bool WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (written <= 0) return false;
-    bytes += written;
-    size -= written;
+    bytes.remove_prefix(static_cast<size_t>(written));
   }
   return true;
 }
@@ -81,16 +81,24 @@ void TcpProxy::Accept() {
   const absl::StatusOr<SocketAddress> address = SocketAddress::Parse("127.0.0.1", destination_);
   if (!address.ok() || connect(server.get(), address->get(), address->size()) != 0) return;
   ++accepted_;
-  pairs_.push_back({.ends = {std::move(client), std::move(server)}});
+  Pair& pair = pairs_.emplace_back();
+  pair.ends[0] = std::move(client);
+  pair.ends[1] = std::move(server);
 }
 
 bool TcpProxy::Forward(Pair& pair) {
   char buffer[65536];
   for (int from = 0; from < 2; ++from) {
     const ssize_t size = recv(pair.ends[from].get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (size <= 0) return false;
-    if (!pair.swallows && !WriteAll(pair.ends[1 - from].get(), buffer, size)) return false;
+    if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    auto& received = pair.received[from];
+    const Clock::time_point now = Clock::now();
+    if (size > 0 && !pair.swallows)
+      received.emplace_back(now, std::string(buffer, static_cast<size_t>(size)));
+    while (!received.empty() && now - received.front().first >= delay_.load()) {
+      if (!WriteAll(pair.ends[1 - from].get(), received.front().second)) return false;
+      received.pop_front();
+    }
   }
   return true;
 }

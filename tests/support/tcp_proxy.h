@@ -2,9 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,11 +29,16 @@ class TcpProxy {
   void SwallowExisting() { ++swallow_; }
   // Closes the existing connections, and closes new connections until the call with false.
   void Refuse(bool refuse) { refuse_ = refuse; }
+  // Forwards all data only after `delay`, in both directions, and also on new connections. With a
+  // long delay, the proxy is dead: it accepts connections and keeps them open.
+  void Delay(std::chrono::milliseconds delay) { delay_ = delay; }
   int accepted() const { return accepted_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Pair {
     UniqueFd ends[2];
+    std::deque<std::pair<Clock::time_point, std::string>> received[2];  // Not forwarded yet.
     bool swallows = false;
   };
 
@@ -43,6 +52,7 @@ class TcpProxy {
   const uint16_t destination_;
   std::atomic<bool> stopping_ = false, refuse_ = false;
   std::atomic<int> swallow_ = 0, accepted_ = 0;
+  std::atomic<std::chrono::milliseconds> delay_{};
   std::vector<Pair> pairs_;  // Used by the thread only.
   std::thread thread_;       // Last, because the thread uses all members above.
 };

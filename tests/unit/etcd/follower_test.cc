@@ -290,9 +290,8 @@ TEST_F(FollowerTest, AfterAGapTheDifferencesAreListed) {
   EXPECT_THAT(Changes(), IsEmpty());
 
   const size_t values = store_->values_read();
-  const Request check = Next();
-  EXPECT_TRUE(check.reconnect);
-  Answer(check);
+  EXPECT_TRUE(follower_->TakeReconnect());
+  Answer(Next());
   Answer(Next());
   EXPECT_EQ(waited_, milliseconds(2500));  // Half of the maximum delay after a gap.
   watch = UntilWatch();
@@ -338,8 +337,8 @@ TEST_F(FollowerTest, AfterSilenceTheHeadDecides) {
   for (int i = 0; i < 3; ++i) {
     now_ += seconds(30);
     follower_->Silent(now_);
+    EXPECT_TRUE(follower_->TakeReconnect());
     const Request check = Next();
-    EXPECT_TRUE(check.reconnect);
     EXPECT_EQ(waited_, seconds(0));
     Answer(check);
     EXPECT_FALSE(Next().read);
@@ -482,7 +481,8 @@ TEST_F(FollowerTest, FailuresAreLoggedOnceAndUseAnotherEndpoint) {
   Start();
   Follower::Clock::duration longest{0};
   for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(Next().reconnect, i > 0);
+    EXPECT_EQ(follower_->TakeReconnect(), i > 0);
+    Next();
     longest = std::max(longest, waited_);
     follower_->Failed(absl::UnavailableError("m1:2379: connection refused"), now_);
   }

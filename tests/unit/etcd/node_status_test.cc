@@ -181,5 +181,17 @@ TEST(FleetSummaryTest, ANodeCanHaveSeveralProblems) {
   EXPECT_FALSE(fleet::Reached({}, 1));
 }
 
+// The time of a status comes from the clock of the node.
+TEST(FleetSummaryTest, ANodeWithAWrongClockIsSilent) {
+  for (const auto difference : {-3600s, -601s, -600s, 0s, 600s, 601s, 3600s}) {
+    NodeStatus status = Healthy(5);
+    status.time = kTime + difference;
+    const fleet::Summary summary = fleet::Summarize({}, {{"n1", fleet::ToJson(status)}}, 5, kTime);
+    EXPECT_EQ(summary.silent, std::chrono::abs(difference) > 600s ? 1u : 0u) << difference.count();
+    EXPECT_EQ(summary.up_to_date, 1u);  // The sequence number does not depend on clocks.
+    EXPECT_TRUE(fleet::Reached(summary, 100));
+  }
+}
+
 }  // namespace
 }  // namespace svcmap::etcd::test

@@ -1,4 +1,4 @@
-#include "api/daemon/clock_watch.h"
+#include "api/process/clock_watch.h"
 
 #include <spdlog/spdlog.h>
 

@@ -2,8 +2,8 @@
 //
 // Abseil 20220623 uses an absolute time of CLOCK_REALTIME to wait for gRPC's next timer. If the
 // clock is set back by an hour during the wait, all timers are an hour late. For example, streams
-// without an Open message are not closed, and connections of failed peers are not detected.
-// ClockWatch interrupts gRPC's wait after the system clock was set.
+// without an Open message are not closed, connections of failed peers are not detected, and
+// requests have no timeout. ClockWatch interrupts gRPC's wait after the system clock was set.
 #pragma once
 
 #include <chrono>
