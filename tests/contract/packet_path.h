@@ -66,15 +66,18 @@ class PacketPath {
   Outcomes Take() {
     Lookup(kServiceIps, PortKey(), 0, [this](const std::string* descriptor, size_t v) {
       if (descriptor != nullptr) return Dispatch(*descriptor, /*range=*/false, v);
-      Lookup(kNoEndpointServices, PortKey(), v, [this](const std::string* reject, size_t w) {
-        if (reject != nullptr) return Filter(0, w);
-        const auto of_range = [this](const std::string& found, size_t x) {
-          // One commit can add a range and a single port in the range. A packet to the single port
-          // can then reach the range (docs/decisions/0011).
-          if (!HasSinglePort(x)) Dispatch(found, /*range=*/true, x);
-        };
-        FindRange(w, of_range, [this](size_t x) { Filter(0, x); });
-      });
+      // If a port without endpoints becomes part of a range, the filter chains may miss the reject
+      // (docs/decisions/0011).
+      HasReject(
+          v, [this](size_t) { End(Verdict::kReject); },
+          [this](size_t w) {
+            const auto of_range = [this](const std::string& found, size_t x) {
+              // One commit can add a range and a single port in the range. A packet to the single
+              // port can then reach the range (docs/decisions/0011).
+              if (!HasSinglePort(x)) Dispatch(found, /*range=*/true, x);
+            };
+            FindRange(w, of_range, [this](size_t x) { Filter(0, x); });
+          });
     });
     return std::move(outcomes_);
   }
@@ -117,7 +120,9 @@ class PacketPath {
 
   bool HasSinglePort(size_t v) const {
     const auto& sets = (*versions_[v])[Index(packet_.to.family())];
-    return sets[kServiceIps]->contains(PortKey()) || sets[kNoEndpointServices]->contains(PortKey());
+    return sets[kServiceIps]->contains(PortKey()) ||
+           sets[kNoEndpointServices]->contains(PortKey()) ||
+           sets[kNoEndpointNodePorts]->contains(PortKey());
   }
 
   void End(Verdict verdict) { outcomes_.insert({verdict}); }
@@ -129,6 +134,17 @@ class PacketPath {
       if (of_port != nullptr) return found(*of_port, v);
       Lookup(kRangeBlocks, BlockKey(), v, [&](const std::string* of_block, size_t w) {
         of_block != nullptr ? found(*of_block, w) : missed(w);
+      });
+    });
+  }
+
+  // Calls found(version) or missed(version).
+  template <typename OnFound, typename OnMissed>
+  void HasReject(size_t from, OnFound found, OnMissed missed) const {
+    Lookup(kNoEndpointServices, PortKey(), from, [&](const std::string* of_service, size_t v) {
+      if (of_service != nullptr) return found(v);
+      Lookup(kNoEndpointNodePorts, PortKey(), v, [&](const std::string* of_node_port, size_t w) {
+        of_node_port != nullptr ? found(w) : missed(w);
       });
     });
   }
