@@ -201,12 +201,14 @@ class PacketJudge {
         const auto handling = aim->find(packet);
         if (handling == aim->end()) {
           // No Service has the port. A Service may have the address.
-          allowed.insert({{Verdict::kUntouched}, {Verdict::kReject}, {Verdict::kDrop}});
+          allowed.insert({{Verdict::kUntouched}, {Verdict::kReject}});
         } else {
           const Outcomes& of_port = ports[{packet.to.family(), handling->second.port}];
           allowed.insert(of_port.begin(), of_port.end());
         }
       }
+      // The rules for session affinity drop a packet whose endpoint and Service port are gone.
+      if (allowed.contains({Verdict::kReject})) allowed.insert({Verdict::kDrop});
       for (const Outcome& outcome : PacketPath(tables, packet, slots).Take()) {
         if (allowed.contains(outcome) || !matters(outcome)) continue;
         ADD_FAILURE() << Text(packet) << " within " << count << " versions of commit " << commits_
