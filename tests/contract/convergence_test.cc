@@ -226,7 +226,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   uint32_t seeds() const {
     const char* wanted = std::getenv("SVCMAP_PROPERTY_SEEDS");
     if (wanted != nullptr) return static_cast<uint32_t>(std::strtoul(wanted, nullptr, 10));
-    return real() ? 3 : 6;
+    return real() ? 3 : 10;
   }
 
   void Run(uint32_t seed, int steps) {

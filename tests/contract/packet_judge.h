@@ -31,7 +31,8 @@ class PacketJudge {
   PacketJudge(nft::Kernel& kernel, uint8_t sets) : kernel_(kernel), sets_(sets) { Restart({}); }
 
   struct Handling {
-    std::string port;  // Service port, role of the address, and kind of source.
+    std::string port;  // Name of the Service port, and the port number of the packet in a range.
+    std::string kind;  // Role of the address and kind of source.
     bool range = false;
     Outcomes outcomes;
 
@@ -141,16 +142,16 @@ class PacketJudge {
                            ? to.service().internal_policy == TrafficPolicy::kLocal
                            : to.service().external_policy == TrafficPolicy::kLocal && !from_pod;
     const bool range = to.port->is_range();
-    const std::string port =
-        absl::StrCat(to.Name(), " ", std::string(ProtocolName(to.protocol)), " ",
-                     range ? to.number : 0, to.role == Role::kClusterIp, from_pod);
-    if (!to.resolved.any) return {port, range, {{Verdict::kReject}}};
+    const std::string port = absl::StrCat(to.Name(), " ", std::string(ProtocolName(to.protocol)),
+                                          " ", range ? to.number : 0);
+    const std::string kind = absl::StrCat("/", to.role == Role::kClusterIp, from_pod);
+    if (!to.resolved.any) return {port, kind, range, {{Verdict::kReject}}};
     Outcomes outcomes;
     for (const EndpointAddress& endpoint : local ? to.resolved.local : to.resolved.cluster) {
       outcomes.insert({Verdict::kDnat, endpoint});
     }
     if (outcomes.empty()) outcomes.insert({Verdict::kDrop});
-    return {port, range, std::move(outcomes)};
+    return {port, kind, range, std::move(outcomes)};
   }
 
   template <typename Fn>
@@ -190,8 +191,11 @@ class PacketJudge {
     for (const auto& aim : aims) {
       for (const auto& [packet, handling] : *aim) {
         packets.insert(packet);
-        ports[{packet.to.family(), handling.port}].insert(handling.outcomes.begin(),
-                                                          handling.outcomes.end());
+        const Family family = packet.to.family();
+        for (const Outcome& outcome : handling.outcomes) {
+          ports[{family, handling.port + handling.kind}].insert(outcome);
+          if (outcome.verdict == Verdict::kDnat) ports[{family, handling.port}].insert(outcome);
+        }
       }
     }
     FoundSlots slots;
@@ -203,8 +207,11 @@ class PacketJudge {
           // No Service has the port. A Service may have the address.
           allowed.insert({{Verdict::kUntouched}, {Verdict::kReject}});
         } else {
-          const Outcomes& of_port = ports[{packet.to.family(), handling->second.port}];
-          allowed.insert(of_port.begin(), of_port.end());
+          const auto& [port, kind, range, own] = handling->second;
+          for (const std::string& name : {port, port + kind}) {
+            const Outcomes& of_port = ports[{packet.to.family(), name}];
+            allowed.insert(of_port.begin(), of_port.end());
+          }
         }
       }
       // The rules for session affinity drop a packet whose endpoint and Service port are gone.
