@@ -255,10 +255,12 @@ void AddDispatchRules(PortKind ports, Family family, const RulesetOptions& optio
                    options)));
 }
 
-// Consulted after the lookup of a single port has missed. A single port without endpoints is
-// rejected, even if a range contains it.
+// Consulted after the lookup of a single port has missed. A single port or nodePort without
+// endpoints is rejected, even if a range contains it.
 void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules) {
-  rules.Add(rules.In("services").In(kServiceKey, Named(kNoEndpointServices)).Return());
+  for (const SetIndex rejects : {kNoEndpointServices, kNoEndpointNodePorts}) {
+    rules.Add(rules.In("services").In(kServiceKey, Named(rejects)).Return());
+  }
   rules.Add(rules.In("services")
                 .RewriteDestination(kServiceKey, Named(kRangePorts))
                 .Goto("range-services"),

@@ -23,6 +23,7 @@
 #include "nft/netlink/netlink_kernel.h"
 #include "proxy/reconcile/reconciler.h"
 #include "tests/contract/faulty_kernel.h"
+#include "tests/contract/packet_judge.h"
 #include "tests/contract/private_netns.h"
 #include "tests/contract/random_changes.h"
 #include "tests/contract/random_faults.h"
@@ -226,7 +227,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   uint32_t seeds() const {
     const char* wanted = std::getenv("SVCMAP_PROPERTY_SEEDS");
     if (wanted != nullptr) return static_cast<uint32_t>(std::strtoul(wanted, nullptr, 10));
-    return real() ? 3 : 6;
+    return real() ? 3 : 10;
   }
 
   void Run(uint32_t seed, int steps) {
@@ -247,6 +248,13 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
     options_.ruleset.detect_local =
         seed % 2 == 0 ? DetectLocal::kNodeCidr : DetectLocal::kClusterCidr;
+    judge_.reset();
+    if (!real()) {
+      judge_.emplace(fake, RowSetCount(tables()[0]));
+      kernel_->SetObserver([this](const nft::Transaction& transaction) {
+        if (!interfered_) judge_->Committed(transaction);
+      });
+    }
     if (seed % 4 == 1) options_.ruleset.cluster_cidr[0] = IpPrefix::Parse("10.0.0.0/8");
     options_.ruleset.masquerade_all = seed % 5 == 0;
     changes_.emplace(seed);
@@ -426,10 +434,24 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     const size_t limit = cut ? 1 + changes_->Below(40) : SIZE_MAX;
     const auto services = reconciler_->applied().services();
     const std::vector<Row> node_rows = reconciler_->applied().node_rows();
+    if (judge_) judge_->Aim(DesiredPackets());
     const SyncResult result = reconciler_->Sync(limit);
+    JudgeAck();
     if (result.outcome != SyncResult::Outcome::kCommitted || result.recreated) return;
     EXPECT_LE(kernel_->last().element_count(),
               kMarkerElements + ElementsChanged(services, node_rows));
+  }
+
+  void JudgeAck() {
+    const bool complete = !reconciler_->Pending() && !reconciler_->HasSuspects() &&
+                          reconciler_->rejected_services() == 0;
+    if (judge_ && complete && !interfered_) judge_->Acked(reconciler_->HasLeftovers());
+  }
+
+  // Returns how packets must be handled when all stored objects are in the kernel.
+  PacketJudge::Desired DesiredPackets() {
+    return PacketJudge::DesiredBy(reconciler_->ContextForExplain(), RandomChanges::Destinations(),
+                                  {80, 81, 82, 300, 600, 30000, 30001, 30002, 30003, 30300});
   }
 
   // Returns the total number of old and new elements of the Services that changed.
@@ -459,6 +481,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     while (unsettled() && ++rounds < 2000) {
       if (reconciler_->HasLeftovers() && (!reconciler_->Pending() || changes_->Chance(70))) {
         reconciler_->RemoveLeftovers();
+        JudgeAck();
       } else if (!reconciler_->HasLeftovers() && reconciler_->HasSuspects()) {
         reconciler_->Repair();
       } else {
@@ -467,6 +490,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
       if (!unsettled()) reconciler_->Sync(SIZE_MAX);  // Saves objects. The disk may fail.
     }
     ASSERT_FALSE(unsettled()) << "does not settle";
+    if (judge_ && interfered_) judge_->Restart(DesiredPackets());
     interfered_ = false;
     ASSERT_THAT(kernel_->rejected(), IsEmpty()) << "the kernel refused what we sent";
     CheckRows();
@@ -525,6 +549,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   std::unique_ptr<nft::NetlinkKernel> unreliable_;
   nft::Kernel* inner_ = nullptr;  // The kernel under test, without the faults that kernel_ injects.
   std::optional<nft::FaultyKernel> kernel_;
+  std::optional<PacketJudge> judge_;  // Only with the fake kernel.
   FakeDisk disk_;
   std::unique_ptr<Reconciler> reconciler_;
   std::optional<RandomChanges> changes_;

@@ -38,6 +38,7 @@ class FaultyKernel final : public Kernel {
     const bool assumed_sets = std::exchange(unread_, false);
     if (result.outcome != ApplyOutcome::kRejected) {
       last_ = transaction;
+      if (observer_) observer_(transaction);
     } else if (!assumed_sets && (!excused_ || !excused_())) {
       rejected_.push_back(result.error.ToString());
     }
@@ -64,6 +65,11 @@ class FaultyKernel final : public Kernel {
   // `excused` returns true if the last rejection was caused by a fault injected in a lower layer.
   void SetExcuse(std::function<bool()> excused) { excused_ = std::move(excused); }
 
+  // `observer` is called after each transaction that the inner kernel has committed.
+  void SetObserver(std::function<void(const Transaction&)> observer) {
+    observer_ = std::move(observer);
+  }
+
   // Returns the last transaction that may have been committed.
   const Transaction& last() const { return last_; }
   const std::vector<std::string>& rejected() const { return rejected_; }
@@ -75,6 +81,7 @@ class FaultyKernel final : public Kernel {
   unsigned fault_percent_;
   std::mt19937 random_;
   std::function<bool()> excused_;
+  std::function<void(const Transaction&)> observer_;
   bool unread_ = false;  // True if reading a table has failed since the last transaction.
   Transaction last_;
   std::vector<std::string> rejected_;

@@ -40,6 +40,15 @@ class RandomChanges {
     }
   }
 
+  // Returns all addresses that Services and nodes can have.
+  static std::vector<IpAddress> Destinations() {
+    std::vector<std::string> addresses;
+    for (const char* prefix : {"10.96.0.", "fd00:96::", "192.0.2.", "2001:db8::"}) {
+      for (unsigned n = 0; n < kAddresses; ++n) addresses.push_back(prefix + std::to_string(n));
+    }
+    return Ips(addresses);
+  }
+
   std::vector<IpAddress> InterfaceAddresses() {
     std::vector<std::string> addresses = {"127.0.0.1", "::1"};
     for (int i = 0; i < 4; ++i) addresses.push_back(NodeAddress());
@@ -47,6 +56,8 @@ class RandomChanges {
   }
 
  private:
+  static constexpr unsigned kAddresses = 6;  // Number of addresses with each prefix.
+
   static std::string Pick(const std::vector<std::string>& of, unsigned n) { return of[n]; }
   std::string Numbered(const char* prefix, unsigned n) { return prefix + std::to_string(Below(n)); }
   std::string ServiceKey() { return Numbered("ns/svc", 10); }
@@ -81,7 +92,7 @@ class RandomChanges {
 
   // Returns an address that several Services may use.
   std::string Wanted(const char* v4, const char* v6, Family family) {
-    return Numbered(family == Family::kIpv4 ? v4 : v6, 6);
+    return Numbered(family == Family::kIpv4 ? v4 : v6, kAddresses);
   }
 
   // Returns a random Service. The Service contains no address or port twice, because API servers

@@ -1,0 +1,270 @@
+// Judges after each commit how packets are handled whose lookups take place before and after the
+// last commits. Each packet must be handled as one of the desired states requires that were in
+// effect during its lookups: the last state that was completely in the kernel, and the later ones.
+// Therefore a packet never reaches an endpoint of another Service, and is not lost if its Service
+// has endpoints before and after a change.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "nft/model/kernel.h"
+#include "nft/model/transaction.h"
+#include "proxy/explain/destination.h"
+#include "tests/contract/packet_path.h"
+#include "tests/unit/proxy/row_text.h"
+
+namespace svcmap::proxy::test {
+
+class PacketJudge {
+ public:
+  // `kernel` has the sets with an index below `sets`.
+  PacketJudge(nft::Kernel& kernel, uint8_t sets) : kernel_(kernel), sets_(sets) { Restart({}); }
+
+  struct Handling {
+    std::string port;  // Name of the Service port, and the port number of the packet in a range.
+    std::string kind;  // Role of the address and kind of source.
+    bool range = false;
+    Outcomes outcomes;
+
+    friend bool operator==(const Handling&, const Handling&) = default;
+  };
+  // A desired state: all packets to Service ports.
+  using Desired = std::map<Packet, Handling>;
+
+  // The next commits lead to this state.
+  void Aim(Desired desired) {
+    if (aims_.back() && *aims_.back() == desired) return;
+    aims_.push_back(std::make_shared<const Desired>(std::move(desired)));
+  }
+
+  // The kernel has committed the transaction.
+  void Committed(const nft::Transaction& transaction) {
+    if (::testing::Test::HasFailure()) return;
+    const bool all = !transaction.drops().empty() || !transaction.creations().empty() ||
+                     !transaction.repairs().empty();
+    std::set<std::pair<Family, uint8_t>> changed;
+    transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+      changed.emplace(element.set.family, element.set.set);
+    });
+    Version next{versions_.back().tables, aims_, transaction};
+    Read(next.tables, [&](nft::SetRef set) {
+      return all || changed.contains({set.family, set.set});
+    });
+    // The replacement of a table may lose packets (proxy/README.md).
+    const bool replaces = std::ranges::any_of(transaction.creations(), [](const auto& creation) {
+      return creation.existing && !creation.existing->sets.empty();
+    });
+    if (replaces) versions_.clear();
+    versions_.push_back(std::move(next));
+    if (versions_.size() > kVersions) versions_.pop_front();
+    ++commits_;
+    // A packet is too fast for several commits, so only a packet that takes this long may be lost
+    // (docs/decisions/0011). But it must not reach another Service.
+    Judge(2, [](const Outcome&) { return true; });
+    Judge(kVersions, [](const Outcome& outcome) { return outcome.verdict == Verdict::kDnat; });
+  }
+
+  // The last desired state is in the kernel. New packets must be handled as it requires, and must
+  // be able to reach all of its endpoints. While the kernel still has leftovers, a port without
+  // endpoints that has become part of a port range is still rejected.
+  void Acked(bool leftovers) {
+    if (!leftovers) {
+      aims_.erase(aims_.begin(), aims_.end() - 1);
+      versions_.back().aims = aims_;
+    }
+    FoundSlots slots;
+    const TableCopies* tables[] = {&versions_.back().tables};
+    for (const auto& [packet, desired] : *aims_.back()) {
+      const Outcomes outcomes = PacketPath(tables, packet, slots).Take();
+      if (outcomes == desired.outcomes) continue;
+      if (leftovers && desired.range && outcomes == Outcomes{{Verdict::kReject}}) continue;
+      ADD_FAILURE() << Text(packet) << " after the Ack: " << Text(outcomes) << ", expected "
+                    << Text(desired.outcomes) << Changes(packet);
+      return;
+    }
+  }
+
+  // Ignores the commits until now. `desired` is in the kernel.
+  void Restart(Desired desired) {
+    aims_ = {std::make_shared<const Desired>(std::move(desired))};
+    Version now{{}, aims_, {}};
+    Read(now.tables, [](nft::SetRef) { return true; });
+    versions_.clear();
+    versions_.push_back(std::move(now));
+  }
+
+  // Returns how packets to the given ports must be handled.
+  static Desired DesiredBy(const ExplainContext& context, const std::vector<IpAddress>& addresses,
+                           const std::vector<uint16_t>& ports) {
+    Desired desired;
+    for (const IpAddress& address : addresses) {
+      for (const Protocol protocol : {Protocol::kTcp, Protocol::kUdp, Protocol::kSctp}) {
+        for (const uint16_t port : ports) {
+          const Destination to = FindDestination(context, {.source = {},
+                                                           .in_interface = {},
+                                                           .destination = address,
+                                                           .protocol = protocol,
+                                                           .port = port});
+          if (!to.known()) continue;
+          for (const bool from_pod : {false, true}) {
+            desired[{address, protocol, port, from_pod}] = HandlingOf(to, from_pod);
+          }
+        }
+      }
+    }
+    return desired;
+  }
+
+ private:
+  // Lookups of a packet take place in at most this many versions. After a switch and the deletion
+  // of its leftovers, the next plan can use the freed numbers.
+  static constexpr size_t kVersions = 4;
+
+  using Aims = std::vector<std::shared_ptr<const Desired>>;
+  struct Version {
+    TableCopies tables;
+    Aims aims;                // The states in effect until the next version.
+    nft::Transaction change;  // The commit that led to this version.
+  };
+
+  static Handling HandlingOf(const Destination& to, bool from_pod) {
+    const bool local = to.role == Role::kClusterIp
+                           ? to.service().internal_policy == TrafficPolicy::kLocal
+                           : to.service().external_policy == TrafficPolicy::kLocal && !from_pod;
+    const bool range = to.port->is_range();
+    const std::string port = absl::StrCat(to.Name(), " ", std::string(ProtocolName(to.protocol)),
+                                          " ", range ? to.number : 0);
+    const std::string kind = absl::StrCat("/", to.role == Role::kClusterIp, from_pod);
+    if (!to.resolved.any) return {port, kind, range, {{Verdict::kReject}}};
+    Outcomes outcomes;
+    for (const EndpointAddress& endpoint : local ? to.resolved.local : to.resolved.cluster) {
+      outcomes.insert({Verdict::kDnat, endpoint});
+    }
+    if (outcomes.empty()) outcomes.insert({Verdict::kDrop});
+    return {port, kind, range, std::move(outcomes)};
+  }
+
+  template <typename Fn>
+  void Read(TableCopies& tables, Fn&& is_changed) {
+    static const auto kEmpty = std::make_shared<const Elements>();
+    for (const Family family : kFamilies) {
+      for (uint8_t set = 0; set < kRowSetCount; ++set) {
+        std::shared_ptr<const Elements>& copy = tables[Index(family)][set];
+        if (copy && !is_changed({family, set})) continue;
+        copy = kEmpty;
+        if (set >= sets_) continue;
+        const auto elements = kernel_.ReadSet({family, set});
+        if (!elements.ok()) continue;  // The table does not exist.
+        Elements read;
+        for (const nft::Element& e : *elements) {
+          read[{e.key.begin(), e.key.end()}] = {e.data.begin(), e.data.end()};
+        }
+        copy = std::make_shared<const Elements>(std::move(read));
+      }
+    }
+  }
+
+  // Judges packets whose lookups take place in the last `count` versions.
+  template <typename Fn>
+  void Judge(size_t count, Fn&& matters) {
+    count = std::min(count, versions_.size());
+    std::vector<const TableCopies*> tables;
+    std::set<std::shared_ptr<const Desired>> aims;
+    for (size_t i = versions_.size() - count; i < versions_.size(); ++i) {
+      tables.push_back(&versions_[i].tables);
+      aims.insert(versions_[i].aims.begin(), versions_[i].aims.end());
+    }
+    // A packet that has found the descriptor of a Service port can reach all endpoints of the port,
+    // even if the port has lost the address since.
+    std::map<std::pair<Family, std::string>, Outcomes> ports;
+    std::set<Packet> packets;
+    for (const auto& aim : aims) {
+      for (const auto& [packet, handling] : *aim) {
+        packets.insert(packet);
+        const Family family = packet.to.family();
+        for (const Outcome& outcome : handling.outcomes) {
+          ports[{family, handling.port + handling.kind}].insert(outcome);
+          if (outcome.verdict == Verdict::kDnat) ports[{family, handling.port}].insert(outcome);
+        }
+      }
+    }
+    FoundSlots slots;
+    for (const Packet& packet : packets) {
+      Outcomes allowed;
+      for (const auto& aim : aims) {
+        const auto handling = aim->find(packet);
+        if (handling == aim->end()) {
+          // No Service has the port. A Service may have the address.
+          allowed.insert({{Verdict::kUntouched}, {Verdict::kReject}});
+        } else {
+          const auto& [port, kind, range, own] = handling->second;
+          for (const std::string& name : {port, port + kind}) {
+            const Outcomes& of_port = ports[{packet.to.family(), name}];
+            allowed.insert(of_port.begin(), of_port.end());
+          }
+        }
+      }
+      // The rules for session affinity drop a packet whose endpoint and Service port are gone.
+      if (allowed.contains({Verdict::kReject})) allowed.insert({Verdict::kDrop});
+      for (const Outcome& outcome : PacketPath(tables, packet, slots).Take()) {
+        if (allowed.contains(outcome) || !matters(outcome)) continue;
+        ADD_FAILURE() << Text(packet) << " within " << count << " versions of commit " << commits_
+                      << ": " << Text({outcome}) << ", expected " << Text(allowed)
+                      << Changes(packet);
+        return;
+      }
+    }
+  }
+
+  // Returns the changes of the last commits that can affect the packet, except for most endpoints.
+  std::string Changes(const Packet& packet) const {
+    std::string text;
+    for (const Version& version : versions_) {
+      text += "\ncommit:";
+      size_t others = 0;
+      for (const std::string& line : Operations(version.change)) {
+        const bool matches = line.find(" " + packet.to.ToString() + " ") != std::string::npos;
+        const bool is_other = line.find(" . tcp") != std::string::npos ||
+                              line.find(" . udp") != std::string::npos ||
+                              line.find(" . sctp") != std::string::npos;
+        if (matches || (!is_other && ++others < 30)) text += "\n  " + line;
+      }
+    }
+    return text;
+  }
+
+  static std::string Text(const Packet& packet) {
+    return (packet.from_pod ? "from a pod to " : "to ") + packet.to.WithPort(packet.port) + "/" +
+           std::string(ProtocolName(packet.protocol));
+  }
+  static std::string Text(const Outcomes& outcomes) {
+    constexpr const char* kVerdicts[] = {"endpoint", "reject", "drop", "untouched"};
+    std::string text;
+    for (const Outcome& outcome : outcomes) {
+      text +=
+          (text.empty() ? "" : ", ") + std::string(kVerdicts[static_cast<size_t>(outcome.verdict)]);
+      if (outcome.verdict == Verdict::kDnat) {
+        text += " " + outcome.endpoint.ip.WithPort(outcome.endpoint.port);
+      }
+    }
+    return text;
+  }
+
+  nft::Kernel& kernel_;
+  const uint8_t sets_;
+  Aims aims_;  // The last state that was completely in the kernel, and the later ones.
+  std::deque<Version> versions_;
+  size_t commits_ = 0;
+};
+
+}  // namespace svcmap::proxy::test
