@@ -251,6 +251,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     judge_.reset();
     if (!real()) {
       judge_.emplace(fake, RowSetCount(tables()[0]));
+      options_.await_packets = [this] { judge_->PacketsLeft(); };
       kernel_->SetObserver([this](const nft::Transaction& transaction) {
         if (!interfered_) judge_->Committed(transaction);
       });
@@ -444,7 +445,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
 
   void JudgeAck() {
     const bool complete = !reconciler_->Pending() && !reconciler_->HasSuspects() &&
-                          reconciler_->rejected_services() == 0;
+                          !reconciler_->WorkLeft().rejected;
     if (judge_ && complete && !interfered_) judge_->Acked(reconciler_->HasLeftovers());
   }
 
