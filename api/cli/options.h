@@ -108,7 +108,7 @@ struct BundleOptions {
 };
 
 struct FleetOptions {
-  enum class What { kStatus, kNodes, kWait };
+  enum class What { kStatus, kNodes, kWait, kExplain };
   What what = What::kStatus;
   fleet::EtcdServers etcd;
   std::string prefix, status_prefix;
@@ -120,6 +120,15 @@ struct FleetOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(60);  // wait
   std::chrono::seconds window{5};                                // wait
   OutputFormat output = OutputFormat::kTable;                    // kTable (text) or kJson.
+};
+
+struct FleetExplainOptions {
+  FleetOptions fleet;
+  std::string node;
+  ExplainOptions explain;
+  std::string command;  // The command to run on the node: "explain 10.96.0.10:80".
+  TlsFiles tls;         // For svcmapd of the node.
+  std::chrono::milliseconds timeout;
 };
 
 // `manifests.force` writes even if a Store is the elected writer.
@@ -134,7 +143,7 @@ struct AcceptSnapshotOptions {};
 using Command = std::variant<ApplyOptions, DeleteOptions, AcceptSnapshotOptions, GetOptions,
                              StatusOptions, DumpOptions, ExplainOptions, WaitOptions, WatchOptions,
                              MigrateCheckOptions, CheckOptions, TopOptions, BundleOptions,
-                             FleetOptions, FleetApplyOptions, VersionOptions>;
+                             FleetOptions, FleetExplainOptions, FleetApplyOptions, VersionOptions>;
 
 struct Options {
   std::string address;  // Agent address as typed by the user.

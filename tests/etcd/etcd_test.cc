@@ -35,6 +35,7 @@ using namespace std::chrono_literals;
 constexpr uint16_t kProxyPort = 2378;
 constexpr uint16_t kFaultyPort = 2377;
 constexpr uint16_t kPagesPort = 10259;
+constexpr char kStatusPrefix[] = "/svcmap-status/v1/test";
 const std::vector<std::string> kAgentFlags = {"--healthz-bind-address=", "--metrics-bind-address="};
 
 std::string Ip(int n) { return absl::StrCat("10.96.", n / 250, ".", 1 + n % 250); }
@@ -91,10 +92,11 @@ class EtcdTest : public ::testing::Test {
   }
 
   // svcmapd keeps its socket and state when it is started again.
-  absl::Status StartAgent() {
+  absl::Status StartAgent(const std::vector<std::string>& more_flags = {}) {
     std::vector<std::string> flags = kAgentFlags;
     flags.insert(flags.end(),
                  {"--listen", AgentAddress(), "--state-dir", folder_->path() + "/state"});
+    flags.insert(flags.end(), more_flags.begin(), more_flags.end());
     auto agent = Agent::Start(*netns_, flags);
     if (!agent.ok()) return agent.status();
     agent_ = *std::move(agent);
@@ -459,9 +461,8 @@ TEST_F(EtcdTest, AnUnreachableEndpointIsSkipped) {
 
 // The second node has its own namespace for svcmapd. svcmap-etcd only needs the Unix socket.
 TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
-  constexpr char kStatus[] = "/svcmap-status/v1/test";
   ASSERT_OK(Put(Webs(3)));
-  ASSERT_OK(StartSource({"--status-prefix", kStatus}));
+  ASSERT_OK(StartSource({"--status-prefix", kStatusPrefix}));
   ASSERT_OK_AND_ASSIGN(const NetNs second, NetNs::Create());
   const std::string address = "unix://" + folder_->path() + "/second.sock";
   std::vector<std::string> flags = kAgentFlags;
@@ -471,11 +472,11 @@ TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
       const auto source,
       ChildProcess::Start(
           {.argv = {SVCMAP_BIN_DIR "/svcmap-etcd", "--prefix", prefix_, "--agent", address,
-                    "--node-name", "n2", "--list-delay=0", "--status-prefix", kStatus,
+                    "--node-name", "n2", "--list-delay=0", "--status-prefix", kStatusPrefix,
                     absl::StrCat("--etcd-endpoints=http://127.0.0.1:", kEtcdPort)},
            .netns = &*netns_}));
   const auto fleet = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--status-prefix", kStatus});
+    arguments.insert(arguments.end(), {"--status-prefix", kStatusPrefix});
     return Fleet(arguments);
   };
   const auto wait = [&](uint64_t seq, const std::string& timeout) {
@@ -485,7 +486,7 @@ TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
     std::vector<std::string> counts;
     for (const char* node : {"n1", "n2"}) {
       const auto found =
-          etcd_->Control({"get", "-w", "fields", absl::StrCat(kStatus, "/nodes/", node)});
+          etcd_->Control({"get", "-w", "fields", absl::StrCat(kStatusPrefix, "/nodes/", node)});
       const std::string text = found.ok() ? *found : std::string(found.status().message());
       const size_t at = text.find("\"Version\" :");
       counts.push_back(
@@ -527,6 +528,63 @@ TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
     const auto nodes = fleet({"nodes", "--behind"});
     return nodes.ok() && absl::StrContains(nodes->out, "behind,unhealthy") &&
            !absl::StrContains(nodes->out, "n1");
+  }));
+}
+
+// svcmapd of the node listens on TCP with certificates, and svcmap-etcd writes its address.
+TEST_F(EtcdTest, AFleetExplainsWithTheAgentOfANode) {
+  const CertificateAuthority ca("ca");
+  const std::string path = folder_->path() + "/";
+  const auto write = [&](const std::string& name, const KeyPair& pair) {
+    std::ofstream(path + name + ".crt") << pair.certificate;
+    std::ofstream(path + name + ".key") << pair.key;
+  };
+  std::ofstream(path + "ca.crt") << ca.certificate();
+  write("node", ca.Issue("node", "IP:127.0.0.1"));
+  write("reader", ca.Issue("reader", "DNS:reader"));
+  write("other", ca.Issue("other", "DNS:other"));
+  ASSERT_OK(agent_->Stop());
+  agent_.reset();
+  ASSERT_OK(StartAgent({"--listen", "tcp://127.0.0.1:7070", "--tls-cert", path + "node.crt",
+                        "--tls-key", path + "node.key", "--tls-client-ca", path + "ca.crt",
+                        "--allow-read", "reader"}));
+  ASSERT_OK(Put(Webs(3)));
+  const auto start = [&](const std::string& address) {
+    return StartSource({"--status-prefix", kStatusPrefix, "--agent-address", address});
+  };
+  ASSERT_OK(start("tcp://127.0.0.1:7070"));
+  const auto fleet = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--status-prefix", kStatusPrefix});
+    return Fleet(arguments);
+  };
+  ASSERT_OK(fleet({"wait", "--seq", absl::StrCat(writer_->seq()), "--window", "1s"}));
+  const auto explain = [&](const std::string& user) {
+    return fleet({"explain", kAgentNode, Ip(1) + ":80", "--from", "node", "--tls-ca",
+                  path + "ca.crt", "--tls-cert", path + user + ".crt", "--tls-key",
+                  path + user + ".key"});
+  };
+  ASSERT_OK_AND_ASSIGN(const CommandResult explained, explain("reader"));
+  EXPECT_TRUE(explained.exit.ok()) << explained.err;
+  ASSERT_OK_AND_ASSIGN(
+      const CommandResult local,
+      RunCommand({.argv = {SVCMAP_BIN_DIR "/svcmapctl", "--address", AgentAddress(), "explain",
+                           Ip(1) + ":80", "--from", "node"}},
+                 kHangLimit));
+  EXPECT_EQ(explained.out, local.out);
+  EXPECT_THAT(explained.out, HasSubstr("shop/s1"));
+
+  ASSERT_OK_AND_ASSIGN(const CommandResult denied, explain("other"));
+  EXPECT_EQ(denied.exit.code, 4) << denied.err;
+  EXPECT_THAT(denied.err, HasSubstr("PERMISSION_DENIED"));
+
+  // A new address replaces the address that the earlier process has written.
+  ASSERT_OK(StopSource());
+  ASSERT_OK(start("tcp://127.0.0.1:1"));
+  EXPECT_OK(Eventually("the new address", [&] {
+    const auto answer = explain("reader");
+    return answer.ok() && answer->exit.code == 3 &&
+           absl::StrContains(answer->err, "cannot reach the agent at tcp://127.0.0.1:1") &&
+           absl::StrContains(answer->err, "note: status of node n1 in etcd: ok, seq ");
   }));
 }
 
