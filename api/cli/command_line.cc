@@ -23,6 +23,8 @@
 namespace svcmap::api {
 namespace {
 
+constexpr char kDefaultListen[] = "127.0.0.1:10261";  // Of `fleet serve`.
+
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 // Returns the value of the choice whose name is `word`. If no choice matches, returns an error that
@@ -333,10 +335,14 @@ absl::StatusOr<Command> MakeFleet(const Words& words) {
                                                    {"nodes", What::kNodes},
                                                    {"wait", What::kWait},
                                                    {"explain", What::kExplain},
+                                                   {"serve", What::kServe},
                                                    {"apply", std::nullopt}});
   if (!chosen.ok()) return chosen.status();
   if (words.fleet == "explain" ? words.to.empty() : !(words.node + words.to + words.from).empty()) {
     return Usage("fleet: explain requires NODE and TO; other commands do not support --from");
+  }
+  if (words.fleet != "serve" && !words.listen.empty()) {
+    return Usage("fleet: --listen requires serve");
   }
   if (!*chosen) return MakeFleetApply(words);
   const What what = **chosen;
@@ -368,6 +374,14 @@ absl::StatusOr<Command> MakeFleet(const Words& words) {
     if (!status.ok()) return status;
   }
   if (what == What::kExplain) return MakeFleetExplain(words, std::move(options));
+  if (what == What::kServe) {
+    const auto at = BindAddress::Parse(words.listen.empty() ? kDefaultListen : words.listen, 0);
+    if (!at.ok()) return Usage("--listen: " + std::string(at.status().message()));
+    if (at->port == 0) {
+      return Usage("--listen: Invalid value: " + Quote(words.listen) + ": must contain a port");
+    }
+    return FleetServeOptions{.fleet = std::move(options), .listen = *at};
+  }
   const auto timeout = ParseTimeout(words.fleet_timeout.empty() ? "60s" : words.fleet_timeout);
   if (!timeout.ok()) return timeout.status();
   options.timeout = *timeout;

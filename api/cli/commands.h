@@ -25,6 +25,7 @@ ExitCode Execute(const BundleOptions& options, Session& session);
 ExitCode Execute(const MigrateCheckOptions& options, Session& session);
 ExitCode Execute(const FleetOptions& options, Session& session);
 ExitCode Execute(const FleetExplainOptions& options, Session& session);
+ExitCode Execute(const FleetServeOptions& options, Session& session);
 ExitCode Execute(const FleetApplyOptions& options, Session& session);
 ExitCode Execute(const VersionOptions& options, Session& session);
 

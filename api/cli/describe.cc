@@ -259,9 +259,13 @@ void Describe(CLI::App& app, Words& words) {
   fleet->add_flag("--force", words.force, "apply: write even if a Store is the elected writer");
   dry_run(fleet);
   from(fleet, "explain: source IP address, or \"node\" [default: explain each kind of source]");
-  fleet->add_option("WHAT", words.fleet, "status, nodes, wait, explain or apply")
+  fleet->add_option("WHAT", words.fleet, "status, nodes, wait, explain, serve or apply")
       ->required()
       ->type_name("");
+  fleet
+      ->add_option("--listen", words.listen,
+                   "serve: address and port of the status page [default: 127.0.0.1:10261]")
+      ->type_name("ADDRESS:PORT");
   fleet->add_option("NODE", words.node, "explain: name of the node")->type_name("");
   fleet
       ->add_option("TO", words.to,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "api/cli/commands.h"
 #include "api/cli/etcd_failed.h"
+#include "api/cli/fleet_observer.h"
 #include "api/cli/fleet_reader.h"
 #include "api/cli/table.h"
 #include "api/cli/text.h"
@@ -24,13 +25,6 @@ constexpr size_t kNamesPrinted = 10;
 // The names of keys and nodes are any bytes.
 void PrintJson(const nlohmann::json& value, const Session& session) {
   session.out << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
-}
-
-nlohmann::json CountsJson(const FleetReader& reader, const fleet::Summary& summary) {
-  return {{"head_seq", reader.head().seq},  {"seq", reader.required()},
-          {"total", summary.nodes.size()},  {"up_to_date", summary.up_to_date},
-          {"behind", summary.behind},       {"rejecting", summary.rejecting},
-          {"unhealthy", summary.unhealthy}, {"silent", summary.silent}};
 }
 
 void PrintCounts(const FleetReader& reader, const fleet::Summary& summary, Session& session) {
@@ -104,7 +98,7 @@ ExitCode WaitForFleet(const FleetOptions& options, FleetReader& reader, Session&
     const size_t count = missing.size();
     missing.resize(std::min(count, kNamesPrinted));
     if (options.output == OutputFormat::kJson) {
-      nlohmann::json result = CountsJson(reader, *summary);
+      nlohmann::json result = CountsJson(reader.head().seq, reader.required(), *summary);
       result["reached"] = reached;
       result["missing"] = missing;
       PrintJson(result, session);
@@ -142,7 +136,7 @@ ExitCode Execute(const FleetOptions& options, Session& session) {
   if (options.what == FleetOptions::What::kNodes) {
     PrintNodes(options, *summary, session);
   } else if (options.output == OutputFormat::kJson) {
-    PrintJson(CountsJson(reader, *summary), session);
+    PrintJson(CountsJson(reader.head().seq, reader.required(), *summary), session);
   } else {
     PrintCounts(reader, *summary, session);
   }

@@ -10,10 +10,12 @@
 #include <optional>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "api/manifests/manifests.h"
 #include "svcmap/etcd/v3/etcd.grpc.pb.h"
 #include "tests/support/agent.h"
@@ -586,6 +588,73 @@ TEST_F(EtcdTest, AFleetExplainsWithTheAgentOfANode) {
            absl::StrContains(answer->err, "cannot reach the agent at tcp://127.0.0.1:1") &&
            absl::StrContains(answer->err, "note: status of node n1 in etcd: ok, seq ");
   }));
+}
+
+// A browser is simulated by curl.
+TEST_F(EtcdTest, AFleetIsServedToBrowsers) {
+  const auto put_status = [&](const std::string& node, uint64_t seq, int rejected) {
+    return etcd_->Control(
+        {"put", absl::StrCat(kStatusPrefix, "/nodes/", node),
+         absl::StrCat(R"({"seq":)", seq, R"(,"epoch":1,"revision":1,"healthy":true,"reason":"",)",
+                      R"("rejected":)", rejected, R"(,"held":false,"version":"1",)",
+                      R"("time":"2026-09-21T14:13:20Z"})")});
+  };
+  ASSERT_OK(writer_->Put(Webs(3)));
+  ASSERT_OK(put_status("n1", writer_->seq(), 0));
+  ASSERT_OK(put_status("<b>n2</b>", 1, 0));
+  ASSERT_OK_AND_ASSIGN(
+      const auto server,
+      ChildProcess::Start({.argv = {SVCMAP_BIN_DIR "/svcmapctl", "fleet", "serve", "--prefix",
+                                    prefix_, "--status-prefix", kStatusPrefix, "--etcd-endpoints",
+                                    etcd_url_, "--listen", "127.0.0.1:10261"},
+                           .netns = &*netns_}));
+  ASSERT_TRUE(server->WaitForOutput("serving http://127.0.0.1:10261/\n", kHangLimit))
+      << server->err();
+  const auto curl = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> argv = {"curl", "-s", "-N"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    return ChildProcess::Start({.argv = std::move(argv), .netns = &*netns_});
+  };
+  const std::string url = "http://127.0.0.1:10261/";
+  ASSERT_OK_AND_ASSIGN(const auto page, curl({"-i", url}));
+  EXPECT_TRUE(page->Wait(kHangLimit).has_value());
+  EXPECT_THAT(page->out(), HasSubstr("HTTP/1.1 200 OK"));
+  EXPECT_THAT(page->out(), HasSubstr("Content-Security-Policy: default-src 'none'; connect-src "
+                                     "'self'; img-src data:; style-src 'sha256-"));
+  EXPECT_THAT(page->out(), HasSubstr("<title>svcmap fleet</title>"));
+  EXPECT_THAT(page->out(), Not(HasSubstr("innerHTML")));
+
+  ASSERT_OK_AND_ASSIGN(const auto events, curl({"-i", url + "events"}));
+  ASSERT_TRUE(events->WaitForOutput("Content-Type: text/event-stream", kHangLimit));
+  ASSERT_TRUE(events->WaitForOutput("\r\ndata: {\"behind\":1,\"changes\":[],", kHangLimit))
+      << events->out();
+  EXPECT_THAT(events->out(), HasSubstr("\"name\":\"<b>n2</b>\""));
+  ASSERT_OK(put_status("n1", writer_->seq(), 2));
+  EXPECT_TRUE(events->WaitForOutput("\"text\":\"n1: silent -> rejecting,silent\"", kHangLimit))
+      << events->out();
+
+  // status.json has the fields of `fleet status -o json`.
+  ASSERT_OK_AND_ASSIGN(const auto json, curl({url + "status.json"}));
+  EXPECT_TRUE(json->Wait(kHangLimit).has_value());
+  ASSERT_OK_AND_ASSIGN(const CommandResult status,
+                       Fleet({"status", "-o", "json", "--status-prefix", kStatusPrefix}));
+  for (const absl::string_view line : absl::StrSplit(status.out, '\n')) {
+    const std::vector<std::string> field = absl::StrSplit(line, ": ");
+    if (field.size() != 2) continue;
+    const std::string name(absl::StripAsciiWhitespace(field[0]));
+    EXPECT_THAT(json->out(),
+                HasSubstr(absl::StrCat(name, ":", std::string(absl::StripSuffix(field[1], ",")))));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto missing, curl({"-i", url + "other"}));
+  EXPECT_TRUE(missing->Wait(kHangLimit).has_value());
+  EXPECT_THAT(missing->out(), HasSubstr("404 Not Found"));
+
+  ASSERT_OK(etcd_->Stop());
+  EXPECT_TRUE(events->WaitForOutput("data: {\"error\":\"", kHangLimit)) << events->out();
+  ASSERT_OK(etcd_->StartAgain());
+  ASSERT_OK(put_status("n1", writer_->seq(), 0));
+  EXPECT_TRUE(events->WaitForOutput("\"text\":\"n1: rejecting,silent -> silent\"", kHangLimit))
+      << events->out();
 }
 
 TEST_F(EtcdTest, ManifestsAreApplied) {
