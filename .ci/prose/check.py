@@ -171,7 +171,7 @@ def read_file(path: str):
     if os.path.isdir(path):
         return ""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:  # Links can refer to pictures.
             return file.read()
     except FileNotFoundError:
         return None

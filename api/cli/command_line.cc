@@ -23,6 +23,8 @@
 namespace svcmap::api {
 namespace {
 
+constexpr char kDefaultListen[] = "127.0.0.1:10261";  // Of `fleet serve`.
+
 absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 // Returns the value of the choice whose name is `word`. If no choice matches, returns an error that
@@ -309,14 +311,39 @@ absl::StatusOr<Command> MakeFleetApply(const Words& words) {
   return options;
 }
 
+// Makes the options of `fleet explain`.
+absl::StatusOr<Command> MakeFleetExplain(const Words& words, FleetOptions fleet) {
+  absl::StatusOr<Command> explain = MakeExplain(words);
+  if (!explain.ok()) return explain.status();
+  const auto timeout =
+      ParseTimeout(words.fleet_timeout.empty() ? words.timeout : words.fleet_timeout);
+  if (!timeout.ok()) return timeout.status();
+  return FleetExplainOptions{
+      .fleet = std::move(fleet),
+      .node = words.node,
+      .explain = std::get<ExplainOptions>(*std::move(explain)),
+      .command =
+          absl::StrCat("explain ", words.to, words.from.empty() ? "" : " --from ", words.from),
+      .tls = words.tls,
+      .timeout = *timeout};
+}
+
 absl::StatusOr<Command> MakeFleet(const Words& words) {
   using What = FleetOptions::What;
   const auto chosen = Choose<std::optional<What>>("fleet: WHAT", words.fleet,
                                                   {{"status", What::kStatus},
                                                    {"nodes", What::kNodes},
                                                    {"wait", What::kWait},
+                                                   {"explain", What::kExplain},
+                                                   {"serve", What::kServe},
                                                    {"apply", std::nullopt}});
   if (!chosen.ok()) return chosen.status();
+  if (words.fleet == "explain" ? words.to.empty() : !(words.node + words.to + words.from).empty()) {
+    return Usage("fleet: explain requires NODE and TO; other commands do not support --from");
+  }
+  if (words.fleet != "serve" && !words.listen.empty()) {
+    return Usage("fleet: --listen requires serve");
+  }
   if (!*chosen) return MakeFleetApply(words);
   const What what = **chosen;
   if (!words.apply_files.empty() || words.strict || words.prune || words.allow_empty ||
@@ -346,7 +373,16 @@ absl::StatusOr<Command> MakeFleet(const Words& words) {
         fleet::CheckPrefix("--status-prefix", options.status_prefix)}) {
     if (!status.ok()) return status;
   }
-  const auto timeout = ParseTimeout(words.fleet_timeout);
+  if (what == What::kExplain) return MakeFleetExplain(words, std::move(options));
+  if (what == What::kServe) {
+    const auto at = BindAddress::Parse(words.listen.empty() ? kDefaultListen : words.listen, 0);
+    if (!at.ok()) return Usage("--listen: " + std::string(at.status().message()));
+    if (at->port == 0) {
+      return Usage("--listen: Invalid value: " + Quote(words.listen) + ": must contain a port");
+    }
+    return FleetServeOptions{.fleet = std::move(options), .listen = *at};
+  }
+  const auto timeout = ParseTimeout(words.fleet_timeout.empty() ? "60s" : words.fleet_timeout);
   if (!timeout.ok()) return timeout.status();
   options.timeout = *timeout;
   const auto window = ParseTimeout(words.window, "--window");
@@ -412,7 +448,9 @@ absl::StatusOr<Options> MakeOptions(const Words& words, const std::string& addre
                               std::string(target.status().message())));
   }
   options.target = *target;
-  if (const absl::Status tls = CheckTlsFlags(words.tls, options.address); !tls.ok()) return tls;
+  // `fleet explain` connects to the address of a node instead.
+  const std::string dialed = words.fleet == "explain" ? "tcp://" : options.address;
+  if (const absl::Status tls = CheckTlsFlags(words.tls, dialed); !tls.ok()) return tls;
   options.tls = words.tls;
   const auto timeout = ParseTimeout(words.timeout);
   if (!timeout.ok()) return timeout.status();

@@ -24,6 +24,8 @@ ExitCode Execute(const TopOptions& options, Session& session);
 ExitCode Execute(const BundleOptions& options, Session& session);
 ExitCode Execute(const MigrateCheckOptions& options, Session& session);
 ExitCode Execute(const FleetOptions& options, Session& session);
+ExitCode Execute(const FleetExplainOptions& options, Session& session);
+ExitCode Execute(const FleetServeOptions& options, Session& session);
 ExitCode Execute(const FleetApplyOptions& options, Session& session);
 ExitCode Execute(const VersionOptions& options, Session& session);
 

@@ -106,12 +106,12 @@ void Describe(CLI::App& app, Words& words) {
   CLI::App* dump = command("dump", "Print the ruleset in nft syntax", kDumpFooter);
   dump->add_option("WHAT", words.what, "desired, applied or plan")->required()->type_name("");
 
+  const auto from = [&words](CLI::App* sub, const std::string& text) {
+    sub->add_option("--from", words.from, text)->type_name("ADDRESS");
+  };
   CLI::App* explain =
       command("explain", "Explain how svcmap handles a connection, step by step", kExplainFooter);
-  explain
-      ->add_option("--from", words.from,
-                   "Source IP address, or \"node\" [default: explain each kind of source]")
-      ->type_name("ADDRESS");
+  from(explain, "Source IP address, or \"node\" [default: explain each kind of source]");
   explain
       ->add_option("--in-interface", words.in_interface,
                    "Interface on which the packet arrives; used if pods are detected by interface")
@@ -239,7 +239,9 @@ void Describe(CLI::App& app, Words& words) {
   fleet->add_option("--percent", words.percent, "wait: percentage of the nodes [default: 100]")
       ->type_name("NUMBER")
       ->check(CLI::Range(1, 100).description(""));
-  fleet->add_option("--timeout", words.fleet_timeout, "wait: total time to wait [default: 60s]")
+  fleet
+      ->add_option("--timeout", words.fleet_timeout,
+                   "wait: total time to wait [default: 60s]; explain: as the global option")
       ->type_name("DURATION");
   fleet
       ->add_option("--window", words.window,
@@ -256,7 +258,19 @@ void Describe(CLI::App& app, Words& words) {
                   "With --prune: accept manifests without objects, and any number of deletions");
   fleet->add_flag("--force", words.force, "apply: write even if a Store is the elected writer");
   dry_run(fleet);
-  fleet->add_option("WHAT", words.fleet, "status, nodes, wait or apply")->required()->type_name("");
+  from(fleet, "explain: source IP address, or \"node\" [default: explain each kind of source]");
+  fleet->add_option("WHAT", words.fleet, "status, nodes, wait, explain, serve or apply")
+      ->required()
+      ->type_name("");
+  fleet
+      ->add_option("--listen", words.listen,
+                   "serve: address and port of the status page [default: 127.0.0.1:10261]")
+      ->type_name("ADDRESS:PORT");
+  fleet->add_option("NODE", words.node, "explain: name of the node")->type_name("");
+  fleet
+      ->add_option("TO", words.to,
+                   "explain: ADDRESS:PORT[/PROTOCOL], or NAMESPACE/NAME[:PORT] of a Service")
+      ->type_name("");
 
   command("version", "Print the versions of svcmapctl and of the agent", kVersionFooter);
 

@@ -20,7 +20,7 @@ struct Words {
   std::string kind, name, name_space, output, what, migrate, to, from, in_interface,
       wait_for = "serving", wait_timeout = "30s", netns, probe_timeout = "2s", bundle, bundle_file,
       log_file, metrics_address = "127.0.0.1:10249", interval = "2s", sort = "rate", by = "service",
-      shell, endpoints, fleet, prefix, status_prefix, fleet_timeout = "60s", window = "5s";
+      shell, endpoints, fleet, node, prefix, status_prefix, fleet_timeout, window = "5s", listen;
   std::vector<std::string> etcd_urls;
   TlsFiles etcd_tls;
   std::optional<uint64_t> seq;

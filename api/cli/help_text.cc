@@ -188,10 +188,14 @@ const char kFleetFooter[] =
     R"(status  counts the nodes that are up to date, behind, rejecting, unhealthy and silent
 nodes   prints the status of each node
 wait    waits until svcmapd of enough nodes has acknowledged --seq
+explain prints what "svcmapctl explain" prints on a node
+serve   serves a status page of the fleet over HTTP
 apply   writes the objects of manifests to etcd
 
-status, nodes and wait read the status that svcmap-etcd --status-prefix writes to etcd. They do not
-connect to the nodes.
+status, nodes, wait and serve read the status that svcmap-etcd --status-prefix writes to etcd. They do not
+connect to the nodes. explain connects to the address that svcmap-etcd --agent-address has written,
+with --tls-ca, --tls-cert and --tls-key. If svcmapd of the node cannot be reached, explain prints
+the status of the node in etcd and exits with code 3.
 A sequence number is the "seq" of a transaction of the writer.
 "wait" requests a new status from each node, and prints up to 10 missing nodes at the timeout.
 "apply" is for fleets without a controller. It writes only the objects that differ from etcd.
@@ -201,6 +205,8 @@ Examples:
     --status-prefix /svcmap-status/v1/prod
   svcmapctl fleet nodes --behind --silent ...
   svcmapctl fleet wait --seq 1042 --percent 99 --timeout 2m ...
+  svcmapctl fleet explain node-7 10.96.0.10:80 --tls-ca agents-ca.pem ...
+  svcmapctl fleet serve --listen 127.0.0.1:10261 ...
   svcmapctl fleet apply -f manifests/ --prune --dry-run ...)";
 
 const char kVersionFooter[] = R"(If the agent does not answer, the exit code is 3.

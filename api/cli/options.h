@@ -12,6 +12,7 @@
 #include "api/cli/object_id.h"
 #include "api/cli/service_rates.h"
 #include "api/fleet/etcd_connection.h"
+#include "api/health/bind_address.h"
 #include "api/tls/tls_files.h"
 #include "svcmap/v1/control.pb.h"
 
@@ -108,7 +109,7 @@ struct BundleOptions {
 };
 
 struct FleetOptions {
-  enum class What { kStatus, kNodes, kWait };
+  enum class What { kStatus, kNodes, kWait, kExplain, kServe };
   What what = What::kStatus;
   fleet::EtcdServers etcd;
   std::string prefix, status_prefix;
@@ -122,6 +123,20 @@ struct FleetOptions {
   OutputFormat output = OutputFormat::kTable;                    // kTable (text) or kJson.
 };
 
+struct FleetExplainOptions {
+  FleetOptions fleet;
+  std::string node;
+  ExplainOptions explain;
+  std::string command;  // The command to run on the node: "explain 10.96.0.10:80".
+  TlsFiles tls;         // For svcmapd of the node.
+  std::chrono::milliseconds timeout;
+};
+
+struct FleetServeOptions {
+  FleetOptions fleet;
+  BindAddress listen;
+};
+
 // `manifests.force` writes even if a Store is the elected writer.
 struct FleetApplyOptions {
   fleet::EtcdServers etcd;
@@ -131,10 +146,11 @@ struct FleetApplyOptions {
 
 struct AcceptSnapshotOptions {};
 
-using Command = std::variant<ApplyOptions, DeleteOptions, AcceptSnapshotOptions, GetOptions,
-                             StatusOptions, DumpOptions, ExplainOptions, WaitOptions, WatchOptions,
-                             MigrateCheckOptions, CheckOptions, TopOptions, BundleOptions,
-                             FleetOptions, FleetApplyOptions, VersionOptions>;
+using Command =
+    std::variant<ApplyOptions, DeleteOptions, AcceptSnapshotOptions, GetOptions, StatusOptions,
+                 DumpOptions, ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions,
+                 CheckOptions, TopOptions, BundleOptions, FleetOptions, FleetExplainOptions,
+                 FleetApplyOptions, FleetServeOptions, VersionOptions>;
 
 struct Options {
   std::string address;  // Agent address as typed by the user.

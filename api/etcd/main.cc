@@ -47,8 +47,9 @@ int Run(const ProgramOptions& options) {
   };
   std::unique_ptr<StatusReporter> reporter;
   if (!options.status_prefix.empty()) {
-    reporter = StatusReporter::Start(options.etcd, options.status_prefix,
-                                     options.etcd.follower.node_name, read_state);
+    reporter =
+        StatusReporter::Start(options.etcd, options.status_prefix, options.etcd.follower.node_name,
+                              options.agent_address, read_state);
   }
   std::unique_ptr<api::PageServer> status;
   if (options.healthz_bind_address) {

@@ -24,7 +24,7 @@ bool StatusWriter::Changed(const NodeStatus& status, Clock::time_point now) cons
   if (written_ && now - *written_ < kChangeInterval) return false;
   if (!stored_) return !status.healthy || status.rejected != 0 || status.held;
   return status.healthy != stored_->healthy || status.rejected != stored_->rejected ||
-         status.held != stored_->held;
+         status.held != stored_->held || status.agent != stored_->agent;
 }
 
 bool StatusWriter::Due(const NodeStatus& status, Clock::time_point now) {

@@ -2,7 +2,8 @@
 // connection.
 //
 // A write is due in three cases:
-// - `healthy`, `rejected` or `held` has changed, and this process has written no status for
+// - `healthy`, `rejected`, `held` or `agent` has changed, and this process has written no status
+// for
 //   kChangeInterval.
 // - A period of kPeriod has ended. The first period ends at a random time. The write is omitted if
 //   the last write took place less than half of kPeriod before.

@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "api/config/program_options.h"
 #include "api/convert/quote.h"
+#include "api/fleet/node_status.h"
 #include "api/version/version.h"
+#include "nft/base/status.h"
 
 namespace svcmap::etcd {
 namespace {
@@ -38,6 +40,11 @@ absl::Status Finish(const std::vector<std::string>& urls, int silence, int list_
       return Invalid("--status-prefix: Invalid value: " + Quote(options.status_prefix) +
                      ": must not contain the keys of --prefix");
     }
+  }
+  if (!options.agent_address.empty()) {
+    if (options.status_prefix.empty()) return Invalid("--agent-address requires --status-prefix");
+    const absl::StatusOr<std::string> target = fleet::AgentTarget(options.agent_address);
+    if (!target.ok()) return Annotate(target.status(), "--agent-address");
   }
   const std::string given_name = follower.node_name;
   follower.node_name = api::NodeName(given_name);
@@ -83,6 +90,9 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   app.add_option("--status-prefix", options.status_prefix,
                  "Prefix of the keys to which svcmap-etcd writes the status of this node, such as "
                  "/svcmap-status/v1/DOMAIN [no status]");
+  app.add_option("--agent-address", options.agent_address,
+                 "Address of svcmapd for \"svcmapctl fleet explain\", written with the status: "
+                 "tcp://host:port [none]");
   app.add_option("--node-name", etcd.follower.node_name, "Name of this node [the host name]");
   app.add_option("--silence", silence,
                  "Seconds without a transaction after which svcmap-etcd checks whether the watch "

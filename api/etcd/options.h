@@ -14,6 +14,7 @@ struct ProgramOptions : source::AgentOptions {
   std::vector<std::string> urls;  // Endpoints as given on the command line.
   EtcdOptions etcd;
   std::string status_prefix;  // Empty: the status is not written.
+  std::string agent_address;  // tcp://HOST:PORT in the status, or empty.
 };
 
 // Parses the command line. After --help, --version or a usage error, prints the output or the error

@@ -37,9 +37,10 @@ fleet::NodeStatus StatusOf(const Facts& facts, const std::string& version,
 class StatusReporter::Worker {
  public:
   Worker(fleet::EtcdServers servers, const std::string& prefix, const std::string& node_name,
-         std::function<Facts()> facts)
+         std::string agent_address, std::function<Facts()> facts)
       : status_key_(fleet::StatusKey(prefix, node_name)),
         ask_key_(fleet::AskKey(prefix)),
+        agent_address_(std::move(agent_address)),
         facts_(std::move(facts)),
         connection_(std::move(servers)),
         thread_([this] { Run(); }) {}
@@ -148,8 +149,8 @@ class StatusReporter::Worker {
   }
 
   void WriteIfDue() {
-    const fleet::NodeStatus status =
-        StatusOf(facts_(), SVCMAP_VERSION, std::chrono::system_clock::now());
+    fleet::NodeStatus status = StatusOf(facts_(), SVCMAP_VERSION, std::chrono::system_clock::now());
+    status.agent = agent_address_;
     if (!writer_.Due(status, Clock::now())) return;
     etcdserverpb::TxnRequest write;
     fleet::AddPut(status_key_, fleet::ToJson(status), write);
@@ -176,7 +177,7 @@ class StatusReporter::Worker {
     if (context != nullptr && stop_.is_set()) context->TryCancel();
   }
 
-  const std::string status_key_, ask_key_;
+  const std::string status_key_, ask_key_, agent_address_;
   const std::function<Facts()> facts_;
   fleet::EtcdConnection connection_;
   StatusWriter writer_{Clock::now()};
@@ -195,9 +196,10 @@ class StatusReporter::Worker {
 
 std::unique_ptr<StatusReporter> StatusReporter::Start(fleet::EtcdServers servers,
                                                       std::string prefix, std::string node_name,
+                                                      std::string agent_address,
                                                       std::function<Facts()> facts) {
-  return std::unique_ptr<StatusReporter>(new StatusReporter(
-      std::make_unique<Worker>(std::move(servers), prefix, node_name, std::move(facts))));
+  return std::unique_ptr<StatusReporter>(new StatusReporter(std::make_unique<Worker>(
+      std::move(servers), prefix, node_name, std::move(agent_address), std::move(facts))));
 }
 
 StatusReporter::StatusReporter(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}

@@ -18,9 +18,11 @@ fleet::NodeStatus StatusOf(const Facts& facts, const std::string& version,
 // Runs its own thread.
 class StatusReporter {
  public:
-  // Calls `facts` several times a second on the thread.
+  // Calls `facts` several times a second on the thread. `agent_address` is the address of svcmapd
+  // in the status, or empty.
   static std::unique_ptr<StatusReporter> Start(fleet::EtcdServers servers, std::string prefix,
-                                               std::string node_name, std::function<Facts()> facts);
+                                               std::string node_name, std::string agent_address,
+                                               std::function<Facts()> facts);
   ~StatusReporter();  // Cancels the current request and joins the thread.
 
  private:

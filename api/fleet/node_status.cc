@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "api/connect/target.h"
 #include "api/convert/quote.h"
 
 namespace svcmap::fleet {
@@ -83,6 +84,12 @@ std::string StatusKey(const std::string& status_prefix, std::string_view node) {
 
 std::string AskKey(const std::string& status_prefix) { return status_prefix + "/ask"; }
 
+absl::StatusOr<std::string> AgentTarget(const std::string& address) {
+  if (address.starts_with("tcp://")) return api::ParseTarget(address);
+  return absl::InvalidArgumentError("Invalid value: " + api::Quote(address) +
+                                    ": must be tcp://HOST:PORT");
+}
+
 std::string ToJson(const Head& head) {
   const nlohmann::ordered_json object = {
       {"format", kFormat}, {"seq", head.seq}, {"epoch", head.epoch}, {"nonce", head.nonce}};
@@ -90,16 +97,18 @@ std::string ToJson(const Head& head) {
 }
 
 std::string ToJson(const NodeStatus& status) {
-  return Dump({{"seq", status.seq},
-               {"epoch", status.epoch},
-               {"revision", status.revision},
-               {"healthy", status.healthy},
-               {"reason", status.reason},
-               {"rejected", status.rejected},
-               {"held", status.held},
-               {"version", status.version},
-               {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromChrono(status.time),
-                                         absl::UTCTimeZone())}});
+  json object = {{"seq", status.seq},
+                 {"epoch", status.epoch},
+                 {"revision", status.revision},
+                 {"healthy", status.healthy},
+                 {"reason", status.reason},
+                 {"rejected", status.rejected},
+                 {"held", status.held},
+                 {"version", status.version},
+                 {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromChrono(status.time),
+                                           absl::UTCTimeZone())}};
+  if (!status.agent.empty()) object["agent"] = status.agent;
+  return Dump(object);
 }
 
 std::string ToJson(const Ask& ask) {
@@ -119,6 +128,7 @@ absl::StatusOr<NodeStatus> ParseStatus(std::string_view value) {
   reader.Number("rejected", status.rejected);
   reader.Flag("held", status.held);
   reader.Text("version", status.version);
+  if (reader.object.contains("agent")) reader.Text("agent", status.agent);
   reader.Text("time", text);
   status.revision = static_cast<int64_t>(revision);
   absl::Time time;

@@ -30,15 +30,16 @@ struct Head {
 absl::StatusOr<Head> ParseHead(std::string_view value);
 
 struct NodeStatus {
-  uint64_t seq = 0;       // The writer's sequence number that svcmapd has acknowledged.
-  uint64_t epoch = 0;     // Epoch of the last received head.
-  int64_t revision = 0;   // Revision of etcd up to which the node has received the objects.
-  bool healthy = false;   // Whether /healthz of svcmap-etcd returns 200.
-  std::string reason;     // Problems in one line. Empty if the node is healthy.
-  uint64_t rejected = 0;  // Objects that svcmapd rejects, and keys that svcmap-etcd rejects.
-  bool held = false;      // Whether svcmapd holds removals.
-  std::string version;    // Version of svcmap-etcd.
-  SystemTimePoint time;   // Has a precision of seconds.
+  uint64_t seq = 0;        // The writer's sequence number that svcmapd has acknowledged.
+  uint64_t epoch = 0;      // Epoch of the last received head.
+  int64_t revision = 0;    // Revision of etcd up to which the node has received the objects.
+  bool healthy = false;    // Whether /healthz of svcmap-etcd returns 200.
+  std::string reason;      // Problems in one line. Empty if the node is healthy.
+  uint64_t rejected = 0;   // Objects that svcmapd rejects, and keys that svcmap-etcd rejects.
+  bool held = false;       // Whether svcmapd holds removals.
+  std::string version;     // Version of svcmap-etcd.
+  SystemTimePoint time;    // Has a precision of seconds.
+  std::string agent = {};  // Address of svcmapd for `fleet explain`: tcp://HOST:PORT, or empty.
   bool operator==(const NodeStatus&) const = default;
 };
 
@@ -52,6 +53,10 @@ inline constexpr std::chrono::seconds kLongestWindow{3600};
 
 std::string StatusKey(const std::string& status_prefix, std::string_view node);
 std::string AskKey(const std::string& status_prefix);
+
+// Returns the gRPC target of "tcp://HOST:PORT". A Unix socket cannot be reached from other
+// machines.
+absl::StatusOr<std::string> AgentTarget(const std::string& address);
 
 std::string ToJson(const Head& head);
 std::string ToJson(const NodeStatus& status);

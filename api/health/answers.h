@@ -19,6 +19,9 @@ struct Answer {
   std::string body = {};
   // Replaces `body` if set. All responses with this body share its memory.
   std::shared_ptr<const std::string> shared_body = nullptr;
+  // If true, a GET response has no body of its own, and receives the parts of HttpPoint::Publish
+  // until the client closes the connection.
+  bool is_stream = false;
 };
 
 using SystemTime = std::chrono::system_clock::time_point;

@@ -65,6 +65,11 @@ void Connections::Respond(bufferevent* connection, const void* owner,
   if (!turn_.pending()) ScheduleTurn(now);
 }
 
+void Connections::KeepStream(bufferevent* connection) {
+  const auto found = index_.find(connection);
+  if (found != index_.end()) Heard(found->second);
+}
+
 void Connections::Discard(const void* owner) {
   for (auto it = delayed_.begin(); it != delayed_.end();) {
     if (it->second.owner != owner) {

@@ -39,6 +39,9 @@ class Connections {
   // receive their responses first.
   void Respond(bufferevent* connection, const void* owner, std::function<void()> respond);
 
+  // Call when a part of a streamed response is sent. Counts as a request for `patience` and `max`.
+  void KeepStream(bufferevent* connection);
+
   // Discards the delayed responses of `owner`. Call before evhttp frees the requests.
   void Discard(const void* owner);
 

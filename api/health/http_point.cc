@@ -45,6 +45,14 @@ Owners& AllOwners() {
   return *owners;
 }
 
+// All buffers with this body share its memory.
+void AddShared(const std::shared_ptr<const std::string>& body, evbuffer* buffer) {
+  using Body = std::shared_ptr<const std::string>;
+  evbuffer_add_reference(
+      buffer, body->data(), body->size(),
+      [](const void*, size_t, void* owner) { delete static_cast<Body*>(owner); }, new Body(body));
+}
+
 const char* ReasonPhrase(int code) {
   switch (code) {
     case 200:
@@ -141,16 +149,50 @@ void HttpPoint::Send(evhttp_request* request) {
   evbuffer* body = evhttp_request_get_output_buffer(request);
   if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) {
     evhttp_add_header(headers, "Content-Length", std::to_string(text.size()).c_str());
+  } else if (answer.is_stream) {
+    return StartStream(request);
   } else if (answer.shared_body) {
-    using Body = std::shared_ptr<const std::string>;
-    evbuffer_add_reference(
-        body, text.data(), text.size(),
-        [](const void*, size_t, void* owner) { delete static_cast<Body*>(owner); },
-        new Body(answer.shared_body));
+    AddShared(answer.shared_body, body);
   } else {
     evbuffer_add(body, text.data(), text.size());
   }
   evhttp_send_reply(request, answer.code, ReasonPhrase(answer.code), nullptr);
+}
+
+void HttpPoint::StartStream(evhttp_request* request) {
+  evhttp_send_reply_start(request, 200, ReasonPhrase(200));
+  streams_.push_back({.point = this, .request = request});
+  evhttp_connection_set_closecb(evhttp_request_get_connection(request), OnStreamEnd,
+                                &streams_.back());
+  if (part_ != nullptr) SendPart(streams_.back());
+}
+
+void HttpPoint::Publish(std::shared_ptr<const std::string> part) {
+  part_ = std::move(part);
+  for (Stream& stream : streams_) {
+    evhttp_connection* connection = evhttp_request_get_connection(stream.request);
+    bufferevent* bev = evhttp_connection_get_bufferevent(connection);
+    const bool has_read = evbuffer_get_length(bufferevent_get_output(bev)) == 0;
+    if (has_read || !stream.has_part) SendPart(stream);
+  }
+}
+
+void HttpPoint::SendPart(Stream& stream) {
+  stream.has_part = true;
+  evbuffer* chunk = evbuffer_new();
+  AddShared(part_, chunk);
+  evhttp_send_reply_chunk(stream.request, chunk);
+  evbuffer_free(chunk);
+  connections_.KeepStream(
+      evhttp_connection_get_bufferevent(evhttp_request_get_connection(stream.request)));
+}
+
+// evhttp frees the request if it still belongs to the connection, which is the case in the
+// destructor of HttpPoint.
+void HttpPoint::OnStreamEnd(evhttp_connection*, void* stream) {
+  const auto* ended = static_cast<const Stream*>(stream);
+  if (evhttp_request_get_connection(ended->request) == nullptr) evhttp_request_free(ended->request);
+  ended->point->streams_.remove_if([ended](const Stream& each) { return &each == ended; });
 }
 
 }  // namespace svcmap::api

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,10 @@ class HttpPoint {
   HttpPoint(event_base* base, Connections& connections, Handler handler);
   ~HttpPoint();
 
+  // Sends `part` to all streams (Answer::is_stream), and to each new stream. A client that has not
+  // read the previous part yet skips this part, so at most one part waits for each client.
+  void Publish(std::shared_ptr<const std::string> part);
+
   absl::Status Open(const BindAddress& at, Stack stack);
   size_t socket_count() const { return sockets_.size(); }
   bool IsOpen(const IpAddress& address) const { return sockets_.contains(address); }
@@ -41,6 +46,11 @@ class HttpPoint {
     UniqueFd fd;
     evhttp_bound_socket* bound;
   };
+  struct Stream {
+    HttpPoint* point;
+    evhttp_request* request;
+    bool has_part = false;
+  };
   struct HttpDeleter {
     void operator()(evhttp* http) const { evhttp_free(http); }
   };
@@ -48,7 +58,10 @@ class HttpPoint {
   static bufferevent* OnConnection(event_base* base, void* self);
   static void OnAcceptError(evconnlistener* listener, void* http);
   static void OnRequest(evhttp_request* request, void* self);
+  static void OnStreamEnd(evhttp_connection* connection, void* stream);
   void Send(evhttp_request* request);
+  void StartStream(evhttp_request* request);
+  void SendPart(Stream& stream);
   void Pause(std::chrono::milliseconds time);
   void Resume();
 
@@ -56,6 +69,8 @@ class HttpPoint {
   Connections& connections_;
   Handler handler_;
   std::map<IpAddress, Socket> sockets_;
+  std::list<Stream> streams_;
+  std::shared_ptr<const std::string> part_;  // The latest part of all streams, or null.
   std::unique_ptr<evhttp, HttpDeleter> http_;
   Event resume_;
   int accepted_ = 0;  // Number of connections accepted since other events were last handled.

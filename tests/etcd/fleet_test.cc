@@ -1,13 +1,17 @@
-// Tests `svcmapctl fleet wait`, `status` and `nodes` with etcd and two nodes.
+// Tests `svcmapctl fleet` with etcd and svcmapd.
 #include <gmock/gmock.h>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tests/etcd/etcd_world.h"
+#include "tests/support/certificates.h"
 
 namespace svcmap::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The second node has its own namespace for svcmapd. svcmap-etcd only needs the Unix socket.
 TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
@@ -79,6 +83,131 @@ TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
     return nodes.ok() && absl::StrContains(nodes->out, "behind,unhealthy") &&
            !absl::StrContains(nodes->out, "n1");
   }));
+}
+
+// svcmapd of the node listens on TCP with certificates, and svcmap-etcd writes its address.
+TEST_F(EtcdTest, AFleetExplainsWithTheAgentOfANode) {
+  const CertificateAuthority ca("ca");
+  const std::string path = folder_->path() + "/";
+  const auto write = [&](const std::string& name, const KeyPair& pair) {
+    std::ofstream(path + name + ".crt") << pair.certificate;
+    std::ofstream(path + name + ".key") << pair.key;
+  };
+  std::ofstream(path + "ca.crt") << ca.certificate();
+  write("node", ca.Issue("node", "IP:127.0.0.1"));
+  write("reader", ca.Issue("reader", "DNS:reader"));
+  write("other", ca.Issue("other", "DNS:other"));
+  ASSERT_OK(agent_->Stop());
+  agent_.reset();
+  ASSERT_OK(StartAgent({"--listen", "tcp://127.0.0.1:7070", "--tls-cert", path + "node.crt",
+                        "--tls-key", path + "node.key", "--tls-client-ca", path + "ca.crt",
+                        "--allow-read", "reader"}));
+  ASSERT_OK(Put(Webs(3)));
+  const auto start = [&](const std::string& address) {
+    return StartSource({"--status-prefix", kStatusPrefix, "--agent-address", address});
+  };
+  ASSERT_OK(start("tcp://127.0.0.1:7070"));
+  const auto fleet = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--status-prefix", kStatusPrefix});
+    return Fleet(arguments);
+  };
+  ASSERT_OK(fleet({"wait", "--seq", absl::StrCat(writer_->seq()), "--window", "1s"}));
+  const auto explain = [&](const std::string& user) {
+    return fleet({"explain", kAgentNode, Ip(1) + ":80", "--from", "node", "--tls-ca",
+                  path + "ca.crt", "--tls-cert", path + user + ".crt", "--tls-key",
+                  path + user + ".key"});
+  };
+  ASSERT_OK_AND_ASSIGN(const CommandResult explained, explain("reader"));
+  EXPECT_TRUE(explained.exit.ok()) << explained.err;
+  ASSERT_OK_AND_ASSIGN(
+      const CommandResult local,
+      RunCommand({.argv = {SVCMAP_BIN_DIR "/svcmapctl", "--address", AgentAddress(), "explain",
+                           Ip(1) + ":80", "--from", "node"}},
+                 kHangLimit));
+  EXPECT_EQ(explained.out, local.out);
+  EXPECT_THAT(explained.out, HasSubstr("shop/s1"));
+
+  ASSERT_OK_AND_ASSIGN(const CommandResult denied, explain("other"));
+  EXPECT_EQ(denied.exit.code, 4) << denied.err;
+  EXPECT_THAT(denied.err, HasSubstr("PERMISSION_DENIED"));
+
+  // A new address replaces the address that the earlier process has written.
+  ASSERT_OK(StopSource());
+  ASSERT_OK(start("tcp://127.0.0.1:1"));
+  EXPECT_OK(Eventually("the new address", [&] {
+    const auto answer = explain("reader");
+    return answer.ok() && answer->exit.code == 3 &&
+           absl::StrContains(answer->err, "cannot reach the agent at tcp://127.0.0.1:1") &&
+           absl::StrContains(answer->err, "note: status of node n1 in etcd: ok, seq ");
+  }));
+}
+
+// A browser is simulated by curl.
+TEST_F(EtcdTest, AFleetIsServedToBrowsers) {
+  const auto put_status = [&](const std::string& node, uint64_t seq, int rejected) {
+    return etcd_->Control(
+        {"put", absl::StrCat(kStatusPrefix, "/nodes/", node),
+         absl::StrCat(R"({"seq":)", seq, R"(,"epoch":1,"revision":1,"healthy":true,"reason":"",)",
+                      R"("rejected":)", rejected, R"(,"held":false,"version":"1",)",
+                      R"("time":"2026-09-21T14:13:20Z"})")});
+  };
+  ASSERT_OK(writer_->Put(Webs(3)));
+  ASSERT_OK(put_status("n1", writer_->seq(), 0));
+  ASSERT_OK(put_status("<b>n2</b>", 1, 0));
+  ASSERT_OK_AND_ASSIGN(
+      const auto server,
+      ChildProcess::Start(
+          {.argv = {SVCMAP_BIN_DIR "/svcmapctl", "fleet", "serve", "--prefix", prefix_,
+                    "--status-prefix", kStatusPrefix, "--etcd-endpoints",
+                    absl::StrCat("http://127.0.0.1:", kEtcdPort), "--listen", "127.0.0.1:10261"},
+           .netns = &*netns_}));
+  ASSERT_TRUE(server->WaitForOutput("serving http://127.0.0.1:10261/\n", kHangLimit))
+      << server->err();
+  const auto curl = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> argv = {"curl", "-s", "-N"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    return ChildProcess::Start({.argv = std::move(argv), .netns = &*netns_});
+  };
+  const std::string url = "http://127.0.0.1:10261/";
+  ASSERT_OK_AND_ASSIGN(const auto page, curl({"-i", url}));
+  EXPECT_TRUE(page->Wait(kHangLimit).has_value());
+  EXPECT_THAT(page->out(), HasSubstr("HTTP/1.1 200 OK"));
+  EXPECT_THAT(page->out(), HasSubstr("Content-Security-Policy: default-src 'none'; connect-src "
+                                     "'self'; img-src data:; style-src 'sha256-"));
+  EXPECT_THAT(page->out(), HasSubstr("<title>svcmap fleet</title>"));
+  EXPECT_THAT(page->out(), Not(HasSubstr("innerHTML")));
+
+  ASSERT_OK_AND_ASSIGN(const auto events, curl({"-i", url + "events"}));
+  ASSERT_TRUE(events->WaitForOutput("Content-Type: text/event-stream", kHangLimit));
+  ASSERT_TRUE(events->WaitForOutput("\r\ndata: {\"behind\":1,\"changes\":[],", kHangLimit))
+      << events->out();
+  EXPECT_THAT(events->out(), HasSubstr("\"name\":\"<b>n2</b>\""));
+  ASSERT_OK(put_status("n1", writer_->seq(), 2));
+  EXPECT_TRUE(events->WaitForOutput("\"text\":\"n1: silent -> rejecting,silent\"", kHangLimit))
+      << events->out();
+
+  // status.json has the fields of `fleet status -o json`.
+  ASSERT_OK_AND_ASSIGN(const auto json, curl({url + "status.json"}));
+  EXPECT_TRUE(json->Wait(kHangLimit).has_value());
+  ASSERT_OK_AND_ASSIGN(const CommandResult status,
+                       Fleet({"status", "-o", "json", "--status-prefix", kStatusPrefix}));
+  for (const absl::string_view line : absl::StrSplit(status.out, '\n')) {
+    const std::vector<std::string> field = absl::StrSplit(line, ": ");
+    if (field.size() != 2) continue;
+    const std::string name(absl::StripAsciiWhitespace(field[0]));
+    EXPECT_THAT(json->out(),
+                HasSubstr(absl::StrCat(name, ":", std::string(absl::StripSuffix(field[1], ",")))));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto missing, curl({"-i", url + "other"}));
+  EXPECT_TRUE(missing->Wait(kHangLimit).has_value());
+  EXPECT_THAT(missing->out(), HasSubstr("404 Not Found"));
+
+  ASSERT_OK(etcd_->Stop());
+  EXPECT_TRUE(events->WaitForOutput("data: {\"error\":\"", kHangLimit)) << events->out();
+  ASSERT_OK(etcd_->StartAgain());
+  ASSERT_OK(put_status("n1", writer_->seq(), 0));
+  EXPECT_TRUE(events->WaitForOutput("\"text\":\"n1: rejecting,silent -> silent\"", kHangLimit))
+      << events->out();
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ TEST(CompletionTest, ValuesComeFromTheDescription) {
   EXPECT_THAT(Candidates({"wait", "--for", ""}), ElementsAre("serving", "controller", "revision="));
   EXPECT_THAT(Candidates({"dump", ""}), ElementsAre("desired", "applied", "plan"));
   EXPECT_THAT(Candidates({"migrate", ""}), ElementsAre("check"));
-  EXPECT_THAT(Candidates({"fleet", ""}), ElementsAre("status", "nodes", "wait", "apply"));
+  EXPECT_THAT(Candidates({"fleet", ""}),
+              ElementsAre("status", "nodes", "wait", "explain", "serve", "apply"));
   EXPECT_THAT(Candidates({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(Candidates({"top", "--sort", ""}), ElementsAre("rate", "total", "name"));
   EXPECT_THAT(Candidates({"top", "--by", ""}), ElementsAre("service", "port", "destination"));

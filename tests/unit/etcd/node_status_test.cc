@@ -141,6 +141,12 @@ TEST(NodeStatusTest, JsonContainsAllFields) {
   const auto parsed = fleet::ParseStatus(fleet::ToJson(Unhealthy(3)));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(*parsed, Unhealthy(3));
+  NodeStatus reachable = Healthy(3);
+  reachable.agent = "tcp://n1:7070";
+  EXPECT_THAT(fleet::ToJson(reachable), HasSubstr(R"({"agent":"tcp://n1:7070",)"));
+  const auto parsed_reachable = fleet::ParseStatus(fleet::ToJson(reachable));
+  ASSERT_TRUE(parsed_reachable.ok()) << parsed_reachable.status();
+  EXPECT_EQ(*parsed_reachable, reachable);
   EXPECT_THAT(std::string(fleet::ParseStatus(R"({"seq":-1})").status().message()),
               HasSubstr("seq: must be a non-negative integer"));
   EXPECT_THAT(std::string(fleet::ParseStatus("x").status().message()),

@@ -77,6 +77,9 @@ TEST(EtcdOptionsTest, WhatCannotBeUsedIsReported) {
   }
   EXPECT_THAT(Complaint({"--node-name", "a/b"}), HasSubstr("\"a/b\": must be the name of a node"));
   EXPECT_THAT(Complaint({"--silence", "0"}), HasSubstr("--silence: Invalid value: 0: must be"));
+  EXPECT_THAT(Complaint({"--agent-address", "tcp://n1:7070"}), HasSubstr("requires --status-pre"));
+  EXPECT_THAT(Complaint({"--status-prefix", "/s", "--agent-address", "unix:///run/s.sock"}),
+              HasSubstr("--agent-address: Invalid value: \"unix:///run/s.sock\": must be tcp://"));
   EXPECT_THAT(Complaint({"--agent", "x"}), HasSubstr("--agent: Invalid value"));
 }
 

@@ -1,0 +1,45 @@
+// Reads the state of a fleet from etcd, for the commands of `svcmapctl fleet`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "api/cli/options.h"
+#include "api/fleet/node_status.h"
+
+namespace svcmap::api {
+
+class FleetReader {
+ public:
+  // `options` must outlive the reader.
+  explicit FleetReader(const FleetOptions& options)
+      : options_(options), connection_(options.etcd) {}
+
+  // Reads the head, the request and the names of the nodes.
+  absl::Status ReadFleet();
+  // Requires a successful ReadFleet.
+  absl::StatusOr<fleet::Summary> ReadStatuses();
+  absl::Status WriteAsk();
+
+  const fleet::Head& head() const { return head_; }
+  uint64_t required() const { return required_; }
+
+ private:
+  absl::Status Read(const std::string& prefix, bool keys_only,
+                    const std::function<void(std::string name, const std::string& value)>& take);
+
+  const FleetOptions& options_;
+  fleet::EtcdConnection connection_;
+  fleet::Head head_;
+  uint64_t required_ = 0;
+  std::set<std::string> names_;
+};
+
+// Returns the problems of a node, such as "behind,silent", or "ok".
+std::string StateText(const fleet::FleetNode& node);
+
+}  // namespace svcmap::api

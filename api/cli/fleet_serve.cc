@@ -1,0 +1,153 @@
+// Implements `svcmapctl fleet serve`: reads the state of the fleet periodically, and serves it to
+// browsers.
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "api/cli/commands.h"
+#include "api/cli/etcd_failed.h"
+#include "api/cli/fleet_observer.h"
+#include "api/cli/fleet_page.h"
+#include "api/cli/fleet_reader.h"
+#include "api/health/connections.h"
+#include "api/health/event_thread.h"
+#include "api/health/http_point.h"
+
+namespace svcmap::api {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr size_t kMaxClients = 32;
+constexpr std::chrono::seconds kPatience{30};  // A client that receives nothing is disconnected.
+constexpr std::chrono::seconds kLeastInterval{1};
+constexpr int kIdleShare = 20;  // Reading from etcd uses at most 1/20 of the time.
+
+// Returns the hash of the text of an element, with which Content-Security-Policy permits only this
+// text.
+std::string HashOf(std::string_view page, std::string_view element) {
+  const size_t begin = page.find(absl::StrCat("<", std::string(element), ">")) + element.size() + 2;
+  const std::string_view text =
+      page.substr(begin, page.find(absl::StrCat("</", std::string(element), ">"), begin) - begin);
+  unsigned char hash[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash);
+  return absl::StrCat("'sha256-",
+                      absl::Base64Escape({reinterpret_cast<const char*>(hash), sizeof(hash)}), "'");
+}
+
+// Publish is thread-safe. The pages are the same for all HTTP methods.
+class FleetServer {
+ public:
+  FleetServer()
+      : policy_(absl::StrCat("default-src 'none'; connect-src 'self'; img-src data:; style-src ",
+                             HashOf(kFleetPage, "style"), "; script-src ",
+                             HashOf(kFleetPage, "script"),
+                             "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")),
+        thread_([this] { OnWake(); }),
+        connections_(thread_.base(), kMaxClients, kPatience),
+        point_(thread_.base(), connections_,
+               [this](const std::string& path) { return AnswerTo(path); }) {}
+  ~FleetServer() { thread_.Stop(); }
+
+  absl::Status Start(const BindAddress& at) {
+    if (absl::Status opened = point_.Open(at, Stack::kOne); !opened.ok()) return opened;
+    thread_.Start();
+    return absl::OkStatus();
+  }
+
+  void Publish(std::string event) {
+    {
+      const std::lock_guard lock(mutex_);
+      next_ = std::move(event);
+    }
+    thread_.Wake();
+  }
+
+ private:
+  void OnWake() {
+    {
+      const std::lock_guard lock(mutex_);
+      latest_ = next_;
+    }
+    point_.Publish(std::make_shared<const std::string>(absl::StrCat("data: ", latest_, "\n\n")));
+  }
+
+  Answer AnswerTo(const std::string& path) const {
+    static const std::map<std::string, std::string> types = {{"/", "text/html; charset=utf-8"},
+                                                             {"/status.json", "application/json"},
+                                                             {"/events", "text/event-stream"}};
+    const auto type = types.find(path);
+    if (type == types.end()) return NotFoundAnswer();
+    Answer answer;
+    if (path == "/") answer.body = kFleetPage;
+    if (path == "/status.json") answer.body = latest_;
+    answer.is_stream = path == "/events";
+    answer.headers = {{"Content-Type", type->second},
+                      {"Content-Security-Policy", policy_},
+                      {"X-Content-Type-Options", "nosniff"},
+                      {"Cross-Origin-Resource-Policy", "same-origin"},
+                      {"Cache-Control", "no-store"}};
+    return answer;
+  }
+
+  const std::string policy_;
+  std::mutex mutex_;
+  std::string next_;  // Guarded by mutex_.
+  EventThread thread_;
+  // Used only on the server's thread after Start().
+  std::string latest_;
+  Connections connections_;
+  HttpPoint point_;
+};
+
+}  // namespace
+
+ExitCode Execute(const FleetServeOptions& options, Session& session) {
+  FleetReader reader(options.fleet);
+  FleetObserver observer;
+  FleetServer server;
+  bool started = false;
+  for (;;) {
+    const auto begin = steady_clock::now();
+    absl::Status status = reader.ReadFleet();
+    if (status.ok()) {
+      const absl::StatusOr<fleet::Summary> summary = reader.ReadStatuses();
+      status = summary.status();
+      if (summary.ok()) {
+        server.Publish(observer.Observe(reader.head(), reader.required(), *summary,
+                                        std::chrono::system_clock::now()));
+      }
+    }
+    if (!status.ok()) {
+      if (!started) return EtcdFailed(status, session);
+      const nlohmann::json event = {{"error", std::string(status.message())}};
+      server.Publish(event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    }
+    if (!std::exchange(started, true)) {
+      if (absl::Status opened = server.Start(options.listen); !opened.ok()) {
+        session.Error("--listen: " + std::string(opened.message()));
+        return ExitCode::kIncomplete;
+      }
+      if (!options.listen.address.IsLoopback()) {
+        session.Warn("the page needs no authentication, so all clients that can reach " +
+                     options.listen.ToString() + " can read it");
+      }
+      session.out << "serving http://" << options.listen.ToString() << "/" << std::endl;
+    }
+    steady_clock::duration pause = kLeastInterval;
+    if (status.ok()) pause = std::max(pause, kIdleShare * (steady_clock::now() - begin));
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace svcmap::api
