@@ -99,6 +99,7 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
   response.set_repaired_elements(status.repaired_elements);
   response.set_repaired_chains(status.repaired_chains);
   response.set_audits(status.audits);
+  response.set_leftover_elements(status.leftovers);
   response.set_verified(status.verified);
   response.set_kernel_refused_services(status.rejected_services);
   response.set_elements_written(status.elements_written);

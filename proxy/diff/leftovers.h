@@ -29,6 +29,7 @@ class Leftovers {
   void Add(nft::Transaction rows, const std::vector<Number>& numbers);
 
   bool empty() const { return portions_.empty(); }
+  size_t elements() const { return keys_.size(); }
 
   bool Contains(nft::SetRef set, std::span<const uint8_t> key) const;
   // Returns true if the transaction adds an element that is still to be deleted, or a source range

@@ -37,6 +37,7 @@ struct LoopStatus {
   uint64_t commits = 0, recreations = 0, failures = 0;
   uint64_t repairs = 0;  // Number of repairs after a check found differences.
   uint64_t repaired_elements = 0, repaired_chains = 0;
+  size_t leftovers = 0;          // Number of elements that wait for their deletion.
   uint64_t audits = 0;           // Number of completed audits of all applied rows.
   size_t rejected_services = 0;  // Services that the kernel has rejected.
   // Reasons why parts of Services are not programmed. Never null.

@@ -31,6 +31,7 @@ void Reconciler::FillStatus(LoopStatus& status) const {
   status.elements = applied_.counts();
   status.findings = standing_findings_.list();
   status.no_local_endpoints = applied_.no_local_endpoints();
+  status.leftovers = leftovers_.elements();
   status.audits = repairer_.audits();
   status.rejected_services = rejections_.size();
 }

@@ -32,9 +32,6 @@ namespace {
 constexpr int kChanges = 2;
 // Percentage of changes during which connections stay open. The cleanup takes more than a second.
 constexpr int kOpenConnections = 30;
-// Number of turns of the agent's loop that the test waits for removals. A turn removes at most
-// 2,100 elements, and a port range at several addresses has thousands.
-constexpr int kRemovalTurns = 20;
 constexpr size_t kMismatchesShown = 6;  // Maximum number of mismatches printed per scenario.
 constexpr int kFailuresShown = 3;       // Number of failed scenarios after which the test stops.
 
@@ -112,9 +109,7 @@ class DifferentialTest : public ::testing::Test {
     AffinityMemory affinity;
     ReferenceModel model = ModelOf(scenario, objects, first_seen);
     for (int change = 0;; ++change) {
-      for (int turn = 0; turn < kRemovalTurns; ++turn) {
-        ASSERT_OK(world_->agent().AwaitRemovals());
-      }
+      ASSERT_OK(world_->agent().AwaitRemovals());
       ASSERT_OK(FlushConntrack(world_->node().netns()));
       ProbeReport report = Probe(world_->sources(), model, scenario.dice, affinity);
       Ping(world_->sources(), model, scenario.dice, report);

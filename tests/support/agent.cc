@@ -227,8 +227,14 @@ absl::StatusOr<Objects> Agent::List(v1::Kind kind) {
 }
 
 absl::Status Agent::AwaitRemovals() {
-  // Waits for the agent's loop, which removes in the turn of the Ack. A node has one Node object.
-  return List(v1::KIND_NODE).status();
+  absl::StatusOr<v1::GetStatusResponse> status = v1::GetStatusResponse();
+  const bool removed = WaitUntil([&] {
+    status = GetStatus();
+    return !status.ok() || status->leftover_elements() == 0;
+  });
+  if (removed) return status.status();
+  return impl_->WithLog(absl::DeadlineExceededError(
+      absl::StrCat(status->leftover_elements(), " elements are not deleted")));
 }
 
 absl::Status Agent::AfterRemovals(const absl::StatusOr<v1::Ack>& ack) {

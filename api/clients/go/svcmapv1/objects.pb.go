@@ -14,7 +14,8 @@
 //
 // The agent reduces each object to the fields in this file when it receives the object. It drops all
 // other fields (selector, targetPort, resourceVersion, managedFields and so on), and all labels and
-// annotations that ObjectMeta does not list. The agent also drops empty messages. A message whose
+// annotations that ObjectMeta does not list. Other annotations that begin with "svcmap/" are kept,
+// because a finding names them. The agent also drops empty messages. A message whose
 // fields are all empty has the same meaning as an absent message, also for timestamps. A change to
 // dropped data does not change Ack.state_token. List returns the reduced objects.
 //
@@ -73,7 +74,8 @@ type ObjectMeta struct {
 	//	EndpointSlice: with service.kubernetes.io/headless, the slice is not used (S-17).
 	//	Node: topology.kubernetes.io/zone is the zone of the node (S-29).
 	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
-	// Annotations. Default: none. The agent stores and uses only the following annotations.
+	// Annotations. Default: none. The agent uses only the following annotations. It stores other
+	// annotations that begin with "svcmap/", and adds a warning that names them.
 	//
 	//	EndpointSlice: endpoints.kubernetes.io/last-change-trigger-time (RFC 3339; S-346).
 	//	EndpointSlice: svcmap/weight, 0 to 1000. The weight of all endpoints that have no Endpoint.weight.

@@ -17,11 +17,7 @@ class LoopPacketsTest : public LoopTest {
         packets_(std::move(packets)) {}
   ~LoopPacketsTest() override { packets_->Open(); }
 
-  bool HasLeftovers() {
-    bool has = false;
-    EXPECT_TRUE(loop_->Call([&](Reconciler& reconciler) { has = reconciler.HasLeftovers(); }));
-    return has;
-  }
+  bool HasLeftovers() const { return loop_->status().leftovers > 0; }
   // Returns true if Services have exactly the rows that they need, without leftovers.
   bool Converged() {
     bool converged = false;
@@ -45,7 +41,7 @@ TEST_F(LoopPacketsTest, ChangesAreCommittedWhilePacketsStandInTheRules) {
   EXPECT_TRUE(HasLeftovers());
   EXPECT_FALSE(Converged());
   packets_->Open();
-  EXPECT_TRUE(testing::WaitUntil([&] { return !HasLeftovers(); }));
+  AwaitRemovals();
   EXPECT_TRUE(Converged());
 }
 
@@ -61,7 +57,7 @@ TEST_F(LoopPacketsTest, AChangeThatNeedsALeftoverWaits) {
   EXPECT_NE(back.wait_for(std::chrono::seconds(0)), std::future_status::ready);
   packets_->Open();
   EXPECT_EQ(Await(back).outcome, Outcome::kCommitted);
-  EXPECT_TRUE(testing::WaitUntil([&] { return !HasLeftovers(); }));
+  AwaitRemovals();
   EXPECT_TRUE(Converged());
 }
 

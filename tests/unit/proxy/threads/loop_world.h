@@ -17,6 +17,7 @@
 
 #include "proxy/reconcile/loop.h"
 #include "tests/support/fake_kernel.h"
+#include "tests/support/wait.h"
 #include "tests/unit/proxy/all_rows.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
@@ -144,12 +145,18 @@ class LoopTest : public ::testing::Test {
     const std::lock_guard lock(mutex_);
     return std::exchange(sizes_, {});
   }
+  void AwaitRemovals() {
+    EXPECT_TRUE(testing::WaitUntil([&] { return loop_->status().leftovers == 0; }));
+  }
+  // Return after the deletion of leftovers.
   Lines Stored() {
+    AwaitRemovals();
     Lines lines;
     EXPECT_TRUE(loop_->Call([&](Reconciler&) { lines = Contents(kernel_); }));
     return lines;
   }
   void ExpectConverged() {
+    AwaitRemovals();
     EXPECT_TRUE(loop_->Call([&](Reconciler& reconciler) {
       EXPECT_FALSE(reconciler.Pending());
       EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(reconciler)));

@@ -328,7 +328,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ["audits", "controller", "elements_written", "endpoints", "failed_handshakes", "findings", "held_snapshot", "kernel_generation", "kernel_refused_services", "last_commit", "last_error", "manifests_path", "maps", "node_name", "objects", "pending_changes", "pending_since", "phase", "programming_latency", "refused_calls", "refused_objects", "repaired_chains", "repaired_elements", "repairs", "revision", "saved_state", "service_ports", "stages", "started", "state", "verified", "version", "watching"]
+    __slots__ = ["audits", "controller", "elements_written", "endpoints", "failed_handshakes", "findings", "held_snapshot", "kernel_generation", "kernel_refused_services", "last_commit", "last_error", "leftover_elements", "manifests_path", "maps", "node_name", "objects", "pending_changes", "pending_since", "phase", "programming_latency", "refused_calls", "refused_objects", "repaired_chains", "repaired_elements", "repairs", "revision", "saved_state", "service_ports", "stages", "started", "state", "verified", "version", "watching"]
     AUDITS_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
@@ -340,6 +340,7 @@ class GetStatusResponse(_message.Message):
     KERNEL_REFUSED_SERVICES_FIELD_NUMBER: _ClassVar[int]
     LAST_COMMIT_FIELD_NUMBER: _ClassVar[int]
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    LEFTOVER_ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     MANIFESTS_PATH_FIELD_NUMBER: _ClassVar[int]
     MAPS_FIELD_NUMBER: _ClassVar[int]
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -373,6 +374,7 @@ class GetStatusResponse(_message.Message):
     kernel_refused_services: int
     last_commit: CommitStatus
     last_error: str
+    leftover_elements: int
     manifests_path: str
     maps: _containers.RepeatedCompositeFieldContainer[MapCount]
     node_name: str
@@ -395,7 +397,7 @@ class GetStatusResponse(_message.Message):
     verified: bool
     version: str
     watching: bool
-    def __init__(self, version: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., revision: _Optional[int] = ..., kernel_generation: _Optional[int] = ..., objects: _Optional[_Iterable[_Union[KindCount, _Mapping]]] = ..., service_ports: _Optional[int] = ..., endpoints: _Optional[int] = ..., maps: _Optional[_Iterable[_Union[MapCount, _Mapping]]] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., manifests_path: _Optional[str] = ..., last_commit: _Optional[_Union[CommitStatus, _Mapping]] = ..., pending_changes: _Optional[int] = ..., last_error: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., refused_objects: _Optional[int] = ..., repairs: _Optional[int] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., verified: bool = ..., repaired_elements: _Optional[int] = ..., repaired_chains: _Optional[int] = ..., audits: _Optional[int] = ..., kernel_refused_services: _Optional[int] = ..., watching: bool = ..., elements_written: _Optional[int] = ..., saved_state: _Optional[_Union[SavedStateStatus, _Mapping]] = ..., pending_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refused_calls: _Optional[int] = ..., failed_handshakes: _Optional[int] = ..., programming_latency: _Optional[_Union[ProgrammingLatency, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., phase: _Optional[_Union[Phase, str]] = ..., held_snapshot: _Optional[_Union[HeldSnapshot, _Mapping]] = ...) -> None: ...
+    def __init__(self, version: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[_Union[State, str]] = ..., revision: _Optional[int] = ..., kernel_generation: _Optional[int] = ..., objects: _Optional[_Iterable[_Union[KindCount, _Mapping]]] = ..., service_ports: _Optional[int] = ..., endpoints: _Optional[int] = ..., maps: _Optional[_Iterable[_Union[MapCount, _Mapping]]] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., manifests_path: _Optional[str] = ..., last_commit: _Optional[_Union[CommitStatus, _Mapping]] = ..., pending_changes: _Optional[int] = ..., last_error: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[ObjectResult, _Mapping]]] = ..., refused_objects: _Optional[int] = ..., repairs: _Optional[int] = ..., started: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., verified: bool = ..., repaired_elements: _Optional[int] = ..., repaired_chains: _Optional[int] = ..., audits: _Optional[int] = ..., kernel_refused_services: _Optional[int] = ..., watching: bool = ..., elements_written: _Optional[int] = ..., saved_state: _Optional[_Union[SavedStateStatus, _Mapping]] = ..., pending_since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refused_calls: _Optional[int] = ..., failed_handshakes: _Optional[int] = ..., programming_latency: _Optional[_Union[ProgrammingLatency, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., phase: _Optional[_Union[Phase, str]] = ..., held_snapshot: _Optional[_Union[HeldSnapshot, _Mapping]] = ..., leftover_elements: _Optional[int] = ...) -> None: ...
 
 class HeldSnapshot(_message.Message):
     __slots__ = ["loss", "since"]
