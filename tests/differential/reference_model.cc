@@ -329,8 +329,7 @@ Prediction ReferenceModel::ToAddress(const ModelServicePort& port, const Flow& f
   return prediction;
 }
 
-// Applies the rules in the order that requirement S-94 defines. Port ranges follow nodePorts that
-// have endpoints.
+// Applies the rules in the order that requirement S-94 defines. Port ranges follow nodePorts.
 Prediction ReferenceModel::Predict(const Packet& packet) const {
   const std::optional<Flow> parsed = FlowOf(packet);
   if (!parsed) return Rejected(Verdict::kUntouched, nullptr, "not a packet");
@@ -339,15 +338,9 @@ Prediction ReferenceModel::Predict(const Packet& packet) const {
   if (owner != nullptr && !owner->IsRouted(flow.destination)) return ToAddress(*owner, flow);
   // An owner takes precedence over nodePorts even if its packets are routed.
   const ModelServicePort* node_port = owner == nullptr ? OwnerOfNodePort(flow) : nullptr;
-  if (node_port != nullptr && node_port->HasEndpoints()) return ToExternal(*node_port, flow);
-  // If neither has endpoints, hook input rejects the nodePort before it checks the source ranges of
-  // the range. Packets from processes on the node reach the check of the range in hook output.
-  const ModelServicePort* range = OwnerOfRange(flow);
-  if (range != nullptr && range->IsRouted(flow.destination)) range = nullptr;
-  if (range != nullptr && (node_port == nullptr || range->HasEndpoints() || flow.from_host)) {
-    return ToAddress(*range, flow);
-  }
   if (node_port != nullptr) return ToExternal(*node_port, flow);
+  const ModelServicePort* range = OwnerOfRange(flow);
+  if (range != nullptr && !range->IsRouted(flow.destination)) return ToAddress(*range, flow);
   return WithoutOwner(flow);
 }
 

@@ -85,6 +85,7 @@ TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
   Await(Submit(Numbered(1, 3)));
   Remove(kEndpoints);  // The monitor does not report this removal.
   EXPECT_EQ(Await(Submit(Numbered(1, 0))).outcome, Outcome::kCommitted);
+  AwaitRemovals();
   AwaitVerified();
   EXPECT_EQ(loop_->status().recreations, 1u);
   ExpectConverged();
