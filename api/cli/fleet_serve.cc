@@ -31,7 +31,8 @@ using std::chrono::steady_clock;
 constexpr size_t kMaxClients = 32;
 constexpr std::chrono::seconds kPatience{30};  // A client that receives nothing is disconnected.
 constexpr std::chrono::seconds kLeastInterval{1};
-constexpr int kIdleShare = 20;  // Reading from etcd uses at most 1/20 of the time.
+constexpr std::chrono::seconds kGreatestInterval{15};  // Clients receive something in kPatience.
+constexpr int kIdleShare = 20;  // Reading from etcd usually takes at most 1/20 of the time.
 
 // Returns the hash of the text of an element, with which Content-Security-Policy permits only this
 // text.
@@ -145,7 +146,10 @@ ExitCode Execute(const FleetServeOptions& options, Session& session) {
       session.out << "serving http://" << options.listen.ToString() << "/" << std::endl;
     }
     steady_clock::duration pause = kLeastInterval;
-    if (status.ok()) pause = std::max(pause, kIdleShare * (steady_clock::now() - begin));
+    if (status.ok()) {
+      pause = std::clamp<steady_clock::duration>(kIdleShare * (steady_clock::now() - begin),
+                                                 kLeastInterval, kGreatestInterval);
+    }
     std::this_thread::sleep_for(pause);
   }
 }

@@ -350,8 +350,9 @@ void Agent::OnAddresses(NodeAddresses node) {
   loop_->SetInterfaceAddresses(std::move(node));
 }
 
-std::vector<std::optional<proxy::ServiceHash>> Agent::FindStale(std::span<const nft::Flow> flows) {
-  std::vector<std::optional<proxy::ServiceHash>> stale(flows.size());
+std::optional<std::vector<std::optional<proxy::ServiceHash>>> Agent::FindStale(
+    std::span<const nft::Flow> flows) {
+  std::optional<std::vector<std::optional<proxy::ServiceHash>>> stale;
   loop_->Call([&](proxy::Reconciler& reconciler) {
     stale = FindStaleConnections(flows, reconciler.store(), reconciler.node().facts());
   });

@@ -203,7 +203,7 @@ bool Cleaner::DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup) {
   if (!flows.empty()) {
     {
       const std::lock_guard find_lock(find_mutex_);
-      if (find_) find_({});
+      if (find_ && !find_({})) return false;
     }
     const std::lock_guard lock(mutex_);
     if (stopping_) return false;
@@ -213,16 +213,17 @@ bool Cleaner::DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup) {
 }
 
 std::vector<ServiceHash> Cleaner::KeepStaleConnections(std::vector<nft::Flow>& flows) {
-  std::vector<std::optional<ServiceHash>> stale(flows.size());
+  std::optional<std::vector<std::optional<ServiceHash>>> stale;
   {
     const std::lock_guard lock(find_mutex_);
     if (find_ && !flows.empty()) stale = find_(flows);
   }
+  if (!stale) flows.clear();
   std::vector<ServiceHash> services;
   for (size_t i = 0; i < flows.size(); ++i) {
-    if (!stale[i]) continue;
+    if (!(*stale)[i]) continue;
     flows[services.size()] = flows[i];
-    services.push_back(*stale[i]);
+    services.push_back(*(*stale)[i]);
   }
   flows.resize(services.size());
   return services;

@@ -101,9 +101,10 @@ class Cleaner {
   // Returns the result of FindStaleConnections. If a commit is in progress, the function must wait
   // for the end of the commit and of the Update() that follows it. The cleaner also calls the
   // function before it deletes UDP flows: packets use the new rules before Update() is called, so
-  // their flows would look stale. The cleaner's thread calls the function, which may block.
-  using StaleConnectionsFn =
-      std::function<std::vector<std::optional<ServiceHash>>(std::span<const nft::Flow>)>;
+  // their flows would look stale. Returns nullopt if it did not wait, because the agent stops. The
+  // cleaner's thread calls the function, which may block.
+  using StaleConnectionsFn = std::function<std::optional<std::vector<std::optional<ServiceHash>>>(
+      std::span<const nft::Flow>)>;
   // The cleaner deletes TCP and SCTP flows only while it has this function. If `find` is null,
   // waits until a call in progress has returned. Thread-safe.
   void FindStaleConnectionsWith(StaleConnectionsFn find);

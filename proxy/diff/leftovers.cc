@@ -1,29 +1,38 @@
 #include "proxy/diff/leftovers.h"
 
+#include <algorithm>
+
 #include "proxy/diff/plan.h"
 
 namespace svcmap::proxy {
 
+void Leftovers::AddElement(Queue& queue, const nft::ElementView& element, uint64_t after) {
+  const bool is_open = queue.portions.size() > queue.due + queue.waiting &&
+                       queue.portions.back().after == after &&
+                       queue.portions.back().elements.element_count() < kElementsPerCommit;
+  if (!is_open) queue.portions.push_back({.after = after});
+  queue.portions.back().elements.Delete(element);
+  keys_.insert(SharedKey(element.set, element.key));
+  ++counts_[element.set.set];
+}
+
 void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
-  // Source ranges come last, in portions of their own: a packet that has found the restriction of a
-  // port range looks up its source next.
-  for (const bool sources : {false, true}) {
-    rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-      if (HasSourceRanges(element.set.set) != sources) return;
-      keys_.insert(SharedKey(element.set, element.key));
-      if (sources) ++source_ranges_;
-      const bool is_open = portions_.size() > due_ + waiting_ &&
-                           portions_.back().sources == sources &&
-                           portions_.back().rows.element_count() < kElementsPerCommit;
-      if (!is_open) portions_.push_back({.sources = sources});
-      portions_.back().rows.Delete(element);
-    });
-  }
+  rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (!proxy::HasSourceRanges(element.set.set)) AddElement(rows_, element, 0);
+  });
+  rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (!proxy::HasSourceRanges(element.set.set)) return;
+    AddElement(sources_, element, deleted_ + rows_.portions.size());
+  });
   numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
-  if (empty()) return;
-  std::vector<Number>& last = portions_.back().numbers;
+  if (rows_.portions.empty()) return;
+  std::vector<Number>& last = rows_.portions.back().numbers;
   last.insert(last.end(), numbers_.begin(), numbers_.end());
   numbers_.clear();
+}
+
+bool Leftovers::HasSourceRanges() const {
+  return std::ranges::any_of(kSourceSets, [this](SetIndex set) { return Count(set) > 0; });
 }
 
 bool Leftovers::Contains(nft::SetRef set, std::span<const uint8_t> key) const {
@@ -35,50 +44,64 @@ bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   bool collides = false;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     if (verb == nft::Verb::kDelete) return;
-    collides |= (source_ranges_ > 0 && HasSourceRanges(element.set.set)) ||
+    collides |= (HasSourceRanges() && proxy::HasSourceRanges(element.set.set)) ||
                 Contains(element.set, element.key);
   });
   return collides;
 }
 
-// Source ranges wait again after the restrictions before them are deleted.
+size_t Leftovers::WaitableSources() const {
+  const auto begin = sources_.portions.begin() + static_cast<ptrdiff_t>(sources_.due);
+  const auto end = std::find_if(begin, sources_.portions.end(), [this](const Portion& portion) {
+    return portion.after > deleted_;
+  });
+  return static_cast<size_t>(end - begin);
+}
+
+bool Leftovers::NeedWait() const {
+  if (rows_.waiting > 0 || sources_.waiting > 0) return false;
+  return rows_.due < rows_.portions.size() || WaitableSources() > 0;
+}
+
 uint64_t Leftovers::BeginWait() {
-  size_t end = due_;
-  while (end < portions_.size() &&
-         (end == due_ || !portions_[end].sources || portions_[end - 1].sources)) {
-    ++end;
-  }
-  waiting_ = end - due_;
+  rows_.waiting = rows_.portions.size() - rows_.due;
+  sources_.waiting = WaitableSources();
   return ++wait_;
 }
 
 void Leftovers::EndWait(uint64_t wait) {
-  if (wait == wait_) due_ += std::exchange(waiting_, 0);
+  if (wait != wait_) return;
+  for (Queue* queue : {&rows_, &sources_}) queue->due += std::exchange(queue->waiting, 0);
+}
+
+const nft::Transaction& Leftovers::Next() const {
+  return (rows_.due > 0 ? rows_ : sources_).portions.front().elements;
 }
 
 void Leftovers::ForgetNext() {
-  Portion& next = portions_.front();
-  next.rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+  Queue& queue = rows_.due > 0 ? rows_ : sources_;
+  if (&queue == &rows_) ++deleted_;
+  Portion& next = queue.portions.front();
+  next.elements.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     keys_.erase(SharedKey(element.set, element.key));
-    if (HasSourceRanges(element.set.set)) --source_ranges_;
+    --counts_[element.set.set];
   });
   free_.insert(free_.end(), next.numbers.begin(), next.numbers.end());
-  portions_.pop_front();
-  --due_;
+  queue.portions.pop_front();
+  --queue.due;
 }
 
 void Leftovers::Clear() {
-  for (const Portion& portion : portions_) {
+  for (const Portion& portion : rows_.portions) {
     numbers_.insert(numbers_.end(), portion.numbers.begin(), portion.numbers.end());
   }
-  portions_.clear();
-  due_ = waiting_ = 0;
+  rows_ = sources_ = {};
   keys_.clear();
-  source_ranges_ = 0;
+  counts_ = {};
 }
 
 std::vector<Number> Leftovers::TakeFreeNumbers() {
-  if (empty()) {
+  if (rows_.portions.empty()) {
     free_.insert(free_.end(), numbers_.begin(), numbers_.end());
     numbers_.clear();
   }

@@ -61,12 +61,13 @@ DesiredService Desire(const std::string& key, const Store& store, const Applied&
 }
 
 Planner::Planner(RulesetOptions& ruleset, const ReconcilerOptions& options, Store& store,
-                 const Applied& applied, const NodeFollower& node, Rejections& rejections,
-                 Numbering& numbering)
+                 const Applied& applied, const Leftovers& leftovers, const NodeFollower& node,
+                 Rejections& rejections, Numbering& numbering)
     : ruleset_(ruleset),
       options_(options),
       store_(store),
       applied_(applied),
+      leftovers_(leftovers),
       node_(node),
       rejections_(rejections),
       numbering_(numbering) {
@@ -160,12 +161,12 @@ RulesInUse Planner::NeededRules(int64_t more_resets, const SetCounts& more_rows)
   RulesInUse rules;
   rules.resets =
       options_.reset_stale_tcp || static_cast<int64_t>(applied_.reset_services()) + more_resets > 0;
-  // The rules stay until the plan after the one that deletes the last row. Packets that have picked
-  // their own destination before the switch still need the rules.
-  rules.self_endpoints = std::ranges::any_of(kFamilies, [&](Family family) {
-    return applied_.counts()[Index(family)][kSelfEndpoints] > 0 ||
-           more_rows[Index(family)][kSelfEndpoints] > 0;
-  });
+  // Packets that have picked their own destination before the switch still need the rules.
+  rules.self_endpoints =
+      leftovers_.Count(kSelfEndpoints) > 0 || std::ranges::any_of(kFamilies, [&](Family family) {
+        return applied_.counts()[Index(family)][kSelfEndpoints] > 0 ||
+               more_rows[Index(family)][kSelfEndpoints] > 0;
+      });
   return rules;
 }
 

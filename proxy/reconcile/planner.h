@@ -10,6 +10,7 @@
 
 #include "proxy/applied/applied.h"
 #include "proxy/desired/service.h"
+#include "proxy/diff/leftovers.h"
 #include "proxy/reconcile/node_follower.h"
 #include "proxy/reconcile/numbering.h"
 #include "proxy/reconcile/rejections.h"
@@ -22,8 +23,8 @@ class Planner {
  public:
   // Each plan updates `ruleset` with the rules that the plan needs.
   Planner(RulesetOptions& ruleset, const ReconcilerOptions& options, Store& store,
-          const Applied& applied, const NodeFollower& node, Rejections& rejections,
-          Numbering& numbering);
+          const Applied& applied, const Leftovers& leftovers, const NodeFollower& node,
+          Rejections& rejections, Numbering& numbering);
 
   // Takes dirty Services from the store until the plan has `element_limit` elements. The plan
   // contains all changes of these Services.
@@ -50,6 +51,7 @@ class Planner {
   const ReconcilerOptions& options_;
   Store& store_;
   const Applied& applied_;
+  const Leftovers& leftovers_;
   const NodeFollower& node_;
   Rejections& rejections_;
   Numbering& numbering_;

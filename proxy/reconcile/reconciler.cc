@@ -37,7 +37,7 @@ absl::flat_hash_set<std::string> AffinityGroupsInUse(const SyncPlan& sync_plan,
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk)
     : kernel_(kernel),
       options_(std::move(options)),
-      planner_(ruleset_, options_, store_, applied_, node_, rejections_, numbering_),
+      planner_(ruleset_, options_, store_, applied_, leftovers_, node_, rejections_, numbering_),
       journal_(disk, store_) {}
 
 bool Reconciler::Pending() const {
@@ -130,7 +130,12 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
 
 // A rewrite has read the leftovers or replaces their sets, so only other plans can collide.
 bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
+  size_t source_rows = 0;
+  for (const Family family : kFamilies) source_rows += applied_.SourceRows(family);
   return leftovers_.CollideWith(sync_plan.plan.transaction()) ||
+         // The plan replaces the set of source ranges.
+         (leftovers_.HasSourceRanges() &&
+          RemovesManySourceRows(sync_plan.plan.source_rows_removed(), source_rows)) ||
          (sync_plan.plan.source_rows_added() > 0 && repairer_.has_known_suspects());
 }
 
@@ -289,13 +294,11 @@ nft::ApplyResult Reconciler::RemoveLeftovers() {
     leftovers_.EndWait(wait);
   }
   nft::ApplyResult applied = kernel_.Apply(leftovers_.Next());
-  if (applied.outcome == nft::ApplyOutcome::kCommitted) {
-    leftovers_.ForgetNext();
-  } else {
+  if (applied.outcome != nft::ApplyOutcome::kCommitted) {
     // Another process may have deleted some of the elements. Repair() checks each of them.
-    leftovers_.ForEach([&](const nft::Transaction& rows) { repairer_.MarkRowsSuspect(rows); });
-    leftovers_.Clear();
+    repairer_.MarkRowsSuspect(leftovers_.Next());
   }
+  leftovers_.ForgetNext();
   FreeNumbers();
   return applied;
 }

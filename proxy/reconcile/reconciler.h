@@ -194,10 +194,10 @@ class Reconciler {
   NodeFollower node_{options_, store_, applied_};
   Rejections rejections_;
   TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};
+  Leftovers leftovers_;
   Planner planner_;
   Journal journal_;
   Repairer repairer_{kernel_, applied_};
-  Leftovers leftovers_;
   StandingFindings standing_findings_;
   std::vector<IpAddress> health_check_addresses_;    // As in the last SyncResult that had them.
   absl::flat_hash_set<std::string> health_checked_;  // Services with a healthCheckNodePort.

@@ -29,7 +29,7 @@ void Reconciler::RepairBeforePlan() {
 
 // Leftovers are deleted before, because suspect sets are compared with the applied rows.
 RepairResult Reconciler::Repair() {
-  while (repairer_.has_suspects() && HasLeftovers()) RemoveLeftovers();
+  while (repairer_.has_known_suspects() && HasLeftovers()) RemoveLeftovers();
   absl::StatusOr<Damage> damage = repairer_.CheckNext();
   if (!damage.ok()) {
     return {.outcome = RepairResult::Outcome::kFailed, .error = damage.status()};

@@ -45,7 +45,7 @@ void EventWriter::Report(const source::Finding& finding, Clock::time_point now) 
   const api::KindInfo* kind = api::FindKind(finding.kind);
   if (forbidden_ || kind == nullptr || !kind->namespaced) return;
   const Clock::time_point full_at = std::max(full_at_, now) + kInterval;
-  const bool too_many = full_at > now + kBurst * kInterval;
+  const bool too_many = full_at > now + kBurst * kInterval || waiting_.size() == kBurst;
   if (too_many && !reported_limit_) {
     spdlog::warn("too many findings, further findings cause no Events");
   }

@@ -409,6 +409,15 @@ TEST(LeftoversTest, S116SourceRangesMayOverlap) {
   EXPECT_FALSE(leftovers.CollideWith(range));
 }
 
+// Returns the set of the first element.
+uint8_t SetOfFirst(const nft::Transaction& transaction) {
+  std::optional<uint8_t> set;
+  transaction.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
+    if (!set) set = element.set.set;
+  });
+  return set.value();
+}
+
 // Returns the deletion of a slot.
 nft::Transaction Deletion(uint32_t slot) {
   nft::Transaction rows;
@@ -451,14 +460,25 @@ TEST(LeftoversTest, TheEndOfAnAbandonedWaitHasNoEffect) {
 // A packet that has found the restriction looks up its source next.
 TEST(LeftoversTest, S116SourceRangesWaitUntilTheirRestrictionIsDeleted) {
   Leftovers leftovers;
-  nft::Transaction rows = Deletion(1);
-  rows.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff));
-  leftovers.Add(std::move(rows), {});
+  const auto add = [&](uint32_t slot) {
+    nft::Transaction rows = Deletion(slot);
+    rows.Delete(svcmap::testing::SourceRow(Family::kIpv4, 1, slot * 0x100, slot * 0x100 + 0xff));
+    leftovers.Add(std::move(rows), {});
+  };
+  for (uint32_t slot = 0; slot < 40; ++slot) add(slot);
   leftovers.EndWait(leftovers.BeginWait());
+  EXPECT_EQ(leftovers.Next().element_count(), 40u);
+  EXPECT_FALSE(HasSourceRanges(SetOfFirst(leftovers.Next())));
+  leftovers.ForgetNext();
+  EXPECT_FALSE(leftovers.due());
+  add(40);  // Waits for its restriction, and does not delay the others.
+  leftovers.EndWait(leftovers.BeginWait());
+  leftovers.ForgetNext();
+  EXPECT_EQ(leftovers.Next().element_count(), 40u);
+  EXPECT_TRUE(HasSourceRanges(SetOfFirst(leftovers.Next())));
   leftovers.ForgetNext();
   EXPECT_FALSE(leftovers.due());
   leftovers.EndWait(leftovers.BeginWait());
-  EXPECT_TRUE(leftovers.due());
   leftovers.ForgetNext();
   EXPECT_TRUE(leftovers.empty());
 }

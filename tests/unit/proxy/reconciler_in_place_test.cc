@@ -364,5 +364,75 @@ TEST_F(ReconcilerRestartTest, RecordsOfServicesThatNoChangeNamedAreForgottenWith
   EXPECT_NE(Records(), before_);
 }
 
+// Counts the waits for packets.
+class WaitTest : public ::testing::Test {
+ protected:
+  void Apply(const std::vector<Change>& changes) {
+    for (const Change& change : changes) reconciler_.store().Apply(change, ++sequence_);
+    ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+  }
+  void RemoveLeftovers() {
+    while (reconciler_.HasLeftovers()) EXPECT_OK(reconciler_.RemoveLeftovers().error);
+  }
+
+  nft::FakeKernel kernel_{Tables()};
+  int waits_ = 0;
+  Reconciler reconciler_{kernel_, {.node_name = "n1", .await_packets = [this] { ++waits_; }}};
+  uint64_t sequence_ = 0;
+};
+
+AService Restricted(int number, int ranges) {
+  const std::string text = std::to_string(number);
+  AService service =
+      AService("shop/s" + text).At("10.96.1." + text).Port(80).LoadBalancer("203.0.113." + text);
+  for (int i = 0; i < ranges; ++i) {
+    service.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) + ".0/25");
+  }
+  return service;
+}
+
+TEST_F(WaitTest, S116SourceRangesThatWaitAreDeletedBeforeTheirSetIsReplaced) {
+  Apply({Restricted(1, 1), Slice("shop/s1", 2, 1), Restricted(2, 300), Slice("shop/s2", 2, 2)});
+  RemoveLeftovers();
+  Apply({Restricted(1, 0)});
+  ASSERT_TRUE(reconciler_.HasLeftovers());
+  Apply({Restricted(2, 1)});
+  RemoveLeftovers();
+  EXPECT_TRUE(reconciler_.Verified());
+}
+
+TEST_F(WaitTest, AFailedDeletionEndsNoOtherWait) {
+  Apply({Restricted(1, 0), Slice("shop/s1", 2, 1), Restricted(2, 0), Slice("shop/s2", 2, 2)});
+  RemoveLeftovers();
+  Apply({Slice("shop/s1", 0, 1)});
+  reconciler_.EndWait(reconciler_.BeginWait());
+  Apply({Slice("shop/s2", 0, 2)});
+  kernel_.SetFaultHook([](const nft::Transaction&) { return nft::FakeKernel::Fault::kReject; });
+  EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
+  kernel_.SetFaultHook(nullptr);
+  const int before = waits_;
+  while (reconciler_.HasSuspects()) reconciler_.Repair();
+  EXPECT_GT(waits_, before);
+}
+
+TEST_F(WaitTest, TheRulesForSelfEndpointsStayWhileTheirElementsWait) {
+  const auto slice = [] { return ASlice("shop/own-1", "shop/own").Port(80).Ready("10.9.0.2"); };
+  Apply({AService("shop/own").At("10.96.2.1").Port(80).External("10.9.0.1"),
+         slice().Ready("10.9.0.1"), Restricted(1, 0), Slice("shop/s1", 2, 1)});
+  RemoveLeftovers();
+  size_t repairs = 0;
+  kernel_.SetFaultHook([&](const nft::Transaction& transaction) {
+    repairs += transaction.repairs().size();
+    return nft::FakeKernel::Fault::kNone;
+  });
+  Apply({slice()});
+  Apply({Slice("shop/s1", 3, 1)});
+  ASSERT_TRUE(reconciler_.HasLeftovers());
+  EXPECT_EQ(repairs, 0u);
+  RemoveLeftovers();
+  Apply({Slice("shop/s1", 4, 1)});
+  EXPECT_GT(repairs, 0u);
+}
+
 }  // namespace
 }  // namespace svcmap::proxy::test
