@@ -60,11 +60,9 @@ Key KeyIn(nft::SetRef set, std::span<const uint8_t> bytes) {
 
 Key KeyOf(const nft::ElementView& element) { return KeyIn(element.set, element.key); }
 
-std::span<const uint8_t> GroupBytes(const nft::ElementView& slot) {
-  return slot.key.first(slot.key.size() - kSlotSize);
+Key GroupOf(const nft::ElementView& slot) {
+  return KeyIn(slot.set, slot.key.first(slot.key.size() - kSlotSize));
 }
-
-Key GroupOf(const nft::ElementView& slot) { return KeyIn(slot.set, GroupBytes(slot)); }
 
 // Returns the address with which the key or data of an element begins.
 Key AddressOf(nft::SetRef set, std::span<const uint8_t> bytes) {
@@ -126,9 +124,6 @@ class Splitter {
     if (!removes && !adds_first && deleted_.empty()) {
       phases.change = std::move(all_);
       return phases;
-    }
-    if (adds_first && (large_ || !ended_.empty()) && context_.groups_in_use) {
-      groups_in_use_ = context_.groups_in_use();
     }
     nft::Transaction& sources = phases.first[0].rows;
     nft::Transaction& restrictions = phases.first[1].rows;
@@ -310,12 +305,10 @@ class Splitter {
     return moves && !IsReplaced(element);
   }
 
-  // Returns true if no packet reaches the added element before other elements of the change.
+  // Returns true if no packet reaches the added element before other elements of the change. A new
+  // slot of a group in use is reached earlier, but after everything that the slot leads to.
   bool IsUnreached(const nft::ElementView& element) const {
     const uint8_t set = element.set.set;
-    if (HasSlots(set)) {
-      return groups_in_use_.empty() || !groups_in_use_.contains(GroupKey(element));
-    }
     return IsReachedThroughOthers(set) || IsStickyEndpoint(set);
   }
 
@@ -330,7 +323,6 @@ class Splitter {
   bool adds_ports_[2] = {}, adds_cluster_ips_[2] = {}, replaces_sources_[2] = {};
   bool deletes_reached_ = false;  // Elements that may have to be deleted after the change.
   bool deletes_others_ = false;   // Elements that packets do not reach through other rows.
-  absl::flat_hash_set<std::string> groups_in_use_;
   absl::flat_hash_map<Key, bool> deleted_;  // Whether the key is added again.
   Keys deleted_groups_;
   Keys rejected_;                           // Addresses of deleted rejects.
@@ -353,8 +345,6 @@ Number StickyPortOf(const nft::ElementView& endpoint) {
   return {NumberPool::kStickyPorts, endpoint.set.family,
           nft::ReadBigEndian(endpoint.key.first(kPortSize))};
 }
-
-std::string GroupKey(const nft::ElementView& slot) { return SharedKey(slot.set, GroupBytes(slot)); }
 
 Phases SplitIntoPhases(nft::Transaction all, const PhaseContext& context) {
   return Splitter(std::move(all), context).Split();

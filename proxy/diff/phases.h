@@ -8,7 +8,6 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,9 +22,6 @@ bool IsStickyEndpoint(uint8_t set);
 // Returns the number of the port in the key of such an element.
 Number StickyPortOf(const nft::ElementView& endpoint);
 
-// Identifies the group of a slot.
-std::string GroupKey(const nft::ElementView& slot);
-
 struct PhaseContext {
   // Whether packets to clusterIPs are masqueraded.
   bool masquerades_cluster_ips = false;
@@ -33,10 +29,6 @@ struct PhaseContext {
   std::vector<Number> freed;
   // See Plan::ended_local_sets().
   absl::flat_hash_set<std::string> ended_local_sets;
-  // Groups (as GroupKey) whose slots packets may pick before the plan. A new slot of such a group
-  // must not be added before the endpoint that it leads to.
-  // Called at most once, and only if slots may be committed before the change. May be null.
-  std::function<absl::flat_hash_set<std::string>()> groups_in_use;
 };
 
 // Rows that are committed before the change.

@@ -1,7 +1,6 @@
 #include "proxy/reconcile/reconciler.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -12,25 +11,6 @@ namespace svcmap::proxy {
 namespace {
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
-
-// Returns the groups (as GroupKey) of ports with session affinity that packets reach before the
-// plan. A packet that finds no endpoint in three attempts is dropped.
-absl::flat_hash_set<std::string> AffinityGroupsInUse(const SyncPlan& sync_plan,
-                                                     const Applied& applied) {
-  absl::flat_hash_set<std::string> groups;
-  for (const auto& [key, after] : sync_plan.services) {
-    const ServiceRows* before = applied.Find(key);
-    if (before == nullptr) continue;
-    for (const PortRows& port : before->ports) {
-      if (!port.affinity) continue;
-      for (const EndpointSet* set : {&port.cluster, &port.local}) {
-        if (set->slots.empty()) continue;
-        groups.insert(GroupKey(EndpointRow(SlotsOf(port), set->group, 0, set->slots[0]).view()));
-      }
-    }
-  }
-  return groups;
-}
 
 }  // namespace
 
@@ -145,7 +125,6 @@ void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
   context.freed = sync_plan.rewrite ? sync_plan.gone_ports : sync_plan.old_numbers;
   context.ended_local_sets =
       sync_plan.rewrite ? sync_plan.ended_local_sets : sync_plan.plan.ended_local_sets();
-  context.groups_in_use = [&] { return AffinityGroupsInUse(sync_plan, applied_); };
   Phases phases = SplitIntoPhases(std::move(transaction), context);
   sync_plan.first = std::move(phases.first);
   transaction = std::move(phases.change);

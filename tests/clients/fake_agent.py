@@ -13,7 +13,7 @@ from svcmap._agent import PROTOCOL_VERSION
 from svcmap.rpc.v1 import rpc_pb2 as rpc
 from svcmap.v1 import control_pb2 as control, control_pb2_grpc as services
 
-PATIENCE = 20
+PATIENCE = 60
 _KINDS = {"service": control.KIND_SERVICE, "endpoint_slice": control.KIND_ENDPOINT_SLICE,
           "node": control.KIND_NODE, "service_cidr": control.KIND_SERVICE_CIDR}
 

@@ -14,7 +14,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 PYTHON_CLIENT = TOP / "api/clients/python"
 BIN = pathlib.Path(os.environ.get("SVCMAP_BIN", TOP / "build/release/bin"))
 WORK = pathlib.Path(os.environ.get("SVCMAP_CLIENTS_BUILD", TOP / "build/clients"))
-PATIENCE = 30
+PATIENCE = 60
 
 sys.path.insert(0, str(PYTHON_CLIENT))
 import grpc  # noqa: E402

@@ -115,7 +115,7 @@ TEST_F(MemoryTest, StartWithTooLittleAddressSpaceIsAnErrorWithItsReason) {
                   "--listen=unix://" + folder_->path() + "/socket", kFlags[0], kFlags[1]},
          .netns = &*netns_});
     ASSERT_OK(process);
-    const std::optional<ExitStatus> exit = (*process)->Wait(30s);
+    const std::optional<ExitStatus> exit = (*process)->Wait(kHangLimit);
     ASSERT_TRUE(exit.has_value());
     EXPECT_EQ(exit->ToString(), (ExitStatus{.code = 1}).ToString()) << (*process)->err();
     EXPECT_THAT((*process)->err(), HasSubstr("svcmapd: exiting error=\""));

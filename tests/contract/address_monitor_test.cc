@@ -16,6 +16,7 @@
 #include "tests/contract/scripted_faults.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::nft {
 namespace {
@@ -59,7 +60,7 @@ class AddressMonitorTest : public ::testing::Test {
   }
   void Await(const std::string& text, bool present = true) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(10), [&] {
+    EXPECT_TRUE(changed_.wait_for(lock, svcmap::testing::kHangLimit, [&] {
       const std::vector<std::string> texts = Texts(node_);
       return (std::count(texts.begin(), texts.end(), text) > 0) == present;
     })) << text;

@@ -15,7 +15,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using Json = nlohmann::json;
-using namespace std::chrono_literals;
 
 constexpr int kDifferent = 9;  // Exit code.
 
@@ -167,16 +166,13 @@ TEST_F(CheckTest, FindsAMissingElement) {
                            ASlice("shop/web").Endpoint(pod_a().v4()).Port("http", 8080)}));
   ASSERT_OK_AND_ASSIGN(auto storm, ForeignStorm::Start(node().netns(), 5000));
   Json report;
-  const absl::Status found = Eventually(
-      "the check finds the missing element",
-      [&] {
-        const CommandResult result =
-            Ctl({"check", "--no-endpoints", "-o", "json", "--probe-timeout", "100ms"});
-        report = Json::parse(result.out, nullptr, false);
-        return result.exit.code == kDifferent &&
-               Causes(report) == std::vector<std::string>{"shop/web:http clusterIP kernel-state"};
-      },
-      60s);
+  const absl::Status found = Eventually("the check finds the missing element", [&] {
+    const CommandResult result =
+        Ctl({"check", "--no-endpoints", "-o", "json", "--probe-timeout", "100ms"});
+    report = Json::parse(result.out, nullptr, false);
+    return result.exit.code == kDifferent &&
+           Causes(report) == std::vector<std::string>{"shop/web:http clusterIP kernel-state"};
+  });
   storm.reset();
   ASSERT_OK(found) << report.dump(2);
   EXPECT_THAT(report["differences"][0]["cause"]["text"].get<std::string>(),

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/tracked_flows.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 
@@ -41,7 +42,7 @@ class CtlTest : public ServiceTest {
     args.insert(args.end(), {"--address", agent().socket()});
     args.insert(args.begin(), SVCMAP_BIN_DIR "/svcmapctl");
     const absl::StatusOr<CommandResult> result =
-        RunCommand({.argv = args, .netns = &node().netns()}, std::chrono::seconds(60));
+        RunCommand({.argv = args, .netns = &node().netns()}, kHangLimit);
     EXPECT_OK(result);
     return result.ok() ? *result : CommandResult();
   }

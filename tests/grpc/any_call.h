@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "tests/support/wait.h"
+
 namespace svcmap::testing {
 
 // Calls `method` ("/package.Service/Method") and returns the status. Cancels a Watch call after its
@@ -17,7 +19,7 @@ inline grpc::Status CallAny(const std::shared_ptr<grpc::Channel>& channel,
                             const std::string& method) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(std::chrono::system_clock::now() + kHangLimit);
   grpc::CompletionQueue queue;
   void* tag = nullptr;
   bool ok = false, answered = false, watching = false;

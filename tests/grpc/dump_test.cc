@@ -52,7 +52,7 @@ class DumpTest : public ServerTest {
 
 TEST_F(DumpTest, OneDumpAtATime) {
   StoreManyEndpoints();
-  Call slow(*slow_stub_, kDeadline);
+  Call slow(*slow_stub_, svcmap::testing::kHangLimit);
   v1::DumpResponse first;
   ASSERT_TRUE(slow.reader->Read(&first));  // Reads nothing more.
   Call waiting(*stub_, 500ms);
@@ -62,7 +62,7 @@ TEST_F(DumpTest, OneDumpAtATime) {
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 1u);
   EXPECT_EQ(Apply({Web("shop/other", "10.96.0.11")}).outcome(), v1::COMMITTED);
 
-  Call next(*stub_, kDeadline);
+  Call next(*stub_, svcmap::testing::kHangLimit);
   slow.context.TryCancel();
   slow.reader->Finish();
   EXPECT_GT(next.ReadAll(), 500'000u);
@@ -72,11 +72,11 @@ TEST_F(DumpTest, OneDumpAtATime) {
 TEST_F(DumpTest, AClientThatDoesNotReadDelaysTheNextDumpForALimitedTime) {
   limits_.read_within.base = 300ms;
   StoreManyEndpoints();
-  Call slow(*slow_stub_, kDeadline);
+  Call slow(*slow_stub_, svcmap::testing::kHangLimit);
   v1::DumpResponse first;
   ASSERT_TRUE(slow.reader->Read(&first));  // Reads nothing more.
   const auto begin = std::chrono::steady_clock::now();
-  Call next(*stub_, kDeadline);
+  Call next(*stub_, svcmap::testing::kHangLimit);
   EXPECT_GT(next.ReadAll(), 500'000u);
   EXPECT_TRUE(next.reader->Finish().ok());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
@@ -88,7 +88,7 @@ TEST_F(DumpTest, AClientThatDoesNotReadDelaysTheNextDumpForALimitedTime) {
 TEST_F(DumpTest, AClientThatReadsInTimeIsNotCancelled) {
   limits_.read_within.base = 1s;
   StoreManyEndpoints();
-  Call steady(*slow_stub_, kDeadline);
+  Call steady(*slow_stub_, svcmap::testing::kHangLimit);
   size_t size = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (v1::DumpResponse response; steady.reader->Read(&response);) {

@@ -222,14 +222,14 @@ TEST_F(LimitsTest, CallThatIsCancelledWhileItWaitsChangesNothing) {
   {
     const BusyLoop busy(*loop_);
     for (int i = 1; i <= 8; ++i) {
-      calls.push_back(std::async(std::launch::async, apply, i, kDeadline));
+      calls.push_back(std::async(std::launch::async, apply, i, svcmap::testing::kHangLimit));
     }
     std::this_thread::sleep_for(std::chrono::seconds(1));
     EXPECT_EQ(apply(9, std::chrono::milliseconds(100)), grpc::DEADLINE_EXCEEDED);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   for (auto& call : calls) EXPECT_EQ(call.get(), grpc::OK);
-  EXPECT_EQ(apply(10, kDeadline), grpc::OK);
+  EXPECT_EQ(apply(10, svcmap::testing::kHangLimit), grpc::OK);
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 9u);
 }
 
@@ -259,7 +259,7 @@ TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  const timeval patience = {.tv_sec = kDeadline.count()};
+  const timeval patience = {.tv_sec = svcmap::testing::kHangLimit.count()};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   char bytes[4096];
   ssize_t got = 0;

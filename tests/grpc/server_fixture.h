@@ -19,10 +19,9 @@
 #include "tests/support/builders.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api {
-
-constexpr std::chrono::seconds kDeadline{20};
 
 inline v1::Object Web(const std::string& name = "shop/web", const std::string& ip = "10.96.0.10") {
   return svcmap::testing::AService(name).ClusterIp(ip).Port("http", 80);
@@ -100,11 +99,11 @@ class ServerTest : public ::testing::Test {
   }
 
   static void SetDeadline(grpc::ClientContext& context) {
-    context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+    context.set_deadline(std::chrono::system_clock::now() + svcmap::testing::kHangLimit);
   }
 
   grpc::Status TryApply(v1::ApplyRequest request, v1::Ack& ack,
-                        std::chrono::milliseconds time_limit = kDeadline) {
+                        std::chrono::milliseconds time_limit = svcmap::testing::kHangLimit) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + time_limit);
     request.set_protocol_version(2);

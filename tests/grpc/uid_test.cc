@@ -101,7 +101,7 @@ TEST_F(UidTest, ReaderReadsAndIsRejectedWhatChanges) {
 // A Watch stream. `open` is true if the agent has sent the first event.
 struct OpenWatch {
   explicit OpenWatch(v1::Control::Stub& stub) {
-    context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+    context.set_deadline(std::chrono::system_clock::now() + svcmap::testing::kHangLimit);
     reader = stub.Watch(&context, {});
     v1::WatchEvent event;
     open = reader->Read(&event);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/health/limits.h"
 #include "tests/health/health_world.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::api::test {
 namespace {
@@ -242,7 +243,7 @@ Flood PipelineUntil(const std::vector<RawConnection>& connections, size_t count)
   const auto took = [begin] { return std::chrono::steady_clock::now() - begin; };
   std::atomic<size_t> responses = 0;
   Pipeline(
-      connections, [&] { return responses >= count || took() > std::chrono::seconds(60); },
+      connections, [&] { return responses >= count || took() > svcmap::testing::kHangLimit; },
       responses);
   return {responses, took()};
 }

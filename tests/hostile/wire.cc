@@ -1,4 +1,5 @@
 #include "tests/hostile/wire.h"
+#include "tests/support/wait.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -75,7 +76,7 @@ std::unique_ptr<Wire> Wire::ConnectTls(uint16_t port, uint32_t source,
   SSL_CTX_set_alpn_protos(wire->context_, kHttp2, sizeof(kHttp2));
   wire->ssl_ = SSL_new(wire->context_);
   SSL_set_fd(wire->ssl_, wire->fd_.get());
-  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  const auto deadline = Clock::now() + testing::kHangLimit;
   for (;;) {
     ERR_clear_error();
     const int result = SSL_connect(wire->ssl_);

@@ -32,6 +32,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::svcmap::testing::Answer;
 using ::svcmap::testing::EchoServer;
+using ::svcmap::testing::kHangLimit;
 using ::svcmap::testing::NetNs;
 using ::svcmap::testing::Outcome;
 using ::svcmap::testing::RunOk;
@@ -80,7 +81,7 @@ class LocalhostForwarderTest : public ::testing::Test {
   }
   static svcmap::testing::Request To(const std::string& ip = "127.0.0.1",
                                      uint16_t port = kNodePort) {
-    return {.destination = ip, .port = port, .timeout = seconds(10)};
+    return {.destination = ip, .port = port, .timeout = kHangLimit};
   }
   Answer Ask(const std::string& ip = "127.0.0.1", uint16_t port = kNodePort) {
     return svcmap::testing::Ask(*netns_, To(ip, port));
@@ -113,7 +114,7 @@ class LocalhostForwarderTest : public ::testing::Test {
     return fd;
   }
   static void SetTimeouts(const UniqueFd& fd) {
-    const timeval limit = {.tv_sec = 10, .tv_usec = 0};
+    const timeval limit = {.tv_sec = kHangLimit.count(), .tv_usec = 0};
     setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
   }
@@ -411,7 +412,7 @@ TEST_F(LocalhostForwarderTest, S113_OtherHostsCannotConnectEvenWithRouteLocalnet
         other,
         {.destination = "127.0.0.1", .port = port, .source = "192.0.2.2", .timeout = timeout});
   };
-  EXPECT_EQ(from_other(9000, seconds(10)).server, "exposed") << "the packets reach this host";
+  EXPECT_EQ(from_other(9000, kHangLimit).server, "exposed") << "the packets reach this host";
   EXPECT_EQ(from_other(kNodePort, seconds(1)).server, "");
   EXPECT_EQ(Ask().server, "pod");
 }

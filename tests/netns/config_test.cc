@@ -9,11 +9,11 @@
 #include "tests/netns/service_world.h"
 #include "tests/support/kubeadm_config.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
 
-using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 // Returns the configuration file of kubeadm 1.36 with `edits` applied. The configuration file sets
@@ -139,7 +139,7 @@ class ConfigFileTest : public ::testing::Test {
   }
 
   static void ExpectItEndsForTheChange(ChildProcess& agent) {
-    const std::optional<ExitStatus> exit = agent.Wait(seconds(20));
+    const std::optional<ExitStatus> exit = agent.Wait(kHangLimit);
     ASSERT_TRUE(exit) << agent.err();
     EXPECT_EQ(exit->code, 1) << agent.err();
     EXPECT_THAT(agent.err(), HasSubstr("configuration file changed"));
@@ -153,13 +153,13 @@ TEST_F(ConfigFileTest, S320_OtherContentEndsItAndTheRulesStay) {
   const std::string verbose = Config({{"verbosity: 0", "verbosity: 4"}});
   WriteText(path("config.conf"), verbose);
   ASSERT_OK_AND_ASSIGN(const auto agent, Start());
-  ASSERT_TRUE(agent->WaitForOutput("svcmapd started", seconds(20))) << agent->err();
+  ASSERT_TRUE(agent->WaitForOutput("svcmapd started", kHangLimit)) << agent->err();
   // Write the same content again, then invalid content.
   WriteText(path("config.conf"), verbose);
-  EXPECT_TRUE(agent->WaitForOutput("configuration file unchanged", seconds(20))) << agent->err();
+  EXPECT_TRUE(agent->WaitForOutput("configuration file unchanged", kHangLimit)) << agent->err();
   WriteText(path("config.conf"), Config({{"oomScoreAdj: 0", "oomScoreAdj: 5000"}}));
   EXPECT_TRUE(agent->WaitForOutput(
-      "oomScoreAdj: Invalid value: 5000: must be between -1000 and 1000", seconds(20)))
+      "oomScoreAdj: Invalid value: 5000: must be between -1000 and 1000", kHangLimit))
       << agent->err();
   WriteText(path("config.conf"), Config());
   ExpectItEndsForTheChange(*agent);
@@ -170,9 +170,9 @@ TEST_F(ConfigFileTest, S320_AMountedConfigMapThatChangesEndsIt) {
   const std::string verbose = Config({{"verbosity: 0", "verbosity: 4"}});
   Mount("..1", verbose);
   ASSERT_OK_AND_ASSIGN(const auto agent, Start());
-  ASSERT_TRUE(agent->WaitForOutput("svcmapd started", seconds(20))) << agent->err();
+  ASSERT_TRUE(agent->WaitForOutput("svcmapd started", kHangLimit)) << agent->err();
   Mount("..2", verbose);
-  EXPECT_TRUE(agent->WaitForOutput("configuration file unchanged", seconds(20))) << agent->err();
+  EXPECT_TRUE(agent->WaitForOutput("configuration file unchanged", kHangLimit)) << agent->err();
   Mount("..3", Config({{"masqueradeAll: false", "masqueradeAll: true"}}));
   ExpectItEndsForTheChange(*agent);
 }
@@ -180,7 +180,7 @@ TEST_F(ConfigFileTest, S320_AMountedConfigMapThatChangesEndsIt) {
 TEST_F(ConfigFileTest, S319_ABadFileEndsItBeforeItDoesAnything) {
   WriteText(path("config.conf"), Config({{"oomScoreAdj: 0", "oomScoreAdj: 5000"}}));
   ASSERT_OK_AND_ASSIGN(const auto agent, Start());
-  const std::optional<ExitStatus> exit = agent->Wait(seconds(20));
+  const std::optional<ExitStatus> exit = agent->Wait(kHangLimit);
   ASSERT_TRUE(exit);
   EXPECT_EQ(exit->code, 2);
   EXPECT_THAT(agent->err(), HasSubstr("config.conf: oomScoreAdj: Invalid value: 5000"));
@@ -195,7 +195,7 @@ TEST_F(ConfigFileTest, S321_S328_InitOnlyWritesSysctlsAndProgramsNothing) {
                     {"tcpBeLiberal: false", "tcpBeLiberal: true"},
                     {"udpStreamTimeout: 0s", "udpStreamTimeout: 1m17s"}}));
   ASSERT_OK_AND_ASSIGN(const auto agent, Start({"--init-only"}));
-  const std::optional<ExitStatus> exit = agent->Wait(seconds(20));
+  const std::optional<ExitStatus> exit = agent->Wait(kHangLimit);
   ASSERT_TRUE(exit);
   EXPECT_TRUE(exit->ok()) << agent->err();
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_tcp_timeout_established"), "10800");
@@ -216,7 +216,7 @@ TEST_F(ConfigFileTest, S327_WhatMayNotBeWrittenIsAWarningWithTheWantedValue) {
   WriteText(path("config.conf"), Config({{"maxPerCore: 0", "maxPerCore: 1"},
                                          {"  min: null", absl::StrCat("  min: ", wanted)}}));
   ASSERT_OK_AND_ASSIGN(const auto agent, Start());
-  EXPECT_TRUE(agent->WaitForOutput("svcmapd started", seconds(20))) << agent->err();
+  EXPECT_TRUE(agent->WaitForOutput("svcmapd started", kHangLimit)) << agent->err();
   EXPECT_THAT(agent->err(),
               HasSubstr(absl::StrCat("set net.netfilter.nf_conntrack_max to ", wanted)));
   EXPECT_EQ(ReadSysctl(*netns_, "nf_conntrack_max"), absl::StrCat(now));
@@ -226,7 +226,7 @@ TEST_F(ConfigFileTest, S328_AValueThatTheKernelRejectsEndsIt) {
   WriteText(path("config.conf"),
             Config({{"tcpEstablishedTimeout: null", "tcpEstablishedTimeout: 2000000h"}}));
   ASSERT_OK_AND_ASSIGN(const auto agent, Start());
-  const std::optional<ExitStatus> exit = agent->Wait(seconds(20));
+  const std::optional<ExitStatus> exit = agent->Wait(kHangLimit);
   ASSERT_TRUE(exit);
   EXPECT_EQ(exit->code, 1);
   EXPECT_THAT(agent->err(), HasSubstr("nf_conntrack_tcp_timeout_established"));

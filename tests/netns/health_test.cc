@@ -11,6 +11,7 @@
 #include "tests/support/notify_socket.h"
 #include "tests/support/raw_http.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -143,7 +144,7 @@ TEST(SystemdTest, ItHearsOfTheStartOfLifeAndOfTheEnd) {
   const auto hears = [&](const std::string& beginning) {
     std::string message;
     do {
-      message = systemd->ReceiveMessage(std::chrono::seconds(10));
+      message = systemd->ReceiveMessage(kHangLimit);
     } while (!message.empty() && message.rfind(beginning, 0) != 0);
     return !message.empty();
   };

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -18,12 +19,12 @@ TEST_F(LifecycleTest, CleanupThatStaysLetsAnotherAgentStart) {
       testing::ChildProcess::Start(
           {.argv = {SVCMAP_BIN_DIR "/svcmapd", "--cleanup", "--stay", "--state-dir="},
            .netns = &node().netns()}));
-  ASSERT_TRUE(cleanup->WaitForOutput("cleanup complete", std::chrono::seconds(10)));
+  ASSERT_TRUE(cleanup->WaitForOutput("cleanup complete", kHangLimit));
   ASSERT_OK_AND_ASSIGN(const std::string tables, Nft(node().netns(), "list tables"));
   EXPECT_EQ(tables, "");
   ASSERT_OK(world()->RestartAgent({}));
   ASSERT_OK(cleanup->Signal(SIGTERM));
-  const auto exit = cleanup->Wait(std::chrono::seconds(10));
+  const auto exit = cleanup->Wait(kHangLimit);
   ASSERT_TRUE(exit);
   EXPECT_TRUE(exit->ok()) << exit->ToString();
 }

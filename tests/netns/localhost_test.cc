@@ -47,8 +47,9 @@ TEST_P(LocalhostTest, S113_LocalAndRemoteEndpoints) {
     ASSERT_OK(agent().Replace(Basics() + Objects{ExternalWeb("shop/web", kWeb)} +
                               WebSlices("shop/web", {pod})));
     ExpectSoon(pod->name());
-    ASSERT_OK_AND_ASSIGN(const Answer bulk,
-                         BulkTcp(node().netns(), ToLoopback(), size_t{10} << 20));
+    Request request = ToLoopback();
+    request.timeout = kHangLimit;
+    ASSERT_OK_AND_ASSIGN(const Answer bulk, BulkTcp(node().netns(), request, size_t{10} << 20));
     EXPECT_EQ(bulk.server, pod->name());
   }
   // The node's address still works without the forwarder.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/error_counters.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -58,7 +59,7 @@ class TransferTest : public ServiceTest,
       for (const auto& [address, port] : destinations) {
         SCOPED_TRACE(absl::StrCat(from->name(), " -> ", address->in(v6()), " -> ", server));
         const Request request = {
-            .destination = address->in(v6()), .port = port, .timeout = std::chrono::seconds(20)};
+            .destination = address->in(v6()), .port = port, .timeout = kHangLimit};
         // From each source, send kBytes bytes only to kWeb. Connections to other addresses use the
         // same rules, so fewer bytes are sufficient.
         const size_t bytes = address == &kWeb ? kBytes : kBytes / 10;
@@ -112,8 +113,7 @@ TEST_P(TransferTest, APodThatReachesItselfGetsEveryByte) {
   ASSERT_OK(
       agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
   for (const Address& address : {kWeb, kExternalIp}) {
-    const Request request = {
-        .destination = address.in(v6()), .port = 80, .timeout = std::chrono::seconds(20)};
+    const Request request = {.destination = address.in(v6()), .port = 80, .timeout = kHangLimit};
     ASSERT_OK_AND_ASSIGN(const Answer answer, BulkTcp(pod_a().netns(), request, kBytes));
     EXPECT_ANSWERED_BY(answer, "pod-a", node().address(v6()));
     EXPECT_OK(BigUdp(pod_a().netns(), request, 60000));

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "nft/base/unique_fd.h"
 #include "tests/support/netns.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 
@@ -96,13 +97,12 @@ struct CommandResult {
 
 // Runs a command until it exits. After `timeout`, kills the child and returns DeadlineExceeded. A
 // nonzero exit code is not an error of this function. CommandResult::exit contains the code.
-absl::StatusOr<CommandResult> RunCommand(
-    Command command, std::chrono::milliseconds timeout = std::chrono::seconds(20));
+absl::StatusOr<CommandResult> RunCommand(Command command,
+                                         std::chrono::milliseconds timeout = kHangLimit);
 
 // Runs a command and returns its standard output. A nonzero exit code is an error that quotes
 // standard error.
-absl::StatusOr<std::string> RunOk(Command command,
-                                  std::chrono::milliseconds timeout = std::chrono::seconds(20));
+absl::StatusOr<std::string> RunOk(Command command, std::chrono::milliseconds timeout = kHangLimit);
 
 // Loads `script` in `netns`, like `nft -f -`. nft.h describes the two implementations.
 absl::Status RunNft(const NetNs& netns, const std::string& script);

@@ -9,11 +9,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/socket_address.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
-
-constexpr std::chrono::seconds kTimeout{10};
 
 absl::Status WaitFor(int fd, short events, std::chrono::milliseconds timeout) {
   pollfd waiting = {fd, events, 0};
@@ -44,7 +43,7 @@ absl::Status RawConnection::Send(std::string_view bytes) {
       bytes.remove_prefix(static_cast<size_t>(sent));
     } else if (errno != EAGAIN) {
       return absl::ErrnoToStatus(errno, "send");
-    } else if (const absl::Status ready = WaitFor(fd_.get(), POLLOUT, kTimeout); !ready.ok()) {
+    } else if (const absl::Status ready = WaitFor(fd_.get(), POLLOUT, kHangLimit); !ready.ok()) {
       return ready;
     }
   }
@@ -64,7 +63,7 @@ absl::StatusOr<HttpAnswer> RawConnection::Read(bool head) {
   constexpr std::string_view kEnd = "\r\n\r\n";
   size_t end = std::string::npos;
   while ((end = received_.find(kEnd)) == std::string::npos) {
-    if (const absl::Status status = Receive(kTimeout); !status.ok()) return status;
+    if (const absl::Status status = Receive(kHangLimit); !status.ok()) return status;
   }
   HttpAnswer answer;
   std::string_view text = std::string_view(received_).substr(0, end);
@@ -86,7 +85,7 @@ absl::StatusOr<HttpAnswer> RawConnection::Read(bool head) {
     return absl::InternalError("no Content-Length");
   }
   while (received_.size() < length) {
-    if (const absl::Status status = Receive(kTimeout); !status.ok()) return status;
+    if (const absl::Status status = Receive(kHangLimit); !status.ok()) return status;
   }
   answer.body = received_.substr(0, length);
   received_.erase(0, length);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "nft/base/unique_fd.h"
 #include "tests/support/netns.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 
@@ -33,7 +34,7 @@ class RawConnection {
   // for a response to a HEAD request, which has no body regardless of its headers.
   absl::StatusOr<HttpAnswer> Read(bool head = false);
   // Returns OK when the server has closed the connection. Discards the remaining data.
-  absl::Status WaitForEnd(std::chrono::milliseconds timeout = std::chrono::seconds(10));
+  absl::Status WaitForEnd(std::chrono::milliseconds timeout = kHangLimit);
 
   int fd() const { return fd_.get(); }
 

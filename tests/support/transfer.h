@@ -11,6 +11,7 @@
 #include "tests/support/answer.h"
 #include "tests/support/client.h"
 #include "tests/support/netns.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 
@@ -29,7 +30,7 @@ class TcpFlow {
   // Sends `bytes` pseudo-random bytes and reads the echo at the same time. Returns DataLoss with
   // the offset of the first wrong byte. DeadlineExceeded and Unavailable mean that the flow is
   // stuck or broken.
-  absl::Status Exchange(size_t bytes, std::chrono::milliseconds timeout = std::chrono::seconds(10));
+  absl::Status Exchange(size_t bytes, std::chrono::milliseconds timeout = kHangLimit);
 
  private:
   TcpFlow(UniqueFd fd, Answer answer) : fd_(std::move(fd)), answer_(std::move(answer)) {}

@@ -23,7 +23,6 @@ using ::testing::HasSubstr;
 class ListWatchThreadTest : public ::testing::Test {
  protected:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kSoon{20};
 
   ListWatchThreadTest() {
     options_.selection.node_name = "n1";
@@ -61,7 +60,8 @@ class ListWatchThreadTest : public ::testing::Test {
   // Takes the next change from the mirror, as svcmap-kube does before it pushes the change.
   // Examples: "+web", "-web".
   std::string NextChange() {
-    if (mirror_.Wait(Clock::now() + kSoon) != Mirror::Wake::kChanges) return "none came";
+    if (mirror_.Wait(Clock::now() + svcmap::testing::kHangLimit) != Mirror::Wake::kChanges)
+      return "none came";
     v1::Change change;
     EXPECT_TRUE(change.ParseFromString(mirror_.TakeChanges(1).at(0)));
     return change.has_remove() ? "-" + change.remove().name()
@@ -87,7 +87,7 @@ TEST_F(ListWatchThreadTest, EndsWhileItWaitsToTryAgain) {
   EXPECT_FALSE(Services(*watches).listed);
   const auto ended = Clock::now();
   watches.reset();
-  EXPECT_LT(Clock::now() - ended, kSoon);
+  EXPECT_LT(Clock::now() - ended, svcmap::testing::kHangLimit);
 }
 
 TEST_F(ListWatchThreadTest, AListWithoutEndIsCutOffAndTheNextOneIsRead) {

@@ -331,20 +331,20 @@ TEST(FirstTest, NewGroupsAreAddedBeforeAMovedPort) {
 }
 
 // A pick of an added slot must find what the slot leads to.
-TEST(FirstTest, SlotsAreAddedLastAndNotInGroupsInUse) {
-  nft::Transaction transaction = Changes({RangeBlock(0)}, {Slot(1, 4), Slot(2, 0)});
+TEST(FirstTest, SlotsAreAddedLast) {
+  const svcmap::testing::Row sticky_slot{.set = {Family::kIpv4, kAffinitySlots},
+                                         .key = nft::FieldBytes().AppendU16Be(1).AppendU32Host(4),
+                                         .data = nft::FieldBytes().AppendU32Be(Choice(5, 1))};
+  nft::Transaction transaction = Changes({RangeBlock(0)}, {sticky_slot, Slot(1, 4)});
   svcmap::testing::Row choice{.set = {Family::kIpv4, kAffinityEndpoints}};
   choice.key.AppendU32Be(Choice(5, 1));
   transaction.Add(choice);
   transaction.Add(SinglePort(81));
   EXPECT_THAT(
-      Operations(First(
-          transaction,
-          {.groups_in_use =
-               [] { return absl::flat_hash_set<std::string>{GroupKey(Slot(1, 0).View())}; }})),
-      ElementsAre(StartsWith("+ affinity-endpoints"), "+ endpoints 0x2 . 0 : 10.0.0.1 . 8080",
-                  "+ service-ips 10.96.0.1 . tcp . 81 : 2.0.0.1"));
-  EXPECT_EQ(transaction.element_count(), 2u);
+      Operations(First(transaction)),
+      ElementsAre(StartsWith("+ affinity-endpoints"), StartsWith("+ affinity-slots"),
+                  StartsWith("+ endpoints"), "+ service-ips 10.96.0.1 . tcp . 81 : 2.0.0.1"));
+  EXPECT_EQ(transaction.element_count(), 1u);
 }
 
 TEST(RemovalsTest, TheFirstSlotOfEachGroupComesFirst) {

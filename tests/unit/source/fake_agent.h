@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::source::test {
 
@@ -107,7 +108,7 @@ class FakeAgent final : private v1::Control::Service {
   // deadline.
   bool Await(const std::function<bool(const Seen&)>& condition) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(Now()); });
+    return changed_.wait_for(lock, svcmap::testing::kHangLimit, [&] { return condition(Now()); });
   }
   bool AwaitStored(const std::set<std::string>& held) {
     return Await([&](const Seen& seen) { return seen.held == held; });

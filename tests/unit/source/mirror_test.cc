@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "svcmap/v1/control.pb.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::source::test {
 namespace {
@@ -24,7 +25,6 @@ using ::testing::UnorderedElementsAre;
 class MirrorTest : public ::testing::Test {
  protected:
   static constexpr size_t kNoLimit = size_t{1} << 30;
-  static constexpr std::chrono::seconds kDeadline{20};
 
   static Item AnItem(std::string key, const v1::Change& change) {
     return {.key = std::move(key), .resource_version = "1", .change = change.SerializeAsString()};
@@ -364,7 +364,7 @@ TEST_F(MirrorTest, WaitEndsAtTheDeadlineOrTheEnd) {
   Upsert(AService("web", "10.96.0.1"));
   EXPECT_EQ(mirror_.Wait(steady_clock::now()), Mirror::Wake::kChanges);
   mirror_.End();
-  EXPECT_EQ(mirror_.Wait(steady_clock::now() + kDeadline), Mirror::Wake::kEnded);
+  EXPECT_EQ(mirror_.Wait(steady_clock::now() + svcmap::testing::kHangLimit), Mirror::Wake::kEnded);
 }
 
 TEST_F(MirrorTest, WaitIsWokenByTheLastList) {
@@ -373,7 +373,8 @@ TEST_F(MirrorTest, WaitIsWokenByTheLastList) {
   mirror_.Replace(Resource::kNode, {});
   EXPECT_EQ(mirror_.Wait(steady_clock::now()), Mirror::Wake::kTimeout);
   std::thread lister([this] { mirror_.Replace(Resource::kServiceCidrs, {}); });
-  EXPECT_EQ(mirror_.Wait(steady_clock::now() + kDeadline), Mirror::Wake::kChanges);
+  EXPECT_EQ(mirror_.Wait(steady_clock::now() + svcmap::testing::kHangLimit),
+            Mirror::Wake::kChanges);
   lister.join();
 }
 

@@ -431,14 +431,15 @@ TEST_F(ObjectStoreKillTest, DuringRewritesItHasEverythingOrNothing) {
       options.on_problem = nullptr;
       auto store = ObjectStore::Open(path_, options, &found_);
       if (!store.ok()) _exit(2);
-      Objects objects = ObjectsAt(200);
-      for (;;) {
+      Objects objects = ObjectsOf(found_);
+      for (uint64_t revision = found_.revision + 1;; ++revision) {
         FaultyVfs::Get().SetFault([](FaultyVfs::Call) { return SQLITE_IOERR; });
-        (*store)->Write({.revision = 1});
+        // If the sync fails first, the fault may end before this write, which is then saved.
+        WriteChange(revision, objects, **store);
         if ((*store)->Await()) _exit(3);
         FaultyVfs::Get().Release();
         while (!(*store)->needs_everything()) std::this_thread::yield();
-        (*store)->Write(Everything(objects, 200));
+        (*store)->Write(Everything(objects, revision));
         while (!(*store)->works()) std::this_thread::yield();
       }
     });
@@ -683,6 +684,23 @@ TEST_F(ObjectStoreTest, AHungWriteBlocksNoCaller) {
   EXPECT_TRUE(store_->Await());
   ExpectSaved();
   EXPECT_EQ(found_.leader, (Leader{7, "name", ""}));
+}
+
+// The store has already reported an error, but a run that finds the file must be able to use it.
+TEST_F(ObjectStoreTest, AWriteThatEndsAfterItsErrorIsComplete) {
+  ObjectStoreOptions options = Faulty();
+  options.limit = milliseconds(50);
+  Open(options);
+  WriteNext();
+  EXPECT_TRUE(store_->Await());
+  FaultyVfs::Get().Hang(FaultyVfs::Call::kWrite);
+  WriteNext();
+  EXPECT_FALSE(store_->Await());
+  WriteChange(revision_ + 1, objects_, *store_);  // This change is dropped.
+  FaultyVfs::Get().Release();
+  EXPECT_TRUE(WaitUntil([&] { return store_->needs_everything(); })) << "the write has not ended";
+  objects_ = ObjectsAt(revision_);
+  ExpectSaved();
 }
 
 // A sync consists of a sync of the log and a sync of the database.

@@ -84,7 +84,7 @@ TEST_F(LoopArrivalsTest, ANewSessionWaitsForOneCommit) {
   Release();
   EXPECT_THAT(Revisions(answers), Each(4));
   auto held = token.get_future();
-  ASSERT_EQ(held.wait_for(kDeadline), std::future_status::ready);
+  ASSERT_EQ(held.wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
   const std::optional<StateToken> started_with = held.get();
   ASSERT_TRUE(started_with.has_value());
   loop_->Call([&](Reconciler& reconciler) { EXPECT_EQ(started_with, reconciler.store().token()); });
@@ -102,7 +102,7 @@ TEST_F(LoopArrivalsTest, OnlyWaitingBatchesCountForTheHealthAfterACommit) {
   Answer third = Submit(Large(21));
   Release();
   auto published = status.get_future();
-  ASSERT_EQ(published.wait_for(kDeadline), std::future_status::ready);
+  ASSERT_EQ(published.wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
   const LoopStatus seen = published.get();
   EXPECT_GE(seen.oldest_unsynced, before_third);
   EXPECT_EQ(seen.waiting_changes.services, 10u);

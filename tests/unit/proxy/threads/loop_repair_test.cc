@@ -25,7 +25,8 @@ class LoopRepairTest : public LoopTest {
     }
     RepairResult Await(size_t number) {
       std::unique_lock lock(mutex_);
-      EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [&] { return all_.size() >= number; }));
+      EXPECT_TRUE(changed_.wait_for(lock, svcmap::testing::kHangLimit,
+                                    [&] { return all_.size() >= number; }));
       return all_.size() >= number ? all_[number - 1] : RepairResult();
     }
 

@@ -33,7 +33,7 @@ TEST_F(LoopTest, AnswersComeInTheOrderOfTheBatches) {
                      if (i == 49) last.set_value();
                    }});
   }
-  ASSERT_EQ(last.get_future().wait_for(kDeadline), std::future_status::ready);
+  ASSERT_EQ(last.get_future().wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
   std::vector<int> ascending(50);
   std::iota(ascending.begin(), ascending.end(), 0);
   EXPECT_EQ(order, ascending);
@@ -134,7 +134,8 @@ TEST_F(LoopTest, ABatchThatTheKernelRejectsFailsAfterSomePatienceAndGoesInLater)
   EXPECT_THAT(status.last_error, HasSubstr("injected fault"));
 
   SetFault(Fault::kNone);
-  ASSERT_EQ(recovered.get_future().wait_for(kDeadline), std::future_status::ready);
+  ASSERT_EQ(recovered.get_future().wait_for(svcmap::testing::kHangLimit),
+            std::future_status::ready);
   ExpectConverged();
   status = loop_->status();
   EXPECT_EQ(status.phase, Phase::kServing);

@@ -24,8 +24,6 @@
 
 namespace svcmap::proxy::test {
 
-inline constexpr std::chrono::seconds kDeadline{20};
-
 // A gate that blocks threads while the gate is closed.
 class Gate {
  public:
@@ -35,12 +33,13 @@ class Gate {
     std::unique_lock lock(mutex_);
     ++waiting_;
     changed_.notify_all();
-    EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [this] { return !closed_; }));
+    EXPECT_TRUE(changed_.wait_for(lock, svcmap::testing::kHangLimit, [this] { return !closed_; }));
     --waiting_;
   }
   void AwaitWaiter() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kDeadline, [this] { return closed_ && waiting_ > 0; }));
+    EXPECT_TRUE(changed_.wait_for(lock, svcmap::testing::kHangLimit,
+                                  [this] { return closed_ && waiting_ > 0; }));
   }
   // Returns the number of threads in Pass().
   int waiting() {
@@ -64,7 +63,7 @@ class Gate {
 using Answer = std::future<BatchResult>;
 
 inline BatchResult Await(Answer& answer) {
-  if (answer.wait_for(kDeadline) != std::future_status::ready) {
+  if (answer.wait_for(svcmap::testing::kHangLimit) != std::future_status::ready) {
     ADD_FAILURE() << "no answer";
     return {.error = absl::DeadlineExceededError("no answer")};
   }

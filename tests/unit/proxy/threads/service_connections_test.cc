@@ -28,8 +28,9 @@ class ConnectionReaderTest : public LoopTest {
     const nft::FieldBytes key = ServiceIpKey(ip, Protocol::kTcp, 80);
     counts_[Index(ip.family())][{key.bytes().begin(), key.bytes().end()}] = connections;
   }
-  std::unique_ptr<ConnectionReader> Reader(std::chrono::milliseconds lifetime = {},
-                                           std::chrono::milliseconds patience = kDeadline) {
+  std::unique_ptr<ConnectionReader> Reader(
+      std::chrono::milliseconds lifetime = {},
+      std::chrono::milliseconds patience = svcmap::testing::kHangLimit) {
     return std::make_unique<ConnectionReader>(
         *loop_,
         ConnectionReaderOptions{.read = [this](Family family) -> absl::StatusOr<PacketCounts> {
@@ -171,7 +172,7 @@ TEST(RangeConnectionsTest, TheRangesOfAnAddressAndProtocolShareACounter) {
   ConnectionReader reader(loop, {.read = [&](Family family) { return counts[Index(family)]; },
                                  .on_problem = [](const absl::Status&) {},
                                  .rest = 0,
-                                 .patience = kDeadline});
+                                 .patience = svcmap::testing::kHangLimit});
   EXPECT_THAT(*reader.Read(),
               ElementsAre(ServiceConnections{"shop/web", Protocol::kTcp, 80, address, 80, 3},
                           ServiceConnections{"shop/web", Protocol::kTcp, 0, address, 0, 5}));
