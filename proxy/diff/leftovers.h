@@ -79,7 +79,7 @@ class Leftovers {
   uint64_t deleted_ = 0;  // Number of deleted portions of `rows_`.
   uint64_t wait_ = 0;     // The last wait.
   absl::flat_hash_set<std::string> keys_;
-  std::array<size_t, kSetCount> counts_ = {};
+  std::array<size_t, kRowSetCount> counts_ = {};
   std::vector<Number> numbers_;  // Free when no other rows than source ranges are left.
   std::vector<Number> free_;
 };
