@@ -249,8 +249,10 @@ TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
   Leftovers leftovers;
   leftovers.Add(Removals(transaction), {});
   EXPECT_THAT(Operations(transaction), ElementsAre("- range-ports 203.0.113.1 . tcp . 80"));
+  leftovers.EndWait(leftovers.BeginWait());
   EXPECT_THAT(Operations(leftovers.Next()), ElementsAre("- range-firewall-ips 203.0.113.1 . tcp"));
   leftovers.ForgetNext();
+  leftovers.EndWait(leftovers.BeginWait());
   EXPECT_THAT(Operations(leftovers.Next()),
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
