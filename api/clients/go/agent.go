@@ -75,6 +75,7 @@ type Status struct {
 // Agent is the connection to one agent. All methods can be called from any goroutine.
 type Agent struct {
 	controller Controller
+	given      string // Target of Dial.
 	target     string // Name in gRPC.
 	options    []grpc.DialOption
 
@@ -85,6 +86,7 @@ type Agent struct {
 	started  bool
 	closing  bool
 	finalErr error
+	broken   error // Error of the last stream, if no stream is open.
 
 	ctx  context.Context // Cancelled to abort the stream.
 	stop context.CancelFunc
@@ -125,6 +127,7 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 	}
 	a := &Agent{
 		controller: controller,
+		given:      target,
 		target:     name,
 		options:    append(transport, options...),
 		waiters:    map[*waiter]struct{}{},
@@ -227,9 +230,15 @@ func (a *Agent) ending() error {
 
 // Wait returns nil when the agent has acknowledged all changes of earlier calls of Set, Apply and
 // Remove. Rejected objects, held removals and kernel errors do not cause an error; see OnResult, OnError,
-// Status.Rejected and Status.Held. If the Agent has stopped, Wait returns the error of Err.
+// Status.Rejected and Status.Held. If the Agent has stopped, Wait returns the error of Err. Before the first
+// Set, Wait returns an error, because the agent acknowledges nothing before it has received a list. If ctx
+// ends, the error wraps ctx.Err() and contains the last connection error.
 func (a *Agent) Wait(ctx context.Context) error {
 	a.mu.Lock()
+	if !a.started && !a.closing {
+		defer a.mu.Unlock()
+		return errors.New("svcmap: wait: no list of objects: call Set first")
+	}
 	w := &waiter{target: a.state.enqueued, ready: make(chan struct{})}
 	a.waiters[w] = struct{}{}
 	a.releaseWaiters()
@@ -243,7 +252,13 @@ func (a *Agent) Wait(ctx context.Context) error {
 	case <-w.ready:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.broken != nil {
+			return fmt.Errorf("svcmap: %s: the agent has not acknowledged all changes: %w; last connection error: %v",
+				a.given, ctx.Err(), a.broken)
+		}
+		return fmt.Errorf("svcmap: %s: the agent has not acknowledged all changes: %w", a.given, ctx.Err())
 	case <-a.done:
 		select {
 		case <-w.ready:

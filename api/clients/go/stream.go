@@ -94,6 +94,7 @@ func (a *Agent) run() {
 		a.state.disconnect()
 		a.status.Connected = false
 		closing := a.closing
+		a.broken = err
 		if final && !closing {
 			a.finalErr = err
 		}
@@ -182,6 +183,7 @@ func (a *Agent) stream() (acked bool, err error) {
 	a.mu.Lock()
 	resumed := a.state.opened(response.GetOpened())
 	a.status.Connected = true
+	a.broken = nil
 	a.status.AgentVersion = response.GetOpened().GetAgentVersion()
 	a.status.NodeName = response.GetOpened().GetNodeName()
 	a.status.Revision = response.GetOpened().GetRevision()
