@@ -20,6 +20,10 @@ def error(code, details, reason="ERROR_REASON_UNSPECIFIED"):
     return {"code": code, "details": details, "reason": reason}
 
 
+REPLACED = error(10, "any text; an agent accepts only one controller at a time: use leader election and epochs if "
+                 "several instances run, and give each of them a different instance name", "REPLACED")
+
+
 def replaced(name, instance):
     return End(grpc.StatusCode.ABORTED, "any text", control.REPLACED, name=name, instance=instance)
 
@@ -379,7 +383,7 @@ class Contract:
                 agent.end_with = [replaced(name, instance)]
                 client = self.client()
                 client.set()
-                self.assertEqual(client.wait(), error(10, "any text", "REPLACED"))
+                self.assertEqual(client.wait(), REPLACED)
                 self.assertEqual(len(agent.opens), 1)
                 client.kill()
                 agent.stop()
@@ -398,8 +402,8 @@ class Contract:
         client.apply(service("web", "10.96.0.1"))
         agent.until(lambda: len(agent.messages) == 3)
         agent.break_stream()
-        self.assertEqual(client.wait(), expected)
-        self.assertEqual((len(client.errors), client.errors[2:]), (4, [expected, expected]))
+        self.assertEqual(client.wait(), REPLACED)
+        self.assertEqual((len(client.errors), client.errors[2:]), (4, [expected, REPLACED]))
         self.assertEqual(len(agent.opens), 4)
 
     # ---- Rejected objects ----

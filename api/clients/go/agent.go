@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,8 +103,8 @@ type waiter struct {
 }
 
 // Dial returns an Agent for a target such as "unix:///run/svcmap/svcmap.sock" or
-// "tcp://node-1.example:7070". TCP targets need transport credentials in the options. Dial does not wait
-// for a connection. The connection is opened after the first Set.
+// "tcp://node-1.example:7070". TCP targets need transport credentials in the options; otherwise, Dial returns an
+// error. Dial does not wait for a connection. The connection is opened after the first Set.
 func Dial(target string, controller Controller, options ...grpc.DialOption) (*Agent, error) {
 	if controller.Name == "" {
 		return nil, errors.New("svcmap: Controller.Name is required")
@@ -119,6 +120,13 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 	if err != nil {
 		return nil, err
 	}
+	options = append(transport, options...)
+	if strings.HasPrefix(target, "tcp://") {
+		if err := checkOptions(name, options); err != nil {
+			return nil, fmt.Errorf("svcmap: target %q: %w; a tcp:// target needs grpc.WithTransportCredentials(...) "+
+				"in the options of Dial", target, err)
+		}
+	}
 	if controller.OnResult == nil {
 		controller.OnResult = func(r *Result) { log.Printf("svcmap: %s: %s", target, r.GetMessage()) }
 	}
@@ -129,7 +137,7 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 		controller: controller,
 		given:      target,
 		target:     name,
-		options:    append(transport, options...),
+		options:    options,
 		waiters:    map[*waiter]struct{}{},
 		wake:       make(chan struct{}, 1),
 		done:       make(chan struct{}),
@@ -151,7 +159,8 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 // The agent holds the removals if they would remove at least half of at least 20 objects of one kind,
 // and OnError receives a *SnapshotHeldError. Fewer objects are not protected: Set(nil) deletes all of them.
 //
-// If the Agent has stopped, Set, Apply and Remove do nothing and return the error of Err, or ErrClosed after
+// If an object is nil, Set, Apply and Remove do nothing and return an error that names its index. If the
+// Agent has stopped, they do nothing and return the error of Err, or ErrClosed after
 // Close.
 func (a *Agent) Set(objects []Object) error { return a.set(objects, false) }
 
@@ -160,6 +169,9 @@ func (a *Agent) Set(objects []Object) error { return a.set(objects, false) }
 func (a *Agent) SetAndAcceptRemovals(objects []Object) error { return a.set(objects, true) }
 
 func (a *Agent) set(objects []Object, acceptRemovals bool) error {
+	if err := checkObjects(objects); err != nil {
+		return err
+	}
 	changes := make([]change, 0, len(objects))
 	count := map[key]int{}
 	for _, object := range objects {
@@ -174,6 +186,9 @@ func (a *Agent) set(objects []Object, acceptRemovals bool) error {
 
 // Apply adds or replaces objects. See Set for its error.
 func (a *Agent) Apply(objects ...Object) error {
+	if err := checkObjects(objects); err != nil {
+		return err
+	}
 	changes := make([]change, 0, len(objects))
 	for _, object := range objects {
 		changes = append(changes, upsert(object))
@@ -184,6 +199,9 @@ func (a *Agent) Apply(objects ...Object) error {
 // Remove removes the objects with these kinds, namespaces and names. Other fields are ignored. The
 // removal of an object that does not exist is not an error. See Set for its error.
 func (a *Agent) Remove(objects ...Object) error {
+	if err := checkObjects(objects); err != nil {
+		return err
+	}
 	changes := make([]change, 0, len(objects))
 	for _, object := range objects {
 		changes = append(changes, change{key: keyOf(object)})

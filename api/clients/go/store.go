@@ -192,6 +192,9 @@ func (s *Store) Update(changed, deleted []Object) error {
 	if err != nil {
 		return err
 	}
+	if err := checkObjects(deleted); err != nil {
+		return err
+	}
 	var removed []string
 	for _, object := range deleted {
 		path, err := pathOf(object)
@@ -369,6 +372,9 @@ func serialized(object Object) ([]byte, error) {
 }
 
 func (s *Store) versions(objects []Object) (map[string]value, error) {
+	if err := checkObjects(objects); err != nil {
+		return nil, err
+	}
 	versions := map[string]value{}
 	for _, object := range objects {
 		path, err := pathOf(object)

@@ -27,6 +27,8 @@ _LAST_RETRY = 10.0
 _OPENED_TIMEOUT = 30.0
 _ACK_TIMEOUT = 120.0
 _RETRY_REJECTED = 600.0
+_REPLACED_REMEDY = ("; an agent accepts only one controller at a time: use leader election and epochs if several "
+                    "instances run, and give each of them a different instance name")
 
 # A new stream would end with the same error.
 _FINAL = frozenset({
@@ -64,7 +66,7 @@ class StreamError(Exception):
                     self.metadata = dict(info.metadata)
 
     def explain(self, problem: str) -> None:
-        """Sets the reason for a failed TLS connection, which gRPC does not report."""
+        """Replaces the text for people."""
         self.details = problem
         self.args = (f"{self.code.name}: {problem}",)
 
@@ -72,6 +74,11 @@ class StreamError(Exception):
 class Stopped(StreamError):
     """The agent ended the stream with an error that reconnecting cannot solve, such as an outdated
     epoch. The Agent has stopped."""
+
+    def __init__(self, error: grpc.RpcError):
+        super().__init__(error)
+        if self.reason == ErrorReason.REPLACED:
+            self.explain(self.details + _REPLACED_REMEDY)
 
 
 class SnapshotHeld(Exception):
