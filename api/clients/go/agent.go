@@ -160,8 +160,7 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 // and OnError receives a *SnapshotHeldError. Fewer objects are not protected: Set(nil) deletes all of them.
 //
 // If an object is nil, Set, Apply and Remove do nothing and return an error that names its index. If the
-// Agent has stopped, they do nothing and return the error of Err, or ErrClosed after
-// Close.
+// Agent has stopped, they do nothing and return the error of Err, or ErrClosed after Close.
 func (a *Agent) Set(objects []Object) error { return a.set(objects, false) }
 
 // SetAndAcceptRemovals is Set, but the agent removes any number of objects. Call it only if an operator has
