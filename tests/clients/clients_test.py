@@ -20,6 +20,10 @@ def error(code, details, reason="ERROR_REASON_UNSPECIFIED"):
     return {"code": code, "details": details, "reason": reason}
 
 
+REPLACED = error(10, "any text; an agent accepts only one controller at a time: use leader election and epochs if "
+                 "several instances run, and give each of them a different instance name", "REPLACED")
+
+
 def replaced(name, instance):
     return End(grpc.StatusCode.ABORTED, "any text", control.REPLACED, name=name, instance=instance)
 
@@ -179,12 +183,17 @@ class Contract:
     def test_sends_nothing_before_the_first_set(self):
         agent, client = self.serve(), self.client()
         client.apply(service("web", "10.96.0.1"))
-        self.assertIsNotNone(client.wait(timeout=0.05))
         # A second controller connects later than the first one could have connected.
         other = self.client(instance="host-2")
         other.set(service("dns", "10.96.0.2"))
         other.synced()
         self.assertEqual([o.instance for o in agent.opens], ["host-2"])
+
+    def test_wait_before_the_first_set_is_an_error(self):
+        client = self.client()
+        self.assertIn("wait: no list of objects: call ", client.wait()["details"])
+        client.apply(service("web", "10.96.0.1"))
+        self.assertIn("wait: no list of objects: call ", client.wait()["details"])
 
     def test_opens_with_name_instance_and_epoch(self):
         agent, client = self.serve(), self.client(name="planner", instance="pod-7", epoch=(1 << 63) + 1)
@@ -374,7 +383,7 @@ class Contract:
                 agent.end_with = [replaced(name, instance)]
                 client = self.client()
                 client.set()
-                self.assertEqual(client.wait(), error(10, "any text", "REPLACED"))
+                self.assertEqual(client.wait(), REPLACED)
                 self.assertEqual(len(agent.opens), 1)
                 client.kill()
                 agent.stop()
@@ -393,8 +402,8 @@ class Contract:
         client.apply(service("web", "10.96.0.1"))
         agent.until(lambda: len(agent.messages) == 3)
         agent.break_stream()
-        self.assertEqual(client.wait(), expected)
-        self.assertEqual((len(client.errors), client.errors[2:]), (4, [expected, expected]))
+        self.assertEqual(client.wait(), REPLACED)
+        self.assertEqual((len(client.errors), client.errors[2:]), (4, [expected, REPLACED]))
         self.assertEqual(len(agent.opens), 4)
 
     # ---- Rejected objects ----
@@ -572,6 +581,19 @@ class Contract:
             self.assertRegex(client.change(do, service("web", "10.96.0.1"))["details"], "closed")
 
 
+class _TimeoutContract(Contract):
+    """With asyncio, a timeout cancels wait(), so its error has no text."""
+
+    def test_a_timeout_names_the_target_and_the_last_connection_error(self):
+        client = self.client()
+        client.set()
+        until(lambda: client.errors, "an error")
+        timeout = client.wait(timeout=0.05)["details"]
+        self.assertIn(f"unix://{self.folder}/agent.sock: the agent has not acknowledged all changes", timeout)
+        self.assertIn("last connection error: ", timeout)
+        self.assertIn(client.errors[0]["details"], timeout)
+
+
 class _Thread:
     """A call in another thread."""
 
@@ -585,7 +607,7 @@ class _Thread:
         return self._answer[0]
 
 
-class BlockingTest(Contract, unittest.TestCase):
+class BlockingTest(_TimeoutContract, unittest.TestCase):
     COMMAND = harness.python_driver("blocking")
 
     def test_only_the_final_error_is_stopped(self):
@@ -623,6 +645,7 @@ class AsyncioTest(Contract, unittest.TestCase):
     def test_cancelled_waits_leave_no_waiters(self):
         async def run():
             async with svcmap.aio.Agent(f"unix://{self.folder}/agent.sock", name="test") as client:
+                client.set([])
                 with self.assertRaises(asyncio.TimeoutError):
                     await asyncio.wait_for(client.wait(), 0.01)
                 self.assertEqual(client._agent._waiters, [])
@@ -630,7 +653,7 @@ class AsyncioTest(Contract, unittest.TestCase):
         asyncio.run(run())
 
 
-class GoTest(Contract, unittest.TestCase):
+class GoTest(_TimeoutContract, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.COMMAND = harness.go_driver()

@@ -81,7 +81,7 @@ async def main(kind, settings):
             elif command["Do"] == "close":
                 await maybe(agent.close())
                 done = text(getattr(agent, "error", None))
-        except (svcmap.Stopped, svcmap.Closed, TimeoutError, asyncio.TimeoutError) as error:
+        except (svcmap.Stopped, svcmap.Closed, RuntimeError, TimeoutError, asyncio.TimeoutError) as error:
             done = text(error)
         say("done", done)
 

@@ -414,6 +414,12 @@ class Stores:
 
     # ---- Removals ----
 
+    def test_wait_before_the_first_list_is_an_error(self):
+        store = self.store()
+        self.assertIn("wait: no objects: call ", store.wait()["details"])
+        store.update([service("web", "10.96.0.1")], [])
+        store.synced()
+
     def test_nothing_is_removed_before_the_list_is_complete(self):
         first = self.store()
         first.set(*web(1), *web(2))

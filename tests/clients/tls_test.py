@@ -114,6 +114,16 @@ class TlsFiles(unittest.TestCase):
             self.assertTrue(done.wait(harness.PATIENCE))
         self.assertEqual(errors[:2] + errors[3:], ["expired", "no CA", "no CA"])
 
+    def test_names_both_files_if_the_key_does_not_belong_to_the_certificate(self):
+        certificate, key = self.folder / "client.pem", self.folder / "expired-client.key"
+        files = svcmap.TlsFiles(ca=self.folder / "ca.pem", certificate=certificate, key=key)
+        errors = []
+        with svcmap.Agent("tcp://127.0.0.1:1", name="test", credentials=files, on_error=errors.append) as client:
+            client.set([])
+            harness.until(lambda: errors, "an error")
+        self.assertIn(f"certificate {certificate} and private key {key}: ", str(errors[0]))
+        self.assertIn("the key must belong to the certificate", str(errors[0]))
+
     def test_reads_the_files_for_each_connection(self):
         for name in ("pem", "key"):
             shutil.copy(self.folder / f"expired-client.{name}", self.folder / f"rotated.{name}")

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +76,7 @@ type Status struct {
 // Agent is the connection to one agent. All methods can be called from any goroutine.
 type Agent struct {
 	controller Controller
+	given      string // Target of Dial.
 	target     string // Name in gRPC.
 	options    []grpc.DialOption
 
@@ -85,6 +87,7 @@ type Agent struct {
 	started  bool
 	closing  bool
 	finalErr error
+	broken   error // Error of the last stream, if no stream is open.
 
 	ctx  context.Context // Cancelled to abort the stream.
 	stop context.CancelFunc
@@ -100,8 +103,8 @@ type waiter struct {
 }
 
 // Dial returns an Agent for a target such as "unix:///run/svcmap/svcmap.sock" or
-// "tcp://node-1.example:7070". TCP targets need transport credentials in the options. Dial does not wait
-// for a connection. The connection is opened after the first Set.
+// "tcp://node-1.example:7070". TCP targets need transport credentials in the options; otherwise, Dial returns an
+// error. Dial does not wait for a connection. The connection is opened after the first Set.
 func Dial(target string, controller Controller, options ...grpc.DialOption) (*Agent, error) {
 	if controller.Name == "" {
 		return nil, errors.New("svcmap: Controller.Name is required")
@@ -117,6 +120,13 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 	if err != nil {
 		return nil, err
 	}
+	options = append(transport, options...)
+	if strings.HasPrefix(target, "tcp://") {
+		if err := checkOptions(name, options); err != nil {
+			return nil, fmt.Errorf("svcmap: target %q: %w; a tcp:// target needs grpc.WithTransportCredentials(...) "+
+				"in the options of Dial", target, err)
+		}
+	}
 	if controller.OnResult == nil {
 		controller.OnResult = func(r *Result) { log.Printf("svcmap: %s: %s", target, r.GetMessage()) }
 	}
@@ -125,8 +135,9 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 	}
 	a := &Agent{
 		controller: controller,
+		given:      target,
 		target:     name,
-		options:    append(transport, options...),
+		options:    options,
 		waiters:    map[*waiter]struct{}{},
 		wake:       make(chan struct{}, 1),
 		done:       make(chan struct{}),
@@ -148,8 +159,8 @@ func Dial(target string, controller Controller, options ...grpc.DialOption) (*Ag
 // The agent holds the removals if they would remove at least half of at least 20 objects of one kind,
 // and OnError receives a *SnapshotHeldError. Fewer objects are not protected: Set(nil) deletes all of them.
 //
-// If the Agent has stopped, Set, Apply and Remove do nothing and return the error of Err, or ErrClosed after
-// Close.
+// If an object is nil, Set, Apply and Remove do nothing and return an error that names its index. If the
+// Agent has stopped, they do nothing and return the error of Err, or ErrClosed after Close.
 func (a *Agent) Set(objects []Object) error { return a.set(objects, false) }
 
 // SetAndAcceptRemovals is Set, but the agent removes any number of objects. Call it only if an operator has
@@ -157,6 +168,9 @@ func (a *Agent) Set(objects []Object) error { return a.set(objects, false) }
 func (a *Agent) SetAndAcceptRemovals(objects []Object) error { return a.set(objects, true) }
 
 func (a *Agent) set(objects []Object, acceptRemovals bool) error {
+	if err := checkObjects(objects); err != nil {
+		return err
+	}
 	changes := make([]change, 0, len(objects))
 	count := map[key]int{}
 	for _, object := range objects {
@@ -171,6 +185,9 @@ func (a *Agent) set(objects []Object, acceptRemovals bool) error {
 
 // Apply adds or replaces objects. See Set for its error.
 func (a *Agent) Apply(objects ...Object) error {
+	if err := checkObjects(objects); err != nil {
+		return err
+	}
 	changes := make([]change, 0, len(objects))
 	for _, object := range objects {
 		changes = append(changes, upsert(object))
@@ -181,6 +198,9 @@ func (a *Agent) Apply(objects ...Object) error {
 // Remove removes the objects with these kinds, namespaces and names. Other fields are ignored. The
 // removal of an object that does not exist is not an error. See Set for its error.
 func (a *Agent) Remove(objects ...Object) error {
+	if err := checkObjects(objects); err != nil {
+		return err
+	}
 	changes := make([]change, 0, len(objects))
 	for _, object := range objects {
 		changes = append(changes, change{key: keyOf(object)})
@@ -227,9 +247,15 @@ func (a *Agent) ending() error {
 
 // Wait returns nil when the agent has acknowledged all changes of earlier calls of Set, Apply and
 // Remove. Rejected objects, held removals and kernel errors do not cause an error; see OnResult, OnError,
-// Status.Rejected and Status.Held. If the Agent has stopped, Wait returns the error of Err.
+// Status.Rejected and Status.Held. If the Agent has stopped, Wait returns the error of Err. Before the first
+// Set, Wait returns an error, because the agent acknowledges nothing before it has received a list. If ctx
+// ends, the error wraps ctx.Err() and contains the last connection error.
 func (a *Agent) Wait(ctx context.Context) error {
 	a.mu.Lock()
+	if !a.started && !a.closing {
+		defer a.mu.Unlock()
+		return errors.New("svcmap: wait: no list of objects: call Set first")
+	}
 	w := &waiter{target: a.state.enqueued, ready: make(chan struct{})}
 	a.waiters[w] = struct{}{}
 	a.releaseWaiters()
@@ -243,7 +269,13 @@ func (a *Agent) Wait(ctx context.Context) error {
 	case <-w.ready:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.broken != nil {
+			return fmt.Errorf("svcmap: %s: the agent has not acknowledged all changes: %w; last connection error: %v",
+				a.given, ctx.Err(), a.broken)
+		}
+		return fmt.Errorf("svcmap: %s: the agent has not acknowledged all changes: %w", a.given, ctx.Err())
 	case <-a.done:
 		select {
 		case <-w.ready:

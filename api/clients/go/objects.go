@@ -189,6 +189,16 @@ type key struct {
 	namespace, name string
 }
 
+// checkObjects returns an error if one of the objects is nil.
+func checkObjects(objects []Object) error {
+	for i, object := range objects {
+		if object == nil || !object.ProtoReflect().IsValid() {
+			return fmt.Errorf("svcmap: objects[%d] is nil: must be a Service, EndpointSlice, Node or ServiceCIDR", i)
+		}
+	}
+	return nil
+}
+
 func keyOf(object Object) key {
 	k := key{namespace: object.GetMetadata().GetNamespace(), name: object.GetMetadata().GetName()}
 	switch object.(type) {

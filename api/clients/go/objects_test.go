@@ -1,10 +1,14 @@
 package svcmap
 
 import (
+	"crypto/tls"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/you/svcmap/api/clients/go/svcmapv1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
@@ -35,6 +39,47 @@ func TestFromKubernetesDropsUnknownFields(t *testing.T) {
 func TestFromKubernetesReturnsErrors(t *testing.T) {
 	if err := FromKubernetes(encoded{0xff}, &svcmapv1.Service{}); err == nil {
 		t.Error("got no error for an incomplete message")
+	}
+}
+
+func TestNilObjectsAreErrors(t *testing.T) {
+	agent, err := Dial("unix:///unused", Controller{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	store, err := NewStore([]string{"unix:///unused"}, "/svcmap/v1/test", StoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for _, missing := range []Object{nil, (*svcmapv1.Service)(nil)} {
+		objects := []Object{&svcmapv1.Service{Metadata: &svcmapv1.ObjectMeta{Namespace: "shop", Name: "web"}}, missing}
+		for name, err := range map[string]error{
+			"Set": agent.Set(objects), "Apply": agent.Apply(objects...), "Remove": agent.Remove(objects...),
+			"Store.Set": store.Set(objects), "Store.Update": store.Update(objects, nil),
+			"Store.Update with deleted": store.Update(nil, objects)} {
+			if err == nil || !strings.Contains(err.Error(), "objects[1] is nil") {
+				t.Errorf("%s: got %v, want an error that names objects[1]", name, err)
+			}
+		}
+	}
+}
+
+func TestDialWithoutTransportCredentialsIsAnError(t *testing.T) {
+	target := "tcp://127.0.0.1:1"
+	_, err := Dial(target, Controller{Name: "test"})
+	if err == nil || !strings.Contains(err.Error(), target) ||
+		!strings.Contains(err.Error(), "needs grpc.WithTransportCredentials(...)") {
+		t.Errorf("got %v, want an error that names the target and the option", err)
+	}
+	for _, option := range []grpc.DialOption{grpc.WithInsecure(),
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{}))} {
+		agent, err := Dial(target, Controller{Name: "test"}, option, grpc.WithBlock())
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent.Close()
 	}
 }
 

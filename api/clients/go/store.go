@@ -192,6 +192,9 @@ func (s *Store) Update(changed, deleted []Object) error {
 	if err != nil {
 		return err
 	}
+	if err := checkObjects(deleted); err != nil {
+		return err
+	}
 	var removed []string
 	for _, object := range deleted {
 		path, err := pathOf(object)
@@ -225,9 +228,14 @@ func (s *Store) Update(changed, deleted []Object) error {
 // Wait returns when this Store is the elected writer and etcd contains all changes of earlier calls of Set and
 // Update, except for rejected objects and held removals. It returns the sequence number of the last
 // transaction, for `svcmapctl fleet wait --seq`.
+//
+// Before the first Set or Update, Wait returns an error.
 func (s *Store) Wait(ctx context.Context) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.started && s.ctx.Err() == nil {
+		return 0, fmt.Errorf("svcmap: wait: no objects: call Set or Update first")
+	}
 	for target := s.changes; s.changesWritten < target; {
 		changed := s.changed
 		s.mu.Unlock()
@@ -364,6 +372,9 @@ func serialized(object Object) ([]byte, error) {
 }
 
 func (s *Store) versions(objects []Object) (map[string]value, error) {
+	if err := checkObjects(objects); err != nil {
+		return nil, err
+	}
 	versions := map[string]value{}
 	for _, object := range objects {
 		path, err := pathOf(object)

@@ -24,6 +24,9 @@ const (
 	firstRetry   = 200 * time.Millisecond
 	lastRetry    = 10 * time.Second
 	closeTimeout = 10 * time.Second
+
+	replacedRemedy = "; an agent accepts only one controller at a time: use leader election and epochs if several " +
+		"instances run, and give each of them a different instance name"
 )
 
 // Variables only for tests.
@@ -59,6 +62,25 @@ func connectTo(target string) (string, []grpc.DialOption, error) {
 		keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second})), nil
 }
 
+// checkOptions returns an error if gRPC rejects the options, for example because no transport credentials are
+// set. It opens no connection.
+func checkOptions(name string, options []grpc.DialOption) error {
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	conn, err := grpc.DialContext(canceled, name, append(append([]grpc.DialOption(nil), options...), dialer)...)
+	if err == nil {
+		return conn.Close()
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
 // isFinal returns whether a new stream would end with the same error.
 func isFinal(err error) bool {
 	switch status.Code(err) {
@@ -90,10 +112,16 @@ func (a *Agent) run() {
 		bySelf := reason == svcmapv1.ErrorReason_REPLACED && metadata["name"] == a.controller.Name &&
 			metadata["instance"] == a.controller.Instance
 		final := isFinal(err) && (!bySelf || replacedBySelf)
+		if final && reason == svcmapv1.ErrorReason_REPLACED {
+			withRemedy := status.Convert(err).Proto()
+			withRemedy.Message += replacedRemedy
+			err = status.ErrorProto(withRemedy)
+		}
 		a.mu.Lock()
 		a.state.disconnect()
 		a.status.Connected = false
 		closing := a.closing
+		a.broken = err
 		if final && !closing {
 			a.finalErr = err
 		}
@@ -182,6 +210,7 @@ func (a *Agent) stream() (acked bool, err error) {
 	a.mu.Lock()
 	resumed := a.state.opened(response.GetOpened())
 	a.status.Connected = true
+	a.broken = nil
 	a.status.AgentVersion = response.GetOpened().GetAgentVersion()
 	a.status.NodeName = response.GetOpened().GetNodeName()
 	a.status.Revision = response.GetOpened().GetRevision()

@@ -27,6 +27,8 @@ _LAST_RETRY = 10.0
 _OPENED_TIMEOUT = 30.0
 _ACK_TIMEOUT = 120.0
 _RETRY_REJECTED = 600.0
+_REPLACED_REMEDY = ("; an agent accepts only one controller at a time: use leader election and epochs if several "
+                    "instances run, and give each of them a different instance name")
 
 # A new stream would end with the same error.
 _FINAL = frozenset({
@@ -64,7 +66,7 @@ class StreamError(Exception):
                     self.metadata = dict(info.metadata)
 
     def explain(self, problem: str) -> None:
-        """Sets the reason for a failed TLS connection, which gRPC does not report."""
+        """Replaces the text for people."""
         self.details = problem
         self.args = (f"{self.code.name}: {problem}",)
 
@@ -72,6 +74,11 @@ class StreamError(Exception):
 class Stopped(StreamError):
     """The agent ended the stream with an error that reconnecting cannot solve, such as an outdated
     epoch. The Agent has stopped."""
+
+    def __init__(self, error: grpc.RpcError):
+        super().__init__(error)
+        if self.reason == ErrorReason.REPLACED:
+            self.explain(self.details + _REPLACED_REMEDY)
 
 
 class SnapshotHeld(Exception):
@@ -161,6 +168,7 @@ class Agent:
             raise ValueError(f'target: Invalid value: "{target}": must be unix:///path or tcp://host:port')
         if scheme == "tcp" and credentials is None:
             raise ValueError("credentials are required for TCP targets")
+        self._name_of_target = target
         self._target = f"unix:{address}" if scheme == "unix" else address
         self._credentials = credentials
         self._name = name
@@ -182,6 +190,7 @@ class Agent:
         self._retry_at = float("inf")  # Time at which rejected objects are sent again.
         self._wake_at = float("inf")  # Time at which _watch() continues.
         self._kernel_error = ""
+        self._broken: Optional[Exception] = None  # The error of the last stream, if no stream is open.
         self._tls_problem = ""  # The reason of the last failed connection, if it is a certificate.
         self._closing = False
         self._over = False
@@ -218,12 +227,15 @@ class Agent:
     def wait(self, timeout: Optional[float] = None) -> None:
         """Returns when the agent has acknowledged all changes of earlier calls of set(), apply() and
         remove(). Rejected objects, held removals and kernel errors raise no exception; see on_result,
-        on_error, status.rejected and status.held. Raises TimeoutError, Stopped or Closed."""
+        on_error, status.rejected and status.held. Raises TimeoutError, Stopped or Closed, and RuntimeError before
+        the first set(), because the agent acknowledges nothing before it has received a list."""
         done = threading.Event()
         waiter = self._when_acknowledged(done.set)
         try:
             if not done.wait(timeout):
-                raise TimeoutError("the agent has not acknowledged all changes")
+                broken = self._broken
+                raise TimeoutError(f"{self._name_of_target}: the agent has not acknowledged all changes" +
+                                   (f"; last connection error: {broken}" if broken else ""))
         finally:
             self._forget_waiter(waiter)
         self._raise_if_unacknowledged(waiter)
@@ -326,6 +338,8 @@ class Agent:
     def _when_acknowledged(self, callback: Callable[[], None]) -> _Waiter:
         """Calls `callback` in any thread when all earlier changes are acknowledged, or at the end."""
         with self._changed:
+            if not self._threads and not self._closing:
+                raise RuntimeError("wait: no list of objects: call set() first")
             waiter = _Waiter(self._state.enqueued, callback)
             self._waiters.append(waiter)
             ready = self._take_ready()
@@ -376,6 +390,7 @@ class Agent:
             with self._changed:
                 if self._closing:
                     break
+                self._broken = error
                 if isinstance(error, Stopped):
                     self._final = error
             if not problem or problem != self._tls_problem:
@@ -441,6 +456,7 @@ class Agent:
             for waiter in self._waiters:
                 waiter.position = self._state.enqueued  # The queue is new.
             self._status.connected = True
+            self._broken = None
             self._status.agent_version = opened.agent_version
             self._status.node_name = opened.node_name
             self._status.revision = opened.revision

@@ -234,8 +234,11 @@ class Store:
     def wait(self, timeout: Optional[float] = None) -> int:
         """Returns when this Store is the elected writer and etcd contains all changes of earlier calls of set() and
         update(), except for rejected objects and held removals. Returns the sequence number of the last
-        transaction, for `svcmapctl fleet wait --seq`. Raises TimeoutError or Closed."""
+        transaction, for `svcmapctl fleet wait --seq`. Raises TimeoutError or Closed, and RuntimeError before the first
+        set() or update()."""
         with self._changed:
+            if not self._changes and not self._closing:
+                raise RuntimeError("wait: no objects: call set() or update() first")
             target = self._changes
             if not self._changed.wait_for(lambda: self._closing or self._changes_written >= target, timeout):
                 raise TimeoutError("etcd does not contain all changes")

@@ -26,6 +26,11 @@ class TlsFiles:
     def __call__(self) -> grpc.ChannelCredentials:
         authority, certificate, key = (
             pathlib.Path(path).read_bytes() for path in (self._ca, self._certificate, self._key))
+        try:  # gRPC does not report why it cannot use a pair. The empty password prevents a prompt.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self._certificate, self._key, password="")
+        except ssl.SSLError as error:
+            raise OSError(f"certificate {self._certificate} and private key {self._key}: must be PEM files without a "
+                          f"password, and the key must belong to the certificate: {error}") from None
         return grpc.ssl_channel_credentials(authority, key, certificate)
 
     def problem(self, address: str) -> str:
@@ -34,7 +39,7 @@ class TlsFiles:
         host = host.strip("[]")
         try:
             context = ssl.create_default_context(cafile=self._ca)
-            context.load_cert_chain(self._certificate, self._key)
+            context.load_cert_chain(self._certificate, self._key, password="")
             context.set_alpn_protocols(["h2"])
             with socket.create_connection((host, int(port)), timeout=_TIMEOUT) as connection:
                 with context.wrap_socket(connection, server_hostname=host) as stream:
