@@ -444,8 +444,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   }
 
   void JudgeAck() {
-    const bool complete = !reconciler_->Pending() && !reconciler_->HasSuspects() &&
-                          !reconciler_->WorkLeft().rejected;
+    const bool complete =
+        !reconciler_->Pending() && !reconciler_->HasSuspects() && !reconciler_->WorkLeft().rejected;
     if (judge_ && complete && !interfered_) judge_->Acked(reconciler_->HasLeftovers());
   }
 
