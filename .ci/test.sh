@@ -66,7 +66,9 @@ for suite in "${suites[@]}"; do
   # Programs with sanitizers may fail to start if the kernel randomises many address bits.
   no_aslr=()
   [[ $suite != release ]] && setarch -R true 2>/dev/null && no_aslr=(setarch -R)
-  if env "${results[@]}" "${no_aslr[@]}" ctest --preset "$suite" -j "$(nproc)" 2>&1 | tee "$log"; then
+  # Some programs wait for timeouts most of the time, so one more program than processors runs.
+  jobs=$(($(nproc) + 1))
+  if env "${results[@]}" "${no_aslr[@]}" ctest --preset "$suite" -j "$jobs" 2>&1 | tee "$log"; then
     passed+=("$suite")
   else
     failed+=("$suite")

@@ -44,7 +44,7 @@ class MembersTest : public EtcdTest {
 };
 
 TEST_F(MembersTest, NoChangeIsLostWhenLeadersAreKilled) {
-  const int64_t kills = NumberFromEnvironment("SVCMAP_LEADER_KILLS", 5);
+  const int64_t kills = NumberFromEnvironment("SVCMAP_LEADER_KILLS", 3);
   ASSERT_OK(Put(Webs(20)));
   ASSERT_OK(StartSourceOfMembers("30"));
   ASSERT_OK(UntilSynced());

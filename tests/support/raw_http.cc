@@ -14,6 +14,9 @@
 namespace svcmap::testing {
 namespace {
 
+// A test sends to a server that stops reading, until the send fails.
+constexpr std::chrono::seconds kSendLimit{10};
+
 absl::Status WaitFor(int fd, short events, std::chrono::milliseconds timeout) {
   pollfd waiting = {fd, events, 0};
   const int ready = ::poll(&waiting, 1, static_cast<int>(timeout.count()));
@@ -43,7 +46,7 @@ absl::Status RawConnection::Send(std::string_view bytes) {
       bytes.remove_prefix(static_cast<size_t>(sent));
     } else if (errno != EAGAIN) {
       return absl::ErrnoToStatus(errno, "send");
-    } else if (const absl::Status ready = WaitFor(fd_.get(), POLLOUT, kHangLimit); !ready.ok()) {
+    } else if (const absl::Status ready = WaitFor(fd_.get(), POLLOUT, kSendLimit); !ready.ok()) {
       return ready;
     }
   }
