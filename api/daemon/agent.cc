@@ -350,9 +350,8 @@ void Agent::OnAddresses(NodeAddresses node) {
   loop_->SetInterfaceAddresses(std::move(node));
 }
 
-std::optional<std::vector<std::optional<proxy::ServiceHash>>> Agent::FindStale(
-    std::span<const nft::Flow> flows) {
-  std::optional<std::vector<std::optional<proxy::ServiceHash>>> stale;
+proxy::Cleaner::StaleConnections Agent::FindStale(std::span<const nft::Flow> flows) {
+  proxy::Cleaner::StaleConnections stale;
   loop_->Call([&](proxy::Reconciler& reconciler) {
     stale = FindStaleConnections(flows, reconciler.store(), reconciler.node().facts());
   });

@@ -88,8 +88,7 @@ class Agent {
   void OnRepair(const proxy::RepairResult& result);
   void OnCleanup(const proxy::Cleanup& cleanup);
   void OnAddresses(NodeAddresses node);
-  std::optional<std::vector<std::optional<proxy::ServiceHash>>> FindStale(
-      std::span<const nft::Flow> flows);
+  proxy::Cleaner::StaleConnections FindStale(std::span<const nft::Flow> flows);
   bool MakesProgress();
   // `watching` is true if the kernel notifies svcmapd when another process changes its tables.
   proxy::Health Health(const proxy::LoopStatus& status, bool watching) const;

@@ -213,7 +213,7 @@ bool Cleaner::DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup) {
 }
 
 std::vector<ServiceHash> Cleaner::KeepStaleConnections(std::vector<nft::Flow>& flows) {
-  std::optional<std::vector<std::optional<ServiceHash>>> stale;
+  StaleConnections stale;
   {
     const std::lock_guard lock(find_mutex_);
     if (find_ && !flows.empty()) stale = find_(flows);

@@ -103,8 +103,8 @@ class Cleaner {
   // function before it deletes UDP flows: packets use the new rules before Update() is called, so
   // their flows would look stale. Returns nullopt if it did not wait, because the agent stops. The
   // cleaner's thread calls the function, which may block.
-  using StaleConnectionsFn = std::function<std::optional<std::vector<std::optional<ServiceHash>>>(
-      std::span<const nft::Flow>)>;
+  using StaleConnections = std::optional<std::vector<std::optional<ServiceHash>>>;
+  using StaleConnectionsFn = std::function<StaleConnections(std::span<const nft::Flow>)>;
   // The cleaner deletes TCP and SCTP flows only while it has this function. If `find` is null,
   // waits until a call in progress has returned. Thread-safe.
   void FindStaleConnectionsWith(StaleConnectionsFn find);

@@ -18,10 +18,10 @@ void Leftovers::AddElement(Queue& queue, const nft::ElementView& element, uint64
 
 void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
   rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    if (!proxy::HasSourceRanges(element.set.set)) AddElement(rows_, element, 0);
+    if (!HasSourceRanges(element.set.set)) AddElement(rows_, element, 0);
   });
   rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    if (!proxy::HasSourceRanges(element.set.set)) return;
+    if (!HasSourceRanges(element.set.set)) return;
     AddElement(sources_, element, deleted_ + rows_.portions.size());
   });
   numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
@@ -31,7 +31,7 @@ void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
   numbers_.clear();
 }
 
-bool Leftovers::HasSourceRanges() const {
+bool Leftovers::has_source_ranges() const {
   return std::ranges::any_of(kSourceSets, [this](SetIndex set) { return Count(set) > 0; });
 }
 
@@ -41,11 +41,12 @@ bool Leftovers::Contains(nft::SetRef set, std::span<const uint8_t> key) const {
 
 bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   if (empty()) return false;
+  const bool sources_collide = has_source_ranges();
   bool collides = false;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     if (verb == nft::Verb::kDelete) return;
-    collides |= (HasSourceRanges() && proxy::HasSourceRanges(element.set.set)) ||
-                Contains(element.set, element.key);
+    collides |=
+        (sources_collide && HasSourceRanges(element.set.set)) || Contains(element.set, element.key);
   });
   return collides;
 }

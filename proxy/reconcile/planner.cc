@@ -191,12 +191,16 @@ void Planner::ChangeRules(SyncPlan& sync_plan) const {
   }
 }
 
+bool Planner::ReplacesManyRanges(const SyncPlan& sync_plan) const {
+  size_t rows = 0;
+  for (const Family family : kFamilies) rows += applied_.SourceRows(family);
+  return RemovesManySourceRows(sync_plan.plan.source_rows_removed(), rows);
+}
+
 // The kernel needs quadratic time to delete many ranges from a set with several fields. Instead,
 // the set is replaced, and the ranges of all Services are added.
 void Planner::ReplaceManyRanges(SyncPlan& sync_plan) const {
-  size_t rows = 0;
-  for (const Family family : kFamilies) rows += applied_.SourceRows(family);
-  if (!RemovesManySourceRows(sync_plan.plan.source_rows_removed(), rows)) return;
+  if (!ReplacesManyRanges(sync_plan)) return;
   nft::Transaction transaction;
   for (const nft::ChainRepair& repair : sync_plan.plan.transaction().repairs()) {
     transaction.RepairChains(repair);

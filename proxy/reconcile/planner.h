@@ -31,6 +31,8 @@ class Planner {
   SyncPlan MakeChanges(size_t element_limit);
   // Like MakeChanges, but the plan contains all rows.
   SyncPlan MakeRewrite(size_t element_limit);
+  // Returns true if Complete() replaces the sets of source ranges.
+  bool ReplacesManyRanges(const SyncPlan& sync_plan) const;
   // Adds the changes of chains and sets that the rows of MakeChanges require. Call once, after the
   // last change to the rows.
   void Complete(SyncPlan& sync_plan) const;

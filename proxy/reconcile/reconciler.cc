@@ -110,12 +110,8 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
 
 // A rewrite has read the leftovers or replaces their sets, so only other plans can collide.
 bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
-  size_t source_rows = 0;
-  for (const Family family : kFamilies) source_rows += applied_.SourceRows(family);
   return leftovers_.CollideWith(sync_plan.plan.transaction()) ||
-         // The plan replaces the set of source ranges.
-         (leftovers_.HasSourceRanges() &&
-          RemovesManySourceRows(sync_plan.plan.source_rows_removed(), source_rows)) ||
+         (leftovers_.has_source_ranges() && planner_.ReplacesManyRanges(sync_plan)) ||
          (sync_plan.plan.source_rows_added() > 0 && repairer_.has_known_suspects());
 }
 

@@ -150,6 +150,16 @@ class ObjectStoreTest : public ::testing::Test {
     return options;
   }
   void WriteNext() { WriteChange(++revision_, objects_, *store_); }
+  // Opens a store whose second write hangs. The first one is complete.
+  void HangDuringWrite() {
+    ObjectStoreOptions options = Faulty();
+    options.limit = milliseconds(50);
+    Open(options);
+    WriteNext();
+    EXPECT_TRUE(store_->Await());
+    FaultyVfs::Get().Hang(FaultyVfs::Call::kWrite);
+    WriteNext();
+  }
   // Rewrites as soon as the store requests it, until saving works.
   void Recover() {
     ASSERT_TRUE(WaitUntil([&] {
@@ -661,13 +671,7 @@ TEST_F(ObjectStoreTest, EachCallMayFail) {
 }
 
 TEST_F(ObjectStoreTest, AHungWriteBlocksNoCaller) {
-  ObjectStoreOptions options = Faulty();
-  options.limit = milliseconds(50);
-  Open(options);
-  WriteNext();
-  EXPECT_TRUE(store_->Await());
-  FaultyVfs::Get().Hang(FaultyVfs::Call::kWrite);
-  WriteNext();
+  HangDuringWrite();
   EXPECT_TRUE(absl::IsDeadlineExceeded(store_->SaveLeader({7, "name", ""})));
   EXPECT_FALSE(store_->Await());
   EXPECT_THAT(store_->status().error, HasSubstr("no response from the disk for 50 ms"));
@@ -688,13 +692,7 @@ TEST_F(ObjectStoreTest, AHungWriteBlocksNoCaller) {
 
 // The store has already reported an error, but a run that finds the file must be able to use it.
 TEST_F(ObjectStoreTest, AWriteThatEndsAfterItsErrorIsComplete) {
-  ObjectStoreOptions options = Faulty();
-  options.limit = milliseconds(50);
-  Open(options);
-  WriteNext();
-  EXPECT_TRUE(store_->Await());
-  FaultyVfs::Get().Hang(FaultyVfs::Call::kWrite);
-  WriteNext();
+  HangDuringWrite();
   EXPECT_FALSE(store_->Await());
   WriteChange(revision_ + 1, objects_, *store_);  // This change is dropped.
   FaultyVfs::Get().Release();
