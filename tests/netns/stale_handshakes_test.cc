@@ -88,7 +88,7 @@ TEST_P(StaleHandshakesTest, S242_HandshakesWithAnEndpointOfTheServiceAreKept) {
     }));
   }
   // The same entry still leads to the pod, which replies now.
-  EXPECT_EQ(Retry(pod_b(), kWeb).server, "pod-a");
+  ExpectAnswer("pod-a", pod_b(), kWeb);
 }
 
 }  // namespace

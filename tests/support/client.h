@@ -20,7 +20,8 @@ struct Request {
   uint16_t port = 0;             // Destination port. Ignored by Ping.
   std::string source = {};       // Source address. If empty, the kernel selects the source address.
   uint16_t source_port = 0;      // If the source port is 0, each request uses a different port.
-  std::chrono::milliseconds timeout = std::chrono::milliseconds(2000);
+  // For requests that are answered, this is a limit for hangs.
+  std::chrono::milliseconds timeout = std::chrono::seconds(10);
 };
 
 // For TCP, connects, reads the line and resets the connection to avoid TIME_WAIT. For UDP, sends

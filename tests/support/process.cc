@@ -156,9 +156,12 @@ ChildProcess::~ChildProcess() {
 }
 
 absl::Status ChildProcess::Signal(int signal) {
-  if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0) == 0)
+  siginfo_t info = {};
+  if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0) == 0 &&
+      (signal != SIGSTOP || ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED) == 0)) {
     return absl::OkStatus();
-  if (errno == ESRCH) return absl::NotFoundError(absl::StrCat("process ", pid_, " has ended"));
+  }
+  if (errno == ESRCH || errno == ECHILD) return absl::NotFoundError(absl::StrCat("process ", pid_, " has ended"));
   return absl::ErrnoToStatus(errno, absl::StrCat("signal ", signal, " to process ", pid_));
 }
 

@@ -54,7 +54,8 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
 
-  // Sends a signal to the child. Returns NotFound if the child has exited.
+  // Sends a signal to the child. Returns NotFound if the child has exited. After SIGSTOP, waits
+  // until all threads of the child have stopped.
   absl::Status Signal(int signal);
 
   // Waits for the child to exit. Returns nullopt if the child is still running after `timeout`. May

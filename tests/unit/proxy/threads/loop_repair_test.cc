@@ -94,7 +94,7 @@ TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
 
 // Each batch replaces a Service, so each turn of the loop deletes elements of the previous Service.
 TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
-  constexpr int kBatches = 300;
+  constexpr int kBatches = 20'000;  // Takes many times as long as a repair.
   std::atomic<int> batches = kBatches + 1;
   const auto submit_next = [&] {
     const int number = --batches;
@@ -112,7 +112,7 @@ TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
   change = Remove(kClusterIps);
   submit_next();
   repairs_.Await(1);
-  EXPECT_GT(batches, kBatches - 100);
+  EXPECT_GT(batches, 0);  // The repair did not wait for the end of the changes.
   loop_->Stop();  // Before the variables of on_sync are destroyed.
 }
 
