@@ -161,7 +161,8 @@ absl::Status ChildProcess::Signal(int signal) {
       (signal != SIGSTOP || ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED) == 0)) {
     return absl::OkStatus();
   }
-  if (errno == ESRCH || errno == ECHILD) return absl::NotFoundError(absl::StrCat("process ", pid_, " has ended"));
+  if (errno == ESRCH || errno == ECHILD)
+    return absl::NotFoundError(absl::StrCat("process ", pid_, " has ended"));
   return absl::ErrnoToStatus(errno, absl::StrCat("signal ", signal, " to process ", pid_));
 }
 

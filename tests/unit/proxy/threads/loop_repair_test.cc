@@ -113,7 +113,7 @@ TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
   submit_next();
   repairs_.Await(1);
   EXPECT_GT(batches, 0);  // The repair did not wait for the end of the changes.
-  loop_->Stop();  // Before the variables of on_sync are destroyed.
+  loop_->Stop();          // Before the variables of on_sync are destroyed.
 }
 
 TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
