@@ -1,6 +1,7 @@
 #include "proxy/state/objects.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -27,27 +28,17 @@ const std::string* Change::message() const {
 }
 
 std::string_view CategoryOf(FindingCode code) {
-  switch (code) {
-    case FindingCode::kInvalid:
-    case FindingCode::kUnreadable:
-      return "Invalid value";
-    case FindingCode::kRequired:
-      return "Required value";
-    case FindingCode::kUnsupported:
-      return "Unsupported value";
-    case FindingCode::kDuplicate:
-      return "Duplicate value";
-    case FindingCode::kTooMany:
-      return "Too many";
-    case FindingCode::kForbidden:
-      return "Forbidden";
-    case FindingCode::kLimit:
-    case FindingCode::kNotStored:
-    case FindingCode::kKernelRejected:
-    case FindingCode::kOmitted:
-      break;
-  }
-  return "";
+  // By FindingCode. The other codes have no category.
+  constexpr std::string_view kCategories[] = {"Invalid value",
+                                              "Required value",
+                                              "Unsupported value",
+                                              "Duplicate value",
+                                              "Too many",
+                                              "Forbidden",
+                                              "",
+                                              "Invalid value"};
+  const auto index = static_cast<size_t>(code);
+  return index < std::size(kCategories) ? kCategories[index] : "";
 }
 
 std::string Finding::ToString() const {
