@@ -6,10 +6,6 @@
 namespace svcmap::proxy {
 namespace {
 
-IpAddress Unspecified(Family family) {
-  return *IpAddress::Parse(family == Family::kIpv4 ? "0.0.0.0" : "::");
-}
-
 bool InPrefixes(const std::vector<IpPrefix>& prefixes, const IpAddress& address) {
   return std::any_of(prefixes.begin(), prefixes.end(),
                      [&](const IpPrefix& prefix) { return prefix.Contains(address); });
@@ -23,7 +19,9 @@ bool AddItem(std::string_view item, NodePortAddresses& result) {
     result.prefixes.push_back(*IpPrefix::Parse("127.0.0.0/8"));
     result.prefixes.push_back(*IpPrefix::Parse("::1/128"));
   } else if (item == "all") {
-    for (const Family family : kFamilies) result.prefixes.emplace_back(Unspecified(family), 0);
+    for (const Family family : kFamilies) {
+      result.prefixes.emplace_back(IpAddress::Unspecified(family), 0);
+    }
   } else if (const std::optional<IpPrefix> prefix = IpPrefix::Parse(item)) {
     result.prefixes.push_back(*prefix);
   } else {
@@ -116,7 +114,7 @@ std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, con
   std::vector<IpAddress> addresses;
   for (const Family family : kFamilies) {
     if (AcceptsAll(wanted, node, family)) {
-      addresses.push_back(Unspecified(family));
+      addresses.push_back(IpAddress::Unspecified(family));
       continue;
     }
     std::copy_if(accepted.begin(), accepted.end(), std::back_inserter(addresses),
@@ -126,6 +124,20 @@ std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, con
                  });
   }
   return addresses;
+}
+
+std::optional<IpAddress> PingTarget(const Node* node, const std::vector<IpAddress>& interfaces,
+                                    Family family) {
+  const IpAddress* own = PrimaryAddress(node, family);
+  if (own != nullptr && std::find(interfaces.begin(), interfaces.end(), *own) != interfaces.end()) {
+    return *own;
+  }
+  std::optional<IpAddress> lowest;
+  for (const IpAddress& address : interfaces) {
+    if (address.family() != family || address.IsLoopback() || address.IsLinkLocal()) continue;
+    if (!lowest || address < *lowest) lowest = address;
+  }
+  return lowest;
 }
 
 }  // namespace svcmap::proxy
