@@ -99,10 +99,8 @@ class Builder {
     std::vector<IpPrefix> blocks = service_.source_ranges;
     for (const Family family : kFamilies) {
       const IpAddress& own_ip = context_.node.own_ip[Index(family)];
-      const bool node_allowed =
-          std::any_of(service_.source_ranges.begin(), service_.source_ranges.end(),
-                      [&](const IpPrefix& block) { return block.Contains(own_ip); });
-      if (!node_allowed) continue;
+      const auto contains_node = [&](const IpPrefix& block) { return block.Contains(own_ip); };
+      if (std::ranges::none_of(service_.source_ranges, contains_node)) continue;
       for (const IpAddress& vip : service_.load_balancer_ips) {
         if (vip.family() != family) continue;
         blocks.emplace_back(vip, static_cast<uint8_t>(vip.size() * 8));
@@ -221,9 +219,7 @@ class Builder {
   void CheckClusterIp(Family family) {
     const IpAddress& address = *service_.cluster_ip[Index(family)];
     const ReservedAddresses& reserved = context_.node.reserved;
-    const auto is_in = [&](const std::vector<IpAddress>& list) {
-      return std::binary_search(list.begin(), list.end(), address);
-    };
+    const auto is_in = [&](const auto& list) { return std::ranges::binary_search(list, address); };
     if (is_in(reserved.of_node)) {
       Warn("spec.clusterIP", FindingCode::kInvalid, address.ToString(),
            "must not be an address of a node, but is an address of this node; connections from "
@@ -278,8 +274,8 @@ class Builder {
   // `other`: a port of the slice that the Service does not have, or null.
   void ReportSlice(const EndpointSlice& slice, const EndpointPort* other) {
     const auto names = SortedNames(slice.ports);
-    const auto unused = std::find_if(service_.ports.begin(), service_.ports.end(),
-                                     [&](const auto& port) { return !Contains(names, port); });
+    const auto unused = std::ranges::find_if(
+        service_.ports, [&](const auto& port) { return !Contains(names, port); });
     if (unused == service_.ports.end()) return;
     const std::string effect = "port " + NameOf(*unused) + " of Service " + service_.key +
                                " gets no endpoints from this EndpointSlice";

@@ -7,8 +7,8 @@ namespace svcmap::proxy {
 namespace {
 
 bool InPrefixes(const std::vector<IpPrefix>& prefixes, const IpAddress& address) {
-  return std::any_of(prefixes.begin(), prefixes.end(),
-                     [&](const IpPrefix& prefix) { return prefix.Contains(address); });
+  return std::ranges::any_of(prefixes,
+                             [&](const auto& prefix) { return prefix.Contains(address); });
 }
 
 // Adds the meaning of one item of the setting to `result`. Returns false if the item is invalid.
@@ -45,9 +45,7 @@ bool AcceptsAll(const NodePortAddresses& wanted, const Node* node, Family family
 
 const IpAddress* PrimaryAddress(const Node* node, Family family) {
   if (node == nullptr) return nullptr;
-  const auto found =
-      std::find_if(node->addresses.begin(), node->addresses.end(),
-                   [&](const IpAddress& address) { return address.family() == family; });
+  const auto found = std::ranges::find(node->addresses, family, &IpAddress::family);
   return found == node->addresses.end() || found->IsLoopback() ? nullptr : &*found;
 }
 
@@ -68,9 +66,7 @@ std::vector<IpAddress> ListedLoopbackAddresses(const NodePortAddresses& wanted) 
       return prefix.Contains(address) && prefix.address().IsLoopback() &&
              prefix.Last().IsLoopback();
     };
-    if (std::any_of(wanted.prefixes.begin(), wanted.prefixes.end(), lists)) {
-      listed.push_back(address);
-    }
+    if (std::ranges::any_of(wanted.prefixes, lists)) listed.push_back(address);
   }
   return listed;
 }
@@ -117,11 +113,10 @@ std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, con
       addresses.push_back(IpAddress::Unspecified(family));
       continue;
     }
-    std::copy_if(accepted.begin(), accepted.end(), std::back_inserter(addresses),
-                 [family](const IpAddress& address) {
-                   const bool scoped = family == Family::kIpv6 && address.IsLinkLocal();
-                   return address.family() == family && !scoped;
-                 });
+    std::ranges::copy_if(accepted, std::back_inserter(addresses), [family](const IpAddress& at) {
+      const bool scoped = family == Family::kIpv6 && at.IsLinkLocal();
+      return at.family() == family && !scoped;
+    });
   }
   return addresses;
 }

@@ -9,15 +9,12 @@ namespace svcmap::proxy {
 
 bool ExternallyAccessible(const Service& service, Family family, const ServicePort& port) {
   const auto in_family = [family](const IpAddress& address) { return address.family() == family; };
-  return port.node_port != 0 ||
-         std::any_of(service.load_balancer_ips.begin(), service.load_balancer_ips.end(),
-                     in_family) ||
-         std::any_of(service.external_ips.begin(), service.external_ips.end(), in_family);
+  return port.node_port != 0 || std::ranges::any_of(service.load_balancer_ips, in_family) ||
+         std::ranges::any_of(service.external_ips, in_family);
 }
 
 bool Service::HasSourceRanges(Family family) const {
-  return std::any_of(source_ranges.begin(), source_ranges.end(),
-                     [family](const IpPrefix& range) { return range.family() == family; });
+  return std::ranges::find(source_ranges, family, &IpPrefix::family) != source_ranges.end();
 }
 
 const std::string* Change::message() const {
