@@ -16,7 +16,7 @@
 #include "api/health/event.h"
 #include "api/localhost/transfer.h"
 #include "nft/base/unique_fd.h"
-#include "proxy/localhost/endpoint_picker.h"
+#include "proxy/localhost/nodeports.h"
 
 namespace svcmap::api {
 

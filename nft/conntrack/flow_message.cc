@@ -1,16 +1,14 @@
 #include "nft/conntrack/flow_message.h"
 
 #include <endian.h>
-#include <linux/netfilter.h>
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/nf_conntrack_sctp.h>
 #include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 
-#include <cstring>
-
 #include "nft/netlink/attributes.h"
+#include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
@@ -19,19 +17,14 @@ namespace {
 // this flag.
 constexpr uint32_t kFilterProtocol = 1 << 3;
 
-uint8_t NfFamily(Family family) { return family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6; }
-
 bool IsMessage(const nlmsghdr* message, uint16_t type) {
   return message->nlmsg_type == (NFNL_SUBSYS_CTNETLINK << 8 | type) &&
          mnl_nlmsg_get_payload_len(message) >= sizeof(nfgenmsg);
 }
 
 nlmsghdr* WriteHeader(uint8_t* buffer, uint16_t type, uint16_t flags, uint8_t family) {
-  nlmsghdr* header = mnl_nlmsg_put_header(buffer);
-  header->nlmsg_type = static_cast<uint16_t>(NFNL_SUBSYS_CTNETLINK << 8 | type);
-  header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
-  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
-  extra->nfgen_family = family;
+  nlmsghdr* header = PutRequest<nfgenmsg>(buffer, NFNL_SUBSYS_CTNETLINK << 8 | type, flags);
+  static_cast<nfgenmsg*>(mnl_nlmsg_get_payload(header))->nfgen_family = family;
   return header;
 }
 
@@ -55,98 +48,35 @@ void WriteTuple(nlmsghdr* header, uint16_t type, TransportProtocol protocol,
   mnl_attr_nest_end(header, nest);
 }
 
-std::optional<uint16_t> ReadU16(const nlattr* attribute) {
-  if (mnl_attr_get_payload_len(attribute) != sizeof(uint16_t)) return std::nullopt;
-  return be16toh(mnl_attr_get_u16(attribute));
-}
-
-bool ReadAddresses(const nlattr* nest, FlowTuple& tuple) {
-  bool source = false, destination = false;
-  for (const nlattr* attribute : Attributes(nest)) {
-    const auto address = IpAddress::FromBytes(AttributeBytes(attribute));
-    if (!address) continue;
-    switch (mnl_attr_get_type(attribute)) {
-      case CTA_IP_V4_SRC:
-      case CTA_IP_V6_SRC:
-        tuple.source.address = *address;
-        source = true;
-        break;
-      case CTA_IP_V4_DST:
-      case CTA_IP_V6_DST:
-        tuple.destination.address = *address;
-        destination = true;
-        break;
-    }
-  }
-  return source && destination &&
-         tuple.source.address.family() == tuple.destination.address.family();
-}
-
 std::optional<TransportProtocol> ReadProtocol(const nlattr* attribute) {
-  if (mnl_attr_get_payload_len(attribute) != sizeof(uint8_t)) return std::nullopt;
-  switch (mnl_attr_get_u8(attribute)) {
-    case IPPROTO_TCP:
-      return TransportProtocol::kTcp;
-    case IPPROTO_UDP:
-      return TransportProtocol::kUdp;
-    case IPPROTO_SCTP:
-      return TransportProtocol::kSctp;
-  }
-  return std::nullopt;
-}
-
-bool ReadPorts(const nlattr* nest, FlowTuple& tuple, std::optional<TransportProtocol>& protocol) {
-  bool source = false, destination = false;
-  for (const nlattr* attribute : Attributes(nest)) {
-    switch (mnl_attr_get_type(attribute)) {
-      case CTA_PROTO_NUM:
-        protocol = ReadProtocol(attribute);
-        break;
-      case CTA_PROTO_SRC_PORT:
-        source = ReadU16(attribute).has_value();
-        tuple.source.port = ReadU16(attribute).value_or(0);
-        break;
-      case CTA_PROTO_DST_PORT:
-        destination = ReadU16(attribute).has_value();
-        tuple.destination.port = ReadU16(attribute).value_or(0);
-        break;
-    }
-  }
-  return protocol && source && destination;
+  const std::optional<uint8_t> number = ReadNumber<uint8_t>(attribute);
+  if (number != IPPROTO_TCP && number != IPPROTO_UDP && number != IPPROTO_SCTP) return std::nullopt;
+  return static_cast<TransportProtocol>(*number);
 }
 
 bool ReadTuple(const nlattr* nest, FlowTuple& tuple, std::optional<TransportProtocol>& protocol) {
-  bool addresses = false, ports = false;
-  for (const nlattr* attribute : Attributes(nest)) {
-    switch (mnl_attr_get_type(attribute)) {
-      case CTA_TUPLE_IP:
-        addresses = ReadAddresses(attribute, tuple);
-        break;
-      case CTA_TUPLE_PROTO:
-        ports = ReadPorts(attribute, tuple, protocol);
-        break;
-      case CTA_TUPLE_ZONE:
-        tuple.zone = ReadU16(attribute).value_or(0);
-        break;
-    }
-  }
-  return addresses && ports;
+  const AttributeTable parts(nest);
+  const AttributeTable ip(parts[CTA_TUPLE_IP]), proto(parts[CTA_TUPLE_PROTO]);
+  const auto read = [&](int v4, int v6, int port_attribute, FlowEnd& end) {
+    const auto address = IpAddress::FromBytes(AttributeBytes(ip[v4] != nullptr ? ip[v4] : ip[v6]));
+    const auto port = ReadNumber<uint16_t>(proto[port_attribute]);
+    if (address && port) end = {*address, *port};
+    return address && port;
+  };
+  protocol = ReadProtocol(proto[CTA_PROTO_NUM]);
+  tuple.zone = ReadNumber<uint16_t>(parts[CTA_TUPLE_ZONE]).value_or(0);
+  return protocol && read(CTA_IP_V4_SRC, CTA_IP_V6_SRC, CTA_PROTO_SRC_PORT, tuple.source) &&
+         read(CTA_IP_V4_DST, CTA_IP_V6_DST, CTA_PROTO_DST_PORT, tuple.destination) &&
+         tuple.source.address.family() == tuple.destination.address.family();
 }
 
 // Returns the state of a TCP connection or SCTP association from the attribute CTA_PROTOINFO.
 std::optional<uint8_t> ReadState(const nlattr* nest) {
-  for (const nlattr* protocol : Attributes(nest)) {
-    const bool tcp = mnl_attr_get_type(protocol) == CTA_PROTOINFO_TCP;
-    if (!tcp && mnl_attr_get_type(protocol) != CTA_PROTOINFO_SCTP) continue;
-    const int wanted = tcp ? int{CTA_PROTOINFO_TCP_STATE} : int{CTA_PROTOINFO_SCTP_STATE};
-    for (const nlattr* attribute : Attributes(protocol)) {
-      if (mnl_attr_get_type(attribute) == wanted &&
-          mnl_attr_get_payload_len(attribute) == sizeof(uint8_t)) {
-        return mnl_attr_get_u8(attribute);
-      }
-    }
-  }
-  return std::nullopt;
+  const AttributeTable info(nest);
+  const bool tcp = info[CTA_PROTOINFO_TCP] != nullptr;
+  const AttributeTable protocol(info[tcp ? int{CTA_PROTOINFO_TCP} : int{CTA_PROTOINFO_SCTP}]);
+  return ReadNumber<uint8_t>(
+      protocol[tcp ? int{CTA_PROTOINFO_TCP_STATE} : int{CTA_PROTOINFO_SCTP_STATE}]);
 }
 
 // Sets flow.unreplied. Returns false if the flow must not be listed.
@@ -201,52 +131,25 @@ nlmsghdr* WriteCountRequest(uint8_t* buffer) {
 
 std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message) {
   if (!IsMessage(message, IPCTNL_MSG_CT_GET_STATS)) return std::nullopt;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) == CTA_STATS_GLOBAL_ENTRIES &&
-        mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-      return be32toh(mnl_attr_get_u32(attribute));
-    }
-  }
-  return std::nullopt;
+  return ReadNumber(AttributeTable(message, sizeof(nfgenmsg))[CTA_STATS_GLOBAL_ENTRIES]);
 }
 
 std::optional<Flow> ReadFlow(const nlmsghdr* message) {
   if (!IsMessage(message, IPCTNL_MSG_CT_NEW)) return std::nullopt;
+  const AttributeTable attributes(message, sizeof(nfgenmsg));
   Flow flow;
-  bool original = false, reply = false, seen_reply = false;
-  std::optional<uint8_t> state;
   std::optional<TransportProtocol> protocol;
-  std::optional<uint16_t> zone;  // Conntrack zone for both directions of the flow.
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    switch (mnl_attr_get_type(attribute)) {
-      case CTA_TUPLE_ORIG:
-        original = ReadTuple(attribute, flow.original, protocol);
-        break;
-      case CTA_TUPLE_REPLY:
-        reply = ReadTuple(attribute, flow.reply, protocol);
-        break;
-      case CTA_PROTOINFO:
-        state = ReadState(attribute);
-        break;
-      case CTA_STATUS:
-        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-          seen_reply = (be32toh(mnl_attr_get_u32(attribute)) & IPS_SEEN_REPLY) != 0;
-        }
-        break;
-      case CTA_ZONE:
-        zone = ReadU16(attribute);
-        break;
-      case CTA_ID:
-        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-          flow.id = mnl_attr_get_u32(attribute);
-        }
-        break;
-    }
+  if (!ReadTuple(attributes[CTA_TUPLE_ORIG], flow.original, protocol) ||
+      !ReadTuple(attributes[CTA_TUPLE_REPLY], flow.reply, protocol)) {
+    return std::nullopt;
   }
-  if (!original || !reply) return std::nullopt;
   flow.protocol = *protocol;
-  if (!ReadProgress(state, seen_reply, flow)) return std::nullopt;
+  const bool seen_reply = (AttributeNumber(attributes[CTA_STATUS]) & IPS_SEEN_REPLY) != 0;
+  if (!ReadProgress(ReadState(attributes[CTA_PROTOINFO]), seen_reply, flow)) return std::nullopt;
+  // Conntrack zone for both directions of the flow.
+  const std::optional<uint16_t> zone = ReadNumber<uint16_t>(attributes[CTA_ZONE]);
   if (zone) flow.original.zone = flow.reply.zone = *zone;
+  flow.id = htobe32(AttributeNumber(attributes[CTA_ID]));
   return flow;
 }
 

@@ -68,46 +68,27 @@ std::string RuleBuilder::DurationText(uint32_t seconds) {
   return text;
 }
 
-void RuleBuilder::MatchPrefix(std::string_view field, uint32_t offset, bool equal,
-                              const IpPrefix& prefix) {
+RuleBuilder& RuleBuilder::MatchPrefix(bool source, bool equal, const IpPrefix& prefix) {
   const std::span<const uint8_t> network = prefix.address().bytes();
-  std::vector<uint8_t> mask(layout().address_size);
-  for (uint32_t bit = 0; bit < prefix.length(); ++bit) mask[bit / 8] |= 0x80 >> (bit % 8);
-  Add(PayloadLoad{Header::kNetwork, offset, layout().address_size, 0});
-  if (prefix.length() < layout().address_size * 8) {
-    Add(Bitwise{0, mask, std::vector<uint8_t>(layout().address_size)});
+  const uint32_t size = layout().address_size;
+  const bool host = prefix.length() == size * 8;
+  Add(PayloadLoad{Header::kNetwork, source ? layout().source : layout().destination, size, 0});
+  if (!host) {
+    std::vector<uint8_t> mask(size);
+    for (uint32_t bit = 0; bit < prefix.length(); ++bit) mask[bit / 8] |= 0x80 >> (bit % 8);
+    Add(Bitwise{0, mask, std::vector<uint8_t>(size)});
   }
   Add(Compare{equal, 0, {network.begin(), network.end()}});
-  const bool host = prefix.length() == layout().address_size * 8;
-  Text(std::string(layout().name) + " " + std::string(field) + (equal ? " " : " != ") +
-       (host ? prefix.address().ToString() : prefix.ToString()));
-}
-
-RuleBuilder& RuleBuilder::DestinationIn(const IpPrefix& prefix) {
-  MatchPrefix("daddr", layout().destination, true, prefix);
-  return *this;
-}
-
-RuleBuilder& RuleBuilder::DestinationNotIn(const IpPrefix& prefix) {
-  MatchPrefix("daddr", layout().destination, false, prefix);
-  return *this;
-}
-
-RuleBuilder& RuleBuilder::SourceNotIn(const IpPrefix& prefix) {
-  MatchPrefix("saddr", layout().source, false, prefix);
-  return *this;
-}
-
-void RuleBuilder::LoadMaskedDestination(const IpAddress& mask) {
-  Add(PayloadLoad{Header::kNetwork, layout().destination, layout().address_size, 0});
-  Add(Bitwise{0, Bytes(mask), std::vector<uint8_t>(layout().address_size)});
-  Text(std::string(layout().name) + " daddr & " + mask.ToString());
+  return Text(std::string(layout().name) + (source ? " saddr " : " daddr ") + (equal ? "" : "!= ") +
+              (host ? prefix.address().ToString() : prefix.ToString()));
 }
 
 RuleBuilder& RuleBuilder::DestinationIs(const IpAddress& mask, const IpAddress& value) {
-  LoadMaskedDestination(mask);
+  Add(PayloadLoad{Header::kNetwork, layout().destination, layout().address_size, 0});
+  Add(Bitwise{0, Bytes(mask), std::vector<uint8_t>(layout().address_size)});
   Add(Compare{true, 0, Bytes(value)});
-  return Text("== " + value.ToString());
+  return Text(std::string(layout().name) + " daddr & " + mask.ToString() +
+              " == " + value.ToString());
 }
 
 RuleBuilder& RuleBuilder::SourceIsLocal() {
@@ -132,186 +113,129 @@ RuleBuilder& RuleBuilder::EchoRequest() {
 }
 
 // For a pattern such as "veth*", compares only the bytes before the asterisk.
-void RuleBuilder::MatchInput(std::string_view pattern, bool equal) {
+RuleBuilder& RuleBuilder::MatchInput(std::string_view pattern, bool equal) {
   const bool prefix = pattern.ends_with('*');
   const std::string_view name = prefix ? pattern.substr(0, pattern.size() - 1) : pattern;
   std::vector<uint8_t> value(name.begin(), name.end());
   if (!prefix) value.resize(kInterfaceNameSize);
   Add(MetaLoad{MetaKey::kInputName, 0});
   Add(Compare{equal, 0, std::move(value)});
-  Text("iifname " + std::string(equal ? "" : "!= ") + "\"" + std::string(pattern) + "\"");
+  return Text("iifname " + std::string(equal ? "" : "!= ") + "\"" + std::string(pattern) + "\"");
 }
 
-RuleBuilder& RuleBuilder::InputIs(std::string_view pattern) {
-  MatchInput(pattern, true);
-  return *this;
-}
-
-RuleBuilder& RuleBuilder::InputIsNot(std::string_view pattern) {
-  MatchInput(pattern, false);
-  return *this;
-}
-
-void RuleBuilder::MatchState(uint32_t state) {
-  Add(CtLoad{CtKey::kState, 0});
-  Add(Bitwise{0, HostOrder(state), HostOrder(0)});
-  Add(Compare{false, 0, HostOrder(0)});
+RuleBuilder& RuleBuilder::MatchBits(Expr load, uint32_t bits, bool set, std::string_view text) {
+  Add(std::move(load));
+  Add(Bitwise{0, HostOrder(bits), HostOrder(0)});
+  Add(Compare{!set, 0, HostOrder(0)});
+  return Text(text);
 }
 
 RuleBuilder& RuleBuilder::ConntrackNew() {
-  MatchState(kStateNew);
-  return Text("ct state new");
+  return MatchBits(CtLoad{CtKey::kState, 0}, kStateNew, true, "ct state new");
 }
 
 RuleBuilder& RuleBuilder::ConntrackInvalid() {
-  MatchState(kStateInvalid);
-  return Text("ct state invalid");
+  return MatchBits(CtLoad{CtKey::kState, 0}, kStateInvalid, true, "ct state invalid");
 }
 
-void RuleBuilder::MatchTcpFlags(uint8_t mask, uint8_t value) {
+RuleBuilder& RuleBuilder::ConntrackDnat() {
+  return MatchBits(CtLoad{CtKey::kStatus, 0}, kStatusDnat, true, "ct status dnat");
+}
+
+RuleBuilder& RuleBuilder::ConntrackNotDnat() {
+  return MatchBits(CtLoad{CtKey::kStatus, 0}, kStatusDnat, false, "ct status ! dnat");
+}
+
+RuleBuilder& RuleBuilder::ConntrackNotConfirmed() {
+  return MatchBits(CtLoad{CtKey::kStatus, 0}, kStatusConfirmed, false, "ct status ! confirmed");
+}
+
+RuleBuilder& RuleBuilder::MarkHas(uint32_t bits) {
+  return MatchBits(MetaLoad{MetaKey::kMark, 0}, bits, true,
+                   "meta mark & " + MarkText(bits) + " != 0x00000000");
+}
+
+RuleBuilder& RuleBuilder::SetMark(uint32_t mask, uint32_t xor_with, char operation) {
+  Add(MetaLoad{MetaKey::kMark, 0});
+  Add(Bitwise{0, HostOrder(mask), HostOrder(xor_with)});
+  Add(MetaSet{MetaKey::kMark, 0});
+  return Text(std::string("meta mark set meta mark ") + operation + " " + MarkText(xor_with));
+}
+
+RuleBuilder& RuleBuilder::MatchTcpFlags(uint8_t mask, uint8_t value, std::string_view text) {
   Add(MetaLoad{MetaKey::kL4Proto, 0});
   Add(Compare{true, 0, {kTcp}});
   Add(PayloadLoad{Header::kTransport, kTcpFlagsOffset, 1, 0});
   Add(Bitwise{0, {mask}, {0}});
   Add(Compare{true, 0, {value}});
   tcp_ = true;
+  return Text(text);
 }
 
 RuleBuilder& RuleBuilder::TcpWithoutSynOrRst() {
-  MatchTcpFlags(kTcpSyn | kTcpRst, 0);
-  return Text("tcp flags ! syn,rst");
+  return MatchTcpFlags(kTcpSyn | kTcpRst, 0, "tcp flags ! syn,rst");
 }
 
 RuleBuilder& RuleBuilder::TcpSynWithoutAck() {
-  MatchTcpFlags(kTcpSyn | kTcpAck, kTcpSyn);
-  return Text("tcp flags syn / syn,ack");
+  return MatchTcpFlags(kTcpSyn | kTcpAck, kTcpSyn, "tcp flags syn / syn,ack");
 }
 
-RuleBuilder& RuleBuilder::ConntrackDnat() {
-  CompareStatus(kStatusDnat, /*equal_to_0=*/false);
-  return Text("ct status dnat");
-}
-
-RuleBuilder& RuleBuilder::ConntrackNotDnat() {
-  CompareStatus(kStatusDnat, /*equal_to_0=*/true);
-  return Text("ct status ! dnat");
-}
-
-RuleBuilder& RuleBuilder::ConntrackNotConfirmed() {
-  CompareStatus(kStatusConfirmed, /*equal_to_0=*/true);
-  return Text("ct status ! confirmed");
-}
-
-void RuleBuilder::CompareStatus(uint32_t bit, bool equal_to_0) {
-  Add(CtLoad{CtKey::kStatus, 0});
-  Add(Bitwise{0, HostOrder(bit), HostOrder(0)});
-  Add(Compare{equal_to_0, 0, HostOrder(0)});
-}
-
-RuleBuilder& RuleBuilder::MarkHas(uint32_t bits) {
-  Add(MetaLoad{MetaKey::kMark, 0});
-  Add(Bitwise{0, HostOrder(bits), HostOrder(0)});
-  Add(Compare{false, 0, HostOrder(0)});
-  return Text("meta mark & " + MarkText(bits) + " != 0x00000000");
-}
-
-RuleBuilder& RuleBuilder::MarkOr(uint32_t bits) {
-  Add(MetaLoad{MetaKey::kMark, 0});
-  Add(Bitwise{0, HostOrder(~bits), HostOrder(bits)});
-  Add(MetaSet{MetaKey::kMark, 0});
-  return Text("meta mark set meta mark | " + MarkText(bits));
-}
-
-RuleBuilder& RuleBuilder::MarkXor(uint32_t bits) {
-  Add(MetaLoad{MetaKey::kMark, 0});
-  Add(Bitwise{0, HostOrder(~uint32_t{0}), HostOrder(bits)});
-  Add(MetaSet{MetaKey::kMark, 0});
-  return Text("meta mark set meta mark ^ " + MarkText(bits));
-}
-
-uint32_t RuleBuilder::LoadKey(const Key& key, uint32_t reg) {
-  for (const KeyPart part : key) {
-    switch (part) {
-      case KeyPart::kSource:
-        Add(PayloadLoad{Header::kNetwork, layout().source, layout().address_size, reg});
-        reg += layout().address_size / 4;
-        break;
-      case KeyPart::kDestination:
-        Add(PayloadLoad{Header::kNetwork, layout().destination, layout().address_size, reg});
-        reg += layout().address_size / 4;
-        break;
-      case KeyPart::kOriginalDestination:
-        Add(OriginalDestinationLoad{family_, reg});
-        reg += layout().address_size / 4;
-        break;
-      case KeyPart::kProtocol:
-        Add(MetaLoad{MetaKey::kL4Proto, reg++});
-        break;
-      case KeyPart::kSourcePort:
-        Add(PayloadLoad{Header::kTransport, 0, 2, reg++});
-        break;
-      case KeyPart::kDestinationPort:
-        Add(PayloadLoad{Header::kTransport, 2, 2, reg++});
-        break;
-      case KeyPart::kDestinationPortBlock:
-        Add(PayloadLoad{Header::kTransport, 2, 1, reg++});
-        break;
-    }
-  }
-  return reg;
-}
-
-std::string RuleBuilder::KeyText(const Key& key) const {
+RuleBuilder::LoadedPart RuleBuilder::PartOf(KeyPart part, uint32_t reg) const {
   const std::string name = layout().name;
-  std::string text;
-  for (const KeyPart part : key) {
-    if (!text.empty()) text += " . ";
-    switch (part) {
-      case KeyPart::kSource:
-        text += name + " saddr";
-        break;
-      case KeyPart::kDestination:
-        text += name + " daddr";
-        break;
-      case KeyPart::kOriginalDestination:
-        text += "ct original " + name + " daddr";
-        break;
-      case KeyPart::kProtocol:
-        text += "meta l4proto";
-        break;
-      case KeyPart::kSourcePort:
-        text += tcp_ ? "tcp sport" : "th sport";
-        break;
-      case KeyPart::kDestinationPort:
-        text += tcp_ ? "tcp dport" : "th dport";
-        break;
-      case KeyPart::kDestinationPortBlock:
-        text += "@th,16,8";
-        break;
-    }
+  const std::string transport = tcp_ ? "tcp" : "th";
+  const uint32_t size = layout().address_size;
+  switch (part) {
+    case KeyPart::kSource:
+      return {PayloadLoad{Header::kNetwork, layout().source, size, reg}, size / 4, name + " saddr"};
+    case KeyPart::kDestination:
+      return {PayloadLoad{Header::kNetwork, layout().destination, size, reg}, size / 4,
+              name + " daddr"};
+    case KeyPart::kOriginalDestination:
+      return {OriginalDestinationLoad{family_, reg}, size / 4, "ct original " + name + " daddr"};
+    case KeyPart::kProtocol:
+      break;
+    case KeyPart::kSourcePort:
+      return {PayloadLoad{Header::kTransport, 0, 2, reg}, 1, transport + " sport"};
+    case KeyPart::kDestinationPort:
+      return {PayloadLoad{Header::kTransport, 2, 2, reg}, 1, transport + " dport"};
+    case KeyPart::kDestinationPortBlock:
+      return {PayloadLoad{Header::kTransport, 2, 1, reg}, 1, "@th,16,8"};
   }
-  return text;
+  return {MetaLoad{MetaKey::kL4Proto, reg}, 1, "meta l4proto"};
+}
+
+LoadedKey RuleBuilder::LoadKey(const Key& key, uint32_t reg) {
+  LoadedKey loaded{"", reg};
+  for (const KeyPart part : key) {
+    LoadedPart next = PartOf(part, loaded.end);
+    Add(std::move(next.load));
+    loaded.end += next.words;
+    loaded.text += (loaded.text.empty() ? "" : " . ") + next.text;
+  }
+  return loaded;
 }
 
 RuleBuilder& RuleBuilder::In(const Key& key, NamedSet set) {
-  LoadKey(key);
+  const LoadedKey loaded = LoadKey(key);
   Add(Lookup{.set = set.index});
-  return Text(KeyText(key) + " @" + std::string(set.name));
+  return Text(loaded.text + " @" + std::string(set.name));
 }
 
 RuleBuilder& RuleBuilder::NotIn(const Key& key, NamedSet set) {
-  LoadKey(key);
+  const LoadedKey loaded = LoadKey(key);
   Add(Lookup{.set = set.index, .invert = true});
-  return Text(KeyText(key) + " != @" + std::string(set.name));
+  return Text(loaded.text + " != @" + std::string(set.name));
+}
+
+void RuleBuilder::LookUpData(const LoadedKey& key, NamedSet map) {
+  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = key.end});
 }
 
 RuleBuilder& RuleBuilder::RewriteDestination(const Key& key, NamedSet map) {
-  // Loads the map's data into registers after the key. The kernel accepts overlapping key and data
-  // registers, but `nft list` prints such rules incorrectly.
-  const uint32_t data_reg = LoadKey(key);
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
-  Add(AddressWrite{family_, layout().destination, layout().address_size, data_reg});
-  return Text(std::string(layout().name) + " daddr set " + KeyText(key) + " map @" +
+  const LoadedKey loaded = LoadKey(key);
+  LookUpData(loaded, map);
+  Add(AddressWrite{family_, layout().destination, layout().address_size, loaded.end});
+  return Text(std::string(layout().name) + " daddr set " + loaded.text + " map @" +
               std::string(map.name));
 }
 
@@ -323,10 +247,10 @@ RuleBuilder& RuleBuilder::RestoreDestination() {
 }
 
 RuleBuilder& RuleBuilder::Count(const Key& key, NamedSet set, uint32_t seconds) {
-  LoadKey(key);
+  const LoadedKey loaded = LoadKey(key);
   Add(DynamicElement{
       .op = DynamicElement::Op::kCount, .set = set.index, .timeout_seconds = seconds});
-  return Text("update @" + std::string(set.name) + " { " + KeyText(key) + " timeout " +
+  return Text("update @" + std::string(set.name) + " { " + loaded.text + " timeout " +
               DurationText(seconds) + " counter }");
 }
 
@@ -357,14 +281,10 @@ void RuleBuilder::MatchTransport() {
   Text("meta l4proto { tcp, udp, sctp }");
 }
 
-RuleBuilder& RuleBuilder::DnatTo(const Key& key, NamedSet map) {
-  return DnatToAddress(KeyText(key), LoadKey(key), map);
-}
-
-RuleBuilder& RuleBuilder::DnatToAddress(const std::string& key, uint32_t key_words, NamedSet map) {
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = key_words});
-  Add(Dnat{family_, key_words, std::nullopt});
-  return Text("dnat to " + key + " map @" + std::string(map.name));
+RuleBuilder& RuleBuilder::DnatToAddress(const LoadedKey& key, NamedSet map) {
+  LookUpData(key, map);
+  Add(Dnat{family_, key.end, std::nullopt});
+  return Text("dnat to " + key.text + " map @" + std::string(map.name));
 }
 
 RuleBuilder& RuleBuilder::RateAbovePerSecond(uint32_t packets) {
@@ -373,29 +293,9 @@ RuleBuilder& RuleBuilder::RateAbovePerSecond(uint32_t packets) {
   return Text("limit rate over " + number + "/second burst " + number + " packets");
 }
 
-void RuleBuilder::AddVerdict(Verdict::Kind kind, std::string_view word, std::string_view chain) {
+RuleBuilder& RuleBuilder::End(Verdict::Kind kind, std::string text, std::string_view chain) {
   Add(Verdict{kind, std::string(chain)});
-  Text(chain.empty() ? std::string(word) : std::string(word) + " " + std::string(chain));
-}
-
-RuleBuilder& RuleBuilder::Jump(std::string_view chain) {
-  AddVerdict(Verdict::Kind::kJump, "jump", chain);
-  return *this;
-}
-
-RuleBuilder& RuleBuilder::Goto(std::string_view chain) {
-  AddVerdict(Verdict::Kind::kGoto, "goto", chain);
-  return *this;
-}
-
-RuleBuilder& RuleBuilder::Return() {
-  AddVerdict(Verdict::Kind::kReturn, "return", "");
-  return *this;
-}
-
-RuleBuilder& RuleBuilder::Drop() {
-  AddVerdict(Verdict::Kind::kDrop, "drop", "");
-  return *this;
+  return Text(text.append(chain));
 }
 
 RuleBuilder& RuleBuilder::RejectPortUnreachable() {

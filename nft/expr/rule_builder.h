@@ -42,20 +42,32 @@ constexpr HeaderLayout LayoutOf(Family family) {
   return family == Family::kIpv4 ? HeaderLayout{12, 16, 4, "ip"} : HeaderLayout{8, 24, 16, "ip6"};
 }
 
+// A key in consecutive registers.
+struct LoadedKey {
+  std::string text;  // In nft syntax.
+  uint32_t end;      // First register after the key.
+};
+
 class RuleBuilder {
  public:
   RuleBuilder(Family family, std::string_view chain);
 
-  RuleBuilder& DestinationIn(const IpPrefix& prefix);                         // `D PREFIX`
-  RuleBuilder& DestinationNotIn(const IpPrefix& prefix);                      // `D != PREFIX`
-  RuleBuilder& SourceNotIn(const IpPrefix& prefix);                           // `S != PREFIX`
+  // `D PREFIX`
+  RuleBuilder& DestinationIn(const IpPrefix& prefix) { return MatchPrefix(false, true, prefix); }
+  // `D != PREFIX`
+  RuleBuilder& DestinationNotIn(const IpPrefix& prefix) {
+    return MatchPrefix(false, false, prefix);
+  }
+  // `S != PREFIX`
+  RuleBuilder& SourceNotIn(const IpPrefix& prefix) { return MatchPrefix(true, false, prefix); }
   RuleBuilder& DestinationIs(const IpAddress& mask, const IpAddress& value);  // `D & MASK == VALUE`
   RuleBuilder& SourceIsLocal();          // `fib saddr type local`
   RuleBuilder& DestinationIsNotLocal();  // `fib daddr type != local`
   RuleBuilder& EchoRequest();            // `icmp type echo-request` or `icmpv6 type echo-request`
-  RuleBuilder& InputIs(std::string_view pattern);  // `iifname "cni0"` or `iifname "veth*"`
+  // `iifname "cni0"` or `iifname "veth*"`
+  RuleBuilder& InputIs(std::string_view pattern) { return MatchInput(pattern, true); }
   // `iifname != "cni0"`. InputIsNot also matches packets without an input interface.
-  RuleBuilder& InputIsNot(std::string_view pattern);
+  RuleBuilder& InputIsNot(std::string_view pattern) { return MatchInput(pattern, false); }
   RuleBuilder& ConntrackNew();      // `ct state new`
   RuleBuilder& ConntrackInvalid();  // `ct state invalid`
   RuleBuilder& ConntrackDnat();     // `ct status dnat`
@@ -80,8 +92,8 @@ class RuleBuilder {
   // `update @set { KEY timeout N counter }`. The clause does not modify the packet.
   RuleBuilder& Count(const Key& key, NamedSet set, uint32_t seconds);
 
-  RuleBuilder& MarkOr(uint32_t bits);   // `meta mark set meta mark | BITS`
-  RuleBuilder& MarkXor(uint32_t bits);  // `meta mark set meta mark ^ BITS`
+  RuleBuilder& MarkOr(uint32_t bits) { return SetMark(~bits, bits, '|'); }  // `... mark | BITS`
+  RuleBuilder& MarkXor(uint32_t bits) { return SetMark(~0U, bits, '^'); }   // `... mark ^ BITS`
 
   // `@nh,OFFSET,8 vmap { BYTE : goto CHAIN, ... }`, where OFFSET selects one byte of the
   // destination address.
@@ -89,14 +101,14 @@ class RuleBuilder {
                                      const std::vector<std::pair<uint8_t, std::string>>& chains);
 
   // `dnat to KEY map @map`, without a port. nft lists this clause without the family.
-  RuleBuilder& DnatTo(const Key& key, NamedSet map);
+  RuleBuilder& DnatTo(const Key& key, NamedSet map) { return DnatToAddress(LoadKey(key), map); }
   // `limit rate over N/second burst N packets`
   RuleBuilder& RateAbovePerSecond(uint32_t packets);
 
-  RuleBuilder& Jump(std::string_view chain);
-  RuleBuilder& Goto(std::string_view chain);
-  RuleBuilder& Return();
-  RuleBuilder& Drop();
+  RuleBuilder& Jump(std::string_view chain) { return End(Verdict::Kind::kJump, "jump ", chain); }
+  RuleBuilder& Goto(std::string_view chain) { return End(Verdict::Kind::kGoto, "goto ", chain); }
+  RuleBuilder& Return() { return End(Verdict::Kind::kReturn, "return"); }
+  RuleBuilder& Drop() { return End(Verdict::Kind::kDrop, "drop"); }
   RuleBuilder& RejectPortUnreachable();  // `reject`
   // `reject with tcp reset`. A clause before it must match TCP.
   RuleBuilder& RejectWithTcpReset();
@@ -109,28 +121,34 @@ class RuleBuilder {
   HeaderLayout layout() const { return LayoutOf(family_); }
   void Add(Expr expr) { rule_.exprs.push_back(std::move(expr)); }
   RuleBuilder& Text(std::string_view clause);
-  // Loads the parts of a concatenated key into consecutive registers, beginning with `reg`. Returns
-  // the register after the key.
-  uint32_t LoadKey(const Key& key, uint32_t reg = 0);
-  std::string KeyText(const Key& key) const;
+  // Loads the parts of a concatenated key into consecutive registers, beginning with `reg`.
+  LoadedKey LoadKey(const Key& key, uint32_t reg = 0);
+  // Looks up a key that begins in register 0. The data follows the key. The kernel accepts
+  // overlapping key and data registers, but `nft list` prints such rules incorrectly.
+  void LookUpData(const LoadedKey& key, NamedSet map);
   // `meta l4proto { tcp, udp, sctp }`
   void MatchTransport();
-  // `dnat to KEY map @map` for a map without ports. The first `key_words` registers contain the
-  // key, whose nft text is `key`.
-  RuleBuilder& DnatToAddress(const std::string& key, uint32_t key_words, NamedSet map);
+  // `dnat to KEY map @map` for a map without ports.
+  RuleBuilder& DnatToAddress(const LoadedKey& key, NamedSet map);
   // Returns the nft text of bytes in the network header: "@nh,136,24".
   static std::string RawPayload(uint32_t byte_offset, uint32_t byte_size);
   static std::string DurationText(uint32_t seconds);  // In nft syntax, such as "1h30m".
 
  private:
+  struct LoadedPart {
+    Expr load;
+    uint32_t words;
+    std::string text;
+  };
+  LoadedPart PartOf(KeyPart part, uint32_t reg) const;
   void LookUp(AnonymousSet set, Lookup::Into into);
-  void CompareStatus(uint32_t bit, bool equal_to_0);
-  void MatchTcpFlags(uint8_t mask, uint8_t value);
-  void MatchState(uint32_t state);
-  void MatchInput(std::string_view pattern, bool equal);
-  void LoadMaskedDestination(const IpAddress& mask);
-  void MatchPrefix(std::string_view field, uint32_t offset, bool equal, const IpPrefix& prefix);
-  void AddVerdict(Verdict::Kind kind, std::string_view word, std::string_view chain);
+  // Matches if at least one of `bits` is set or, if `set` is false, none.
+  RuleBuilder& MatchBits(Expr load, uint32_t bits, bool set, std::string_view text);
+  RuleBuilder& MatchTcpFlags(uint8_t mask, uint8_t value, std::string_view text);
+  RuleBuilder& MatchInput(std::string_view pattern, bool equal);
+  RuleBuilder& MatchPrefix(bool source, bool equal, const IpPrefix& prefix);
+  RuleBuilder& SetMark(uint32_t mask, uint32_t xor_with, char operation);
+  RuleBuilder& End(Verdict::Kind kind, std::string text, std::string_view chain = "");
 
   Family family_;
   bool tcp_ = false;  // True if a clause matches TCP. nft then prints `tcp dport`.

@@ -80,33 +80,12 @@ struct FieldInfo {
 };
 
 FieldInfo InfoOf(Field field) {
-  const auto integer = [](size_t size) { return FieldInfo{size, 4}; };
-  switch (field) {
-    case Field::kIpv4Addr:
-      return {4, 7};
-    case Field::kIpv6Addr:
-      return {16, 8};
-    case Field::kInetProto:
-      return {1, 12};
-    case Field::kInetService:
-      return {2, 13};
-    case Field::kMark:
-      return {4, 19};
-    case Field::kRaw8:
-      return integer(1);
-    case Field::kRaw16:
-      return integer(2);
-    case Field::kRaw24:
-      return integer(3);
-    case Field::kRaw32:
-    case Field::kSlot:
-      return integer(4);
-    case Field::kRaw64:
-      return integer(8);
-    case Field::kRaw96:
-      return integer(12);
-  }
-  return {0, 0};
+  constexpr uint32_t kInteger = 4;
+  constexpr FieldInfo kInfos[] = {// By Field.
+                                  {4, 7},        {16, 8},       {1, 12},        {2, 13},
+                                  {4, 19},       {1, kInteger}, {2, kInteger},  {3, kInteger},
+                                  {4, kInteger}, {8, kInteger}, {12, kInteger}, {4, kInteger}};
+  return kInfos[static_cast<size_t>(field)];
 }
 
 }  // namespace
@@ -148,23 +127,10 @@ FieldBytes& FieldBytes::Append(std::span<const uint8_t> bytes) {
   return *this;
 }
 
-FieldBytes& FieldBytes::AppendU8(uint8_t value) { return Append({&value, 1}); }
-
-FieldBytes& FieldBytes::AppendU16Be(uint16_t value) {
-  const uint8_t bytes[] = {static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)};
-  return Append(bytes);
-}
-
-FieldBytes& FieldBytes::AppendU24Be(uint32_t value) {
-  const uint8_t bytes[] = {static_cast<uint8_t>(value >> 16), static_cast<uint8_t>(value >> 8),
-                           static_cast<uint8_t>(value)};
-  return Append(bytes);
-}
-
-FieldBytes& FieldBytes::AppendU32Be(uint32_t value) {
-  const uint8_t bytes[] = {static_cast<uint8_t>(value >> 24), static_cast<uint8_t>(value >> 16),
-                           static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)};
-  return Append(bytes);
+FieldBytes& FieldBytes::AppendBigEndian(uint32_t value, size_t size) {
+  uint8_t bytes[4];
+  for (size_t i = size; i-- > 0; value >>= 8) bytes[i] = static_cast<uint8_t>(value);
+  return Append({bytes, size});
 }
 
 FieldBytes& FieldBytes::AppendU32Host(uint32_t value) {

@@ -48,16 +48,18 @@ class FieldBytes {
 
   // Pads to the next 4-byte boundary, and then appends `bytes`.
   FieldBytes& Append(std::span<const uint8_t> bytes);
-  FieldBytes& AppendU8(uint8_t value);
-  FieldBytes& AppendU16Be(uint16_t value);
-  FieldBytes& AppendU24Be(uint32_t value);
-  FieldBytes& AppendU32Be(uint32_t value);
+  FieldBytes& AppendU8(uint8_t value) { return AppendBigEndian(value, 1); }
+  FieldBytes& AppendU16Be(uint16_t value) { return AppendBigEndian(value, 2); }
+  FieldBytes& AppendU24Be(uint32_t value) { return AppendBigEndian(value, 3); }
+  FieldBytes& AppendU32Be(uint32_t value) { return AppendBigEndian(value, 4); }
   FieldBytes& AppendU32Host(uint32_t value);
   FieldBytes& PadToWord();  // Pads the last field of a concatenation to 4 bytes. Call last.
 
   std::span<const uint8_t> bytes() const { return {bytes_, size_}; }
 
  private:
+  FieldBytes& AppendBigEndian(uint32_t value, size_t size);
+
   uint8_t bytes_[kMaxSize] = {};
   uint8_t size_ = 0;
 };

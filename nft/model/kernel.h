@@ -69,7 +69,12 @@ class Kernel {
       SetRef set, std::span<const FieldBytes> keys) = 0;
 
   // Looks up a single key, like ReadElements.
-  absl::StatusOr<std::optional<Element>> ReadElement(SetRef set, std::span<const uint8_t> key);
+  absl::StatusOr<std::optional<Element>> ReadElement(SetRef set, std::span<const uint8_t> key) {
+    const FieldBytes bytes = FieldBytes().Append(key);
+    absl::StatusOr<std::vector<std::optional<Element>>> elements = ReadElements(set, {&bytes, 1});
+    if (!elements.ok()) return elements.status();
+    return std::move(elements->front());
+  }
 
   // Returns the structure of svcmap's table from one generation (retried if commits interfere), or
   // nullopt if the table does not exist. Reads the definitions of all chains and rules, but no

@@ -39,9 +39,12 @@ struct SetSpec {
   std::vector<uint8_t> userdata;
 };
 
+// Names of the hooks, by the kernel's number (NF_INET_*).
+inline constexpr const char* kHooks[] = {"prerouting", "input", "forward", "output", "postrouting"};
+
 struct BaseChain {
   std::string type;  // "nat" or "filter"
-  std::string hook;  // "prerouting", "input", "forward", "output" or "postrouting"
+  std::string hook;  // One of kHooks.
   int priority = 0;  // Hook priority. The chain policy is always accept (S-137).
 
   friend bool operator==(const BaseChain&, const BaseChain&) = default;

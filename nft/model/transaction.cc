@@ -44,7 +44,6 @@ void Transaction::Append(Verb verb, const ElementView& element) {
   if (buffer_.empty()) buffer_.reserve(kInitialCapacity);
   buffer_.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
   ++count_;
-  if (remove) ++deletions_;
 }
 
 void Transaction::AddElements(Transaction more) {
@@ -55,7 +54,6 @@ void Transaction::AddElements(Transaction more) {
     buffer_ += more.buffer_;
   }
   count_ += more.count_;
-  deletions_ += more.deletions_;
 }
 
 size_t Transaction::Parse(size_t offset, Verb& verb, ElementView& view) const {

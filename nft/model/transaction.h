@@ -107,7 +107,6 @@ class Transaction {
   std::span<const ChainRepair> repairs() const { return repairs_; }
   size_t element_count() const { return count_; }
   size_t byte_count() const { return buffer_.size(); }
-  size_t deletion_count() const { return deletions_; }
   bool empty() const {
     return drops_.empty() && creations_.empty() && repairs_.empty() && count_ == 0;
   }
@@ -144,7 +143,6 @@ class Transaction {
   std::vector<ChainRepair> repairs_;
   std::string buffer_;
   size_t count_ = 0;
-  size_t deletions_ = 0;
 };
 
 }  // namespace svcmap::nft

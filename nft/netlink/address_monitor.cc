@@ -65,22 +65,8 @@ absl::Status IgnoreOtherRoutes(Socket& events) {
 // Returns true if the destination of the route starts at the address 0, such as 0.0.0.0/0 or
 // 0.0.0.0/8.
 bool StartsAtZero(const nlmsghdr* message) {
-  for (const nlattr* attribute : Attributes(message, sizeof(rtmsg))) {
-    if (mnl_attr_get_type(attribute) != RTA_DST) continue;
-    const std::span<const uint8_t> bytes = AttributeBytes(attribute);
-    return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
-  }
-  return true;
-}
-
-// Starts a dump request with an empty header of the type Header.
-template <typename Header>
-nlmsghdr* PutDump(uint8_t* buffer, uint16_t type) {
-  nlmsghdr* request = mnl_nlmsg_put_header(buffer);
-  request->nlmsg_type = type;
-  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  mnl_nlmsg_put_extra_header(request, sizeof(Header));
-  return request;
+  const auto bytes = AttributeBytes(AttributeTable(message, sizeof(rtmsg))[RTA_DST]);
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
 }
 
 void AddGateway(const nlattr* attribute, std::vector<IpAddress>& gateways) {
@@ -96,13 +82,8 @@ void AddNextHops(std::span<const uint8_t> hops, std::vector<IpAddress>& gateways
     rtnexthop hop;
     std::memcpy(&hop, hops.data(), sizeof(hop));
     if (hop.rtnh_len < sizeof(hop) || hop.rtnh_len > hops.size()) return;
-    auto rest = hops.subspan(sizeof(hop), hop.rtnh_len - sizeof(hop));
-    while (rest.size() >= sizeof(nlattr)) {
-      const auto* attribute = reinterpret_cast<const nlattr*>(rest.data());
-      if (!mnl_attr_ok(attribute, static_cast<int>(rest.size()))) break;
-      AddGateway(attribute, gateways);
-      rest = rest.subspan(std::min<size_t>(MNL_ALIGN(attribute->nla_len), rest.size()));
-    }
+    const auto attributes = hops.subspan(sizeof(hop), hop.rtnh_len - sizeof(hop));
+    for (const nlattr* attribute : Attributes(attributes)) AddGateway(attribute, gateways);
     hops = hops.subspan(std::min<size_t>(RTNH_ALIGN(hop.rtnh_len), hops.size()));
   }
 }
@@ -115,17 +96,12 @@ std::optional<InterfaceAddress> ReadAddress(const nlmsghdr* message) {
   if (mnl_nlmsg_get_payload_len(message) < sizeof(ifaddrmsg)) return std::nullopt;
   const auto* header = static_cast<const ifaddrmsg*>(mnl_nlmsg_get_payload(message));
   uint32_t flags = header->ifa_flags;
-  std::optional<IpAddress> address;
-  bool local = false;
-  for (const nlattr* attribute : Attributes(message, sizeof(ifaddrmsg))) {
-    const unsigned type = mnl_attr_get_type(attribute);
-    if (type == IFA_LOCAL || (type == IFA_ADDRESS && !local)) {
-      address = IpAddress::FromBytes(AttributeBytes(attribute));
-      local |= type == IFA_LOCAL;
-    } else if (type == IFA_FLAGS && mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-      flags = mnl_attr_get_u32(attribute);
-    }
-  }
+  const AttributeTable attributes(message, sizeof(ifaddrmsg));
+  const nlattr* local = attributes[IFA_LOCAL];
+  const auto address =
+      IpAddress::FromBytes(AttributeBytes(local != nullptr ? local : attributes[IFA_ADDRESS]));
+  const nlattr* all_flags = attributes[IFA_FLAGS];
+  if (AttributeBytes(all_flags).size() == sizeof(flags)) flags = mnl_attr_get_u32(all_flags);
   if (!address || (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) return std::nullopt;
   const size_t bits = address->size() * 8;
   return InterfaceAddress{*address,
@@ -155,7 +131,7 @@ namespace {
 // responses in the socket. IPv6 default routes come last.
 absl::StatusOr<std::vector<IpAddress>> ReadDefaultRoutes(Socket& socket, uint8_t family) {
   alignas(nlmsghdr) uint8_t buffer[64];
-  nlmsghdr* request = PutDump<rtmsg>(buffer, RTM_GETROUTE);
+  nlmsghdr* request = PutRequest<rtmsg>(buffer, RTM_GETROUTE, NLM_F_DUMP);
   request->nlmsg_seq = uint32_t{family} << 16;  // Differs from other requests of the socket.
   auto* filter = static_cast<rtmsg*>(mnl_nlmsg_get_payload(request));
   filter->rtm_family = family;
@@ -261,7 +237,7 @@ absl::StatusOr<NodeAddresses> AddressMonitor::Read() {
   std::map<uint32_t, std::string> names;
   alignas(nlmsghdr) uint8_t buffer[64];
   absl::Status status = Dump(
-      *socket, PutDump<ifaddrmsg>(buffer, RTM_GETADDR),
+      *socket, PutRequest<ifaddrmsg>(buffer, RTM_GETADDR, NLM_F_DUMP),
       [&](const nlmsghdr* message) {
         if (message->nlmsg_type != RTM_NEWADDR) return true;
         std::optional<InterfaceAddress> address = ReadAddress(message);

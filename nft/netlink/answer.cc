@@ -30,22 +30,12 @@ Answer ReadAnswer(const nlmsghdr* message) {
     offset += error->msg.nlmsg_len - sizeof(nlmsghdr);
   }
   if (offset > mnl_nlmsg_get_payload_len(message)) return answer;
-  for (const nlattr* attribute : Attributes(message, offset)) {
-    switch (mnl_attr_get_type(attribute)) {
-      case NLMSGERR_ATTR_OFFS:
-        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-          answer.attribute_offset = mnl_attr_get_u32(attribute);
-        }
-        break;
-      case NLMSGERR_ATTR_MSG:
-        answer.text.assign(
-            mnl_attr_get_str(attribute),
-            strnlen(mnl_attr_get_str(attribute), mnl_attr_get_payload_len(attribute)));
-        break;
-      default:
-        break;
-    }
+  const AttributeTable attributes(message, offset);
+  const std::span<const uint8_t> position = AttributeBytes(attributes[NLMSGERR_ATTR_OFFS]);
+  if (position.size() == sizeof(uint32_t)) {
+    std::memcpy(&answer.attribute_offset.emplace(), position.data(), position.size());
   }
+  answer.text = AttributeText(attributes[NLMSGERR_ATTR_MSG]);
   return answer;
 }
 

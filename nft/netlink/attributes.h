@@ -1,16 +1,24 @@
-// Iterates over netlink attributes with a range-based for loop, because libmnl's macros work only
-// in C. Stops at the first attribute that exceeds the remaining bytes.
+// Reads netlink attributes. A null pointer stands for an attribute that is absent.
 #pragma once
 
-#include <endian.h>
 #include <libmnl/libmnl.h>
 
+#include <array>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace svcmap::nft {
 
+inline std::span<const uint8_t> AttributeBytes(const nlattr* attribute) {
+  if (attribute == nullptr) return {};
+  return {static_cast<const uint8_t*>(mnl_attr_get_payload(attribute)),
+          mnl_attr_get_payload_len(attribute)};
+}
+
+// Iterates over attributes with a range-based for loop, because libmnl's macros work only in C.
+// Stops at the first attribute that exceeds the remaining bytes.
 class Attributes {
  public:
   class Iterator {
@@ -42,10 +50,11 @@ class Attributes {
       : begin_(static_cast<const char*>(mnl_nlmsg_get_payload_offset(message, offset))),
         end_(reinterpret_cast<const char*>(message) + message->nlmsg_len) {}
 
-  // The attributes nested in another attribute.
-  explicit Attributes(const nlattr* nest)
-      : begin_(static_cast<const char*>(mnl_attr_get_payload(nest))),
-        end_(begin_ + mnl_attr_get_payload_len(nest)) {}
+  explicit Attributes(std::span<const uint8_t> bytes)
+      : begin_(reinterpret_cast<const char*>(bytes.data())), end_(begin_ + bytes.size()) {}
+
+  // The attributes nested in another attribute, which can be null.
+  explicit Attributes(const nlattr* nest) : Attributes(AttributeBytes(nest)) {}
 
   Iterator begin() const { return {reinterpret_cast<const nlattr*>(begin_), end_}; }
   static std::nullptr_t end() { return nullptr; }
@@ -55,21 +64,42 @@ class Attributes {
   const char* end_;
 };
 
-inline std::span<const uint8_t> AttributeBytes(const nlattr* attribute) {
-  return {static_cast<const uint8_t*>(mnl_attr_get_payload(attribute)),
-          mnl_attr_get_payload_len(attribute)};
+// Finds attributes by type. If a type is repeated, its last attribute counts.
+class AttributeTable {
+ public:
+  // The arguments are those of a constructor of Attributes.
+  template <typename... Args>
+  explicit AttributeTable(Args... args) {
+    for (const nlattr* attribute : Attributes(args...)) {
+      const size_t type = mnl_attr_get_type(attribute);
+      if (type < table_.size()) table_[type] = attribute;
+    }
+  }
+  const nlattr* operator[](size_t type) const { return table_[type]; }
+
+ private:
+  std::array<const nlattr*, 48> table_ = {};  // The types of all attributes in use are smaller.
+};
+
+// Returns a number in network byte order, or nullopt if the attribute has another size than T.
+template <typename T = uint32_t>
+std::optional<T> ReadNumber(const nlattr* attribute) {
+  const std::span<const uint8_t> bytes = AttributeBytes(attribute);
+  if (bytes.size() != sizeof(T)) return std::nullopt;
+  T value = 0;
+  for (const uint8_t byte : bytes) value = static_cast<T>(uint64_t{value} << 8 | byte);
+  return value;
 }
 
-// Returns 0 if the attribute does not have 32 bits.
 inline uint32_t AttributeNumber(const nlattr* attribute) {
-  if (mnl_attr_get_payload_len(attribute) != sizeof(uint32_t)) return 0;
-  return be32toh(mnl_attr_get_u32(attribute));
+  return ReadNumber(attribute).value_or(0);
 }
 
 // Returns the text up to the first NUL or the end of the attribute.
 inline std::string AttributeText(const nlattr* attribute) {
-  const auto* text = static_cast<const char*>(mnl_attr_get_payload(attribute));
-  return {text, strnlen(text, mnl_attr_get_payload_len(attribute))};
+  const std::span<const uint8_t> bytes = AttributeBytes(attribute);
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  return {text, text == nullptr ? 0 : strnlen(text, bytes.size())};
 }
 
 }  // namespace svcmap::nft

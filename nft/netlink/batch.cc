@@ -1,7 +1,7 @@
 #include "nft/netlink/batch.h"
 
+#include <libnftnl/common.h>
 #include <libnftnl/udata.h>
-#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "nft/netlink/attributes.h"
+#include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
@@ -138,15 +139,8 @@ nlmsghdr* Batch::Begin(uint16_t type, Family family, uint16_t flags, size_t head
   const size_t needed = size_ + MNL_NLMSG_HDRLEN + sizeof(nfgenmsg) + headroom;
   if (capacity_ < needed) Reserve(std::max({needed, capacity_ * 3 / 2, kMinCapacity}));
   sent_.push_back({size_, 0, 0, std::move(what)});
-  nlmsghdr* header = mnl_nlmsg_put_header(buffer_.get() + size_);
-  header->nlmsg_type = static_cast<uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | type);
-  header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
-  header->nlmsg_seq = sequence_++;
-  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
-  extra->nfgen_family = family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
-  extra->version = NFNETLINK_V0;
-  extra->res_id = 0;
-  return header;
+  return nftnl_nlmsg_build_hdr(reinterpret_cast<char*>(buffer_.get() + size_), type,
+                               NfFamily(family), flags, sequence_++);
 }
 
 // A batch may have hundreds of megabytes, so the memory is not cleared. Messages and padding are
@@ -218,15 +212,13 @@ std::optional<size_t> Batch::ElementAt(uint32_t sequence, uint32_t offset) const
   const Sent& sent = sent_[position];
   const auto* header = reinterpret_cast<const nlmsghdr*>(buffer_.get() + sent.offset);
   size_t index = sent.first_element;
-  for (const nlattr* attribute : Attributes(header, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) != NFTA_SET_ELEM_LIST_ELEMENTS) continue;
-    for (const nlattr* element : Attributes(attribute)) {
-      const auto start = static_cast<size_t>(reinterpret_cast<const uint8_t*>(element) -
-                                             reinterpret_cast<const uint8_t*>(header));
-      if (offset < start) return std::nullopt;  // The offset refers to the table or the set.
-      if (offset < start + mnl_attr_get_len(element)) return index;
-      ++index;
-    }
+  const AttributeTable attributes(header, sizeof(nfgenmsg));
+  for (const nlattr* element : Attributes(attributes[NFTA_SET_ELEM_LIST_ELEMENTS])) {
+    const auto start = static_cast<size_t>(reinterpret_cast<const uint8_t*>(element) -
+                                           reinterpret_cast<const uint8_t*>(header));
+    if (offset < start) return std::nullopt;  // The offset refers to the table or the set.
+    if (offset < start + mnl_attr_get_len(element)) return index;
+    ++index;
   }
   return std::nullopt;
 }
@@ -238,11 +230,8 @@ std::string Batch::Describe(uint32_t sequence) const {
   if (!sent.what.empty()) return sent.what;
   const auto* header = reinterpret_cast<const nlmsghdr*>(buffer_.get() + sent.offset);
   const bool add = (header->nlmsg_type & 0xff) == NFT_MSG_NEWSETELEM;
-  std::string what = add ? "add to " : "delete from ";
-  for (const nlattr* attribute : Attributes(header, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) == NFTA_SET_ELEM_LIST_SET) what += mnl_attr_get_str(attribute);
-  }
-  return what;
+  return (add ? "add to " : "delete from ") +
+         AttributeText(AttributeTable(header, sizeof(nfgenmsg))[NFTA_SET_ELEM_LIST_SET]);
 }
 
 }  // namespace svcmap::nft

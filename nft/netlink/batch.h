@@ -63,6 +63,10 @@ class Batch {
   void DeleteSet(const TableSpec& table, const std::string& name);
   void DeleteChain(const TableSpec& table, const std::string& name);
   void DeleteObject(const TableSpec& table, const ForeignObject& object);
+  // Writes a deletion that names the table and, unless `name` is empty, a part of the table.
+  // `object_type` is 0 unless the part is a stateful object.
+  void Delete(uint16_t type, const TableSpec& table, uint16_t name_attribute,
+              const std::string& name, std::string what, uint32_t object_type = 0);
   void AddSet(const TableSpec& table, const SetSpec& spec);
   void AddChain(const TableSpec& table, const ChainSpec& chain);
   void AddRule(const TableSpec& table, const RuleSpec& rule);

@@ -15,6 +15,7 @@
 
 #include "nft/netlink/batch.h"
 #include "nft/netlink/expr_writer.h"
+#include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
@@ -37,19 +38,18 @@ using SetPtr = std::unique_ptr<nftnl_set, Free<nftnl_set_free>>;
 using ChainPtr = std::unique_ptr<nftnl_chain, Free<nftnl_chain_free>>;
 using RulePtr = std::unique_ptr<nftnl_rule, Free<nftnl_rule_free>>;
 
+// Sets 32-bit attributes of a set.
+void SetNumbers(nftnl_set* set, std::initializer_list<std::pair<uint16_t, size_t>> numbers) {
+  for (const auto& [attribute, value] : numbers) {
+    nftnl_set_set_u32(set, attribute, static_cast<uint32_t>(value));
+  }
+}
+
 // In the id of a concatenated type, each field type occupies six bits.
 uint32_t TypeId(std::span<const Field> fields) {
   uint32_t id = 0;
   for (const Field field : fields) id = id << 6 | FieldTypeId(field);
   return id;
-}
-
-uint32_t HookNumber(std::string_view hook) {
-  if (hook == "prerouting") return NF_INET_PRE_ROUTING;
-  if (hook == "input") return NF_INET_LOCAL_IN;
-  if (hook == "forward") return NF_INET_FORWARD;
-  if (hook == "output") return NF_INET_LOCAL_OUT;
-  return NF_INET_POST_ROUTING;
 }
 
 }  // namespace
@@ -114,37 +114,34 @@ void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
 }
 
 void Batch::DeleteRules(const TableSpec& table, const std::string& chain) {
-  nlmsghdr* header = Begin(NFT_MSG_DELRULE, table.family, 0, kHeadroom,
-                           "delete the rules of " + (chain.empty() ? table.name : chain));
-  mnl_attr_put_strz(header, NFTA_RULE_TABLE, table.name.c_str());
-  if (!chain.empty()) mnl_attr_put_strz(header, NFTA_RULE_CHAIN, chain.c_str());
-  End(header);
+  Delete(NFT_MSG_DELRULE, table, NFTA_RULE_CHAIN, chain,
+         "delete the rules of " + (chain.empty() ? table.name : chain));
 }
 
 void Batch::DeleteSet(const TableSpec& table, const std::string& name) {
-  nlmsghdr* header = Begin(NFT_MSG_DELSET, table.family, 0, kHeadroom, "delete set " + name);
-  mnl_attr_put_strz(header, NFTA_SET_TABLE, table.name.c_str());
-  mnl_attr_put_strz(header, NFTA_SET_NAME, name.c_str());
-  End(header);
+  Delete(NFT_MSG_DELSET, table, NFTA_SET_NAME, name, "delete set " + name);
 }
 
 void Batch::DeleteChain(const TableSpec& table, const std::string& name) {
-  nlmsghdr* header = Begin(NFT_MSG_DELCHAIN, table.family, 0, kHeadroom, "delete chain " + name);
-  mnl_attr_put_strz(header, NFTA_CHAIN_TABLE, table.name.c_str());
-  mnl_attr_put_strz(header, NFTA_CHAIN_NAME, name.c_str());
-  End(header);
+  Delete(NFT_MSG_DELCHAIN, table, NFTA_CHAIN_NAME, name, "delete chain " + name);
 }
 
+// The attributes of flowtables and of other objects have the same numbers.
 void Batch::DeleteObject(const TableSpec& table, const ForeignObject& object) {
-  const bool flowtable = object.type == 0;
-  nlmsghdr* header = Begin(flowtable ? NFT_MSG_DELFLOWTABLE : NFT_MSG_DELOBJ, table.family, 0,
-                           kHeadroom, "delete object " + object.name);
-  // The attributes of flowtables and of other objects have the same numbers.
-  static_assert(int{NFTA_FLOWTABLE_TABLE} == NFTA_OBJ_TABLE);
   static_assert(int{NFTA_FLOWTABLE_NAME} == NFTA_OBJ_NAME);
-  mnl_attr_put_strz(header, NFTA_OBJ_TABLE, table.name.c_str());
-  mnl_attr_put_strz(header, NFTA_OBJ_NAME, object.name.c_str());
-  if (!flowtable) mnl_attr_put_u32(header, NFTA_OBJ_TYPE, htobe32(object.type));
+  Delete(object.type == 0 ? NFT_MSG_DELFLOWTABLE : NFT_MSG_DELOBJ, table, NFTA_OBJ_NAME,
+         object.name, "delete object " + object.name, object.type);
+}
+
+void Batch::Delete(uint16_t type, const TableSpec& table, uint16_t name_attribute,
+                   const std::string& name, std::string what, uint32_t object_type) {
+  static_assert(int{NFTA_RULE_TABLE} == NFTA_SET_TABLE && int{NFTA_SET_TABLE} == NFTA_CHAIN_TABLE &&
+                int{NFTA_CHAIN_TABLE} == NFTA_OBJ_TABLE &&
+                int{NFTA_OBJ_TABLE} == NFTA_FLOWTABLE_TABLE);
+  nlmsghdr* header = Begin(type, table.family, 0, kHeadroom, std::move(what));
+  mnl_attr_put_strz(header, NFTA_RULE_TABLE, table.name.c_str());
+  if (!name.empty()) mnl_attr_put_strz(header, name_attribute, name.c_str());
+  if (object_type != 0) mnl_attr_put_u32(header, NFTA_OBJ_TYPE, htobe32(object_type));
   End(header);
 }
 
@@ -152,14 +149,14 @@ void Batch::AddSet(const TableSpec& table, const SetSpec& spec) {
   const SetPtr set(nftnl_set_alloc());
   nftnl_set_set_str(set.get(), NFTNL_SET_TABLE, table.name.c_str());
   nftnl_set_set_str(set.get(), NFTNL_SET_NAME, spec.name.c_str());
-  nftnl_set_set_u32(set.get(), NFTNL_SET_ID, next_set_id_++);
-  nftnl_set_set_u32(set.get(), NFTNL_SET_KEY_TYPE, TypeId(spec.key));
-  nftnl_set_set_u32(set.get(), NFTNL_SET_KEY_LEN, static_cast<uint32_t>(FieldsSize(spec.key)));
+  SetNumbers(set.get(), {{NFTNL_SET_ID, next_set_id_++},
+                         {NFTNL_SET_KEY_TYPE, TypeId(spec.key)},
+                         {NFTNL_SET_KEY_LEN, FieldsSize(spec.key)}});
   uint32_t flags = spec.interval ? NFT_SET_INTERVAL : 0;
   if (!spec.data.empty()) {
     flags |= NFT_SET_MAP;
-    nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_TYPE, TypeId(spec.data));
-    nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_LEN, static_cast<uint32_t>(FieldsSize(spec.data)));
+    SetNumbers(set.get(), {{NFTNL_SET_DATA_TYPE, TypeId(spec.data)},
+                           {NFTNL_SET_DATA_LEN, FieldsSize(spec.data)}});
   }
   if (spec.has_ranges()) {
     flags |= NFT_SET_CONCAT;
@@ -168,11 +165,11 @@ void Batch::AddSet(const TableSpec& table, const SetSpec& spec) {
     nftnl_set_set_data(set.get(), NFTNL_SET_DESC_CONCAT, lengths.data(),
                        static_cast<uint32_t>(lengths.size()));
   }
-  if (spec.dynamic_size != 0) flags |= NFT_SET_EVAL | NFT_SET_TIMEOUT;
-  nftnl_set_set_u32(set.get(), NFTNL_SET_FLAGS, flags);
   if (spec.dynamic_size != 0) {
+    flags |= NFT_SET_EVAL | NFT_SET_TIMEOUT;
     nftnl_set_set_u32(set.get(), NFTNL_SET_DESC_SIZE, spec.dynamic_size);
   }
+  nftnl_set_set_u32(set.get(), NFTNL_SET_FLAGS, flags);
   if (!spec.userdata.empty()) {
     nftnl_set_set_data(set.get(), NFTNL_SET_USERDATA, spec.userdata.data(),
                        static_cast<uint32_t>(spec.userdata.size()));
@@ -189,7 +186,8 @@ void Batch::AddChain(const TableSpec& table, const ChainSpec& spec) {
   nftnl_chain_set_str(chain.get(), NFTNL_CHAIN_NAME, spec.name.c_str());
   if (spec.base) {
     nftnl_chain_set_str(chain.get(), NFTNL_CHAIN_TYPE, spec.base->type.c_str());
-    nftnl_chain_set_u32(chain.get(), NFTNL_CHAIN_HOOKNUM, HookNumber(spec.base->hook));
+    const auto* hook = std::find(std::begin(kHooks), std::end(kHooks), spec.base->hook);
+    nftnl_chain_set_u32(chain.get(), NFTNL_CHAIN_HOOKNUM, static_cast<uint32_t>(hook - kHooks));
     nftnl_chain_set_s32(chain.get(), NFTNL_CHAIN_PRIO, spec.base->priority);
     nftnl_chain_set_u32(chain.get(), NFTNL_CHAIN_POLICY, NF_ACCEPT);
   }
@@ -214,14 +212,13 @@ uint32_t Batch::AddAnonymousSet(const TableSpec& table, const AnonymousSet& spec
   uint32_t flags = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT;
   nftnl_set_set_str(set.get(), NFTNL_SET_TABLE, table.name.c_str());
   nftnl_set_set_str(set.get(), NFTNL_SET_NAME, name.c_str());
-  nftnl_set_set_u32(set.get(), NFTNL_SET_ID, id);
-  nftnl_set_set_u32(set.get(), NFTNL_SET_KEY_TYPE, FieldTypeId(spec.key));
-  nftnl_set_set_u32(set.get(), NFTNL_SET_KEY_LEN, static_cast<uint32_t>(FieldSize(spec.key)));
-  nftnl_set_set_u32(set.get(), NFTNL_SET_DESC_SIZE, static_cast<uint32_t>(spec.entries.size()));
+  SetNumbers(set.get(), {{NFTNL_SET_ID, id},
+                         {NFTNL_SET_KEY_TYPE, FieldTypeId(spec.key)},
+                         {NFTNL_SET_KEY_LEN, FieldSize(spec.key)},
+                         {NFTNL_SET_DESC_SIZE, spec.entries.size()}});
   if (verdicts) {
     flags |= NFT_SET_MAP;
-    nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_TYPE, kVerdictType);
-    nftnl_set_set_u32(set.get(), NFTNL_SET_DATA_LEN, 0);
+    SetNumbers(set.get(), {{NFTNL_SET_DATA_TYPE, kVerdictType}, {NFTNL_SET_DATA_LEN, 0}});
   }
   nftnl_set_set_u32(set.get(), NFTNL_SET_FLAGS, flags);
   nlmsghdr* header = Begin(NFT_MSG_NEWSET, table.family, NLM_F_CREATE, kHeadroom, "add " + name);
@@ -254,8 +251,7 @@ void Batch::AddRule(const TableSpec& table, const RuleSpec& spec) {
     ids.push_back(AddAnonymousSet(table, set, names.back()));
   }
   const RulePtr rule(nftnl_rule_alloc());
-  nftnl_rule_set_u32(rule.get(), NFTNL_RULE_FAMILY,
-                     table.family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6);
+  nftnl_rule_set_u32(rule.get(), NFTNL_RULE_FAMILY, NfFamily(table.family));
   nftnl_rule_set_str(rule.get(), NFTNL_RULE_TABLE, table.name.c_str());
   nftnl_rule_set_str(rule.get(), NFTNL_RULE_CHAIN, spec.chain.c_str());
   const auto set_of = [&](const Lookup& lookup) {

@@ -141,38 +141,16 @@ bool AcceptsTranslated(const nlmsghdr* message) {
 std::optional<ForeignChain> ReadChain(const nlmsghdr* message) {
   if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return std::nullopt;
   const uint8_t family = static_cast<const nfgenmsg*>(mnl_nlmsg_get_payload(message))->nfgen_family;
-  ForeignChain chain;
-  chain.family = FamilyText(family);
-  ForeignChain::Hook base;
-  bool hooked = false;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    switch (mnl_attr_get_type(attribute)) {
-      case NFTA_CHAIN_TABLE:
-        chain.table = AttributeText(attribute);
-        break;
-      case NFTA_CHAIN_NAME:
-        chain.name = AttributeText(attribute);
-        break;
-      case NFTA_CHAIN_TYPE:
-        base.type = AttributeText(attribute);
-        break;
-      case NFTA_CHAIN_POLICY:
-        base.policy_drop = AttributeNumber(attribute) == NF_DROP;
-        break;
-      case NFTA_CHAIN_HOOK:
-        hooked = true;
-        for (const nlattr* part : Attributes(attribute)) {
-          const unsigned type = mnl_attr_get_type(part);
-          if (type == NFTA_HOOK_HOOKNUM) base.hook = HookText(family, AttributeNumber(part));
-          if (type == NFTA_HOOK_PRIORITY)
-            base.priority = static_cast<int32_t>(AttributeNumber(part));
-        }
-        break;
-      default:
-        break;
-    }
-  }
-  if (hooked) chain.base = std::move(base);
+  const AttributeTable attributes(message, sizeof(nfgenmsg));
+  ForeignChain chain{.family = FamilyText(family),
+                     .table = AttributeText(attributes[NFTA_CHAIN_TABLE]),
+                     .name = AttributeText(attributes[NFTA_CHAIN_NAME])};
+  if (attributes[NFTA_CHAIN_HOOK] == nullptr) return chain;
+  const AttributeTable hook(attributes[NFTA_CHAIN_HOOK]);
+  chain.base = {.type = AttributeText(attributes[NFTA_CHAIN_TYPE]),
+                .hook = HookText(family, AttributeNumber(hook[NFTA_HOOK_HOOKNUM])),
+                .priority = static_cast<int32_t>(AttributeNumber(hook[NFTA_HOOK_PRIORITY])),
+                .policy_drop = AttributeNumber(attributes[NFTA_CHAIN_POLICY]) == NF_DROP};
   return chain;
 }
 

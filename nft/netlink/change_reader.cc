@@ -51,24 +51,16 @@ constexpr Kind kKinds[] = {
 };
 
 std::string Name(const nlmsghdr* message, uint16_t type) {
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) == type) return AttributeText(attribute);
-  }
-  return {};
+  return AttributeText(AttributeTable(message, sizeof(nfgenmsg))[type]);
 }
 
 // Returns "nft (pid 123)" from the message that ends each transaction, or an empty string if the
 // kernel does not include the process.
 std::string Author(const nlmsghdr* generation) {
-  std::string name, pid;
-  for (const nlattr* attribute : Attributes(generation, sizeof(nfgenmsg))) {
-    const unsigned type = mnl_attr_get_type(attribute);
-    if (type == NFTA_GEN_PROC_NAME) name = AttributeText(attribute);
-    if (type == NFTA_GEN_PROC_PID && mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-      pid = " (pid " + std::to_string(be32toh(mnl_attr_get_u32(attribute))) + ")";
-    }
-  }
-  return name + pid;
+  const AttributeTable attributes(generation, sizeof(nfgenmsg));
+  const std::optional<uint32_t> pid = ReadNumber(attributes[NFTA_GEN_PROC_PID]);
+  return AttributeText(attributes[NFTA_GEN_PROC_NAME]) +
+         (pid ? absl::StrCat(" (pid ", *pid, ")") : "");
 }
 
 // Returns true for an anonymous set, which the kernel creates and deletes together with its rule.

@@ -1,11 +1,11 @@
 #include "nft/netlink/counter_reader.h"
 
-#include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 
 #include <algorithm>
 
 #include "nft/base/status.h"
+#include "nft/netlink/messages.h"
 
 namespace svcmap::nft {
 namespace {
@@ -53,8 +53,7 @@ absl::Status CounterReader::ReadOnce(SetRef set, std::vector<ElementCount>& coun
   const TableSpec& table = tables_[Index(set.family)];
   alignas(nlmsghdr) uint8_t buffer[kCounterRequestSize];
   nlmsghdr* request =
-      session_.Prepare(buffer, NFT_MSG_GETSETELEM,
-                       set.family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6, NLM_F_DUMP);
+      session_.Prepare(buffer, NFT_MSG_GETSETELEM, NfFamily(set.family), NLM_F_DUMP);
   mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_TABLE, table.name.c_str());
   mnl_attr_put_strz(request, NFTA_SET_ELEM_LIST_SET, table.sets[set.set].name.c_str());
   return session_.Ask(request, [&](const nlmsghdr* message) { ReadCounts(message, counts); });

@@ -32,69 +32,24 @@ std::string ReadComment(std::span<const uint8_t> userdata) {
 }
 
 Element ReadElement(const nlattr* nest) {
-  Element element;
-  for (const nlattr* attribute : Attributes(nest)) {
-    switch (mnl_attr_get_type(attribute)) {
-      case NFTA_SET_ELEM_KEY:
-        element.key = ReadValue(attribute);
-        break;
-      case NFTA_SET_ELEM_KEY_END:
-        element.key_end = ReadValue(attribute);
-        break;
-      case NFTA_SET_ELEM_DATA:
-        element.data = ReadValue(attribute);
-        break;
-      case NFTA_SET_ELEM_FLAGS:
-        if (mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-          element.interval_end =
-              (be32toh(mnl_attr_get_u32(attribute)) & NFT_SET_ELEM_INTERVAL_END) != 0;
-        }
-        break;
-      case NFTA_SET_ELEM_USERDATA:
-        element.comment = ReadComment(AttributeBytes(attribute));
-        break;
-      default:
-        break;
-    }
-  }
-  return element;
+  const AttributeTable attributes(nest);
+  const uint32_t flags = AttributeNumber(attributes[NFTA_SET_ELEM_FLAGS]);
+  return {.key = ReadValue(attributes[NFTA_SET_ELEM_KEY]),
+          .data = ReadValue(attributes[NFTA_SET_ELEM_DATA]),
+          .comment = ReadComment(AttributeBytes(attributes[NFTA_SET_ELEM_USERDATA])),
+          .interval_end = (flags & NFT_SET_ELEM_INTERVAL_END) != 0,
+          .key_end = ReadValue(attributes[NFTA_SET_ELEM_KEY_END])};
 }
 
-// Parses NFTA_EXPR_DATA of a counter.
-std::optional<uint64_t> ReadPackets(const nlattr* nest) {
-  for (const nlattr* attribute : Attributes(nest)) {
-    if (mnl_attr_get_type(attribute) != NFTA_COUNTER_PACKETS ||
-        mnl_attr_get_payload_len(attribute) != sizeof(uint64_t)) {
-      continue;
-    }
-    return be64toh(mnl_attr_get_u64(attribute));
-  }
-  return std::nullopt;
-}
-
-// Parses the single expression of an element.
-std::optional<uint64_t> ReadCounter(const nlattr* nest) {
-  bool counter = false;
-  for (const nlattr* attribute : Attributes(nest)) {
-    const uint16_t type = mnl_attr_get_type(attribute);
-    if (type == NFTA_EXPR_NAME) counter = AttributeText(attribute) == "counter";
-    if (type == NFTA_EXPR_DATA && counter) return ReadPackets(attribute);
-  }
-  return std::nullopt;
-}
-
+// Parses an element with a counter as its single expression.
 std::optional<ElementCount> ReadCount(const nlattr* nest) {
-  ElementCount count;
-  bool counted = false;
-  for (const nlattr* attribute : Attributes(nest)) {
-    const uint16_t type = mnl_attr_get_type(attribute);
-    if (type == NFTA_SET_ELEM_KEY) count.key = ReadValue(attribute);
-    if (type != NFTA_SET_ELEM_EXPR) continue;
-    const std::optional<uint64_t> packets = ReadCounter(attribute);
-    counted = packets.has_value();
-    count.packets = packets.value_or(0);
-  }
-  return counted ? std::optional(std::move(count)) : std::nullopt;
+  const AttributeTable attributes(nest);
+  const AttributeTable expression(attributes[NFTA_SET_ELEM_EXPR]);
+  if (AttributeText(expression[NFTA_EXPR_NAME]) != "counter") return std::nullopt;
+  const auto packets =
+      ReadNumber<uint64_t>(AttributeTable(expression[NFTA_EXPR_DATA])[NFTA_COUNTER_PACKETS]);
+  if (!packets) return std::nullopt;
+  return ElementCount{.key = ReadValue(attributes[NFTA_SET_ELEM_KEY]), .packets = *packets};
 }
 
 // Calls `fn` for each element of a message.

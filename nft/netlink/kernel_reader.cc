@@ -1,4 +1,4 @@
-// The read-only part of NetlinkKernel.
+// The part of NetlinkKernel that reads elements and tables.
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
@@ -232,6 +232,31 @@ absl::StatusOr<std::optional<TableContent>> NetlinkKernel::ReadTable(Family fami
   });
   if (!status.ok()) return Annotate(status, "read table " + tables_[Index(family)].name);
   return content;
+}
+
+absl::StatusOr<TableContent> NetlinkKernel::ReferenceContent(const TableSpec& spec) {
+  const Family family = spec.family;
+  TableSpecs reference = tables_;
+  reference[Index(family)] = spec;
+  reference[Index(family)].name += kReferenceSuffix;
+  reference[Index(family)].dormant = true;
+  tables_.swap(reference);
+
+  Transaction make, drop;
+  make.DropTable(family);
+  make.CreateTable({family, std::make_shared<TableSpec>(tables_[Index(family)])});
+  drop.DropTable(family);
+  const ApplyResult made = NetlinkKernel::Apply(make);
+  absl::StatusOr<std::optional<TableContent>> content =
+      made.error.ok() ? ReadTable(family) : made.error;
+  const ApplyResult dropped = NetlinkKernel::Apply(drop);
+  tables_.swap(reference);
+
+  if (!content.ok()) return Annotate(content.status(), "create the reference table");
+  if (!dropped.error.ok()) return Annotate(dropped.error, "delete the reference table");
+  if (!*content) return absl::UnavailableError("another process deleted the reference table");
+  (*content)->flags = 0;  // Removes the dormant flag of the reference table.
+  return **std::move(content);
 }
 
 }  // namespace svcmap::nft

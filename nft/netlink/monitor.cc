@@ -25,16 +25,6 @@ constexpr size_t kMaxOwnPorts = 8;
 // Compares generation ids, which may wrap around.
 bool AtLeast(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) >= 0; }
 
-std::optional<uint32_t> GenerationIn(const nlmsghdr* message) {
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) == NFTA_GEN_ID &&
-        mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-      return be32toh(mnl_attr_get_u32(attribute));
-    }
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(TableSpecs tables, OnChange on_change,
@@ -188,7 +178,8 @@ void Monitor::Read(std::span<const uint8_t> datagram) {
 void Monitor::EndTransaction(const nlmsghdr* generation) {
   receives_nothing_ = false;
   if (const std::optional<ForeignChange> change = reader_.Take(generation)) on_change_(*change);
-  const std::optional<uint32_t> id = GenerationIn(generation);
+  const std::optional<uint32_t> id =
+      ReadNumber(AttributeTable(generation, sizeof(nfgenmsg))[NFTA_GEN_ID]);
   if (!id) return;
   CrossGaps();
   if (ReceivedUpTo(*id)) return;  // The notification was sent before the monitor was restarted.

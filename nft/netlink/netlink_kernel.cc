@@ -1,7 +1,5 @@
 #include "nft/netlink/netlink_kernel.h"
 
-#include <linux/netfilter.h>
-
 #include <cerrno>
 
 #include "nft/base/status.h"
@@ -106,8 +104,7 @@ ApplyResult NetlinkKernel::AwaitVerdict(const Batch& batch, bool& transient) {
 }
 
 nlmsghdr* NetlinkKernel::Prepare(uint8_t* buffer, uint16_t type, Family family, uint16_t flags) {
-  return session_.Prepare(buffer, type, family == Family::kIpv4 ? NFPROTO_IPV4 : NFPROTO_IPV6,
-                          flags);
+  return session_.Prepare(buffer, type, NfFamily(family), flags);
 }
 
 }  // namespace svcmap::nft

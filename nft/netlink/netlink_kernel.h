@@ -13,7 +13,7 @@ namespace svcmap::nft {
 
 class TableReader;
 
-class NetlinkKernel final : public Kernel {
+class NetlinkKernel : public Kernel {
  public:
   // `tables` is indexed by Index(Family) and defines the names and sets that transactions refer to.
   static absl::StatusOr<std::unique_ptr<NetlinkKernel>> Open(TableSpecs tables,
@@ -33,10 +33,11 @@ class NetlinkKernel final : public Kernel {
   // Waits until no process has a commit in progress, and returns the generation id.
   absl::StatusOr<uint32_t> SettledGeneration() { return session_.SettledGeneration(); }
 
- private:
+ protected:
   NetlinkKernel(TableSpecs tables, Session session)
       : tables_(std::move(tables)), session_(std::move(session)) {}
 
+ private:
   ApplyResult ApplyOnce(const Transaction& transaction, bool& transient);
   ApplyResult AwaitVerdict(const Batch& batch, bool& transient);
 

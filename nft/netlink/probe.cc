@@ -2,14 +2,14 @@
 
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <linux/netfilter/nfnetlink_conntrack.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "nft/base/status.h"
+#include "nft/conntrack/flow_message.h"
 #include "nft/netlink/answer.h"
 #include "nft/netlink/batch.h"
 #include "nft/netlink/dump.h"
@@ -144,50 +144,35 @@ std::string PerFamily(const char* option, Family family) {
 // Returns the kernel feature that an expression needs. Returns nullopt for expressions that need a
 // set or a chain. Supported kernels have all forms of them that the tables use.
 struct FeatureOf {
+  using Result = std::optional<Feature>;
   Family family;
 
-  std::optional<Feature> operator()(const PayloadLoad&) const { return Core("header fields"); }
-  std::optional<Feature> operator()(const AddressWrite&) const {
-    return Core("header field rewriting");
+  Result operator()(const PayloadLoad&) const { return Core("header fields"); }
+  Result operator()(const AddressWrite&) const { return Core("header field rewriting"); }
+  Result operator()(const NeutralWrite&) const { return Core("header field rewriting"); }
+  Result operator()(const OriginalDestinationLoad&) const {
+    return Module("connection state", "CT");
   }
-  std::optional<Feature> operator()(const NeutralWrite&) const {
-    return Core("header field rewriting");
-  }
-  std::optional<Feature> operator()(const OriginalDestinationLoad&) const {
-    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
-  }
-  std::optional<Feature> operator()(const RouteTypeLoad&) const {
-    return Feature{"route look-ups", PerFamily("CONFIG_NFT_FIB", family),
-                   family == Family::kIpv4 ? "nft_fib_ipv4" : "nft_fib_ipv6"};
-  }
-  std::optional<Feature> operator()(const DynamicElement&) const { return std::nullopt; }
-  std::optional<Feature> operator()(const MetaLoad&) const { return Core("packet metadata"); }
-  std::optional<Feature> operator()(const MetaSet&) const { return Core("setting the mark"); }
-  std::optional<Feature> operator()(const CtLoad&) const {
-    return Feature{"connection state", "CONFIG_NFT_CT", "nft_ct"};
-  }
-  std::optional<Feature> operator()(const Compare&) const { return Core("comparisons"); }
-  std::optional<Feature> operator()(const Bitwise&) const { return Core("masks"); }
-  std::optional<Feature> operator()(const Lookup&) const { return std::nullopt; }
-  std::optional<Feature> operator()(const RandomNumber&) const {
-    return Feature{"random numbers", "CONFIG_NFT_NUMGEN", "nft_numgen"};
-  }
-  std::optional<Feature> operator()(const HashedNumber&) const {
-    return Feature{"hashes", "CONFIG_NFT_HASH", "nft_hash"};
-  }
-  std::optional<Feature> operator()(const RateAbove&) const {
-    return Feature{"rate limits", "CONFIG_NFT_LIMIT", "nft_limit"};
-  }
-  std::optional<Feature> operator()(const Verdict&) const { return std::nullopt; }
-  std::optional<Feature> operator()(const Dnat&) const {
-    return Feature{"destination translation", "CONFIG_NFT_NAT", "nft_nat"};
-  }
-  std::optional<Feature> operator()(const Masquerade&) const {
-    return Feature{"masquerade", "CONFIG_NFT_MASQ", "nft_masq"};
-  }
-  std::optional<Feature> operator()(const Reject& reject) const {
-    return Feature{"reject", PerFamily("CONFIG_NFT_REJECT", reject.family),
-                   reject.family == Family::kIpv4 ? "nft_reject_ipv4" : "nft_reject_ipv6"};
+  Result operator()(const RouteTypeLoad&) const { return Module("route look-ups", "FIB", true); }
+  Result operator()(const DynamicElement&) const { return std::nullopt; }
+  Result operator()(const MetaLoad&) const { return Core("packet metadata"); }
+  Result operator()(const MetaSet&) const { return Core("setting the mark"); }
+  Result operator()(const CtLoad&) const { return Module("connection state", "CT"); }
+  Result operator()(const Compare&) const { return Core("comparisons"); }
+  Result operator()(const Bitwise&) const { return Core("masks"); }
+  Result operator()(const Lookup&) const { return std::nullopt; }
+  Result operator()(const RandomNumber&) const { return Module("random numbers", "NUMGEN"); }
+  Result operator()(const HashedNumber&) const { return Module("hashes", "HASH"); }
+  Result operator()(const RateAbove&) const { return Module("rate limits", "LIMIT"); }
+  Result operator()(const Verdict&) const { return std::nullopt; }
+  Result operator()(const Dnat&) const { return Module("destination translation", "NAT"); }
+  Result operator()(const Masquerade&) const { return Module("masquerade", "MASQ"); }
+  Result operator()(const Reject&) const { return Module("reject", "REJECT", true); }
+
+  // `name`: name of the kernel option after CONFIG_NFT_. The module has the same name.
+  Feature Module(std::string feature, std::string name, bool per_family = false) const {
+    if (per_family) name = PerFamily(name.c_str(), family);
+    return {std::move(feature), "CONFIG_NFT_" + name, "nft_" + absl::AsciiStrToLower(name)};
   }
 };
 
@@ -305,12 +290,9 @@ absl::Status Narrow(Prober& prober, const TableSpec& table, const Rejection& who
 absl::Status ProbeConntrack(std::vector<MissingFeature>& missing_features) {
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
   if (!socket.ok()) return socket.status();
-  alignas(nlmsghdr) uint8_t buffer[kBatchEndSize];
-  nlmsghdr* request = mnl_nlmsg_put_header(buffer);
-  request->nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET_STATS;
-  request->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+  alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];
+  nlmsghdr* request = WriteCountRequest(buffer);
   request->nlmsg_seq = 1;
-  mnl_nlmsg_put_extra_header(request, sizeof(nfgenmsg));
   const absl::Status status = DumpOnce(*socket, request, [](const nlmsghdr*) { return true; });
   if (!absl::IsInvalidArgument(status) && !absl::IsUnimplemented(status)) return status;
   for (const Family family : kFamilies) {

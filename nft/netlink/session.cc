@@ -49,15 +49,7 @@ absl::Status Session::EnsureSocket() {
 }
 
 nlmsghdr* Session::Prepare(uint8_t* buffer, uint16_t type, uint8_t family, uint16_t flags) {
-  nlmsghdr* header = mnl_nlmsg_put_header(buffer);
-  header->nlmsg_type = static_cast<uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | type);
-  header->nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
-  header->nlmsg_seq = sequence_++;
-  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
-  extra->nfgen_family = family;
-  extra->version = NFNETLINK_V0;
-  extra->res_id = 0;
-  return header;
+  return nftnl_nlmsg_build_hdr(reinterpret_cast<char*>(buffer), type, family, flags, sequence_++);
 }
 
 absl::Status Session::Send(std::span<const uint8_t> bytes) {
@@ -122,12 +114,7 @@ absl::StatusOr<std::optional<uint32_t>> Session::RequestGeneration() {
   const nlmsghdr* request = Prepare(buffer, NFT_MSG_GETGEN, NFPROTO_UNSPEC, 0);
   std::optional<uint32_t> generation;
   const absl::Status status = Ask(request, [&](const nlmsghdr* message) {
-    for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-      if (mnl_attr_get_type(attribute) == NFTA_GEN_ID &&
-          mnl_attr_get_payload_len(attribute) == sizeof(uint32_t)) {
-        generation = be32toh(mnl_attr_get_u32(attribute));
-      }
-    }
+    generation = ReadNumber(AttributeTable(message, sizeof(nfgenmsg))[NFTA_GEN_ID]);
   });
   if (!status.ok()) return status;
   return generation;

@@ -4,7 +4,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <xxhash.h>
 
-#include <cstring>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 
@@ -27,141 +27,76 @@ uint64_t Digest(uint32_t type, uint64_t value, uint64_t seed) {
 }
 
 std::string HookName(uint32_t hook) {
-  constexpr const char* kNames[] = {"prerouting", "input", "forward", "output", "postrouting"};
-  return hook < std::size(kNames) ? kNames[hook] : std::to_string(hook);
+  return hook < std::size(kHooks) ? kHooks[hook] : std::to_string(hook);
 }
 
-BaseChain ReadHook(const nlattr* attribute) {
-  BaseChain base;
-  for (const nlattr* part : Attributes(attribute)) {
-    const uint32_t number = AttributeNumber(part);
-    if (mnl_attr_get_type(part) == NFTA_HOOK_HOOKNUM) base.hook = HookName(number);
-    if (mnl_attr_get_type(part) == NFTA_HOOK_PRIORITY) base.priority = static_cast<int>(number);
-  }
-  return base;
+// Reads the attributes of a message if it concerns the table `table`.
+std::optional<AttributeTable> ReadMessage(const nlmsghdr* message, uint16_t table_attribute,
+                                          const std::string& table) {
+  if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return std::nullopt;
+  const AttributeTable attributes(message, sizeof(nfgenmsg));
+  if (AttributeText(attributes[table_attribute]) != table) return std::nullopt;
+  return attributes;
 }
 
-bool HasName(const nlmsghdr* message, uint16_t type, const std::string& name) {
-  if (mnl_nlmsg_get_payload_len(message) < sizeof(nfgenmsg)) return false;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) == type) return AttributeText(attribute) == name;
+// Returns a digest of the attributes of the given types that are present.
+uint64_t Digest(const AttributeTable& attributes, std::initializer_list<int> types, uint64_t seed) {
+  for (const int type : types) {
+    if (const nlattr* attribute = attributes[static_cast<size_t>(type)]; attribute != nullptr) {
+      seed = Digest(attribute, seed);
+    }
   }
-  return false;
+  return seed;
 }
 
 }  // namespace
 
 void TableReader::AddTable(const nlmsghdr* message) {
-  if (!HasName(message, NFTA_TABLE_NAME, table_)) return;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) != NFTA_TABLE_FLAGS) continue;
-    content_.flags = AttributeNumber(attribute);
-  }
+  const auto table = ReadMessage(message, NFTA_TABLE_NAME, table_);
+  if (table) content_.flags = AttributeNumber((*table)[NFTA_TABLE_FLAGS]);
 }
 
 void TableReader::AddSet(const nlmsghdr* message) {
-  if (!HasName(message, NFTA_SET_TABLE, table_)) return;
-  std::string name;
-  uint32_t flags = 0;
-  std::optional<uint32_t> count;
-  uint64_t digest = 0;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    switch (mnl_attr_get_type(attribute)) {
-      case NFTA_SET_NAME:
-        name = AttributeText(attribute);
-        break;
-      case NFTA_SET_FLAGS:
-        flags = AttributeNumber(attribute);
-        [[fallthrough]];
-      case NFTA_SET_KEY_TYPE:
-      case NFTA_SET_KEY_LEN:
-      case NFTA_SET_DATA_TYPE:
-      case NFTA_SET_DATA_LEN:
-      case NFTA_SET_POLICY:
-      case NFTA_SET_TIMEOUT:
-      case NFTA_SET_GC_INTERVAL:
-      case NFTA_SET_USERDATA:
-      case NFTA_SET_OBJ_TYPE:
-      case NFTA_SET_EXPR:
-      case NFTA_SET_EXPRESSIONS:
-        digest = Digest(attribute, digest);
-        break;
-      case NFTA_SET_DESC:
-        for (const nlattr* part : Attributes(attribute)) {
-          if (mnl_attr_get_type(part) == NFTA_SET_DESC_CONCAT) digest = Digest(part, digest);
-        }
-        break;
-      case kSetCount:
-        count = AttributeNumber(attribute);
-        break;
-      default:
-        break;
-    }
-  }
-  if ((flags & NFT_SET_ANONYMOUS) != 0) {
-    anonymous_[name] = Digest(kSetCount, count.value_or(0), digest);
+  const auto set = ReadMessage(message, NFTA_SET_TABLE, table_);
+  if (!set) return;
+  uint64_t digest =
+      Digest(*set,
+             {NFTA_SET_FLAGS, NFTA_SET_KEY_TYPE, NFTA_SET_KEY_LEN, NFTA_SET_DATA_TYPE,
+              NFTA_SET_DATA_LEN, NFTA_SET_POLICY, NFTA_SET_TIMEOUT, NFTA_SET_GC_INTERVAL,
+              NFTA_SET_USERDATA, NFTA_SET_OBJ_TYPE, NFTA_SET_EXPR, NFTA_SET_EXPRESSIONS},
+             0);
+  digest = Digest(AttributeTable((*set)[NFTA_SET_DESC]), {NFTA_SET_DESC_CONCAT}, digest);
+  const std::string name = AttributeText((*set)[NFTA_SET_NAME]);
+  const nlattr* count = (*set)[kSetCount];
+  if ((AttributeNumber((*set)[NFTA_SET_FLAGS]) & NFT_SET_ANONYMOUS) != 0) {
+    anonymous_[name] = Digest(kSetCount, AttributeNumber(count), digest);
     return;
   }
   content_.sets[name] = digest;
-  if (count) content_.elements[name] = *count;
+  if (count != nullptr) content_.elements[name] = AttributeNumber(count);
 }
 
 void TableReader::AddChain(const nlmsghdr* message) {
-  if (!HasName(message, NFTA_CHAIN_TABLE, table_)) return;
-  std::string name;
-  std::optional<BaseChain> base;
-  std::string type;
-  uint64_t digest = 0;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    switch (mnl_attr_get_type(attribute)) {
-      case NFTA_CHAIN_NAME:
-        name = AttributeText(attribute);
-        break;
-      case NFTA_CHAIN_HOOK:
-        base = ReadHook(attribute);
-        digest = Digest(attribute, digest);
-        break;
-      case NFTA_CHAIN_TYPE:
-        type = AttributeText(attribute);
-        digest = Digest(attribute, digest);
-        break;
-      case NFTA_CHAIN_POLICY:
-      case NFTA_CHAIN_FLAGS:
-        digest = Digest(attribute, digest);
-        break;
-      default:
-        break;
-    }
-  }
-  content_.chains[name] = digest;
-  if (!base) return;
-  base->type = std::move(type);
-  content_.bases[name] = *std::move(base);
+  const auto chain = ReadMessage(message, NFTA_CHAIN_TABLE, table_);
+  if (!chain) return;
+  const std::string name = AttributeText((*chain)[NFTA_CHAIN_NAME]);
+  content_.chains[name] =
+      Digest(*chain, {NFTA_CHAIN_HOOK, NFTA_CHAIN_TYPE, NFTA_CHAIN_POLICY, NFTA_CHAIN_FLAGS}, 0);
+  if ((*chain)[NFTA_CHAIN_HOOK] == nullptr) return;
+  const AttributeTable hook((*chain)[NFTA_CHAIN_HOOK]);
+  content_.bases[name] = {.type = AttributeText((*chain)[NFTA_CHAIN_TYPE]),
+                          .hook = HookName(AttributeNumber(hook[NFTA_HOOK_HOOKNUM])),
+                          .priority = static_cast<int>(AttributeNumber(hook[NFTA_HOOK_PRIORITY]))};
 }
 
 void TableReader::AddRule(const nlmsghdr* message) {
-  if (!HasName(message, NFTA_RULE_TABLE, table_)) return;
-  std::string chain;
-  uint64_t digest = 0;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    switch (mnl_attr_get_type(attribute)) {
-      case NFTA_RULE_CHAIN:
-        chain = AttributeText(attribute);
-        break;
-      case NFTA_RULE_COMPAT:
-      case NFTA_RULE_USERDATA:
-        digest = Digest(attribute, digest);
-        break;
-      case NFTA_RULE_EXPRESSIONS:
-        for (const nlattr* expression : Attributes(attribute)) {
-          digest = DigestExpression(expression, digest);
-        }
-        break;
-      default:
-        break;
-    }
+  const auto rule = ReadMessage(message, NFTA_RULE_TABLE, table_);
+  if (!rule) return;
+  uint64_t digest = Digest(*rule, {NFTA_RULE_COMPAT, NFTA_RULE_USERDATA}, 0);
+  for (const nlattr* expression : Attributes((*rule)[NFTA_RULE_EXPRESSIONS])) {
+    digest = DigestExpression(expression, digest);
   }
-  uint64_t& of_chain = content_.chains[chain];
+  uint64_t& of_chain = content_.chains[AttributeText((*rule)[NFTA_RULE_CHAIN])];
   of_chain = Digest(NFTA_RULE_EXPRESSIONS, digest, of_chain);
 }
 
@@ -186,21 +121,16 @@ uint64_t TableReader::DigestExpression(const nlattr* expression, uint64_t seed) 
 }
 
 void TableReader::AddObject(const nlmsghdr* message) {
-  if (!HasName(message, NFTA_OBJ_TABLE, table_)) return;
-  ForeignObject object;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) == NFTA_OBJ_NAME) object.name = AttributeText(attribute);
-    if (mnl_attr_get_type(attribute) == NFTA_OBJ_TYPE) object.type = AttributeNumber(attribute);
-  }
-  content_.objects.push_back(std::move(object));
+  const auto object = ReadMessage(message, NFTA_OBJ_TABLE, table_);
+  if (!object) return;
+  content_.objects.push_back({.name = AttributeText((*object)[NFTA_OBJ_NAME]),
+                              .type = AttributeNumber((*object)[NFTA_OBJ_TYPE])});
 }
 
 void TableReader::AddFlowtable(const nlmsghdr* message) {
-  if (!HasName(message, NFTA_FLOWTABLE_TABLE, table_)) return;
-  for (const nlattr* attribute : Attributes(message, sizeof(nfgenmsg))) {
-    if (mnl_attr_get_type(attribute) != NFTA_FLOWTABLE_NAME) continue;
-    content_.objects.push_back({.name = AttributeText(attribute)});
-  }
+  const auto flowtable = ReadMessage(message, NFTA_FLOWTABLE_TABLE, table_);
+  if (!flowtable) return;
+  content_.objects.push_back({.name = AttributeText((*flowtable)[NFTA_FLOWTABLE_NAME])});
 }
 
 }  // namespace svcmap::nft

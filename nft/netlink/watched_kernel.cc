@@ -20,22 +20,22 @@ absl::StatusOr<std::unique_ptr<WatchedKernel>> WatchedKernel::Open(TableSpecs ta
       Monitor::Start(tables, std::move(on_change), options.monitor);
   if (!monitor.ok()) return monitor.status();
   options.session.on_port = [m = monitor->get()](uint32_t port_id) { m->AddOwnPort(port_id); };
-  absl::StatusOr<std::unique_ptr<NetlinkKernel>> kernel =
-      NetlinkKernel::Open(std::move(tables), std::move(options.session));
-  if (!kernel.ok()) return kernel.status();
-  return std::unique_ptr<WatchedKernel>(new WatchedKernel(*std::move(monitor), *std::move(kernel)));
+  absl::StatusOr<Session> session = Session::Open(std::move(options.session));
+  if (!session.ok()) return session.status();
+  return std::unique_ptr<WatchedKernel>(
+      new WatchedKernel(*std::move(monitor), std::move(tables), *std::move(session)));
 }
 
 // Pauses the monitor only after SettledGeneration() has waited for any commit in progress. If the
 // monitor were paused during a commit, the commit's notifications would be lost.
 ApplyResult WatchedKernel::Apply(const Transaction& transaction) {
-  if (!IsLarge(transaction)) return kernel_->Apply(transaction);
+  if (!IsLarge(transaction)) return NetlinkKernel::Apply(transaction);
 
-  const absl::StatusOr<uint32_t> before = kernel_->SettledGeneration();
+  const absl::StatusOr<uint32_t> before = SettledGeneration();
   monitor_->Pause();
-  ApplyResult result = kernel_->Apply(transaction);
+  ApplyResult result = NetlinkKernel::Apply(transaction);
   monitor_->Resume();
-  const absl::StatusOr<uint32_t> after = kernel_->Generation();
+  const absl::StatusOr<uint32_t> after = Generation();
   if (before.ok() && after.ok()) {
     const uint32_t commits = *after - *before;
     const bool explained =

@@ -16,7 +16,7 @@ struct WatchedKernelOptions {
   MonitorOptions monitor = {};
 };
 
-class WatchedKernel final : public Kernel {
+class WatchedKernel final : public NetlinkKernel {
  public:
   // The monitor's thread calls `on_change` once for each transaction of another process that
   // changed svcmap's tables.
@@ -25,21 +25,6 @@ class WatchedKernel final : public Kernel {
                                                              WatchedKernelOptions options = {});
 
   ApplyResult Apply(const Transaction& transaction) override;
-  absl::StatusOr<bool> HasTable(Family family) override { return kernel_->HasTable(family); }
-  absl::StatusOr<std::vector<Element>> ReadSet(SetRef set) override {
-    return kernel_->ReadSet(set);
-  }
-  absl::StatusOr<std::vector<std::optional<Element>>> ReadElements(
-      SetRef set, std::span<const FieldBytes> keys) override {
-    return kernel_->ReadElements(set, keys);
-  }
-  absl::StatusOr<std::optional<TableContent>> ReadTable(Family family) override {
-    return kernel_->ReadTable(family);
-  }
-  absl::StatusOr<TableContent> ReferenceContent(const TableSpec& spec) override {
-    return kernel_->ReferenceContent(spec);
-  }
-  absl::StatusOr<uint32_t> Generation() override { return kernel_->Generation(); }
   // Returns the newest generation id up to which all changes by other processes were reported.
   // Thread-safe.
   uint32_t reported_generation() const { return monitor_->reported(); }
@@ -50,11 +35,10 @@ class WatchedKernel final : public Kernel {
   bool WatcherAlive() const { return monitor_->alive(); }
 
  private:
-  WatchedKernel(std::unique_ptr<Monitor> monitor, std::unique_ptr<NetlinkKernel> kernel)
-      : monitor_(std::move(monitor)), kernel_(std::move(kernel)) {}
+  WatchedKernel(std::unique_ptr<Monitor> monitor, TableSpecs tables, Session session)
+      : NetlinkKernel(std::move(tables), std::move(session)), monitor_(std::move(monitor)) {}
 
   std::unique_ptr<Monitor> monitor_;
-  std::unique_ptr<NetlinkKernel> kernel_;
 };
 
 }  // namespace svcmap::nft

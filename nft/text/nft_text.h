@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "nft/model/kernel.h"
@@ -40,6 +41,19 @@ struct ElementParts {
 // Calls `fn` for each element line of TransactionText, in order.
 void ForEachElementParts(const TableSpecs& tables, const Transaction& transaction,
                          const std::function<void(const ElementParts&)>& fn);
+
+// Print the key of a range: "10.96.0.0/16", "10.96.0.1-10.96.0.9" or "10.96.0.1".
+
+// Prints the keys from `start` (inclusive) to `end` (exclusive). If `end` is empty, the range ends
+// at the highest key. An address range that is a prefix is printed as a prefix. All svcmap interval
+// sets with start and end elements have a single field.
+std::string RangeText(std::span<const Field> fields, std::span<const uint8_t> start,
+                      std::span<const uint8_t> end);
+
+// Prints a key with several fields from `first` to `last`, both inclusive. Each field is printed as
+// a separate range: "198.51.100.1 . tcp . 80 . 10.0.0.0/8".
+std::string RangesText(std::span<const Field> fields, std::span<const uint8_t> first,
+                       std::span<const uint8_t> last);
 
 // Returns the element's text for errors, such as "10.96.0.1 . tcp . 80 in service-ips".
 std::string ElementText(const SetSpec& set, const ElementView& element);

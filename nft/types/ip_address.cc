@@ -55,6 +55,18 @@ std::optional<IpAddress> ParseIpv6(std::string_view text) {
   return IpAddress::V6(address);
 }
 
+// Sets or clears all bits of the address after the first `length` bits.
+IpAddress WithHostBits(const IpAddress& address, uint8_t length, bool set) {
+  std::array<uint8_t, 16> bytes = {};
+  const std::span<const uint8_t> source = address.bytes();
+  for (size_t i = 0; i < source.size(); ++i) {
+    const int kept = std::clamp(length - static_cast<int>(i) * 8, 0, 8);
+    bytes[i] =
+        static_cast<uint8_t>(set ? source[i] | (0xff >> kept) : source[i] & (0xff00 >> kept));
+  }
+  return *IpAddress::FromBytes({bytes.data(), source.size()});
+}
+
 }  // namespace
 
 IpAddress IpAddress::V4(const in_addr& address) {
@@ -67,6 +79,12 @@ IpAddress IpAddress::V6(const in6_addr& address) {
   IpAddress result;
   result.family_ = Family::kIpv6;
   std::copy_n(reinterpret_cast<const uint8_t*>(&address), 16, result.bytes_.begin());
+  return result;
+}
+
+IpAddress IpAddress::Unspecified(Family family) {
+  IpAddress result;
+  result.family_ = family;
   return result;
 }
 
@@ -112,15 +130,8 @@ std::string IpAddress::WithPort(uint16_t port) const {
   return (v4 ? ToString() + ":" : "[" + ToString() + "]:") + std::to_string(port);
 }
 
-IpPrefix::IpPrefix(const IpAddress& address, uint8_t length) : length_(length) {
-  std::array<uint8_t, 16> bytes = {};
-  const std::span<const uint8_t> source = address.bytes();
-  for (size_t i = 0; i < source.size(); ++i) {
-    const int kept = std::clamp(length - static_cast<int>(i) * 8, 0, 8);
-    bytes[i] = static_cast<uint8_t>(source[i] & (0xff00 >> kept));
-  }
-  address_ = *IpAddress::FromBytes({bytes.data(), source.size()});
-}
+IpPrefix::IpPrefix(const IpAddress& address, uint8_t length)
+    : address_(WithHostBits(address, length, false)), length_(length) {}
 
 std::optional<IpPrefix> IpPrefix::Parse(std::string_view text) {
   const size_t slash = text.find('/');
@@ -137,15 +148,7 @@ bool IpPrefix::Contains(const IpAddress& address) const {
   return address.family() == family() && IpPrefix(address, length_) == *this;
 }
 
-IpAddress IpPrefix::Last() const {
-  std::array<uint8_t, 16> bytes = {};
-  const std::span<const uint8_t> source = address_.bytes();
-  for (size_t i = 0; i < source.size(); ++i) {
-    const int kept = std::clamp(length_ - static_cast<int>(i) * 8, 0, 8);
-    bytes[i] = static_cast<uint8_t>(source[i] | (0xff >> kept));
-  }
-  return *IpAddress::FromBytes({bytes.data(), source.size()});
-}
+IpAddress IpPrefix::Last() const { return WithHostBits(address_, length_, true); }
 
 std::string IpPrefix::ToString() const {
   return address_.ToString() + "/" + std::to_string(length_);

@@ -26,6 +26,9 @@ class IpAddress {
   static IpAddress V4(const in_addr& address);
   static IpAddress V6(const in6_addr& address);
 
+  // Returns 0.0.0.0 or ::.
+  static IpAddress Unspecified(Family family);
+
   // Returns nullopt if `bytes` does not contain 4 or 16 bytes. The bytes are in network byte order.
   static std::optional<IpAddress> FromBytes(std::span<const uint8_t> bytes);
 

@@ -14,9 +14,8 @@ void HandshakeBook::Update(const EndpointChanges& changes, Time now) {
 std::optional<HandshakeBook::Time> HandshakeBook::due_at() const {
   if (check_) return Time::min();
   if (entries_.empty()) return std::nullopt;
-  const auto oldest = std::min_element(
-      entries_.begin(), entries_.end(),
-      [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
+  const auto oldest =
+      std::ranges::min_element(entries_, {}, [](const auto& entry) { return entry.second.since; });
   return oldest->second.since + delay_;
 }
 

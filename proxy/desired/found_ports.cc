@@ -10,9 +10,9 @@ namespace svcmap::proxy {
 namespace {
 
 std::string PortKey(Family family, Protocol protocol, bool is_range, std::string_view comment) {
-  std::string key = {static_cast<char>(Index(family)), static_cast<char>(protocol),
-                     is_range ? 'r' : 'p'};
-  return key.append(comment);
+  return std::string{static_cast<char>(Index(family)), static_cast<char>(protocol),
+                     is_range ? 'r' : 'p'}
+      .append(comment);
 }
 
 uint32_t ReadHost32(std::span<const uint8_t> bytes) {
@@ -125,12 +125,13 @@ void FoundPorts::Finish() {
       list.erase(std::unique(list.begin(), list.end()), list.end());
     }
   }
-  for (auto& slots : slots_) {
-    for (auto& [group, list] : slots) std::sort(list.begin(), list.end());
-  }
-  for (auto& slots : sticky_slots_) {
-    for (auto& [group, list] : slots) std::sort(list.begin(), list.end());
-  }
+  const auto sort_slots = [](auto& maps) {
+    for (auto& slots : maps) {
+      for (auto& [group, list] : slots) std::sort(list.begin(), list.end());
+    }
+  };
+  sort_slots(slots_);
+  sort_slots(sticky_slots_);
   for (const auto& [port, descriptor] : destinations_) TakeGroups(port, descriptor);
   destinations_.clear();
   // In damaged tables, several ports may have the same number. Only one of them keeps it.
@@ -206,17 +207,14 @@ ServiceRows FoundPorts::Find(const Service& service) const {
       const bool internal_local = service.internal_policy == TrafficPolicy::kLocal;
       uint32_t& set_of_cluster_ip = internal_local ? groups.local : groups.cluster;
       if (set_of_cluster_ip == 0) set_of_cluster_ip = groups.internal;
-      PortRows& port_rows = rows.ports.emplace_back();
-      port_rows.family = family;
-      port_rows.name = port.name;
-      port_rows.protocol = port.protocol;
-      port_rows.port = port.port;
-      port_rows.end_port = port.end_port;
-      if (groups.port_number != 0) {
+      if (groups.timer && groups.port_number == 0) continue;
+      PortRows& port_rows = rows.ports.emplace_back(PortRows{.family = family,
+                                                             .name = port.name,
+                                                             .protocol = port.protocol,
+                                                             .port = port.port,
+                                                             .end_port = port.end_port});
+      if (groups.timer) {
         port_rows.affinity = {.timer = *groups.timer, .port_number = groups.port_number};
-      } else if (groups.timer) {
-        rows.ports.pop_back();
-        continue;
       }
       Affinity* const affinity = port_rows.affinity ? &*port_rows.affinity : nullptr;
       port_rows.cluster = SetOf(port_rows, groups.cluster, affinity);

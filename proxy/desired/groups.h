@@ -87,7 +87,7 @@ class NumberAllocator {
 class Numbers {
  public:
   NumberAllocator& Of(NumberPool pool, Family family) {
-    return pool == NumberPool::kGroups ? groups_ : sticky_[Index(family)][pool == kPorts ? 1 : 0];
+    return pools_[static_cast<size_t>(pool)][pool == NumberPool::kGroups ? 0 : Index(family)];
   }
   NextNumbers Next() {
     NextNumbers next;
@@ -110,12 +110,10 @@ class Numbers {
   }
 
  private:
-  static constexpr NumberPool kPorts = NumberPool::kStickyPorts;
-
-  NumberAllocator groups_{kMaxGroup};
-  std::array<std::array<NumberAllocator, 2>, 2> sticky_{
-      {{NumberAllocator(kMaxStickyGroup), NumberAllocator(kMaxStickyPort)},
-       {NumberAllocator(kMaxStickyGroup), NumberAllocator(kMaxStickyPort)}}};
+  NumberAllocator pools_[3][2] = {  // By pool and Index(Family).
+      {NumberAllocator(kMaxGroup), NumberAllocator(0)},
+      {NumberAllocator(kMaxStickyGroup), NumberAllocator(kMaxStickyGroup)},
+      {NumberAllocator(kMaxStickyPort), NumberAllocator(kMaxStickyPort)}};
 };
 
 }  // namespace svcmap::proxy

@@ -3,30 +3,12 @@
 #include "proxy/desired/ranges.h"
 
 namespace svcmap::proxy {
+
 std::optional<IpPrefix> PodBlock(const RulesetOptions& options, const Node* node, Family family) {
-  switch (options.detect_local) {
-    case DetectLocal::kClusterCidr:
-      return options.cluster_cidr[Index(family)];
-    case DetectLocal::kNodeCidr:
-      return node != nullptr ? node->pod_cidr[Index(family)] : std::nullopt;
-    case DetectLocal::kInterface:
-      return std::nullopt;
-  }
-  return std::nullopt;
+  if (options.detect_local == DetectLocal::kClusterCidr) return options.cluster_cidr[Index(family)];
+  if (options.detect_local == DetectLocal::kInterface || node == nullptr) return std::nullopt;
+  return node->pod_cidr[Index(family)];
 }
-
-namespace {
-
-Row PingTargetRow(const IpAddress& target) {
-  constexpr uint8_t kIcmp = 1, kIcmpv6 = 58;
-  Row row;
-  row.set = {target.family(), kPingTarget};
-  row.key.AppendU8(target.family() == Family::kIpv4 ? kIcmp : kIcmpv6);
-  row.data.Append(target.bytes());
-  return row;
-}
-
-}  // namespace
 
 std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const NodeFacts& facts,
                           const Store& store) {
@@ -38,16 +20,20 @@ std::vector<Row> NodeRows(const RulesetOptions& options, const Node* node, const
   const auto add = [&rows](SetIndex set, const std::vector<AddressRange>& ranges) {
     for (Row& row : RangeRows(set, ranges)) rows.push_back(std::move(row));
   };
-  for (const std::optional<IpAddress>& target : facts.ping_target) {
-    if (target) rows.push_back(PingTargetRow(*target));
+  constexpr uint8_t kIcmp[] = {1, 58};  // IANA numbers of ICMP and ICMPv6.
+  for (const Family family : kFamilies) {
+    const std::optional<IpAddress>& target = facts.ping_target[Index(family)];
+    if (!target) continue;
+    rows.push_back({.set = {family, kPingTarget},
+                    .key = nft::FieldBytes().AppendU8(kIcmp[Index(family)]),
+                    .data = nft::FieldBytes().Append(target->bytes())});
   }
   if (options.detect_local == DetectLocal::kInterface) return rows;
   for (const Family family : kFamilies) {
     const std::optional<IpPrefix> pods = PodBlock(options, node, family);
     if (pods) add(kPodSources, MergeRanges({*pods}));
-    const IpPrefix everybody = *IpPrefix::Parse(family == Family::kIpv4 ? "0.0.0.0/0" : "::/0");
     if (options.masquerade_all) {  // All sources are masqueraded (S-90).
-      add(kMasqueradeSources, MergeRanges({everybody}));
+      add(kMasqueradeSources, MergeRanges({IpPrefix(IpAddress::Unspecified(family), 0)}));
     } else if (pods && !ConstantPods(options, family)) {
       // Without local traffic detection, no traffic is masqueraded (S-71).
       add(kMasqueradeSources, Outside(*pods));

@@ -23,14 +23,6 @@ std::optional<IpAddress> Neighbour(const IpAddress& address, int by) {
 std::optional<IpAddress> Next(const IpAddress& address) { return Neighbour(address, 1); }
 std::optional<IpAddress> Previous(const IpAddress& address) { return Neighbour(address, -1); }
 
-Row BoundRow(SetIndex set, const IpAddress& address, bool interval_end) {
-  Row row;
-  row.set = {address.family(), set};
-  row.key.Append(address.bytes());
-  row.interval_end = interval_end;
-  return row;
-}
-
 }  // namespace
 
 std::vector<AddressRange> MergeRanges(const std::vector<IpPrefix>& prefixes) {
@@ -63,11 +55,14 @@ std::vector<AddressRange> Outside(const IpPrefix& prefix) {
 
 std::vector<Row> RangeRows(SetIndex set, const std::vector<AddressRange>& ranges) {
   std::vector<Row> rows;
+  const auto add = [&](const IpAddress& address, bool end) {
+    rows.push_back({.set = {address.family(), set},
+                    .key = nft::FieldBytes().Append(address.bytes()),
+                    .interval_end = end});
+  };
   for (const AddressRange& range : ranges) {
-    rows.push_back(BoundRow(set, range.first, false));
-    if (const std::optional<IpAddress> behind = Next(range.last)) {
-      rows.push_back(BoundRow(set, *behind, true));
-    }
+    add(range.first, false);
+    if (const std::optional<IpAddress> behind = Next(range.last)) add(*behind, true);
   }
   return rows;
 }

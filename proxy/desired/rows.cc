@@ -15,14 +15,12 @@
 namespace svcmap::proxy {
 namespace {
 
-nft::SetRef Ref(Family family, SetIndex set) { return {family, set}; }
-
-nft::FieldBytes ProtocolAndPort(nft::FieldBytes key, Protocol protocol, uint16_t port) {
-  return key.AppendU8(static_cast<uint8_t>(protocol)).AppendU16Be(port).PadToWord();
-}
-
 nft::FieldBytes ProtocolOnly(nft::FieldBytes key, Protocol protocol) {
   return key.AppendU8(static_cast<uint8_t>(protocol)).PadToWord();
+}
+
+nft::FieldBytes ProtocolAndPort(nft::FieldBytes key, Protocol protocol, uint16_t port) {
+  return ProtocolOnly(key, protocol).AppendU16Be(port).PadToWord();
 }
 
 nft::FieldBytes Address(const IpAddress& address) {
@@ -41,8 +39,7 @@ Descriptor DescriptorOf(const PortRows& port, DispatchKind kind, const EndpointS
   Descriptor descriptor{.kind = kind,
                         .endpoints = static_cast<uint32_t>(set.slots.size()),
                         .group = set.group,
-                        .pick_by = port.pick_by,
-                        .sticky = {}};
+                        .pick_by = port.pick_by};
   if (port.affinity && set.group != 0) {
     descriptor.sticky = {.timer = port.affinity->timer, .local = &set == &port.local};
   }
@@ -66,11 +63,7 @@ class OwnRowsBuilder {
 
  private:
   Row& Add(Family family, SetIndex set, nft::FieldBytes key, const std::string& comment = "") {
-    Row& row = rows_.emplace_back();
-    row.set = Ref(family, set);
-    row.key = key;
-    row.comment = comment;
-    return row;
+    return rows_.emplace_back(Row{.set = {family, set}, .key = key, .comment = comment});
   }
 
   void AddAddress(const PortRows& port, const ReachedAt& at, const std::string& comment) {
@@ -142,9 +135,9 @@ class OwnRowsBuilder {
           .data = ChoiceBytes(port.family, choice);
       if (added[place]) continue;
       added[place] = true;
-      Row& row = Add(port.family, StickyEndpointsOf(port, local),
-                     nft::FieldBytes().AppendU32Be(choice), comment);
-      row.data = port.is_range() ? Address(endpoint.ip) : EndpointBytes(endpoint);
+      Add(port.family, StickyEndpointsOf(port, local), nft::FieldBytes().AppendU32Be(choice),
+          comment)
+          .data = port.is_range() ? Address(endpoint.ip) : EndpointBytes(endpoint);
     }
   }
 
@@ -187,9 +180,8 @@ void AddSelfEndpoints(const PortRows& port, std::vector<Row>& rows) {
     for (const EndpointAddress& endpoint : set->slots) {
       if (destinations.empty()) return;
       if (destinations.erase({endpoint.ip, endpoint.port}) == 0) continue;
-      Row& row = rows.emplace_back();
-      row.set = Ref(port.family, kSelfEndpoints);
-      row.key = ProtocolOnly(Address(endpoint.ip), port.protocol);
+      rows.push_back({.set = {port.family, kSelfEndpoints},
+                      .key = AddressAndProtocolKey(endpoint.ip, port.protocol)});
     }
   }
 }
@@ -279,9 +271,7 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
   rows.reserve(size);
   const auto add = [&rows](SetIndex set, const std::vector<IpAddress>& addresses) {
     for (const IpAddress& address : addresses) {
-      Row& row = rows.emplace_back();
-      row.set = Ref(address.family(), set);
-      row.key = Address(address);
+      rows.push_back({.set = {address.family(), set}, .key = Address(address)});
     }
   };
   add(kClusterIps, service.cluster_ips);
@@ -290,25 +280,25 @@ std::vector<Row> SharedRows(const ServiceRows& service) {
     if (service.tcp_resets == TcpResets::kStrict && port.protocol == Protocol::kTcp &&
         !port.is_range()) {
       for (const ReachedAt& at : port.addresses) {
-        Row& row = rows.emplace_back();
-        row.set = Ref(port.family, kResetServices);
-        row.key = ServiceIpKey(at.address, port.protocol, at.port);
+        rows.push_back({.set = {port.family, kResetServices},
+                        .key = ServiceIpKey(at.address, port.protocol, at.port)});
       }
     }
     AddSelfEndpoints(port, rows);
     for (const EndpointAddress& endpoint : port.hairpins) {
-      Row& row = rows.emplace_back();
-      row.set = Ref(port.family, port.is_range() ? kRangeHairpins : kHairpinConnections);
       const nft::FieldBytes addresses = Address(endpoint.ip).Append(endpoint.ip.bytes());
-      row.key = port.is_range() ? ProtocolOnly(addresses, port.protocol)
-                                : ProtocolAndPort(addresses, port.protocol, endpoint.port);
+      rows.push_back(
+          port.is_range()
+              ? Row{{port.family, kRangeHairpins}, ProtocolOnly(addresses, port.protocol)}
+              : Row{{port.family, kHairpinConnections},
+                    ProtocolAndPort(addresses, port.protocol, endpoint.port)});
     }
   }
   return rows;
 }
 
 nft::SetRef SlotsOf(const PortRows& port) {
-  return Ref(port.family, port.is_range() ? kRangeEndpoints : kEndpoints);
+  return {port.family, port.is_range() ? kRangeEndpoints : kEndpoints};
 }
 
 Row EndpointRow(nft::SetRef slots, uint32_t group, uint32_t slot, const EndpointAddress& endpoint) {

@@ -8,12 +8,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/container/inlined_vector.h"
 
-#include "proxy/desired/hash_table.h"
 #include "proxy/desired/ranges.h"
 #include "proxy/desired/slots.h"
-#include "proxy/desired/weights.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -49,31 +46,19 @@ std::string NameOf(const auto& port) {
   return (port.name.empty() ? "\"\"" : port.name) + "/" + std::string(ProtocolName(port.protocol));
 }
 
-// The names and protocols of a list of ports, which can have 65,535 ports.
-class PortNames {
- public:
-  template <typename Port>
-  explicit PortNames(const std::vector<Port>& ports) {
-    few_.reserve(std::min(ports.size(), kFew));
-    for (const Port& port : ports) {
-      if (ports.size() <= kFew) {
-        few_.emplace_back(port.name, port.protocol);
-      } else {
-        many_.emplace(port.name, port.protocol);
-      }
-    }
-  }
-  bool Contains(const auto& port) const {
-    const Name name(port.name, port.protocol);
-    return std::find(few_.begin(), few_.end(), name) != few_.end() || many_.contains(name);
-  }
+// Returns the names and protocols of a list of ports, which can have 65,535 ports. Ascending.
+template <typename Port>
+std::vector<std::pair<std::string_view, Protocol>> SortedNames(const std::vector<Port>& ports) {
+  std::vector<std::pair<std::string_view, Protocol>> names;
+  names.reserve(ports.size());
+  for (const Port& port : ports) names.emplace_back(port.name, port.protocol);
+  std::ranges::sort(names);
+  return names;
+}
 
- private:
-  static constexpr size_t kFew = 8;
-  using Name = std::pair<std::string_view, Protocol>;
-  absl::InlinedVector<Name, kFew> few_;
-  absl::flat_hash_set<Name> many_;
-};
+bool Contains(const std::vector<std::pair<std::string_view, Protocol>>& names, const auto& port) {
+  return std::ranges::binary_search(names, std::pair(std::string_view(port.name), port.protocol));
+}
 
 class Builder {
  public:
@@ -114,10 +99,8 @@ class Builder {
     std::vector<IpPrefix> blocks = service_.source_ranges;
     for (const Family family : kFamilies) {
       const IpAddress& own_ip = context_.node.own_ip[Index(family)];
-      const bool node_allowed =
-          std::any_of(service_.source_ranges.begin(), service_.source_ranges.end(),
-                      [&](const IpPrefix& block) { return block.Contains(own_ip); });
-      if (!node_allowed) continue;
+      const auto contains_node = [&](const IpPrefix& block) { return block.Contains(own_ip); };
+      if (std::ranges::none_of(service_.source_ranges, contains_node)) continue;
       for (const IpAddress& vip : service_.load_balancer_ips) {
         if (vip.family() != family) continue;
         blocks.emplace_back(vip, static_cast<uint8_t>(vip.size() * 8));
@@ -133,19 +116,12 @@ class Builder {
     if (wanted <= context_.source_rows[Index(family)]) return;
     std::erase_if(desired_.rows.sources,
                   [family](const AddressRange& range) { return range.first.family() == family; });
-    desired_.findings.push_back(
-        {.severity = Finding::Severity::kWarning,
-         .kind = Kind::kService,
-         .key = service_.key,
-         .field = "spec.loadBalancerSourceRanges",
-         .code = FindingCode::kTooMany,
-         .value = std::to_string(wanted),
-         .reason = "svcmap's limit is " + std::to_string(kMaxSourceRows) +
-                   " ranges of all Services together, counted for each " +
-                   std::string(FamilyName(family)) +
-                   " load balancer IP and port, or protocol of port ranges; the " +
-                   std::string(FamilyName(family)) +
-                   " load balancer IPs of the Service accept no traffic"});
+    const std::string name(FamilyName(family));
+    Warn("spec.loadBalancerSourceRanges", FindingCode::kTooMany, std::to_string(wanted),
+         "svcmap's limit is " + std::to_string(kMaxSourceRows) +
+             " ranges of all Services together, counted for each " + name +
+             " load balancer IP and port, or protocol of port ranges; the " + name +
+             " load balancer IPs of the Service accept no traffic");
   }
 
   // An address of the Service. All ports of the Service are reachable at the address.
@@ -166,9 +142,7 @@ class Builder {
   std::vector<Destination> Destinations(Family family) const {
     std::vector<Destination> destinations;
     if (service_.external_ips.empty() && service_.load_balancer_ips.empty()) {
-      destinations.push_back({*service_.cluster_ip[Index(family)], DispatchKind::kInternal,
-                              "spec.clusterIP", /*firewalled=*/false});
-      return destinations;
+      return {{*service_.cluster_ip[Index(family)], DispatchKind::kInternal, "spec.clusterIP"}};
     }
     absl::flat_hash_map<IpAddress, size_t> known;
     const auto add = [&](const IpAddress& address, DispatchKind kind, const char* field,
@@ -217,12 +191,7 @@ class Builder {
                   .protocol = port.protocol,
                   .port = port.port,
                   .end_port = port.end_port,
-                  .addresses = {},
-                  .internal_local = service_.internal_policy == TrafficPolicy::kLocal,
-                  .cluster = {},
-                  .local = {},
-                  .hairpins = {},
-                  .affinity = {}};
+                  .internal_local = service_.internal_policy == TrafficPolicy::kLocal};
     for (const Destination& to : destinations) {
       if (!Owns(PortClaim(to.address, port), to.field)) continue;
       rows.addresses.push_back({to.address, port.port, to.kind, to.firewalled});
@@ -250,9 +219,7 @@ class Builder {
   void CheckClusterIp(Family family) {
     const IpAddress& address = *service_.cluster_ip[Index(family)];
     const ReservedAddresses& reserved = context_.node.reserved;
-    const auto is_in = [&](const std::vector<IpAddress>& list) {
-      return std::binary_search(list.begin(), list.end(), address);
-    };
+    const auto is_in = [&](const auto& list) { return std::ranges::binary_search(list, address); };
     if (is_in(reserved.of_node)) {
       Warn("spec.clusterIP", FindingCode::kInvalid, address.ToString(),
            "must not be an address of a node, but is an address of this node; connections from "
@@ -285,14 +252,14 @@ class Builder {
   // ports is usual: the pods of the slice do not have the others.
   void CheckSlicePorts() {
     constexpr size_t kMaxSlices = 10;
-    const PortNames names(service_.ports);
+    const auto names = SortedNames(service_.ports);
     size_t reported = 0;
     for (const auto& slice : entry_.slices) {
       if (slice->endpoints.empty() || !service_.cluster_ip[Index(slice->family)]) continue;
       size_t matching = 0;
       const EndpointPort* other = nullptr;
       for (const EndpointPort& port : slice->ports) {
-        if (names.Contains(port)) {
+        if (Contains(names, port)) {
           ++matching;
         } else if (other == nullptr) {
           other = &port;
@@ -306,9 +273,9 @@ class Builder {
 
   // `other`: a port of the slice that the Service does not have, or null.
   void ReportSlice(const EndpointSlice& slice, const EndpointPort* other) {
-    const PortNames names(slice.ports);
-    const auto unused = std::find_if(service_.ports.begin(), service_.ports.end(),
-                                     [&](const auto& port) { return !names.Contains(port); });
+    const auto names = SortedNames(slice.ports);
+    const auto unused = std::ranges::find_if(
+        service_.ports, [&](const auto& port) { return !Contains(names, port); });
     if (unused == service_.ports.end()) return;
     const std::string effect = "port " + NameOf(*unused) + " of Service " + service_.key +
                                " gets no endpoints from this EndpointSlice";
@@ -327,18 +294,12 @@ class Builder {
   bool Owns(const ClaimKey& claim, const char* field) {
     const Service* owner = context_.claims.Owner(claim);
     if (owner != nullptr && owner->key == service_.key) return true;
-    desired_.findings.push_back(
-        {.severity = Finding::Severity::kWarning,
-         .kind = Kind::kService,
-         .key = service_.key,
-         .field = field,
-         .code = FindingCode::kDuplicate,
-         .value = claim.ToString(),
-         .reason = "already used by Service " + (owner != nullptr ? owner->key : std::string("?")) +
-                   ", which is older, was received first, or is first by name; " +
-                   (claim.role == ClaimKey::Role::kPortRanges
-                        ? "its port ranges are the only ones at this address"
-                        : "not programmed")});
+    Warn(field, FindingCode::kDuplicate, claim.ToString(),
+         "already used by Service " + (owner != nullptr ? owner->key : std::string("?")) +
+             ", which is older, was received first, or is first by name; " +
+             (claim.role == ClaimKey::Role::kPortRanges
+                  ? "its port ranges are the only ones at this address"
+                  : "not programmed"));
     return false;
   }
 
@@ -358,12 +319,10 @@ class Builder {
     const PortRows* before = PortBefore(rows);
     AddAffinity(rows, port, before, resolved);
     if (!rows.affinity) rows.pick_by = PickByFor(port, resolved);
-    rows.any =
-        FillSet(rows, before, before != nullptr ? &before->cluster : nullptr,
-                SlotsFor(rows, std::move(resolved.cluster), resolved.cluster_weights),
-                rows.cluster) &&
-        FillSet(rows, before, before != nullptr ? &before->local : nullptr,
-                SlotsFor(rows, std::move(resolved.local), resolved.local_weights), rows.local);
+    rows.any = FillSet(rows, before, &PortRows::cluster,
+                       SlotsFor(rows, std::move(resolved.cluster), resolved.cluster_weights)) &&
+               FillSet(rows, before, &PortRows::local,
+                       SlotsFor(rows, std::move(resolved.local), resolved.local_weights));
     if (!rows.any) {
       Warn(port, FindingCode::kLimit, "",
            "all endpoint groups are in use; new connections to the port are rejected");
@@ -484,16 +443,18 @@ class Builder {
   }
 
   // Returns false if no group number is free. `wanted` has the same format as in AssignSlots.
-  bool FillSet(const PortRows& rows, const PortRows* before, const EndpointSet* set_before,
-               std::vector<EndpointAddress> wanted, EndpointSet& set) {
+  bool FillSet(PortRows& rows, const PortRows* before, EndpointSet PortRows::*which,
+               std::vector<EndpointAddress> wanted) {
     if (wanted.empty()) return true;
-    const bool kept = set_before != nullptr && set_before->group != 0 &&
+    EndpointSet& set = rows.*which;
+    const bool kept = before != nullptr && (before->*which).group != 0 &&
                       before->affinity.has_value() == rows.affinity.has_value() &&
                       before->is_range() == rows.is_range();
     if (kept) {
-      set.group = set_before->group;
-      set.slots = rows.pick_by == PickBy::kRandom ? AssignSlots(set_before->slots, wanted) : wanted;
-      if (ChangedSlots(set_before->slots, set.slots) <= kMaxChangedSlots) return true;
+      const std::vector<EndpointAddress>& slots_before = (before->*which).slots;
+      set.group = (before->*which).group;
+      set.slots = rows.pick_by == PickBy::kRandom ? AssignSlots(slots_before, wanted) : wanted;
+      if (ChangedSlots(slots_before, set.slots) <= kMaxChangedSlots) return true;
     }
     // The elements of a new group are added before the commit that switches to the group. The slots
     // of a group that stays change in one commit, which must not block the kernel for long.
@@ -549,16 +510,14 @@ std::vector<Number> NumbersOf(const ServiceRows& service) {
   std::vector<Number> numbers;
   for (const PortRows& port : service.ports) {
     const NumberPool pool = port.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
+    // Both families share the numbers of kGroups.
+    const Family family = port.affinity ? port.family : Family::kIpv4;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      if (set->group != 0) numbers.push_back({pool, port.family, set->group});
+      if (set->group != 0) numbers.push_back({pool, family, set->group});
     }
     if (port.affinity) {
-      numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
+      numbers.push_back({NumberPool::kStickyPorts, family, port.affinity->port_number});
     }
-  }
-  // Both families share the group numbers.
-  for (Number& number : numbers) {
-    if (number.pool == NumberPool::kGroups) number.family = Family::kIpv4;
   }
   return numbers;
 }

@@ -11,13 +11,6 @@
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
-namespace {
-
-std::string SetAndKey(const nft::ElementView& element) {
-  return SharedKey(element.set, element.key);
-}
-
-}  // namespace
 
 std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint16_t port) {
   ServiceRows probe;
@@ -63,7 +56,7 @@ void KernelCheck::Confirm(const KernelCheck& earlier) {
   const absl::flat_hash_set<std::string_view> keys(
       earlier.differing_.begin(), earlier.differing_.begin() + static_cast<ptrdiff_t>(count));
   std::erase_if(items_, [&](const Item& item) {
-    return !keys.contains(std::string_view(SetAndKey(item.element)));
+    return !keys.contains(std::string_view(SharedKey(item.element.set, item.element.key)));
   });
 }
 
@@ -93,7 +86,7 @@ void KernelCheck::Compare(const Item& item, const std::optional<nft::Element>& f
   } else {
     return;
   }
-  differing_.push_back(SetAndKey(item.element));
+  differing_.push_back(SharedKey(item.element.set, item.element.key));
   lines_.push_back(std::move(line));
 }
 

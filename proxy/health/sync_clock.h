@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <utility>
 
 namespace svcmap::proxy {
 
@@ -12,8 +13,15 @@ class SyncClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  void Received(Time now);  // Call when a change is received.
-  void Started();           // Call at the start of a turn of the loop.
+  // Call when a change is received.
+  void Received(Time now) {
+    if (!received_) received_ = now;
+  }
+  // Call at the start of a turn of the loop.
+  void Started() {
+    const std::optional<Time> reported = std::exchange(received_, std::nullopt);
+    if (!started_) started_ = reported;
+  }
   // Call when the accepted changes are committed. `waiting`: arrival time of the oldest change that
   // was received before Started(), but is not accepted yet.
   void Synced(std::optional<Time> waiting = std::nullopt) { started_ = waiting; }

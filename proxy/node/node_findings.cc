@@ -73,13 +73,13 @@ void AddServiceCidrs(const NodeFindingsInput& input, const std::vector<Network>&
   }
 }
 
-Finding OfNode(const NodeFindingsInput& input, const char* field, std::string value,
-               std::string reason) {
+Finding OfNode(const NodeFindingsInput& input, const char* field, FindingCode code,
+               std::string value, std::string reason) {
   return {.severity = Finding::Severity::kWarning,
           .kind = Kind::kNode,
           .key = input.node_name,
           .field = field,
-          .code = FindingCode::kInvalid,
+          .code = code,
           .value = std::move(value),
           .reason = std::move(reason)};
 }
@@ -101,7 +101,8 @@ void AddClosedNodePorts(const NodeFindingsInput& input, const Node* node,
     const std::string closed = "no address accepts connections to " + name + " nodePorts";
     const IpAddress* primary = PrimaryAddress(node, family);
     if (input.node_port_addresses.primary && primary != nullptr) {
-      findings.push_back(OfNode(input, "status.addresses", primary->ToString(),
+      findings.push_back(OfNode(input, "status.addresses", FindingCode::kInvalid,
+                                primary->ToString(),
                                 "must be an address of an interface of this node; " + closed));
       continue;
     }
@@ -111,7 +112,7 @@ void AddClosedNodePorts(const NodeFindingsInput& input, const Node* node,
       cidrs += (cidrs.empty() ? "" : ",") + prefix.ToString();
     }
     if (cidrs.empty()) continue;
-    findings.push_back(OfNode(input, kSetting, cidrs,
+    findings.push_back(OfNode(input, kSetting, FindingCode::kInvalid, cidrs,
                               "must contain an address of an interface of this node; " + closed));
   }
 }
@@ -145,24 +146,20 @@ std::vector<Finding> NodeFindings(const NodeFindingsInput& input) {
   const auto found = input.store.nodes().find(input.node_name);
   const Node* node = found == input.store.nodes().end() ? nullptr : found->second.get();
   if (node == nullptr && !input.store.nodes().empty()) {
-    Finding finding =
-        OfNode(input, "metadata.name", "",
+    findings.push_back(
+        OfNode(input, "metadata.name", FindingCode::kRequired, "",
                "no Node object has the name of this node (--node-name), but other Node objects "
-               "exist; the addresses, pod CIDRs and zone of this node are unknown");
-    finding.code = FindingCode::kRequired;
-    findings.push_back(std::move(finding));
+               "exist; the addresses, pod CIDRs and zone of this node are unknown"));
   }
   AddServiceCidrs(input, NetworksOf(input, node), findings);
   AddClosedNodePorts(input, node, findings);
   if (input.use.over_limit) {
-    Finding finding =
-        OfNode(input, kSetting, std::to_string(input.accepted.size()),
+    findings.push_back(
+        OfNode(input, kSetting, FindingCode::kTooMany, std::to_string(input.accepted.size()),
                "addresses accept nodePorts, so all Services and nodePorts together have more than "
                "--max-elements " +
                    std::to_string(input.max_elements) +
-                   " elements; --max-elements does not limit nodePorts");
-    finding.code = FindingCode::kTooMany;
-    findings.push_back(std::move(finding));
+                   " elements; --max-elements does not limit nodePorts"));
   }
   return findings;
 }

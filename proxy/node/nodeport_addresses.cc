@@ -6,13 +6,9 @@
 namespace svcmap::proxy {
 namespace {
 
-IpAddress Unspecified(Family family) {
-  return *IpAddress::Parse(family == Family::kIpv4 ? "0.0.0.0" : "::");
-}
-
 bool InPrefixes(const std::vector<IpPrefix>& prefixes, const IpAddress& address) {
-  return std::any_of(prefixes.begin(), prefixes.end(),
-                     [&](const IpPrefix& prefix) { return prefix.Contains(address); });
+  return std::ranges::any_of(prefixes,
+                             [&](const auto& prefix) { return prefix.Contains(address); });
 }
 
 // Adds the meaning of one item of the setting to `result`. Returns false if the item is invalid.
@@ -23,7 +19,9 @@ bool AddItem(std::string_view item, NodePortAddresses& result) {
     result.prefixes.push_back(*IpPrefix::Parse("127.0.0.0/8"));
     result.prefixes.push_back(*IpPrefix::Parse("::1/128"));
   } else if (item == "all") {
-    for (const Family family : kFamilies) result.prefixes.emplace_back(Unspecified(family), 0);
+    for (const Family family : kFamilies) {
+      result.prefixes.emplace_back(IpAddress::Unspecified(family), 0);
+    }
   } else if (const std::optional<IpPrefix> prefix = IpPrefix::Parse(item)) {
     result.prefixes.push_back(*prefix);
   } else {
@@ -47,9 +45,7 @@ bool AcceptsAll(const NodePortAddresses& wanted, const Node* node, Family family
 
 const IpAddress* PrimaryAddress(const Node* node, Family family) {
   if (node == nullptr) return nullptr;
-  const auto found =
-      std::find_if(node->addresses.begin(), node->addresses.end(),
-                   [&](const IpAddress& address) { return address.family() == family; });
+  const auto found = std::ranges::find(node->addresses, family, &IpAddress::family);
   return found == node->addresses.end() || found->IsLoopback() ? nullptr : &*found;
 }
 
@@ -70,9 +66,7 @@ std::vector<IpAddress> ListedLoopbackAddresses(const NodePortAddresses& wanted) 
       return prefix.Contains(address) && prefix.address().IsLoopback() &&
              prefix.Last().IsLoopback();
     };
-    if (std::any_of(wanted.prefixes.begin(), wanted.prefixes.end(), lists)) {
-      listed.push_back(address);
-    }
+    if (std::ranges::any_of(wanted.prefixes, lists)) listed.push_back(address);
   }
   return listed;
 }
@@ -116,16 +110,29 @@ std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, con
   std::vector<IpAddress> addresses;
   for (const Family family : kFamilies) {
     if (AcceptsAll(wanted, node, family)) {
-      addresses.push_back(Unspecified(family));
+      addresses.push_back(IpAddress::Unspecified(family));
       continue;
     }
-    std::copy_if(accepted.begin(), accepted.end(), std::back_inserter(addresses),
-                 [family](const IpAddress& address) {
-                   const bool scoped = family == Family::kIpv6 && address.IsLinkLocal();
-                   return address.family() == family && !scoped;
-                 });
+    std::ranges::copy_if(accepted, std::back_inserter(addresses), [family](const IpAddress& at) {
+      const bool scoped = family == Family::kIpv6 && at.IsLinkLocal();
+      return at.family() == family && !scoped;
+    });
   }
   return addresses;
+}
+
+std::optional<IpAddress> PingTarget(const Node* node, const std::vector<IpAddress>& interfaces,
+                                    Family family) {
+  const IpAddress* own = PrimaryAddress(node, family);
+  if (own != nullptr && std::find(interfaces.begin(), interfaces.end(), *own) != interfaces.end()) {
+    return *own;
+  }
+  std::optional<IpAddress> lowest;
+  for (const IpAddress& address : interfaces) {
+    if (address.family() != family || address.IsLoopback() || address.IsLinkLocal()) continue;
+    if (!lowest || address < *lowest) lowest = address;
+  }
+  return lowest;
 }
 
 }  // namespace svcmap::proxy

@@ -1,6 +1,8 @@
-// Selects the addresses of this node that accept nodePort traffic. Pure functions.
+// Selects the addresses of this node that accept nodePort traffic, and the address that answers
+// echo requests to Service addresses. Pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,5 +55,12 @@ std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted
 // AcceptedNodePortAddresses.
 std::vector<IpAddress> HealthCheckAddresses(const NodePortAddresses& wanted, const Node* node,
                                             const std::vector<IpAddress>& interfaces);
+
+// Returns the node's own address if `interfaces` contains this address, otherwise the lowest
+// address in `interfaces` that is not a loopback or link-local address. The kernel delivers packets
+// to both addresses locally, on any interface. Returns nullopt if there is no such address. `node`
+// is null if this node is unknown.
+std::optional<IpAddress> PingTarget(const Node* node, const std::vector<IpAddress>& interfaces,
+                                    Family family);
 
 }  // namespace svcmap::proxy

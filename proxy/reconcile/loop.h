@@ -60,7 +60,7 @@ struct LoopOptions {
   StateLimits limits;
   // Minimum percentage for held removals. If the end of a snapshot would remove at least this
   // percentage of the objects of one kind, the objects of the snapshot are stored, but no other
-  // object is removed (snapshot_loss.h). 0 disables the check.
+  // object is removed (LossBeyond in proxy/state/store.h). 0 disables the check.
   unsigned hold_removals = 0;
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "proxy/desired/node_rows.h"
-#include "proxy/node/ping_target.h"
 
 namespace svcmap::proxy {
 

@@ -1,6 +1,7 @@
 #include "proxy/resolve/endpoints.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 namespace svcmap::proxy {
@@ -91,23 +92,9 @@ TopologyMode ModeOf(const std::vector<Candidate>& candidates, const NodePlace& n
   return TopologyMode::kNone;
 }
 
-// Collects weights in order. WeightList stores nothing while all weights are equal.
-class WeightList {
- public:
-  explicit WeightList(std::vector<uint16_t>& weights) : weights_(weights) {}
-
-  void Add(uint16_t weight) {
-    if (count_ == 0) first_ = weight;
-    if (weights_.empty() && weight != first_) weights_.assign(count_, first_);
-    if (!weights_.empty()) weights_.push_back(weight);
-    ++count_;
-  }
-
- private:
-  std::vector<uint16_t>& weights_;
-  size_t count_ = 0;
-  uint16_t first_ = 0;
-};
+void ClearIfEqual(std::vector<uint16_t>& weights) {
+  if (std::ranges::adjacent_find(weights, std::not_equal_to()) == weights.end()) weights.clear();
+}
 
 }  // namespace
 
@@ -148,13 +135,15 @@ ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
     if (c.drained() && (c.ready() || c.serving_terminating())) ++resolved.drained;
     return c.drained();
   });
-  WeightList cluster_weights(resolved.cluster_weights), local_weights(resolved.local_weights);
   for (const Candidate& c : candidates) {
     resolved.any_ready |= c.ready();
     resolved.any_ready_here |= c.ready() && c.local;
   }
   resolved.topology = ModeOf(candidates, node);
-  if (use_cluster) resolved.cluster.reserve(candidates.size());
+  if (use_cluster) {
+    resolved.cluster.reserve(candidates.size());
+    resolved.cluster_weights.reserve(candidates.size());
+  }
   for (const Candidate& c : candidates) {
     resolved.any |= c.ready() || c.serving_terminating();
     const bool in_cluster =
@@ -164,14 +153,16 @@ ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
         use_local && c.local && (resolved.any_ready_here ? c.ready() : c.serving_terminating());
     if (in_cluster) {
       resolved.cluster.push_back(c.address);
-      cluster_weights.Add(c.weight);
+      resolved.cluster_weights.push_back(c.weight);
     }
     if (in_local) {
       resolved.local.push_back(c.address);
-      local_weights.Add(c.weight);
+      resolved.local_weights.push_back(c.weight);
     }
     if (c.local && (in_cluster || in_local)) resolved.reachable_here.push_back(c.address);
   }
+  ClearIfEqual(resolved.cluster_weights);
+  ClearIfEqual(resolved.local_weights);
   return resolved;
 }
 

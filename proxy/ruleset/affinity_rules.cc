@@ -49,7 +49,7 @@ void AddChooseRules(RuleList& rules) {
 }
 
 // Looks up the original destination in the order of the chain services.
-void AddRestoreRules(const AffinityOptions& options, RuleList& rules) {
+void AddRestoreRules(const RulesetOptions& options, RuleList& rules) {
   const auto original = [](KeyPart port) {
     return nft::Key{KeyPart::kOriginalDestination, KeyPart::kProtocol, port};
   };
@@ -58,14 +58,14 @@ void AddRestoreRules(const AffinityOptions& options, RuleList& rules) {
       rules.Add(rules.In("restore" + suffix)
                     .RewriteDestination(original(port), Named(map))
                     .Goto(prefix + "restored" + suffix),
-                options.lookups);
+                Lookups(options));
     }
   };
   const auto restore_local_set = [&](const std::string& prefix) {
     rules.Add(rules.In(prefix + "restored-local")
                   .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
                   .Goto(prefix + "restored"),
-              options.lookups);
+              Lookups(options));
   };
   restore_from(kServiceIps, KeyPart::kDestinationPort, "");
   restore_local_set("");
@@ -91,11 +91,11 @@ void AddTimerRules(uint32_t seconds, bool local, bool port_ranges, RuleList& rul
 
   rules.Add(rules.In(recall).Remember(Named(kAffinity), seconds));
   rules.Add(rules.In(recall).Recall(Named(kAffinity)));
-  rules.Add(
-      rules.In(recall).DnatToChoice(Named(local ? kAffinityLocalEndpoints : kAffinityEndpoints)));
+  rules.Add(rules.In(recall).DnatToChoice(
+      Named(local ? kAffinityLocalEndpoints : kAffinityEndpoints), MapData::kAddressAndPort));
   if (port_ranges) {
-    rules.Add(rules.In(recall).DnatAddressToChoice(
-        Named(local ? kRangeAffinityLocalEndpoints : kRangeAffinityEndpoints)));
+    rules.Add(rules.In(recall).DnatToChoice(
+        Named(local ? kRangeAffinityLocalEndpoints : kRangeAffinityEndpoints), MapData::kAddress));
   }
   rules.Add(rules.In(recall).Forget(Named(kAffinity)));
 }
@@ -104,28 +104,28 @@ void AddTimerRules(uint32_t seconds, bool local, bool port_ranges, RuleList& rul
 
 void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
                        std::vector<nft::ChainSpec>& chains) {
-  chains.push_back({"sticky", "session affinity: dispatch by kind", {}});
-  chains.push_back({"stick", "session affinity: dispatch by timeout and set", {}});
-  chains.push_back({"choose", "session affinity: picks a random endpoint", {}});
-  chains.push_back({"choose-first", "fallback if no random pick found an endpoint", {}});
-  chains.push_back({"restore", "session affinity: restores the descriptor", {}});
-  chains.push_back({"restore-local", "", {}});
-  chains.push_back({"restored-local", "", {}});
-  if (port_ranges) chains.push_back({"range-restored-local", "", {}});
+  chains.push_back({"sticky", "session affinity: dispatch by kind"});
+  chains.push_back({"stick", "session affinity: dispatch by timeout and set"});
+  chains.push_back({"choose", "session affinity: picks a random endpoint"});
+  chains.push_back({"choose-first", "fallback if no random pick found an endpoint"});
+  chains.push_back({"restore", "session affinity: restores the descriptor"});
+  chains.push_back({"restore-local"});
+  chains.push_back({"restored-local"});
+  if (port_ranges) chains.push_back({"range-restored-local"});
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-    chains.push_back({ChooseChain(pick), "", {}});
-    if (pick > kMaxExactClass) chains.push_back({ChooseRepickChain(pick), "", {}});
+    chains.push_back({ChooseChain(pick)});
+    if (pick > kMaxExactClass) chains.push_back({ChooseRepickChain(pick)});
   }
   for (const uint32_t seconds : timers) {
     for (const bool local : {false, true}) {
-      chains.push_back({TimerChain("stick", local, seconds), "", {}});
-      chains.push_back({TimerChain("recall", local, seconds), "", {}});
+      chains.push_back({TimerChain("stick", local, seconds)});
+      chains.push_back({TimerChain("recall", local, seconds)});
     }
   }
 }
 
 void AddAffinityRules(Family family, std::span<const uint32_t> timers,
-                      const AffinityOptions& options, RuleList& rules) {
+                      const RulesetOptions& options, RuleList& rules) {
   // Uses few jumps between chains, because the kernel follows all paths when it validates the
   // table.
   const uint8_t sticky = DescriptorByte(DispatchKind::kSticky, 0);

@@ -30,17 +30,14 @@
 #include <vector>
 
 #include "nft/model/table.h"
-#include "proxy/ruleset/rule_list.h"
+#include "proxy/ruleset/service_rule.h"
+#include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
 
 void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
                        std::vector<nft::ChainSpec>& chains);
-struct AffinityOptions {
-  bool port_ranges = false;
-  int lookups = 1;  // Number of rules for a lookup of a descriptor.
-};
 void AddAffinityRules(Family family, std::span<const uint32_t> timers,
-                      const AffinityOptions& options, RuleList& rules);
+                      const RulesetOptions& options, RuleList& rules);
 
 }  // namespace svcmap::proxy

@@ -2,29 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace svcmap::proxy {
 namespace {
 
-std::array<uint32_t, kMaxPickClass + 1> MakeCapacities() {
-  std::array<uint32_t, kMaxPickClass + 1> capacities = {};
-  const double growth = std::pow(static_cast<double>(kMaxEndpoints) / kMaxExactClass,
-                                 1.0 / (kMaxPickClass - kMaxExactClass));
-  for (unsigned i = 1; i <= kMaxPickClass; ++i) {
-    capacities[i] = i <= kMaxExactClass
-                        ? i
-                        : static_cast<uint32_t>(
-                              std::ceil(kMaxExactClass * std::pow(growth, i - kMaxExactClass)));
-  }
-  capacities[kMaxPickClass] = kMaxEndpoints;  // The last capacity is exact, regardless of rounding.
-  return capacities;
-}
-
-const std::array<uint32_t, kMaxPickClass + 1>& Capacities() {
-  static const auto capacities = MakeCapacities();
-  return capacities;
-}
+// Number of slots by class.
+constexpr std::array<uint32_t, kMaxPickClass + 1> kCapacities = {
+    0,   1,    2,    3,    4,    5,    6,    7,     8,     9,     10,    11,           12,
+    13,  14,   15,   16,   24,   36,   53,   79,    116,   173,   256,   381,          566,
+    841, 1249, 1855, 2757, 4096, 6087, 9045, 13441, 19973, 29679, 44102, kMaxEndpoints};
 
 constexpr unsigned kMaxClasses = 64;  // A descriptor has six bits for the class.
 constexpr size_t kNeutralWord = 10;   // Byte offset in an IPv6 descriptor.
@@ -39,12 +25,11 @@ uint32_t FoldedSum(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-uint32_t PickCapacity(unsigned pick_class) { return Capacities()[pick_class]; }
+uint32_t PickCapacity(unsigned pick_class) { return kCapacities[pick_class]; }
 
 unsigned PickClassFor(uint32_t endpoints) {
-  const auto& capacities = Capacities();
-  const auto found = std::lower_bound(capacities.begin(), capacities.end(), endpoints);
-  return static_cast<unsigned>(found - capacities.begin());
+  const auto* found = std::lower_bound(kCapacities.begin(), kCapacities.end(), endpoints);
+  return static_cast<unsigned>(found - kCapacities.begin());
 }
 
 IpAddress Descriptor::For(const IpAddress& address) const {
@@ -98,9 +83,7 @@ IpAddress StickyPattern(Family family, uint8_t first_byte, uint8_t sticky_byte) 
 }
 
 IpPrefix DescriptorPrefix(Family family, DispatchKind kind) {
-  std::array<uint8_t, 16> bytes = {DescriptorByte(kind, 0)};
-  const size_t size = family == Family::kIpv4 ? 4 : 16;
-  return IpPrefix(*IpAddress::FromBytes({bytes.data(), size}), 2);
+  return IpPrefix(StickyPattern(family, DescriptorByte(kind, 0), 0), 2);
 }
 
 }  // namespace svcmap::proxy

@@ -3,12 +3,14 @@
 #include <cstdio>
 #include <utility>
 
+#include "proxy/ruleset/descriptor.h"
+
 namespace svcmap::proxy {
 namespace {
 
 using nft::DynamicElement;
 using nft::Header;
-using nft::Lookup;
+using nft::LoadedKey;
 using nft::NamedSet;
 using nft::PayloadLoad;
 
@@ -47,53 +49,42 @@ std::string ServiceRule::LoadGroup(uint32_t group_size) {
   return RawPayload(offset, group_size);
 }
 
-// Loads the key of a random slot: the group number and a random number. Returns the nft text of the
-// key.
-std::string ServiceRule::LoadRandomSlot(uint32_t group_size, uint32_t modulus) {
+// Loads the key of a random slot: the group number and a random number.
+LoadedKey ServiceRule::LoadRandomSlot(uint32_t group_size, uint32_t modulus) {
   const std::string group = LoadGroup(group_size);
   Add(nft::RandomNumber{kSlotNumberRegister, modulus});
-  return group + " . numgen random mod " + std::to_string(modulus);
+  return {group + " . numgen random mod " + std::to_string(modulus), kSlotKeyWords};
 }
 
-std::string ServiceRule::LoadHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed) {
+LoadedKey ServiceRule::LoadHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed) {
   const std::string group = LoadGroup(FieldsOf(family()).group_size);
-  const uint32_t words = LoadKey(hashed, kHashedRegister) - kHashedRegister;
+  const LoadedKey key = LoadKey(hashed, kHashedRegister);
+  const uint32_t words = key.end - kHashedRegister;
   Add(nft::HashedNumber{kSlotNumberRegister, kHashedRegister, words * 4, modulus, seed});
   char seed_text[12];
   std::snprintf(seed_text, sizeof(seed_text), "0x%x", seed);
-  return group + " . jhash " + KeyText(hashed) + " mod " + std::to_string(modulus) + " seed " +
-         seed_text;
+  return {group + " . jhash " + key.text + " mod " + std::to_string(modulus) + " seed " + seed_text,
+          kSlotKeyWords};
 }
 
-// Looks up the key in the first `key_words` registers, whose nft text is `key`, and translates the
-// destination to the address and port in the map's data.
-nft::RuleBuilder& ServiceRule::DnatFrom(const std::string& key, uint32_t key_words, NamedSet map) {
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = key_words});
-  Add(nft::Dnat{family(), key_words, key_words + layout().address_size / 4});
-  return Text("dnat " + std::string(layout().name) + " to " + key + " map @" +
+// Looks up the key and translates the destination to the map's data.
+nft::RuleBuilder& ServiceRule::DnatFrom(const LoadedKey& key, NamedSet map, MapData data) {
+  if (data == MapData::kAddress) return DnatToAddress(key, map);
+  LookUpData(key, map);
+  Add(nft::Dnat{family(), key.end, key.end + layout().address_size / 4});
+  return Text("dnat " + std::string(layout().name) + " to " + key.text + " map @" +
               std::string(map.name));
 }
 
-nft::RuleBuilder& ServiceRule::DnatToRandomSlot(uint32_t modulus, NamedSet map) {
-  MatchTransport();
-  const std::string slot = LoadRandomSlot(FieldsOf(family()).group_size, modulus);
-  return DnatFrom(slot, kSlotKeyWords, map);
-}
-
-nft::RuleBuilder& ServiceRule::DnatAddressToRandomSlot(uint32_t modulus, NamedSet map) {
-  const std::string slot = LoadRandomSlot(FieldsOf(family()).group_size, modulus);
-  return DnatToAddress(slot, kSlotKeyWords, map);
+nft::RuleBuilder& ServiceRule::DnatToRandomSlot(uint32_t modulus, NamedSet map, MapData data) {
+  if (data == MapData::kAddressAndPort) MatchTransport();
+  return DnatFrom(LoadRandomSlot(FieldsOf(family()).group_size, modulus), map, data);
 }
 
 nft::RuleBuilder& ServiceRule::DnatToHashedSlot(const nft::Key& hashed, uint32_t modulus,
-                                                uint32_t seed, NamedSet map) {
-  MatchTransport();
-  return DnatFrom(LoadHashedSlot(hashed, modulus, seed), kSlotKeyWords, map);
-}
-
-nft::RuleBuilder& ServiceRule::DnatAddressToHashedSlot(const nft::Key& hashed, uint32_t modulus,
-                                                       uint32_t seed, NamedSet map) {
-  return DnatToAddress(LoadHashedSlot(hashed, modulus, seed), kSlotKeyWords, map);
+                                                uint32_t seed, NamedSet map, MapData data) {
+  if (data == MapData::kAddressAndPort) MatchTransport();
+  return DnatFrom(LoadHashedSlot(hashed, modulus, seed), map, data);
 }
 
 std::string ServiceRule::ChoiceText() const {
@@ -106,83 +97,70 @@ void ServiceRule::LoadChoice(uint32_t reg) {
   Add(PayloadLoad{Header::kNetwork, fields.choice, fields.choice_size, reg});
 }
 
-void ServiceRule::WriteChoice(uint32_t reg) {
+// `CHOICE set KEY map @map`
+nft::RuleBuilder& ServiceRule::WriteChoice(const LoadedKey& key, NamedSet map) {
   const DescriptorFields fields = FieldsOf(family());
+  LookUpData(key, map);
   if (family() == Family::kIpv4) {
-    Add(nft::AddressWrite{family(), fields.choice, fields.choice_size, reg});
+    Add(nft::AddressWrite{family(), fields.choice, fields.choice_size, key.end});
   } else {
-    Add(nft::NeutralWrite{fields.choice, fields.choice_size, reg});
+    Add(nft::NeutralWrite{fields.choice, fields.choice_size, key.end});
   }
+  return Text(ChoiceText() + " set " + key.text + " map @" + std::string(map.name));
 }
 
 nft::RuleBuilder& ServiceRule::ChooseRandomSlot(uint32_t modulus, NamedSet map) {
-  const std::string slot = LoadRandomSlot(kStickyGroupSize, modulus);
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = kSlotKeyWords});
-  WriteChoice(kSlotKeyWords);
-  return Text(ChoiceText() + " set " + slot + " map @" + std::string(map.name));
+  return WriteChoice(LoadRandomSlot(kStickyGroupSize, modulus), map);
 }
 
 nft::RuleBuilder& ServiceRule::IsChosen() {
-  const char* descriptors = family() == Family::kIpv4 ? "192.0.0.0/2" : "c000::/2";
-  return DestinationNotIn(*IpPrefix::Parse(descriptors));
+  return DestinationNotIn(DescriptorPrefix(family(), DispatchKind::kSticky));
 }
 
-uint32_t ServiceRule::LoadClientAndPort() {
+LoadedKey ServiceRule::LoadClientAndPort() {
   const DescriptorFields fields = FieldsOf(family());
   const uint32_t client_size = layout().source + layout().address_size - fields.client;
   Add(PayloadLoad{Header::kNetwork, fields.client, client_size, 0});
   Add(PayloadLoad{Header::kNetwork, fields.choice, kServicePortSize, client_size / 4});
-  return client_size / 4 + 1;
-}
-
-std::string ServiceRule::ClientAndPortText() const {
-  const DescriptorFields fields = FieldsOf(family());
-  const uint32_t client_size = layout().source + layout().address_size - fields.client;
-  return (family() == Family::kIpv4 ? "ip saddr" : RawPayload(fields.client, client_size)) + " . " +
-         RawPayload(fields.choice, kServicePortSize);
+  const std::string client =
+      family() == Family::kIpv4 ? "ip saddr" : RawPayload(fields.client, client_size);
+  return {client + " . " + RawPayload(fields.choice, kServicePortSize), client_size / 4 + 1};
 }
 
 nft::RuleBuilder& ServiceRule::Remember(NamedSet map, uint32_t seconds) {
-  LoadClientAndPort();
+  const LoadedKey key = LoadClientAndPort();
   LoadChoice(kChoiceRegister);
   Add(DynamicElement{.op = DynamicElement::Op::kUpdate,
                      .set = map.index,
                      .data_reg = kChoiceRegister,
                      .timeout_seconds = seconds});
-  return Text("update @" + std::string(map.name) + " { " + ClientAndPortText() + " timeout " +
+  return Text("update @" + std::string(map.name) + " { " + key.text + " timeout " +
               DurationText(seconds) + " : " + ChoiceText() + " }");
 }
 
 nft::RuleBuilder& ServiceRule::Recall(NamedSet map) {
-  const uint32_t data_reg = LoadClientAndPort();
-  Add(Lookup{.set = map.index, .into = Lookup::Into::kRegister, .data_reg = data_reg});
-  WriteChoice(data_reg);
-  return Text(ChoiceText() + " set " + ClientAndPortText() + " map @" + std::string(map.name));
+  return WriteChoice(LoadClientAndPort(), map);
 }
 
 nft::RuleBuilder& ServiceRule::Forget(NamedSet map) {
-  LoadClientAndPort();
+  const LoadedKey key = LoadClientAndPort();
   LoadChoice(kChoiceRegister);
   Add(DynamicElement{
       .op = DynamicElement::Op::kDelete, .set = map.index, .data_reg = kChoiceRegister});
-  return Text("delete @" + std::string(map.name) + " { " + ClientAndPortText() + " : " +
-              ChoiceText() + " }");
+  return Text("delete @" + std::string(map.name) + " { " + key.text + " : " + ChoiceText() + " }");
 }
 
-// Loads the part of the choice that is the lookup key of an endpoint. Returns its nft text.
-std::string ServiceRule::LoadChoiceKey() {
+// Loads the part of the choice that is the lookup key of an endpoint.
+LoadedKey ServiceRule::LoadChoiceKey() {
   const uint32_t offset = FieldsOf(family()).choice;
   Add(PayloadLoad{Header::kNetwork, offset, kChoiceKeySize, 0});
-  return family() == Family::kIpv4 ? "ip daddr" : RawPayload(offset, kChoiceKeySize);
+  return {family() == Family::kIpv4 ? "ip daddr" : RawPayload(offset, kChoiceKeySize),
+          kChoiceKeySize / 4};
 }
 
-nft::RuleBuilder& ServiceRule::DnatToChoice(NamedSet map) {
-  MatchTransport();
-  return DnatFrom(LoadChoiceKey(), kChoiceKeySize / 4, map);
-}
-
-nft::RuleBuilder& ServiceRule::DnatAddressToChoice(NamedSet map) {
-  return DnatToAddress(LoadChoiceKey(), kChoiceKeySize / 4, map);
+nft::RuleBuilder& ServiceRule::DnatToChoice(NamedSet map, MapData data) {
+  if (data == MapData::kAddressAndPort) MatchTransport();
+  return DnatFrom(LoadChoiceKey(), map, data);
 }
 
 }  // namespace svcmap::proxy

@@ -6,10 +6,15 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "nft/expr/rule_builder.h"
 
 namespace svcmap::proxy {
+
+// The data of a map with endpoints. Without a port, packets keep their destination port.
+enum class MapData : uint8_t { kAddressAndPort, kAddress };
 
 class ServiceRule : public nft::RuleBuilder {
  public:
@@ -17,18 +22,12 @@ class ServiceRule : public nft::RuleBuilder {
 
   // `meta l4proto { tcp, udp, sctp } dnat to GROUP . numgen random mod N map @map`, where GROUP is
   // the last 3 (IPv4) or 4 (IPv6) bytes of the destination address. nft accepts a port from a map
-  // only if the same rule matches the transport protocol first.
-  RuleBuilder& DnatToRandomSlot(uint32_t modulus, nft::NamedSet map);
-  // Like DnatToRandomSlot, but without `meta l4proto` and for a map without ports. Packets keep
-  // their destination port.
-  RuleBuilder& DnatAddressToRandomSlot(uint32_t modulus, nft::NamedSet map);
-
+  // only if the same rule matches the transport protocol first. With MapData::kAddress, the clause
+  // has no `meta l4proto`.
+  RuleBuilder& DnatToRandomSlot(uint32_t modulus, nft::NamedSet map, MapData data);
   // Like DnatToRandomSlot, but with `jhash KEY mod N seed SEED` instead of the random number.
   RuleBuilder& DnatToHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed,
-                                nft::NamedSet map);
-  // Like DnatToHashedSlot, but for a map without ports: `dnat to GROUP . jhash ...`.
-  RuleBuilder& DnatAddressToHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed,
-                                       nft::NamedSet map);
+                                nft::NamedSet map, MapData data);
 
   // Session affinity. In the clauses below, CHOICE identifies the selected endpoint. In IPv4,
   // CHOICE is the complete destination address. In IPv6, CHOICE is the first 8 bytes of the
@@ -48,23 +47,42 @@ class ServiceRule : public nft::RuleBuilder {
   RuleBuilder& Recall(nft::NamedSet map);  // `CHOICE set CLIENT . PORT map @map`
   RuleBuilder& Forget(nft::NamedSet map);  // `delete @map { CLIENT . PORT : CHOICE }`
   // `meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map`. In IPv6, the lookup key is the first
-  // four bytes of CHOICE.
-  RuleBuilder& DnatToChoice(nft::NamedSet map);
-  // Like DnatToChoice, but for a map without ports: `dnat to CHOICE map @map`. Packets keep their
-  // destination port.
-  RuleBuilder& DnatAddressToChoice(nft::NamedSet map);
+  // four bytes of CHOICE. With MapData::kAddress, the clause has no `meta l4proto`.
+  RuleBuilder& DnatToChoice(nft::NamedSet map, MapData data);
 
  private:
   std::string LoadGroup(uint32_t group_size);
-  std::string LoadRandomSlot(uint32_t group_size, uint32_t modulus);
-  std::string LoadHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed);
-  RuleBuilder& DnatFrom(const std::string& key, uint32_t key_words, nft::NamedSet map);
-  uint32_t LoadClientAndPort();
-  std::string ClientAndPortText() const;
-  std::string ChoiceText() const;
-  std::string LoadChoiceKey();
+  nft::LoadedKey LoadRandomSlot(uint32_t group_size, uint32_t modulus);
+  nft::LoadedKey LoadHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed);
+  nft::LoadedKey LoadClientAndPort();
+  nft::LoadedKey LoadChoiceKey();
+  RuleBuilder& DnatFrom(const nft::LoadedKey& key, nft::NamedSet map, MapData data);
   void LoadChoice(uint32_t reg);
-  void WriteChoice(uint32_t reg);
+  RuleBuilder& WriteChoice(const nft::LoadedKey& key, nft::NamedSet map);
+  std::string ChoiceText() const;
+};
+
+// Number of random picks in a size class. A pick misses if the random slot is empty. If all picks
+// miss, the rules use slot 0, which always contains an endpoint. A pick misses with a probability
+// below 0.33, and eleven picks in a row miss with a probability below 6e-6. With only eight picks
+// and 44,103 endpoints, slot 0 would get seven times its share.
+inline constexpr int kSizeClassPicks = 11;
+
+// Collects the rules of a table.
+class RuleList {
+ public:
+  explicit RuleList(Family family) : family_(family) {}
+  ServiceRule In(std::string_view chain) const { return ServiceRule(family_, chain); }
+  void Add(nft::RuleBuilder& builder) { rules_.push_back(builder.Build()); }
+  // Adds the rule `times` times.
+  void Add(nft::RuleBuilder& builder, int times) {
+    rules_.insert(rules_.end(), static_cast<size_t>(times), builder.Build());
+  }
+  std::vector<nft::RuleSpec> Take() { return std::move(rules_); }
+
+ private:
+  Family family_;
+  std::vector<nft::RuleSpec> rules_;
 };
 
 }  // namespace svcmap::proxy

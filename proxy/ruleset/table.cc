@@ -5,7 +5,7 @@
 #include "nft/expr/rule_builder.h"
 #include "proxy/ruleset/affinity_rules.h"
 #include "proxy/ruleset/descriptor.h"
-#include "proxy/ruleset/rule_list.h"
+#include "proxy/ruleset/service_rule.h"
 #include "proxy/ruleset/sets.h"
 
 namespace svcmap::proxy {
@@ -22,8 +22,13 @@ const nft::Key kBlockKey = {KeyPart::kDestination, KeyPart::kProtocol,
 // The chains for single ports or for port ranges, which have a prefix.
 enum class PortKind : uint8_t { kSingle, kRange };
 
-// Number of rules for a lookup of a descriptor. The second rule is reached only after a miss.
-int Lookups(const RulesetOptions& options) { return options.repeat_lookups ? 2 : 1; }
+nft::NamedSet EndpointsOf(PortKind ports) {
+  return Named(ports == PortKind::kRange ? kRangeEndpoints : kEndpoints);
+}
+
+MapData DataOf(PortKind ports) {
+  return ports == PortKind::kRange ? MapData::kAddress : MapData::kAddressAndPort;
+}
 
 std::string Chain(PortKind ports, std::string_view name) {
   return (ports == PortKind::kRange ? "range-" : "") + std::string(name);
@@ -70,23 +75,19 @@ Verdicts PickVerdicts(PortKind ports, std::initializer_list<DispatchKind> kinds,
 
 void AddPickChains(PortKind ports, std::vector<nft::ChainSpec>& chains) {
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-    const std::string capacity = std::to_string(PickCapacity(pick));
-    if (pick <= kMaxExactClass) {
-      chains.push_back({PickChain(ports, pick), "KUBE-SVC with " + capacity + " endpoints", {}});
-    } else {
-      chains.push_back(
-          {PickChain(ports, pick), "KUBE-SVC with at most " + capacity + " endpoints", {}});
-      chains.push_back({RepickChain(ports, pick), "", {}});
-    }
+    const bool exact = pick <= kMaxExactClass;
+    chains.push_back(
+        {PickChain(ports, pick), std::string("KUBE-SVC with ") + (exact ? "" : "at most ") +
+                                     std::to_string(PickCapacity(pick)) + " endpoints"});
+    if (!exact) chains.push_back({RepickChain(ports, pick)});
   }
 }
 
 void AddHashChains(PortKind ports, std::vector<nft::ChainSpec>& chains) {
   ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
-    chains.push_back({HashChain(ports, pick_by, slots),
-                      pick_by == PickBy::kClient ? "picks by client address"
-                                                 : "picks by client address and port",
-                      {}});
+    chains.push_back({HashChain(ports, pick_by, slots), pick_by == PickBy::kClient
+                                                            ? "picks by client address"
+                                                            : "picks by client address and port"});
   });
 }
 
@@ -101,38 +102,38 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
       {"filter-input", "KUBE-EXTERNAL-SERVICES from INPUT", {{"filter", "input", 0}}},
       {"filter-forward", "KUBE-SERVICES from FORWARD", {{"filter", "forward", 0}}},
       {"filter-output", "KUBE-SERVICES from OUTPUT", {{"filter", "output", 0}}},
-      {"services", "KUBE-SERVICES and KUBE-NODEPORTS: maps addresses to descriptors", {}},
-      {"dispatch", "the destination is a descriptor; all paths end in dnat or drop", {}},
-      {"external", "KUBE-EXT: masquerade, then pick", {}},
-      {"external-local", "KUBE-EXT with policy Local: pods, the node, other sources", {}},
-      {"pick", "picks a random endpoint", {}},
-      {"restored", "picks an endpoint if session affinity has just ended", {}},
-      {"mark-masq", "KUBE-MARK-MASQ", {}},
-      {"firewall-check", "KUBE-FW: drops sources that may not use a load balancer IP", {}},
-      {"nodeport-endpoints-check", "KUBE-NODEPORTS (filter): nodePorts without endpoints", {}},
-      {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints", {}},
-      {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses", {}},
-      {"reject-chain", "TCP reset for new connections, otherwise ICMP port unreachable", {}},
-      {"pick-first", "fallback if no random pick found an endpoint", {}},
+      {"services", "KUBE-SERVICES and KUBE-NODEPORTS: maps addresses to descriptors"},
+      {"dispatch", "the destination is a descriptor; all paths end in dnat or drop"},
+      {"external", "KUBE-EXT: masquerade, then pick"},
+      {"external-local", "KUBE-EXT with policy Local: pods, the node, other sources"},
+      {"pick", "picks a random endpoint"},
+      {"restored", "picks an endpoint if session affinity has just ended"},
+      {"mark-masq", "KUBE-MARK-MASQ"},
+      {"firewall-check", "KUBE-FW: drops sources that may not use a load balancer IP"},
+      {"nodeport-endpoints-check", "KUBE-NODEPORTS (filter): nodePorts without endpoints"},
+      {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints"},
+      {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses"},
+      {"reject-chain", "TCP reset for new connections, otherwise ICMP port unreachable"},
+      {"pick-first", "fallback if no random pick found an endpoint"},
   };
   if (options.count_connections) {
-    chains.push_back({"count", "counts new connections by address", {}});
+    chains.push_back({"count", "counts new connections by address"});
   }
   if (options.tcp_resets == TcpResets::kStrict) {
-    chains.push_back({"reset-untracked", "resets TCP connections without conntrack entry", {}});
+    chains.push_back({"reset-untracked", "resets TCP connections without conntrack entry"});
   }
   AddPickChains(PortKind::kSingle, chains);
   if (options.hash_picks) AddHashChains(PortKind::kSingle, chains);
   if (options.port_ranges) {
-    chains.push_back({"range-services", "port ranges: checks sources, counts connections", {}});
-    chains.push_back({"range-dispatch", "like dispatch, for port ranges", {}});
-    chains.push_back({"range-firewall-check", "like firewall-check, for port ranges", {}});
-    chains.push_back({"range-reject", "port ranges without endpoints", {}});
-    chains.push_back({"range-external", "like external, for port ranges", {}});
-    chains.push_back({"range-external-local", "like external-local, for port ranges", {}});
-    chains.push_back({"range-pick", "picks a random endpoint of a port range", {}});
-    chains.push_back({"range-pick-first", "fallback if no random pick found an endpoint", {}});
-    chains.push_back({"range-restored", "like restored, for port ranges", {}});
+    chains.push_back({"range-services", "port ranges: checks sources, counts connections"});
+    chains.push_back({"range-dispatch", "like dispatch, for port ranges"});
+    chains.push_back({"range-firewall-check", "like firewall-check, for port ranges"});
+    chains.push_back({"range-reject", "port ranges without endpoints"});
+    chains.push_back({"range-external", "like external, for port ranges"});
+    chains.push_back({"range-external-local", "like external-local, for port ranges"});
+    chains.push_back({"range-pick", "picks a random endpoint of a port range"});
+    chains.push_back({"range-pick-first", "fallback if no random pick found an endpoint"});
+    chains.push_back({"range-restored", "like restored, for port ranges"});
     AddPickChains(PortKind::kRange, chains);
     if (options.hash_picks) AddHashChains(PortKind::kRange, chains);
   }
@@ -144,10 +145,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
 // exact class, a pick misses only if a commit happens between two lookups of the same packet.
 void AddPickRules(PortKind ports, RuleList& rules) {
   const auto pick_slot = [&](const std::string& chain, uint32_t slots) {
-    ServiceRule rule = rules.In(chain);
-    rules.Add(ports == PortKind::kSingle
-                  ? rule.DnatToRandomSlot(slots, Named(kEndpoints))
-                  : rule.DnatAddressToRandomSlot(slots, Named(kRangeEndpoints)));
+    rules.Add(rules.In(chain).DnatToRandomSlot(slots, EndpointsOf(ports), DataOf(ports)));
   };
   const std::string first = Chain(ports, "pick-first");
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
@@ -170,10 +168,8 @@ void AddHashRules(PortKind ports, RuleList& rules) {
     const std::string chain = HashChain(ports, pick_by, slots);
     nft::Key client = {KeyPart::kSource};
     if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
-    ServiceRule rule = rules.In(chain);
-    rules.Add(ports == PortKind::kSingle
-                  ? rule.DnatToHashedSlot(client, slots, kHashSeed, Named(kEndpoints))
-                  : rule.DnatAddressToHashedSlot(client, slots, kHashSeed, Named(kRangeEndpoints)));
+    rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, kHashSeed, EndpointsOf(ports),
+                                               DataOf(ports)));
     rules.Add(rules.In(chain).Goto(Chain(ports, "pick-first")));
   });
 }
@@ -476,7 +472,7 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   AddNatRules(family, options, rules);
   AddFilterRules(options, rules);
   if (options.port_ranges) AddRangeRules(family, options, rules);
-  AddAffinityRules(family, timers, {options.port_ranges, Lookups(options)}, rules);
+  AddAffinityRules(family, timers, options, rules);
   std::vector<nft::ChainSpec> chains = MakeChains(options);
   AddAffinityChains(timers, options.port_ranges, chains);
   return {.family = family,

@@ -151,6 +151,9 @@ struct RulesetOptions {
   uint32_t masquerade_mark = kMasqueradeMark;  // Exactly one bit must be set (S-300).
 };
 
+// Number of rules for a lookup of a descriptor. The second rule is reached only after a miss.
+inline int Lookups(const RulesetOptions& options) { return options.repeat_lookups ? 2 : 1; }
+
 // Returns the number of sets that can have rows. With an option, the sets of options with a smaller
 // SetIndex exist even if they are not used, because SetIndex is the index of a set in the table.
 uint8_t RowSetCount(const RulesetOptions& options);

@@ -3,14 +3,6 @@
 #include "absl/container/flat_hash_set.h"
 
 namespace svcmap::proxy {
-namespace {
-
-IpAddress AnyAddress(Family family) {
-  constexpr uint8_t zero[16] = {};
-  return *IpAddress::FromBytes({zero, family == Family::kIpv4 ? size_t{4} : size_t{16}});
-}
-
-}  // namespace
 
 ClaimKey PortRangesClaim(const IpAddress& address, Protocol protocol) {
   return {address, protocol, 0, ClaimKey::Role::kPortRanges};
@@ -22,21 +14,19 @@ ClaimKey PortClaim(const IpAddress& address, const ServicePort& port) {
 }
 
 ClaimKey NodePortClaim(Family family, Protocol protocol, uint16_t node_port) {
-  return {AnyAddress(family), protocol, node_port, ClaimKey::Role::kNodePort};
+  return {IpAddress::Unspecified(family), protocol, node_port, ClaimKey::Role::kNodePort};
 }
 
 ClaimKey HealthCheckClaim(Family family, uint16_t health_check_node_port) {
-  return {AnyAddress(family), Protocol::kTcp, health_check_node_port, ClaimKey::Role::kHealthCheck};
+  return {IpAddress::Unspecified(family), Protocol::kTcp, health_check_node_port,
+          ClaimKey::Role::kHealthCheck};
 }
 
 std::string ClaimKey::ToString() const {
-  const std::string end = std::to_string(port) + "/" + std::string(ProtocolName(protocol));
-  if (role == Role::kPortRanges) {
-    return address.ToString() + "/" + std::string(ProtocolName(protocol));
-  }
-  if (role != Role::kAddress) return end;
-  return (address.family() == Family::kIpv4 ? address.ToString() : "[" + address.ToString() + "]") +
-         ":" + end;
+  const std::string place = role == Role::kAddress      ? address.WithPort(port)
+                            : role == Role::kPortRanges ? address.ToString()
+                                                        : std::to_string(port);
+  return place + "/" + std::string(ProtocolName(protocol));
 }
 
 std::vector<ClaimKey> ClaimsOf(const Service& service) {

@@ -13,34 +13,31 @@ size_t ObjectCount(const Store& store) {
 // Checks the totals over all EndpointSlices of the Service in one family.
 std::optional<Finding> OverServiceTotals(const Store& store, const Change& change, size_t limit) {
   const EndpointSlice& slice = *change.slice;
-  size_t endpoints = slice.endpoints.size();
-  uint64_t slots = SlotCount(slice);
-  bool more_endpoints = endpoints > 0, more_slots = slots > 0;
+  const std::string family(FamilyName(slice.family));
+  size_t endpoints = slice.endpoints.size(), old_endpoints = 0;
+  uint64_t slots = SlotCount(slice), old_slots = 0;
   if (const ServiceEntry* entry = store.Find(slice.service_key)) {
-    endpoints += entry->endpoints[Index(slice.family)];
-    slots += entry->slots[Index(slice.family)];
     const auto held = entry->slices.find(slice.key);
     if (held != entry->slices.end() && (*held)->family == slice.family) {
-      endpoints -= (*held)->endpoints.size();
-      slots -= SlotCount(**held);
-      more_endpoints = slice.endpoints.size() > (*held)->endpoints.size();
-      more_slots = SlotCount(slice) > SlotCount(**held);
+      old_endpoints = (*held)->endpoints.size();
+      old_slots = SlotCount(**held);
     }
+    endpoints += entry->endpoints[Index(slice.family)] - old_endpoints;
+    slots += entry->slots[Index(slice.family)] - old_slots;
   }
   Finding finding{.severity = Finding::Severity::kRejected,
                   .kind = change.kind,
                   .key = change.key,
                   .field = "endpoints",
                   .code = FindingCode::kTooMany};
-  const std::string family(FamilyName(slice.family));
-  if (endpoints > limit && more_endpoints) {
+  if (endpoints > limit && slice.endpoints.size() > old_endpoints) {
     finding.value = std::to_string(endpoints);
     finding.reason = "all EndpointSlices of Service " + slice.service_key +
                      " together must have at most " + std::to_string(limit) + " " + family +
                      " endpoints (--max-endpoints-per-service)";
     return finding;
   }
-  if (slots > kMaxPortsTimesEndpoints && more_slots) {
+  if (slots > kMaxPortsTimesEndpoints && SlotCount(slice) > old_slots) {
     finding.value = std::to_string(slice.endpoints.size());
     finding.reason = "the sum of ports times endpoints over all EndpointSlices of Service " +
                      slice.service_key + " would be " + std::to_string(slots) + " for " + family +

@@ -1,6 +1,7 @@
 #include "proxy/state/objects.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -8,15 +9,12 @@ namespace svcmap::proxy {
 
 bool ExternallyAccessible(const Service& service, Family family, const ServicePort& port) {
   const auto in_family = [family](const IpAddress& address) { return address.family() == family; };
-  return port.node_port != 0 ||
-         std::any_of(service.load_balancer_ips.begin(), service.load_balancer_ips.end(),
-                     in_family) ||
-         std::any_of(service.external_ips.begin(), service.external_ips.end(), in_family);
+  return port.node_port != 0 || std::ranges::any_of(service.load_balancer_ips, in_family) ||
+         std::ranges::any_of(service.external_ips, in_family);
 }
 
 bool Service::HasSourceRanges(Family family) const {
-  return std::any_of(source_ranges.begin(), source_ranges.end(),
-                     [family](const IpPrefix& range) { return range.family() == family; });
+  return std::ranges::find(source_ranges, family, &IpPrefix::family) != source_ranges.end();
 }
 
 const std::string* Change::message() const {
@@ -27,27 +25,17 @@ const std::string* Change::message() const {
 }
 
 std::string_view CategoryOf(FindingCode code) {
-  switch (code) {
-    case FindingCode::kInvalid:
-    case FindingCode::kUnreadable:
-      return "Invalid value";
-    case FindingCode::kRequired:
-      return "Required value";
-    case FindingCode::kUnsupported:
-      return "Unsupported value";
-    case FindingCode::kDuplicate:
-      return "Duplicate value";
-    case FindingCode::kTooMany:
-      return "Too many";
-    case FindingCode::kForbidden:
-      return "Forbidden";
-    case FindingCode::kLimit:
-    case FindingCode::kNotStored:
-    case FindingCode::kKernelRejected:
-    case FindingCode::kOmitted:
-      break;
-  }
-  return "";
+  // By FindingCode. The other codes have no category.
+  constexpr std::string_view kCategories[] = {"Invalid value",
+                                              "Required value",
+                                              "Unsupported value",
+                                              "Duplicate value",
+                                              "Too many",
+                                              "Forbidden",
+                                              "",
+                                              "Invalid value"};
+  const auto index = static_cast<size_t>(code);
+  return index < std::size(kCategories) ? kCategories[index] : "";
 }
 
 std::string Finding::ToString() const {

@@ -32,19 +32,12 @@ constexpr std::string_view ProtocolName(Protocol protocol) {
 }
 
 enum class Kind : uint8_t { kService, kEndpointSlice, kNode, kServiceCidr };
+inline constexpr std::array kKinds = {Kind::kService, Kind::kEndpointSlice, Kind::kNode,
+                                      Kind::kServiceCidr};
 
 constexpr std::string_view KindName(Kind kind) {
-  switch (kind) {
-    case Kind::kService:
-      return "Service";
-    case Kind::kEndpointSlice:
-      return "EndpointSlice";
-    case Kind::kNode:
-      return "Node";
-    case Kind::kServiceCidr:
-      return "ServiceCIDR";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"Service", "EndpointSlice", "Node", "ServiceCIDR"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 // Number of objects by kind.

@@ -9,8 +9,6 @@
 namespace svcmap::proxy {
 
 inline constexpr uint32_t kPortsPerBlock = 256;
-// Maximum number of elements of a range at one address: two edges and the blocks between them.
-inline constexpr size_t kMaxRangeElements = 2 * (kPortsPerBlock - 1) + 253;
 
 struct PortElements {
   std::vector<uint16_t> ports;  // Ports outside of complete blocks, ascending.
@@ -21,6 +19,19 @@ struct PortElements {
 
 // Requires 1 <= first <= last. Port 0 does not exist, so a range that begins with port 1 contains
 // the complete first block.
-PortElements DividePorts(uint16_t first, uint16_t last);
+inline PortElements DividePorts(uint16_t first, uint16_t last) {
+  PortElements elements;
+  const uint32_t end = uint32_t{last} + 1;
+  for (uint32_t port = first == 1 ? 0 : first; port < end;) {
+    if (port % kPortsPerBlock == 0 && port + kPortsPerBlock <= end) {
+      elements.blocks.push_back(static_cast<uint8_t>(port / kPortsPerBlock));
+      port += kPortsPerBlock;
+    } else {
+      if (port != 0) elements.ports.push_back(static_cast<uint16_t>(port));
+      ++port;
+    }
+  }
+  return elements;
+}
 
 }  // namespace svcmap::proxy

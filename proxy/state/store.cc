@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,13 @@ namespace {
 
 std::string SnapshotKey(Kind kind, const std::string& key) {
   return std::string(KindName(kind)) + " " + key;
+}
+
+// Returns the object, or null if it is not stored.
+template <typename Objects>
+typename Objects::mapped_type ObjectIn(const Objects& objects, const std::string& key) {
+  const auto found = objects.find(key);
+  return found == objects.end() ? nullptr : found->second;
 }
 
 template <typename Pointer>
@@ -106,7 +114,7 @@ bool Store::FollowSnapshot(const Change& change) {
   } else if (Stored(change.kind, change.key).removal()) {
     progress_.base->added.insert(key);
   }
-  if (!progress_.snapshot || !progress_.snapshot->removes) return false;
+  if (!Removes()) return false;
   if (change.kind == Kind::kEndpointSlice) progress_.snapshot->waiting.erase(change.key);
   if (change.removal()) {
     progress_.snapshot->keys.erase(key);
@@ -114,21 +122,20 @@ bool Store::FollowSnapshot(const Change& change) {
   }
   progress_.snapshot->keys.insert(key);
   if (!change.slice || HasUsableEndpoints(*change.slice)) return false;
-  const auto held = slices_.find(change.key);
-  if (held == slices_.end() || !HasUsableEndpoints(*held->second)) return false;
+  const auto held = ObjectIn(slices_, change.key);
+  if (!held || !HasUsableEndpoints(*held)) return false;
   progress_.snapshot->waiting[change.key] = change;
   return true;
 }
 
 bool Store::Replace(const Change& change, uint64_t sequence) {
   const auto exchange = [&](auto& objects, const auto& after) {
-    const auto held = objects.find(change.key);
-    const auto before = held == objects.end() ? nullptr : held->second;
+    const auto before = ObjectIn(objects, change.key);
     if (Equal(before, after)) return false;
     if (after) {
       objects[change.key] = after;
     } else {
-      objects.erase(held);
+      objects.erase(change.key);
     }
     ++progress_.node_version;
     if (!trial_ && sequence != 0) node_sequence_ = sequence;
@@ -176,23 +183,24 @@ bool Store::ApplyService(const Change& change, uint64_t sequence) {
 }
 
 bool Store::ApplySlice(const Change& change, uint64_t sequence) {
-  const auto held = slices_.find(change.key);
-  const std::shared_ptr<const EndpointSlice> before =
-      held == slices_.end() ? nullptr : held->second;
+  const std::shared_ptr<const EndpointSlice> before = ObjectIn(slices_, change.key);
   const std::shared_ptr<const EndpointSlice>& after = change.slice;
   if (Equal(before, after)) return false;
   Touch(change, MessageOf(before), MessageOf(after));
   NoteMoves(before.get(), after.get());
 
   if (before && !before->service_key.empty()) {
-    RemoveSlice(*before);
+    CountSlice(*before, -1);
+    auto& slices = services_[before->service_key].slices;
+    slices.erase(slices.find(before->key));
     if (!after || after->service_key != before->service_key) DropIfEmpty(before->service_key);
     MarkDirty(before->service_key, sequence);
   }
   if (after) {
     slices_[change.key] = after;
     if (!after->service_key.empty()) {
-      AddSlice(after);
+      services_[after->service_key].slices.insert(after);
+      CountSlice(*after, 1);
       if (!before || before->service_key != after->service_key) {
         MarkDirty(after->service_key, sequence);
       }
@@ -255,17 +263,6 @@ ServiceMoves Store::TakeMoves(const std::string& key) {
   return moves;
 }
 
-void Store::AddSlice(const std::shared_ptr<const EndpointSlice>& slice) {
-  services_[slice->service_key].slices.insert(slice);
-  CountSlice(*slice, 1);
-}
-
-void Store::RemoveSlice(const EndpointSlice& slice) {
-  ServiceEntry& entry = services_[slice.service_key];
-  CountSlice(slice, -1);
-  entry.slices.erase(entry.slices.find(slice.key));
-}
-
 // `sign`: 1 adds the amounts of the slice, and -1 subtracts them.
 void Store::CountSlice(const EndpointSlice& slice, int sign) {
   const auto factor = static_cast<uint64_t>(sign);
@@ -289,10 +286,6 @@ void Store::Touch(const Change& change, const std::string* before, const std::st
 
 Change Store::Stored(Kind kind, const std::string& key) const {
   Change held{.kind = kind, .key = key};
-  const auto find = [&key](const auto& objects, auto& object) {
-    const auto found = objects.find(key);
-    if (found != objects.end()) object = found->second;
-  };
   switch (kind) {
     case Kind::kService:
       if (const ServiceEntry* entry = Find(key); entry != nullptr && entry->service) {
@@ -301,21 +294,16 @@ Change Store::Stored(Kind kind, const std::string& key) const {
       }
       break;
     case Kind::kEndpointSlice:
-      find(slices_, held.slice);
+      held.slice = ObjectIn(slices_, key);
       break;
     case Kind::kNode:
-      find(nodes_, held.node);
+      held.node = ObjectIn(nodes_, key);
       break;
     case Kind::kServiceCidr:
-      find(service_cidrs_, held.service_cidr);
+      held.service_cidr = ObjectIn(service_cidrs_, key);
       break;
   }
   return held;
-}
-
-const std::string* Store::FindMessage(Kind kind, const std::string& key) const {
-  // The change refers to the stored objects, so the pointer remains valid.
-  return Stored(kind, key).message();
 }
 
 const std::string* Store::FindLatestSlice(const std::string& key) const {
@@ -323,7 +311,7 @@ const std::string* Store::FindLatestSlice(const std::string& key) const {
     const auto waiting = progress_.snapshot->waiting.find(key);
     if (waiting != progress_.snapshot->waiting.end()) return MessageOf(waiting->second.slice);
   }
-  return FindMessage(Kind::kEndpointSlice, key);
+  return MessageOf(ObjectIn(slices_, key));  // The stored object keeps the text valid.
 }
 
 void Store::BeginTrial() {
@@ -374,8 +362,7 @@ void Store::BeginSnapshot() {
 }
 
 void Store::AddToSnapshot(Kind kind, const std::string& key) {
-  if (progress_.snapshot && progress_.snapshot->removes)
-    progress_.snapshot->keys.insert(SnapshotKey(kind, key));
+  if (Removes()) progress_.snapshot->keys.insert(SnapshotKey(kind, key));
 }
 
 void Store::ForEachUnlisted(const std::function<void(Kind, const std::string&)>& fn) const {
@@ -385,7 +372,7 @@ void Store::ForEachUnlisted(const std::function<void(Kind, const std::string&)>&
 }
 
 bool Store::KeepsEndpoints(const std::string& key, const ServiceEntry& entry) const {
-  if (!progress_.snapshot || !progress_.snapshot->removes) return HasUsableEndpoints(entry);
+  if (!Removes()) return HasUsableEndpoints(entry);
   if (!entry.service || !progress_.snapshot->keys.contains(SnapshotKey(Kind::kService, key)))
     return false;
   return std::ranges::any_of(entry.slices, [this](const auto& slice) {
@@ -407,7 +394,7 @@ Store::Amounts Store::CountObjects() const {
 
 SnapshotLoss Store::LossOfSnapshot() const {
   SnapshotLoss loss;
-  if (!progress_.snapshot || !progress_.snapshot->removes || !progress_.base) return loss;
+  if (!Removes() || !progress_.base) return loss;
   const Amounts& before = progress_.base->amounts;
   for (size_t kind = 0; kind < before.objects.size(); ++kind) {
     loss.kinds[kind].before = before.objects[kind];
@@ -426,20 +413,15 @@ SnapshotLoss Store::LossOfSnapshot() const {
 
 KindCounts Store::EndSnapshot(uint64_t sequence) {
   KindCounts removed = {};
-  if (!progress_.snapshot || !progress_.snapshot->removes) {
-    progress_.snapshot.reset();
-    progress_.base.reset();
-    return removed;
-  }
   std::vector<Change> changes;
-  ForEachUnlisted([&](Kind kind, const std::string& key) {
-    changes.push_back({.kind = kind, .key = key});
-    ++removed[Index(kind)];
-  });
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-    return std::tie(a.kind, a.key) < std::tie(b.kind, b.key);
-  });
-  for (auto& [key, change] : progress_.snapshot->waiting) changes.push_back(std::move(change));
+  if (Removes()) {
+    ForEachUnlisted([&](Kind kind, const std::string& key) {
+      changes.push_back({.kind = kind, .key = key});
+      ++removed[Index(kind)];
+    });
+    std::ranges::sort(changes, {}, [](const Change& c) { return std::tie(c.kind, c.key); });
+    for (auto& [key, change] : progress_.snapshot->waiting) changes.push_back(std::move(change));
+  }
   progress_.snapshot.reset();
   progress_.base.reset();
   for (const Change& change : changes) Apply(change, sequence);
@@ -468,6 +450,23 @@ void Store::ForEachService(
 void Store::ForEachSlice(
     const std::function<void(const std::shared_ptr<const EndpointSlice>&)>& fn) const {
   for (const auto& [key, slice] : slices_) fn(slice);
+}
+
+std::string LossBeyond(const SnapshotLoss& loss, unsigned percent) {
+  std::string text;
+  const auto add = [&](const SnapshotLoss::Part& part, std::string_view name) {
+    if (percent == 0 || part.before < kMinBoundedObjects) return;
+    if (part.lost * 100 < part.before * percent) return;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(part.lost) + " of " + std::to_string(part.before) + " ";
+    text += name;
+  };
+  for (const Kind kind : kKinds) {
+    add(loss.kinds[Index(kind)], std::string(KindName(kind)) + "s");
+  }
+  add(loss.with_endpoints, "Services with endpoints");
+  add(loss.previous_services, "Services with endpoints in the rules of the previous run");
+  return text;
 }
 
 }  // namespace svcmap::proxy

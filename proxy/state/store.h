@@ -20,7 +20,6 @@
 #include "proxy/state/claims.h"
 #include "proxy/state/dirty_services.h"
 #include "proxy/state/objects.h"
-#include "proxy/state/snapshot_loss.h"
 
 namespace svcmap::proxy {
 
@@ -83,6 +82,27 @@ struct ServiceMoves {
   absl::flat_hash_set<std::pair<IpAddress, uint16_t>> left;
 };
 
+// Numbers of objects that the end of a snapshot would remove. For example, a controller with an
+// empty cache, or a controller of another cluster, sends a snapshot that would remove most objects
+// of a node.
+struct SnapshotLoss {
+  struct Part {
+    size_t lost = 0;
+    size_t before = 0;  // Number before the snapshot.
+  };
+  Part kinds[4];           // Objects, by Index(Kind).
+  Part with_endpoints;     // Services with endpoints.
+  Part previous_services;  // Services with endpoints in the rules of the previous run.
+};
+
+// LossBeyond() ignores a Part if Part::before is smaller than this number.
+inline constexpr size_t kMinBoundedObjects = 20;
+
+// Returns each loss of at least `percent` of the objects of one kind, such as "95 of 100 Services,
+// 190 of 200 EndpointSlices". Ignores kinds with fewer than kMinBoundedObjects objects. Returns ""
+// if there is no such loss, or if `percent` is 0.
+std::string LossBeyond(const SnapshotLoss& loss, unsigned percent);
+
 class Store {
  public:
   // Applies one change. `sequence` is the number of the change and never decreases. Returns false
@@ -143,10 +163,9 @@ class Store {
   const StateToken& token() const { return progress_.token; }
   // Returns the change that would restore the object to its stored state.
   Change Stored(Kind kind, const std::string& key) const;
-  // Returns the object as received, serialized. Returns null if the object is not stored.
-  const std::string* FindMessage(Kind kind, const std::string& key) const;
-  // Like FindMessage, for the last accepted version of an EndpointSlice, even if this version waits
-  // for the end of the snapshot. Changes of single endpoints must be computed from this version.
+  // Returns the last accepted version of an EndpointSlice as received, serialized, even if this
+  // version waits for the end of the snapshot. Changes of single endpoints must be computed from
+  // this version. Returns null if the EndpointSlice is not stored.
   const std::string* FindLatestSlice(const std::string& key) const;
 
   DirtyServices& dirty() { return progress_.dirty; }
@@ -225,12 +244,12 @@ class Store {
   };
 
   bool Replace(const Change& change, uint64_t sequence);
+  // Returns true if the end of the open snapshot can remove objects.
+  bool Removes() const { return progress_.snapshot && progress_.snapshot->removes; }
   // Returns true if the change waits for EndSnapshot.
   bool FollowSnapshot(const Change& change);
   bool KeepsEndpoints(const std::string& key, const ServiceEntry& entry) const;
   void ForEachUnlisted(const std::function<void(Kind, const std::string&)>& fn) const;
-  void AddSlice(const std::shared_ptr<const EndpointSlice>& slice);
-  void RemoveSlice(const EndpointSlice& slice);
   void CountSlice(const EndpointSlice& slice, int sign);
   bool ApplyService(const Change& change, uint64_t sequence);
   bool ApplySlice(const Change& change, uint64_t sequence);

@@ -1,7 +1,7 @@
 // Tests of ServiceSpec.endpoint_pick: a hash selects the endpoint of a new connection.
 #include <set>
 
-#include "proxy/desired/hash_table.h"
+#include "proxy/desired/slots.h"
 #include "tests/netns/service_world.h"
 
 namespace svcmap::testing {

@@ -82,7 +82,7 @@ struct PortPlan {
     std::vector<NamedEndpoint> endpoints;
     endpoints.reserve(port.endpoints.size());
     for (const BenchEndpoint& endpoint : port.endpoints) {
-      endpoints.push_back({proxy::EndpointText(endpoint.address),
+      endpoints.push_back({endpoint.address.ip.WithPort(endpoint.address.port),
                            "KUBE-SEP-" + proxy::KubeEndpointHash(port.Key(), port.port_name,
                                                                  port.protocol, endpoint.address),
                            &endpoint});

@@ -9,8 +9,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proxy/names/kube_names.h"
 #include "tests/bench/opponents/nftables_rules_base.h"
+#include "tests/support/kube_nftables_names.h"
 
 namespace svcmap::bench {
 namespace {
@@ -30,12 +30,12 @@ class PortWriter {
         port_(port),
         words_(NftWordsOf(port.family())),
         protocol_(LowerCase(proxy::ProtocolName(port.protocol))),
-        base_(proxy::KubeChainName(port.Key(), port.port_name, port.protocol)),
+        base_(proxy::test::KubeChainName(port.Key(), port.port_name, port.protocol)),
         rules_(port.family()) {
     // The endpoints sorted by their string form (S-27).
     std::vector<std::pair<std::string, const BenchEndpoint*>> by_text;
     for (const BenchEndpoint& endpoint : port.endpoints) {
-      by_text.emplace_back(proxy::EndpointText(endpoint.address), &endpoint);
+      by_text.emplace_back(endpoint.address.ip.WithPort(endpoint.address.port), &endpoint);
     }
     std::sort(by_text.begin(), by_text.end());
     for (const auto& [unused, endpoint] : by_text) {
@@ -82,7 +82,8 @@ class PortWriter {
     return !port_.load_balancer_ips.empty() && !port_.source_ranges.empty();
   }
   std::string EndpointName(const proxy::EndpointAddress& endpoint) const {
-    return proxy::KubeEndpointChainName(port_.Key(), port_.port_name, port_.protocol, endpoint);
+    return proxy::test::KubeEndpointChainName(port_.Key(), port_.port_name, port_.protocol,
+                                              endpoint);
   }
 
   void AddElements() {
@@ -145,14 +146,14 @@ class PortWriter {
                             port_.affinity_seconds, "s ; }"));
     rules_.Rule(chain, absl::StrCat("update @", set, " { ", words_.family, " saddr }"));
     rules_.Rule(chain, absl::StrCat("meta l4proto ", protocol_, " dnat to ",
-                                    proxy::EndpointText(endpoint)));
+                                    endpoint.ip.WithPort(endpoint.port)));
   }
 
   void WriteSet(const std::string& prefix, const std::vector<proxy::EndpointAddress>& endpoints) {
     const std::string chain = StartChain(prefix + base_);
     if (node_.plain_single && endpoints.size() == 1 && !Affinity()) {
       rules_.Rule(chain, absl::StrCat("meta l4proto ", protocol_, " dnat to ",
-                                      proxy::EndpointText(endpoints[0])));
+                                      endpoints[0].ip.WithPort(endpoints[0].port)));
       return;
     }
     std::string targets;

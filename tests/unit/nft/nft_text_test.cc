@@ -6,7 +6,6 @@
 
 #include <vector>
 
-#include "nft/text/range_text.h"
 #include "proxy/ruleset/table.h"
 #include "tests/contract/rows.h"
 

@@ -1,4 +1,4 @@
-#include "proxy/desired/hash_table.h"
+#include "proxy/desired/slots.h"
 
 #include <gtest/gtest.h>
 

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/kube_nftables_names.h"
 #include "tests/unit/proxy/objects.h"
 
 namespace svcmap::proxy {
 namespace {
 
 using test::Ip;
+using test::KubeChainName;
+using test::KubeEndpointChainName;
 
 TEST(KubeNamesTest, S204ToS211ServiceChainsHaveKubeProxysHash) {
   const struct {
@@ -49,8 +52,8 @@ TEST(KubeNamesTest, S209_S212_S213_S214_EndpointChainsHaveKubeProxysHash) {
 }
 
 TEST(KubeNamesTest, S203OnlyIpv6EndpointsAreBracketed) {
-  EXPECT_EQ(EndpointText({Ip("10.0.0.1"), 80}), "10.0.0.1:80");
-  EXPECT_EQ(EndpointText({Ip("fd00::1"), 80}), "[fd00::1]:80");
+  EXPECT_EQ(Ip("10.0.0.1").WithPort(80), "10.0.0.1:80");
+  EXPECT_EQ(Ip("fd00::1").WithPort(80), "[fd00::1]:80");
 }
 
 TEST(KubeNamesTest, S140_NftablesNames) {

@@ -5,7 +5,6 @@
 
 #include <map>
 
-#include "proxy/localhost/endpoint_picker.h"
 #include "tests/unit/proxy/objects.h"
 
 namespace svcmap::proxy {

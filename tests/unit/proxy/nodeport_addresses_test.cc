@@ -1,5 +1,4 @@
 #include "proxy/node/nodeport_addresses.h"
-#include "proxy/node/ping_target.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -36,6 +36,7 @@ TEST(DividePortsTest, CompleteBlocksAndTheEdges) {
 }
 
 TEST(DividePortsTest, TheNumberOfElementsIsLimited) {
+  constexpr size_t kMaxRangeElements = 2 * (kPortsPerBlock - 1) + 253;  // Two edges and the blocks.
   size_t most = 0;
   for (uint32_t first = 1; first <= 65535; first += 127) {
     for (uint32_t last = first; last <= 65535; last += 251) {

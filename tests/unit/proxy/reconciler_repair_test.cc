@@ -186,7 +186,8 @@ TEST_F(RepairTest, OnlyTheBoundsThatDifferAreWritten) {
   EXPECT_EQ(ApplyRepair(), 1);
   ExpectRepaired();
   ASSERT_THAT(sent_, SizeIs(1));
-  EXPECT_EQ(sent_[0].deletion_count(), 2u);
+  sent_[0].ForEachElement(
+      [](nft::Verb verb, const nft::ElementView&) { EXPECT_EQ(verb, nft::Verb::kDelete); });
   EXPECT_EQ(sent_[0].element_count(), 2u);
   EXPECT_THAT(sent_[0].repairs(), IsEmpty());
 

@@ -12,7 +12,7 @@
 
 #include "nft/model/field.h"
 #include "nft/model/kernel.h"
-#include "nft/text/range_text.h"
+#include "nft/text/nft_text.h"
 #include "proxy/desired/rows.h"
 #include "proxy/ruleset/table.h"
 

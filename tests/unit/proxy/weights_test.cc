@@ -1,4 +1,4 @@
-#include "proxy/desired/weights.h"
+#include "proxy/desired/slots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <random>
 #include <vector>
 
-#include "proxy/desired/slots.h"
 #include "proxy/ruleset/descriptor.h"
 #include "proxy/state/objects.h"
 

@@ -40,7 +40,7 @@ class LoopDeferredTest : public LoopTest {
   std::string Message(const std::string& key) {
     std::string message;
     loop_->Call([&](Reconciler& reconciler) {
-      const std::string* held = reconciler.store().FindMessage(Kind::kEndpointSlice, key);
+      const std::string* held = reconciler.store().Stored(Kind::kEndpointSlice, key).message();
       message = held == nullptr ? "none" : *held;
     });
     return message;
@@ -53,7 +53,7 @@ TEST_F(LoopDeferredTest, AreMadeOfWhatTheBatchItselfHasBrought) {
   Start();
   DeferredChange late = Late({});
   late.make = [](const Store& store) {
-    EXPECT_NE(store.FindMessage(Kind::kEndpointSlice, "shop/web-1"), nullptr);
+    EXPECT_NE(store.Stored(Kind::kEndpointSlice, "shop/web-1").message(), nullptr);
     return DeferredChange::Result{.change = WebSlice().Ready("10.1.0.2"), .findings = {}};
   };
   const BatchResult result =
