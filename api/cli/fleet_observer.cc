@@ -17,8 +17,8 @@ std::string TimeOf(fleet::SystemTimePoint time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromChrono(time), absl::UTCTimeZone());
 }
 
-int64_t SecondsBetween(fleet::SystemTimePoint from, fleet::SystemTimePoint to) {
-  return std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(to - from).count());
+int64_t WholeSeconds(std::chrono::nanoseconds time) {
+  return std::max<int64_t>(0, std::chrono::duration_cast<std::chrono::seconds>(time).count());
 }
 
 // Names and reasons are any bytes.
@@ -42,7 +42,8 @@ void FleetObserver::AddChange(fleet::SystemTimePoint now, const std::string& tex
 }
 
 std::string FleetObserver::Observe(const fleet::Head& head, uint64_t required_seq,
-                                   const fleet::Summary& summary, fleet::SystemTimePoint now) {
+                                   const fleet::Summary& summary, fleet::SystemTimePoint now,
+                                   std::chrono::steady_clock::time_point steady) {
   if (head.epoch != epoch_) AddChange(now, absl::StrCat("new writer, epoch ", head.epoch));
   if (required_seq != required_seq_ && required_seq != head.seq) {
     AddChange(now, absl::StrCat("the nodes are compared with seq ", required_seq));
@@ -56,13 +57,14 @@ std::string FleetObserver::Observe(const fleet::Head& head, uint64_t required_se
     const bool known = old != nodes_.end();
     Seen& current = seen[node.name];
     current.state = StateText(node);
-    if (node.behind) current.behind_since = known ? old->second.behind_since.value_or(now) : now;
+    if (node.behind)
+      current.behind_since = known ? old->second.behind_since.value_or(steady) : steady;
     if (!known || old->second.state != current.state) {
       AddChange(now, absl::StrCat(ShortText(node.name), ": ", known ? old->second.state : "new",
                                   " -> ", current.state));
     }
     const uint64_t lag = node.behind ? required_seq - node.status->seq : 0;
-    const int64_t behind_seconds = SecondsBetween(current.behind_since.value_or(now), now);
+    const int64_t behind_seconds = WholeSeconds(steady - current.behind_since.value_or(steady));
     const uint64_t rejected = node.status ? node.status->rejected : 0;
     max_lag = std::max(max_lag, lag);
     max_behind_seconds = std::max(max_behind_seconds, behind_seconds);
@@ -75,7 +77,7 @@ std::string FleetObserver::Observe(const fleet::Head& head, uint64_t required_se
                      {"rejected", rejected},
                      {"age_seconds", nullptr},
                      {"reason", node.status ? ShortText(node.status->reason) : ""}});
-    if (node.status) nodes.back()["age_seconds"] = SecondsBetween(node.status->time, now);
+    if (node.status) nodes.back()["age_seconds"] = WholeSeconds(now - node.status->time);
   }
   for (const auto& [name, old] : nodes_) {
     if (!seen.contains(name)) AddChange(now, ShortText(name) + ": removed");

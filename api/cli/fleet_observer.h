@@ -1,6 +1,7 @@
 // The events of `svcmapctl fleet serve`. Without connections and clocks.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -23,14 +24,16 @@ class FleetObserver {
   static constexpr size_t kMaxChanges = 20;
   static constexpr size_t kMaxText = 100;  // Characters of a name or a reason.
 
-  // Returns the next event: the fields of CountsJson, and the nodes with problems.
+  // Returns the next event: the fields of CountsJson, and the nodes with problems. `now` is
+  // compared with the times of the statuses. Steps of the system clock do not change `steady`.
   std::string Observe(const fleet::Head& head, uint64_t required_seq, const fleet::Summary& summary,
-                      fleet::SystemTimePoint now);
+                      fleet::SystemTimePoint now, std::chrono::steady_clock::time_point steady);
 
  private:
   struct Seen {
     std::string state;
-    std::optional<fleet::SystemTimePoint> behind_since;  // Set while the node is behind.
+    // Set while the node is behind.
+    std::optional<std::chrono::steady_clock::time_point> behind_since;
   };
 
   void AddChange(fleet::SystemTimePoint now, const std::string& text);

@@ -1,5 +1,6 @@
 // Implements `svcmapctl fleet serve`: reads the state of the fleet periodically, and serves it to
 // browsers.
+#include <grpc/grpc.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -7,12 +8,14 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
 #include "api/cli/etcd_failed.h"
@@ -22,6 +25,8 @@
 #include "api/health/connections.h"
 #include "api/health/event_thread.h"
 #include "api/health/http_point.h"
+#include "api/log/set_up_log.h"
+#include "api/process/clock_watch.h"
 
 namespace svcmap::api {
 namespace {
@@ -32,6 +37,7 @@ constexpr size_t kMaxClients = 32;
 constexpr std::chrono::seconds kPatience{30};  // A client that receives nothing is disconnected.
 constexpr std::chrono::seconds kLeastInterval{1};
 constexpr std::chrono::seconds kGreatestInterval{15};  // Clients receive something in kPatience.
+constexpr std::chrono::seconds kClockInterval{1};
 constexpr int kIdleShare = 20;  // Reading from etcd usually takes at most 1/20 of the time.
 
 // Returns the hash of the text of an element, with which Content-Security-Policy permits only this
@@ -46,22 +52,34 @@ std::string HashOf(std::string_view page, std::string_view element) {
                       absl::Base64Escape({reinterpret_cast<const char*>(hash), sizeof(hash)}), "'");
 }
 
+// Returns whether the host of a request is an address of this server or "localhost". Any other name
+// can belong to a web page that reads this server through its own DNS record (DNS rebinding).
+bool IsOwnHost(std::string host, const IpAddress& listen) {
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  const std::optional<IpAddress> address = IpAddress::Parse(host);
+  if (!address) return absl::EqualsIgnoreCase(host, "localhost");
+  return address->IsLoopback() || *address == listen || listen.IsUnspecified();
+}
+
 // Publish is thread-safe. The pages are the same for all HTTP methods.
 class FleetServer {
  public:
-  FleetServer()
-      : policy_(absl::StrCat("default-src 'none'; connect-src 'self'; img-src data:; style-src ",
+  explicit FleetServer(const BindAddress& listen)
+      : listen_(listen),
+        policy_(absl::StrCat("default-src 'none'; connect-src 'self'; img-src data:; style-src ",
                              HashOf(kFleetPage, "style"), "; script-src ",
                              HashOf(kFleetPage, "script"),
                              "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")),
         thread_([this] { OnWake(); }),
         connections_(thread_.base(), kMaxClients, kPatience),
         point_(thread_.base(), connections_,
-               [this](const std::string& path) { return AnswerTo(path); }) {}
+               [this](const HttpPoint::Request& request) { return AnswerTo(request); }),
+        check_clock_(thread_.base(), [this] { CheckClock(); }) {}
   ~FleetServer() { thread_.Stop(); }
 
-  absl::Status Start(const BindAddress& at) {
-    if (absl::Status opened = point_.Open(at, Stack::kOne); !opened.ok()) return opened;
+  absl::Status Start() {
+    if (absl::Status opened = point_.Open(listen_, Stack::kOne); !opened.ok()) return opened;
+    check_clock_.After(kClockInterval);
     thread_.Start();
     return absl::OkStatus();
   }
@@ -83,7 +101,19 @@ class FleetServer {
     point_.Publish(std::make_shared<const std::string>(absl::StrCat("data: ", latest_, "\n\n")));
   }
 
-  Answer AnswerTo(const std::string& path) const {
+  void CheckClock() {
+    clock_.Check();
+    check_clock_.After(kClockInterval);
+  }
+
+  Answer AnswerTo(const HttpPoint::Request& request) const {
+    if (!IsOwnHost(request.host, listen_.address)) {
+      return {.code = 421,
+              .headers = {{"Content-Type", "text/plain; charset=utf-8"}},
+              .body = absl::StrCat("The Host header must be localhost, a loopback address or ",
+                                   listen_.ToString(), ".\n")};
+    }
+    const std::string& path = request.path;
     static const std::map<std::string, std::string> types = {{"/", "text/html; charset=utf-8"},
                                                              {"/status.json", "application/json"},
                                                              {"/events", "text/event-stream"}};
@@ -101,6 +131,7 @@ class FleetServer {
     return answer;
   }
 
+  const BindAddress listen_;
   const std::string policy_;
   std::mutex mutex_;
   std::string next_;  // Guarded by mutex_.
@@ -109,14 +140,18 @@ class FleetServer {
   std::string latest_;
   Connections connections_;
   HttpPoint point_;
+  ClockWatch clock_;
+  Event check_clock_;
 };
 
 }  // namespace
 
 ExitCode Execute(const FleetServeOptions& options, Session& session) {
+  SetUpLog(/*verbosity=*/0);
+  grpc_init();  // ClockWatch needs gRPC, including while no channel exists.
   FleetReader reader(options.fleet);
   FleetObserver observer;
-  FleetServer server;
+  FleetServer server(options.listen);
   bool started = false;
   for (;;) {
     const auto begin = steady_clock::now();
@@ -126,7 +161,7 @@ ExitCode Execute(const FleetServeOptions& options, Session& session) {
       status = summary.status();
       if (summary.ok()) {
         server.Publish(observer.Observe(reader.head(), reader.required(), *summary,
-                                        std::chrono::system_clock::now()));
+                                        std::chrono::system_clock::now(), steady_clock::now()));
       }
     }
     if (!status.ok()) {
@@ -135,7 +170,7 @@ ExitCode Execute(const FleetServeOptions& options, Session& session) {
       server.Publish(event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     }
     if (!std::exchange(started, true)) {
-      if (absl::Status opened = server.Start(options.listen); !opened.ok()) {
+      if (absl::Status opened = server.Start(); !opened.ok()) {
         session.Error("--listen: " + std::string(opened.message()));
         return ExitCode::kIncomplete;
       }

@@ -35,8 +35,15 @@ int Run(const ProgramOptions& options) {
     facts.push = push->facts();
     return facts;
   };
+  std::unique_ptr<StatusReporter> reporter;
+  if (!options.status_prefix.empty()) {
+    reporter =
+        StatusReporter::Start(options.etcd, options.status_prefix, options.etcd.follower.node_name,
+                              options.agent_address, read_state);
+  }
   const auto read_facts = [&] {
     Facts facts = read_state();
+    if (reporter != nullptr) facts.status_failures = reporter->failures();
     facts.certificates = api::ReadExpiries({{"tls-cert", options.tls.certificate},
                                             {"tls-ca", options.tls.ca},
                                             {"etcd-cert", options.etcd.tls.certificate},
@@ -45,12 +52,6 @@ int Run(const ProgramOptions& options) {
     facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
     return facts;
   };
-  std::unique_ptr<StatusReporter> reporter;
-  if (!options.status_prefix.empty()) {
-    reporter =
-        StatusReporter::Start(options.etcd, options.status_prefix, options.etcd.follower.node_name,
-                              options.agent_address, read_state);
-  }
   std::unique_ptr<api::PageServer> status;
   if (options.healthz_bind_address) {
     auto server = api::PageServer::Start({.bind_address = *options.healthz_bind_address,

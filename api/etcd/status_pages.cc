@@ -53,6 +53,8 @@ const api::Catalogue& Metrics() {
       Gauge("svcmap_etcd_held",
             "Whether svcmapd holds the removals of a snapshot (1) or not (0). See svcmapctl "
             "accept-snapshot"),
+      Counter("svcmap_etcd_status_failures_total",
+              "Total number of failed writes of the node's status to etcd (--status-prefix)"),
   };
   static const auto* all = [] {
     auto* metrics = new api::Catalogue(own);
@@ -85,6 +87,7 @@ std::string MetricsText(const Facts& facts, const std::string& version) {
   page.Add("svcmap_etcd_silences_total", static_cast<double>(etcd.silences));
   page.Add("svcmap_etcd_rejected_keys", static_cast<double>(etcd.rejected_keys));
   page.Add("svcmap_etcd_held", facts.push.held.empty() ? 0 : 1);
+  page.Add("svcmap_etcd_status_failures_total", static_cast<double>(facts.status_failures));
   source::AddPushMetrics(kPrefix, facts.mirror, facts.push, facts.certificates, page);
   return api::ToText(std::move(page).Take());
 }

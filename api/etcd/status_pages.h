@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -20,6 +21,7 @@ struct Facts {
   FollowerFacts etcd;
   Mirror::Counts mirror;
   source::PushFacts push;
+  uint64_t status_failures = 0;                      // See StatusReporter::failures.
   std::vector<api::CertificateExpiry> certificates;  // Of all TLS files.
   std::chrono::steady_clock::time_point started;
   std::chrono::steady_clock::time_point now;

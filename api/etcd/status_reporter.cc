@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -55,6 +56,8 @@ class StatusReporter::Worker {
     }
     thread_.join();
   }
+
+  uint64_t failures() const { return failures_; }
 
  private:
   using Clock = StatusWriter::Clock;
@@ -156,6 +159,7 @@ class StatusReporter::Worker {
     fleet::AddPut(status_key_, fleet::ToJson(status), write);
     const absl::StatusOr<etcdserverpb::TxnResponse> answer = Call(write);
     if (answer.ok()) return writer_.Written(status, Clock::now());
+    ++failures_;
     if (writer_.Failed(Clock::now()) && !stop_.is_set()) {
       spdlog::warn("writing the status failed, retrying key={} error={}", status_key_,
                    api::LogValue(std::string(answer.status().message())));
@@ -183,6 +187,7 @@ class StatusReporter::Worker {
   StatusWriter writer_{Clock::now()};
   bool read_ = false;         // Whether the stored status was read.
   int64_t ask_revision_ = 0;  // Revision of the last request.
+  std::atomic<uint64_t> failures_ = 0;
 
   source::StopFlag stop_;
 
@@ -204,5 +209,7 @@ std::unique_ptr<StatusReporter> StatusReporter::Start(fleet::EtcdServers servers
 
 StatusReporter::StatusReporter(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
 StatusReporter::~StatusReporter() = default;
+
+uint64_t StatusReporter::failures() const { return worker_->failures(); }
 
 }  // namespace svcmap::etcd

@@ -2,6 +2,7 @@
 // connection, so that its failures do not affect the watch of the objects.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,8 @@ class StatusReporter {
                                                std::string node_name, std::string agent_address,
                                                std::function<Facts()> facts);
   ~StatusReporter();  // Cancels the current request and joins the thread.
+
+  uint64_t failures() const;  // Failed writes of the status. Thread-safe.
 
  private:
   class Worker;

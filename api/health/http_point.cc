@@ -59,6 +59,8 @@ const char* ReasonPhrase(int code) {
       return "OK";
     case 404:
       return "Not Found";
+    case 421:
+      return "Misdirected Request";
     default:
       return "Service Unavailable";
   }
@@ -140,7 +142,9 @@ void HttpPoint::OnRequest(evhttp_request* request, void* self) {
 void HttpPoint::Send(evhttp_request* request) {
   const evhttp_uri* uri = evhttp_request_get_evhttp_uri(request);
   const char* path = uri != nullptr ? evhttp_uri_get_path(uri) : nullptr;
-  const Answer answer = handler_(path != nullptr ? path : "");
+  const char* host = evhttp_request_get_host(request);
+  const Answer answer =
+      handler_({.path = path != nullptr ? path : "", .host = host != nullptr ? host : ""});
   evkeyvalq* headers = evhttp_request_get_output_headers(request);
   for (const auto& [name, value] : answer.headers) {
     evhttp_add_header(headers, name.c_str(), value.c_str());

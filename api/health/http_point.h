@@ -24,8 +24,12 @@ namespace svcmap::api {
 
 class HttpPoint {
  public:
-  // Called for each request with any HTTP method. `path` does not contain the query string.
-  using Handler = std::function<Answer(const std::string& path)>;
+  // A request with any HTTP method.
+  struct Request {
+    std::string path;  // Without the query string.
+    std::string host;  // The Host header without the port. Can be empty.
+  };
+  using Handler = std::function<Answer(const Request& request)>;
 
   HttpPoint(event_base* base, Connections& connections, Handler handler);
   ~HttpPoint();

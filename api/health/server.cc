@@ -51,7 +51,8 @@ class HealthServer::Impl {
 absl::Status HealthServer::Impl::Start() {
   if (options_.bind_address) {
     proxy_point_.emplace(
-        thread_.base(), connections_, [this](const std::string& path) { return AnswerTo(path); },
+        thread_.base(), connections_,
+        [this](const HttpPoint::Request& request) { return AnswerTo(request.path); },
         ServedAddressOptions{*options_.bind_address, options_.bind_hard_fail, options_.retry,
                              "/healthz and /livez"});
     if (absl::Status opened = proxy_point_->Open(); !opened.ok()) return opened;

@@ -81,8 +81,8 @@ PageServer::PageServer(PageServerOptions options)
     : options_(std::move(options)),
       connections_(thread_.base(), options_.max_connections, options_.patience),
       address_(thread_.base(), connections_,
-               [this](const std::string& path) {
-                 const auto page = options_.pages.find(path);
+               [this](const HttpPoint::Request& request) {
+                 const auto page = options_.pages.find(request.path);
                  return page == options_.pages.end() ? NotFoundAnswer() : page->second();
                },
                {options_.bind_address, options_.bind_hard_fail, options_.retry, options_.what}) {}

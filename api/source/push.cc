@@ -74,6 +74,17 @@ std::string Hint(grpc::StatusCode code, const std::string& name) {
   }
 }
 
+// Returns the change that is sent instead of a change that is too large, or nothing. An empty
+// EndpointDelta keeps the stored EndpointSlice, if any, also at the end of a snapshot.
+std::vector<std::string> InsteadOf(const std::string& change) {
+  v1::Change parsed;
+  if (!parsed.ParseFromString(change) || !parsed.has_endpoint_slice()) return {};
+  v1::Change instead;
+  instead.mutable_endpoint_delta()->set_namespace_(parsed.endpoint_slice().metadata().namespace_());
+  instead.mutable_endpoint_delta()->set_name(parsed.endpoint_slice().metadata().name());
+  return {instead.SerializeAsString()};
+}
+
 // Returns a serialized v1::PushRequest with a batch of `changes`. Each change is a serialized
 // v1::Change.
 std::string BatchMessage(uint64_t number, const std::vector<std::string>& changes) {
@@ -127,6 +138,7 @@ class Push::Worker {
     std::vector<std::string> changes;  // Empty: a SnapshotEnd.
     size_t bytes = 0;                  // Size of the message.
     std::optional<uint64_t> position;  // Position of the state with these changes, if known.
+    size_t too_large = 0;  // Size of the message with the only change, if it was not sent.
   };
 
   // The reason for the end of a stream, as text for the log.
@@ -454,12 +466,10 @@ bool Push::Worker::SendBatch(PushStream& stream) {
     taking_ = false;
     return true;
   }
-  const std::string message = BatchMessage(sent.number, sent.changes);
+  std::string message = BatchMessage(sent.number, sent.changes);
   if (message.size() > max_bytes) {  // Only possible for a batch with a single change.
-    const std::lock_guard lock(mutex_);
-    taking_ = false;
-    Report(findings_.LeaveOut(sent.changes.front(), message.size(), max_bytes), spdlog::level::err);
-    return true;
+    sent.too_large = message.size();
+    message = BatchMessage(sent.number, InsteadOf(sent.changes.front()));
   }
   return Send(stream, std::move(sent), message);
 }
@@ -538,7 +548,13 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   }
   while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {
     const Sent& sent = in_flight_.front();
-    Report(findings_.Take(ack, sent.changes), spdlog::level::warn);
+    if (sent.too_large > 0) {  // The results of `ack` are those of InsteadOf.
+      Report(findings_.LeaveOut(sent.changes.front(), sent.too_large,
+                                opened_->limits().max_batch_bytes()),
+             spdlog::level::err);
+    } else {
+      Report(findings_.Take(ack, sent.changes), spdlog::level::warn);
+    }
     in_flight_bytes_ -= sent.bytes;
     position_ = sent.position.value_or(position_);
     in_flight_.pop_front();

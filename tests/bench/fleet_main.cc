@@ -1,14 +1,21 @@
 // svcmap-bench-fleet: simulates many nodes of a fleet in one process. Each simulated node uses the
 // client of svcmap-etcd with its own connection to a real etcd, and an agent that stores hashes of
-// the objects instead of programming them. For comparison, the same number of plain watches
-// receives equal objects and changes below a second prefix and ignores them.
+// the objects instead of programming them. For comparison, plain watches receive equal objects and
+// changes below a second prefix and ignore them. With --floor, the same number of streams also
+// receives the same bytes from a server that does nothing but write them to all streams.
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <future>
+#include <list>
+#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +29,7 @@
 #include "tests/bench/process_figures.h"
 #include "tests/bench/program.h"
 #include "tests/bench/record/statistics.h"
+#include "tests/support/agent.h"
 #include "tests/support/certificates.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/temporary_folder.h"
@@ -36,18 +44,27 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr char kPlainPrefix[] = "/svcmap/v1/plain";
+constexpr char kFloorAddress[] = "127.0.0.1:2374";
+constexpr char kSend[] = "/floor/Send";
 constexpr size_t kChangesPerTransaction = 120;
+constexpr int kHungTransactions = 50;  // About 3 MB for each watch.
 
 // The nodes read the head if they do not receive a new head for 30 s.
 constexpr std::chrono::seconds kHeartbeat{20};
 
 struct Options {
   int nodes = 100;
+  int plain = -1;  // As many as `nodes`.
+  int real = 0;
+  int hung = 0;
   ClusterShape shape{.services = 1000, .endpoints = 10};
   int changes = 50;
   int behind = 100;
+  int behind_objects = 1;
   int time_limit = 600;
   bool tls = false;
+  bool watch_only = false;
+  bool floor = false;
   bool lose_change = false;
   bool log = false;
 };
@@ -140,9 +157,10 @@ class Node : public Progress {
 // revisions. Destroy a PlainNode only while it watches.
 class PlainNode : public Progress {
  public:
-  // Waits until `gate` is true before each connection.
-  PlainNode(fleet::EtcdServers servers, const std::atomic<bool>& gate)
-      : gate_(gate), connection_(std::move(servers)), thread_([this] { Run(); }) {}
+  // Waits until `gate` is true before each connection. If `first` is not 0, only watches, from this
+  // revision.
+  PlainNode(fleet::EtcdServers servers, const std::atomic<bool>& gate, uint64_t first)
+      : gate_(gate), first_(first), connection_(std::move(servers)), thread_([this] { Run(); }) {}
   ~PlainNode() {
     stop_ = true;
     context_->TryCancel();
@@ -159,7 +177,7 @@ class PlainNode : public Progress {
       gate_.wait(false);
       connected_ = true;
       Need(connection_.Connect());
-      const absl::Status end = position() == 0 ? List() : Watch();
+      const absl::Status end = position() == 0 && first_ == 0 ? List() : Watch();
       if (!end.ok() && gate_ && !stop_) ++failures_;
       if (!end.ok()) connection_.Drop();
       connected_ = false;
@@ -199,10 +217,11 @@ class PlainNode : public Progress {
     etcdserverpb::WatchCreateRequest& create = *request.mutable_create_request();
     create.set_key(absl::StrCat(kPlainPrefix, "/state/"));
     create.set_range_end(absl::StrCat(kPlainPrefix, "/state0"));
-    create.set_start_revision(static_cast<int64_t>(position()) + 1);
+    create.set_start_revision(static_cast<int64_t>(std::max(position(), first_)) + 1);
     stream->Write(request);
     etcdserverpb::WatchResponse response;
     while (stream->Read(&response)) {
+      if (response.created() && position() == 0) Reach(first_);
       if (response.events().empty()) continue;
       Reach(static_cast<uint64_t>(response.events().rbegin()->kv().mod_revision()));
     }
@@ -211,6 +230,7 @@ class PlainNode : public Progress {
   }
 
   const std::atomic<bool>& gate_;
+  const uint64_t first_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> connected_{false};
   std::atomic<int> failures_{0};
@@ -219,9 +239,165 @@ class PlainNode : public Progress {
   std::thread thread_;
 };
 
+// A watch that never reads.
+class HungWatch {
+ public:
+  explicit HungWatch(fleet::EtcdServers servers) : connection_(std::move(servers)) {
+    Need(connection_.Connect());
+    context_.set_wait_for_ready(true);
+    stream_ = etcdserverpb::Watch::NewStub(connection_.channel())->Watch(&context_);
+    etcdserverpb::WatchRequest request;
+    request.mutable_create_request()->set_key(absl::StrCat(kPlainPrefix, "/state/"));
+    request.mutable_create_request()->set_range_end(absl::StrCat(kPlainPrefix, "/state0"));
+    if (!stream_->Write(request)) Fail("a watch that never reads cannot be created");
+  }
+  ~HungWatch() {
+    context_.TryCancel();
+    stream_->Finish();
+  }
+
+ private:
+  fleet::EtcdConnection connection_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<etcdserverpb::WatchRequest, etcdserverpb::WatchResponse>>
+      stream_;
+};
+
+// The floor: writes the message of each call of kSend to all streams of etcd's Watch method.
+// Streams exist until the process ends.
+class Floor : public grpc::CallbackGenericService {
+ public:
+  // Runs the server until the process ends. Without certificate, the server uses no TLS.
+  static int Run(const std::string& certificate, const std::string& key, const std::string& ca) {
+    std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+    if (!certificate.empty()) {
+      const api::TlsMaterial tls = Need(api::ReadTlsFiles({certificate, key, ca}));
+      grpc::SslServerCredentialsOptions options(
+          GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+      options.pem_root_certs = tls.ca;
+      options.pem_key_cert_pairs.push_back({tls.key, tls.certificate});
+      credentials = grpc::SslServerCredentials(options);
+    }
+    Floor floor;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(kFloorAddress, credentials).RegisterCallbackGenericService(&floor);
+    const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+    if (server == nullptr) Fail(absl::StrCat("cannot listen on ", kFloorAddress));
+    std::printf("ready\n");
+    std::fflush(stdout);
+    server->Wait();
+    return 0;
+  }
+
+ private:
+  class Stream : public grpc::ServerGenericBidiReactor {
+   public:
+    Stream(Floor& floor, bool sends) : floor_(floor), sends_(sends) { StartRead(&request_); }
+
+   private:
+    void OnReadDone(bool ok) override {
+      if (!ok) return;
+      if (sends_) {
+        floor_.Broadcast(request_);
+        return StartWriteAndFinish(&floor_.created_, {}, grpc::Status::OK);
+      }
+      {
+        const std::lock_guard lock(floor_.mutex_);
+        floor_.streams_.push_back(this);
+      }
+      StartWrite(&floor_.created_);
+    }
+    void OnDone() override {}
+
+    Floor& floor_;
+    const bool sends_;
+    grpc::ByteBuffer request_;
+  };
+
+  Floor() {
+    etcdserverpb::WatchResponse created;
+    created.set_created(true);
+    created_ = Buffer(created.SerializeAsString());
+  }
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    return new Stream(*this, context->method() == kSend);
+  }
+
+  // The caller waits until all streams have received the previous message.
+  void Broadcast(const grpc::ByteBuffer& message) {
+    message_ = message;
+    std::vector<Stream*> streams;
+    {
+      const std::lock_guard lock(mutex_);
+      streams = streams_;
+    }
+    for (Stream* stream : streams) stream->StartWrite(&message_);
+  }
+
+ public:
+  static grpc::ByteBuffer Buffer(const std::string& bytes) {
+    const grpc::Slice slice(bytes);
+    return {&slice, 1};
+  }
+
+ private:
+  grpc::ByteBuffer created_, message_;
+  std::mutex mutex_;
+  std::vector<Stream*> streams_;  // Guarded by mutex_.
+};
+
+// svcmapd in its own namespace, and svcmap-etcd.
+class RealNode {
+ public:
+  RealNode(const fleet::EtcdServers& servers, const testing::NetNs& etcd, const std::string& folder)
+      : netns_(Need(testing::NetNs::Create())) {
+    const std::string address = "unix://" + folder + "/svcmapd.sock";
+    agent_ = Need(testing::Agent::Start(
+        netns_, {"--listen", address, "--healthz-bind-address=", "--metrics-bind-address="}));
+    std::vector<std::string> argv = {SVCMAP_BIN_DIR "/svcmap-etcd",
+                                     "--prefix",
+                                     testing::kEtcdPrefix,
+                                     "--agent",
+                                     address,
+                                     "--node-name",
+                                     testing::kAgentNode};
+    const bool tls = !servers.tls.ca.empty();
+    argv.push_back(absl::StrCat("--etcd-endpoints=", tls ? "https" : "http",
+                                "://127.0.0.1:", testing::kEtcdPort));
+    if (tls) {
+      argv.insert(argv.end(), {"--etcd-ca", servers.tls.ca, "--etcd-cert", servers.tls.certificate,
+                               "--etcd-key", servers.tls.key});
+    }
+    source_ = Need(testing::ChildProcess::Start({.argv = std::move(argv), .netns = &etcd}));
+  }
+
+  // Returns the digest of the objects in svcmapd.
+  uint64_t Digest() {
+    ObjectSet objects;
+    for (const v1::Object& object : Need(agent_->List()))
+      objects.Apply(api::Serialize(ChangeOf(object)));
+    return objects.digest();
+  }
+  bool CheckServing() { return agent_->CheckServing().ok(); }
+
+ private:
+  static v1::Change ChangeOf(const v1::Object& object) {
+    v1::Change change;
+    if (object.has_service()) *change.mutable_service() = object.service();
+    if (object.has_endpoint_slice()) *change.mutable_endpoint_slice() = object.endpoint_slice();
+    return change;
+  }
+
+  testing::NetNs netns_;
+  std::unique_ptr<testing::Agent> agent_;
+  std::unique_ptr<testing::ChildProcess> source_;
+};
+
 // Resources that were used during a part of the run.
 struct Usage {
-  double seconds = 0, etcd_cpu = 0, own_cpu = 0, megabytes = 0;
+  double seconds = 0, etcd_cpu = 0, own_cpu = 0, megabytes = 0;  // etcd_cpu: of server_.
   double etcd_before_mb = 0, etcd_peak_mb = 0;
 };
 
@@ -229,6 +405,7 @@ struct Results {
   Usage cold, changes, back;
   // Milliseconds since the write was sent, for each change.
   std::vector<double> answered, p50, p99, last;
+  double rss_mb = 0;  // Of server_, after the changes.
 };
 
 class Bench {
@@ -242,6 +419,7 @@ class Bench {
     servers_.endpoints = {
         Need(fleet::ParseEndpoint(absl::StrCat("http://127.0.0.1:", testing::kEtcdPort)))};
     etcd_ = Need(testing::EtcdServer::Start(netns_, folder_.path(), TlsFlags()));
+    server_ = etcd_->pid();
     for (const char* prefix : {testing::kEtcdPrefix, kPlainPrefix}) {
       writers_.push_back(std::make_unique<testing::EtcdWriter>(etcd_->socket(), 1, prefix));
     }
@@ -259,31 +437,37 @@ class Bench {
   int Run() {
     Results plain, ours;
     gate_ = true;
-    plain.cold = ColdStart(plain_, [&] { return std::make_unique<PlainNode>(servers_, gate_); });
-    ours.cold = ColdStart(nodes_, [&] {
+    const uint64_t first = options_.watch_only ? Position(Plain()) : 0;
+    plain.cold = ColdStart(plain_, options_.plain, Plain(),
+                           [&] { return std::make_unique<PlainNode>(servers_, gate_, first); });
+    ours.cold = ColdStart(nodes_, options_.nodes, Ours(), [&] {
       etcd::EtcdOptions options{servers_, {.prefix = testing::kEtcdPrefix}};
       options.follower.node_name = absl::StrCat("n", nodes_.size());
       // The value that docs/fleet.md recommends.
       options.follower.list_delay = std::chrono::milliseconds(50 * options_.nodes);
       return std::make_unique<Node>(std::move(options), options_.lose_change && nodes_.empty());
     });
-    std::printf("change  plain watch: write answered, p50 p99 last; svcmap-etcd: the same (ms)\n");
-    for (int i = 0; i < options_.changes; ++i) {
-      const testing::Objects change = NextChange();
-      Measure(change, Plain(), plain_, plain);
-      Measure(change, Ours(), nodes_, ours);
-      std::printf("%5d  %.1f  %.1f %.1f %.1f    %.1f  %.1f %.1f %.1f\n", i + 1,
-                  plain.answered.back(), plain.p50.back(), plain.p99.back(), plain.last.back(),
-                  ours.answered.back(), ours.p50.back(), ours.p99.back(), ours.last.back());
+    uint64_t failures = 0;
+    for (const auto& node : nodes_) failures += node->facts().failures;
+    std::printf("cold start: %.1f s, failed requests and connections %lu\n", ours.cold.seconds,
+                failures);
+    for (int i = 0; i < options_.real; ++i) StartRealNode(i);
+    MeasureChanges(plain, ours);
+    const double idle_mb = Now().etcd_before_mb;
+    std::printf("memory of etcd with idle watches: %.0f MiB\n", idle_mb);
+    if (options_.hung > 0) MeasureWithHungWatches(plain, ours);
+    if (options_.behind > 0) {
+      Disconnect();
+      ours.back = Return(nodes_, Ours(), [&] { SetLoopback("up"); });
+      plain.back = Return(plain_, Plain(), [&] {
+        gate_ = true;
+        gate_.notify_all();
+      });
     }
-    Disconnect();
-    ours.back = Return(nodes_, Ours(), [&] { SetLoopback("up"); });
-    plain.back = Return(plain_, Plain(), [&] {
-      gate_ = true;
-      gate_.notify_all();
-    });
     Print(plain, ours);
-    return Verify();
+    const int code = Verify();
+    if (options_.floor) MeasureFloor(plain);
+    return code;
   }
 
  private:
@@ -319,6 +503,103 @@ class Bench {
     return object;
   }
 
+  void StartRealNode(int i) {
+    const std::string folder = absl::StrCat(folder_.path(), "/real-", i);
+    if (mkdir(folder.c_str(), 0700) != 0) Fail("mkdir " + folder);
+    real_.push_back(std::make_unique<RealNode>(servers_, netns_, folder));
+  }
+
+  void MeasureChanges(Results& plain, Results& ours) {
+    std::printf("change  plain watch: write answered, p50 p99 last; svcmap-etcd: the same (ms)\n");
+    for (int i = 0; i < options_.changes; ++i) {
+      const testing::Objects change = NextChange();
+      Measure([&] { return Put(Plain(), change); }, plain_, plain);
+      Measure([&] { return Put(Ours(), change); }, nodes_, ours);
+      std::printf("%5d  %.1f  %.1f %.1f %.1f    %.1f  %.1f %.1f %.1f\n", i + 1,
+                  plain.answered.back(), plain.p50.back(), plain.p99.back(), plain.last.back(),
+                  ours.answered.back(), ours.p50.back(), ours.p99.back(), ours.last.back());
+    }
+  }
+
+  // More bytes than the flow control of a connection permits without reads are written first.
+  void MeasureWithHungWatches(const Results& plain, const Results& ours) {
+    const double before_mb = Now().etcd_before_mb;
+    std::list<HungWatch> hung;
+    for (int i = 0; i < options_.hung; ++i) hung.emplace_back(servers_);
+    for (int i = 0; i < kHungTransactions; ++i) WriteBehind(kChangesPerTransaction);
+    AwaitAll(plain_, Position(Plain()));
+    AwaitAll(nodes_, Position(Ours()));
+    Results hung_plain, hung_ours;
+    MeasureChanges(hung_plain, hung_ours);
+    std::printf(
+        "\n| %d watches that never read | before | with them | ratio |\n| --- | ---: | ---: | ---: "
+        "|\n",
+        options_.hung);
+    Row("plain watch: p50, ms", Median(plain.p50), Median(hung_plain.p50));
+    Row("plain watch: p99, ms", Median(plain.p99), Median(hung_plain.p99));
+    Row("svcmap-etcd: p50, ms", Median(ours.p50), Median(hung_ours.p50));
+    Row("svcmap-etcd: p99, ms", Median(ours.p99), Median(hung_ours.p99));
+    Row("RSS of etcd, MiB", before_mb, Now().etcd_before_mb);
+  }
+
+  // Replaces the plain watches by streams of the floor.
+  void MeasureFloor(const Results& plain) {
+    plain_.clear();
+    std::vector<std::string> argv = {"/proc/self/exe", "floor", servers_.tls.certificate,
+                                     servers_.tls.key, servers_.tls.ca};
+    const auto process =
+        Need(testing::ChildProcess::Start({.argv = std::move(argv), .netns = &netns_}));
+    if (!process->WaitForOutput("ready", testing::kHangLimit)) Fail("floor: " + process->err());
+    server_ = process->pid();
+    fleet::EtcdServers servers = servers_;
+    servers.endpoints = {Need(fleet::ParseEndpoint(absl::StrCat("http://", kFloorAddress)))};
+    fleet::EtcdConnection connection(servers);
+    Need(connection.Connect());
+    grpc::GenericStub stub(connection.channel());
+    Results floor;
+    uint64_t position = 1;
+    floor.cold = ColdStart(plain_, options_.plain, position,
+                           [&] { return std::make_unique<PlainNode>(servers, gate_, 1); });
+    for (int i = 0; i < options_.changes; ++i) {
+      const grpc::ByteBuffer message = Floor::Buffer(WatchResponseOf(NextChange(), ++position));
+      Measure(
+          [&] {
+            grpc::ClientContext context;
+            context.set_wait_for_ready(true);
+            grpc::ByteBuffer answer;
+            std::promise<grpc::Status> end;
+            stub.UnaryCall(&context, kSend, {}, &message, &answer,
+                           [&end](grpc::Status status) { end.set_value(std::move(status)); });
+            if (const grpc::Status status = end.get_future().get(); !status.ok()) {
+              Fail("floor: " + status.error_message());
+            }
+            return position;
+          },
+          plain_, floor);
+    }
+    std::printf("\n| %d streams | floor | plain watch | ratio |\n| --- | ---: | ---: | ---: |\n",
+                options_.plain);
+    Rows(floor, plain, options_.plain);
+    Row("RSS, MiB", Now().etcd_before_mb, plain.rss_mb);
+  }
+
+  // The bytes that etcd writes to a watch of all objects.
+  static std::string WatchResponseOf(const testing::Objects& objects, uint64_t revision) {
+    etcdserverpb::WatchResponse response;
+    response.set_watch_id(0);
+    response.mutable_header()->set_revision(static_cast<int64_t>(revision));
+    const auto add = [&](const std::string& key, const std::string& value) {
+      auto& kv = *response.add_events()->mutable_kv();
+      kv.set_key(kPlainPrefix + key);
+      kv.set_value(value);
+      kv.set_mod_revision(static_cast<int64_t>(revision));
+    };
+    for (const v1::Object& object : objects)
+      add(testing::EtcdKey(object), testing::EtcdValue(object));
+    add("/state/head", R"({"format":1,"seq":10000,"epoch":1,"nonce":"12345678901234567890"})");
+    return response.SerializeAsString();
+  }
+
   // Replaces an endpoint of the next Service.
   testing::Objects NextChange() {
     const auto messages = cluster_.ReplaceEndpoint(change_++ % cluster_.ports().size()).messages;
@@ -333,20 +614,20 @@ class Bench {
   Usage Now() const {
     Usage usage;
     usage.seconds = Seconds(Clock::now().time_since_epoch());
-    usage.etcd_cpu = CpuSecondsOf(etcd_->pid());
+    usage.etcd_cpu = CpuSecondsOf(server_);
     usage.own_cpu = CpuSecondsOf(getpid());
     std::ifstream file("/proc/thread-self/net/dev");
     std::string word;
     for (double bytes = 0; file >> word;) {
       if (word == "lo:" && file >> bytes) usage.megabytes = bytes / 1e6;
     }
-    usage.etcd_before_mb = static_cast<double>(MemoryOf(etcd_->pid()).rss_kib) / 1024;
+    usage.etcd_before_mb = static_cast<double>(MemoryOf(server_).rss_kib) / 1024;
     return usage;
   }
 
   Usage Start() const {
     // Resets VmHWM.
-    std::ofstream(absl::StrCat("/proc/", etcd_->pid(), "/clear_refs")) << "5" << std::flush;
+    std::ofstream(absl::StrCat("/proc/", server_, "/clear_refs")) << "5" << std::flush;
     return Now();
   }
 
@@ -357,7 +638,7 @@ class Bench {
     usage.own_cpu -= start.own_cpu;
     usage.megabytes -= start.megabytes;
     usage.etcd_before_mb = start.etcd_before_mb;
-    usage.etcd_peak_mb = static_cast<double>(MemoryOf(etcd_->pid()).peak_kib) / 1024;
+    usage.etcd_peak_mb = static_cast<double>(MemoryOf(server_).peak_kib) / 1024;
     return usage;
   }
 
@@ -390,30 +671,38 @@ class Bench {
   }
 
   template <typename Nodes, typename New>
-  Usage ColdStart(Nodes& nodes, const New& make) {
+  Usage ColdStart(Nodes& nodes, int count, const Writer& writer, const New& make) {
+    return ColdStart(nodes, count, Position(writer), make);
+  }
+  template <typename Nodes, typename New>
+  Usage ColdStart(Nodes& nodes, int count, uint64_t position, const New& make) {
     const Usage start = Start();
-    const uint64_t position =
-        Position(static_cast<const void*>(&nodes) == &nodes_ ? Ours() : Plain());
-    for (int i = 0; i < options_.nodes; ++i) nodes.push_back(make());
+    for (int i = 0; i < count; ++i) nodes.push_back(make());
     AwaitAll(nodes, position);
     return Since(start);
   }
 
-  // Writes a change and measures when the nodes acknowledge it. The time begins when the write is
-  // sent, because with many nodes, most of them receive the change before the writer receives the
-  // answer.
-  template <typename Nodes>
-  void Measure(const testing::Objects& change, Writer& writer, const Nodes& nodes,
-               Results& results) {
+  // Returns the position of the state with the change.
+  uint64_t Put(Writer& writer, const testing::Objects& change) {
+    Need(writer.Put(change));
+    return Position(writer);
+  }
+
+  // Calls `send`, which returns the position of a change, and measures when the nodes acknowledge
+  // it. The time begins when the write is sent, because with many nodes, most of them receive the
+  // change before the writer receives the answer.
+  template <typename Nodes, typename Send>
+  void Measure(const Send& send, const Nodes& nodes, Results& results) {
     const Usage start = Start();
     const auto sent = Clock::now();
-    Need(writer.Put(change));
+    const uint64_t position = send();
     results.answered.push_back(Milliseconds(Clock::now() - sent));
-    AwaitAll(nodes, Position(writer));
+    AwaitAll(nodes, position);
     const Usage usage = Since(start);
     results.changes.etcd_cpu += usage.etcd_cpu / options_.changes;
     results.changes.own_cpu += usage.own_cpu / options_.changes;
     results.changes.megabytes += usage.megabytes / options_.changes;
+    results.rss_mb = Now().etcd_before_mb;
     std::vector<double> delays;
     for (const auto& node : nodes) delays.push_back(Milliseconds(node->reached() - sent));
     results.p50.push_back(Percentile(delays, 0.5));
@@ -431,18 +720,31 @@ class Bench {
     for (const auto& node : nodes_) failures.push_back(node->facts().failures);
     gate_ = false;
     SetLoopback("down");
-    size_t noticed = 0;
+    size_t noticed = 0, plain_noticed = 0;
     Await("all nodes to notice that the network is down", [&] {
-      while (noticed < nodes_.size() && nodes_[noticed]->facts().failures > failures[noticed] &&
-             !plain_[noticed]->connected()) {
+      while (noticed < nodes_.size() && nodes_[noticed]->facts().failures > failures[noticed]) {
         ++noticed;
       }
-      return noticed == nodes_.size();
+      while (plain_noticed < plain_.size() && !plain_[plain_noticed]->connected()) ++plain_noticed;
+      return noticed == nodes_.size() && plain_noticed == plain_.size();
     });
-    for (int i = 0; i < options_.behind; ++i) {
-      const testing::Objects change = NextChange();
-      for (const auto& writer : writers_) Need(writer->Put(change));
+    double bytes = 0;
+    for (int i = 0; i < options_.behind; ++i) bytes += WriteBehind(options_.behind_objects);
+    std::printf("missed: %d transactions with %.1f MB of values\n", options_.behind, bytes / 1e6);
+  }
+
+  // Writes a transaction with `count` changes. Returns the size of the values.
+  double WriteBehind(size_t count) {
+    testing::Objects objects;
+    double bytes = 0;
+    while (objects.size() < count) {
+      for (v1::Object& object : NextChange()) {
+        bytes += static_cast<double>(testing::EtcdValue(object).size());
+        objects.push_back(std::move(object));
+      }
     }
+    for (const auto& writer : writers_) Need(writer->Put(objects));
+    return bytes;
   }
 
   template <typename Nodes, typename Connect>
@@ -458,22 +760,24 @@ class Bench {
     std::printf("| %s | %.1f | %.1f | %.2f |\n", name, plain, ours, plain > 0 ? ours / plain : 0);
   }
 
+  // `a` has options_.plain nodes, and `b` has `count` nodes.
+  void Rows(const Results& a, const Results& b, int count) const {
+    Row("change: write answered, ms", Median(a.answered), Median(b.answered));
+    Row("change: p50, ms", Median(a.p50), Median(b.p50));
+    Row("change: p99, ms", Median(a.p99), Median(b.p99));
+    Row("change: last node, ms", Median(a.last), Median(b.last));
+    Row("change: CPU of the server, ms", 1000 * a.changes.etcd_cpu, 1000 * b.changes.etcd_cpu);
+    Row("change: CPU of all nodes, ms", 1000 * a.changes.own_cpu, 1000 * b.changes.own_cpu);
+    Row("change: bytes per node", 1e6 * a.changes.megabytes / options_.plain,
+        1e6 * b.changes.megabytes / count);
+  }
+
   void Print(const Results& plain, const Results& ours) const {
     std::printf("\n%d nodes, %s, %s, %d changes, %d behind\n\n", options_.nodes,
                 ShapeText(options_.shape).c_str(), options_.tls ? "TLS" : "no TLS",
                 options_.changes, options_.behind);
     std::printf("| | plain watch | svcmap-etcd | ratio |\n| --- | ---: | ---: | ---: |\n");
-    const auto median = [](const char* name, const auto& a, const auto& b) {
-      Row(name, Median(a), Median(b));
-    };
-    median("change: write answered, ms", plain.answered, ours.answered);
-    median("change: p50, ms", plain.p50, ours.p50);
-    median("change: p99, ms", plain.p99, ours.p99);
-    median("change: last node, ms", plain.last, ours.last);
-    Row("change: CPU of etcd, ms", 1000 * plain.changes.etcd_cpu, 1000 * ours.changes.etcd_cpu);
-    Row("change: CPU of all nodes, ms", 1000 * plain.changes.own_cpu, 1000 * ours.changes.own_cpu);
-    Row("change: bytes per node", 1e6 * plain.changes.megabytes / options_.nodes,
-        1e6 * ours.changes.megabytes / options_.nodes);
+    Rows(plain, ours, options_.nodes);
     const auto phase = [](const std::string& name, const Usage& a, const Usage& b) {
       Row((name + ": seconds").c_str(), a.seconds, b.seconds);
       Row((name + ": MB").c_str(), a.megabytes, b.megabytes);
@@ -487,7 +791,7 @@ class Bench {
   }
 
   // Compares the objects of each node with the objects that were written.
-  int Verify() const {
+  int Verify() {
     std::string wrong;
     int count = 0;
     int plain_failures = 0;
@@ -512,6 +816,13 @@ class Bench {
       return 1;
     }
     std::printf("all %d nodes have the written objects\n", options_.nodes);
+    if (real_.empty()) return 0;
+    for (const auto& node : real_) {
+      Await("a node with svcmapd to have the written objects",
+            [&] { return node->Digest() == expected_.digest(); });
+      if (!node->CheckServing()) Fail("svcmapd is not serving");
+    }
+    std::printf("all %zu nodes with svcmapd have the written objects\n", real_.size());
     return 0;
   }
 
@@ -523,32 +834,47 @@ class Bench {
   ObjectSet expected_;
   fleet::EtcdServers servers_;
   std::unique_ptr<testing::EtcdServer> etcd_;
+  pid_t server_ = 0;  // The measured server: etcd, or the floor.
   std::vector<std::unique_ptr<Writer>> writers_;
   std::atomic<bool> gate_{false};  // Whether plain watches may connect.
   std::vector<std::unique_ptr<PlainNode>> plain_;
   std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<RealNode>> real_;
 };
 
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("svcmap-bench-fleet simulates the nodes of a fleet on etcd.");
   app.add_option("--nodes", options.nodes)->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--plain", options.plain, "Plain watches [as many as --nodes]")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--real", options.real, "Additional nodes with svcmapd and svcmap-etcd")
+      ->capture_default_str();
+  app.add_option("--hung", options.hung, "Measure the changes again beside watches that never read")
+      ->capture_default_str();
   app.add_option("--services", options.shape.services)->capture_default_str();
   app.add_option("--endpoints", options.shape.endpoints, "Endpoints of each Service")
       ->capture_default_str();
   app.add_option("--changes", options.changes, "Measured changes")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--behind", options.behind, "Changes while all nodes are disconnected")
+  app.add_option("--behind", options.behind, "Transactions while all nodes are disconnected")
+      ->capture_default_str();
+  app.add_option("--behind-objects", options.behind_objects,
+                 "Objects in each transaction while all nodes are disconnected")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, static_cast<int>(kChangesPerTransaction)));
   app.add_option("--time-limit", options.time_limit, "Seconds for each step")
       ->capture_default_str();
   app.add_flag("--tls", options.tls, "Mutual TLS between nodes and etcd");
+  app.add_flag("--watch-only", options.watch_only, "Plain watches do not list the objects");
+  app.add_flag("--floor", options.floor,
+               "Measure a server that only writes the same bytes to as many streams as --plain");
   app.add_flag("--lose-change", options.lose_change,
                "The agent of the first node ignores a change, so that the final check must fail");
   app.add_flag("--log", options.log, "Print the warnings of the nodes");
   CLI11_PARSE(app, argc, argv);
+  if (options.plain < 0) options.plain = options.nodes;
   spdlog::set_level(options.log ? spdlog::level::warn : spdlog::level::off);
   return Bench(options).Run();
 }
@@ -556,4 +882,9 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace svcmap::bench
 
-int main(int argc, char** argv) { return svcmap::bench::Main(argc, argv); }
+int main(int argc, char** argv) {
+  if (argc == 5 && std::string_view(argv[1]) == "floor") {
+    return svcmap::bench::Floor::Run(argv[2], argv[3], argv[4]);
+  }
+  return svcmap::bench::Main(argc, argv);
+}

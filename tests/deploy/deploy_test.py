@@ -215,9 +215,22 @@ class Cluster(unittest.TestCase):
         for flag, key in (("--etcd-ca", "ca.crt"), ("--etcd-cert", "tls.crt"), ("--etcd-key", "tls.key")):
             self.assertEqual(flags[flag], f"{readers['svcmap-etcd']['mountPath']}/{key}")
 
+    def test_the_address_in_the_status_is_that_of_the_agent(self):
+        agent, source = container("etcd", "svcmapd"), source_of("etcd")
+        self.assertIn(f"--listen={flag_values(source)['--agent-address']}", agent["args"])
+        self.assertIn(f"--listen={flag_values(source)['--agent']}", agent["args"])
+        for c in (agent, source):
+            node_ip = next(e["valueFrom"] for e in c["env"] if e["name"] == "NODE_IP")
+            self.assertEqual(node_ip, {"fieldRef": {"fieldPath": "status.hostIP"}})
+        mount = next(m for m in agent["volumeMounts"] if m["name"] == "agent-tls")
+        flags = flag_values(agent)
+        for flag, key in (("--tls-client-ca", "ca.crt"), ("--tls-cert", "tls.crt"), ("--tls-key", "tls.key")):
+            self.assertEqual(flags[flag], f"{mount['mountPath']}/{key}")
+
     def test_the_flags_of_etcd_are_valid(self):
         # svcmap-etcd checks its other flags before --healthz-bind-address.
-        arguments = [re.sub("(--healthz-bind-address)=.*", r"\1=none", a) for a in source_of("etcd")["args"]]
+        arguments = [re.sub("(--healthz-bind-address)=.*", r"\1=none", a).replace("$(NODE_IP)", "192.0.2.1")
+                     for a in source_of("etcd")["args"]]
         ended = subprocess.run([BIN / "svcmap-etcd", *arguments], capture_output=True, text=True)
         self.assertEqual(ended.returncode, 2)
         self.assertIn('--healthz-bind-address: Invalid value: "none"', ended.stderr)
@@ -373,7 +386,8 @@ class Helm(unittest.TestCase):
     def test_schema_rejects_errors_of_etcd(self):
         values = self.rendered(HELM / "values/etcd.yaml")["values"]
         for wrong in ({"prefix": ""}, {"prefix": "svcmap"}, {"prefix": "/svcmap/"}, {"tlsSecret": ""},
-                      {"endpoints": ["http://10.0.0.1:2379"]}, {"endpoints": ["https://10.0.0.1"]}):
+                      {"endpoints": ["http://10.0.0.1:2379"]}, {"endpoints": ["https://10.0.0.1"]},
+                      {"statusPrefix": ""}, {"readers": []}):
             with self.subTest(wrong):
                 with self.assertRaises(jsonschema.ValidationError):
                     jsonschema.validate({**values, "etcd": {**values["etcd"], **wrong}}, self.SCHEMA)
@@ -385,14 +399,16 @@ class Helm(unittest.TestCase):
 
     def test_etcd_without_tls_needs_no_secret(self):
         plain = {"etcd": {"endpoints": ["http://10.0.0.1:2379"], "tlsSecret": "", "statusPrefix": "",
-                          "extraArgs": ["--list-delay=50"]}}
+                          "agentTlsSecret": "", "extraArgs": ["--list-delay=50"]}}
         jsonschema.validate(self.rendered(HELM / "values/etcd.yaml", plain)["values"], self.SCHEMA)
         spec = self.objects(HELM / "values/etcd.yaml", plain)["DaemonSet"]["spec"]["template"]["spec"]
         source = next(c for c in spec["containers"] if c["name"] == "svcmap-etcd")
         self.assertEqual(source["args"][3:], ["--etcd-endpoints=http://10.0.0.1:2379",
                                               "--prefix=/svcmap/v1/DOMAIN", "--list-delay=50"])
         self.assertEqual([m["name"] for m in source["volumeMounts"]], ["run"])
-        self.assertNotIn("etcd-tls", {v["name"] for v in spec["volumes"]})
+        self.assertLessEqual({v["name"] for v in spec["volumes"]}, {"config", "run", "state"})
+        agent = next(c for c in spec["containers"] if c["name"] == "svcmapd")
+        self.assertFalse([a for a in agent["args"] if a.startswith(("--listen", "--tls", "--allow-read"))])
 
     def test_a_missing_api_server_is_an_error(self):
         self.assertIn("apiServer is required", self.rendered(expected=1))
@@ -518,6 +534,11 @@ class Systemd(unittest.TestCase):
                                         f"--threshold={worst}", SYSTEMD / unit],
                                        capture_output=True, text=True)
                 self.assertEqual(found.returncode, 0, found.stdout)
+
+    def test_flags_in_the_defaults_are_those_of_the_programs(self):
+        known = flags_of("svcmapd") | flags_of("svcmap-kube") | flags_of("svcmap-etcd") | {"--now"}  # systemctl
+        for file in (TOP / "deploy/debian/default").iterdir():
+            self.assertLessEqual(set(re.findall(r"(?<![a-z])--[a-z-]+", file.read_text())), known, file)
 
     def test_flags_are_those_of_the_programs(self):
         for unit in self.WORST:

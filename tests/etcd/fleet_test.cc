@@ -1,17 +1,20 @@
 // Tests `svcmapctl fleet` with etcd and svcmapd.
 #include <gmock/gmock.h>
+#include <signal.h>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "tests/etcd/etcd_world.h"
 #include "tests/support/certificates.h"
+#include "tests/support/shim_clock.h"
 
 namespace svcmap::testing {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using namespace std::chrono_literals;
 
 // The second node has its own namespace for svcmapd. svcmap-etcd only needs the Unix socket.
 TEST_F(EtcdTest, AFleetWaitsForASequenceNumber) {
@@ -142,8 +145,41 @@ TEST_F(EtcdTest, AFleetExplainsWithTheAgentOfANode) {
   }));
 }
 
-// A browser is simulated by curl.
-TEST_F(EtcdTest, AFleetIsServedToBrowsers) {
+// Tests of `svcmapctl fleet serve`. curl simulates a browser.
+class FleetServeTest : public EtcdTest {
+ protected:
+  absl::Status StartServer(const std::string& listen, uint16_t etcd_port,
+                           const std::vector<std::string>& environment = {}) {
+    auto server = ChildProcess::Start(
+        {.argv = {SVCMAP_BIN_DIR "/svcmapctl", "fleet", "serve", "--prefix", prefix_,
+                  "--status-prefix", kStatusPrefix, "--etcd-endpoints",
+                  absl::StrCat("http://127.0.0.1:", etcd_port), "--listen", listen},
+         .netns = &*netns_,
+         .env = environment});
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    if (server_->WaitForOutput("serving http://" + listen + "/\n", kHangLimit)) {
+      return absl::OkStatus();
+    }
+    return absl::InternalError(server_->err());
+  }
+  absl::StatusOr<std::unique_ptr<ChildProcess>> Curl(const std::vector<std::string>& arguments) {
+    std::vector<std::string> argv = {"curl", "-s", "-N"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    return ChildProcess::Start({.argv = std::move(argv), .netns = &*netns_});
+  }
+  // Returns the HTTP status for a request with the Host header `host`.
+  std::string CodeFor(const std::string& host) {
+    const auto curl = Curl({"-o", "/dev/null", "-w", "%{http_code}", "-H", "Host: " + host,
+                            "http://127.0.0.1:10261/status.json"});
+    if (!curl.ok() || !(*curl)->Wait(kHangLimit)) return "no response";
+    return (*curl)->out();
+  }
+
+  std::unique_ptr<ChildProcess> server_;
+};
+
+TEST_F(FleetServeTest, ABrowserReceivesThePageAndEvents) {
   const auto put_status = [&](const std::string& node, uint64_t seq, int rejected) {
     return etcd_->Control(
         {"put", absl::StrCat(kStatusPrefix, "/nodes/", node),
@@ -154,20 +190,8 @@ TEST_F(EtcdTest, AFleetIsServedToBrowsers) {
   ASSERT_OK(writer_->Put(Webs(3)));
   ASSERT_OK(put_status("n1", writer_->seq(), 0));
   ASSERT_OK(put_status("<b>n2</b>", 1, 0));
-  ASSERT_OK_AND_ASSIGN(
-      const auto server,
-      ChildProcess::Start(
-          {.argv = {SVCMAP_BIN_DIR "/svcmapctl", "fleet", "serve", "--prefix", prefix_,
-                    "--status-prefix", kStatusPrefix, "--etcd-endpoints",
-                    absl::StrCat("http://127.0.0.1:", kEtcdPort), "--listen", "127.0.0.1:10261"},
-           .netns = &*netns_}));
-  ASSERT_TRUE(server->WaitForOutput("serving http://127.0.0.1:10261/\n", kHangLimit))
-      << server->err();
-  const auto curl = [&](const std::vector<std::string>& arguments) {
-    std::vector<std::string> argv = {"curl", "-s", "-N"};
-    argv.insert(argv.end(), arguments.begin(), arguments.end());
-    return ChildProcess::Start({.argv = std::move(argv), .netns = &*netns_});
-  };
+  ASSERT_OK(StartServer("127.0.0.1:10261", kEtcdPort));
+  const auto curl = [&](const std::vector<std::string>& arguments) { return Curl(arguments); };
   const std::string url = "http://127.0.0.1:10261/";
   ASSERT_OK_AND_ASSIGN(const auto page, curl({"-i", url}));
   EXPECT_TRUE(page->Wait(kHangLimit).has_value());
@@ -208,6 +232,40 @@ TEST_F(EtcdTest, AFleetIsServedToBrowsers) {
   ASSERT_OK(put_status("n1", writer_->seq(), 0));
   EXPECT_TRUE(events->WaitForOutput("\"text\":\"n1: rejecting,silent -> silent\"", kHangLimit))
       << events->out();
+}
+
+// A web page whose name resolves to 127.0.0.1 sends its own name.
+TEST_F(FleetServeTest, RequestsForOtherHostsAreRejected) {
+  ASSERT_OK(StartServer("127.0.0.1:10261", kEtcdPort));
+  for (const char* host :
+       {"localhost", "LOCALHOST:10261", "127.0.0.1:10261", "127.8.0.1", "[::1]:8080"}) {
+    EXPECT_EQ(CodeFor(host), "200") << host;
+  }
+  for (const char* host : {"example.com:10261", "localhost.example.com", "192.0.2.1", "[::2]", "1",
+                           "127.0.0.1.example.com", ""}) {
+    EXPECT_EQ(CodeFor(host), "421") << host;
+  }
+  ASSERT_OK(server_->Signal(SIGKILL));
+  ASSERT_TRUE(server_->Wait(kHangLimit).has_value());
+  // With this address, the server has several addresses.
+  ASSERT_OK(StartServer("0.0.0.0:10261", kEtcdPort));
+  EXPECT_EQ(CodeFor("192.0.2.1:10261"), "200");
+  EXPECT_EQ(CodeFor("example.com:10261"), "421");
+}
+
+TEST_F(FleetServeTest, ADeadEtcdIsShownAfterTheClockWasSetBack) {
+  ASSERT_OK_AND_ASSIGN(const auto clock, ShimClock::Make(folder_->path()));
+  ASSERT_OK(StartServer("127.0.0.1:10261", kProxyPort, clock->environment()));
+  ASSERT_OK_AND_ASSIGN(const auto events, Curl({"http://127.0.0.1:10261/events"}));
+  ASSERT_TRUE(events->WaitForOutput("data: {\"behind\":0", kHangLimit)) << events->out();
+  proxy_->Delay(1h);
+  clock->Step(-1h);
+  EXPECT_TRUE(events->WaitForOutput("data: {\"error\":\"", kHangLimit)) << events->out();
+  proxy_->Delay(0s);
+  EXPECT_OK(Eventually("a new state", [&] {
+    const std::string shown = events->out();
+    return absl::StrContains(shown.substr(shown.rfind("data: ")), "\"behind\":0");
+  }));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Tests svcmap-etcd with three members of etcd that fail. SVCMAP_LEADER_KILLS=100 sets the number
-// of killed leaders (default: 5).
+// of killed leaders (default: 3).
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -23,10 +23,13 @@ class MembersTest : public EtcdTest {
     return absl::OkStatus();
   }
 
-  absl::Status StartSourceOfMembers(const std::string& silence) {
+  static std::string Endpoints() {
     std::vector<std::string> urls;
     for (int n = 0; n < 3; ++n) urls.push_back(absl::StrCat("http://127.0.0.1:", EtcdPort(n)));
-    return StartSource({"--etcd-endpoints=" + absl::StrJoin(urls, ","), "--silence=" + silence});
+    return "--etcd-endpoints=" + absl::StrJoin(urls, ",");
+  }
+  absl::Status StartSourceOfMembers(const std::string& silence) {
+    return StartSource({Endpoints(), "--silence=" + silence});
   }
 
   EtcdServer* Leader() {
@@ -40,14 +43,60 @@ class MembersTest : public EtcdTest {
     return leader;
   }
 
+  // Starts svcmapd in its own namespace, and svcmap-etcd in the namespace of etcd.
+  absl::Status StartNode(const std::string& name) {
+    Node& node = nodes_.emplace_back();
+    auto netns = NetNs::Create();
+    if (!netns.ok()) return netns.status();
+    node.netns = std::make_unique<NetNs>(*std::move(netns));
+    const std::string address = "unix://" + folder_->path() + "/" + name + ".sock";
+    std::vector<std::string> flags = kAgentFlags;
+    flags.insert(flags.end(), {"--listen", address});
+    auto agent = Agent::Start(*node.netns, flags);
+    if (!agent.ok()) return agent.status();
+    node.agent = *std::move(agent);
+    auto source =
+        ChildProcess::Start({.argv = {SVCMAP_BIN_DIR "/svcmap-etcd", "--prefix", prefix_, "--agent",
+                                      address, "--node-name", name, "--list-delay=0", Endpoints()},
+                             .netns = &*netns_});
+    if (!source.ok()) return source.status();
+    node.source = *std::move(source);
+    return absl::OkStatus();
+  }
+
+  // Waits until all nodes have exactly the Services and EndpointSlices of the writer.
+  absl::Status UntilAllSynced() {
+    std::set<std::string> expected;
+    for (const v1::Object& object : objects_) {
+      if (!object.has_node()) expected.insert(EtcdKey(object) + EtcdValue(object));
+    }
+    for (const Node& node : nodes_) {
+      const absl::Status synced = Eventually("the objects on each node", [&] {
+        const absl::StatusOr<Objects> stored = node.agent->List();
+        return stored.ok() && Encoded(*stored) == expected;
+      });
+      if (!synced.ok()) return synced;
+    }
+    return UntilSynced();
+  }
+
   EtcdServer::Cluster members_;
+  struct Node {
+    std::unique_ptr<NetNs> netns;
+    std::unique_ptr<Agent> agent;
+    std::unique_ptr<ChildProcess> source;
+  };
+  std::vector<Node> nodes_;  // In addition to the node of EtcdTest.
 };
 
+// In each round, another writer that was deposed before the kill tries to write after the kill.
 TEST_F(MembersTest, NoChangeIsLostWhenLeadersAreKilled) {
   const int64_t kills = NumberFromEnvironment("SVCMAP_LEADER_KILLS", 3);
   ASSERT_OK(Put(Webs(20)));
   ASSERT_OK(StartSourceOfMembers("30"));
-  ASSERT_OK(UntilSynced());
+  ASSERT_OK(StartNode("n2"));
+  ASSERT_OK(StartNode("n3"));
+  ASSERT_OK(UntilAllSynced());
   int changes = 0;
   const auto change = [&](int count) {
     for (int i = 0; i < count; ++i) {
@@ -58,15 +107,18 @@ TEST_F(MembersTest, NoChangeIsLostWhenLeadersAreKilled) {
   for (int64_t kill = 0; kill < kills; ++kill) {
     EtcdServer* leader = Leader();
     ASSERT_NE(leader, nullptr);
+    EtcdWriter deposed(members_, /*epoch=*/0);
+    ASSERT_OK(deposed.Adopt());
     change(10);
     ASSERT_OK(leader->Signal(SIGKILL));  // The next change is sent before the process has ended.
+    ASSERT_TRUE(absl::IsAborted(deposed.Put({Web(18, "10.96.250.250")}))) << "kill " << kill;
     change(10);
     if (kill % 2 == 0) {
       ASSERT_OK(Remove({WebKey(19)}));
     } else {
       ASSERT_OK(Put({Web(19, Ip(19))}));
     }
-    ASSERT_OK(UntilSynced()) << "kill " << kill;
+    ASSERT_OK(UntilAllSynced()) << "kill " << kill;
     ASSERT_OK(leader->Stop());
     ASSERT_OK(leader->StartAgain());
   }

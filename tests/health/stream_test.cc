@@ -32,9 +32,9 @@ class StreamTest : public ::testing::Test {
       ++published_;
     });
     connections_.emplace(thread_->base(), max, patience);
-    point_.emplace(thread_->base(), *connections_, [](const std::string& path) {
+    point_.emplace(thread_->base(), *connections_, [](const HttpPoint::Request& request) {
       Answer answer;
-      answer.is_stream = path == "/events";
+      answer.is_stream = request.path == "/events";
       if (!answer.is_stream) answer.body = "page";
       return answer;
     });

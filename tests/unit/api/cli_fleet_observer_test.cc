@@ -26,11 +26,14 @@ class FleetObserverTest : public ::testing::Test {
                                                     .version = "1",
                                                     .time = kStart});
   }
-  nlohmann::json Observe(uint64_t required, std::chrono::seconds time, uint64_t epoch = 1) {
-    const auto now = kStart + time;
+  // `step` is a step of the system clock since kStart.
+  nlohmann::json Observe(uint64_t required, std::chrono::seconds time, uint64_t epoch = 1,
+                         std::chrono::seconds step = 0s) {
+    const auto now = kStart + time + step;
     return nlohmann::json::parse(
         observer_.Observe({.seq = 20, .epoch = epoch, .nonce = {}}, required,
-                          fleet::Summarize(names_, values_, required, now), now));
+                          fleet::Summarize(names_, values_, required, now), now,
+                          std::chrono::steady_clock::time_point(time)));
   }
 
   std::set<std::string> names_;
@@ -64,6 +67,13 @@ TEST_F(FleetObserverTest, LagIsCountedInTransactionsAndSeconds) {
   event = Observe(14, 30s);
   EXPECT_EQ(event["max_behind_seconds"], 0);
   EXPECT_EQ(event["problems"], 1);
+}
+
+TEST_F(FleetObserverTest, StepsOfTheClockDoNotChangeTheTimeBehind) {
+  Node("a", 10);
+  Observe(14, 0s);
+  EXPECT_EQ(Observe(14, 5s, 1, 1h)["max_behind_seconds"], 5);
+  EXPECT_EQ(Observe(14, 10s, 1, -2h)["nodes"][0]["behind_seconds"], 10);
 }
 
 TEST_F(FleetObserverTest, TheLatestChangesAreKept) {

@@ -192,6 +192,10 @@ class FakeAgent final : private v1::Control::Service {
       named_.erase(change.remove().name());
       return;
     }
+    if (change.has_endpoint_delta()) {  // Without endpoints.
+      named_.insert(change.endpoint_delta().name());
+      return;
+    }
     const std::string& name = change.has_endpoint_slice()
                                   ? change.endpoint_slice().metadata().name()
                                   : change.service().metadata().name();

@@ -31,6 +31,18 @@ Item AService(const std::string& name, const std::string& ip) {
   return item;
 }
 
+Item ASlice(const std::string& name, int endpoints) {
+  Item item;
+  item.key = "shop/" + name;
+  v1::Change change;
+  v1::EndpointSlice& slice = *change.mutable_endpoint_slice();
+  slice.mutable_metadata()->set_namespace_("shop");
+  slice.mutable_metadata()->set_name(name);
+  for (int n = 0; n < endpoints; ++n) slice.add_endpoints()->add_addresses("10.244.1.11");
+  item.change = change.SerializeAsString();
+  return item;
+}
+
 grpc::Status Replaced(const std::string& name, const std::string& instance) {
   const std::string text = "replaced by " + name + " (" + instance + ")";
   return {grpc::StatusCode::ABORTED, text,
@@ -258,6 +270,25 @@ TEST_F(PushTest, WhatIsLargerThanAMessageMayBeIsLeftOut) {
   EXPECT_TRUE(agent_->AwaitStored({"a=1", "large=2"}));
   ASSERT_TRUE(Settled());
   EXPECT_EQ(push_->facts().rejected, 0u);
+}
+
+TEST_F(PushTest, ASliceThatIsTooLargeKeepsItsEarlierVersionInSnapshots) {
+  const svcmap::testing::LogCapture log;
+  MakeAgent(4096);
+  Complete({AService("a", "1")});
+  mirror_.Upsert(Resource::kEndpointSlices, ASlice("slice", 1));
+  StartPush();
+  ASSERT_TRUE(agent_->AwaitStored({"a=1", "slice="}));
+  mirror_.Upsert(Resource::kEndpointSlices, ASlice("slice", 500));
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(push_->facts().rejected, 1u);
+  agent_->BreakStream();
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 2; }));
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(agent_->seen().held, (std::set<std::string>{"a=1", "slice="}));
+  EXPECT_EQ(agent_->seen().vanished, 0u);
+  EXPECT_EQ(push_->facts().rejected, 1u);
+  EXPECT_EQ(log.Count("EndpointSlice shop/slice not sent: "), 1u);
 }
 
 TEST_F(PushTest, ARejectionIsLoggedOnceWhileItPersists) {
