@@ -4,8 +4,8 @@ SOURCE_DIRS := nft proxy api tests third_party
 SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build clients demo demo-fleet deb deb-test image arm64 boot test test-kernels test-long format format-check tidy \
-        prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e \
+.PHONY: help deps build clients demo demo-fleet deb deb-test image arm64 boot test test-firewalls test-kernels test-long \
+        format format-check tidy prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e \
         cluster-bench cluster-nodes cluster-versions cluster-down clean
 
 help:           ## List all targets
@@ -71,8 +71,14 @@ test-kernels:   ## Run tests on Debian's kernels from 5.10 to the newest, in vir
 	cmake --build --preset kernels
 	@tests/kernels/run.py $(KERNELS)
 
+test-firewalls: ## Reload host firewalls under traffic, in namespaces (docs/compatibility.md)
+	@.ci/deps.sh build test firewalls
+	cmake --preset release
+	cmake --build --preset programs
+	@tests/firewalls/run.py build/release/bin
+
 test-long: deps ## Run test, sanitizers, clang-tidy, repeated tests and fuzzers; more than an hour
-	@.ci/deps.sh long
+	@.ci/deps.sh long firewalls
 	@.ci/test-long.sh
 
 format:         ## Format the sources

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Slow checks after `make test`: sanitizers, format and clang-tidy, promtool for the alert rules, tests with the labels
-# `nightly` and `long`, SCENARIOS (3000) random scenarios with a new seed, CRASHES (1000) kills under traffic, ten seconds
-# with frequent foreign changes, repeated kernel and thread tests, 100 seeds of random changes, and each fuzzer for
-# FUZZ_SECONDS (600).
+# Slow checks after `make test`: sanitizers, format and clang-tidy, promtool for the alert rules, the dashboard's queries
+# on a Prometheus server, host firewalls, tests with the labels `nightly` and `long`, SCENARIOS (3000) random scenarios
+# with a new seed, CRASHES (1000) kills under traffic, ten seconds with frequent foreign changes, repeated kernel and
+# thread tests, 100 seeds of random changes, and each fuzzer for FUZZ_SECONDS (600).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,6 +22,8 @@ part 'format' make --no-print-directory format-check
 part 'clang-tidy' .ci/tidy.sh
 part 'alert rules' promtool check rules deploy/prometheus/svcmap.rules.yaml
 part 'alerts' promtool test rules tests/metrics/alerts.test.yaml
+part "the dashboard's queries" tests/metrics/dashboard.py build/release/bin
+part 'host firewalls' tests/firewalls/run.py build/release/bin
 part 'nightly and long tests' ctest --preset nightly
 part "random scenarios, ${SCENARIOS:-3000}" \
   env SVCMAP_SEED="$(date +%s)" SVCMAP_SCENARIOS="${SCENARIOS:-3000}" \

@@ -237,6 +237,12 @@ absl::Status Server::StartOne(Role role) {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kReaderMetadataBytes);
   }
+  // gRPC 1.51 checks the size of a compressed message only after it has decompressed the message
+  // completely. Clients receive UNIMPLEMENTED for messages in a disabled encoding.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
   // Only reflection uses threads of gRPC, one for each open stream.
   grpc::ResourceQuota quota;
   quota.SetMaxThreads(kReflectionThreads);

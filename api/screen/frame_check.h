@@ -21,7 +21,8 @@ using Offence = std::optional<Rejection>;
 
 struct FrameLimits {
   uint32_t max_streams = 16;  // Maximum number of open streams.
-  // Maximum total number of DATA bytes in all open streams. 0 disables the limit.
+  // Maximum total number of DATA bytes in all open streams. Each DATA frame counts as 64 additional
+  // bytes. 0 disables the limit.
   uint64_t max_request_bytes = 0;
   uint32_t max_header_block_bytes = 16 * 1024;
   uint32_t max_continuations = 8;  // Maximum number of CONTINUATION frames in one header block.
@@ -76,7 +77,7 @@ class FrameCheck {
     uint32_t id;
     bool client_ended;
     bool server_ended;
-    uint64_t bytes = 0;  // Number of DATA bytes from the client.
+    uint64_t bytes = 0;  // Number of DATA bytes from the client, including the cost of each frame.
   };
 
   // Calls `on_header` for each frame header, and `on_word` once the first 4 bytes of the payload

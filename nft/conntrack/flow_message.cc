@@ -85,8 +85,11 @@ bool ReadProgress(std::optional<uint8_t> state, bool seen_reply, Flow& flow) {
     case TransportProtocol::kUdp:
       return true;
     case TransportProtocol::kTcp:
-      flow.unreplied = state == TCP_CONNTRACK_SYN_SENT && !seen_reply;
-      return state != TCP_CONNTRACK_TIME_WAIT && state != TCP_CONNTRACK_CLOSE;
+      // CLOSE follows if a rule answers the SYN with a reset (since Linux 6.3) or if the client
+      // resets the connection. The next SYN uses the same entry.
+      flow.unreplied =
+          (state == TCP_CONNTRACK_SYN_SENT || state == TCP_CONNTRACK_CLOSE) && !seen_reply;
+      return flow.unreplied || (state != TCP_CONNTRACK_TIME_WAIT && state != TCP_CONNTRACK_CLOSE);
     case TransportProtocol::kSctp:
       // CLOSED follows if the client gives up. The next INIT uses the same entry. HEARTBEAT_SENT is
       // another path of an association that exists.

@@ -30,8 +30,8 @@ std::optional<uint32_t> ReadFlowCount(const nlmsghdr* message);
 nlmsghdr* WriteFlowDeletion(uint8_t* buffer, const Flow& flow);
 
 // Parses one flow. Returns nullopt if the message does not describe a UDP flow, an open TCP
-// connection or an unreplied SCTP association. A TCP connection in state TIME_WAIT or CLOSE is not
-// open.
+// connection or an unreplied TCP connection or SCTP association. A TCP connection in state
+// TIME_WAIT or CLOSE is not open.
 std::optional<Flow> ReadFlow(const nlmsghdr* message);
 
 }  // namespace svcmap::nft

@@ -87,9 +87,10 @@ class FlowTable {
   };
   static constexpr uint64_t kAllEntries = std::numeric_limits<uint64_t>::max();
   // Calls `on_flow` for each flow of `kinds`, without storing the flows. Skips TCP connections that
-  // have ended, and SCTP associations except for unreplied ones. `on_flow` may receive some flows
-  // twice. `on_flow` may block and may delete flows. If `on_flow` returns false, the dump ends with
-  // kCancelled. After `max_entries` conntrack entries, the dump ends and is complete.
+  // have ended after a reply, and SCTP associations except for unreplied ones. `on_flow` may
+  // receive some flows twice. `on_flow` may block and may delete flows. If `on_flow` returns false,
+  // the dump ends with kCancelled. After `max_entries` conntrack entries, the dump ends and is
+  // complete.
   virtual absl::StatusOr<Listing> ForEach(std::span<const FlowKind> kinds, uint64_t max_entries,
                                           const std::function<bool(const Flow&)>& on_flow) = 0;
 

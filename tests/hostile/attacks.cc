@@ -1,5 +1,9 @@
 #include "tests/hostile/attacks.h"
 
+#include <zlib.h>
+
+#include <cstdlib>
+
 #include "tests/hostile/frames.h"
 
 namespace svcmap::hostile {
@@ -12,6 +16,7 @@ constexpr char kList[] = "/svcmap.v1.Control/List";
 constexpr char kWrite[] = "/svcmap.v1.Control/Apply";
 constexpr char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 constexpr int kPerSend = 100;
+constexpr size_t kMaxFrame = 16384;
 
 // Sends `make(n)` for n = 0, 1, ... until the time is over. Reads the peer's answers unless `deaf`
 // is true.
@@ -60,7 +65,40 @@ std::string DeafCall(uint32_t n) {
   return Call(Id(n), kList) + Frame(kData, kEndStream, Id(n), MessagePrefix(0));
 }
 
+// Returns `size` zero bytes, compressed in gzip format by a factor of about 1,000.
+std::string Gzip(size_t size) {
+  const std::string zeros(size, '\0');
+  std::string compressed(compressBound(static_cast<uLong>(size)) + 100, '\0');
+  z_stream stream = {};
+  constexpr int kGzipFormat = 16 + MAX_WBITS;
+  if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, kGzipFormat, 8, Z_DEFAULT_STRATEGY) !=
+      Z_OK) {
+    std::abort();
+  }
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(zeros.data()));
+  stream.avail_in = static_cast<uInt>(zeros.size());
+  stream.next_out = reinterpret_cast<Bytef*>(compressed.data());
+  stream.avail_out = static_cast<uInt>(compressed.size());
+  if (deflate(&stream, Z_FINISH) != Z_STREAM_END) std::abort();
+  compressed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return compressed;
+}
+
+// Returns a call with a gzip message.
+std::string CompressedCall(uint32_t stream, std::string_view message) {
+  const std::string prefix = '\1' + Number32(static_cast<uint32_t>(message.size()));
+  std::string bytes =
+      Frame(kHeaders, kEndHeaders, stream, CallFields(kRead) + Field("grpc-encoding", "gzip")) +
+      Frame(kData, 0, stream, prefix);
+  for (; message.size() > kMaxFrame; message.remove_prefix(kMaxFrame)) {
+    bytes += Frame(kData, 0, stream, message.substr(0, kMaxFrame));
+  }
+  return bytes + Frame(kData, kEndStream, stream, message);
+}
+
 std::vector<Attack> MakeAttacks() {
+  const std::string bomb = Gzip(30 << 20);
   const std::string fields = ManyFields();
   const std::string block = Frame(kContinuation, 0, 1, fields);
   const std::string open_block = Frame(kHeaders, 0, 1, CallFields(kRead));
@@ -72,6 +110,14 @@ std::vector<Attack> MakeAttacks() {
       After("ResetByTheServer", "",
             [](uint32_t n) {
               return Call(Id(n), kRead) + Frame(kWindowUpdate, 0, Id(n), Number32(0));
+            }),
+      // Calls that the peer resets, calls that the server resets, and frames that need a response.
+      After("MixedControlFrames", "",
+            [](uint32_t n) {
+              return Call(Id(2 * n), kRead) + Frame(kPing, 0, 0, "12345678") +
+                     Frame(kRstStream, 0, Id(2 * n), Number32(8)) + Call(Id(2 * n + 1), kRead) +
+                     Frame(kSettings, 0, 0, std::string("\0\4", 2) + Number32(65535 - n % 2)) +
+                     Frame(kWindowUpdate, 0, Id(2 * n + 1), Number32(0));
             }),
       After("EndlessContinuation", open_block, [=](uint32_t) { return block; }),
       After("EmptyContinuation", open_block, [](uint32_t) { return Frame(kContinuation, 0, 1); }),
@@ -121,6 +167,8 @@ std::vector<Attack> MakeAttacks() {
               }
               return bytes + Frame(kData, 0, Id(n / 1000), "a");
             }),
+      // Messages of 31 KB that a decompressing server would expand to 30 MiB each.
+      After("CompressedMessages", "", [=](uint32_t n) { return CompressedCall(Id(n), bomb); }),
       After("CallsWithoutReading", "", DeafCall, /*deaf=*/true),
       {"CallsWithoutWindow",
        [](Wire& wire, Clock::time_point until) {

@@ -22,6 +22,9 @@ namespace svcmap::hostile {
 namespace {
 
 using ::svcmap::testing::WaitUntil;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using Clock = Wire::Clock;
 
 constexpr char kReflectionMethod[] =
@@ -37,7 +40,7 @@ struct Case {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const Attack& attack : AllAttacks()) cases.push_back({Peer::kAnonymous, &attack});
-  std::vector<std::string> names = {"RapidReset", "NeverOpen"};
+  std::vector<std::string> names = {"RapidReset", "NeverOpen", "CompressedMessages"};
   if (ChecksLatency()) {
     names.insert(names.end(), {"StreamsWithoutReset", "EndlessContinuation", "SettingsFlood",
                                "UnfinishedMessagesInBytes", "CallsWithoutWindow"});
@@ -183,6 +186,41 @@ TEST_P(HoldTest, EverythingThatIsAllowedCostsLittle) {
 
 INSTANTIATE_TEST_SUITE_P(Hostile, HoldTest,
                          ::testing::Values(Peer::kAnonymous, Peer::kUnlisted, Peer::kReaderUid),
+                         [](const auto& info) { return NameOf(info.param); });
+
+// Five peers open as many connections as svcmapd accepts, and send the bytes of unfinished messages
+// in frames of 5 bytes. gRPC needs about 50 bytes of memory for each frame.
+class FragmentsTest : public ::testing::TestWithParam<Peer> {};
+
+TEST_P(FragmentsTest, OfUnfinishedMessagesCostLittle) {
+  World& world = WorldOf(GetParam(), /*fresh=*/true);
+  std::string bytes = Greeting() + Call(1, "/svcmap.v1.Control/GetStatus") +
+                      Frame(kData, 0, 1, MessagePrefix(32'000));
+  for (int n = 0; n < 6'000; ++n) bytes += Frame(kData, 0, 1, "abcde");
+  const Figures figures = Measure(world, [&](Clock::time_point until) {
+    std::vector<std::unique_ptr<Wire>> wires;
+    size_t connections = 0;
+    for (int peer = 0; peer < 5; ++peer, world.NextPeer()) {
+      for (int i = 0; i < 32; ++i, ++connections) {
+        std::unique_ptr<Wire> wire = world.Connect(GetParam());
+        if (!wire) continue;
+        wire->Send(bytes, Clock::now() + std::chrono::milliseconds(100));
+        wires.push_back(std::move(wire));
+      }
+    }
+    while (Clock::now() < until) {
+      for (const auto& wire : wires) wire->Receive();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return connections;
+  });
+  Check(NameOf(GetParam()) + "/FragmentedMessages", figures);
+  constexpr double kMaxGrowthMib = 10;
+  EXPECT_LT(figures.peak, figures.start + kMaxGrowthMib) << "MiB";
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, FragmentsTest,
+                         ::testing::Values(Peer::kAnonymous, Peer::kReaderUid),
                          [](const auto& info) { return NameOf(info.param); });
 
 // Returns true if svcmapd passes the connection to gRPC, which sends SETTINGS.
@@ -346,6 +384,75 @@ std::optional<double> TimeOfCall(const World& world, Peer peer, const std::strin
   if (!HasEnded(received)) return std::nullopt;
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
+
+// Sends a call with these header fields and an empty message. Returns all received bytes up to the
+// end of the call.
+std::string ResponseTo(const World& world, Peer peer, const std::string& fields) {
+  const std::unique_ptr<Wire> wire = world.Connect(peer);
+  if (!wire) return "";
+  wire->Send(Greeting() + Frame(kHeaders, kEndHeaders, 1, fields) +
+                 Frame(kData, kEndStream, 1, MessagePrefix(0)),
+             Clock::now() + testing::kHangLimit);
+  std::string received;
+  WaitUntil([&] {
+    received += wire->Receive();
+    return HasEnded(received) || wire->closed();
+  });
+  return received;
+}
+
+// Header fields of calls that other gRPC servers have accepted although a field is missing, or
+// although the path is not canonical.
+class MalformedCallTest : public ::testing::TestWithParam<Peer> {};
+
+TEST_P(MalformedCallTest, FailsAndOtherCallsSucceed) {
+  World& world = WorldOf(GetParam(), /*fresh=*/true);
+  const std::string path = "/svcmap.v1.Control/GetStatus";
+  const std::string others = Field("content-type", "application/grpc") + Field("te", "trailers");
+  const std::string authority = Field(":authority", "x");
+  const std::string post = "\x83\x86";
+  constexpr char kSuccess[] =
+      "grpc-status\x01"
+      "0";
+  ASSERT_THAT(ResponseTo(world, GetParam(), CallFields(path)), HasSubstr(kSuccess));
+  const std::pair<std::string, std::string> cases[] = {
+      {post + Field(":path", path) + others, "Missing :authority header"},
+      {post + authority + others, "Missing :path header"},
+      {"\x86" + Field(":path", path) + authority + others, "Missing :method header"},
+      {"", "Missing :method header"},
+      {CallFields(path.substr(1)),
+       "grpc-status\x02"
+       "12"},
+      {CallFields("/" + path),
+       "grpc-status\x02"
+       "12"},
+      {CallFields("svcmap.v1.Control/Apply"),
+       "grpc-status\x02"
+       "12"},
+      {CallFields(""),
+       "grpc-status\x02"
+       "12"},
+  };
+  for (const auto& [fields, error] : cases) {
+    const std::string response = ResponseTo(world, GetParam(), fields);
+    EXPECT_THAT(response, AllOf(HasSubstr(error), Not(HasSubstr(kSuccess))));
+  }
+  EXPECT_THAT(ResponseTo(world, GetParam(), CallFields(path)), HasSubstr(kSuccess));
+}
+
+TEST_P(MalformedCallTest, CompressedCallsAreRejected) {
+  World& world = WorldOf(GetParam(), /*fresh=*/true);
+  for (const char* encoding : {"gzip", "deflate"}) {
+    const std::string fields =
+        CallFields("/svcmap.v1.Control/GetStatus") + Field("grpc-encoding", encoding);
+    EXPECT_THAT(ResponseTo(world, GetParam(), fields), HasSubstr("grpc-status\x02"
+                                                                 "12"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, MalformedCallTest,
+                         ::testing::Values(Peer::kAnonymous, Peer::kReaderUid, Peer::kWriterUid),
+                         [](const auto& info) { return NameOf(info.param); });
 
 // A peer uses all its connections and calls, and reads no responses.
 class UnreadTest : public ::testing::TestWithParam<Peer> {};

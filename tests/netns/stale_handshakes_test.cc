@@ -70,6 +70,16 @@ TEST_P(StaleHandshakesTest, S242_RetriesThatWereForwardedBeforeTheServiceExisted
   ExpectAnswer("pod-a", client(), kLoadBalancerIp);
 }
 
+// svcmap rejects packets to a cluster IP that have no translation. The response to a SYN is a
+// reset, which sets the entry to the state CLOSE.
+TEST_P(StaleHandshakesTest, S242_RejectedRetriesReachTheServiceWhenTheirEntryIsDeleted) {
+  const Silent silent(outside());
+  EXPECT_NO_ANSWER(Retry(client(), kWeb));
+  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
+  ExpectAnswer("pod-a", client(), kWeb);
+  EXPECT_THAT(agent().log(), ::testing::HasSubstr("stale handshakes deleted count=1"));
+}
+
 // A pod can be slow, or drop a SYN, without leaving the Service.
 TEST_P(StaleHandshakesTest, S242_HandshakesWithAnEndpointOfTheServiceAreKept) {
   ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb), Web("shop/other", ClusterIp(11))} +

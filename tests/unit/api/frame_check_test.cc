@@ -221,6 +221,16 @@ TEST_F(FrameCheckTest, RequestsOfOpenStreamsAreLimitedTogether) {
             Rejection::kRequestsTooLarge);
 }
 
+TEST_F(FrameCheckTest, SmallDataFramesCountAsMoreThanTheirBytes) {
+  FrameLimits limits = kLimits;
+  limits.max_request_bytes = 6900;
+  check_ = FrameCheck(limits, now_);
+  ASSERT_EQ(Send(Greeting() + Call(1, kPath)), std::nullopt);
+  EXPECT_EQ(Allowed([](uint32_t) { return Frame(hostile::kData, 0, 1, "abcde"); },
+                    Rejection::kRequestsTooLarge),
+            100);
+}
+
 TEST_F(FrameCheckTest, LargeFramesAreAllowedForDataOnly) {
   ASSERT_EQ(Send(Call(1, kPath)), std::nullopt);
   EXPECT_EQ(Send(Frame(hostile::kData, 0, 1, std::string(100'000, 'a'))), std::nullopt);

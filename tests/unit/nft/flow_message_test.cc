@@ -62,6 +62,7 @@ TEST(FlowMessageTest, ATcpConnectionThatHasEndedIsNoFlow) {
   for (uint8_t state = TCP_CONNTRACK_NONE; state <= TCP_CONNTRACK_CLOSE; ++state) {
     AnEntry entry(tcp);
     entry.SetState(CTA_PROTOINFO_TCP, CTA_PROTOINFO_TCP_STATE, state);
+    entry.SetStatus(IPS_CONFIRMED | IPS_SEEN_REPLY);
     const bool open = state != TCP_CONNTRACK_TIME_WAIT && state != TCP_CONNTRACK_CLOSE;
     EXPECT_EQ(ReadFlow(entry.message()).has_value(), open) << int{state};
   }
@@ -77,6 +78,7 @@ TEST(FlowMessageTest, S242_ATcpConnectionIsUnrepliedAfterTheSyn) {
     bool unreplied;
   } cases[] = {{TCP_CONNTRACK_SYN_SENT, IPS_CONFIRMED | IPS_DST_NAT, true},
                {TCP_CONNTRACK_SYN_SENT, IPS_CONFIRMED | IPS_SEEN_REPLY, false},
+               {TCP_CONNTRACK_CLOSE, IPS_CONFIRMED, true},
                {TCP_CONNTRACK_SYN_RECV, IPS_CONFIRMED | IPS_SEEN_REPLY, false},
                {TCP_CONNTRACK_ESTABLISHED, IPS_CONFIRMED, false}};
   for (const auto& c : cases) {
