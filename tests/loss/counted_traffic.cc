@@ -1,5 +1,6 @@
 #include "tests/loss/counted_traffic.h"
 
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -42,7 +42,8 @@ absl::StatusOr<CountedHosts> AddCountedHosts(Topology& topology);
 
 class CountedTraffic {
  public:
-  // Starts the traffic to `services` and waits until it flows. The hosts must outlive this object.
+  // Starts the traffic to `services` and waits until it flows. The node and the hosts must outlive
+  // this object.
   static absl::StatusOr<std::unique_ptr<CountedTraffic>> Start(
       const NetNs& node, const CountedHosts& hosts, const std::vector<CountedService>& services);
 
