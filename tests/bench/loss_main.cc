@@ -206,7 +206,7 @@ int Run(const std::vector<std::string>& opponents, int changes, const OpponentSe
                   opponent.c_str(), changes, static_cast<long long>(counts->flows),
                   counts->per_second, static_cast<long long>(untranslated),
                   static_cast<long long>(Lost(kind, counts->dropped)),
-                  static_cast<long long>(Sum(counts->misdirected)));
+                  static_cast<long long>(testing::Sum(counts->misdirected)));
       std::fflush(stdout);
     }
   }
