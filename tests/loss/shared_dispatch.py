@@ -2,8 +2,8 @@
 """Counts packets that lose their translation while nftables rules of Services change.
 
 Compares the layout of kube-proxy with the design of kubernetes#140362, in which Services share the chains
-dispatch-N and the map endpoints. Needs root, nft with libnftables.so.1, ip, unshare and Python 3. Creates network namespaces, which
-disappear when the script ends, and takes about two minutes:
+dispatch-N and the map endpoints. Needs root, nft with libnftables.so.1, ip, unshare and Python 3. Creates
+network namespaces, which disappear when the script ends, and takes about two minutes:
 
     sudo ./shared_dispatch.py
 
