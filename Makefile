@@ -5,7 +5,7 @@ SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 
 .DEFAULT_GOAL := help
 .PHONY: help deps build clients demo demo-fleet deb deb-test image arm64 boot test test-firewalls test-kernels test-long \
-        format format-check tidy prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e \
+        format format-check tidy prose bench bench-quick bench-alone bench-published cluster cluster-documents cluster-e2e \
         cluster-bench cluster-nodes cluster-versions cluster-down clean
 
 help:           ## List all targets
@@ -113,6 +113,12 @@ bench-alone:    ## Measure svcmapd only: UDP cleanup, streams, delays of changes
 	cmake --preset release
 	cmake --build --preset bench
 	@.ci/bench.sh alone
+
+bench-published: ## Measure the cluster sizes of published figures of kube-proxy
+	@.ci/deps.sh build test
+	cmake --preset release
+	cmake --build --preset bench
+	@.ci/bench.sh published
 
 cluster:        ## Start a Kubernetes cluster in namespaces: make cluster KUBERNETES=DIR [FAMILY=ipv4|ipv6|dual]
 	@.ci/deps.sh cluster

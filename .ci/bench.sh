@@ -1,17 +1,18 @@
 #!/bin/bash
 # Runs the benchmark. `.ci/bench.sh full`: all opponents, with report and plots (about 45 minutes).
 # `.ci/bench.sh quick`: the figures of tests/bench/report/bounds.json in three minutes; fails if a bound
-# is missed. `.ci/bench.sh alone`: svcmapd only. Results are written to build/bench/ or to the second
-# argument. docs/benchmarks.md explains them.
+# is missed. `.ci/bench.sh alone`: svcmapd only. `.ci/bench.sh published`: the cluster sizes of published
+# figures of kube-proxy. Results are written to build/bench/ or to the second argument.
+# docs/benchmarks.md explains them.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 kind=${1-}
 case $kind in
 full) out=${2-build/bench/$(date -u +%Y-%m-%dT%H%M%SZ)} ;;
-quick | alone) out=${2-build/bench/$kind} ;;
+quick | alone | published) out=${2-build/bench/$kind} ;;
 *)
-  echo "usage: .ci/bench.sh full|quick|alone [FOLDER]" >&2
+  echo "usage: .ci/bench.sh full|quick|alone|published [FOLDER]" >&2
   exit 2
   ;;
 esac
@@ -44,6 +45,15 @@ if [[ $kind == alone ]]; then
   other bin/svcmap-bench-kube
   other bin/svcmap-bench-delay
   other tests/instructions_test
+  [[ ! -e $out/failed.txt ]]
+  exit
+fi
+
+if [[ $kind == published ]]; then
+  layouts=svcmap,nftables,nftables-single,nftables-shared
+  bench --opponents $layouts --shapes 44125x1,45000x1,5000x50,10000x2 sync
+  bench --opponents $layouts --shapes 10000x2 change --budget 1
+  bench --opponents direct,$layouts --shapes 30000x1 latency
   [[ ! -e $out/failed.txt ]]
   exit
 fi

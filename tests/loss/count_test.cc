@@ -28,7 +28,8 @@ TEST_F(LossCountTest, EachKindOfLossIsCounted) {
                    "flush chain ip svcmap cluster-ips-check\n")));
   ASSERT_OK(LetTrafficFlow());
   LossCounts counts;
-  ASSERT_NO_FATAL_FAILURE(StopTraffic(counts));
+  TrafficReport tcp;
+  ASSERT_NO_FATAL_FAILURE(StopTraffic(counts, tcp));
   EXPECT_GT(counts.untranslated[PortOf(untranslated)], kMinimum);
   EXPECT_EQ(counts.untranslated.size(), 1u);
   EXPECT_EQ(counts.escaped, counts.untranslated);  // Without the reject of svcmapd.

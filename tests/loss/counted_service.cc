@@ -1,13 +1,12 @@
 #include "tests/loss/counted_service.h"
 
 #include "absl/strings/str_cat.h"
-#include "tests/netns/service_world.h"
 
 namespace svcmap::testing {
 
 std::string CountedEndpoint(int n) { return absl::StrCat("10.244.1.", 128 + n); }
 
-std::string CountedService::cluster_ip() const { return ClusterIp(50 + number).v4; }
+std::string CountedService::cluster_ip() const { return absl::StrCat("10.96.0.", 50 + number); }
 
 std::string CountedService::address() const {
   return load_balancer ? absl::StrCat("203.0.113.", 1 + number) : cluster_ip();

@@ -7,31 +7,15 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "tests/loss/counted_service.h"
-#include "tests/loss/endpoint_judge.h"
-#include "tests/loss/flow_generator.h"
-#include "tests/loss/packet_watch.h"
+#include "tests/loss/counted_traffic.h"
 #include "tests/recovery/recovery_world.h"
 
 namespace svcmap::testing {
-
-// Results of the traffic in one test.
-struct LossCounts {
-  int64_t flows = 0;
-  double per_second = 0;
-  DatagramCounts untranslated;  // By source port.
-  DatagramCounts escaped;       // By source port: untranslated and not rejected.
-  DatagramCounts dropped;       // By source port. Contains all Services.
-  DatagramCounts misdirected;   // By the keys of PacketWatch::Left().
-  TrafficReport tcp;
-
-  std::string ToString() const;
-};
 
 class LossTest : public RecoveryTest {
  protected:
@@ -49,7 +33,7 @@ class LossTest : public RecoveryTest {
   // Starts the traffic and waits until it flows.
   void StartTraffic();
   // Waits until some datagrams more are sent.
-  absl::Status LetTrafficFlow() const;
+  absl::Status LetTrafficFlow() const { return traffic_->LetFlow(); }
 
   // Sends `others` and new versions of counted Services in one batch. A Service with another key
   // replaces the Service that has the same number.
@@ -60,7 +44,7 @@ class LossTest : public RecoveryTest {
   std::vector<CountedService> EachCounted(const std::function<void(CountedService&)>& edit) const;
 
   // Stops the traffic. Fails if anything other than the node's rules may have lost datagrams.
-  void StopTraffic(LossCounts& counts);
+  void StopTraffic(LossCounts& counts, TrafficReport& tcp);
   // Stops the traffic, expects that no packet was lost, and prints the counts. Datagrams to the
   // Services with the numbers `rejected` may be rejected, and to those in `dropped` may be dropped,
   // because these Services have no endpoint for them at times.
@@ -73,16 +57,10 @@ class LossTest : public RecoveryTest {
                           const std::set<int>& rejected = {}, const std::set<int>& dropped = {});
 
  private:
-  // Waits until all sent datagrams are counted.
-  absl::Status WaitUntilCounted() const;
-
+  CountedHosts hosts_ = {};
   std::vector<CountedService> services_;
-  std::optional<PacketWatch> watch_;
-  EndpointJudge judge_;
-  std::unique_ptr<FlowGenerator> flows_;
+  std::unique_ptr<CountedTraffic> traffic_;
   std::unique_ptr<SteadyTraffic> connections_;
-  ConntrackLosses conntrack_before_;
-  int64_t queue_drops_before_ = 0;
 };
 
 }  // namespace svcmap::testing

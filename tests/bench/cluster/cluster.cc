@@ -154,38 +154,44 @@ ClusterChange Cluster::AddService(int endpoints) {
   for (int i = 0; i < endpoints; ++i) {
     port.endpoints.push_back(MakeEndpoint(kReplacedBase + ++replaced_, static_cast<size_t>(i)));
   }
-  ClusterChange change{.after = port};
-  *change.messages.emplace_back().mutable_service() = ServiceMessage(port);
-  for (v1::EndpointSlice& slice : SliceMessages(port)) {
-    *change.messages.emplace_back().mutable_endpoint_slice() = std::move(slice);
-  }
-  return change;
+  return {.after = port, .messages = UpsertMessages(port)};
 }
 
 ClusterChange Cluster::RemoveLastService() {
   ClusterChange change{.before = std::move(ports_.back())};
   ports_.pop_back();
-  const ServicePort& gone = *change.before;
+  change.messages = RemovalMessages(*change.before);
+  return change;
+}
+
+std::vector<v1::Change> UpsertMessages(const ServicePort& port) {
+  std::vector<v1::Change> messages(1);
+  *messages.back().mutable_service() = ServiceMessage(port);
+  for (v1::EndpointSlice& slice : SliceMessages(port)) {
+    *messages.emplace_back().mutable_endpoint_slice() = std::move(slice);
+  }
+  return messages;
+}
+
+std::vector<v1::Change> RemovalMessages(const ServicePort& port) {
+  std::vector<v1::Change> messages;
   const auto remove = [&](v1::Kind kind, std::string name) {
-    v1::ObjectRef& ref = *change.messages.emplace_back().mutable_remove();
+    v1::ObjectRef& ref = *messages.emplace_back().mutable_remove();
     ref.set_kind(kind);
-    ref.set_namespace_(gone.name_space);
+    ref.set_namespace_(port.name_space);
     ref.set_name(std::move(name));
   };
-  for (int i = 0; i < SliceCount(gone); ++i) {
-    remove(v1::KIND_ENDPOINT_SLICE, gone.service + "-" + std::to_string(i));
+  for (int i = 0; i < SliceCount(port); ++i) {
+    remove(v1::KIND_ENDPOINT_SLICE, port.service + "-" + std::to_string(i));
   }
-  remove(v1::KIND_SERVICE, gone.service);
-  return change;
+  remove(v1::KIND_SERVICE, port.service);
+  return messages;
 }
 
 std::vector<v1::Change> AllMessages(const Cluster& cluster) {
   std::vector<v1::Change> messages;
   for (const ServicePort& port : cluster.ports()) {
-    *messages.emplace_back().mutable_service() = ServiceMessage(port);
-    for (v1::EndpointSlice& slice : SliceMessages(port)) {
-      *messages.emplace_back().mutable_endpoint_slice() = std::move(slice);
-    }
+    for (v1::Change& message : UpsertMessages(port)) messages.push_back(std::move(message));
   }
   return messages;
 }

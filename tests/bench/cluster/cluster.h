@@ -46,6 +46,8 @@ class Cluster {
   // `first` is the number of the first Service. The number of a Service determines its name and
   // addresses.
   explicit Cluster(const ClusterShape& shape, int first = 0);
+  // A cluster with these Service ports, which has no shape.
+  explicit Cluster(std::vector<ServicePort> ports) : ports_(std::move(ports)) {}
 
   const ClusterShape& shape() const { return shape_; }
   // Returns the current Service ports, in the order in which a list-based proxy searches its rules.
@@ -71,12 +73,16 @@ class Cluster {
   ClusterShape shape_;
   std::vector<ServicePort> ports_;
   uint32_t replaced_ = 0;  // Number of replacement addresses allocated so far.
-  int next_service_;
+  int next_service_ = 0;
 };
 
 // Returns prefixes that contain the endpoints of all generated clusters. A network namespace with
 // these prefixes can simulate all pods.
 inline constexpr const char* kEndpointPrefixes[] = {"11.0.0.0/8", "64.0.0.0/8"};
+
+// Messages that add or replace, or delete, the Service of the port and its EndpointSlices.
+std::vector<v1::Change> UpsertMessages(const ServicePort& port);
+std::vector<v1::Change> RemovalMessages(const ServicePort& port);
 
 // Returns one change for each object in the cluster.
 std::vector<v1::Change> AllMessages(const Cluster& cluster);

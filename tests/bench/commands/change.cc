@@ -17,7 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char kRolling[] = "rolling";
 constexpr int kMinSamples = 3;
-constexpr int kNewServiceEndpoints = 10;
 constexpr int kRollingEndpoints = 1000;
 constexpr int kRollingStep = 10;
 
@@ -40,7 +39,7 @@ const std::vector<Kind>& Kinds() {
       {"replace", [](Loaded& on) { return on.cluster().ReplaceEndpoint(on.NextPosition()); }},
       {"n-plus-1", [](Loaded& on) { return on.cluster().AddEndpoint(on.NextPosition()); },
        "n-minus-1", [](Loaded& on) { return on.cluster().RemoveEndpoint(on.position()); }},
-      {"new-service", [](Loaded& on) { return on.cluster().AddService(kNewServiceEndpoints); },
+      {"new-service", [](Loaded& on) { return on.cluster().AddService(on.cluster().shape().endpoints); },
        "deleted-service", [](Loaded& on) { return on.cluster().RemoveLastService(); }},
   };
   return kKinds;

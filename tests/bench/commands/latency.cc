@@ -32,6 +32,7 @@ void RecordLatencies(const Latencies& latencies, const std::string& opponent,
   // result.
   if (latencies.count() == 0) return;
   const std::vector<double> microseconds = latencies.WithFailures();
+  add("p01_us", Percentile(microseconds, 0.01));
   add("p50_us", Percentile(microseconds, 0.5));
   add("p90_us", Percentile(microseconds, 0.9));
   add("p99_us", Percentile(microseconds, 0.99));

@@ -20,9 +20,9 @@ using TransactionRunner = std::function<absl::StatusOr<ToolRun>(const std::strin
 class NftablesOpponent : public Opponent {
  public:
   // `memory` returns the memory of the permanent process.
-  NftablesOpponent(bool plain_single, TransactionRunner runner,
+  NftablesOpponent(NftablesLayout layout, TransactionRunner runner,
                    std::function<ProcessMemory()> memory)
-      : plain_single_(plain_single), runner_(std::move(runner)), memory_(std::move(memory)) {}
+      : layout_(layout), runner_(std::move(runner)), memory_(std::move(memory)) {}
 
   absl::StatusOr<Cost> Load(const Cluster& cluster) override {
     return Run({NftablesFullSync(Node(), cluster.ports())});
@@ -51,7 +51,7 @@ class NftablesOpponent : public Opponent {
     return {.ip = *IpAddress::Parse(testing::kNodeV4),
             .cluster_cidr = *IpPrefix::Parse(testing::kClusterCidrV4),
             .service_cidr = *IpPrefix::Parse(testing::kServiceCidrV4),
-            .plain_single = plain_single_};
+            .layout = layout_};
   }
 
   // Returns the transaction that deletes stale chains, or an empty string if no chain is stale.
@@ -80,7 +80,7 @@ class NftablesOpponent : public Opponent {
     return cost;
   }
 
-  const bool plain_single_;
+  const NftablesLayout layout_;
   const TransactionRunner runner_;
   const std::function<ProcessMemory()> memory_;
   std::map<std::string, NftablesClock::time_point>
@@ -89,7 +89,7 @@ class NftablesOpponent : public Opponent {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
+absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(NftablesLayout layout,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings) {
   const absl::StatusOr<ToolRun> works =
@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
   const auto run = [&netns, limit = settings.time_limit](const std::string& transaction) {
     return RunTool({"nft", "-f", "-"}, transaction, netns, limit);
   };
-  return std::make_unique<NftablesOpponent>(plain_single, run, [] { return ProcessMemory(); });
+  return std::make_unique<NftablesOpponent>(layout, run, [] { return ProcessMemory(); });
 }
 
 absl::StatusOr<std::unique_ptr<Opponent>> MakeNftablesLibrary(const testing::NetNs& netns,
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeNftablesLibrary(const testing::Net
   if (!started.ok()) return started.status();
   const std::shared_ptr<LibraryProcess> process = *std::move(started);
   return std::make_unique<NftablesOpponent>(
-      /*plain_single=*/false,
+      NftablesLayout::kMapPerService,
       [process](const std::string& transaction) { return process->Run(transaction); },
       [process] { return process->Memory(); });
 }

@@ -4,9 +4,9 @@
 // than one second (S-341). The benchmark uses the nft binary of this machine. Debian 12 and
 // kube-proxy's image contain the same nft version, 1.0.6.
 //
-// The compared implementation "nftables-single" differs from "nftables" only in
-// NftablesNode::plain_single. Services with several endpoints or with session affinity have the
-// same rules in "nftables" and "nftables-single".
+// The compared implementations "nftables-single" and "nftables-shared" differ from "nftables" only
+// in NftablesNode::layout: kPlainSingle, which is the layout of kube-proxy 1.37, and
+// kSharedDispatch.
 //
 // The compared implementation "nftables-library" loads the transactions of "nftables" with
 // libnftables in one long-running process, so that the cost of starting nft is not measured.
@@ -21,7 +21,7 @@
 namespace svcmap::bench {
 
 // Returns FailedPrecondition if nft does not work.
-absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(bool plain_single,
+absl::StatusOr<std::unique_ptr<Opponent>> MakeNftables(NftablesLayout layout,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
 

@@ -15,6 +15,23 @@
 namespace svcmap::bench {
 namespace {
 
+// Returns the number of endpoints in the name of the shared chain to which the cluster IP leads, or
+// 0 if the Service has no endpoints or has chains of its own.
+size_t DispatchSize(const NftablesNode& node, const ServicePort& port) {
+  const bool shared = node.layout == NftablesLayout::kSharedDispatch && port.affinity_seconds == 0;
+  return shared ? port.endpoints.size() : 0;
+}
+
+std::string DispatchChain(size_t endpoints) { return absl::StrCat("dispatch-", endpoints); }
+
+void WriteDispatchRule(NftText& text, Family family, size_t endpoints) {
+  const char* const ip = NftWordsOf(family).family;
+  text.Rule(
+      DispatchChain(endpoints),
+      absl::StrCat("ct mark set numgen random mod ", endpoints, " dnat ", ip, " addr . port to ",
+                   ip, " daddr . meta l4proto . th dport . ct mark map @endpoints"));
+}
+
 // Chains, rules and elements of one Service port.
 struct PortLayout {
   std::vector<std::string> chains;
@@ -49,7 +66,7 @@ class PortWriter {
     if (Affinity()) {
       for (const proxy::EndpointAddress& endpoint : all_) WriteEndpoint(endpoint);
     }
-    if (!all_.empty()) WriteSet("service-", all_);
+    if (!all_.empty() && (!Shared() || External())) WriteSet("service-", all_);
     if (LocalPolicy() && !here_.empty()) WriteSet("local-", here_);
     if (!all_.empty() && External()) WriteExternal();
     if (Restricted()) WriteFirewall();
@@ -73,6 +90,7 @@ class PortWriter {
     return absl::AsciiStrToLower({text.data(), text.size()});
   }
 
+  bool Shared() const { return DispatchSize(node_, port_) != 0; }
   bool Affinity() const { return port_.affinity_seconds != 0; }
   bool External() const {
     return port_.node_port != 0 || !port_.external_ips.empty() || !port_.load_balancer_ips.empty();
@@ -91,18 +109,20 @@ class PortWriter {
       layout_.elements.push_back(Hairpin(port_, endpoint));
     }
     layout_.elements.push_back(ClusterIp(port_));
-    AddDestination("service-ips", "no-endpoint-services", AddressKey(port_.cluster_ip), "service-",
-                   all_);
+    AddDestination("service-ips", "no-endpoint-services", AddressKey(port_.cluster_ip),
+                   Shared() ? DispatchChain(all_.size()) : "service-" + base_, all_);
+    if (Shared()) AddSharedEndpoints();
     const std::vector<proxy::EndpointAddress>& external = LocalPolicy() ? here_ : all_;
     for (const std::vector<IpAddress>* ips : {&port_.external_ips, &port_.load_balancer_ips}) {
       for (const IpAddress& ip : *ips) {
-        AddDestination("service-ips", "no-endpoint-services", AddressKey(ip), "external-",
+        AddDestination("service-ips", "no-endpoint-services", AddressKey(ip), "external-" + base_,
                        external);
       }
     }
     if (port_.node_port != 0) {
       AddDestination("service-nodeports", "no-endpoint-nodeports",
-                     absl::StrCat(protocol_, " . ", port_.node_port), "external-", external);
+                     absl::StrCat(protocol_, " . ", port_.node_port), "external-" + base_,
+                     external);
     }
     if (!Restricted()) return;
     for (const IpAddress& ip : port_.load_balancer_ips) {
@@ -116,6 +136,16 @@ class PortWriter {
     return absl::StrCat(ip.ToString(), " . ", protocol_, " . ", port_.port);
   }
 
+  void AddSharedEndpoints() {
+    for (size_t i = 0; i < port_.endpoints.size(); ++i) {
+      const proxy::EndpointAddress& endpoint = port_.endpoints[i].address;
+      layout_.elements.push_back(
+          {.container = "endpoints",
+           .key = absl::StrCat(AddressKey(port_.cluster_ip), " . ", i),
+           .verdict = absl::StrCat(endpoint.ip.ToString(), " . ", endpoint.port)});
+    }
+  }
+
   // Adds the destination to `map` if the Service has endpoints, and to `no_endpoint_map` if
   // `endpoints` is empty. A destination is in both maps if the Service has endpoints, but
   // `endpoints` is empty. In this case, pods and the node can reach endpoints on other nodes, but
@@ -124,8 +154,7 @@ class PortWriter {
                       const std::string& key, const std::string& chain,
                       const std::vector<proxy::EndpointAddress>& endpoints) {
     if (!all_.empty()) {
-      layout_.elements.push_back(
-          {.container = map, .key = key, .verdict = absl::StrCat("goto ", chain, base_)});
+      layout_.elements.push_back({.container = map, .key = key, .verdict = "goto " + chain});
     }
     if (endpoints.empty()) {
       layout_.elements.push_back({.container = no_endpoint_map,
@@ -151,7 +180,8 @@ class PortWriter {
 
   void WriteSet(const std::string& prefix, const std::vector<proxy::EndpointAddress>& endpoints) {
     const std::string chain = StartChain(prefix + base_);
-    if (node_.plain_single && endpoints.size() == 1 && !Affinity()) {
+    const bool plain_single = node_.layout != NftablesLayout::kMapPerService;
+    if (plain_single && endpoints.size() == 1 && !Affinity()) {
       rules_.Rule(chain, absl::StrCat("meta l4proto ", protocol_, " dnat to ",
                                       endpoints[0].ip.WithPort(endpoints[0].port)));
       return;
@@ -226,9 +256,15 @@ std::string WriteTable(const NftablesNode& node, const std::vector<ServicePort>&
   std::string all =
       absl::StrCat("add table ", NftWordsOf(family).family,
                    " kube-proxy { comment \"rules for kube-proxy\" ; }\n", base.Take());
+  std::set<size_t> dispatched;
   for (const ServicePort& port : ports) {
     const PortLayout layout = PortWriter(node, port).Write();
     NftText text(family);
+    const size_t dispatch = DispatchSize(node, port);
+    if (dispatch != 0 && dispatched.insert(dispatch).second) {
+      text.Refill(DispatchChain(dispatch));
+      WriteDispatchRule(text, family, dispatch);
+    }
     for (const std::string& chain : layout.chains) text.Refill(chain);
     if (first) {
       for (const NftElement& element : layout.elements) text.Add(element);
@@ -325,14 +361,30 @@ NftablesUpdate NftablesChange(const NftablesNode& node, const std::vector<Servic
                               const std::vector<ClusterChange>& changes) {
   const std::map<PortIdentity, NetChange> collapsed = Collapse(changes);
   WantedObjects before, after;
+  std::set<size_t> dispatch_before, dispatch_after;
   std::string rules;
   for (const auto& [unused, change] : collapsed) {
-    if (change.before != nullptr) before.Insert(PortWriter(node, *change.before).Write());
+    if (change.before != nullptr) {
+      before.Insert(PortWriter(node, *change.before).Write());
+      dispatch_before.insert(DispatchSize(node, *change.before));
+    }
     if (change.after == nullptr) continue;
     const PortLayout layout = PortWriter(node, *change.after).Write();
     after.Insert(layout);
+    dispatch_after.insert(DispatchSize(node, *change.after));
     rules += layout.rules;
   }
+  for (const ServicePort& port : ports) dispatch_before.erase(DispatchSize(node, port));
+  for (const size_t dispatch : dispatch_before) {
+    if (dispatch != 0) before.chains.insert(DispatchChain(dispatch));
+  }
+  NftText dispatch_rules(node.ip.family());
+  for (const size_t dispatch : dispatch_after) {
+    if (dispatch == 0) continue;
+    after.chains.insert(DispatchChain(dispatch));
+    WriteDispatchRule(dispatch_rules, node.ip.family(), dispatch);
+  }
+  rules += dispatch_rules.Take();
   const std::set<NftElement> held = HeldByOthers(ports, collapsed);
   before.elements.insert(held.begin(), held.end());
   after.elements.insert(held.begin(), held.end());

@@ -27,6 +27,12 @@
 // lists the complete table before each transaction, and the elements of each map before a full
 // sync.
 //
+// The third source, for NftablesLayout::kSharedDispatch, is a description of the proposed design
+// with a listing for 45,000 Services and examples of updates, in the repository
+// adrianmoisey/kubernetes-nftables-issue. The number of an endpoint in the map is its position in
+// ServicePort::endpoints, because an update of the proposal moves no unchanged endpoint, except for
+// the last endpoint if another endpoint is removed.
+//
 // If two Services use the same nodePort, nft rejects the transaction. kube-proxy would assign the
 // nodePort to the last Service.
 #pragma once
@@ -38,15 +44,27 @@
 
 namespace svcmap::bench {
 
+enum class NftablesLayout {
+  // kube-proxy 1.36: a chain and an anonymous map per Service.
+  kMapPerService,
+  // kube-proxy 1.37 (kubernetes#140723): a Service with one endpoint and without session affinity
+  // has a plain "dnat to IP:PORT" instead of a map with one element. The kernel's cost for a map
+  // with one element grows with the number of maps (kubernetes#139513).
+  kPlainSingle,
+  // Proposed for a later version (kubernetes#140362): the cluster IP of a Service without session
+  // affinity leads to the chain dispatch-N, which all Services with N endpoints share. The chain
+  // stores a random number below N in the mark of the connection, and looks up the Service and this
+  // number in the map endpoints. The proposal contains only cluster IPs without session affinity,
+  // so all other rules are those of kPlainSingle.
+  kSharedDispatch,
+};
+
 // The node from kube-proxy's point of view, for one address family.
 struct NftablesNode {
   IpAddress ip;           // Node address that accepts nodePorts (S-108).
   IpPrefix cluster_cidr;  // Source addresses in this range belong to pods (S-64).
   IpPrefix service_cidr;  // The Service CIDR (S-105).
-  // If true, a Service with one endpoint gets a plain "dnat to IP:PORT" (kubernetes#140723, July
-  // 2026) instead of a map with one element. The kernel's cost for a map with one element grows
-  // with the number of maps (kubernetes#139513).
-  bool plain_single = false;
+  NftablesLayout layout = NftablesLayout::kMapPerService;
 };
 
 struct NftablesUpdate {

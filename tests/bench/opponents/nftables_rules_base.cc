@@ -98,6 +98,11 @@ void WriteNftablesBase(NftText& text, const NftablesNode& node, bool first) {
   add("map", "service-ips", address_key + " : verdict",
       "ClusterIP, ExternalIP and LoadBalancer IP traffic");
   add("map", "service-nodeports", "inet_proto . inet_service : verdict", "NodePort traffic");
+  if (node.layout == NftablesLayout::kSharedDispatch) {
+    add("map", "endpoints",
+        absl::StrCat(address_key, " . mark : ", address_type, " . inet_service"),
+        "endpoints of all Services");
+  }
   text.Rule("services",
             absl::StrCat(ip, " daddr @cluster-ips ", ip, " saddr != ", node.cluster_cidr.ToString(),
                          " ", kNftSetMark),

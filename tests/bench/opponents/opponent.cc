@@ -9,9 +9,9 @@
 namespace svcmap::bench {
 
 const std::vector<std::string>& OpponentNames() {
-  static const std::vector<std::string> kNames = {"direct",          "netlink",         "svcmap",
-                                                  "iptables-legacy", "iptables-nft",    "nftables",
-                                                  "nftables-single", "nftables-library"};
+  static const std::vector<std::string> kNames = {
+      "direct",   "netlink",         "svcmap",          "iptables-legacy", "iptables-nft",
+      "nftables", "nftables-single", "nftables-shared", "nftables-library"};
   return kNames;
 }
 
@@ -23,8 +23,10 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
   if (name == "svcmap") return Svcmap::Start(netns, settings);
   if (name == "iptables-legacy") return MakeIptables(/*legacy=*/true, netns, settings);
   if (name == "iptables-nft") return MakeIptables(/*legacy=*/false, netns, settings);
-  if (name == "nftables") return MakeNftables(/*plain_single=*/false, netns, settings);
-  if (name == "nftables-single") return MakeNftables(/*plain_single=*/true, netns, settings);
+  if (name == "nftables") return MakeNftables(NftablesLayout::kMapPerService, netns, settings);
+  if (name == "nftables-single") return MakeNftables(NftablesLayout::kPlainSingle, netns, settings);
+  if (name == "nftables-shared")
+    return MakeNftables(NftablesLayout::kSharedDispatch, netns, settings);
   if (name == "nftables-library") return MakeNftablesLibrary(netns, settings);
   return absl::NotFoundError("there is no opponent \"" + name + "\"");
 }

@@ -61,11 +61,13 @@ struct OpponentSettings {
 };
 
 // Returns the names of all compared implementations. The order is "direct", "netlink", "svcmap",
-// "iptables-legacy", "iptables-nft", "nftables", "nftables-single" and "nftables-library".
+// "iptables-legacy", "iptables-nft", "nftables", "nftables-single", "nftables-shared" and
+// "nftables-library".
 // "direct" uses no proxy, so Load and Change do nothing.
 // "netlink" writes prepared batches and is the lower bound for a sync. "nftables" loads
-// kube-proxy 1.36's rules with nft. "nftables-single" uses no map for a Service with a single
-// endpoint (see nftables.h). "nftables-library" loads the rules of "nftables" with libnftables.
+// kube-proxy 1.36's rules with nft. "nftables-single" and "nftables-shared" load the rules of
+// kube-proxy 1.37 and of a proposed design (see NftablesLayout). "nftables-library" loads the rules
+// of "nftables" with libnftables.
 const std::vector<std::string>& OpponentNames();
 
 // Creates a compared implementation on the node `netns`. The namespace must outlive the returned

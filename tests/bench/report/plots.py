@@ -29,6 +29,7 @@ STYLES = {
     "svcmap": ("#0072B2", "o", "-", ""),
     "nftables": ("#D55E00", "s", "-", "/"),
     "nftables-single": ("#56B4E9", "<", "-", "\\"),
+    "nftables-shared": ("#CC79A7", "v", "-", "+"),
     "nftables-library": ("#999999", ">", "--", "x"),
     "iptables-legacy": ("#009E73", "D", "-", "-"),
     "iptables-nft": ("#E69F00", "p", "-", "|"),

@@ -17,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -115,15 +116,16 @@ TEST(IptablesRulesTest, JumpsAreInsertedAtTheBeginningOfTheirChains) {
                           "KUBE-PROXY-FIREWALL"));
 }
 
-NftablesNode Node(bool plain_single = false) {
+NftablesNode Node(NftablesLayout layout = NftablesLayout::kMapPerService) {
   return {.ip = *IpAddress::Parse("192.0.2.10"),
           .cluster_cidr = *IpPrefix::Parse("10.64.0.0/14"),
           .service_cidr = *IpPrefix::Parse("10.96.0.0/16"),
-          .plain_single = plain_single};
+          .layout = layout};
 }
 
-Lines NftablesOf(const std::vector<ServicePort>& ports, bool plain_single = false) {
-  return LinesOf(NftablesFullSync(Node(plain_single), ports));
+Lines NftablesOf(const std::vector<ServicePort>& ports,
+                 NftablesLayout layout = NftablesLayout::kMapPerService) {
+  return LinesOf(NftablesFullSync(Node(layout), ports));
 }
 
 // The expected rules are from a published listing of a node with kube-proxy 1.36.2.
@@ -165,8 +167,65 @@ TEST(NftablesRulesTest, S140_S339_AServiceIsOneChainWithOneAnonymousMap) {
                                      "map { 0 : 10.64.1.11 . 8080 , 1 : 10.64.2.21 . 8080 }"));
   // The layout of kubernetes#140723 uses no map for a single endpoint.
   port.endpoints.erase(port.endpoints.begin());
-  EXPECT_THAT(NftablesOf({port}, /*plain_single=*/true),
+  EXPECT_THAT(NftablesOf({port}, NftablesLayout::kPlainSingle),
               Contains("add rule " + chain + " meta l4proto tcp dnat to 10.64.2.21:8080"));
+}
+
+// The expected rules are from the description of the design.
+TEST(NftablesRulesTest, SharedDispatchHasOneChainForEachNumberOfEndpoints) {
+  const std::vector<ServicePort> ports = {
+      Port("shop/a", "http", "172.30.0.42", 80, {"10.0.2.1", "10.0.2.2"}, 80),
+      Port("shop/b", "http", "172.30.0.44", 80, {"10.0.4.1", "10.0.4.2"}, 80)};
+  Lines lines = NftablesOf(ports, NftablesLayout::kSharedDispatch);
+  std::erase_if(lines, [](const std::string& line) {
+    return line.find("dispatch") == std::string::npos &&
+           line.find("endpoints ") == std::string::npos;
+  });
+  const std::string add = "add element ip kube-proxy ";
+  EXPECT_THAT(
+      lines,
+      ElementsAre(StartsWith("add map ip kube-proxy endpoints { type ipv4_addr . inet_proto . "
+                             "inet_service . mark : ipv4_addr . inet_service ;"),
+                  "add chain ip kube-proxy dispatch-2", "flush chain ip kube-proxy dispatch-2",
+                  "add rule ip kube-proxy dispatch-2 ct mark set numgen random mod 2 dnat ip addr "
+                  ". port to ip daddr . meta l4proto . th dport . ct mark map @endpoints",
+                  add + "service-ips { 172.30.0.42 . tcp . 80 : goto dispatch-2 }",
+                  add + "endpoints { 172.30.0.42 . tcp . 80 . 0 : 10.0.2.1 . 80 }",
+                  add + "endpoints { 172.30.0.42 . tcp . 80 . 1 : 10.0.2.2 . 80 }",
+                  add + "service-ips { 172.30.0.44 . tcp . 80 : goto dispatch-2 }",
+                  add + "endpoints { 172.30.0.44 . tcp . 80 . 0 : 10.0.4.1 . 80 }",
+                  add + "endpoints { 172.30.0.44 . tcp . 80 . 1 : 10.0.4.2 . 80 }"));
+}
+
+// The expected transaction has the commands of the published example in which a Service loses an
+// endpoint.
+TEST(NftablesRulesTest, SharedDispatchSwitchesAndDeletesInOneTransaction) {
+  const auto with_endpoints = [](const std::string& key, const Lines& endpoints) {
+    return Port(key, "http", key == "shop/a" ? "10.96.173.12" : "10.96.173.13", 80, endpoints, 80);
+  };
+  const ServicePort two = with_endpoints("shop/a", {"10.244.1.1", "10.244.1.2"}),
+                    one = with_endpoints("shop/a", {"10.244.1.1"}),
+                    other = with_endpoints("shop/b", {"10.244.1.3", "10.244.1.4"});
+  const std::string chain = "chain ip kube-proxy dispatch-";
+  NftablesNode node = Node(NftablesLayout::kSharedDispatch);
+  const NftablesUpdate update =
+      NftablesChange(node, {one}, {{.before = two, .after = one, .messages = {}}});
+  EXPECT_THAT(
+      LinesOf(update.transaction),
+      ElementsAre("add " + chain + "1", "flush " + chain + "1",
+                  "delete element ip kube-proxy service-ips { 10.96.173.12 . tcp . 80 }",
+                  "add element ip kube-proxy service-ips { 10.96.173.12 . tcp . 80 : goto "
+                  "dispatch-1 }",
+                  "add rule ip kube-proxy dispatch-1 ct mark set numgen random mod 1 dnat "
+                  "ip addr . port to ip daddr . meta l4proto . th dport . ct mark map "
+                  "@endpoints",
+                  "flush " + chain + "2",
+                  "delete element ip kube-proxy endpoints { 10.96.173.12 . tcp . 80 . 1 }"));
+  EXPECT_THAT(update.stale_chains, ElementsAre("dispatch-2"));
+  // A chain that another Service uses stays.
+  EXPECT_THAT(NftablesChange(node, {one, other}, {{.before = two, .after = one, .messages = {}}})
+                  .stale_chains,
+              IsEmpty());
 }
 
 TEST(NftablesRulesTest, SeveralChangesOfAServiceAreOneChange) {

@@ -67,7 +67,7 @@ TEST_P(RunsTest, EveryOpponentGivesEveryFigure) {
   EXPECT_TRUE(std::ifstream(folder.path() + "/machine.json").good());
 }
 
-const Names kRules = {"svcmap",           "nftables",        "nftables-single",
+const Names kRules = {"svcmap",           "nftables",        "nftables-single", "nftables-shared",
                       "nftables-library", "iptables-legacy", "iptables-nft"};
 
 Names With(Names names, const std::string& name) {

@@ -1,0 +1,72 @@
+// Traffic to counted Services: tens of thousands of new UDP flows per second, and the number of
+// lost packets.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/loss/counted_service.h"
+#include "tests/loss/endpoint_judge.h"
+#include "tests/loss/flow_generator.h"
+#include "tests/loss/packet_watch.h"
+#include "tests/support/topology.h"
+
+namespace svcmap::testing {
+
+struct LossCounts {
+  int64_t flows = 0;
+  double per_second = 0;
+  DatagramCounts untranslated;  // By source port.
+  DatagramCounts escaped;       // By source port: untranslated and not rejected.
+  DatagramCounts dropped;       // By source port. Contains all Services.
+  DatagramCounts misdirected;   // By the keys of PacketWatch::Left().
+
+  std::string ToString() const;
+};
+
+// Returns one line for each key.
+std::string ToText(const DatagramCounts& counts);
+
+// The clients and the endpoints of all counted Services.
+struct CountedHosts {
+  const Host* clients;
+  const Host* endpoints;
+};
+
+// Adds the hosts to the topology, and shortens the conntrack timeouts of the node.
+absl::StatusOr<CountedHosts> AddCountedHosts(Topology& topology);
+
+class CountedTraffic {
+ public:
+  // Starts the traffic to `services` and waits until it flows. The node and the hosts must outlive
+  // this object.
+  static absl::StatusOr<std::unique_ptr<CountedTraffic>> Start(
+      const NetNs& node, const CountedHosts& hosts, const std::vector<CountedService>& services);
+
+  // Waits until some datagrams more are sent.
+  absl::Status LetFlow() const;
+  // Call immediately before the changes are sent to the node.
+  absl::Status Change(const std::vector<CountedService>& changed);
+  // Stops the traffic. Returns an error if anything other than the node's rules may have lost
+  // datagrams.
+  absl::StatusOr<LossCounts> Stop();
+
+ private:
+  CountedTraffic(const NetNs& node, PacketWatch watch) : node_(node), watch_(std::move(watch)) {}
+  // Waits until all sent datagrams are counted.
+  absl::Status WaitUntilCounted() const;
+
+  const NetNs& node_;
+  const PacketWatch watch_;
+  EndpointJudge judge_;
+  std::unique_ptr<FlowGenerator> flows_;
+  size_t services_ = 0;
+  ConntrackLosses conntrack_before_;
+  int64_t queue_drops_before_ = 0;
+};
+
+}  // namespace svcmap::testing
