@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/support/client.h"
+#include "tests/support/builders.h"
 
 namespace svcmap::testing {
 namespace {
@@ -55,7 +55,7 @@ void CompareExplanations(Agent& agent, const std::vector<Source>& sources,
     v1::ExplainRequest request;
     request.set_address(packet.destination);
     request.set_port(packet.port);
-    request.set_protocol(std::string(ProtocolName(packet.protocol)));
+    request.set_protocol(ApiName(packet.protocol));
     request.set_from(packet.source);
     request.set_in_interface(packet.interface);
     const absl::StatusOr<v1::ExplainResponse> response = agent.Explain(request);
