@@ -91,16 +91,6 @@ TEST_P(UniformityTest, S38_EachOfNEndpointsGetsItsShare) {
   }
 }
 
-// Earlier changes, for example reused slots and changed capacities, must not affect the
-// distribution.
-TEST_P(UniformityTest, S38_AlsoAfterEndpointsCameAndWent) {
-  for (const int endpoints : {3, 40, 17, 20, 5, 16, 18}) {
-    ASSERT_OK(agent().Apply(Serving(endpoints)));
-  }
-  const Tally tally = Draw(18 * 60);
-  EXPECT_LT(ChiSquare(tally, 18), ChiSquareBound(17)) << tally.ToString();
-}
-
 TEST_P(UniformityTest, TenThousandEndpointsInTenSlicesAllServe) {
   Objects objects = {Web("shop/web", kWeb)};
   for (int i = 0; i < kSlices; ++i) {
