@@ -182,26 +182,6 @@ TEST_F(CheckTest, FindsAMissingElement) {
   }));
 }
 
-TEST_F(CheckTest, FindsADeadEndpoint) {
-  // Nothing listens on port 8081 of pod A.
-  ASSERT_OK(
-      agent().Apply({AService("shop/web").ClusterIp(kWeb.v4).Port("http", 80),
-                     ASlice("shop/web").Named("web-1").Endpoint(pod_b().v4()).Port("http", 8080),
-                     ASlice("shop/web").Named("web-2").Endpoint(pod_a().v4()).Port("http", 8081)}));
-  const Json report = Check({}, kDifferent);
-  EXPECT_THAT(Causes(report), ::testing::Contains("shop/web:http endpoint dead-endpoint"));
-  const std::string text = report["differences"].back()["cause"]["text"];
-  EXPECT_THAT(text,
-              HasSubstr(absl::StrCat("endpoint ", pod_a().v4(), ":8081/TCP refuses connections")));
-  // The address of no pod.
-  ASSERT_OK(
-      agent().Apply({ASlice("shop/web").Named("web-1").Endpoint("10.244.1.250").Port("http", 8080),
-                     ASlice("shop/web").Named("web-2")}));
-  const CommandResult result = Ctl({"check", "--probe-timeout", "300ms"});
-  EXPECT_EQ(result.exit.code, kDifferent);
-  EXPECT_THAT(result.out, HasSubstr("dead-endpoint: endpoint 10.244.1.250:8080/TCP"));
-}
-
 // A direct connect() fails with EINVAL if a blackhole route leads to the destination.
 TEST_F(CheckTest, FindsABlackholeRoute) {
   constexpr char kAddress[] = "10.244.1.250";

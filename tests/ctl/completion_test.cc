@@ -37,6 +37,10 @@ TEST_F(CompletionTest, BashCompletesCommandsOptionsAndNames) {
   EXPECT_THAT(Complete("svcmapctl get eps "), ElementsAre());
   EXPECT_THAT(Complete("svcmapctl get no "), ElementsAre("n1"));
   EXPECT_THAT(Complete("svcmapctl get svc -n "), ElementsAre("shop"));
+  EXPECT_THAT(Complete("svcmapctl get svc,no "), ElementsAre("n1", "shop/api", "shop/web"));
+  EXPECT_THAT(Complete("svcmapctl delete -n shop svc "), ElementsAre("api", "web"));
+  EXPECT_THAT(Complete("svcmapctl top --endpoints shop/w"), ElementsAre("shop/web"));
+  EXPECT_THAT(Complete("svcmapctl get --namespace=s"), ElementsAre("shop"));
   EXPECT_THAT(Complete("svcmapctl get svc -o j"), ElementsAre("json"));
   EXPECT_THAT(Complete("svcmapctl check --no"), ElementsAre("--no-endpoints"));
   // Bash replaces only the part after the last colon or equal sign.

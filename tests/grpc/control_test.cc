@@ -12,13 +12,6 @@ namespace {
 
 using ControlTest = ServerTest;
 
-TEST_F(ControlTest, SocketIsForItsOwnerOnly) {
-  Serve();
-  struct stat found = {};
-  ASSERT_EQ(stat(socket().c_str(), &found), 0);
-  EXPECT_EQ(found.st_mode & 0777, 0600u);
-}
-
 TEST_F(ControlTest, ASocketOfAnotherTypeIsNotReplaced) {
   Serve();
   const std::string path = socket() + ".other";

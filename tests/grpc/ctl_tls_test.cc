@@ -50,19 +50,6 @@ TEST_F(CtlTlsTest, StatusOverTls) {
   EXPECT_THAT(out_, ::testing::HasSubstr("svcmapd test on node n1"));
 }
 
-TEST_F(CtlTlsTest, RejectionIsPassedOnWithItsReason) {
-  Listen();
-  Put("client.pem", stranger_.certificate);
-  Put("client.key", stranger_.key);
-  EXPECT_EQ(Ctl(Tls("status")), ExitCode::kCallRejected);
-  EXPECT_EQ(
-      err_,
-      "error: the agent at " + Address() +
-          " rejected the call: PERMISSION_DENIED: svcmap.v1.Control/GetStatus denied: "
-          "client spiffe://test/stranger is not authorized to read or write; see --allow-write "
-          "and --allow-read of svcmapd\n");
-}
-
 // gRPC reports the same error for all certificates of the agent that it rejects.
 TEST_F(CtlTlsTest, TheReasonWhyTheAgentIsNotTrustedIsNamed) {
   Listen();

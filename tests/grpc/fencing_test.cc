@@ -29,15 +29,6 @@ class FencingTest : public ServerTest {
   }
 };
 
-TEST_F(FencingTest, ALowerOneIsRejectedAndTheSessionOfTheHolderContinues) {
-  Stream holder(*stub_, "b", 8);
-  EXPECT_THAT(Rejection("a", 7),
-              AllOf(HasSubstr("open.epoch 7 is lower than 8"), HasSubstr("the epoch of leader b")));
-  EXPECT_THAT(Rejection("a", 0), HasSubstr("open.epoch 0 is lower than 8"));
-  ASSERT_TRUE(holder.Send(1, {Upsert(Web())}));
-  EXPECT_EQ(holder.ReadAck().outcome(), v1::COMMITTED);
-}
-
 TEST_F(FencingTest, AnEpochHasOneHolderWhoMayComeBack) {
   { Stream holder(*stub_, "b", 8); }
   EXPECT_THAT(Rejection("a", 8), HasSubstr("open.epoch 8 belongs to leader b"));

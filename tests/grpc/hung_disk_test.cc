@@ -58,17 +58,6 @@ TEST_F(HungDiskTest, StatusAndTheControllerGoOnWhileAnEpochIsSaved) {
   EXPECT_EQ(GetStatus().controller().name(), "b");
 }
 
-TEST_F(HungDiskTest, StatusDoesNotWaitForTheLoop) {
-  Serve();
-  std::thread commit([&] { loop_->Call([&](proxy::Reconciler&) { Hang(); }); });
-  AwaitHang();
-  for (int i = 0; i < 10; ++i) ExpectStatusSoon();
-  Recover();
-  commit.join();
-  Apply({Web()});
-  EXPECT_GT(GetStatus().service_ports(), 0u);
-}
-
 // A log sink that blocks until the test releases it.
 class HungSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:

@@ -73,13 +73,6 @@ TEST_F(ResumeTest, ATokenStandsForTheObjectsHoweverTheyCame) {
   EXPECT_EQ(stream.ReadAck().state_token(), both);
 }
 
-TEST_F(ResumeTest, ChangesOfOthersAreNotMissed) {
-  const std::string token = TokenOfWeb();
-  Apply({Web("shop/api", "10.96.0.11")});
-  Stream stream(*stub_, "a", 0, token);
-  EXPECT_EQ(stream.opened.resume(), v1::SEND_SNAPSHOT);
-}
-
 // After another client has changed stored objects, a controller receives no token until its next
 // snapshot. With a token, the controller could resume without noticing the other client's changes.
 TEST_F(ResumeTest, AfterAChangeOutOfBandThereIsNoTokenUntilTheNextSnapshot) {

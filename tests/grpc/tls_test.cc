@@ -77,14 +77,6 @@ TEST_F(TlsTest, ClientOutsideOfTheListIsRejectedEveryMethodButHealthAndReflectio
       CallAny(channel, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo").ok());
 }
 
-TEST_F(TlsTest, WithoutAListWhoeverTheCaSignedMayWrite) {
-  options_.allow = {};
-  Listen();
-  for (const KeyPair& client : {stranger_, ca_.Issue("nameless", "")}) {
-    EXPECT_TRUE(CallAny(ChannelOf(client), "/svcmap.v1.Control/Apply").ok());
-  }
-}
-
 TEST_F(TlsTest, WithAListACertificateWithoutNamesHasNoRole) {
   Listen();
   const grpc::Status status =
@@ -175,19 +167,6 @@ TEST_F(TlsTest, AtTheConnectionLimitAWriterReplacesAReader) {
     EXPECT_TRUE(CallAny(writer, "/svcmap.v1.Control/Apply").ok()) << i;
   }
   EXPECT_EQ(service_->rejections().count(Rejection::kMadeRoom), 4u);
-}
-
-TEST_F(TlsTest, ReadersOnTheAddressOfAWriterHaveALimitOfTheirOwn) {
-  limits_.max_connections_per_peer = 2;
-  Listen();
-  std::vector<std::shared_ptr<grpc::Channel>> readers;
-  for (int i = 0; i < 2; ++i) {
-    readers.push_back(ChannelOf(reader_));
-    ASSERT_TRUE(CallAny(readers.back(), "/svcmap.v1.Control/GetStatus").ok());
-  }
-  EXPECT_EQ(CallAny(ChannelOf(reader_), "/svcmap.v1.Control/GetStatus").error_code(),
-            grpc::UNAVAILABLE);
-  EXPECT_TRUE(CallAny(ChannelOf(writer_), "/svcmap.v1.Control/Apply").ok());
 }
 
 TEST_F(TlsTest, NewFilesAreForNewConnectionsAndALiveStreamGoesOn) {

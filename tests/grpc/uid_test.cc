@@ -77,17 +77,6 @@ TEST_F(UidTest, UidOutsideOfTheListsIsHungUpOn) {
   EXPECT_EQ(GetStatus().refused_calls(), 1u);
 }
 
-TEST_F(UidTest, WriterAndRootAreRejectedNothing) {
-  ListenForUids();
-  for (const uid_t uid : {kWriterUid, uid_t{0}}) {
-    const auto channel = ChannelAs(uid);
-    for (const std::string method : {"Apply", "Remove", "List", "GetStatus"}) {
-      EXPECT_TRUE(CallAny(channel, "/svcmap.v1.Control/" + method).ok()) << method;
-    }
-  }
-  EXPECT_EQ(GetStatus().refused_calls(), 0u);
-}
-
 TEST_F(UidTest, ReaderReadsAndIsRejectedWhatChanges) {
   ListenForUids();
   const auto channel = ChannelAs(kReaderUid);

@@ -3,6 +3,7 @@
 #include <grpc/grpc.h>
 
 #include <future>
+#include <optional>
 
 #include "proxy/ruleset/table.h"
 #include "tests/grpc/server_fixture.h"
@@ -67,6 +68,13 @@ class WatchTest : public ServerTest {
     Serve();
   }
 
+  // Begins, and returns a watcher that has read the status.
+  Watching& BeginAndWatch() {
+    Begin();
+    watching_.emplace(*stub_).Read();
+    return *watching_;
+  }
+
   // Submits an object as the manifest source does.
   absl::Status Submit(const v1::Object& object, Intake::Done done) {
     return intake_->Submit({}, 1, [&](int) { return ConvertObject(object, intake_->context()); },
@@ -94,7 +102,13 @@ class WatchTest : public ServerTest {
     return AService(name).ClusterIp("10.96.0.20").Port("http", 70000);
   }
 
+  void TearDown() override {
+    watching_.reset();
+    ServerTest::TearDown();
+  }
+
   std::promise<void> begun_;
+  std::optional<Watching> watching_;
 };
 
 TEST_F(WatchTest, FirstComesTheStatusThenEachCommit) {
@@ -122,9 +136,7 @@ TEST_F(WatchTest, FirstComesTheStatusThenEachCommit) {
 }
 
 TEST_F(WatchTest, TablesRewrittenCompletelyAreReported) {
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   ASSERT_TRUE(kernel_->ForeignAddObject(Family::kIpv4, "hits"));
   ASSERT_TRUE(loop_->Call([](proxy::Reconciler& reconciler) { reconciler.Invalidate(); }));
   EXPECT_TRUE(watching.Read().commit().tables_written());
@@ -141,9 +153,7 @@ TEST_F(WatchTest, WhatChangesNothingIsNoEvent) {
 
 TEST_F(WatchTest, FindingsOfObjectsThatComeIn) {
   StartLoop({.objects = 3});
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   Apply({BadService("shop/bad")});
   const v1::WatchEvent event = watching.Read();
   ASSERT_THAT(event.findings().results(), SizeIs(1)) << event.ShortDebugString();
@@ -158,9 +168,7 @@ TEST_F(WatchTest, FindingsOfObjectsThatComeIn) {
 }
 
 TEST_F(WatchTest, FindingsOfWhatIsProgrammedAreReportedOnce) {
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   Apply({AService("a/first").ClusterIp("10.96.0.11").Port("http", 80).CreatedAt(1),
          AService("a/second").ClusterIp("10.96.0.11").Port("http", 80).CreatedAt(2)});
   EXPECT_TRUE(watching.Read().has_commit());
@@ -173,9 +181,7 @@ TEST_F(WatchTest, FindingsOfWhatIsProgrammedAreReportedOnce) {
 }
 
 TEST_F(WatchTest, OfManyFindingsTheFirstAreReportedAndTheOthersCounted) {
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   testing::Objects objects;
   for (int i = 0; i < 150; ++i) objects.push_back(BadService("shop/bad-" + std::to_string(i)));
   Apply(objects);
@@ -185,9 +191,7 @@ TEST_F(WatchTest, OfManyFindingsTheFirstAreReportedAndTheOthersCounted) {
 }
 
 TEST_F(WatchTest, RepairsAreReported) {
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   Damage();
   const v1::WatchEvent event = watching.Read();
   ASSERT_TRUE(event.has_repair()) << event.ShortDebugString();
@@ -201,9 +205,7 @@ TEST_F(WatchTest, RepairsAreReported) {
 }
 
 TEST_F(WatchTest, FailedRepairIsReportedWithWhatTheKernelSaid) {
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   rejecting_ = true;
   Damage();
   const v1::WatchEvent event = watching.ReadUntil(v1::WatchEvent::kRepair);
@@ -213,9 +215,7 @@ TEST_F(WatchTest, FailedRepairIsReportedWithWhatTheKernelSaid) {
 }
 
 TEST_F(WatchTest, FailedSyncAndTheRecoveryFromIt) {
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   rejecting_ = true;
   EXPECT_EQ(Apply({Web("shop/a", "10.96.0.11")}).outcome(), v1::FAILED);
   const v1::WatchEvent failed = watching.Read();
@@ -231,9 +231,7 @@ TEST_F(WatchTest, FailedSyncAndTheRecoveryFromIt) {
 }
 
 TEST_F(WatchTest, ControllersComeAreReplacedAreFencedAndLeave) {
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   Stream first(*stub_, "a", 7);
   v1::WatchController event = watching.Read().controller();
   EXPECT_EQ(event.what(), v1::WatchController::CAME);
@@ -314,9 +312,7 @@ TEST_F(WatchTest, OneWatcherMoreIsRejectedUntilAnotherHasLeft) {
 }
 
 TEST_F(WatchTest, AgentThatStopsEndsTheStream) {
-  Begin();
-  Watching watching(*stub_);
-  watching.Read();
+  Watching& watching = BeginAndWatch();
   hub_.End();
   for (const grpc::Status& status : {watching.Finish(), Watching(*stub_).Finish()}) {
     EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);

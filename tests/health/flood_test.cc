@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <functional>
 #include <iterator>
 #include <thread>
 
@@ -30,19 +29,14 @@ std::string Requests(size_t size) {
 
 class FloodTest : public HealthServerTest {
  protected:
-  std::optional<RawConnection> Connect() {
+  RawConnection Connect() {
     auto connection = RawConnection::Open(netns(), kV4, kHealthPort);
     EXPECT_OK(connection);
-    if (!connection.ok()) return std::nullopt;
     return *std::move(connection);
   }
   std::vector<RawConnection> ConnectMany(size_t count) {
     std::vector<RawConnection> connections;
-    while (connections.size() < count) {
-      auto connection = Connect();
-      if (!connection) break;
-      connections.push_back(*std::move(connection));
-    }
+    while (connections.size() < count) connections.push_back(Connect());
     return connections;
   }
   // Sends more requests than the server answers at once, and reads the first `answers` responses.
@@ -60,7 +54,6 @@ class FloodTest : public HealthServerTest {
 TEST_F(FloodTest, AClientThatSendsByteByByteIsCutOffAndDelaysNoOtherClient) {
   ASSERT_OK(Start({.patience = milliseconds(500)}));
   std::vector<RawConnection> slow = ConnectMany(100);
-  ASSERT_EQ(slow.size(), 100u);
   size_t ended = 0;
   for (size_t i = 0; ended < slow.size() && i < 1000; ++i) {
     ended = 0;
@@ -77,27 +70,25 @@ TEST_F(FloodTest, AClientThatSendsByteByByteIsCutOffAndDelaysNoOtherClient) {
 
 TEST_F(FloodTest, WhoAsksNowAndThenIsNotCutOff) {
   ASSERT_OK(Start({.patience = milliseconds(1000)}));
-  auto silent = Connect();
-  auto talking = Connect();
-  ASSERT_TRUE(silent && talking);
+  RawConnection silent = Connect();
+  RawConnection talking = Connect();
   bool ended = false;
   for (int i = 0; i < 100 && !ended; ++i) {
-    ASSERT_OK(talking->Send(kRequest));
-    ASSERT_OK(talking->Read());
-    ended = silent->WaitForEnd(milliseconds(50)).ok();
+    ASSERT_OK(talking.Send(kRequest));
+    ASSERT_OK(talking.Read());
+    ended = silent.WaitForEnd(milliseconds(50)).ok();
   }
   EXPECT_TRUE(ended);
 }
 
 TEST_F(FloodTest, OfTooManyConnectionsTheOnesSilentForLongestAreClosed) {
   ASSERT_OK(Start({.max_connections = 64}));
-  auto talking = Connect();
-  ASSERT_TRUE(talking);
+  RawConnection talking = Connect();
   std::vector<RawConnection> silent;
   for (int i = 0; i < 30; ++i) {
     for (RawConnection& connection : ConnectMany(10)) silent.push_back(std::move(connection));
-    ASSERT_OK(talking->Send(kRequest));
-    ASSERT_OK(talking->Read());
+    ASSERT_OK(talking.Send(kRequest));
+    ASSERT_OK(talking.Read());
   }
   ASSERT_EQ(silent.size(), 300u);
   for (size_t i = 0; i < 300 - 64; ++i) EXPECT_OK(silent[i].WaitForEnd()) << i;
@@ -127,31 +118,6 @@ TEST_F(FloodTest, DescriptorsOfClosedConnectionsAreReleasedImmediately) {
   EXPECT_LE(most, kLimit + kAcceptsInARow);
 }
 
-// New connections receive the descriptor numbers of closed connections.
-TEST_F(FloodTest, RequestsAreAnsweredWhileOtherConnectionsAreClosed) {
-  ASSERT_OK(Start({.max_connections = 8}));
-  std::vector<RawConnection> silent;
-  for (int i = 0; i < 1000; ++i) {
-    for (RawConnection& connection : ConnectMany(3)) silent.push_back(std::move(connection));
-    auto asking = Connect();
-    ASSERT_TRUE(asking);
-    ASSERT_OK(asking->Send(kRequest));
-    ASSERT_OK(asking->Read()) << i;
-    if (silent.size() > 30) silent.erase(silent.begin(), silent.begin() + 10);
-  }
-}
-
-TEST_F(FloodTest, AThousandConnectionsAtOnceAreAllAnswered) {
-  ASSERT_OK(Start());
-  std::vector<RawConnection> connections = ConnectMany(1000);
-  ASSERT_EQ(connections.size(), 1000u);
-  for (RawConnection& connection : connections) ASSERT_OK(connection.Send(kRequest));
-  for (RawConnection& connection : connections) {
-    ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
-    EXPECT_EQ(answer.code, 200);
-  }
-}
-
 TEST_F(FloodTest, HeadersAndBodiesWithoutEndAreRejected) {
   ASSERT_OK(Start());
   const std::string much(size_t{64} << 10, 'x');
@@ -168,25 +134,23 @@ TEST_F(FloodTest, HeadersAndBodiesWithoutEndAreRejected) {
       {"no HTTP", "EHLO node.example\r\n\r\n", 400},
   };
   for (const auto& c : cases) {
-    auto connection = Connect();
-    ASSERT_TRUE(connection);
-    ASSERT_OK(connection->Send(c.request));
+    RawConnection connection = Connect();
+    ASSERT_OK(connection.Send(c.request));
     // The response may be lost, because unread data makes the kernel reset the connection, possibly
     // before the response arrives.
-    const auto answer = connection->Read();
+    const auto answer = connection.Read();
     EXPECT_EQ(answer.ok() ? answer->code : c.code, c.code) << c.name;
-    connection->Send(much).IgnoreError();
-    EXPECT_OK(connection->WaitForEnd()) << c.name;
+    connection.Send(much).IgnoreError();
+    EXPECT_OK(connection.WaitForEnd()) << c.name;
     ExpectAnswered();
   }
 }
 
 TEST_F(FloodTest, ASmallBodyIsTaken) {
   ASSERT_OK(Start());
-  auto connection = Connect();
-  ASSERT_TRUE(connection);
-  ASSERT_OK(connection->Send("POST /livez HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"));
-  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection->Read());
+  RawConnection connection = Connect();
+  ASSERT_OK(connection.Send("POST /livez HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"));
+  ASSERT_OK_AND_ASSIGN(const HttpAnswer answer, connection.Read());
   EXPECT_EQ(answer.code, 200);
 }
 
@@ -195,25 +159,30 @@ TEST_F(FloodTest, ASmallBodyIsTaken) {
 // soon; MetricsServerTest tests a client that does not read large responses.
 TEST_F(FloodTest, WhoNeverReadsAnswersCannotMakeUsKeepHisRequests) {
   ASSERT_OK(Start({.patience = milliseconds(1000)}));
-  auto connection = Connect();
-  ASSERT_TRUE(connection);
+  RawConnection connection = Connect();
   const std::string requests = Requests(size_t{1} << 20);
   int sent = 0;  // Number of sent requests of 1 MiB each.
-  while (sent < 64 && connection->Send(requests).ok()) ++sent;
+  while (sent < 64 && connection.Send(requests).ok()) ++sent;
   EXPECT_LT(sent, 64) << "socket buffers hold a few MiB";
   ExpectAnswered();
 }
 
-// Sends pipelined requests on all connections and reads the responses until `stop` returns true.
-// Adds the number of received responses to `responses`.
-void Pipeline(const std::vector<RawConnection>& connections, const std::function<bool()>& stop,
-              std::atomic<size_t>& responses) {
+// The exact number of received responses, and the time from the first request to the last response.
+struct Flood {
+  size_t responses = 0;
+  std::chrono::duration<double> took = {};
+};
+
+// Sends pipelined requests on all connections until `count` responses are received.
+Flood PipelineUntil(const std::vector<RawConnection>& connections, size_t count) {
   constexpr std::string_view kStart = "HTTP/1.1 200";
   const std::string requests = Requests(size_t{64} << 10);
   std::vector<size_t> sent(connections.size());  // Position of the next byte in `requests`.
   std::vector<std::string> received(connections.size());
   char buffer[64 << 10];
-  while (!stop()) {
+  Flood flood;
+  const auto begin = std::chrono::steady_clock::now();
+  while (flood.responses < count && flood.took < svcmap::testing::kHangLimit) {
     for (size_t i = 0; i < connections.size(); ++i) {
       const ssize_t more = send(connections[i].fd(), requests.data() + sent[i],
                                 requests.size() - sent[i], MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -221,76 +190,28 @@ void Pipeline(const std::vector<RawConnection>& connections, const std::function
       const ssize_t got = recv(connections[i].fd(), buffer, sizeof(buffer), MSG_DONTWAIT);
       if (got <= 0) continue;
       received[i].append(buffer, static_cast<size_t>(got));
-      for (size_t at = 0; (at = received[i].find(kStart, at)) != std::string::npos;) {
-        ++responses;
-        at += kStart.size();
-        received[i].erase(0, at);
-        at = 0;
+      for (size_t at = 0; (at = received[i].find(kStart)) != std::string::npos;) {
+        ++flood.responses;
+        received[i].erase(0, at + kStart.size());
       }
     }
     std::this_thread::sleep_for(milliseconds(1));
+    flood.took = std::chrono::steady_clock::now() - begin;
   }
+  return flood;
 }
 
-// Sends pipelined requests on all connections until `count` responses are received. Returns the
-// exact number of received responses, and the time from the first request to the last response.
-struct Flood {
-  size_t responses;
-  std::chrono::duration<double> took;
-};
-Flood PipelineUntil(const std::vector<RawConnection>& connections, size_t count) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto took = [begin] { return std::chrono::steady_clock::now() - begin; };
-  std::atomic<size_t> responses = 0;
-  Pipeline(
-      connections, [&] { return responses >= count || took() > svcmap::testing::kHangLimit; },
-      responses);
-  return {responses, took()};
-}
-
-TEST_F(FloodTest, OneConnectionReceivesALimitedNumberOfResponsesPerSecond) {
-  constexpr size_t kCount = kRequestBurst + 10;
-  ASSERT_OK(Start());
-  const std::vector<RawConnection> connections = ConnectMany(1);
-  ASSERT_EQ(connections.size(), 1u);
-  const auto [responses, took] = PipelineUntil(connections, kCount);
-  EXPECT_GE(responses, kCount) << "the flood was not processed";
-  EXPECT_LE(static_cast<double>(responses), kRequestBurst + took / kRequestInterval);
-}
-
+// RequestRateTest checks the limit per connection and the order of the responses.
 TEST_F(FloodTest, AllConnectionsTogetherReceiveALimitedNumberOfResponsesPerSecond) {
   constexpr size_t kConnections = 900;
   constexpr auto kFree = static_cast<size_t>(kConnections + kMaxResponsesAtOnce);
   constexpr auto kCount = static_cast<size_t>(kFree + kMaxResponsesPerSecond);
   ASSERT_OK(Start());
   const std::vector<RawConnection> connections = ConnectMany(kConnections);
-  ASSERT_EQ(connections.size(), kConnections);
   const auto [responses, took] = PipelineUntil(connections, kCount);
   EXPECT_GE(responses, kCount) << "the flood was not processed";
   EXPECT_LE(static_cast<double>(responses), kFree + took.count() * kMaxResponsesPerSecond);
   ExpectAnswered();
-}
-
-// RequestRateTest checks the order of the responses.
-TEST_F(FloodTest, AKeptConnectionIsAnsweredDuringAFlood) {
-  ASSERT_OK(Start());
-  const std::vector<RawConnection> flood = ConnectMany(900);
-  ASSERT_EQ(flood.size(), 900u);
-  auto calm = Connect();
-  ASSERT_TRUE(calm);
-  std::atomic<bool> stop = false;
-  std::atomic<size_t> responses = 0;
-  std::thread attacker([&] {
-    Pipeline(
-        flood, [&] { return stop.load(); }, responses);
-  });
-  for (size_t i = 1; i <= 5; ++i) {
-    EXPECT_TRUE(testing::WaitUntil([&] { return responses > i * 300; }));
-    EXPECT_OK(calm->Send(kRequest));
-    EXPECT_OK(calm->Read());
-  }
-  stop = true;
-  attacker.join();
 }
 
 TEST_F(FloodTest, DelayedRequestsOfARemovedServiceAreDiscarded) {
@@ -327,18 +248,16 @@ TEST_F(FloodTest, ConnectionsWithDelayedRequestsAreClosedImmediately) {
 TEST_F(FloodTest, AClientThatClosesAConnectionWithADelayedRequestIsHarmless) {
   ASSERT_OK(Start());
   for (int round = 0; round < 20; ++round) {
-    auto connection = Connect();
-    ASSERT_TRUE(connection);
-    ASSERT_NO_FATAL_FAILURE(SendBurst(*connection));
+    RawConnection connection = Connect();
+    ASSERT_NO_FATAL_FAILURE(SendBurst(connection));
     const linger reset = {.l_onoff = 1, .l_linger = 0};
     if (round % 2 == 0) {
-      setsockopt(connection->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+      setsockopt(connection.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     }
   }
   // The delayed request of a later connection is answered after the others would have been.
-  auto connection = Connect();
-  ASSERT_TRUE(connection);
-  ASSERT_NO_FATAL_FAILURE(SendBurst(*connection, kRequestBurst + 1));
+  RawConnection connection = Connect();
+  ASSERT_NO_FATAL_FAILURE(SendBurst(connection, kRequestBurst + 1));
   ExpectAnswered();
 }
 

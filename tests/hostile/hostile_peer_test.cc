@@ -15,7 +15,6 @@
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/frames.h"
 #include "tests/hostile/hostile_world.h"
-#include "tests/support/chance.h"
 #include "tests/support/wait.h"
 
 namespace svcmap::hostile {
@@ -235,29 +234,6 @@ bool IsAccepted(Wire& wire, std::chrono::milliseconds limit = testing::kHangLimi
   return accepted;
 }
 
-// Connects a controller again and again until `end`, but at least once, and calls `after_attempt`
-// after each attempt. svcmapd accepts an attempt with a probability of at least 1 in 50. Returns
-// the sorted times in seconds until svcmapd accepts the controller.
-std::vector<double> ConnectRepeatedly(
-    const World& world, Clock::time_point end, const std::function<void()>& after_attempt = [] {}) {
-  const int most_attempts = testing::TriesToReachAll(1, 1.0 / 50);
-  std::vector<double> delays;
-  do {
-    const auto begin = Clock::now();
-    bool accepted = false;
-    for (int i = 0; i < most_attempts && !accepted; ++i) {
-      if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      const auto wire = world.Connect(Peer::kWriterCertificate);
-      accepted = wire && IsAccepted(*wire);
-      after_attempt();
-    }
-    EXPECT_TRUE(accepted) << most_attempts << " attempts";
-    delays.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-  } while (Clock::now() < end);
-  std::sort(delays.begin(), delays.end());
-  return delays;
-}
-
 // Clients with many different IP addresses open connections, send calls with resets, and close the
 // connections. If `GetParam()` calls are allowed, each connection and each address stays below its
 // own limit. Only the limit for all connections together bounds the memory.
@@ -294,36 +270,6 @@ TEST_P(ResetsTest, OfClosedConnectionsFromManyAddressesCostLittle) {
 
 // Readers may send a burst of 20 resets, and writers a burst of 200 resets.
 INSTANTIATE_TEST_SUITE_P(Hostile, ResetsTest, ::testing::Values(19, 190));
-
-// Clients with many different IP addresses send a ClientHello and close the connection.
-TEST(ManyAddressesTest, AControllerConnectsDuringAFloodOfClientHellos) {
-  constexpr int kThreads = 4;
-  constexpr uint32_t kAddresses = 50'000;
-  constexpr size_t kMaxDescriptors = 300;  // 64 + 16 connections, 64 that are being closed, others.
-  World& world = WorldOf(Peer::kUnlisted, /*fresh=*/true);
-  const std::string hello = Wire::ClientHello();
-  std::atomic<bool> stop = false;
-  std::atomic<uint32_t> connections = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
-      while (!stop) {
-        const auto wire = world.ConnectFrom(connections++ % kAddresses);
-        if (wire) wire->Send(hello, Clock::now() + std::chrono::seconds(1));
-      }
-    });
-  }
-  size_t descriptors = 0;
-  const std::vector<double> delays =
-      ConnectRepeatedly(world, Clock::now() + AttackTime() + std::chrono::seconds(1),
-                        [&] { descriptors = std::max(descriptors, world.Descriptors()); });
-  stop = true;
-  for (std::thread& thread : threads) thread.join();
-  std::printf(
-      "| ManyAddresses/ClientHello | %u connections | p50 %.2f s | max %.2f s | %zu | %zu |\n",
-      connections.load(), delays[delays.size() / 2], delays.back(), delays.size(), descriptors);
-  EXPECT_LE(descriptors, kMaxDescriptors);
-}
 
 TEST(HandshakeTest, HalfOpenHandshakesCostLittle) {
   World& world = WorldOf(Peer::kUnlisted);
@@ -495,43 +441,6 @@ TEST_P(UnreadTest, AnotherClientOfTheRoleIsAnsweredMeanwhile) {
 INSTANTIATE_TEST_SUITE_P(Hostile, UnreadTest,
                          ::testing::Values(Peer::kAnonymous, Peer::kReaderUid, Peer::kWriterUid),
                          [](const auto& info) { return NameOf(info.param); });
-
-// Other clients open connections from the controller's address, at 40 times the rate that svcmapd
-// accepts from one address. svcmapd cannot distinguish them from the controller before the TLS
-// handshake, so an attempt of the controller is accepted with a probability of 1 in 40. The
-// parameter tells whether the other clients complete the handshake.
-class SameAddressTest : public ::testing::TestWithParam<bool> {};
-
-TEST_P(SameAddressTest, AControllerThatRetriesConnectsDuringAFlood) {
-  World& world = WorldOf(Peer::kUnlisted);
-  world.NextPeer();
-  std::atomic<bool> stop = false;
-  std::atomic<size_t> connections = 0;
-  std::vector<std::thread> flood;
-  for (int i = 0; i < 2; ++i) {
-    flood.emplace_back([&] {
-      for (auto next = Clock::now(); !stop; ++connections) {
-        std::this_thread::sleep_until(next += std::chrono::milliseconds(1));
-        const auto wire = GetParam() ? world.Connect(Peer::kUnlisted) : world.ConnectToTlsPort();
-      }
-    });
-  }
-  const auto start = Clock::now();
-  // Exceeds the limit for the address.
-  EXPECT_TRUE(WaitUntil([&] { return connections >= 400; }));
-  const std::vector<double> delays = ConnectRepeatedly(world, start + AttackTime());
-  stop = true;
-  for (std::thread& thread : flood) thread.join();
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  std::printf("| SameAddress/%s | %.0f connections/s | p50 %.2f s | max %.2f s | %zu |\n",
-              GetParam() ? "CompleteHandshakes" : "NoHandshake",
-              static_cast<double>(connections) / seconds, delays[delays.size() / 2], delays.back(),
-              delays.size());
-}
-
-INSTANTIATE_TEST_SUITE_P(Hostile, SameAddressTest, ::testing::Bool(), [](const auto& info) {
-  return std::string(info.param ? "CompleteHandshakes" : "NoHandshake");
-});
 
 }  // namespace
 }  // namespace svcmap::hostile

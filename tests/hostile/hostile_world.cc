@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/numbers.h"
@@ -103,8 +102,7 @@ class Controller {
 }  // namespace
 
 std::string NameOf(Peer peer) {
-  constexpr const char* kNames[] = {"Anonymous", "UnlistedCertificate", "ReaderUid", "WriterUid",
-                                    "WriterCertificate"};
+  constexpr const char* kNames[] = {"Anonymous", "UnlistedCertificate", "ReaderUid", "WriterUid"};
   return kNames[static_cast<size_t>(peer)];
 }
 
@@ -123,13 +121,8 @@ World::World(bool tls)
   signal(SIGPIPE, SIG_IGN);
   chmod(folder_.path().c_str(), 0755);
   port_ = netns_.Run([] { return testing::FreeTcpPort(); });
-  metrics_port_ = netns_.Run([] { return testing::FreeTcpPort(); });
-  std::vector<std::string> flags = {"--listen",
-                                    "unix://" + folder_.path() + "/shared.sock",
-                                    "--listen",
-                                    absl::StrCat("tcp://127.0.0.1:", port_),
-                                    "--metrics-bind-address",
-                                    absl::StrCat("127.0.0.1:", metrics_port_)};
+  std::vector<std::string> flags = {"--listen", "unix://" + folder_.path() + "/shared.sock",
+                                    "--listen", absl::StrCat("tcp://127.0.0.1:", port_)};
   for (uint32_t i = 0; i <= kPeers; ++i) {
     flags.insert(flags.end(), {"--allow-read-uid", std::to_string(kReader + i), "--allow-write-uid",
                                std::to_string(kWriter + i)});
@@ -162,8 +155,6 @@ std::unique_ptr<Wire> World::Connect(Peer peer) const {
       return netns_.Run([this] { return Wire::ConnectTcp(port_, kSource + peer_); });
     case Peer::kUnlisted:
       return netns_.Run([this] { return Wire::ConnectTls(port_, kSource + peer_, client_); });
-    case Peer::kWriterCertificate:
-      return netns_.Run([this] { return Wire::ConnectTls(port_, kSource + peer_, writer_); });
     case Peer::kReaderUid:
       return Wire::ConnectUnix(folder_.path() + "/shared.sock", kReader + peer_);
     case Peer::kWriterUid:
@@ -180,24 +171,7 @@ std::unique_ptr<Wire> World::ConnectToTlsPort() const {
   return netns_.Run([this] { return Wire::ConnectTcp(port_, kSource + peer_); });
 }
 
-size_t World::Descriptors() const {
-  const std::string path = absl::StrCat("/proc/", agent_->pid(), "/fd");
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path),
-                                           std::filesystem::directory_iterator()));
-}
-
 double World::Rss() const { return RssOf(agent_->pid()); }
-
-std::string World::Page(const std::string& path) const {
-  const auto wire = netns_.Run([this] { return Wire::ConnectTcp(metrics_port_, kSource); });
-  std::string page;
-  wire->Send("GET " + path + " HTTP/1.0\r\n\r\n", Clock::now() + testing::kHangLimit);
-  testing::WaitUntil([&] {
-    page += wire->Receive();
-    return wire->closed();
-  });
-  return page;
-}
 
 Figures Measure(World& world, const std::function<size_t(Clock::time_point until)>& attack) {
   Figures figures;

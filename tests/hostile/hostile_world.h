@@ -20,11 +20,10 @@
 namespace svcmap::hostile {
 
 enum class Peer {
-  kAnonymous,          // Peer of an agent with --insecure.
-  kUnlisted,           // Client with a valid certificate that is not in any allow list.
-  kReaderUid,          // User whose uid is listed in --allow-read-uid.
-  kWriterUid,          // User whose uid is listed in --allow-write-uid.
-  kWriterCertificate,  // Client whose certificate is listed in --allow-write.
+  kAnonymous,  // Peer of an agent with --insecure.
+  kUnlisted,   // Client with a valid certificate that is not in any allow list.
+  kReaderUid,  // User whose uid is listed in --allow-read-uid.
+  kWriterUid,  // User whose uid is listed in --allow-write-uid.
 };
 std::string NameOf(Peer peer);
 
@@ -48,8 +47,6 @@ class World {
   std::unique_ptr<Wire> ConnectFrom(uint32_t number) const;
   std::unique_ptr<Wire> ConnectToTlsPort() const;  // Connects to the TLS port without a handshake.
   double Rss() const;
-  size_t Descriptors() const;                       // Number of open descriptors of svcmapd.
-  std::string Page(const std::string& path) const;  // Returns a page of the metrics server.
 
  private:
   testing::NetNs netns_;
@@ -57,9 +54,7 @@ class World {
   testing::CertificateAuthority ca_{"CA of the hostile-peer suite"};
   uint32_t peer_ = 0;
   testing::KeyPair client_;
-  testing::KeyPair writer_ = ca_.Issue("w", "URI:spiffe://test/writer");
   uint16_t port_ = 0;
-  uint16_t metrics_port_ = 0;
   std::unique_ptr<testing::Agent> agent_;
 };
 

@@ -88,19 +88,6 @@ std::unique_ptr<Wire> Wire::ConnectTls(uint16_t port, uint32_t source,
   }
 }
 
-std::string Wire::ClientHello() {
-  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
-  SSL_CTX_set_alpn_protos(context, kHttp2, sizeof(kHttp2));
-  SSL* ssl = SSL_new(context);
-  SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-  SSL_connect(ssl);
-  std::string hello(4096, 0);
-  hello.resize(static_cast<size_t>(std::max(0, BIO_read(SSL_get_wbio(ssl), hello.data(), 4096))));
-  SSL_free(ssl);
-  SSL_CTX_free(context);
-  return hello;
-}
-
 Wire::~Wire() {
   SSL_free(ssl_);
   SSL_CTX_free(context_);

@@ -29,9 +29,6 @@ class Wire {
                                           const testing::KeyPair& client);
   ~Wire();
 
-  // Returns the first message of a TLS handshake that offers HTTP/2.
-  static std::string ClientHello();
-
   // Sends all bytes. Returns false if the peer closed the connection, or if the send buffer is full
   // after `deadline`.
   bool Send(std::string_view bytes, Clock::time_point deadline);

@@ -38,16 +38,6 @@ TEST(ArchiveTest, FilesAreReadAsWritten) {
                                    Pair("block", std::string(512, '\0')), Pair("large", large)));
 }
 
-TEST(ArchiveTest, TarReadsTheArchive) {
-  const std::string path = FreshSocketPath();
-  WriteFile(path, MakeArchive({{"agent/a", "text"}, {"b", std::string(1000, 'b')}}, 1700000000));
-  const std::string list = path + ".list";
-  ASSERT_EQ(std::system(("tar --utc -tvzf " + path + " > " + list).c_str()), 0);
-  const std::string text = ReadFile(list);
-  EXPECT_THAT(text, HasSubstr("4 2023-11-14 22:13 agent/a\n"));
-  EXPECT_THAT(text, HasSubstr("1000 2023-11-14 22:13 b\n"));
-}
-
 TEST(ArchiveTest, DamagedArchivesAreErrors) {
   const std::string archive = MakeArchive({{"a", std::string(5000, 'a')}}, 1);
   EXPECT_FALSE(ReadArchive("").ok());
@@ -63,18 +53,10 @@ TEST(ArchiveTest, DamagedArchivesAreErrors) {
 }
 
 v1::Object ObjectOfWeb() {
-  v1::Object object;
-  v1::Service& service = *object.mutable_service();
-  service.mutable_metadata()->set_namespace_("shop");
-  service.mutable_metadata()->set_name("web");
-  (*service.mutable_metadata()->mutable_labels())["web"] = "shop";
-  service.mutable_spec()->set_type("ClusterIP");
-  service.mutable_spec()->add_cluster_ips("10.96.0.10");
-  v1::ServicePort* port = service.mutable_spec()->add_ports();
-  port->set_name("http");
-  port->set_protocol("TCP");
-  port->set_port(80);
-  return object;
+  return FromText<v1::Object>(R"(service {
+    metadata { namespace: "shop" name: "web" labels { key: "web" value: "shop" } }
+    spec { type: "ClusterIP" cluster_ips: "10.96.0.10"
+           ports { name: "http" protocol: "TCP" port: 80 } } })");
 }
 
 TEST(NameHashTest, OnlyCompleteWordsAreReplaced) {
@@ -107,30 +89,18 @@ TEST(NameHashTest, ValuesOfMessagesAreReplacedButNotKeys) {
 
 FakeAnswers AnswersWithWeb() {
   FakeAnswers answers;
-  answers.status.set_version("1.2.3");
-  answers.status.set_node_name("node-one");
-  answers.status.set_state(v1::SERVING);
-  answers.status.set_revision(7);
-  answers.status.set_last_error("Service shop/web failed");
+  answers.status = FromText<v1::GetStatusResponse>(
+      R"(version: "1.2.3" node_name: "node-one" state: SERVING revision: 7
+         last_error: "Service shop/web failed")");
   v1::ListResponse& part = answers.list.emplace_back();
   *part.add_objects() = ObjectOfWeb();
-  v1::Object node;
-  node.mutable_node()->mutable_metadata()->set_name("node-one");
-  *part.add_objects() = node;
+  *part.add_objects() = FromText<v1::Object>(R"(node { metadata { name: "node-one" } })");
   answers.dump = {"add element ip svcmap cluster-ips { 10.96.0.10 }\n"};
-  v1::ExplainResponse& explain = answers.explain;
-  explain.set_address("10.96.0.10");
-  explain.set_port(80);
-  explain.set_protocol("TCP");
-  explain.mutable_service()->set_namespace_("shop");
-  explain.mutable_service()->set_name("web");
-  explain.mutable_kernel()->set_agrees(true);
-  for (const auto kind : {v1::Explanation::POD, v1::Explanation::NODE}) {
-    v1::Explanation* explanation = explain.add_explanations();
-    explanation->set_source_kind(kind);
-    explanation->set_source(kind == v1::Explanation::POD ? "a pod" : "this node");
-    explanation->set_verdict(v1::Explanation::REJECT);
-  }
+  answers.explain = FromText<v1::ExplainResponse>(R"(
+    address: "10.96.0.10" port: 80 protocol: "TCP" service { namespace: "shop" name: "web" }
+    kernel { agrees: true }
+    explanations { source_kind: POD source: "a pod" verdict: REJECT }
+    explanations { source_kind: NODE source: "this node" verdict: REJECT })");
   return answers;
 }
 

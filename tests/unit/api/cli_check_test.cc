@@ -19,6 +19,7 @@ using proxy::Protocol;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 IpAddress Ip(const char* text) { return *IpAddress::Parse(text); }
 
@@ -31,21 +32,13 @@ std::vector<std::string> Names(const std::vector<CheckTarget>& targets) {
 }
 
 v1::Service WebService() {
-  v1::Service service;
-  service.mutable_metadata()->set_namespace_("shop");
-  service.mutable_metadata()->set_name("web");
-  v1::ServicePort* http = service.mutable_spec()->add_ports();
-  http->set_name("http");
-  http->set_port(80);
-  http->set_node_port(30080);
-  v1::ServicePort* dns = service.mutable_spec()->add_ports();
-  dns->set_protocol("UDP");
-  dns->set_port(53);
-  service.mutable_spec()->add_cluster_ips("10.96.0.10");
-  service.mutable_spec()->add_cluster_ips("fd00::10");
-  service.mutable_spec()->add_external_ips("192.0.2.1");
-  service.mutable_status()->mutable_load_balancer()->add_ingress()->set_ip("192.0.2.2");
-  return service;
+  return FromText<v1::Service>(R"(
+    metadata { namespace: "shop" name: "web" }
+    spec {
+      ports { name: "http" port: 80 node_port: 30080 } ports { protocol: "UDP" port: 53 }
+      cluster_ips: "10.96.0.10" cluster_ips: "fd00::10" external_ips: "192.0.2.1"
+    }
+    status { load_balancer { ingress { ip: "192.0.2.2" } } })");
 }
 
 TEST(CheckTargetTest, EachAddressIsCombinedWithEachPort) {
@@ -62,29 +55,21 @@ TEST(CheckTargetTest, EachAddressIsCombinedWithEachPort) {
                                           "shop/web load balancer IP 192.0.2.2:53/UDP"));
 }
 
-TEST(CheckTargetTest, PortRangesAreMarked) {
+TEST(CheckTargetTest, PortRangesOfTheFieldAndTheAnnotationAreMarked) {
   v1::Service service = WebService();
   service.mutable_spec()->mutable_ports(0)->set_end_port(90);
-  std::vector<CheckTarget> targets;
-  AddTargets(service, {Ip("10.0.0.1")}, targets);
-  for (const CheckTarget& target : targets) {
-    EXPECT_EQ(target.is_range, target.port == 80) << target.ToString();
+  const auto annotated = FromText<v1::Service>(R"(
+    metadata { namespace: "shop" name: "web"
+               annotations { key: "svcmap/end-ports" value: "http=90" } }
+    spec { cluster_ip: "10.96.0.10" ports { name: "http" port: 80 } })");
+  for (const v1::Service& with_range : {service, annotated}) {
+    std::vector<CheckTarget> targets;
+    AddTargets(with_range, {Ip("10.0.0.1")}, targets);
+    EXPECT_THAT(targets, Not(IsEmpty()));
+    for (const CheckTarget& target : targets) {
+      EXPECT_EQ(target.is_range, target.port == 80) << target.ToString();
+    }
   }
-}
-
-TEST(CheckTargetTest, PortRangesOfTheAnnotationAreMarked) {
-  v1::Service service;
-  service.mutable_metadata()->set_namespace_("shop");
-  service.mutable_metadata()->set_name("web");
-  (*service.mutable_metadata()->mutable_annotations())["svcmap/end-ports"] = "all=65535";
-  service.mutable_spec()->set_cluster_ip("10.96.0.10");
-  v1::ServicePort& port = *service.mutable_spec()->add_ports();
-  port.set_name("all");
-  port.set_port(1);
-  std::vector<CheckTarget> targets;
-  AddTargets(service, {}, targets);
-  ASSERT_EQ(targets.size(), 1u);
-  EXPECT_TRUE(targets[0].is_range);
 }
 
 TEST(CheckTargetTest, InvalidValuesAreIgnored) {
@@ -359,7 +344,7 @@ TEST(CheckReportTest, TheTextFitsTheTerminal) {
   EXPECT_THAT(page, HasSubstr("\n  and 99 more; use -o json to list all findings\n"));
   EXPECT_THAT(page, HasSubstr("\n    and 99 more; use -o json to list all addresses\n"));
   EXPECT_EQ(ReportPage(report, {}), ReportText(report));
-  EXPECT_THAT(ReportText(report), ::testing::Not(HasSubstr("more;")));
+  EXPECT_THAT(ReportText(report), Not(HasSubstr("more;")));
 
   // If one entry of each list does not fit, the lists contain only the number of entries.
   for (int i = 0; i < 100; ++i) {

@@ -8,7 +8,6 @@
 #include <CLI/Formatter.hpp>
 #include <set>
 
-#include "absl/strings/str_split.h"
 #include "api/cli/completion.h"
 #include "api/cli/describe.h"
 #include "tests/unit/api/cli_fake_agent.h"
@@ -95,50 +94,7 @@ TEST(CompletionTest, SourcesDependOnTheArgument) {
   EXPECT_THAT(Candidates({"no-such-command", ""}), IsEmpty());
 }
 
-class CompletionOfNamesTest : public ::testing::Test {
- protected:
-  static FakeAnswers AnswersWithNames() {
-    FakeAnswers answers;
-    for (const char* name : {"web", "api"}) {
-      v1::Service& service = *answers.list.emplace_back().add_objects()->mutable_service();
-      service.mutable_metadata()->set_namespace_("shop");
-      service.mutable_metadata()->set_name(name);
-      service.mutable_spec()->add_cluster_ips(*name == 'w' ? "10.96.0.10" : "fd00::10");
-      service.mutable_spec()->add_ports()->set_port(80);
-    }
-    v1::ObjectMeta& slice =
-        *answers.list.emplace_back().add_objects()->mutable_endpoint_slice()->mutable_metadata();
-    slice.set_namespace_("shop");
-    slice.set_name("web-1");
-    return answers;
-  }
-  std::vector<std::string> Complete(std::vector<std::string> words) {
-    words.insert(words.begin(), {"__complete", "--address", agent_.address()});
-    std::vector<std::string> lines;
-    for (const auto line : absl::StrSplit(Ctl(words).out, '\n', absl::SkipEmpty())) {
-      lines.emplace_back(line.substr(0, line.find('\t')));
-    }
-    return lines;
-  }
-  const FakeAgent agent_{AnswersWithNames()};
-};
-
-TEST_F(CompletionOfNamesTest, NamesComeFromTheAgent) {
-  EXPECT_THAT(Complete({"get", "svc", ""}), ElementsAre("shop/api", "shop/web"));
-  EXPECT_THAT(Complete({"get", "svc", "shop/w"}), ElementsAre("shop/web"));
-  EXPECT_THAT(Complete({"get", "eps", ""}), ElementsAre("shop/web-1"));
-  EXPECT_THAT(Complete({"get", "svc,eps", ""}), ElementsAre("shop/api", "shop/web", "shop/web-1"));
-  EXPECT_THAT(Complete({"top", "--endpoints", "shop/w"}), ElementsAre("shop/web"));
-  EXPECT_THAT(Complete({"top", "--endpoints=shop/w"}), ElementsAre("--endpoints=shop/web"));
-  EXPECT_THAT(Complete({"delete", "-n", "shop", "svc", ""}), ElementsAre("api", "web"));
-  EXPECT_THAT(Complete({"get", "-n", ""}), ElementsAre("shop"));
-  EXPECT_THAT(Complete({"get", "--namespace=s"}), ElementsAre("--namespace=shop"));
-  EXPECT_THAT(Complete({"explain", ""}), ElementsAre("10.96.0.10:80/TCP", "[fd00::10]:80/TCP"));
-  EXPECT_THAT(Complete({"st"}), ElementsAre("status"));
-  EXPECT_THAT(Complete({"apply", "-f", ""}), ElementsAre(":file"));
-}
-
-TEST_F(CompletionOfNamesTest, MissingAgentIsNotAnError) {
+TEST(CompletionOfNamesTest, MissingAgentIsNotAnError) {
   const CtlResult result =
       Ctl({"__complete", "--address", "unix:///nonexistent.sock", "get", "svc", ""});
   EXPECT_EQ(result.code, 0);

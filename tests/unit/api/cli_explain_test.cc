@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "google/protobuf/text_format.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {
@@ -17,11 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-v1::ExplainResponse Answer(const std::string& text) {
-  v1::ExplainResponse response;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &response)) << text;
-  return response;
-}
+v1::ExplainResponse Answer(const std::string& text) { return FromText<v1::ExplainResponse>(text); }
 
 constexpr char kDnat[] = R"(
 address: "10.96.0.10" port: 80 protocol: "TCP"
@@ -42,12 +37,10 @@ revision: 7
 FakeAnswers WithService() {
   FakeAnswers answers{.explain = Answer(kDnat)};
   answers.status.set_node_name("n1");
-  v1::Service& service = *answers.list.emplace_back().add_objects()->mutable_service();
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      R"(metadata { namespace: "shop" name: "web" }
-         spec { cluster_ip: "10.96.0.10" ports { name: "http" port: 80 }
-                ports { name: "dns" protocol: "UDP" port: 53 } })",
-      &service));
+  answers.list = {FromText<v1::ListResponse>(R"(objects { service {
+    metadata { namespace: "shop" name: "web" }
+    spec { cluster_ip: "10.96.0.10" ports { name: "http" port: 80 }
+           ports { name: "dns" protocol: "UDP" port: 53 } } } })")};
   return answers;
 }
 
@@ -71,13 +64,10 @@ TEST(CliExplainTest, TheOwnerOfADuplicateAddressIsNamed) {
   FakeAnswers answers = WithService();
   v1::Service& service = *answers.list[0].mutable_objects(0)->mutable_service();
   service.mutable_metadata()->set_name("dup");
-  for (const char* name : {"dup", "web"}) {
-    v1::ObjectResult& finding = *answers.status.add_findings();
-    finding.set_kind(v1::KIND_SERVICE);
-    finding.set_namespace_("shop");
-    finding.set_name(name);
-    finding.set_message(std::string("Service shop/") + name + ": finding");
-  }
+  answers.status = FromText<v1::GetStatusResponse>(R"(node_name: "n1"
+    findings { kind: KIND_SERVICE namespace: "shop" name: "dup" message: "Service shop/dup: finding" }
+    findings { kind: KIND_SERVICE namespace: "shop" name: "web" message: "Service shop/web: finding" }
+  )");
   const CtlResult result = Ctl(FakeAgent(answers), {"explain", "shop/dup:http"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err,
@@ -250,35 +240,6 @@ revision: 7)");
 }
 
 constexpr TerminalSize kScreen = {.columns = 80, .rows = 24};
-
-TEST(CliExplainTest, ATerminalShowsTheDecisions) {
-  const FakeAgent agent({.explain = ClusterIpAnswer(2)});
-  EXPECT_EQ(Ctl(agent, {"explain", "10.96.0.10:80"}, "", kScreen).out,
-            R"(10.96.0.10:80/TCP, shop/web:http
-
-From a pod: DNAT to one of 2 endpoints in the cluster
-From 10.0.0.1, this node: DNAT to one of 2 endpoints in the cluster
-From other sources: DNAT to one of 2 endpoints in the cluster
-All sources
-  service     clusterIP of shop/web:http
-  policy      internalTrafficPolicy Cluster: endpoints on all nodes
-  endpoints   all ready endpoints; topology hints do not apply
-    SHARE  ENDPOINT       NODE
-    1/2    10.1.0.0:8080  this node
-    1/2    10.1.0.1:8080  other node
-Only a pod
-  client IP   preserved
-Only 10.0.0.1, this node; other sources
-  client IP   masqueraded
-
-Kernel: matches the desired state, revision 7
-)");
-  for (const char* flag : {"--verbose", "--requirements"}) {
-    const CtlResult complete =
-        Ctl(agent, {"explain", "10.96.0.10:80", flag}, "", {.columns = 200, .rows = 24});
-    EXPECT_EQ(complete.out, Ctl(agent, {"explain", "10.96.0.10:80"}).out) << flag;
-  }
-}
 
 TEST(CliExplainTest, EndpointsThatDoNotFitOnTheScreenAreCounted) {
   const FakeAgent agent({.explain = ClusterIpAnswer(100)});

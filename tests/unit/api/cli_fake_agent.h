@@ -2,6 +2,8 @@
 // Ctl runs svcmapctl against the fake agent in the test process.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,9 +12,18 @@
 
 #include "absl/status/status.h"
 #include "api/cli/session.h"
+#include "google/protobuf/text_format.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
+
+// Returns the message in text format.
+template <typename T>
+T FromText(const std::string& text) {
+  T message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
 
 struct FakeAnswers {
   // If not OK, every call fails with this status. A stream fails after the agent has sent all

@@ -101,17 +101,6 @@ TEST(CliGetTest, TablesFitTheTerminal) {
   }
 }
 
-TEST(CliGetTest, SeveralKinds) {
-  const FakeAgent agent({.list = Parts(absl::StrCat(kServices, "---", kSlices))});
-  const std::string tables = Ctl(agent, {"get", "svc,eps"}).out;
-  EXPECT_THAT(tables, HasSubstr("0/0\n\nNAMESPACE  NAME   SERVICE  PORTS"));
-  EXPECT_EQ(Ctl(agent, {"get", "svc,eps", "-o", "name"}).out,
-            "service/shop/web\nservice/shop/pending\nservice/a/headless\n"
-            "endpointslice/shop/web-1\nendpointslice/shop/web-2\nendpointslice/shop/web-6\n");
-  EXPECT_EQ(nlohmann::json::parse(Ctl(agent, {"get", "svc,eps", "-o", "json"}).out)["items"].size(),
-            6u);
-}
-
 TEST(CliGetTest, S203WideServicesHaveTheChainNamesOfIptablesMode) {
   constexpr char kDns[] = R"(
 apiVersion: v1

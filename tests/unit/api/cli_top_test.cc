@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_format.h"
-#include "api/cli/check.h"
 #include "api/cli/endpoint_rates.h"
 #include "api/cli/service_rates.h"
-#include "nft/base/lock_sockets.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {
@@ -82,16 +80,11 @@ TrackedEntry Entry(uint16_t client_port, uint32_t id, const nft::FlowEnd& destin
 class EndpointRatesTest : public ::testing::Test {
  protected:
   EndpointRatesTest() : rates_({{"shop/web", "clusterIP", service_.address, service_.port}}) {
-    v1::EndpointSlice slice;
-    v1::EndpointPort& port = *slice.add_ports();
-    port.set_port(8080);
-    port.set_protocol("TCP");
-    slice.add_endpoints()->add_addresses("10.1.0.5");
-    slice.add_endpoints()->add_addresses("10.1.0.6");
-    v1::Endpoint& unready = *slice.add_endpoints();
-    unready.add_addresses("10.1.0.7");
-    unready.mutable_conditions()->set_ready(false);
-    slice.add_endpoints();  // Without addresses.
+    // The last endpoint has no addresses.
+    const auto slice = FromText<v1::EndpointSlice>(R"(
+      ports { port: 8080 protocol: "TCP" }
+      endpoints { addresses: "10.1.0.5" } endpoints { addresses: "10.1.0.6" }
+      endpoints { addresses: "10.1.0.7" conditions { ready: false } } endpoints {})");
     rates_.AddEndpoints(slice);
   }
 
@@ -162,21 +155,6 @@ TEST(TopCommandTest, EndpointsNeedAServiceWithAddresses) {
   EXPECT_EQ(agent.seen().list[0].name(), "web");
   EXPECT_THAT(Ctl(agent, {"top", "--endpoints", "web"}).err, HasSubstr("no service/default/web"));
   EXPECT_EQ(Ctl({"top", "--endpoints", "shop/web", "--address", "unix:///no/agent"}).code, 3);
-}
-
-// The namespace of the test may belong to an agent. AgentElsewhere() then returns "".
-TEST(TopCommandTest, EndpointsAreReadOnlyInTheNetworkNamespaceOfTheAgent) {
-  FakeAnswers answers;
-  v1::Service& service = *answers.list.emplace_back().add_objects()->mutable_service();
-  service.mutable_metadata()->set_namespace_("shop");
-  service.mutable_metadata()->set_name("web");
-  service.mutable_spec()->set_cluster_ip("10.96.0.10");
-  service.mutable_spec()->add_ports()->set_port(80);
-  const CtlResult result =
-      Ctl(FakeAgent(answers), {"top", "--once", "--interval", "1s", "--endpoints", "shop/web"});
-  const std::string elsewhere = AgentElsewhere(LockSockets());
-  EXPECT_THAT(result.err, HasSubstr(elsewhere));
-  if (!elsewhere.empty()) EXPECT_EQ(result.code, 1);
 }
 
 TEST(TopCommandTest, UnreachableMetricsAreAnError) {

@@ -12,7 +12,6 @@
 #include "api/cli/fd_output.h"
 #include "api/cli/run.h"
 #include "api/cli/watch_text.h"
-#include "google/protobuf/text_format.h"
 #include "nft/base/unique_fd.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
@@ -22,8 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 
 v1::WatchEvent AnEvent(const std::string& text) {
-  v1::WatchEvent event;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &event)) << text;
+  auto event = FromText<v1::WatchEvent>(text);
   event.mutable_time()->set_seconds(1'700'000'000);
   event.mutable_time()->set_nanos(42'000'000);
   return event;

@@ -256,18 +256,6 @@ TEST_F(ConnectionLimitsTest, AWriterReplacesAClosedConnectionWithoutTouchingItsD
   EXPECT_EQ(limits_.connections(), 4u);
 }
 
-TEST_F(ConnectionLimitsTest, OffencesCountAsSeveralConnections) {
-  const Admitted first = Admit("a", Role::kRead);
-  limits_.Penalize(first.handle, now_);
-  Remove(first);
-  for (int i = 0; i < 3; ++i) {
-    const Admitted admitted = Admit("a", Role::kRead);
-    ASSERT_EQ(admitted.rejected, std::nullopt) << i;
-    Remove(admitted);
-  }
-  EXPECT_THAT(Admit("a", Role::kRead).rejected, Optional(Rejection::kRateLimit));
-}
-
 TEST_F(ConnectionLimitsTest, ManyOffencesRejectConnectionsForALimitedTime) {
   const Admitted first = Admit("a", Role::kRead);
   for (int i = 0; i < 100; ++i) limits_.Penalize(first.handle, now_);

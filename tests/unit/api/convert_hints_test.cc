@@ -118,12 +118,5 @@ TEST(ConvertNodeTest, S65_TheFirstPodCidrOfEachFamilyCounts) {
   EXPECT_EQ(node->pod_cidr[Index(Family::kIpv6)], IpPrefix::Parse("fd00:1::/64"));
 }
 
-TEST(ConvertNodeTest, S65_WithoutPodCidrsNoneIsKnown) {
-  const auto [node, findings] = Node("metadata: {name: n1}\nspec: {podCIDRs: ['fd00:1::/64']}\n");
-  ASSERT_NE(node, nullptr);
-  EXPECT_FALSE(node->pod_cidr[Index(Family::kIpv4)].has_value());
-  EXPECT_TRUE(node->pod_cidr[Index(Family::kIpv6)].has_value());
-}
-
 }  // namespace
 }  // namespace svcmap::api

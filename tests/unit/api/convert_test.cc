@@ -228,16 +228,6 @@ TEST(ConvertServiceTest, S3_EachFamilyHasTheClusterIpOfItsPlace) {
   }
 }
 
-TEST(ConvertServiceTest, S6_AMulticastExternalIpDoesNotAffectTheOthers) {
-  const auto [service, findings] = Web(
-      "spec: {clusterIP: 10.96.0.10, ports: [{port: 80}], externalIPs: [239.1.1.1, 192.0.2.7]}");
-  ASSERT_NE(service, nullptr);
-  EXPECT_THAT(Texts(service->external_ips), ElementsAre("192.0.2.7"));
-  EXPECT_THAT(Texts(findings),
-              ElementsAre("Service shop/web: spec.externalIPs[0]: Invalid value: \"239.1.1.1\": "
-                          "must not be a multicast address; the entry is ignored"));
-}
-
 TEST(ConvertServiceTest, S6_ExternalIpsAreNotModifiedWhereTheDaemonIsReportedSo) {
   const v1::Service message = Read(R"(
 apiVersion: v1
@@ -711,21 +701,6 @@ TEST(ConvertChangeTest, RemovalsNameTheirObject) {
   ASSERT_TRUE(converted.ok() && converted->change.has_value());
   EXPECT_TRUE(converted->change->removal());
   EXPECT_EQ(converted->change->key, "shop/web");
-}
-
-TEST(ConvertTest, UsedFieldsComeBackAsTheyWereSent) {
-  const v1::Object object = Read(R"(
-apiVersion: v1
-kind: Service
-metadata: {namespace: shop, name: web, labels: {service.kubernetes.io/service-proxy-name: b}}
-spec: {clusterIP: 10.96.0.010, ports: [{port: 80}], sessionAffinity: ClientIP}
-)");
-  const auto [service, findings] = ConvertService(object.service(), kContext);
-  ASSERT_NE(service, nullptr);
-  const v1::Object kept = ToObject(proxy::Kind::kService, service->message);
-  EXPECT_EQ(kept.SerializeAsString().size(), object.SerializeAsString().size());
-  EXPECT_EQ(kept.service().spec().cluster_ip(), "10.96.0.010");
-  EXPECT_EQ(ConvertService(kept.service(), kContext).value->message, service->message);
 }
 
 // A port without a name in a manifest gets the API server's default, an empty name. Controllers

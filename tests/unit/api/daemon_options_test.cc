@@ -114,9 +114,21 @@ TEST(DaemonOptionsTest, WhatIsNoInterfaceNameIsNamed) {
   }
 }
 
-TEST(DaemonOptionsTest, S90_MasqueradeAll) {
-  EXPECT_FALSE(Parse({}).ruleset.masquerade_all);
-  EXPECT_TRUE(Parse({"--masquerade-all"}).ruleset.masquerade_all);
+TEST(DaemonOptionsTest, S6_S90_S113_S258_S297_EachSwitchNeedsItsFlag) {
+  const std::pair<const char*, bool (*)(const DaemonOptions&)> switches[] = {
+      {"--masquerade-all", [](const DaemonOptions& o) { return o.ruleset.masquerade_all; }},
+      {"--answer-ping", [](const DaemonOptions& o) { return o.ruleset.answer_ping; }},
+      {"--port-ranges", [](const DaemonOptions& o) { return o.ruleset.port_ranges; }},
+      {"--service-counters", [](const DaemonOptions& o) { return o.ruleset.count_connections; }},
+      {"--bind-address-hard-fail", [](const DaemonOptions& o) { return o.bind_address_hard_fail; }},
+      {"--reset-stale-tcp", [](const DaemonOptions& o) { return o.reset_stale_tcp; }},
+      {"--localhost-nodeports", [](const DaemonOptions& o) { return o.localhost_node_ports; }},
+      {"--no-external-ips", [](const DaemonOptions& o) { return !o.external_ips; }},
+  };
+  for (const auto& [flag, is_on] : switches) {
+    EXPECT_FALSE(is_on(Parse({"--nodeport-addresses", "localhost"}))) << flag;
+    EXPECT_TRUE(is_on(Parse({flag}))) << flag;
+  }
 }
 
 TEST(DaemonOptionsTest, LimitsOfWhatControllersMayCost) {
@@ -179,11 +191,6 @@ TEST(DaemonOptionsTest, AnEmptyFolderKeepsNoState) {
   EXPECT_EQ(Parse({"--state-dir="}).state_dir, "");
   EXPECT_EQ(Parse({"--state-dir", ""}).state_dir, "");
   EXPECT_EQ(Parse({"--state-dir=/a=", "--masquerade-all"}).state_dir, "/a=");
-}
-
-TEST(DaemonOptionsTest, S258_S297_WhetherABindFailureIsFatal) {
-  EXPECT_FALSE(Parse({}).bind_address_hard_fail);
-  EXPECT_TRUE(Parse({"--bind-address-hard-fail"}).bind_address_hard_fail);
 }
 
 TEST(DaemonOptionsTest, S295_ABadHealthAddressIsBadUsage) {
@@ -353,20 +360,6 @@ TEST(DaemonOptionsTest, TheDocumentationHasEveryFlag) {
   EXPECT_GT(flags, 20);
 }
 
-TEST(DaemonOptionsTest, TcpConnectionsAreResetOnRequestOnly) {
-  EXPECT_FALSE(Parse({}).reset_stale_tcp);
-  EXPECT_TRUE(Parse({"--reset-stale-tcp"}).reset_stale_tcp);
-}
-
-TEST(DaemonOptionsTest, ConnectionsAreCountedOnRequestOnly) {
-  EXPECT_FALSE(Parse({}).ruleset.answer_ping);
-  EXPECT_TRUE(Parse({"--answer-ping"}).ruleset.answer_ping);
-  EXPECT_FALSE(Parse({}).ruleset.port_ranges);
-  EXPECT_TRUE(Parse({"--port-ranges"}).ruleset.port_ranges);
-  EXPECT_FALSE(Parse({}).ruleset.count_connections);
-  EXPECT_TRUE(Parse({"--service-counters"}).ruleset.count_connections);
-}
-
 TEST(DaemonOptionsTest, TheKernelsVersionDecidesWhetherLookupsAreRepeated) {
   EXPECT_EQ(Parse({}).repeat_lookups, std::nullopt);
   EXPECT_EQ(Parse({"--repeat-lookups", "auto"}).repeat_lookups, std::nullopt);
@@ -381,17 +374,6 @@ TEST(DaemonOptionsTest, TheKernelsVersionDecidesWhetherLookupsAreRepeated) {
                               "6.17.0-5-generic", "6.18.44", "7.0.0", "10.1"}) {
     EXPECT_FALSE(CanMissReplacedKeys(release)) << release;
   }
-}
-
-TEST(DaemonOptionsTest, S113_NodePortsOnLoopbackAddressesAreOffByDefault) {
-  EXPECT_FALSE(Parse({}).localhost_node_ports);
-  EXPECT_FALSE(Parse({"--nodeport-addresses", "localhost"}).localhost_node_ports);
-  EXPECT_TRUE(Parse({"--localhost-nodeports"}).localhost_node_ports);
-}
-
-TEST(DaemonOptionsTest, S6_ExternalIpsAreProgrammedByDefault) {
-  EXPECT_TRUE(Parse({}).external_ips);
-  EXPECT_FALSE(Parse({"--no-external-ips"}).external_ips);
 }
 
 }  // namespace

@@ -19,10 +19,11 @@ struct FieldLimit {
   // another test checks the limit.
   int most = 0;
   std::function<std::string(int number)> manifest = nullptr;
-  // Messages about one more than `most`, without "; the previously accepted version" and the text
-  // that follows. Empty if svcmap accepts larger numbers.
+  // Part of the message about one more than `most`: field, type of the error and value. Empty if
+  // svcmap accepts larger numbers. BadInputs() contains the complete messages.
   std::string over = {};
-  // Smallest accepted number, and the messages about one less. Not tested if `under` is empty.
+  // Smallest accepted number, and a part of the message about one less. Not tested if `under` is
+  // empty.
   int least = 0;
   std::string under = {};
 };

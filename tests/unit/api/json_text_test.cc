@@ -17,26 +17,6 @@ TEST(JsonTextTest, EscapesControlCharacters) {
 
 TEST(JsonTextTest, ReplacesBytesThatAreNotUtf8) { EXPECT_EQ(JsonText("a\xff"), "\"a\ufffd\"\n"); }
 
-TEST(JsonTextTest, YamlQuotesStringsThatLookLikeOtherTypes) {
-  EXPECT_EQ(YamlText({{"plain", "some-text"},
-                      {"number", "1234"},
-                      {"bool", "True"},
-                      {"yes", "yes"},
-                      {"colon", "a: b # c"},
-                      {"port", 80},
-                      {"none", nullptr},
-                      {"lines", "\u2028"}}),
-            R"(plain: some-text
-number: "1234"
-bool: "True"
-"yes": "yes"
-colon: "a: b # c"
-port: 80
-none: null
-lines: "\u2028"
-)");
-}
-
 TEST(JsonTextTest, YamlOfNestedAndEmptyCollections) {
   using Json = nlohmann::ordered_json;
   EXPECT_EQ(YamlText({{"list", {1, {{"a", 2}, {"bcde", {3}}}, Json::array({Json::array({4})})}},

@@ -370,13 +370,6 @@ TEST_P(KubeadmConfigTest, IsAcceptedAsItIs) {
   EXPECT_EQ(read.config.conntrack.max_per_core, 32768);
 }
 
-TEST_P(KubeadmConfigTest, DualStackIsAcceptedAsItIs) {
-  EXPECT_THAT(ReadKubeProxyConfiguration(
-                  testing::KubeadmConfig(GetParam(), "10.244.0.0/16,fd00:10:244::/56"))
-                  .errors,
-              IsEmpty());
-}
-
 TEST(GoDurationTest, S319_ReadsWhatGoReads) {
   EXPECT_EQ(ParseGoDuration("30s"), seconds(30));
   EXPECT_EQ(ParseGoDuration("1h15m0s"), minutes(75));

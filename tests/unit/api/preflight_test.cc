@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "api/migration/node_report.h"
 #include "tests/support/temporary_folder.h"
 
@@ -226,75 +227,70 @@ TEST(MissingFeaturesStatusTest, NothingLackingIsOk) {
   EXPECT_TRUE(MissingFeaturesStatus({}, {"6.1.0", true}).ok());
 }
 
-nft::MissingFeature MissingMasquerade(Family family) {
-  return {family, "masquerade", "CONFIG_NFT_MASQ", "nft_masq", ENOENT};
-}
-
-TEST(MissingFeaturesStatusTest, OneLineNamesAll) {
-  const std::vector<nft::MissingFeature> missing_features = {
-      MissingMasquerade(Family::kIpv4),
-      {Family::kIpv4, "reject", "CONFIG_NFT_REJECT_IPV4", "nft_reject_ipv4", ENOENT},
-      MissingMasquerade(Family::kIpv6),
-      {Family::kIpv6, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", EOPNOTSUPP},
-  };
-  const absl::Status status = MissingFeaturesStatus(missing_features, {"5.10.0-46-cloud-amd64"});
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(std::string(status.message()),
-            "missing kernel features: masquerade for IPv4 and IPv6 (CONFIG_NFT_MASQ, "
-            "ENOENT), reject for IPv4 (CONFIG_NFT_REJECT_IPV4, ENOENT), nf_tables for IPv6 "
-            "(CONFIG_NF_TABLES, EOPNOTSUPP); remedy: modprobe -a nft_masq nft_reject_ipv4 "
-            "nf_tables, or use a kernel with the listed options");
-}
-
-// Returns the message about these missing features on a kernel.
-std::string MessageOn(const std::string& release,
-                      const std::vector<nft::MissingFeature>& missing_features) {
-  return std::string(MissingFeaturesStatus(missing_features, {release}).message());
-}
-
-TEST(MissingFeaturesStatusTest, AnOldKernelIsNamed) {
+TEST(MissingFeaturesStatusTest, OneLineNamesAllFeaturesAndTheRemedy) {
+  const nft::MissingFeature masquerade = {Family::kIpv4, "masquerade", "CONFIG_NFT_MASQ",
+                                          "nft_masq", ENOENT};
+  nft::MissingFeature masquerade6 = masquerade;
+  masquerade6.family = Family::kIpv6;
   const nft::MissingFeature comments = {Family::kIpv4, "chain comments", "", "", EINVAL};
-  EXPECT_EQ(MessageOn("5.4.0-150-generic", {comments, MissingMasquerade(Family::kIpv4)}),
-            "missing kernel features: chain comments for IPv4 (EINVAL), "
-            "masquerade for IPv4 (CONFIG_NFT_MASQ, ENOENT); remedy: use Linux 5.10 or later, this "
-            "node runs Linux 5.4.0-150-generic");
-  // An old kernel with a missing module only.
-  EXPECT_THAT(MessageOn("5.4.0-150-generic", {MissingMasquerade(Family::kIpv4)}),
-              ::testing::EndsWith("remedy: modprobe -a nft_masq, or use a kernel with the listed "
-                                  "options"));
-}
-
-TEST(MissingFeaturesStatusTest, ANewKernelIsNotSentToAnOlderVersion) {
-  EXPECT_EQ(MessageOn("5.10.0-46-cloud-amd64", {{Family::kIpv4, "chain comments", "", "", EINVAL}}),
-            "missing kernel features: chain comments for IPv4 (EINVAL); remedy: "
-            "Linux 5.10.0-46-cloud-amd64 is new enough, so report this error to the svcmap "
-            "project, and use a kernel of the table in docs/install.md (tested kernels)");
-}
-
-TEST(MissingFeaturesStatusTest, AnOptionWithoutAModule) {
-  EXPECT_EQ(
-      MessageOn("6.18.0", {{Family::kIpv6, "filter chains", "CONFIG_NF_TABLES_IPV6", "", ENOENT}}),
-      "missing kernel features: filter chains for IPv6 (CONFIG_NF_TABLES_IPV6, ENOENT); "
-      "remedy: use a kernel with the listed options");
-}
-
-TEST(MissingFeaturesStatusTest, FeaturesWithoutAKernelOption) {
   const nft::MissingFeature rule = {Family::kIpv6, "add rule to services: drop", "", "", EINVAL};
-  EXPECT_EQ(MessageOn("5.4.0", {rule}),
-            "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: use "
-            "Linux 5.10 or later, this node runs Linux 5.4.0");
-  EXPECT_EQ(MessageOn("10.2", {rule}),
-            "missing kernel features: add rule to services: drop for IPv6 (EINVAL); remedy: Linux "
-            "10.2 is new enough, so report this error to the svcmap project, and use a kernel of "
-            "the table in docs/install.md (tested kernels)");
-}
-
-TEST(MissingFeaturesStatusTest, NoModuleCanBeLoadedBeforeTheNextBoot) {
-  const std::vector<nft::MissingFeature> missing_features = {MissingMasquerade(Family::kIpv4)};
-  EXPECT_EQ(std::string(MissingFeaturesStatus(missing_features, {"6.1.0", true}).message()),
-            "missing kernel features: masquerade for IPv4 (CONFIG_NFT_MASQ, ENOENT); remedy: "
-            "kernel.modules_disabled is 1, so add the modules nft_masq to /etc/modules-load.d and "
-            "reboot, or use a kernel with the listed options");
+  const struct {
+    const char* name;
+    std::vector<nft::MissingFeature> features;
+    KernelFacts kernel;
+    const char* message;  // Without "missing kernel features: ".
+  } cases[] = {
+      {"several modules",
+       {masquerade,
+        {Family::kIpv4, "reject", "CONFIG_NFT_REJECT_IPV4", "nft_reject_ipv4", ENOENT},
+        masquerade6,
+        {Family::kIpv6, "nf_tables", "CONFIG_NF_TABLES", "nf_tables", EOPNOTSUPP}},
+       {"5.10.0-46-cloud-amd64"},
+       "masquerade for IPv4 and IPv6 (CONFIG_NFT_MASQ, ENOENT), reject for IPv4 "
+       "(CONFIG_NFT_REJECT_IPV4, ENOENT), nf_tables for IPv6 (CONFIG_NF_TABLES, EOPNOTSUPP); "
+       "remedy: modprobe -a nft_masq nft_reject_ipv4 nf_tables, or use a kernel with the listed "
+       "options"},
+      {"an old kernel",
+       {comments, masquerade},
+       {"5.4.0-150-generic"},
+       "chain comments for IPv4 (EINVAL), masquerade for IPv4 (CONFIG_NFT_MASQ, ENOENT); remedy: "
+       "use Linux 5.10 or later, this node runs Linux 5.4.0-150-generic"},
+      {"an old kernel with a missing module only",
+       {masquerade},
+       {"5.4.0-150-generic"},
+       "masquerade for IPv4 (CONFIG_NFT_MASQ, ENOENT); remedy: modprobe -a nft_masq, or use a "
+       "kernel with the listed options"},
+      {"a new kernel is not sent to an older version",
+       {comments},
+       {"5.10.0-46-cloud-amd64"},
+       "chain comments for IPv4 (EINVAL); remedy: Linux 5.10.0-46-cloud-amd64 is new enough, so "
+       "report this error to the svcmap project, and use a kernel of the table in docs/install.md "
+       "(tested kernels)"},
+      {"an option without a module",
+       {{Family::kIpv6, "filter chains", "CONFIG_NF_TABLES_IPV6", "", ENOENT}},
+       {"6.18.0"},
+       "filter chains for IPv6 (CONFIG_NF_TABLES_IPV6, ENOENT); remedy: use a kernel with the "
+       "listed options"},
+      {"version with two digits",
+       {rule},
+       {"10.2"},
+       "add rule to services: drop for IPv6 (EINVAL); remedy: Linux 10.2 is new enough, so report "
+       "this error to the svcmap project, and use a kernel of the table in docs/install.md (tested "
+       "kernels)"},
+      {"modules cannot be loaded before the next boot",
+       {masquerade},
+       {"6.1.0", true},
+       "masquerade for IPv4 (CONFIG_NFT_MASQ, ENOENT); remedy: kernel.modules_disabled is 1, so "
+       "add "
+       "the modules nft_masq to /etc/modules-load.d and reboot, or use a kernel with the listed "
+       "options"},
+  };
+  for (const auto& c : cases) {
+    const absl::Status status = MissingFeaturesStatus(c.features, c.kernel);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << c.name;
+    EXPECT_EQ(std::string(status.message()), absl::StrCat("missing kernel features: ", c.message))
+        << c.name;
+  }
 }
 
 // Creates a directory tree with the layout of /proc.

@@ -108,6 +108,13 @@ class FollowerTest : public ::testing::Test {
     Start();
     return UntilWatch();
   }
+  // Starts with Service "a" in the store, and takes the changes of the first list.
+  Request WatchWithA() {
+    Put("a", "1");
+    const Request watch = StartWatching();
+    Changes();
+    return watch;
+  }
   // Delivers all events of both watches. Returns false if the follower has ended the watch.
   bool Deliver(const Request& watch) {
     for (const auto& create : watch.watches) {
@@ -217,9 +224,7 @@ TEST_F(FollowerTest, WithoutAUsableHeadNothingIsSent) {
 // ---- Transactions ----
 
 TEST_F(FollowerTest, EachTransactionIsOneBatch) {
-  Put("a", "1");
-  const Request watch = StartWatching();
-  Changes();
+  const Request watch = WatchWithA();
   store_->Write({{WebKey("a"), Web("a", "2")}, {WebKey("b"), Web("b", "2")}});
   store_->Write({{WebKey("c"), Web("c", "2")}});
   ASSERT_TRUE(Deliver(watch));
@@ -227,9 +232,7 @@ TEST_F(FollowerTest, EachTransactionIsOneBatch) {
 }
 
 TEST_F(FollowerTest, FragmentsAreCollected) {
-  Put("a", "1");
-  const Request watch = StartWatching();
-  Changes();
+  const Request watch = WatchWithA();
   store_->Write({{WebKey("a"), Web("a", "2")}, {WebKey("b"), Web("b", "2")}});
   etcdserverpb::WatchResponse first = store_->Watch(watch.watches[0]);
   etcdserverpb::WatchResponse last = first;
@@ -243,8 +246,7 @@ TEST_F(FollowerTest, FragmentsAreCollected) {
 }
 
 TEST_F(FollowerTest, RepeatedEventsAreIgnored) {
-  Put("a", "1");
-  const Request watch = StartWatching();
+  const Request watch = WatchWithA();
   Put("a", "2");
   const etcdserverpb::WatchResponse old = store_->Watch(watch.watches[0]);
   Put("a", "3");
@@ -255,8 +257,7 @@ TEST_F(FollowerTest, RepeatedEventsAreIgnored) {
 }
 
 TEST_F(FollowerTest, AChangeWithoutHeadIsAppliedAndReported) {
-  Put("a", "1");
-  const Request watch = StartWatching();
+  const Request watch = WatchWithA();
   store_->WriteWithoutHead({{WebKey("a"), Web("a", "2")}});
   Put("b", "1");
   ASSERT_TRUE(Deliver(watch));
@@ -267,8 +268,7 @@ TEST_F(FollowerTest, AChangeWithoutHeadIsAppliedAndReported) {
 
 TEST_F(FollowerTest, ALowerEpochIsReported) {
   store_->SetEpoch(7);
-  Put("a", "1");
-  const Request watch = StartWatching();
+  const Request watch = WatchWithA();
   store_->SetEpoch(6);
   Put("a", "2");
   ASSERT_TRUE(Deliver(watch));
@@ -304,9 +304,7 @@ TEST_F(FollowerTest, AfterAGapTheDifferencesAreListed) {
 }
 
 TEST_F(FollowerTest, ADeletedHeadRemovesNothing) {
-  Put("a", "1");
-  const Request watch = StartWatching();
-  Changes();
+  const Request watch = WatchWithA();
   store_->WriteWithoutHead({{"/state/head", std::nullopt}, {WebKey("a"), std::nullopt}});
   EXPECT_FALSE(Deliver(watch));
   for (int i = 0; i < 5; ++i) Answer(Next());
@@ -318,8 +316,7 @@ TEST_F(FollowerTest, ADeletedHeadRemovesNothing) {
 }
 
 TEST_F(FollowerTest, SilenceIsMeasuredFromTheLastHead) {
-  Put("a", "1");
-  const Request watch = StartWatching();
+  const Request watch = WatchWithA();
   EXPECT_EQ(follower_->silence_deadline(), now_ + seconds(30));
   now_ += seconds(20);
   store_->WriteWithoutHead({{WebKey("a"), Web("a", "2")}});
@@ -464,18 +461,6 @@ TEST_F(FollowerTest, AfterARestoreOrACompactionEverythingIsListed) {
   }
 }
 
-TEST_F(FollowerTest, AWatchThatIsCanceledForACompactionListsEverything) {
-  Put("a", "1");
-  const Request watch = StartWatching();
-  Put("a", "2");
-  Put("a", "3");
-  store_->Compact();
-  EXPECT_FALSE(Deliver(watch));
-  UntilWatch();
-  EXPECT_THAT(Changes(), ElementsAre("a=3"));
-  EXPECT_EQ(follower_->facts().expired, 1u);
-}
-
 TEST_F(FollowerTest, FailuresAreLoggedOnceAndUseAnotherEndpoint) {
   Put("a", "1");
   Start();
@@ -498,9 +483,7 @@ TEST_F(FollowerTest, FailuresAreLoggedOnceAndUseAnotherEndpoint) {
 // ---- Values ----
 
 TEST_F(FollowerTest, AValueThatCannotBeUsedIsNamedAndTheEarlierVersionStays) {
-  Put("a", "1");
-  const Request watch = StartWatching();
-  Changes();
+  const Request watch = WatchWithA();
   Log();
   store_->Write({{WebKey("a"), "{"}, {WebKey("b"), Web("b", "1")}});
   store_->Write({{WebKey("c"), Web("other", "1")}, {"/state/colour", "red"}});
@@ -536,8 +519,7 @@ TEST_F(FollowerTest, AValueThatCannotBeUsedIsNamedAndTheEarlierVersionStays) {
 }
 
 TEST_F(FollowerTest, FindingsAreBounded) {
-  Put("a", "1");
-  const Request watch = StartWatching();
+  const Request watch = WatchWithA();
   for (size_t i = 0; i < Follower::kMaxFindings + 5; ++i) {
     store_->Write({{"/state/x" + std::to_string(i), "1"}});
   }

@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "api/etcd/status_pages.h"
+#include "tests/support/file.h"
 
 namespace svcmap::etcd::test {
 namespace {
@@ -40,8 +39,7 @@ std::string Complaint(const std::vector<std::string>& arguments) {
 }
 
 std::string Documentation() {
-  std::ifstream file(SVCMAP_SOURCE_DIR "/docs/fleet.md");
-  return {std::istreambuf_iterator<char>(file), {}};
+  return svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/fleet.md");
 }
 
 TEST(EtcdOptionsTest, Values) {

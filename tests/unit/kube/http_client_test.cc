@@ -2,9 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -214,57 +212,6 @@ TEST_F(HttpClientTest, TheReaderCanCancelTheRequest) {
   EXPECT_EQ(GetAll(*client).body, "ok");
 }
 
-// Returns `size` zero bytes in gzip format, about a thousandth of the size.
-std::string CompressedZeros(size_t size) {
-  z_stream stream = {};
-  EXPECT_EQ(
-      deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY),
-      Z_OK);
-  const std::vector<char> zeros(size_t{1} << 20);
-  std::vector<char> chunk(size_t{1} << 20);
-  std::string out;
-  for (size_t done = 0; done < size; done += zeros.size()) {
-    const bool last = done + zeros.size() >= size;
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(zeros.data()));
-    stream.avail_in = static_cast<uInt>(zeros.size());
-    do {
-      stream.next_out = reinterpret_cast<Bytef*>(chunk.data());
-      stream.avail_out = static_cast<uInt>(chunk.size());
-      deflate(&stream, last ? Z_FINISH : Z_NO_FLUSH);
-      out.append(chunk.data(), chunk.size() - stream.avail_out);
-    } while (stream.avail_out == 0);
-  }
-  deflateEnd(&stream);
-  return out;
-}
-
-// The limits for responses apply to decompressed data, and the client does not decompress more data
-// than the reader accepts.
-TEST_F(HttpClientTest, CompressedDataIsDecompressedInPieces) {
-  constexpr size_t kSize = size_t{64} << 20;
-  constexpr size_t kLimit = size_t{16} << 20;
-  const std::string bomb = CompressedZeros(kSize);
-  EXPECT_LT(bomb.size(), kSize / 500);
-  Serve([&bomb](TlsConnection& connection) {
-    while (!connection.ReadRequest().empty()) {
-      connection.Answer("200 OK", bomb, "Content-Encoding: gzip\r\n");
-    }
-  });
-  size_t read = 0;
-  size_t longest = 0;
-  const auto client = Client();
-  const auto response =
-      Get(*client, {.path = "/version"}, [&](const HttpResponse&, std::string_view piece) {
-        EXPECT_EQ(piece.find_first_not_of('\0'), std::string_view::npos);
-        read += piece.size();
-        longest = std::max(longest, piece.size());
-        return read <= kLimit;
-      });
-  EXPECT_EQ(response.status(), absl::CancelledError("no result"));
-  EXPECT_LE(longest, size_t{64} << 10);
-  EXPECT_LE(read, kLimit + longest);
-}
-
 TEST_F(HttpClientTest, AServerOfAnotherAuthorityIsNotTrusted) {
   Serve(AnswerAll);
   api_.tls_text.ca.clear();
@@ -448,19 +395,6 @@ class Http2ClientTest : public HttpClientTest {
   }
 };
 
-TEST_F(Http2ClientTest, RequestsThatStartTogetherShareOneConnection) {
-  ServeStreams([](TlsConnection& connection, size_t, uint32_t stream) {
-    BeginAnswer(connection, stream);
-    Continue(connection, stream);
-  });
-  const auto client = Client();
-  int pieces = 0;
-  std::vector<std::unique_ptr<TestTransfer>> transfers;
-  for (int i = 0; i < 4; ++i) transfers.push_back(Start(*client, {.path = "/"}, pieces));
-  RunUntil(*client, [&] { return pieces == 4; });
-  EXPECT_EQ(server_->clients().size(), 1u);
-}
-
 // The second request receives nothing, so the client ends the connection for both requests.
 TEST_F(Http2ClientTest, AConnectionWithoutDataEndsForAllRequests) {
   ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
@@ -591,56 +525,6 @@ TEST_F(Http2ClientTest, EachRequestReportsTheAlert) {
   }
 }
 
-// API servers send GOAWAY to spread clients over all API servers.
-TEST_F(Http2ClientTest, AfterGoawayTheNextRequestUsesAnotherConnection) {
-  ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
-    BeginAnswer(connection, stream);
-    if (number == 1 && stream == 3) {
-      connection.Write(
-          hostile::Frame(hostile::kGoaway, 0, 0, hostile::Number32(stream) + hostile::Number32(0)));
-    }
-    Continue(connection, stream, number == 1 && stream == 1 ? 0 : hostile::kEndStream);
-  });
-  const auto client = Client();
-  int pieces = 0;
-  const auto watch = Start(*client, {.path = "/"}, pieces);
-  RunUntil(*client, [&] { return pieces == 1; });
-  const auto other = Start(*client, {.path = "/"}, pieces);
-  for (int i = 0; i < 2; ++i) {
-    RunUntil(*client, [&] { return !other->busy(); });
-    EXPECT_OK(other->result);
-    other->Send({.path = "/"});
-  }
-  RunUntil(*client, [&] { return !other->busy(); });
-  EXPECT_OK(other->result);
-  EXPECT_TRUE(watch->busy());
-  EXPECT_EQ(server_->clients().size(), 2u);
-}
-
-TEST_F(Http2ClientTest, AfterAConnectionIsLostItsRequestsShareANewOne) {
-  ServeStreams([](TlsConnection& connection, size_t number, uint32_t stream) {
-    BeginAnswer(connection, stream);
-    if (number > 1) return Continue(connection, stream, hostile::kEndStream);
-    if (stream > 1) connection.Close();
-  });
-  const auto client = Client();
-  int pieces = 0;
-  std::vector<std::unique_ptr<TestTransfer>> transfers;
-  for (int i = 0; i < 4; ++i) transfers.push_back(Start(*client, {.path = "/"}, pieces));
-  const auto none_is_busy = [&] {
-    return std::none_of(transfers.begin(), transfers.end(), [](auto& t) { return t->busy(); });
-  };
-  RunUntil(*client, none_is_busy);
-  for (const auto& transfer : transfers) {
-    // libcurl 7.88 reports some of these bodies as complete.
-    EXPECT_TRUE(!transfer->result.ok() || transfer->result->status == 200);
-    transfer->Send({.path = "/"});
-  }
-  RunUntil(*client, none_is_busy);
-  for (const auto& transfer : transfers) EXPECT_OK(transfer->result);
-  EXPECT_EQ(server_->clients().size(), 2u);
-}
-
 TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
   Serve([&](TlsConnection& connection) {
     const std::string request = connection.ReadRequest();
@@ -665,17 +549,6 @@ TEST_F(HttpClientTest, BrokenConnectionsAreUnavailable) {
   api_.url = *ParseServerUrl(url);
   const absl::Status rejected = GetAll(*Client()).status;
   EXPECT_EQ(rejected, absl::UnavailableError(url + ": connection failed: Connection refused"));
-}
-
-TEST_F(HttpClientTest, AConnectionThatTheServerClosedIsMadeAgain) {
-  Serve([](TlsConnection& connection) {
-    connection.ReadRequest();
-    connection.Answer("200 OK", "ok");
-  });
-  const auto client = Client();
-  EXPECT_EQ(GetAll(*client).body, "ok");
-  EXPECT_EQ(GetAll(*client).body, "ok");
-  EXPECT_EQ(server_->clients().size(), 2u);
 }
 
 TEST_F(HttpClientTest, RedirectsAreNotFollowed) {

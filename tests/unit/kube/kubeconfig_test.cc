@@ -40,63 +40,6 @@ std::string KubeconfigError(const std::string& text) {
   return message;
 }
 
-TEST(KubeconfigTest, S290_ThatOfKubeadmsConfigMapIsRead) {
-  const auto server = ParseKubeconfig(R"(apiVersion: v1
-kind: Config
-clusters:
-- cluster:
-    certificate-authority: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt
-    server: https://kubeadm.example:6443
-  name: default
-contexts:
-- context:
-    cluster: default
-    namespace: default
-    user: default
-  name: default
-current-context: default
-users:
-- name: default
-  user:
-    tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
-)",
-                                      "/var/lib/kube-proxy");
-  ASSERT_OK(server);
-  EXPECT_EQ(server->url.ToString(), "https://kubeadm.example:6443");
-  EXPECT_EQ(server->tls_files.ca, "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt");
-  EXPECT_EQ(server->token_file, "/var/run/secrets/kubernetes.io/serviceaccount/token");
-  EXPECT_EQ(server->token, "");
-}
-
-TEST(KubeconfigTest, S290_ThatOfAKubeletIsRead) {
-  const auto server = ParseKubeconfig(R"(apiVersion: v1
-clusters:
-- cluster:
-    certificate-authority-data: Q0EK
-    server: https://[fd00::1]:6443/
-  name: kubernetes
-contexts:
-- context:
-    cluster: kubernetes
-    user: system:node:node-1
-  name: system:node:node-1@kubernetes
-current-context: system:node:node-1@kubernetes
-kind: Config
-preferences: {}
-users:
-- name: system:node:node-1
-  user:
-    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem
-    client-key: /var/lib/kubelet/pki/kubelet-client-current.pem
-)",
-                                      "/etc/kubernetes");
-  ASSERT_OK(server);
-  EXPECT_EQ(server->url.ToString(), "https://[fd00::1]:6443");
-  EXPECT_EQ(server->tls_text.ca, "CA\n");
-  EXPECT_EQ(server->tls_files.certificate, "/var/lib/kubelet/pki/kubelet-client-current.pem");
-  EXPECT_EQ(server->tls_files.key, server->tls_files.certificate);
-}
-
 TEST(KubeconfigTest, S290_EveryFieldArrives) {
   const auto server = ParseKubeconfig(
       Kubeconfig("server: https://10.0.0.1\ncertificate-authority: pki/ca.crt\n"
@@ -119,11 +62,15 @@ TEST(KubeconfigTest, S290_EveryFieldArrives) {
   const auto json = ParseKubeconfig(R"({"current-context": "a", "contexts": [
     {"name": "b", "context": {"cluster": "x"}}, {"name": "a", "context": {"cluster": "k"}}],
     "clusters": [{"name": "k", "cluster":
-      {"server": "https://k:1", "insecure-skip-tls-verify": true}}]})",
+      {"server": "https://[fd00::1]:1/", "insecure-skip-tls-verify": true}}]})",
                                     "");
   ASSERT_OK(json);
-  EXPECT_EQ(json->url.ToString(), "https://k:1");
+  EXPECT_EQ(json->url.ToString(), "https://[fd00::1]:1");
   EXPECT_TRUE(json->insecure_skip_tls_verify);
+  const auto with_data = ParseKubeconfig(
+      Kubeconfig("server: https://k:1\ncertificate-authority-data: Q0EK", "token: a"), "");
+  ASSERT_OK(with_data);
+  EXPECT_EQ(with_data->tls_text.ca, "CA\n");
 }
 
 TEST(KubeconfigTest, S290_TheTokenFileCountsBeforeTheToken) {

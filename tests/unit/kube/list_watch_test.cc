@@ -294,15 +294,6 @@ TEST_F(ReflectorTest, EventsMoveTheMirrorAndTheVersion) {
   EXPECT_EQ(reflector_->facts().events, 4u);
 }
 
-// If a label change excludes an existing Service from the selection, the API server sends DELETED.
-TEST_F(ReflectorTest, AnObjectThatLeavesTheSelectionGoesAndComesBack_S1) {
-  StartWatching();
-  Event(Change(Type::kDeleted, "web", "6"));
-  EXPECT_THAT(Stored(), IsEmpty());
-  Event(Change(Type::kAdded, "web", "7"));
-  EXPECT_THAT(Stored(), ElementsAre("web"));
-}
-
 // ---- The end of a watch ----
 
 TEST_F(ReflectorTest, WithoutTheFieldSelectorWhereTheServerDoesNotKnowIt_S1) {

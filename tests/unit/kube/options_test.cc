@@ -5,9 +5,9 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 
 #include "api/kube/status_pages.h"
+#include "tests/support/file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::kube::test {
@@ -35,11 +35,6 @@ std::string Complaint(const std::vector<std::string>& arguments) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(TryParseKube(arguments).exit, 2);
   return ::testing::internal::GetCapturedStderr();
-}
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 TEST(KubeOptionsTest, Defaults) {
@@ -163,7 +158,7 @@ TEST(KubeOptionsTest, WritesAreOptional) {
 
 TEST(KubeStatusTest, EveryMetricIsExposedAndDocumented) {
   const std::string text = KubeMetricsText(WellFacts(), "1.2");
-  const std::string docs = ReadAll(SVCMAP_SOURCE_DIR "/docs/svcmap-kube.md");
+  const std::string docs = svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/svcmap-kube.md");
   for (const api::Metric& metric : KubeMetrics()) {
     EXPECT_THAT(text, HasSubstr("\n" + std::string(metric.name)));
     EXPECT_THAT(docs, HasSubstr("`" + std::string(metric.name) + "`"));
@@ -175,7 +170,7 @@ TEST(KubeOptionsTest, EveryFlagIsDocumented) {
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(TryParseKube({"--help"}).exit, 0);
   const std::string help = ::testing::internal::GetCapturedStdout();
-  const std::string docs = ReadAll(SVCMAP_SOURCE_DIR "/docs/svcmap-kube.md");
+  const std::string docs = svcmap::testing::ReadFile(SVCMAP_SOURCE_DIR "/docs/svcmap-kube.md");
   for (size_t at = 0; (at = help.find("--", at)) != std::string::npos;) {
     const size_t end = help.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at);
     const std::string flag = help.substr(at, end - at);

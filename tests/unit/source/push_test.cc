@@ -86,6 +86,13 @@ class PushTest : public ::testing::Test {
     };
     push_ = Push::Start(options, mirror);
   }
+  // Starts a Push with these Services, and waits until the agent has acknowledged them.
+  void Sync(std::vector<Item> services) {
+    if (!agent_) MakeAgent();
+    Complete(std::move(services));
+    StartPush();
+    ASSERT_TRUE(Settled());
+  }
   // Starts a Push with one Service, and waits until the agent has acknowledged position 7.
   void SyncAtPosition7() {
     MakeAgent();
@@ -165,18 +172,8 @@ TEST_F(PushTest, S333_SaysNothingBeforeEverythingWasListedOnce) {
   EXPECT_EQ(agent_->seen().vanished, 0u);
 }
 
-TEST_F(PushTest, AnEmptyClusterIsReported) {
-  MakeAgent();
-  StartPush();
-  Complete({});
-  EXPECT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 1; }));
-}
-
 TEST_F(PushTest, GoesOnWhereItWas) {
-  MakeAgent();
-  Complete({AService("a", "1")});
-  StartPush();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(Sync({AService("a", "1")}));
   agent_->Stop();
   ASSERT_TRUE(WaitUntil([this] { return !push_->facts().connected; }));
   Upsert("b", "2");
@@ -189,10 +186,7 @@ TEST_F(PushTest, GoesOnWhereItWas) {
 }
 
 TEST_F(PushTest, AfterWhatWasNotAckedComesASnapshot) {
-  MakeAgent();
-  Complete({AService("a", "1"), AService("b", "2")});
-  StartPush();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(Sync({AService("a", "1"), AService("b", "2")}));
   agent_->HoldAcks();
   Upsert("a", "3");
   ASSERT_TRUE(agent_->AwaitStored({"a=3", "b=2"}));
@@ -206,10 +200,7 @@ TEST_F(PushTest, AfterWhatWasNotAckedComesASnapshot) {
 }
 
 TEST_F(PushTest, AnAgentWithoutStateReceivesEverything) {
-  MakeAgent();
-  Complete({AService("a", "1")});
-  StartPush();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(Sync({AService("a", "1")}));
   agent_->Stop();
   agent_->Forget();
   ASSERT_TRUE(WaitUntil([this] { return !push_->facts().last_error.empty(); }));
@@ -220,34 +211,8 @@ TEST_F(PushTest, AnAgentWithoutStateReceivesEverything) {
   EXPECT_NE(agent_->seen().opens.at(1).state_token(), "");
 }
 
-TEST_F(PushTest, WhatChangesWithinASnapshotIsNotLost) {
-  MakeAgent(4096);
-  std::vector<Item> services;
-  for (int i = 0; i < 1000; ++i) services.push_back(AService("s" + std::to_string(i), "1"));
-  Complete(services);
-  agent_->HoldAcks();
-  StartPush();
-  // svcmap-kube has sent the maximum number of batches without an Ack. The snapshot is still
-  // incomplete.
-  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.batches.size() == 8; }));
-  std::set<std::string> held;
-  for (int i = 0; i < 1000; ++i) {
-    if (i % 2 == 0) Remove("s" + std::to_string(i));
-    if (i % 2 == 1) held.insert("s" + std::to_string(i) + "=1");
-  }
-  Upsert("new", "2");
-  held.insert("new=2");
-  agent_->ReleaseAcks();
-  EXPECT_TRUE(agent_->AwaitStored(held));
-  EXPECT_EQ(agent_->seen().snapshots_begun, 1);
-  EXPECT_THAT(agent_->seen().batches, Each(Le(4096u)));
-}
-
 TEST_F(PushTest, ChangesOfOneObjectBecomeOneWhileTheAgentIsBehind) {
-  MakeAgent();
-  Complete({AService("a", "0")});
-  StartPush();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(Sync({AService("a", "0")}));
   agent_->HoldAcks();
   for (int i = 1; i <= 1000; ++i) Upsert("a", std::to_string(i));
   ASSERT_TRUE(WaitUntil([this] { return push_->facts().in_flight >= 1; }));
@@ -295,9 +260,7 @@ TEST_F(PushTest, ARejectionIsLoggedOnceWhileItPersists) {
   const svcmap::testing::LogCapture log;
   MakeAgent();
   agent_->Reject("bad", "Service shop/bad refused: why");
-  Complete({AService("a", "1"), AService("bad", "2")});
-  StartPush();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(Sync({AService("a", "1"), AService("bad", "2")}));
   agent_->BreakStream();
   // After a reconnect, the rejected object is sent again, because the agent may accept it now.
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended == 2; }));
@@ -339,10 +302,7 @@ TEST_F(PushTest, WhatWasRejectedIsSentAgainOnTheSameStream) {
 }
 
 TEST_F(PushTest, WhoWasReplacedDoesNotChaseTheOther) {
-  MakeAgent();
-  Complete({AService("a", "1")});
-  StartPush();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(Sync({AService("a", "1")}));
   // A delayed Open of the same controller replaced the stream, so the controller immediately
   // reconnects once.
   agent_->EndWithNext(Replaced("svcmap-kube", "node-1"));
@@ -409,9 +369,7 @@ TEST_F(PushTest, ThePositionStaysWhileCommitsFail) {
 TEST_F(PushTest, NewResultsAreReported) {
   MakeAgent();
   agent_->Reject("a", "not good");
-  Complete({AService("a", "1")});
-  StartPush();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(Sync({AService("a", "1")}));
   const std::lock_guard lock(findings_mutex_);
   ASSERT_THAT(findings_, SizeIs(1));
   EXPECT_EQ(findings_[0].kind, v1::KIND_SERVICE);
@@ -423,9 +381,7 @@ TEST_F(PushTest, NewResultsAreReported) {
 TEST_F(PushTest, ObjectsAreProgrammedOnceTheKernelHasASnapshot) {
   MakeAgent();
   agent_->SetOutcome(v1::FAILED);
-  Complete({AService("a", "1")});
-  StartPush();
-  ASSERT_TRUE(Settled());
+  ASSERT_NO_FATAL_FAILURE(Sync({AService("a", "1")}));
   EXPECT_EQ(programmed_, 0);
   agent_->SetOutcome(v1::COMMITTED);
   Upsert("a", "2");  // svcmapd commits the failed changes together with these changes.
