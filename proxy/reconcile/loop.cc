@@ -326,7 +326,7 @@ void Loop::SyncOnce() {
     if (waiting_.empty() || waiting_.back().sequence < found.sequence) found.sequence = 0;
   }
   schedule_.CommitSucceeded();
-  if (result.recreated) schedule_.Rewritten(Clock::now(), result.duration);
+  if (result.recreated) schedule_.Rewritten(Clock::now(), Clock::now() - started);
   Store& store = reconciler_.store();
   if (store.dirty().size() == 0) split_allowed_ = true;
   result.complete = received_ >= Received::kStored && !InSnapshot() && store.dirty().size() == 0;

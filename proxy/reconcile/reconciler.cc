@@ -163,6 +163,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
         break;
       case Rejections::Remedy::kCheckRows:
         repairer_.MarkRowsSuspect(sync_plan.plan.transaction());
+        repairer_.MarkRowsSuspect(sync_plan.removals);
         break;
       case Rejections::Remedy::kRewrite:
         tables_ = sync_plan.rewrite ? TableState::kReplacing : TableState::kUnverified;

@@ -265,7 +265,7 @@ TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
   change.sets.push_back({kV4, SetIndex::kEndpoints});
   reconciler_.MarkSuspect(change);
   EXPECT_EQ(ApplyRepair(), 1);
-  EXPECT_EQ(sent_.size(), kEndpoints / kElementsPerCommit + 1);
+  EXPECT_EQ(sent_.size(), elements->size() / kElementsPerCommit + 2) << "the last: marker";
   for (const nft::Transaction& transaction : sent_) {
     EXPECT_LE(transaction.element_count(), kElementsPerCommit);
   }
@@ -296,15 +296,14 @@ TEST_F(RepairTest, AGroupOfAPlanThatFailedIsNotUsedBeforeItsRowsAreDeleted) {
   ExpectConverged();
 }
 
-TEST_F(RepairTest, LostNotificationsAreMadeUpForByGoingThroughEverything) {
+TEST_F(RepairTest, TheNumberOfElementsShowsThatNotificationsWereLost) {
   Remove(kServiceIps);
   Remove(kEndpoints);
   const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
   reconciler_.MarkSuspect(Lost());
-  EXPECT_GE(ApplyRepair(), 1);
+  EXPECT_EQ(ApplyRepair(), 1);
   ExpectRepaired();
-  EXPECT_EQ(StatusOf(reconciler_).audits, 1u);
 }
 
 TEST_F(RepairTest, AnAuditFindsUnreportedChanges) {
