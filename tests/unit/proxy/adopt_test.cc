@@ -53,7 +53,7 @@ class AdoptTest : public ::testing::Test {
     }
   }
   void RemoveLeftovers() {
-    while (reconciler_->HasLeftovers()) EXPECT_OK(reconciler_->RemoveLeftovers().error);
+    while (!reconciler_->leftovers().empty()) EXPECT_OK(reconciler_->RemoveLeftovers().error);
   }
   void Settle(const std::vector<Change>& changes) {
     Apply(changes);
