@@ -295,7 +295,9 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
     std::vector<proxy::Row> deciding =
         proxy::DecidingRows(question->destination, question->protocol, question->port);
     // Packets no longer reach leftovers.
-    std::erase_if(deciding, [&](const proxy::Row& row) { return reconciler.IsLeftover(row); });
+    std::erase_if(deciding, [&](const proxy::Row& row) {
+      return reconciler.leftovers().Contains(row.set, row.key.bytes());
+    });
     check = std::make_unique<proxy::KernelCheck>(
         tables_, reconciler.DestinationRows(*question, explained), std::move(deciding));
     revision = reconciler.revision();

@@ -133,7 +133,7 @@ void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tabl
     }
   }
   response.set_endpoints(endpoints);
-  if (const proxy::ProgrammingLatency& latency = status.programming_latency; latency.count > 0) {
+  if (const proxy::StageTime& latency = status.programming_latency; latency.count > 0) {
     v1::ProgrammingLatency* shown = response.mutable_programming_latency();
     shown->set_count(latency.count);
     SetDuration(*shown->mutable_sum(), latency.sum);

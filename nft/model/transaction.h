@@ -44,13 +44,12 @@ enum class Verb : uint8_t { kAdd, kDelete };
 
 // Repairs chains of one table. Other chains, the sets of `spec` and all elements are not modified.
 // The batch deletes all rules of the listed chains, then `remove_sets`, then `remove_chains` and
-// `remove_objects`. Finally, the batch creates the missing chains of `rewrite` and adds the rules
-// of `rewrite`.
+// `remove_objects`. Finally, the batch creates `add_sets` and the missing chains of `rewrite`, and
+// adds the rules of `rewrite`.
 //
 // A base chain that is in both `rewrite` and `remove_chains` is deleted and created again. Without
 // the deletion, the kernel rejects the batch if the existing chain has a different hook or
-// priority. The kernel also rejects the removal of a chain that other rules still jump to. If a
-// rule needs a set that does not exist, the table must be recreated instead.
+// priority. The kernel also rejects the removal of a chain that other rules still jump to.
 struct ChainRepair {
   Family family = Family::kIpv4;
   // If null, the nft::Kernel uses its own table spec.
@@ -60,6 +59,7 @@ struct ChainRepair {
   // Existing sets to delete. A set of `spec` is created again, without elements. The rules that
   // look up such a set must be in `rewrite`.
   std::vector<std::string> remove_sets;
+  std::vector<std::string> add_sets;  // Missing sets of `spec` to create.
   // Existing objects to delete. The rules and sets that use them must be in the other lists.
   std::vector<ForeignObject> remove_objects;
   bool clear_flags = false;  // True if flags of the table, such as dormant, are deleted.
@@ -71,20 +71,10 @@ class Transaction {
   static constexpr size_t kMaxComment = 127;
 
   struct TableCreation {
-    // Names of objects in a table that exists.
-    struct Existing {
-      std::vector<std::string> sets;
-      std::vector<std::string> chains;
-      std::vector<ForeignObject> objects;
-    };
     Family family;
     // Chains and rules of the table. If null, the nft::Kernel uses its own table spec. All specs of
     // a family have the same sets.
     std::shared_ptr<const TableSpec> spec = nullptr;
-    // Required if the table exists: the sets, chains and objects to delete first, together with all
-    // rules of the table. Sets that are not listed keep their elements, and base chains that are
-    // not listed stay hooked.
-    std::optional<Existing> existing = std::nullopt;
   };
 
   // Deletes the table if it exists.

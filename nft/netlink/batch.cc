@@ -106,7 +106,6 @@ void Batch::Append(const Transaction& transaction) {
   for (const Transaction::TableCreation& creation : transaction.creations()) {
     const TableSpec& table = creation.spec ? *creation.spec : tables_[Index(creation.family)];
     AddTable(table, /*drop=*/false);
-    if (creation.existing) Delete(table, *creation.existing);
     for (const SetSpec& set : table.sets) AddSet(table, set);
     for (const ChainSpec& chain : table.chains) AddChain(table, chain);
     for (const RuleSpec& rule : table.rules) AddRule(table, rule);

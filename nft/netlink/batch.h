@@ -55,10 +55,7 @@ class Batch {
   void Envelope(uint16_t type);
 
   void AddTable(const TableSpec& table, bool drop);
-  // Deletes all rules of the table, and these sets, chains and objects.
-  void Delete(const TableSpec& table, const Transaction::TableCreation::Existing& existing);
   void RepairChains(const TableSpec& table, const ChainRepair& repair);
-  // Deletes the rules of one chain, or of all chains if the name is empty.
   void DeleteRules(const TableSpec& table, const std::string& chain);
   void DeleteSet(const TableSpec& table, const std::string& name);
   void DeleteChain(const TableSpec& table, const std::string& name);

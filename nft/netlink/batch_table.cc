@@ -70,16 +70,9 @@ void Batch::AddTable(const TableSpec& table, bool drop) {
   End(header);
 }
 
-// Sets are deleted before chains, because elements of a verdict map refer to chains.
-void Batch::Delete(const TableSpec& table, const Transaction::TableCreation::Existing& existing) {
-  DeleteRules(table, "");
-  for (const std::string& set : existing.sets) DeleteSet(table, set);
-  for (const std::string& chain : existing.chains) DeleteChain(table, chain);
-  for (const ForeignObject& object : existing.objects) DeleteObject(table, object);
-}
-
-// A chain can be deleted only if no rule or verdict map element refers to the chain. Rules can be
-// deleted only from existing chains, so missing chains are created first.
+// A chain can be deleted only if no rule or verdict map element refers to the chain, so sets are
+// deleted before chains. Rules can be deleted only from existing chains, so missing chains are
+// created first.
 void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
   const auto names = [](const std::vector<std::string>& list, const std::string& name) {
     return std::find(list.begin(), list.end(), name) != list.end();
@@ -95,17 +88,13 @@ void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
   add_chains(/*removed=*/false);
   for (const std::string& chain : repair.rewrite) DeleteRules(table, chain);
   for (const std::string& chain : repair.remove_chains) DeleteRules(table, chain);
-  for (const std::string& name : repair.remove_sets) {
-    // Creating a set of the spec first makes the deletion succeed even if the set did not exist.
-    for (const SetSpec& set : table.sets) {
-      if (set.name == name) AddSet(table, set);
-    }
-    DeleteSet(table, name);
-  }
+  for (const std::string& name : repair.remove_sets) DeleteSet(table, name);
   for (const std::string& chain : repair.remove_chains) DeleteChain(table, chain);
   for (const ForeignObject& object : repair.remove_objects) DeleteObject(table, object);
   for (const SetSpec& set : table.sets) {
-    if (names(repair.remove_sets, set.name)) AddSet(table, set);
+    if (names(repair.remove_sets, set.name) || names(repair.add_sets, set.name)) {
+      AddSet(table, set);
+    }
   }
   add_chains(/*removed=*/true);
   for (const RuleSpec& rule : table.rules) {
@@ -114,10 +103,10 @@ void Batch::RepairChains(const TableSpec& table, const ChainRepair& repair) {
 }
 
 void Batch::DeleteRules(const TableSpec& table, const std::string& chain) {
-  nlmsghdr* header = Begin(NFT_MSG_DELRULE, table.family, 0, kHeadroom,
-                           "delete the rules of " + (chain.empty() ? table.name : chain));
+  nlmsghdr* header =
+      Begin(NFT_MSG_DELRULE, table.family, 0, kHeadroom, "delete the rules of " + chain);
   mnl_attr_put_strz(header, NFTA_RULE_TABLE, table.name.c_str());
-  if (!chain.empty()) mnl_attr_put_strz(header, NFTA_RULE_CHAIN, chain.c_str());
+  mnl_attr_put_strz(header, NFTA_RULE_CHAIN, chain.c_str());
   End(header);
 }
 

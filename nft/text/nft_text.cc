@@ -40,10 +40,6 @@ std::string KeyText(const SetSpec& set, std::span<const uint8_t> key,
   return key_end.empty() ? FieldsToText(set.key, key) : RangesText(set.key, key, key_end);
 }
 
-std::string TableLine(const TableSpec& table, const Transaction::TableCreation& creation) {
-  return (creation.existing ? "# in place: add table " : "add table ") + TableName(table) + "\n";
-}
-
 std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
   const std::string name = TableName(table);
   std::string text;
@@ -58,6 +54,7 @@ std::string RepairLines(const TableSpec& table, const ChainRepair& repair) {
     const bool again = std::any_of(table.sets.begin(), table.sets.end(), is_set);
     add(again ? "# replaced: set" : "delete set", {set});
   }
+  add("# added: set", repair.add_sets);
   add("delete chain", repair.remove_chains);
   for (const ForeignObject& object : repair.remove_objects) add("# deleted: object", {object.name});
   if (repair.clear_flags) text += "# flags deleted: table " + name + "\n";
@@ -135,7 +132,7 @@ std::string TransactionText(const TableSpecs& tables, const Transaction& transac
     text += "delete table " + TableName(tables[Index(family)]) + "\n";
   }
   for (const Transaction::TableCreation& creation : transaction.creations()) {
-    text += TableLine(tables[Index(creation.family)], creation);
+    text += "add table " + TableName(tables[Index(creation.family)]) + "\n";
   }
   for (const ChainRepair& repair : transaction.repairs()) {
     text += RepairLines(tables[Index(repair.family)], repair);

@@ -35,23 +35,14 @@ void Applied::CountPorts(const ServiceRows& service, int change) {
 }
 
 void Applied::Put(std::string key, ServiceRows rows) {
-  const auto held = services_.find(key);
-  if (held == services_.end()) {
-    if (rows.empty()) return;
-    const auto added = services_.emplace(std::move(key), std::move(rows)).first;
-    CountPorts(added->second, 1);
-    owners_.Add(added->first, added->second);
-    return;
-  }
-  CountPorts(held->second, -1);
+  const auto before = services_.find(key);
+  if (before != services_.end()) CountPorts(before->second, -1);
   if (rows.empty()) {
-    owners_.Remove(held->first, held->second);
-    services_.erase(held);
+    services_.erase(key);
     return;
   }
-  owners_.Replace(held->first, held->second, rows);
-  held->second = std::move(rows);
-  CountPorts(held->second, 1);
+  CountPorts(rows, 1);
+  services_.insert_or_assign(std::move(key), std::move(rows));
 }
 
 void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,

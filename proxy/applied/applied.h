@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "proxy/applied/row_owners.h"
 #include "proxy/desired/sticky.h"
 #include "proxy/diff/plan.h"
 
@@ -32,7 +31,6 @@ class Applied {
     return found == services_.end() ? nullptr : &found->second;
   }
   const Services& services() const { return services_; }
-  const RowOwners& owners() const { return owners_; }
   // Number of Service ports. A dual-stack port counts once.
   size_t service_ports() const { return service_ports_; }
   // Number of Services whose TCP connections to removed endpoints are reset.
@@ -58,7 +56,6 @@ class Applied {
   void CountPorts(const ServiceRows& service, int change);
 
   Services services_;
-  RowOwners owners_;
   size_t service_ports_ = 0;
   size_t reset_services_ = 0;
   TimerUses timer_uses_ = {};

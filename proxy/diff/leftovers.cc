@@ -6,27 +6,28 @@
 
 namespace svcmap::proxy {
 
-void Leftovers::AddElement(Queue& queue, const nft::ElementView& element, uint64_t after) {
-  const bool is_open = queue.portions.size() > queue.due + queue.waiting &&
-                       queue.portions.back().after == after &&
-                       queue.portions.back().elements.element_count() < kElementsPerCommit;
-  if (!is_open) queue.portions.push_back({.after = after});
-  queue.portions.back().elements.Delete(element);
-  keys_.insert(SharedKey(element.set, element.key));
-  ++counts_[element.set.set];
+void Leftovers::Append(const nft::ElementView& element) {
+  const bool is_open = portions_.size() > due_ + waiting_ &&
+                       portions_.back().elements.element_count() < kElementsPerCommit;
+  if (!is_open) portions_.emplace_back();
+  portions_.back().elements.Delete(element);
 }
 
-void Leftovers::Add(nft::Transaction rows, const std::vector<Number>& numbers) {
+void Leftovers::Add(const nft::Transaction& rows, const std::vector<Number>& numbers) {
+  nft::Transaction sources;
   rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    if (!HasSourceRanges(element.set.set)) AddElement(rows_, element, 0);
+    keys_.insert(SharedKey(element.set, element.key));
+    ++counts_[element.set.set];
+    HasSourceRanges(element.set.set) ? sources.Delete(element) : Append(element);
   });
-  rows.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    if (!HasSourceRanges(element.set.set)) return;
-    AddElement(sources_, element, deleted_ + rows_.portions.size());
-  });
+  if (sources.element_count() < rows.element_count()) {
+    portions_.back().sources.AddElements(std::move(sources));
+  } else {
+    sources.ForEachElement([&](nft::Verb, const nft::ElementView& element) { Append(element); });
+  }
   numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
-  if (rows_.portions.empty()) return;
-  std::vector<Number>& last = rows_.portions.back().numbers;
+  if (portions_.empty()) return;
+  std::vector<Number>& last = portions_.back().numbers;
   last.insert(last.end(), numbers_.begin(), numbers_.end());
   numbers_.clear();
 }
@@ -51,58 +52,39 @@ bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   return collides;
 }
 
-size_t Leftovers::WaitableSources() const {
-  const auto begin = sources_.portions.begin() + static_cast<ptrdiff_t>(sources_.due);
-  const auto end = std::find_if(begin, sources_.portions.end(), [this](const Portion& portion) {
-    return portion.after > deleted_;
-  });
-  return static_cast<size_t>(end - begin);
-}
-
-bool Leftovers::NeedWait() const {
-  if (rows_.waiting > 0 || sources_.waiting > 0) return false;
-  return rows_.due < rows_.portions.size() || WaitableSources() > 0;
-}
-
 uint64_t Leftovers::BeginWait() {
-  rows_.waiting = rows_.portions.size() - rows_.due;
-  sources_.waiting = WaitableSources();
+  waiting_ = portions_.size() - due_;
   return ++wait_;
 }
 
 void Leftovers::EndWait(uint64_t wait) {
-  if (wait != wait_) return;
-  for (Queue* queue : {&rows_, &sources_}) queue->due += std::exchange(queue->waiting, 0);
-}
-
-const nft::Transaction& Leftovers::Next() const {
-  return (rows_.due > 0 ? rows_ : sources_).portions.front().elements;
+  if (wait == wait_) due_ += std::exchange(waiting_, 0);
 }
 
 void Leftovers::ForgetNext() {
-  Queue& queue = rows_.due > 0 ? rows_ : sources_;
-  if (&queue == &rows_) ++deleted_;
-  Portion& next = queue.portions.front();
+  const Portion next = std::move(portions_.front());
+  portions_.pop_front();
+  --due_;
   next.elements.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     keys_.erase(SharedKey(element.set, element.key));
     --counts_[element.set.set];
   });
   free_.insert(free_.end(), next.numbers.begin(), next.numbers.end());
-  queue.portions.pop_front();
-  --queue.due;
+  next.sources.ForEachElement([&](nft::Verb, const nft::ElementView& element) { Append(element); });
 }
 
 void Leftovers::Clear() {
-  for (const Portion& portion : rows_.portions) {
+  for (const Portion& portion : portions_) {
     numbers_.insert(numbers_.end(), portion.numbers.begin(), portion.numbers.end());
   }
-  rows_ = sources_ = {};
+  portions_.clear();
+  due_ = waiting_ = 0;
   keys_.clear();
   counts_ = {};
 }
 
 std::vector<Number> Leftovers::TakeFreeNumbers() {
-  if (rows_.portions.empty()) {
+  if (portions_.empty()) {
     free_.insert(free_.end(), numbers_.begin(), numbers_.end());
     numbers_.clear();
   }

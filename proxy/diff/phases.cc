@@ -216,6 +216,7 @@ class Splitter {
   void LookAtRepairs() {
     creates_sets_ = !all_.creations().empty();
     for (const nft::ChainRepair& repair : all_.repairs()) {
+      creates_sets_ |= !repair.add_sets.empty();
       for (const std::string& name : repair.remove_sets) {
         const bool sources = std::ranges::any_of(kSourceSets, [&](SetIndex set) {
           return set < repair.spec->sets.size() && repair.spec->sets[set].name == name;

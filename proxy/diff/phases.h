@@ -27,7 +27,7 @@ struct PhaseContext {
   bool masquerades_cluster_ips = false;
   // Numbers that the plan frees. Endpoints of other ports with session affinity stay in use.
   std::vector<Number> freed;
-  // See Plan::ended_local_sets().
+  // See LocalSets.
   absl::flat_hash_set<std::string> ended_local_sets;
 };
 

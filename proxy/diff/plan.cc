@@ -31,8 +31,6 @@ uint64_t ReadBe64(const uint8_t* bytes) {
   return be64toh(value);
 }
 
-// The key of the first row of a marker before 0.1.0-rc2, whose data is a digest and the generation.
-nft::FieldBytes OldMarkerKey() { return nft::FieldBytes().AppendU32Host(1); }
 nft::FieldBytes TimerKey(size_t timer) {
   constexpr uint32_t kFirst = 16;
   return nft::FieldBytes().AppendU32Host(kFirst + static_cast<uint32_t>(timer));
@@ -107,10 +105,22 @@ nft::ElementView FromSharedKey(const std::string& key) {
   return element;
 }
 
+void LocalSets::AddNew(const nft::ElementView& element) {
+  const auto [family, set] = element.set;
+  if (set == kLocalSets) old_.erase(SharedKey(element.set, element.key));
+  if (set != kServiceIps && set != kRangePorts && set != kRangeBlocks) return;
+  in_use_.insert(SharedKey({family, kLocalSets}, element.data));
+}
+
+absl::flat_hash_set<std::string> LocalSets::Ended() && {
+  absl::erase_if(old_, [this](const std::string& key) { return !in_use_.contains(key); });
+  return std::move(old_);
+}
+
 nft::FieldBytes MarkerKey() { return nft::FieldBytes().AppendU32Host(2); }
 
 std::vector<nft::FieldBytes> MarkerKeys() {
-  std::vector<nft::FieldBytes> keys = {MarkerKey(), OldMarkerKey()};
+  std::vector<nft::FieldBytes> keys = {MarkerKey()};
   for (size_t timer = 1; timer < kMaxTimers; ++timer) keys.push_back(TimerKey(timer));
   return keys;
 }
@@ -140,10 +150,7 @@ bool ParseMarker(Family family, const std::vector<std::optional<nft::Element>>& 
     return rows[row] && rows[row]->data.size() == 16 ? ReadBe64(rows[row]->data.data() + offset)
                                                      : 0;
   };
-  if (!rows[0]) {
-    marker.generation = std::max(marker.generation, word(1, 8));
-    return rows[1].has_value();
-  }
+  if (!rows[0]) return false;
   uint64_t numbers = word(0, 0);
   for (size_t pool = kNumberPools.size(); pool-- > 0;) {
     const uint64_t mask = (uint64_t{1} << kNumberBits[pool]) - 1;
@@ -153,10 +160,9 @@ bool ParseMarker(Family family, const std::vector<std::optional<nft::Element>>& 
   }
   if (word(0, 8) >= marker.generation) marker.saved = numbers == 1;
   marker.generation = std::max(marker.generation, word(0, 8));
-  constexpr size_t kBeforeTimers = 1;  // rows[2] is timer 1.
-  for (size_t row = 2; row < rows.size() && rows[row]; ++row) {
-    const size_t timer = row - kBeforeTimers;
-    if (marker.timers.size() <= timer) marker.timers.push_back(static_cast<uint32_t>(word(row, 8)));
+  for (size_t timer = 1; timer < rows.size() && rows[timer]; ++timer) {
+    if (marker.timers.size() > timer) continue;
+    marker.timers.push_back(static_cast<uint32_t>(word(timer, 8)));
   }
   return true;
 }
@@ -228,24 +234,6 @@ void Plan::AddRows(std::vector<Row> before, std::vector<Row> after) {
   }
 }
 
-// `before` and `after` contain all rows of the Service. Descriptors of different Services differ.
-void Plan::EndLocalSets(const std::vector<Row>& before, const std::vector<Row>& after) {
-  absl::flat_hash_set<std::string> ended, in_use;
-  for (const Row& row : before) {
-    if (row.set.set == kLocalSets) ended.insert(SharedKey(row.set, row.key.bytes()));
-  }
-  if (ended.empty()) return;
-  for (const Row& row : after) {
-    const auto [family, set] = row.set;
-    if (set == kLocalSets) ended.erase(SharedKey(row.set, row.key.bytes()));
-    if (set != kServiceIps && set != kRangePorts && set != kRangeBlocks) continue;
-    in_use.insert(SharedKey({family, kLocalSets}, row.data.bytes()));
-  }
-  for (const std::string& key : ended) {
-    if (in_use.contains(key)) ended_local_sets_.insert(key);
-  }
-}
-
 void Plan::AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after) {
   const uint32_t group = after != nullptr ? after->group : before->group;
   static const std::vector<EndpointAddress> kNone;
@@ -278,7 +266,13 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
     for (const Row& row : OwnRows(key, after)) Add(row.view());
   } else if (!SameOwnRows(old_rows, after)) {
     std::vector<Row> old_own = OwnRows(key, old_rows), new_own = OwnRows(key, after);
-    EndLocalSets(old_own, new_own);
+    // Descriptors of different Services differ.
+    LocalSets local_sets;
+    for (const Row& row : old_own) local_sets.AddOld(row.view());
+    if (!local_sets.empty()) {
+      for (const Row& row : new_own) local_sets.AddNew(row.view());
+      ended_local_sets_.merge(std::move(local_sets).Ended());
+    }
     AddRows(std::move(old_own), std::move(new_own));
   }
   CountShared(SharedRows(old_rows), SharedRows(after), shared_changes_);

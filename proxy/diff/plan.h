@@ -55,15 +55,30 @@ struct Marker {
   friend bool operator==(const Marker&, const Marker&) = default;
 };
 nft::FieldBytes MarkerKey();  // Of the first row.
-// The keys of all rows that a marker can have, and of the row of versions before 0.1.0-rc2.
+// The keys of all rows that a marker can have.
 std::vector<nft::FieldBytes> MarkerKeys();
 // Adds the rows of one family, in the order of MarkerKeys(), to `marker`. Returns false if there is
-// no marker. The marker of a version before 0.1.0-rc2 contains only the generation.
+// no marker.
 bool ParseMarker(Family family, const std::vector<std::optional<nft::Element>>& rows,
                  Marker& marker);
 
 // Replaces the rows of the marker that differ. `before` is null if there is no marker.
 void ReplaceMarker(const Marker* before, const Marker& after, nft::Transaction& transaction);
+
+// Finds deleted elements of `local-sets` whose descriptors stay in use. Packets to these
+// descriptors have no local endpoint after the commit (S-80).
+class LocalSets {
+ public:
+  void AddOld(const nft::ElementView& element) {
+    if (element.set.set == kLocalSets) old_.insert(SharedKey(element.set, element.key));
+  }
+  bool empty() const { return old_.empty(); }
+  void AddNew(const nft::ElementView& element);  // Call after the last AddOld.
+  absl::flat_hash_set<std::string> Ended() &&;   // As SharedKey.
+
+ private:
+  absl::flat_hash_set<std::string> old_, in_use_;
+};
 
 class Plan {
  public:
@@ -94,15 +109,12 @@ class Plan {
   const SharedCounts& shared_changes() const { return shared_changes_; }
   size_t source_rows_added() const { return source_rows_added_; }
   size_t source_rows_removed() const { return source_rows_removed_; }
-  // Deleted elements of `local-sets`, as SharedKey, whose descriptors stay in use. Packets to these
-  // descriptors have no local endpoint after the commit (S-80).
   const absl::flat_hash_set<std::string>& ended_local_sets() const { return ended_local_sets_; }
 
  private:
   void Add(const nft::ElementView& element);
   void Delete(const nft::ElementView& element);
   void Count(const nft::ElementView& element, int64_t change);
-  void EndLocalSets(const std::vector<Row>& before, const std::vector<Row>& after);
   void KeepMovedRows();
   void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
-#include <tuple>
 
 #include "proxy/diff/phases.h"
 #include "proxy/diff/plan.h"
@@ -85,37 +84,13 @@ std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desi
   return {found.begin(), found.end()};
 }
 
-absl::flat_hash_set<std::string> FoundElements::EndedLocalSets(
-    const nft::Transaction& desired) const {
-  absl::flat_hash_set<std::string> local_sets, in_use, ended;
-  const bool any = std::ranges::any_of(
-      values_, [](const auto& found) { return FromFoundKey(found.first).set.set == kLocalSets; });
-  if (!any) return ended;
-  desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    const auto [family, set] = element.set;
-    if (set == kLocalSets) local_sets.insert(SharedKey(element.set, element.key));
-    if (set != kServiceIps && set != kRangePorts && set != kRangeBlocks) return;
-    in_use.insert(SharedKey({family, kLocalSets}, element.data));
-  });
-  ForEach([&](const nft::ElementView& element) {
-    if (element.set.set != kLocalSets) return;
-    std::string key = SharedKey(element.set, element.key);
-    if (in_use.contains(key) && !local_sets.contains(key)) ended.insert(std::move(key));
-  });
-  return ended;
-}
-
-ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired,
-                                        RangeSets range_sets) const {
+ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired) const {
   ElementChanges changes;
   std::vector<const Value*> found_values;  // Of each desired element. Null if it is missing.
   found_values.reserve(desired.element_count());
   absl::flat_hash_set<const Value*> wanted;
   wanted.reserve(desired.element_count());
   SetCounts found = {}, deleted = {};
-  const auto replaces = [range_sets](uint8_t set) {
-    return range_sets == RangeSets::kReplace && HasAddressRanges(set);
-  };
   std::array<std::bitset<kRowSetCount>, 2> replace = {};
   for (const auto& [key, value] : values_) {
     const auto [family, set] = FromFoundKey(key).set;
@@ -127,7 +102,7 @@ ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired,
     const bool missing = value == values_.end();
     found_values.push_back(missing ? nullptr : &value->second);
     if (!missing) wanted.insert(&value->second);
-    if (missing && replaces(element.set.set)) {
+    if (missing && HasAddressRanges(element.set.set)) {
       replace[Index(element.set.family)].set(element.set.set);
     }
   });
@@ -135,7 +110,7 @@ ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired,
     const auto [family, set] = FromFoundKey(key).set;
     if (wanted.contains(&value)) continue;
     ++deleted[Index(family)][set];
-    if (replaces(set)) replace[Index(family)].set(set);
+    if (HasAddressRanges(set)) replace[Index(family)].set(set);
   }
   for (const Family family : kFamilies) {
     const size_t index = Index(family);
@@ -149,25 +124,12 @@ ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired,
   const auto is_replaced = [&](nft::SetRef set) { return replace[Index(set.family)][set.set]; };
   nft::Transaction& deletions = changes.transaction;
   nft::Transaction additions;
-  std::vector<nft::ElementView> unknown_bounds;
   for (const auto& [key, value] : values_) {
     if (wanted.contains(&value)) continue;
     ++changes.count;
     const nft::ElementView element = FromFoundKey(key);
-    if (is_replaced(element.set)) continue;
-    if (HasAddressRanges(element.set.set)) {
-      unknown_bounds.push_back(element);
-    } else {
-      deletions.Delete(element);
-    }
+    if (!is_replaced(element.set)) deletions.Delete(element);
   }
-  // The kernel may require that the start of a range is deleted directly before its end.
-  const auto order = [](const nft::ElementView& element) {
-    return std::tuple(element.set.family, element.set.set, TextOf(element.key),
-                      !element.interval_end);
-  };
-  std::ranges::sort(unknown_bounds, {}, order);
-  for (const nft::ElementView& bound : unknown_bounds) deletions.Delete(bound);
   auto next = found_values.begin();
   desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     const Value* const value = *next++;

@@ -24,14 +24,6 @@ struct ElementChanges {
   std::vector<nft::SetRef> replaced;
 };
 
-// How ChangesTo() writes sets with start and end elements of ranges. The kernel may reject changes
-// of single bounds if other processes have added bounds. In sets with several key fields, deleting
-// many ranges takes quadratic time, so these sets are replaced in both cases.
-enum class RangeSets : uint8_t {
-  kReplace,  // Replaces sets that differ. Linux before 6.18 can miss ranges meanwhile.
-  kChange,   // Writes only the bounds that differ.
-};
-
 // Elements of the tables: all elements of all sets, except sets that only rules write, or those
 // that are compared.
 class FoundElements {
@@ -47,12 +39,12 @@ class FoundElements {
   // Returns the ports with session affinity that have endpoints here and none in `desired`.
   std::vector<Number> StickyPortsNotIn(const nft::Transaction& desired) const;
 
-  // Returns the elements of `local-sets`, as SharedKey, that `desired` does not contain although it
-  // contains their descriptors. See Plan::ended_local_sets().
-  absl::flat_hash_set<std::string> EndedLocalSets(const nft::Transaction& desired) const;
-
-  // Returns the changes that lead from these elements to the additions in `desired`.
-  ElementChanges ChangesTo(const nft::Transaction& desired, RangeSets range_sets) const;
+  // Returns the changes that lead from these elements to the additions in `desired`. Replaces sets
+  // with start and end elements of ranges if they differ, because the kernel may reject changes of
+  // single bounds if other processes have added bounds. Linux before 6.18 can miss ranges
+  // meanwhile. Also replaces sets of source ranges if many ranges must be deleted, which takes
+  // quadratic time.
+  ElementChanges ChangesTo(const nft::Transaction& desired) const;
 
  private:
   struct Value {

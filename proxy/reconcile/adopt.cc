@@ -65,7 +65,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
   applied_.ContinueFrom(marker);
   if (current) return AdoptedState::kSaved;
   previous_services_ = CountServicesInTables(kernel_);
-  journal_.Outdate();
+  outdated_ = true;
   return AdoptedState::kUnknown;
 }
 

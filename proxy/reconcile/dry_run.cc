@@ -15,20 +15,13 @@ int32_t CountOf(const SharedCounts& counts, const std::string& key) {
 }  // namespace
 
 // The rows after future commits: a layer over the applied rows that contains the changed Services.
-// The destructor releases the numbers that were allocated for the layer.
 class Reconciler::DryRunState {
  public:
-  explicit DryRunState(Reconciler& reconciler)
+  explicit DryRunState(const Reconciler& reconciler)
       : reconciler_(reconciler),
-        timers_before_(reconciler.numbering_.timers),
+        numbering_(reconciler.numbering_),
         node_(reconciler.node_.facts()),
         node_rows_(reconciler.applied_.node_rows()) {}
-  ~DryRunState() {
-    reconciler_.numbering_.numbers.GiveBack(new_numbers_);
-    reconciler_.numbering_.timers = std::move(timers_before_);
-  }
-  DryRunState(const DryRunState&) = delete;
-  DryRunState& operator=(const DryRunState&) = delete;
 
   // Updates the layer from the current store. Adds the difference to `plan`.
   void Follow(bool node_changed, Plan& plan, std::vector<Finding>& findings) {
@@ -70,23 +63,21 @@ class Reconciler::DryRunState {
   }
 
   void Add(const std::string& key, Plan& plan, std::vector<Finding>& findings) {
-    Reconciler& r = reconciler_;
-    DesiredContext context = r.numbering_.Context(r.store_, node_, r.applied_);
+    const Reconciler& r = reconciler_;
+    DesiredContext context = numbering_.Context(r.store_, node_, r.applied_);
     const auto layered = rows_.find(key);
     const ServiceRows* before = layered == rows_.end() ? r.applied_.Find(key) : &layered->second;
     DesiredService desired = Desire(key, r.store_, r.applied_, before, source_rows_, context);
     plan.AddService(key, before, desired.rows);
-    new_numbers_.insert(new_numbers_.end(), desired.new_numbers.begin(), desired.new_numbers.end());
     std::move(desired.findings.begin(), desired.findings.end(), std::back_inserter(findings));
     rows_.insert_or_assign(key, std::move(desired.rows));
   }
 
-  Reconciler& reconciler_;
-  AffinityTimers timers_before_;
+  const Reconciler& reconciler_;
+  Numbering numbering_;
   NodeFacts node_;
   std::vector<Row> node_rows_;
   absl::flat_hash_map<std::string, ServiceRows> rows_;
-  std::vector<Number> new_numbers_;
   int64_t source_rows_[2] = {};  // Number of source range rows in addition to the applied rows.
 };
 

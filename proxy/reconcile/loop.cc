@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <future>
 #include <limits>
 #include <vector>
 
@@ -52,9 +51,6 @@ void Loop::Start(Received received) {
     status_.revision = reconciler_.revision();
     status_.last_sync = status_.last_queued = SystemClock::now();
   }
-  packet_waiter_.emplace(
-      [this] { reconciler_.AwaitPackets(); },
-      [this](uint64_t wait) { Post([this, wait] { reconciler_.EndWait(wait); }); });
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -65,7 +61,7 @@ void Loop::Stop() {
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
-  packet_waiter_.reset();
+  packet_wait_ = {};  // Blocks until the wait in progress has ended.
 }
 
 void Loop::Post(Task task) {
@@ -95,7 +91,7 @@ void Loop::Submit(Batch batch) {
 
 void Loop::SetInterfaceAddresses(NodeAddresses addresses) {
   Post([this, addresses = std::move(addresses)]() mutable {
-    reconciler_.SetInterfaceAddresses(std::move(addresses));
+    reconciler_.node().SetInterfaceAddresses(std::move(addresses));
   });
 }
 
@@ -186,7 +182,7 @@ void Loop::Run() {
     if (!Holding()) Act();
     EndTurn();
   }
-  while (reconciler_.HasLeftovers()) RemoveOnce();
+  while (!reconciler_.leftovers().empty()) RemoveOnce();
   EndTurn();
   AnswerAll(BatchResult::Outcome::kFailed, absl::UnavailableError("the agent is stopping"));
   std::vector<Task> dropped;
@@ -254,9 +250,15 @@ void Loop::Act() {
 // Leftovers that are due are deleted before a repair, in bounded portions. Both may happen in one
 // turn, so that continuous changes do not delay repairs.
 void Loop::Clean(Clock::time_point now) {
-  for (int i = 0; i < kRemovalsPerTurn && reconciler_.LeftoversDue(); ++i) RemoveOnce();
-  if (reconciler_.LeftoversDue()) return;
-  if (reconciler_.NeedsWait()) packet_waiter_->Begin(reconciler_.BeginWait());
+  for (int i = 0; i < kRemovalsPerTurn && reconciler_.leftovers().due(); ++i) RemoveOnce();
+  if (reconciler_.leftovers().due()) return;
+  if (reconciler_.leftovers().NeedWait()) {
+    packet_wait_ =
+        std::async(std::launch::async, [this, wait = reconciler_.leftovers().BeginWait()] {
+          reconciler_.AwaitPackets();
+          Post([this, wait] { reconciler_.leftovers().EndWait(wait); });
+        });
+  }
   if (reconciler_.HasSuspects()) {
     if (schedule_.RepairDue(now)) RepairOnce();
   } else if (!reconciler_.Pending() && schedule_.AuditDue(now)) {
@@ -324,7 +326,7 @@ void Loop::SyncOnce() {
     if (waiting_.empty() || waiting_.back().sequence < found.sequence) found.sequence = 0;
   }
   schedule_.CommitSucceeded();
-  if (result.recreated) schedule_.Rewritten(Clock::now(), result.duration);
+  if (result.recreated) schedule_.Rewritten(Clock::now(), Clock::now() - started);
   Store& store = reconciler_.store();
   if (store.dirty().size() == 0) split_allowed_ = true;
   result.complete = received_ >= Received::kStored && !InSnapshot() && store.dirty().size() == 0;
@@ -335,7 +337,6 @@ void Loop::SyncOnce() {
     schedule_.CommitFailed(Clock::now());  // The marker is committed again after a delay.
     return;
   }
-  PublishTurn(/*answered=*/true);
   Answer(result, started);
 }
 

@@ -12,7 +12,6 @@
 #include "proxy/reconcile/stages.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/reconcile/sync_result.h"
-#include "proxy/reconcile/trigger_times.h"
 #include "proxy/state/standing_findings.h"
 
 namespace svcmap::proxy {
@@ -65,11 +64,11 @@ struct LoopStatus {
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;
   uint64_t elements_written = 0;  // Number of elements that commits and repairs added or deleted.
-  ProgrammingLatency programming_latency;
-  StageTimes stages;             // Stage times of all completed turns.
-  std::string last_error;        // Empty if the last sync or repair succeeded.
-  ChangeCounts changes;          // All received changes, including changes without an effect.
-  ChangeCounts waiting_changes;  // Changes of batches that have not been accepted yet.
+  StageTime programming_latency;  // Of all changes with a trigger time.
+  StageTimes stages;              // Stage times of all completed turns.
+  std::string last_error;         // Empty if the last sync or repair succeeded.
+  ChangeCounts changes;           // All received changes, including changes without an effect.
+  ChangeCounts waiting_changes;   // Changes of batches that have not been accepted yet.
   // Accepted changes with an effect that are not in the kernel yet.
   ChangeCounts pending_changes;
   // Time at which the last batch was submitted. Initially the start of the loop.

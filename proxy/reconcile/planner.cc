@@ -34,18 +34,6 @@ void AllowSources(const Applied& applied, const int64_t (&more)[2], const Servic
   }
 }
 
-// Copies the elements of a plan, except for source ranges.
-void CopyOtherRows(const nft::Transaction& from, nft::Transaction& to) {
-  from.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-    if (HasSourceRanges(element.set.set)) return;
-    if (verb == nft::Verb::kAdd) {
-      to.Add(element);
-    } else {
-      to.Delete(element);
-    }
-  });
-}
-
 }  // namespace
 
 DesiredService Desire(const std::string& key, const Store& store, const Applied& applied,
@@ -146,13 +134,18 @@ void Planner::AddService(DirtyService dirty, DesiredContext& context, SyncPlan& 
 // Returns a rejected Service that has one of the rows in the kernel, or null. Its stored version
 // may have released an address that its applied rows still contain.
 const std::string* Planner::RejectedHolder(const std::string& key, const ServiceRows& rows) const {
-  if (rejections_.size() == 0) return nullptr;
-  const std::string* holder = nullptr;
-  ForEachOwnRow(key, rows, [&](const Row& row) {
-    const std::string* owner = applied_.owners().Find(row.set, row.key.bytes());
-    if (owner != nullptr && *owner != key && rejections_.Contains(*owner)) holder = owner;
-  });
-  return holder;
+  if (rejections_.services().empty()) return nullptr;
+  absl::flat_hash_set<std::string> keys;
+  for (const Row& row : OwnRows(key, rows)) keys.insert(SharedKey(row.set, row.key.bytes()));
+  for (const std::string& holder : rejections_.services()) {
+    const ServiceRows* held = applied_.Find(holder);
+    if (held == nullptr || holder == key) continue;
+    const auto has = [&](const Row& row) {
+      return keys.contains(SharedKey(row.set, row.key.bytes()));
+    };
+    if (std::ranges::any_of(OwnRows(holder, *held), has)) return &holder;
+  }
+  return nullptr;
 }
 
 // `more_resets`: number of Services with resets in addition to the applied rows. `more_rows`: rows
@@ -170,12 +163,6 @@ RulesInUse Planner::NeededRules(int64_t more_resets, const SetCounts& more_rows)
   return rules;
 }
 
-void Planner::Complete(SyncPlan& sync_plan) const {
-  if (sync_plan.rewrite) return;
-  ChangeRules(sync_plan);
-  ReplaceManyRanges(sync_plan);
-}
-
 // If a Service has an affinity timeout without chains, adds the chains of this timeout and rewrites
 // the rules that jump to them. The timeout can replace one that no Service uses. If the plan needs
 // other RulesInUse, writes the chains that have these rules.
@@ -191,40 +178,10 @@ void Planner::ChangeRules(SyncPlan& sync_plan) const {
   }
 }
 
-bool Planner::ReplacesManyRanges(const SyncPlan& sync_plan) const {
+bool Planner::RemovesManyRanges(const SyncPlan& sync_plan) const {
   size_t rows = 0;
   for (const Family family : kFamilies) rows += applied_.SourceRows(family);
   return RemovesManySourceRows(sync_plan.plan.source_rows_removed(), rows);
-}
-
-// The kernel needs quadratic time to delete many ranges from a set with several fields. Instead,
-// the set is replaced, and the ranges of all Services are added.
-void Planner::ReplaceManyRanges(SyncPlan& sync_plan) const {
-  if (!ReplacesManyRanges(sync_plan)) return;
-  nft::Transaction transaction;
-  for (const nft::ChainRepair& repair : sync_plan.plan.transaction().repairs()) {
-    transaction.RepairChains(repair);
-  }
-  for (const auto& spec : MakeSpecs(ruleset_, numbering_.timers.seconds())) {
-    nft::ChainRepair repair{.family = spec->family, .spec = spec};
-    for (const SetIndex set : kSourceSets) {
-      if (set < RowSetCount(*spec)) ReplaceSet(set, repair);
-    }
-    transaction.RepairChains(std::move(repair));
-  }
-  CopyOtherRows(sync_plan.plan.transaction(), transaction);
-  const auto add_ranges = [&](const std::string& key, const ServiceRows& service) {
-    if (service.sources.empty()) return;
-    for (const Row& row : OwnRows(key, service)) {
-      if (HasSourceRanges(row.set.set)) transaction.Add(row.view());
-    }
-  };
-  const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
-  for (const auto& [key, service] : sync_plan.services) add_ranges(key, service);
-  for (const auto& [key, service] : applied_.services()) {
-    if (!changed.contains(std::string_view(key))) add_ranges(key, service);
-  }
-  sync_plan.plan.transaction() = std::move(transaction);
 }
 
 void Planner::Undo(SyncPlan& sync_plan) {

@@ -31,11 +31,10 @@ class Planner {
   SyncPlan MakeChanges(size_t element_limit);
   // Like MakeChanges, but the plan contains all rows.
   SyncPlan MakeRewrite(size_t element_limit);
-  // Returns true if Complete() replaces the sets of source ranges.
-  bool ReplacesManyRanges(const SyncPlan& sync_plan) const;
-  // Adds the changes of chains and sets that the rows of MakeChanges require. Call once, after the
-  // last change to the rows.
-  void Complete(SyncPlan& sync_plan) const;
+  // Returns true if the kernel would need quadratic time to delete the source ranges.
+  bool RemovesManyRanges(const SyncPlan& sync_plan) const;
+  // Adds the changes of chains that the rows of MakeChanges require.
+  void ChangeRules(SyncPlan& sync_plan) const;
   // Marks the Services of a plan that was not committed as dirty again, and releases its numbers.
   void Undo(SyncPlan& sync_plan);
   // Call Committed when the last plan was committed.
@@ -46,8 +45,6 @@ class Planner {
   void AddService(DirtyService dirty, DesiredContext& context, SyncPlan& sync_plan);
   const std::string* RejectedHolder(const std::string& key, const ServiceRows& rows) const;
   RulesInUse NeededRules(int64_t more_resets, const SetCounts& more_rows) const;
-  void ChangeRules(SyncPlan& sync_plan) const;
-  void ReplaceManyRanges(SyncPlan& sync_plan) const;
 
   RulesetOptions& ruleset_;
   const ReconcilerOptions& options_;

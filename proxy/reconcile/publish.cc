@@ -32,7 +32,7 @@ void Loop::PublishTurn(bool answered) {
   status_.stages = stages_;
   if (!Holding()) reconciler_.FillStatus(status_);
   if (idle || Holding()) clock_.Synced(arrivals_.oldest());
-  if (idle && !Holding()) status_.pending_changes = {};
+  if (!Holding() && status_.pending_services == 0) status_.pending_changes = {};
   status_.waiting_changes = arrivals_.changes();
 }
 
@@ -68,22 +68,17 @@ void Loop::CountStages(const SyncResult& result, Clock::time_point started) {
 
 void Loop::Publish(SyncResult& result) {
   const auto now = std::chrono::system_clock::now();
-  const bool committed = result.outcome == SyncResult::Outcome::kCommitted;
   const bool failed = result.outcome == SyncResult::Outcome::kFailed;
   if (!failed) result.programmed = triggers_.Programmed(FirstUnprogrammed(), now);
-  LoopStatus status;
   {
     const std::lock_guard lock(mutex_);
-    status_.phase = CurrentPhase();
-    reconciler_.FillStatus(status_);
     status_.last_error = std::string(result.error.message());
     status_.failures += failed ? 1 : 0;
     if (!failed) {
       status_.last_sync = now;
       status_.programming_latency = triggers_.latency();
-      if (status_.pending_services == 0) status_.pending_changes = {};
     }
-    if (committed) {
+    if (result.outcome == SyncResult::Outcome::kCommitted) {
       ++status_.commits;
       status_.elements_written += result.elements;
       status_.recreations += result.recreated ? 1 : 0;
@@ -91,9 +86,9 @@ void Loop::Publish(SyncResult& result) {
       status_.last_commit_elements = result.elements;
       status_.last_commit_time = now;
     }
-    status = status_;
   }
-  if (options_.on_sync) options_.on_sync(result, status);
+  PublishTurn(/*answered=*/!failed && result.may_answer);
+  if (options_.on_sync) options_.on_sync(result, status());
 }
 
 }  // namespace svcmap::proxy

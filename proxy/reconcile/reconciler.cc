@@ -18,7 +18,9 @@ Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWri
     : kernel_(kernel),
       options_(std::move(options)),
       planner_(ruleset_, options_, store_, applied_, leftovers_, node_, rejections_, numbering_),
-      journal_(disk, store_) {}
+      disk_(disk) {
+  if (disk_ != nullptr) store_.KeepTouched();
+}
 
 bool Reconciler::Pending() const {
   return tables_ != TableState::kCurrent || store_.dirty().size() > 0 ||
@@ -31,7 +33,7 @@ bool Reconciler::Verified() const {
 
 Marker Reconciler::NextMarker() {
   return {.generation = std::max(applied_.marker().generation, unknown_generation_) + 1,
-          .saved = journal_.works(),
+          .saved = IsSaving(),
           .next_numbers = numbering_.numbers.Next(),
           .timers = numbering_.timers.seconds()};
 }
@@ -41,10 +43,10 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   if (Pending()) Program(element_limit, result);
   if (result.outcome == SyncResult::Outcome::kFailed) return result;
   const auto start = Clock::now();
-  if (result.outcome == SyncResult::Outcome::kNothing) journal_.Write(revision());
+  if (result.outcome == SyncResult::Outcome::kNothing) SaveObjects(revision());
   AwaitSaved();
   result.save_duration += Clock::now() - start;
-  result.may_answer = !applied_.marker().saved || journal_.works();
+  result.may_answer = !applied_.marker().saved || IsSaving();
   return result;
 }
 
@@ -83,35 +85,46 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
   if (std::exchange(plan_failed_, false)) RepairBeforePlan();
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
-  if (CollidesWithOldRows(sync_plan)) {
-    planner_.Undo(sync_plan);
-    RepairBeforePlan();
-    if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
-    sync_plan = planner_.MakeChanges(element_limit);
-  }
-  planner_.Complete(sync_plan);
+  const bool collides = CollidesWithOldRows(sync_plan);
+  // A rewrite replaces the sets of source ranges.
+  if (planner_.RemovesManyRanges(sync_plan)) Invalidate();
+  if (collides || tables_ != TableState::kCurrent) planner_.Undo(sync_plan);
+  if (collides) RepairBeforePlan();
+  if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
+  if (collides) sync_plan = planner_.MakeChanges(element_limit);
+  planner_.ChangeRules(sync_plan);
   return sync_plan;
 }
 
-// Other processes may prevent reading by continuous commits. Then the rewrite replaces the tables'
-// content without reading the elements. The first plan of a run would lose the numbers of the
-// previous run, so it makes many attempts to read.
+// Other processes may prevent reading by continuous commits. After many attempts, the tables are
+// replaced without being read.
 absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   constexpr int kPatience = 20;
-  const absl::Status read = rewriter_.Read(tables_);
-  if (next_numbers_ && !read.ok() && ++failed_reads_ < kPatience) return read;
-  TakeNumbers(rewriter_.found_elements());
+  // The plan may delete elements of earlier commits at once.
+  if (!leftovers_.empty() || unknown_generation_ > revision()) AwaitPackets();
+  if (tables_ == TableState::kUnverified) {
+    const absl::Status read = rewriter_.Read();
+    if (!read.ok() && ++failed_reads_ < kPatience) return read;
+    if (!read.ok()) tables_ = TableState::kReplacing;
+    failed_reads_ = 0;
+  }
+  const bool replaces = tables_ == TableState::kReplacing;
+  TakeNumbers(replaces ? nullptr : rewriter_.found_elements());
   // The plan deletes all elements of Services that it does not contain.
   if (numbering_.found != nullptr) element_limit = SIZE_MAX;
   SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
-  rewriter_.Write(tables_, sync_plan);
+  if (replaces) {
+    rewriter_.Replace(sync_plan);
+  } else if (absl::Status written = rewriter_.Write(sync_plan); !written.ok()) {
+    planner_.Undo(sync_plan);
+    return written;
+  }
   return sync_plan;
 }
 
-// A rewrite has read the leftovers or replaces their sets, so only other plans can collide.
+// A rewrite has read the leftovers, so only other plans can collide.
 bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
   return leftovers_.CollideWith(sync_plan.plan.transaction()) ||
-         (leftovers_.has_source_ranges() && planner_.ReplacesManyRanges(sync_plan)) ||
          (sync_plan.plan.source_rows_added() > 0 && repairer_.has_known_suspects());
 }
 
@@ -130,7 +143,7 @@ void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
 // Sets the outcome and the durations. After a failure, the Services are dirty again.
 void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result) {
   const auto planned = Clock::now();
-  journal_.Write(marker.generation);
+  SaveObjects(marker.generation);
   const auto start = Clock::now();
   CommitFirst(sync_plan);
   nft::Transaction& transaction = sync_plan.plan.transaction();
@@ -152,6 +165,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
         break;
       case Rejections::Remedy::kCheckRows:
         repairer_.MarkRowsSuspect(sync_plan.plan.transaction());
+        repairer_.MarkRowsSuspect(sync_plan.removals);
         break;
       case Rejections::Remedy::kRewrite:
         tables_ = sync_plan.rewrite ? TableState::kReplacing : TableState::kUnverified;
@@ -228,10 +242,38 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
   rejections_.Committed(sync_plan.dirty);
 }
 
+// Starts to save the objects that have changed since the last call. `revision` is the revision of
+// the tables after the commit of these changes.
+void Reconciler::SaveObjects(uint64_t revision) {
+  if (disk_ == nullptr) return;
+  SavedBatch batch{.everything = outdated_ || disk_->needs_everything(),
+                   .partial = partial_,
+                   .revision = revision};
+  const auto add = [&](Kind kind, const std::string& key) {
+    const Change stored = store_.Stored(kind, key);
+    SavedObject& object = batch.objects.emplace_back();
+    object = {.kind = kind, .key = key, .first_seen = stored.first_seen.value_or(0)};
+    if (const std::string* message = stored.message()) object.message = *message;
+  };
+  const auto touched = store_.TakeTouched();
+  if (batch.everything) {
+    outdated_ = false;
+    store_.ForEachObject(add);
+  } else {
+    for (const auto& [kind, key] : touched) add(kind, key);
+  }
+  disk_->Write(std::move(batch));
+}
+
+void Reconciler::RetrySaving() {
+  if (disk_ != nullptr && disk_->needs_everything()) SaveObjects(revision());
+}
+
 // If the objects could not be saved, the marker must show it before the batches are answered.
 // Otherwise, the next run would use older objects.
 void Reconciler::AwaitSaved() {
-  if (journal_.Await() || !applied_.marker().saved) return;
+  const bool saved = disk_ != nullptr && disk_->Await() && !outdated_;
+  if (saved || !applied_.marker().saved) return;
   const Marker marker = NextMarker();
   nft::Transaction transaction;
   ReplaceMarker(&applied_.marker(), marker, transaction);

@@ -7,14 +7,14 @@
 // docs/decisions/0011-make-before-break.md.
 //
 // If the tables do not exist, Sync() writes the Services one after another, in several
-// transactions. If the kernel differs from the applied rows, Repair() finds the differences and
-// writes only the differences. If too many elements differ, or if the content is unknown (for
-// example after an upgrade, or after a commit with an unknown outcome), Sync() rewrites the tables.
-// states.h describes the states of the tables and the effect of each kind of rewrite.
+// transactions. If the kernel differs from the applied rows, Repair() finds the differences, and
+// repairs chains and single rows. After other damage, or if the content is unknown (for example
+// after an upgrade, or after a commit with an unknown outcome), Sync() rewrites the tables.
+// states.h describes the states of the tables.
 //
 // Reconciler coordinates classes with one job each. Planner computes the changes, TableRewriter
 // computes the rewrites, and Repairer computes the repairs. Rejections decides how to react to
-// rejected changes. Journal saves the state.
+// rejected changes.
 //
 // A Service that the kernel rejects keeps its last accepted rows. Sync() retries the Service later.
 //
@@ -35,7 +35,6 @@
 #include "proxy/diff/leftovers.h"
 #include "proxy/explain/explain.h"
 #include "proxy/explain/kernel_check.h"
-#include "proxy/reconcile/journal.h"
 #include "proxy/reconcile/loop_status.h"
 #include "proxy/reconcile/node_follower.h"
 #include "proxy/reconcile/numbering.h"
@@ -61,11 +60,7 @@ class Reconciler {
   Store& store() { return store_; }
   const Store& store() const { return store_; }
 
-  const NodeFollower& node() const { return node_; }
-  // Sets the node's own addresses. Called when they change.
-  void SetInterfaceAddresses(NodeAddresses addresses) {
-    node_.SetInterfaceAddresses(std::move(addresses));
-  }
+  NodeFollower& node() { return node_; }
 
   // Returns whether the tables are known to contain the applied rows, which determines how the next
   // commit writes the tables.
@@ -91,7 +86,6 @@ class Reconciler {
   bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
   // Returns true if the tables contain exactly the applied rows and the leftovers.
   bool Verified() const;
-  bool IsLeftover(const Row& row) const { return leftovers_.Contains(row.set, row.key.bytes()); }
   // Checks a part of the suspect rows and repairs differences. If no rows are suspect, checks the
   // next part of all applied rows (audit).
   RepairResult Repair();
@@ -102,9 +96,9 @@ class Reconciler {
   // Sets whether the stored objects are incomplete. This is the case if no objects are stored, or
   // if they are a part of the first snapshot, which has not ended. The value is saved for the next
   // run.
-  void SetPartial(bool partial) { journal_.SetPartial(partial); }
+  void SetPartial(bool partial) { partial_ = partial; }
   // Retries saving the state if a retry is due.
-  void RetrySaving() { journal_.Retry(revision()); }
+  void RetrySaving();
 
   // Returns true if a Sync() would have something to plan.
   bool Pending() const;
@@ -118,14 +112,9 @@ class Reconciler {
   // transaction is committed. Without dirty Services, saves objects that changed without an effect.
   SyncResult Sync(size_t element_limit);
 
-  // Returns true while elements that new packets can no longer reach wait for their deletion.
-  bool HasLeftovers() const { return !leftovers_.empty(); }
-  // Waits for the packets that may still reach leftovers. The caller passes the result of
-  // BeginWait() to EndWait() after AwaitPackets(), which is thread-safe. See leftovers.h.
-  bool LeftoversDue() const { return leftovers_.due(); }
-  bool NeedsWait() const { return leftovers_.NeedWait(); }
-  uint64_t BeginWait() { return leftovers_.BeginWait(); }
-  void EndWait(uint64_t wait) { leftovers_.EndWait(wait); }
+  // Elements that new packets can no longer reach.
+  Leftovers& leftovers() { return leftovers_; }
+  // Waits for the packets that may still reach leftovers. Thread-safe.
   void AwaitPackets() const;
   // Deletes some of the leftovers. Waits for packets if no leftovers are due. After an error, the
   // leftovers are suspect, and Repair() deletes them.
@@ -155,7 +144,9 @@ class Reconciler {
   using Clock = std::chrono::steady_clock;
 
   // Returns true if the marker in the tables does not match whether the objects are saved.
-  bool MarkerIsOutdated() const { return applied_.marker().saved != journal_.works(); }
+  bool MarkerIsOutdated() const { return applied_.marker().saved != IsSaving(); }
+  // Returns true if all objects that were passed to SaveObjects() are saved, or are being saved.
+  bool IsSaving() const { return disk_ != nullptr && !outdated_ && disk_->works(); }
   Marker NextMarker();
   ServiceRows DesiredRowsOf(const std::string& key, Numbering& numbering,
                             int64_t (&source_rows)[2]) const;
@@ -172,6 +163,7 @@ class Reconciler {
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void TablesRewritten(Specs specs);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
+  void SaveObjects(uint64_t revision);
   void AwaitSaved();
   void FreeNumbers();
   void UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result);
@@ -196,7 +188,11 @@ class Reconciler {
   TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};
   Leftovers leftovers_;
   Planner planner_;
-  Journal journal_;
+  ObjectWriter* const disk_;  // Null if no objects are saved.
+  // True if the saved objects are not those of the stored state. The next SaveObjects() replaces
+  // all saved objects.
+  bool outdated_ = false;
+  bool partial_ = false;  // See SetPartial().
   Repairer repairer_{kernel_, applied_};
   StandingFindings standing_findings_;
   std::vector<IpAddress> health_check_addresses_;    // As in the last SyncResult that had them.
@@ -210,7 +206,7 @@ class Reconciler {
   size_t previous_services_ = 0;
   std::vector<RepairResult> repairs_;  // Repairs during the current Sync(). See SyncResult.
   int failed_repairs_ = 0;             // Number of consecutive failures.
-  int failed_reads_ = 0;               // Number of failures before the first plan.
+  int failed_reads_ = 0;               // Consecutive failures to read unverified tables.
   // True if the last plan was not committed. Another process may be the reason, or some elements of
   // the plan were committed (SyncPlan::ahead). Suspect rows are checked before the next plan.
   bool plan_failed_ = false;

@@ -5,7 +5,7 @@
 namespace svcmap::proxy {
 namespace {
 
-// Number of attempts before a larger part of the tables is rewritten.
+// Number of attempts before the tables are rewritten or replaced.
 constexpr int kRejectionPatience = 3;
 
 enum class Cause : uint8_t {
@@ -83,12 +83,11 @@ Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
   if (cause == Cause::kPassing) return Remedy::kRetry;
   const bool first = ++consecutive_ == 1;
   if (sync_plan.rewrite) {
-    // Another process may have changed the tables since they were read.
-    if (cause == Cause::kDiffers && consecutive_ % kRejectionPatience != 0) return Remedy::kRetry;
-    if (tables == TableState::kReplacing && cause == Cause::kContents) {
-      Isolate(sync_plan, result, applied);
-    }
-    return Remedy::kRewrite;
+    // Otherwise, another process may have changed the tables since they were read.
+    const bool is_content = cause == Cause::kContents;
+    const bool isolates = is_content && (tables == TableState::kReplacing || result.failed_element);
+    if (isolates && Isolate(sync_plan, result, applied)) return Remedy::kRetry;
+    return consecutive_ % kRejectionPatience == 0 ? Remedy::kRewrite : Remedy::kRetry;
   }
   if (cause == Cause::kFull) return Remedy::kRewrite;
   if (first) return Remedy::kCheckRows;

@@ -24,7 +24,7 @@ class Rejections {
   enum class Remedy : uint8_t {
     kRetry,      // The next attempt may succeed.
     kCheckRows,  // Another process may have changed the rows of the plan.
-    // The next plan must rewrite the tables, or replace their content if this plan was a rewrite.
+    // The next plan must rewrite the tables, or replace them if this plan was a rewrite.
     kRewrite,
   };
 
@@ -43,7 +43,7 @@ class Rejections {
   size_t service_limit() const { return service_limit_; }
 
   bool Contains(const std::string& service) const { return rejected_.contains(service); }
-  size_t size() const { return rejected_.size(); }
+  const absl::flat_hash_set<std::string>& services() const { return rejected_; }
   void MarkDirty(Store& store) const;  // Marks all rejected Services as dirty.
 
   // Returns whether there are findings that were not reported yet.

@@ -17,7 +17,7 @@ constexpr int kRepairPatience = 3;
 // consecutive failures: constant commits of other processes can prevent the comparison of a large
 // set.
 void Reconciler::RepairBeforePlan() {
-  while (HasLeftovers()) RemoveLeftovers();
+  while (!leftovers_.empty()) RemoveLeftovers();
   constexpr int kMaxFailures = 8;
   int failures = 0;
   while (HasSuspects() && repairer_.has_known_suspects() && failures < kMaxFailures) {
@@ -29,7 +29,7 @@ void Reconciler::RepairBeforePlan() {
 
 // Leftovers are deleted before, because suspect sets are compared with the applied rows.
 RepairResult Reconciler::Repair() {
-  while (repairer_.has_known_suspects() && HasLeftovers()) RemoveLeftovers();
+  while (repairer_.has_known_suspects() && !leftovers_.empty()) RemoveLeftovers();
   absl::StatusOr<Damage> damage = repairer_.CheckNext();
   if (!damage.ok()) {
     return {.outcome = RepairResult::Outcome::kFailed, .error = damage.status()};
@@ -53,8 +53,7 @@ RepairResult Reconciler::Repair() {
   repairer_.MarkSuspect(damage->checked);
   result.outcome = RepairResult::Outcome::kFailed;
   result.error = applied.error;
-  const bool bounds_rejected = damage->bounds && applied.outcome == nft::ApplyOutcome::kRejected;
-  if (bounds_rejected || ++failed_repairs_ >= kRepairPatience) {
+  if (++failed_repairs_ >= kRepairPatience) {
     Invalidate();
     failed_repairs_ = 0;
   }
@@ -65,14 +64,12 @@ RepairResult Reconciler::Repair() {
 // early. A transaction that deletes or changes more than the marker is one commit, because what is
 // replaced must not be missing between two commits.
 nft::ApplyResult Reconciler::ApplyInParts(nft::Transaction& transaction) {
-  const bool replaces_tables = std::ranges::any_of(
-      transaction.creations(), [](const auto& creation) { return creation.existing.has_value(); });
   bool deletes = false;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     deletes |= verb == nft::Verb::kDelete && element.set.set != kMarker;
   });
-  if (replaces_tables || deletes || !transaction.repairs().empty() ||
-      !transaction.drops().empty() || transaction.element_count() <= kElementsPerCommit) {
+  if (deletes || !transaction.repairs().empty() || !transaction.drops().empty() ||
+      transaction.element_count() <= kElementsPerCommit) {
     return kernel_.Apply(transaction);
   }
   PutFirstSlotsFirst(transaction);

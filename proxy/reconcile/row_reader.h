@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "nft/model/transaction.h"
 #include "proxy/desired/rows.h"
 #include "proxy/diff/plan.h"
@@ -31,21 +30,19 @@ class RowReader {
   };
   static constexpr auto kNoLimit = std::chrono::steady_clock::duration::max();
 
-  explicit RowReader(Rows rows);
-  ~RowReader();
+  explicit RowReader(Rows rows) : rows_(rows) {}
   RowReader(const RowReader&) = delete;
   RowReader& operator=(const RowReader&) = delete;
 
   // Copies rows until `limit` has passed, but at least one Service. Returns true after the last
-  // row. Call on the loop's thread.
+  // Merge() that was necessary. Call on the loop's thread.
   bool Read(Reconciler& reconciler, std::chrono::steady_clock::duration limit);
-  // Adds the copied rows to the result. Call after each Read(), on any thread.
+  // Adds the copied rows to the result. Call after each Read() that returned false, on any thread.
   void Merge();
-  // Returns the result. Call after the last Merge(), on any thread.
+  // Returns the result. Call after the last Read(), on any thread.
   nft::Transaction Take();
 
  private:
-  enum class Step : uint8_t { kStart, kServices, kApplied, kEnd };
   struct Portion {
     std::string key;
     std::optional<ServiceRows> before;
@@ -54,22 +51,18 @@ class RowReader {
   friend class Reconciler;
 
   void Start(Reconciler& reconciler);
-  void ReadService(Reconciler& reconciler, const std::string& key);
+  void ReadService(Reconciler& reconciler, const std::string& key, bool desired);
   void ReadEnd(Reconciler& reconciler);
 
   const Rows rows_;
-  Step step_ = Step::kStart;
+  bool started_ = false;
   // With kPending: true if the next transaction writes the tables completely.
   bool recreates_ = false;
-  bool merging_ = false;
   std::vector<std::string> keys_;  // Services to read.
+  size_t desired_ = 0;             // The applied rows are read of the Services behind these.
   size_t next_key_ = 0;
-  std::optional<std::string> last_applied_;
-  // Services in `keys_`, if the applied Services are read afterwards. Step::kApplied skips them.
-  absl::flat_hash_set<std::string> read_;
   std::unique_ptr<Numbering> numbering_;
   int64_t source_rows_[2] = {};  // Number of source range rows in addition to the applied rows.
-  std::vector<Row> node_rows_before_, node_rows_;
   std::vector<Portion> copied_;
   nft::Transaction tables_;
   SharedCounts shared_;

@@ -38,6 +38,13 @@ constexpr std::string_view StageName(Stage stage) {
 }
 
 struct StageTime {
+  void Add(std::chrono::nanoseconds took) {
+    ++count;
+    sum += took;
+    last = took;
+    longest = std::max(longest, took);
+  }
+
   uint64_t count = 0;
   std::chrono::nanoseconds sum{0}, last{0}, longest{0};
 };
@@ -46,11 +53,7 @@ struct StageTime {
 class StageTimes {
  public:
   void Add(Stage stage, std::chrono::nanoseconds took) {
-    StageTime& time = times_[static_cast<size_t>(stage)];
-    ++time.count;
-    time.sum += took;
-    time.last = took;
-    time.longest = std::max(time.longest, took);
+    times_[static_cast<size_t>(stage)].Add(took);
   }
   const StageTime& of(Stage stage) const { return times_[static_cast<size_t>(stage)]; }
 

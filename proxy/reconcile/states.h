@@ -52,11 +52,11 @@ enum class TableState : uint8_t {
   // writes only differences between applied and desired rows.
   kCurrent,
   // The tables may differ from the applied rows. The next commit creates missing tables, reads the
-  // existing tables and writes the differences. If the tables cannot be compared, their content is
-  // replaced, except for clients' affinity records.
+  // existing tables and writes the differences.
   kUnverified,
-  // Writing the differences has failed. The next commit replaces the tables' content, including
-  // affinity records.
+  // Reading the tables or writing the differences has failed repeatedly. The next commit deletes
+  // and
+  // creates both tables, which loses affinity records.
   kReplacing,
 };
 
@@ -65,7 +65,7 @@ enum class Phase : uint8_t {
   kHolding,    // Keeps the previous run's rules in effect until it receives a complete state.
   kRetrying,   // Retries a commit that has failed.
   kWaiting,    // Has received nothing, or only a part of its first snapshot.
-  kRewriting,  // Reads the tables and writes the differences, or replaces their content.
+  kRewriting,  // Reads the tables and writes the differences, or replaces the tables.
   kRepairing,  // Checks and repairs rows that another process may have changed.
   kLoading,    // Writes the stored state, which was never completely in the kernel in this run.
   kServing,    // Commits changes. The stored state was completely in the kernel in this run.

@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "proxy/diff/chains.h"
-#include "proxy/repair/structure.h"
 #include "proxy/ruleset/descriptor.h"
 
 namespace svcmap::proxy {
@@ -16,38 +15,6 @@ namespace {
 
 // A dump takes quadratic time. Larger sets of endpoints are read by key.
 constexpr uint64_t kMaxDump = 200000;
-
-using Existing = nft::Transaction::TableCreation::Existing;
-
-// Returns the sets, chains and objects of a table to delete when the table is rewritten.
-// `keep_records`: keeps the sets that only rules write, because they contain the affinity records
-// of clients.
-Existing ToDelete(const nft::TableContent& found, const nft::TableSpec& spec, bool keep_records) {
-  Existing existing;
-  for (const auto& [name, digest] : found.sets) {
-    const auto is_record_set = [&name = name](const nft::SetSpec& set) {
-      return set.name == name && set.dynamic_size != 0;
-    };
-    const bool keep =
-        keep_records && std::any_of(spec.sets.begin(), spec.sets.end(), is_record_set);
-    if (!keep) existing.sets.push_back(name);
-  }
-  existing.chains = UnknownChains(found, spec);
-  const std::vector<std::string> replaced = ChainsToReplace(found, spec);
-  existing.chains.insert(existing.chains.end(), replaced.begin(), replaced.end());
-  existing.objects = found.objects;
-  return existing;
-}
-
-// Returns the sets of svcmapd's table, except for the sets that contain the affinity records of
-// clients.
-Existing SetsWithoutRecords(const nft::TableSpec& spec) {
-  Existing existing;
-  for (const nft::SetSpec& set : spec.sets) {
-    if (set.dynamic_size == 0) existing.sets.push_back(set.name);
-  }
-  return existing;
-}
 
 bool HasMarker(const std::vector<nft::Element>& elements, const std::vector<Row>& rows) {
   const auto is_found = [&](const Row& row) {
@@ -68,19 +35,9 @@ void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& 
 
 }  // namespace
 
-absl::Status TableRewriter::Read(TableState state) {
+absl::Status TableRewriter::Read() {
   Forget();
-  Contents contents;
-  for (const Family family : kFamilies) {
-    auto content = kernel_.ReadTable(family);
-    if (!content.ok()) return content.status();
-    contents[Index(family)] = *std::move(content);
-  }
-  contents_ = std::move(contents);
-  if (state != TableState::kUnverified) return absl::OkStatus();
   Found found;
-  found.timers = timers_.seconds();
-  found.rules = ruleset_.rules_in_use;
   for (const Family family : kFamilies) {
     if (absl::Status read = ReadElements(family, found); !read.ok()) return read;
   }
@@ -88,13 +45,12 @@ absl::Status TableRewriter::Read(TableState state) {
   return absl::OkStatus();
 }
 
-void TableRewriter::Forget() {
-  contents_.reset();
-  found_.reset();
-}
-
+// Sets of another type are replaced without being read.
 absl::Status TableRewriter::ReadElements(Family family, Found& found) const {
-  const std::optional<nft::TableContent>& content = (*contents_)[Index(family)];
+  auto read = kernel_.ReadTable(family);
+  if (!read.ok()) return read.status();
+  const std::optional<nft::TableContent>& content = found.contents[Index(family)] =
+      *std::move(read);
   if (!content) {
     found.has_marker = false;
     return absl::OkStatus();
@@ -106,12 +62,10 @@ absl::Status TableRewriter::ReadElements(Family family, Found& found) const {
   for (uint8_t set = 0; set < spec.sets.size(); ++set) {
     const std::string& name = spec.sets[set].name;
     const auto digest = content->sets.find(name);
-    if (digest == content->sets.end()) continue;
-    if (digest->second != reference->sets.at(name)) {
-      found.comparable = false;
-      continue;
-    }
-    if (spec.sets[set].dynamic_size != 0) continue;
+    const bool readable =
+        digest != content->sets.end() && digest->second == reference->sets.at(name);
+    if (set == kMarker) found.has_marker &= readable;
+    if (!readable || spec.sets[set].dynamic_size != 0) continue;
     if (set == kEndpoints) {  // After the descriptors.
       has_endpoints = true;
       continue;
@@ -123,11 +77,13 @@ absl::Status TableRewriter::ReadElements(Family family, Found& found) const {
   }
   if (has_endpoints) {
     const auto count = content->elements.find(spec.sets[kEndpoints].name);
-    const absl::Status read = ReadEndpoints(
+    const absl::Status endpoints = ReadEndpoints(
         family, count != content->elements.end() ? std::optional(count->second) : std::nullopt,
         found.elements);
-    if (!read.ok()) return read;
+    if (!endpoints.ok()) return endpoints;
   }
+  found.timers = timers_.seconds();
+  found.rules = ruleset_.rules_in_use;
   found.references[Index(family)] = *std::move(reference);
   return absl::OkStatus();
 }
@@ -181,41 +137,22 @@ absl::Status TableRewriter::ReadEndpoints(Family family, std::optional<uint64_t>
   return absl::OkStatus();
 }
 
-void TableRewriter::Write(TableState state, SyncPlan& sync_plan) const {
+void TableRewriter::Replace(SyncPlan& sync_plan) const {
   sync_plan.specs = MakeSpecs(ruleset_, timers_.seconds());
-  const bool exists = contents_ && ((*contents_)[0] || (*contents_)[1]);
-  if (found_ && found_->comparable && exists && Change(sync_plan)) return;
-  Replace(state, sync_plan);
-}
-
-// Writes the tables in one transaction, whatever they contain.
-void TableRewriter::Replace(TableState state, SyncPlan& sync_plan) const {
-  nft::Transaction& transaction = sync_plan.plan.transaction();
   for (const auto& spec : sync_plan.specs) {
-    const Family family = spec->family;
-    nft::Transaction::TableCreation creation{.family = family, .spec = spec};
-    if (contents_) {
-      if (const std::optional<nft::TableContent>& found = (*contents_)[Index(family)]) {
-        creation.existing = ToDelete(*found, *spec, state == TableState::kUnverified);
-        ReportReplacedChains(*found, *spec, sync_plan.replaced_chains);
-      }
-    } else if (state == TableState::kUnverified && kernel_.HasTable(family).value_or(false)) {
-      creation.existing = SetsWithoutRecords(*spec);
-    } else {
-      transaction.DropTable(family);
-    }
-    transaction.CreateTable(std::move(creation));
+    sync_plan.plan.transaction().DropTable(spec->family);
+    sync_plan.plan.transaction().CreateTable({.family = spec->family, .spec = spec});
   }
 }
 
-// Creates the tables that are missing, and writes only what differs from the elements, chains and
-// sets that exist. Returns false if the kernel's rules cannot be compared.
-bool TableRewriter::Change(SyncPlan& sync_plan) const {
+absl::Status TableRewriter::Write(SyncPlan& sync_plan) const {
+  sync_plan.specs = MakeSpecs(ruleset_, timers_.seconds());
   std::vector<nft::ChainRepair> repairs;
   nft::Transaction missing;
   for (const Family family : kFamilies) {
     const auto& spec = sync_plan.specs[Index(family)];
-    if (!(*contents_)[Index(family)]) {
+    const std::optional<nft::TableContent>& content = found_->contents[Index(family)];
+    if (!content) {
       missing.CreateTable({.family = family, .spec = spec});
       continue;
     }
@@ -224,16 +161,11 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
     if (found_->timers != timers_.seconds() || found_->rules != ruleset_.rules_in_use) {
       reference = kernel_.ReferenceContent(*spec);
     }
-    if (!reference.ok()) return false;
-    const nft::TableContent& content = *(*contents_)[Index(family)];
-    repairs.push_back(StructureRepair(content, *reference, spec));
-    for (const nft::SetSpec& set : spec->sets) {  // Rules that look up a missing set differ.
-      if (!content.sets.contains(set.name)) repairs.back().remove_sets.push_back(set.name);
-    }
-    ReportReplacedChains(content, *spec, sync_plan.replaced_chains);
+    if (!reference.ok()) return reference.status();
+    repairs.push_back(StructureRepair(*content, *reference, spec));
+    ReportReplacedChains(*content, *spec, sync_plan.replaced_chains);
   }
-  ElementChanges difference =
-      found_->elements.ChangesTo(sync_plan.plan.transaction(), RangeSets::kReplace);
+  ElementChanges difference = found_->elements.ChangesTo(sync_plan.plan.transaction());
   nft::Transaction& changes = difference.transaction;
   for (const auto& creation : missing.creations()) changes.CreateTable(creation);
   for (nft::ChainRepair& repair : repairs) {
@@ -248,10 +180,16 @@ bool TableRewriter::Change(SyncPlan& sync_plan) const {
     sync_plan.has_marker = true;
     changes = {};
   }
-  sync_plan.ended_local_sets = found_->elements.EndedLocalSets(sync_plan.plan.transaction());
+  LocalSets local_sets;
+  found_->elements.ForEach([&](const nft::ElementView& element) { local_sets.AddOld(element); });
+  if (!local_sets.empty()) {
+    sync_plan.plan.transaction().ForEachElement(
+        [&](nft::Verb, const nft::ElementView& element) { local_sets.AddNew(element); });
+  }
+  sync_plan.ended_local_sets = std::move(local_sets).Ended();
   sync_plan.gone_ports = found_->elements.StickyPortsNotIn(sync_plan.plan.transaction());
   sync_plan.plan.transaction() = std::move(changes);
-  return true;
+  return absl::OkStatus();
 }
 
 }  // namespace svcmap::proxy

@@ -13,13 +13,9 @@
 #include <vector>
 
 #include "nft/types/ip_address.h"
+#include "proxy/reconcile/stages.h"
 
 namespace svcmap::proxy {
-
-struct ProgrammingLatency {
-  uint64_t count = 0;  // Number of changes with a trigger time.
-  std::chrono::nanoseconds sum{0}, last{0}, longest{0};
-};
 
 class TriggerTimes {
  public:
@@ -41,12 +37,16 @@ class TriggerTimes {
   std::vector<std::pair<Family, std::chrono::nanoseconds>> Programmed(uint64_t end, Time now) {
     std::vector<std::pair<Family, std::chrono::nanoseconds>> latencies;
     for (; !waiting_.empty() && waiting_.front().sequence < end; waiting_.pop_front()) {
-      latencies.emplace_back(waiting_.front().family, Count(waiting_.front(), now));
+      // Not negative: the trigger time is from another machine's clock.
+      latencies.emplace_back(waiting_.front().family,
+                             std::max<std::chrono::nanoseconds>(now - waiting_.front().time, {}));
+      latency_.Add(latencies.back().second);
     }
     return latencies;
   }
 
-  const ProgrammingLatency& latency() const { return latency_; }
+  // Times of all changes that are in the kernel.
+  const StageTime& latency() const { return latency_; }
 
  private:
   struct Waiting {
@@ -55,19 +55,9 @@ class TriggerTimes {
     Family family;
   };
 
-  std::chrono::nanoseconds Count(const Waiting& change, Time now) {
-    // Not negative: the trigger time is from another machine's clock.
-    const std::chrono::nanoseconds took = std::max<std::chrono::nanoseconds>(now - change.time, {});
-    ++latency_.count;
-    latency_.sum += took;
-    latency_.last = took;
-    latency_.longest = std::max(latency_.longest, took);
-    return took;
-  }
-
   const Time start_;
   std::deque<Waiting> waiting_;
-  ProgrammingLatency latency_;
+  StageTime latency_;
 };
 
 }  // namespace svcmap::proxy

@@ -1,6 +1,7 @@
 // Provides the state of the reconciler for the status, for dumps and for explain.
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "proxy/explain/kernel_check.h"
 #include "proxy/reconcile/reconciler.h"
 #include "proxy/reconcile/row_reader.h"
@@ -11,8 +12,8 @@ Schedule::Work Reconciler::WorkLeft() const {
   return {.changes = Pending(),
           .leftovers = leftovers_.due() || leftovers_.NeedWait(),
           .suspects = HasSuspects(),
-          .rejected = rejections_.size() > 0,
-          .saves_state = journal_.enabled()};
+          .rejected = rejections_.services().size() > 0,
+          .saves_state = disk_ != nullptr};
 }
 
 void Reconciler::FillStatus(LoopStatus& status) const {
@@ -33,45 +34,50 @@ void Reconciler::FillStatus(LoopStatus& status) const {
   status.no_local_endpoints = applied_.no_local_endpoints();
   status.leftovers = leftovers_.elements();
   status.audits = repairer_.audits();
-  status.rejected_services = rejections_.size();
+  status.rejected_services = rejections_.services().size();
 }
 
-RowReader::RowReader(Rows rows) : rows_(rows) {}
-
-RowReader::~RowReader() = default;
-
 void RowReader::Start(Reconciler& reconciler) {
-  if (rows_ == Rows::kApplied) {
-    node_rows_ = reconciler.applied_.node_rows();
-    step_ = Step::kApplied;
-    return;
-  }
-  reconciler.node_.Follow();
-  numbering_ = std::make_unique<Numbering>(reconciler.numbering_);
+  started_ = true;
+  const Applied& applied = reconciler.applied_;
   const Store& store = reconciler.store_;
+  if (rows_ == Rows::kApplied) {
+    plan_.AddRows({}, applied.node_rows());
+  } else {
+    reconciler.node_.Follow();
+    numbering_ = std::make_unique<Numbering>(reconciler.numbering_);
+    recreates_ = rows_ == Rows::kPending && reconciler.tables_ != TableState::kCurrent;
+    const bool all_rows = rows_ == Rows::kDesired || recreates_;
+    if (all_rows || reconciler.node_.Changed()) {
+      plan_.AddRows(all_rows ? std::vector<Row>() : applied.node_rows(),
+                    reconciler.node_.Rows(reconciler.node_.facts()));
+    }
+  }
   if (rows_ == Rows::kDesired) {
-    keys_.reserve(store.service_count());
     store.ForEachService([this](const std::string& key, const ServiceEntry& entry) {
       if (entry.service) keys_.push_back(key);
     });
-  } else {
-    recreates_ = reconciler.tables_ != TableState::kCurrent;
-    keys_.reserve(store.dirty().size());
+  } else if (rows_ == Rows::kPending) {
     store.dirty().ForEach([this](const DirtyService& dirty) { keys_.push_back(dirty.key); });
   }
-  const bool all_rows = rows_ == Rows::kDesired || recreates_;
-  if (all_rows || reconciler.node_.Changed()) {
-    node_rows_ = reconciler.node_.Rows(reconciler.node_.facts());
-    if (!all_rows) node_rows_before_ = reconciler.applied_.node_rows();
+  desired_ = keys_.size();
+  if (rows_ != Rows::kApplied && !recreates_) return;
+  const absl::flat_hash_set<std::string> desired(keys_.begin(), keys_.end());
+  for (const auto& [key, rows] : applied.services()) {
+    if (!desired.contains(key)) keys_.push_back(key);
   }
-  step_ = Step::kServices;
 }
 
-void RowReader::ReadService(Reconciler& reconciler, const std::string& key) {
-  const ServiceRows* before = reconciler.applied_.Find(key);
-  Portion portion{.key = key, .after = reconciler.DesiredRowsOf(key, *numbering_, source_rows_)};
-  if (rows_ == Rows::kPending && !recreates_ && before != nullptr) portion.before = *before;
-  copied_.push_back(std::move(portion));
+void RowReader::ReadService(Reconciler& reconciler, const std::string& key, bool desired) {
+  const ServiceRows* applied = reconciler.applied_.Find(key);
+  if (desired) {
+    Portion& portion = copied_.emplace_back();
+    portion.key = key;
+    portion.after = reconciler.DesiredRowsOf(key, *numbering_, source_rows_);
+    if (rows_ == Rows::kPending && !recreates_ && applied != nullptr) portion.before = *applied;
+  } else if (applied != nullptr) {
+    copied_.push_back({.key = key, .before = std::nullopt, .after = *applied});
+  }
 }
 
 // Reads the parts that depend on all Services.
@@ -85,49 +91,27 @@ void RowReader::ReadEnd(Reconciler& reconciler) {
     }
     return;
   }
-  static const SharedCounts kNone;
-  SyncPlan tables(kNone);
-  tables.specs = MakeSpecs(reconciler.ruleset_, numbering_->timers.seconds());
-  reconciler.rewriter_.Replace(reconciler.tables_, tables);
-  tables_ = std::move(tables.plan.transaction());
+  for (auto& spec : MakeSpecs(reconciler.ruleset_, numbering_->timers.seconds())) {
+    const Family family = spec->family;
+    tables_.DropTable(family);
+    tables_.CreateTable({.family = family, .spec = std::move(spec)});
+  }
 }
 
 bool RowReader::Read(Reconciler& reconciler, std::chrono::steady_clock::duration limit) {
   const auto start = std::chrono::steady_clock::now();
-  const auto over = [&] { return std::chrono::steady_clock::now() - start >= limit; };
-  if (step_ == Step::kStart) {
-    Start(reconciler);
-    if (limit != kNoLimit) return false;
+  if (!started_) Start(reconciler);
+  while (next_key_ < keys_.size()) {
+    const size_t key = next_key_++;
+    ReadService(reconciler, keys_[key], key < desired_);
+    if (std::chrono::steady_clock::now() - start >= limit) return false;
   }
-  if (step_ == Step::kServices) {
-    while (next_key_ < keys_.size()) {
-      ReadService(reconciler, keys_[next_key_++]);
-      if (over()) return false;
-    }
-    step_ = recreates_ ? Step::kApplied : Step::kEnd;
-    if (!recreates_) return false;
-  }
-  if (step_ == Step::kApplied) {
-    const Applied::Services& services = reconciler.applied_.services();
-    auto next = last_applied_ ? services.upper_bound(*last_applied_) : services.begin();
-    for (; next != services.end(); ++next) {
-      if (read_.contains(next->first)) continue;
-      copied_.push_back({.key = next->first, .after = next->second});
-      last_applied_ = next->first;
-      if (over()) return false;
-    }
-    step_ = Step::kEnd;
-    return false;
-  }
+  if (!copied_.empty()) return false;
   ReadEnd(reconciler);
   return true;
 }
 
 void RowReader::Merge() {
-  if (!std::exchange(merging_, true)) {
-    plan_.AddRows(node_rows_before_, node_rows_);
-    if (recreates_) read_.insert(keys_.begin(), keys_.end());
-  }
   for (const Portion& portion : copied_) {
     plan_.AddService(portion.key, portion.before ? &*portion.before : nullptr, portion.after);
   }

@@ -1,10 +1,10 @@
 // Finds differences between the kernel and the applied state. Checks the objects that other
-// processes changed, and audits all rows, a few at a time. Returns the repair, which the caller
-// applies.
+// processes changed, and audits all rows, a few at a time. Returns the repair of single rows and of
+// chains, which the caller applies. All other damage is repaired by a rewrite, which reads the
+// tables and writes only what differs.
 //
 // Elements are looked up by key, so the cost per row is independent of the size of the set. The
-// cost of reading a complete set is quadratic in its size. The number of elements in a set shows
-// whether the set contains unknown elements.
+// number of elements in a set shows whether the set contains unknown elements.
 //
 // Not thread-safe. The reconciler owns the Repairer.
 #pragma once
@@ -13,7 +13,6 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,16 +28,11 @@ namespace svcmap::proxy {
 
 // Detected damage and its repair.
 struct Damage {
-  // True if the tables must be rewritten: a table or a set is missing, a set has another type, or
-  // the damage is too large for `repair`.
-  bool rewrite = false;
+  bool rewrite = false;  // True if the tables must be rewritten. `repair` is not used then.
   nft::Transaction repair;
   size_t elements = 0;  // Number of missing, wrong and unknown elements.
-  // Number of missing, changed and unknown chains, and of unknown sets, objects and table flags.
+  // Number of missing, changed and unknown chains, sets, objects and table flags.
   size_t chains = 0;
-  // True if `repair` changes a set of ranges with start and end elements. If the kernel rejects the
-  // repair, a rewrite must replace the set: the kernel checks start and end elements for overlaps.
-  bool bounds = false;
   // The checked objects. The caller passes them to MarkSuspect() if they were not repaired.
   nft::ForeignChange checked;
 
@@ -47,14 +41,8 @@ struct Damage {
 
 class Repairer {
  public:
-  // Maximum number of rows per check.
+  // Maximum number of rows per check of an audit.
   static constexpr size_t kRows = 256;
-  // Sets with more applied rows are rewritten without being read and compared.
-  static constexpr size_t kMaxRead = 200000;
-  // Sets with more applied rows are not read completely to find elements that svcmapd did not add,
-  // because reading 100,000 elements takes about 0.1 s and delays changes.
-  static constexpr int64_t kMaxUncounted = 100000;
-  static constexpr int kMaxInterruptions = 3;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
 
@@ -87,16 +75,15 @@ class Repairer {
  private:
   using Touched = nft::ForeignChange::Touched;
 
-  void MarkSetSuspect(nft::SetRef set);
   absl::StatusOr<Damage> Audit();
   absl::StatusOr<Damage> CheckStructure(Family family);
   void CompareCounts(const nft::TableContent& found, Family family);
-  absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows);
-  std::optional<absl::StatusOr<Damage>> CheckIfSuspect(nft::SetRef set);
+  // If `expected` is null, the expected rows are searched.
+  absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows, const nft::Transaction* expected);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
-  Damage DamageOf(const FoundElements& found, const nft::Transaction& expected) const;
+  nft::Transaction ExpectedRanges(nft::SetRef set) const;
+  nft::Transaction ExpectedRows(const std::vector<Touched>& rows) const;
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
-  std::vector<Touched> NextRows();
 
   nft::Kernel& kernel_;
   const Applied& applied_;
@@ -111,12 +98,8 @@ class Repairer {
   // True if an audit has ended and unknown elements are possible. The next check of the structure
   // then marks the sets whose number of elements the kernel does not report as suspect.
   std::array<bool, 2> search_uncounted_ = {};
-  std::deque<Touched> rows_;
+  std::vector<Touched> rows_;
   std::array<std::bitset<kRowSetCount>, 2> sets_;
-  // Suspect sets that may only contain unknown elements. A set is given up after kMaxInterruptions,
-  // because other processes can interrupt the reading of a large set forever.
-  std::array<std::bitset<kRowSetCount>, 2> searched_;
-  int interruptions_ = 0;  // Consecutive, of a set in `searched_`.
   // Number of audits that must end until all rows have been checked since everything became
   // suspect. If an audit was in progress, it continues. Otherwise, the last rows would never be
   // checked if notifications are lost repeatedly.

@@ -117,13 +117,10 @@ TEST_P(ChainRepairContract, ChainsOfTheGivenSpecAreWritten) {
   repair.spec = std::make_shared<TableSpec>(proxy::MakeTable(family(), {}, timers));
   Repair(repair);
   const TableContent repaired = Content();
-  Transaction whole = Creation();
+  Transaction whole;
   whole.DropTable(family());
+  whole.CreateTable({.family = family(), .spec = repair.spec});
   Commit(whole);
-  Transaction in_place;
-  in_place.CreateTable(
-      {.family = family(), .spec = repair.spec, .existing = svcmap::testing::DataSets()});
-  Commit(in_place);
   EXPECT_EQ(Content().chains, repaired.chains);
 }
 
@@ -167,6 +164,17 @@ INSTANTIATE_TEST_SUITE_P(All, RealChainRepair,
                          ::testing::Combine(::testing::Values(KernelKind::kReal),
                                             ::testing::ValuesIn(kFamilies)),
                          KernelCaseName);
+
+TEST_P(RealChainRepair, SetsThatAreMissingOrHaveAnotherTypeAreCreated) {
+  Fill();
+  Nft("flush chain %T firewall-check\ndelete set %T firewall-ips\n"
+      "delete set %T firewall-sources\nadd set %T firewall-sources { type inet_service; }");
+  ChainRepair repair = Of({"firewall-check"}, {}, {"firewall-sources"});
+  repair.add_sets = {"firewall-ips"};
+  Repair(repair);
+  EXPECT_EQ(Content().chains, content_.chains);
+  EXPECT_EQ(Content().sets, content_.sets);
+}
 
 TEST_P(RealChainRepair, FlushedReplacedAndReorderedRulesAndPoliciesComeBack) {
   Fill();

@@ -279,7 +279,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     switch (changes_->Below(20)) {
       case 0:
         interfaces_ = changes_->InterfaceAddresses();
-        reconciler_->SetInterfaceAddresses(interfaces_);
+        reconciler_->node().SetInterfaceAddresses(interfaces_);
         return;
       case 1:
         TakeSnapshot(sequence);
@@ -375,7 +375,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
       reconciler_ = std::make_unique<Reconciler>(*kernel_, options_, &disk_);
       beginning = reconciler_->Adopt(saved);
     } while (!beginning.ok());
-    reconciler_->SetInterfaceAddresses(interfaces_);
+    reconciler_->node().SetInterfaceAddresses(interfaces_);
     ++beginnings_[*beginning];
     if (*beginning != AdoptedState::kSaved) return;
     for (const SavedObject& object : saved.objects) {
@@ -388,7 +388,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   // Starts a new run with the tables and the state files of the previous run. After the start, the
   // controller sends the same objects as a snapshot.
   void Restart() {
-    const bool settled = !reconciler_->Pending() && !reconciler_->HasLeftovers() &&
+    const bool settled = !reconciler_->Pending() && reconciler_->leftovers().empty() &&
                          !reconciler_->HasSuspects() && !faulty();
     const std::optional<Digests> before = DigestsOf(*inner_, tables());
     const ReconcilerOptions options_before = options_;
@@ -402,7 +402,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     if (settled && same_options && reconciler_->revision() > 0) {
       ASSERT_EQ(reconciler_->Sync(SIZE_MAX).outcome, SyncResult::Outcome::kNothing);
       ASSERT_EQ(DigestsOf(*inner_, tables()), before);
-      ASSERT_FALSE(reconciler_->HasLeftovers());
+      ASSERT_TRUE(reconciler_->leftovers().empty());
     }
     if (changes_->Chance(50)) Settle();
     reconciler_->store().BeginSnapshot();
@@ -414,7 +414,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   // Sends all stored objects, in an order that differs from the order of arrival.
   void Notify(const Reconciler& from, Reconciler& to) {
     const Store& store = from.store();
-    to.SetInterfaceAddresses(interfaces_);
+    to.node().SetInterfaceAddresses(interfaces_);
     for (const auto& [name, node] : store.nodes()) {
       to.store().Apply({.kind = Kind::kNode, .key = name, .node = node}, 1);
     }
@@ -446,7 +446,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void JudgeAck() {
     const bool complete =
         !reconciler_->Pending() && !reconciler_->HasSuspects() && !reconciler_->WorkLeft().rejected;
-    if (judge_ && complete && !interfered_) judge_->Acked(reconciler_->HasLeftovers());
+    if (judge_ && complete && !interfered_) judge_->Acked(!reconciler_->leftovers().empty());
   }
 
   // Returns how packets must be handled when all stored objects are in the kernel.
@@ -477,13 +477,14 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void Settle() {
     int rounds = 0;
     const auto unsettled = [&] {
-      return reconciler_->Pending() || reconciler_->HasSuspects() || reconciler_->HasLeftovers();
+      return reconciler_->Pending() || reconciler_->HasSuspects() ||
+             !reconciler_->leftovers().empty();
     };
     while (unsettled() && ++rounds < 2000) {
-      if (reconciler_->HasLeftovers() && (!reconciler_->Pending() || changes_->Chance(70))) {
+      if (!reconciler_->leftovers().empty() && (!reconciler_->Pending() || changes_->Chance(70))) {
         reconciler_->RemoveLeftovers();
         JudgeAck();
-      } else if (!reconciler_->HasLeftovers() && reconciler_->HasSuspects()) {
+      } else if (reconciler_->leftovers().empty() && reconciler_->HasSuspects()) {
         reconciler_->Repair();
       } else {
         SyncOnce();

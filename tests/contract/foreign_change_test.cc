@@ -159,9 +159,6 @@ TEST_F(ForeignChangeTest, OwnCommitsAreNotReportedLargeOrSmall) {
   Transaction repair;
   repair.RepairChains({kFamily, nullptr, {"services"}, {}, {}});
   Commit(repair);
-  Transaction in_place;
-  in_place.CreateTable({.family = kFamily, .existing = svcmap::testing::DataSets()});
-  Commit(in_place);
   Add({ServiceRow(kFamily, 4)});
   ExpectNothing();
 }

@@ -63,22 +63,6 @@ std::vector<Variant> Variants() {
   return variants;
 }
 
-// A rewrite in place removes the previous run's content, except for the affinity chains of the
-// previous timeouts.
-TEST_P(ListingTest, ATableWrittenInPlaceListsAsACreatedOne) {
-  Create();
-  for (const std::vector<uint32_t>& timers : {std::vector<uint32_t>{10800, 90}, {10800, 90, 60}}) {
-    const TableSpec spec = proxy::MakeTable(family(), {}, timers);
-    Transaction transaction;
-    transaction.CreateTable({.family = family(),
-                             .spec = std::make_shared<TableSpec>(spec),
-                             .existing = svcmap::testing::DataSets()});
-    Commit(transaction);
-    ASSERT_OK(LoadFresh(TableText(spec)));
-    EXPECT_EQ(ListSorted(*netns_), ListSorted(*fresh_netns_));
-  }
-}
-
 // Differential test: nft compiles svcmapd's text to its own expressions. Equal listings show that
 // nft interprets the rules of both tables the same way. Equal instructions show that the
 // expressions of both tables are equivalent.

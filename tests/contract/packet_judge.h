@@ -61,10 +61,7 @@ class PacketJudge {
       return all || changed.contains({set.family, set.set});
     });
     // The replacement of a table may lose packets (proxy/README.md).
-    const bool replaces = std::ranges::any_of(transaction.creations(), [](const auto& creation) {
-      return creation.existing && !creation.existing->sets.empty();
-    });
-    if (replaces) versions_.clear();
+    if (!transaction.drops().empty()) versions_.clear();
     versions_.push_back(std::move(next));
     if (versions_.size() > kVersions) versions_.pop_front();
     ++commits_;

@@ -130,13 +130,4 @@ inline nft::Transaction Changes(const std::vector<Row>& deleted, const std::vect
   return transaction;
 }
 
-// What a table that exists loses when it is written again: all sets except the dynamic ones.
-inline nft::Transaction::TableCreation::Existing DataSets() {
-  nft::Transaction::TableCreation::Existing existing;
-  for (const nft::SetSpec& set : proxy::MakeTable(Family::kIpv4, {}).sets) {
-    if (set.dynamic_size == 0) existing.sets.push_back(set.name);
-  }
-  return existing;
-}
-
 }  // namespace svcmap::testing

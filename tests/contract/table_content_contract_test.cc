@@ -76,10 +76,6 @@ TEST_P(TableContentContract, TwoCreationsAreEqual) {
   const TableContent first = Content();
   Commit(Recreation());  // Sizes are not part of the content.
   EXPECT_EQ(Content(), first);
-  Transaction in_place;
-  in_place.CreateTable({.family = family(), .existing = svcmap::testing::DataSets()});
-  Commit(in_place);
-  EXPECT_EQ(Content(), first);
 }
 
 TEST_P(TableContentContract, ElementsChangeTheCountsOnly) {

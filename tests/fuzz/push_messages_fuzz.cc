@@ -57,7 +57,8 @@ proxy::ReconcilerOptions Options() {
 class Agent {
  public:
   Agent() {
-    reconciler_.SetInterfaceAddresses(std::vector<IpAddress>{*IpAddress::Parse("192.168.0.1")});
+    reconciler_.node().SetInterfaceAddresses(
+        std::vector<IpAddress>{*IpAddress::Parse("192.168.0.1")});
   }
 
   void Take(const v1::PushRequest& request) {
@@ -169,7 +170,7 @@ class Agent {
       Require(result.outcome != proxy::SyncResult::Outcome::kFailed);
       for (const auto& found : result.findings) Notify(found.finding);
     }
-    while (reconciler_.HasLeftovers()) Require(reconciler_.RemoveLeftovers().error.ok());
+    while (!reconciler_.leftovers().empty()) Require(reconciler_.RemoveLeftovers().error.ok());
     Require(proxy::test::StatusOf(reconciler_).rejected_services == 0);
     const proxy::test::Lines wanted = proxy::test::Additions(proxy::test::DesiredRows(reconciler_));
     Require(wanted == proxy::test::Additions(proxy::test::AppliedRows(reconciler_)));

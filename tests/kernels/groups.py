@@ -28,7 +28,7 @@ def python(name):
 # Some other contract tests validate the complete table hundreds of times, which takes minutes on old
 # kernels. Tests of the fake kernel do not depend on the kernel.
 CONTRACT = ("ElementContract*", "BatchContract*", "TableContract*", "RangeContract*",
-            "SeveralFieldsContract*", "InPlaceContract*", "FlowTableContract*", "ForeignChangeTest*",
+            "SeveralFieldsContract*", "FlowTableContract*", "ForeignChangeTest*",
             "SessionFaultsTest*", "WatcherFaultsTest*", "DumpConsistencyTest*")
 CONTRACT_SKIPPED = "*Fake*:*AHundredThousandElements*:*ThousandsOfRanges*"
 PACKET = ("ClusterIpTest*", "StaleFlowsTest*", "UdpCyclingTest*", "SourceRangesTest*", "CountersTest*",

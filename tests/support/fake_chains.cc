@@ -77,10 +77,6 @@ int FakeChains::Remove(const std::string& chain) {
   return 0;
 }
 
-void FakeChains::DeleteAllRules() {
-  for (auto& [name, chain] : chains_) chain.rules.clear();
-}
-
 std::map<std::string, BaseChain> FakeChains::Bases() const {
   std::map<std::string, BaseChain> bases;
   for (const auto& [name, chain] : chains_) {

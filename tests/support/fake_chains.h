@@ -22,8 +22,6 @@ class FakeChains {
   int Remove(const std::string& chain);      // Deletes the chain and its rules.
   int DeleteRule(const std::string& chain);  // Deletes the chain's first rule.
 
-  void DeleteAllRules();
-
   // See TableContent::chains.
   std::map<std::string, uint64_t> Digests() const;
   // See TableContent::bases.

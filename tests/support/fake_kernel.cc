@@ -64,7 +64,6 @@ std::optional<FakeKernel::Failure> FakeKernel::Create(const Transaction::TableCr
   const TableSpec& sets = specs_[Index(creation.family)];
   const TableSpec& spec = Spec(creation.family, creation.spec);
   std::optional<Table>& table = tables_[Index(creation.family)];
-  if (creation.existing) return Replace(spec, table, *creation.existing);
   if (table) return Write(spec, *table);
   table = Table{};
   for (const SetSpec& set : sets.sets) table->sets.emplace_back(set);
@@ -87,28 +86,6 @@ int FakeKernel::DeleteObjects(const std::vector<ForeignObject>& objects, Table& 
     if (table.foreign_objects.erase(object.name) == 0) return ENOENT;
   }
   return 0;
-}
-
-std::optional<FakeKernel::Failure> FakeKernel::Replace(
-    const TableSpec& spec, std::optional<Table>& table,
-    const Transaction::TableCreation::Existing& existing) {
-  if (!table) return Failure{ENOENT, "delete the rules of " + spec.name, std::nullopt};
-  table->chains.DeleteAllRules();
-  for (const std::string& name : existing.sets) {
-    if (const int error = DeleteSet(spec.family, *table, name); error != 0) {
-      return Failure{error, "delete set " + name, std::nullopt};
-    }
-  }
-  for (const std::string& chain : existing.chains) {
-    if (const int error = table->chains.Remove(chain); error != 0) {
-      return Failure{error, "delete chain " + chain, std::nullopt};
-    }
-  }
-  if (const int error = DeleteObjects(existing.objects, *table); error != 0) {
-    return Failure{error, "delete objects", std::nullopt};
-  }
-  table->flags = 0;
-  return Write(spec, *table);
 }
 
 std::optional<FakeKernel::Failure> FakeKernel::Write(const TableSpec& spec, Table& table) {

@@ -94,8 +94,6 @@ class FakeKernel final : public Kernel {
   std::optional<Failure> Create(const Transaction::TableCreation& creation);
   int DeleteSet(Family family, Table& table, const std::string& name);
   static int DeleteObjects(const std::vector<ForeignObject>& objects, Table& table);
-  std::optional<Failure> Replace(const TableSpec& spec, std::optional<Table>& table,
-                                 const Transaction::TableCreation::Existing& existing);
   std::optional<Failure> Write(const TableSpec& spec, Table& table);
   std::optional<Failure> Repair(const ChainRepair& repair);
   std::optional<Failure> RunElements(const Transaction& transaction);

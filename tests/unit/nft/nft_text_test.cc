@@ -71,22 +71,19 @@ TEST(TransactionTextTest, StartsAndEndsThatDoNotBelongTogetherStayApart) {
             "add element ip svcmap service-cidrs { 0.0.0.0/0 }\n");
 }
 
-// nft cannot replace sets that rules refer to, so the text contains such a replacement only as a
-// comment.
-TEST(TransactionTextTest, ACreationInPlaceIsACommentLine) {
-  Transaction transaction;
-  transaction.CreateTable({.family = Family::kIpv6, .existing = svcmap::testing::DataSets()});
-  EXPECT_EQ(TransactionText(Tables(), transaction), "# in place: add table ip6 svcmap\n");
-}
-
 TEST(TransactionTextTest, ARepairNamesItsChainsAndWhatItRemoves) {
   Transaction transaction;
-  transaction.RepairChains(
-      {Family::kIpv6, nullptr, {"services", "pick-3"}, {"foreign"}, {"foreign-set"}});
+  transaction.RepairChains({Family::kIpv6,
+                            nullptr,
+                            {"services", "pick-3"},
+                            {"foreign"},
+                            {"foreign-set"},
+                            {"endpoints"}});
   EXPECT_EQ(TransactionText(Tables(), transaction),
             "# rewritten: chain ip6 svcmap services\n"
             "# rewritten: chain ip6 svcmap pick-3\n"
             "delete set ip6 svcmap foreign-set\n"
+            "# added: set ip6 svcmap endpoints\n"
             "delete chain ip6 svcmap foreign\n");
 }
 

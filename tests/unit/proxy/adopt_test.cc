@@ -53,7 +53,7 @@ class AdoptTest : public ::testing::Test {
     }
   }
   void RemoveLeftovers() {
-    while (reconciler_->HasLeftovers()) EXPECT_OK(reconciler_->RemoveLeftovers().error);
+    while (!reconciler_->leftovers().empty()) EXPECT_OK(reconciler_->RemoveLeftovers().error);
   }
   void Settle(const std::vector<Change>& changes) {
     Apply(changes);
@@ -195,7 +195,7 @@ TEST_F(AdoptTest, LeftoversOfAKilledRunAreDeleted) {
           AService("shop/b").At("10.96.0.2").Port(80).Affinity(60), Slice("shop/b", 3, 2)});
   Apply({NoService("shop/a"), NoService("shop/b")});
   EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-  ASSERT_TRUE(reconciler_->HasLeftovers());
+  ASSERT_FALSE(reconciler_->leftovers().empty());
   ASSERT_EQ(Begin(), AdoptedState::kSaved);
   Settle({});
   EXPECT_THAT(Contents(kernel_, FullTables()), IsEmpty());

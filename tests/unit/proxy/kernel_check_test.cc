@@ -25,7 +25,7 @@ using ::testing::UnorderedElementsAre;
 class KernelCheckTest : public ::testing::Test {
  protected:
   KernelCheckTest() {
-    reconciler_.SetInterfaceAddresses(Ips({"192.0.2.10"}));
+    reconciler_.node().SetInterfaceAddresses(Ips({"192.0.2.10"}));
     Commit({ANode("n1", {"192.0.2.10"}),
             AService("shop/web").At("10.96.0.1").Port(80).NodePort(30080).Port(443, "tls"),
             ASlice("shop/web-1", "shop/web").Port(8080).Local("10.1.0.5").Ready("10.1.1.7")});

@@ -475,12 +475,12 @@ TEST(LeftoversTest, S116SourceRangesWaitUntilTheirRestrictionIsDeleted) {
   EXPECT_FALSE(leftovers.due());
   add(40);  // Waits for its restriction, and does not delay the others.
   leftovers.EndWait(leftovers.BeginWait());
-  leftovers.ForgetNext();
-  EXPECT_EQ(leftovers.Next().element_count(), 40u);
+  EXPECT_EQ(leftovers.Next().element_count(), 41u);
   EXPECT_TRUE(HasSourceRanges(SetOfFirst(leftovers.Next())));
   leftovers.ForgetNext();
   EXPECT_FALSE(leftovers.due());
   leftovers.EndWait(leftovers.BeginWait());
+  EXPECT_EQ(leftovers.Next().element_count(), 1u);
   leftovers.ForgetNext();
   EXPECT_TRUE(leftovers.empty());
 }

@@ -166,7 +166,7 @@ class PortRangeCommitTest : public ::testing::Test {
     for (const Change& change : changes) reconciler_.store().Apply(change, ++sequence_);
     const SyncResult result = reconciler_.Sync(SIZE_MAX);
     EXPECT_EQ(result.outcome, SyncResult::Outcome::kCommitted) << result.error;
-    while (reconciler_.HasLeftovers()) reconciler_.RemoveLeftovers();
+    while (!reconciler_.leftovers().empty()) reconciler_.RemoveLeftovers();
     EXPECT_EQ(Contents(kernel_, tables_), Additions(DesiredRows(reconciler_)));
     return operations_;
   }

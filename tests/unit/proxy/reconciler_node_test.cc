@@ -80,7 +80,7 @@ TEST_F(ReconcilerNodeTest, S65TheNodesPodCidrIsFollowed) {
 }
 
 TEST_F(ReconcilerNodeTest, AFailedSyncDoesNotForgetWhatTheNodeChanged) {
-  reconciler_.SetInterfaceAddresses(Ips({"192.0.2.1", "192.0.2.2"}));
+  reconciler_.node().SetInterfaceAddresses(Ips({"192.0.2.1", "192.0.2.2"}));
   Settle({ANode("n1", {"192.0.2.1"}), Web().NodePort(30080)});
   Apply({ANode("n1", {"192.0.2.2"})});
   EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);

@@ -75,6 +75,8 @@ TEST(RejectionsTest, TemporaryErrorsDoNotReplaceTheCheckOfTheRows) {
   EXPECT_EQ(handle(EEXIST), Rejections::Remedy::kRewrite);
   // A rewrite that fails must not be repeated in the same way indefinitely.
   plan.rewrite = true;
+  EXPECT_EQ(handle(EINVAL), Rejections::Remedy::kRetry);
+  EXPECT_EQ(handle(EINVAL), Rejections::Remedy::kRetry);
   EXPECT_EQ(handle(EINVAL), Rejections::Remedy::kRewrite);
 }
 
@@ -96,7 +98,7 @@ class RejectionTest : public ::testing::TestWithParam<bool> {
       for (const PlanFinding& found : reconciler_.Sync(SIZE_MAX).findings) {
         findings.push_back(found.finding);
       }
-      while (reconciler_.HasLeftovers()) EXPECT_OK(reconciler_.RemoveLeftovers().error);
+      while (!reconciler_.leftovers().empty()) EXPECT_OK(reconciler_.RemoveLeftovers().error);
     }
     EXPECT_LT(rounds, 100) << "does not settle";
     return findings;

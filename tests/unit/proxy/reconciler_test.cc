@@ -253,7 +253,7 @@ TEST_F(ReconcilerTest, FindingsOfTheNodeStandUntilTheirCauseIsGone) {
   };
   NodeAddresses node;
   node.interfaces = {{Ip("10.96.50.1"), 24, "lan0"}};
-  reconciler_.SetInterfaceAddresses(node);
+  reconciler_.node().SetInterfaceAddresses(node);
   Settle({Web()});
   Apply({AServiceCidr("kubernetes", {"10.96.0.0/16"})});
   SyncResult result = Sync();
@@ -267,13 +267,13 @@ TEST_F(ReconcilerTest, FindingsOfTheNodeStandUntilTheirCauseIsGone) {
   EXPECT_THAT(standing(), SizeIs(1));
   // A clusterIP becomes an address of the node.
   node.interfaces.push_back({Ip("10.96.0.2"), 32, "eth0"});
-  reconciler_.SetInterfaceAddresses(node);
+  reconciler_.node().SetInterfaceAddresses(node);
   result = Sync();
   ASSERT_THAT(result.findings, SizeIs(1));
   EXPECT_EQ(result.findings[0].sequence, 0u);
   EXPECT_EQ(result.findings[0].finding.key, "shop/other");
   EXPECT_THAT(standing(), SizeIs(2));
-  reconciler_.SetInterfaceAddresses(Ips({"192.0.2.1"}));
+  reconciler_.node().SetInterfaceAddresses(Ips({"192.0.2.1"}));
   EXPECT_THAT(Sync().findings, IsEmpty());
   EXPECT_THAT(standing(), IsEmpty());
   // The first Service with a nodePort makes the missing primary address a problem.
@@ -290,7 +290,7 @@ TEST_F(ReconcilerTest, FindingsOfTheNodeStandUntilTheirCauseIsGone) {
 
 TEST_F(ReconcilerTest, AnAddressThatIsNoClusterIpChangesNoService) {
   Settle({Web()});
-  reconciler_.SetInterfaceAddresses(Ips({"10.96.0.3", "192.0.2.1"}));
+  reconciler_.node().SetInterfaceAddresses(Ips({"10.96.0.3", "192.0.2.1"}));
   EXPECT_EQ(Sync().udp.size(), 0u) << "no Service was planned";
 }
 

@@ -60,7 +60,7 @@ class ReconcilerTest : public ::testing::Test {
     return result;
   }
   static void RemoveLeftovers(Reconciler& reconciler) {
-    while (reconciler.HasLeftovers()) reconciler.RemoveLeftovers();
+    while (!reconciler.leftovers().empty()) reconciler.RemoveLeftovers();
   }
   // Applies the changes, and checks that the changes are committed and visible in the kernel.
   void Settle(const std::vector<Change>& changes) {

@@ -97,7 +97,7 @@ struct AgentRun {
     fault = with;
     sent.clear();
     SyncResult result = reconciler.Sync(SIZE_MAX);
-    while (reconciler.HasLeftovers()) reconciler.RemoveLeftovers();
+    while (!reconciler.leftovers().empty()) reconciler.RemoveLeftovers();
     return result;
   }
 
@@ -157,8 +157,8 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
     SCOPED_TRACE("step " + std::to_string(step));
     if (random_.Chance(5)) {
       const std::vector<IpAddress> addresses = random_.InterfaceAddresses();
-      asked_.reconciler.SetInterfaceAddresses(addresses);
-      other_.reconciler.SetInterfaceAddresses(addresses);
+      asked_.reconciler.node().SetInterfaceAddresses(addresses);
+      other_.reconciler.node().SetInterfaceAddresses(addresses);
     }
     const std::vector<Change> changes = SomeChanges();
     const bool waiting = asked_.reconciler.Pending();

@@ -69,7 +69,7 @@ TEST_F(LoopPacketsTest, StoppingDeletesLeftovers) {
   packets_->AwaitWaiter();
   packets_->Open();
   loop_->Stop();
-  EXPECT_FALSE(reconciler_.HasLeftovers());
+  EXPECT_TRUE(reconciler_.leftovers().empty());
   EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(reconciler_)));
 }
 

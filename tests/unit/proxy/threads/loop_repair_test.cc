@@ -125,8 +125,8 @@ TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
   const Lines before = Stored();
   Remove(kServiceIps);
   EXPECT_EQ(repairs_.Await(1).damage, "");
-  EXPECT_EQ(Stored(), before);
   EXPECT_GE(AwaitVerified().audits, 1u);
+  EXPECT_EQ(Stored(), before);
 }
 
 // An idle loop makes no turns, so the time of its last turn does not count.
