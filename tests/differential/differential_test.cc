@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/differential/differential_world.h"
+#include "tests/differential/explanations.h"
 #include "tests/differential/open_connections.h"
 #include "tests/differential/pings.h"
 #include "tests/differential/probes.h"
@@ -113,6 +114,7 @@ class DifferentialTest : public ::testing::Test {
       ASSERT_OK(FlushConntrack(world_->node().netns()));
       ProbeReport report = Probe(world_->sources(), model, scenario.dice, affinity);
       Ping(world_->sources(), model, scenario.dice, report);
+      CompareExplanations(world_->agent(), world_->sources(), model, scenario.dice, report);
       if (!Agrees(scenario, history, objects, report)) return;
       if (change == kChanges) break;
       OpenConnections connections;

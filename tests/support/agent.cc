@@ -196,6 +196,13 @@ absl::StatusOr<v1::GetStatusResponse> Agent::GetStatus() {
   return response;
 }
 
+absl::StatusOr<v1::ExplainResponse> Agent::Explain(const v1::ExplainRequest& request) {
+  v1::ExplainResponse response;
+  absl::Status status = impl_->Call(&v1::Control::Stub::Explain, request, &response, "Explain");
+  if (!status.ok()) return status;
+  return response;
+}
+
 absl::StatusOr<std::string> Agent::Dump(v1::DumpRequest::What what) {
   v1::DumpRequest request;
   request.set_what(what);

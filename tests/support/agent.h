@@ -79,6 +79,7 @@ class Agent {
   absl::StatusOr<v1::Ack> TryApply(const Objects& objects);
   absl::StatusOr<v1::Ack> TryRemove(const std::vector<v1::ObjectRef>& objects);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
   absl::StatusOr<std::string> Dump(v1::DumpRequest::What what);
   // Returns the stored objects of a kind, or of all kinds.
   absl::StatusOr<Objects> List(v1::Kind kind = v1::KIND_UNSPECIFIED);
