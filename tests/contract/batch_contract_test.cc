@@ -81,17 +81,5 @@ TEST_P(BatchContract, EachCommitThatChangesSomethingAddsOneToTheGeneration) {
   }
 }
 
-TEST_P(BatchContract, ARejectedBatchDoesNotSpoilTheNextOne) {
-  CreateTable();
-  for (uint32_t i = 0; i < 20; ++i) {
-    Transaction bad;
-    bad.Add(ServiceRow(family(), i));
-    bad.Delete(ServiceRow(family(), 1000));
-    ExpectRejected(bad, absl::StatusCode::kNotFound, 1);
-    Add({ServiceRow(family(), i)});
-  }
-  EXPECT_EQ(Read(proxy::kServiceIps).size(), 20u);
-}
-
 }  // namespace
 }  // namespace svcmap::nft

@@ -62,13 +62,6 @@ TEST_P(ElementContract, AddingAgainTheSameIsNoError) {
   EXPECT_EQ(Read(proxy::kClusterIps).size(), 1u);
 }
 
-TEST_P(ElementContract, AddingAgainKeepsTheOldComment) {
-  CreateTable();
-  Add({ServiceRow(family(), 1).Comment("old")});
-  Add({ServiceRow(family(), 1).Comment("new")});
-  EXPECT_THAT(Read(proxy::kServiceIps), ElementsAre(ServiceRow(family(), 1).Comment("old").Read()));
-}
-
 TEST_P(ElementContract, ElementsOfAMissingTableAreRejectedAndNoneIsNamed) {
   ExpectRejected(Changes({}, {ServiceRow(family(), 1)}), absl::StatusCode::kNotFound, std::nullopt);
   ExpectRejected(Changes({ServiceRow(family(), 1)}, {}), absl::StatusCode::kNotFound, std::nullopt);

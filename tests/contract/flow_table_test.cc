@@ -91,12 +91,6 @@ std::vector<std::string> Texts(const std::vector<Flow>& flows) {
   return texts;
 }
 
-TEST_P(FlowTableContract, AnEmptyTableHasNoFlows) {
-  if (!netns_) return;
-  EXPECT_THAT(List(), IsEmpty());
-  EXPECT_OK(Delete({}).status);
-}
-
 TEST_P(FlowTableContract, AFlowIsReadAsItIs) {
   if (!netns_) return;
   TrackedFlow flow = AFlow(Client(40001), at()(10, 53), at()(1, 5353));

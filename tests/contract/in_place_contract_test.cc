@@ -15,16 +15,12 @@ using ::svcmap::testing::ServiceRow;
 using ::svcmap::testing::SourceRow;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 class InPlaceContract : public KernelContract {
  protected:
-  Transaction InPlace(const std::vector<uint32_t>& timers = {10800}) const {
+  Transaction InPlace() const {
     Transaction transaction;
-    transaction.CreateTable(
-        {.family = family(),
-         .spec = std::make_shared<TableSpec>(proxy::MakeTable(family(), {}, timers)),
-         .existing = svcmap::testing::DataSets()});
+    transaction.CreateTable({.family = family(), .existing = svcmap::testing::DataSets()});
     return transaction;
   }
 };
@@ -47,27 +43,6 @@ TEST_P(InPlaceContract, OnlyRecordsStay) {
   }
 }
 
-TEST_P(InPlaceContract, TheBatchFillsTheNewSets) {
-  CreateTable();
-  Add({ServiceRow(family(), 1, 7), ServiceRow(family(), 2)});
-  Transaction transaction = InPlace();
-  transaction.Add(ServiceRow(family(), 1, 8));
-  transaction.Add(ServiceRow(family(), 3));
-  Commit(transaction);
-  EXPECT_THAT(Read(proxy::kServiceIps), UnorderedElementsAre(ServiceRow(family(), 1, 8).Read(),
-                                                             ServiceRow(family(), 3).Read()));
-}
-
-TEST_P(InPlaceContract, TimeoutsMayComeAndGo) {
-  CreateTable();
-  const Row record = RecordRow(family(), 7, 1, 0x10001);
-  Add({record});
-  Commit(InPlace({10800, 90, 86400}));
-  Commit(InPlace({10800, 90, 86400}));
-  Commit(InPlace({60}));
-  EXPECT_THAT(Read(proxy::kAffinity), ElementsAre(record.Read()));
-}
-
 TEST_P(InPlaceContract, WithoutATableItIsRejected) {
   ExpectRejected(InPlace(), absl::StatusCode::kNotFound, std::nullopt);
   EXPECT_FALSE(HasTable(family()));
@@ -80,13 +55,6 @@ TEST_P(InPlaceContract, ARejectionLeavesEverythingAsItWas) {
   transaction.Add(ServiceRow(family(), 2));
   transaction.Delete(ServiceRow(family(), 1));  // This element is deleted with the old set.
   ExpectRejected(transaction, absl::StatusCode::kNotFound, 1);
-}
-
-TEST_P(InPlaceContract, AddsOneToTheGeneration) {
-  CreateTable();
-  const uint32_t generation = Generation();
-  Commit(InPlace());
-  EXPECT_EQ(Generation(), generation + 1);
 }
 
 }  // namespace

@@ -69,14 +69,5 @@ TEST_P(RangeContract, OnlyRangesThatDifferAreWritten) {
   }
 }
 
-TEST_P(RangeContract, AddingARangeAgainIsNoError) {
-  CreateTable();
-  const std::vector<Row> range = {RangeStart(Address(family(), 0x100)),
-                                  RangeEnd(Address(family(), 0x200))};
-  Add(range);
-  Add(range);
-  EXPECT_EQ(Read(proxy::kServiceCidrs).size(), 2u);
-}
-
 }  // namespace
 }  // namespace svcmap::nft

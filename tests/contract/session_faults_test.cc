@@ -41,7 +41,6 @@ class SessionFaultsTest : public ::testing::Test {
                                   .on_port = [this](uint32_t port) { ports_.push_back(port); },
                                   .faults = &faults_});
     }));
-    ASSERT_OK_AND_ASSIGN(observer_, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
     Transaction creation;
     creation.CreateTable({kFaultFamily});
     creation.Add(ServiceRow(kFaultFamily, 1));
@@ -58,63 +57,14 @@ class SessionFaultsTest : public ::testing::Test {
   static Transaction Adding(uint32_t number) {
     return testing::Changes({}, {ServiceRow(kFaultFamily, number)});
   }
-  bool IsThere(uint32_t number) {
-    const auto element =
-        observer_->ReadElement(kFaultSet, ServiceRow(kFaultFamily, number).key.bytes());
-    EXPECT_OK(element);
-    return element.ok() && element->has_value();
-  }
   void ExpectFreshSocket() { EXPECT_THAT(ports_, SizeIs(2)) << "one socket, or more than two"; }
-  void ExpectSameSocket() { EXPECT_THAT(ports_, SizeIs(1)); }
 
   std::optional<testing::NetNs> netns_;
   TableSpecs tables_;
   ScriptedFaults faults_;
   std::vector<uint32_t> ports_;
   std::unique_ptr<NetlinkKernel> kernel_;
-  std::unique_ptr<NetlinkKernel> observer_;
 };
-
-TEST_F(SessionFaultsTest, AMissingVerdictIsUnknownAndTheNextBatchGoesOverAFreshSocket) {
-  Once({.drop = true});
-  const ApplyResult result = kernel_->Apply(Adding(2));
-  EXPECT_EQ(result.outcome, ApplyOutcome::kUnknown);
-  EXPECT_EQ(result.error.code(), absl::StatusCode::kDeadlineExceeded);
-  ExpectSameSocket();
-  EXPECT_TRUE(IsThere(2));
-  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
-  ExpectFreshSocket();
-}
-
-TEST_F(SessionFaultsTest, ALostAnswerMakesTheVerdictUnknown) {
-  Once({.error = ENOBUFS});
-  const ApplyResult result = kernel_->Apply(Adding(2));
-  EXPECT_EQ(result.outcome, ApplyOutcome::kUnknown);
-  EXPECT_EQ(result.error.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
-  ExpectFreshSocket();
-}
-
-TEST_F(SessionFaultsTest, WhatCannotBeSentIsRejected) {
-  faults_.send = [](uint32_t, std::span<const uint8_t>) { return ENOMEM; };
-  const ApplyResult result = kernel_->Apply(Adding(2));
-  EXPECT_EQ(result.outcome, ApplyOutcome::kRejected);
-  EXPECT_EQ(result.error.code(), absl::StatusCode::kResourceExhausted);
-  faults_.Clear();
-  EXPECT_FALSE(IsThere(2));
-  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kCommitted);
-}
-
-TEST_F(SessionFaultsTest, WithoutAFreshSocketNothingIsSent) {
-  Once({.drop = true});
-  EXPECT_EQ(kernel_->Apply(Adding(2)).outcome, ApplyOutcome::kUnknown);
-  faults_.open = [](int) { return EMFILE; };
-  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kRejected);
-  EXPECT_FALSE(kernel_->Generation().ok());
-  EXPECT_FALSE(IsThere(3));
-  faults_.Clear();
-  EXPECT_EQ(kernel_->Apply(Adding(3)).outcome, ApplyOutcome::kCommitted);
-}
 
 // ERESTART, EAGAIN and EINTR mean that the kernel has committed nothing and the batch must be sent
 // again.

@@ -8,7 +8,6 @@ namespace {
 
 using ::svcmap::testing::NotApplicable;
 using ::svcmap::testing::SourceRow;
-using ::testing::ElementsAre;
 using ::testing::Optional;
 using ::testing::UnorderedElementsAre;
 
@@ -31,16 +30,6 @@ TEST_P(SeveralFieldsContract, ADeletedRangeIsGoneAndItsNeighboursStay) {
   Commit(Changes({Sources(1, 0x100, 0x1ff)}, {}));
   EXPECT_THAT(Read(proxy::kFirewallSources), UnorderedElementsAre(Sources(1, 0x200, 0x2ff).Read(),
                                                                   Sources(2, 0x100, 0x1ff).Read()));
-}
-
-TEST_P(SeveralFieldsContract, AddingARangeAgainIsNoErrorAndKeepsTheOldComment) {
-  CreateTable();
-  Add({Sources(1, 0x100, 0x1ff).Comment("old")});
-  const uint32_t generation = Generation();
-  Add({Sources(1, 0x100, 0x1ff).Comment("new")});
-  EXPECT_EQ(Generation(), generation);
-  EXPECT_THAT(Read(proxy::kFirewallSources),
-              ElementsAre(Sources(1, 0x100, 0x1ff).Comment("old").Read()));
 }
 
 // Linux 5.10 and 6.1 accept some of these ranges. svcmapd does not rely on the error, because its
@@ -73,13 +62,6 @@ TEST_P(SeveralFieldsContract, OverlappingRangesAreRejected) {
         absl::StrCat("the kernel accepts ranges that overlap the range 100-1ff: ",
                      absl::StrJoin(accepted, ", ")));
   }
-}
-
-TEST_P(SeveralFieldsContract, NeighboursAndRangesOfAnotherAddressDoNotOverlap) {
-  CreateTable();
-  Add({Sources(1, 0x100, 0x1ff)});
-  Add({Sources(1, 0x0, 0xff), Sources(1, 0x200, 0x200), Sources(2, 0x120, 0x280)});
-  EXPECT_EQ(Read(proxy::kFirewallSources).size(), 4u);
 }
 
 TEST_P(SeveralFieldsContract, DeletingWhatIsNotThereIsRejected) {

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -17,7 +16,6 @@
 #include "api/health/bind_address.h"
 #include "api/localhost/forwarder.h"
 #include "tests/contract/private_netns.h"
-#include "tests/support/chance.h"
 #include "tests/support/client.h"
 #include "tests/support/echo_server.h"
 #include "tests/support/process.h"
@@ -37,7 +35,6 @@ using ::svcmap::testing::NetNs;
 using ::svcmap::testing::Outcome;
 using ::svcmap::testing::RunOk;
 using ::svcmap::testing::TcpFlow;
-using ::svcmap::testing::TriesToReachAll;
 using ::svcmap::testing::WaitUntil;
 
 constexpr uint16_t kNodePort = 30080;
@@ -267,25 +264,6 @@ TEST_F(LocalhostForwarderTest, AnotherEndpointReplacesOneThatDoesNotAnswer) {
   });
   UpdateAndWait({NodePortTo({At("127.0.0.2"), Pod("pod", "127.0.0.4")})});
   for (int i = 0; i < 6; ++i) EXPECT_EQ(Ask().server, "pod");
-}
-
-TEST_F(LocalhostForwarderTest, S113_AffinityKeepsTheEndpoint) {
-  Start();
-  std::vector<proxy::EndpointAddress> pods;
-  for (const char* name : {"2", "3", "4", "5"}) {
-    pods.push_back(Pod(name, std::string("127.0.0.") + name));
-  }
-  UpdateAndWait({NodePortTo(pods)});
-  std::map<std::string, int> servers;
-  for (int i = 0; i < TriesToReachAll(4); ++i) ++servers[Ask().server];
-  EXPECT_EQ(servers.size(), 4u);
-  proxy::LocalhostNodePort sticky = NodePortTo(pods);
-  sticky.affinity_seconds = 60;
-  // The second nodePort shows that the update has been processed.
-  UpdateAndWait({sticky, NodePortTo(pods, Family::kIpv4, kNodePort + 1)}, 2);
-  servers.clear();
-  for (int i = 0; i < 50; ++i) ++servers[Ask().server];
-  EXPECT_EQ(servers.size(), 1u);
 }
 
 TEST_F(LocalhostForwarderTest, ARemovedNodePortIsClosedAndItsConnectionsStay) {

@@ -20,14 +20,13 @@ inline constexpr char kCountedSources[] = "10.244.128.0/17";  // Addresses of th
 inline constexpr uint32_t kFirstCountedSource = 0x0af48000;   // 10.244.128.0
 inline constexpr int kCountedSourceCount = 32768;
 inline constexpr char kCountedEndpoints[] = "10.244.1.128/25";
-inline constexpr int kCountedEndpointCount = 128;
 inline constexpr char kOtherNode[] = "n2";
 // The load balancer IPs of counted Services.
 inline constexpr char kCountedLoadBalancers[] = "203.0.113.0/24";
 inline constexpr uint16_t kCountedPort = 53;
 inline constexpr int kCountedAffinitySeconds = 60;
 
-// Returns 10.244.1.(128 + n), with n below kCountedEndpointCount.
+// Returns 10.244.1.(128 + n), with n below 128.
 std::string CountedEndpoint(int n);
 
 struct CountedService {

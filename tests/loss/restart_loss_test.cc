@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "tests/loss/loss_world.h"
 
 namespace svcmap::testing {
@@ -19,10 +18,6 @@ class RestartLossTest : public LossTest {
   // Starts the agent, waits until it has restored its state, and sends the same objects again.
   absl::Status Restart(const std::vector<std::string>& flags = {}) {
     if (absl::Status status = StartAgent(flags); !status.ok()) return status;
-    return SendEverything();
-  }
-
-  absl::Status SendEverything() {
     if (absl::Status status = agent().Replace(Everything()); !status.ok()) return status;
     return WaitUntilServing();
   }
@@ -146,101 +141,6 @@ TEST_F(KillDuringChangesTest, WithSavedState) { Run("kill during changes, with s
 
 TEST_F(KillDuringChangesTest, WithoutSavedState) {
   Run("kill during changes, without state", false);
-}
-
-// Kills the agent immediately after the Ack of a batch, while the old endpoint groups still exist.
-class KillBeforeRemovalTest : public RestartLossTest {
- protected:
-  // Replaces all counted Services with Services that have other keys. The agent deletes the
-  // endpoints of a large Service before the old endpoint groups of counted Services.
-  absl::Status ReplaceAndKill() {
-    ++round_;
-    std::vector<v1::Change> others = {Removal(ServiceRef(kLarge))};
-    for (const v1::Object& slice : LargeSlices()) {
-      const v1::ObjectMeta& meta = slice.endpoint_slice().metadata();
-      others.push_back(Removal(SliceRef(absl::StrCat(meta.namespace_(), "/", meta.name()))));
-    }
-    const absl::Status status = Change(
-        EachCounted([&](CountedService& service) {
-          service.key = absl::StrCat(round_ % 2 == 0 ? "counted" : "renamed", "/s", service.number);
-        }),
-        std::move(others));
-    if (!status.ok()) return status;
-    return EndAgent(/*kill=*/true);
-  }
-
-  absl::Status AddLargeService() {
-    return agent().Apply(Objects{AService(kLarge).ClusterIp(ClusterIp(72).v4).Port("p", 80)} +
-                         LargeSlices());
-  }
-
-  // Returns the number of elements with an endpoint of a counted Service.
-  absl::StatusOr<size_t> CountedElements() {
-    const absl::StatusOr<Listing> listing = ReadListing(node().netns());
-    if (!listing.ok()) return listing.status();
-    std::set<std::string> endpoints;
-    for (int i = 0; i < kCountedEndpointCount; ++i) endpoints.insert(CountedEndpoint(i));
-    const auto list = listing->elements.find("ip svcmap endpoints");
-    if (list == listing->elements.end()) return absl::NotFoundError("no endpoints");
-    size_t count = 0;
-    for (const std::string& element : list->second) {
-      for (const absl::string_view word : absl::StrSplit(element, ' ')) {
-        count += endpoints.contains(std::string(word)) ? 1 : 0;
-      }
-    }
-    return count;
-  }
-
- private:
-  static constexpr char kLarge[] = "crowd/large";
-  static constexpr int kLargeSlices = 16;
-  static constexpr int kLargeEndpoints = 1000;  // In each slice.
-
-  static Objects LargeSlices() {
-    Objects slices;
-    for (int i = 0; i < kLargeSlices; ++i) {
-      ASlice slice(kLarge);
-      slice.Named(absl::StrCat("large-", i)).Port("p", kPodPort);
-      for (int j = 0; j < kLargeEndpoints; ++j) {
-        slice.Endpoint(absl::StrCat("10.243.", i * 4 + j / 250, ".", 1 + j % 250), "n2");
-      }
-      slices.push_back(slice);
-    }
-    return slices;
-  }
-
-  int round_ = 0;
-};
-
-TEST_F(KillBeforeRemovalTest, OldGroupsAreDeletedByTheNextRun) {
-  const int64_t kills = Rewrites(3);
-  RememberRules();
-  if (HasFatalFailure()) return;
-  ASSERT_OK_AND_ASSIGN(const size_t expected, CountedElements());
-  ASSERT_NO_FATAL_FAILURE(StartTraffic());
-  int64_t before = 0, attempts = 0;
-  for (; before < kills && attempts < 3 * kills + 5; ++attempts) {
-    SCOPED_TRACE(absl::StrCat("attempt ", attempts));
-    ASSERT_OK(AddLargeService());
-    ASSERT_OK(ReplaceAndKill());
-    ASSERT_OK_AND_ASSIGN(const size_t found, CountedElements());
-    // All old groups still exist.
-    if (found == 2 * expected) ++before;
-    const bool keep_state = attempts % 2 == 0;
-    if (!keep_state) RemoveState();
-    ASSERT_OK(StartAgent());
-    if (keep_state && attempts % 4 == 0) {  // No controller connects before the deletion.
-      ASSERT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
-    }
-    ASSERT_OK(SendEverything());
-    ASSERT_OK(LetTrafficFlow());
-    ASSERT_OK(WaitUntilTheKernelIsAsWanted()) << agent().log();
-    ASSERT_OK_AND_ASSIGN(const size_t left, CountedElements());
-    ASSERT_EQ(left, expected);
-  }
-  EXPECT_EQ(before, kills);
-  std::cout << before << " of " << attempts << " kills before the removal\n";
-  ExpectNoLoss("kill between switch and removal", before);
 }
 
 }  // namespace

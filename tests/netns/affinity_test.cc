@@ -111,14 +111,6 @@ TEST_P(AffinityTest, S123_PoliciesAndAffinity) {
   EXPECT_EQ(Ask(node(), request).seen_ip, At(node()));
 }
 
-TEST_P(AffinityTest, S97_HairpinWithAffinity) {
-  ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1"));
-  for (int i = 0; i < 3; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
-  ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
-  // Each client has a separate affinity record.
-  for (int i = 0; i < 5; ++i) EXPECT_ANSWERED_BY(Ask(pod_a(), To(kV)), "pod-a", At(node()));
-}
-
 TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
   // The first case removes the endpoint, and the last case removes all endpoints. The other cases
   // only exclude the endpoint from the endpoint set.
@@ -232,18 +224,6 @@ TEST_P(AffinityFamilyTest, S14_S126_TurnedOffItIsOffAndForgotten) {
   const Placement after = Place(To(kV));
   EXPECT_GT(Moved(before, after), 0);
   EXPECT_EQ(Place(To(kV)), after);
-}
-
-// A change to a Service keeps the affinity records, unless the affinity settings change.
-TEST_P(AffinityFamilyTest, S126_RecordsSurviveChangesOfTheService) {
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
-  const Placement before = Place(To(kV));
-  ASSERT_OK(Serve(Sticky(Web("shop/web", kV)), "L1 L2"));
-  EXPECT_EQ(Place(To(kV)), before);
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).ExternalPolicy("Local"), "L1 L2"));
-  EXPECT_EQ(Place(To(kExternalIp)), before);
-  ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)).SourceRange("0.0.0.0/1"), "L1 L2"));
-  EXPECT_EQ(Place(To(kV)), before);
 }
 
 // The agent deletes records of endpoints that were removed while no agent was running.

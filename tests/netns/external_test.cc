@@ -5,22 +5,10 @@
 namespace svcmap::testing {
 namespace {
 
-struct Destination {
-  const char* name;
-  Address address;
-  uint16_t port;
-};
-
 constexpr uint16_t kSourcePort = 5454;
 
 class ExternalTest : public ServiceFlowTest {
  protected:
-  static std::vector<Destination> Destinations() {
-    return {{"externalIP", kExternalIp, 80},
-            {"LoadBalancer IP", kLoadBalancerIp, 80},
-            {"nodePort", kNode, kNodePort}};
-  }
-
   absl::Status Serve(const Host& endpoint) {
     if (absl::Status status = FlushConntrack(node().netns()); !status.ok()) return status;
     return agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
@@ -74,50 +62,6 @@ TEST_P(ExternalTest, WithoutLocalEndpointsPacketsAreRouted) {
   EXPECT_REJECTED(Ask(client(), To(kWeb)));
   ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_b()})));
   expect("pod-b");
-}
-
-// The name of the second Service is first in alphabetical order, so names do not decide.
-TEST_P(ExternalTest, S16_TheOlderServiceOrTheServiceReceivedFirstKeepsItsAddresses) {
-  const Address other = ClusterIp(11);
-  const auto claimant = [](const std::string& key, const Address& cluster_ip, int64_t created) {
-    AService service = ExternalWeb(key, cluster_ip);
-    if (created != 0) service.CreatedAt(created);
-    return service;
-  };
-  const auto expect_owner = [&](const Host& host) {
-    ASSERT_OK(FlushConntrack(node().netns()));
-    for (const Destination& destination : Destinations()) {
-      SCOPED_TRACE(destination.name);
-      EXPECT_ANSWERED_BY(Ask(client(), To(destination.address, destination.port)), host.name(),
-                         At(node()));
-    }
-  };
-  const struct {
-    const char* name;
-    int64_t first;  // creationTimestamp of the first Service. 0 if absent.
-    int64_t second;
-    bool second_is_owner;
-  } cases[] = {
-      {"the first is older", 1000, 2000, false},
-      {"the second is older", 2000, 1000, true},
-      {"no timestamps", 0, 0, false},
-      {"only the first has a timestamp", 2000, 0, false},
-      {"only the second has a timestamp", 0, 1000, false},
-  };
-  for (const auto& c : cases) {
-    SCOPED_TRACE(c.name);
-    ASSERT_OK(agent().Replace(Basics()));
-    ASSERT_OK(agent().Apply(Objects{claimant("shop/web", kWeb, c.first)} +
-                            WebSlices("shop/web", {&pod_a()})));
-    expect_owner(pod_a());
-    ASSERT_OK(agent().Apply(Objects{claimant("shop/api", other, c.second)} +
-                            WebSlices("shop/api", {&pod_b()})));
-    expect_owner(c.second_is_owner ? pod_b() : pod_a());
-    EXPECT_EQ(Ask(client(), To(kWeb)).server, "pod-a");
-    EXPECT_EQ(Ask(client(), To(other)).server, "pod-b");
-    ASSERT_OK(agent().Remove({ServiceRef(c.second_is_owner ? "shop/api" : "shop/web")}));
-    expect_owner(c.second_is_owner ? pod_a() : pod_b());
-  }
 }
 
 // An exact address takes precedence over nodePorts, regardless of the age of the Services.

@@ -51,28 +51,5 @@ TEST_F(DamagedStateTest, S342_IsRenamedAndTheRulesStayInEffect) {
   ExpectItGoesOn();
 }
 
-// The state is older than the kernel's tables if, for example, an operator restored the state file
-// from a backup.
-TEST_F(DamagedStateTest, S342_AStateOlderThanTheKernelDoesNoHarm) {
-  const std::string file = StateFile();
-  ASSERT_OK(EndAgent(/*kill=*/false));
-  const std::string old = ReadFile(file);
-  ASSERT_FALSE(old.empty()) << "no state in " << file;
-  ASSERT_OK(StartAgent());
-  ASSERT_OK(agent().Replace(Everything() + Objects{Web("shop/late", kLate)} +
-                            WebSlices("shop/late", {&pod_a()})));
-  StartTraffic();
-  if (HasFatalFailure()) return;
-  ASSERT_OK(EndAgent(/*kill=*/false));
-  WriteFile(file, old);
-  ASSERT_OK(StartAgent());
-  ExpectNoInterruption();
-  ASSERT_OK(agent().Replace(Everything()));
-  ASSERT_OK(WaitUntilServing());
-  ExpectNoInterruption();
-  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
-  ExpectItGoesOn();
-}
-
 }  // namespace
 }  // namespace svcmap::testing

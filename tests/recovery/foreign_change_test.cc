@@ -7,7 +7,6 @@
 #include <iostream>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "tests/recovery/recovery_world.h"
 #include "tests/support/damage.h"
 #include "tests/support/foreign_storm.h"
@@ -102,34 +101,6 @@ TEST_P(DamageTest, S345_IsRepaired) {
   EXPECT_OK(traffic->Stop().Check());
   // The agent still applies changes after the repair.
   ASSERT_OK(agent().Apply({OtherService(0, 81)}));
-  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
-}
-
-// A firewall manager replaces its own table fifty times a second.
-TEST_F(ForeignChangeTest, ReloadsOfOtherTablesAreNoneOfOurBusiness) {
-  constexpr int kReloads = 50;
-  constexpr milliseconds kEvery{20};
-  const uint64_t repairs = Repairs();
-  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse before, agent().GetStatus());
-  ASSERT_OK_AND_ASSIGN(const auto traffic,
-                       SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
-  auto next = steady_clock::now();
-  for (int i = 0; i < kReloads; ++i) {
-    ASSERT_OK(RunNft(
-        node().netns(),
-        absl::StrCat("table inet firewall\ndelete table inet firewall\ntable inet firewall {\n",
-                     "set blocked { type ipv4_addr; elements = { 192.0.2.", 1 + i, " } }\n",
-                     "chain forward { type filter hook forward priority 0; ",
-                     "ip saddr @blocked drop; }\n}\n")));
-    std::this_thread::sleep_until(next += kEvery);
-  }
-  // The agent has received all notifications before this commit.
-  ASSERT_OK(agent().Apply({OtherService(0, 81)}));
-  ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse after, agent().GetStatus());
-  EXPECT_EQ(after.repairs(), repairs) << agent().log();
-  EXPECT_EQ(after.revision(), before.revision() + 1) << agent().log();
-  EXPECT_OK(traffic->Stop().Check());
-  ASSERT_OK(RunNft(node().netns(), "delete table inet firewall\n"));
   EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
 }
 

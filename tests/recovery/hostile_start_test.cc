@@ -52,19 +52,6 @@ TEST_F(HostileStartTest, AFifoInPlaceOfAnyFileDoesNotBlockTheStart) {
   ExpectItStartsAndSaves();
 }
 
-TEST_F(HostileStartTest, FilesOfAnotherUserAreNotTrusted) {
-  for (const char* name : {"objects.db", "objects.db-wal"}) {
-    SCOPED_TRACE(name);
-    std::ofstream(Path(name), std::ios::app).flush();
-    ASSERT_EQ(chown(Path(name).c_str(), 65534, 65534), 0);
-    ASSERT_OK(StartAgent());
-    EXPECT_THAT(agent().log(), HasSubstr(Path(name) + " is owned by uid 65534, expected uid 0"));
-    ASSERT_OK(agent().Replace(Everything()));
-    ASSERT_OK(EndAgent(/*kill=*/false));
-  }
-  ExpectItStartsAndSaves();
-}
-
 TEST_F(HostileStartTest, ALinkDoesNotLeadToAnotherFile) {
   const std::string victim = state_folder() + "-victim";
   for (const bool symbolic : {false, true}) {

@@ -89,22 +89,6 @@ TEST_P(UnchangedRestartTest, SingleEndpointsThatChangedAreKept) {
   EXPECT_EQ(answering(), "pod-a");
 }
 
-// A snapshot after a restart replaces the saved state, so objects that the snapshot does not
-// contain are deleted.
-TEST_P(UnchangedRestartTest, S342_AControllerThatReportsOtherObjectsIsFollowed) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/old", kLate)} + WebSlices("shop/old", {&pod_a()})));
-  StartTraffic();
-  if (HasFatalFailure()) return;
-  ASSERT_OK(EndAgent(/*kill=*/GetParam()));
-  ASSERT_OK(StartAgent());
-  EXPECT_EQ(Ask(pod_b().netns(), {.destination = kLate.v4, .port = 80}).server, "pod-a");
-  ASSERT_OK(agent().Replace(Everything()));
-  EXPECT_NE(Ask(pod_b().netns(), {.destination = kLate.v4, .port = 80, .timeout = kShort}).outcome,
-            Outcome::kAnswered);
-  ExpectNoInterruption();
-  EXPECT_OK(CheckKernel(agent(), node().netns(), rules()));
-}
-
 // An agent with other flags or another version replaces the rules in one transaction, and clients
 // with session affinity keep their endpoints.
 TEST_F(SavedStateTest, S342_AnUpgradeThatChangesTheRulesIsNotNoticed) {

@@ -29,7 +29,6 @@ class Message {
   }
 
   nlmsghdr* header() { return reinterpret_cast<nlmsghdr*>(buffer_.data()); }
-  uint8_t* bytes() { return buffer_.data(); }
 
   // Parses a copy of exact size, so that a sanitizer detects reads past the end of the message.
   std::vector<Element> Read() {
@@ -70,19 +69,6 @@ void PutValue(nlmsghdr* header, uint16_t type, const Bytes& value) {
   mnl_attr_nest_end(header, nest);
 }
 
-void PutUserdata(nlmsghdr* header, const Bytes& userdata) {
-  mnl_attr_put(header, NFTA_SET_ELEM_USERDATA, userdata.size(), userdata.data());
-}
-
-TEST(ElementReaderTest, KeyDataAndCommentAreRead) {
-  Message message = One([](nlmsghdr* header) {
-    PutValue(header, NFTA_SET_ELEM_KEY, {1, 2, 3, 4});
-    PutValue(header, NFTA_SET_ELEM_DATA, {5, 6});
-    PutUserdata(header, {0, 3, 'a', 'b', 0});
-  });
-  EXPECT_THAT(message.Read(), ElementsAre(Element{{1, 2, 3, 4}, {5, 6}, "ab", false}));
-}
-
 // Adds an element that has an expression with the given name and attributes.
 void PutExpression(nlmsghdr* header, uint8_t key, const char* name,
                    const std::function<void(nlmsghdr*)>& data) {
@@ -119,42 +105,6 @@ TEST(ElementReaderTest, CountersAreReadWhereThereAreAny) {
   ReadCounts(message.header(), counts);
   EXPECT_THAT(counts, ElementsAre(ElementCount{{1}, uint64_t{1} << 40}, ElementCount{{5}, 0}));
   EXPECT_EQ(message.Read().size(), 6u);  // All six entries are valid elements.
-}
-
-TEST(ElementReaderTest, ElementsAreAppendedInOrder) {
-  Message message = List([](nlmsghdr* header) {
-    for (const uint8_t key : {3, 1, 2}) {
-      nlattr* element = mnl_attr_nest_start(header, NFTA_LIST_ELEM);
-      PutValue(header, NFTA_SET_ELEM_KEY, {key});
-      mnl_attr_nest_end(header, element);
-    }
-  });
-  std::vector<Element> elements = {Element{{9}, {}, "", false}};
-  ReadElements(message.header(), elements);
-  EXPECT_THAT(elements, ElementsAre(Element{{9}, {}, "", false}, Element{{3}, {}, "", false},
-                                    Element{{1}, {}, "", false}, Element{{2}, {}, "", false}));
-}
-
-TEST(ElementReaderTest, TheEndOfARangeIsRead) {
-  Message message = One([](nlmsghdr* header) {
-    mnl_attr_put_u32(header, NFTA_SET_ELEM_FLAGS, htobe32(NFT_SET_ELEM_INTERVAL_END));
-    PutValue(header, NFTA_SET_ELEM_KEY, {1});
-  });
-  EXPECT_THAT(message.Read(), ElementsAre(Element{{1}, {}, "", true}));
-}
-
-TEST(ElementReaderTest, TheLastKeyOfARangeIsRead) {
-  Message message = One([](nlmsghdr* header) {
-    PutValue(header, NFTA_SET_ELEM_KEY, {1, 2, 3, 4});
-    PutValue(header, NFTA_SET_ELEM_KEY_END, {1, 2, 9, 9});
-    PutUserdata(header, {0, 2, 'a', 0});
-  });
-  EXPECT_THAT(message.Read(), ElementsAre(Element{{1, 2, 3, 4}, {}, "a", false, {1, 2, 9, 9}}));
-  Message without = One([](nlmsghdr* header) {
-    PutValue(header, NFTA_SET_ELEM_KEY, {1});
-    mnl_attr_put(header, NFTA_SET_ELEM_KEY_END | NLA_F_NESTED, 0, nullptr);
-  });
-  EXPECT_THAT(without.Read(), ElementsAre(Element{{1}, {}, "", false, {}}));
 }
 
 TEST(ElementReaderTest, OtherFlagsAndFlagsOfAnotherSizeAreNoEnd) {

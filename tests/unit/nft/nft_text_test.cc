@@ -46,20 +46,6 @@ TEST(TransactionTextTest, EachOperationIsALineInOrder) {
             "add element ip svcmap endpoints { 0x10 . 65534 : 10.244.1.5 . 8080 }\n");
 }
 
-TEST(TransactionTextTest, AStartAndTheEndBehindItAreOneRange) {
-  Transaction transaction;
-  transaction.Delete(RangeStart(Ip("10.96.0.0")));
-  transaction.Delete(RangeEnd(Ip("10.97.0.0")));
-  transaction.Add(RangeStart(Ip("10.0.0.1")).Comment("odd"));
-  transaction.Add(RangeEnd(Ip("10.0.0.9")));
-  transaction.Add(RangeStart(Ip("fd00:96::")));
-  transaction.Add(RangeEnd(Ip("fd00:96::1:0")));
-  EXPECT_EQ(TransactionText(Tables(), transaction),
-            "delete element ip svcmap service-cidrs { 10.96.0.0/16 }\n"
-            "add element ip svcmap service-cidrs { 10.0.0.1-10.0.0.8 comment \"odd\" }\n"
-            "add element ip6 svcmap service-cidrs { fd00:96::/112 }\n");
-}
-
 TEST(TransactionTextTest, StartsAndEndsThatDoNotBelongTogetherStayApart) {
   Transaction transaction;
   transaction.Delete(RangeStart(Ip("10.96.0.0")));

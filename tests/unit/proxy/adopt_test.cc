@@ -137,26 +137,6 @@ TEST_F(AdoptTest, WithoutChangesNothingIsWritten) {
   }
 }
 
-// Slots that changed in a previous run do not have the order of a new group.
-TEST_F(AdoptTest, SlotsKeepTheirOrder) {
-  Begin();
-  Settle({AService("shop/web").At("10.96.0.1").Port(80), Slice("shop/web", 5)});
-  ASlice slice("shop/web-1", "shop/web");
-  slice.Port(8080).Ready("10.1.0.9").Ready("10.1.0.4").Ready("10.1.0.0").Ready("10.1.0.3");
-  Settle({slice});
-  ExpectNothingToWrite();
-}
-
-TEST_F(AdoptTest, S126AffinityNumbersAndTimeoutsStay) {
-  Begin();
-  Settle({AService("shop/a").At("10.96.0.1").Port(80).Affinity(60), Slice("shop/a", 3)});
-  Settle({AService("shop/b").At("10.96.0.2").Port(80).Affinity(90), Slice("shop/b", 3, 2)});
-  Settle({NoService("shop/a"), NoSlice("shop/a-1")});
-  ASlice fewer("shop/b-1", "shop/b");
-  Settle({fewer.Port(8080).Ready("10.2.0.2").Ready("10.2.0.7")});
-  ExpectNothingToWrite();
-}
-
 // A packet or a record with a number of a previous run must not reach another Service.
 TEST_F(AdoptTest, NumbersOfThePreviousRunAreNotReusedAtOnce) {
   Begin();
@@ -173,34 +153,6 @@ TEST_F(AdoptTest, NumbersOfThePreviousRunAreNotReusedAtOnce) {
       EXPECT_GE(number.value, next[static_cast<size_t>(number.pool)][Index(number.family)]);
     }
   }
-}
-
-TEST_F(AdoptTest, ChangesOfTheMeantimeAreTheOnlyOnesWritten) {
-  Begin();
-  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3),
-          AService("shop/b").At("10.96.0.2").Port(80), Slice("shop/b", 3, 2)});
-  Apply({Slice("shop/a", 4)});
-  SaveWithoutCommit();
-  ASSERT_EQ(Begin(), AdoptedState::kSaved);
-  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-  for (const std::string& line : Operations(sent_.back())) {
-    EXPECT_EQ(line.find("shop/b"), std::string::npos) << line;
-  }
-  Settle({});
-}
-
-TEST_F(AdoptTest, LeftoversOfAKilledRunAreDeleted) {
-  Begin();
-  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3),
-          AService("shop/b").At("10.96.0.2").Port(80).Affinity(60), Slice("shop/b", 3, 2)});
-  Apply({NoService("shop/a"), NoService("shop/b")});
-  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-  ASSERT_TRUE(reconciler_->HasLeftovers());
-  ASSERT_EQ(Begin(), AdoptedState::kSaved);
-  Settle({});
-  EXPECT_THAT(Contents(kernel_, FullTables()), IsEmpty());
-  Settle({AService("shop/c").At("10.96.0.3").Port(80), Slice("shop/c", 2, 3)});
-  ExpectNothingToWrite();
 }
 
 // Elements that other processes have changed lead to more changes, but to no wrong row.
@@ -235,19 +187,6 @@ TEST_F(AdoptTest, DamagedTablesAreWrittenRight) {
     ASSERT_EQ(Begin(), AdoptedState::kSaved);
     Settle({});
   }
-}
-
-TEST_F(AdoptTest, MissingTablesAreWrittenFromTheSavedObjects) {
-  Begin();
-  Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3)});
-  const uint64_t revision = reconciler_->revision();
-  const Lines before = Contents(kernel_, FullTables());
-  for (const Family family : kFamilies) kernel_.ForeignDropTable(family);
-  ASSERT_EQ(Begin(), AdoptedState::kSaved);
-  EXPECT_EQ(reconciler_->previous_services(), 0u);
-  Settle({});
-  EXPECT_EQ(Contents(kernel_, FullTables()), before);
-  EXPECT_GT(reconciler_->revision(), revision);
 }
 
 // The last batch, which is not saved, has no Ack.
@@ -296,31 +235,6 @@ TEST_F(AdoptTest, AFailureIsOverWhenEverythingIsSaved) {
   ExpectNothingToWrite();
 }
 
-// The marker is written first, so the next run knows that the tables may have lost rows.
-TEST_F(AdoptTest, KilledWhileDeletedTablesAreRestored) {
-  Begin();
-  std::vector<Change> changes;
-  for (int i = 1; i <= 100; ++i) {
-    const std::string name = "shop/s" + std::to_string(i);
-    changes.push_back(AService(name).At("10.96.1." + std::to_string(i)).Port(80));
-    changes.push_back(Slice(name, 5, i));
-  }
-  Settle(changes);
-  const Lines before = Contents(kernel_, FullTables());
-  for (const Family family : kFamilies) kernel_.ForeignDropTable(family);
-  reconciler_->Invalidate();
-  kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
-    sent_.push_back(transaction);
-    return sent_.size() > 1 ? Fault::kReject : Fault::kNone;
-  });
-  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kFailed);
-  kernel_.SetFaultHook(nullptr);
-  ASSERT_EQ(Begin(), AdoptedState::kSaved);
-  // The loop asks for small plans, but the first one contains all Services.
-  EXPECT_EQ(reconciler_->Sync(10).outcome, Outcome::kCommitted);
-  EXPECT_EQ(Contents(kernel_, FullTables()), before);
-}
-
 TEST_F(AdoptTest, TablesWithoutMarkerAreTablesOfAPreviousRun) {
   Begin();
   Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 3),
@@ -340,26 +254,6 @@ TEST_F(AdoptTest, TablesWithoutMarkerAreTablesOfAPreviousRun) {
   const auto adopted = without_disk.Adopt();
   ASSERT_OK(adopted);
   EXPECT_EQ(*adopted, AdoptedState::kUnknown);
-}
-
-TEST_F(AdoptTest, AMissingTableDoesNotChangeTheNumbersOfTheOther) {
-  Begin();
-  Settle({AService("shop/gone").At("10.96.0.9").Port(80).Affinity(60), Slice("shop/gone", 1, 9)});
-  Settle({NoService("shop/gone"), AService("shop/a").At("10.96.0.1").Port(80).Affinity(60),
-          Slice("shop/a", 3)});
-  const Lines before = Contents(kernel_, FullTables());
-  kernel_.ForeignDropTable(Family::kIpv6);
-  ASSERT_EQ(Begin(), AdoptedState::kSaved);
-  Settle({});
-  EXPECT_EQ(Contents(kernel_, FullTables()), before);
-}
-
-TEST_F(AdoptTest, AnEmptyDatabaseDoesNotBelongToTables) {
-  Begin();
-  Settle({});
-  EXPECT_EQ(reconciler_->revision(), 1u);
-  disk_ = FakeDisk();
-  EXPECT_EQ(Begin(), AdoptedState::kUnknown);
 }
 
 TEST_F(AdoptTest, NoAckIfNeitherDiskNorMarkerTellsThatSavingHasFailed) {
@@ -399,20 +293,6 @@ TEST_F(AdoptTest, S80TheLastLocalEndpointLeavesWhileSvcmapdIsStopped) {
   EXPECT_TRUE(std::ranges::any_of(switched, [](const std::string& line) {
     return line.starts_with("- local-sets");
   })) << ::testing::PrintToString(switched);
-}
-
-TEST_F(AdoptTest, WithoutStateDirectoryTheNextRunKeepsTheRules) {
-  {
-    Reconciler first(kernel_, options_);
-    ASSERT_OK(first.Adopt());
-    first.store().Apply(AService("shop/a").At("10.96.0.1").Port(80), 1);
-    EXPECT_EQ(first.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-    EXPECT_FALSE(first.Pending());
-  }
-  Reconciler second(kernel_, options_);
-  const auto adopted = second.Adopt();
-  ASSERT_OK(adopted);
-  EXPECT_EQ(*adopted, AdoptedState::kUnknown);
 }
 
 }  // namespace

@@ -62,37 +62,6 @@ TEST_F(AffinityRowsTest, S126ADrainedEndpointLosesItsNumberAndGetsAnotherOne) {
   EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 3", "10.0.0.2 is 2"));
 }
 
-TEST_F(AffinityRowsTest, S122AllDestinationsAndBothSetsShareTheChoices) {
-  MakeAfter({Sticky().External("198.51.100.1").ExternalLocal(),
-             WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});
-  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 194.0.0.1",
-                                      "service-ips 198.51.100.1 . tcp . 80 : 194.128.0.1",
-                                      "local-sets 194.128.0.1 : 193.160.0.2",
-                                      "affinity-slots 0x1 . 0 : 0.1.0.1",
-                                      "affinity-endpoints 0.1.0.1 : 10.0.0.1 . 8080",
-                                      "affinity-slots 0x1 . 1 : 0.1.0.2",
-                                      "affinity-endpoints 0.1.0.2 : 10.0.0.2 . 8080",
-                                      "affinity-slots 0x2 . 0 : 0.1.0.1",
-                                      "affinity-local-endpoints 0.1.0.1 : 10.0.0.1 . 8080"));
-}
-
-TEST_F(AffinityRowsTest, S122EachPortHasChoicesOfItsOwn) {
-  MakeAfter({AService("shop/web").At("10.96.0.1").Port(80, "a").Port(81, "b").Affinity(10800),
-             ASlice("shop/web-1", "shop/web").Port(8080, "a").Port(8081, "b").Ready("10.0.0.1")});
-  EXPECT_THAT(OwnLines("affinity-slots"),
-              ElementsAre("affinity-slots 0x1 . 0 : 0.1.0.1", "affinity-slots 0x2 . 0 : 0.2.0.1"));
-}
-
-TEST_F(AffinityRowsTest, S126WhoStaysKeepsItsNumber) {
-  Apply({Sticky()});
-  ApplyEndpoints({"10.0.0.2", "10.0.0.4"});
-  EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.2 is 1", "10.0.0.4 is 2"));
-  ApplyEndpoints({"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"});
-  EXPECT_THAT(EndpointNumbers(),
-              ElementsAre("10.0.0.1 is 3", "10.0.0.2 is 1", "10.0.0.3 is 4", "10.0.0.4 is 2"));
-  EXPECT_THAT(desired_.new_numbers, IsEmpty());
-}
-
 // The affinity record of a removed endpoint must not match a new endpoint.
 TEST_F(AffinityRowsTest, S126AnEndpointThatReturnsOrIsNewGetsANumberThatWasNotUsed) {
   Apply({Sticky()});
@@ -103,32 +72,6 @@ TEST_F(AffinityRowsTest, S126AnEndpointThatReturnsOrIsNewGetsANumberThatWasNotUs
   EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 1", "10.0.0.2 is 3"));
   ApplyEndpoints({"10.0.0.1", "10.0.0.9"});
   EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 1", "10.0.0.9 is 4"));
-}
-
-TEST_F(AffinityRowsTest, S126AServicePortWithoutEndpointsLosesItsRecords) {
-  Apply({Sticky()});
-  ApplyEndpoints({"10.0.0.1"});
-  ApplyEndpoints({});
-  EXPECT_THAT(Texts(desired_.old_numbers),
-              ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4"));
-  ApplyEndpoints({"10.0.0.1"});
-  EXPECT_THAT(Texts(desired_.new_numbers),
-              ElementsAre("sticky group 2 of IPv4", "sticky port 2 of IPv4"));
-}
-
-TEST_F(AffinityRowsTest, S126TurningItOffGivesItsNumbersBackAndTakesAGroup) {
-  Apply({Sticky()});
-  ApplyEndpoints({"10.0.0.1"});
-  MakeAfter({Web()});
-  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1"));
-  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1"));
-  EXPECT_THAT(Texts(desired_.old_numbers),
-              ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4"));
-  MakeAfter({Sticky()});
-  EXPECT_THAT(Texts(desired_.new_numbers),
-              ElementsAre("sticky group 2 of IPv4", "sticky port 2 of IPv4"))
-      << "its old records are nobody's";
-  EXPECT_THAT(Texts(desired_.old_numbers), ElementsAre("group 1"));
 }
 
 TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {

@@ -11,8 +11,6 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 AService Balanced() { return Web().LoadBalancer("203.0.113.1"); }
 const std::string kFirewalledVip = " 203.0.113.1 . tcp . 80";
@@ -25,51 +23,10 @@ class FirewallRowsTest : public DesiredWorld {
   }
 };
 
-TEST_F(FirewallRowsTest, S116SourcesAreRangesOfEachVip) {
-  EXPECT_THAT(Firewall(Balanced()), IsEmpty());
-  EXPECT_THAT(Firewall(Balanced().SourceRange("198.51.100.0/24").SourceRange("10.0.0.0/8")),
-              ElementsAre("firewall-ips" + kFirewalledVip,
-                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8",
-                          "firewall-sources" + kFirewalledVip + " . 198.51.100.0/24"));
-}
-
-TEST_F(FirewallRowsTest, S116AVipThatIsAnExternalIpTooIsGuarded) {
-  EXPECT_THAT(Firewall(Balanced().External("203.0.113.1").SourceRange("10.0.0.0/8")),
-              ElementsAre("firewall-ips" + kFirewalledVip,
-                          "firewall-sources" + kFirewalledVip + " . 10.0.0.0/8"));
-  EXPECT_THAT(Findings(), IsEmpty());
-}
-
 TEST_F(FirewallRowsTest, S116AVipThatIsTheNodesAddressLeavesItsNodePortOpen) {
   EXPECT_THAT(Firewall(Web().NodePort(30080).LoadBalancer("192.0.2.7").SourceRange("10.0.0.0/8")),
               ElementsAre("firewall-ips 192.0.2.7 . tcp . 80",
                           "firewall-sources 192.0.2.7 . tcp . 80 . 10.0.0.0/8"));
-}
-
-TEST_F(FirewallRowsTest, S16AVipOfAnOlderServiceIsNotOursToGuard) {
-  Apply({AService("shop/old").At("10.96.0.2").Port(80).LoadBalancer("203.0.113.1")});
-  EXPECT_THAT(Firewall(Balanced().Created(1).SourceRange("10.0.0.0/8")), IsEmpty());
-}
-
-TEST_F(FirewallRowsTest, S118WhereTheNodeIsAllowedSoAreItsVips) {
-  const auto service = [] {
-    return Balanced().LoadBalancer("203.0.113.9").SourceRange("192.0.2.0/24");
-  };
-  EXPECT_THAT(Firewall(service()),
-              UnorderedElementsAre("firewall-ips" + kFirewalledVip,
-                                   "firewall-sources" + kFirewalledVip + " . 192.0.2.0/24",
-                                   "firewall-sources" + kFirewalledVip + " . 203.0.113.1",
-                                   "firewall-sources" + kFirewalledVip + " . 203.0.113.9",
-                                   "firewall-ips 203.0.113.9 . tcp . 80",
-                                   "firewall-sources 203.0.113.9 . tcp . 80 . 192.0.2.0/24",
-                                   "firewall-sources 203.0.113.9 . tcp . 80 . 203.0.113.1",
-                                   "firewall-sources 203.0.113.9 . tcp . 80 . 203.0.113.9"));
-  node_.own_ip[0] = Ip("192.0.3.7");
-  EXPECT_THAT(Firewall(service()),
-              ElementsAre("firewall-ips" + kFirewalledVip,
-                          "firewall-sources" + kFirewalledVip + " . 192.0.2.0/24",
-                          "firewall-ips 203.0.113.9 . tcp . 80",
-                          "firewall-sources 203.0.113.9 . tcp . 80 . 192.0.2.0/24"));
 }
 
 TEST_F(FirewallRowsTest, S118AnUnknownNodeIsLoopback) {

@@ -14,7 +14,6 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // Returns the rows from NodeRows as ranges, for example "pod-sources 10.244.0.0/16".
 Lines Ranges(const RulesetOptions& options, const Change& node = {}, const Store& store = {}) {
@@ -43,16 +42,6 @@ Lines Ranges(const RulesetOptions& options, const Change& node = {}, const Store
 
 const Change kNode = ANode("n1", {"192.0.2.7"}, "za", {"10.244.3.0/24", "fd00:244:0:3::/64"});
 
-TEST(NodeRowsTest, S64ClusterCidrIsTheBlockOfAllPods) {
-  RulesetOptions options;
-  options.cluster_cidr[0] = Cidr("10.244.0.0/16");
-  options.cluster_cidr[1] = Cidr("fd00:244::/32");
-  // In mode ClusterCIDR, the rows contain the configured CIDR.
-  const auto expected = ElementsAre("pod-sources 10.244.0.0/16", "pod-sources fd00:244::/32");
-  EXPECT_THAT(Ranges(options), expected);
-  EXPECT_THAT(Ranges(options, kNode), expected) << "the node does not matter";
-}
-
 TEST(NodeRowsTest, S65NodeCidrIsTheBlockOfThePodsHere) {
   const RulesetOptions options{.detect_local = DetectLocal::kNodeCidr};
   EXPECT_THAT(
@@ -62,39 +51,6 @@ TEST(NodeRowsTest, S65NodeCidrIsTheBlockOfThePodsHere) {
                   "masquerade-sources ::-fd00:244:0:2:ffff:ffff:ffff:ffff",
                   "masquerade-sources "
                   "fd00:244:0:4::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"));
-}
-
-TEST(NodeRowsTest, S66S67ByInterfaceThereAreNoBlocks) {
-  RulesetOptions options{.detect_local = DetectLocal::kInterface, .interface = "cni0"};
-  options.cluster_cidr[0] = Cidr("10.244.0.0/16");
-  EXPECT_THAT(Ranges(options, kNode), IsEmpty());
-  options.masquerade_all = true;
-  EXPECT_THAT(Ranges(options, kNode), IsEmpty()) << "the rule says it";
-}
-
-TEST(NodeRowsTest, S68S71WithoutABlockPodsAreNotDistinguished) {
-  RulesetOptions options;
-  EXPECT_THAT(Ranges(options, kNode), IsEmpty());
-  options.cluster_cidr[1] = Cidr("fd00:244::/32");
-  EXPECT_THAT(Ranges(options).front(), "pod-sources fd00:244::/32") << "by family";
-  options.detect_local = DetectLocal::kNodeCidr;
-  EXPECT_THAT(Ranges(options), IsEmpty()) << "the node is not known";
-  EXPECT_THAT(Ranges(options, ANode("n1", {"192.0.2.7"})), IsEmpty());
-  EXPECT_THAT(Ranges(options, ANode("n1", {}, "", {"10.244.3.0/24"})),
-              ElementsAre("pod-sources 10.244.3.0/24", "masquerade-sources 0.0.0.0-10.244.2.255",
-                          "masquerade-sources 10.244.4.0-255.255.255.255"));
-}
-
-TEST(NodeRowsTest, S90MasqueradeAllAppliesToAllSources) {
-  RulesetOptions options{.masquerade_all = true};
-  EXPECT_THAT(Ranges(options),
-              ElementsAre("masquerade-sources 0.0.0.0/0", "masquerade-sources ::/0"))
-      << "the detector does not matter";
-  options.cluster_cidr[0] = Cidr("10.244.0.0/16");
-  EXPECT_THAT(Ranges(options),
-              ElementsAre("pod-sources 10.244.0.0/16", "masquerade-sources 0.0.0.0/0",
-                          "masquerade-sources ::/0"))
-      << "who is a pod still counts for external destinations";
 }
 
 TEST(NodeRowsTest, ABlockOfEverythingMasqueradesNoSource) {

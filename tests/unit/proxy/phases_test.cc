@@ -18,7 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
-using ::testing::UnorderedElementsAre;
 
 svcmap::testing::Row Slot(uint32_t group, uint32_t slot, const char* endpoint = "10.0.0.1") {
   return svcmap::testing::EndpointRow(group, slot, svcmap::testing::Ip(endpoint), 8080);
@@ -42,15 +41,6 @@ nft::Transaction First(nft::Transaction& transaction, const PhaseContext& contex
   return first;
 }
 
-TEST(RemovalsTest, AGroupIsDeletedAfterTheSwitch) {
-  nft::Transaction transaction =
-      Changes({Slot(1, 1), Slot(1, 0), ServiceIp("2.0.0.1")}, {ServiceIp("1.0.0.2")});
-  const nft::Transaction removals = Removals(transaction);
-  EXPECT_THAT(Operations(transaction), ElementsAre("- service-ips 10.96.0.1 . tcp . 80",
-                                                   "+ service-ips 10.96.0.1 . tcp . 80 : 1.0.0.2"));
-  EXPECT_THAT(Operations(removals), ElementsAre("- endpoints 0x1 . 1", "- endpoints 0x1 . 0"));
-}
-
 // Packets that have picked the endpoint need the row in a later chain.
 TEST(RemovalsTest, ASelfEndpointIsDeletedAfterTheSwitch) {
   const svcmap::testing::Row self{
@@ -64,18 +54,6 @@ TEST(RemovalsTest, ASelfEndpointIsDeletedAfterTheSwitch) {
 svcmap::testing::Row Reject(const char* address, SetIndex set = kNoEndpointServices) {
   return {.set = {Family::kIpv4, set},
           .key = ServiceIpKey(svcmap::testing::Ip(address), Protocol::kTcp, 80)};
-}
-
-// A packet that was looked up before the switch must still find the reject.
-TEST(RemovalsTest, ARejectIsDeletedAfterTheSwitch) {
-  for (const SetIndex set : {kNoEndpointServices, kNoEndpointNodePorts, kNoEndpointRangePorts}) {
-    nft::Transaction transaction;
-    transaction.Delete(Reject("10.96.0.1", set));
-    transaction.Add(Slot(1, 0));
-    transaction.Add(ServiceIp("1.0.0.1"));
-    EXPECT_THAT(Operations(Removals(transaction)), ElementsAre(StartsWith("- no-endpoint-")));
-    EXPECT_EQ(transaction.element_count(), 2u);
-  }
 }
 
 // Packets to the address of their own endpoint reach the reject after the switch, too.
@@ -233,13 +211,6 @@ TEST(RemovalsTest, RangesOfAnIpThatIsNoLongerRestrictedAreDeletedAfterTheSwitch)
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
 }
 
-TEST(RemovalsTest, NewRangesOfAnotherIpDoNotMatter) {
-  nft::Transaction transaction = Changes(
-      {RangeFirewallIp("203.0.113.1"), RangeSource("203.0.113.1")}, {RangeSource("203.0.113.2")});
-  EXPECT_THAT(Operations(Removals(transaction)),
-              ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
-}
-
 // A packet to a port that stays must not see the restriction without its source ranges.
 TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
   svcmap::testing::Row port = RangePort(80);
@@ -255,24 +226,6 @@ TEST(RemovalsTest, ARangeThatLosesPortsAndItsRestrictionLosesItsSourcesLast) {
   leftovers.EndWait(leftovers.BeginWait());
   EXPECT_THAT(Operations(leftovers.Next()),
               ElementsAre("- range-firewall-sources 203.0.113.1 . tcp . 198.51.100.0/24"));
-}
-
-// If a random slot does not exist, the rules use the first slot. Therefore slots other than the
-// first slot can be deleted immediately.
-TEST(RemovalsTest, SlotsOfAGroupThatStaysAreDeletedAtOnce) {
-  nft::Transaction transaction =
-      Changes({Slot(1, 1), ServiceIp("2.0.0.1")}, {ServiceIp("1.0.0.1")});
-  EXPECT_TRUE(Removals(transaction).empty());
-  EXPECT_EQ(transaction.element_count(), 3u);
-}
-
-TEST(RemovalsTest, RepairsOfChainsStayWithTheSwitch) {
-  nft::Transaction transaction;
-  transaction.RepairChains({.family = Family::kIpv4, .rewrite = {"stick"}});
-  transaction.Delete(Slot(1, 0));
-  transaction.Add(ClusterIpRow(Family::kIpv4, 1));
-  EXPECT_EQ(Removals(transaction).element_count(), 1u);
-  EXPECT_EQ(transaction.repairs().size(), 1u);
 }
 
 // When the session affinity of a port ends, a packet in the rules may already use an affinity

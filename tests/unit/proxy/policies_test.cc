@@ -11,7 +11,6 @@ namespace svcmap::proxy {
 namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 class PoliciesTest : public DesiredWorld {
@@ -128,33 +127,6 @@ TEST_F(PoliciesTest, S74ToS81AndS89EachAddressLeadsToItsSet) {
     EXPECT_EQ(RowsAndGroups(), c.rows) << c.name;
     EXPECT_THAT(Findings(), IsEmpty()) << c.name;
   }
-}
-
-TEST_F(PoliciesTest, S97HairpinsAreTheLocalEndpointsOfBothSets) {
-  MakeAfter(
-      {Web().NodePort(30080).ExternalLocal(), WebSlice()
-                                                  .Local("10.0.0.1")
-                                                  .Endpoint("10.0.0.2", kServingTerminating, true)
-                                                  .Ready("10.0.0.3")});
-  EXPECT_THAT(
-      Texts(SharedRows(desired_.rows)),
-      ElementsAre("cluster-ips 10.96.0.1", "hairpin-connections 10.0.0.1 . 10.0.0.1 . tcp . 8080"));
-  MakeAfter({WebSlice().Endpoint("10.0.0.2", kServingTerminating, true).Ready("10.0.0.3")});
-  EXPECT_THAT(
-      Texts(SharedRows(desired_.rows)),
-      ElementsAre("cluster-ips 10.96.0.1", "hairpin-connections 10.0.0.2 . 10.0.0.2 . tcp . 8080"))
-      << "it is in the local set only";
-}
-
-TEST_F(PoliciesTest, AChangedPolicyKeepsTheGroupsOfTheSetsThatStay) {
-  const auto service = [] { return Web().NodePort(30080); };
-  MakeAfter({service(), WebSlice().Local("10.0.0.1").Ready("10.0.0.2")});
-  MakeAfter({service().ExternalLocal()});
-  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 2"));
-  EXPECT_THAT(desired_.old_numbers, IsEmpty());
-  MakeAfter({service()});
-  EXPECT_THAT(desired_.new_numbers, IsEmpty());
-  EXPECT_THAT(Texts(desired_.old_numbers), ElementsAre("group 2"));
 }
 
 }  // namespace

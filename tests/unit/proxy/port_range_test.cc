@@ -68,14 +68,6 @@ TEST_F(PortRangeRowsTest, EdgesBlocksAndEndpointsWithoutPorts) {
   EXPECT_THAT(Findings(), IsEmpty());
 }
 
-TEST_F(PortRangeRowsTest, ThePortOfTheSliceDoesNotMatter) {
-  MakeAfter({Ranged(), Endpoints().Ready("10.0.0.1")});
-  const ServiceRows before = desired_.rows;
-  MakeAfter({ASlice("shop/web-1", "shop/web").Port(9090).Ready("10.0.0.1"),
-             ASlice("shop/web-2", "shop/web").Port(9091).Ready("10.0.0.1")});
-  EXPECT_EQ(desired_.rows, before);
-}
-
 TEST_F(PortRangeRowsTest, ARangeThatBecomesAPortGetsAnotherGroup) {
   MakeAfter({Ranged(), Endpoints().Ready("10.0.0.1")});
   MakeAfter({AService("shop/web").At("10.96.0.1").Port(1023)});

@@ -18,16 +18,8 @@ using ::testing::SizeIs;
 
 class ReconcilerInPlaceTest : public ReconcilerTest {
  protected:
-  bool SentInPlace() const {
-    if (sent_.empty() || sent_.back().creations().empty()) return false;
-    EXPECT_THAT(sent_.back().creations(), SizeIs(2));
-    for (const auto& creation : sent_.back().creations()) {
-      EXPECT_EQ(creation.existing.has_value(), sent_.back().creations()[0].existing.has_value());
-    }
-    EXPECT_THAT(sent_.back().drops(), IsEmpty());
-    return sent_.back().creations()[0].existing.has_value();
-  }
   static AService WithLoadBalancer() { return Web().LoadBalancer("203.0.113.1"); }
+
   // Leaves the source range 10.0.0.0/25 in the kernel, because its removal is rejected.
   void LeaveSourceRange() {
     Settle({WithLoadBalancer().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
@@ -38,11 +30,6 @@ class ReconcilerInPlaceTest : public ReconcilerTest {
     EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
   }
 };
-
-TEST_F(ReconcilerInPlaceTest, TheFirstSyncDropsWhatMayBeThere) {
-  EXPECT_TRUE(Sync().recreated);
-  EXPECT_FALSE(SentInPlace());
-}
 
 TEST_F(ReconcilerInPlaceTest, S126GrowthRewritesNothing) {
   Settle({Web().Affinity(10800), Slice("shop/web", 2)});
@@ -165,27 +152,6 @@ TEST_F(ReconcilerInPlaceTest, S127ANewTimeoutBringsItsChainsAndTheRecordsStay) {
   ExpectConverged();
 }
 
-// One Service changes its timeout more often than there are numbers.
-TEST_F(ReconcilerInPlaceTest, NumbersOfUnusedTimeoutsAreUsedAgain) {
-  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
-  for (uint32_t seconds = 100; seconds < 100 + kMaxTimers + 3; ++seconds) {
-    Apply({Web().Affinity(seconds)});
-    sent_.clear();
-    const SyncResult result = Sync();
-    ASSERT_EQ(result.outcome, Outcome::kCommitted) << result.error;
-    EXPECT_FALSE(result.recreated);
-    EXPECT_THAT(result.findings, IsEmpty());
-    ASSERT_THAT(sent_.front().repairs(), SizeIs(2));
-    const std::string name = "stick-" + std::to_string(seconds);
-    EXPECT_THAT(sent_.front().repairs()[0].rewrite, ::testing::Contains(name));
-    ExpectConverged();
-  }
-  const auto content = kernel_.ReadTable(Family::kIpv4);
-  ASSERT_TRUE(content.ok() && content->has_value());
-  EXPECT_TRUE((*content)->chains.contains("stick-10800"));
-  EXPECT_FALSE((*content)->chains.contains("stick-100"));
-}
-
 // All numbers are in use by Services. One of them changes its timeout.
 TEST_F(ReconcilerInPlaceTest, TheOnlyServiceOfATimeoutCanChangeIt) {
   std::vector<Change> changes;
@@ -215,43 +181,6 @@ TEST_F(ReconcilerInPlaceTest, TheOnlyServiceOfATimeoutCanChangeIt) {
   result = Sync();
   ASSERT_THAT(result.findings, SizeIs(1));
   EXPECT_THAT(result.findings[0].finding.ToString(), ::testing::HasSubstr("32 s is used instead"));
-  ExpectConverged();
-}
-
-TEST_F(ReconcilerInPlaceTest, ATableThatIsGoneRejectsAndIsRecreated) {
-  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
-  kernel_.ForeignDropTable(Family::kIpv4);
-  Apply({Web().Affinity(90)});
-  EXPECT_EQ(Sync().outcome, Outcome::kFailed);
-  for (int i = 0; i < 10 && reconciler_.HasSuspects(); ++i) reconciler_.Repair();
-  sent_.clear();
-  EXPECT_TRUE(Sync().recreated);
-  ASSERT_THAT(sent_.front().creations(), SizeIs(1));
-  EXPECT_EQ(sent_.front().creations()[0].family, Family::kIpv4);
-  EXPECT_FALSE(sent_.front().creations()[0].existing);
-  for (size_t i = 1; i < sent_.size(); ++i) EXPECT_THAT(sent_[i].creations(), IsEmpty());
-  ExpectConverged();
-}
-
-TEST_F(ReconcilerInPlaceTest, ARewriteOfRightTablesWritesNothing) {
-  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
-  WriteRecord();
-  reconciler_.Invalidate();
-  EXPECT_EQ(Sync().outcome, Outcome::kNothing);
-  EXPECT_THAT(sent_, IsEmpty());
-  EXPECT_TRUE(reconciler_.Verified());
-  EXPECT_TRUE(HasRecord());
-  ExpectConverged();
-}
-
-TEST_F(ReconcilerInPlaceTest, ARewriteDeletesForeignObjectsAndWritesNothingElse) {
-  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
-  WriteRecord();
-  ASSERT_TRUE(kernel_.ForeignAddObject(Family::kIpv4, "hits"));
-  reconciler_.Invalidate();
-  EXPECT_EQ(Sync().elements, kMarkerElements);
-  EXPECT_THAT(kernel_.ReadTable(Family::kIpv4)->value().objects, IsEmpty());
-  EXPECT_TRUE(HasRecord());
   ExpectConverged();
 }
 
@@ -306,21 +235,6 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
   Lines before_;
 };
 
-// Simulates a previous run with --service-counters: the tables contain objects that the current
-// rules do not use.
-TEST_F(ReconcilerRestartTest, S342WhatTheRulesNoLongerHaveGoes) {
-  ASSERT_TRUE(kernel_.ForeignAddSet(Family::kIpv6, "of-a-former-life"));
-  ASSERT_TRUE(kernel_.ForeignAddChain(Family::kIpv4, "of-a-former-life"));
-  Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
-  Notify(next, State());
-  SyncAll(next, SIZE_MAX);
-  EXPECT_TRUE(HasRecord());
-  EXPECT_FALSE(kernel_.ReadTable(Family::kIpv6).value()->sets.contains("of-a-former-life"));
-  EXPECT_FALSE(kernel_.ReadTable(Family::kIpv4).value()->chains.contains("of-a-former-life"));
-  EXPECT_TRUE(next.Verified());
-}
-
 TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   Reconciler next(kernel_, {.node_name = "n1"});
   ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
@@ -341,27 +255,6 @@ TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
   before_.push_back("affinity-endpoints 0.2.0.6 : 10.1.0.3 . 8080 \"shop/web:\"");
   std::sort(before_.begin(), before_.end());
   EXPECT_EQ(Records(), before_);
-}
-
-TEST_F(ReconcilerRestartTest, S126NumbersStayWhenATransactionFails) {
-  Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
-  Notify(next, {Web().Affinity(10800), Slice("shop/web", 3)});
-  fault_ = Fault::kReject;
-  EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kFailed);
-  Notify(next, State());
-  SyncAll(next, SIZE_MAX);
-  EXPECT_EQ(Records(), before_);
-}
-
-TEST_F(ReconcilerRestartTest, RecordsOfServicesThatNoChangeNamedAreForgottenWithTheSnapshot) {
-  Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
-  SyncAll(next, SIZE_MAX);
-  Notify(next, State());
-  SyncAll(next, SIZE_MAX);
-  EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(next)));
-  EXPECT_NE(Records(), before_);
 }
 
 // Counts the waits for packets.

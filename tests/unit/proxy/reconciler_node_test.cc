@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "tests/unit/proxy/reconciler_world.h"
 
@@ -11,7 +10,6 @@ namespace svcmap::proxy::test {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 class ReconcilerNodeTest : public ReconcilerTest {
  protected:
@@ -77,18 +75,6 @@ TEST_F(ReconcilerNodeTest, S65TheNodesPodCidrIsFollowed) {
   EXPECT_THAT(sync(ANode("n1", {"192.0.2.1"}, "", {"10.244.9.0/24"})),
               ::testing::IsSupersetOf({"pod-sources 10.244.9.0", "pod-sources 10.244.10.0 end"}));
   EXPECT_THAT(sync(Removal(Kind::kNode, "n1")), ::testing::SizeIs(2)) << "S-71";
-}
-
-TEST_F(ReconcilerNodeTest, AFailedSyncDoesNotForgetWhatTheNodeChanged) {
-  reconciler_.SetInterfaceAddresses(Ips({"192.0.2.1", "192.0.2.2"}));
-  Settle({ANode("n1", {"192.0.2.1"}), Web().NodePort(30080)});
-  Apply({ANode("n1", {"192.0.2.2"})});
-  EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);
-  EXPECT_TRUE(reconciler_.Pending());
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  EXPECT_THAT(Contents(kernel_),
-              ::testing::Contains("no-endpoint-nodeports 192.0.2.2 . tcp . 30080 \"shop/web:\""));
-  ExpectConverged();
 }
 
 }  // namespace

@@ -141,13 +141,6 @@ TEST_P(RejectionTest, S116SourceRangesAreAddedEvenIfTheirSetCannotBeRead) {
   EXPECT_TRUE(reconciler_.HasSuspects());
 }
 
-TEST_P(RejectionTest, AlsoWhenTheTablesAreMade) {
-  kernel_.comment = "shop/s5:";
-  for (int i = 1; i <= 9; ++i) Apply(Numbered(i));
-  EXPECT_THAT(Settle(), SizeIs(1));
-  EXPECT_EQ(ServiceIps(), 8u);
-}
-
 TEST_P(RejectionTest, ItsLastGoodStateStaysAndItIsRetriedAlone) {
   Apply(Numbered(1));
   Apply(AService("shop/s5").At("10.96.0.5").Port(443));

@@ -82,57 +82,6 @@ TEST_F(ReconcilerTest, ARejectedBatchLeavesTheAppliedViewAsItWas) {
   ExpectConverged();
 }
 
-TEST_F(ReconcilerTest, AnUnknownOutcomeIsCommittedWhenTheMarkerReportsIt) {
-  for (const int endpoints : {2, 3}) {  // The first iteration also creates the tables.
-    Apply({Web(), Slice("shop/web", endpoints)});
-    EXPECT_EQ(Sync(SIZE_MAX, Fault::kUnknownCommitted).outcome, Outcome::kCommitted);
-    ExpectConverged();
-  }
-  EXPECT_EQ(reconciler_.revision(), 2u);
-}
-
-TEST_F(ReconcilerTest, AnUnknownOutcomeWithTheOldMarkerIsSentAgain) {
-  Settle({Web(), Slice("shop/web", 2)});
-  Apply({Slice("shop/web", 3)});
-  const SyncResult result = Sync(SIZE_MAX, Fault::kUnknownNotCommitted);
-  EXPECT_EQ(result.outcome, Outcome::kFailed);
-  EXPECT_THAT(std::string(result.error.message()), HasSubstr("not committed"));
-  EXPECT_FALSE(Sync().recreated);
-  ExpectConverged();
-}
-
-TEST_F(ReconcilerTest, AnUnknownOutcomeWithoutMarkerWritesEverything) {
-  for (const int endpoints : {2, 4}) {
-    Settle({Web(), Slice("shop/web", endpoints)});
-    kernel_.ForeignRemoveElement({Family::kIpv4, kMarker}, MarkerKey().bytes());
-    Apply({Slice("shop/web", endpoints + 1)});
-    const Fault fault = endpoints == 2 ? Fault::kUnknownNotCommitted : Fault::kUnknownCommitted;
-    EXPECT_EQ(Sync(SIZE_MAX, fault).outcome, Outcome::kFailed);
-    EXPECT_TRUE(Sync().recreated);
-    ExpectConverged();
-  }
-}
-
-TEST_F(ReconcilerTest, AdoptGoesOnWithTheRevisionOfAPreviousRun) {
-  Settle({Web()});
-  Settle({Slice("shop/web", 2)});
-  Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
-  EXPECT_EQ(next.revision(), 2u);
-  EXPECT_TRUE(next.Sync(SIZE_MAX).recreated);
-  EXPECT_EQ(next.revision(), 3u);
-  RemoveLeftovers(next);
-  EXPECT_THAT(Contents(kernel_), IsEmpty());
-}
-
-TEST_F(ReconcilerTest, AdoptTakesTheNewerOfTwoMarkers) {
-  Settle({Web()});
-  kernel_.ForeignDropTable(Family::kIpv4);
-  EXPECT_EQ(Reconciler(kernel_, {}).Adopt().value(), AdoptedState::kUnknown);
-  kernel_.ForeignDropTable(Family::kIpv6);
-  EXPECT_EQ(Reconciler(kernel_, {}).Adopt().value(), AdoptedState::kNothing);
-}
-
 TEST_F(ReconcilerTest, TheLimitCutsBetweenServices) {
   Settle({});
   for (int i = 1; i <= 9; ++i) {
@@ -233,14 +182,6 @@ TEST(ReconcilerPortRangeTest, AMovedPortIsAddedAfterItsGroup) {
   EXPECT_THAT(sent, IsSupersetOf({std::string("+ endpoints 0x2 . 0 : 10.1.0.0 . 8080"),
                                   std::string("+ service-ips 10.96.0.1 . tcp . 1024 : 1.0.0.2 "
                                               "\"shop/web:\"")}));
-}
-
-// An address moves between Services, so both changes must be in one transaction.
-TEST_F(ReconcilerTest, ServicesThatPassOnAnAddressAreNotCutApart) {
-  Settle({AService("shop/b").At("10.96.0.9").Port(80)});
-  Apply({AService("shop/a").At("10.96.0.9").Port(80), AService("shop/c").At("10.96.0.3").Port(1)});
-  EXPECT_EQ(Sync(1).outcome, Outcome::kCommitted);
-  ExpectConverged();
 }
 
 TEST_F(ReconcilerTest, FindingsOfTheNodeStandUntilTheirCauseIsGone) {

@@ -42,20 +42,6 @@ TEST(ServiceCommentTest, IsCutOnlyWhereItMustBe) {
   EXPECT_NE(ServiceComment(service, "https"), service + ":https");
 }
 
-TEST(SharedRowsTest, AreClusterIpsPingAddressesAndHairpins) {
-  PortRows port{.protocol = Protocol::kUdp, .port = 80};
-  port.cluster = {1, {EndpointAt("10.0.0.1", 53), EndpointAt("10.0.0.2", 53)}};
-  port.hairpins = {EndpointAt("10.0.0.2", 53)};
-  const ServiceRows rows{.cluster_ips = Ips({"10.96.0.1", "fd00:96::1"}),
-                         .ping_addresses = Ips({"10.96.0.1", "2001:db8::1"}),
-                         .ports = {port}};
-  EXPECT_THAT(Texts(SharedRows(rows)),
-              UnorderedElementsAre("cluster-ips 10.96.0.1", "cluster-ips fd00:96::1",
-                                   "ping-addresses 10.96.0.1", "ping-addresses 2001:db8::1",
-                                   "hairpin-connections 10.0.0.2 . 10.0.0.2 . udp . 53"));
-  EXPECT_THAT(SharedRows({}), IsEmpty());
-}
-
 TEST(SharedRowsTest, SelfEndpointsAreDestinationsWithTheAddressAndPortOfAnEndpoint) {
   const auto self_endpoints = [](const PortRows& port) {
     return Texts(SharedRows({.ports = {port}}));

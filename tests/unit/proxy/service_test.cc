@@ -15,8 +15,6 @@ using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
-using ::testing::UnorderedElementsAreArray;
 
 using DesiredServiceTest = DesiredWorld;
 
@@ -35,46 +33,6 @@ TEST_F(DesiredServiceTest, NothingIsWantedOfWhatIsNotProxied) {
     Apply(c.changes);
     EXPECT_TRUE(Make().rows.empty()) << c.name;
     EXPECT_THAT(desired_.new_numbers, IsEmpty()) << c.name;
-  }
-}
-
-TEST_F(DesiredServiceTest, RoutedAddressesDoNotAnswerPings) {
-  node_.answer_ping = true;
-  Apply({Web().LoadBalancer("192.0.2.8").ExternalLocal().RouteWithoutLocal(),
-         WebSlice().Ready("10.0.0.2")});
-  Make();
-  EXPECT_EQ(desired_.rows.ping_addresses, Ips({"10.96.0.1"}));
-  Apply({WebSlice().Local("10.0.0.1")});
-  Make();
-  EXPECT_EQ(desired_.rows.ping_addresses, Ips({"10.96.0.1", "192.0.2.8"}));
-}
-
-TEST_F(DesiredServiceTest, PingAddressesAreTheAddressesWithoutSourceRanges) {
-  AService service = Web().At("fd00:96::1").NodePort(30080).External("198.51.100.1");
-  service.External("2001:db8::1").LoadBalancer("203.0.113.1").LoadBalancer("2001:db8::2");
-  service.LoadBalancer("198.51.100.1");
-  MakeAfter({service});
-  EXPECT_THAT(desired_.rows.ping_addresses, IsEmpty()) << "without answer_ping";
-  node_.answer_ping = true;
-  Make();
-  EXPECT_THAT(desired_.rows.ping_addresses,
-              UnorderedElementsAreArray(Ips({"10.96.0.1", "198.51.100.1", "203.0.113.1",
-                                             "fd00:96::1", "2001:db8::1", "2001:db8::2"})));
-  MakeAfter({service.SourceRange("192.0.2.0/24")});
-  EXPECT_THAT(
-      desired_.rows.ping_addresses,
-      UnorderedElementsAreArray(Ips({"10.96.0.1", "fd00:96::1", "2001:db8::1", "2001:db8::2"})));
-}
-
-TEST_F(DesiredServiceTest, AServiceOverridesWhetherStaleConnectionsAreReset) {
-  node_.tcp_resets = TcpResets::kStrict;
-  for (const bool node : {false, true}) {
-    node_.reset_stale_tcp = node;
-    for (const std::optional<bool> service : {std::optional<bool>(), {false}, {true}}) {
-      MakeAfter({Web().ResetStaleTcp(service)});
-      EXPECT_EQ(desired_.rows.tcp_resets,
-                service.value_or(node) ? TcpResets::kStrict : TcpResets::kOff);
-    }
   }
 }
 
@@ -152,16 +110,6 @@ TEST_F(DesiredServiceTest, TooManyEndpointsForATableArePickedAtRandom) {
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("at most 4093 endpoints can be picked by hash")));
 }
 
-// If a port number changes, svcmapd keeps the clients' affinity records (found by the random
-// differential test).
-TEST_F(DesiredServiceTest, S122_APortWithAnotherNumberKeepsItsGroup) {
-  MakeAfter({AService("shop/web").At("10.96.0.1").Port(80, "a"),
-             WebSlice().Port(8080, "a").Ready("10.0.0.1")});
-  MakeAfter({AService("shop/web").At("10.96.0.1").Port(81, "a")});
-  EXPECT_EQ(desired_.rows.ports[0].cluster.group, 1u);
-  EXPECT_THAT(desired_.new_numbers, IsEmpty());
-}
-
 TEST_F(DesiredServiceTest, AGroupIsGivenBackWithTheLastEndpointAndWithThePort) {
   const struct {
     const char* name;
@@ -213,19 +161,6 @@ TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  //
   EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
                                       "no-endpoint-nodeports 192.0.2.8 . tcp . 30080"));
   EXPECT_THAT(Findings(), IsEmpty());
-}
-
-TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimOfItsOwnService) {
-  MakeAfter({AService("shop/web")
-                 .At("10.96.0.1")
-                 .External("192.0.2.7")
-                 .Port(80, "a")
-                 .NodePort(30080)
-                 .Port(30080, "b")});
-  EXPECT_THAT(OwnLines(), UnorderedElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
-                                               "no-endpoint-services 192.0.2.7 . tcp . 80",
-                                               "no-endpoint-services 10.96.0.1 . tcp . 30080",
-                                               "no-endpoint-services 192.0.2.7 . tcp . 30080"));
 }
 
 TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) {

@@ -18,7 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::IsNull;
 using ::testing::Pair;
-using ::testing::UnorderedElementsAre;
 
 using DirtyList = std::vector<std::pair<std::string, uint64_t>>;
 
@@ -198,34 +197,11 @@ TEST_F(StoreTest, RemovingWhatIsNotThereChangesNothing) {
   EXPECT_THAT(store_.Find("ns/a"), IsNull());
 }
 
-TEST_F(StoreTest, S28_ASliceIsKeptUntilItsServiceComes) {
-  ApplySettled({ASlice("ns/a-1", "ns/a")});
-  Apply({AService("ns/a")});
-  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
-  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 2)));
-}
-
-TEST_F(StoreTest, S28_ASliceOutlivesItsService) {
-  ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a")});
-  Apply({NoService("ns/a")});
-  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
-  Apply({AService("ns/a")});
-  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
-}
-
 TEST_F(StoreTest, NothingIsLeftOfAServiceWithoutSlices) {
   ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a"), NoSlice("ns/a-1"), NoService("ns/a")});
   EXPECT_THAT(store_.Find("ns/a"), IsNull());
   EXPECT_EQ(store_.service_count(), 0u);
   EXPECT_EQ(store_.slice_count(), 0u);
-}
-
-TEST_F(StoreTest, S28_ASliceThatChangesReplacesItself) {
-  ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a"), ASlice("ns/a-2", "ns/a")});
-  Apply({ASlice("ns/a-1", "ns/a").Port(80)});
-  EXPECT_THAT(SlicesOf("ns/a"), UnorderedElementsAre("ns/a-1", "ns/a-2"));
-  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 4)));
-  EXPECT_EQ(store_.slice_count(), 2u);
 }
 
 TEST_F(StoreTest, S18_ASliceThatMovesLeavesOneServiceForTheOther) {
@@ -234,30 +210,6 @@ TEST_F(StoreTest, S18_ASliceThatMovesLeavesOneServiceForTheOther) {
   EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
   EXPECT_THAT(SlicesOf("ns/b"), ElementsAre("ns/s"));
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 4), Pair("ns/b", 4)));
-}
-
-TEST_F(StoreTest, S18_ASliceWithoutServiceBelongsToNone) {
-  ApplySettled({AService("ns/a"), ASlice("ns/s", "ns/a")});
-  Apply({ASlice("ns/s", "")});
-  EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
-  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 3)));
-  Apply({NoSlice("ns/s")});
-  EXPECT_EQ(store_.dirty().size(), 0u);
-  EXPECT_EQ(store_.slice_count(), 0u);
-}
-
-TEST_F(StoreTest, S18_ASliceThatMovesToAnUnknownServiceWaitsForIt) {
-  ApplySettled({AService("ns/a"), ASlice("ns/s", "ns/a"), ASlice("ns/s", "ns/b")});
-  EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
-  Apply({AService("ns/b")});
-  EXPECT_THAT(SlicesOf("ns/b"), ElementsAre("ns/s"));
-}
-
-TEST_F(StoreTest, S18_NamesOfSlicesDoNotMatter) {
-  ApplySettled(
-      {AService("ns/a"), AService("ns/b"), ASlice("ns/a", "ns/b"), ASlice("x/a-1", "x/a")});
-  EXPECT_THAT(SlicesOf("ns/a"), IsEmpty());
-  EXPECT_THAT(SlicesOf("ns/b"), ElementsAre("ns/a"));
 }
 
 // S-1: if a Service is assigned to another proxy, its EndpointSlices stay stored, like the
@@ -269,18 +221,6 @@ TEST_F(StoreTest, S1_AServiceThatIsNoLongerProxiedIsDirtyAndKeepsItsSlices) {
   Apply({AService("ns/a").At("10.96.0.1").Port(80)});
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 4)));
   EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-1"));
-}
-
-// S-28: removing an EndpointSlice does not remove endpoints that another EndpointSlice also
-// contains.
-TEST_F(StoreTest, S28_RemovingASliceLeavesTheOthers) {
-  ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a").Port(80).Ready("10.0.0.1"),
-                ASlice("ns/a-2", "ns/a").Port(80).Ready("10.0.0.1"), ASlice("ns/b-1", "ns/b")});
-  Apply({NoSlice("ns/a-1")});
-  EXPECT_THAT(SlicesOf("ns/a"), ElementsAre("ns/a-2"));
-  EXPECT_EQ((*store_.Find("ns/a")->slices.begin())->endpoints.size(), 1u);
-  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 5)));
-  EXPECT_EQ(store_.slice_count(), 2u);
 }
 
 TEST_F(StoreTest, S29_AChangedZoneIsAChangeOfTheNode) {

@@ -50,26 +50,5 @@ TEST(TableTest, LookupsOfDescriptorsAreRepeatedOnRequest) {
   }
 }
 
-TEST(TableTest, SetsWithRowsComeFirstWhateverTheOptions) {
-  for (const TcpResets resets : {TcpResets::kOff, TcpResets::kLoose, TcpResets::kStrict}) {
-    for (const bool ping : {false, true}) {
-      for (const bool counted : {false, true}) {
-        const RulesetOptions options{
-            .count_connections = counted, .tcp_resets = resets, .answer_ping = ping};
-        for (const nft::TableSpec& table : MakeTables(options)) {
-          EXPECT_EQ(RowSetCount(table), RowSetCount(options));
-          EXPECT_EQ(table.sets.size(), RowSetCount(options) + (counted ? 1u : 0u));
-          if (ping) {
-            EXPECT_EQ(table.sets[kPingTarget].name, "ping-target");
-          }
-          if (resets == TcpResets::kStrict) {
-            EXPECT_EQ(table.sets[kResetServices].name, "reset-services");
-          }
-        }
-      }
-    }
-  }
-}
-
 }  // namespace
 }  // namespace svcmap::proxy

@@ -35,15 +35,6 @@ TEST_F(UdpPortsTest, S237ServicesWithoutUdpHaveNone) {
   EXPECT_THAT(Ports("ns/none"), IsEmpty());
 }
 
-TEST_F(UdpPortsTest, S240DestinationsAreTheAddressesWithThePortAndTheNodesWithTheNodePort) {
-  Apply(Dns().NodePort(30053).External("198.51.100.1").LoadBalancer("192.0.2.1").Port(80, "web"));
-  const UdpPorts ports = Ports("ns/dns");
-  ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_THAT(Texts(ports.begin()->second.destinations),
-              ElementsAre("10.96.0.10:53", "172.16.0.1:30053", "192.0.2.1:53", "198.51.100.1:53"));
-  EXPECT_THAT(ports.begin()->second.endpoints, IsEmpty());
-}
-
 TEST_F(UdpPortsTest, S240EachFamilyAndEachPortIsOneOfItsOwn) {
   Apply(Dns().At("fd00::10").NodePort(30053).Port(54, "other", Protocol::kUdp));
   Apply(DnsSlice().Ready("10.0.0.1"));
@@ -62,21 +53,6 @@ TEST_F(UdpPortsTest, S240EachFamilyAndEachPortIsOneOfItsOwn) {
   EXPECT_THAT(Texts(dns6.destinations), ElementsAre("[fd00::10]:53", "[fd16::1]:30053"));
   EXPECT_THAT(dns6.endpoints, IsEmpty());
   EXPECT_EQ(ports.at({Family::kIpv6, "other"}).endpoints, Endpoints({"[fd01::1]:53"}));
-}
-
-TEST_F(UdpPortsTest, S238EndpointsAreAllThatServe) {
-  Apply(Dns());
-  Apply(DnsSlice()
-            .Ready("10.0.0.1")
-            .Endpoint("10.0.0.2", kDown)
-            .Endpoint("10.0.0.3", kServingTerminating)
-            .Endpoint("10.0.0.4", kServingOnly)
-            .Endpoint("10.0.0.5", kReadyTerminating)
-            .Endpoint("10.0.0.6", kDownTerminating));
-  const UdpPorts ports = Ports("ns/dns");
-  ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_EQ(ports.begin()->second.endpoints,
-            Endpoints({"10.0.0.1:5353", "10.0.0.3:5353", "10.0.0.4:5353", "10.0.0.5:5353"}));
 }
 
 // A UDP port keeps its destinations, even if no endpoint accepts new flows.
@@ -102,26 +78,12 @@ TEST_F(UdpPortsTest, S240AddressesOfAnOlderServiceAreNotOurs) {
               ElementsAre("10.96.0.10:53", "198.51.100.2:53"));
 }
 
-TEST_F(UdpPortsTest, S240ANodePortGivesWayToAnAddressThatIsClaimed) {
-  Apply(
-      AService("ns/other").At("10.96.0.11").External("172.16.0.1").Port(30053, "", Protocol::kUdp));
-  Apply(Dns().NodePort(30053));
-  const UdpPorts ports = Ports("ns/dns");
-  ASSERT_THAT(ports, SizeIs(1));
-  EXPECT_THAT(Texts(ports.begin()->second.destinations), ElementsAre("10.96.0.10:53"));
-}
-
 TEST_F(UdpPortsTest, S237SlicesWithoutTheirServiceStillSayWhoServes) {
   Apply(DnsSlice().Ready("10.0.0.1"));
   const UdpPorts ports = Ports("ns/dns");
   ASSERT_THAT(ports, SizeIs(1));
   EXPECT_THAT(ports.begin()->second.destinations, IsEmpty());
   EXPECT_EQ(ports.begin()->second.endpoints, Endpoints({"10.0.0.1:5353"}));
-}
-
-TEST_F(UdpPortsTest, ServicesThatAreNotProxiedHaveNoDestinations) {
-  Apply(Dns().NotProxied());
-  EXPECT_THAT(Ports("ns/dns"), IsEmpty());
 }
 
 }  // namespace

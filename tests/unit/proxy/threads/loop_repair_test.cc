@@ -65,33 +65,6 @@ class LoopRepairTest : public LoopTest {
   Repairs repairs_;
 };
 
-TEST_F(LoopRepairTest, AForeignChangeIsRepairedReportedAndCounted) {
-  StartServing();
-  Await(Submit(Numbered(1, 3)));
-  const Lines before = Stored();
-  loop_->Repair(Remove(kEndpoints));
-  const RepairResult repaired = repairs_.Await(1);
-  EXPECT_EQ(repaired.damage, "1 element deleted from endpoints");
-  EXPECT_EQ(repaired.process, "nft (pid 7)");
-  EXPECT_EQ(repaired.elements, 1u);
-  const LoopStatus status = AwaitVerified();
-  EXPECT_EQ(status.repairs, 1u);
-  EXPECT_EQ(status.repaired_elements, 1u);
-  EXPECT_EQ(status.recreations, 1u) << "only the first write";
-  EXPECT_EQ(Stored(), before);
-}
-
-TEST_F(LoopRepairTest, ABatchThatMeetsTheDamageIsCommittedAfterIt) {
-  StartServing();
-  Await(Submit(Numbered(1, 3)));
-  Remove(kEndpoints);  // The monitor does not report this removal.
-  EXPECT_EQ(Await(Submit(Numbered(1, 0))).outcome, Outcome::kCommitted);
-  AwaitRemovals();
-  AwaitVerified();
-  EXPECT_EQ(loop_->status().recreations, 1u);
-  ExpectConverged();
-}
-
 // Each batch replaces a Service, so each turn of the loop deletes elements of the previous Service.
 TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
   constexpr int kBatches = 300;
@@ -114,19 +87,6 @@ TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
   repairs_.Await(1);
   EXPECT_GT(batches, kBatches - 100);
   loop_->Stop();  // Before the variables of on_sync are destroyed.
-}
-
-TEST_F(LoopRepairTest, TheAuditFindsUnreportedChanges) {
-  options_.schedule.first_audit = std::chrono::milliseconds(0);
-  options_.schedule.audit_cycle = std::chrono::milliseconds(1);
-  options_.schedule.audit_share = 1;
-  StartServing();
-  Await(Submit(Numbered(1, 3)));
-  const Lines before = Stored();
-  Remove(kServiceIps);
-  EXPECT_EQ(repairs_.Await(1).damage, "");
-  EXPECT_EQ(Stored(), before);
-  EXPECT_GE(AwaitVerified().audits, 1u);
 }
 
 // An idle loop makes no turns, so the time of its last turn does not count.
