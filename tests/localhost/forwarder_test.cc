@@ -16,7 +16,6 @@
 #include "api/health/bind_address.h"
 #include "api/localhost/forwarder.h"
 #include "tests/contract/private_netns.h"
-#include "tests/support/chance.h"
 #include "tests/support/client.h"
 #include "tests/support/echo_server.h"
 #include "tests/support/process.h"

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
+#include "tests/support/chance.h"
 
 namespace svcmap::testing {
 namespace {

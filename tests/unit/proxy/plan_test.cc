@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proxy/desired/ranges.h"
@@ -47,6 +48,25 @@ TEST(PlanTest, S116ANewNameOfAServiceDoesNotChangeItsFirewall) {
   EXPECT_THAT(firewall, ElementsAre("- " + range + "/24", "+ " + range + "-11.0.0.254"));
   EXPECT_EQ(plan.source_rows_added(), 1u);
   EXPECT_EQ(plan.source_rows_removed(), 1u);
+}
+
+// Packets that hold the old descriptor still find the local set.
+TEST(PlanTest, ALocalSetStaysUntilTheRemovalIfItsDescriptorGoes) {
+  PortRows port{.port = 80,
+                .addresses = {{Ip("198.51.100.1"), 80, DispatchKind::kExternalLocal}},
+                .any = true,
+                .cluster = {1, {{Ip("10.0.0.1"), 8080}, {Ip("10.0.0.2"), 8080}}},
+                .local = {2, {{Ip("10.0.0.1"), 8080}}}};
+  const ServiceRows before{.ports = {port}};
+  port.local = {};
+  port.cluster.slots.pop_back();
+  const SharedCounts none;
+  Plan plan(none);
+  plan.AddService("ns/web", &before, {.ports = {port}});
+  plan.Finish();
+  EXPECT_TRUE(plan.ended_local_sets().empty());
+  EXPECT_THAT(Operations(SplitIntoPhases(std::move(plan.transaction()), {}).removals),
+              UnorderedElementsAre("- local-sets 130.0.0.1", "- endpoints 0x2 . 0"));
 }
 
 std::vector<Row> Ranges(const std::vector<std::string>& cidrs) {
