@@ -54,10 +54,12 @@ v1::EndpointSlice SliceMessage(const ServicePort& port, int index) {
   slice.set_address_type(std::string(FamilyName(port.family())));
   const size_t first = static_cast<size_t>(index) * kMaxSlice;
   const size_t last = std::min(port.endpoints.size(), first + kMaxSlice);
-  v1::EndpointPort& slice_port = *slice.add_ports();
-  slice_port.set_name(port.port_name);
-  slice_port.set_protocol(std::string(proxy::ProtocolName(port.protocol)));
-  if (first < last) slice_port.set_port(port.endpoints[first].address.port);
+  if (first < last) {  // A port without a number would be reported as an error.
+    v1::EndpointPort& slice_port = *slice.add_ports();
+    slice_port.set_name(port.port_name);
+    slice_port.set_protocol(std::string(proxy::ProtocolName(port.protocol)));
+    slice_port.set_port(port.endpoints[first].address.port);
+  }
   for (size_t i = first; i < last; ++i) {
     v1::Endpoint& endpoint = *slice.add_endpoints();
     endpoint.add_addresses(port.endpoints[i].address.ip.ToString());
