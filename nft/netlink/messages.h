@@ -2,6 +2,8 @@
 #pragma once
 
 #include <libmnl/libmnl.h>
+#include <netinet/in.h>  // Before linux/in.h, which linux/netfilter.h includes.
+
 #include <linux/netfilter.h>
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 
 #include "api/grpc/status_report.h"
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace svcmap::api {
 namespace {
@@ -76,7 +77,8 @@ TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
               IsEmpty());
   EXPECT_THAT(Addresses(), IsEmpty());
   // The loop deletes the endpoints after the Ack.
-  EXPECT_OK(Eventually("no endpoint is programmed", [&] { return Programmed() == 0; }));
+  EXPECT_OK(
+      svcmap::testing::Eventually("no endpoint is programmed", [&] { return Programmed() == 0; }));
 }
 
 TEST_F(EndpointDeltaTest, SliceThatIsNotStoredIsRejectedAndTheRestOfTheBatchGoesOn) {

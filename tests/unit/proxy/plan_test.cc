@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy/desired/ranges.h"
+#include "proxy/diff/phases.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 // Returns the rows of a Service with a restricted load balancer IP.
 ServiceRows RestrictedRows(uint32_t group, const std::vector<AddressRange>& sources) {
