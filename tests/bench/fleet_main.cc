@@ -545,8 +545,11 @@ class Bench {
   // Replaces the plain watches by streams of the floor.
   void MeasureFloor(const Results& plain) {
     plain_.clear();
-    std::vector<std::string> argv = {"/proc/self/exe", "floor", servers_.tls.certificate,
-                                     servers_.tls.key, servers_.tls.ca};
+    std::vector<std::string> argv = {"/proc/self/exe", "floor", "", "", ""};
+    if (options_.tls) {
+      const std::string server = folder_.path() + "/server";
+      argv = {"/proc/self/exe", "floor", server + ".crt", server + ".key", servers_.tls.ca};
+    }
     const auto process =
         Need(testing::ChildProcess::Start({.argv = std::move(argv), .netns = &netns_}));
     if (!process->WaitForOutput("ready", testing::kHangLimit)) Fail("floor: " + process->err());
@@ -737,6 +740,7 @@ class Bench {
   double WriteBehind(size_t count) {
     testing::Objects objects;
     double bytes = 0;
+    count = std::min(count, cluster_.ports().size());  // A transaction contains a key once.
     while (objects.size() < count) {
       for (v1::Object& object : NextChange()) {
         bytes += static_cast<double>(testing::EtcdValue(object).size());
