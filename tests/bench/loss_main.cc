@@ -119,6 +119,7 @@ ServicePort PortOf(const CountedService& service) {
   if (service.load_balancer) {
     port.load_balancer_ips = {*IpAddress::Parse(service.address())};
     port.external_local = true;  // The clients are not masqueraded.
+    port.health_check_node_port = static_cast<uint16_t>(30000 + service.number);
   }
   for (const int endpoint : service.endpoints) {
     port.endpoints.push_back({.address = {*IpAddress::Parse(testing::CountedEndpoint(endpoint)),
