@@ -312,10 +312,10 @@ def clear(iptables):
 def test_nft(test):
     tool = "nft"
     ruleset = "table inet filter {\n chain input { type filter hook input priority filter; policy accept; }\n}\n"
-    test.step(tool, "load a table of its own", lambda: run("nft", "-f", "-", input=ruleset))
-    test.step(tool, "`flush table` of its own table and load", lambda: run(
+    test.step(tool, "load a separate table", lambda: run("nft", "-f", "-", input=ruleset))
+    test.step(tool, "`flush table` of the separate table and load", lambda: run(
         "nft", "-f", "-", input="flush table inet filter\ndelete table inet filter\n" + ruleset))
-    test.step(tool, "`flush ruleset` and load, as nftables.service", lambda: run(
+    test.step(tool, "`flush ruleset` and load, like nftables.service", lambda: run(
         "nft", "-f", "-", input="flush ruleset\n" + ruleset), damages=True)
     run("nft", "delete", "table", "inet", "filter")
 
