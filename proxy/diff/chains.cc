@@ -34,7 +34,7 @@ std::vector<std::string> RulesOf(const nft::TableSpec& table, const std::string&
   return rules;
 }
 
-// The names that `specs` do not have.
+// Returns the names that `specs` does not contain.
 template <typename Spec>
 std::vector<std::string> NotAmong(const std::vector<Spec>& specs,
                                   const std::map<std::string, uint64_t>& names) {
