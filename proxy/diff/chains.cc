@@ -109,7 +109,7 @@ nft::ChainRepair StructureRepair(const nft::TableContent& found, const nft::Tabl
     const std::string& name = spec->sets[set].name;
     const auto existing = found.sets.find(name);
     if (existing == found.sets.end()) {
-      repair.add_sets.push_back(name);  // The rules that look up the set are missing, too.
+      repair.add_sets.push_back(name);  // The rules that look up the set are also missing.
     } else if (existing->second != reference.sets.at(name)) {
       ReplaceSet(static_cast<SetIndex>(set), repair);
     }
