@@ -148,7 +148,7 @@ class FleetServer {
 
 ExitCode Execute(const FleetServeOptions& options, Session& session) {
   SetUpLog(/*verbosity=*/0);
-  grpc_init();  // ClockWatch needs gRPC, including while no channel exists.
+  grpc_init();  // ClockWatch needs gRPC even while no channel exists.
   FleetReader reader(options.fleet);
   FleetObserver observer;
   FleetServer server(options.listen);

@@ -26,7 +26,7 @@ class StatusReporter {
                                                std::function<Facts()> facts);
   ~StatusReporter();  // Cancels the current request and joins the thread.
 
-  uint64_t failures() const;  // Failed writes of the status. Thread-safe.
+  uint64_t failures() const;  // Number of failed writes of the status. Thread-safe.
 
  private:
   class Worker;

@@ -74,8 +74,9 @@ std::string Hint(grpc::StatusCode code, const std::string& name) {
   }
 }
 
-// Returns the change that is sent instead of a change that is too large, or nothing. An empty
-// EndpointDelta keeps the stored EndpointSlice, if any, also at the end of a snapshot.
+// Returns the changes to send instead of `change`, which is too large. For an EndpointSlice, this
+// is an empty EndpointDelta, which keeps the stored EndpointSlice, if any, even at the end of a
+// snapshot. For other objects, returns no changes.
 std::vector<std::string> InsteadOf(const std::string& change) {
   v1::Change parsed;
   if (!parsed.ParseFromString(change) || !parsed.has_endpoint_slice()) return {};
@@ -138,7 +139,7 @@ class Push::Worker {
     std::vector<std::string> changes;  // Empty: a SnapshotEnd.
     size_t bytes = 0;                  // Size of the message.
     std::optional<uint64_t> position;  // Position of the state with these changes, if known.
-    size_t too_large = 0;  // Size of the message with the only change, if it was not sent.
+    size_t too_large = 0;  // Size of the only change's message if it was too large, otherwise 0.
   };
 
   // The reason for the end of a stream, as text for the log.
@@ -548,7 +549,7 @@ void Push::Worker::TakeAck(const v1::Ack& ack) {
   }
   while (!in_flight_.empty() && in_flight_.front().number <= ack.number()) {
     const Sent& sent = in_flight_.front();
-    if (sent.too_large > 0) {  // The results of `ack` are those of InsteadOf.
+    if (sent.too_large > 0) {  // `ack` has the results of InsteadOf().
       Report(findings_.LeaveOut(sent.changes.front(), sent.too_large,
                                 opened_->limits().max_batch_bytes()),
              spdlog::level::err);

@@ -142,7 +142,7 @@ class RuleBuilder {
   };
   LoadedPart PartOf(KeyPart part, uint32_t reg) const;
   void LookUp(AnonymousSet set, Lookup::Into into);
-  // Matches if at least one of `bits` is set or, if `set` is false, none.
+  // Matches if at least one of `bits` is set. If `set` is false, matches if none of them is set.
   RuleBuilder& MatchBits(Expr load, uint32_t bits, bool set, std::string_view text);
   RuleBuilder& MatchTcpFlags(uint8_t mask, uint8_t value, std::string_view text);
   RuleBuilder& MatchInput(std::string_view pattern, bool equal);

@@ -39,7 +39,7 @@ struct SetSpec {
   std::vector<uint8_t> userdata;
 };
 
-// Names of the hooks, by the kernel's number (NF_INET_*).
+// Hook names. The index is the kernel's number of the hook (NF_INET_*).
 inline constexpr const char* kHooks[] = {"prerouting", "input", "forward", "output", "postrouting"};
 
 struct BaseChain {

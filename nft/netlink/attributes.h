@@ -53,7 +53,7 @@ class Attributes {
   explicit Attributes(std::span<const uint8_t> bytes)
       : begin_(reinterpret_cast<const char*>(bytes.data())), end_(begin_ + bytes.size()) {}
 
-  // The attributes nested in another attribute, which can be null.
+  // Iterates over the attributes in `nest`. There are none if `nest` is null.
   explicit Attributes(const nlattr* nest) : Attributes(AttributeBytes(nest)) {}
 
   Iterator begin() const { return {reinterpret_cast<const nlattr*>(begin_), end_}; }
@@ -67,7 +67,7 @@ class Attributes {
 // Finds attributes by type. If a type is repeated, its last attribute counts.
 class AttributeTable {
  public:
-  // The arguments are those of a constructor of Attributes.
+  // Passes the arguments to a constructor of Attributes.
   template <typename... Args>
   explicit AttributeTable(Args... args) {
     for (const nlattr* attribute : Attributes(args...)) {

@@ -61,7 +61,7 @@ bool Precise(const Weights& weights, const Counts& counts, uint64_t slots) {
   return true;
 }
 
-// With fewer slots per endpoint than this, the default is a larger table.
+// The default is the smallest table only if it has at least this number of slots per endpoint.
 constexpr size_t kSlotsPerEndpoint = 10;
 
 // One endpoint's order of preference for the slots: start, start + step, start + 2 * step, and so

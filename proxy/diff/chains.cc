@@ -34,7 +34,7 @@ std::vector<std::string> RulesOf(const nft::TableSpec& table, const std::string&
   return rules;
 }
 
-// The names that `specs` do not have.
+// Returns the names that `specs` does not contain.
 template <typename Spec>
 std::vector<std::string> NotAmong(const std::vector<Spec>& specs,
                                   const std::map<std::string, uint64_t>& names) {
@@ -109,7 +109,7 @@ nft::ChainRepair StructureRepair(const nft::TableContent& found, const nft::Tabl
     const std::string& name = spec->sets[set].name;
     const auto existing = found.sets.find(name);
     if (existing == found.sets.end()) {
-      repair.add_sets.push_back(name);  // The rules that look up the set are missing, too.
+      repair.add_sets.push_back(name);  // The rules that look up the set are also missing.
     } else if (existing->second != reference.sets.at(name)) {
       ReplaceSet(static_cast<SetIndex>(set), repair);
     }

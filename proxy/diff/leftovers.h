@@ -60,7 +60,7 @@ class Leftovers {
     nft::Transaction elements;
     std::vector<Number> numbers;  // Free after the deletion of this portion.
     // Source ranges to append after the deletion of this portion. A packet that has found the
-    // restriction of a port range looks up its source next. Therefore source ranges wait again
+    // restriction of a port range looks up its source next. Therefore, source ranges wait again
     // after the other rows of the same Add() are deleted.
     nft::Transaction sources;
   };
@@ -69,11 +69,11 @@ class Leftovers {
 
   std::deque<Portion> portions_;
   size_t due_ = 0;      // Number of portions at the front that are due.
-  size_t waiting_ = 0;  // Number of portions behind them that become due at the end of the wait.
-  uint64_t wait_ = 0;   // The last wait.
+  size_t waiting_ = 0;  // Number of the following portions that become due when the wait ends.
+  uint64_t wait_ = 0;   // Number of the last wait.
   absl::flat_hash_set<std::string> keys_;
   std::array<size_t, kRowSetCount> counts_ = {};
-  std::vector<Number> numbers_;  // Free when no portion is left.
+  std::vector<Number> numbers_;  // Numbers that become free when no portion is left.
   std::vector<Number> free_;
 };
 

@@ -74,7 +74,7 @@ class LocalSets {
   }
   bool empty() const { return old_.empty(); }
   void AddNew(const nft::ElementView& element);  // Call after the last AddOld.
-  absl::flat_hash_set<std::string> Ended() &&;   // As SharedKey.
+  absl::flat_hash_set<std::string> Ended() &&;   // Contains results of SharedKey().
 
  private:
   absl::flat_hash_set<std::string> old_, in_use_;

@@ -41,9 +41,9 @@ class FoundElements {
 
   // Returns the changes that lead from these elements to the additions in `desired`. Replaces sets
   // with start and end elements of ranges if they differ, because the kernel may reject changes of
-  // single bounds if other processes have added bounds. Linux before 6.18 can miss ranges
-  // meanwhile. Also replaces sets of source ranges if many ranges must be deleted, which takes
-  // quadratic time.
+  // single bounds if other processes have added bounds. While a set is replaced, lookups on Linux
+  // before 6.18 can miss ranges. Also replaces sets of source ranges if many ranges must be
+  // deleted, because single deletions take quadratic time.
   ElementChanges ChangesTo(const nft::Transaction& desired) const;
 
  private:

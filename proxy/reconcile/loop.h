@@ -200,8 +200,7 @@ class Loop {
   LoopStatus status_;
   SyncClock clock_;
   std::atomic<uint64_t> turns_ = 0;
-  // Waits for packets in the rules, so that the loop does not wait: a wait usually takes 10 to
-  // 30 ms.
+  // Another thread waits for packets in the rules, because a wait usually takes 10 to 30 ms.
   std::future<void> packet_wait_;
   std::thread thread_;
 };

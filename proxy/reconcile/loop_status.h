@@ -64,8 +64,8 @@ struct LoopStatus {
   size_t last_commit_elements = 0;
   std::chrono::system_clock::time_point last_commit_time;
   uint64_t elements_written = 0;  // Number of elements that commits and repairs added or deleted.
-  StageTime programming_latency;  // Of all changes with a trigger time.
-  StageTimes stages;              // Stage times of all completed turns.
+  StageTime programming_latency;  // Includes all changes with a trigger time.
+  StageTimes stages;              // Includes all completed turns.
   std::string last_error;         // Empty if the last sync or repair succeeded.
   ChangeCounts changes;           // All received changes, including changes without an effect.
   ChangeCounts waiting_changes;   // Changes of batches that have not been accepted yet.

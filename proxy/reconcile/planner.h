@@ -31,7 +31,8 @@ class Planner {
   SyncPlan MakeChanges(size_t element_limit);
   // Like MakeChanges, but the plan contains all rows.
   SyncPlan MakeRewrite(size_t element_limit);
-  // Returns true if the kernel would need quadratic time to delete the source ranges.
+  // Returns true if the plan deletes many source ranges, for which the kernel needs quadratic
+  // time.
   bool RemovesManyRanges(const SyncPlan& sync_plan) const;
   // Adds the changes of chains that the rows of MakeChanges require.
   void ChangeRules(SyncPlan& sync_plan) const;

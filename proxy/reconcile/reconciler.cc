@@ -86,7 +86,7 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   const bool collides = CollidesWithOldRows(sync_plan);
-  // A rewrite replaces the sets of source ranges.
+  // A rewrite replaces the sets of source ranges, which is faster than deleting many ranges.
   if (planner_.RemovesManyRanges(sync_plan)) Invalidate();
   if (collides || tables_ != TableState::kCurrent) planner_.Undo(sync_plan);
   if (collides) RepairBeforePlan();
@@ -96,11 +96,11 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
   return sync_plan;
 }
 
-// Other processes may prevent reading by continuous commits. After many attempts, the tables are
+// Continuous commits of other processes may prevent reading. After many attempts, the tables are
 // replaced without being read.
 absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   constexpr int kPatience = 20;
-  // The plan may delete elements of earlier commits at once.
+  // The plan may immediately delete elements of earlier commits, which packets may still reach.
   if (!leftovers_.empty() || unknown_generation_ > revision()) AwaitPackets();
   if (tables_ == TableState::kUnverified) {
     const absl::Status read = rewriter_.Read();

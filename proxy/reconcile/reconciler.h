@@ -8,9 +8,9 @@
 //
 // If the tables do not exist, Sync() writes the Services one after another, in several
 // transactions. If the kernel differs from the applied rows, Repair() finds the differences, and
-// repairs chains and single rows. After other damage, or if the content is unknown (for example
-// after an upgrade, or after a commit with an unknown outcome), Sync() rewrites the tables.
-// states.h describes the states of the tables.
+// repairs chains and single rows. Sync() repairs all other damage by a rewrite of the tables.
+// Sync() also rewrites the tables if their content is unknown, for example after an upgrade or
+// after a commit with an unknown outcome. states.h describes the states of the tables.
 //
 // Reconciler coordinates classes with one job each. Planner computes the changes, TableRewriter
 // computes the rewrites, and Repairer computes the repairs. Rejections decides how to react to
@@ -189,7 +189,7 @@ class Reconciler {
   Leftovers leftovers_;
   Planner planner_;
   ObjectWriter* const disk_;  // Null if no objects are saved.
-  // True if the saved objects are not those of the stored state. The next SaveObjects() replaces
+  // True if the saved objects differ from the stored objects. The next SaveObjects() replaces
   // all saved objects.
   bool outdated_ = false;
   bool partial_ = false;  // See SetPartial().

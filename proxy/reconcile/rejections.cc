@@ -83,7 +83,7 @@ Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
   if (cause == Cause::kPassing) return Remedy::kRetry;
   const bool first = ++consecutive_ == 1;
   if (sync_plan.rewrite) {
-    // Otherwise, another process may have changed the tables since they were read.
+    // For other causes, another process may have changed the tables since they were read.
     const bool is_content = cause == Cause::kContents;
     const bool isolates = is_content && (tables == TableState::kReplacing || result.failed_element);
     if (isolates && Isolate(sync_plan, result, applied)) return Remedy::kRetry;

@@ -34,8 +34,8 @@ class RowReader {
   RowReader(const RowReader&) = delete;
   RowReader& operator=(const RowReader&) = delete;
 
-  // Copies rows until `limit` has passed, but at least one Service. Returns true after the last
-  // Merge() that was necessary. Call on the loop's thread.
+  // Copies rows until `limit` has passed, but copies at least one Service. Returns true if all rows
+  // are merged. Call on the loop's thread.
   bool Read(Reconciler& reconciler, std::chrono::steady_clock::duration limit);
   // Adds the copied rows to the result. Call after each Read() that returned false, on any thread.
   void Merge();
@@ -59,7 +59,7 @@ class RowReader {
   // With kPending: true if the next transaction writes the tables completely.
   bool recreates_ = false;
   std::vector<std::string> keys_;  // Services to read.
-  size_t desired_ = 0;             // The applied rows are read of the Services behind these.
+  size_t desired_ = 0;             // Number of keys whose desired rows are read, not applied rows.
   size_t next_key_ = 0;
   std::unique_ptr<Numbering> numbering_;
   int64_t source_rows_[2] = {};  // Number of source range rows in addition to the applied rows.

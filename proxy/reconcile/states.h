@@ -55,8 +55,7 @@ enum class TableState : uint8_t {
   // existing tables and writes the differences.
   kUnverified,
   // Reading the tables or writing the differences has failed repeatedly. The next commit deletes
-  // and
-  // creates both tables, which loses affinity records.
+  // both tables and creates them again, which loses affinity records.
   kReplacing,
 };
 

@@ -58,7 +58,7 @@ struct SyncPlan {
   Applied::ServiceChanges services;
   std::vector<Number> new_numbers;
   std::vector<Number> old_numbers;
-  // Set in a rewrite. See LocalSets.
+  // Empty unless the plan is a rewrite. See LocalSets.
   absl::flat_hash_set<std::string> ended_local_sets;
   std::vector<Number> gone_ports;  // Numbers of sticky ports that only the existing tables contain.
   std::optional<std::vector<Row>> node_rows;  // Absent if unchanged.

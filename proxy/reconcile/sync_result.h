@@ -24,7 +24,7 @@ struct RepairResult {
   enum class Outcome : uint8_t {
     kNothing,   // No differences.
     kRepaired,  // Differences were found and repaired.
-    kRewrite,   // Differences that the next Sync repairs by a rewrite of the tables.
+    kRewrite,   // Found damage that the next Sync() repairs by a rewrite of the tables.
     kFailed,    // The kernel could not be read, or it rejected the repair.
   };
   Outcome outcome = Outcome::kNothing;

@@ -1,4 +1,4 @@
-// Rewrites the tables: creates missing tables and writes the differences from the existing ones.
+// Rewrites the tables: creates missing tables, and changes only what differs in existing tables.
 // Base chains stay hooked, because a packet that passes while a base chain is replaced would leave
 // the node without translation (docs/decisions/0011-make-before-break.md).
 //
@@ -34,11 +34,11 @@ class TableRewriter {
   // Returns null if no elements were read.
   const FoundElements* found_elements() const { return found_ ? &found_->elements : nullptr; }
 
-  // Replaces the rows of a plan that contains all rows with the changes of the tables that were
-  // read. Returns an error if the tables cannot be compared with unmodified tables.
+  // Replaces the rows of `sync_plan`, which contains all rows, with the differences from the tables
+  // that were read. Returns an error if the tables cannot be compared with unmodified tables.
   absl::Status Write(SyncPlan& sync_plan) const;
-  // The last resort: adds the deletion and creation of both tables to a plan that contains all
-  // rows. Packets may be lost, and affinity records are deleted.
+  // Adds the deletion and creation of both tables to a plan that contains all rows. This is the
+  // last resort, because packets may be lost and affinity records are deleted.
   void Replace(SyncPlan& sync_plan) const;
 
   void Forget() { found_.reset(); }  // Discards the results of Read().

@@ -37,7 +37,7 @@ class TriggerTimes {
   std::vector<std::pair<Family, std::chrono::nanoseconds>> Programmed(uint64_t end, Time now) {
     std::vector<std::pair<Family, std::chrono::nanoseconds>> latencies;
     for (; !waiting_.empty() && waiting_.front().sequence < end; waiting_.pop_front()) {
-      // Not negative: the trigger time is from another machine's clock.
+      // The trigger time is from another machine's clock, so it can be in the future.
       latencies.emplace_back(waiting_.front().family,
                              std::max<std::chrono::nanoseconds>(now - waiting_.front().time, {}));
       latency_.Add(latencies.back().second);

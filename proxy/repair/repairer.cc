@@ -202,8 +202,8 @@ nft::Transaction Repairer::ExpectedRows(const std::vector<Touched>& rows) const 
   return expected;
 }
 
-// Sets of ranges are read and compared, because their rows cannot be looked up by key. For other
-// sets, the rewrite does this.
+// Reads and compares sets of ranges, because their rows cannot be looked up by key. A rewrite reads
+// and compares all other suspect sets.
 absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   if (WrittenByRules(set.set)) return Damage();
   if (!HasRanges(set.set)) return Damage{.rewrite = true};
@@ -221,7 +221,7 @@ nft::Transaction Repairer::ExpectedRanges(nft::SetRef set) const {
   const auto keep = [&](const Row& row) {
     if (row.set == set) rows.Add(row.view());
   };
-  if (applied_.counts()[Index(set.family)][set.set] == 0) return rows;  // Nothing to search.
+  if (applied_.counts()[Index(set.family)][set.set] == 0) return rows;  // The set has no rows.
   for (const Row& row : applied_.node_rows()) keep(row);
   for (const auto& [key, service] : applied_.services()) {
     if (!service.sources.empty()) ForEachOwnRow(key, service, keep);
@@ -232,7 +232,7 @@ nft::Transaction Repairer::ExpectedRanges(nft::SetRef set) const {
 absl::StatusOr<Damage> Repairer::Audit() {
   std::vector<Touched> rows;
   nft::Transaction expected;
-  absl::flat_hash_set<std::string> seen;  // Services share rows.
+  absl::flat_hash_set<std::string> seen;  // Services can share rows.
   const Applied::Services& services = applied_.services();
   for (auto service = services.lower_bound(at_service_);
        service != services.end() && rows.size() < kRows; ++service) {

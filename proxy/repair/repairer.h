@@ -1,7 +1,7 @@
 // Finds differences between the kernel and the applied state. Checks the objects that other
 // processes changed, and audits all rows, a few at a time. Returns the repair of single rows and of
-// chains, which the caller applies. All other damage is repaired by a rewrite, which reads the
-// tables and writes only what differs.
+// chains, which the caller applies. All other damage leads to a rewrite, which reads the tables and
+// writes only the differences.
 //
 // Elements are looked up by key, so the cost per row is independent of the size of the set. The
 // number of elements in a set shows whether the set contains unknown elements.
@@ -78,7 +78,7 @@ class Repairer {
   absl::StatusOr<Damage> Audit();
   absl::StatusOr<Damage> CheckStructure(Family family);
   void CompareCounts(const nft::TableContent& found, Family family);
-  // If `expected` is null, the expected rows are searched.
+  // If `expected` is null, searches the applied rows for the expected rows.
   absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows, const nft::Transaction* expected);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
   nft::Transaction ExpectedRanges(nft::SetRef set) const;

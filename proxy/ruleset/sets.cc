@@ -238,7 +238,7 @@ nft::SetSpec MakeSet(const Layout& layout, Family family) {
                    .data = data.List(),
                    .interval = layout.interval,
                    .dynamic_size = layout.dynamic_size};
-  // All fields after kMark have no named nft type.
+  // The fields after kMark have no named nft type.
   if (std::ranges::any_of(set.key, [](Field field) { return field > Field::kMark; })) {
     SetTypeof(key, data, set);
   }

@@ -47,14 +47,14 @@ constexpr char kPlainPrefix[] = "/svcmap/v1/plain";
 constexpr char kFloorAddress[] = "127.0.0.1:2374";
 constexpr char kSend[] = "/floor/Send";
 constexpr size_t kChangesPerTransaction = 120;
-constexpr int kHungTransactions = 50;  // About 3 MB for each watch.
+constexpr int kHungTransactions = 50;  // Events of about 3 MB for each watch.
 
 // The nodes read the head if they do not receive a new head for 30 s.
 constexpr std::chrono::seconds kHeartbeat{20};
 
 struct Options {
   int nodes = 100;
-  int plain = -1;  // As many as `nodes`.
+  int plain = -1;  // -1: as many as `nodes`.
   int real = 0;
   int hung = 0;
   ClusterShape shape{.services = 1000, .endpoints = 10};
@@ -157,8 +157,8 @@ class Node : public Progress {
 // revisions. Destroy a PlainNode only while it watches.
 class PlainNode : public Progress {
  public:
-  // Waits until `gate` is true before each connection. If `first` is not 0, only watches, from this
-  // revision.
+  // Waits until `gate` is true before each connection. If `first` is not 0, watches from this
+  // revision without a list.
   PlainNode(fleet::EtcdServers servers, const std::atomic<bool>& gate, uint64_t first)
       : gate_(gate), first_(first), connection_(std::move(servers)), thread_([this] { Run(); }) {}
   ~PlainNode() {
@@ -263,11 +263,12 @@ class HungWatch {
       stream_;
 };
 
-// The floor: writes the message of each call of kSend to all streams of etcd's Watch method.
+// The server of --floor: writes the message of each call of kSend to all streams of etcd's Watch
+// method.
 // Streams exist until the process ends.
 class Floor : public grpc::CallbackGenericService {
  public:
-  // Runs the server until the process ends. Without certificate, the server uses no TLS.
+  // Runs the server until the process ends. Without a certificate, the server does not use TLS.
   static int Run(const std::string& certificate, const std::string& key, const std::string& ca) {
     std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
     if (!certificate.empty()) {
@@ -348,7 +349,7 @@ class Floor : public grpc::CallbackGenericService {
   std::vector<Stream*> streams_;  // Guarded by mutex_.
 };
 
-// svcmapd in its own namespace, and svcmap-etcd.
+// Runs svcmapd in its own namespace, and svcmap-etcd.
 class RealNode {
  public:
   RealNode(const fleet::EtcdServers& servers, const testing::NetNs& etcd, const std::string& folder)
@@ -397,7 +398,7 @@ class RealNode {
 
 // Resources that were used during a part of the run.
 struct Usage {
-  double seconds = 0, etcd_cpu = 0, own_cpu = 0, megabytes = 0;  // etcd_cpu: of server_.
+  double seconds = 0, etcd_cpu = 0, own_cpu = 0, megabytes = 0;  // etcd_cpu is that of server_.
   double etcd_before_mb = 0, etcd_peak_mb = 0;
 };
 
@@ -405,7 +406,7 @@ struct Results {
   Usage cold, changes, back;
   // Milliseconds since the write was sent, for each change.
   std::vector<double> answered, p50, p99, last;
-  double rss_mb = 0;  // Of server_, after the changes.
+  double rss_mb = 0;  // RSS of server_ after the changes.
 };
 
 class Bench {
@@ -521,7 +522,7 @@ class Bench {
     }
   }
 
-  // More bytes than the flow control of a connection permits without reads are written first.
+  // First writes more bytes than flow control permits on a connection that is not read.
   void MeasureWithHungWatches(const Results& plain, const Results& ours) {
     const double before_mb = Now().etcd_before_mb;
     std::list<HungWatch> hung;
@@ -542,7 +543,7 @@ class Bench {
     Row("RSS of etcd, MiB", before_mb, Now().etcd_before_mb);
   }
 
-  // Replaces the plain watches by streams of the floor.
+  // Replaces the plain watches by streams from the server of --floor.
   void MeasureFloor(const Results& plain) {
     plain_.clear();
     std::vector<std::string> argv = {"/proc/self/exe", "floor", "", "", ""};
@@ -838,7 +839,7 @@ class Bench {
   ObjectSet expected_;
   fleet::EtcdServers servers_;
   std::unique_ptr<testing::EtcdServer> etcd_;
-  pid_t server_ = 0;  // The measured server: etcd, or the floor.
+  pid_t server_ = 0;  // The measured server: etcd, or the server of --floor.
   std::vector<std::unique_ptr<Writer>> writers_;
   std::atomic<bool> gate_{false};  // Whether plain watches may connect.
   std::vector<std::unique_ptr<PlainNode>> plain_;
@@ -850,11 +851,12 @@ int Main(int argc, char** argv) {
   Options options;
   CLI::App app("svcmap-bench-fleet simulates the nodes of a fleet on etcd.");
   app.add_option("--nodes", options.nodes)->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--plain", options.plain, "Plain watches [as many as --nodes]")
+  app.add_option("--plain", options.plain, "Number of plain watches [as many as --nodes]")
       ->check(CLI::PositiveNumber);
-  app.add_option("--real", options.real, "Additional nodes with svcmapd and svcmap-etcd")
+  app.add_option("--real", options.real, "Number of additional nodes with svcmapd and svcmap-etcd")
       ->capture_default_str();
-  app.add_option("--hung", options.hung, "Measure the changes again beside watches that never read")
+  app.add_option("--hung", options.hung,
+                 "Number of watches that never read. Changes are measured without and with them")
       ->capture_default_str();
   app.add_option("--services", options.shape.services)->capture_default_str();
   app.add_option("--endpoints", options.shape.endpoints, "Endpoints of each Service")
@@ -862,10 +864,11 @@ int Main(int argc, char** argv) {
   app.add_option("--changes", options.changes, "Measured changes")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--behind", options.behind, "Transactions while all nodes are disconnected")
+  app.add_option("--behind", options.behind,
+                 "Number of transactions while all nodes are disconnected")
       ->capture_default_str();
   app.add_option("--behind-objects", options.behind_objects,
-                 "Objects in each transaction while all nodes are disconnected")
+                 "Number of objects in each of these transactions")
       ->capture_default_str()
       ->check(CLI::Range(1, static_cast<int>(kChangesPerTransaction)));
   app.add_option("--time-limit", options.time_limit, "Seconds for each step")

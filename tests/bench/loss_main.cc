@@ -1,8 +1,8 @@
 // svcmap-bench-loss: counts the packets that svcmapd and the rules of kube-proxy lose while
 // Services and endpoints change, with the traffic and the counters of tests/loss. Requires root.
 //
-// All counted Services change in one update. Each compared implementation makes the same changes,
-// in a topology of its own.
+// Each update changes several counted Services. Each compared implementation makes the same changes
+// in a separate topology.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -33,9 +33,9 @@ struct Kind {
   // Edits the state of a counted Service after the change with this number. Before the first
   // change, the Services have the state with the number 0.
   std::function<void(CountedService&, int)> edit;
-  // True if Services with odd numbers are deleted at times, so that only the others are counted.
+  // True if Services with odd numbers are sometimes deleted. Only even Services are counted then.
   bool only_even = false;
-  // True if rejected packets are not lost, because the Services have no endpoints at times.
+  // True if rejected packets are not lost, because the Services sometimes have no endpoints.
   bool may_reject = false;
 };
 
@@ -175,7 +175,7 @@ absl::StatusOr<LossCounts> Measure(const std::string& name, const Kind& kind, in
   return (*traffic)->Stop();
 }
 
-// Returns the number of lost packets of Services that may not lose any.
+// Returns the number of lost packets of Services that are never deleted.
 int64_t Lost(const Kind& kind, const DatagramCounts& by_source_port) {
   int64_t lost = 0;
   for (int number = 0; number < kServices; ++number) {
@@ -234,7 +234,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--svcmapd", settings.svcmapd,
-                 "Path of the svcmapd binary (default: of this build)");
+                 "Path of the svcmapd binary (default: binary of this build)");
   CLI11_PARSE(app, argc, argv);
   return Run(opponents, changes, settings);
 }

@@ -46,8 +46,8 @@ std::string BesideThisProgram(const std::string& name) {
 std::vector<std::string> DefaultOpponents() {
   std::vector<std::string> names = OpponentNames();
   // The compared implementation "nftables-single" differs from "nftables" only for Services with
-  // one endpoint, and no kube-proxy uses the rules of "nftables-shared". Packages do not contain
-  // the program that "nftables-library" runs.
+  // one endpoint, and no version of kube-proxy uses the rules of "nftables-shared". Packages do not
+  // contain the program that "nftables-library" runs.
   std::erase(names, "nftables-single");
   std::erase(names, "nftables-shared");
   std::erase(names, "nftables-library");
@@ -62,9 +62,10 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, Mix>{
           {"plain", Mix::kClusterIp}, {"mixed", Mix::kMixed}, {"everything", Mix::kEverything}}))
       ->option_text("plain|mixed|everything (default plain)");
-  app.add_option("--opponents", common.opponents,
-                 "Who takes part, in the order of turns (default: all except nftables-single, "
-                 "nftables-shared and nftables-library)")
+  app.add_option(
+         "--opponents", common.opponents,
+         "Compared implementations, in the order of turns (default: all except nftables-single, "
+         "nftables-shared and nftables-library)")
       ->delimiter(',')
       ->check(CLI::IsMember(OpponentNames()));
   app.add_option("--rounds", common.rounds, "Turns of each opponent")

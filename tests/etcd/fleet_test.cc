@@ -234,7 +234,7 @@ TEST_F(FleetServeTest, ABrowserReceivesThePageAndEvents) {
       << events->out();
 }
 
-// A web page whose name resolves to 127.0.0.1 sends its own name.
+// If the name of a web page resolves to 127.0.0.1, the browser sends this name as Host header.
 TEST_F(FleetServeTest, RequestsForOtherHostsAreRejected) {
   ASSERT_OK(StartServer("127.0.0.1:10261", kEtcdPort));
   for (const char* host :
@@ -247,7 +247,7 @@ TEST_F(FleetServeTest, RequestsForOtherHostsAreRejected) {
   }
   ASSERT_OK(server_->Signal(SIGKILL));
   ASSERT_TRUE(server_->Wait(kHangLimit).has_value());
-  // With this address, the server has several addresses.
+  // With this address, the server accepts connections to all addresses of the host.
   ASSERT_OK(StartServer("0.0.0.0:10261", kEtcdPort));
   EXPECT_EQ(CodeFor("192.0.2.1:10261"), "200");
   EXPECT_EQ(CodeFor("example.com:10261"), "421");

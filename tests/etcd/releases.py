@@ -1,5 +1,6 @@
-"""Runs etcd_test and make demo-fleet's script with the etcd packages of newer Debian suites:
-releases.py FOLDER-OF-THE-BUILD [SUITE...]. Downloads the packages to FOLDER-OF-THE-BUILD/etcd. Needs root."""
+"""Runs etcd_test and the script of `make demo-fleet` with the etcd packages of newer Debian suites.
+
+releases.py FOLDER-OF-THE-BUILD [SUITE]...: downloads the packages to FOLDER-OF-THE-BUILD/etcd. Needs root."""
 
 import os
 import pathlib

@@ -1,15 +1,14 @@
 #!/usr/bin/python3
 """Reloads host firewalls and changes hostPorts while connections to svcmap's Services are opened.
 
-run.py DIRECTORY-OF-THE-BINARIES [TOOL]...: without TOOL, tests all tools. Prints one row for each action:
-tool, action, new connections to Services, failed connections to Services, failed connections from a pod and
-from the node to another pod that use no Service, and elements that svcmapd has written to its maps during the action. Fails if a
-connection to a Service fails although connections without a Service succeed, or if svcmapd writes elements
-although its tables were not changed.
+run.py DIRECTORY-OF-THE-BINARIES [TOOL]...: without TOOL, tests all tools. Prints one row for each action. The
+columns are the tool, the action, the number of new connections to Services, the number of failed connections to
+Services, the number of failed connections without a Service, and the number of elements that svcmapd wrote during
+the action. The connections without a Service are from a pod and from the node to another pod. Fails if only
+connections to Services fail, or if svcmapd writes elements although its tables were not changed.
 
-Everything runs in namespaces of its own: mounts, processes and networks. The rules, the configuration files
-and the D-Bus of the host are not used. Needs root and the packages of the group `firewalls` in
-third_party/packages.txt.
+The test runs in separate mount, process and network namespaces. It does not use the rules, the configuration
+files and the D-Bus of the host. Needs root and the packages of the group `firewalls` in third_party/packages.txt.
 """
 
 import json
@@ -33,7 +32,7 @@ CLUSTER_IP = "10.96.0.10"
 NODE_PORT = 30080
 HOST_PORT = 8081
 SERVICES = 200
-LIMIT = 60  # Seconds. Only ends tests that hang.
+LIMIT = 60  # Seconds. Ends only tests that hang.
 BEFORE = 1.0  # Seconds of traffic before and after an action.
 AFTER = 2.0
 PRIVATE = ["/etc/ufw", "/etc/default", "/etc/firewalld", "/var/lib/cni"]
@@ -312,10 +311,10 @@ def clear(iptables):
 def test_nft(test):
     tool = "nft"
     ruleset = "table inet filter {\n chain input { type filter hook input priority filter; policy accept; }\n}\n"
-    test.step(tool, "load a table of its own", lambda: run("nft", "-f", "-", input=ruleset))
-    test.step(tool, "`flush table` of its own table and load", lambda: run(
+    test.step(tool, "load a separate table", lambda: run("nft", "-f", "-", input=ruleset))
+    test.step(tool, "`flush table` of the separate table and load", lambda: run(
         "nft", "-f", "-", input="flush table inet filter\ndelete table inet filter\n" + ruleset))
-    test.step(tool, "`flush ruleset` and load, as nftables.service", lambda: run(
+    test.step(tool, "`flush ruleset` and load, like nftables.service", lambda: run(
         "nft", "-f", "-", input="flush ruleset\n" + ruleset), damages=True)
     run("nft", "delete", "table", "inet", "filter")
 

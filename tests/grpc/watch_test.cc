@@ -68,7 +68,7 @@ class WatchTest : public ServerTest {
     Serve();
   }
 
-  // Begins, and returns a watcher that has read the status.
+  // Calls Begin(), and returns a watcher that has read the status.
   Watching& BeginAndWatch() {
     Begin();
     watching_.emplace(*stub_).Read();

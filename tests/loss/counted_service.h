@@ -26,7 +26,7 @@ inline constexpr char kCountedLoadBalancers[] = "203.0.113.0/24";
 inline constexpr uint16_t kCountedPort = 53;
 inline constexpr int kCountedAffinitySeconds = 60;
 
-// Returns 10.244.1.(128 + n), with n below 128.
+// Returns 10.244.1.(128 + n). `n` must be below 128.
 std::string CountedEndpoint(int n);
 
 struct CountedService {

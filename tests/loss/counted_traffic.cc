@@ -89,7 +89,7 @@ absl::Status CountedTraffic::WaitUntilCounted() const {
     const absl::StatusOr<DatagramCounts> arrived = watch_.Arrived();
     const absl::StatusOr<int64_t> drops = ReadQueueDrops();
     if (!entered.ok() || !left.ok() || !arrived.ok() || !drops.ok()) return false;
-    // On the way to and from the node, only a full receive queue may lose datagrams.
+    // Before and after the node, only a full receive queue may lose datagrams.
     const int64_t dropped = *drops - queue_drops_before_;
     const int64_t total = Sum(*entered) + Sum(*left) + Sum(*arrived);
     const int64_t before = std::exchange(last, total);

@@ -1,5 +1,5 @@
-// Traffic to counted Services: tens of thousands of new UDP flows per second, and the number of
-// lost packets.
+// Sends tens of thousands of new UDP flows per second to counted Services, and counts the lost
+// packets.
 #pragma once
 
 #include <memory>
@@ -47,7 +47,7 @@ class CountedTraffic {
   static absl::StatusOr<std::unique_ptr<CountedTraffic>> Start(
       const NetNs& node, const CountedHosts& hosts, const std::vector<CountedService>& services);
 
-  // Waits until some datagrams more are sent.
+  // Waits until more datagrams are sent.
   absl::Status LetFlow() const;
   // Call immediately before the changes are sent to the node.
   absl::Status Change(const std::vector<CountedService>& changed);

@@ -43,8 +43,8 @@ def run(*command, text=None):
 
 
 class Nft:
-    """Executes each list of lines as one transaction, without the start of a process, so that more changes fit into
-    the time of a measurement."""
+    """Executes each list of lines as one transaction. Starts no nft process, so that a measurement contains more
+    changes."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libnftables.so.1")
@@ -123,7 +123,7 @@ class Shared:
         lines = ["add map ip kube-proxy endpoints { type ipv4_addr . inet_proto . inet_service . mark : "
                  "ipv4_addr . inet_service ; }"]
         lines += self.chain(len(endpoints)) + self.slots(services, [], endpoints)[0]
-        # The first line of switch() for each Service deletes an element that does not exist yet.
+        # Omits the deletions of switch(), because the deleted elements do not exist yet.
         return lines + [line for line in self.switch(services, len(endpoints)) if line.startswith("add")]
 
     def change(self, services, old, new):
@@ -154,7 +154,7 @@ class SharedChainsStay(Shared):
 
 class SharedMakeBeforeBreak(SharedChainsStay):
     """Additions, the switch and deletions are separate transactions. Deletions wait until all packets have left the
-    rules: 50 ms are enough on a kernel that is not overloaded."""
+    rules. A pause of 50 ms is sufficient on a kernel that is not overloaded."""
 
     name = "shared dispatch, make before break"
 

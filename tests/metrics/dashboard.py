@@ -20,9 +20,9 @@ import urllib.request
 from pathlib import Path
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "deploy/grafana/svcmap.json"
-LIMIT = 60  # Seconds. Only ends tests that hang.
+LIMIT = 60  # Seconds. Ends only tests that hang.
 INTERVAL = 1  # Seconds between scrapes.
-RATE_INTERVAL = f"{4 * INTERVAL}s"  # As Grafana chooses it.
+RATE_INTERVAL = f"{4 * INTERVAL}s"  # Grafana uses four times the scrape interval.
 CHANGES = 12
 VARIABLES = {"$job": "svcmap", "$instance": ".+", "$__rate_interval": RATE_INTERVAL}
 CONFIG = f"""

@@ -20,7 +20,7 @@ struct Request {
   uint16_t port = 0;             // Destination port. Ignored by Ping.
   std::string source = {};       // Source address. If empty, the kernel selects the source address.
   uint16_t source_port = 0;      // If the source port is 0, each request uses a different port.
-  // For requests that are answered, this is a limit for hangs.
+  // If the request is answered, this timeout only limits the duration of a hang.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
 };
 

@@ -23,14 +23,14 @@ inline std::string PortPath(const std::string& service_key, const std::string& p
          port_name;
 }
 
-// Returns the suffix of "service-", "local-", "external-" and "firewall-", for example
+// Returns the chain name after "service-", "local-", "external-" or "firewall-", for example
 // "452DNVGS-shop/web/tcp/".
 inline std::string KubeChainName(const std::string& service_key, const std::string& port_name,
                                  Protocol protocol) {
   return HashedAndCut(PortPath(service_key, port_name, protocol));
 }
 
-// Returns the suffix of "endpoint-" and "affinity-".
+// Returns the chain name after "endpoint-" or "affinity-".
 inline std::string KubeEndpointChainName(const std::string& service_key,
                                          const std::string& port_name, Protocol protocol,
                                          const EndpointAddress& endpoint) {

@@ -46,7 +46,7 @@ class Cluster {
   // `first` is the number of the first Service. The number of a Service determines its name and
   // addresses.
   explicit Cluster(const ClusterShape& shape, int first = 0);
-  // A cluster with these Service ports, which has no shape.
+  // Creates a cluster with these Service ports and without a shape.
   explicit Cluster(std::vector<ServicePort> ports) : ports_(std::move(ports)) {}
 
   const ClusterShape& shape() const { return shape_; }
@@ -80,7 +80,7 @@ class Cluster {
 // these prefixes can simulate all pods.
 inline constexpr const char* kEndpointPrefixes[] = {"11.0.0.0/8", "64.0.0.0/8"};
 
-// Messages that add or replace, or delete, the Service of the port and its EndpointSlices.
+// Return the messages that upsert or delete the Service of the port and its EndpointSlices.
 std::vector<v1::Change> UpsertMessages(const ServicePort& port);
 std::vector<v1::Change> RemovalMessages(const ServicePort& port);
 

@@ -16,7 +16,7 @@ namespace svcmap::bench {
 namespace {
 
 // Returns the number of endpoints in the name of the shared chain to which the cluster IP leads, or
-// 0 if the Service has no endpoints or has chains of its own.
+// 0 if the Service has no endpoints or has separate chains.
 size_t DispatchSize(const NftablesNode& node, const ServicePort& port) {
   const bool shared = node.layout == NftablesLayout::kSharedDispatch && port.affinity_seconds == 0;
   return shared ? port.endpoints.size() : 0;

@@ -30,8 +30,8 @@
 // The third source, for NftablesLayout::kSharedDispatch, is a description of the proposed design
 // with a listing for 45,000 Services and examples of updates, in the repository
 // adrianmoisey/kubernetes-nftables-issue. The number of an endpoint in the map is its position in
-// ServicePort::endpoints, because an update of the proposal moves no unchanged endpoint, except for
-// the last endpoint if another endpoint is removed.
+// ServicePort::endpoints. In the proposal, an update does not move unchanged endpoints, with one
+// exception: if an endpoint is removed, the last endpoint takes its number.
 //
 // If two Services use the same nodePort, nft rejects the transaction. kube-proxy would assign the
 // nodePort to the last Service.

@@ -222,7 +222,7 @@ TEST(NftablesRulesTest, SharedDispatchSwitchesAndDeletesInOneTransaction) {
                   "flush " + chain + "2",
                   "delete element ip kube-proxy endpoints { 10.96.173.12 . tcp . 80 . 1 }"));
   EXPECT_THAT(update.stale_chains, ElementsAre("dispatch-2"));
-  // A chain that another Service uses stays.
+  // The update keeps a chain that another Service uses.
   EXPECT_THAT(NftablesChange(node, {one, other}, {{.before = two, .after = one, .messages = {}}})
                   .stale_chains,
               IsEmpty());

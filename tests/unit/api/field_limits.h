@@ -19,11 +19,11 @@ struct FieldLimit {
   // another test checks the limit.
   int most = 0;
   std::function<std::string(int number)> manifest = nullptr;
-  // Part of the message about one more than `most`: field, type of the error and value. Empty if
-  // svcmap accepts larger numbers. BadInputs() contains the complete messages.
+  // Part of the message for the number `most` + 1: the field, the type of the error and the value.
+  // Empty if svcmap accepts larger numbers. BadInputs() contains the complete messages.
   std::string over = {};
-  // Smallest accepted number, and a part of the message about one less. Not tested if `under` is
-  // empty.
+  // `least` is the smallest accepted number. `under` is a part of the message for `least` - 1. Not
+  // tested if `under` is empty.
   int least = 0;
   std::string under = {};
 };

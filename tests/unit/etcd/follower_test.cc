@@ -108,7 +108,8 @@ class FollowerTest : public ::testing::Test {
     Start();
     return UntilWatch();
   }
-  // Starts with Service "a" in the store, and takes the changes of the first list.
+  // Starts with Service "a" in the store, and discards the changes of the first list. Returns the
+  // request of the watch.
   Request WatchWithA() {
     Put("a", "1");
     const Request watch = StartWatching();

@@ -28,7 +28,7 @@ struct GoldenObject {
   Collection collection;
   Resource resource;
   const char* key;
-  const char* object;  // A v1::Object, also the expected object.
+  const char* object;  // A v1::Object, which is also the expected result.
 };
 
 const GoldenObject kGoldenObjects[] = {

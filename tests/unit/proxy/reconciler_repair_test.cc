@@ -265,7 +265,8 @@ TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
   change.sets.push_back({kV4, SetIndex::kEndpoints});
   reconciler_.MarkSuspect(change);
   EXPECT_EQ(ApplyRepair(), 1);
-  EXPECT_EQ(sent_.size(), elements->size() / kElementsPerCommit + 2) << "the last: marker";
+  EXPECT_EQ(sent_.size(), elements->size() / kElementsPerCommit + 2)
+      << "the last commit writes the marker";
   for (const nft::Transaction& transaction : sent_) {
     EXPECT_LE(transaction.element_count(), kElementsPerCommit);
   }

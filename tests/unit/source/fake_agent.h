@@ -192,7 +192,7 @@ class FakeAgent final : private v1::Control::Service {
       named_.erase(change.remove().name());
       return;
     }
-    if (change.has_endpoint_delta()) {  // Without endpoints.
+    if (change.has_endpoint_delta()) {  // The delta has no endpoints.
       named_.insert(change.endpoint_delta().name());
       return;
     }

@@ -67,7 +67,7 @@ class LoopRepairTest : public LoopTest {
 
 // Each batch replaces a Service, so each turn of the loop deletes elements of the previous Service.
 TEST_F(LoopRepairTest, ContinuousChangesDoNotDelayARepair) {
-  constexpr int kBatches = 20'000;  // Takes many times as long as a repair.
+  constexpr int kBatches = 20'000;  // Takes much longer than a repair.
   std::atomic<int> batches = kBatches + 1;
   const auto submit_next = [&] {
     const int number = --batches;
