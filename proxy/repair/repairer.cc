@@ -25,8 +25,8 @@ void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2
   references_ = {};
   structure_ = recount_ = search_uncounted_ = {};
   rows_.clear();
-  sets_ = {};
-  audits_due_ = 0;
+  sets_ = uncounted_ = {};
+  interruptions_ = audits_due_ = 0;
   at_service_.clear();
   at_row_ = 0;
 }
@@ -94,6 +94,14 @@ absl::StatusOr<Damage> Repairer::CheckNext() {
     }
   }
   for (const Family family : kFamilies) {
+    for (uint8_t set = 0; set < RowSetCount(*specs_[Index(family)]); ++set) {
+      if (!uncounted_[Index(family)][set]) continue;
+      absl::StatusOr<Damage> damage = CountElements({family, set});
+      if (damage.ok()) uncounted_[Index(family)].reset(set);
+      return damage;
+    }
+  }
+  for (const Family family : kFamilies) {
     if (!std::exchange(recount_[Index(family)], false)) continue;
     structure_[Index(family)] = true;
     return Damage();
@@ -135,14 +143,14 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   const nft::TableSpec& spec = *specs_[Index(family)];
   for (uint8_t set = 0; set < RowSetCount(spec); ++set) {
     if (WrittenByRules(set)) continue;
-    int64_t wanted = set == kMarker ? static_cast<int64_t>(applied_.marker().timers.size())
-                                    : applied_.counts()[Index(family)][set];
+    int64_t wanted = ExpectedCount({family, set});
     // The kernel counts ranges, not bounds (Linux 6.18).
     if (spec.sets[set].has_bounds()) wanted /= 2;
     const auto count = found.elements.find(spec.sets[set].name);
-    if (count == found.elements.end() ? search_uncounted_[Index(family)]
-                                      : count->second != wanted) {
-      sets_[Index(family)].set(set);
+    if (count != found.elements.end()) {
+      if (count->second != wanted) sets_[Index(family)].set(set);
+    } else if (search_uncounted_[Index(family)] && !HasRanges(set) && wanted <= kMaxUncounted) {
+      uncounted_[Index(family)].set(set);  // The audit has marked the sets of ranges as suspect.
     }
   }
   search_uncounted_[Index(family)] = false;
@@ -214,6 +222,26 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   elements.Add(set, *found);
   const size_t count = elements.ChangesTo(ExpectedRanges(set)).count;
   return Damage{.rewrite = count > 0, .elements = count};
+}
+
+// Kernels before Linux 6.16 do not report the number of elements. The audit has looked up all
+// expected rows, so the number shows whether there are unknown elements. The set is given up after
+// kMaxInterruptions: commits of other processes can prevent reading for a long time, and a rewrite
+// that cannot read the tables would delete them, although no damage is known.
+absl::StatusOr<Damage> Repairer::CountElements(nft::SetRef set) {
+  const auto found = kernel_.ReadSet(set);
+  if (absl::IsUnavailable(found.status()) && ++interruptions_ < kMaxInterruptions) {
+    return found.status();
+  }
+  interruptions_ = 0;
+  if (absl::IsUnavailable(found.status())) return Damage();
+  if (!found.ok()) return found.status();
+  return Damage{.rewrite = static_cast<int64_t>(found->size()) != ExpectedCount(set)};
+}
+
+int64_t Repairer::ExpectedCount(nft::SetRef set) const {
+  return set.set == kMarker ? static_cast<int64_t>(applied_.marker().timers.size())
+                            : applied_.counts()[Index(set.family)][set.set];
 }
 
 nft::Transaction Repairer::ExpectedRanges(nft::SetRef set) const {

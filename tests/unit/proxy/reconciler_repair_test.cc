@@ -131,6 +131,23 @@ TEST_F(RepairTest, LostElementsOfOthersAreFoundWithAndWithoutCounts) {
   }
 }
 
+// A rewrite that cannot read the tables would delete them.
+TEST_F(RepairTest, LostNotificationsWithoutDamageDoNotLeadToARewrite) {
+  kernel_.HideCounts();
+  for (const int interruptions : {0, 1000}) {
+    SCOPED_TRACE(interruptions);
+    kernel_.InterruptReads(interruptions, nft::SetRef{kV4, kServiceIps});
+    reconciler_.MarkSuspect(Lost());
+    for (int look = 0; reconciler_.HasSuspects(); ++look) {
+      ASSERT_LT(look, 1000) << "does not end";
+      ASSERT_NE(reconciler_.Repair().outcome, RepairResult::Outcome::kRewrite);
+    }
+    EXPECT_THAT(sent_, IsEmpty());
+  }
+  kernel_.InterruptReads(0);
+  ExpectRepaired();
+}
+
 // If each loss of notifications started a new audit, the last rows would never be checked.
 TEST_F(RepairTest, AuditsReachAllRowsAlthoughNotificationsAreLostRepeatedly) {
   constexpr int kEndpoints = 2000;
