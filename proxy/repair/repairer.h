@@ -1,5 +1,5 @@
 // Finds differences between the kernel and the applied state. Checks the objects that other
-// processes changed, and audits all rows, a few at a time. Returns the repair of single rows and of
+// processes changed, and audits all rows, a few at a time. Returns the repair of rows and of
 // chains, which the caller applies. All other damage is repaired by a rewrite, which reads the
 // tables and writes only what differs.
 //
@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "nft/model/foreign_change.h"
 #include "nft/model/kernel.h"
@@ -43,8 +44,8 @@ class Repairer {
  public:
   // Maximum number of rows per check of an audit.
   static constexpr size_t kRows = 256;
-  // Maximum number of elements that CountElements() reads. The time to read a set is quadratic.
-  static constexpr int64_t kMaxUncounted = 100000;
+  // Sets with more elements are not dumped, because the time of a dump is quadratic.
+  static constexpr int64_t kMaxDump = 100000;
   static constexpr int kMaxInterruptions = 3;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
@@ -65,8 +66,7 @@ class Repairer {
 
   // Returns true if chains, sets or single rows are suspect. Their check needs no audit.
   bool has_known_suspects() const {
-    return structure_[0] || structure_[1] || !rows_.empty() || sets_[0].any() || sets_[1].any() ||
-           uncounted_[0].any() || uncounted_[1].any();
+    return structure_[0] || structure_[1] || !rows_.empty() || sets_[0].any() || sets_[1].any();
   }
 
   // Checks the next suspect object. If no damage is found, the object is no longer suspect. If no
@@ -85,10 +85,9 @@ class Repairer {
   // If `expected` is null, the expected rows are searched.
   absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows, const nft::Transaction* expected);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
-  absl::StatusOr<Damage> CountElements(nft::SetRef set);
   int64_t ExpectedCount(nft::SetRef set) const;
-  nft::Transaction ExpectedRanges(nft::SetRef set) const;
-  nft::Transaction ExpectedRows(const std::vector<Touched>& rows) const;
+  nft::Transaction ExpectedElements(
+      absl::FunctionRef<bool(const nft::ElementView&)> is_wanted) const;
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
 
   nft::Kernel& kernel_;
@@ -98,17 +97,12 @@ class Repairer {
   std::array<std::optional<nft::TableContent>, 2> references_;
 
   std::array<bool, 2> structure_ = {};
-  // True if the structure is correct, but the element counts must still be compared after the check
-  // of all suspect rows.
-  std::array<bool, 2> recount_ = {};
   // True if an audit has ended and unknown elements are possible. The next check of the structure
-  // then adds the sets whose number of elements the kernel does not report to `uncounted_`.
+  // then marks the sets whose number of elements the kernel does not report as suspect.
   std::array<bool, 2> search_uncounted_ = {};
   std::vector<Touched> rows_;
   std::array<std::bitset<kRowSetCount>, 2> sets_;
-  // Sets whose elements must be counted, after the check of all sets in `sets_`.
-  std::array<std::bitset<kRowSetCount>, 2> uncounted_;
-  int interruptions_ = 0;  // Consecutive interrupted reads of the first set in `uncounted_`.
+  int interruptions_ = 0;  // Consecutive interrupted dumps of the first set in `sets_`.
   // Number of audits that must end until all rows have been checked since everything became
   // suspect. If an audit was in progress, it continues. Otherwise, the last rows would never be
   // checked if notifications are lost repeatedly.
