@@ -26,7 +26,7 @@ void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2
   structure_ = search_uncounted_ = {};
   rows_.clear();
   sets_ = {};
-  interruptions_ = audits_due_ = 0;
+  audits_due_ = 0;
   at_service_.clear();
   at_row_ = 0;
 }
@@ -202,16 +202,10 @@ nft::Transaction Repairer::ExpectedElements(
   return expected;
 }
 
-// Gives up after kMaxInterruptions, until the next audit: commits of other processes can prevent
-// reading for a long time, and a rewrite that cannot read the tables would delete them.
 absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   if (WrittenByRules(set.set)) return Damage();
   if (ExpectedCount(set) > kMaxDump) return Damage{.rewrite = true};
   const auto found = kernel_.ReadSet(set);
-  const bool interrupted = absl::IsUnavailable(found.status());
-  if (interrupted && ++interruptions_ < kMaxInterruptions) return found.status();
-  interruptions_ = 0;
-  if (interrupted) return Damage();
   if (absl::IsNotFound(found.status())) return Damage{.rewrite = true};
   if (!found.ok()) return found.status();
   FoundElements elements;

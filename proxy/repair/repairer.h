@@ -46,7 +46,6 @@ class Repairer {
   static constexpr size_t kRows = 256;
   // Sets with more elements are not dumped, because the time of a dump is quadratic.
   static constexpr int64_t kMaxDump = 100000;
-  static constexpr int kMaxInterruptions = 3;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
 
@@ -102,7 +101,6 @@ class Repairer {
   std::array<bool, 2> search_uncounted_ = {};
   std::vector<Touched> rows_;
   std::array<std::bitset<kRowSetCount>, 2> sets_;
-  int interruptions_ = 0;  // Consecutive interrupted dumps of the first set in `sets_`.
   // Number of audits that must end until all rows have been checked since everything became
   // suspect. If an audit was in progress, it continues. Otherwise, the last rows would never be
   // checked if notifications are lost repeatedly.
