@@ -17,7 +17,9 @@ std::vector<std::string> ChainsThatUse(const nft::TableSpec& table, SetIndex set
   for (const nft::RuleSpec& rule : table.rules) {
     const bool uses = std::any_of(rule.exprs.begin(), rule.exprs.end(), [&](const nft::Expr& expr) {
       const auto* lookup = std::get_if<nft::Lookup>(&expr);
-      return lookup != nullptr && !lookup->anonymous && lookup->set == set;
+      const auto* dynamic = std::get_if<nft::DynamicElement>(&expr);
+      return (lookup != nullptr && !lookup->anonymous && lookup->set == set) ||
+             (dynamic != nullptr && dynamic->set == set);
     });
     if (uses && std::find(chains.begin(), chains.end(), rule.chain) == chains.end()) {
       chains.push_back(rule.chain);

@@ -17,8 +17,8 @@ namespace svcmap::proxy {
 nft::ChainRepair ChainChanges(const nft::TableSpec& before,
                               std::shared_ptr<const nft::TableSpec> after);
 
-// Adds to `repair`: deletes the set and creates it again, and rewrites the chains whose rules look
-// up the set. Does nothing if `repair` already creates the set.
+// Adds to `repair`: deletes the set and creates it again, and rewrites the chains whose rules use
+// the set. Does nothing if `repair` already creates the set.
 void ReplaceSet(SetIndex set, nft::ChainRepair& repair);
 
 // Returns the chains of `spec` that exist with another type, hook or priority. The kernel cannot

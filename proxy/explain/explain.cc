@@ -117,6 +117,7 @@ class PathTracer {
             "externalTrafficPolicy Local and no usable endpoint on this node, and the annotation "
             "svcmap/no-local-endpoint is \"route\": not modified, the kernel routes the packet",
             "");
+    AddClusterIpsCheck();
     return true;
   }
 
@@ -409,29 +410,18 @@ class PathTracer {
     AddEndpoints();
   }
 
-  // Explains a destination without a Service port (S-82..S-86, S-113). The filter chains are
-  // attached to the hooks forward and output. A packet from another host to an address of this node
-  // does not traverse these hooks (S-104).
-  void UnknownPort() {
-    const bool checked = from_.from_process || !to_.local;
-    if (!to_.unused_range.empty()) {
-      AddStep("range",
-              absl::StrCat("port range ", to_.unused_range,
-                           ": not programmed, because svcmapd runs without --port-ranges"),
-              "");
-    }
-    const std::string address = to_.address.ToString();
-    if (!to_.cluster_ip_of.empty()) {
+  // Explains a packet without translation to a clusterIP or to another address of a ServiceCIDR.
+  // Returns false for other addresses. The filter chains are attached to the hooks forward and
+  // output. A packet from another host to an address of this node does not traverse these hooks
+  // (S-104).
+  bool AddClusterIpsCheck() {
+    const bool assigned = !to_.cluster_ip_of.empty();
+    if (assigned) {
       AddStep("service",
               absl::StrCat("clusterIP of ", to_.cluster_ip_of, ", which does not have this port"),
               "S-82");
       AddFindings(to_.cluster_ip_of);
-      if (!checked) return NotChecked();
-      AddStep("filter", "rejected " + Response() + " in the forward or output hook",
-              "S-82, S-100, S-104");
-      return End(Verdict::kReject);
-    }
-    if (to_.service_cidr != nullptr) {
+    } else if (to_.service_cidr != nullptr) {
       AddStep("service",
               absl::StrCat("in ServiceCIDR ", to_.service_cidr->ToString(),
                            ", but not the clusterIP of a Service"),
@@ -439,10 +429,34 @@ class PathTracer {
       AddFindings("", [&](const Finding& finding) {
         return finding.kind == Kind::kServiceCidr && finding.value == to_.service_cidr->ToString();
       });
-      if (!checked) return NotChecked();
-      AddStep("filter", "dropped in the forward or output hook", "S-83, S-104");
-      return End(Verdict::kDrop);
+    } else {
+      return false;
     }
+    if (!from_.from_process && to_.local) {
+      AddStep("filter",
+              "not modified: packets that arrive for an address of this node pass neither the "
+              "forward nor the output hook",
+              "S-104");
+    } else if (assigned) {
+      AddStep("filter", "rejected " + Response() + " in the forward or output hook",
+              "S-82, S-100, S-104");
+      End(Verdict::kReject);
+    } else {
+      AddStep("filter", "dropped in the forward or output hook", "S-83, S-104");
+      End(Verdict::kDrop);
+    }
+    return true;
+  }
+
+  // Explains a destination without a Service port (S-82..S-86, S-113).
+  void UnknownPort() {
+    if (!to_.unused_range.empty()) {
+      AddStep("range",
+              absl::StrCat("port range ", to_.unused_range,
+                           ": not programmed, because svcmapd runs without --port-ranges"),
+              "");
+    }
+    if (AddClusterIpsCheck()) return;
     if (!to_.listed_by.empty()) {
       return AddStep("service",
                      absl::StrCat("address of ", to_.listed_by,
@@ -466,14 +480,6 @@ class PathTracer {
                      to_.address.IsLoopback() ? "S-113" : "S-86");
     }
     AddStep("service", "no Service has this address: not modified", "");
-  }
-
-  void NotChecked() {
-    AddStep(
-        "filter",
-        "not modified: packets that arrive for an address of this node pass neither the forward "
-        "nor the output hook",
-        "S-104");
   }
 
   std::string Hash() const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <system_error>
 #include <vector>
 
 namespace svcmap::proxy {
@@ -253,11 +254,15 @@ void Loop::Clean(Clock::time_point now) {
   for (int i = 0; i < kRemovalsPerTurn && reconciler_.leftovers().due(); ++i) RemoveOnce();
   if (reconciler_.leftovers().due()) return;
   if (reconciler_.leftovers().NeedWait()) {
-    packet_wait_ =
-        std::async(std::launch::async, [this, wait = reconciler_.leftovers().BeginWait()] {
-          reconciler_.AwaitPackets();
-          Post([this, wait] { reconciler_.leftovers().EndWait(wait); });
-        });
+    const auto await = [this, wait = reconciler_.leftovers().BeginWait()] {
+      reconciler_.AwaitPackets();
+      Post([this, wait] { reconciler_.leftovers().EndWait(wait); });
+    };
+    try {
+      packet_wait_ = std::async(std::launch::async, await);
+    } catch (const std::system_error&) {  // The node or the cgroup has no thread left.
+      await();
+    }
   }
   if (reconciler_.HasSuspects()) {
     if (schedule_.RepairDue(now)) RepairOnce();

@@ -57,11 +57,9 @@ bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& row
   return found;
 }
 
-// Returns the Service whose row the kernel has rejected, or the end of sync_plan.dirty.
-std::vector<DirtyService>::iterator FindRejected(SyncPlan& sync_plan,
-                                                 const nft::ApplyResult& result,
-                                                 const Applied& applied) {
-  if (sync_plan.dirty.size() == 1) return sync_plan.dirty.begin();
+// Returns the Service whose row the error names, or the end of sync_plan.dirty.
+std::vector<DirtyService>::iterator FindNamed(SyncPlan& sync_plan, const nft::ApplyResult& result,
+                                              const Applied& applied) {
   if (!result.failed_element) return sync_plan.dirty.end();
   const Place place = PlaceOf(sync_plan.plan.transaction(), *result.failed_element);
   for (size_t i = 0; i < sync_plan.dirty.size(); ++i) {
@@ -83,9 +81,11 @@ Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
   if (cause == Cause::kPassing) return Remedy::kRetry;
   const bool first = ++consecutive_ == 1;
   if (sync_plan.rewrite) {
-    // For other causes, another process may have changed the tables since they were read.
-    const bool is_content = cause == Cause::kContents;
-    const bool isolates = is_content && (tables == TableState::kReplacing || result.failed_element);
+    // Otherwise, another process may have changed the tables since they were read. A smaller plan
+    // is no remedy, because the first rewrite deletes the rows of Services that its plan lacks.
+    const bool isolates = cause == Cause::kContents &&
+                          (tables == TableState::kReplacing ||
+                           FindNamed(sync_plan, result, applied) != sync_plan.dirty.end());
     if (isolates && Isolate(sync_plan, result, applied)) return Remedy::kRetry;
     return consecutive_ % kRejectionPatience == 0 ? Remedy::kRewrite : Remedy::kRetry;
   }
@@ -122,7 +122,8 @@ void Rejections::Committed(const std::vector<DirtyService>& services) {
 bool Rejections::Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result,
                          const Applied& applied) {
   if (sync_plan.dirty.empty()) return false;
-  const auto culprit = FindRejected(sync_plan, result, applied);
+  const auto culprit =
+      sync_plan.dirty.size() == 1 ? sync_plan.dirty.begin() : FindNamed(sync_plan, result, applied);
   if (culprit == sync_plan.dirty.end()) {
     service_limit_ = std::max<size_t>(sync_plan.dirty.size() / 2, 1);
     return true;

@@ -23,7 +23,7 @@ bool HasRanges(uint8_t set) { return HasAddressRanges(set) || HasSourceRanges(se
 void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
   specs_ = std::move(specs);
   references_ = {};
-  structure_ = recount_ = search_uncounted_ = {};
+  structure_ = search_uncounted_ = {};
   rows_.clear();
   sets_ = {};
   audits_due_ = 0;
@@ -67,24 +67,28 @@ void Repairer::MarkAllSuspect() {
   audits_due_ = at_service_.empty() && at_row_ == 0 ? 1 : 2;
 }
 
-bool Repairer::has_suspects() const {
-  return has_known_suspects() || recount_[0] || recount_[1] || audits_due_ > 0;
-}
+bool Repairer::has_suspects() const { return has_known_suspects() || audits_due_ > 0; }
 
+// Single rows first: a plan may need their repair, commits of other processes do not interrupt
+// their check, and element counts are compared with the structure.
 absl::StatusOr<Damage> Repairer::CheckNext() {
+  absl::Status failed;
+  if (!rows_.empty()) {
+    std::vector<Touched> rows = std::exchange(rows_, {});
+    std::erase_if(rows, [](const Touched& row) {
+      return WrittenByRules(row.set.set) || HasRanges(row.set.set);
+    });
+    absl::StatusOr<Damage> damage = CheckRows(std::move(rows), nullptr);
+    if (damage.ok()) return damage;
+    failed = damage.status();  // The check of the structure finds a set that is gone.
+  }
   for (const Family family : kFamilies) {
     if (!structure_[Index(family)]) continue;
     absl::StatusOr<Damage> damage = CheckStructure(family);
     if (damage.ok()) structure_[Index(family)] = false;
     return damage;
   }
-  if (!rows_.empty()) {
-    std::vector<Touched> rows = std::exchange(rows_, {});
-    std::erase_if(rows, [](const Touched& row) {
-      return WrittenByRules(row.set.set) || HasRanges(row.set.set);
-    });
-    return CheckRows(std::move(rows), nullptr);
-  }
+  if (!failed.ok()) return failed;
   for (const Family family : kFamilies) {
     for (uint8_t set = 0; set < RowSetCount(*specs_[Index(family)]); ++set) {
       if (!sets_[Index(family)][set]) continue;
@@ -92,11 +96,6 @@ absl::StatusOr<Damage> Repairer::CheckNext() {
       if (damage.ok()) sets_[Index(family)].reset(set);
       return damage;
     }
-  }
-  for (const Family family : kFamilies) {
-    if (!std::exchange(recount_[Index(family)], false)) continue;
-    structure_[Index(family)] = true;
-    return Damage();
   }
   return Audit();
 }
@@ -127,23 +126,18 @@ absl::StatusOr<Damage> Repairer::CheckStructure(Family family) {
   return damage;
 }
 
-// Compares counts only after all suspect rows, because the counts may be correct again after the
-// repair of suspect rows.
 void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
-  recount_[Index(family)] = !rows_.empty();
-  if (recount_[Index(family)]) return;
   const nft::TableSpec& spec = *specs_[Index(family)];
   for (uint8_t set = 0; set < RowSetCount(spec); ++set) {
     if (WrittenByRules(set)) continue;
-    int64_t wanted = set == kMarker ? static_cast<int64_t>(applied_.marker().timers.size())
-                                    : applied_.counts()[Index(family)][set];
+    int64_t wanted = ExpectedCount({family, set});
     // The kernel counts ranges, not bounds (Linux 6.18).
     if (spec.sets[set].has_bounds()) wanted /= 2;
     const auto count = found.elements.find(spec.sets[set].name);
-    if (count == found.elements.end() ? search_uncounted_[Index(family)]
-                                      : count->second != wanted) {
-      sets_[Index(family)].set(set);
-    }
+    const bool suspect = count != found.elements.end()
+                             ? count->second != wanted
+                             : search_uncounted_[Index(family)] && wanted <= kMaxDump;
+    if (suspect) sets_[Index(family)].set(set);
   }
   search_uncounted_[Index(family)] = false;
 }
@@ -176,7 +170,15 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows,
     }
     found.Add(rows[begin].set, existing);
   }
-  ElementChanges changes = found.ChangesTo(expected != nullptr ? *expected : ExpectedRows(rows));
+  absl::flat_hash_set<std::string> keys;
+  if (expected == nullptr) {
+    for (const Touched& row : rows) keys.insert(SharedKey(row.set, row.key));
+  }
+  const auto is_row = [&](const nft::ElementView& row) {
+    return keys.contains(SharedKey(row.set, row.key));
+  };
+  ElementChanges changes =
+      found.ChangesTo(expected != nullptr ? *expected : ExpectedElements(is_row));
   return Damage{.repair = std::move(changes.transaction),
                 .elements = changes.count,
                 .checked = {.elements = std::move(rows)}};
@@ -184,49 +186,43 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows,
 
 // Searches the rows of all Services. This takes about 10 ms for 100,000 endpoints, and is necessary
 // only after changes of other processes.
-nft::Transaction Repairer::ExpectedRows(const std::vector<Touched>& rows) const {
-  absl::flat_hash_set<std::string> keys;
-  for (const Touched& row : rows) keys.insert(SharedKey(row.set, row.key));
+nft::Transaction Repairer::ExpectedElements(
+    absl::FunctionRef<bool(const nft::ElementView&)> is_wanted) const {
   nft::Transaction expected;
-  const auto add = [&](const Row& row) {
-    if (keys.contains(SharedKey(row.set, row.key.bytes()))) expected.Add(row.view());
+  const auto add = [&](const nft::ElementView& element) {
+    if (is_wanted(element)) expected.Add(element);
   };
-  for (const auto& [key, service] : applied_.services()) ForEachOwnRow(key, service, add);
-  for (const Row& row : applied_.node_rows()) add(row);
+  const auto add_row = [&](const Row& row) { add(row.view()); };
+  for (const auto& [key, service] : applied_.services()) ForEachOwnRow(key, service, add_row);
+  for (const Row& row : applied_.node_rows()) add_row(row);
   for (const Family family : kFamilies) {
-    for (const Row& row : applied_.marker().ToRows(family)) add(row);
+    for (const Row& row : applied_.marker().ToRows(family)) add_row(row);
   }
-  for (const std::string& key : keys) {
-    if (applied_.shared().contains(key)) expected.Add(FromSharedKey(key));
-  }
+  for (const auto& [key, uses] : applied_.shared()) add(FromSharedKey(key));
   return expected;
 }
 
-// Reads and compares sets of ranges, because their rows cannot be looked up by key. A rewrite reads
-// and compares all other suspect sets.
 absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   if (WrittenByRules(set.set)) return Damage();
-  if (!HasRanges(set.set)) return Damage{.rewrite = true};
+  const bool ranges = HasRanges(set.set);
+  if (!ranges && ExpectedCount(set) > kMaxDump) return Damage{.rewrite = true};
   const auto found = kernel_.ReadSet(set);
   if (absl::IsNotFound(found.status())) return Damage{.rewrite = true};
   if (!found.ok()) return found.status();
   FoundElements elements;
   elements.Add(set, *found);
-  const size_t count = elements.ChangesTo(ExpectedRanges(set)).count;
-  return Damage{.rewrite = count > 0, .elements = count};
+  ElementChanges changes = elements.ChangesTo(
+      ExpectedElements([&](const nft::ElementView& row) { return row.set == set; }));
+  // A rewrite replaces sets of ranges, because the kernel may reject the repair of a single bound.
+  if (ranges) return Damage{.rewrite = changes.count > 0, .elements = changes.count};
+  return Damage{.repair = std::move(changes.transaction),
+                .elements = changes.count,
+                .checked = {.sets = {set}}};
 }
 
-nft::Transaction Repairer::ExpectedRanges(nft::SetRef set) const {
-  nft::Transaction rows;
-  const auto keep = [&](const Row& row) {
-    if (row.set == set) rows.Add(row.view());
-  };
-  if (applied_.counts()[Index(set.family)][set.set] == 0) return rows;  // The set has no rows.
-  for (const Row& row : applied_.node_rows()) keep(row);
-  for (const auto& [key, service] : applied_.services()) {
-    if (!service.sources.empty()) ForEachOwnRow(key, service, keep);
-  }
-  return rows;
+int64_t Repairer::ExpectedCount(nft::SetRef set) const {
+  return set.set == kMarker ? static_cast<int64_t>(applied_.marker().timers.size())
+                            : applied_.counts()[Index(set.family)][set.set];
 }
 
 absl::StatusOr<Damage> Repairer::Audit() {

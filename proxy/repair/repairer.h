@@ -1,7 +1,7 @@
 // Finds differences between the kernel and the applied state. Checks the objects that other
-// processes changed, and audits all rows, a few at a time. Returns the repair of single rows and of
-// chains, which the caller applies. All other damage leads to a rewrite, which reads the tables and
-// writes only the differences.
+// processes changed, and audits all rows, a few at a time. Returns the repair of rows and of
+// chains, which the caller applies. All other damage is repaired by a rewrite, which reads the
+// tables and writes only what differs.
 //
 // Elements are looked up by key, so the cost per row is independent of the size of the set. The
 // number of elements in a set shows whether the set contains unknown elements.
@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "nft/model/foreign_change.h"
 #include "nft/model/kernel.h"
@@ -43,6 +44,8 @@ class Repairer {
  public:
   // Maximum number of rows per check of an audit.
   static constexpr size_t kRows = 256;
+  // Larger sets without ranges are not dumped, because the time of a dump is quadratic.
+  static constexpr int64_t kMaxDump = 100000;
 
   Repairer(nft::Kernel& kernel, const Applied& applied) : kernel_(kernel), applied_(applied) {}
 
@@ -81,8 +84,9 @@ class Repairer {
   // If `expected` is null, searches the applied rows for the expected rows.
   absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows, const nft::Transaction* expected);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
-  nft::Transaction ExpectedRanges(nft::SetRef set) const;
-  nft::Transaction ExpectedRows(const std::vector<Touched>& rows) const;
+  int64_t ExpectedCount(nft::SetRef set) const;
+  nft::Transaction ExpectedElements(
+      absl::FunctionRef<bool(const nft::ElementView&)> is_wanted) const;
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
 
   nft::Kernel& kernel_;
@@ -92,9 +96,6 @@ class Repairer {
   std::array<std::optional<nft::TableContent>, 2> references_;
 
   std::array<bool, 2> structure_ = {};
-  // True if the structure is correct, but the element counts must still be compared after the check
-  // of all suspect rows.
-  std::array<bool, 2> recount_ = {};
   // True if an audit has ended and unknown elements are possible. The next check of the structure
   // then marks the sets whose number of elements the kernel does not report as suspect.
   std::array<bool, 2> search_uncounted_ = {};

@@ -24,8 +24,10 @@ class PickyKernel final : public nft::Kernel {
     std::optional<size_t> rejected;
     size_t number = 0;
     transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
-      const bool bad = verb == nft::Verb::kAdd && !comment.empty() &&
-                       element.comment.substr(0, comment.size()) == comment;
+      const bool bad =
+          verb == nft::Verb::kAdd &&
+          (set ? element.set == *set
+               : !comment.empty() && element.comment.substr(0, comment.size()) == comment);
       if (bad && !rejected) rejected = number;
       ++number;
     });
@@ -51,7 +53,8 @@ class PickyKernel final : public nft::Kernel {
   absl::StatusOr<uint32_t> Generation() override { return kernel_.Generation(); }
 
   std::string comment;  // Comment of rejected elements. If empty, the kernel accepts all elements.
-  bool tells = true;    // True if the error identifies the rejected element.
+  std::optional<nft::SetRef> set;  // If present, all elements of this set are rejected instead.
+  bool tells = true;               // True if the error identifies the rejected element.
   bool readable = true;
 
  private:
@@ -130,6 +133,28 @@ TEST_P(RejectionTest, TheOthersAreProgrammedAndItIsNamed) {
   reconciler_.RetryRejected();
   Settle();
   EXPECT_THAT(*StatusOf(reconciler_).findings, IsEmpty());
+}
+
+// For example, another process has replaced a set between the read of the tables and the commit.
+TEST_P(RejectionTest, ARewriteWhoseErrorNamesNoServiceKeepsAllServices) {
+  for (int i = 1; i <= 4; ++i) Apply(Numbered(i));
+  Settle();
+  Reconciler next(kernel_, {.node_name = "n1"});
+  ASSERT_OK(next.Adopt().status());
+  uint64_t sequence = 0;
+  for (int i = 1; i <= 4; ++i) next.store().Apply(Numbered(i), ++sequence);
+  for (const char* cidr : {"10.96.0.0/16", "10.97.0.0/16"}) {
+    SCOPED_TRACE(cidr);
+    next.Invalidate();
+    next.store().Apply(AServiceCidr("c", {cidr}), ++sequence);
+    kernel_.set = {Family::kIpv4, kServiceCidrs};
+    EXPECT_EQ(next.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kFailed);
+    kernel_.set.reset();
+    EXPECT_EQ(next.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+    EXPECT_EQ(StatusOf(next).rejected_services, 0u);
+    EXPECT_EQ(Contents(fake_), Additions(DesiredRows(next)));
+    next.store().Apply(Numbered(5), ++sequence);  // The only change of the second rewrite.
+  }
 }
 
 TEST_P(RejectionTest, S116SourceRangesAreAddedEvenIfTheirSetCannotBeRead) {

@@ -126,9 +126,26 @@ TEST_F(RepairTest, LostElementsOfOthersAreFoundWithAndWithoutCounts) {
     ASSERT_TRUE(kernel_.ForeignAddElement(address));
     ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
     reconciler_.MarkSuspect(Lost());
-    EXPECT_EQ(ApplyRepair(), 1);
+    EXPECT_EQ(ApplyRepair(), 2) << "one repair for each set";
     ExpectRepaired();
   }
+}
+
+// A rewrite that cannot read the tables would delete them.
+TEST_F(RepairTest, ASetThatCannotBeReadIsCheckedAgainAndLeadsToNoRewrite) {
+  kernel_.HideCounts();
+  kernel_.InterruptReads(100, nft::SetRef{kV4, kServiceIps});
+  reconciler_.MarkSuspect(Lost());
+  int failed = 0;
+  for (int look = 0; reconciler_.HasSuspects(); ++look) {
+    ASSERT_LT(look, 1000) << "does not end";
+    const RepairResult result = reconciler_.Repair();
+    failed += result.outcome == RepairResult::Outcome::kFailed ? 1 : 0;
+    ASSERT_NE(result.outcome, RepairResult::Outcome::kRewrite);
+  }
+  EXPECT_EQ(failed, 100);
+  EXPECT_THAT(sent_, IsEmpty());
+  ExpectRepaired();
 }
 
 // If each loss of notifications started a new audit, the last rows would never be checked.
@@ -265,8 +282,7 @@ TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
   change.sets.push_back({kV4, SetIndex::kEndpoints});
   reconciler_.MarkSuspect(change);
   EXPECT_EQ(ApplyRepair(), 1);
-  EXPECT_EQ(sent_.size(), elements->size() / kElementsPerCommit + 2)
-      << "the last commit writes the marker";
+  EXPECT_EQ(sent_.size(), (elements->size() - 1) / kElementsPerCommit + 1);
   for (const nft::Transaction& transaction : sent_) {
     EXPECT_LE(transaction.element_count(), kElementsPerCommit);
   }
@@ -303,7 +319,7 @@ TEST_F(RepairTest, TheNumberOfElementsShowsThatNotificationsWereLost) {
   const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
   ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
   reconciler_.MarkSuspect(Lost());
-  EXPECT_EQ(ApplyRepair(), 1);
+  EXPECT_GE(ApplyRepair(), 1);
   ExpectRepaired();
 }
 

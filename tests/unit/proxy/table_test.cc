@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <variant>
+
+#include "proxy/diff/chains.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -47,6 +50,24 @@ TEST(TableTest, LookupsOfDescriptorsAreRepeatedOnRequest) {
   for (const auto& [rule, count] : once) {
     EXPECT_EQ(count, 1) << rule;
     EXPECT_EQ(twice.at(rule), 2) << rule;
+  }
+}
+
+// The kernel rejects the deletion of a set that a rule uses.
+TEST(TableTest, AllChainsThatUseAReplacedSetAreRewritten) {
+  const RulesetOptions options = {
+      .count_connections = true, .answer_ping = true, .port_ranges = true};
+  for (const Family family : kFamilies) {
+    const auto spec = std::make_shared<nft::TableSpec>(MakeTable(family, options));
+    for (size_t set = 0; set < spec->sets.size(); ++set) {
+      nft::ChainRepair repair{.family = family, .spec = spec};
+      ReplaceSet(static_cast<SetIndex>(set), repair);
+      for (const nft::RuleSpec& rule : spec->rules) {
+        const std::string text = rule.text + " ";
+        if (text.find("@" + spec->sets[set].name + " ") == std::string::npos) continue;
+        EXPECT_THAT(repair.rewrite, ::testing::Contains(rule.chain)) << rule.text;
+      }
+    }
   }
 }
 
