@@ -86,12 +86,20 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   const bool collides = CollidesWithOldRows(sync_plan);
-  // A rewrite replaces the sets of source ranges, which is faster than deleting many ranges.
-  if (planner_.RemovesManyRanges(sync_plan)) Invalidate();
-  if (collides || tables_ != TableState::kCurrent) planner_.Undo(sync_plan);
+  const bool many_ranges = planner_.RemovesManyRanges(sync_plan);
+  if (collides || many_ranges) planner_.Undo(sync_plan);
   if (collides) RepairBeforePlan();
+  if (many_ranges && tables_ == TableState::kCurrent) {
+    // A rewrite replaces the sets of source ranges. If the tables cannot be read, each range is
+    // deleted instead, because no damage justifies the loss of packets after more attempts.
+    Invalidate();
+    absl::StatusOr<SyncPlan> rewrite = MakeRewrite(element_limit);
+    if (rewrite.ok()) return rewrite;
+    tables_ = TableState::kCurrent;
+    failed_reads_ = 0;
+  }
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
-  if (collides) sync_plan = planner_.MakeChanges(element_limit);
+  if (collides || many_ranges) sync_plan = planner_.MakeChanges(element_limit);
   planner_.ChangeRules(sync_plan);
   return sync_plan;
 }

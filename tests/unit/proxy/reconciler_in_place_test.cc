@@ -20,6 +20,16 @@ class ReconcilerInPlaceTest : public ReconcilerTest {
  protected:
   static AService WithLoadBalancer() { return Web().LoadBalancer("203.0.113.1"); }
 
+  static AService WithManyRanges(AService service) {
+    constexpr size_t kRanges = 300;
+    static_assert(RemovesManySourceRows(kRanges - 1, kRanges));
+    for (size_t i = 0; i < kRanges; ++i) {
+      service.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) +
+                          ".0/25");
+    }
+    return service;
+  }
+
   // Leaves the source range 10.0.0.0/25 in the kernel, because its removal is rejected.
   void LeaveSourceRange() {
     Settle({WithLoadBalancer().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
@@ -44,14 +54,7 @@ TEST_F(ReconcilerInPlaceTest, S126GrowthRewritesNothing) {
 // one blocks a CPU for some time.
 TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay) {
   const auto web = [] { return Web().Affinity(10800).LoadBalancer("203.0.113.1"); };
-  AService restricted = web();
-  constexpr size_t kRanges = 300;
-  static_assert(RemovesManySourceRows(kRanges - 1, kRanges));
-  for (size_t i = 0; i < kRanges; ++i) {
-    restricted.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) +
-                           ".0/25");
-  }
-  Settle({restricted, Slice("shop/web", 2)});
+  Settle({WithManyRanges(web()), Slice("shop/web", 2)});
   WriteRecord();
   Apply({web().SourceRange("10.0.0.0/25")});
   EXPECT_TRUE(Sync().recreated);
@@ -63,6 +66,17 @@ TEST_F(ReconcilerInPlaceTest, S116ManyRangesThatGoAreRewrittenAndTheRecordsStay)
   sent_.clear();
   Apply({web().SourceRange("10.1.0.0/25")});
   EXPECT_FALSE(Sync().recreated) << "one goes, one comes";
+  ExpectConverged();
+}
+
+TEST_F(ReconcilerInPlaceTest, S116ManyRangesGoOneByOneIfTheTablesCannotBeRead) {
+  Settle({WithManyRanges(WithLoadBalancer()), Slice("shop/web", 2)});
+  kernel_.InterruptReads(1000);
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25")});
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+  EXPECT_FALSE(result.recreated);
+  kernel_.InterruptReads(0);
   ExpectConverged();
 }
 
