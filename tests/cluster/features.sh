@@ -224,8 +224,8 @@ annotations() {
   check_picks
   check_weights
   check_anycast
-  check_wrong_values
   check_resets
+  check_wrong_values
   kubectl delete -f "$cluster_dir/features.yaml" --ignore-not-found >/dev/null 2>&1 || true
 }
 
@@ -235,7 +235,7 @@ readonly first_pods=20
 measure() {
   local address failed
   address=$(host "$(kubectl get service kubernetes -o 'jsonpath={.spec.clusterIP}')")
-  kubectl delete job first --ignore-not-found >/dev/null
+  kubectl delete job first --ignore-not-found --cascade=foreground >/dev/null
   kubectl cordon node3 >/dev/null
   kubectl create -f - >/dev/null <<END
 apiVersion: batch/v1
