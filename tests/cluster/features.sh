@@ -21,9 +21,11 @@ step() { echo "== $* ($SECONDS s)"; }
 
 pod_on() { kubectl -n kube-system get pods -l k8s-app=svcmap --field-selector "spec.nodeName=$1,status.phase=Running" -o 'jsonpath={.items[0].metadata.name}'; }
 kube_log() { kubectl -n kube-system logs "$(pod_on "$1")" -c svcmap-kube; }
-kube_log_contains() { kube_log "$1" | grep -qF -- "$2"; }
-has_finding() { kubectl -n kube-system exec "$(pod_on "$1")" -c svcmapd -- svcmapctl status | grep -qF -- "$2"; }
-has_no_finding() { kubectl -n kube-system exec "$(pod_on "$1")" -c svcmapd -- svcmapctl status >"$folder/status" && ! grep -qF -- "$2" "$folder/status"; }
+svcmapctl_on() { kubectl -n kube-system exec "$(pod_on "$1")" -c svcmapd -- svcmapctl "${@:2}"; }
+# Unlike grep -q, grep -c reads all input, so that the program before it is not killed by SIGPIPE.
+kube_log_contains() { kube_log "$1" | grep -cF -- "$2"; }
+has_finding() { svcmapctl_on "$1" status | grep -cF -- "$2"; }
+has_no_finding() { svcmapctl_on "$1" status >"$folder/status" && ! grep -qF -- "$2" "$folder/status"; }
 host() { if [[ $1 == *:* ]]; then echo "[$1]"; else echo "$1"; fi; }
 ips_of() { kubectl get service "$1" -o 'jsonpath={.spec.clusterIPs[*]}'; }
 external() { ! has4 || echo "$1"; ! has6 || echo "$2"; }
@@ -35,11 +37,11 @@ ask() {
 }
 # endpoints: prints the endpoints of the last requests.
 endpoints() { awk '{ print $NF }' "$folder/answers" | sort -u; }
-# same_for COLUMN: fails unless all requests with the same value in the column have the same endpoint, and
-# other requests have other endpoints.
+# same_for COLUMN: fails unless all requests with the same protocol and the same value in the column have the
+# same endpoint, and other requests have other endpoints.
 same_for() {
-  ! awk -v column="$1" '$column in seen && seen[$column] != $NF { print } { seen[$column] = $NF }' "$folder/answers" |
-    grep . || fail "several endpoints answer the same client"
+  ! awk -v column="$1" '{ client = $1 " " $column } client in seen && seen[client] != $NF { print } { seen[client] = $NF }' \
+    "$folder/answers" | grep . || fail "several endpoints answer the same client"
   (($(endpoints | wc -l) > 1)) || fail "one endpoint answers all clients"
 }
 
@@ -58,7 +60,7 @@ restart_svcmap() {
 }
 svcmap_runs() {
   local node
-  for node in "${nodes[@]}"; do kubectl -n kube-system exec "$(pod_on "$node")" -c svcmapd -- svcmapctl wait --timeout 5s || return 1; done
+  for node in "${nodes[@]}"; do svcmapctl_on "$node" wait --timeout 5s || return 1; done
 }
 
 deploy_features() {
@@ -67,7 +69,9 @@ deploy_features() {
   weighted=("$(pod_name "${pods[0]}")" "$(pod_name "${pods[1]}")" "$(pod_name "${pods[2]}")")
   sed -e "s|@RANGES@|$(both "\"$ranges4\"" "\"$ranges6\"")|" -e "s|@SITE@|$(both "\"$site4\"" "\"$site6\"")|" \
     -e "s|@TYPE@|$(first IPv4 IPv6)|" -e "s|@POD1@|${pods[0]}|" -e "s|@POD2@|${pods[1]}|" -e "s|@POD3@|${pods[2]}|" \
-    "$cluster_dir/features.yaml" | kubectl apply -f - >/dev/null
+    "$cluster_dir/features.yaml" >"$folder/features.yaml"
+  kubectl delete -f "$folder/features.yaml" --ignore-not-found >/dev/null  # Objects of an earlier run have other annotations.
+  kubectl apply -f "$folder/features.yaml" >/dev/null
   kubectl rollout status deployment/site --timeout=60s >/dev/null
   ! has4 || in_network_of control ip route replace $ranges4 via "$(node4 node2)"
   ! has6 || in_network_of control ip route replace $ranges6 via "$(node6 node2)"
@@ -87,19 +91,22 @@ check_ranges() {
 }
 
 check_picks() {
-  step "svcmap/endpoint-pick: a client reaches the same endpoint through all nodes and on all ports"
-  local source node
+  step "svcmap/endpoint-pick: a client reaches the same endpoint through all nodes and on both TCP ports"
+  local source node port
   for source in {101..110}; do
     ! has4 || in_network_of outside ip address replace "172.31.0.$source/24" dev eth0
     ! has6 || in_network_of outside ip address replace "fd00:31::$source/64" dev eth0 nodad
     for node in "${nodes[@]}"; do
-      ! has4 || printf '%s\n' "tcp $(node4 "$node") 30100 172.31.0.$source 0" "udp $(node4 "$node") 30101 172.31.0.$source 0"
-      ! has6 || printf '%s\n' "tcp $(node6 "$node") 30100 fd00:31::$source 0" "udp $(node6 "$node") 30101 fd00:31::$source 0"
+      for port in "tcp 30100" "tcp 30103" "udp 30101"; do
+        ! has4 || echo "${port% *} $(node4 "$node") ${port#* } 172.31.0.$source 0"
+        ! has6 || echo "${port% *} $(node6 "$node") ${port#* } fd00:31::$source 0"
+      done
     done
   done | ask outside
   same_for 4
-  in_network_of node1 nft list table "$(first ip ip6)" svcmap | grep -q 'mod 1021' ||
-    fail "svcmap/pick-table-size: node1 has no table of 1021 slots"
+  svcmapctl_on node1 explain "$(bracketed "$(node4 node1)" "$(node6 node1)"):30100" \
+    --from "$(first 172.31.0.101 fd00:31::101)" >"$folder/explained"
+  grep -q 'from a table with 1021 slots' "$folder/explained" || fail "svcmap/pick-table-size: see $folder/explained"
   for source in {41001..41020}; do
     for node in "${nodes[@]}"; do echo "tcp $(first "$(node4 "$node")" "$(node6 "$node")") 30102 - $source"; done
   done | ask outside
@@ -108,6 +115,7 @@ check_picks() {
 
 check_resets() {
   step "svcmap/reset-stale-tcp: connections to an endpoint that has left the Service"
+  rm -f "$folder/held"
   nsenter --net="$(client_network)" /usr/bin/python3 -B "$cluster_dir/requests.py" held "$(ips_of resets)" "$(ips_of no-resets)" \
     >"$folder/held" 2>&1 &
   local held=$!
@@ -120,9 +128,9 @@ check_resets() {
 
 check_weights() {
   step "svcmap/weight: shares of new connections"
-  for _ in {1..400}; do echo "tcp $(ips_of weights) 80 - 0"; done >"$folder/requests"
-  ask node2 <"$folder/requests"
-  local count3 count1
+  local ip count3 count1
+  ip=$(ips_of weights)
+  for _ in {1..400}; do echo "tcp $ip 80 - 0"; done | ask node2
   count3=$(grep -c " ${weighted[0]}\$" "$folder/answers") count1=$(grep -c " ${weighted[1]}\$" "$folder/answers")
   echo "weight 3: $count3 connections, weight 1: $count1 connections"
   # The expected count is 300, with a standard deviation of 9.
@@ -195,6 +203,7 @@ check_wrong_values() {
 check_permissions() {
   step "--events and --startup-taint without their RBAC rules"
   kubectl delete -f "$top/deploy/kubernetes/bridge/events.yaml" -f "$top/deploy/kubernetes/bridge/startup-taint.yaml" --ignore-not-found >/dev/null
+  kubectl delete events --all >/dev/null  # Those of an earlier run.
   kubectl taint node node1 $taint=:NoSchedule --overwrite >/dev/null
   kubectl annotate --overwrite service by-port svcmap/endpoint-pick=source >/dev/null
   svcmap_with --events --startup-taint=$taint
@@ -226,7 +235,7 @@ annotations() {
   check_anycast
   check_resets
   check_wrong_values
-  kubectl delete -f "$cluster_dir/features.yaml" --ignore-not-found >/dev/null 2>&1 || true
+  kubectl delete -f "$folder/features.yaml" >/dev/null
 }
 
 readonly first_pods=20
