@@ -6,7 +6,7 @@ SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 .DEFAULT_GOAL := help
 .PHONY: help deps build clients demo demo-fleet deb deb-test image arm64 boot test test-kernels test-long format format-check tidy \
         prose bench bench-quick bench-alone cluster cluster-documents cluster-e2e \
-        cluster-bench cluster-features cluster-nodes cluster-versions cluster-down clean
+        cluster-bench cluster-features cluster-migration cluster-nodes cluster-versions cluster-down clean
 
 help:           ## List all targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -121,6 +121,9 @@ cluster-e2e:    ## Run Kubernetes' e2e tests with kube-proxy, then with svcmap (
 
 cluster-features: ## Check annotations, Events and the startup taint in the cluster (tests/cluster/README.md)
 	@tests/cluster/features.sh
+
+cluster-migration: ## Replace kube-proxy with svcmap and back under traffic (tests/cluster/README.md)
+	@tests/cluster/migration.sh
 
 cluster-nodes:  ## Restart parts of nodes under traffic with kube-proxy, then with svcmap (tests/cluster/README.md)
 	@tests/cluster/nodes.sh

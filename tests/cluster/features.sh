@@ -14,6 +14,7 @@ source "$cluster_dir/traffic.sh"
 # shellcheck source=proxies.sh
 source "$cluster_dir/proxies.sh"
 
+trap '((${#traffic[@]} == 0)) || kill "${traffic[@]}"' EXIT
 readonly folder=$work/features taint=svcmap/not-ready ranges4=172.29.0.20 ranges6=fd00:29::20 \
   site4=172.29.0.21 site6=fd00:29::21
 mkdir -p "$folder" "$traffic_dir"
@@ -148,7 +149,7 @@ check_anycast() {
   done
   ! has4 || in_network_of control ip route replace $site4 via $outside4
   ! has6 || in_network_of control ip route replace $site6 via $outside6
-  in_network_of outside /usr/bin/python3 -c '
+  nsenter --target "$(pid_of outside)" --net /usr/bin/python3 -c '
 import http.server, socket
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -159,7 +160,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"other-site")
 http.server.ThreadingHTTPServer.address_family = socket.AF_INET6
 http.server.ThreadingHTTPServer(("::", 80), Handler).serve_forever()' &>"$folder/site.log" &
-  echo "$! $(start_time $!)" >"$traffic_dir/site.pid"
+  local site=$!
+  echo "$site $(start_time $site)" >"$traffic_dir/site.pid"
   until_true 20 "without the annotation, node1 reaches the endpoint on node3" site_answers node1 site-
   kubectl annotate service site svcmap/no-local-endpoint=route >/dev/null
   until_true 20 "node1 has no endpoint, so it reaches the other site" site_answers node1 other-site
@@ -168,6 +170,7 @@ http.server.ThreadingHTTPServer(("::", 80), Handler).serve_forever()' &>"$folder
   kubectl rollout status deployment/site --timeout=60s >/dev/null
   until_true 20 "the endpoint is on node1, so node1 reaches this site" site_answers node1 site-
   until_true 20 "node3 has no endpoint, so it reaches the other site" site_answers node3 other-site
+  kill $site
 }
 
 # Wrong values: object, annotation, wrong value, text of the finding.
@@ -279,13 +282,15 @@ rebooted_node() { "$cluster_dir/cluster.sh" reboot node3; }
 startup_taint() {
   local number
   rm -f "$work/features.tsv"
+  kubectl delete service -l app=many >/dev/null
   kubectl apply -f "$top/deploy/kubernetes/bridge/startup-taint.yaml" >/dev/null
   svcmap_with --startup-taint=$taint
   for number in {1..500}; do
     printf -- '---\napiVersion: v1\nkind: Service\nmetadata: {name: many-%s, labels: {app: many}}\n' "$number"
     printf 'spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}\n'
-  done | kubectl apply -f - >/dev/null
-  step "first connections of $first_pods pods"
+  done | kubectl create -f - >/dev/null
+  step "first connections of $first_pods pods, under load"
+  start_traffic  # Connections to node3 fail, so the failures are not checked.
   measure new no new_node ""
   measure new yes new_node --register-with-taints=$taint=:NoSchedule
   has_no_taint node3 || fail "the taint is left on the new node"
@@ -295,6 +300,7 @@ startup_taint() {
   measure rebooted yes rebooted_node
   has_no_taint node3 || fail "the taint is left on the rebooted node"
   ((failed_with_taint + $(tail -n 1 "$work/features.tsv" | cut -f 4) == 0)) || fail "connections failed with the taint"
+  stop_traffic >"$folder/load"
   kubectl delete service -l app=many >/dev/null
   kubectl delete job first >/dev/null
 }

@@ -88,7 +88,8 @@ END
 cni_image() {
   rm -rf "$work/roots/cni"
   cp -al "$work/roots/tools" "$work/roots/cni"
-  cp -a --remove-destination "$cni/root/." "$work/roots/cni"
+  # Directories can be links, for example /bin.
+  tar -C "$cni/root" -c . | tar -C "$work/roots/cni" -x --keep-directory-symlink
   /usr/bin/python3 -B "$cluster_dir/image.py" "$images/cni.tar" "$work/roots/cni" <<<'localhost/cni:cluster {}'
 }
 
