@@ -24,7 +24,9 @@ step() {
 replace_endpoints() {
   kubectl rollout restart deployment/web
   kubectl rollout status deployment/web --timeout=180s
+  until_true 60 "deleted pods have ended" web_has_six_pods
 }
+web_has_six_pods() { (($(kubectl get pods -l app=web -o name | wc -l) == 6)); }
 
 use_clean_kube_proxy >/dev/null
 deploy_web
