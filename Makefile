@@ -6,7 +6,7 @@ SOURCES = $(shell find $(SOURCE_DIRS) -name '*.cc' -o -name '*.h')
 .DEFAULT_GOAL := help
 .PHONY: help deps build clients demo demo-fleet deb deb-test image arm64 boot test test-firewalls test-kernels test-long \
         format format-check tidy prose bench bench-quick bench-alone bench-published cluster cluster-documents cluster-e2e \
-        cluster-bench cluster-nodes cluster-versions cluster-down clean
+        cluster-bench cluster-features cluster-migration cluster-nodes cluster-versions cluster-down clean
 
 help:           ## List all targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -120,7 +120,7 @@ bench-published: ## Measure the cluster sizes of published figures of kube-proxy
 	cmake --build --preset bench
 	@.ci/bench.sh published
 
-cluster:        ## Start a Kubernetes cluster in namespaces: make cluster KUBERNETES=DIR [FAMILY=ipv4|ipv6|dual]
+cluster:        ## Start a Kubernetes cluster in namespaces: make cluster KUBERNETES=DIR [FAMILY=ipv4|ipv6|dual] [CNI=DIR]
 	@.ci/deps.sh cluster
 	@tests/cluster/cluster.sh up
 
@@ -130,6 +130,12 @@ cluster-documents: ## Run the commands of the documents in the cluster under tra
 
 cluster-e2e:    ## Run Kubernetes' e2e tests with kube-proxy, then with svcmap (docs/e2e.md) [SET=loadbalancer]
 	@tests/cluster/e2e.sh
+
+cluster-features: ## Check annotations, Events and the startup taint in the cluster (tests/cluster/README.md)
+	@tests/cluster/features.sh
+
+cluster-migration: ## Replace kube-proxy with svcmap and back under traffic (tests/cluster/README.md)
+	@tests/cluster/migration.sh
 
 cluster-nodes:  ## Restart parts of nodes under traffic with kube-proxy, then with svcmap (tests/cluster/README.md)
 	@tests/cluster/nodes.sh

@@ -64,9 +64,10 @@ void ServicePoints::Take(const Key& key, const std::optional<proxy::HealthCheck>
   point.local_endpoints = check->local_endpoints[family];
   if (point.http) return;
   point.port = check->port;
-  point.http = std::make_unique<HttpPoint>(base_, connections_, [this, key](const HttpPoint::Request&) {
-    return ServiceAnswer(key.first, points_.at(key).local_endpoints, health_());
-  });
+  point.http =
+      std::make_unique<HttpPoint>(base_, connections_, [this, key](const HttpPoint::Request&) {
+        return ServiceAnswer(key.first, points_.at(key).local_endpoints, health_());
+      });
   to_open.insert(key);
 }
 

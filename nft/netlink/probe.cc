@@ -2,6 +2,7 @@
 
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +10,6 @@
 
 #include "absl/strings/ascii.h"
 #include "nft/base/status.h"
-#include "nft/conntrack/flow_message.h"
 #include "nft/netlink/answer.h"
 #include "nft/netlink/batch.h"
 #include "nft/netlink/dump.h"
@@ -290,8 +290,9 @@ absl::Status Narrow(Prober& prober, const TableSpec& table, const Rejection& who
 absl::Status ProbeConntrack(std::vector<MissingFeature>& missing_features) {
   absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER);
   if (!socket.ok()) return socket.status();
-  alignas(nlmsghdr) uint8_t buffer[kMaxFlowMessage];
-  nlmsghdr* request = WriteCountRequest(buffer);
+  alignas(nlmsghdr) uint8_t buffer[kBatchEndSize];
+  nlmsghdr* request =
+      PutRequest<nfgenmsg>(buffer, NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET_STATS, NLM_F_ACK);
   request->nlmsg_seq = 1;
   const absl::Status status = DumpOnce(*socket, request, [](const nlmsghdr*) { return true; });
   if (!absl::IsInvalidArgument(status) && !absl::IsUnimplemented(status)) return status;

@@ -3,9 +3,12 @@
 # (README.md). All processes and all traffic stay in namespaces that `up` makes and `down` deletes.
 #
 #   cluster.sh up                       KUBERNETES=directory of binaries, FAMILY=ipv4|ipv6|dual (dual),
-#                                       MODE=nftables|iptables: mode of kube-proxy, PROXY=none: no kube-proxy
+#                                       MODE=nftables|iptables: mode of kube-proxy, PROXY=none: no kube-proxy,
+#                                       CNI=directory of a network plugin
 #   cluster.sh down
 #   cluster.sh reboot NODE              kills all processes of a node and starts the node again
+#   cluster.sh replace NODE             like reboot, but starts a new node with an empty /var
+#                                       EXTRA_KUBELET_FLAGS: separated by spaces, for up, reboot and replace
 #   cluster.sh on MACHINE COMMAND...    MACHINE: node1, node2, node3, control, outside
 #   cluster.sh kubectl ARGUMENT...
 set -euo pipefail
@@ -110,6 +113,7 @@ connect() {
   in_network_of control ip link set "$node" master nodes
   address "$node" eth0 "$(node4 "$node")/24" "$(node6 "$node")/64"
   route "$node" default $control4 default $control6
+  [[ -z $cni ]] || return 0
   route control "$(pods_of4 "$node")" "$(node4 "$node")" "$(pods_of6 "$node")" "$(node6 "$node")"
   for other in "${nodes[@]}"; do
     [[ $node == "$other" ]] ||
@@ -130,6 +134,20 @@ make_network() {
   address outside eth0 $outside4/24 $outside6/64
   route outside default 172.31.0.1 default fd00:31::3
   touch "$state/network"
+}
+
+# register NODE: waits until the kubelet has created the Node object, and sets its zone and its pod addresses.
+register() {
+  until_true 120 "$1 has registered" kubectl get node "$1"
+  kubectl label node "$1" "topology.kubernetes.io/zone=zone$(number "$1")" >/dev/null
+  kubectl patch node "$1" -p "{\"spec\": {\"podCIDR\": \"$(first "$(pods_of4 "$1")" "$(pods_of6 "$1")")\",
+    \"podCIDRs\": [\"$(both "$(pods_of4 "$1")" "$(pods_of6 "$1")" | sed 's/,/", "/')\"]}}" >/dev/null
+}
+
+# The manifest of the network plugin, with the names that this cluster uses.
+install_cni() {
+  sed -E -e 's|^( *)(- )?image: .*|\1\2image: localhost/cni:cluster|' -e 's|path: /opt/cni/bin|path: /var/lib/cni/bin|' \
+    -e 's|path: /etc/cni/net.d|path: /var/lib/cni/net.d|' "$cni/manifest.yaml" | kubectl apply -f - >/dev/null
 }
 
 # What kubeadm installs for kube-proxy, except the image.
@@ -155,6 +173,7 @@ up() {
   echo "$family" >"$state/family"
   echo "${#nodes[@]}" >"$state/nodes"
   ln -s "$KUBERNETES" "$state/kubernetes"
+  [[ -z $cni ]] || ln -s "$cni" "$state/cni"
   mkdir -p "$state/control" "${nodes[@]/#/$state/}"
   make_certificates
   start control "$cluster_dir/control.sh"
@@ -170,15 +189,13 @@ END
   until_true 60 "the API server is ready" kubectl get --raw /readyz
   echo "cluster: the API server is ready after $((SECONDS - started)) s"
   for node in "${nodes[@]}"; do
-    until_true 120 "$node has registered" kubectl get node "$node"
-    kubectl label node "$node" "topology.kubernetes.io/zone=zone$(number "$node")" >/dev/null
-    kubectl patch node "$node" -p "{\"spec\": {\"podCIDR\": \"$(first "$(pods_of4 "$node")" "$(pods_of6 "$node")")\",
-      \"podCIDRs\": [\"$(both "$(pods_of4 "$node")" "$(pods_of6 "$node")" | sed 's/,/", "/')\"]}}" >/dev/null
+    register "$node"
   done
   ((${#nodes[@]})) || return 0
-  kubectl wait --for=condition=Ready --timeout=60s nodes --all >/dev/null
-  echo "cluster: nodes are ready after $((SECONDS - started)) s"
+  [[ -z $cni ]] || install_cni
   install_kube_proxy
+  # A network plugin can need a proxy.
+  [[ -n $cni && ${PROXY-} == none ]] || kubectl wait --for=condition=Ready --timeout=120s nodes --all >/dev/null
   echo "cluster: ready after $((SECONDS - started)) s; use $state/bin/kubectl"
 }
 
@@ -207,18 +224,32 @@ down() {
   echo "cluster: removed"
 }
 
-# reboot NODE: kills all processes of the node, and starts the node again. Only /var survives.
-reboot() {
+# stop NODE: kills all processes of the node. Only its /var survives.
+stop() {
   local cgroup
   [[ -n ${1-} && " ${nodes[*]} " == *" $1 "* ]] || fail "unknown node: ${1-}"
   check_programs
   end "$state/$1/pid"
   end "$state/$1/parent"
   for cgroup in $(hierarchies); do remove_cgroup "$cgroup/$cgroup_name/$1"; done
+}
+boot() {
   mv "$state/network" "$state/network.before"  # The node waits for its network.
   start "$1" "$cluster_dir/node.sh" "$1"
   connect "$1"
   mv "$state/network.before" "$state/network"
+}
+reboot() {
+  stop "$@"
+  boot "$1"
+}
+# replace NODE: a new node with an empty /var takes the name of the node.
+replace() {
+  stop "$@"
+  kubectl delete node "$1" >/dev/null
+  rm -rf "${state:?}/$1/var"
+  boot "$1"
+  register "$1"
 }
 
 # The processes of a cgroup may need a moment to disappear.
@@ -235,6 +266,7 @@ case ${1-} in
   up) up ;;
   down) down ;;
   reboot) reboot "${@:2}" ;;
+  replace) replace "${@:2}" ;;
   on) on "${@:2}" ;;
   kubectl) kubectl "${@:2}" ;;
   *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;;

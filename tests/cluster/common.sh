@@ -21,6 +21,8 @@ readonly balancers4=172.29.0.0/24 balancers6=fd00:29::/112
 family=${FAMILY:-$(cat "$state/family" 2>/dev/null || echo dual)}
 has4() { [[ $family != ipv6 ]]; }
 has6() { [[ $family != ipv4 ]]; }
+# CNI: the directory of a network plugin (README.md). Empty: the plugin `bridge`. `up` stores the directory.
+cni=$(realpath -qe "${CNI:-$state/cni}" || true)
 # both A B: prints A for IPv4, B for IPv6, and "A,B" for dual stack.
 both() {
   case $family in

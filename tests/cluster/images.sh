@@ -84,5 +84,15 @@ $(names_of regression-issue-74839) {"Entrypoint": ["/regression-issue-74839"]}
 END
 }
 
+# The programs of the network plugin, beside those that its scripts use.
+cni_image() {
+  rm -rf "$work/roots/cni"
+  cp -al "$work/roots/tools" "$work/roots/cni"
+  # Directories can be links, for example /bin.
+  tar -C "$cni/root" -c . | tar -C "$work/roots/cni" -x --keep-directory-symlink
+  /usr/bin/python3 -B "$cluster_dir/image.py" "$images/cni.tar" "$work/roots/cni" <<<'localhost/cni:cluster {}'
+}
+
 svcmap_image
 tools_image
+[[ -z $cni ]] || cni_image

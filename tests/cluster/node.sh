@@ -44,7 +44,14 @@ hostname "$node"
 ip link set lo up
 until [[ -e $state/network ]]; do sleep 0.05; done
 
-cat >/var/lib/cni/net.d/10-bridge.conflist <<END
+plugins=/usr/lib/cni
+if [[ -n $cni ]]; then
+  # The network plugin adds its own program and its configuration.
+  plugins=/var/lib/cni/bin
+  mkdir -p $plugins
+  cp /usr/lib/cni/* $plugins/
+else
+  cat >/var/lib/cni/net.d/10-bridge.conflist <<END
 {
   "cniVersion": "0.4.0",
   "name": "pods",
@@ -61,6 +68,7 @@ cat >/var/lib/cni/net.d/10-bridge.conflist <<END
   ]
 }
 END
+fi
 cat >/run/containerd.toml <<END
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
@@ -68,7 +76,7 @@ version = 2
   # Containers could not start: without CAP_SYS_RESOURCE a process cannot lower its oom_score_adj.
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+    bin_dir = "$plugins"
     conf_dir = "/var/lib/cni/net.d"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
@@ -113,6 +121,7 @@ for image in "$images"/*.tar "$KUBERNETES"/images/*.tar; do
   importers+=($!)
 done
 wait "${importers[@]}"
+# shellcheck disable=SC2086
 again "$KUBERNETES/kubelet" --config /run/kubelet.yaml --kubeconfig "$own/kubelet.conf" --hostname-override "$node" \
-  --node-ip "$(both "$(node4 "$node")" "$(node6 "$node")")" --root-dir /var/lib/kubelet &>"$own/kubelet.log" &
+  --node-ip "$(both "$(node4 "$node")" "$(node6 "$node")")" --root-dir /var/lib/kubelet ${EXTRA_KUBELET_FLAGS-} &>"$own/kubelet.log" &
 while :; do wait -n || sleep 1; done

@@ -39,7 +39,8 @@ const std::vector<Kind>& Kinds() {
       {"replace", [](Loaded& on) { return on.cluster().ReplaceEndpoint(on.NextPosition()); }},
       {"n-plus-1", [](Loaded& on) { return on.cluster().AddEndpoint(on.NextPosition()); },
        "n-minus-1", [](Loaded& on) { return on.cluster().RemoveEndpoint(on.position()); }},
-      {"new-service", [](Loaded& on) { return on.cluster().AddService(on.cluster().shape().endpoints); },
+      {"new-service",
+       [](Loaded& on) { return on.cluster().AddService(on.cluster().shape().endpoints); },
        "deleted-service", [](Loaded& on) { return on.cluster().RemoveLastService(); }},
   };
   return kKinds;
