@@ -108,8 +108,9 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
 // replaced without being read.
 absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   constexpr int kPatience = 20;
-  // The plan may immediately delete elements of earlier commits, which packets may still reach.
-  if (!leftovers_.empty() || unknown_generation_ > revision()) AwaitPackets();
+  // The plan may immediately delete elements of earlier commits, including commits of the previous
+  // run. Packets may still reach these elements.
+  if (!leftovers_.empty() || unknown_generation_ > revision() || next_numbers_) AwaitPackets();
   if (tables_ == TableState::kUnverified) {
     const absl::Status read = rewriter_.Read();
     if (!read.ok() && ++failed_reads_ < kPatience) return read;

@@ -298,6 +298,20 @@ AService Restricted(int number, int ranges) {
   return service;
 }
 
+// A packet may have looked up the tables before the last switch of the previous run.
+TEST_F(WaitTest, TheFirstRewriteOfARunWaitsBeforeItDeletesLeftovers) {
+  Apply({Restricted(1, 1)});
+  Apply({Slice("shop/s1", 2, 1)});
+  ASSERT_FALSE(reconciler_.leftovers().empty());
+  int waits = 0;
+  Reconciler next(kernel_, {.node_name = "n1", .await_packets = [&] { ++waits; }});
+  ASSERT_OK(next.Adopt().status());
+  next.store().Apply(Restricted(1, 1), 1);
+  next.store().Apply(Slice("shop/s1", 2, 1), 1);
+  ASSERT_EQ(next.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
+  EXPECT_EQ(waits, 1);
+}
+
 TEST_F(WaitTest, S116SourceRangesThatWaitAreDeletedBeforeTheirSetIsReplaced) {
   Apply({Restricted(1, 1), Slice("shop/s1", 2, 1), Restricted(2, 300), Slice("shop/s2", 2, 2)});
   RemoveLeftovers();
