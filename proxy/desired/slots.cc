@@ -74,14 +74,11 @@ struct Preference {
 };
 
 // The result must be equal on all nodes and in all versions of svcmap. XXH3 is stable since xxHash
-// 0.8.0.
+// 0.8.0. Ports of a Service can have different target ports. A client reaches one endpoint on all
+// of them, because the hash does not contain the port.
 uint64_t HashOf(const EndpointAddress& endpoint) {
   const auto bytes = endpoint.ip.bytes();
-  uint8_t key[18];
-  const auto end = std::copy(bytes.begin(), bytes.end(), key);
-  end[0] = static_cast<uint8_t>(endpoint.port >> 8);
-  end[1] = static_cast<uint8_t>(endpoint.port);
-  return XXH3_64bits(key, bytes.size() + 2);
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ struct CounterField {
 };
 
 constexpr CounterField kFields[] = {
-    {"TcpInErrs", &ErrorCounters::tcp_in_errors},
     {"TcpInCsumErrors", &ErrorCounters::tcp_bad_checksums},
     {"UdpInErrors", &ErrorCounters::udp_in_errors},
     {"UdpInCsumErrors", &ErrorCounters::udp_bad_checksums},

@@ -14,8 +14,8 @@
 namespace svcmap::testing {
 
 struct ErrorCounters {
-  // The TCP counter covers both address families.
-  int64_t tcp_in_errors = 0;
+  // The TCP counter covers both address families. TcpInErrs is not read, because it also counts a
+  // SYN that a client repeats if the SYN-ACK is late.
   int64_t tcp_bad_checksums = 0;
   // UDP errors, including datagrams dropped because of full receive buffers.
   int64_t udp_in_errors = 0;

@@ -66,7 +66,18 @@ TEST(HashTableTest, TheTableIsTheSameInAllVersions) {
        MakeHashTable(Endpoints(10), {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 251)) {
     text += endpoint.ip.ToString() + " ";
   }
-  EXPECT_EQ(XXH3_64bits(text.data(), text.size()), 3432473423339942001u) << text;
+  EXPECT_EQ(XXH3_64bits(text.data(), text.size()), 8697164027273136246u) << text;
+}
+
+// Ports of a Service with different target ports select the same endpoint for a client.
+TEST(HashTableTest, TheTargetPortDoesNotChangeTheOrder) {
+  Addresses other_port = Endpoints(10);
+  for (EndpointAddress& endpoint : other_port) endpoint.port = 8081;
+  const Addresses table = MakeHashTable(Endpoints(10), {}, 251);
+  const Addresses other_table = MakeHashTable(other_port, {}, 251);
+  for (size_t slot = 0; slot < table.size(); ++slot) {
+    EXPECT_EQ(table[slot].ip, other_table[slot].ip) << slot;
+  }
 }
 
 TEST(HashTableTest, WeightsAreShares) {
