@@ -17,6 +17,7 @@ void StatusWriter::Asked(const fleet::Ask& ask) {
   // A restarted process finds the request that the earlier process has answered.
   if (!written_ && stored_ && stored_->seq >= ask.seq) return;
   ask_ = ask;
+  not_before_ = {};
 }
 
 bool StatusWriter::Changed(const NodeStatus& status, Clock::time_point now) const {

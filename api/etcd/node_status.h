@@ -37,7 +37,8 @@ class StatusWriter {
   void Found(const fleet::NodeStatus& stored) { stored_ = stored; }
 
   // Stores a new or changed request. It replaces an earlier request whose seq svcmapd has not
-  // acknowledged yet, and does not postpone the answer to other earlier requests.
+  // acknowledged yet, and does not postpone the answer to other earlier requests. Ends the delay
+  // after failed writes, because etcd has stored the request, so it accepts writes again.
   void Asked(const fleet::Ask& ask);
 
   // Returns whether `status` must be written now. The caller then calls Written or Failed.

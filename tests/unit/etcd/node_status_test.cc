@@ -134,6 +134,14 @@ TEST_F(StatusWriterTest, AFailedWriteIsRepeatedLater) {
   EXPECT_TRUE(writer_.Failed(Now() + 4s));  // The next failure is logged again.
 }
 
+// A request shows that etcd accepts writes again.
+TEST_F(StatusWriterTest, ARequestIsAnsweredWithoutTheDelayOfEarlierFailures) {
+  ASSERT_TRUE(writer_.Failed(Now()));
+  for (int i = 0; i < 10; ++i) writer_.Failed(Now());
+  writer_.Asked({.seq = 1, .window = 0s});
+  EXPECT_TRUE(writer_.Due(Healthy(1), Now()));
+}
+
 TEST(NodeStatusTest, JsonContainsAllFields) {
   EXPECT_EQ(fleet::ToJson(Unhealthy(3)),
             R"({"epoch":1,"healthy":false,"held":false,"reason":"svcmapd not synced",)"
