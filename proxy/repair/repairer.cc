@@ -73,12 +73,17 @@ bool Repairer::has_suspects() const { return has_known_suspects() || audits_due_
 // their check, and element counts are compared with the structure.
 absl::StatusOr<Damage> Repairer::CheckNext() {
   absl::Status failed;
-  if (!rows_.empty()) {
-    std::vector<Touched> rows = std::exchange(rows_, {});
-    std::erase_if(rows, [](const Touched& row) {
-      return WrittenByRules(row.set.set) || HasRanges(row.set.set);
+  std::vector<Touched> rows = std::exchange(rows_, {});
+  std::erase_if(rows, [](const Touched& row) {
+    return WrittenByRules(row.set.set) || HasRanges(row.set.set);
+  });
+  if (!rows.empty()) {
+    absl::flat_hash_set<std::string> keys;
+    for (const Touched& row : rows) keys.insert(SharedKey(row.set, row.key));
+    const nft::Transaction expected = ExpectedElements([&](const nft::ElementView& element) {
+      return keys.contains(SharedKey(element.set, element.key));
     });
-    absl::StatusOr<Damage> damage = CheckRows(std::move(rows), nullptr);
+    absl::StatusOr<Damage> damage = CheckRows(std::move(rows), expected);
     if (damage.ok()) return damage;
     failed = damage.status();  // The check of the structure finds a set that is gone.
   }
@@ -143,7 +148,7 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
 }
 
 absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows,
-                                           const nft::Transaction* expected) {
+                                           const nft::Transaction& expected) {
   // Sorts the rows, so that each set is read with one request without duplicate keys.
   const auto order = [](const Touched& a, const Touched& b) {
     return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
@@ -170,15 +175,7 @@ absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows,
     }
     found.Add(rows[begin].set, existing);
   }
-  absl::flat_hash_set<std::string> keys;
-  if (expected == nullptr) {
-    for (const Touched& row : rows) keys.insert(SharedKey(row.set, row.key));
-  }
-  const auto is_row = [&](const nft::ElementView& row) {
-    return keys.contains(SharedKey(row.set, row.key));
-  };
-  ElementChanges changes =
-      found.ChangesTo(expected != nullptr ? *expected : ExpectedElements(is_row));
+  ElementChanges changes = found.ChangesTo(expected);
   return Damage{.repair = std::move(changes.transaction),
                 .elements = changes.count,
                 .checked = {.elements = std::move(rows)}};
@@ -202,6 +199,20 @@ nft::Transaction Repairer::ExpectedElements(
   return expected;
 }
 
+// Each audit checks all sets of ranges, so the endpoints of Services are not searched.
+nft::Transaction Repairer::ExpectedRanges(nft::SetRef set) const {
+  nft::Transaction expected;
+  if (ExpectedCount(set) == 0) return expected;
+  const auto add = [&](const Row& row) {
+    if (row.set == set) expected.Add(row.view());
+  };
+  for (const Row& row : applied_.node_rows()) add(row);
+  for (const auto& [key, service] : applied_.services()) {
+    if (!service.sources.empty()) ForEachOwnRow(key, service, add);
+  }
+  return expected;
+}
+
 absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   if (WrittenByRules(set.set)) return Damage();
   const bool ranges = HasRanges(set.set);
@@ -211,8 +222,9 @@ absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
   if (!found.ok()) return found.status();
   FoundElements elements;
   elements.Add(set, *found);
-  ElementChanges changes = elements.ChangesTo(
-      ExpectedElements([&](const nft::ElementView& row) { return row.set == set; }));
+  const auto is_in_set = [&](const nft::ElementView& element) { return element.set == set; };
+  ElementChanges changes =
+      elements.ChangesTo(ranges ? ExpectedRanges(set) : ExpectedElements(is_in_set));
   // A rewrite replaces sets of ranges, because the kernel may reject the repair of a single bound.
   if (ranges) return Damage{.rewrite = changes.count > 0, .elements = changes.count};
   return Damage{.repair = std::move(changes.transaction),
@@ -247,7 +259,7 @@ absl::StatusOr<Damage> Repairer::Audit() {
     for (const Row& row : SharedRows(service->second)) add(row);
     if (rows.size() < kRows) at_row_ = number;  // Includes all remaining rows of the Service.
   }
-  if (!rows.empty()) return CheckRows(std::move(rows), &expected);
+  if (!rows.empty()) return CheckRows(std::move(rows), expected);
   // At the end of the audit, checks the rows that do not belong to a single Service and looks for
   // unknown elements.
   at_service_.clear();

@@ -81,12 +81,12 @@ class Repairer {
   absl::StatusOr<Damage> Audit();
   absl::StatusOr<Damage> CheckStructure(Family family);
   void CompareCounts(const nft::TableContent& found, Family family);
-  // If `expected` is null, searches the applied rows for the expected rows.
-  absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows, const nft::Transaction* expected);
+  absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows, const nft::Transaction& expected);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
   int64_t ExpectedCount(nft::SetRef set) const;
   nft::Transaction ExpectedElements(
       absl::FunctionRef<bool(const nft::ElementView&)> is_wanted) const;
+  nft::Transaction ExpectedRanges(nft::SetRef set) const;
   absl::StatusOr<const nft::TableContent*> Reference(Family family);
 
   nft::Kernel& kernel_;
