@@ -149,36 +149,43 @@ INSTANTIATE_TEST_SUITE_P(Hostile, ConnectionsTest,
                                            Peer::kWriterUid),
                          [](const auto& info) { return NameOf(info.param); });
 
+// Five peers open as many connections as svcmapd accepts, send `bytes` on each of them, and read
+// until `until`. Returns the number of attempts.
+size_t HoldAllConnections(World& world, Peer role, const std::string& bytes,
+                          Clock::time_point until) {
+  std::vector<std::unique_ptr<Wire>> wires;
+  size_t connections = 0;
+  for (int peer = 0; peer < 5; ++peer, world.NextPeer()) {
+    for (int i = 0; i < 32; ++i, ++connections) {
+      std::unique_ptr<Wire> wire = world.Connect(role);
+      if (!wire) continue;
+      wire->Send(bytes, Clock::now() + std::chrono::milliseconds(100));
+      wires.push_back(std::move(wire));
+    }
+  }
+  while (Clock::now() < until) {
+    for (const auto& wire : wires) wire->Receive();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return connections;
+}
+
 // Tests in which several peers open as many connections as svcmapd accepts, each with as many
 // calls, header fields and bytes of unfinished messages as svcmapd accepts.
 class HoldTest : public ::testing::TestWithParam<Peer> {};
 
 TEST_P(HoldTest, EverythingThatIsAllowedCostsLittle) {
   World& world = WorldOf(GetParam(), /*fresh=*/true);
+  std::string bytes = Greeting();
+  for (uint32_t n = 0; n < 10; ++n) {
+    bytes +=
+        Frame(kHeaders, kEndHeaders, 2 * n + 1,
+              CallFields("/svcmap.v1.Control/GetStatus") + Field("x", std::string(3000, 'a'))) +
+        Frame(kData, 0, 2 * n + 1, MessagePrefix(30'000)) +
+        Frame(kData, 0, 2 * n + 1, std::string(6'000, 'a'));
+  }
   const Figures figures = Measure(world, [&](Clock::time_point until) {
-    std::vector<std::unique_ptr<Wire>> wires;
-    size_t connections = 0;
-    for (int peer = 0; peer < 5; ++peer, world.NextPeer()) {
-      for (int i = 0; i < 32; ++i, ++connections) {
-        std::unique_ptr<Wire> wire = world.Connect(GetParam());
-        if (!wire) continue;
-        std::string bytes = Greeting();
-        for (uint32_t n = 0; n < 10; ++n) {
-          bytes += Frame(kHeaders, kEndHeaders, 2 * n + 1,
-                         CallFields("/svcmap.v1.Control/GetStatus") +
-                             Field("x", std::string(3000, 'a'))) +
-                   Frame(kData, 0, 2 * n + 1, MessagePrefix(30'000)) +
-                   Frame(kData, 0, 2 * n + 1, std::string(6'000, 'a'));
-        }
-        wire->Send(bytes, Clock::now() + std::chrono::milliseconds(100));
-        wires.push_back(std::move(wire));
-      }
-    }
-    while (Clock::now() < until) {
-      for (const auto& wire : wires) wire->Receive();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return connections;
+    return HoldAllConnections(world, GetParam(), bytes, until);
   });
   Check(NameOf(GetParam()) + "/EverythingAllowed", figures);
 }
@@ -197,21 +204,7 @@ TEST_P(FragmentsTest, OfUnfinishedMessagesCostLittle) {
                       Frame(kData, 0, 1, MessagePrefix(32'000));
   for (int n = 0; n < 6'000; ++n) bytes += Frame(kData, 0, 1, "abcde");
   const Figures figures = Measure(world, [&](Clock::time_point until) {
-    std::vector<std::unique_ptr<Wire>> wires;
-    size_t connections = 0;
-    for (int peer = 0; peer < 5; ++peer, world.NextPeer()) {
-      for (int i = 0; i < 32; ++i, ++connections) {
-        std::unique_ptr<Wire> wire = world.Connect(GetParam());
-        if (!wire) continue;
-        wire->Send(bytes, Clock::now() + std::chrono::milliseconds(100));
-        wires.push_back(std::move(wire));
-      }
-    }
-    while (Clock::now() < until) {
-      for (const auto& wire : wires) wire->Receive();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    return connections;
+    return HoldAllConnections(world, GetParam(), bytes, until);
   });
   Check(NameOf(GetParam()) + "/FragmentedMessages", figures);
   constexpr double kMaxGrowthMib = 10;

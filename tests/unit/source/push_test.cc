@@ -19,28 +19,28 @@ using ::testing::HasSubstr;
 using ::testing::Le;
 using ::testing::SizeIs;
 
-Item AService(const std::string& name, const std::string& ip) {
+// `metadata` is the metadata of the object in `change`.
+Item ItemOf(const v1::Change& change, v1::ObjectMeta& metadata, const std::string& name) {
+  metadata.set_namespace_("shop");
+  metadata.set_name(name);
   Item item;
   item.key = "shop/" + name;
-  v1::Change change;
-  v1::Service& service = *change.mutable_service();
-  service.mutable_metadata()->set_namespace_("shop");
-  service.mutable_metadata()->set_name(name);
-  service.mutable_spec()->set_cluster_ip(ip);
   item.change = change.SerializeAsString();
   return item;
 }
 
+Item AService(const std::string& name, const std::string& ip) {
+  v1::Change change;
+  v1::Service& service = *change.mutable_service();
+  service.mutable_spec()->set_cluster_ip(ip);
+  return ItemOf(change, *service.mutable_metadata(), name);
+}
+
 Item ASlice(const std::string& name, int endpoints) {
-  Item item;
-  item.key = "shop/" + name;
   v1::Change change;
   v1::EndpointSlice& slice = *change.mutable_endpoint_slice();
-  slice.mutable_metadata()->set_namespace_("shop");
-  slice.mutable_metadata()->set_name(name);
   for (int n = 0; n < endpoints; ++n) slice.add_endpoints()->add_addresses("10.244.1.11");
-  item.change = change.SerializeAsString();
-  return item;
+  return ItemOf(change, *slice.mutable_metadata(), name);
 }
 
 grpc::Status Replaced(const std::string& name, const std::string& instance) {
