@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_join.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::testing {
 namespace {
@@ -43,17 +44,20 @@ absl::StatusOr<std::string> SortedRulesetOf(const std::string& script) {
 }
 
 void ExpectAppliedIsInTheKernel(Agent& agent, const NetNs& netns) {
-  const absl::StatusOr<std::string> skeleton = Nft(netns, "-s -t list ruleset");
-  ASSERT_OK(skeleton);
-  const absl::StatusOr<std::string> dump = agent.Dump(v1::DumpRequest::APPLIED);
-  ASSERT_OK(dump);
-  const absl::StatusOr<std::string> dumped = SortedRulesetOf(*skeleton + *dump);
+  absl::StatusOr<std::string> dumped;
+  absl::StatusOr<std::string> kernel;
+  // Between the two reads, the agent may commit changes and delete leftovers.
+  const bool equal = WaitUntil([&] {
+    const absl::StatusOr<std::string> skeleton = Nft(netns, "-s -t list ruleset");
+    dumped = agent.Dump(v1::DumpRequest::APPLIED);
+    if (skeleton.ok() && dumped.ok()) dumped = SortedRulesetOf(*skeleton + *dumped);
+    kernel = SortedRuleset(netns);
+    return skeleton.ok() && dumped.ok() && kernel.ok() &&
+           WithoutState(*dumped) == WithoutState(*kernel);
+  });
   ASSERT_OK(dumped);
-  const absl::StatusOr<std::string> kernel = SortedRuleset(netns);
   ASSERT_OK(kernel);
-  EXPECT_TRUE(WithoutState(*dumped) == WithoutState(*kernel)) << "dump:\n"
-                                                              << *dumped << "\nkernel:\n"
-                                                              << *kernel;
+  EXPECT_TRUE(equal) << "dump:\n" << *dumped << "\nkernel:\n" << *kernel;
 }
 
 }  // namespace svcmap::testing

@@ -17,7 +17,7 @@ absl::StatusOr<std::string> SortedRuleset(const NetNs& netns);
 // Loads `script` into an empty namespace and returns its SortedRuleset.
 absl::StatusOr<std::string> SortedRulesetOf(const std::string& script);
 
-// Fails unless the kernel's sets and maps, except for the marker, equal the applied state in the
+// Waits until the kernel's sets and maps, except for the marker, equal the applied state in the
 // agent's dump.
 void ExpectAppliedIsInTheKernel(Agent& agent, const NetNs& netns);
 
