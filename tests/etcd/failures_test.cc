@@ -71,7 +71,7 @@ TEST_F(FailuresTest, AFullEtcdKeepsTheRules) {
                        Fleet({"status", "--status-prefix", kStatusPrefix}));
   EXPECT_THAT(shown.out, HasSubstr("up to date         1\n"));
 
-  ASSERT_OK(etcd_->Control({"compact", absl::StrCat(writer_->revision())}));
+  ASSERT_OK(etcd_->Control({"compact", "--physical", absl::StrCat(writer_->revision())}));
   ASSERT_OK(etcd_->Control({"defrag"}));
   ASSERT_OK(etcd_->Control({"alarm", "disarm"}));
   ASSERT_OK(Put({Web(1, "10.96.99.1")}));
