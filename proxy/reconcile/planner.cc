@@ -71,6 +71,7 @@ SyncPlan Planner::MakeChanges(size_t element_limit) {
   AddDirty(sync_plan, element_limit);
   sync_plan.plan.Finish();
   ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
+  ChangeRules(sync_plan);
   return sync_plan;
 }
 

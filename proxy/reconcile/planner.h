@@ -34,8 +34,6 @@ class Planner {
   // Returns true if the plan deletes many source ranges, for which the kernel needs quadratic
   // time.
   bool RemovesManyRanges(const SyncPlan& sync_plan) const;
-  // Adds the changes of chains that the rows of MakeChanges require.
-  void ChangeRules(SyncPlan& sync_plan) const;
   // Marks the Services of a plan that was not committed as dirty again, and releases its numbers.
   void Undo(SyncPlan& sync_plan);
   // Call Committed when the last plan was committed.
@@ -43,6 +41,7 @@ class Planner {
 
  private:
   void AddDirty(SyncPlan& sync_plan, size_t element_limit);
+  void ChangeRules(SyncPlan& sync_plan) const;
   void AddService(DirtyService dirty, DesiredContext& context, SyncPlan& sync_plan);
   const std::string* RejectedHolder(const std::string& key, const ServiceRows& rows) const;
   RulesInUse NeededRules(int64_t more_resets, const SetCounts& more_rows) const;

@@ -54,8 +54,7 @@ void Reconciler::Program(size_t element_limit, SyncResult& result) {
   const auto began = Clock::now();
   FreeNumbers();
   node_.Follow();
-  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit);
-  result.repairs = std::exchange(repairs_, {});
+  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit, result.repairs);
   if (!sync_plan.ok()) {
     result.outcome = SyncResult::Outcome::kFailed;
     result.error = sync_plan.status();
@@ -81,14 +80,16 @@ void Reconciler::Program(size_t element_limit, SyncResult& result) {
   Announce(*sync_plan, result);
 }
 
-absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
-  if (std::exchange(plan_failed_, false)) RepairBeforePlan();
+absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit,
+                                              std::vector<RepairResult>& repairs) {
+  if (std::exchange(plan_failed_, false)) RepairBeforePlan(repairs);
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   const bool collides = CollidesWithOldRows(sync_plan);
   const bool many_ranges = planner_.RemovesManyRanges(sync_plan);
-  if (collides || many_ranges) planner_.Undo(sync_plan);
-  if (collides) RepairBeforePlan();
+  if (!collides && !many_ranges) return sync_plan;
+  planner_.Undo(sync_plan);
+  if (collides) RepairBeforePlan(repairs);
   if (many_ranges && tables_ == TableState::kCurrent) {
     // A rewrite replaces the sets of source ranges. If the tables cannot be read, each range is
     // deleted instead, because no damage justifies the loss of packets after more attempts.
@@ -99,9 +100,7 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
     failed_reads_ = 0;
   }
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
-  if (collides || many_ranges) sync_plan = planner_.MakeChanges(element_limit);
-  planner_.ChangeRules(sync_plan);
-  return sync_plan;
+  return planner_.MakeChanges(element_limit);
 }
 
 // Continuous commits of other processes may prevent reading. After many attempts, the tables are
@@ -137,6 +136,32 @@ bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
          (sync_plan.plan.source_rows_added() > 0 && repairer_.has_known_suspects());
 }
 
+// Leftovers are deleted before, because a repair would find unknown elements. Gives up after
+// consecutive failures: constant commits of other processes can prevent the comparison of a large
+// set.
+void Reconciler::RepairBeforePlan(std::vector<RepairResult>& repairs) {
+  while (!leftovers_.empty()) RemoveLeftovers();
+  constexpr int kMaxFailures = 8;
+  int failures = 0;
+  while (HasSuspects() && repairer_.has_known_suspects() && failures < kMaxFailures) {
+    const RepairResult result = Repair();
+    failures = result.outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
+    if (result.outcome != RepairResult::Outcome::kNothing) repairs.push_back(result);
+  }
+}
+
+// Leftovers are deleted before, because suspect sets are compared with the applied rows. After
+// several rejected repairs, the next Sync rewrites the tables.
+RepairResult Reconciler::Repair() {
+  constexpr int kPatience = 3;
+  while (repairer_.has_known_suspects() && !leftovers_.empty()) RemoveLeftovers();
+  RepairResult result = repairer_.Repair();
+  if (result.outcome == RepairResult::Outcome::kRewrite || repairer_.rejected() >= kPatience) {
+    Invalidate();
+  }
+  return result;
+}
+
 void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
   nft::Transaction& transaction = sync_plan.plan.transaction();
   PhaseContext context{.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset)};
@@ -158,7 +183,7 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   nft::Transaction& transaction = sync_plan.plan.transaction();
   const bool in_parts = !transaction.creations().empty();
   const nft::ApplyResult applied =
-      in_parts ? ApplyInParts(transaction) : kernel_.Apply(transaction);
+      in_parts ? ApplyInParts(kernel_, transaction) : kernel_.Apply(transaction);
   const auto end = Clock::now();
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();

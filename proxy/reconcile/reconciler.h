@@ -153,10 +153,10 @@ class Reconciler {
 
   // Sync.
   void Program(size_t element_limit, SyncResult& result);
-  absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
+  absl::StatusOr<SyncPlan> MakePlan(size_t element_limit, std::vector<RepairResult>& repairs);
   absl::StatusOr<SyncPlan> MakeRewrite(size_t element_limit);
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
-  void RepairBeforePlan();
+  void RepairBeforePlan(std::vector<RepairResult>& repairs);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
   void DivideIntoPhases(SyncPlan& sync_plan) const;
   void CommitFirst(SyncPlan& sync_plan);
@@ -168,9 +168,6 @@ class Reconciler {
   void FreeNumbers();
   void UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result);
   void Announce(SyncPlan& sync_plan, SyncResult& result);
-
-  // Repair.
-  nft::ApplyResult ApplyInParts(nft::Transaction& transaction);
 
   // Adopt.
   void TakeNumbers(const FoundElements* elements);
@@ -204,9 +201,7 @@ class Reconciler {
   uint64_t unknown_generation_ = 0;
   std::optional<NextNumbers> next_numbers_;  // Numbers of the previous run, until the first plan.
   size_t previous_services_ = 0;
-  std::vector<RepairResult> repairs_;  // Repairs during the current Sync(). See SyncResult.
-  int failed_repairs_ = 0;             // Number of consecutive failures.
-  int failed_reads_ = 0;               // Consecutive failures to read unverified tables.
+  int failed_reads_ = 0;  // Consecutive failures to read unverified tables.
   // True if the last plan was not committed. Another process may be the reason, or some elements of
   // the plan were committed (SyncPlan::ahead). Suspect rows are checked before the next plan.
   bool plan_failed_ = false;

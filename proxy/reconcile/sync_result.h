@@ -14,29 +14,11 @@
 #include "proxy/conntrack/udp_ports.h"
 #include "proxy/health/health_check.h"
 #include "proxy/localhost/nodeports.h"
+#include "proxy/repair/repairer.h"
 #include "proxy/state/objects.h"
 #include "proxy/state/standing_findings.h"
 
 namespace svcmap::proxy {
-
-// Outcome of comparing some rows with the kernel.
-struct RepairResult {
-  enum class Outcome : uint8_t {
-    kNothing,   // No differences.
-    kRepaired,  // Differences were found and repaired.
-    kRewrite,   // Found damage that the next Sync() repairs by a rewrite of the tables.
-    kFailed,    // The kernel could not be read, or it rejected the repair.
-  };
-  Outcome outcome = Outcome::kNothing;
-  absl::Status error;   // kFailed only.
-  size_t elements = 0;  // Missing, wrong and unknown elements.
-  size_t chains = 0;
-  std::chrono::nanoseconds duration{0};
-  // The last reported change by another process, such as "3 elements deleted from endpoints". May
-  // be empty. Set by the loop.
-  std::string damage;
-  std::string process;  // The process that made the change, if known. Set by the loop.
-};
 
 // The outcome of a sync. The same value tells all followers of a commit (connection tracking,
 // health checks, nodePorts on loopback addresses, watchers, metrics and log) what they need.

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "proxy/diff/chains.h"
+#include "proxy/diff/phases.h"
 #include "proxy/diff/rewrite.h"
 
 namespace svcmap::proxy {
@@ -29,6 +30,7 @@ void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2
   audits_due_ = 0;
   at_service_.clear();
   at_row_ = 0;
+  rejected_ = 0;
 }
 
 void Repairer::RulesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
@@ -69,9 +71,32 @@ void Repairer::MarkAllSuspect() {
 
 bool Repairer::has_suspects() const { return has_known_suspects() || audits_due_ > 0; }
 
+RepairResult Repairer::Repair() {
+  using Outcome = RepairResult::Outcome;
+  absl::StatusOr<Damage> damage = CheckNext();
+  if (!damage.ok()) return {.outcome = Outcome::kFailed, .error = damage.status()};
+  RepairResult result{.elements = damage->elements, .chains = damage->chains};
+  if (damage->rewrite) result.outcome = Outcome::kRewrite;
+  if (damage->rewrite || result.elements + result.chains == 0) return result;
+  const auto start = std::chrono::steady_clock::now();
+  const nft::ApplyResult applied = ApplyInParts(kernel_, damage->repair);
+  result.duration = std::chrono::steady_clock::now() - start;
+  if (applied.outcome == nft::ApplyOutcome::kCommitted) {
+    rejected_ = 0;
+    result.outcome = Outcome::kRepaired;
+    return result;
+  }
+  // Another process may have changed the tables again.
+  MarkSuspect(damage->checked);
+  ++rejected_;
+  result.outcome = Outcome::kFailed;
+  result.error = applied.error;
+  return result;
+}
+
 // Single rows first: a plan may need their repair, commits of other processes do not interrupt
 // their check, and element counts are compared with the structure.
-absl::StatusOr<Damage> Repairer::CheckNext() {
+absl::StatusOr<Repairer::Damage> Repairer::CheckNext() {
   absl::Status failed;
   std::vector<Touched> rows = std::exchange(rows_, {});
   std::erase_if(rows, [](const Touched& row) {
@@ -115,7 +140,7 @@ absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
   return &*reference;
 }
 
-absl::StatusOr<Damage> Repairer::CheckStructure(Family family) {
+absl::StatusOr<Repairer::Damage> Repairer::CheckStructure(Family family) {
   const auto found = kernel_.ReadTable(family);
   if (!found.ok()) return found.status();
   Damage damage{.rewrite = !*found, .checked = {.structure = true}};
@@ -147,8 +172,8 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   search_uncounted_[Index(family)] = false;
 }
 
-absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows,
-                                           const nft::Transaction& expected) {
+absl::StatusOr<Repairer::Damage> Repairer::CheckRows(std::vector<Touched> rows,
+                                                     const nft::Transaction& expected) {
   // Sorts the rows, so that each set is read with one request without duplicate keys.
   const auto order = [](const Touched& a, const Touched& b) {
     return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
@@ -213,7 +238,7 @@ nft::Transaction Repairer::ExpectedRanges(nft::SetRef set) const {
   return expected;
 }
 
-absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
+absl::StatusOr<Repairer::Damage> Repairer::CheckSet(nft::SetRef set) {
   if (WrittenByRules(set.set)) return Damage();
   const bool ranges = HasRanges(set.set);
   if (!ranges && ExpectedCount(set) > kMaxDump) return Damage{.rewrite = true};
@@ -237,7 +262,7 @@ int64_t Repairer::ExpectedCount(nft::SetRef set) const {
                             : applied_.counts()[Index(set.family)][set.set];
 }
 
-absl::StatusOr<Damage> Repairer::Audit() {
+absl::StatusOr<Repairer::Damage> Repairer::Audit() {
   std::vector<Touched> rows;
   nft::Transaction expected;
   absl::flat_hash_set<std::string> seen;  // Services can share rows.
@@ -283,6 +308,30 @@ absl::StatusOr<Damage> Repairer::Audit() {
     search_uncounted_ = {true, true};
   }
   return Damage();
+}
+
+nft::ApplyResult ApplyInParts(nft::Kernel& kernel, nft::Transaction& transaction) {
+  bool deletes = false;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    deletes |= verb == nft::Verb::kDelete && element.set.set != kMarker;
+  });
+  if (deletes || !transaction.repairs().empty() || !transaction.drops().empty() ||
+      transaction.element_count() <= kElementsPerCommit) {
+    return kernel.Apply(transaction);
+  }
+  PutFirstSlotsFirst(transaction);
+  nft::ApplyResult result;
+  size_t before = 0;  // Number of elements before this part.
+  transaction.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
+    if (result.outcome != nft::ApplyOutcome::kCommitted) return;
+    if (before == 0) {
+      for (const auto& creation : transaction.creations()) part.CreateTable(creation);
+    }
+    result = kernel.Apply(part);
+    if (result.failed_element) *result.failed_element += before;
+    before += part.element_count();
+  });
+  return result;
 }
 
 }  // namespace svcmap::proxy
