@@ -48,7 +48,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
     if (!rows.ok()) return rows.status();
     has_marker |= ParseMarker(family, *rows, marker);
   }
-  if (has_table) next_numbers_ = marker.next_numbers;
+  if (has_table) planner_.ContinueFrom(marker.next_numbers);
   const bool has_saved = saved.revision != 0;
   if (!has_marker) {
     marker.generation = saved.revision;
@@ -57,7 +57,7 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
     if (has_table) previous_services_ = CountServicesInTables(kernel_);
     return previous_services_ == 0 ? AdoptedState::kNothing : AdoptedState::kUnknown;
   }
-  numbering_.timers.Restore(marker.timers);
+  planner_.numbering().timers.Restore(marker.timers);
   // A killed run may have saved the objects of a commit that did not take place, or may not have
   // saved the objects of its last commit, which then has no Ack.
   const bool current = has_saved && marker.saved && saved.revision + 1 >= marker.generation;
@@ -67,50 +67,6 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
   previous_services_ = CountServicesInTables(kernel_);
   outdated_ = true;
   return AdoptedState::kUnknown;
-}
-
-// Continues with the numbers in the tables of the previous run, so that its elements stay.
-// `elements` is null if they cannot be read. Does nothing after the first plan of this run.
-void Reconciler::TakeNumbers(const FoundElements* elements) {
-  const std::optional<NextNumbers> next = std::exchange(next_numbers_, std::nullopt);
-  if (!next) return;
-  auto found = std::make_shared<FoundPorts>();
-  if (elements != nullptr) {
-    elements->ForEach([&](const nft::ElementView& element) { found->Add(element); });
-  }
-  found->Finish();
-  for (const NumberPool pool : kNumberPools) {
-    for (const Family family : kFamilies) {
-      if (pool == NumberPool::kGroups && family != Family::kIpv4) continue;  // Shared.
-      const auto index = static_cast<size_t>(pool);
-      numbering_.numbers.Of(pool, family)
-          .Restore(found->numbers()[index][Index(family)],
-                   pool == NumberPool::kGroups ? std::max((*next)[index][0], (*next)[index][1])
-                                               : (*next)[index][Index(family)]);
-    }
-  }
-  numbering_.found = std::move(found);
-}
-
-// All Services are written. Numbers of the previous run that none of them uses become free when
-// their elements are deleted.
-void Reconciler::ForgetFoundPorts() {
-  const auto found = std::exchange(numbering_.found, nullptr);
-  if (found == nullptr) return;
-  absl::flat_hash_set<Number> used;
-  for (const auto& [key, rows] : applied_.services()) {
-    for (const Number& number : NumbersOf(rows)) used.insert(number);
-  }
-  std::vector<Number> unused;
-  for (const NumberPool pool : kNumberPools) {
-    for (const Family family : kFamilies) {
-      for (const uint32_t value : found->numbers()[static_cast<size_t>(pool)][Index(family)]) {
-        const Number number = {pool, family, value};
-        if (!used.contains(number)) unused.push_back(number);
-      }
-    }
-  }
-  leftovers_.Add({}, unused);
 }
 
 }  // namespace svcmap::proxy

@@ -15,10 +15,7 @@ nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 }  // namespace
 
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk)
-    : kernel_(kernel),
-      options_(std::move(options)),
-      planner_(ruleset_, options_, store_, applied_, leftovers_, node_, rejections_, numbering_),
-      disk_(disk) {
+    : kernel_(kernel), options_(std::move(options)), disk_(disk) {
   if (disk_ != nullptr) store_.KeepTouched();
 }
 
@@ -34,8 +31,8 @@ bool Reconciler::Verified() const {
 Marker Reconciler::NextMarker() {
   return {.generation = std::max(applied_.marker().generation, unknown_generation_) + 1,
           .saved = IsSaving(),
-          .next_numbers = numbering_.numbers.Next(),
-          .timers = numbering_.timers.seconds()};
+          .next_numbers = planner_.numbering().numbers.Next(),
+          .timers = planner_.numbering().timers.seconds()};
 }
 
 SyncResult Reconciler::Sync(size_t element_limit) {
@@ -109,25 +106,17 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   constexpr int kPatience = 20;
   // The plan may immediately delete elements of earlier commits, including commits of the previous
   // run. Packets may still reach these elements.
-  if (!leftovers_.empty() || unknown_generation_ > revision() || next_numbers_) AwaitPackets();
+  if (!leftovers_.empty() || unknown_generation_ > revision() || planner_.continues()) {
+    AwaitPackets();
+  }
   if (tables_ == TableState::kUnverified) {
-    const absl::Status read = rewriter_.Read();
-    if (!read.ok() && ++failed_reads_ < kPatience) return read;
-    if (!read.ok()) tables_ = TableState::kReplacing;
+    const absl::StatusOr<FoundTables> found = planner_.ReadTables();
+    if (!found.ok() && ++failed_reads_ < kPatience) return found.status();
     failed_reads_ = 0;
+    if (found.ok()) return planner_.MakeRewrite(element_limit, &*found);
+    tables_ = TableState::kReplacing;
   }
-  const bool replaces = tables_ == TableState::kReplacing;
-  TakeNumbers(replaces ? nullptr : rewriter_.found_elements());
-  // The plan deletes all elements of Services that it does not contain.
-  if (numbering_.found != nullptr) element_limit = SIZE_MAX;
-  SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
-  if (replaces) {
-    rewriter_.Replace(sync_plan);
-  } else if (absl::Status written = rewriter_.Write(sync_plan); !written.ok()) {
-    planner_.Undo(sync_plan);
-    return written;
-  }
-  return sync_plan;
+  return planner_.MakeRewrite(element_limit, nullptr);
 }
 
 // A rewrite has read the leftovers, so only other plans can collide.
@@ -256,7 +245,6 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
 // removals.
 void Reconciler::TablesRewritten(Specs specs) {
   tables_ = TableState::kCurrent;
-  rewriter_.Forget();
   leftovers_.Clear();
   repairer_.TablesWritten(std::move(specs));
 }
@@ -270,7 +258,7 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
   applied_.Advance(sync_plan.plan, sync_plan.rewrite, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);
   leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);
-  if (sync_plan.rewrite) ForgetFoundPorts();
+  if (sync_plan.rewrite) leftovers_.Add({}, planner_.ForgetFoundPorts());
   FreeNumbers();
   node_.Committed();
   rejections_.Committed(sync_plan.dirty);
@@ -357,7 +345,7 @@ nft::ApplyResult Reconciler::RemoveLeftovers() {
 // Releases numbers of deleted elements when no element with these numbers can remain in the kernel.
 void Reconciler::FreeNumbers() {
   if (!Verified()) return;
-  numbering_.numbers.Release(leftovers_.TakeFreeNumbers());
+  planner_.numbering().numbers.Release(leftovers_.TakeFreeNumbers());
 }
 
 }  // namespace svcmap::proxy

@@ -12,9 +12,8 @@
 // Sync() also rewrites the tables if their content is unknown, for example after an upgrade or
 // after a commit with an unknown outcome. states.h describes the states of the tables.
 //
-// Reconciler coordinates classes with one job each. Planner computes the changes, TableRewriter
-// computes the rewrites, and Repairer computes the repairs. Rejections decides how to react to
-// rejected changes.
+// Reconciler coordinates classes with one job each. Planner computes the changes and rewrites,
+// Repairer repairs chains and single rows, and Rejections decides how to react to rejected changes.
 //
 // A Service that the kernel rejects keeps its last accepted rows. Sync() retries the Service later.
 //
@@ -37,14 +36,12 @@
 #include "proxy/explain/kernel_check.h"
 #include "proxy/reconcile/loop_status.h"
 #include "proxy/reconcile/node_follower.h"
-#include "proxy/reconcile/numbering.h"
 #include "proxy/reconcile/planner.h"
 #include "proxy/reconcile/rejections.h"
 #include "proxy/reconcile/row_reader.h"
 #include "proxy/reconcile/schedule.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/reconcile/sync_result.h"
-#include "proxy/reconcile/table_rewriter.h"
 #include "proxy/repair/repairer.h"
 #include "proxy/saved/object_writer.h"
 #include "proxy/state/standing_findings.h"
@@ -169,22 +166,15 @@ class Reconciler {
   void UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result);
   void Announce(SyncPlan& sync_plan, SyncResult& result);
 
-  // Adopt.
-  void TakeNumbers(const FoundElements* elements);
-  void ForgetFoundPorts();
-
   nft::Kernel& kernel_;
   const ReconcilerOptions options_;
-  RulesetOptions ruleset_ = options_.ruleset;  // Includes the rules that the last plan needs.
   Store store_;
   Applied applied_;
-  Numbering numbering_;
   TableState tables_ = TableState::kUnverified;
   NodeFollower node_{options_, store_, applied_};
   Rejections rejections_;
-  TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};
   Leftovers leftovers_;
-  Planner planner_;
+  Planner planner_{kernel_, options_, store_, applied_, leftovers_, node_, rejections_};
   ObjectWriter* const disk_;  // Null if no objects are saved.
   // True if the saved objects differ from the stored objects. The next SaveObjects() replaces
   // all saved objects.
@@ -199,7 +189,6 @@ class Reconciler {
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may contain different leftovers.
   uint64_t unknown_generation_ = 0;
-  std::optional<NextNumbers> next_numbers_;  // Numbers of the previous run, until the first plan.
   size_t previous_services_ = 0;
   int failed_reads_ = 0;  // Consecutive failures to read unverified tables.
   // True if the last plan was not committed. Another process may be the reason, or some elements of
