@@ -35,9 +35,16 @@ size_t CountServicesInTables(nft::Kernel& kernel) {
   return services.size();
 }
 
+// Returns what the run has received if the saved objects match the tables.
+Received ReceivedFrom(const SavedObjects& saved) {
+  if (!saved.partial) return Received::kStored;
+  // Without objects, the previous run has only created empty tables.
+  return saved.objects.empty() ? Received::kNothing : Received::kPartial;
+}
+
 }  // namespace
 
-absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
+absl::StatusOr<Received> Reconciler::Adopt(const SavedObjects& saved) {
   Marker marker;
   bool has_marker = false, has_table = false;
   for (const Family family : kFamilies) {
@@ -53,9 +60,9 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
   if (!has_marker) {
     marker.generation = saved.revision;
     applied_.ContinueFrom(marker);
-    if (has_saved) return AdoptedState::kSaved;
+    if (has_saved) return ReceivedFrom(saved);
     if (has_table) previous_services_ = CountServicesInTables(kernel_);
-    return previous_services_ == 0 ? AdoptedState::kNothing : AdoptedState::kUnknown;
+    return previous_services_ == 0 ? Received::kNothing : Received::kPreviousRules;
   }
   planner_.numbering().timers.Restore(marker.timers);
   // A killed run may have saved the objects of a commit that did not take place, or may not have
@@ -63,10 +70,10 @@ absl::StatusOr<AdoptedState> Reconciler::Adopt(const SavedObjects& saved) {
   const bool current = has_saved && marker.saved && saved.revision + 1 >= marker.generation;
   marker.generation = std::max(marker.generation, saved.revision);
   applied_.ContinueFrom(marker);
-  if (current) return AdoptedState::kSaved;
+  if (current) return ReceivedFrom(saved);
   previous_services_ = CountServicesInTables(kernel_);
   outdated_ = true;
-  return AdoptedState::kUnknown;
+  return Received::kPreviousRules;
 }
 
 }  // namespace svcmap::proxy

@@ -23,6 +23,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,10 +69,11 @@ class Reconciler {
     if (tables_ == TableState::kCurrent) tables_ = TableState::kUnverified;
   }
 
-  // Reads the markers of a previous run. If the result is kSaved, the caller must apply the saved
-  // objects to the store next. The first plan then reads the tables, continues with the numbers of
-  // their elements, and writes what differs. Revisions continue from the previous run's revision.
-  absl::StatusOr<AdoptedState> Adopt(const SavedObjects& saved = {});
+  // Reads the markers of a previous run, and returns the first state of this run. If the result is
+  // kPartial or kStored, the saved objects match the tables, and the caller must apply them to the
+  // store next. The first plan then reads the tables, continues with the numbers of their elements,
+  // and writes what differs. Revisions continue from the previous run's revision.
+  absl::StatusOr<Received> Adopt(const SavedObjects& saved = {});
 
   // Number of Services with endpoints in the tables of the previous run, if Adopt() has found no
   // saved objects for these tables.
@@ -124,11 +126,10 @@ class Reconciler {
 
   // Returns the data from which rows are computed. Valid until the next call of any other function.
   ExplainContext ContextForExplain();
-  // Returns the desired elements that determine the destination of packets of `question`.
-  // `explained` is the result of Explain().
-  nft::Transaction DestinationRows(const Question& question, const Explained& explained);
-  // Calls check.Read() with the kernel.
-  bool Compare(KernelCheck& check, std::chrono::steady_clock::duration limit);
+  // Returns a comparison of the elements that determine the destination of packets of `question`.
+  // `explained` is the result of Explain(). Call KernelCheck::Read() on the loop's thread.
+  std::unique_ptr<KernelCheck> MakeCheck(const Question& question, const Explained& explained,
+                                         const nft::TableSpecs& tables);
 
   // Calls `change`, which changes the store, computes its effect on the kernel, and undoes the
   // change. If earlier changes are not written yet, the result contains only the additional effect

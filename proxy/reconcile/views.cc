@@ -121,7 +121,9 @@ ExplainContext Reconciler::ContextForExplain() {
           standing_findings_};
 }
 
-nft::Transaction Reconciler::DestinationRows(const Question& question, const Explained& explained) {
+std::unique_ptr<KernelCheck> Reconciler::MakeCheck(const Question& question,
+                                                   const Explained& explained,
+                                                   const nft::TableSpecs& tables) {
   static const SharedCounts kNone;
   Plan plan(kNone);
   ServiceRows rows;
@@ -139,11 +141,12 @@ nft::Transaction Reconciler::DestinationRows(const Question& question, const Exp
   if (explained.cluster_ip) rows.cluster_ips = {question.destination};
   plan.AddService(explained.service_key, nullptr, rows);
   plan.Finish();
-  return std::move(plan.transaction());
-}
-
-bool Reconciler::Compare(KernelCheck& check, std::chrono::steady_clock::duration limit) {
-  return check.Read(kernel_, limit);
+  std::vector<Row> deciding = DecidingRows(question.destination, question.protocol, question.port);
+  // Packets no longer reach leftovers.
+  std::erase_if(deciding,
+                [&](const Row& row) { return leftovers_.Contains(row.set, row.key.bytes()); });
+  return std::make_unique<KernelCheck>(kernel_, tables, std::move(plan.transaction()),
+                                       std::move(deciding));
 }
 
 }  // namespace svcmap::proxy

@@ -251,7 +251,7 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
 
 TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  ASSERT_EQ(next.Adopt().value(), Received::kPreviousRules);
   Notify(next, State());
   EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kNothing);
   RemoveLeftovers(next);
@@ -262,7 +262,7 @@ TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
 
 TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  ASSERT_EQ(next.Adopt().value(), Received::kPreviousRules);
   Notify(next, State());
   Notify(next, {Slice("shop/web", 4)});
   SyncAll(next, SIZE_MAX);
