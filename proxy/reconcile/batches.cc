@@ -155,11 +155,6 @@ std::string Loop::LossToHold() const {
   return LossBeyond(loss, options_.hold_removals);
 }
 
-void Loop::SetReceived(Received received) {
-  received_ = received;
-  if (!Holding()) reconciler_.SetPartial(received_ <= Received::kPartial);
-}
-
 // Answers a batch when all Services that it changed are programmed.
 void Loop::Answer(const SyncResult& result, Clock::time_point started) {
   const bool committed = result.outcome == SyncResult::Outcome::kCommitted;

@@ -153,8 +153,7 @@ class Loop {
   void EndSnapshot(BatchEffect& effect);
   std::string LossToHold() const;
   bool InSnapshot() const { return reconciler_.store().in_snapshot() && !held_; }
-  void Receive(Input input) { SetReceived(Next(received_, input)); }
-  void SetReceived(Received received);
+  void Receive(Input input) { received_ = Next(received_, input); }
   void Answer(const SyncResult& result, Clock::time_point started);
   void Answer(Waiting waiting);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
@@ -162,10 +161,9 @@ class Loop {
 
   // Observers and status.
   void Notify(RepairResult result);
-  void CountStages(const SyncResult& result, Clock::time_point started);
-  Phase CurrentPhase() const;
+  Phase CurrentPhase(const Schedule::Work& work) const;
   void PublishTurn(bool answered);
-  void Publish(SyncResult& result);
+  void Publish(SyncResult& result, Clock::time_point started);
 
   Reconciler& reconciler_;
   LoopOptions options_;

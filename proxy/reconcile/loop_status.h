@@ -8,13 +8,35 @@
 #include <string>
 
 #include "proxy/applied/applied.h"
-#include "proxy/reconcile/change_counts.h"
 #include "proxy/reconcile/stages.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/reconcile/sync_result.h"
+#include "proxy/state/objects.h"
 #include "proxy/state/standing_findings.h"
 
 namespace svcmap::proxy {
+
+// Numbers of changes of Services and of EndpointSlices. Changes of other kinds are rare and not
+// counted.
+struct ChangeCounts {
+  uint64_t services = 0;
+  uint64_t slices = 0;
+
+  void Count(Kind kind) {
+    if (kind == Kind::kService) ++services;
+    if (kind == Kind::kEndpointSlice) ++slices;
+  }
+  ChangeCounts& operator+=(const ChangeCounts& more) {
+    services += more.services;
+    slices += more.slices;
+    return *this;
+  }
+  ChangeCounts& operator-=(const ChangeCounts& fewer) {
+    services -= fewer.services;
+    slices -= fewer.slices;
+    return *this;
+  }
+};
 
 // A snapshot whose end would remove too many objects. The end of the snapshot waits until an
 // operator accepts the removals, a later change of the controller lists more objects, or another

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "nft/base/status.h"
 #include "proxy/diff/phases.h"
 
@@ -12,6 +14,48 @@ namespace {
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
+// Reads a set, and retries while commits of other processes interrupt the dump. May block, because
+// svcmapd has nothing else to do at start.
+absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::Kernel& kernel, nft::SetRef set) {
+  constexpr int kAttempts = 100;
+  absl::StatusOr<std::vector<nft::Element>> elements;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    elements = kernel.ReadSet(set);
+    if (!absl::IsUnavailable(elements.status())) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::min(attempt, 20)));
+  }
+  return elements;
+}
+
+// Tables of another version may have other sets. Then the result is 0.
+size_t CountServicesInTables(nft::Kernel& kernel) {
+  absl::flat_hash_set<std::string> services;
+  for (const Family family : kFamilies) {
+    const absl::StatusOr<std::vector<nft::Element>> elements =
+        ReadUndisturbed(kernel, {family, kServiceIps});
+    if (!elements.ok()) continue;
+    for (const nft::Element& element : *elements) {
+      services.insert(element.comment.substr(0, element.comment.rfind(':')));
+    }
+  }
+  return services.size();
+}
+
+// Returns what the run has received if the saved objects match the tables.
+Received ReceivedFrom(const SavedObjects& saved) {
+  if (!saved.partial) return Received::kStored;
+  // Without objects, the previous run has only created empty tables.
+  return saved.objects.empty() ? Received::kNothing : Received::kPartial;
+}
+
+// Adds the value of a Service that has or had one. `known` contains the Services that had one.
+template <typename Value, typename Changes>
+void AddChange(const std::string& key, Value value, bool has,
+               absl::flat_hash_set<std::string>& known, Changes& changes) {
+  const bool had = has ? !known.insert(key).second : known.erase(key) > 0;
+  if (has || had) changes.emplace_back(key, std::move(value));
+}
+
 }  // namespace
 
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk)
@@ -19,13 +63,41 @@ Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWri
   if (disk_ != nullptr) store_.KeepTouched();
 }
 
+absl::StatusOr<Received> Reconciler::Adopt(const SavedObjects& saved) {
+  Marker marker;
+  bool has_marker = false, has_table = false;
+  for (const Family family : kFamilies) {
+    const absl::StatusOr<bool> there = kernel_.HasTable(family);
+    if (!there.ok()) return there.status();
+    has_table |= *there;
+    const auto rows = kernel_.ReadElements({family, kMarker}, MarkerKeys());
+    if (!rows.ok()) return rows.status();
+    has_marker |= ParseMarker(family, *rows, marker);
+  }
+  if (has_table) planner_.ContinueFrom(marker.next_numbers);
+  const bool has_saved = saved.revision != 0;
+  if (!has_marker) {
+    marker.generation = saved.revision;
+    applied_.ContinueFrom(marker);
+    if (has_saved) return ReceivedFrom(saved);
+    if (has_table) previous_services_ = CountServicesInTables(kernel_);
+    return previous_services_ == 0 ? Received::kNothing : Received::kPreviousRules;
+  }
+  planner_.numbering().timers.Restore(marker.timers);
+  // A killed run may have saved the objects of a commit that did not take place, or may not have
+  // saved the objects of its last commit, which then has no Ack.
+  const bool current = has_saved && marker.saved && saved.revision + 1 >= marker.generation;
+  marker.generation = std::max(marker.generation, saved.revision);
+  applied_.ContinueFrom(marker);
+  if (current) return ReceivedFrom(saved);
+  previous_services_ = CountServicesInTables(kernel_);
+  outdated_ = true;
+  return Received::kPreviousRules;
+}
+
 bool Reconciler::Pending() const {
   return tables_ != TableState::kCurrent || store_.dirty().size() > 0 ||
          rejections_.has_findings() || node_.Changed() || MarkerIsOutdated();
-}
-
-bool Reconciler::Verified() const {
-  return tables_ == TableState::kCurrent && !repairer_.has_suspects();
 }
 
 Marker Reconciler::NextMarker() {
@@ -35,8 +107,9 @@ Marker Reconciler::NextMarker() {
           .timers = planner_.numbering().timers.seconds()};
 }
 
-SyncResult Reconciler::Sync(size_t element_limit) {
+SyncResult Reconciler::Sync(size_t element_limit, bool partial) {
   SyncResult result;
+  partial_ = partial;
   if (Pending()) Program(element_limit, result);
   if (result.outcome == SyncResult::Outcome::kFailed) return result;
   const auto start = Clock::now();
@@ -132,7 +205,8 @@ void Reconciler::RepairBeforePlan(std::vector<RepairResult>& repairs) {
   while (!leftovers_.empty()) RemoveLeftovers();
   constexpr int kMaxFailures = 8;
   int failures = 0;
-  while (HasSuspects() && repairer_.has_known_suspects() && failures < kMaxFailures) {
+  while (tables_ == TableState::kCurrent && repairer_.has_known_suspects() &&
+         failures < kMaxFailures) {
     const RepairResult result = Repair();
     failures = result.outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
     if (result.outcome != RepairResult::Outcome::kNothing) repairs.push_back(result);
@@ -287,10 +361,6 @@ void Reconciler::SaveObjects(uint64_t revision) {
   disk_->Write(std::move(batch));
 }
 
-void Reconciler::RetrySaving() {
-  if (disk_ != nullptr && disk_->needs_everything()) SaveObjects(revision());
-}
-
 // If the objects could not be saved, the marker must show it before the batches are answered.
 // Otherwise, the next run would use older objects.
 void Reconciler::AwaitSaved() {
@@ -320,6 +390,45 @@ void Reconciler::UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResu
   standing_findings_.Replace({DirtyService{}}, of_node);
   std::ranges::copy_if(of_node, std::back_inserter(result.findings),
                        std::not_fn(&PlanFinding::known));
+}
+
+// Collects the facts about a committed plan that its followers need. Moves the keys out of
+// sync_plan.dirty.
+void Reconciler::Announce(SyncPlan& sync_plan, SyncResult& result) {
+  result.endpoints.any = sync_plan.node_rows.has_value();
+  if (sync_plan.node_rows) {
+    std::vector<IpAddress> addresses =
+        HealthCheckAddresses(options_.node_port_addresses, node_.ThisNode(), node_.interfaces());
+    if (addresses != health_check_addresses_) {
+      result.health_check_addresses = health_check_addresses_ = std::move(addresses);
+    }
+  }
+  result.udp.reserve(sync_plan.dirty.size());
+  const auto& [localhost_v4, localhost_v6] = options_.localhost_node_ports;
+  for (DirtyService& dirty : sync_plan.dirty) {
+    const ServiceMoves moves = store_.TakeMoves(dirty.key);
+    const ServiceHash service = HashOfService(dirty.key);
+    const ServiceEntry* entry = store_.Find(dirty.key);
+    const ServiceRows* rows = applied_.Find(dirty.key);
+    result.endpoints.any |= moves.any;
+    for (const IpAddress& address : moves.added) {
+      result.endpoints.added.emplace_back(service, address);
+    }
+    const bool resets = rows != nullptr && rows->tcp_resets != TcpResets::kOff;
+    for (const auto& [address, port] : moves.left) {
+      if (resets) result.endpoints.left.emplace_back(service, EndpointAddress{address, port});
+    }
+    const std::optional<HealthCheck> check = HealthCheckOf(entry, store_.claims());
+    AddChange(dirty.key, check, check.has_value(), health_checked_, result.health_checks);
+    if (localhost_v4 || localhost_v6) {
+      LocalhostNodePorts ports = LocalhostNodePortsOf(entry, store_.claims(), node_.facts().place,
+                                                      options_.localhost_node_ports);
+      const bool has = !ports.empty();
+      AddChange(dirty.key, std::move(ports), has, on_localhost_, result.localhost_node_ports);
+    }
+    UdpPorts ports = MakeUdpPorts(entry, rows);
+    result.udp.emplace_back(std::move(dirty.key), std::move(ports));
+  }
 }
 
 void Reconciler::AwaitPackets() const {

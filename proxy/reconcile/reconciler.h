@@ -60,9 +60,6 @@ class Reconciler {
 
   NodeFollower& node() { return node_; }
 
-  // Returns whether the tables are known to contain the applied rows, which determines how the next
-  // commit writes the tables.
-  TableState tables() const { return tables_; }
   // Call Invalidate if the tables may differ from the applied rows in more than the suspect rows.
   // The next Sync rewrites the tables.
   void Invalidate() {
@@ -82,22 +79,12 @@ class Reconciler {
   // Call MarkSuspect if another process has changed svcmap's tables. Repair() then checks the
   // changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
-  bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
-  // Returns true if the tables contain exactly the applied rows and the leftovers.
-  bool Verified() const;
   // Checks a part of the suspect rows and repairs differences. If no rows are suspect, checks the
   // next part of all applied rows (audit).
   RepairResult Repair();
 
   // Marks all Services that the kernel has rejected as dirty.
   void RetryRejected() { rejections_.MarkDirty(store_); }
-
-  // Sets whether the stored objects are incomplete. This is the case if no objects are stored, or
-  // if they are a part of the first snapshot, which has not ended. The value is saved for the next
-  // run.
-  void SetPartial(bool partial) { partial_ = partial; }
-  // Retries saving the state if a retry is due.
-  void RetrySaving();
 
   // Returns true if a Sync() would have something to plan.
   bool Pending() const;
@@ -108,8 +95,10 @@ class Reconciler {
   // Commits one plan for the dirty Services, in the order of their first change. Adds Services
   // until the plan has `element_limit` elements. A large plan is committed in several transactions.
   // All transactions before the last one add elements that no packet can reach until the last
-  // transaction is committed. Without dirty Services, saves objects that changed without an effect.
-  SyncResult Sync(size_t element_limit);
+  // transaction is committed. Without dirty Services, saves objects that changed without an effect,
+  // and retries saving if a retry is due. `partial` is saved for the next run: true if no objects
+  // are stored, or only a part of the first snapshot, which has not ended.
+  SyncResult Sync(size_t element_limit, bool partial = false);
 
   // Elements that new packets can no longer reach.
   Leftovers& leftovers() { return leftovers_; }
@@ -149,6 +138,9 @@ class Reconciler {
   ServiceRows DesiredRowsOf(const std::string& key, Numbering& numbering,
                             int64_t (&source_rows)[2]) const;
 
+  // Returns true if the tables contain exactly the applied rows and the leftovers.
+  bool Verified() const { return tables_ == TableState::kCurrent && !repairer_.has_suspects(); }
+
   // Sync.
   void Program(size_t element_limit, SyncResult& result);
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit, std::vector<RepairResult>& repairs);
@@ -180,7 +172,7 @@ class Reconciler {
   // True if the saved objects differ from the stored objects. The next SaveObjects() replaces
   // all saved objects.
   bool outdated_ = false;
-  bool partial_ = false;  // See SetPartial().
+  bool partial_ = false;  // See Sync().
   Repairer repairer_{kernel_, applied_};
   StandingFindings standing_findings_;
   std::vector<IpAddress> health_check_addresses_;    // As in the last SyncResult that had them.

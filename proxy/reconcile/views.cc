@@ -10,10 +10,12 @@ namespace svcmap::proxy {
 
 Schedule::Work Reconciler::WorkLeft() const {
   return {.changes = Pending(),
+          .unsaved = disk_ != nullptr && disk_->needs_everything(),
           .leftovers = leftovers_.due() || leftovers_.NeedWait(),
-          .suspects = HasSuspects(),
+          .suspects = tables_ == TableState::kCurrent && repairer_.has_suspects(),
           .rejected = rejections_.services().size() > 0,
-          .saves_state = disk_ != nullptr};
+          .saves_state = disk_ != nullptr,
+          .tables = tables_};
 }
 
 void Reconciler::FillStatus(LoopStatus& status) const {

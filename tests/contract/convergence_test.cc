@@ -390,7 +390,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   // controller sends the same objects as a snapshot.
   void Restart() {
     const bool settled = !reconciler_->Pending() && reconciler_->leftovers().empty() &&
-                         !reconciler_->HasSuspects() && !faulty();
+                         !reconciler_->WorkLeft().suspects && !faulty();
     const std::optional<Digests> before = DigestsOf(*inner_, tables());
     const ReconcilerOptions options_before = options_;
     Reconciler old(*kernel_, options_);
@@ -445,8 +445,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   }
 
   void JudgeAck() {
-    const bool complete =
-        !reconciler_->Pending() && !reconciler_->HasSuspects() && !reconciler_->WorkLeft().rejected;
+    const bool complete = !reconciler_->Pending() && !reconciler_->WorkLeft().suspects &&
+                          !reconciler_->WorkLeft().rejected;
     if (judge_ && complete && !interfered_) judge_->Acked(!reconciler_->leftovers().empty());
   }
 
@@ -478,14 +478,14 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void Settle() {
     int rounds = 0;
     const auto unsettled = [&] {
-      return reconciler_->Pending() || reconciler_->HasSuspects() ||
+      return reconciler_->Pending() || reconciler_->WorkLeft().suspects ||
              !reconciler_->leftovers().empty();
     };
     while (unsettled() && ++rounds < 2000) {
       if (!reconciler_->leftovers().empty() && (!reconciler_->Pending() || changes_->Chance(70))) {
         reconciler_->RemoveLeftovers();
         JudgeAck();
-      } else if (reconciler_->leftovers().empty() && reconciler_->HasSuspects()) {
+      } else if (reconciler_->leftovers().empty() && reconciler_->WorkLeft().suspects) {
         reconciler_->Repair();
       } else {
         SyncOnce();

@@ -80,7 +80,7 @@ class AdoptTest : public ::testing::Test {
     EXPECT_THAT(sent_, IsEmpty());
     EXPECT_EQ(Contents(kernel_, FullTables()), before);
     EXPECT_FALSE(reconciler_->Pending());
-    EXPECT_TRUE(reconciler_->Verified());
+    EXPECT_FALSE(reconciler_->WorkLeft().suspects);
     EXPECT_EQ(reconciler_->revision(), revision);
   }
 
@@ -207,11 +207,10 @@ TEST_F(AdoptTest, OnlyTheLastWriteMayBeMissing) {
 
 TEST_F(AdoptTest, APartOfTheFirstSnapshotIsNoCompleteState) {
   Begin();
-  reconciler_->SetPartial(true);
-  Settle({});
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX, /*partial=*/true).outcome, Outcome::kCommitted);
   EXPECT_EQ(Begin(), Received::kNothing) << "the previous run has only created empty tables";
-  reconciler_->SetPartial(true);
-  Settle({AService("shop/a").At("10.96.0.1").Port(80)});
+  Apply({AService("shop/a").At("10.96.0.1").Port(80)});
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX, /*partial=*/true).outcome, Outcome::kCommitted);
   EXPECT_EQ(Begin(), Received::kPartial);
 }
 
@@ -239,7 +238,7 @@ TEST_F(AdoptTest, AFailureIsOverWhenEverythingIsSaved) {
   Apply({Slice("shop/a", 2)});
   EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
   disk_.fails = [] { return false; };
-  reconciler_->RetrySaving();
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kNothing);
   EXPECT_TRUE(reconciler_->Pending()) << "the marker";
   Settle({});
   ExpectNothingToWrite();
