@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "proxy/diff/chains.h"
+#include "proxy/reconcile/rejections.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -71,6 +72,8 @@ SyncPlan Planner::MakeChanges(size_t element_limit) {
   sync_plan.plan.Finish();
   ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
   ChangeRules(sync_plan);
+  sync_plan.context = {.freed = sync_plan.old_numbers,
+                       .ended_local_sets = sync_plan.plan.ended_local_sets()};
   return sync_plan;
 }
 

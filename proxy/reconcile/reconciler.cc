@@ -122,7 +122,10 @@ SyncResult Reconciler::Sync(size_t element_limit, bool partial) {
 
 void Reconciler::Program(size_t element_limit, SyncResult& result) {
   const auto began = Clock::now();
-  FreeNumbers();
+  // No element with the number of a deleted element can remain in tables that are verified.
+  if (tables_ == TableState::kCurrent && !repairer_.has_suspects()) {
+    planner_.numbering().numbers.Release(leftovers_.TakeFreeNumbers());
+  }
   node_.Follow();
   absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit, result.repairs);
   if (!sync_plan.ok()) {
@@ -140,13 +143,10 @@ void Reconciler::Program(size_t element_limit, SyncResult& result) {
     result.plan_duration = Clock::now() - began;
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return;
-  } else if (sync_plan->rewrite) {
-    TablesRewritten(sync_plan->specs);
   }
-  const bool node_changed = sync_plan->node_rows.has_value();
   Advance(*sync_plan, marker);
   result.replaced_chains = std::move(sync_plan->replaced_chains);
-  UpdateFindings(node_changed, *sync_plan, result);
+  UpdateFindings(*sync_plan, result);
   Announce(*sync_plan, result);
 }
 
@@ -227,11 +227,8 @@ RepairResult Reconciler::Repair() {
 
 void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  PhaseContext context{.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset)};
-  context.freed = sync_plan.rewrite ? sync_plan.gone_ports : sync_plan.old_numbers;
-  context.ended_local_sets =
-      sync_plan.rewrite ? sync_plan.ended_local_sets : sync_plan.plan.ended_local_sets();
-  Phases phases = SplitIntoPhases(std::move(transaction), context);
+  sync_plan.context.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset);
+  Phases phases = SplitIntoPhases(std::move(transaction), sync_plan.context);
   sync_plan.first = std::move(phases.first);
   transaction = std::move(phases.change);
   sync_plan.removals = std::move(phases.removals);
@@ -250,7 +247,6 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   const auto end = Clock::now();
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
-  if (committed && sync_plan.rewrite) TablesRewritten(sync_plan.specs);
   result.duration = end - start;
   result.save_duration = start - planned;
   plan_failed_ = !committed;
@@ -315,17 +311,14 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
   return absl::OkStatus();
 }
 
-// The tables contain exactly the planned rows and rules, and the rows of the plan's
-// removals.
-void Reconciler::TablesRewritten(Specs specs) {
-  tables_ = TableState::kCurrent;
-  leftovers_.Clear();
-  repairer_.TablesWritten(std::move(specs));
-}
-
-// The plan was committed, or was empty.
+// The plan was committed, or was empty. After a rewrite, the tables contain exactly the planned
+// rows and rules, and the rows of the plan's removals.
 void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
-  if (!sync_plan.rewrite && sync_plan.specs[0] != nullptr) {
+  if (sync_plan.rewrite) {
+    tables_ = TableState::kCurrent;
+    leftovers_.Clear();
+    repairer_.TablesWritten(std::move(sync_plan.specs));
+  } else if (sync_plan.specs[0] != nullptr) {
     repairer_.RulesWritten(std::move(sync_plan.specs));
   }
   planner_.Committed();
@@ -333,7 +326,6 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
                    std::move(sync_plan.node_rows), marker);
   leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);
   if (sync_plan.rewrite) leftovers_.Add({}, planner_.ForgetFoundPorts());
-  FreeNumbers();
   node_.Committed();
   rejections_.Committed(sync_plan.dirty);
 }
@@ -375,13 +367,13 @@ void Reconciler::AwaitSaved() {
 
 // Of the findings of the node, `result` contains only new ones, because changes of Services do not
 // cause them.
-void Reconciler::UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result) {
+void Reconciler::UpdateFindings(SyncPlan& sync_plan, SyncResult& result) {
   result.findings = std::move(sync_plan.findings);
   std::ranges::move(rejections_.TakeFindings(), std::back_inserter(result.findings));
   standing_findings_.Replace(sync_plan.dirty, result.findings);
   const uint64_t sequence = store_.TakeNodeSequence();
   const NodePortUse use = node_.UseNow(node_.facts());
-  if (!node_changed && use == node_port_use_) return;
+  if (!sync_plan.node_rows && use == node_port_use_) return;
   node_port_use_ = use;
   std::vector<PlanFinding> of_node;
   for (Finding& finding : node_.Findings(node_.facts())) {
@@ -447,14 +439,7 @@ nft::ApplyResult Reconciler::RemoveLeftovers() {
     repairer_.MarkRowsSuspect(leftovers_.Next());
   }
   leftovers_.ForgetNext();
-  FreeNumbers();
   return applied;
-}
-
-// Releases numbers of deleted elements when no element with these numbers can remain in the kernel.
-void Reconciler::FreeNumbers() {
-  if (!Verified()) return;
-  planner_.numbering().numbers.Release(leftovers_.TakeFreeNumbers());
 }
 
 }  // namespace svcmap::proxy

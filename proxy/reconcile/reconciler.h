@@ -42,7 +42,6 @@
 #include "proxy/reconcile/row_reader.h"
 #include "proxy/reconcile/schedule.h"
 #include "proxy/reconcile/states.h"
-#include "proxy/reconcile/sync_result.h"
 #include "proxy/repair/repairer.h"
 #include "proxy/saved/object_writer.h"
 #include "proxy/state/standing_findings.h"
@@ -138,9 +137,6 @@ class Reconciler {
   ServiceRows DesiredRowsOf(const std::string& key, Numbering& numbering,
                             int64_t (&source_rows)[2]) const;
 
-  // Returns true if the tables contain exactly the applied rows and the leftovers.
-  bool Verified() const { return tables_ == TableState::kCurrent && !repairer_.has_suspects(); }
-
   // Sync.
   void Program(size_t element_limit, SyncResult& result);
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit, std::vector<RepairResult>& repairs);
@@ -151,12 +147,10 @@ class Reconciler {
   void DivideIntoPhases(SyncPlan& sync_plan) const;
   void CommitFirst(SyncPlan& sync_plan);
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
-  void TablesRewritten(Specs specs);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
   void SaveObjects(uint64_t revision);
   void AwaitSaved();
-  void FreeNumbers();
-  void UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result);
+  void UpdateFindings(SyncPlan& sync_plan, SyncResult& result);
   void Announce(SyncPlan& sync_plan, SyncResult& result);
 
   nft::Kernel& kernel_;

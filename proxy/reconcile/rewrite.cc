@@ -212,8 +212,8 @@ absl::Status Planner::KeepWhatIsFound(const FoundTables& found, SyncPlan& sync_p
     sync_plan.plan.transaction().ForEachElement(
         [&](nft::Verb, const nft::ElementView& element) { local_sets.AddNew(element); });
   }
-  sync_plan.ended_local_sets = std::move(local_sets).Ended();
-  sync_plan.gone_ports = found.elements.StickyPortsNotIn(sync_plan.plan.transaction());
+  sync_plan.context.ended_local_sets = std::move(local_sets).Ended();
+  sync_plan.context.freed = found.elements.StickyPortsNotIn(sync_plan.plan.transaction());
   sync_plan.plan.transaction() = std::move(changes);
   return absl::OkStatus();
 }
