@@ -42,7 +42,7 @@ size_t CountServicesInTables(nft::Kernel& kernel) {
 }
 
 // Returns what the run has received if the saved objects match the tables.
-Received ReceivedFrom(const SavedObjects& saved) {
+Received FirstState(const SavedObjects& saved) {
   if (!saved.partial) return Received::kStored;
   // Without objects, the previous run has only created empty tables.
   return saved.objects.empty() ? Received::kNothing : Received::kPartial;
@@ -79,7 +79,7 @@ absl::StatusOr<Received> Reconciler::Adopt(const SavedObjects& saved) {
   if (!has_marker) {
     marker.generation = saved.revision;
     applied_.ContinueFrom(marker);
-    if (has_saved) return ReceivedFrom(saved);
+    if (has_saved) return FirstState(saved);
     if (has_table) previous_services_ = CountServicesInTables(kernel_);
     return previous_services_ == 0 ? Received::kNothing : Received::kPreviousRules;
   }
@@ -89,7 +89,7 @@ absl::StatusOr<Received> Reconciler::Adopt(const SavedObjects& saved) {
   const bool current = has_saved && marker.saved && saved.revision + 1 >= marker.generation;
   marker.generation = std::max(marker.generation, saved.revision);
   applied_.ContinueFrom(marker);
-  if (current) return ReceivedFrom(saved);
+  if (current) return FirstState(saved);
   previous_services_ = CountServicesInTables(kernel_);
   outdated_ = true;
   return Received::kPreviousRules;
