@@ -231,7 +231,14 @@ bool Loop::TakeWork() {
     const bool all_planned = reconciler_.store().dirty().size() == 0;
     arrivals_.StartTurn(all_planned ? options_.max_elements : 0);
   }
-  AcceptArrivals();
+  while (std::optional<Arrival> arrival = arrivals_.Take()) {
+    if (arrival->batch) {
+      Accept(std::move(*arrival->batch), arrival->submitted);
+    } else {
+      arrival->start_session();
+    }
+  }
+  // Tasks run afterwards, so they see only accepted batches.
   for (Task& task : tasks) task();
   return !stopping;
 }

@@ -145,7 +145,6 @@ class Loop {
   bool Holding() const { return received_ == Received::kPreviousRules; }
 
   // Batches.
-  void AcceptArrivals();
   void Accept(Batch batch, Clock::time_point submitted);
   BatchEffect ApplyChanges(const Batch& batch);
   // Returns true if the batch ends a snapshot whose removals are held.

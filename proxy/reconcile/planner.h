@@ -14,11 +14,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nft/model/kernel.h"
@@ -82,12 +80,6 @@ struct SyncPlan {
 
   // Returns true if there is nothing to commit.
   bool empty() const { return has_marker && plan.transaction().empty(); }
-  // Returns the keys in `services`. Valid until `services` changes.
-  absl::flat_hash_set<std::string_view> ChangedServices() const {
-    absl::flat_hash_set<std::string_view> changed;
-    for (const auto& [key, rows] : services) changed.insert(key);
-    return changed;
-  }
 
   Plan plan;
   PhaseContext context;             // For the division into phases.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -163,7 +164,8 @@ void Planner::AddAllRows(SyncPlan& sync_plan, size_t element_limit) {
   sync_plan.plan.AddRows({}, *sync_plan.node_rows);
   // The first rewrite of a run deletes all elements of Services that it does not contain.
   AddDirty(sync_plan, numbering_.found != nullptr ? SIZE_MAX : element_limit);
-  const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
+  absl::flat_hash_set<std::string_view> changed;
+  for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
   for (const auto& [key, rows] : applied_.services()) {
     if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
   }

@@ -22,8 +22,7 @@ bool HasRanges(uint8_t set) { return HasAddressRanges(set) || HasSourceRanges(se
 }  // namespace
 
 void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
-  specs_ = std::move(specs);
-  references_ = {};
+  RulesWritten(std::move(specs));
   structure_ = search_uncounted_ = {};
   rows_.clear();
   sets_ = {};
@@ -39,7 +38,7 @@ void Repairer::RulesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2>
 }
 
 void Repairer::MarkSuspect(const nft::ForeignChange& change) {
-  if (change.lost) MarkAllSuspect();
+  if (change.lost) audits_due_ = at_service_.empty() && at_row_ == 0 ? 1 : 2;
   if (change.table || change.structure || change.lost) structure_ = {true, true};
   for (const nft::SetRef set : change.sets) sets_[Index(set.family)].set(set.set);
   for (const Touched& touched : change.elements) {
@@ -63,13 +62,6 @@ void Repairer::MarkRowsSuspect(const nft::Transaction& transaction) {
   });
   MarkSuspect(change);
 }
-
-void Repairer::MarkAllSuspect() {
-  structure_ = {true, true};
-  audits_due_ = at_service_.empty() && at_row_ == 0 ? 1 : 2;
-}
-
-bool Repairer::has_suspects() const { return has_known_suspects() || audits_due_ > 0; }
 
 RepairResult Repairer::Repair() {
   using Outcome = RepairResult::Outcome;

@@ -66,10 +66,9 @@ class Repairer {
   // Marks the changed objects as suspect.
   void MarkSuspect(const nft::ForeignChange& change);
   void MarkRowsSuspect(const nft::Transaction& transaction);
-  void MarkAllSuspect();
 
   // Returns true if there are suspect objects to check.
-  bool has_suspects() const;
+  bool has_suspects() const { return has_known_suspects() || audits_due_ > 0; }
 
   // Returns true if chains, sets or single rows are suspect. Their check needs no audit.
   bool has_known_suspects() const {
