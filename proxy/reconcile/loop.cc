@@ -44,7 +44,6 @@ Loop::~Loop() { Stop(); }
 
 void Loop::Start(Received received) {
   received_ = received;
-  started_empty_ = reconciler_.previous_services() == 0;
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
@@ -313,8 +312,7 @@ void Loop::AuditOnce() {
 
 size_t Loop::PlanSize() const {
   if (!split_allowed_) return std::numeric_limits<size_t>::max();
-  const bool first_load = started_empty_ && programmed_ < Received::kStored;
-  return first_load ? options_.first_load_elements : options_.max_elements;
+  return programmed_ < Received::kStored ? options_.first_load_elements : options_.max_elements;
 }
 
 void Loop::SyncOnce() {

@@ -184,7 +184,6 @@ class Loop {
   // True if the changes that are not in the kernel come from a snapshot, or if no Service is in the
   // kernel.
   bool split_allowed_ = true;
-  bool started_empty_ = true;  // True if no Service was in the kernel at the start.
   // The reported change that the next repair reverts, and the process that made the change.
   std::string damage_, damaged_by_;
 
