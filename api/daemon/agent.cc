@@ -145,16 +145,18 @@ absl::StatusOr<proxy::Received> Agent::Adopt(const proxy::SavedObjects& saved) {
   options.max_elements = options_.state_limits.elements;
   options.await_packets = nft::AwaitPackets;
   reconciler_.emplace(*kernel_, std::move(options), disk_.get());
-  const absl::StatusOr<proxy::AdoptedState> beginning = reconciler_->Adopt(saved);
-  if (!beginning.ok()) return beginning.status();
-  if (*beginning == proxy::AdoptedState::kUnknown && !saved.objects.empty()) {
+  const absl::StatusOr<proxy::Received> adopted = reconciler_->Adopt(saved);
+  if (!adopted.ok()) return adopted.status();
+  const proxy::Received received = *adopted;
+  if (received == proxy::Received::kPreviousRules && !saved.objects.empty()) {
     spdlog::warn("saved state ignored: it does not belong to the tables in the kernel path={}",
                  LogValue(options_.state_dir));
   }
-  if (*beginning == proxy::AdoptedState::kNothing) WarnAboutForeignTables(*kernel_, tables_);
-  LogBeginning(*beginning, reconciler_->revision());
-  const proxy::Received received =
-      proxy::ReceivedAtStart(*beginning, saved.partial, !saved.objects.empty());
+  if (received == proxy::Received::kNothing && reconciler_->revision() == 0) {
+    WarnAboutForeignTables(*kernel_, tables_);
+  } else {
+    LogBeginning(received, reconciler_->revision());
+  }
   if (received == proxy::Received::kPartial) {
     spdlog::info(
         "the previous run ended before it received a complete state, waiting for a complete state "

@@ -96,10 +96,9 @@ void LogCleanup(const proxy::Cleanup& cleanup) {
   }
 }
 
-void LogBeginning(proxy::AdoptedState beginning, uint64_t revision) {
-  if (beginning == proxy::AdoptedState::kNothing) return;
+void LogBeginning(proxy::Received received, uint64_t revision) {
   spdlog::info("{} revision={}",
-               beginning == proxy::AdoptedState::kUnknown
+               received == proxy::Received::kPreviousRules
                    ? "tables in the kernel will not be modified until a complete state is received"
                    : "saved state found, comparing the tables in the kernel with it",
                revision);

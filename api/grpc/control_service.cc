@@ -292,14 +292,7 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
   const auto explain = [&](proxy::Reconciler& reconciler) {
     explained = proxy::Explain(reconciler.ContextForExplain(), *question);
     findings = FindingsAbout(explained.service_key, received, reconciler.store());
-    std::vector<proxy::Row> deciding =
-        proxy::DecidingRows(question->destination, question->protocol, question->port);
-    // Packets no longer reach leftovers.
-    std::erase_if(deciding, [&](const proxy::Row& row) {
-      return reconciler.leftovers().Contains(row.set, row.key.bytes());
-    });
-    check = std::make_unique<proxy::KernelCheck>(
-        tables_, reconciler.DestinationRows(*question, explained), std::move(deciding));
+    check = reconciler.MakeCheck(*question, explained, tables_);
     revision = reconciler.revision();
     response.mutable_kernel()->set_pending(reconciler.Pending());
   };
@@ -307,10 +300,10 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
   bool changed = false;
   const auto first = [&](proxy::Reconciler& reconciler) {
     explain(reconciler);
-    done = reconciler.Compare(*check, kPortion);
+    done = check->Read(kPortion);
   };
   const auto next = [&](proxy::Reconciler& reconciler) {
-    done = reconciler.Compare(*check, kPortion);
+    done = check->Read(kPortion);
     changed = reconciler.revision() != revision;
   };
   if (!loop_.Call(first)) return Stopping();
@@ -325,7 +318,7 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
       const std::unique_ptr<proxy::KernelCheck> earlier = std::move(check);
       explain(reconciler);
       check->Confirm(*earlier);
-      reconciler.Compare(*check, proxy::RowReader::kNoLimit);
+      check->Read(proxy::RowReader::kNoLimit);
     };
     if (!loop_.Call(confirm)) return Stopping();
     differences = check->differences();

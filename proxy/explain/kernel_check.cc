@@ -30,9 +30,12 @@ std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint1
   return rows;
 }
 
-KernelCheck::KernelCheck(const nft::TableSpecs& tables, nft::Transaction desired,
-                         std::vector<Row> deciding)
-    : tables_(tables), desired_(std::move(desired)), deciding_(std::move(deciding)) {
+KernelCheck::KernelCheck(nft::Kernel& kernel, const nft::TableSpecs& tables,
+                         nft::Transaction desired, std::vector<Row> deciding)
+    : kernel_(kernel),
+      tables_(tables),
+      desired_(std::move(desired)),
+      deciding_(std::move(deciding)) {
   std::vector<bool> is_desired(deciding_.size(), false);
   desired_.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
     if (SetOf(element).interval) return;
@@ -60,11 +63,11 @@ void KernelCheck::Confirm(const KernelCheck& earlier) {
   });
 }
 
-bool KernelCheck::Read(nft::Kernel& kernel, std::chrono::steady_clock::duration limit) {
+bool KernelCheck::Read(std::chrono::steady_clock::duration limit) {
   const auto start = std::chrono::steady_clock::now();
   while (next_ < items_.size() && status_.ok()) {
     const Item& item = items_[next_++];
-    const auto found = kernel.ReadElement(item.element.set, item.element.key);
+    const auto found = kernel_.ReadElement(item.element.set, item.element.key);
     status_ = found.status();
     if (found.ok()) Compare(item, *found);
     if (std::chrono::steady_clock::now() - start >= limit) break;

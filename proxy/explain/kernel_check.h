@@ -23,8 +23,9 @@ std::vector<Row> DecidingRows(const IpAddress& address, Protocol protocol, uint1
 // contains the element but `desired` does not. Interval sets and comments are not compared.
 class KernelCheck {
  public:
-  // `tables` must outlive the KernelCheck.
-  KernelCheck(const nft::TableSpecs& tables, nft::Transaction desired, std::vector<Row> deciding);
+  // `kernel` and `tables` must outlive the KernelCheck.
+  KernelCheck(nft::Kernel& kernel, const nft::TableSpecs& tables, nft::Transaction desired,
+              std::vector<Row> deciding);
   KernelCheck(const KernelCheck&) = delete;
   KernelCheck& operator=(const KernelCheck&) = delete;
 
@@ -34,7 +35,7 @@ class KernelCheck {
 
   // Reads at least one element, and stops when `limit` has passed. Returns true after the last
   // element and after an error.
-  bool Read(nft::Kernel& kernel, std::chrono::steady_clock::duration limit);
+  bool Read(std::chrono::steady_clock::duration limit);
 
   // Returns one line per difference found, or the error of the kernel.
   absl::StatusOr<std::vector<std::string>> differences() const;
@@ -48,6 +49,7 @@ class KernelCheck {
   const nft::SetSpec& SetOf(const nft::ElementView& element) const;
   void Compare(const Item& item, const std::optional<nft::Element>& found);
 
+  nft::Kernel& kernel_;
   const nft::TableSpecs& tables_;
   const nft::Transaction desired_;
   const std::vector<Row> deciding_;

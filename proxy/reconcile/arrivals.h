@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "proxy/reconcile/batch.h"
-#include "proxy/reconcile/change_counts.h"
+#include "proxy/reconcile/loop_status.h"
 
 namespace svcmap::proxy {
 

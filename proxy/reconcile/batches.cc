@@ -57,17 +57,6 @@ Loop::BatchEffect Loop::ApplyChanges(const Batch& batch) {
   return taken;
 }
 
-// Tasks run afterwards, so they see only accepted batches.
-void Loop::AcceptArrivals() {
-  while (std::optional<Arrival> arrival = arrivals_.Take()) {
-    if (arrival->batch) {
-      Accept(std::move(*arrival->batch), arrival->submitted);
-    } else {
-      arrival->start_session();
-    }
-  }
-}
-
 void Loop::Accept(Batch batch, Clock::time_point submitted) {
   const auto start = Clock::now();
   if (batch.received) stages_.Add(Stage::kConvert, submitted - *batch.received);
@@ -153,11 +142,6 @@ std::string Loop::LossToHold() const {
   SnapshotLoss loss;
   loss.previous_services = {.lost = before - after, .before = before};
   return LossBeyond(loss, options_.hold_removals);
-}
-
-void Loop::SetReceived(Received received) {
-  received_ = received;
-  if (!Holding()) reconciler_.SetPartial(received_ <= Received::kPartial);
 }
 
 // Answers a batch when all Services that it changed are programmed.

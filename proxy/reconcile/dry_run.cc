@@ -19,7 +19,7 @@ class Reconciler::DryRunState {
  public:
   explicit DryRunState(const Reconciler& reconciler)
       : reconciler_(reconciler),
-        numbering_(reconciler.numbering_),
+        numbering_(reconciler.planner_.numbering()),
         node_(reconciler.node_.facts()),
         node_rows_(reconciler.applied_.node_rows()) {}
 

@@ -43,12 +43,11 @@ Loop::Loop(Reconciler& reconciler, LoopOptions options)
 Loop::~Loop() { Stop(); }
 
 void Loop::Start(Received received) {
-  SetReceived(received);
-  started_empty_ = reconciler_.previous_services() == 0;
+  received_ = received;
   {
     const std::lock_guard lock(mutex_);
     stopped_ = false;
-    status_.phase = CurrentPhase();
+    status_.phase = CurrentPhase(reconciler_.WorkLeft());
     status_.revision = reconciler_.revision();
     status_.last_sync = status_.last_queued = SystemClock::now();
   }
@@ -231,7 +230,14 @@ bool Loop::TakeWork() {
     const bool all_planned = reconciler_.store().dirty().size() == 0;
     arrivals_.StartTurn(all_planned ? options_.max_elements : 0);
   }
-  AcceptArrivals();
+  while (std::optional<Arrival> arrival = arrivals_.Take()) {
+    if (arrival->batch) {
+      Accept(std::move(*arrival->batch), arrival->submitted);
+    } else {
+      arrival->start_session();
+    }
+  }
+  // Tasks run afterwards, so they see only accepted batches.
   for (Task& task : tasks) task();
   return !stopping;
 }
@@ -245,7 +251,6 @@ void Loop::Act() {
     reconciler_.RetryRejected();
     schedule_.RejectedRetried(now);
   }
-  reconciler_.RetrySaving();
 }
 
 // Leftovers that are due are deleted before a repair, in bounded portions. Both may happen in one
@@ -264,9 +269,10 @@ void Loop::Clean(Clock::time_point now) {
       await();
     }
   }
-  if (reconciler_.HasSuspects()) {
+  const Schedule::Work work = reconciler_.WorkLeft();
+  if (work.suspects) {
     if (schedule_.RepairDue(now)) RepairOnce();
-  } else if (!reconciler_.Pending() && schedule_.AuditDue(now)) {
+  } else if (!work.changes && schedule_.AuditDue(now)) {
     AuditOnce();
   }
 }
@@ -306,21 +312,19 @@ void Loop::AuditOnce() {
 
 size_t Loop::PlanSize() const {
   if (!split_allowed_) return std::numeric_limits<size_t>::max();
-  const bool first_load = started_empty_ && programmed_ < Received::kStored;
-  return first_load ? options_.first_load_elements : options_.max_elements;
+  return programmed_ < Received::kStored ? options_.first_load_elements : options_.max_elements;
 }
 
 void Loop::SyncOnce() {
-  const bool pending = reconciler_.Pending();
-  if (!pending && waiting_.empty()) return;
+  const Schedule::Work work = reconciler_.WorkLeft();
+  if (!work.changes && !work.unsaved && waiting_.empty()) return;
   const auto started = Clock::now();
-  SyncResult result = reconciler_.Sync(PlanSize());
-  if (pending) result.whole = Clock::now() - started;
+  SyncResult result = reconciler_.Sync(PlanSize(), received_ <= Received::kPartial);
+  if (work.changes) result.whole = Clock::now() - started;
   for (const RepairResult& repair : result.repairs) Notify(repair);
   if (result.outcome == SyncResult::Outcome::kFailed) {
     schedule_.CommitFailed(Clock::now());
-    Publish(result);
-    CountStages(result, started);
+    Publish(result, started);
     if (schedule_.failed_commits() >= options_.patience) {
       AnswerAll(BatchResult::Outcome::kFailed, result.error);
     }
@@ -336,13 +340,98 @@ void Loop::SyncOnce() {
   if (store.dirty().size() == 0) split_allowed_ = true;
   result.complete = received_ >= Received::kStored && !InSnapshot() && store.dirty().size() == 0;
   if (result.complete) store.KeepMoves();
-  Publish(result);
-  CountStages(result, started);
+  Publish(result, started);
   if (!result.may_answer) {
     schedule_.CommitFailed(Clock::now());  // The marker is committed again after a delay.
     return;
   }
   Answer(result, started);
+}
+
+Phase Loop::CurrentPhase(const Schedule::Work& work) const {
+  return PhaseOf({.received = received_,
+                  .programmed = programmed_,
+                  .tables = work.tables,
+                  .commit_failed = schedule_.failed_commits() > 0,
+                  .suspects = work.suspects});
+}
+
+// Called at the end of a turn, and before Acks are sent: a client that has received an Ack finds
+// its batch in the status. `answered`: every accepted batch that needs no further commit has its
+// Ack, or gets it next.
+void Loop::PublishTurn(bool answered) {
+  const Schedule::Work work = reconciler_.WorkLeft();
+  const bool idle = !work.changes && answered;
+  const bool verified = !Holding() && work.tables == TableState::kCurrent && !work.suspects;
+  if (idle && !Holding() && !InSnapshot() && schedule_.failed_commits() == 0) {
+    programmed_ = received_;
+  }
+  const std::lock_guard lock(mutex_);
+  status_.phase = CurrentPhase(work);
+  status_.complete = programmed_ >= Received::kStored;
+  status_.confirmed = programmed_ == Received::kComplete;
+  // An idle loop makes no turns. The tables were verified until this turn.
+  if (verified || status_.verified) status_.last_verified = Clock::now();
+  status_.verified = verified;
+  status_.held_snapshot.reset();
+  if (held_) status_.held_snapshot = held_->snapshot;
+  status_.stages = stages_;
+  if (!Holding()) reconciler_.FillStatus(status_);
+  if (idle || Holding()) clock_.Synced(arrivals_.oldest());
+  if (!Holding() && status_.pending_services == 0) status_.pending_changes = {};
+  status_.waiting_changes = arrivals_.changes();
+}
+
+void Loop::Notify(RepairResult result) {
+  if (result.outcome == RepairResult::Outcome::kNothing) return;
+  {
+    const std::lock_guard lock(mutex_);
+    status_.last_error = std::string(result.error.message());
+    if (result.outcome != RepairResult::Outcome::kFailed) {
+      ++status_.repairs;
+      status_.repaired_elements += result.elements;
+      status_.repaired_chains += result.chains;
+      status_.elements_written += result.elements;
+    }
+  }
+  result.damage = damage_;
+  result.process = damaged_by_;
+  if (options_.on_repair) options_.on_repair(result);
+  if (result.outcome == RepairResult::Outcome::kFailed) return;
+  damage_.clear();
+  damaged_by_.clear();
+}
+
+void Loop::Publish(SyncResult& result, Clock::time_point started) {
+  const auto now = SystemClock::now();
+  const bool failed = result.outcome == SyncResult::Outcome::kFailed;
+  if (!failed) result.programmed = triggers_.Programmed(FirstUnprogrammed(), now);
+  {
+    const std::lock_guard lock(mutex_);
+    status_.last_error = std::string(result.error.message());
+    status_.failures += failed ? 1 : 0;
+    if (!failed) {
+      status_.last_sync = now;
+      status_.programming_latency = triggers_.latency();
+    }
+    if (result.outcome == SyncResult::Outcome::kCommitted) {
+      ++status_.commits;
+      status_.elements_written += result.elements;
+      status_.recreations += result.recreated ? 1 : 0;
+      status_.last_commit_duration = result.duration;
+      status_.last_commit_elements = result.elements;
+      status_.last_commit_time = now;
+    }
+  }
+  PublishTurn(/*answered=*/!failed && result.may_answer);
+  if (options_.on_sync) options_.on_sync(result, status());
+  if (result.outcome == SyncResult::Outcome::kNothing) return;
+  const auto follow =
+      Clock::now() - started - result.plan_duration - result.save_duration - result.duration;
+  stages_.Add(Stage::kPlan, result.plan_duration);
+  stages_.Add(Stage::kSave, result.save_duration);
+  stages_.Add(Stage::kKernel, result.duration);
+  stages_.Add(Stage::kFollow, follow);
 }
 
 }  // namespace svcmap::proxy

@@ -145,7 +145,6 @@ class Loop {
   bool Holding() const { return received_ == Received::kPreviousRules; }
 
   // Batches.
-  void AcceptArrivals();
   void Accept(Batch batch, Clock::time_point submitted);
   BatchEffect ApplyChanges(const Batch& batch);
   // Returns true if the batch ends a snapshot whose removals are held.
@@ -153,8 +152,7 @@ class Loop {
   void EndSnapshot(BatchEffect& effect);
   std::string LossToHold() const;
   bool InSnapshot() const { return reconciler_.store().in_snapshot() && !held_; }
-  void Receive(Input input) { SetReceived(Next(received_, input)); }
-  void SetReceived(Received received);
+  void Receive(Input input) { received_ = Next(received_, input); }
   void Answer(const SyncResult& result, Clock::time_point started);
   void Answer(Waiting waiting);
   void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
@@ -162,10 +160,9 @@ class Loop {
 
   // Observers and status.
   void Notify(RepairResult result);
-  void CountStages(const SyncResult& result, Clock::time_point started);
-  Phase CurrentPhase() const;
+  Phase CurrentPhase(const Schedule::Work& work) const;
   void PublishTurn(bool answered);
-  void Publish(SyncResult& result);
+  void Publish(SyncResult& result, Clock::time_point started);
 
   Reconciler& reconciler_;
   LoopOptions options_;
@@ -187,7 +184,6 @@ class Loop {
   // True if the changes that are not in the kernel come from a snapshot, or if no Service is in the
   // kernel.
   bool split_allowed_ = true;
-  bool started_empty_ = true;  // True if no Service was in the kernel at the start.
   // The reported change that the next repair reverts, and the process that made the change.
   std::string damage_, damaged_by_;
 

@@ -1,4 +1,4 @@
-// The status of the reconcile loop.
+// The results and the status of the reconcile loop.
 #pragma once
 
 #include <chrono>
@@ -6,15 +6,105 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "nft/model/transaction.h"
 #include "proxy/applied/applied.h"
-#include "proxy/reconcile/change_counts.h"
+#include "proxy/conntrack/endpoint_events.h"
+#include "proxy/conntrack/udp_ports.h"
+#include "proxy/health/health_check.h"
+#include "proxy/localhost/nodeports.h"
 #include "proxy/reconcile/stages.h"
 #include "proxy/reconcile/states.h"
-#include "proxy/reconcile/sync_result.h"
+#include "proxy/repair/repairer.h"
+#include "proxy/state/objects.h"
 #include "proxy/state/standing_findings.h"
 
 namespace svcmap::proxy {
+
+// Numbers of changes of Services and of EndpointSlices. Changes of other kinds are rare and not
+// counted.
+struct ChangeCounts {
+  uint64_t services = 0;
+  uint64_t slices = 0;
+
+  void Count(Kind kind) {
+    if (kind == Kind::kService) ++services;
+    if (kind == Kind::kEndpointSlice) ++slices;
+  }
+  ChangeCounts& operator+=(const ChangeCounts& more) {
+    services += more.services;
+    slices += more.slices;
+    return *this;
+  }
+  ChangeCounts& operator-=(const ChangeCounts& fewer) {
+    services -= fewer.services;
+    slices -= fewer.slices;
+    return *this;
+  }
+};
+
+// The outcome of a sync. The same value tells all followers of a commit (connection tracking,
+// health checks, nodePorts on loopback addresses, watchers, metrics and log) what they need.
+struct SyncResult {
+  enum class Outcome : uint8_t {
+    kNothing,    // No commit was necessary.
+    kCommitted,  // The changes are in the kernel.
+    kFailed,     // Not committed, or outcome unknown. The Services are dirty again.
+  };
+  Outcome outcome = Outcome::kNothing;
+  absl::Status error;      // kFailed only.
+  bool recreated = false;  // True if a complete rewrite was attempted.
+  // Base chains with a wrong type, hook or priority that were created again, in nft notation.
+  // Packets may have passed without translation before these chains were created again.
+  std::vector<std::string> replaced_chains;
+  // Results of repairs before the plan, if these repairs found differences or failed. Also set
+  // after a failure.
+  std::vector<RepairResult> repairs;
+  size_t elements = 0;
+  std::chrono::nanoseconds duration{0};  // Duration of the commit.
+  // Durations of Stage::kPlan and Stage::kSave.
+  std::chrono::nanoseconds plan_duration{0};
+  std::chrono::nanoseconds save_duration{0};
+  std::vector<PlanFinding>
+      findings;  // Parts of the desired state that have no effect, with reasons.
+  // Current UDP ports of all synced Services. Empty after a failure.
+  std::vector<std::pair<std::string, UdpPorts>> udp;
+  EndpointChanges endpoints;  // Endpoint changes of all synced Services. Empty after a failure.
+  // Synced Services that have, or had, a healthCheckNodePort. Empty after a failure.
+  HealthCheckChanges health_checks;
+  std::optional<std::vector<IpAddress>> health_check_addresses;  // Present if they changed (S-260).
+  // Synced Services that have, or had, nodePorts on loopback addresses. Empty after a failure.
+  LocalhostNodePortChanges localhost_node_ports;
+  // False if no Ack may be sent, because the objects are not saved, but the marker in the tables
+  // states that they are saved. The next run would use the older objects on disk.
+  bool may_answer = true;
+
+  // The loop sets the following members.
+
+  // Duration of the whole sync, including planning. 0 if there was nothing to sync.
+  std::chrono::nanoseconds whole{0};
+  // Network programming latencies of the changes that this sync has programmed.
+  std::vector<std::pair<Family, std::chrono::nanoseconds>> programmed;
+  // True if the complete state is in the store and all Services are synced. Until then, a Service
+  // may be known without all of its slices, so flows must not be deleted.
+  bool complete = false;
+};
+
+// Result of a dry run: the effect that changes would have if they were committed.
+struct DryRun {
+  // Elements deleted and added, in the order of the transaction, without the marker.
+  nft::Transaction rows;
+  // True if the tables would be rewritten. Even then, `rows` contains only the differences.
+  bool recreates = false;
+  std::vector<Finding> findings;  // Parts of the changes that would not be programmed.
+  uint64_t revision = 0;          // The current revision.
+  // The removals that would be held if a snapshot made these changes, such as "95 of 100 Services".
+  // Empty if no removals would be held.
+  std::string held;
+};
 
 // A snapshot whose end would remove too many objects. The end of the snapshot waits until an
 // operator accepts the removals, a later change of the controller lists more objects, or another

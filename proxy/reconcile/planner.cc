@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "proxy/diff/chains.h"
+#include "proxy/reconcile/rejections.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -48,17 +49,16 @@ DesiredService Desire(const std::string& key, const Store& store, const Applied&
   return desired;
 }
 
-Planner::Planner(RulesetOptions& ruleset, const ReconcilerOptions& options, Store& store,
+Planner::Planner(nft::Kernel& kernel, const ReconcilerOptions& options, Store& store,
                  const Applied& applied, const Leftovers& leftovers, const NodeFollower& node,
-                 Rejections& rejections, Numbering& numbering)
-    : ruleset_(ruleset),
+                 Rejections& rejections)
+    : kernel_(kernel),
       options_(options),
       store_(store),
       applied_(applied),
       leftovers_(leftovers),
       node_(node),
-      rejections_(rejections),
-      numbering_(numbering) {
+      rejections_(rejections) {
   ruleset_.rules_in_use = NeededRules(0, {});
 }
 
@@ -71,23 +71,9 @@ SyncPlan Planner::MakeChanges(size_t element_limit) {
   AddDirty(sync_plan, element_limit);
   sync_plan.plan.Finish();
   ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
-  return sync_plan;
-}
-
-SyncPlan Planner::MakeRewrite(size_t element_limit) {
-  static const SharedCounts kNone;
-  SyncPlan sync_plan(kNone);
-  sync_plan.rewrite = true;
-  sync_plan.has_marker = false;  // Unless it is found.
-  sync_plan.node_rows = node_.Rows(node_.facts());
-  sync_plan.plan.AddRows({}, *sync_plan.node_rows);
-  AddDirty(sync_plan, element_limit);
-  const absl::flat_hash_set<std::string_view> changed = sync_plan.ChangedServices();
-  for (const auto& [key, rows] : applied_.services()) {
-    if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
-  }
-  sync_plan.plan.Finish();
-  ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
+  ChangeRules(sync_plan);
+  sync_plan.context = {.freed = sync_plan.old_numbers,
+                       .ended_local_sets = sync_plan.plan.ended_local_sets()};
   return sync_plan;
 }
 

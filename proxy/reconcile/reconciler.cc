@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "nft/base/status.h"
 #include "proxy/diff/phases.h"
 
@@ -12,14 +14,85 @@ namespace {
 
 nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
 
+// Reads a set, and retries while commits of other processes interrupt the dump. May block, because
+// svcmapd has nothing else to do at start.
+absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::Kernel& kernel, nft::SetRef set) {
+  constexpr int kAttempts = 100;
+  absl::StatusOr<std::vector<nft::Element>> elements;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    elements = kernel.ReadSet(set);
+    if (!absl::IsUnavailable(elements.status())) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::min(attempt, 20)));
+  }
+  return elements;
+}
+
+// Tables of another version may have other sets. Then the result is 0.
+size_t CountServicesInTables(nft::Kernel& kernel) {
+  absl::flat_hash_set<std::string> services;
+  for (const Family family : kFamilies) {
+    const absl::StatusOr<std::vector<nft::Element>> elements =
+        ReadUndisturbed(kernel, {family, kServiceIps});
+    if (!elements.ok()) continue;
+    for (const nft::Element& element : *elements) {
+      services.insert(element.comment.substr(0, element.comment.rfind(':')));
+    }
+  }
+  return services.size();
+}
+
+// Returns what the run has received if the saved objects match the tables.
+Received FirstState(const SavedObjects& saved) {
+  if (!saved.partial) return Received::kStored;
+  // Without objects, the previous run has only created empty tables.
+  return saved.objects.empty() ? Received::kNothing : Received::kPartial;
+}
+
+// Adds the value of a Service that has or had one. `known` contains the Services that had one.
+template <typename Value, typename Changes>
+void AddChange(const std::string& key, Value value, bool has,
+               absl::flat_hash_set<std::string>& known, Changes& changes) {
+  const bool had = has ? !known.insert(key).second : known.erase(key) > 0;
+  if (has || had) changes.emplace_back(key, std::move(value));
+}
+
 }  // namespace
 
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk)
-    : kernel_(kernel),
-      options_(std::move(options)),
-      planner_(ruleset_, options_, store_, applied_, leftovers_, node_, rejections_, numbering_),
-      disk_(disk) {
+    : kernel_(kernel), options_(std::move(options)), disk_(disk) {
   if (disk_ != nullptr) store_.KeepTouched();
+}
+
+absl::StatusOr<Received> Reconciler::Adopt(const SavedObjects& saved) {
+  Marker marker;
+  bool has_marker = false, has_table = false;
+  for (const Family family : kFamilies) {
+    const absl::StatusOr<bool> there = kernel_.HasTable(family);
+    if (!there.ok()) return there.status();
+    has_table |= *there;
+    const auto rows = kernel_.ReadElements({family, kMarker}, MarkerKeys());
+    if (!rows.ok()) return rows.status();
+    has_marker |= ParseMarker(family, *rows, marker);
+  }
+  if (has_table) planner_.ContinueFrom(marker.next_numbers);
+  const bool has_saved = saved.revision != 0;
+  if (!has_marker) {
+    marker.generation = saved.revision;
+    applied_.ContinueFrom(marker);
+    if (has_saved) return FirstState(saved);
+    if (has_table) previous_services_ = CountServicesInTables(kernel_);
+    return previous_services_ == 0 ? Received::kNothing : Received::kPreviousRules;
+  }
+  planner_.numbering().timers.Restore(marker.timers);
+  // A killed run may have saved the objects of a commit that did not take place, or may not have
+  // saved the objects of its last commit, which then has no Ack.
+  const bool current = has_saved && marker.saved && saved.revision + 1 >= marker.generation;
+  marker.generation = std::max(marker.generation, saved.revision);
+  applied_.ContinueFrom(marker);
+  if (current) return FirstState(saved);
+  previous_services_ = CountServicesInTables(kernel_);
+  outdated_ = true;
+  return Received::kPreviousRules;
 }
 
 bool Reconciler::Pending() const {
@@ -27,19 +100,16 @@ bool Reconciler::Pending() const {
          rejections_.has_findings() || node_.Changed() || MarkerIsOutdated();
 }
 
-bool Reconciler::Verified() const {
-  return tables_ == TableState::kCurrent && !repairer_.has_suspects();
-}
-
 Marker Reconciler::NextMarker() {
   return {.generation = std::max(applied_.marker().generation, unknown_generation_) + 1,
           .saved = IsSaving(),
-          .next_numbers = numbering_.numbers.Next(),
-          .timers = numbering_.timers.seconds()};
+          .next_numbers = planner_.numbering().numbers.Next(),
+          .timers = planner_.numbering().timers.seconds()};
 }
 
-SyncResult Reconciler::Sync(size_t element_limit) {
+SyncResult Reconciler::Sync(size_t element_limit, bool partial) {
   SyncResult result;
+  partial_ = partial;
   if (Pending()) Program(element_limit, result);
   if (result.outcome == SyncResult::Outcome::kFailed) return result;
   const auto start = Clock::now();
@@ -52,10 +122,12 @@ SyncResult Reconciler::Sync(size_t element_limit) {
 
 void Reconciler::Program(size_t element_limit, SyncResult& result) {
   const auto began = Clock::now();
-  FreeNumbers();
+  // No element with the number of a deleted element can remain in tables that are verified.
+  if (tables_ == TableState::kCurrent && !repairer_.has_suspects()) {
+    planner_.numbering().numbers.Release(leftovers_.TakeFreeNumbers());
+  }
   node_.Follow();
-  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit);
-  result.repairs = std::exchange(repairs_, {});
+  absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit, result.repairs);
   if (!sync_plan.ok()) {
     result.outcome = SyncResult::Outcome::kFailed;
     result.error = sync_plan.status();
@@ -71,24 +143,23 @@ void Reconciler::Program(size_t element_limit, SyncResult& result) {
     result.plan_duration = Clock::now() - began;
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return;
-  } else if (sync_plan->rewrite) {
-    TablesRewritten(sync_plan->specs);
   }
-  const bool node_changed = sync_plan->node_rows.has_value();
   Advance(*sync_plan, marker);
   result.replaced_chains = std::move(sync_plan->replaced_chains);
-  UpdateFindings(node_changed, *sync_plan, result);
+  UpdateFindings(*sync_plan, result);
   Announce(*sync_plan, result);
 }
 
-absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
-  if (std::exchange(plan_failed_, false)) RepairBeforePlan();
+absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit,
+                                              std::vector<RepairResult>& repairs) {
+  if (std::exchange(plan_failed_, false)) RepairBeforePlan(repairs);
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
   const bool collides = CollidesWithOldRows(sync_plan);
   const bool many_ranges = planner_.RemovesManyRanges(sync_plan);
-  if (collides || many_ranges) planner_.Undo(sync_plan);
-  if (collides) RepairBeforePlan();
+  if (!collides && !many_ranges) return sync_plan;
+  planner_.Undo(sync_plan);
+  if (collides) RepairBeforePlan(repairs);
   if (many_ranges && tables_ == TableState::kCurrent) {
     // A rewrite replaces the sets of source ranges. If the tables cannot be read, each range is
     // deleted instead, because no damage justifies the loss of packets after more attempts.
@@ -99,9 +170,7 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit) {
     failed_reads_ = 0;
   }
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
-  if (collides || many_ranges) sync_plan = planner_.MakeChanges(element_limit);
-  planner_.ChangeRules(sync_plan);
-  return sync_plan;
+  return planner_.MakeChanges(element_limit);
 }
 
 // Continuous commits of other processes may prevent reading. After many attempts, the tables are
@@ -110,25 +179,17 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   constexpr int kPatience = 20;
   // The plan may immediately delete elements of earlier commits, including commits of the previous
   // run. Packets may still reach these elements.
-  if (!leftovers_.empty() || unknown_generation_ > revision() || next_numbers_) AwaitPackets();
+  if (!leftovers_.empty() || unknown_generation_ > revision() || planner_.continues()) {
+    AwaitPackets();
+  }
   if (tables_ == TableState::kUnverified) {
-    const absl::Status read = rewriter_.Read();
-    if (!read.ok() && ++failed_reads_ < kPatience) return read;
-    if (!read.ok()) tables_ = TableState::kReplacing;
+    const absl::StatusOr<FoundTables> found = planner_.ReadTables();
+    if (!found.ok() && ++failed_reads_ < kPatience) return found.status();
     failed_reads_ = 0;
+    if (found.ok()) return planner_.MakeRewrite(element_limit, &*found);
+    tables_ = TableState::kReplacing;
   }
-  const bool replaces = tables_ == TableState::kReplacing;
-  TakeNumbers(replaces ? nullptr : rewriter_.found_elements());
-  // The plan deletes all elements of Services that it does not contain.
-  if (numbering_.found != nullptr) element_limit = SIZE_MAX;
-  SyncPlan sync_plan = planner_.MakeRewrite(element_limit);
-  if (replaces) {
-    rewriter_.Replace(sync_plan);
-  } else if (absl::Status written = rewriter_.Write(sync_plan); !written.ok()) {
-    planner_.Undo(sync_plan);
-    return written;
-  }
-  return sync_plan;
+  return planner_.MakeRewrite(element_limit, nullptr);
 }
 
 // A rewrite has read the leftovers, so only other plans can collide.
@@ -137,13 +198,37 @@ bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
          (sync_plan.plan.source_rows_added() > 0 && repairer_.has_known_suspects());
 }
 
+// Leftovers are deleted before, because a repair would find unknown elements. Gives up after
+// consecutive failures: constant commits of other processes can prevent the comparison of a large
+// set.
+void Reconciler::RepairBeforePlan(std::vector<RepairResult>& repairs) {
+  while (!leftovers_.empty()) RemoveLeftovers();
+  constexpr int kMaxFailures = 8;
+  int failures = 0;
+  while (tables_ == TableState::kCurrent && repairer_.has_known_suspects() &&
+         failures < kMaxFailures) {
+    const RepairResult result = Repair();
+    failures = result.outcome == RepairResult::Outcome::kFailed ? failures + 1 : 0;
+    if (result.outcome != RepairResult::Outcome::kNothing) repairs.push_back(result);
+  }
+}
+
+// Leftovers are deleted before, because suspect sets are compared with the applied rows. After
+// several rejected repairs, the next Sync rewrites the tables.
+RepairResult Reconciler::Repair() {
+  constexpr int kPatience = 3;
+  while (repairer_.has_known_suspects() && !leftovers_.empty()) RemoveLeftovers();
+  RepairResult result = repairer_.Repair();
+  if (result.outcome == RepairResult::Outcome::kRewrite || repairer_.rejected() >= kPatience) {
+    Invalidate();
+  }
+  return result;
+}
+
 void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  PhaseContext context{.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset)};
-  context.freed = sync_plan.rewrite ? sync_plan.gone_ports : sync_plan.old_numbers;
-  context.ended_local_sets =
-      sync_plan.rewrite ? sync_plan.ended_local_sets : sync_plan.plan.ended_local_sets();
-  Phases phases = SplitIntoPhases(std::move(transaction), context);
+  sync_plan.context.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset);
+  Phases phases = SplitIntoPhases(std::move(transaction), sync_plan.context);
   sync_plan.first = std::move(phases.first);
   transaction = std::move(phases.change);
   sync_plan.removals = std::move(phases.removals);
@@ -158,11 +243,10 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   nft::Transaction& transaction = sync_plan.plan.transaction();
   const bool in_parts = !transaction.creations().empty();
   const nft::ApplyResult applied =
-      in_parts ? ApplyInParts(transaction) : kernel_.Apply(transaction);
+      in_parts ? ApplyInParts(kernel_, transaction) : kernel_.Apply(transaction);
   const auto end = Clock::now();
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
-  if (committed && sync_plan.rewrite) TablesRewritten(sync_plan.specs);
   result.duration = end - start;
   result.save_duration = start - planned;
   plan_failed_ = !committed;
@@ -227,26 +311,21 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
   return absl::OkStatus();
 }
 
-// The tables contain exactly the planned rows and rules, and the rows of the plan's
-// removals.
-void Reconciler::TablesRewritten(Specs specs) {
-  tables_ = TableState::kCurrent;
-  rewriter_.Forget();
-  leftovers_.Clear();
-  repairer_.TablesWritten(std::move(specs));
-}
-
-// The plan was committed, or was empty.
+// The plan was committed, or was empty. After a rewrite, the tables contain exactly the planned
+// rows and rules, and the rows of the plan's removals.
 void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
-  if (!sync_plan.rewrite && sync_plan.specs[0] != nullptr) {
+  if (sync_plan.rewrite) {
+    tables_ = TableState::kCurrent;
+    leftovers_.Clear();
+    repairer_.TablesWritten(std::move(sync_plan.specs));
+  } else if (sync_plan.specs[0] != nullptr) {
     repairer_.RulesWritten(std::move(sync_plan.specs));
   }
   planner_.Committed();
   applied_.Advance(sync_plan.plan, sync_plan.rewrite, std::move(sync_plan.services),
                    std::move(sync_plan.node_rows), marker);
   leftovers_.Add(std::move(sync_plan.removals), sync_plan.old_numbers);
-  if (sync_plan.rewrite) ForgetFoundPorts();
-  FreeNumbers();
+  if (sync_plan.rewrite) leftovers_.Add({}, planner_.ForgetFoundPorts());
   node_.Committed();
   rejections_.Committed(sync_plan.dirty);
 }
@@ -274,10 +353,6 @@ void Reconciler::SaveObjects(uint64_t revision) {
   disk_->Write(std::move(batch));
 }
 
-void Reconciler::RetrySaving() {
-  if (disk_ != nullptr && disk_->needs_everything()) SaveObjects(revision());
-}
-
 // If the objects could not be saved, the marker must show it before the batches are answered.
 // Otherwise, the next run would use older objects.
 void Reconciler::AwaitSaved() {
@@ -292,13 +367,13 @@ void Reconciler::AwaitSaved() {
 
 // Of the findings of the node, `result` contains only new ones, because changes of Services do not
 // cause them.
-void Reconciler::UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result) {
+void Reconciler::UpdateFindings(SyncPlan& sync_plan, SyncResult& result) {
   result.findings = std::move(sync_plan.findings);
   std::ranges::move(rejections_.TakeFindings(), std::back_inserter(result.findings));
   standing_findings_.Replace(sync_plan.dirty, result.findings);
   const uint64_t sequence = store_.TakeNodeSequence();
   const NodePortUse use = node_.UseNow(node_.facts());
-  if (!node_changed && use == node_port_use_) return;
+  if (!sync_plan.node_rows && use == node_port_use_) return;
   node_port_use_ = use;
   std::vector<PlanFinding> of_node;
   for (Finding& finding : node_.Findings(node_.facts())) {
@@ -307,6 +382,45 @@ void Reconciler::UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResu
   standing_findings_.Replace({DirtyService{}}, of_node);
   std::ranges::copy_if(of_node, std::back_inserter(result.findings),
                        std::not_fn(&PlanFinding::known));
+}
+
+// Collects the facts about a committed plan that its followers need. Moves the keys out of
+// sync_plan.dirty.
+void Reconciler::Announce(SyncPlan& sync_plan, SyncResult& result) {
+  result.endpoints.any = sync_plan.node_rows.has_value();
+  if (sync_plan.node_rows) {
+    std::vector<IpAddress> addresses =
+        HealthCheckAddresses(options_.node_port_addresses, node_.ThisNode(), node_.interfaces());
+    if (addresses != health_check_addresses_) {
+      result.health_check_addresses = health_check_addresses_ = std::move(addresses);
+    }
+  }
+  result.udp.reserve(sync_plan.dirty.size());
+  const auto& [localhost_v4, localhost_v6] = options_.localhost_node_ports;
+  for (DirtyService& dirty : sync_plan.dirty) {
+    const ServiceMoves moves = store_.TakeMoves(dirty.key);
+    const ServiceHash service = HashOfService(dirty.key);
+    const ServiceEntry* entry = store_.Find(dirty.key);
+    const ServiceRows* rows = applied_.Find(dirty.key);
+    result.endpoints.any |= moves.any;
+    for (const IpAddress& address : moves.added) {
+      result.endpoints.added.emplace_back(service, address);
+    }
+    const bool resets = rows != nullptr && rows->tcp_resets != TcpResets::kOff;
+    for (const auto& [address, port] : moves.left) {
+      if (resets) result.endpoints.left.emplace_back(service, EndpointAddress{address, port});
+    }
+    const std::optional<HealthCheck> check = HealthCheckOf(entry, store_.claims());
+    AddChange(dirty.key, check, check.has_value(), health_checked_, result.health_checks);
+    if (localhost_v4 || localhost_v6) {
+      LocalhostNodePorts ports = LocalhostNodePortsOf(entry, store_.claims(), node_.facts().place,
+                                                      options_.localhost_node_ports);
+      const bool has = !ports.empty();
+      AddChange(dirty.key, std::move(ports), has, on_localhost_, result.localhost_node_ports);
+    }
+    UdpPorts ports = MakeUdpPorts(entry, rows);
+    result.udp.emplace_back(std::move(dirty.key), std::move(ports));
+  }
 }
 
 void Reconciler::AwaitPackets() const {
@@ -325,14 +439,7 @@ nft::ApplyResult Reconciler::RemoveLeftovers() {
     repairer_.MarkRowsSuspect(leftovers_.Next());
   }
   leftovers_.ForgetNext();
-  FreeNumbers();
   return applied;
-}
-
-// Releases numbers of deleted elements when no element with these numbers can remain in the kernel.
-void Reconciler::FreeNumbers() {
-  if (!Verified()) return;
-  numbering_.numbers.Release(leftovers_.TakeFreeNumbers());
 }
 
 }  // namespace svcmap::proxy

@@ -12,9 +12,8 @@
 // Sync() also rewrites the tables if their content is unknown, for example after an upgrade or
 // after a commit with an unknown outcome. states.h describes the states of the tables.
 //
-// Reconciler coordinates classes with one job each. Planner computes the changes, TableRewriter
-// computes the rewrites, and Repairer computes the repairs. Rejections decides how to react to
-// rejected changes.
+// Reconciler coordinates classes with one job each. Planner computes the changes and rewrites,
+// Repairer repairs chains and single rows, and Rejections decides how to react to rejected changes.
 //
 // A Service that the kernel rejects keeps its last accepted rows. Sync() retries the Service later.
 //
@@ -24,6 +23,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,14 +37,11 @@
 #include "proxy/explain/kernel_check.h"
 #include "proxy/reconcile/loop_status.h"
 #include "proxy/reconcile/node_follower.h"
-#include "proxy/reconcile/numbering.h"
 #include "proxy/reconcile/planner.h"
 #include "proxy/reconcile/rejections.h"
 #include "proxy/reconcile/row_reader.h"
 #include "proxy/reconcile/schedule.h"
 #include "proxy/reconcile/states.h"
-#include "proxy/reconcile/sync_result.h"
-#include "proxy/reconcile/table_rewriter.h"
 #include "proxy/repair/repairer.h"
 #include "proxy/saved/object_writer.h"
 #include "proxy/state/standing_findings.h"
@@ -62,19 +59,17 @@ class Reconciler {
 
   NodeFollower& node() { return node_; }
 
-  // Returns whether the tables are known to contain the applied rows, which determines how the next
-  // commit writes the tables.
-  TableState tables() const { return tables_; }
   // Call Invalidate if the tables may differ from the applied rows in more than the suspect rows.
   // The next Sync rewrites the tables.
   void Invalidate() {
     if (tables_ == TableState::kCurrent) tables_ = TableState::kUnverified;
   }
 
-  // Reads the markers of a previous run. If the result is kSaved, the caller must apply the saved
-  // objects to the store next. The first plan then reads the tables, continues with the numbers of
-  // their elements, and writes what differs. Revisions continue from the previous run's revision.
-  absl::StatusOr<AdoptedState> Adopt(const SavedObjects& saved = {});
+  // Reads the markers of a previous run, and returns the first state of this run. If the result is
+  // kPartial or kStored, the saved objects match the tables, and the caller must apply them to the
+  // store next. The first plan then reads the tables, continues with the numbers of their elements,
+  // and writes what differs. Revisions continue from the previous run's revision.
+  absl::StatusOr<Received> Adopt(const SavedObjects& saved = {});
 
   // Number of Services with endpoints in the tables of the previous run, if Adopt() has found no
   // saved objects for these tables.
@@ -83,22 +78,12 @@ class Reconciler {
   // Call MarkSuspect if another process has changed svcmap's tables. Repair() then checks the
   // changed rows.
   void MarkSuspect(const nft::ForeignChange& change) { repairer_.MarkSuspect(change); }
-  bool HasSuspects() const { return tables_ == TableState::kCurrent && repairer_.has_suspects(); }
-  // Returns true if the tables contain exactly the applied rows and the leftovers.
-  bool Verified() const;
   // Checks a part of the suspect rows and repairs differences. If no rows are suspect, checks the
   // next part of all applied rows (audit).
   RepairResult Repair();
 
   // Marks all Services that the kernel has rejected as dirty.
   void RetryRejected() { rejections_.MarkDirty(store_); }
-
-  // Sets whether the stored objects are incomplete. This is the case if no objects are stored, or
-  // if they are a part of the first snapshot, which has not ended. The value is saved for the next
-  // run.
-  void SetPartial(bool partial) { partial_ = partial; }
-  // Retries saving the state if a retry is due.
-  void RetrySaving();
 
   // Returns true if a Sync() would have something to plan.
   bool Pending() const;
@@ -109,8 +94,10 @@ class Reconciler {
   // Commits one plan for the dirty Services, in the order of their first change. Adds Services
   // until the plan has `element_limit` elements. A large plan is committed in several transactions.
   // All transactions before the last one add elements that no packet can reach until the last
-  // transaction is committed. Without dirty Services, saves objects that changed without an effect.
-  SyncResult Sync(size_t element_limit);
+  // transaction is committed. Without dirty Services, saves objects that changed without an effect,
+  // and retries saving if a retry is due. `partial` is saved for the next run: true if no objects
+  // are stored, or only a part of the first snapshot, which has not ended.
+  SyncResult Sync(size_t element_limit, bool partial = false);
 
   // Elements that new packets can no longer reach.
   Leftovers& leftovers() { return leftovers_; }
@@ -127,11 +114,10 @@ class Reconciler {
 
   // Returns the data from which rows are computed. Valid until the next call of any other function.
   ExplainContext ContextForExplain();
-  // Returns the desired elements that determine the destination of packets of `question`.
-  // `explained` is the result of Explain().
-  nft::Transaction DestinationRows(const Question& question, const Explained& explained);
-  // Calls check.Read() with the kernel.
-  bool Compare(KernelCheck& check, std::chrono::steady_clock::duration limit);
+  // Returns a comparison of the elements that determine the destination of packets of `question`.
+  // `explained` is the result of Explain(). Call KernelCheck::Read() on the loop's thread.
+  std::unique_ptr<KernelCheck> MakeCheck(const Question& question, const Explained& explained,
+                                         const nft::TableSpecs& tables);
 
   // Calls `change`, which changes the store, computes its effect on the kernel, and undoes the
   // change. If earlier changes are not written yet, the result contains only the additional effect
@@ -153,46 +139,34 @@ class Reconciler {
 
   // Sync.
   void Program(size_t element_limit, SyncResult& result);
-  absl::StatusOr<SyncPlan> MakePlan(size_t element_limit);
+  absl::StatusOr<SyncPlan> MakePlan(size_t element_limit, std::vector<RepairResult>& repairs);
   absl::StatusOr<SyncPlan> MakeRewrite(size_t element_limit);
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
-  void RepairBeforePlan();
+  void RepairBeforePlan(std::vector<RepairResult>& repairs);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
   void DivideIntoPhases(SyncPlan& sync_plan) const;
   void CommitFirst(SyncPlan& sync_plan);
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
-  void TablesRewritten(Specs specs);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
   void SaveObjects(uint64_t revision);
   void AwaitSaved();
-  void FreeNumbers();
-  void UpdateFindings(bool node_changed, SyncPlan& sync_plan, SyncResult& result);
+  void UpdateFindings(SyncPlan& sync_plan, SyncResult& result);
   void Announce(SyncPlan& sync_plan, SyncResult& result);
-
-  // Repair.
-  nft::ApplyResult ApplyInParts(nft::Transaction& transaction);
-
-  // Adopt.
-  void TakeNumbers(const FoundElements* elements);
-  void ForgetFoundPorts();
 
   nft::Kernel& kernel_;
   const ReconcilerOptions options_;
-  RulesetOptions ruleset_ = options_.ruleset;  // Includes the rules that the last plan needs.
   Store store_;
   Applied applied_;
-  Numbering numbering_;
   TableState tables_ = TableState::kUnverified;
   NodeFollower node_{options_, store_, applied_};
   Rejections rejections_;
-  TableRewriter rewriter_{kernel_, ruleset_, numbering_.timers, applied_};
   Leftovers leftovers_;
-  Planner planner_;
+  Planner planner_{kernel_, options_, store_, applied_, leftovers_, node_, rejections_};
   ObjectWriter* const disk_;  // Null if no objects are saved.
   // True if the saved objects differ from the stored objects. The next SaveObjects() replaces
   // all saved objects.
   bool outdated_ = false;
-  bool partial_ = false;  // See SetPartial().
+  bool partial_ = false;  // See Sync().
   Repairer repairer_{kernel_, applied_};
   StandingFindings standing_findings_;
   std::vector<IpAddress> health_check_addresses_;    // As in the last SyncResult that had them.
@@ -202,11 +176,8 @@ class Reconciler {
   // The last generation whose commit had an unknown outcome. No later attempt may have the same
   // marker, because the tables may contain different leftovers.
   uint64_t unknown_generation_ = 0;
-  std::optional<NextNumbers> next_numbers_;  // Numbers of the previous run, until the first plan.
   size_t previous_services_ = 0;
-  std::vector<RepairResult> repairs_;  // Repairs during the current Sync(). See SyncResult.
-  int failed_repairs_ = 0;             // Number of consecutive failures.
-  int failed_reads_ = 0;               // Consecutive failures to read unverified tables.
+  int failed_reads_ = 0;  // Consecutive failures to read unverified tables.
   // True if the last plan was not committed. Another process may be the reason, or some elements of
   // the plan were committed (SyncPlan::ahead). Suspect rows are checked before the next plan.
   bool plan_failed_ = false;

@@ -13,8 +13,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "nft/model/kernel.h"
 #include "proxy/applied/applied.h"
+#include "proxy/reconcile/planner.h"
 #include "proxy/reconcile/states.h"
-#include "proxy/reconcile/sync_plan.h"
 #include "proxy/state/store.h"
 
 namespace svcmap::proxy {

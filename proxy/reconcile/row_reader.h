@@ -15,7 +15,7 @@
 #include "nft/model/transaction.h"
 #include "proxy/desired/rows.h"
 #include "proxy/diff/plan.h"
-#include "proxy/reconcile/numbering.h"
+#include "proxy/reconcile/planner.h"
 
 namespace svcmap::proxy {
 
@@ -26,7 +26,7 @@ class RowReader {
   enum class Rows : uint8_t {
     kDesired,  // All desired rows except the marker, as if the tables were written completely.
     kApplied,  // All applied rows except the marker.
-    kPending,  // The uncommitted changes of the next transactions.
+    kPending,  // The differences that lead from the applied rows to the desired rows.
   };
   static constexpr auto kNoLimit = std::chrono::steady_clock::duration::max();
 
@@ -51,20 +51,16 @@ class RowReader {
   friend class Reconciler;
 
   void Start(Reconciler& reconciler);
-  void ReadService(Reconciler& reconciler, const std::string& key, bool desired);
+  void ReadService(Reconciler& reconciler, const std::string& key);
   void ReadEnd(Reconciler& reconciler);
 
   const Rows rows_;
   bool started_ = false;
-  // With kPending: true if the next transaction writes the tables completely.
-  bool recreates_ = false;
   std::vector<std::string> keys_;  // Services to read.
-  size_t desired_ = 0;             // Number of keys whose desired rows are read, not applied rows.
   size_t next_key_ = 0;
   std::unique_ptr<Numbering> numbering_;
   int64_t source_rows_[2] = {};  // Number of source range rows in addition to the applied rows.
   std::vector<Portion> copied_;
-  nft::Transaction tables_;
   SharedCounts shared_;
   Plan plan_{shared_};
 };

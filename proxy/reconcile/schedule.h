@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "nft/base/backoff.h"
+#include "proxy/reconcile/states.h"
 
 namespace svcmap::proxy {
 
@@ -32,10 +33,12 @@ class Schedule {
   // Work that remains for the loop.
   struct Work {
     bool changes = false;      // Desired and applied rows differ, or the tables must be rewritten.
+    bool unsaved = false;      // Saving has failed and must be retried now.
     bool leftovers = false;    // Leftover elements must be deleted.
-    bool suspects = false;     // Rows are suspect.
+    bool suspects = false;     // The tables are current, but rows are suspect.
     bool rejected = false;     // The kernel has rejected Services.
     bool saves_state = false;  // The state is saved, which can fail at any time.
+    TableState tables = TableState::kCurrent;
   };
 
   Schedule(const ScheduleOptions& options, Time start)

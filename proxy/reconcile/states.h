@@ -27,23 +27,19 @@ enum class Input : uint8_t {
   kTokenMatches,   // The token that a controller offers matches the stored state.
 };
 
-// State that a run finds at its start.
-enum class AdoptedState : uint8_t {
-  kNothing,  // No table with a marker, and no saved objects.
-  kUnknown,  // Tables, but no saved objects that match them: either none, or older objects.
-  kSaved,    // Saved objects that match the tables, or saved objects without tables.
-};
-
-// Returns the first state of a run. `partial` is true if a previous run ended before it received a
-// complete state. `has_objects` is true if objects are saved.
-constexpr Received ReceivedAtStart(AdoptedState adopted, bool partial, bool has_objects) {
-  if (adopted == AdoptedState::kNothing) return Received::kNothing;
-  if (adopted == AdoptedState::kUnknown) return Received::kPreviousRules;
-  if (!partial) return Received::kStored;
-  return has_objects ? Received::kPartial : Received::kNothing;
+constexpr Received Next(Received state, Input input) {
+  switch (input) {
+    case Input::kChange:  // After a part of a snapshot, changes do not make the state complete.
+      return state == Received::kNothing ? Received::kStored : state;
+    case Input::kSnapshotBegin:
+      return state == Received::kNothing ? Received::kPartial : state;
+    case Input::kSnapshotEnd:
+      return Received::kComplete;
+    case Input::kTokenMatches:
+      return state == Received::kPreviousRules ? state : Received::kComplete;
+  }
+  return state;
 }
-
-Received Next(Received state, Input input);
 
 // Whether the tables are known to contain the applied rows. This determines how the next commit
 // writes the tables.
@@ -81,6 +77,14 @@ struct Situation {
 };
 
 // Returns the first phase in the order of the enumeration that matches the situation.
-Phase PhaseOf(const Situation& situation);
+constexpr Phase PhaseOf(const Situation& situation) {
+  if (situation.received == Received::kPreviousRules) return Phase::kHolding;
+  if (situation.commit_failed) return Phase::kRetrying;
+  if (situation.received <= Received::kPartial) return Phase::kWaiting;
+  if (situation.tables != TableState::kCurrent) return Phase::kRewriting;
+  if (situation.suspects) return Phase::kRepairing;
+  if (situation.programmed < Received::kStored) return Phase::kLoading;
+  return Phase::kServing;
+}
 
 }  // namespace svcmap::proxy

@@ -10,10 +10,12 @@ namespace svcmap::proxy {
 
 Schedule::Work Reconciler::WorkLeft() const {
   return {.changes = Pending(),
+          .unsaved = disk_ != nullptr && disk_->needs_everything(),
           .leftovers = leftovers_.due() || leftovers_.NeedWait(),
-          .suspects = HasSuspects(),
+          .suspects = tables_ == TableState::kCurrent && repairer_.has_suspects(),
           .rejected = rejections_.services().size() > 0,
-          .saves_state = disk_ != nullptr};
+          .saves_state = disk_ != nullptr,
+          .tables = tables_};
 }
 
 void Reconciler::FillStatus(LoopStatus& status) const {
@@ -43,15 +45,12 @@ void RowReader::Start(Reconciler& reconciler) {
   const Store& store = reconciler.store_;
   if (rows_ == Rows::kApplied) {
     plan_.AddRows({}, applied.node_rows());
+    for (const auto& [key, rows] : applied.services()) keys_.push_back(key);
   } else {
     reconciler.node_.Follow();
-    numbering_ = std::make_unique<Numbering>(reconciler.numbering_);
-    recreates_ = rows_ == Rows::kPending && reconciler.tables_ != TableState::kCurrent;
-    const bool all_rows = rows_ == Rows::kDesired || recreates_;
-    if (all_rows || reconciler.node_.Changed()) {
-      plan_.AddRows(all_rows ? std::vector<Row>() : applied.node_rows(),
-                    reconciler.node_.Rows(reconciler.node_.facts()));
-    }
+    numbering_ = std::make_unique<Numbering>(reconciler.planner_.numbering());
+    plan_.AddRows(rows_ == Rows::kDesired ? std::vector<Row>() : applied.node_rows(),
+                  reconciler.node_.Rows(reconciler.node_.facts()));
   }
   if (rows_ == Rows::kDesired) {
     store.ForEachService([this](const std::string& key, const ServiceEntry& entry) {
@@ -60,41 +59,25 @@ void RowReader::Start(Reconciler& reconciler) {
   } else if (rows_ == Rows::kPending) {
     store.dirty().ForEach([this](const DirtyService& dirty) { keys_.push_back(dirty.key); });
   }
-  desired_ = keys_.size();
-  if (rows_ != Rows::kApplied && !recreates_) return;
-  const absl::flat_hash_set<std::string> desired(keys_.begin(), keys_.end());
-  for (const auto& [key, rows] : applied.services()) {
-    if (!desired.contains(key)) keys_.push_back(key);
-  }
 }
 
-void RowReader::ReadService(Reconciler& reconciler, const std::string& key, bool desired) {
+void RowReader::ReadService(Reconciler& reconciler, const std::string& key) {
   const ServiceRows* applied = reconciler.applied_.Find(key);
-  if (desired) {
-    Portion& portion = copied_.emplace_back();
-    portion.key = key;
-    portion.after = reconciler.DesiredRowsOf(key, *numbering_, source_rows_);
-    if (rows_ == Rows::kPending && !recreates_ && applied != nullptr) portion.before = *applied;
-  } else if (applied != nullptr) {
-    copied_.push_back({.key = key, .before = std::nullopt, .after = *applied});
-  }
+  if (rows_ == Rows::kApplied && applied == nullptr) return;
+  Portion& portion = copied_.emplace_back();
+  portion.key = key;
+  portion.after =
+      rows_ == Rows::kApplied ? *applied : reconciler.DesiredRowsOf(key, *numbering_, source_rows_);
+  if (rows_ == Rows::kPending && applied != nullptr) portion.before = *applied;
 }
 
-// Reads the parts that depend on all Services.
+// Reads the counts of the elements that Services share.
 void RowReader::ReadEnd(Reconciler& reconciler) {
   if (rows_ != Rows::kPending) return;
-  if (!recreates_) {
-    const SharedCounts& applied = reconciler.applied_.shared();
-    for (const auto& [key, change] : plan_.shared_changes()) {
-      const auto found = applied.find(key);
-      if (found != applied.end()) shared_[key] = found->second;
-    }
-    return;
-  }
-  for (auto& spec : MakeSpecs(reconciler.ruleset_, numbering_->timers.seconds())) {
-    const Family family = spec->family;
-    tables_.DropTable(family);
-    tables_.CreateTable({.family = family, .spec = std::move(spec)});
+  const SharedCounts& applied = reconciler.applied_.shared();
+  for (const auto& [key, change] : plan_.shared_changes()) {
+    const auto found = applied.find(key);
+    if (found != applied.end()) shared_[key] = found->second;
   }
 }
 
@@ -102,8 +85,7 @@ bool RowReader::Read(Reconciler& reconciler, std::chrono::steady_clock::duration
   const auto start = std::chrono::steady_clock::now();
   if (!started_) Start(reconciler);
   while (next_key_ < keys_.size()) {
-    const size_t key = next_key_++;
-    ReadService(reconciler, keys_[key], key < desired_);
+    ReadService(reconciler, keys_[next_key_++]);
     if (std::chrono::steady_clock::now() - start >= limit) return false;
   }
   if (!copied_.empty()) return false;
@@ -120,8 +102,7 @@ void RowReader::Merge() {
 
 nft::Transaction RowReader::Take() {
   plan_.Finish();
-  tables_.AddElements(std::move(plan_.transaction()));
-  return std::move(tables_);
+  return std::move(plan_.transaction());
 }
 
 // Returns the rows with the numbers that a commit would allocate from `numbering`.
@@ -142,12 +123,14 @@ ExplainContext Reconciler::ContextForExplain() {
           standing_findings_};
 }
 
-nft::Transaction Reconciler::DestinationRows(const Question& question, const Explained& explained) {
+std::unique_ptr<KernelCheck> Reconciler::MakeCheck(const Question& question,
+                                                   const Explained& explained,
+                                                   const nft::TableSpecs& tables) {
   static const SharedCounts kNone;
   Plan plan(kNone);
   ServiceRows rows;
   if (!explained.service_key.empty()) {
-    Numbering numbering = numbering_;
+    Numbering numbering = planner_.numbering();
     int64_t source_rows[2] = {};
     rows = DesiredRowsOf(explained.service_key, numbering, source_rows);
     std::erase_if(rows.ports, [&](const PortRows& port) {
@@ -160,11 +143,12 @@ nft::Transaction Reconciler::DestinationRows(const Question& question, const Exp
   if (explained.cluster_ip) rows.cluster_ips = {question.destination};
   plan.AddService(explained.service_key, nullptr, rows);
   plan.Finish();
-  return std::move(plan.transaction());
-}
-
-bool Reconciler::Compare(KernelCheck& check, std::chrono::steady_clock::duration limit) {
-  return check.Read(kernel_, limit);
+  std::vector<Row> deciding = DecidingRows(question.destination, question.protocol, question.port);
+  // Packets no longer reach leftovers.
+  std::erase_if(deciding,
+                [&](const Row& row) { return leftovers_.Contains(row.set, row.key.bytes()); });
+  return std::make_unique<KernelCheck>(kernel_, tables, std::move(plan.transaction()),
+                                       std::move(deciding));
 }
 
 }  // namespace svcmap::proxy

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "proxy/diff/chains.h"
+#include "proxy/diff/phases.h"
 #include "proxy/diff/rewrite.h"
 
 namespace svcmap::proxy {
@@ -21,14 +22,14 @@ bool HasRanges(uint8_t set) { return HasAddressRanges(set) || HasSourceRanges(se
 }  // namespace
 
 void Repairer::TablesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
-  specs_ = std::move(specs);
-  references_ = {};
+  RulesWritten(std::move(specs));
   structure_ = search_uncounted_ = {};
   rows_.clear();
   sets_ = {};
   audits_due_ = 0;
   at_service_.clear();
   at_row_ = 0;
+  rejected_ = 0;
 }
 
 void Repairer::RulesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2> specs) {
@@ -37,7 +38,7 @@ void Repairer::RulesWritten(std::array<std::shared_ptr<const nft::TableSpec>, 2>
 }
 
 void Repairer::MarkSuspect(const nft::ForeignChange& change) {
-  if (change.lost) MarkAllSuspect();
+  if (change.lost) audits_due_ = at_service_.empty() && at_row_ == 0 ? 1 : 2;
   if (change.table || change.structure || change.lost) structure_ = {true, true};
   for (const nft::SetRef set : change.sets) sets_[Index(set.family)].set(set.set);
   for (const Touched& touched : change.elements) {
@@ -62,16 +63,32 @@ void Repairer::MarkRowsSuspect(const nft::Transaction& transaction) {
   MarkSuspect(change);
 }
 
-void Repairer::MarkAllSuspect() {
-  structure_ = {true, true};
-  audits_due_ = at_service_.empty() && at_row_ == 0 ? 1 : 2;
+RepairResult Repairer::Repair() {
+  using Outcome = RepairResult::Outcome;
+  absl::StatusOr<Damage> damage = CheckNext();
+  if (!damage.ok()) return {.outcome = Outcome::kFailed, .error = damage.status()};
+  RepairResult result{.elements = damage->elements, .chains = damage->chains};
+  if (damage->rewrite) result.outcome = Outcome::kRewrite;
+  if (damage->rewrite || result.elements + result.chains == 0) return result;
+  const auto start = std::chrono::steady_clock::now();
+  const nft::ApplyResult applied = ApplyInParts(kernel_, damage->repair);
+  result.duration = std::chrono::steady_clock::now() - start;
+  if (applied.outcome == nft::ApplyOutcome::kCommitted) {
+    rejected_ = 0;
+    result.outcome = Outcome::kRepaired;
+    return result;
+  }
+  // Another process may have changed the tables again.
+  MarkSuspect(damage->checked);
+  ++rejected_;
+  result.outcome = Outcome::kFailed;
+  result.error = applied.error;
+  return result;
 }
-
-bool Repairer::has_suspects() const { return has_known_suspects() || audits_due_ > 0; }
 
 // Single rows first: a plan may need their repair, commits of other processes do not interrupt
 // their check, and element counts are compared with the structure.
-absl::StatusOr<Damage> Repairer::CheckNext() {
+absl::StatusOr<Repairer::Damage> Repairer::CheckNext() {
   absl::Status failed;
   std::vector<Touched> rows = std::exchange(rows_, {});
   std::erase_if(rows, [](const Touched& row) {
@@ -115,7 +132,7 @@ absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
   return &*reference;
 }
 
-absl::StatusOr<Damage> Repairer::CheckStructure(Family family) {
+absl::StatusOr<Repairer::Damage> Repairer::CheckStructure(Family family) {
   const auto found = kernel_.ReadTable(family);
   if (!found.ok()) return found.status();
   Damage damage{.rewrite = !*found, .checked = {.structure = true}};
@@ -147,8 +164,8 @@ void Repairer::CompareCounts(const nft::TableContent& found, Family family) {
   search_uncounted_[Index(family)] = false;
 }
 
-absl::StatusOr<Damage> Repairer::CheckRows(std::vector<Touched> rows,
-                                           const nft::Transaction& expected) {
+absl::StatusOr<Repairer::Damage> Repairer::CheckRows(std::vector<Touched> rows,
+                                                     const nft::Transaction& expected) {
   // Sorts the rows, so that each set is read with one request without duplicate keys.
   const auto order = [](const Touched& a, const Touched& b) {
     return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
@@ -213,7 +230,7 @@ nft::Transaction Repairer::ExpectedRanges(nft::SetRef set) const {
   return expected;
 }
 
-absl::StatusOr<Damage> Repairer::CheckSet(nft::SetRef set) {
+absl::StatusOr<Repairer::Damage> Repairer::CheckSet(nft::SetRef set) {
   if (WrittenByRules(set.set)) return Damage();
   const bool ranges = HasRanges(set.set);
   if (!ranges && ExpectedCount(set) > kMaxDump) return Damage{.rewrite = true};
@@ -237,7 +254,7 @@ int64_t Repairer::ExpectedCount(nft::SetRef set) const {
                             : applied_.counts()[Index(set.family)][set.set];
 }
 
-absl::StatusOr<Damage> Repairer::Audit() {
+absl::StatusOr<Repairer::Damage> Repairer::Audit() {
   std::vector<Touched> rows;
   nft::Transaction expected;
   absl::flat_hash_set<std::string> seen;  // Services can share rows.
@@ -283,6 +300,30 @@ absl::StatusOr<Damage> Repairer::Audit() {
     search_uncounted_ = {true, true};
   }
   return Damage();
+}
+
+nft::ApplyResult ApplyInParts(nft::Kernel& kernel, nft::Transaction& transaction) {
+  bool deletes = false;
+  transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
+    deletes |= verb == nft::Verb::kDelete && element.set.set != kMarker;
+  });
+  if (deletes || !transaction.repairs().empty() || !transaction.drops().empty() ||
+      transaction.element_count() <= kElementsPerCommit) {
+    return kernel.Apply(transaction);
+  }
+  PutFirstSlotsFirst(transaction);
+  nft::ApplyResult result;
+  size_t before = 0;  // Number of elements before this part.
+  transaction.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
+    if (result.outcome != nft::ApplyOutcome::kCommitted) return;
+    if (before == 0) {
+      for (const auto& creation : transaction.creations()) part.CreateTable(creation);
+    }
+    result = kernel.Apply(part);
+    if (result.failed_element) *result.failed_element += before;
+    before += part.element_count();
+  });
+  return result;
 }
 
 }  // namespace svcmap::proxy

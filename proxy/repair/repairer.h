@@ -1,7 +1,6 @@
-// Finds differences between the kernel and the applied state. Checks the objects that other
-// processes changed, and audits all rows, a few at a time. Returns the repair of rows and of
-// chains, which the caller applies. All other damage is repaired by a rewrite, which reads the
-// tables and writes only what differs.
+// Finds and repairs differences between the kernel and the applied state. Checks the objects that
+// other processes changed, and audits all rows, a few at a time. Repairs rows and chains in place.
+// All other damage needs a rewrite, which reads the tables and writes only what differs.
 //
 // Elements are looked up by key, so the cost per row is independent of the size of the set. The
 // number of elements in a set shows whether the set contains unknown elements.
@@ -12,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nft/model/foreign_change.h"
 #include "nft/model/kernel.h"
@@ -27,17 +28,24 @@
 
 namespace svcmap::proxy {
 
-// Detected damage and its repair.
-struct Damage {
-  bool rewrite = false;  // True if the tables must be rewritten. `repair` is not used then.
-  nft::Transaction repair;
+// Outcome of comparing some rows with the kernel.
+struct RepairResult {
+  enum class Outcome : uint8_t {
+    kNothing,   // No differences.
+    kRepaired,  // Differences were found and repaired.
+    kRewrite,   // Found damage that only a rewrite of the tables repairs.
+    kFailed,    // The kernel could not be read, or it rejected the repair.
+  };
+  Outcome outcome = Outcome::kNothing;
+  absl::Status error;   // kFailed only.
   size_t elements = 0;  // Number of missing, wrong and unknown elements.
   // Number of missing, changed and unknown chains, sets, objects and table flags.
   size_t chains = 0;
-  // The checked objects. The caller passes them to MarkSuspect() if they were not repaired.
-  nft::ForeignChange checked;
-
-  bool found() const { return rewrite || elements > 0 || chains > 0; }
+  std::chrono::nanoseconds duration{0};
+  // The last reported change by another process, such as "3 elements deleted from endpoints". May
+  // be empty. Set by the loop.
+  std::string damage;
+  std::string process;  // The process that made the change, if known. Set by the loop.
 };
 
 class Repairer {
@@ -58,26 +66,36 @@ class Repairer {
   // Marks the changed objects as suspect.
   void MarkSuspect(const nft::ForeignChange& change);
   void MarkRowsSuspect(const nft::Transaction& transaction);
-  void MarkAllSuspect();
 
   // Returns true if there are suspect objects to check.
-  bool has_suspects() const;
+  bool has_suspects() const { return has_known_suspects() || audits_due_ > 0; }
 
   // Returns true if chains, sets or single rows are suspect. Their check needs no audit.
   bool has_known_suspects() const {
     return structure_[0] || structure_[1] || !rows_.empty() || sets_[0].any() || sets_[1].any();
   }
 
-  // Checks the next suspect object. If no damage is found, the object is no longer suspect. If no
+  // Checks the next suspect object and repairs it. The object stays suspect if this fails. If no
   // object is suspect, checks the next rows of the audit. After the last row, the next audit starts
   // at the first row.
-  absl::StatusOr<Damage> CheckNext();
+  RepairResult Repair();
+  // Number of repairs that the kernel has rejected since the last success or rewrite.
+  int rejected() const { return rejected_; }
   // Number of completed audits.
   uint64_t audits() const { return audits_; }
 
  private:
   using Touched = nft::ForeignChange::Touched;
 
+  // Detected damage and its repair.
+  struct Damage {
+    bool rewrite = false;  // True if the tables must be rewritten. `repair` is not used then.
+    nft::Transaction repair;
+    size_t elements = 0, chains = 0;  // As in RepairResult.
+    nft::ForeignChange checked;       // Suspect again if the repair fails.
+  };
+
+  absl::StatusOr<Damage> CheckNext();
   absl::StatusOr<Damage> Audit();
   absl::StatusOr<Damage> CheckStructure(Family family);
   void CompareCounts(const nft::TableContent& found, Family family);
@@ -110,6 +128,12 @@ class Repairer {
   std::string at_service_;
   size_t at_row_ = 0;
   uint64_t audits_ = 0;
+  int rejected_ = 0;
 };
+
+// Creates tables and adds elements in bounded commits, first slots first, so that Services work
+// early. A transaction that deletes or changes more than the marker is one commit, because what is
+// replaced must not be missing between two commits.
+nft::ApplyResult ApplyInParts(nft::Kernel& kernel, nft::Transaction& transaction);
 
 }  // namespace svcmap::proxy

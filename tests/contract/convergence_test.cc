@@ -371,14 +371,14 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
       disk_.fails = [this] { return changes_->Chance(5); };
     }
     const SavedObjects saved = disk_.Begin(changes_->Below(disk_.unfinished() + 1));
-    absl::StatusOr<AdoptedState> beginning;
+    absl::StatusOr<Received> beginning;
     do {  // Repeat the start if reading the marker fails.
       reconciler_ = std::make_unique<Reconciler>(*kernel_, options_, &disk_);
       beginning = reconciler_->Adopt(saved);
     } while (!beginning.ok());
     reconciler_->node().SetInterfaceAddresses(interfaces_);
     ++beginnings_[*beginning];
-    if (*beginning != AdoptedState::kSaved) return;
+    if (*beginning != Received::kStored) return;
     for (const SavedObject& object : saved.objects) {
       const auto change = sent_.find({object.kind, object.key, *object.message});
       ASSERT_NE(change, sent_.end()) << "saved what was never sent: " << object.key;
@@ -390,7 +390,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   // controller sends the same objects as a snapshot.
   void Restart() {
     const bool settled = !reconciler_->Pending() && reconciler_->leftovers().empty() &&
-                         !reconciler_->HasSuspects() && !faulty();
+                         !reconciler_->WorkLeft().suspects && !faulty();
     const std::optional<Digests> before = DigestsOf(*inner_, tables());
     const ReconcilerOptions options_before = options_;
     Reconciler old(*kernel_, options_);
@@ -445,8 +445,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   }
 
   void JudgeAck() {
-    const bool complete =
-        !reconciler_->Pending() && !reconciler_->HasSuspects() && !reconciler_->WorkLeft().rejected;
+    const bool complete = !reconciler_->Pending() && !reconciler_->WorkLeft().suspects &&
+                          !reconciler_->WorkLeft().rejected;
     if (judge_ && complete && !interfered_) judge_->Acked(!reconciler_->leftovers().empty());
   }
 
@@ -478,14 +478,14 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void Settle() {
     int rounds = 0;
     const auto unsettled = [&] {
-      return reconciler_->Pending() || reconciler_->HasSuspects() ||
+      return reconciler_->Pending() || reconciler_->WorkLeft().suspects ||
              !reconciler_->leftovers().empty();
     };
     while (unsettled() && ++rounds < 2000) {
       if (!reconciler_->leftovers().empty() && (!reconciler_->Pending() || changes_->Chance(70))) {
         reconciler_->RemoveLeftovers();
         JudgeAck();
-      } else if (reconciler_->leftovers().empty() && reconciler_->HasSuspects()) {
+      } else if (reconciler_->leftovers().empty() && reconciler_->WorkLeft().suspects) {
         reconciler_->Repair();
       } else {
         SyncOnce();
@@ -558,7 +558,7 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   std::optional<RandomChanges> changes_;
   // All added or updated objects by kind, key and message.
   std::map<std::tuple<Kind, std::string, std::string>, Change> sent_;
-  std::map<AdoptedState, int> beginnings_;
+  std::map<Received, int> beginnings_;
   bool interfered_ = false;  // True if a change by another process has not been checked yet.
   std::vector<IpAddress> interfaces_;
   ReconcilerOptions options_;
@@ -577,9 +577,9 @@ TEST_P(ConvergenceTest, TheKernelHoldsWhatIsWantedAfterAnyChanges) {
   if (seeds() < kMany) return;
   // Some runs must be able to use the saved objects. In tests with faults, write failures must
   // prevent some runs from using them.
-  EXPECT_GT(beginnings_[AdoptedState::kSaved], 0) << "the seeds show too little";
+  EXPECT_GT(beginnings_[Received::kStored], 0) << "the seeds show too little";
   if (faulty()) {
-    EXPECT_GT(beginnings_[AdoptedState::kUnknown], 0) << "the seeds show too little";
+    EXPECT_GT(beginnings_[Received::kPreviousRules], 0) << "the seeds show too little";
   }
 }
 

@@ -91,11 +91,9 @@ class Agent {
     reported_ += response.SerializeAsString();
     if (reconciler_.revision() == 0) return;  // The tables do not exist yet.
     const nft::TableSpecs tables = proxy::test::Tables();
-    proxy::KernelCheck check(
-        tables, reconciler_.DestinationRows(*question, explained),
-        proxy::DecidingRows(question->destination, question->protocol, question->port));
-    Require(reconciler_.Compare(check, proxy::RowReader::kNoLimit));
-    const auto differences = check.differences();
+    const auto check = reconciler_.MakeCheck(*question, explained, tables);
+    Require(check->Read(proxy::RowReader::kNoLimit));
+    const auto differences = check->differences();
     Require(differences.ok() && differences->empty());
   }
 

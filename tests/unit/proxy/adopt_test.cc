@@ -31,13 +31,13 @@ class AdoptTest : public ::testing::Test {
 
   // Ends the current run, if any, and starts the next one. `lost`: number of transactions that did
   // not reach the disk.
-  AdoptedState Begin(size_t lost = 0) {
+  Received Begin(size_t lost = 0) {
     reconciler_.reset();
     const SavedObjects saved = disk_.Begin(lost);
     reconciler_ = std::make_unique<Reconciler>(kernel_, options_, &disk_);
-    const absl::StatusOr<AdoptedState> adopted = reconciler_->Adopt(saved);
+    const absl::StatusOr<Received> adopted = reconciler_->Adopt(saved);
     EXPECT_OK(adopted);
-    if (*adopted == AdoptedState::kSaved) {
+    if (*adopted == Received::kStored) {
       for (const SavedObject& object : saved.objects) {
         reconciler_->store().Apply(objects_.at({object.kind, object.key, *object.message}), 0);
       }
@@ -75,12 +75,12 @@ class AdoptTest : public ::testing::Test {
     SCOPED_TRACE(what);
     const Lines before = Contents(kernel_, FullTables());
     const uint64_t revision = reconciler_->revision();
-    ASSERT_EQ(Begin(), AdoptedState::kSaved);
+    ASSERT_EQ(Begin(), Received::kStored);
     EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kNothing);
     EXPECT_THAT(sent_, IsEmpty());
     EXPECT_EQ(Contents(kernel_, FullTables()), before);
     EXPECT_FALSE(reconciler_->Pending());
-    EXPECT_TRUE(reconciler_->Verified());
+    EXPECT_FALSE(reconciler_->WorkLeft().suspects);
     EXPECT_EQ(reconciler_->revision(), revision);
   }
 
@@ -184,7 +184,7 @@ TEST_F(AdoptTest, DamagedTablesAreWrittenRight) {
             AService("shop/c").At("10.96.0.3").Port(80).Affinity(60), Slice("shop/c", 3, 3),
             AService("shop/d").At("10.96.0.4").Port(80), Slice("shop/d", 3, 4)});
     damage([&](SetIndex set) { return set == damaged; });
-    ASSERT_EQ(Begin(), AdoptedState::kSaved);
+    ASSERT_EQ(Begin(), Received::kStored);
     Settle({});
   }
 }
@@ -201,8 +201,17 @@ TEST_F(AdoptTest, OnlyTheLastWriteMayBeMissing) {
     const auto next = std::make_unique<Reconciler>(kernel_, options_, &disk_);
     const auto adopted = next->Adopt(before);
     ASSERT_OK(adopted);
-    EXPECT_EQ(*adopted, lost == 1 ? AdoptedState::kSaved : AdoptedState::kUnknown) << lost;
+    EXPECT_EQ(*adopted, lost == 1 ? Received::kStored : Received::kPreviousRules) << lost;
   }
+}
+
+TEST_F(AdoptTest, APartOfTheFirstSnapshotIsNoCompleteState) {
+  Begin();
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX, /*partial=*/true).outcome, Outcome::kCommitted);
+  EXPECT_EQ(Begin(), Received::kNothing) << "the previous run has only created empty tables";
+  Apply({AService("shop/a").At("10.96.0.1").Port(80)});
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX, /*partial=*/true).outcome, Outcome::kCommitted);
+  EXPECT_EQ(Begin(), Received::kPartial);
 }
 
 TEST_F(AdoptTest, ObjectsAreNotUsedIfSavingHadFailed) {
@@ -212,7 +221,7 @@ TEST_F(AdoptTest, ObjectsAreNotUsedIfSavingHadFailed) {
   Apply({Slice("shop/a", 2)});
   EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
   EXPECT_FALSE(reconciler_->applied().marker().saved) << "before the Ack";
-  EXPECT_EQ(Begin(), AdoptedState::kUnknown);
+  EXPECT_EQ(Begin(), Received::kPreviousRules);
   EXPECT_EQ(reconciler_->previous_services(), 1u);
 
   // The controller sends its snapshot. The disk works again.
@@ -229,7 +238,7 @@ TEST_F(AdoptTest, AFailureIsOverWhenEverythingIsSaved) {
   Apply({Slice("shop/a", 2)});
   EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
   disk_.fails = [] { return false; };
-  reconciler_->RetrySaving();
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kNothing);
   EXPECT_TRUE(reconciler_->Pending()) << "the marker";
   Settle({});
   ExpectNothingToWrite();
@@ -246,14 +255,14 @@ TEST_F(AdoptTest, TablesWithoutMarkerAreTablesOfAPreviousRun) {
     }
   };
   delete_markers();
-  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  ASSERT_EQ(Begin(), Received::kStored);
   EXPECT_EQ(reconciler_->Sync(1).outcome, Outcome::kCommitted);
   EXPECT_EQ(Contents(kernel_, FullTables()), before);
   delete_markers();
   Reconciler without_disk(kernel_, options_);
   const auto adopted = without_disk.Adopt();
   ASSERT_OK(adopted);
-  EXPECT_EQ(*adopted, AdoptedState::kUnknown);
+  EXPECT_EQ(*adopted, Received::kPreviousRules);
 }
 
 TEST_F(AdoptTest, NoAckIfNeitherDiskNorMarkerTellsThatSavingHasFailed) {
@@ -287,7 +296,7 @@ TEST_F(AdoptTest, S80TheLastLocalEndpointLeavesWhileSvcmapdIsStopped) {
   Settle({service(), local.Port(8080).Local("10.1.0.1").Ready("10.1.0.2")});
   Apply({remote.Port(8080).Ready("10.1.0.2").Ready("10.1.0.3")});  // The descriptor stays.
   SaveWithoutCommit();
-  ASSERT_EQ(Begin(), AdoptedState::kSaved);
+  ASSERT_EQ(Begin(), Received::kStored);
   EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
   const Lines switched = Operations(sent_.back());
   EXPECT_TRUE(std::ranges::any_of(switched, [](const std::string& line) {

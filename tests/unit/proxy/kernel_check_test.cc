@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proxy/reconcile/reconciler.h"
+#include "proxy/reconcile/row_reader.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/unit/proxy/objects.h"
 #include "tests/unit/proxy/row_text.h"
@@ -40,13 +41,12 @@ class KernelCheckTest : public ::testing::Test {
     const Question question{.destination = Ip(address), .port = port};
     const Explained explained = Explain(reconciler_.ContextForExplain(), question);
     const nft::TableSpecs tables = Tables();
-    KernelCheck check(tables, reconciler_.DestinationRows(question, explained),
-                      DecidingRows(question.destination, question.protocol, question.port));
+    const auto check = reconciler_.MakeCheck(question, explained, tables);
     // Every portion contains one element.
     size_t portions = 1;
-    while (!reconciler_.Compare(check, {})) ++portions;
-    EXPECT_EQ(portions, check.elements());
-    const auto lines = check.differences();
+    while (!check->Read({})) ++portions;
+    EXPECT_EQ(portions, check->elements());
+    const auto lines = check->differences();
     return lines.ok() ? *lines : Lines{lines.status().ToString()};
   }
 
@@ -126,23 +126,20 @@ TEST_F(KernelCheckTest, OtherDataIsNamedWithBoth) {
 TEST_F(KernelCheckTest, DifferencesThatACommitExplainsAreNotConfirmed) {
   const nft::TableSpecs tables = Tables();
   const Question question{.destination = Ip("10.96.0.1"), .port = 80};
-  const auto rows = [&] {
+  const auto make_check = [&] {
     const Explained explained = Explain(reconciler_.ContextForExplain(), question);
-    return reconciler_.DestinationRows(question, explained);
+    return reconciler_.MakeCheck(question, explained, tables);
   };
-  const auto deciding = [&] { return DecidingRows(Ip("10.96.0.1"), Protocol::kTcp, 80); };
-  KernelCheck early(tables, rows(), deciding());
+  const auto early = make_check();
   Commit({ASlice("shop/web-1", "shop/web").Port(8080).Local("10.1.0.5").Ready("10.1.1.8")});
   Remove(kServiceIps, "10.96.0.1", 80);
-  while (!reconciler_.Compare(early, {})) {
-  }
-  EXPECT_THAT(*early.differences(), SizeIs(2));
-  KernelCheck confirmed(tables, rows(), deciding());
-  confirmed.Confirm(early);
-  EXPECT_EQ(confirmed.elements(), 2u);
-  while (!reconciler_.Compare(confirmed, {})) {
-  }
-  EXPECT_THAT(*confirmed.differences(),
+  early->Read(RowReader::kNoLimit);
+  EXPECT_THAT(*early->differences(), SizeIs(2));
+  const auto confirmed = make_check();
+  confirmed->Confirm(*early);
+  EXPECT_EQ(confirmed->elements(), 2u);
+  confirmed->Read(RowReader::kNoLimit);
+  EXPECT_THAT(*confirmed->differences(),
               ElementsAre("10.96.0.1 . tcp . 80 in service-ips is missing in the kernel"));
 }
 

@@ -251,7 +251,7 @@ class ReconcilerRestartTest : public ReconcilerInPlaceTest {
 
 TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  ASSERT_EQ(next.Adopt().value(), Received::kPreviousRules);
   Notify(next, State());
   EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kNothing);
   RemoveLeftovers(next);
@@ -262,7 +262,7 @@ TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
 
 TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  ASSERT_EQ(next.Adopt().value(), Received::kPreviousRules);
   Notify(next, State());
   Notify(next, {Slice("shop/web", 4)});
   SyncAll(next, SIZE_MAX);
@@ -319,7 +319,7 @@ TEST_F(WaitTest, S116SourceRangesThatWaitAreDeletedBeforeTheirSetIsReplaced) {
   ASSERT_FALSE(reconciler_.leftovers().empty());
   Apply({Restricted(2, 1)});
   RemoveLeftovers();
-  EXPECT_TRUE(reconciler_.Verified());
+  EXPECT_FALSE(reconciler_.WorkLeft().suspects);
 }
 
 TEST_F(WaitTest, AFailedDeletionEndsNoOtherWait) {
@@ -332,7 +332,7 @@ TEST_F(WaitTest, AFailedDeletionEndsNoOtherWait) {
   EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
   kernel_.SetFaultHook(nullptr);
   const int before = waits_;
-  while (reconciler_.HasSuspects()) reconciler_.Repair();
+  while (reconciler_.WorkLeft().suspects) reconciler_.Repair();
   EXPECT_GT(waits_, before);
 }
 

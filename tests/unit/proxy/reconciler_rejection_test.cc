@@ -97,7 +97,7 @@ class RejectionTest : public ::testing::TestWithParam<bool> {
     std::vector<Finding> findings;
     int rounds = 0;
     for (; reconciler_.Pending() && rounds < 100; ++rounds) {
-      while (reconciler_.HasSuspects()) EXPECT_OK(reconciler_.Repair().error);
+      while (reconciler_.WorkLeft().suspects) EXPECT_OK(reconciler_.Repair().error);
       for (const PlanFinding& found : reconciler_.Sync(SIZE_MAX).findings) {
         findings.push_back(found.finding);
       }
@@ -165,7 +165,7 @@ TEST_P(RejectionTest, S116SourceRangesAreAddedEvenIfTheirSetCannotBeRead) {
   kernel_.readable = false;
   Apply(web().LoadBalancer("203.0.113.1").SourceRange("10.0.0.0/24"));
   EXPECT_EQ(reconciler_.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  EXPECT_TRUE(reconciler_.HasSuspects());
+  EXPECT_TRUE(reconciler_.WorkLeft().suspects);
 }
 
 TEST_P(RejectionTest, ItsLastGoodStateStaysAndItIsRetriedAlone) {

@@ -28,7 +28,7 @@ class RepairTest : public ReconcilerTest {
   // Repairs the tables until no element is suspect. Returns the number of checks that found damage.
   int ApplyRepair() {
     int found = 0;
-    for (int look = 0; reconciler_.HasSuspects(); ++look) {
+    for (int look = 0; reconciler_.WorkLeft().suspects; ++look) {
       EXPECT_LT(look, 100) << "does not end";
       if (look == 100) break;
       const RepairResult result = reconciler_.Repair();
@@ -40,7 +40,7 @@ class RepairTest : public ReconcilerTest {
   }
   void ExpectRepaired() {
     EXPECT_FALSE(reconciler_.Pending());
-    EXPECT_TRUE(reconciler_.Verified());
+    EXPECT_FALSE(reconciler_.WorkLeft().suspects);
     EXPECT_EQ(Contents(kernel_), before_);
     ExpectConverged();
   }
@@ -106,7 +106,7 @@ TEST_F(RepairTest, AnElementThatWasRemovedIsPutBackAndNothingElseIsWritten) {
     SCOPED_TRACE(set);
     sent_.clear();
     reconciler_.MarkSuspect(Remove(set));
-    EXPECT_FALSE(reconciler_.Verified());
+    EXPECT_TRUE(reconciler_.WorkLeft().suspects);
     EXPECT_EQ(ApplyRepair(), 1);
     ExpectRepaired();
     ASSERT_THAT(sent_, SizeIs(1));
@@ -137,7 +137,7 @@ TEST_F(RepairTest, ASetThatCannotBeReadIsCheckedAgainAndLeadsToNoRewrite) {
   kernel_.InterruptReads(100, nft::SetRef{kV4, kServiceIps});
   reconciler_.MarkSuspect(Lost());
   int failed = 0;
-  for (int look = 0; reconciler_.HasSuspects(); ++look) {
+  for (int look = 0; reconciler_.WorkLeft().suspects; ++look) {
     ASSERT_LT(look, 1000) << "does not end";
     const RepairResult result = reconciler_.Repair();
     failed += result.outcome == RepairResult::Outcome::kFailed ? 1 : 0;
@@ -252,7 +252,7 @@ TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
       }
     }
     ExpectConverged();
-    EXPECT_TRUE(reconciler_.Verified());
+    EXPECT_FALSE(reconciler_.WorkLeft().suspects);
   }
 }
 
@@ -268,7 +268,7 @@ TEST_F(RepairTest, ADeletedTableIsWrittenInBoundedCommitsIfTheOtherOneHasNoServi
     EXPECT_LE(transaction.element_count(), kElementsPerCommit);
   }
   ExpectConverged();
-  EXPECT_TRUE(reconciler_.Verified());
+  EXPECT_FALSE(reconciler_.WorkLeft().suspects);
 }
 
 TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
@@ -305,7 +305,7 @@ TEST_F(RepairTest, AGroupOfAPlanThatFailedIsNotUsedBeforeItsRowsAreDeleted) {
   });
   EXPECT_EQ(Sync().outcome, Outcome::kFailed);
   kernel_.SetFaultHook(nullptr);
-  ASSERT_TRUE(reconciler_.HasSuspects());
+  ASSERT_TRUE(reconciler_.WorkLeft().suspects);
 
   Apply({Slice("shop/added", kEndpoints, 7)});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
@@ -348,7 +348,7 @@ TEST_F(RepairTest, ABatchThatMeetsAForeignChangeGoesThroughAfterARepair) {
   Remove(kEndpoints);
   Apply({NoService("shop/web"), NoService("shop/b")});
   EXPECT_EQ(Sync().outcome, Outcome::kFailed);
-  EXPECT_TRUE(reconciler_.HasSuspects());
+  EXPECT_TRUE(reconciler_.WorkLeft().suspects);
   EXPECT_GE(ApplyRepair(), 1);
   const SyncResult result = Sync();
   EXPECT_EQ(result.outcome, Outcome::kCommitted);

@@ -14,18 +14,7 @@ constexpr std::array kInputs = {Input::kChange, Input::kSnapshotBegin, Input::kS
 
 // If received knowledge could shrink, a controller that disconnects would delete Services.
 TEST(StatesTest, APartOfTheFirstSnapshotIsNoCompleteState) {
-  constexpr AdoptedState kSaved = AdoptedState::kSaved;
-  for (const bool has_objects : {false, true}) {
-    EXPECT_EQ(ReceivedAtStart(kSaved, /*partial=*/false, has_objects), Received::kStored);
-  }
-  EXPECT_EQ(ReceivedAtStart(kSaved, /*partial=*/true, /*has_objects=*/true), Received::kPartial);
-  // The previous run has only created empty tables.
-  EXPECT_EQ(ReceivedAtStart(kSaved, /*partial=*/true, /*has_objects=*/false), Received::kNothing);
   EXPECT_EQ(Next(Received::kPartial, Input::kChange), Received::kPartial);
-  for (const bool partial : {false, true}) {
-    EXPECT_EQ(ReceivedAtStart(AdoptedState::kNothing, partial, false), Received::kNothing);
-    EXPECT_EQ(ReceivedAtStart(AdoptedState::kUnknown, partial, false), Received::kPreviousRules);
-  }
 }
 
 TEST(StatesTest, NoInputReducesWhatWasReceived) {

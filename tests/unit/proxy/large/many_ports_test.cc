@@ -77,7 +77,7 @@ TEST_F(ManyPortsTest, ManyPortsConvergeAfterAnyRejectedCommit) {
       EXPECT_GT(rejected, 3);
       break;
     }
-    while (reconciler_.HasSuspects()) {
+    while (reconciler_.WorkLeft().suspects) {
       EXPECT_NE(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed);
     }
     EXPECT_EQ(Contents(kernel_), Additions(AppliedRows(reconciler_)));

@@ -182,7 +182,7 @@ TEST_F(HeldSnapshotTest, PreviousRulesStayInEffectIfTheSnapshotHasFewerServices)
   loop_->Stop();
   const uint32_t generation = *kernel_.Generation();
   Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), AdoptedState::kUnknown);
+  ASSERT_EQ(next.Adopt().value(), Received::kPreviousRules);
   Loop loop(next, options_);
   loop.Start(Received::kPreviousRules);
   const auto submit = [&](std::vector<Change> changes, Mark mark) {

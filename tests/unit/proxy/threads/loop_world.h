@@ -105,7 +105,7 @@ class LoopTest : public ::testing::Test {
   void StartAfterPreviousRun() {
     Reconciler former(kernel_, {.node_name = "n1"});
     ASSERT_EQ(former.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-    ASSERT_EQ(reconciler_.Adopt().value(), AdoptedState::kUnknown);
+    ASSERT_EQ(reconciler_.Adopt().value(), Received::kPreviousRules);
     Start(Received::kPreviousRules);
   }
   // Starts the loop with one programmed Service, so that later changes may be split into several

@@ -1,13 +1,16 @@
-#include "proxy/reconcile/table_rewriter.h"
+// Rewrites of the tables.
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "proxy/diff/chains.h"
+#include "proxy/reconcile/planner.h"
 #include "proxy/ruleset/descriptor.h"
 
 namespace svcmap::proxy {
@@ -35,18 +38,16 @@ void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& 
 
 }  // namespace
 
-absl::Status TableRewriter::Read() {
-  Forget();
-  Found found;
+absl::StatusOr<FoundTables> Planner::ReadTables() const {
+  FoundTables found;
   for (const Family family : kFamilies) {
-    if (absl::Status read = ReadElements(family, found); !read.ok()) return read;
+    if (absl::Status read = ReadTable(family, found); !read.ok()) return read;
   }
-  found_ = std::move(found);
-  return absl::OkStatus();
+  return found;
 }
 
 // Sets of another type are replaced without being read.
-absl::Status TableRewriter::ReadElements(Family family, Found& found) const {
+absl::Status Planner::ReadTable(Family family, FoundTables& found) const {
   auto read = kernel_.ReadTable(family);
   if (!read.ok()) return read.status();
   const std::optional<nft::TableContent>& content = found.contents[Index(family)] =
@@ -55,7 +56,7 @@ absl::Status TableRewriter::ReadElements(Family family, Found& found) const {
     found.has_marker = false;
     return absl::OkStatus();
   }
-  const nft::TableSpec spec = MakeTable(family, ruleset_, timers_.seconds());
+  const nft::TableSpec spec = MakeTable(family, ruleset_, numbering_.timers.seconds());
   absl::StatusOr<nft::TableContent> reference = kernel_.ReferenceContent(spec);
   if (!reference.ok()) return reference.status();
   bool has_endpoints = false;
@@ -82,7 +83,7 @@ absl::Status TableRewriter::ReadElements(Family family, Found& found) const {
         found.elements);
     if (!endpoints.ok()) return endpoints;
   }
-  found.timers = timers_.seconds();
+  found.timers = numbering_.timers.seconds();
   found.rules = ruleset_.rules_in_use;
   found.references[Index(family)] = *std::move(reference);
   return absl::OkStatus();
@@ -91,8 +92,8 @@ absl::Status TableRewriter::ReadElements(Family family, Found& found) const {
 // Looks up the slots of all groups that the found descriptors name, if the set is large. Reads the
 // complete set if it is small, or if it has more than `count` elements, which no packet reaches.
 // Kernels before Linux 6.16 do not report the count.
-absl::Status TableRewriter::ReadEndpoints(Family family, std::optional<uint64_t> count,
-                                          FoundElements& elements) const {
+absl::Status Planner::ReadEndpoints(Family family, std::optional<uint64_t> count,
+                                    FoundElements& elements) const {
   const nft::SetRef set = {family, kEndpoints};
   absl::flat_hash_map<uint32_t, uint32_t> capacities;  // By group.
   uint64_t slots = 0;
@@ -137,35 +138,62 @@ absl::Status TableRewriter::ReadEndpoints(Family family, std::optional<uint64_t>
   return absl::OkStatus();
 }
 
-void TableRewriter::Replace(SyncPlan& sync_plan) const {
-  sync_plan.specs = MakeSpecs(ruleset_, timers_.seconds());
+absl::StatusOr<SyncPlan> Planner::MakeRewrite(size_t element_limit, const FoundTables* found) {
+  static const SharedCounts kNone;
+  SyncPlan sync_plan(kNone);
+  TakeNumbers(found);
+  AddAllRows(sync_plan, element_limit);
+  sync_plan.specs = MakeSpecs(ruleset_, numbering_.timers.seconds());
+  if (found != nullptr) {
+    absl::Status compared = KeepWhatIsFound(*found, sync_plan);
+    if (compared.ok()) return sync_plan;
+    Undo(sync_plan);
+    return compared;
+  }
   for (const auto& spec : sync_plan.specs) {
     sync_plan.plan.transaction().DropTable(spec->family);
     sync_plan.plan.transaction().CreateTable({.family = spec->family, .spec = spec});
   }
+  return sync_plan;
 }
 
-absl::Status TableRewriter::Write(SyncPlan& sync_plan) const {
-  sync_plan.specs = MakeSpecs(ruleset_, timers_.seconds());
+void Planner::AddAllRows(SyncPlan& sync_plan, size_t element_limit) {
+  sync_plan.rewrite = true;
+  sync_plan.has_marker = false;  // Unless it is found.
+  sync_plan.node_rows = node_.Rows(node_.facts());
+  sync_plan.plan.AddRows({}, *sync_plan.node_rows);
+  // The first rewrite of a run deletes all elements of Services that it does not contain.
+  AddDirty(sync_plan, numbering_.found != nullptr ? SIZE_MAX : element_limit);
+  absl::flat_hash_set<std::string_view> changed;
+  for (const auto& [key, rows] : sync_plan.services) changed.insert(key);
+  for (const auto& [key, rows] : applied_.services()) {
+    if (!changed.contains(std::string_view(key))) sync_plan.plan.AddService(key, nullptr, rows);
+  }
+  sync_plan.plan.Finish();
+  ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
+}
+
+// Replaces the rows of the plan, which contains all rows, with the differences from `found`.
+absl::Status Planner::KeepWhatIsFound(const FoundTables& found, SyncPlan& sync_plan) const {
   std::vector<nft::ChainRepair> repairs;
   nft::Transaction missing;
   for (const Family family : kFamilies) {
     const auto& spec = sync_plan.specs[Index(family)];
-    const std::optional<nft::TableContent>& content = found_->contents[Index(family)];
+    const std::optional<nft::TableContent>& content = found.contents[Index(family)];
     if (!content) {
       missing.CreateTable({.family = family, .spec = spec});
       continue;
     }
     // The plan may have changed affinity timeouts, which have chains of their own, or rules.
-    absl::StatusOr<nft::TableContent> reference = found_->references[Index(family)];
-    if (found_->timers != timers_.seconds() || found_->rules != ruleset_.rules_in_use) {
+    absl::StatusOr<nft::TableContent> reference = found.references[Index(family)];
+    if (found.timers != numbering_.timers.seconds() || found.rules != ruleset_.rules_in_use) {
       reference = kernel_.ReferenceContent(*spec);
     }
     if (!reference.ok()) return reference.status();
     repairs.push_back(StructureRepair(*content, *reference, spec));
     ReportReplacedChains(*content, *spec, sync_plan.replaced_chains);
   }
-  ElementChanges difference = found_->elements.ChangesTo(sync_plan.plan.transaction());
+  ElementChanges difference = found.elements.ChangesTo(sync_plan.plan.transaction());
   nft::Transaction& changes = difference.transaction;
   for (const auto& creation : missing.creations()) changes.CreateTable(creation);
   for (nft::ChainRepair& repair : repairs) {
@@ -175,21 +203,63 @@ absl::Status TableRewriter::Write(SyncPlan& sync_plan) const {
     if (RepairSize(repair) > 0) changes.RepairChains(std::move(repair));
   }
   // The plan does not contain the marker yet, so the found one is deleted.
-  if (found_->has_marker && changes.repairs().empty() &&
+  if (found.has_marker && changes.repairs().empty() &&
       changes.element_count() == kFamilies.size() * applied_.marker().timers.size()) {
     sync_plan.has_marker = true;
     changes = {};
   }
   LocalSets local_sets;
-  found_->elements.ForEach([&](const nft::ElementView& element) { local_sets.AddOld(element); });
+  found.elements.ForEach([&](const nft::ElementView& element) { local_sets.AddOld(element); });
   if (!local_sets.empty()) {
     sync_plan.plan.transaction().ForEachElement(
         [&](nft::Verb, const nft::ElementView& element) { local_sets.AddNew(element); });
   }
-  sync_plan.ended_local_sets = std::move(local_sets).Ended();
-  sync_plan.gone_ports = found_->elements.StickyPortsNotIn(sync_plan.plan.transaction());
+  sync_plan.context.ended_local_sets = std::move(local_sets).Ended();
+  sync_plan.context.freed = found.elements.StickyPortsNotIn(sync_plan.plan.transaction());
   sync_plan.plan.transaction() = std::move(changes);
   return absl::OkStatus();
+}
+
+// Continues with the numbers in the tables of the previous run, so that its elements stay.
+// `tables` is null if they cannot be read. Does nothing after the first plan of this run.
+void Planner::TakeNumbers(const FoundTables* tables) {
+  const std::optional<NextNumbers> next = std::exchange(previous_, std::nullopt);
+  if (!next) return;
+  auto found = std::make_shared<FoundPorts>();
+  if (tables != nullptr) {
+    tables->elements.ForEach([&](const nft::ElementView& element) { found->Add(element); });
+  }
+  found->Finish();
+  for (const NumberPool pool : kNumberPools) {
+    for (const Family family : kFamilies) {
+      if (pool == NumberPool::kGroups && family != Family::kIpv4) continue;  // Shared.
+      const auto index = static_cast<size_t>(pool);
+      numbering_.numbers.Of(pool, family)
+          .Restore(found->numbers()[index][Index(family)],
+                   pool == NumberPool::kGroups ? std::max((*next)[index][0], (*next)[index][1])
+                                               : (*next)[index][Index(family)]);
+    }
+  }
+  numbering_.found = std::move(found);
+}
+
+std::vector<Number> Planner::ForgetFoundPorts() {
+  const auto found = std::exchange(numbering_.found, nullptr);
+  if (found == nullptr) return {};
+  absl::flat_hash_set<Number> used;
+  for (const auto& [key, rows] : applied_.services()) {
+    for (const Number& number : NumbersOf(rows)) used.insert(number);
+  }
+  std::vector<Number> unused;
+  for (const NumberPool pool : kNumberPools) {
+    for (const Family family : kFamilies) {
+      for (const uint32_t value : found->numbers()[static_cast<size_t>(pool)][Index(family)]) {
+        const Number number = {pool, family, value};
+        if (!used.contains(number)) unused.push_back(number);
+      }
+    }
+  }
+  return unused;
 }
 
 }  // namespace svcmap::proxy
