@@ -13,7 +13,7 @@
 #include "api/metrics/catalogue.h"
 #include "api/source/mirror.h"
 #include "api/source/push.h"
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 
 namespace svcmap::etcd {
 

@@ -11,7 +11,7 @@
 #include "api/localhost/status.h"
 #include "api/metrics/observations.h"
 #include "api/metrics/process_figures.h"
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 #include "nft/netlink/batch.h"
 #include "proxy/connections/service_connections.h"
 #include "proxy/conntrack/cleaner.h"
