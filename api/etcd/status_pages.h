@@ -10,7 +10,7 @@
 
 #include "api/etcd/client.h"
 #include "api/health/answers.h"
-#include "api/metrics/catalogue.h"
+#include "api/metrics/families.h"
 #include "api/source/mirror.h"
 #include "api/source/push.h"
 #include "api/tls/tls_files.h"

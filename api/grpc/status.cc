@@ -1,9 +1,12 @@
 #include "api/grpc/status.h"
 
+#include <cstring>
+
 #include "api/convert/convert.h"
 #include "api/convert/error_info.h"
-#include "api/convert/protocol_version.h"
 #include "api/grpc/push_limits.h"
+#include "google/protobuf/util/time_util.h"
+#include "nft/text/nft_text.h"
 
 namespace svcmap::api {
 namespace {
@@ -20,6 +23,17 @@ v1::Outcome ToProto(proxy::BatchResult::Outcome outcome) {
       return v1::FAILED;
   }
   return v1::OUTCOME_UNSPECIFIED;
+}
+
+void FillElement(const nft::TableSpecs& tables, const nft::ElementParts& words,
+                 v1::ElementChange& element) {
+  element.set_change(words.verb == nft::Verb::kAdd ? v1::ElementChange::ADDED
+                                                   : v1::ElementChange::DELETED);
+  element.set_family(std::string(FamilyName(words.set.family)));
+  element.set_set(tables[Index(words.set.family)].sets[words.set.set].name);
+  element.set_key(words.key);
+  element.set_data(words.data);
+  element.set_comment(words.comment);
 }
 
 }  // namespace
@@ -59,25 +73,17 @@ grpc::Status NotTaken(const absl::Status& status) {
 }
 
 void SetDuration(google::protobuf::Duration& to, std::chrono::nanoseconds from) {
-  to.set_seconds(from.count() / 1'000'000'000);
-  to.set_nanos(static_cast<int32_t>(from.count() % 1'000'000'000));
+  to = google::protobuf::util::TimeUtil::NanosecondsToDuration(from.count());
 }
 
 std::string ToBytes(const proxy::StateToken& token) {
-  std::string bytes;
-  for (const uint64_t part : token) {
-    for (int shift = 56; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(part >> shift));
-  }
-  return bytes;
+  return {reinterpret_cast<const char*>(token.data()), sizeof(token)};
 }
 
 std::optional<proxy::StateToken> TokenFromBytes(const std::string& bytes) {
   proxy::StateToken token = {};
-  if (bytes.size() != token.size() * sizeof(token[0])) return std::nullopt;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    uint64_t& part = token[i / sizeof(part)];
-    part = part << 8 | static_cast<uint8_t>(bytes[i]);
-  }
+  if (bytes.size() != sizeof(token)) return std::nullopt;
+  std::memcpy(token.data(), bytes.data(), sizeof(token));
   return token;
 }
 
@@ -94,6 +100,26 @@ v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result) {
   ack.set_held(result.held);
   if (result.token) ack.set_state_token(ToBytes(*result.token));
   if (!result.error.ok()) ack.set_error(std::string(result.error.message()));
+  return ack;
+}
+
+v1::Ack ToAck(const nft::TableSpecs& tables, const proxy::DryRun& dry_run) {
+  v1::Ack ack;
+  ack.set_revision(dry_run.revision);
+  ack.set_held(dry_run.held);
+  for (const proxy::Finding& finding : dry_run.findings) *ack.add_results() = ToProto(finding);
+  ack.set_outcome(dry_run.rows.empty() ? v1::UNCHANGED : v1::WOULD_CHANGE);
+  if (dry_run.rows.empty()) return ack;
+  v1::DryRun& reported = *ack.mutable_dry_run();
+  reported.set_rewrites_tables(dry_run.recreates);
+  uint64_t deleted = 0, added = 0;
+  nft::ForEachElementParts(tables, dry_run.rows, [&](const nft::ElementParts& words) {
+    ++(words.verb == nft::Verb::kAdd ? added : deleted);
+    if (deleted + added > kMaxListedElements) return;
+    FillElement(tables, words, *reported.add_elements());
+  });
+  reported.set_deleted(deleted);
+  reported.set_added(added);
   return ack;
 }
 

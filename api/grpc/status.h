@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "nft/model/table.h"
 #include "proxy/reconcile/loop.h"
+#include "proxy/reconcile/reconciler.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
@@ -38,5 +40,10 @@ std::string ToBytes(const proxy::StateToken& token);
 std::optional<proxy::StateToken> TokenFromBytes(const std::string& bytes);
 
 v1::Ack ToAck(uint64_t number, const proxy::BatchResult& result);
+
+// Maximum number of listed elements, which use about 1 MB.
+inline constexpr uint64_t kMaxListedElements = 10'000;
+
+v1::Ack ToAck(const nft::TableSpecs& tables, const proxy::DryRun& dry_run);
 
 }  // namespace svcmap::api

@@ -2,6 +2,7 @@
 
 #include "api/convert/convert.h"
 #include "api/grpc/status.h"
+#include "google/protobuf/util/time_util.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::api {
@@ -82,8 +83,7 @@ std::vector<v1::ObjectResult> AgentFindings(const proxy::LoopStatus& status,
 void SetTimestamp(google::protobuf::Timestamp& to, std::chrono::system_clock::time_point from) {
   const auto nanos =
       std::chrono::duration_cast<std::chrono::nanoseconds>(from.time_since_epoch()).count();
-  to.set_seconds(nanos / 1'000'000'000);
-  to.set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  to = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(nanos);
 }
 
 void FillLoopStatus(const proxy::LoopStatus& status, const nft::TableSpecs& tables,

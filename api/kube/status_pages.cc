@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/metrics/families.h"
-#include "api/metrics/server.h"
 #include "api/source/push_metrics.h"
 
 namespace svcmap::kube {
@@ -97,7 +95,7 @@ api::Answer KubeHealthzAnswer(const BridgeFacts& facts) {
   return answer;
 }
 
-std::map<std::string, std::function<api::Answer()>> KubePages(std::function<BridgeFacts()> facts) {
+api::Pages KubePages(std::function<BridgeFacts()> facts) {
   return {
       {"/livez", [] { return api::TextPage("ok"); }},
       {"/healthz", [facts] { return KubeHealthzAnswer(facts()); }},

@@ -4,14 +4,70 @@
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 
+#include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "api/config/program_options.h"
+#include "api/convert/quote.h"
 #include "api/log/log_value.h"
 #include "api/log/set_up_log.h"
 #include "api/process/clock_watch.h"
 #include "api/process/notify.h"
+#include "nft/base/status.h"
 
 namespace svcmap::source {
+namespace {
+
+absl::StatusOr<api::BindAddress> ParseBindAddress(const std::string& text) {
+  const absl::StatusOr<api::BindAddress> at = api::BindAddress::Parse(text, /*default_port=*/0);
+  if (at.ok() && at->port == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Invalid value: ", api::Quote(text), ": must contain a port"));
+  }
+  return at;
+}
+
+std::string Instance() {
+  const char* pod = std::getenv("POD_NAME");
+  return pod != nullptr && *pod != '\0' ? pod : api::NodeName("");
+}
+
+}  // namespace
+
+void AddAgentOptions(CLI::App& app, AgentOptions& options) {
+  app.add_option("--agent", options.agent, "Address of svcmapd: unix:///path or tcp://host:port")
+      ->capture_default_str();
+  app.add_option("--tls-ca", options.tls.ca,
+                 "PEM file with the CA certificates that verify svcmapd's certificate (tcp:// "
+                 "only). " +
+                     app.get_name() + " reads all --tls-* files again for each connection");
+  app.add_option("--tls-cert", options.tls.certificate,
+                 "PEM file with the client certificate (tcp:// only)");
+  app.add_option("--tls-key", options.tls.key,
+                 "PEM file with the private key of the client certificate (tcp:// only)");
+  app.add_option("--healthz-bind-address", options.healthz,
+                 "Address and port of /healthz, /livez and /metrics; an empty value disables them");
+  app.add_flag("-v", options.verbosity, "Increase log verbosity; -vv for maximum");
+}
+
+absl::Status FinishAgentOptions(AgentOptions& options) {
+  options.instance = Instance();
+  const absl::StatusOr<std::string> target = api::ParseTarget(options.agent);
+  if (!target.ok()) return Annotate(target.status(), "--agent");
+  options.target = *target;
+  if (absl::Status status = api::CheckTlsFlags(options.tls, options.agent); !status.ok()) {
+    return status;
+  }
+  if (options.healthz.empty()) return absl::OkStatus();
+  const absl::StatusOr<api::BindAddress> at = ParseBindAddress(options.healthz);
+  if (!at.ok()) return Annotate(at.status(), "--healthz-bind-address");
+  options.healthz_bind_address = *at;
+  return absl::OkStatus();
+}
 
 void SetUpProgram(int verbosity) {
   api::SetUpLog(verbosity);
@@ -37,20 +93,33 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-absl::Status AwaitEnd(const sigset_t& signals, const api::ConfigWatch* config) {
+int ServeUntilEnd(const AgentOptions& options, api::Pages pages, const sigset_t& signals,
+                  const api::ConfigurationFile* config) {
+  absl::StatusOr<std::unique_ptr<api::PageServer>> server = nullptr;
+  if (options.healthz_bind_address) {
+    server = api::PageServer::Start({.bind_address = *options.healthz_bind_address,
+                                     .what = "/healthz, /livez and /metrics",
+                                     .pages = std::move(pages)});
+    if (!server.ok()) return Fail(server.status());
+  }
+  absl::StatusOr<std::unique_ptr<api::ConfigWatch>> watch = nullptr;
+  if (config != nullptr) {
+    watch = api::ConfigWatch::Start(*config);
+    if (!watch.ok()) return Fail(watch.status());
+  }
   constexpr timespec kClockInterval = {.tv_sec = 1, .tv_nsec = 0};
   api::ClockWatch clock;
   int signal = 0;
   while ((signal = sigtimedwait(&signals, nullptr, &kClockInterval)) < 0) clock.Check();
-  if (config != nullptr && config->changed()) {
+  if (*watch != nullptr && (*watch)->changed()) {
     api::NotifyStopping("the configuration file has changed; the rules stay in effect");
-    return absl::AbortedError(
+    return Fail(absl::AbortedError(
         "the configuration file has changed, exiting to be restarted with the new file; the rules "
-        "stay in effect");
+        "stay in effect"));
   }
   spdlog::info("stopping, rules stay in effect signal={}", api::LogValue(strsignal(signal)));
   api::NotifyStopping("stopping; the rules stay in effect");
-  return absl::OkStatus();
+  return 0;
 }
 
 PushOptions PushOptionsOf(const AgentOptions& options, const std::string& name) {

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "api/metrics/catalogue.h"
 #include "api/metrics/families.h"
 #include "api/source/mirror.h"
 #include "api/source/push.h"

@@ -8,7 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "api/metrics/catalogue.h"
+#include "api/metrics/families.h"
 #include "tests/metrics/metrics_world.h"
 
 namespace svcmap::api::test {
