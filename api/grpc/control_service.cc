@@ -10,7 +10,6 @@
 #include "api/convert/kinds.h"
 #include "api/grpc/explain.h"
 #include "api/grpc/status.h"
-#include "api/grpc/status_report.h"
 #include "api/log/log_value.h"
 #include "nft/text/nft_text.h"
 #include "proxy/explain/kernel_check.h"

@@ -8,7 +8,6 @@
 
 #include "api/convert/convert.h"
 #include "api/grpc/status.h"
-#include "api/grpc/status_report.h"
 
 namespace svcmap::api {
 namespace {
