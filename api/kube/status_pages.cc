@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/source/push_metrics.h"
+#include "api/source/program.h"
 
 namespace svcmap::kube {
 namespace {

@@ -1,18 +1,21 @@
 // Command-line options that all sources have, for the connection to svcmapd, the status pages and
-// the log, and the parts of main() that all sources share.
+// the log, and the parts of main() and the metrics that all sources share.
 #pragma once
 
 #include <signal.h>
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/connect/target.h"
 #include "api/health/bind_address.h"
+#include "api/metrics/families.h"
 #include "api/metrics/server.h"
 #include "api/process/file_watch.h"
+#include "api/source/mirror.h"
 #include "api/source/push.h"
 #include "api/tls/tls_files.h"
 
@@ -55,5 +58,12 @@ int ServeUntilEnd(const AgentOptions& options, api::Pages pages, const sigset_t&
 
 // `name` is the name of the program and of the controller.
 PushOptions PushOptionsOf(const AgentOptions& options, const std::string& name);
+
+// Returns the metrics of the mirror, of Push and of certificates, whose names start with `prefix`,
+// such as "svcmap_kube_". The names are never freed, so call the function once.
+api::Catalogue PushMetrics(const std::string& prefix);
+
+void AddPushMetrics(const std::string& prefix, const Mirror::Counts& mirror, const PushFacts& push,
+                    const std::vector<api::CertificateExpiry>& certificates, api::Families& page);
 
 }  // namespace svcmap::source
