@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/text.h"
+#include "api/convert/fields.h"
 #include "api/convert/kinds.h"
-#include "api/convert/metadata.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::api {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/cli/text.h"
 #include "api/connect/channel.h"
-#include "api/convert/protocol_version.h"
+#include "api/convert/error_info.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "api/convert/annotations.h"
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
 #include "api/convert/projection.h"
+#include "api/convert/service_parts.h"
 #include "nft/types/ip_address.h"
 #include "proxy/names/kube_names.h"
 

@@ -6,7 +6,7 @@
 #include "api/cli/inputs.h"
 #include "api/cli/push.h"
 #include "api/cli/text.h"
-#include "api/convert/protocol_version.h"
+#include "api/convert/error_info.h"
 
 namespace svcmap::api {
 namespace {

@@ -23,7 +23,7 @@
 #include "api/cli/fleet_page.h"
 #include "api/cli/fleet_reader.h"
 #include "api/health/connections.h"
-#include "api/health/event_thread.h"
+#include "api/health/event.h"
 #include "api/health/http_point.h"
 #include "api/log/set_up_log.h"
 #include "api/process/clock_watch.h"

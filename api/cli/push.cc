@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/cli/parts.h"
 #include "api/cli/text.h"
-#include "api/convert/protocol_version.h"
+#include "api/convert/error_info.h"
 
 namespace svcmap::api {
 namespace {

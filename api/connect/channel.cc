@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <string_view>
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 #include "nft/base/unique_fd.h"
 
 namespace svcmap::api {

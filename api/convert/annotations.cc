@@ -1,4 +1,4 @@
-#include "api/convert/annotations.h"
+#include "api/convert/service_parts.h"
 
 #include <vector>
 
@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "api/convert/quote.h"
-#include "api/convert/service_parts.h"
 
 namespace svcmap::api {
 namespace {

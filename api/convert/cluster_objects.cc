@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
-#include "api/convert/metadata.h"
 #include "api/convert/quote.h"
 
 namespace svcmap::api {

@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "api/convert/field_reader.h"
+#include "api/convert/fields.h"
+#include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
 
@@ -61,5 +63,15 @@ struct EncodedEndpoint {
   std::optional<uint32_t> weight;
 };
 EncodedEndpoint ReadEndpoint(std::string_view bytes);
+
+// ---- EndpointDelta messages, without the EndpointSlice to which the deltas apply. ConvertDeltas
+// in convert.h checks the result of a delta ----
+
+// Rejects missing and malformed names, and endpoints without a valid first address.
+void CheckDelta(const v1::EndpointDelta& delta, Report& report);
+
+// Keeps only the names and the valid removals of a rejected delta. Without valid names, nothing
+// remains.
+void KeepRemovals(v1::EndpointDelta& delta);
 
 }  // namespace svcmap::api

@@ -1,4 +1,4 @@
-#include "api/convert/endpoint_delta.h"
+#include "api/convert/encoded_slice.h"
 
 #include <cstdint>
 #include <deque>
@@ -14,9 +14,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
-#include "api/convert/encoded_slice.h"
 #include "api/convert/fields.h"
-#include "api/convert/metadata.h"
 #include "api/convert/projection.h"
 #include "api/convert/quote.h"
 #include "nft/types/ip_address.h"

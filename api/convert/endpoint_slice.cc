@@ -7,13 +7,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "api/convert/annotations.h"
 #include "api/convert/convert.h"
 #include "api/convert/encoded_slice.h"
 #include "api/convert/fields.h"
-#include "api/convert/metadata.h"
 #include "api/convert/projection.h"
 #include "api/convert/quote.h"
+#include "api/convert/service_parts.h"
 
 namespace svcmap::api {
 namespace {

@@ -1,7 +1,8 @@
-// Details of the error of a call: google.rpc.ErrorInfo in google.rpc.Status (see
-// svcmap.v1.ErrorReason). Pure functions.
+// Version of the protocol, and details of the error of a call: google.rpc.ErrorInfo in
+// google.rpc.Status (see svcmap.v1.ErrorReason). Pure functions.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -20,5 +21,8 @@ std::string EncodeErrorDetails(int code, const std::string& message, const Error
 
 // Returns ERROR_REASON_UNSPECIFIED if `details` contains no known reason of svcmap.v1.
 ErrorInfo ReadErrorDetails(std::string_view details);
+
+// Version of the protocol in svcmap/v1/control.proto.
+inline constexpr uint32_t kProtocolVersion = 2;
 
 }  // namespace svcmap::api

@@ -1,6 +1,7 @@
 // Kinds of objects: their names and their fields in messages. Pure functions.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -40,13 +41,29 @@ inline constexpr std::array<KindInfo, 4> kKinds = {{
 
 constexpr const KindInfo& InfoOf(proxy::Kind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
-// Return null for an unknown kind or field.
-const KindInfo* FindKind(v1::Kind kind);
-const KindInfo* FindKindOfField(int field);
+// Returns null if no kind matches.
+template <typename Matches>
+const KindInfo* FindKindIf(Matches matches) {
+  const auto* found = std::find_if(kKinds.begin(), kKinds.end(), matches);
+  return found == kKinds.end() ? nullptr : found;
+}
+
+inline const KindInfo* FindKind(v1::Kind kind) {
+  return FindKindIf([kind](const KindInfo& info) { return info.proto == kind; });
+}
+inline const KindInfo* FindKindOfField(int field) {
+  return FindKindIf([field](const KindInfo& info) { return info.field == field; });
+}
 // Returns the API group of an apiVersion, or "" for the core group.
-std::string_view GroupOf(std::string_view api_version);
+inline std::string_view GroupOf(std::string_view api_version) {
+  const size_t slash = api_version.find('/');
+  return slash == std::string_view::npos ? std::string_view() : api_version.substr(0, slash);
+}
 // Finds a kind of manifests by name and API group.
-const KindInfo* FindKind(std::string_view api_version, std::string_view name);
+inline const KindInfo* FindKind(std::string_view api_version, std::string_view name) {
+  const std::string_view group = GroupOf(api_version);
+  return FindKindIf([&](const KindInfo& info) { return info.name == name && info.group == group; });
+}
 
 // Returns the metadata of `message`, a v1::Object or v1::Change, or null if it contains no object.
 template <typename Message>
@@ -58,6 +75,9 @@ const v1::ObjectMeta* FindMetadata(const Message& message) {
 }
 
 // Returns the message of `kind` in `object`, and creates this message if necessary.
-google::protobuf::Message& MutableMessage(const KindInfo& kind, v1::Object& object);
+inline google::protobuf::Message& MutableMessage(const KindInfo& kind, v1::Object& object) {
+  const auto* field = v1::Object::descriptor()->FindFieldByNumber(kind.field);
+  return *v1::Object::GetReflection()->MutableMessage(&object, field);
+}
 
 }  // namespace svcmap::api

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "api/convert/annotations.h"
 #include "api/convert/field_reader.h"
 #include "api/convert/quote.h"
+#include "api/convert/service_parts.h"
 #include "google/protobuf/wire_format.h"
 
 namespace svcmap::api {

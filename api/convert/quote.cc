@@ -1,10 +1,8 @@
 #include "api/convert/quote.h"
 
-#include <cstdint>
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "api/log/printable.h"
+#include "google/protobuf/stubs/common.h"
 
 namespace svcmap::api {
 namespace {
@@ -39,30 +37,8 @@ std::string Quote(std::string_view text) {
 }
 
 bool IsUtf8(std::string_view text) {
-  constexpr size_t kWord = sizeof(uint64_t);
-  const auto is_ascii = [&](size_t first) {
-    uint64_t word;
-    std::memcpy(&word, text.data() + first, kWord);
-    return (word & 0x8080808080808080) == 0;
-  };
-  for (size_t i = 0; i < text.size();) {
-    if (text.size() - i >= kWord) {
-      if (is_ascii(i)) {
-        i += kWord;
-        continue;
-      }
-    } else if (text.size() >= kWord && is_ascii(text.size() - kWord)) {
-      return true;
-    }
-    if (static_cast<unsigned char>(text[i]) < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t length = Utf8Length(text.substr(i));
-    if (length == 0) return false;
-    i += length;
-  }
-  return true;
+  return google::protobuf::internal::IsStructurallyValidUTF8(text.data(),
+                                                             static_cast<int>(text.size()));
 }
 
 }  // namespace svcmap::api

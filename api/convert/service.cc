@@ -1,16 +1,14 @@
 // Converts the names and addresses of a Service. annotations.cc converts annotations,
-// service_ports.cc converts the ports, service_policies.cc converts the policies, endpoint_pick.cc
-// converts the selection of endpoints, and service_size.cc limits the number of map elements.
+// service_ports.cc converts the ports and limits the number of map elements, and
+// service_policies.cc converts the policies and the selection of endpoints.
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "api/convert/annotations.h"
 #include "api/convert/convert.h"
 #include "api/convert/fields.h"
-#include "api/convert/metadata.h"
 #include "api/convert/quote.h"
 #include "api/convert/service_parts.h"
 

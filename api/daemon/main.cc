@@ -4,18 +4,17 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <cstdio>
-#include <optional>
+#include <stop_token>
 #include <thread>
 
 #include "api/daemon/agent.h"
 #include "api/daemon/kernel_features.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/options.h"
-#include "api/daemon/repeat_lookups.h"
 #include "api/daemon/server.h"
-#include "api/daemon/stop_guard.h"
 #include "api/daemon/sysctls.h"
 #include "api/log/log_value.h"
 #include "api/log/set_up_log.h"
@@ -97,16 +96,37 @@ absl::Status CheckInputs(const DaemonOptions& options) {
   return Annotate(FileWatch::Open(options.manifests).status(), "--manifests");
 }
 
-// Blocks signals in all threads, because the main thread receives signals with sigwait.
+// Blocks signals in all threads, because GuardStart() and the main thread receive signals with
+// sigwait. Returns the signals for the main thread.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  sigset_t blocked = signals;
+  sigaddset(&blocked, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return signals;
+}
+
+// Until the thread is stopped, SIGTERM and SIGINT end the process with status 0, even if a file
+// system or a lock blocks the start forever. The state on disk is always consistent, so the process
+// may end at any time. A signal that arrives later stays pending for the main thread.
+std::jthread GuardStart() {
+  return std::jthread([](const std::stop_token& stop) {
+    const std::stop_callback wake(stop, [self = pthread_self()] { pthread_kill(self, SIGUSR1); });
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal == SIGUSR1) return;
+    spdlog::info("exiting during start, rules stay in effect");
+    spdlog::default_logger()->flush();
+    _exit(0);  // Skips destructors, because another thread may be blocked forever.
+  });
 }
 
 // Raises the file descriptor limit, because every connection needs a descriptor and gRPC does not
@@ -123,7 +143,7 @@ size_t RaiseDescriptorLimit() {
 int Run(DaemonOptions options) {
   const size_t descriptors = RaiseDescriptorLimit();
   const sigset_t signals = BlockSignals();
-  std::optional<StartGuard> starting(std::in_place);
+  std::jthread starting = GuardStart();
   DropHashPicksIfUnsupported(options.ruleset);
   DropCountersIfRejected(options.ruleset);
   options.ruleset.tcp_resets = ChooseTcpResets();
@@ -154,7 +174,7 @@ int Run(DaemonOptions options) {
     const int exit_code = CleanUp(tables, options.state_dir);
     if (exit_code != 0 || !options.stay) return exit_code;
     *lock = UniqueFd();  // Another svcmapd may start.
-    starting.reset();
+    starting = std::jthread();
     spdlog::info("cleanup complete, waiting for SIGTERM");
     int signal = SIGHUP;
     while (signal == SIGHUP) sigwait(&signals, &signal);
@@ -172,7 +192,7 @@ int Run(DaemonOptions options) {
   Agent agent(std::move(options), tables, descriptors);
   absl::Status status = agent.Start();
   if (status.ok()) {
-    starting.reset();
+    starting = std::jthread();
     status = agent.Wait(signals);
   }
   const int exit_code = status.ok() ? 0 : Fail(status);

@@ -1,10 +1,13 @@
 #include "api/daemon/options.h"
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "api/config/detect_local.h"
@@ -289,6 +292,20 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   if (problem.ok()) problem = CheckListeners(listeners);
   if (!problem.ok()) parsed.exit = UsageError("svcmapd", problem);
   return parsed;
+}
+
+bool CanMissReplacedKeys(std::string_view release) {
+  std::array<int, 3> version = {};  // For example 6.12.48. A missing part counts as 0.
+  const char* position = release.data();
+  const char* const end = position + release.size();
+  for (int& number : version) {
+    const auto [after, error] = std::from_chars(position, end, number);
+    if (error != std::errc() || after == end || *after != '.') break;
+    position = after + 1;
+  }
+  const auto [major, minor, patch] = version;
+  if (major == 6 && minor == 12) return patch < 48;
+  return std::pair(major, minor) < std::pair(6, 17);
 }
 
 }  // namespace svcmap::api

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,5 +58,11 @@ struct ParsedOptions {
   std::optional<int> exit;
 };
 ParsedOptions ParseDaemonOptions(int argc, char** argv);
+
+// For --repeat-lookups (docs/decisions/0011): returns true if the kernel can miss a key of a map
+// while a commit replaces the data of the key. `release` is the output of `uname -r`. Linux 6.17
+// and 6.12.48 corrected this error (Linux commit b2f742c846ca). Returns true if the version is
+// unknown.
+bool CanMissReplacedKeys(std::string_view release);
 
 }  // namespace svcmap::api

@@ -215,9 +215,7 @@ absl::Status Server::StartOne(Role role) {
     return peer;
   };
   guards_.push_back(std::make_unique<GuardedControl>(
-      service_, identify,
-      GuardedControlOptions{role == Role::kWrite ? kWriterCalls : kReaderCalls,
-                            limits_.read_within}));
+      service_, identify, role == Role::kWrite ? kWriterCalls : kReaderCalls, limits_.read_within));
   grpc::ServerBuilder builder;
   builder.RegisterService(guards_.back().get());
   builder.SetMaxReceiveMessageSize(role == Role::kWrite ? static_cast<int>(limits_.max_batch_bytes)

@@ -7,7 +7,6 @@
 #include "api/etcd/status_pages.h"
 #include "api/etcd/status_reporter.h"
 #include "api/log/log_value.h"
-#include "api/metrics/server.h"
 #include "api/process/fatal.h"
 #include "api/source/program.h"
 #include "api/source/push.h"
@@ -52,16 +51,7 @@ int Run(const ProgramOptions& options) {
     facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
     return facts;
   };
-  std::unique_ptr<api::PageServer> status;
-  if (options.healthz_bind_address) {
-    auto server = api::PageServer::Start({.bind_address = *options.healthz_bind_address,
-                                          .what = "/healthz, /livez and /metrics",
-                                          .pages = Pages(read_facts)});
-    if (!server.ok()) return source::Fail(server.status());
-    status = *std::move(server);
-  }
-  const absl::Status end = source::AwaitEnd(signals, /*config=*/nullptr);
-  return end.ok() ? 0 : source::Fail(end);
+  return source::ServeUntilEnd(options, Pages(read_facts), signals, /*config=*/nullptr);
 }
 
 }  // namespace

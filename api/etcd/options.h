@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/etcd/client.h"
-#include "api/source/agent_options.h"
+#include "api/source/program.h"
 
 namespace svcmap::etcd {
 

@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "api/fleet/node_status.h"
 #include "api/source/object.h"
-#include "api/source/resource.h"
 
 namespace svcmap::etcd {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/metrics/families.h"
 #include "api/metrics/server.h"
-#include "api/source/push_metrics.h"
+#include "api/source/program.h"
 
 namespace svcmap::etcd {
 namespace {

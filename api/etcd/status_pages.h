@@ -10,10 +10,10 @@
 
 #include "api/etcd/client.h"
 #include "api/health/answers.h"
-#include "api/metrics/catalogue.h"
+#include "api/metrics/families.h"
 #include "api/source/mirror.h"
 #include "api/source/push.h"
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 
 namespace svcmap::etcd {
 

@@ -1,6 +1,6 @@
-// Calls whose responses are computed by Workers instead of threads of gRPC. gRPC passes messages as
-// bytes, so that the Workers also parse and serialize the messages. The objects delete themselves
-// at the end of the call.
+// Calls that the agent rejects, and calls whose responses are computed by Workers instead of
+// threads of gRPC. gRPC passes messages as bytes, so that the Workers also parse and serialize the
+// messages. The objects delete themselves at the end of the call.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -22,6 +22,15 @@
 #include "api/grpc/workers.h"
 
 namespace svcmap::api {
+
+// Finishes the call immediately with an error, and deletes itself at the end of the call. `Reactor`
+// is gRPC's reactor type of the method.
+template <typename Reactor>
+class RejectedCall final : public Reactor {
+ public:
+  explicit RejectedCall(const grpc::Status& status) { this->Finish(status); }
+  void OnDone() override { delete this; }
+};
 
 // Time limit for a client to read the response of a call. Without the limit, a client that does not
 // read keeps the memory of the response, and delays the calls that wait for the end of this call.

@@ -8,12 +8,8 @@
 #include <utility>
 
 #include "api/convert/kinds.h"
-#include "api/grpc/dry_run.h"
 #include "api/grpc/explain.h"
-#include "api/grpc/rejected_call.h"
 #include "api/grpc/status.h"
-#include "api/grpc/status_report.h"
-#include "api/grpc/watch_stream.h"
 #include "api/log/log_value.h"
 #include "nft/text/nft_text.h"
 #include "proxy/explain/kernel_check.h"
@@ -177,8 +173,9 @@ grpc::Status ControlService::SubmitBatch(
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::AcceptSnapshot(const v1::AcceptSnapshotRequest& request,
-                                            const std::string& client, v1::Ack& ack) {
+grpc::Status ControlService::AcceptSnapshot(const Caller& caller,
+                                            const v1::AcceptSnapshotRequest& request,
+                                            v1::Ack& ack) {
   if (grpc::Status unsupported = CheckVersion("protocol_version", request.protocol_version());
       !unsupported.ok()) {
     return unsupported;
@@ -186,23 +183,23 @@ grpc::Status ControlService::AcceptSnapshot(const v1::AcceptSnapshotRequest& req
   if (!loop_.status().held_snapshot) {
     return Error(grpc::FAILED_PRECONDITION, v1::NO_HELD_SNAPSHOT, "the agent holds no snapshot");
   }
-  return SubmitBatch(proxy::Batch::Mark::kAcceptSnapshot, 0, nullptr, client, ack);
+  return SubmitBatch(proxy::Batch::Mark::kAcceptSnapshot, 0, nullptr, caller.client, ack);
 }
 
-grpc::Status ControlService::Apply(const envelope::v1::ApplyRequest& request,
-                                   const std::string& client, v1::Ack& ack) {
+grpc::Status ControlService::Apply(const Caller& caller, const envelope::v1::ApplyRequest& request,
+                                   v1::Ack& ack) {
   return SubmitAndWait(
-      request, client, [&](int i) { return ConvertObject(request.objects(i), intake_.context()); },
-      ack);
+      request, caller.client,
+      [&](int i) { return ConvertObject(request.objects(i), intake_.context()); }, ack);
 }
 
-grpc::Status ControlService::Remove(const v1::RemoveRequest& request, const std::string& client,
+grpc::Status ControlService::Remove(const Caller& caller, const v1::RemoveRequest& request,
                                     v1::Ack& ack) {
   return SubmitAndWait(
-      request, client, [&](int i) { return ConvertRemoval(request.objects(i)); }, ack);
+      request, caller.client, [&](int i) { return ConvertRemoval(request.objects(i)); }, ack);
 }
 
-grpc::Status ControlService::List(const v1::ListRequest& request,
+grpc::Status ControlService::List(const Caller&, const v1::ListRequest& request,
                                   NextMessage<v1::ListResponse>& next) {
   if (request.kind() != v1::KIND_UNSPECIFIED && FindKind(request.kind()) == nullptr) {
     return InvalidField("kind", "Unsupported value: " + std::to_string(request.kind()));
@@ -222,6 +219,12 @@ grpc::Status ControlService::List(const v1::ListRequest& request,
     }
     return response.objects_size() > 0;
   };
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::GetStatus(const Caller&, const v1::GetStatusRequest&,
+                                       v1::GetStatusResponse& response) {
+  FillStatus(response);
   return grpc::Status::OK;
 }
 
@@ -246,8 +249,7 @@ void ControlService::FillStatus(v1::GetStatusResponse& response) {
   FillFindings(intake_, status, response);
 }
 
-grpc::Status ControlService::Dump(const grpc::CallbackServerContext& context,
-                                  const v1::DumpRequest& request,
+grpc::Status ControlService::Dump(const Caller& caller, const v1::DumpRequest& request,
                                   NextMessage<v1::DumpResponse>& next) {
   using Rows = proxy::RowReader::Rows;
   std::optional<Rows> requested;
@@ -259,7 +261,7 @@ grpc::Status ControlService::Dump(const grpc::CallbackServerContext& context,
   }
   proxy::RowReader reader(*requested);
   for (bool done = false; !done;) {
-    if (context.IsCancelled()) return grpc::Status::CANCELLED;
+    if (caller.context.IsCancelled()) return grpc::Status::CANCELLED;
     const auto read = [&](proxy::Reconciler& r) { done = reader.Read(r, kPortion); };
     if (!loop_.Call(read)) return Stopping();
     reader.Merge();
@@ -276,8 +278,7 @@ grpc::Status ControlService::Dump(const grpc::CallbackServerContext& context,
   return grpc::Status::OK;
 }
 
-grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
-                                     const v1::ExplainRequest& request,
+grpc::Status ControlService::Explain(const Caller& caller, const v1::ExplainRequest& request,
                                      v1::ExplainResponse& response) {
   const absl::StatusOr<proxy::Question> question = ToQuestion(request);
   if (!question.ok()) {
@@ -308,7 +309,7 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
   };
   if (!loop_.Call(first)) return Stopping();
   while (!done) {
-    if (context.IsCancelled()) return grpc::Status::CANCELLED;
+    if (caller.context.IsCancelled()) return grpc::Status::CANCELLED;
     if (!loop_.Call(next)) return Stopping();
   }
   absl::StatusOr<std::vector<std::string>> differences = check->differences();

@@ -38,27 +38,33 @@ struct ControlOptions {
   std::function<void(const proxy::Leader&)> save_leader;
 };
 
+// The client of a call that GuardedControl has authorized.
+struct Caller {
+  const grpc::CallbackServerContext& context;
+  const std::string& client;  // Name for log lines.
+};
+
 class ControlService {
  public:
   // Publishes controller sessions to `hub`. Call WatchHub::End before the destructor.
   ControlService(proxy::Loop& loop, Intake& intake, WatchHub& hub, const nft::TableSpecs& tables,
                  ControlOptions options);
 
-  // `client` is the name of the client for log lines.
   PushReactor* Push(grpc::CallbackServerContext* context, const std::string& client);
   grpc::ServerWriteReactor<v1::WatchEvent>* Watch(const std::string& peer);
-  void FillStatus(v1::GetStatusResponse& response);  // Never waits.
+  grpc::Status GetStatus(const Caller& caller, const v1::GetStatusRequest& request,
+                         v1::GetStatusResponse& response);  // Never waits.
   // The functions below wait for the loop.
-  grpc::Status Apply(const envelope::v1::ApplyRequest& request, const std::string& client,
-                     v1::Ack& ack);
-  grpc::Status Remove(const v1::RemoveRequest& request, const std::string& client, v1::Ack& ack);
-  grpc::Status AcceptSnapshot(const v1::AcceptSnapshotRequest& request, const std::string& client,
+  grpc::Status Apply(const Caller& caller, const envelope::v1::ApplyRequest& request, v1::Ack& ack);
+  grpc::Status Remove(const Caller& caller, const v1::RemoveRequest& request, v1::Ack& ack);
+  grpc::Status AcceptSnapshot(const Caller& caller, const v1::AcceptSnapshotRequest& request,
                               v1::Ack& ack);
-  grpc::Status Explain(const grpc::CallbackServerContext& context,
-                       const v1::ExplainRequest& request, v1::ExplainResponse& response);
+  grpc::Status Explain(const Caller& caller, const v1::ExplainRequest& request,
+                       v1::ExplainResponse& response);
   // List and Dump set the function that fills the messages of the response.
-  grpc::Status List(const v1::ListRequest& request, NextMessage<v1::ListResponse>& next);
-  grpc::Status Dump(const grpc::CallbackServerContext& context, const v1::DumpRequest& request,
+  grpc::Status List(const Caller& caller, const v1::ListRequest& request,
+                    NextMessage<v1::ListResponse>& next);
+  grpc::Status Dump(const Caller& caller, const v1::DumpRequest& request,
                     NextMessage<v1::DumpResponse>& next);
 
   // Calls that GuardedControl rejected. GetStatus reports their number.
@@ -72,6 +78,7 @@ class ControlService {
  private:
   grpc::Status RejectedByManifests() const;
   grpc::Status AdmitStream(const std::string& connection);
+  void FillStatus(v1::GetStatusResponse& response);
   // `Request`: envelope::v1::ApplyRequest or v1::RemoveRequest.
   template <typename Request>
   grpc::Status SubmitAndWait(const Request& request, const std::string& client,

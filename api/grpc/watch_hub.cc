@@ -1,16 +1,18 @@
 #include "api/grpc/watch_hub.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "api/convert/convert.h"
 #include "api/grpc/status.h"
-#include "api/grpc/status_report.h"
 
 namespace svcmap::api {
 namespace {
 
+constexpr char kWatchEnd[] = "the agent is stopping";
 constexpr std::chrono::milliseconds kRest{1};
 constexpr int kMaxWatchedFindings = 100;  // Per event. Others are counted.
 
@@ -64,6 +66,107 @@ void AddFinding(const proxy::Finding& finding, v1::WatchFindings& findings) {
 }
 
 }  // namespace
+
+// No function waits for the client. While a message is being sent, the hub stores new events and
+// drops the oldest events.
+class WatchStream final : public grpc::ServerWriteReactor<v1::WatchEvent>,
+                          public std::enable_shared_from_this<WatchStream> {
+ public:
+  WatchStream(WatchHub& hub, std::function<void(v1::GetStatusResponse&)> fill_status)
+      : hub_(hub), fill_status_(std::move(fill_status)) {}
+
+  void Start(const std::string& peer, uint32_t limit) {
+    self_ = shared_from_this();
+    const std::lock_guard lock(mutex_);
+    const absl::StatusOr<uint64_t> joined = hub_.Join(self_, peer, limit);
+    if (joined.ok()) {
+      number_ = *joined;
+    } else {
+      const bool stopping = absl::IsUnavailable(joined.status());
+      Close(stopping ? Error(grpc::UNAVAILABLE, v1::STOPPING, kWatchEnd)
+                     : Error(grpc::RESOURCE_EXHAUSTED, v1::LIMIT_REACHED,
+                             std::string(joined.status().message()),
+                             {{"flag", "--max-watchers"}, {"limit", std::to_string(limit)}}));
+    }
+  }
+
+  // Called on the hub's thread when there may be an event: once after WatchHub::Join(), and once
+  // after each WatchHub::Next() that returned null.
+  void Wake() {
+    if (!std::exchange(sent_status_, true)) {
+      SendStatus();
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    MaybeWrite();
+  }
+
+  // Called at most once, when there will be no more events.
+  void End() {
+    const std::lock_guard lock(mutex_);
+    Close(Error(grpc::UNAVAILABLE, v1::STOPPING, kWatchEnd));
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (ok) {
+      MaybeWrite();
+    } else {
+      Close(grpc::Status::CANCELLED);
+    }
+  }
+
+  void OnCancel() override {
+    const std::lock_guard lock(mutex_);
+    Close(grpc::Status::CANCELLED);
+  }
+
+  void OnDone() override {
+    hub_.Leave(*this);
+    self_.reset();  // The hub may still have a reference.
+  }
+
+ private:
+  // Reads the status of the loop. Must be called without mutex_.
+  void SendStatus() {
+    v1::GetStatusResponse status;
+    fill_status_(status);
+    const std::lock_guard lock(mutex_);
+    if (finished_) return;
+    event_.set_number(number_);
+    SetTimestamp(*event_.mutable_time(), std::chrono::system_clock::now());
+    *event_.mutable_status() = std::move(status);
+    StartWrite(&event_);
+  }
+
+  void MaybeWrite() {
+    if (finished_ || writing_) return;
+    const std::shared_ptr<const v1::WatchEvent> next = hub_.Next(*this, number_);
+    if (!next) return;
+    event_ = *next;
+    event_.set_lost(next->number() - number_ - 1);
+    number_ = next->number();
+    writing_ = true;
+    StartWrite(&event_);
+  }
+
+  void Close(const grpc::Status& status) {
+    if (!std::exchange(finished_, true)) Finish(status);
+  }
+
+  WatchHub& hub_;
+  const std::function<void(v1::GetStatusResponse&)> fill_status_;
+  bool sent_status_ = false;  // Used only on the hub's thread.
+
+  std::mutex mutex_;  // Guards the members below. Locked before the hub's mutex.
+  v1::WatchEvent event_;
+  uint64_t number_ = 0;  // Number of the last sent event.
+  bool writing_ = true;  // The first message is the status.
+  bool finished_ = false;
+
+  std::shared_ptr<WatchStream> self_;
+};
 
 template <typename Fill>
 void WatchHub::Add(const Fill& fill) {
@@ -132,8 +235,8 @@ void WatchHub::PublishController(const v1::WatchController& controller) {
   Add([&](v1::WatchEvent& event) { *event.mutable_controller() = controller; });
 }
 
-absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<Watcher> watcher, const std::string& peer,
-                                        uint32_t limit) {
+absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<WatchStream> watcher,
+                                        const std::string& peer, uint32_t limit) {
   const std::lock_guard lock(mutex_);
   if (ended_) return absl::UnavailableError(kWatchEnd);
   if (watchers_.size() >= limit) {
@@ -154,8 +257,8 @@ absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<Watcher> watcher, const 
   return number_;
 }
 
-void WatchHub::Leave(const Watcher& watcher) {
-  std::shared_ptr<Watcher>
+void WatchHub::Leave(const WatchStream& watcher) {
+  std::shared_ptr<WatchStream>
       last;  // Possibly the last reference, which is destroyed without the lock.
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(watchers_.begin(), watchers_.end(), [&](const Joined& joined) {
@@ -167,7 +270,7 @@ void WatchHub::Leave(const Watcher& watcher) {
   if (watchers_.empty()) kept_.clear();
 }
 
-std::shared_ptr<const v1::WatchEvent> WatchHub::Next(const Watcher& watcher, uint64_t number) {
+std::shared_ptr<const v1::WatchEvent> WatchHub::Next(const WatchStream& watcher, uint64_t number) {
   const std::lock_guard lock(mutex_);
   if (number < number_ && !kept_.empty()) {
     const uint64_t first = kept_.front()->number();
@@ -194,7 +297,7 @@ void WatchHub::End() {
 void WatchHub::Run() {
   std::unique_lock lock(mutex_);
   while (!ended_) {
-    std::vector<std::shared_ptr<Watcher>> awake;
+    std::vector<std::shared_ptr<WatchStream>> awake;
     for (Joined& joined : watchers_) {
       if (std::exchange(joined.wake, false)) awake.push_back(joined.watcher);
     }
@@ -204,11 +307,19 @@ void WatchHub::Run() {
       continue;
     }
     lock.unlock();
-    for (const std::shared_ptr<Watcher>& watcher : awake) watcher->Wake();
+    for (const std::shared_ptr<WatchStream>& watcher : awake) watcher->Wake();
     awake.clear();
     lock.lock();
     wake_.wait_for(lock, kRest, [this] { return ended_; });
   }
+}
+
+grpc::ServerWriteReactor<v1::WatchEvent>* NewWatchStream(
+    WatchHub& hub, const std::string& peer, uint32_t limit,
+    std::function<void(v1::GetStatusResponse&)> fill_status) {
+  const auto stream = std::make_shared<WatchStream>(hub, std::move(fill_status));
+  stream->Start(peer, limit);
+  return stream.get();
 }
 
 }  // namespace svcmap::api

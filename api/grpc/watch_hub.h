@@ -5,10 +5,13 @@
 // publishing threads need. Thread-safe.
 #pragma once
 
+#include <grpcpp/support/server_callback.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,17 +24,7 @@
 
 namespace svcmap::api {
 
-inline constexpr char kWatchEnd[] = "the agent is stopping";
-
-class Watcher {
- public:
-  virtual ~Watcher() = default;
-  // Called on the hub's thread when there may be an event: once after Join(), and once after each
-  // Next() that returned null.
-  virtual void Wake() = 0;
-  // Called at most once, when there will be no more events.
-  virtual void End() = 0;
-};
+class WatchStream;  // A stream to a watcher.
 
 class WatchHub {
  public:
@@ -48,20 +41,20 @@ class WatchHub {
   // Adds a watcher of `peer` and returns the number of the last event. Returns kResourceExhausted
   // if there are `limit` watchers already, or if a quarter of `limit` belongs to `peer`. Returns
   // kUnavailable after End().
-  absl::StatusOr<uint64_t> Join(std::shared_ptr<Watcher> watcher, const std::string& peer,
+  absl::StatusOr<uint64_t> Join(std::shared_ptr<WatchStream> watcher, const std::string& peer,
                                 uint32_t limit);
-  void Leave(const Watcher& watcher);
+  void Leave(const WatchStream& watcher);
 
   // Returns the first stored event after `number` for a watcher that has joined. If there is no
   // such event yet, returns null, and wakes the watcher later.
-  std::shared_ptr<const v1::WatchEvent> Next(const Watcher& watcher, uint64_t number);
+  std::shared_ptr<const v1::WatchEvent> Next(const WatchStream& watcher, uint64_t number);
 
   // Ends all watchers. No watcher is woken after End has returned.
   void End();
 
  private:
   struct Joined {
-    std::shared_ptr<Watcher> watcher;
+    std::shared_ptr<WatchStream> watcher;
     std::string peer;
     bool has_read_all = false;
     bool wake = true;
@@ -86,5 +79,12 @@ class WatchHub {
 
   std::thread thread_;
 };
+
+// Returns a stream that joins `hub` and sends the agent's status, and then events in order. Ends
+// immediately if the hub has `limit` watchers already, or if a quarter of `limit` belongs to
+// `peer`. Calls `fill_status` once on the hub's thread. Deletes itself at the end of the stream.
+grpc::ServerWriteReactor<v1::WatchEvent>* NewWatchStream(
+    WatchHub& hub, const std::string& peer, uint32_t limit,
+    std::function<void(v1::GetStatusResponse&)> fill_status);
 
 }  // namespace svcmap::api

@@ -67,12 +67,6 @@ absl::StatusOr<BindAddress> BindAddress::Parse(const std::string& text, uint16_t
   return at;
 }
 
-std::string BindAddress::ToString() const {
-  const std::string end = ":" + std::to_string(port);
-  return (address.family() == Family::kIpv4 ? address.ToString() : "[" + address.ToString() + "]") +
-         end;
-}
-
 absl::StatusOr<UniqueFd> Listen(const BindAddress& at, Stack stack, Interfaces interfaces) {
   const bool both = stack == Stack::kBoth && at.address.IsUnspecified();
   const auto create = [](const SocketAddress& address) {

@@ -19,7 +19,7 @@ struct BindAddress {
   // Parses "0.0.0.0:10256" and "[::]:10256". Addresses without a port get `default_port` (S-295).
   static absl::StatusOr<BindAddress> Parse(const std::string& text, uint16_t default_port);
 
-  std::string ToString() const;  // "0.0.0.0:10256", "[::]:10256"
+  std::string ToString() const { return address.WithPort(port); }  // "0.0.0.0:10256", "[::]:10256"
 };
 
 // The address of a socket, for bind(2) and connect(2).

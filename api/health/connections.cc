@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "api/health/limits.h"
-
 namespace svcmap::api {
 namespace {
 

@@ -9,7 +9,9 @@
 
 #include <event2/bufferevent.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <list>
 #include <map>
@@ -17,10 +19,53 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "api/health/event.h"
-#include "api/health/request_rate.h"
 #include "api/limits/token_bucket.h"
 
 namespace svcmap::api {
+
+// Limits for HTTP requests. A health check request has only a few hundred bytes. Requests with
+// longer headers are answered with 400.
+inline constexpr size_t kMaxHeaders = 8 << 10;
+inline constexpr size_t kMaxBody = 8 << 10;  // Requests with longer bodies are answered with 413.
+// Maximum number of unread bytes of a connection. The limit is twice the maximum body size, because
+// evhttp also reads while evhttp writes, and buffers the complete body.
+inline constexpr size_t kMaxUnread = 2 * kMaxBody;
+inline constexpr size_t kMaxSingleRead = 4 << 10;
+
+// Number of requests of one connection that are answered immediately, and the interval of further
+// responses.
+inline constexpr int kRequestBurst = 10;
+inline constexpr std::chrono::milliseconds kRequestInterval{100};
+// Limits for the responses on all connections together, except the first response of each
+// connection.
+inline constexpr double kMaxResponsesAtOnce = 400;
+inline constexpr double kMaxResponsesPerSecond = 4000;
+inline constexpr std::chrono::milliseconds kResponseTurn{10};  // Interval of delayed responses.
+
+// Limits the number of responses per second on one connection. The times that it permits also order
+// the delayed responses of all connections: a connection with fewer requests receives its response
+// first.
+class RequestRate {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit RequestRate(Clock::time_point now) : recovered_(now) {}
+
+  // Returns the time from which the limit permits the next response.
+  Clock::time_point permitted() const {
+    return recovered_ - (kRequestBurst - 1) * kRequestInterval;
+  }
+  bool has_response() const { return has_response_; }
+  void CountResponse(Clock::time_point now) {
+    has_response_ = true;
+    recovered_ = std::max(recovered_, now) + kRequestInterval;
+  }
+
+ private:
+  // Time at which a complete burst of requests is permitted again.
+  Clock::time_point recovered_;
+  bool has_response_ = false;
+};
 
 class Connections {
  public:
@@ -34,7 +79,7 @@ class Connections {
   bufferevent* Add();
 
   // Call when `connection` has sent a complete request. Calls `respond` once: immediately, or later
-  // if the connection or all connections together exceed the limits in api/health/limits.h. evhttp
+  // if the connection or all connections together exceed the limits above. evhttp
   // reads no further requests of the connection in the meantime. Connections with few requests
   // receive their responses first.
   void Respond(bufferevent* connection, const void* owner, std::function<void()> respond);

@@ -1,4 +1,4 @@
-// Owning wrappers of libevent's event loop and events. Not thread-safe.
+// Owning wrappers of libevent's event loop and events. Not thread-safe, except where stated.
 #pragma once
 
 #include <event2/event.h>
@@ -6,13 +6,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <thread>
+
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::api {
-
-struct EventBaseDeleter {
-  void operator()(event_base* base) const { event_base_free(base); }
-};
-using EventBase = std::unique_ptr<event_base, EventBaseDeleter>;
 
 // Calls `fn` on the event loop. Not movable, because libevent stores the address of the Event. Must
 // be destroyed before the event loop.
@@ -40,6 +39,34 @@ class Event {
  private:
   std::function<void()> fn_;
   event* event_;
+};
+
+// A thread that runs an event loop. Objects that use the loop must be created before Start() and
+// destroyed after Stop().
+class EventThread {
+ public:
+  // `on_wake` is called on the thread after Wake(). Several calls of Wake() may cause only one call
+  // of `on_wake`.
+  explicit EventThread(std::function<void()> on_wake = [] {});
+  ~EventThread() { Stop(); }
+
+  event_base* base() const { return base_.get(); }
+  void Start();
+  void Wake();  // Thread-safe.
+  void Stop();  // May be called several times.
+
+ private:
+  void OnWake();
+  void Run();
+
+  const std::function<void()> on_wake_;
+  const std::unique_ptr<event_base, decltype(&event_base_free)> base_{event_base_new(),
+                                                                      event_base_free};
+  const UniqueFd wake_;
+  Event woken_;
+  std::mutex mutex_;
+  bool stopping_ = false;  // Guarded by mutex_.
+  std::thread thread_;
 };
 
 }  // namespace svcmap::api

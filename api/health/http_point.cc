@@ -2,12 +2,14 @@
 
 #include <event2/buffer.h>
 #include <event2/listener.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <mutex>
 
 #include "absl/container/flat_hash_map.h"
-#include "api/health/limits.h"
+#include "api/health/connections.h"
+#include "api/log/log_value.h"
 
 namespace svcmap::api {
 namespace {
@@ -197,6 +199,28 @@ void HttpPoint::OnStreamEnd(evhttp_connection*, void* stream) {
   const auto* ended = static_cast<const Stream*>(stream);
   if (evhttp_request_get_connection(ended->request) == nullptr) evhttp_request_free(ended->request);
   ended->point->streams_.remove_if([ended](const Stream& each) { return &each == ended; });
+}
+
+ServedAddress::ServedAddress(event_base* base, Connections& connections, HttpPoint::Handler handler,
+                             ServedAddressOptions options)
+    : options_(std::move(options)),
+      point_(base, connections, std::move(handler)),
+      retry_(base, [this] { Open().IgnoreError(); }) {}
+
+absl::Status ServedAddress::Open() {
+  absl::Status status = point_.Open(options_.at, Stack::kBoth);
+  if (status.ok()) {
+    spdlog::info("serving {} address={}", options_.what, options_.at.ToString());
+  } else if (!options_.hard_fail) {
+    if (status != failure_) {
+      spdlog::warn("cannot serve {}, retrying every {} s address={} error={}", options_.what,
+                   std::chrono::duration<double>(options_.retry).count(), options_.at.ToString(),
+                   LogValue(status));
+    }
+    retry_.After(options_.retry);
+  }
+  failure_ = std::move(status);
+  return options_.hard_fail ? failure_ : absl::OkStatus();
 }
 
 }  // namespace svcmap::api

@@ -1,5 +1,4 @@
-// An HTTP endpoint: a set of listening sockets with a common handler. Used only on the thread of
-// the event loop.
+// HTTP endpoints. Used only on the thread of the event loop.
 #pragma once
 
 #include <event2/http.h>
@@ -22,6 +21,7 @@ struct evconnlistener;
 
 namespace svcmap::api {
 
+// A set of listening sockets with a common handler.
 class HttpPoint {
  public:
   // A request with any HTTP method.
@@ -78,6 +78,30 @@ class HttpPoint {
   std::unique_ptr<evhttp, HttpDeleter> http_;
   Event resume_;
   int accepted_ = 0;  // Number of connections accepted since other events were last handled.
+};
+
+// A fixed HTTP listen address, such as the address of /metrics. A bind failure is either an error
+// or retried (S-258, S-268).
+struct ServedAddressOptions {
+  BindAddress at;
+  bool hard_fail = false;
+  std::chrono::milliseconds retry{5000};
+  std::string what;  // Paths for log messages: "/healthz and /livez".
+};
+
+class ServedAddress {
+ public:
+  ServedAddress(event_base* base, Connections& connections, HttpPoint::Handler handler,
+                ServedAddressOptions options);
+
+  // Returns an error only if `hard_fail` is true.
+  absl::Status Open();
+
+ private:
+  const ServedAddressOptions options_;
+  HttpPoint point_;
+  absl::Status failure_;  // The latest failure. The same failure is logged only once.
+  Event retry_;
 };
 
 }  // namespace svcmap::api

@@ -10,17 +10,70 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "api/health/answers.h"
 #include "api/health/bind_address.h"
+#include "api/health/connections.h"
+#include "api/health/event.h"
+#include "api/health/http_point.h"
 #include "nft/types/ip_address.h"
 #include "proxy/health/health.h"
 #include "proxy/health/health_check.h"
 
 namespace svcmap::api {
+
+// The listeners of healthCheckNodePorts, one per Service and IP family (S-259). Used only on the
+// thread of the event loop.
+class ServicePoints {
+ public:
+  // Opens at most `max_sockets` sockets, so that file descriptors remain for other parts of
+  // svcmapd.
+  ServicePoints(event_base* base, Connections& connections, std::function<proxy::Health()> health,
+                std::chrono::milliseconds retry, size_t max_sockets);
+
+  // Opens and closes listeners without affecting unchanged listeners. Also schedules a retry for
+  // failed listeners (S-261).
+  void Update(const proxy::HealthCheckChanges& changes);
+
+  // An unspecified address means all addresses of its family.
+  void SetAddresses(std::vector<IpAddress> addresses);
+
+ private:
+  using Key = std::pair<std::string, Family>;  // "namespace/name" of the Service, and IP family.
+  struct Point {
+    uint16_t port = 0;
+    uint32_t local_endpoints = 0;
+    absl::Status failure;  // The reason if listeners could not be opened, or OK.
+    std::unique_ptr<HttpPoint> http;
+  };
+
+  // Adds new listeners to `to_open`, and closes a listener that is no longer needed.
+  void Take(const Key& key, const std::optional<proxy::HealthCheck>& check, std::set<Key>& to_open);
+  void Open(const std::set<Key>& keys);
+  absl::Status TryToOpen(const Key& key, Point& point);
+  void CloseOthers(Point& point, const std::vector<IpAddress>& kept);
+  void Retry();
+
+  event_base* base_;
+  Connections& connections_;
+  const std::function<proxy::Health()> health_;
+  const std::chrono::milliseconds retry_after_;
+  const size_t max_sockets_;
+  size_t open_sockets_ = 0;  // Number of open sockets of all listeners.
+  std::vector<IpAddress> addresses_;
+  absl::flat_hash_map<Key, Point> points_;
+  std::set<Key> failed_;
+  Event retry_;
+  bool soon_ = false;  // True if a retry after kSoon is pending.
+};
 
 struct HealthServerOptions {
   // Address of /healthz and /livez, or absent if svcmapd does not serve these paths.
@@ -50,7 +103,7 @@ struct HealthServerOptions {
 class HealthServer {
  public:
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(HealthServerOptions options);
-  ~HealthServer();
+  ~HealthServer() { thread_.Stop(); }
 
   // Call Update after each successful sync, even if nothing has changed, because Update also
   // retries failed ports (S-261).
@@ -62,9 +115,26 @@ class HealthServer {
   void SetListenAddresses(std::vector<IpAddress> addresses);
 
  private:
-  class Impl;
-  explicit HealthServer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit HealthServer(HealthServerOptions options);
+  absl::Status Open();
+  Answer ProxyAnswer(const std::string& path) const;
+  Answer AnswerTo(const std::string& path) const;
+  void OnWake();
+
+  const HealthServerOptions options_;
+  std::mutex mutex_;
+  // Updates that the server's thread has not processed yet. Guarded by mutex_.
+  bool updated_ = false;
+  bool used_ = false;  // True if a Service has, or has had, a healthCheckNodePort.
+  proxy::HealthCheckChanges changes_;
+  std::optional<std::vector<IpAddress>> addresses_;
+
+  EventThread thread_;
+  // Used only on the server's thread after Start().
+  Connections connections_;
+  std::optional<ServedAddress> proxy_point_;
+  ServicePoints service_points_;
+  Event tick_;
 };
 
 }  // namespace svcmap::api

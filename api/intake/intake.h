@@ -1,11 +1,11 @@
-// Receives all changes from controllers, svcmapctl and manifests. Intake validates and converts
-// them and submits them to the reconcile loop as a batch. Rejected objects are reported and logged;
-// the other objects of the batch are accepted. Thread-safe.
+// Receives all changes from controllers, svcmapctl and manifests.
 #pragma once
 
 #include <spdlog/spdlog.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,12 +13,46 @@
 
 #include "absl/status/status.h"
 #include "api/convert/convert.h"
-#include "api/intake/findings_book.h"
 #include "api/log/line_limit.h"
 #include "proxy/reconcile/loop.h"
+#include "proxy/state/objects.h"
 
 namespace svcmap::api {
 
+// Stores the findings (rejections and warnings) about received objects until the object is removed
+// or sent again without findings. Used by svcmapctl status. The size is bounded. Thread-safe.
+class FindingsBook {
+ public:
+  static constexpr size_t kMaxObjects = 1000;  // Findings of further objects are dropped.
+  static constexpr size_t kMaxFindings = 100;  // Maximum number of findings per object for Add().
+
+  // Replaces the findings of an object when the object is received.
+  void Set(proxy::Kind kind, const std::string& key, const std::vector<proxy::Finding>& findings);
+  // Call these functions at the start and end of a snapshot. EndSnapshot removes the findings of
+  // objects that the snapshot did not contain.
+  void BeginSnapshot();
+  void EndSnapshot();
+
+  // Adds findings that occur after the objects were converted, for example limits of the store.
+  void Add(const std::vector<proxy::Finding>& findings);
+
+  std::vector<proxy::Finding> All() const;
+
+ private:
+  using Key = std::pair<proxy::Kind, std::string>;
+  mutable std::mutex mutex_;
+  struct Reported {
+    std::vector<proxy::Finding> findings;
+    uint64_t snapshot = 0;  // Number of the snapshot in which the findings were reported.
+  };
+  bool HasRoomFor(const Key& key) const;
+
+  std::map<Key, Reported> reported_;
+  uint64_t snapshot_ = 0;
+};
+
+// Validates and converts changes and submits them to the reconcile loop as a batch. Rejected
+// objects are reported and logged; the other objects of the batch are accepted. Thread-safe.
 class Intake {
  public:
   // Receives the loop's result, with the findings of the conversion first. Called on the loop's

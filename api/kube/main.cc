@@ -5,8 +5,6 @@
 #include "api/kube/status_pages.h"
 #include "api/kube/watch/list_watch.h"
 #include "api/log/log_value.h"
-#include "api/metrics/server.h"
-#include "api/process/config_watch.h"
 #include "api/process/fatal.h"
 #include "api/source/program.h"
 #include "api/source/push.h"
@@ -54,23 +52,8 @@ int Run(const KubeOptions& options) {
     facts.now = std::chrono::steady_clock::now();  // Read last, so that no age is negative.
     return facts;
   };
-  std::unique_ptr<api::PageServer> status;
-  if (options.healthz_bind_address) {
-    auto server = api::PageServer::Start({.bind_address = *options.healthz_bind_address,
-                                          .what = "/healthz, /livez and /metrics",
-                                          .pages = KubePages(read_facts)});
-    if (!server.ok()) return Fail(server.status());
-    status = *std::move(server);
-  }
-  std::unique_ptr<api::ConfigWatch> config;
-  if (options.config) {
-    absl::StatusOr<std::unique_ptr<api::ConfigWatch>> watch =
-        api::ConfigWatch::Start(*options.config);
-    if (!watch.ok()) return Fail(watch.status());
-    config = *std::move(watch);
-  }
-  const absl::Status end = source::AwaitEnd(signals, config.get());
-  return end.ok() ? 0 : Fail(end);
+  return source::ServeUntilEnd(options, KubePages(read_facts), signals,
+                               options.config ? &*options.config : nullptr);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "api/kube/http/api_server.h"
 #include "api/kube/watch/list_watch.h"
 #include "api/kube/wire/resource.h"
-#include "api/source/agent_options.h"
+#include "api/source/program.h"
 
 namespace svcmap::kube {
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/metrics/families.h"
-#include "api/metrics/server.h"
-#include "api/source/push_metrics.h"
+#include "api/source/program.h"
 
 namespace svcmap::kube {
 namespace {
@@ -97,7 +95,7 @@ api::Answer KubeHealthzAnswer(const BridgeFacts& facts) {
   return answer;
 }
 
-std::map<std::string, std::function<api::Answer()>> KubePages(std::function<BridgeFacts()> facts) {
+api::Pages KubePages(std::function<BridgeFacts()> facts) {
   return {
       {"/livez", [] { return api::TextPage("ok"); }},
       {"/healthz", [facts] { return KubeHealthzAnswer(facts()); }},

@@ -3,15 +3,15 @@
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <string>
 
 #include "api/health/answers.h"
 #include "api/kube/watch/list_watch.h"
-#include "api/metrics/catalogue.h"
+#include "api/metrics/families.h"
+#include "api/metrics/server.h"
 #include "api/source/mirror.h"
 #include "api/source/push.h"
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 
 namespace svcmap::kube {
 
@@ -41,6 +41,6 @@ std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version
 api::Answer KubeHealthzAnswer(const BridgeFacts& facts);
 
 // Returns the pages by path. `facts` is called for each request.
-std::map<std::string, std::function<api::Answer()>> KubePages(std::function<BridgeFacts()> facts);
+api::Pages KubePages(std::function<BridgeFacts()> facts);
 
 }  // namespace svcmap::kube

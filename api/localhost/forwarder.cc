@@ -3,23 +3,25 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <functional>
 #include <iterator>
 #include <utility>
+
+#include "api/health/bind_address.h"
+#include "api/localhost/connection.h"
+#include "api/log/log_value.h"
+#include "nft/base/status.h"
+#include "proxy/node/nodeport_addresses.h"
 
 namespace svcmap::api {
 
 LocalhostForwarder::LocalhostForwarder(LocalhostForwarderOptions options)
     : options_(options),
       thread_([this] { OnWake(); }),
-      listeners_(
-          thread_.base(), options.max_listeners, options.retry,
-          [this](UniqueFd client, std::shared_ptr<proxy::EndpointPicker> picker) {
-            OnAccept(std::move(client), std::move(picker));
-          },
-          [this](Family family, int change) {
-            listener_count_[Index(family)] += static_cast<uint64_t>(change);
-          },
-          [this](Family family) { ++listener_failures_[Index(family)]; }),
+      listeners_(thread_.base(), options.max_listeners, options.retry,
+                 std::bind_front(&LocalhostForwarder::OnAccept, this)),
       release_(thread_.base(), [this] { ended_.clear(); }) {
   thread_.Start();
 }
@@ -35,8 +37,8 @@ void LocalhostForwarder::Update(proxy::LocalhostNodePortChanges changes) {
 LocalhostForwarderStatus LocalhostForwarder::status() const {
   LocalhostForwarderStatus status;
   for (const Family family : kFamilies) {
-    status.listeners[Index(family)] = listener_count_[Index(family)];
-    status.listener_failures[Index(family)] = listener_failures_[Index(family)];
+    status.listeners[Index(family)] = listeners_.sockets(family);
+    status.listener_failures[Index(family)] = listeners_.failures(family);
   }
   status.connections = connection_count_;
   status.rejected_connections = rejected_connections_;
@@ -82,6 +84,117 @@ void LocalhostForwarder::OnEnd(ConnectionList::iterator connection) {
   --connection_count_;
   ended_.splice(ended_.end(), connections_, connection);
   release_.After(std::chrono::microseconds(0));
+}
+
+LocalhostListeners::LocalhostListeners(event_base* base, size_t max_sockets,
+                                       std::chrono::milliseconds retry, OnAccept on_accept)
+    : base_(base),
+      max_sockets_(max_sockets),
+      retry_after_(retry),
+      on_accept_(std::move(on_accept)),
+      retry_(base, [this] { Retry(); }),
+      resume_(base, [this] { Resume(); }) {}
+
+// Closes sockets before opening new sockets, so that file descriptors become free.
+void LocalhostListeners::Update(proxy::LocalhostNodePortChanges changes) {
+  for (const auto& [service, node_ports] : changes) CloseOthers(service, node_ports);
+  for (auto& [service, node_ports] : changes) {
+    for (proxy::LocalhostNodePort& node_port : node_ports) {
+      const Key key(node_port.family, node_port.port);
+      Listener& listener = listeners_[key];
+      if (listener.service != service) keys_of_[service].push_back(key);
+      listener.service = service;
+      listener.picker->Set(std::move(node_port));
+      if (!listener.fd.ok()) Open(key);
+    }
+  }
+}
+
+// A nodePort that has moved to another Service belongs to that Service and is not closed.
+void LocalhostListeners::CloseOthers(const std::string& service,
+                                     const proxy::LocalhostNodePorts& kept) {
+  const auto keys = keys_of_.find(service);
+  if (keys == keys_of_.end()) return;
+  std::set<Key> kept_keys;
+  for (const proxy::LocalhostNodePort& port : kept) kept_keys.emplace(port.family, port.port);
+  std::erase_if(keys->second, [&](const Key& key) {
+    const auto listener = listeners_.find(key);
+    if (listener == listeners_.end() || listener->second.service != service) return true;
+    if (kept_keys.contains(key)) return false;
+    if (listener->second.fd.ok()) --sockets_[Index(key.first)];
+    listeners_.erase(listener);
+    failed_.erase(key);
+    paused_.erase(key);
+    return true;
+  });
+  if (keys->second.empty()) keys_of_.erase(keys);
+}
+
+void LocalhostListeners::Open(const Key& key) {
+  Listener& listener = listeners_.at(key);
+  absl::Status failure = TryToOpen(key, listener);
+  const std::string family(FamilyName(key.first));
+  if (!failure.ok()) {
+    failed_.insert(key);
+    if (failure != listener.failure) {
+      if (lines_.Admit("localhost nodePorts")) {
+        spdlog::warn(
+            "cannot listen on localhost nodePort, retrying service={} port={} family={} "
+            "error={}",
+            LogValue(listener.service), key.second, family, LogValue(failure));
+      }
+      ++failures_[Index(key.first)];
+    }
+    if (!retry_.pending()) retry_.After(retry_after_);
+  } else if (failed_.erase(key) > 0) {
+    spdlog::info("listening on localhost nodePort service={} port={} family={}",
+                 LogValue(listener.service), key.second, family);
+  }
+  listener.failure = std::move(failure);
+}
+
+absl::Status LocalhostListeners::TryToOpen(const Key& key, Listener& listener) {
+  if (sockets_[0] + sockets_[1] >= max_sockets_) {
+    return absl::ResourceExhaustedError("all " + std::to_string(max_sockets_) +
+                                        " file descriptors for localhost nodePorts are in use");
+  }
+  absl::StatusOr<UniqueFd> fd =
+      Listen({proxy::LocalhostAddress(key.first), key.second}, Stack::kOne, Interfaces::kLoopback);
+  if (!fd.ok()) return fd.status();
+  listener.fd = *std::move(fd);
+  listener.ready.emplace(base_, listener.fd.get(), EV_READ | EV_PERSIST,
+                         [this, key] { Accept(key); });
+  listener.ready->Wait();
+  ++sockets_[Index(key.first)];
+  return absl::OkStatus();
+}
+
+void LocalhostListeners::Accept(const Key& key) {
+  Listener& listener = listeners_.at(key);
+  for (int i = 0; i < kAcceptsInARow; ++i) {
+    UniqueFd client(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (client.ok()) {
+      on_accept_(std::move(client), listener.picker);
+      continue;
+    }
+    if (errno == EAGAIN) return;
+    if (errno == ECONNABORTED || errno == EINTR) continue;
+    spdlog::debug("cannot accept connections port={} error={}", key.second,
+                  LogValue(ErrnoStatus(errno, "accept")));
+    listener.ready->Cancel();
+    paused_.insert(key);
+    if (!resume_.pending()) resume_.After(kAcceptPause);
+    return;
+  }
+}
+
+void LocalhostListeners::Retry() {
+  lines_.Report();
+  for (const Key& key : std::set<Key>(failed_)) Open(key);
+}
+
+void LocalhostListeners::Resume() {
+  for (const Key& key : std::exchange(paused_, {})) listeners_.at(key).ready->Wait();
 }
 
 }  // namespace svcmap::api

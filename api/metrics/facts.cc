@@ -1,9 +1,18 @@
 #include "api/metrics/facts.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "api/health/answers.h"
 #include "api/metrics/families.h"
-#include "api/metrics/unix_time.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::api {
@@ -20,23 +29,24 @@ void AddKubeProxy(const MetricsFacts& facts, const Observations& observations, F
   for (const Family family : kFamilies) {
     const size_t index = Index(family);
     const std::vector<std::string> labels = {Name(family)};
-    page.Add("kubeproxy_sync_proxy_rules_duration_seconds", observations.syncs().Collect(), labels);
-    page.Add("kubeproxy_sync_full_proxy_rules_duration_seconds",
-             observations.full_syncs().Collect(), labels);
+    page.Add("kubeproxy_sync_proxy_rules_duration_seconds", observations.syncs.Collect(), labels);
+    page.Add("kubeproxy_sync_full_proxy_rules_duration_seconds", observations.full_syncs.Collect(),
+             labels);
     page.Add("kubeproxy_sync_partial_proxy_rules_duration_seconds",
-             observations.partial_syncs().Collect(), labels);
-    page.Add("kubeproxy_sync_proxy_rules_last_timestamp_seconds", observations.last_sync(), labels);
+             observations.partial_syncs.Collect(), labels);
+    page.Add("kubeproxy_sync_proxy_rules_last_timestamp_seconds", observations.last_sync.Value(),
+             labels);
     page.Add("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds", UnixTime(loop.last_queued),
              labels);
     page.Add("kubeproxy_network_programming_duration_seconds",
-             observations.programming(family).Collect(), labels);
+             observations.programming[index].Collect(), labels);
     const char* no_local = "kubeproxy_sync_proxy_rules_no_local_endpoints_total";
     page.Add(no_local, loop.no_local_endpoints.internal[index], {Name(family), "internal"});
     page.Add(no_local, loop.no_local_endpoints.external[index], {Name(family), "external"});
     page.Add("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", loop.failures, labels);
     page.Add("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total", 0, labels);
     page.Add("kubeproxy_conntrack_reconciler_sync_duration_seconds",
-             observations.cleanups().Collect(), labels);
+             observations.cleanups.Collect(), labels);
     page.Add("kubeproxy_conntrack_reconciler_deleted_entries_total", facts.cleaner.deleted[index],
              labels);
   }
@@ -47,8 +57,8 @@ void AddKubeProxy(const MetricsFacts& facts, const Observations& observations, F
            loop.pending_changes.services + loop.waiting_changes.services);
   page.Add("kubeproxy_sync_proxy_rules_service_changes_total", loop.changes.services);
   for (const auto& [name, answers] :
-       {std::pair{"kubeproxy_proxy_healthz_total", &observations.healthz()},
-        std::pair{"kubeproxy_proxy_livez_total", &observations.livez()}}) {
+       {std::pair{"kubeproxy_proxy_healthz_total", &observations.healthz},
+        std::pair{"kubeproxy_proxy_livez_total", &observations.livez}}) {
     page.Add(name, answers->ok, {"200"});
     page.Add(name, answers->unavailable, {"503"});
   }
@@ -101,7 +111,7 @@ void AddKernel(const MetricsFacts& facts, const MetricsConstants& constants,
   page.Add("svcmap_state_complete", Flag(loop.complete));
   page.Add("svcmap_revision", loop.revision);
   page.Add("svcmap_commits_total", loop.commits);
-  page.Add("svcmap_commit_duration_seconds", observations.commits().Collect());
+  page.Add("svcmap_commit_duration_seconds", observations.commits.Collect());
   AddStages(loop.stages, page);
   page.Add("svcmap_recreations_total", loop.recreations);
   page.Add("svcmap_elements_written_total", loop.elements_written);
@@ -206,6 +216,81 @@ void AddProcess(const ProcessFigures& process, Families& page) {
   page.Add("process_start_time_seconds", process.start_time);
 }
 
+using Buckets = prometheus::Histogram::BucketBoundaries;
+
+// kube-proxy's 15 latency buckets. The limits double from bucket to bucket, from 1 ms to 16.384 s.
+Buckets Latency() {
+  Buckets buckets;
+  for (int k = 0; k < 15; ++k) buckets.push_back(0.001 * (1 << k));
+  return buckets;
+}
+
+// kube-proxy's buckets for the network programming latency in seconds (S-278).
+Buckets Programming() {
+  Buckets buckets = {0.25, 0.5};
+  for (int seconds = 1; seconds < 60; ++seconds) buckets.push_back(seconds);
+  for (int seconds = 60; seconds < 120; seconds += 5) buckets.push_back(seconds);
+  for (int seconds = 120; seconds <= 300; seconds += 30) buckets.push_back(seconds);
+  return buckets;
+}
+
+double Seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+uint64_t SoftLimit(int resource) {
+  rlimit limit = {};
+  getrlimit(static_cast<__rlimit_resource>(resource), &limit);
+  return limit.rlim_cur;
+}
+
+double CpuSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Counts the open file descriptors, except for the descriptor that reads the directory.
+uint64_t OpenDescriptors() {
+  std::error_code error;
+  uint64_t count = 0;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    ++count;
+  }
+  return count > 0 ? count - 1 : 0;
+}
+
+double BootTime() {
+  std::ifstream file("/proc/stat");
+  for (std::string word; file >> word;) {
+    double time = 0;
+    if (word == "btime" && file >> time) return time;
+  }
+  return 0;
+}
+
+// Reads the start time in clock ticks since boot, virtual memory in bytes and resident memory in
+// pages from fields 22 to 24 of /proc/self/stat. Field 2, the name of the executable in
+// parentheses, may contain spaces.
+void ReadStat(ProcessFigures& figures) {
+  std::ifstream file("/proc/self/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string skipped;
+  for (int field = 3; field < 22; ++field) fields >> skipped;
+  double ticks = 0;
+  uint64_t pages = 0;
+  if (!(fields >> ticks >> figures.virtual_bytes >> pages)) return;
+  figures.resident_bytes = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  figures.start_time = BootTime() + ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 }  // namespace
 
 std::string MetricsText(const MetricsFacts& facts, const MetricsConstants& constants,
@@ -231,11 +316,56 @@ std::string SliText(const MetricsFacts& facts, const Observations& observations)
   page.Add("kubernetes_healthcheck", Flag(LivezAnswer(facts.health, now).code == 200),
            {name, "livez"});
   for (const auto& [type, answers] :
-       {std::pair{"healthz", &observations.healthz()}, std::pair{"livez", &observations.livez()}}) {
+       {std::pair{"healthz", &observations.healthz}, std::pair{"livez", &observations.livez}}) {
     page.Add("kubernetes_healthchecks_total", answers->ok, {name, "success", type});
     page.Add("kubernetes_healthchecks_total", answers->unavailable, {name, "error", type});
   }
   return ToText(std::move(page).Take());
+}
+
+Observations::Observations()
+    : syncs(Latency()),
+      full_syncs(Latency()),
+      partial_syncs(Latency()),
+      commits(Latency()),
+      cleanups(Latency()),
+      programming{prometheus::Histogram(Programming()), prometheus::Histogram(Programming())} {}
+
+void Observations::Synced(const proxy::SyncResult& result) {
+  for (const auto& [family, took] : result.programmed) {
+    programming[Index(family)].Observe(Seconds(took));
+  }
+  if (result.whole.count() == 0) return;
+  const double took = Seconds(result.whole);
+  syncs.Observe(took);
+  (result.recreated ? full_syncs : partial_syncs).Observe(took);
+  if (result.outcome == proxy::SyncResult::Outcome::kFailed) return;
+  last_sync.Set(UnixTime(std::chrono::system_clock::now()));
+  if (result.outcome == proxy::SyncResult::Outcome::kCommitted) {
+    commits.Observe(Seconds(result.duration));
+  }
+}
+
+// Does not record a cleanup that could not read the connection table (S-282).
+void Observations::Cleaned(const proxy::Cleanup& cleanup) {
+  const bool only_tcp = cleanup.services == 0 && cleanup.tcp_services > 0;
+  if (cleanup.error.ok() && !only_tcp) cleanups.Observe(Seconds(cleanup.duration));
+}
+
+void Observations::Answered(const std::string& path, int code) {
+  if (path != "/healthz" && path != "/livez") return;
+  Answers& answers = path == "/healthz" ? healthz : livez;
+  ++(code == 200 ? answers.ok : answers.unavailable);
+}
+
+ProcessFigures ReadProcessFigures() {
+  ProcessFigures figures;
+  ReadStat(figures);
+  figures.cpu_seconds = CpuSeconds();
+  figures.max_virtual_bytes = SoftLimit(RLIMIT_AS);
+  figures.open_fds = OpenDescriptors();
+  figures.max_fds = SoftLimit(RLIMIT_NOFILE);
+  return figures;
 }
 
 }  // namespace svcmap::api

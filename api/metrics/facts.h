@@ -2,16 +2,17 @@
 // as pages.
 #pragma once
 
+#include <prometheus/histogram.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "api/localhost/status.h"
-#include "api/metrics/observations.h"
-#include "api/metrics/process_figures.h"
-#include "api/tls/verify.h"
+#include "api/localhost/forwarder.h"
+#include "api/tls/tls_files.h"
 #include "nft/netlink/batch.h"
 #include "proxy/connections/service_connections.h"
 #include "proxy/conntrack/cleaner.h"
@@ -20,6 +21,42 @@
 #include "proxy/saved/object_store.h"
 
 namespace svcmap::api {
+
+// Resource usage of this process. Values that cannot be read are 0.
+struct ProcessFigures {
+  double cpu_seconds = 0;
+  uint64_t resident_bytes = 0;
+  uint64_t virtual_bytes = 0;
+  uint64_t max_virtual_bytes = 0;  // RLIM_INFINITY (all bits set) if unlimited.
+  uint64_t open_fds = 0;
+  uint64_t max_fds = 0;
+  double start_time = 0;  // Unix time at which the process started.
+};
+
+ProcessFigures ReadProcessFigures();
+
+// Histograms and counters that are updated when an event occurs: durations of syncs and cleanups,
+// and responses of health checks. Updates allocate no memory. A scrape holds the lock of a
+// histogram only while it copies the values.
+struct Observations {
+  Observations();
+
+  // Called on the thread of the reconcile loop.
+  void Synced(const proxy::SyncResult& result);
+  void Cleaned(const proxy::Cleanup& cleanup);       // Called on the cleaner's thread.
+  void Answered(const std::string& path, int code);  // Called on the health server's thread.
+
+  // Number of responses of /healthz or /livez.
+  struct Answers {
+    std::atomic<uint64_t> ok = 0, unavailable = 0;
+  };
+
+  // The members below may be read on any thread.
+  prometheus::Histogram syncs, full_syncs, partial_syncs, commits, cleanups;
+  prometheus::Histogram programming[2];  // Indexed by Index(Family).
+  prometheus::Gauge last_sync;           // Unix time of the last successful sync, or 0.
+  Answers healthz, livez;
+};
 
 struct MetricsFacts {
   struct Controller {

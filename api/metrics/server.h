@@ -11,11 +11,14 @@
 
 #include "absl/status/statusor.h"
 #include "api/health/connections.h"
-#include "api/health/event_thread.h"
-#include "api/health/served_address.h"
+#include "api/health/event.h"
+#include "api/health/http_point.h"
 #include "api/metrics/facts.h"
 
 namespace svcmap::api {
+
+// Pages by path. The server's thread calls the function of a page for each request.
+using Pages = std::map<std::string, std::function<Answer()>>;
 
 struct PageServerOptions {
   BindAddress bind_address;
@@ -24,8 +27,7 @@ struct PageServerOptions {
   bool bind_hard_fail = false;
   std::chrono::milliseconds retry{5000};
   std::string what;  // Paths for log messages: "/healthz and /livez".
-  // Pages by path. The server's thread calls the function of a page for each request.
-  std::map<std::string, std::function<Answer()>> pages;
+  Pages pages;
 
   size_t max_connections = 64;
   std::chrono::milliseconds patience{30000};  // Time limit for a request.

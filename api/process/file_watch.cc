@@ -1,15 +1,17 @@
 #include "api/process/file_watch.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
+#include "api/log/log_value.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -17,7 +19,7 @@ namespace {
 
 // Changes are reported only after this time without events, because editors and ConfigMap updates
 // change several files in a row.
-constexpr int kQuietMilliseconds = 50;
+constexpr std::chrono::milliseconds kQuiet{50};
 constexpr uint32_t kEvents =
     IN_CLOSE_WRITE | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB;
 
@@ -36,26 +38,23 @@ std::string NameOf(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<FileWatch>> FileWatch::Open(std::string path) {
   UniqueFd events(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!events.ok() || !stop.ok()) return ErrnoStatus(errno, "create an inotify descriptor");
-  std::unique_ptr<FileWatch> watch(
-      new FileWatch(std::move(path), std::move(events), std::move(stop)));
+  if (!events.ok()) return ErrnoStatus(errno, "create an inotify descriptor");
+  std::unique_ptr<FileWatch> watch(new FileWatch(std::move(path), std::move(events)));
   if (const absl::Status watched = watch->Watch(); !watched.ok()) return watched;
   if (watch->own_watch_ < 0) return ErrnoStatus(ENOENT, watch->path_);
   return watch;
 }
 
-FileWatch::FileWatch(std::string path, UniqueFd events, UniqueFd stop)
-    : path_(std::move(path)), events_(std::move(events)), stop_(std::move(stop)) {}
-
-FileWatch::~FileWatch() {
-  const uint64_t one = 1;
-  if (write(stop_.get(), &one, sizeof(one)) == sizeof(one) && thread_.joinable()) thread_.join();
-}
+FileWatch::FileWatch(std::string path, UniqueFd events)
+    : path_(std::move(path)),
+      events_(std::move(events)),
+      readable_(thread_.base(), events_.get(), EV_READ | EV_PERSIST, [this] { ReadEvents(); }),
+      quiet_(thread_.base(), [this] { changed_(Watch()); }) {}
 
 void FileWatch::Follow(std::function<void(const absl::Status&)> changed) {
   changed_ = std::move(changed);
-  thread_ = std::thread([this] { Run(); });
+  readable_.Wait();
+  thread_.Start();
 }
 
 // Watches the target of `path_`, and the parent directory because `path_` may be replaced. inotify
@@ -69,13 +68,13 @@ absl::Status FileWatch::Watch() {
   return absl::OkStatus();
 }
 
-// Reads all queued events. Returns true if any event concerns `path_`.
-bool FileWatch::ReadEvents() {
+// Reads all queued events. Reports a change later if any event concerns `path_`.
+void FileWatch::ReadEvents() {
   alignas(inotify_event) char buffer[4096];
   bool ours = false;
   for (;;) {
     const ssize_t size = read(events_.get(), buffer, sizeof(buffer));
-    if (size <= 0) return ours;
+    if (size <= 0) break;
     for (ssize_t offset = 0; offset < size;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer + offset);
       offset += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
@@ -86,21 +85,37 @@ bool FileWatch::ReadEvents() {
               name.starts_with("..") || (event->mask & (IN_Q_OVERFLOW | IN_IGNORED)) != 0;
     }
   }
+  if (ours) quiet_.After(kQuiet);
 }
 
-void FileWatch::Run() {
-  int timeout = -1;
-  for (;;) {
-    pollfd waiting[] = {{events_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-    const int ready = poll(waiting, 2, timeout);
-    if (ready < 0) continue;
-    if (waiting[1].revents != 0) return;
-    if (ready > 0) {
-      if (ReadEvents()) timeout = kQuietMilliseconds;
-      continue;
+absl::StatusOr<std::unique_ptr<ConfigWatch>> ConfigWatch::Start(const ConfigurationFile& file) {
+  absl::StatusOr<std::unique_ptr<FileWatch>> opened = FileWatch::Open(file.path);
+  if (!opened.ok()) return opened.status();
+  std::unique_ptr<ConfigWatch> watch(new ConfigWatch(file, *std::move(opened)));
+  watch->Poll();  // The file may have changed before the watch started.
+  watch->watch_->Follow([w = watch.get()](const absl::Status& watched) {
+    if (!watched.ok()) {
+      spdlog::error("watch failed, changes to the configuration file may be missed error={}",
+                    LogValue(watched));
     }
-    timeout = -1;
-    changed_(Watch());
+    w->Poll();
+  });
+  return watch;
+}
+
+ConfigWatch::ConfigWatch(const ConfigurationFile& file, std::unique_ptr<FileWatch> watch)
+    : path_(file.path), text_(file.text), watch_(std::move(watch)) {}
+
+void ConfigWatch::Poll() {
+  const absl::StatusOr<ConfigurationFile> file = ReadConfigurationFile(path_);
+  if (!file.ok()) {
+    spdlog::error(
+        "changed configuration file rejected, previous configuration stays in effect error={}",
+        LogValue(file.status()));
+  } else if (file->text == text_) {
+    spdlog::debug("configuration file unchanged path={}", LogValue(path_));
+  } else if (!changed_.exchange(true)) {
+    kill(getpid(), SIGTERM);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 
 #include <cstring>
 #include <utility>
@@ -19,19 +18,14 @@ void Notify(const std::string& what) {
                LogValue(std::strerror(-sent)));
 }
 
-int64_t MonotonicMicroseconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000 + now.tv_nsec / 1000;
-}
-
 }  // namespace
 
 void NotifyReady(const std::string& status) { Notify("READY=1\nSTATUS=" + status); }
 
 void NotifyReloading(const std::string& status) {
-  Notify("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(MonotonicMicroseconds()) +
-         "\nSTATUS=" + status);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();  // CLOCK_MONOTONIC
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+  Notify("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(microseconds) + "\nSTATUS=" + status);
 }
 
 void NotifyStopping(const std::string& status) { Notify("STOPPING=1\nSTATUS=" + status); }

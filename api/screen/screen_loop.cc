@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/log/log_value.h"
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {

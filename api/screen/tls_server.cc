@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "api/log/log_value.h"
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 
 namespace svcmap::api {
 namespace {

@@ -15,7 +15,6 @@
 
 #include "absl/container/btree_map.h"
 #include "api/source/object.h"
-#include "api/source/resource.h"
 
 namespace svcmap::source {
 

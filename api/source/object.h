@@ -5,16 +5,31 @@
 // kind and the message of that kind.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "api/convert/kinds.h"
 #include "api/convert/projection.h"
-#include "api/source/resource.h"
 #include "svcmap/kube/wire/kubernetes.pb.h"
 
 namespace svcmap::source {
+
+// The resources that a source reads and sends to svcmapd, in the order of proxy::Kind.
+enum class Resource : uint8_t { kServices, kEndpointSlices, kNode, kServiceCidrs };
+
+inline constexpr std::array kResources = {Resource::kServices, Resource::kEndpointSlices,
+                                          Resource::kNode, Resource::kServiceCidrs};
+
+constexpr const api::KindInfo& KindOf(Resource resource) {
+  return api::kKinds[static_cast<size_t>(resource)];
+}
+
+// "services", "endpointslices" ...
+constexpr std::string_view ResourceName(Resource resource) { return KindOf(resource).plural; }
 
 // Maximum encoded size of one object or event.
 inline constexpr size_t kMaxObjectBytes = size_t{16} << 20;

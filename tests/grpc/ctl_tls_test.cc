@@ -5,7 +5,7 @@
 
 #include "api/cli/exit_code.h"
 #include "api/cli/run.h"
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 #include "tests/grpc/tls_fixture.h"
 
 namespace svcmap::api {

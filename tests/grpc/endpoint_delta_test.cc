@@ -1,7 +1,7 @@
 // Tests of EndpointDelta messages in a controller's stream.
 #include <gmock/gmock.h>
 
-#include "api/grpc/status_report.h"
+#include "api/grpc/status.h"
 #include "tests/grpc/server_fixture.h"
 #include "tests/support/status_matchers.h"
 

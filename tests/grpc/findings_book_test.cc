@@ -1,4 +1,4 @@
-#include "api/intake/findings_book.h"
+#include "api/intake/intake.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "api/tls/verify.h"
+#include "api/tls/tls_files.h"
 #include "tests/grpc/any_call.h"
 #include "tests/grpc/tls_fixture.h"
 #include "tests/support/wait.h"

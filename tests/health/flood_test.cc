@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "api/health/limits.h"
+#include "api/health/connections.h"
 #include "tests/health/health_world.h"
 #include "tests/support/wait.h"
 

@@ -1,5 +1,5 @@
 // Tests of the limit per connection and of the order of delayed responses, with a simulated clock.
-#include "api/health/request_rate.h"
+#include "api/health/connections.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "api/health/event_thread.h"
+#include "api/health/event.h"
 #include "api/health/http_point.h"
 #include "tests/health/health_world.h"
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "api/metrics/catalogue.h"
 #include "api/metrics/families.h"
 #include "tests/metrics/metrics_world.h"
 

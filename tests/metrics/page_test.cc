@@ -3,7 +3,6 @@
 
 #include <sstream>
 
-#include "api/metrics/catalogue.h"
 #include "api/metrics/families.h"
 #include "nft/base/unique_fd.h"
 #include "tests/metrics/metrics_world.h"

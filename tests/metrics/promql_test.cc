@@ -8,7 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "api/metrics/catalogue.h"
+#include "api/metrics/families.h"
 #include "tests/metrics/metrics_world.h"
 
 namespace svcmap::api::test {
@@ -113,7 +113,7 @@ void CheckExpressions(const std::vector<Expression>& expressions) {
       constexpr absl::string_view kPrefix = "svcmap_kube_";
       if (absl::StartsWith(name, kPrefix)) {
         const std::string page = ReadFile(SVCMAP_SOURCE_DIR "/api/kube/status_pages.cc");
-        const std::string of_all = ReadFile(SVCMAP_SOURCE_DIR "/api/source/push_metrics.cc");
+        const std::string of_all = ReadFile(SVCMAP_SOURCE_DIR "/api/source/program.cc");
         const bool exposed =
             page.find("\"" + name + "\"") != std::string::npos ||
             of_all.find("name(\"" + name.substr(kPrefix.size()) + "\")") != std::string::npos;

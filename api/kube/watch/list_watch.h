@@ -16,8 +16,7 @@
 
 #include "api/kube/http/http_client.h"
 #include "api/kube/watch/reflector.h"
-#include "api/kube/write/event_writer.h"
-#include "api/kube/write/startup_taint.h"
+#include "api/kube/write/object_writer.h"
 #include "api/source/mirror.h"
 
 namespace svcmap::kube {

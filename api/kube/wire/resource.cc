@@ -1,15 +1,13 @@
 #include "api/kube/wire/resource.h"
 
+#include <curl/curl.h>
+
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 
 namespace svcmap::kube {
 namespace {
-
-// Unreserved characters of RFC 3986.
-bool IsPlainInQuery(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '.' || c == '_' || c == '~';
-}
 
 std::string ProxyNameSelector(const std::string& name) {
   constexpr char kLabel[] = "service.kubernetes.io/service-proxy-name";
@@ -50,17 +48,10 @@ std::string CollectionPath(Resource resource, const Selection& selection) {
 }
 
 std::string PercentEncoded(std::string_view text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    if (IsPlainInQuery(c)) {
-      out += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return out;
+  if (text.empty()) return "";  // libcurl would determine the length with strlen.
+  const std::unique_ptr<char, decltype(&curl_free)> encoded(
+      curl_easy_escape(nullptr, text.data(), static_cast<int>(text.size())), curl_free);
+  return encoded.get();
 }
 
 }  // namespace svcmap::kube

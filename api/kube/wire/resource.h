@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/source/resource.h"
+#include "api/source/object.h"
 
 namespace svcmap::kube {
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "api/config/detect_local.h"
-#include "api/daemon/repeat_lookups.h"
 #include "tests/support/file.h"
 #include "tests/support/temporary_folder.h"
 

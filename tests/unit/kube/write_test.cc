@@ -12,8 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "api/kube/write/event_writer.h"
-#include "api/kube/write/startup_taint.h"
+#include "api/kube/write/object_writer.h"
 #include "tests/support/log_capture.h"
 #include "tests/unit/kube/wire_bytes.h"
 

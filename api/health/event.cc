@@ -1,4 +1,4 @@
-#include "api/health/event_thread.h"
+#include "api/health/event.h"
 
 #include <pthread.h>
 #include <signal.h>
