@@ -102,28 +102,6 @@ void AddTimerRules(uint32_t seconds, bool local, bool port_ranges, RuleList& rul
 
 }  // namespace
 
-void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
-                       std::vector<nft::ChainSpec>& chains) {
-  chains.push_back({"sticky", "session affinity: dispatch by kind"});
-  chains.push_back({"stick", "session affinity: dispatch by timeout and set"});
-  chains.push_back({"choose", "session affinity: picks a random endpoint"});
-  chains.push_back({"choose-first", "fallback if no random pick found an endpoint"});
-  chains.push_back({"restore", "session affinity: restores the descriptor"});
-  chains.push_back({"restore-local"});
-  chains.push_back({"restored-local"});
-  if (port_ranges) chains.push_back({"range-restored-local"});
-  for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-    chains.push_back({ChooseChain(pick)});
-    if (pick > kMaxExactClass) chains.push_back({ChooseRepickChain(pick)});
-  }
-  for (const uint32_t seconds : timers) {
-    for (const bool local : {false, true}) {
-      chains.push_back({TimerChain("stick", local, seconds)});
-      chains.push_back({TimerChain("recall", local, seconds)});
-    }
-  }
-}
-
 void AddAffinityRules(Family family, std::span<const uint32_t> timers,
                       const RulesetOptions& options, RuleList& rules) {
   // Uses few jumps between chains, because the kernel follows all paths when it validates the
