@@ -18,7 +18,6 @@
 #include "api/health/bind_address.h"
 #include "nft/types/ip_address.h"
 #include "proxy/health/health.h"
-#include "proxy/health/health_check.h"
 
 namespace svcmap::api {
 

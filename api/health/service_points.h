@@ -15,7 +15,6 @@
 #include "api/health/event.h"
 #include "api/health/http_point.h"
 #include "proxy/health/health.h"
-#include "proxy/health/health_check.h"
 
 namespace svcmap::api {
 

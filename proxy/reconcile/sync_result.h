@@ -12,7 +12,7 @@
 #include "nft/model/transaction.h"
 #include "proxy/conntrack/endpoint_events.h"
 #include "proxy/conntrack/udp_ports.h"
-#include "proxy/health/health_check.h"
+#include "proxy/health/health.h"
 #include "proxy/localhost/nodeports.h"
 #include "proxy/state/objects.h"
 #include "proxy/state/standing_findings.h"
