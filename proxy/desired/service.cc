@@ -510,13 +510,11 @@ std::vector<Number> NumbersOf(const ServiceRows& service) {
   std::vector<Number> numbers;
   for (const PortRows& port : service.ports) {
     const NumberPool pool = port.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
-    // Both families share the numbers of kGroups.
-    const Family family = port.affinity ? port.family : Family::kIpv4;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      if (set->group != 0) numbers.push_back({pool, family, set->group});
+      if (set->group != 0) numbers.push_back({pool, port.family, set->group});
     }
     if (port.affinity) {
-      numbers.push_back({NumberPool::kStickyPorts, family, port.affinity->port_number});
+      numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
     }
   }
   return numbers;

@@ -48,9 +48,11 @@ struct SlotsOfSet {
   const EndpointSet* set;
 };
 
-bool ByGroup(const SlotsOfSet& a, const SlotsOfSet& b) { return a.set->group < b.set->group; }
+bool ByGroup(const SlotsOfSet& a, const SlotsOfSet& b) {
+  return std::pair(a.slots.family, a.set->group) < std::pair(b.slots.family, b.set->group);
+}
 
-// Returns the endpoint sets of ports without affinity, sorted by group. OwnRows returns the sets of
+// Returns the endpoint sets of ports without affinity, sorted by family and group. OwnRows returns the sets of
 // ports with affinity.
 std::vector<SlotsOfSet> SetsWithoutAffinity(const ServiceRows& service) {
   std::vector<SlotsOfSet> sets;
@@ -65,7 +67,7 @@ std::vector<SlotsOfSet> SetsWithoutAffinity(const ServiceRows& service) {
   return sets;
 }
 
-// Returns the set in `sets` with the same group, or null.
+// Returns the set in `sets` with the same family and group, or null.
 const EndpointSet* FindSet(const std::vector<SlotsOfSet>& sets, const SlotsOfSet& like) {
   const auto found = std::lower_bound(sets.begin(), sets.end(), like, ByGroup);
   return found == sets.end() || ByGroup(like, *found) ? nullptr : found->set;
