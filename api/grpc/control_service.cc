@@ -321,13 +321,11 @@ grpc::Status ControlService::Explain(const grpc::CallbackServerContext& context,
   absl::StatusOr<std::vector<std::string>> differences = check->differences();
   // A commit between two portions may be the reason for the differences.
   if (changed && differences.ok() && !differences->empty()) {
-    const auto confirm = [&](proxy::Reconciler& reconciler) {
-      const std::unique_ptr<proxy::KernelCheck> earlier = std::move(check);
+    const auto repeat = [&](proxy::Reconciler& reconciler) {
       explain(reconciler);
-      check->Confirm(*earlier);
       reconciler.Compare(*check, proxy::RowReader::kNoLimit);
     };
-    if (!loop_.Call(confirm)) return Stopping();
+    if (!loop_.Call(repeat)) return Stopping();
     differences = check->differences();
   }
   FillExplained(*question, explained, response);

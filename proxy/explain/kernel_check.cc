@@ -1,13 +1,10 @@
 #include "proxy/explain/kernel_check.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "nft/text/nft_text.h"
-#include "proxy/diff/plan.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
@@ -51,15 +48,6 @@ const nft::SetSpec& KernelCheck::SetOf(const nft::ElementView& element) const {
   return tables_[Index(element.set.family)].sets[element.set.set];
 }
 
-void KernelCheck::Confirm(const KernelCheck& earlier) {
-  const size_t count = std::min(earlier.differing_.size(), kMaxConfirmed);
-  const absl::flat_hash_set<std::string_view> keys(
-      earlier.differing_.begin(), earlier.differing_.begin() + static_cast<ptrdiff_t>(count));
-  std::erase_if(items_, [&](const Item& item) {
-    return !keys.contains(std::string_view(SharedKey(item.element.set, item.element.key)));
-  });
-}
-
 bool KernelCheck::Read(nft::Kernel& kernel, std::chrono::steady_clock::duration limit) {
   const auto start = std::chrono::steady_clock::now();
   while (next_ < items_.size() && status_.ok()) {
@@ -86,7 +74,6 @@ void KernelCheck::Compare(const Item& item, const std::optional<nft::Element>& f
   } else {
     return;
   }
-  differing_.push_back(SharedKey(item.element.set, item.element.key));
   lines_.push_back(std::move(line));
 }
 

@@ -28,10 +28,6 @@ class KernelCheck {
   KernelCheck(const KernelCheck&) = delete;
   KernelCheck& operator=(const KernelCheck&) = delete;
 
-  // Limits the comparison to the first differences of `earlier`, at most kMaxConfirmed.
-  static constexpr size_t kMaxConfirmed = 1000;
-  void Confirm(const KernelCheck& earlier);
-
   // Reads at least one element, and stops when `limit` has passed. Returns true after the last
   // element and after an error.
   bool Read(nft::Kernel& kernel, std::chrono::steady_clock::duration limit);
@@ -54,7 +50,6 @@ class KernelCheck {
   std::vector<Item> items_;
   size_t next_ = 0;
   absl::Status status_;
-  std::vector<std::string> differing_;  // Sets and keys of the elements that differ.
   std::vector<std::string> lines_;
 };
 

@@ -19,7 +19,6 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 class KernelCheckTest : public ::testing::Test {
@@ -120,30 +119,6 @@ TEST_F(KernelCheckTest, OtherDataIsNamedWithBoth) {
   EXPECT_THAT(
       Disagreements("10.96.0.1", 80),
       ElementsAre("0x1 . 1 in endpoints has value 10.1.1.7 . 8080, expected 10.1.1.8 . 8080"));
-}
-
-// A commit between two portions makes correct elements look different.
-TEST_F(KernelCheckTest, DifferencesThatACommitExplainsAreNotConfirmed) {
-  const nft::TableSpecs tables = Tables();
-  const Question question{.destination = Ip("10.96.0.1"), .port = 80};
-  const auto rows = [&] {
-    const Explained explained = Explain(reconciler_.ContextForExplain(), question);
-    return reconciler_.DestinationRows(question, explained);
-  };
-  const auto deciding = [&] { return DecidingRows(Ip("10.96.0.1"), Protocol::kTcp, 80); };
-  KernelCheck early(tables, rows(), deciding());
-  Commit({ASlice("shop/web-1", "shop/web").Port(8080).Local("10.1.0.5").Ready("10.1.1.8")});
-  Remove(kServiceIps, "10.96.0.1", 80);
-  while (!reconciler_.Compare(early, {})) {
-  }
-  EXPECT_THAT(*early.differences(), SizeIs(2));
-  KernelCheck confirmed(tables, rows(), deciding());
-  confirmed.Confirm(early);
-  EXPECT_EQ(confirmed.elements(), 2u);
-  while (!reconciler_.Compare(confirmed, {})) {
-  }
-  EXPECT_THAT(*confirmed.differences(),
-              ElementsAre("10.96.0.1 . tcp . 80 in service-ips is missing in the kernel"));
 }
 
 }  // namespace
