@@ -52,8 +52,8 @@ bool ByGroup(const SlotsOfSet& a, const SlotsOfSet& b) {
   return std::pair(a.slots.family, a.set->group) < std::pair(b.slots.family, b.set->group);
 }
 
-// Returns the endpoint sets of ports without affinity, sorted by family and group. OwnRows returns the sets of
-// ports with affinity.
+// Returns the endpoint sets of ports without affinity, sorted by family and group. OwnRows returns
+// the sets of ports with affinity.
 std::vector<SlotsOfSet> SetsWithoutAffinity(const ServiceRows& service) {
   std::vector<SlotsOfSet> sets;
   sets.reserve(service.ports.size());
@@ -264,19 +264,15 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
     if (FindSet(new_sets, set) == nullptr) AddSlots(set.slots, set.set, nullptr);
   }
 
-  if (before == nullptr) {
-    for (const Row& row : OwnRows(key, after)) Add(row.view());
-  } else if (!SameOwnRows(old_rows, after)) {
-    std::vector<Row> old_own = OwnRows(key, old_rows), new_own = OwnRows(key, after);
-    // Descriptors of different Services differ.
-    LocalSets local_sets;
-    for (const Row& row : old_own) local_sets.AddOld(row.view());
-    if (!local_sets.empty()) {
-      for (const Row& row : new_own) local_sets.AddNew(row.view());
-      ended_local_sets_.merge(std::move(local_sets).Ended());
-    }
-    AddRows(std::move(old_own), std::move(new_own));
+  std::vector<Row> old_own = OwnRows(key, old_rows), new_own = OwnRows(key, after);
+  // Descriptors of different Services differ.
+  LocalSets local_sets;
+  for (const Row& row : old_own) local_sets.AddOld(row.view());
+  if (!local_sets.empty()) {
+    for (const Row& row : new_own) local_sets.AddNew(row.view());
+    ended_local_sets_.merge(std::move(local_sets).Ended());
   }
+  AddRows(std::move(old_own), std::move(new_own));
   CountShared(SharedRows(old_rows), SharedRows(after), shared_changes_);
 }
 
