@@ -30,21 +30,20 @@ void AddChooseRules(RuleList& rules) {
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string chain = ChooseChain(pick);
     verdicts.emplace_back(DescriptorByte(DispatchKind::kSticky, pick), chain);
-    const auto slots = Named(kAffinitySlots);
     if (pick <= kMaxExactClass) {
-      rules.Add(rules.In(chain).ChooseRandomSlot(PickCapacity(pick), slots).Return());
+      rules.Add(rules.In(chain).ChooseRandomSlot(PickCapacity(pick)).Return());
     } else {
       for (int i = 0; i < kSizeClassPicks; ++i)
         rules.Add(rules.In(chain).Jump(ChooseRepickChain(pick)));
       rules.Add(rules.In(ChooseRepickChain(pick)).IsChosen().Return());
-      rules.Add(rules.In(ChooseRepickChain(pick)).ChooseRandomSlot(PickCapacity(pick), slots));
+      rules.Add(rules.In(ChooseRepickChain(pick)).ChooseRandomSlot(PickCapacity(pick)));
     }
     rules.Add(rules.In(chain).Goto("choose-first"));
   }
   rules.Add(rules.In("choose").GotoByDestinationByte(0, verdicts));
   rules.Add(rules.In("choose").Drop());
   rules.Add(rules.In("choose-first").IsChosen().Return());
-  rules.Add(rules.In("choose-first").ChooseRandomSlot(1, Named(kAffinitySlots)).Return());
+  rules.Add(rules.In("choose-first").ChooseRandomSlot(1).Return());
   rules.Add(rules.In("choose-first").Drop());
 }
 
@@ -89,15 +88,14 @@ void AddTimerRules(uint32_t seconds, bool local, bool port_ranges, RuleList& rul
   }
   rules.Add(rules.In(stick).Drop());
 
-  rules.Add(rules.In(recall).Remember(Named(kAffinity), seconds));
-  rules.Add(rules.In(recall).Recall(Named(kAffinity)));
-  rules.Add(rules.In(recall).DnatToChoice(
-      Named(local ? kAffinityLocalEndpoints : kAffinityEndpoints), MapData::kAddressAndPort));
+  rules.Add(rules.In(recall).Remember(seconds));
+  rules.Add(rules.In(recall).Recall());
+  rules.Add(rules.In(recall).DnatToChoice(local ? kAffinityLocalEndpoints : kAffinityEndpoints));
   if (port_ranges) {
-    rules.Add(rules.In(recall).DnatToChoice(
-        Named(local ? kRangeAffinityLocalEndpoints : kRangeAffinityEndpoints), MapData::kAddress));
+    rules.Add(rules.In(recall).DnatToChoice(local ? kRangeAffinityLocalEndpoints
+                                                  : kRangeAffinityEndpoints));
   }
-  rules.Add(rules.In(recall).Forget(Named(kAffinity)));
+  rules.Add(rules.In(recall).Forget());
 }
 
 }  // namespace

@@ -26,12 +26,8 @@ constexpr std::string_view kRangePrefix = "range-";
 // The chains for single ports or for port ranges, which have a prefix.
 enum class PortKind : uint8_t { kSingle, kRange };
 
-nft::NamedSet EndpointsOf(PortKind ports) {
-  return Named(ports == PortKind::kRange ? kRangeEndpoints : kEndpoints);
-}
-
-MapData DataOf(PortKind ports) {
-  return ports == PortKind::kRange ? MapData::kAddress : MapData::kAddressAndPort;
+SetIndex EndpointsOf(PortKind ports) {
+  return ports == PortKind::kRange ? kRangeEndpoints : kEndpoints;
 }
 
 std::string Chain(PortKind ports, std::string_view name) {
@@ -143,7 +139,7 @@ std::vector<nft::ChainSpec> ChainsOf(const std::vector<nft::RuleSpec>& rules) {
 // exact class, a pick misses only if a commit happens between two lookups of the same packet.
 void AddPickRules(PortKind ports, RuleList& rules) {
   const auto pick_slot = [&](const std::string& chain, uint32_t slots) {
-    rules.Add(rules.In(chain).DnatToRandomSlot(slots, EndpointsOf(ports), DataOf(ports)));
+    rules.Add(rules.In(chain).DnatToRandomSlot(slots, EndpointsOf(ports)));
   };
   const std::string first = Chain(ports, "pick-first");
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
@@ -166,8 +162,7 @@ void AddHashRules(PortKind ports, RuleList& rules) {
     const std::string chain = HashChain(ports, pick_by, slots);
     nft::Key client = {KeyPart::kSource};
     if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
-    rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, kHashSeed, EndpointsOf(ports),
-                                               DataOf(ports)));
+    rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, EndpointsOf(ports)));
     rules.Add(rules.In(chain).Goto(Chain(ports, "pick-first")));
   });
 }
