@@ -264,15 +264,19 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
     if (FindSet(new_sets, set) == nullptr) AddSlots(set.slots, set.set, nullptr);
   }
 
-  std::vector<Row> old_own = OwnRows(key, old_rows), new_own = OwnRows(key, after);
-  // Descriptors of different Services differ.
-  LocalSets local_sets;
-  for (const Row& row : old_own) local_sets.AddOld(row.view());
-  if (!local_sets.empty()) {
-    for (const Row& row : new_own) local_sets.AddNew(row.view());
-    ended_local_sets_.merge(std::move(local_sets).Ended());
+  if (before == nullptr) {
+    for (const Row& row : OwnRows(key, after)) Add(row.view());
+  } else {
+    std::vector<Row> old_own = OwnRows(key, old_rows), new_own = OwnRows(key, after);
+    // Descriptors of different Services differ.
+    LocalSets local_sets;
+    for (const Row& row : old_own) local_sets.AddOld(row.view());
+    if (!local_sets.empty()) {
+      for (const Row& row : new_own) local_sets.AddNew(row.view());
+      ended_local_sets_.merge(std::move(local_sets).Ended());
+    }
+    AddRows(std::move(old_own), std::move(new_own));
   }
-  AddRows(std::move(old_own), std::move(new_own));
   CountShared(SharedRows(old_rows), SharedRows(after), shared_changes_);
 }
 
