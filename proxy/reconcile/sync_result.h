@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "nft/model/transaction.h"
 #include "proxy/conntrack/endpoint_events.h"
-#include "proxy/conntrack/udp_ports.h"
+#include "proxy/conntrack/udp_flows.h"
 #include "proxy/health/health.h"
 #include "proxy/localhost/nodeports.h"
 #include "proxy/state/objects.h"
