@@ -14,7 +14,6 @@ namespace {
 using Json = nlohmann::ordered_json;  // Keeps the order of fields (S-254).
 
 constexpr char kContentType[] = "Content-Type";
-constexpr char kZeroTime[] = "0001-01-01T00:00:00Z";
 
 Answer JsonAnswer(bool ok, std::string body) {
   return {.code = ok ? 200 : 503,
@@ -22,22 +21,16 @@ Answer JsonAnswer(bool ok, std::string body) {
           .body = std::move(body)};
 }
 
-// Returns the latest update time of all families (S-255).
-std::string LastUpdated(const proxy::Health& health) {
-  std::optional<SystemTime> latest;
-  for (const auto& family : health.family) {
-    if (family && (!latest || family->last_updated > *latest)) latest = family->last_updated;
-  }
-  return latest ? Rfc3339(*latest) : kZeroTime;
+// Returns the fields that all bodies have. `ok`: the status is 200.
+Json Fields(bool ok, const proxy::Health& health, SystemTime now) {
+  return {{"lastUpdated", Rfc3339(ok ? now : health.last_synced)}, {"currentTime", Rfc3339(now)}};
 }
 
 Json FamilyStatus(const proxy::Health& health) {
-  Json status = Json::object();
+  Json status;
   for (const Family family : kFamilies) {
-    const auto& known = health.family[Index(family)];
-    if (!known) continue;
-    status[std::string(FamilyName(family))] = {{"lastUpdated", Rfc3339(known->last_updated)},
-                                               {"healthy", known->healthy}};
+    status[std::string(FamilyName(family))] = {{"lastUpdated", Rfc3339(health.last_synced)},
+                                               {"healthy", health.live}};
   }
   return status;
 }
@@ -45,21 +38,18 @@ Json FamilyStatus(const proxy::Health& health) {
 }  // namespace
 
 Answer LivezAnswer(const proxy::Health& health, SystemTime now) {
-  const bool ok = Live(health);
-  Json body = {{"lastUpdated", ok ? Rfc3339(now) : LastUpdated(health)},
-               {"currentTime", Rfc3339(now)},
-               {"healthy", ok}};
-  if (Json status = FamilyStatus(health); !status.empty()) body["status"] = std::move(status);
-  return JsonAnswer(ok, body.dump());
+  Json body = Fields(health.live, health, now);
+  body["healthy"] = health.live;
+  body["status"] = FamilyStatus(health);
+  return JsonAnswer(health.live, body.dump());
 }
 
 Answer HealthzAnswer(const proxy::Health& health, SystemTime now) {
-  const bool ok = Live(health) && health.node_eligible && health.ready;
-  Json body = {{"lastUpdated", ok ? Rfc3339(now) : LastUpdated(health)},
-               {"currentTime", Rfc3339(now)},
-               {"nodeEligible", health.node_eligible},
-               {"healthy", Live(health)}};
-  if (Json status = FamilyStatus(health); !status.empty()) body["status"] = std::move(status);
+  const bool ok = health.live && health.node_eligible && health.ready;
+  Json body = Fields(ok, health, now);
+  body["nodeEligible"] = health.node_eligible;
+  body["healthy"] = health.live;
+  body["status"] = FamilyStatus(health);
   if (!health.reason.empty()) body["reason"] = health.reason;
   return JsonAnswer(ok, body.dump());
 }
@@ -71,8 +61,8 @@ Answer ServiceAnswer(const std::string& service_key, uint32_t local_endpoints,
       {"service",
        {{"namespace", service_key.substr(0, slash)}, {"name", service_key.substr(slash + 1)}}},
       {"localEndpoints", local_endpoints},
-      {"serviceProxyHealthy", Live(health)}};
-  Answer answer = JsonAnswer(local_endpoints > 0 && Live(health), body.dump(1, '\t'));
+      {"serviceProxyHealthy", health.live}};
+  Answer answer = JsonAnswer(local_endpoints > 0 && health.live, body.dump(1, '\t'));
   answer.headers.emplace_back("X-Load-Balancing-Endpoint-Weight", std::to_string(local_endpoints));
   return answer;
 }

@@ -26,7 +26,6 @@
 #include "api/health/http_point.h"
 #include "nft/types/ip_address.h"
 #include "proxy/health/health.h"
-#include "proxy/health/health_check.h"
 
 namespace svcmap::api {
 

@@ -50,10 +50,8 @@ void KeepUnique(Affinity& affinity) {
 
 // Adds a number to the list of its pool. Returns false if it is out of range, as in damaged tables.
 bool Note(NumberPool pool, Family family, uint32_t number, NumberLists& numbers) {
-  constexpr uint32_t kLast[] = {kMaxGroup, kMaxStickyGroup, kMaxStickyPort};
-  if (number == 0 || number > kLast[static_cast<size_t>(pool)]) return false;
-  const size_t index = pool == NumberPool::kGroups ? 0 : Index(family);
-  numbers[static_cast<size_t>(pool)][index].push_back(number);
+  if (number == 0 || number > kLastNumbers[Index(pool)]) return false;
+  numbers[Index(pool)][Index(family)].push_back(number);
   return true;
 }
 
@@ -88,8 +86,8 @@ void FoundPorts::Add(const nft::ElementView& element) {
       if (key.size() != 8) return;
       const uint32_t group = nft::ReadBigEndian(key.first(family == Family::kIpv4 ? 3 : 4));
       if (!Note(NumberPool::kGroups, family, group, numbers_) || !endpoint) return;
-      slots_[element.set.set == kRangeEndpoints][group].emplace_back(ReadHost32(key.subspan(4)),
-                                                                     *endpoint);
+      slots_[Index(family)][element.set.set == kRangeEndpoints][group].emplace_back(
+          ReadHost32(key.subspan(4)), *endpoint);
       return;
     }
     case kAffinitySlots: {
@@ -125,19 +123,16 @@ void FoundPorts::Finish() {
       list.erase(std::unique(list.begin(), list.end()), list.end());
     }
   }
-  const auto sort_slots = [](auto& maps) {
-    for (auto& slots : maps) {
-      for (auto& [group, list] : slots) std::sort(list.begin(), list.end());
-    }
+  const auto sort = [](auto& slots) {
+    for (auto& [group, list] : slots) std::sort(list.begin(), list.end());
   };
-  sort_slots(slots_);
-  sort_slots(sticky_slots_);
+  for (auto& by_kind : slots_) std::ranges::for_each(by_kind, sort);
+  std::ranges::for_each(sticky_slots_, sort);
   for (const auto& [port, descriptor] : destinations_) TakeGroups(port, descriptor);
   destinations_.clear();
   // In damaged tables, several ports may have the same number. Only one of them keeps it.
   absl::flat_hash_set<Number> taken;
   const auto keep_unique = [&](NumberPool pool, Family family, uint32_t& number) {
-    if (pool == NumberPool::kGroups) family = Family::kIpv4;  // Both families share the groups.
     if (number != 0 && !taken.insert({pool, family, number}).second) number = 0;
   };
   for (auto& [key, groups] : ports_) {
@@ -172,7 +167,7 @@ void FoundPorts::TakeGroups(const std::string& port, const IpAddress& descriptor
 EndpointSet FoundPorts::SetOf(const PortRows& port, uint32_t group, Affinity* affinity) const {
   EndpointSet set;
   if (affinity == nullptr) {
-    const Slots& slots = slots_[port.is_range()];
+    const Slots& slots = slots_[Index(port.family)][port.is_range()];
     const auto found = slots.find(group);
     if (found == slots.end()) return set;
     for (const auto& [slot, endpoint] : found->second) {

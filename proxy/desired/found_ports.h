@@ -54,7 +54,7 @@ class FoundPorts {
 
   std::vector<std::pair<std::string, IpAddress>> destinations_;  // Port and descriptor.
   absl::flat_hash_map<IpAddress, IpAddress> local_sets_;
-  Slots slots_[2];               // Slots of single ports, and of ranges. Groups of both families.
+  Slots slots_[2][2];            // By Index(Family), for single ports and for ranges.
   StickySlots sticky_slots_[2];  // By Index(Family).
   // Maps each choice to its endpoint. By Index(Family), and by kind of port as in `slots_`.
   absl::flat_hash_map<uint32_t, EndpointAddress> choices_[2][2];

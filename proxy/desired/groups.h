@@ -15,11 +15,13 @@
 
 namespace svcmap::proxy {
 
-enum class NumberPool : uint8_t {
-  kGroups,        // Numbers 1 to kMaxGroup, shared by both families.
-  kStickyGroups,  // Numbers 1 to kMaxStickyGroup, per family.
-  kStickyPorts,   // Numbers 1 to kMaxStickyPort, per family.
-};
+// Each family has its own numbers, because each family has its own maps.
+enum class NumberPool : uint8_t { kGroups, kStickyGroups, kStickyPorts };
+inline constexpr std::array kNumberPools = {NumberPool::kGroups, NumberPool::kStickyGroups,
+                                            NumberPool::kStickyPorts};
+constexpr size_t Index(NumberPool pool) { return static_cast<size_t>(pool); }
+// The last number of each pool. The first number is 1.
+inline constexpr uint32_t kLastNumbers[] = {kMaxGroup, kMaxStickyGroup, kMaxStickyPort};
 
 struct Number {
   NumberPool pool = NumberPool::kGroups;
@@ -35,9 +37,6 @@ struct Number {
 
 // Values of numbers, by pool and Index(Family).
 using NumberLists = std::array<std::array<std::vector<uint32_t>, 2>, 3>;
-
-inline constexpr std::array kNumberPools = {NumberPool::kGroups, NumberPool::kStickyGroups,
-                                            NumberPool::kStickyPorts};
 
 // The lowest number that was never allocated, by pool and family.
 using NextNumbers = std::array<std::array<uint32_t, 2>, 3>;
@@ -87,13 +86,13 @@ class NumberAllocator {
 class Numbers {
  public:
   NumberAllocator& Of(NumberPool pool, Family family) {
-    return pools_[static_cast<size_t>(pool)][pool == NumberPool::kGroups ? 0 : Index(family)];
+    return pools_[Index(pool)][Index(family)];
   }
   NextNumbers Next() {
     NextNumbers next;
     for (const NumberPool pool : kNumberPools) {
       for (const Family family : kFamilies) {
-        next[static_cast<size_t>(pool)][Index(family)] = Of(pool, family).next();
+        next[Index(pool)][Index(family)] = Of(pool, family).next();
       }
     }
     return next;
@@ -111,7 +110,7 @@ class Numbers {
 
  private:
   NumberAllocator pools_[3][2] = {  // By pool and Index(Family).
-      {NumberAllocator(kMaxGroup), NumberAllocator(0)},
+      {NumberAllocator(kMaxGroup), NumberAllocator(kMaxGroup)},
       {NumberAllocator(kMaxStickyGroup), NumberAllocator(kMaxStickyGroup)},
       {NumberAllocator(kMaxStickyPort), NumberAllocator(kMaxStickyPort)}};
 };

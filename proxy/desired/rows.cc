@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -214,38 +213,18 @@ std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& serv
   return OwnRowsBuilder(service_key, service).Build();
 }
 
-bool SameOwnRows(const ServiceRows& a, const ServiceRows& b) {
-  const auto same_set = [](const PortRows& port, const EndpointSet& x, const EndpointSet& y) {
-    return x.group == y.group &&
-           (port.affinity ? x.slots == y.slots : x.slots.size() == y.slots.size());
-  };
-  const auto same_port = [&](const PortRows& x, const PortRows& y) {
-    const auto fields = [](const PortRows& port) {
-      return std::tie(port.family, port.name, port.protocol, port.port, port.end_port,
-                      port.addresses, port.any, port.internal_local, port.pick_by, port.affinity);
-    };
-    return fields(x) == fields(y) && same_set(x, x.cluster, y.cluster) &&
-           same_set(x, x.local, y.local);
-  };
-  return a.sources == b.sources && std::ranges::equal(a.ports, b.ports, same_port);
-}
-
-void ForEachSlot(const ServiceRows& service, size_t first, size_t end,
-                 const std::function<void(const Row&)>& fn) {
-  for (const PortRows& port : service.ports) {
-    if (port.affinity) continue;
-    for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      for (size_t slot = first; slot < std::min(set->slots.size(), end); ++slot) {
-        fn(EndpointRow(SlotsOf(port), set->group, static_cast<uint32_t>(slot), set->slots[slot]));
-      }
-    }
-  }
-}
-
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
                    const std::function<void(const Row&)>& fn) {
   for (const Row& row : OwnRows(service_key, service)) fn(row);
-  ForEachSlot(service, 0, SIZE_MAX, fn);
+  for (const PortRows& port : service.ports) {
+    if (port.affinity) continue;
+    for (const EndpointSet* set : {&port.cluster, &port.local}) {
+      uint32_t slot = 0;
+      for (const EndpointAddress& endpoint : set->slots) {
+        fn(EndpointRow(SlotsOf(port), set->group, slot++, endpoint));
+      }
+    }
+  }
 }
 
 size_t SourceRowCount(const ServiceRows& service, Family family) {
@@ -266,9 +245,6 @@ size_t SourceRowCount(const ServiceRows& service, Family family) {
 
 std::vector<Row> SharedRows(const ServiceRows& service) {
   std::vector<Row> rows;
-  size_t size = service.cluster_ips.size() + service.ping_addresses.size();
-  for (const PortRows& port : service.ports) size += port.hairpins.size();
-  rows.reserve(size);
   const auto add = [&rows](SetIndex set, const std::vector<IpAddress>& addresses) {
     for (const IpAddress& address : addresses) {
       rows.push_back({.set = {address.family(), set}, .key = Address(address)});

@@ -130,15 +130,6 @@ std::string ServiceComment(const std::string& service_key, const std::string& po
 // no affinity.
 std::vector<Row> OwnRows(const std::string& service_key, const ServiceRows& service);
 
-// Returns true if OwnRows() returns equal rows for two versions of the same Service. SameOwnRows is
-// much faster than a comparison of the rows. If only the endpoints of slots differ, the rows are
-// equal.
-bool SameOwnRows(const ServiceRows& a, const ServiceRows& b);
-
-// Calls fn(const Row&) for the slots `first` to `end` - 1 of each endpoint set without affinity.
-void ForEachSlot(const ServiceRows& service, size_t first, size_t end,
-                 const std::function<void(const Row&)>& fn);
-
 // Calls fn(const Row&) for each row that belongs only to this Service, including slots.
 void ForEachOwnRow(const std::string& service_key, const ServiceRows& service,
                    const std::function<void(const Row&)>& fn);

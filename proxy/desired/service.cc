@@ -69,8 +69,10 @@ class Builder {
         slice_ports_(entry),
         service_(*entry.service),
         context_(context),
-        rows_before_(before),
-        numbered_(numbered) {}
+        ports_before_(IndexPorts(numbered)),
+        uses_of_others_(context.timer_uses) {
+    if (before != nullptr) CountTimers(*before, -1, uses_of_others_);
+  }
 
   DesiredService Build() {
     if (service_.reset_stale_tcp.value_or(context_.node.reset_stale_tcp)) {
@@ -141,9 +143,6 @@ class Builder {
   // clusterIP remains a clusterIP.
   std::vector<Destination> Destinations(Family family) const {
     std::vector<Destination> destinations;
-    if (service_.external_ips.empty() && service_.load_balancer_ips.empty()) {
-      return {{*service_.cluster_ip[Index(family)], DispatchKind::kInternal, "spec.clusterIP"}};
-    }
     absl::flat_hash_map<IpAddress, size_t> known;
     const auto add = [&](const IpAddress& address, DispatchKind kind, const char* field,
                          bool firewalled) {
@@ -350,15 +349,10 @@ class Builder {
     }
   }
 
-  // Returns the applied or found rows of the port that is added next, or null. Ports rarely move.
-  const PortRows* PortBefore(const PortRows& port) {
-    const size_t place = desired_.rows.ports.size();
-    if (place < numbered_.ports.size() && IdentityOf(numbered_.ports[place]) == IdentityOf(port)) {
-      return &numbered_.ports[place];
-    }
-    if (!ports_before_) ports_before_ = IndexPorts(numbered_);
-    const auto found = ports_before_->find(IdentityOf(port));
-    return found == ports_before_->end() ? nullptr : found->second;
+  // Returns the applied or found rows of the port, or null.
+  const PortRows* PortBefore(const PortRows& port) const {
+    const auto found = ports_before_.find(IdentityOf(port));
+    return found == ports_before_.end() ? nullptr : found->second;
   }
 
   PickBy PickByFor(const ServicePort& port, const ResolvedEndpoints& resolved) {
@@ -421,7 +415,7 @@ class Builder {
                std::to_string(kMaxStickyEndpoint) + " endpoints each");
       return;
     }
-    affinity.timer = context_.timers.For(service_.affinity_seconds, UsesOfOthers());
+    affinity.timer = context_.timers.For(service_.affinity_seconds, uses_of_others_);
     const uint32_t seconds = context_.timers.seconds()[affinity.timer];
     if (seconds != service_.affinity_seconds) {
       Warn(port, FindingCode::kLimit, "",
@@ -432,14 +426,6 @@ class Builder {
     }
     NumberEndpoints(endpoints, affinity);
     rows.affinity = std::move(affinity);
-  }
-
-  const TimerUses& UsesOfOthers() {
-    if (!uses_of_others_) {
-      uses_of_others_ = context_.timer_uses;
-      if (rows_before_ != nullptr) CountTimers(*rows_before_, -1, *uses_of_others_);
-    }
-    return *uses_of_others_;
   }
 
   // Returns false if no group number is free. `wanted` has the same format as in AssignSlots.
@@ -486,11 +472,9 @@ class Builder {
   const SlicePorts slice_ports_;
   const Service& service_;
   DesiredContext& context_;
-  const ServiceRows* const rows_before_;  // May be null.
-  const ServiceRows& numbered_;
+  const PortRowsByIdentity ports_before_;
+  TimerUses uses_of_others_;
   bool any_local_ = false;  // Whether a port has a local endpoint in the current family.
-  std::optional<PortRowsByIdentity> ports_before_;
-  std::optional<TimerUses> uses_of_others_;
   DesiredService desired_;
 };
 
@@ -510,13 +494,11 @@ std::vector<Number> NumbersOf(const ServiceRows& service) {
   std::vector<Number> numbers;
   for (const PortRows& port : service.ports) {
     const NumberPool pool = port.affinity ? NumberPool::kStickyGroups : NumberPool::kGroups;
-    // Both families share the numbers of kGroups.
-    const Family family = port.affinity ? port.family : Family::kIpv4;
     for (const EndpointSet* set : {&port.cluster, &port.local}) {
-      if (set->group != 0) numbers.push_back({pool, family, set->group});
+      if (set->group != 0) numbers.push_back({pool, port.family, set->group});
     }
     if (port.affinity) {
-      numbers.push_back({NumberPool::kStickyPorts, family, port.affinity->port_number});
+      numbers.push_back({NumberPool::kStickyPorts, port.family, port.affinity->port_number});
     }
   }
   return numbers;

@@ -7,23 +7,26 @@
 #include <variant>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 
 namespace svcmap::proxy {
 namespace {
 
+void AddOnce(const std::string& name, std::vector<std::string>& names) {
+  if (!absl::c_linear_search(names, name)) names.push_back(name);
+}
+
 std::vector<std::string> ChainsThatUse(const nft::TableSpec& table, SetIndex set) {
   std::vector<std::string> chains;
   for (const nft::RuleSpec& rule : table.rules) {
-    const bool uses = std::any_of(rule.exprs.begin(), rule.exprs.end(), [&](const nft::Expr& expr) {
+    const bool uses = absl::c_any_of(rule.exprs, [&](const nft::Expr& expr) {
       const auto* lookup = std::get_if<nft::Lookup>(&expr);
       const auto* dynamic = std::get_if<nft::DynamicElement>(&expr);
       return (lookup != nullptr && !lookup->anonymous && lookup->set == set) ||
              (dynamic != nullptr && dynamic->set == set);
     });
-    if (uses && std::find(chains.begin(), chains.end(), rule.chain) == chains.end()) {
-      chains.push_back(rule.chain);
-    }
+    if (uses) AddOnce(rule.chain, chains);
   }
   return chains;
 }
@@ -42,8 +45,7 @@ std::vector<std::string> NotAmong(const std::vector<Spec>& specs,
                                   const std::map<std::string, uint64_t>& names) {
   std::vector<std::string> others;
   for (const auto& [name, digest] : names) {
-    const auto same = [&name = name](const Spec& spec) { return spec.name == name; };
-    if (std::none_of(specs.begin(), specs.end(), same)) others.push_back(name);
+    if (std::ranges::find(specs, name, &Spec::name) == specs.end()) others.push_back(name);
   }
   return others;
 }
@@ -68,16 +70,9 @@ nft::ChainRepair ChainChanges(const nft::TableSpec& before,
 
 void ReplaceSet(SetIndex set, nft::ChainRepair& repair) {
   const std::string& name = repair.spec->sets[set].name;
-  const auto has = [&](const std::vector<std::string>& sets) {
-    return std::find(sets.begin(), sets.end(), name) != sets.end();
-  };
-  if (has(repair.remove_sets) || has(repair.add_sets)) return;
-  repair.remove_sets.push_back(name);
-  for (std::string& chain : ChainsThatUse(*repair.spec, set)) {
-    if (std::find(repair.rewrite.begin(), repair.rewrite.end(), chain) == repair.rewrite.end()) {
-      repair.rewrite.push_back(std::move(chain));
-    }
-  }
+  if (absl::c_linear_search(repair.add_sets, name)) return;
+  AddOnce(name, repair.remove_sets);
+  for (const std::string& chain : ChainsThatUse(*repair.spec, set)) AddOnce(chain, repair.rewrite);
 }
 
 std::vector<std::string> ChainsToReplace(const nft::TableContent& found,
@@ -121,9 +116,8 @@ nft::ChainRepair StructureRepair(const nft::TableContent& found, const nft::Tabl
 
 bool CreatesSets(const nft::ChainRepair& repair) {
   return !repair.add_sets.empty() ||
-         std::any_of(repair.spec->sets.begin(), repair.spec->sets.end(), [&](const auto& set) {
-           return std::find(repair.remove_sets.begin(), repair.remove_sets.end(), set.name) !=
-                  repair.remove_sets.end();
+         absl::c_any_of(repair.spec->sets, [&](const nft::SetSpec& set) {
+           return absl::c_linear_search(repair.remove_sets, set.name);
          });
 }
 

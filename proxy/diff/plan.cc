@@ -48,10 +48,12 @@ struct SlotsOfSet {
   const EndpointSet* set;
 };
 
-bool ByGroup(const SlotsOfSet& a, const SlotsOfSet& b) { return a.set->group < b.set->group; }
+bool ByGroup(const SlotsOfSet& a, const SlotsOfSet& b) {
+  return std::pair(a.slots.family, a.set->group) < std::pair(b.slots.family, b.set->group);
+}
 
-// Returns the endpoint sets of ports without affinity, sorted by group. OwnRows returns the sets of
-// ports with affinity.
+// Returns the endpoint sets of ports without affinity, sorted by family and group. OwnRows returns
+// the sets of ports with affinity.
 std::vector<SlotsOfSet> SetsWithoutAffinity(const ServiceRows& service) {
   std::vector<SlotsOfSet> sets;
   sets.reserve(service.ports.size());
@@ -65,7 +67,7 @@ std::vector<SlotsOfSet> SetsWithoutAffinity(const ServiceRows& service) {
   return sets;
 }
 
-// Returns the set in `sets` with the same group, or null.
+// Returns the set in `sets` with the same family and group, or null.
 const EndpointSet* FindSet(const std::vector<SlotsOfSet>& sets, const SlotsOfSet& like) {
   const auto found = std::lower_bound(sets.begin(), sets.end(), like, ByGroup);
   return found == sets.end() || ByGroup(like, *found) ? nullptr : found->set;
@@ -264,7 +266,7 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
 
   if (before == nullptr) {
     for (const Row& row : OwnRows(key, after)) Add(row.view());
-  } else if (!SameOwnRows(old_rows, after)) {
+  } else {
     std::vector<Row> old_own = OwnRows(key, old_rows), new_own = OwnRows(key, after);
     // Descriptors of different Services differ.
     LocalSets local_sets;

@@ -1,21 +1,14 @@
 #include "proxy/health/health.h"
 
-#include <algorithm>
-#include <iterator>
+#include "proxy/resolve/endpoints.h"
 
 namespace svcmap::proxy {
 
-bool Live(const Health& health) {
-  return std::all_of(std::begin(health.family), std::end(health.family),
-                     [](const auto& family) { return !family || family->healthy; });
-}
-
 Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point now,
                   std::chrono::nanoseconds sync_period) {
-  Health health;
   const bool stuck = facts.oldest_unsynced && (now - *facts.oldest_unsynced) / 2 >= sync_period;
-  for (auto& family : health.family) family = {facts.last_synced, !stuck};
-  health.node_eligible = facts.node_eligible;
+  Health health{
+      .last_synced = facts.last_synced, .live = !stuck, .node_eligible = facts.node_eligible};
   if (!facts.state_complete) {
     health.reason = "complete state not received or not programmed yet";
   } else if (!facts.verified) {
@@ -33,6 +26,23 @@ Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point 
                                            "this node";
   }
   return health;
+}
+
+std::optional<HealthCheck> HealthCheckOf(const ServiceEntry* entry, const Claims& claims) {
+  if (entry == nullptr || !entry->service) return std::nullopt;
+  const Service& service = *entry->service;
+  if (!service.proxied || service.health_check_node_port == 0) return std::nullopt;
+  HealthCheck check{.port = service.health_check_node_port};
+  for (const Family family : kFamilies) {
+    const size_t index = Index(family);
+    if (!service.cluster_ip[index]) continue;  // Skips a family without a Service address (S-3).
+    const Service* owner = claims.Owner(HealthCheckClaim(family, check.port));
+    if (owner == nullptr || owner->key != service.key) continue;
+    check.families[index] = true;
+    check.local_endpoints[index] = static_cast<uint32_t>(ReadyAddressesHere(*entry, family).size());
+  }
+  if (!check.families[0] && !check.families[1]) return std::nullopt;
+  return check;
 }
 
 }  // namespace svcmap::proxy

@@ -1,19 +1,23 @@
-// Health of this node's proxy for /healthz and /livez. Pure functions.
+// Health of this node's proxy for /healthz and /livez, and responses to load balancer health checks
+// on healthCheckNodePorts. No function reads a clock or takes a lock.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "proxy/state/store.h"
 
 namespace svcmap::proxy {
 
+// The reconcile loop programs both families in one transaction, so they have the same health.
 struct Health {
-  struct FamilyHealth {
-    std::chrono::system_clock::time_point last_updated;
-    bool healthy = false;
-  };
-  // Health by Index(Family). Nullopt until the family's sync loop starts (S-251).
-  std::optional<FamilyHealth> family[2];
+  // Time of the last successful sync, or the start time of the loop if there was no sync yet.
+  std::chrono::system_clock::time_point last_synced;
+  bool live = false;           // True if no change has waited too long (S-251, S-252).
   bool node_eligible = false;  // True if load balancers may send traffic here (S-253).
   // True if the kernel contains the desired state and svcmapd detects changes by other processes.
   // `ready` is stricter than kube-proxy's condition, because kube-proxy reports a healthy state
@@ -24,15 +28,11 @@ struct Health {
   std::string reason;
 };
 
-// Returns true if no started family is unhealthy (S-252).
-bool Live(const Health& health);
-
-// Facts reported by the reconcile loop, which programs both families in one transaction.
+// Facts reported by the reconcile loop.
 struct LoopFacts {
   // Arrival time of the oldest change that is not committed yet.
   std::optional<std::chrono::steady_clock::time_point> oldest_unsynced;
-  // Time of the last successful sync, or the start time of the loop if there was no sync yet.
-  std::chrono::system_clock::time_point last_synced;
+  std::chrono::system_clock::time_point last_synced;  // See Health.
   // True if the complete state was received from the controller and programmed.
   bool state_complete = false;
   // True if the tables were compared with the desired state or rewritten completely.
@@ -45,8 +45,51 @@ struct LoopFacts {
 
 inline constexpr std::chrono::seconds kSyncPeriod{30};  // Default sync period (S-302).
 
-// A family is unhealthy if a change has waited for more than twice the sync period (S-251).
+// The proxy is not live if a change has waited for more than twice the sync period (S-251).
 Health MakeHealth(const LoopFacts& facts, std::chrono::steady_clock::time_point now,
                   std::chrono::nanoseconds sync_period = kSyncPeriod);
+
+// Tracks the arrival time of the oldest received change that is not programmed yet (S-251). The
+// reconcile loop provides the times and synchronizes access.
+class SyncClock {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Call when a change is received.
+  void Received(Time now) {
+    if (!received_) received_ = now;
+  }
+  // Call at the start of a turn of the loop.
+  void Started() {
+    const std::optional<Time> reported = std::exchange(received_, std::nullopt);
+    if (!started_) started_ = reported;
+  }
+  // Call when the accepted changes are committed. `waiting`: arrival time of the oldest change that
+  // was received before Started(), but is not accepted yet.
+  void Synced(std::optional<Time> waiting = std::nullopt) { started_ = waiting; }
+
+  std::optional<Time> oldest_unsynced() const { return started_ ? started_ : received_; }
+
+ private:
+  std::optional<Time> received_;  // Arrival time of the oldest change since Started().
+  std::optional<Time> started_;   // Arrival time of the oldest uncommitted change before Started().
+};
+
+// The health check of a Service. Arrays are indexed by Index(Family).
+struct HealthCheck {
+  uint16_t port = 0;
+  bool families[2] = {};             // Families in which the proxy listens (S-259).
+  uint32_t local_endpoints[2] = {};  // Number of ready endpoints on this node (S-262).
+
+  friend bool operator==(const HealthCheck&, const HealthCheck&) = default;
+};
+
+// Pairs of a Service key and the Service's health check. Nullopt if the Service has no health
+// check.
+using HealthCheckChanges = std::vector<std::pair<std::string, std::optional<HealthCheck>>>;
+
+// Returns the health check of a Service. `entry` may be null. If several Services use the same
+// port, only the Service that owns the port in `claims` gets a health check.
+std::optional<HealthCheck> HealthCheckOf(const ServiceEntry* entry, const Claims& claims);
 
 }  // namespace svcmap::proxy

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proxy/health/sync_clock.h"
+#include "proxy/health/health.h"
 #include "proxy/reconcile/arrivals.h"
 #include "proxy/reconcile/batch.h"
 #include "proxy/reconcile/loop_status.h"

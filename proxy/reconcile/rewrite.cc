@@ -232,12 +232,9 @@ void Planner::TakeNumbers(const FoundTables* tables) {
   found->Finish();
   for (const NumberPool pool : kNumberPools) {
     for (const Family family : kFamilies) {
-      if (pool == NumberPool::kGroups && family != Family::kIpv4) continue;  // Shared.
-      const auto index = static_cast<size_t>(pool);
       numbering_.numbers.Of(pool, family)
-          .Restore(found->numbers()[index][Index(family)],
-                   pool == NumberPool::kGroups ? std::max((*next)[index][0], (*next)[index][1])
-                                               : (*next)[index][Index(family)]);
+          .Restore(found->numbers()[Index(pool)][Index(family)],
+                   (*next)[Index(pool)][Index(family)]);
     }
   }
   numbering_.found = std::move(found);
@@ -253,7 +250,7 @@ std::vector<Number> Planner::ForgetFoundPorts() {
   std::vector<Number> unused;
   for (const NumberPool pool : kNumberPools) {
     for (const Family family : kFamilies) {
-      for (const uint32_t value : found->numbers()[static_cast<size_t>(pool)][Index(family)]) {
+      for (const uint32_t value : found->numbers()[Index(pool)][Index(family)]) {
         const Number number = {pool, family, value};
         if (!used.contains(number)) unused.push_back(number);
       }

@@ -30,21 +30,20 @@ void AddChooseRules(RuleList& rules) {
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
     const std::string chain = ChooseChain(pick);
     verdicts.emplace_back(DescriptorByte(DispatchKind::kSticky, pick), chain);
-    const auto slots = Named(kAffinitySlots);
     if (pick <= kMaxExactClass) {
-      rules.Add(rules.In(chain).ChooseRandomSlot(PickCapacity(pick), slots).Return());
+      rules.Add(rules.In(chain).ChooseRandomSlot(PickCapacity(pick)).Return());
     } else {
       for (int i = 0; i < kSizeClassPicks; ++i)
         rules.Add(rules.In(chain).Jump(ChooseRepickChain(pick)));
       rules.Add(rules.In(ChooseRepickChain(pick)).IsChosen().Return());
-      rules.Add(rules.In(ChooseRepickChain(pick)).ChooseRandomSlot(PickCapacity(pick), slots));
+      rules.Add(rules.In(ChooseRepickChain(pick)).ChooseRandomSlot(PickCapacity(pick)));
     }
     rules.Add(rules.In(chain).Goto("choose-first"));
   }
   rules.Add(rules.In("choose").GotoByDestinationByte(0, verdicts));
   rules.Add(rules.In("choose").Drop());
   rules.Add(rules.In("choose-first").IsChosen().Return());
-  rules.Add(rules.In("choose-first").ChooseRandomSlot(1, Named(kAffinitySlots)).Return());
+  rules.Add(rules.In("choose-first").ChooseRandomSlot(1).Return());
   rules.Add(rules.In("choose-first").Drop());
 }
 
@@ -89,40 +88,17 @@ void AddTimerRules(uint32_t seconds, bool local, bool port_ranges, RuleList& rul
   }
   rules.Add(rules.In(stick).Drop());
 
-  rules.Add(rules.In(recall).Remember(Named(kAffinity), seconds));
-  rules.Add(rules.In(recall).Recall(Named(kAffinity)));
-  rules.Add(rules.In(recall).DnatToChoice(
-      Named(local ? kAffinityLocalEndpoints : kAffinityEndpoints), MapData::kAddressAndPort));
+  rules.Add(rules.In(recall).Remember(seconds));
+  rules.Add(rules.In(recall).Recall());
+  rules.Add(rules.In(recall).DnatToChoice(local ? kAffinityLocalEndpoints : kAffinityEndpoints));
   if (port_ranges) {
-    rules.Add(rules.In(recall).DnatToChoice(
-        Named(local ? kRangeAffinityLocalEndpoints : kRangeAffinityEndpoints), MapData::kAddress));
+    rules.Add(rules.In(recall).DnatToChoice(local ? kRangeAffinityLocalEndpoints
+                                                  : kRangeAffinityEndpoints));
   }
-  rules.Add(rules.In(recall).Forget(Named(kAffinity)));
+  rules.Add(rules.In(recall).Forget());
 }
 
 }  // namespace
-
-void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
-                       std::vector<nft::ChainSpec>& chains) {
-  chains.push_back({"sticky", "session affinity: dispatch by kind"});
-  chains.push_back({"stick", "session affinity: dispatch by timeout and set"});
-  chains.push_back({"choose", "session affinity: picks a random endpoint"});
-  chains.push_back({"choose-first", "fallback if no random pick found an endpoint"});
-  chains.push_back({"restore", "session affinity: restores the descriptor"});
-  chains.push_back({"restore-local"});
-  chains.push_back({"restored-local"});
-  if (port_ranges) chains.push_back({"range-restored-local"});
-  for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-    chains.push_back({ChooseChain(pick)});
-    if (pick > kMaxExactClass) chains.push_back({ChooseRepickChain(pick)});
-  }
-  for (const uint32_t seconds : timers) {
-    for (const bool local : {false, true}) {
-      chains.push_back({TimerChain("stick", local, seconds)});
-      chains.push_back({TimerChain("recall", local, seconds)});
-    }
-  }
-}
 
 void AddAffinityRules(Family family, std::span<const uint32_t> timers,
                       const RulesetOptions& options, RuleList& rules) {

@@ -27,16 +27,12 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "nft/model/table.h"
 #include "proxy/ruleset/service_rule.h"
 #include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
 
-void AddAffinityChains(std::span<const uint32_t> timers, bool port_ranges,
-                       std::vector<nft::ChainSpec>& chains);
 void AddAffinityRules(Family family, std::span<const uint32_t> timers,
                       const RulesetOptions& options, RuleList& rules);
 

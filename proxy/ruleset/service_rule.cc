@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proxy/ruleset/descriptor.h"
+#include "proxy/ruleset/sets.h"
 
 namespace svcmap::proxy {
 namespace {
@@ -11,7 +12,6 @@ namespace {
 using nft::DynamicElement;
 using nft::Header;
 using nft::LoadedKey;
-using nft::NamedSet;
 using nft::PayloadLoad;
 
 // The parts of a descriptor in the network header. Offsets and sizes in bytes.
@@ -39,6 +39,11 @@ constexpr uint32_t kHashedRegister = 6;
 // First register after the key of a record. nft aligns this register to 16 bytes.
 constexpr uint32_t kChoiceRegister = 4;
 
+// Returns whether a map contains endpoints with ports. Endpoints of port ranges have no port.
+bool HavePorts(SetIndex map) {
+  return map == kEndpoints || map == kAffinityEndpoints || map == kAffinityLocalEndpoints;
+}
+
 }  // namespace
 
 // Loads the group number: the last `group_size` bytes of the destination address. Returns its nft
@@ -56,35 +61,33 @@ LoadedKey ServiceRule::LoadRandomSlot(uint32_t group_size, uint32_t modulus) {
   return {group + " . numgen random mod " + std::to_string(modulus), kSlotKeyWords};
 }
 
-LoadedKey ServiceRule::LoadHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed) {
-  const std::string group = LoadGroup(FieldsOf(family()).group_size);
-  const LoadedKey key = LoadKey(hashed, kHashedRegister);
-  const uint32_t words = key.end - kHashedRegister;
-  Add(nft::HashedNumber{kSlotNumberRegister, kHashedRegister, words * 4, modulus, seed});
-  char seed_text[12];
-  std::snprintf(seed_text, sizeof(seed_text), "0x%x", seed);
-  return {group + " . jhash " + key.text + " mod " + std::to_string(modulus) + " seed " + seed_text,
-          kSlotKeyWords};
-}
-
 // Looks up the key and translates the destination to the map's data.
-nft::RuleBuilder& ServiceRule::DnatFrom(const LoadedKey& key, NamedSet map, MapData data) {
-  if (data == MapData::kAddress) return DnatToAddress(key, map);
-  LookUpData(key, map);
+nft::RuleBuilder& ServiceRule::DnatFrom(const LoadedKey& key, SetIndex map) {
+  if (!HavePorts(map)) return DnatToAddress(key, Named(map));
+  LookUpData(key, Named(map));
   Add(nft::Dnat{family(), key.end, key.end + layout().address_size / 4});
   return Text("dnat " + std::string(layout().name) + " to " + key.text + " map @" +
-              std::string(map.name));
+              std::string(Named(map).name));
 }
 
-nft::RuleBuilder& ServiceRule::DnatToRandomSlot(uint32_t modulus, NamedSet map, MapData data) {
-  if (data == MapData::kAddressAndPort) MatchTransport();
-  return DnatFrom(LoadRandomSlot(FieldsOf(family()).group_size, modulus), map, data);
+nft::RuleBuilder& ServiceRule::DnatToRandomSlot(uint32_t modulus, SetIndex map) {
+  if (HavePorts(map)) MatchTransport();
+  return DnatFrom(LoadRandomSlot(FieldsOf(family()).group_size, modulus), map);
 }
 
 nft::RuleBuilder& ServiceRule::DnatToHashedSlot(const nft::Key& hashed, uint32_t modulus,
-                                                uint32_t seed, NamedSet map, MapData data) {
-  if (data == MapData::kAddressAndPort) MatchTransport();
-  return DnatFrom(LoadHashedSlot(hashed, modulus, seed), map, data);
+                                                SetIndex map) {
+  if (HavePorts(map)) MatchTransport();
+  const std::string group = LoadGroup(FieldsOf(family()).group_size);
+  const LoadedKey key = LoadKey(hashed, kHashedRegister);
+  const uint32_t words = key.end - kHashedRegister;
+  Add(nft::HashedNumber{kSlotNumberRegister, kHashedRegister, words * 4, modulus, kHashSeed});
+  char seed[12];
+  std::snprintf(seed, sizeof(seed), "0x%x", kHashSeed);
+  return DnatFrom(
+      {group + " . jhash " + key.text + " mod " + std::to_string(modulus) + " seed " + seed,
+       kSlotKeyWords},
+      map);
 }
 
 std::string ServiceRule::ChoiceText() const {
@@ -98,19 +101,19 @@ void ServiceRule::LoadChoice(uint32_t reg) {
 }
 
 // `CHOICE set KEY map @map`
-nft::RuleBuilder& ServiceRule::WriteChoice(const LoadedKey& key, NamedSet map) {
+nft::RuleBuilder& ServiceRule::WriteChoice(const LoadedKey& key, SetIndex map) {
   const DescriptorFields fields = FieldsOf(family());
-  LookUpData(key, map);
+  LookUpData(key, Named(map));
   if (family() == Family::kIpv4) {
     Add(nft::AddressWrite{family(), fields.choice, fields.choice_size, key.end});
   } else {
     Add(nft::NeutralWrite{fields.choice, fields.choice_size, key.end});
   }
-  return Text(ChoiceText() + " set " + key.text + " map @" + std::string(map.name));
+  return Text(ChoiceText() + " set " + key.text + " map @" + std::string(Named(map).name));
 }
 
-nft::RuleBuilder& ServiceRule::ChooseRandomSlot(uint32_t modulus, NamedSet map) {
-  return WriteChoice(LoadRandomSlot(kStickyGroupSize, modulus), map);
+nft::RuleBuilder& ServiceRule::ChooseRandomSlot(uint32_t modulus) {
+  return WriteChoice(LoadRandomSlot(kStickyGroupSize, modulus), kAffinitySlots);
 }
 
 nft::RuleBuilder& ServiceRule::IsChosen() {
@@ -127,40 +130,34 @@ LoadedKey ServiceRule::LoadClientAndPort() {
   return {client + " . " + RawPayload(fields.choice, kServicePortSize), client_size / 4 + 1};
 }
 
-nft::RuleBuilder& ServiceRule::Remember(NamedSet map, uint32_t seconds) {
+nft::RuleBuilder& ServiceRule::Remember(uint32_t seconds) {
   const LoadedKey key = LoadClientAndPort();
   LoadChoice(kChoiceRegister);
   Add(DynamicElement{.op = DynamicElement::Op::kUpdate,
-                     .set = map.index,
+                     .set = kAffinity,
                      .data_reg = kChoiceRegister,
                      .timeout_seconds = seconds});
-  return Text("update @" + std::string(map.name) + " { " + key.text + " timeout " +
-              DurationText(seconds) + " : " + ChoiceText() + " }");
+  return Text("update @affinity { " + key.text + " timeout " + DurationText(seconds) + " : " +
+              ChoiceText() + " }");
 }
 
-nft::RuleBuilder& ServiceRule::Recall(NamedSet map) {
-  return WriteChoice(LoadClientAndPort(), map);
-}
+nft::RuleBuilder& ServiceRule::Recall() { return WriteChoice(LoadClientAndPort(), kAffinity); }
 
-nft::RuleBuilder& ServiceRule::Forget(NamedSet map) {
+nft::RuleBuilder& ServiceRule::Forget() {
   const LoadedKey key = LoadClientAndPort();
   LoadChoice(kChoiceRegister);
   Add(DynamicElement{
-      .op = DynamicElement::Op::kDelete, .set = map.index, .data_reg = kChoiceRegister});
-  return Text("delete @" + std::string(map.name) + " { " + key.text + " : " + ChoiceText() + " }");
+      .op = DynamicElement::Op::kDelete, .set = kAffinity, .data_reg = kChoiceRegister});
+  return Text("delete @affinity { " + key.text + " : " + ChoiceText() + " }");
 }
 
-// Loads the part of the choice that is the lookup key of an endpoint.
-LoadedKey ServiceRule::LoadChoiceKey() {
+nft::RuleBuilder& ServiceRule::DnatToChoice(SetIndex map) {
+  if (HavePorts(map)) MatchTransport();
   const uint32_t offset = FieldsOf(family()).choice;
   Add(PayloadLoad{Header::kNetwork, offset, kChoiceKeySize, 0});
-  return {family() == Family::kIpv4 ? "ip daddr" : RawPayload(offset, kChoiceKeySize),
-          kChoiceKeySize / 4};
-}
-
-nft::RuleBuilder& ServiceRule::DnatToChoice(NamedSet map, MapData data) {
-  if (data == MapData::kAddressAndPort) MatchTransport();
-  return DnatFrom(LoadChoiceKey(), map, data);
+  return DnatFrom({family() == Family::kIpv4 ? "ip daddr" : RawPayload(offset, kChoiceKeySize),
+                   kChoiceKeySize / 4},
+                  map);
 }
 
 }  // namespace svcmap::proxy

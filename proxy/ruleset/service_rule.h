@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "nft/expr/rule_builder.h"
+#include "proxy/ruleset/table.h"
 
 namespace svcmap::proxy {
-
-// The data of a map with endpoints. Without a port, packets keep their destination port.
-enum class MapData : uint8_t { kAddressAndPort, kAddress };
 
 class ServiceRule : public nft::RuleBuilder {
  public:
@@ -22,12 +20,11 @@ class ServiceRule : public nft::RuleBuilder {
 
   // `meta l4proto { tcp, udp, sctp } dnat to GROUP . numgen random mod N map @map`, where GROUP is
   // the last 3 (IPv4) or 4 (IPv6) bytes of the destination address. nft accepts a port from a map
-  // only if the same rule matches the transport protocol first. With MapData::kAddress, the clause
-  // has no `meta l4proto`.
-  RuleBuilder& DnatToRandomSlot(uint32_t modulus, nft::NamedSet map, MapData data);
+  // only if the same rule matches the transport protocol first. For a map of port ranges, which
+  // contains no ports, the clause has no `meta l4proto`, and packets keep their destination port.
+  RuleBuilder& DnatToRandomSlot(uint32_t modulus, SetIndex map);
   // Like DnatToRandomSlot, but with `jhash KEY mod N seed SEED` instead of the random number.
-  RuleBuilder& DnatToHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed,
-                                nft::NamedSet map, MapData data);
+  RuleBuilder& DnatToHashedSlot(const nft::Key& hashed, uint32_t modulus, SetIndex map);
 
   // Session affinity. In the clauses below, CHOICE identifies the selected endpoint. In IPv4,
   // CHOICE is the complete destination address. In IPv6, CHOICE is the first 8 bytes of the
@@ -37,28 +34,26 @@ class ServiceRule : public nft::RuleBuilder {
   // port. CLIENT is the source address. In IPv6, CLIENT omits the first four bytes, because nft
   // 1.0.6 cannot load affinity maps with longer keys.
 
-  // `CHOICE set GROUP . numgen random mod N map @map`, where GROUP is the last 2 bytes of the
-  // destination address.
-  RuleBuilder& ChooseRandomSlot(uint32_t modulus, nft::NamedSet map);
+  // `CHOICE set GROUP . numgen random mod N map @affinity-slots`, where GROUP is the last 2 bytes
+  // of the destination address.
+  RuleBuilder& ChooseRandomSlot(uint32_t modulus);
   // Matches if an endpoint is selected: `D != 192.0.0.0/2` or `D != c000::/2`.
   RuleBuilder& IsChosen();
-  // `update @map { CLIENT . PORT timeout N : CHOICE }`
-  RuleBuilder& Remember(nft::NamedSet map, uint32_t seconds);
-  RuleBuilder& Recall(nft::NamedSet map);  // `CHOICE set CLIENT . PORT map @map`
-  RuleBuilder& Forget(nft::NamedSet map);  // `delete @map { CLIENT . PORT : CHOICE }`
+  // `update @affinity { CLIENT . PORT timeout N : CHOICE }`
+  RuleBuilder& Remember(uint32_t seconds);
+  RuleBuilder& Recall();  // `CHOICE set CLIENT . PORT map @affinity`
+  RuleBuilder& Forget();  // `delete @affinity { CLIENT . PORT : CHOICE }`
   // `meta l4proto { tcp, udp, sctp } dnat to CHOICE map @map`. In IPv6, the lookup key is the first
-  // four bytes of CHOICE. With MapData::kAddress, the clause has no `meta l4proto`.
-  RuleBuilder& DnatToChoice(nft::NamedSet map, MapData data);
+  // four bytes of CHOICE. For a map of port ranges, the clause has no `meta l4proto`.
+  RuleBuilder& DnatToChoice(SetIndex map);
 
  private:
   std::string LoadGroup(uint32_t group_size);
   nft::LoadedKey LoadRandomSlot(uint32_t group_size, uint32_t modulus);
-  nft::LoadedKey LoadHashedSlot(const nft::Key& hashed, uint32_t modulus, uint32_t seed);
   nft::LoadedKey LoadClientAndPort();
-  nft::LoadedKey LoadChoiceKey();
-  RuleBuilder& DnatFrom(const nft::LoadedKey& key, nft::NamedSet map, MapData data);
+  RuleBuilder& DnatFrom(const nft::LoadedKey& key, SetIndex map);
   void LoadChoice(uint32_t reg);
-  RuleBuilder& WriteChoice(const nft::LoadedKey& key, nft::NamedSet map);
+  RuleBuilder& WriteChoice(const nft::LoadedKey& key, SetIndex map);
   std::string ChoiceText() const;
 };
 

@@ -1,7 +1,9 @@
 #include "proxy/ruleset/table.h"
 
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "nft/expr/rule_builder.h"
 #include "proxy/ruleset/affinity_rules.h"
 #include "proxy/ruleset/descriptor.h"
@@ -19,19 +21,17 @@ const nft::Key kServiceKey = {KeyPart::kDestination, KeyPart::kProtocol, KeyPart
 const nft::Key kBlockKey = {KeyPart::kDestination, KeyPart::kProtocol,
                             KeyPart::kDestinationPortBlock};
 
+constexpr std::string_view kRangePrefix = "range-";
+
 // The chains for single ports or for port ranges, which have a prefix.
 enum class PortKind : uint8_t { kSingle, kRange };
 
-nft::NamedSet EndpointsOf(PortKind ports) {
-  return Named(ports == PortKind::kRange ? kRangeEndpoints : kEndpoints);
-}
-
-MapData DataOf(PortKind ports) {
-  return ports == PortKind::kRange ? MapData::kAddress : MapData::kAddressAndPort;
+SetIndex EndpointsOf(PortKind ports) {
+  return ports == PortKind::kRange ? kRangeEndpoints : kEndpoints;
 }
 
 std::string Chain(PortKind ports, std::string_view name) {
-  return (ports == PortKind::kRange ? "range-" : "") + std::string(name);
+  return std::string(ports == PortKind::kRange ? kRangePrefix : "").append(name);
 }
 
 std::string PickChain(PortKind ports, unsigned pick_class) {
@@ -73,25 +73,48 @@ Verdicts PickVerdicts(PortKind ports, std::initializer_list<DispatchKind> kinds,
   return verdicts;
 }
 
-void AddPickChains(PortKind ports, std::vector<nft::ChainSpec>& chains) {
-  for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
-    const bool exact = pick <= kMaxExactClass;
-    chains.push_back(
-        {PickChain(ports, pick), std::string("KUBE-SVC with ") + (exact ? "" : "at most ") +
-                                     std::to_string(PickCapacity(pick)) + " endpoints"});
-    if (!exact) chains.push_back({RepickChain(ports, pick)});
+// Comments of chains without a hook, for operators who list the table. The comment of `pick-`
+// applies to `pick-1`, `pick-2` and so on.
+constexpr std::pair<std::string_view, std::string_view> kComments[] = {
+    {"services", "KUBE-SERVICES and KUBE-NODEPORTS: maps addresses to descriptors"},
+    {"range-services", "port ranges: checks sources, counts connections"},
+    {"count", "counts new connections by address"},
+    {"dispatch", "the destination is a descriptor; all paths end in dnat or drop"},
+    {"external", "KUBE-EXT: masquerade, then pick"},
+    {"external-local", "KUBE-EXT with policy Local: pods, the node, other sources"},
+    {"pick", "picks a random endpoint"},
+    {"pick-", "KUBE-SVC with at most this number of endpoints"},
+    {"pick-first", "fallback if no random pick found an endpoint"},
+    {"hash-", "picks by client address"},
+    {"hash-ports-", "picks by client address and port"},
+    {"restored", "picks an endpoint if session affinity has just ended"},
+    {"sticky", "session affinity: dispatch by kind"},
+    {"stick", "session affinity: dispatch by timeout and set"},
+    {"choose", "session affinity: picks a random endpoint"},
+    {"choose-first", "fallback if no random pick found an endpoint"},
+    {"restore", "session affinity: restores the descriptor"},
+    {"mark-masq", "KUBE-MARK-MASQ"},
+    {"firewall-check", "KUBE-FW: drops sources that may not use a load balancer IP"},
+    {"nodeport-endpoints-check", "KUBE-NODEPORTS (filter): nodePorts without endpoints"},
+    {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints"},
+    {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses"},
+    {"reject-chain", "TCP reset for new connections, otherwise ICMP port unreachable"},
+    {"range-reject", "port ranges without endpoints"},
+    {"reset-untracked", "resets TCP connections without conntrack entry"},
+};
+
+std::string CommentOf(std::string_view chain) {
+  chain = chain.substr(0, chain.find_last_not_of("0123456789") + 1);
+  for (const auto& [name, comment] : kComments) {
+    if (name == chain) return std::string(comment);
   }
+  if (!chain.starts_with(kRangePrefix)) return "";
+  const std::string comment = CommentOf(chain.substr(kRangePrefix.size()));
+  return comment.empty() ? "" : comment + ", for port ranges";
 }
 
-void AddHashChains(PortKind ports, std::vector<nft::ChainSpec>& chains) {
-  ForEachHashTable([&](PickBy pick_by, uint32_t slots) {
-    chains.push_back({HashChain(ports, pick_by, slots), pick_by == PickBy::kClient
-                                                            ? "picks by client address"
-                                                            : "picks by client address and port"});
-  });
-}
-
-std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
+// Returns the base chains, and each other chain that has rules.
+std::vector<nft::ChainSpec> ChainsOf(const std::vector<nft::RuleSpec>& rules) {
   std::vector<nft::ChainSpec> chains = {
       {"firewall-prerouting", "before dnat: KUBE-FW", {{"filter", "prerouting", -110}}},
       {"firewall-output", "before dnat: KUBE-FW", {{"filter", "output", -110}}},
@@ -102,40 +125,11 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
       {"filter-input", "KUBE-EXTERNAL-SERVICES from INPUT", {{"filter", "input", 0}}},
       {"filter-forward", "KUBE-SERVICES from FORWARD", {{"filter", "forward", 0}}},
       {"filter-output", "KUBE-SERVICES from OUTPUT", {{"filter", "output", 0}}},
-      {"services", "KUBE-SERVICES and KUBE-NODEPORTS: maps addresses to descriptors"},
-      {"dispatch", "the destination is a descriptor; all paths end in dnat or drop"},
-      {"external", "KUBE-EXT: masquerade, then pick"},
-      {"external-local", "KUBE-EXT with policy Local: pods, the node, other sources"},
-      {"pick", "picks a random endpoint"},
-      {"restored", "picks an endpoint if session affinity has just ended"},
-      {"mark-masq", "KUBE-MARK-MASQ"},
-      {"firewall-check", "KUBE-FW: drops sources that may not use a load balancer IP"},
-      {"nodeport-endpoints-check", "KUBE-NODEPORTS (filter): nodePorts without endpoints"},
-      {"service-endpoints-check", "KUBE-SERVICES (filter): Services without endpoints"},
-      {"cluster-ips-check", "clusterIPs: rejects unknown ports, drops unallocated addresses"},
-      {"reject-chain", "TCP reset for new connections, otherwise ICMP port unreachable"},
-      {"pick-first", "fallback if no random pick found an endpoint"},
   };
-  if (options.count_connections) {
-    chains.push_back({"count", "counts new connections by address"});
-  }
-  if (options.tcp_resets == TcpResets::kStrict) {
-    chains.push_back({"reset-untracked", "resets TCP connections without conntrack entry"});
-  }
-  AddPickChains(PortKind::kSingle, chains);
-  if (options.hash_picks) AddHashChains(PortKind::kSingle, chains);
-  if (options.port_ranges) {
-    chains.push_back({"range-services", "port ranges: checks sources, counts connections"});
-    chains.push_back({"range-dispatch", "like dispatch, for port ranges"});
-    chains.push_back({"range-firewall-check", "like firewall-check, for port ranges"});
-    chains.push_back({"range-reject", "port ranges without endpoints"});
-    chains.push_back({"range-external", "like external, for port ranges"});
-    chains.push_back({"range-external-local", "like external-local, for port ranges"});
-    chains.push_back({"range-pick", "picks a random endpoint of a port range"});
-    chains.push_back({"range-pick-first", "fallback if no random pick found an endpoint"});
-    chains.push_back({"range-restored", "like restored, for port ranges"});
-    AddPickChains(PortKind::kRange, chains);
-    if (options.hash_picks) AddHashChains(PortKind::kRange, chains);
+  absl::flat_hash_set<std::string> known;
+  for (const nft::ChainSpec& chain : chains) known.insert(chain.name);
+  for (const nft::RuleSpec& rule : rules) {
+    if (known.insert(rule.chain).second) chains.push_back({rule.chain, CommentOf(rule.chain)});
   }
   return chains;
 }
@@ -145,7 +139,7 @@ std::vector<nft::ChainSpec> MakeChains(const RulesetOptions& options) {
 // exact class, a pick misses only if a commit happens between two lookups of the same packet.
 void AddPickRules(PortKind ports, RuleList& rules) {
   const auto pick_slot = [&](const std::string& chain, uint32_t slots) {
-    rules.Add(rules.In(chain).DnatToRandomSlot(slots, EndpointsOf(ports), DataOf(ports)));
+    rules.Add(rules.In(chain).DnatToRandomSlot(slots, EndpointsOf(ports)));
   };
   const std::string first = Chain(ports, "pick-first");
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
@@ -168,8 +162,7 @@ void AddHashRules(PortKind ports, RuleList& rules) {
     const std::string chain = HashChain(ports, pick_by, slots);
     nft::Key client = {KeyPart::kSource};
     if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
-    rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, kHashSeed, EndpointsOf(ports),
-                                               DataOf(ports)));
+    rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, EndpointsOf(ports)));
     rules.Add(rules.In(chain).Goto(Chain(ports, "pick-first")));
   });
 }
@@ -473,13 +466,12 @@ nft::TableSpec MakeTable(Family family, const RulesetOptions& options,
   AddFilterRules(options, rules);
   if (options.port_ranges) AddRangeRules(family, options, rules);
   AddAffinityRules(family, timers, options, rules);
-  std::vector<nft::ChainSpec> chains = MakeChains(options);
-  AddAffinityChains(timers, options.port_ranges, chains);
-  return {.family = family,
-          .name = std::string(kTableName),
-          .sets = MakeSets(family, options),
-          .chains = std::move(chains),
-          .rules = rules.Take()};
+  nft::TableSpec table{.family = family,
+                       .name = std::string(kTableName),
+                       .sets = MakeSets(family, options),
+                       .rules = rules.Take()};
+  table.chains = ChainsOf(table.rules);
+  return table;
 }
 
 nft::TableSpecs MakeTables(const RulesetOptions& options) {

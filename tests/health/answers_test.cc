@@ -18,17 +18,14 @@ constexpr seconds kTenOClock(1772359200);  // Ten o'clock: 2026-03-01T10:00:00Z.
 const SystemTime kNow{kTenOClock + seconds(5)};
 
 proxy::Health Updated(std::chrono::nanoseconds before_ten, bool healthy) {
-  proxy::Health health;
-  health.family[0] = {SystemTime(kTenOClock - before_ten), healthy};
-  health.node_eligible = true;
-  health.ready = true;
-  return health;
+  return {.last_synced = SystemTime(kTenOClock - before_ten),
+          .live = healthy,
+          .node_eligible = true,
+          .ready = true};
 }
 
 TEST(AnswersTest, S256_ExampleOfHealthz) {
-  proxy::Health health = Updated(seconds(2), true);
-  health.family[1] = health.family[0];
-  const Answer answer = HealthzAnswer(health, kNow);
+  const Answer answer = HealthzAnswer(Updated(seconds(2), true), kNow);
   EXPECT_EQ(answer.code, 200);
   EXPECT_EQ(
       answer.body,
@@ -40,24 +37,14 @@ TEST(AnswersTest, S257_ExampleOfLivez) {
   EXPECT_EQ(answer.code, 503);
   EXPECT_EQ(
       answer.body,
-      R"({"lastUpdated":"2026-03-01T09:58:00Z","currentTime":"2026-03-01T10:00:05Z","healthy":false,"status":{"IPv4":{"lastUpdated":"2026-03-01T09:58:00Z","healthy":false}}})");
+      R"({"lastUpdated":"2026-03-01T09:58:00Z","currentTime":"2026-03-01T10:00:05Z","healthy":false,"status":{"IPv4":{"lastUpdated":"2026-03-01T09:58:00Z","healthy":false},"IPv6":{"lastUpdated":"2026-03-01T09:58:00Z","healthy":false}}})");
 }
 
-TEST(AnswersTest, S255_OnFailureTheLatestUpdateOfAllFamiliesIsReported) {
-  proxy::Health health = Updated(seconds(120), false);
-  health.family[1] = Updated(seconds(60), true).family[0];
+TEST(AnswersTest, S255_OnFailureTheTimeOfTheLastSyncIsReported) {
+  const proxy::Health health = Updated(seconds(60), false);
   for (const Answer& answer : {LivezAnswer(health, kNow), HealthzAnswer(health, kNow)}) {
     EXPECT_THAT(answer.body, HasSubstr(R"({"lastUpdated":"2026-03-01T09:59:00Z",)"));
   }
-}
-
-TEST(AnswersTest, S254_S255_BeforeAnyFamilyHasStartedThereIsNoStatus) {
-  EXPECT_EQ(
-      HealthzAnswer({.ready = true}, kNow).body,
-      R"({"lastUpdated":"0001-01-01T00:00:00Z","currentTime":"2026-03-01T10:00:05Z","nodeEligible":false,"healthy":true})");
-  EXPECT_EQ(
-      LivezAnswer({}, kNow).body,
-      R"({"lastUpdated":"2026-03-01T10:00:05Z","currentTime":"2026-03-01T10:00:05Z","healthy":true})");
 }
 
 TEST(AnswersTest, S254_TimesHaveAsManyDigitsAsTheyNeed) {

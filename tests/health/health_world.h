@@ -31,17 +31,15 @@ inline constexpr char kV4[] = "127.0.0.1";
 inline constexpr char kV6[] = "::1";
 
 inline proxy::Health AllIsWell() {
-  const auto now = std::chrono::system_clock::now();
-  proxy::Health health;
-  health.family[0] = health.family[1] = {now, true};
-  health.node_eligible = true;
-  health.ready = true;
-  return health;
+  return {.last_synced = std::chrono::system_clock::now(),
+          .live = true,
+          .node_eligible = true,
+          .ready = true};
 }
 
 inline proxy::Health Stuck() {
   proxy::Health health = AllIsWell();
-  health.family[1]->healthy = false;
+  health.live = false;
   return health;
 }
 

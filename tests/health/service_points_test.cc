@@ -180,7 +180,7 @@ TEST_F(ServicePointsTest, S263_TheAnswerNeedsAnEndpointAndAHealthyProxy) {
   } cases[] = {
       {"all is well", AllIsWell(), 1, 200},
       {"no endpoint", AllIsWell(), 0, 503},
-      {"the other family is stuck", Stuck(), 1, 503},
+      {"a change has waited too long", Stuck(), 1, 503},
   };
   for (const auto& c : cases) {
     SetHealth(c.health);

@@ -67,7 +67,7 @@ inline MetricsFacts SomeFacts() {
   }
   facts.cleaner.deleted = {125, 126};
   facts.cleaner.failures = 127;
-  facts.health.family[0] = facts.health.family[1] = {SystemClock::time_point(), true};
+  facts.health.live = true;
   facts.saved.emplace();
   facts.saved->bytes = 128;
   facts.saved->failures = 129;

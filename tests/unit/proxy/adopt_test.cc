@@ -150,7 +150,7 @@ TEST_F(AdoptTest, NumbersOfThePreviousRunAreNotReusedAtOnce) {
           AService("shop/d").At("10.96.0.4").Port(80), Slice("shop/d", 1, 4)});
   for (const auto& [key, rows] : reconciler_->applied().services()) {
     for (const Number& number : NumbersOf(rows)) {
-      EXPECT_GE(number.value, next[static_cast<size_t>(number.pool)][Index(number.family)]);
+      EXPECT_GE(number.value, next[Index(number.pool)][Index(number.family)]);
     }
   }
 }

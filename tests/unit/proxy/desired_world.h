@@ -13,17 +13,13 @@
 
 namespace svcmap::proxy::test {
 
-// Formats numbers as lines such as "group 7", "sticky group 1 of IPv4", "sticky port 1 of IPv4".
+// Formats numbers as lines such as "group 7 of IPv4", "sticky group 1 of IPv4", "sticky port 1 of IPv4".
 inline Lines Texts(const std::vector<Number>& numbers) {
   Lines lines;
   for (const Number& number : numbers) {
-    const std::string value = std::to_string(number.value);
-    if (number.pool == NumberPool::kGroups) {
-      lines.push_back("group " + value);
-      continue;
-    }
-    lines.push_back((number.pool == NumberPool::kStickyGroups ? "sticky group " : "sticky port ") +
-                    value + " of " + std::string(FamilyName(number.family)));
+    constexpr const char* kNames[] = {"group ", "sticky group ", "sticky port "};
+    lines.push_back(kNames[Index(number.pool)] + std::to_string(number.value) + " of " +
+                    std::string(FamilyName(number.family)));
   }
   return lines;
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/conntrack/udp_ports.h"
+#include "proxy/conntrack/udp_flows.h"
 #include "proxy/resolve/endpoints.h"
 #include "tests/unit/proxy/objects.h"
 

@@ -1,4 +1,4 @@
-#include "proxy/health/health_check.h"
+#include "proxy/health/health.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -73,8 +73,8 @@ TEST_F(PortRangeRowsTest, ARangeThatBecomesAPortGetsAnotherGroup) {
   MakeAfter({Ranged(), Endpoints().Ready("10.0.0.1")});
   MakeAfter({AService("shop/web").At("10.96.0.1").Port(1023)});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 1023 : 1.0.0.2"));
-  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 2"));
-  EXPECT_THAT(Texts(desired_.old_numbers), ElementsAre("group 1"));
+  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 2 of IPv4"));
+  EXPECT_THAT(Texts(desired_.old_numbers), ElementsAre("group 1 of IPv4"));
 }
 
 TEST_F(PortRangeRowsTest, WithoutTheFlagTheOtherPortsAreProgrammed) {

@@ -1,4 +1,4 @@
-#include "proxy/conntrack/udp_ports.h"
+#include "proxy/conntrack/udp_flows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
