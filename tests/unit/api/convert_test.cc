@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/stubs/logging.h"
 #include "tests/support/encoded.h"
-#include "tests/unit/api/bad_input_table.h"
 #include "tests/unit/api/convert_objects.h"
 
 namespace svcmap::api {
@@ -21,12 +20,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-TEST(BadInputTest, EveryRowGetsExactlyItsMessages) {
-  for (const BadInput& row : BadInputs()) {
-    EXPECT_EQ(MessagesFor(row.input), row.expected) << row.section << ": " << row.name;
-  }
-}
 
 TEST(ConvertServiceTest, S3_S4_S6_S7_CarriesAddressesAndPortsOfBothFamilies) {
   const auto [service, findings] = Web(R"(
