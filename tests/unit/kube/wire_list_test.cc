@@ -19,7 +19,6 @@ namespace {
 using svcmap::testing::Collection;
 using svcmap::testing::EncodeItem;
 using svcmap::testing::EncodeList;
-using svcmap::testing::Encoding;
 using ::testing::HasSubstr;
 
 // Objects with all fields that svcmap uses, in text format. kube_encoding adds fields that svcmap
@@ -102,9 +101,9 @@ TEST(WireListTest, GoldenObjectsBecomeMessages) {
     SCOPED_TRACE(golden.key);
     v1::Object wanted;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(golden.object, &wanted));
-    const std::string bytes = EncodeItem(Encoding::kProtobuf, wanted, 41);
-    const auto page = DecodeList(golden.resource, EncodeList(Encoding::kProtobuf, golden.collection,
-                                                             {&bytes}, 500, "next", 7));
+    const std::string bytes = EncodeItem(wanted, 41);
+    const auto page =
+        DecodeList(golden.resource, EncodeList(golden.collection, {&bytes}, 500, "next", 7));
     ASSERT_OK(page);
     EXPECT_EQ(page->resource_version, "500");
     EXPECT_EQ(page->continue_token, "next");
