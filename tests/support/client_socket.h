@@ -37,11 +37,17 @@ Answer FromErrno(int fd, int error);
 template <typename Accept>
 Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, Accept accept);
 
-// Connects the socket. Returns kAnswered (without a server) when the connection is established.
-Answer ConnectTcp(int fd, const SocketAddress& destination, Clock::time_point deadline);
+// Opens a TCP connection and reads the server's line. Bytes after the line stay in the socket.
+// Stores the socket in `fd`, which resets the connection when it is closed.
+Answer OpenTcp(const Request& request, const SocketAddress& destination, UniqueFd& fd);
 
-// Reads the server's line from a connected stream. Bytes after the line stay in the socket.
-Answer ReadLine(int fd, Clock::time_point deadline);
+// Connects a datagram or raw socket, so that the kernel delivers only packets and errors from this
+// destination.
+absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& destination,
+                                   int type, int protocol, bool port);
+
+// Returns an answer with this error.
+Answer Failed(const absl::Status& status);
 
 // One received message. Internal to Exchange.
 struct Received {
