@@ -174,15 +174,15 @@ Bytes Of(const v1::ServiceCIDR& cidr, uint64_t version) {
   return std::move(bytes.Message(2, Bytes().Texts(1, cidr.spec().cidrs())).Message(3, Bytes()));
 }
 
-// Returns a runtime.Unknown with its magic number prefix.
-std::string Enveloped(const char* api_version, const std::string& kind, std::string_view raw) {
+}  // namespace
+
+std::string Enveloped(const std::string& api_version, const std::string& kind,
+                      std::string_view raw) {
   Bytes unknown;
   unknown.Message(1, Bytes().Text(1, api_version).Text(2, kind));
   unknown.Text(2, raw).Text(3, "").Text(4, "");
   return std::string(kMagic, sizeof(kMagic)) + unknown.Take();
 }
-
-}  // namespace
 
 const CollectionNames& NamesOf(Collection collection) {
   static constexpr CollectionNames kNames[] = {

@@ -33,13 +33,15 @@ const v1::ObjectMeta& MetadataOf(const v1::Object& object);
 // resourceVersion.
 std::string EncodeItem(const v1::Object& object, uint64_t version);
 
+// Returns a runtime.Unknown with its magic number: a complete response body.
+std::string Enveloped(const std::string& api_version, const std::string& kind,
+                      std::string_view raw);
+
 // Encode complete response bodies and frames of a watch. `item` is a result of EncodeItem.
 std::string EncodeObject(Collection collection, const std::string& item);
-std::string EncodeList(Collection collection,
-                       const std::vector<const std::string*>& items, uint64_t version,
-                       const std::string& continue_token, int64_t remaining);
-std::string EncodeStatus(int code, const std::string& reason,
-                         const std::string& message);
+std::string EncodeList(Collection collection, const std::vector<const std::string*>& items,
+                       uint64_t version, const std::string& continue_token, int64_t remaining);
+std::string EncodeStatus(int code, const std::string& reason, const std::string& message);
 // `type` is for example "ADDED", and `object` is a complete body.
 std::string EncodeEvent(std::string_view type, const std::string& object);
 // Encodes the object of a bookmark event as a complete HTTP response body.
