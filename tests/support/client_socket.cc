@@ -68,6 +68,47 @@ void Enable(int fd, int level, int option) {
   ::setsockopt(fd, level, option, &on, sizeof(on));
 }
 
+// Creates a non-blocking socket with extended errors, and binds it to the request's source. `port`
+// is false for raw sockets.
+absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
+                                    bool port) {
+  UniqueFd fd(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
+  if (!fd.ok()) return absl::ErrnoToStatus(errno, "socket");
+  if (family == AF_INET6) {
+    Enable(fd.get(), IPPROTO_IPV6, IPV6_RECVERR);
+  } else {
+    Enable(fd.get(), IPPROTO_IP, IP_RECVERR);
+  }
+  const uint16_t source_port = port ? request.source_port : 0;
+  if (request.source.empty() && source_port == 0) return fd;
+
+  const std::string any = family == AF_INET6 ? "::" : "0.0.0.0";
+  absl::StatusOr<SocketAddress> source =
+      SocketAddress::Parse(request.source.empty() ? any : request.source, source_port);
+  if (!source.ok()) return source.status();
+  Enable(fd.get(), SOL_SOCKET, SO_REUSEADDR);
+  if (source_port == 0 && type == SOCK_STREAM)
+    Enable(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+  if (::bind(fd.get(), source->get(), source->size()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("bind to ", source->ip(), " ", source_port));
+  }
+  return fd;
+}
+
+// Converts `error` (errno of connect, send or recv) and the ICMP error from the socket's error
+// queue to an Answer.
+Answer FromErrno(int fd, int error) {
+  if (error == EAGAIN || error == ETIMEDOUT) return TimedOut(error == EAGAIN ? "" : "ETIMEDOUT");
+  Answer answer;
+  answer.outcome = error == ECONNREFUSED ? Outcome::kRejected : Outcome::kOther;
+  AddIcmpError(fd, &answer);
+  // A raw ICMPv6 socket reports EACCES or EPROTO for some ICMP codes. A "port unreachable" error
+  // always counts as a rejection.
+  if (answer.PortUnreachable()) answer.outcome = Outcome::kRejected;
+  answer.detail = std::strerror(error);
+  return answer;
+}
+
 // Connects the socket. Returns kAnswered (without a server) when the connection is established.
 Answer ConnectTcp(int fd, const SocketAddress& destination, Clock::time_point deadline) {
   if (::connect(fd, destination.get(), destination.size()) != 0) {
@@ -117,43 +158,6 @@ bool WaitFor(int fd, short events, Clock::time_point deadline) {
     if (ready == 0) return false;
     if (errno != EINTR) return false;
   }
-}
-
-absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
-                                    bool port) {
-  UniqueFd fd(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
-  if (!fd.ok()) return absl::ErrnoToStatus(errno, "socket");
-  if (family == AF_INET6) {
-    Enable(fd.get(), IPPROTO_IPV6, IPV6_RECVERR);
-  } else {
-    Enable(fd.get(), IPPROTO_IP, IP_RECVERR);
-  }
-  const uint16_t source_port = port ? request.source_port : 0;
-  if (request.source.empty() && source_port == 0) return fd;
-
-  const std::string any = family == AF_INET6 ? "::" : "0.0.0.0";
-  absl::StatusOr<SocketAddress> source =
-      SocketAddress::Parse(request.source.empty() ? any : request.source, source_port);
-  if (!source.ok()) return source.status();
-  Enable(fd.get(), SOL_SOCKET, SO_REUSEADDR);
-  if (source_port == 0 && type == SOCK_STREAM)
-    Enable(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
-  if (::bind(fd.get(), source->get(), source->size()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("bind to ", source->ip(), " ", source_port));
-  }
-  return fd;
-}
-
-Answer FromErrno(int fd, int error) {
-  if (error == EAGAIN || error == ETIMEDOUT) return TimedOut(error == EAGAIN ? "" : "ETIMEDOUT");
-  Answer answer;
-  answer.outcome = error == ECONNREFUSED ? Outcome::kRejected : Outcome::kOther;
-  AddIcmpError(fd, &answer);
-  // A raw ICMPv6 socket reports EACCES or EPROTO for some ICMP codes. A "port unreachable" error
-  // always counts as a rejection.
-  if (answer.PortUnreachable()) answer.outcome = Outcome::kRejected;
-  answer.detail = std::strerror(error);
-  return answer;
 }
 
 Answer SendOnce(int fd, const std::string& payload, Clock::time_point deadline) {

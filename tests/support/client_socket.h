@@ -22,15 +22,6 @@ using Clock = std::chrono::steady_clock;
 // deadline.
 bool WaitFor(int fd, short events, Clock::time_point deadline);
 
-// Creates a non-blocking socket with extended errors, and binds it to the request's source. `port`
-// is false for raw sockets.
-absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
-                                    bool port);
-
-// Converts `error` (errno of connect, send or recv) and the ICMP error from the socket's error
-// queue to an Answer.
-Answer FromErrno(int fd, int error);
-
 // Sends `payload` on a connected datagram or raw socket and waits for a message for which
 // `accept(message, &answer)` returns true. Ignores messages for which `accept` returns false, and
 // converts errors to answers.
