@@ -524,28 +524,12 @@ struct FakeApiServer::Impl {
     const std::string bookmarks = request.get_param_value("allowWatchBookmarks");
     watch->bookmarks = bookmarks == "1" || bookmarks == "true";
     watch->next_bookmark = Clock::now() + kBookmarkEvery;
-    // A watch without a version, or with version 0, starts with all existing objects.
-    auto first = std::make_shared<std::string>();
     (void)absl::SimpleAtoi(request.get_param_value("resourceVersion"), &watch->version);
-    if (watch->version == 0) {
-      const KubeStore::Snapshot all = store.List(collection);
-      watch->version = all.version;
-      for (const StoredObjectPtr& object : all.objects) {
-        if (selector.Matches(object->object())) *first += Frame(*watch, "ADDED", *object);
-      }
-    }
     response.status = 200;
     ++open_watches;
     response.set_chunked_content_provider(
         std::string(kProtobuf) + ";stream=watch",
-        [this, watch, first](size_t, httplib::DataSink& sink) {
-          if (!first->empty()) {
-            const bool written = sink.write(first->data(), first->size());
-            first->clear();
-            if (!written) return false;
-          }
-          return GoOn(*watch, sink);
-        },
+        [this, watch](size_t, httplib::DataSink& sink) { return GoOn(*watch, sink); },
         [this](bool) { --open_watches; });
   }
 
