@@ -24,6 +24,8 @@ WITH_BRIDGE = ("base", "side-by-side", *OF_KUBEADM)
 WITH_SOURCE = (*WITH_BRIDGE, "etcd")  # svcmap-kube or svcmap-etcd beside svcmapd.
 AGENTS = (*WITH_SOURCE, "push")
 ALL = (*AGENTS, "cleanup")
+API_VERSIONS = {"ConfigMap": "v1", "ServiceAccount": "v1", "DaemonSet": "apps/v1",
+                "ClusterRole": "rbac.authorization.k8s.io/v1", "ClusterRoleBinding": "rbac.authorization.k8s.io/v1"}
 
 
 def run(*argv, stdin=None):
@@ -116,6 +118,7 @@ class Cluster(unittest.TestCase):
     @each(ALL)
     def test_all_is_in_kube_system_and_chosen_by_its_label(self, overlay):
         for kind, o in built(overlay).items():
+            self.assertEqual(o["apiVersion"], API_VERSIONS[kind])
             if not kind.startswith("Cluster"):
                 self.assertEqual(o["metadata"]["namespace"], "kube-system")
         spec = built(overlay)["DaemonSet"]["spec"]

@@ -55,15 +55,6 @@ class EndpointDeltaTest : public ServerTest {
   uint64_t number_ = 0;
 };
 
-TEST_F(EndpointDeltaTest, OneEndpointIsOneSmallMessageAndInTheKernelWithItsAck) {
-  Push({Upsert(Web()), Upsert(SliceOf({"10.1.0.1", "10.1.0.2"}))});
-  const v1::Ack ack = Push({Delta().Remove("10.1.0.1").Put("10.1.0.3").Put("10.1.0.4")});
-  EXPECT_EQ(ack.outcome(), v1::COMMITTED);
-  EXPECT_THAT(Messages(ack), IsEmpty());
-  EXPECT_EQ(Programmed(), 3u);
-  EXPECT_THAT(Addresses(), ElementsAre("10.1.0.2", "10.1.0.3", "10.1.0.4"));
-}
-
 TEST_F(EndpointDeltaTest, OrderWithinABatchCounts) {
   Push({Upsert(Web())});
   // Deltas after the slice are applied in order.

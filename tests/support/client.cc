@@ -20,16 +20,10 @@ namespace svcmap::testing {
 namespace {
 
 using client_internal::Clock;
-using client_internal::ConnectTcp;
+using client_internal::Connected;
 using client_internal::Exchange;
-using client_internal::MakeSocket;
-using client_internal::ReadLine;
-
-Answer Failed(const absl::Status& status) {
-  Answer answer;
-  answer.detail = status.ToString();
-  return answer;
-}
+using client_internal::Failed;
+using client_internal::OpenTcp;
 
 uint32_t RandomNumber() {
   thread_local std::mt19937 generator{std::random_device{}()};
@@ -50,31 +44,6 @@ Request WithSourcePort(Request request) {
   return request;
 }
 
-Answer AskTcp(const Request& request, const SocketAddress& destination) {
-  const Clock::time_point deadline = Clock::now() + request.timeout;
-  absl::StatusOr<UniqueFd> fd =
-      MakeSocket(request, destination.family(), SOCK_STREAM, 0, /*port=*/true);
-  if (!fd.ok()) return Failed(fd.status());
-  const linger reset = {1, 0};
-  ::setsockopt(fd->get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-  Answer answer = ConnectTcp(fd->get(), destination, deadline);
-  answer.tcp = true;
-  if (answer.outcome != Outcome::kAnswered) return answer;
-  return ReadLine(fd->get(), deadline);
-}
-
-// Connects a datagram or raw socket, so that the kernel delivers only packets and errors from this
-// destination.
-absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& destination,
-                                   int type, int protocol, bool port) {
-  absl::StatusOr<UniqueFd> fd = MakeSocket(request, destination.family(), type, protocol, port);
-  if (!fd.ok()) return fd;
-  if (::connect(fd->get(), destination.get(), destination.size()) != 0) {
-    return absl::ErrnoToStatus(errno, "connect");
-  }
-  return fd;
-}
-
 // Removes the IP header that raw IPv4 sockets deliver with each packet.
 std::string WithoutIpHeader(const std::string& packet, bool v6) {
   if (v6 || packet.empty()) return packet;
@@ -87,9 +56,7 @@ Answer AskUdp(const Request& given, const SocketAddress& destination) {
   const Clock::time_point deadline = Clock::now() + request.timeout;
   absl::StatusOr<UniqueFd> fd = Connected(request, destination, SOCK_DGRAM, 0, /*port=*/true);
   if (!fd.ok()) return Failed(fd.status());
-  return Exchange(fd->get(), "who\n", deadline, [](const std::string& message, Answer* answer) {
-    return ParseAnswerLine(message, answer);
-  });
+  return Exchange(fd->get(), "who\n", deadline, ParseAnswerLine);
 }
 
 Answer AskSctp(const Request& given, const SocketAddress& destination) {
@@ -176,8 +143,10 @@ Answer AskHere(const Request& request) {
       SocketAddress::Parse(request.destination, request.port);
   if (!destination.ok()) return Failed(destination.status());
   switch (request.protocol) {
-    case Protocol::kTcp:
-      return AskTcp(request, *destination);
+    case Protocol::kTcp: {
+      UniqueFd fd;
+      return OpenTcp(request, *destination, fd);
+    }
     case Protocol::kUdp:
       return AskUdp(request, *destination);
     case Protocol::kSctp:

@@ -68,19 +68,8 @@ void Enable(int fd, int level, int option) {
   ::setsockopt(fd, level, option, &on, sizeof(on));
 }
 
-}  // namespace
-
-bool WaitFor(int fd, short events, Clock::time_point deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd entry = {fd, events, 0};
-    const int ready = ::poll(&entry, 1, left < 0 ? 0 : static_cast<int>(left));
-    if (ready > 0) return true;
-    if (ready == 0) return false;
-    if (errno != EINTR) return false;
-  }
-}
-
+// Creates a non-blocking socket with extended errors, and binds it to the request's source. `port`
+// is false for raw sockets.
 absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
                                     bool port) {
   UniqueFd fd(::socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
@@ -106,6 +95,8 @@ absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type
   return fd;
 }
 
+// Converts `error` (errno of connect, send or recv) and the ICMP error from the socket's error
+// queue to an Answer.
 Answer FromErrno(int fd, int error) {
   if (error == EAGAIN || error == ETIMEDOUT) return TimedOut(error == EAGAIN ? "" : "ETIMEDOUT");
   Answer answer;
@@ -116,6 +107,57 @@ Answer FromErrno(int fd, int error) {
   if (answer.PortUnreachable()) answer.outcome = Outcome::kRejected;
   answer.detail = std::strerror(error);
   return answer;
+}
+
+// Connects the socket. Returns kAnswered (without a server) when the connection is established.
+Answer ConnectTcp(int fd, const SocketAddress& destination, Clock::time_point deadline) {
+  if (::connect(fd, destination.get(), destination.size()) != 0) {
+    if (errno != EINPROGRESS) return FromErrno(fd, errno);
+    if (!WaitFor(fd, POLLOUT, deadline)) return TimedOut("connect");
+    const int error = PendingError(fd);
+    if (error != 0) return FromErrno(fd, error);
+  }
+  Answer answer;
+  answer.outcome = Outcome::kAnswered;
+  return answer;
+}
+
+// Reads the server's line from a connected stream.
+Answer ReadLine(int fd, Clock::time_point deadline) {
+  std::string line;
+  for (;;) {
+    if (!WaitFor(fd, POLLIN, deadline)) return TimedOut("connected, but no answer");
+    char buffer[256];
+    ssize_t count = ::recv(fd, buffer, sizeof(buffer), MSG_PEEK);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count <= 0) {
+      Answer answer;
+      answer.detail =
+          absl::StrCat("connected, then ", count == 0 ? "closed" : std::strerror(errno));
+      return answer;
+    }
+    const void* end = std::memchr(buffer, '\n', static_cast<size_t>(count));
+    if (end != nullptr) count = static_cast<const char*>(end) - buffer + 1;
+    ::recv(fd, buffer, static_cast<size_t>(count), 0);
+    line.append(buffer, static_cast<size_t>(count));
+    if (end == nullptr) continue;
+    Answer answer;
+    if (!ParseAnswerLine(line, &answer)) answer.detail = absl::StrCat("unexpected answer: ", line);
+    return answer;
+  }
+}
+
+}  // namespace
+
+bool WaitFor(int fd, short events, Clock::time_point deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd entry = {fd, events, 0};
+    const int ready = ::poll(&entry, 1, left < 0 ? 0 : static_cast<int>(left));
+    if (ready > 0) return true;
+    if (ready == 0) return false;
+    if (errno != EINTR) return false;
+  }
 }
 
 Answer SendOnce(int fd, const std::string& payload, Clock::time_point deadline) {
@@ -159,40 +201,33 @@ Received ReceiveOne(int fd, Clock::time_point deadline) {
   return {true, FromErrno(fd, errno), ""};
 }
 
-Answer ConnectTcp(int fd, const SocketAddress& destination, Clock::time_point deadline) {
-  if (::connect(fd, destination.get(), destination.size()) != 0) {
-    if (errno != EINPROGRESS) return FromErrno(fd, errno);
-    if (!WaitFor(fd, POLLOUT, deadline)) return TimedOut("connect");
-    const int error = PendingError(fd);
-    if (error != 0) return FromErrno(fd, error);
-  }
+Answer Failed(const absl::Status& status) {
   Answer answer;
-  answer.outcome = Outcome::kAnswered;
+  answer.detail = status.ToString();
   return answer;
 }
 
-Answer ReadLine(int fd, Clock::time_point deadline) {
-  std::string line;
-  for (;;) {
-    if (!WaitFor(fd, POLLIN, deadline)) return TimedOut("connected, but no answer");
-    char buffer[256];
-    ssize_t count = ::recv(fd, buffer, sizeof(buffer), MSG_PEEK);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count <= 0) {
-      Answer answer;
-      answer.detail =
-          absl::StrCat("connected, then ", count == 0 ? "closed" : std::strerror(errno));
-      return answer;
-    }
-    const void* end = std::memchr(buffer, '\n', static_cast<size_t>(count));
-    if (end != nullptr) count = static_cast<const char*>(end) - buffer + 1;
-    ::recv(fd, buffer, static_cast<size_t>(count), 0);
-    line.append(buffer, static_cast<size_t>(count));
-    if (end == nullptr) continue;
-    Answer answer;
-    if (!ParseAnswerLine(line, &answer)) answer.detail = absl::StrCat("unexpected answer: ", line);
-    return answer;
+absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& destination,
+                                   int type, int protocol, bool port) {
+  absl::StatusOr<UniqueFd> fd = MakeSocket(request, destination.family(), type, protocol, port);
+  if (!fd.ok()) return fd;
+  if (::connect(fd->get(), destination.get(), destination.size()) != 0) {
+    return absl::ErrnoToStatus(errno, "connect");
   }
+  return fd;
+}
+
+Answer OpenTcp(const Request& request, const SocketAddress& destination, UniqueFd& fd) {
+  const Clock::time_point deadline = Clock::now() + request.timeout;
+  absl::StatusOr<UniqueFd> made =
+      MakeSocket(request, destination.family(), SOCK_STREAM, 0, /*port=*/true);
+  if (!made.ok()) return Failed(made.status());
+  fd = *std::move(made);
+  const linger reset = {1, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  Answer answer = ConnectTcp(fd.get(), destination, deadline);
+  answer.tcp = true;
+  return answer.outcome == Outcome::kAnswered ? ReadLine(fd.get(), deadline) : answer;
 }
 
 }  // namespace svcmap::testing::client_internal

@@ -22,26 +22,23 @@ using Clock = std::chrono::steady_clock;
 // deadline.
 bool WaitFor(int fd, short events, Clock::time_point deadline);
 
-// Creates a non-blocking socket with extended errors, and binds it to the request's source. `port`
-// is false for raw sockets.
-absl::StatusOr<UniqueFd> MakeSocket(const Request& request, int family, int type, int protocol,
-                                    bool port);
-
-// Converts `error` (errno of connect, send or recv) and the ICMP error from the socket's error
-// queue to an Answer.
-Answer FromErrno(int fd, int error);
-
 // Sends `payload` on a connected datagram or raw socket and waits for a message for which
 // `accept(message, &answer)` returns true. Ignores messages for which `accept` returns false, and
 // converts errors to answers.
 template <typename Accept>
 Answer Exchange(int fd, const std::string& payload, Clock::time_point deadline, Accept accept);
 
-// Connects the socket. Returns kAnswered (without a server) when the connection is established.
-Answer ConnectTcp(int fd, const SocketAddress& destination, Clock::time_point deadline);
+// Opens a TCP connection and reads the server's line. Bytes after the line stay in the socket.
+// Stores the socket in `fd`, which resets the connection when it is closed.
+Answer OpenTcp(const Request& request, const SocketAddress& destination, UniqueFd& fd);
 
-// Reads the server's line from a connected stream. Bytes after the line stay in the socket.
-Answer ReadLine(int fd, Clock::time_point deadline);
+// Connects a datagram or raw socket, so that the kernel delivers only packets and errors from this
+// destination.
+absl::StatusOr<UniqueFd> Connected(const Request& request, const SocketAddress& destination,
+                                   int type, int protocol, bool port);
+
+// Returns an answer with this error.
+Answer Failed(const absl::Status& status);
 
 // One received message. Internal to Exchange.
 struct Received {

@@ -1,16 +1,11 @@
 #include "tests/support/kube_encoding.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 
 namespace svcmap::testing {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr char kMagic[] = {'k', '8', 's', '\0'};
 
@@ -179,40 +174,15 @@ Bytes Of(const v1::ServiceCIDR& cidr, uint64_t version) {
   return std::move(bytes.Message(2, Bytes().Texts(1, cidr.spec().cidrs())).Message(3, Bytes()));
 }
 
-template <typename Message>
-std::string JsonOf(const Message& message, const char* kind, uint64_t version) {
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text).ok()) std::abort();
-  Json json = Json::parse(text);
-  Json& metadata = json["metadata"];
-  metadata["uid"] = Uid(message.metadata(), kind);
-  metadata["resourceVersion"] = absl::StrCat(version);
-  metadata["generation"] = 1;
-  if (!message.metadata().has_creation_timestamp()) metadata["creationTimestamp"] = nullptr;
-  metadata["managedFields"] = {{{"manager", "kube-controller-manager"},
-                                {"operation", "Update"},
-                                {"fieldsType", "FieldsV1"},
-                                {"fieldsV1", {{"f:metadata", Json::object()}}}}};
-  if (json.contains("spec") && json["spec"].contains("ports")) {
-    json["spec"]["selector"] = {{"app", "it"}};
-    for (Json& port : json["spec"]["ports"]) port["targetPort"] = "the-port";
-  }
-  return json.dump();
-}
+}  // namespace
 
-// Returns a runtime.Unknown with its magic number prefix.
-std::string Enveloped(const char* api_version, const std::string& kind, std::string_view raw) {
+std::string Enveloped(const std::string& api_version, const std::string& kind,
+                      std::string_view raw) {
   Bytes unknown;
   unknown.Message(1, Bytes().Text(1, api_version).Text(2, kind));
   unknown.Text(2, raw).Text(3, "").Text(4, "");
   return std::string(kMagic, sizeof(kMagic)) + unknown.Take();
 }
-
-std::string TypeInJson(const char* api_version, const std::string& kind) {
-  return absl::StrCat("{\"kind\":\"", kind, "\",\"apiVersion\":\"", api_version, "\",");
-}
-
-}  // namespace
 
 const CollectionNames& NamesOf(Collection collection) {
   static constexpr CollectionNames kNames[] = {
@@ -245,77 +215,46 @@ const v1::ObjectMeta& MetadataOf(const v1::Object& object) {
   return object.service_cidr().metadata();
 }
 
-std::string EncodeItem(Encoding encoding, const v1::Object& object, uint64_t version) {
-  const auto encode = [&](const auto& message, const char* kind) {
-    return encoding == Encoding::kProtobuf ? Of(message, version).Take()
-                                           : JsonOf(message, kind, version);
-  };
+std::string EncodeItem(const v1::Object& object, uint64_t version) {
   switch (CollectionOf(object)) {
     case Collection::kServices:
-      return encode(object.service(), "Service");
+      return Of(object.service(), version).Take();
     case Collection::kEndpointSlices:
-      return encode(object.endpoint_slice(), "EndpointSlice");
+      return Of(object.endpoint_slice(), version).Take();
     case Collection::kNodes:
-      return encode(object.node(), "Node");
+      return Of(object.node(), version).Take();
     case Collection::kServiceCidrs:
       break;
   }
-  return encode(object.service_cidr(), "ServiceCIDR");
+  return Of(object.service_cidr(), version).Take();
 }
 
-std::string EncodeObject(Encoding encoding, Collection collection, const std::string& item) {
+std::string EncodeObject(Collection collection, const std::string& item) {
   const CollectionNames& names = NamesOf(collection);
-  if (encoding == Encoding::kProtobuf) return Enveloped(names.api_version, names.kind, item);
-  return TypeInJson(names.api_version, names.kind) + item.substr(1);
+  return Enveloped(names.api_version, names.kind, item);
 }
 
-std::string EncodeList(Encoding encoding, Collection collection,
-                       const std::vector<const std::string*>& items, uint64_t version,
-                       const std::string& continue_token, int64_t remaining) {
+std::string EncodeList(Collection collection, const std::vector<const std::string*>& items,
+                       uint64_t version, const std::string& continue_token, int64_t remaining) {
   const CollectionNames& names = NamesOf(collection);
-  const std::string kind = absl::StrCat(names.kind, "List");
-  if (encoding == Encoding::kProtobuf) {
-    Bytes meta;
-    meta.Text(1, "").Text(2, absl::StrCat(version)).Text(3, continue_token);
-    if (remaining > 0) meta.Number(4, remaining);
-    Bytes list;
-    list.Message(1, meta);
-    for (const std::string* item : items) list.Text(2, *item);
-    return Enveloped(names.api_version, kind, list.Take());
-  }
-  Json meta = {{"resourceVersion", absl::StrCat(version)}};
-  if (!continue_token.empty()) meta["continue"] = continue_token;
-  if (remaining > 0) meta["remainingItemCount"] = remaining;
-  std::string text =
-      TypeInJson(names.api_version, kind) + "\"metadata\":" + meta.dump() + ",\"items\":[";
-  const char* comma = "";
-  for (const std::string* item : items) {
-    absl::StrAppend(&text, comma, *item);
-    comma = ",";
-  }
-  return text + "]}";
+  Bytes meta;
+  meta.Text(1, "").Text(2, absl::StrCat(version)).Text(3, continue_token);
+  if (remaining > 0) meta.Number(4, remaining);
+  Bytes list;
+  list.Message(1, meta);
+  for (const std::string* item : items) list.Text(2, *item);
+  return Enveloped(names.api_version, absl::StrCat(names.kind, "List"), list.Take());
 }
 
-std::string EncodeStatus(Encoding encoding, int code, const std::string& reason,
-                         const std::string& message) {
-  if (encoding == Encoding::kProtobuf) {
-    Bytes status;
-    status.Message(1, Bytes().Text(1, "").Text(2, "").Text(3, ""));
-    status.Text(2, "Failure").Text(3, message).Text(4, reason);
-    status.Message(5, Bytes().Text(1, "").Text(2, "").Text(3, ""));
-    return Enveloped("v1", "Status", status.Number(6, code).Take());
-  }
-  const Json json = {{"kind", "Status"},           {"apiVersion", "v1"},
-                     {"metadata", Json::object()}, {"status", "Failure"},
-                     {"message", message},         {"reason", reason},
-                     {"details", Json::object()},  {"code", code}};
-  return json.dump();
+std::string EncodeStatus(int code, const std::string& reason, const std::string& message) {
+  Bytes status;
+  status.Message(1, Bytes().Text(1, "").Text(2, "").Text(3, ""));
+  status.Text(2, "Failure").Text(3, message).Text(4, reason);
+  status.Message(5, Bytes().Text(1, "").Text(2, "").Text(3, ""));
+  return Enveloped("v1", "Status", status.Number(6, code).Take());
 }
 
-std::string EncodeEvent(Encoding encoding, std::string_view type, const std::string& object) {
-  if (encoding == Encoding::kJson) {
-    return "{\"type\":\"" + std::string(type) + "\",\"object\":" + object + "}\n";
-  }
+std::string EncodeEvent(std::string_view type, const std::string& object) {
   const std::string event =
       Bytes().Text(1, type).Message(2, Bytes().Text(1, object)).Take();  // Encoded as RawExtension.
   std::string frame;
@@ -323,16 +262,10 @@ std::string EncodeEvent(Encoding encoding, std::string_view type, const std::str
   return frame + event;
 }
 
-std::string EncodeBookmark(Encoding encoding, Collection collection, uint64_t version) {
-  const std::string number = absl::StrCat(version);
-  if (encoding == Encoding::kProtobuf) {
-    Bytes meta;
-    meta.Text(1, "").Text(2, "").Text(3, "").Text(6, number).Message(8, Bytes());
-    return EncodeObject(encoding, collection, Bytes().Message(1, meta).Take());
-  }
-  const Json bookmark = {
-      {"metadata", {{"resourceVersion", number}, {"creationTimestamp", nullptr}}}};
-  return EncodeObject(encoding, collection, bookmark.dump());
+std::string EncodeBookmark(Collection collection, uint64_t version) {
+  Bytes meta;
+  meta.Text(1, "").Text(2, "").Text(3, "").Text(6, absl::StrCat(version)).Message(8, Bytes());
+  return EncodeObject(collection, Bytes().Message(1, meta).Take());
 }
 
 }  // namespace svcmap::testing

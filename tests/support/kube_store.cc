@@ -36,15 +36,7 @@ std::string KeyOf(const v1::Object& object) {
 }
 
 StoredObject::StoredObject(v1::Object object, uint64_t version)
-    : object_(std::move(object)),
-      version_(version),
-      protobuf_(EncodeItem(Encoding::kProtobuf, object_, version)) {}
-
-const std::string& StoredObject::Item(Encoding encoding) const {
-  if (encoding == Encoding::kProtobuf) return protobuf_;
-  std::call_once(json_once_, [&] { json_ = EncodeItem(Encoding::kJson, object_, version_); });
-  return json_;
-}
+    : object_(std::move(object)), item_(EncodeItem(object_, version)) {}
 
 absl::StatusOr<std::vector<KubeSelector::Term>> KubeSelector::ParseTerms(const std::string& text) {
   std::vector<Term> terms;

@@ -23,15 +23,11 @@ class StoredObject {
   StoredObject(v1::Object object, uint64_t version);
 
   const v1::Object& object() const { return object_; }
-  uint64_t version() const { return version_; }
-  const std::string& Item(Encoding encoding) const;  // The result of EncodeItem.
+  const std::string& item() const { return item_; }  // Returns the result of EncodeItem.
 
  private:
   const v1::Object object_;
-  const uint64_t version_;
-  const std::string protobuf_;
-  mutable std::once_flag json_once_;
-  mutable std::string json_;
+  const std::string item_;
 };
 using StoredObjectPtr = std::shared_ptr<const StoredObject>;
 

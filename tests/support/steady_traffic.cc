@@ -16,10 +16,10 @@ namespace svcmap::testing {
 namespace {
 
 using client_internal::Clock;
-using client_internal::ConnectTcp;
+using client_internal::Connected;
 using client_internal::Exchange;
-using client_internal::MakeSocket;
-using client_internal::ReadLine;
+using client_internal::Failed;
+using client_internal::OpenTcp;
 using client_internal::WaitFor;
 using std::chrono::microseconds;
 
@@ -46,39 +46,16 @@ std::string Complaint(const TrafficTarget& target, const Answer& answer) {
 
 // Connects from the calling thread's namespace. Stores the connection in `fd` on success.
 Answer Connect(const Request& request, UniqueFd& fd) {
-  const Clock::time_point deadline = Clock::now() + request.timeout;
-  Answer answer;
   const auto destination = SocketAddress::Parse(request.destination, request.port);
-  auto socket = destination.ok() ? MakeSocket(request, destination->family(), SOCK_STREAM, 0, true)
-                                 : absl::StatusOr<UniqueFd>(destination.status());
-  if (!socket.ok()) {
-    answer.detail = socket.status().ToString();
-    return answer;
-  }
-  fd = *std::move(socket);
-  const linger reset = {1, 0};
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-  answer = ConnectTcp(fd.get(), *destination, deadline);
-  return answer.outcome == Outcome::kAnswered ? ReadLine(fd.get(), deadline) : answer;
+  return destination.ok() ? OpenTcp(request, *destination, fd) : Failed(destination.status());
 }
 
 Answer AskOnce(const Request& request) {
   const Clock::time_point deadline = Clock::now() + request.timeout;
-  Answer answer;
   const auto destination = SocketAddress::Parse(request.destination, request.port);
-  const auto fd = destination.ok() ? MakeSocket(request, destination->family(), SOCK_DGRAM, 0, true)
-                                   : absl::StatusOr<UniqueFd>(destination.status());
-  if (!fd.ok()) {
-    answer.detail = fd.status().ToString();
-    return answer;
-  }
-  if (::connect(fd->get(), destination->get(), destination->size()) != 0) {
-    answer.detail = std::strerror(errno);
-    return answer;
-  }
-  return Exchange(fd->get(), "who\n", deadline, [](const std::string& message, Answer* read) {
-    return ParseAnswerLine(message, read);
-  });
+  if (!destination.ok()) return Failed(destination.status());
+  const auto fd = Connected(request, *destination, SOCK_DGRAM, 0, /*port=*/true);
+  return fd.ok() ? Exchange(fd->get(), "who\n", deadline, ParseAnswerLine) : Failed(fd.status());
 }
 
 std::string ToString(const std::string& kind, const TrafficCount& count) {

@@ -18,9 +18,8 @@ namespace svcmap::testing {
 namespace {
 
 using client_internal::Clock;
-using client_internal::ConnectTcp;
-using client_internal::MakeSocket;
-using client_internal::ReadLine;
+using client_internal::Connected;
+using client_internal::OpenTcp;
 using client_internal::WaitFor;
 
 // Returns bytes that depend on their offset, so that a comparison detects swapped, lost or repeated
@@ -47,16 +46,10 @@ absl::StatusOr<TcpFlow> TcpFlow::Open(const NetNs& netns, const Request& request
   absl::StatusOr<SocketAddress> destination =
       SocketAddress::Parse(request.destination, request.port);
   if (!destination.ok()) return destination.status();
-  const Clock::time_point deadline = Clock::now() + request.timeout;
-  absl::StatusOr<UniqueFd> fd = netns.Run(
-      [&] { return MakeSocket(request, destination->family(), SOCK_STREAM, 0, /*port=*/true); });
-  if (!fd.ok()) return fd.status();
-  const linger reset = {1, 0};
-  ::setsockopt(fd->get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-  Answer answer = ConnectTcp(fd->get(), *destination, deadline);
-  if (answer.outcome == Outcome::kAnswered) answer = ReadLine(fd->get(), deadline);
+  UniqueFd fd;
+  Answer answer = netns.Run([&] { return OpenTcp(request, *destination, fd); });
   if (answer.outcome != Outcome::kAnswered) return absl::UnavailableError(answer.ToString());
-  return TcpFlow(*std::move(fd), std::move(answer));
+  return TcpFlow(std::move(fd), std::move(answer));
 }
 
 absl::Status TcpFlow::Exchange(size_t bytes, std::chrono::milliseconds timeout) {
@@ -108,12 +101,9 @@ absl::Status BigUdp(const NetNs& netns, const Request& request, size_t bytes) {
       SocketAddress::Parse(request.destination, request.port);
   if (!destination.ok()) return destination.status();
   const Clock::time_point deadline = Clock::now() + request.timeout;
-  absl::StatusOr<UniqueFd> fd = netns.Run(
-      [&] { return MakeSocket(request, destination->family(), SOCK_DGRAM, 0, /*port=*/true); });
+  absl::StatusOr<UniqueFd> fd =
+      netns.Run([&] { return Connected(request, *destination, SOCK_DGRAM, 0, /*port=*/true); });
   if (!fd.ok()) return fd.status();
-  if (::connect(fd->get(), destination->get(), destination->size()) != 0) {
-    return absl::ErrnoToStatus(errno, "connect");
-  }
   const std::string data = PseudoRandomBytes(bytes);
   std::string received;
   const Answer answer = client_internal::Exchange(fd->get(), data, deadline,

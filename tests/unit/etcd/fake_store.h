@@ -52,7 +52,6 @@ class FakeStore {
 
   void Compact() { compacted_ = revision_; }
   void SetEpoch(uint64_t epoch) { epoch_ = epoch; }
-  void SetSeq(uint64_t seq) { seq_ = seq; }
 
   // Continues with another history from the state `back` revisions ago.
   void Restore(int64_t back) {

@@ -11,6 +11,7 @@
 #include "api/kube/watch/list_watch.h"
 #include "api/source/mirror.h"
 #include "svcmap/v1/control.pb.h"
+#include "tests/support/kube_encoding.h"
 #include "tests/support/wait.h"
 #include "tests/unit/kube/tls_server.h"
 #include "tests/unit/kube/wire_bytes.h"
@@ -18,6 +19,7 @@
 namespace svcmap::kube::test {
 namespace {
 
+using svcmap::testing::Enveloped;
 using ::testing::HasSubstr;
 
 class ListWatchThreadTest : public ::testing::Test {
@@ -47,7 +49,7 @@ class ListWatchThreadTest : public ::testing::Test {
   static std::string List(const std::vector<std::string>& objects, const std::string& version) {
     std::string list = pb::Bytes(1, pb::ListMeta(version, ""));
     for (const std::string& object : objects) list += pb::Bytes(2, object);
-    return pb::Envelope("v1", "ServiceList", list);
+    return Enveloped("v1", "ServiceList", list);
   }
   static void AnswerList(TlsConnection& connection, const std::string& body) {
     connection.Answer("200 OK", body, "Content-Type: application/vnd.kubernetes.protobuf\r\n");

@@ -25,18 +25,6 @@ inline std::string Int(uint32_t number, int64_t value) {
   return Varint(number << 3) + Varint(static_cast<uint64_t>(value));
 }
 
-inline std::string MapEntry(uint32_t number, std::string_view key, std::string_view value) {
-  return Bytes(number, Bytes(1, key) + Bytes(2, value));
-}
-
-// Encodes the magic number, followed by runtime.Unknown with the field numbers typeMeta = 1
-// {apiVersion = 1, kind = 2}, raw = 2, contentEncoding = 3, contentType = 4.
-inline std::string Envelope(std::string_view api_version, std::string_view kind,
-                            std::string_view raw) {
-  return std::string("k8s\0", 4) + Bytes(1, Bytes(1, api_version) + Bytes(2, kind)) +
-         Bytes(2, raw) + Bytes(3, "") + Bytes(4, "");
-}
-
 // Encodes metav1.ListMeta with the field numbers selfLink = 1, resourceVersion = 2, continue = 3,
 // remainingItemCount = 4.
 inline std::string ListMeta(std::string_view resource_version, std::string_view next) {
@@ -64,14 +52,6 @@ inline std::string ObjectMeta(std::string_view name, std::string_view name_space
          std::string(more) +                                  //
          Bytes(17, Bytes(1, "kubectl") + Bytes(2, "Apply") +  // managedFields
                        Bytes(7, Bytes(1, R"({"f:spec":{}})")));
-}
-
-// Encodes the message length followed by metav1.WatchEvent {type = 1, object = 2 {raw = 1}}.
-inline std::string Frame(std::string_view type, std::string_view enveloped) {
-  const std::string event = Bytes(1, type) + Bytes(2, Bytes(1, enveloped));
-  std::string out;
-  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(event.size() >> shift);
-  return out + event;
 }
 
 }  // namespace svcmap::kube::test::pb

@@ -19,7 +19,7 @@ namespace {
 using svcmap::testing::Collection;
 using svcmap::testing::EncodeItem;
 using svcmap::testing::EncodeList;
-using svcmap::testing::Encoding;
+using svcmap::testing::Enveloped;
 using ::testing::HasSubstr;
 
 // Objects with all fields that svcmap uses, in text format. kube_encoding adds fields that svcmap
@@ -102,9 +102,9 @@ TEST(WireListTest, GoldenObjectsBecomeMessages) {
     SCOPED_TRACE(golden.key);
     v1::Object wanted;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(golden.object, &wanted));
-    const std::string bytes = EncodeItem(Encoding::kProtobuf, wanted, 41);
-    const auto page = DecodeList(golden.resource, EncodeList(Encoding::kProtobuf, golden.collection,
-                                                             {&bytes}, 500, "next", 7));
+    const std::string bytes = EncodeItem(wanted, 41);
+    const auto page =
+        DecodeList(golden.resource, EncodeList(golden.collection, {&bytes}, 500, "next", 7));
     ASSERT_OK(page);
     EXPECT_EQ(page->resource_version, "500");
     EXPECT_EQ(page->continue_token, "next");
@@ -122,17 +122,17 @@ TEST(WireListTest, ServiceCidrsOfV1Beta1AreTheSame) {
   const std::string cidr = pb::Bytes(1, pb::ObjectMeta("kubernetes", "", "45")) +
                            pb::Bytes(2, pb::Bytes(1, "10.96.0.0/12"));
   for (const char* version : {"v1", "v1beta1"}) {
-    const auto page = DecodeList(Resource::kServiceCidrs,
-                                 pb::Envelope(absl::StrCat("networking.k8s.io/", version),
-                                              "ServiceCIDRList", pb::ListOf(cidr)));
+    const auto page =
+        DecodeList(Resource::kServiceCidrs, Enveloped(absl::StrCat("networking.k8s.io/", version),
+                                                      "ServiceCIDRList", pb::ListOf(cidr)));
     ASSERT_OK(page);
     EXPECT_EQ(page->items.at(0).key, "kubernetes") << version;
   }
 }
 
 TEST(WireListTest, AnEmptyListIsAListAndTheLastPageHasNoToken) {
-  const auto page = DecodeList(
-      Resource::kServices, pb::Envelope("v1", "ServiceList", pb::Bytes(1, pb::ListMeta("7", ""))));
+  const auto page = DecodeList(Resource::kServices,
+                               Enveloped("v1", "ServiceList", pb::Bytes(1, pb::ListMeta("7", ""))));
   ASSERT_OK(page);
   EXPECT_EQ(page->resource_version, "7");
   EXPECT_EQ(page->continue_token, "");
@@ -146,7 +146,7 @@ TEST(WireListTest, APageWithTooManyObjectsIsNotReadToItsEnd) {
   std::string items;
   for (int i = 0; i < 5; ++i) items += pb::Bytes(2, AService());
   const std::string body =
-      pb::Envelope("v1", "ServiceList", pb::Bytes(1, pb::ListMeta("7", "")) + items);
+      Enveloped("v1", "ServiceList", pb::Bytes(1, pb::ListMeta("7", "")) + items);
   EXPECT_OK(DecodeList(Resource::kServices, body, 5));
   EXPECT_EQ(DecodeList(Resource::kServices, body, 4).status(),
             absl::ResourceExhaustedError("the page has more than 4 objects"));
@@ -165,26 +165,25 @@ TEST(WireListTest, WhatIsNoListIsRejectedAndTheErrorSaysWhereItEnds) {
   } cases[] = {
       {"empty", "", "services: list: not a message in the Kubernetes protobuf encoding"},
       {"no magic", pb::ListOf(good), "not a message in the Kubernetes protobuf encoding"},
-      {"other kind", pb::Envelope("v1", "PodList", pb::ListOf(good)),
+      {"other kind", Enveloped("v1", "PodList", pb::ListOf(good)),
        R"(unexpected kind "PodList" of apiVersion "v1")"},
-      {"other version", pb::Envelope("v2", "ServiceList", pb::ListOf(good)),
+      {"other version", Enveloped("v2", "ServiceList", pb::ListOf(good)),
        R"(unexpected kind "ServiceList" of apiVersion "v2")"},
-      {"nothing in it", pb::Envelope("v1", "ServiceList", ""),
+      {"nothing in it", Enveloped("v1", "ServiceList", ""),
        "services: metadata.resourceVersion: Required value"},
-      {"encoded", pb::Envelope("", "", pb::ListOf(good)) + pb::Bytes(3, "gzip"),
+      {"encoded", Enveloped("", "", pb::ListOf(good)) + pb::Bytes(3, "gzip"),
        "not a message in the Kubernetes protobuf encoding"},
-      {"no name", pb::Envelope("v1", "ServiceList", pb::ListOf(no_name)),
+      {"no name", Enveloped("v1", "ServiceList", pb::ListOf(no_name)),
        "services: at byte 40: items[0].metadata.name: Required value"},
-      {"not UTF-8", pb::Envelope("v1", "ServiceList", pb::ListOf(not_utf8)),
+      {"not UTF-8", Enveloped("v1", "ServiceList", pb::ListOf(not_utf8)),
        "at byte 40: items[0].spec.clusterIP: must be valid UTF-8"},
-      {"endless field", pb::Envelope("v1", "ServiceList", pb::ListOf(endless)),
+      {"endless field", Enveloped("v1", "ServiceList", pb::ListOf(endless)),
        "at byte 40: items[0]: cannot be decoded"},
-      {"cut off", pb::Envelope("v1", "ServiceList", pb::ListOf(good) + "\x12\x7f"),
+      {"cut off", Enveloped("v1", "ServiceList", pb::ListOf(good) + "\x12\x7f"),
        "services: list: truncated message"},
-      {"a group", pb::Envelope("v1", "ServiceList", pb::ListOf(good) + "\x1b"),
+      {"a group", Enveloped("v1", "ServiceList", pb::ListOf(good) + "\x1b"),
        "services: list: truncated message"},
-      {"no namespace",
-       pb::Envelope("v1", "ServiceList", pb::ListOf(pb::Bytes(1, pb::Bytes(1, "a")))),
+      {"no namespace", Enveloped("v1", "ServiceList", pb::ListOf(pb::Bytes(1, pb::Bytes(1, "a")))),
        "items[0].metadata.namespace: Required value"},
   };
   for (const auto& test : cases) {
@@ -197,7 +196,7 @@ TEST(WireListTest, WhatIsNoListIsRejectedAndTheErrorSaysWhereItEnds) {
 // Field numbers in metav1.Status: metadata = 1, status = 2, message = 3, reason = 4, details = 5
 // {retryAfterSeconds = 5}, code = 6.
 TEST(WireStatusTest, AGoldenStatusIsDecoded) {
-  const ApiStatus status = DecodeStatus(pb::Envelope(
+  const ApiStatus status = DecodeStatus(Enveloped(
       "v1", "Status",
       pb::Bytes(1, "") + pb::Bytes(2, "Failure") +
           pb::Bytes(3, "too old resource version: 1 (5)\n\x1b[31m") + pb::Bytes(4, "Expired") +

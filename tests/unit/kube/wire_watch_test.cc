@@ -6,33 +6,36 @@
 
 #include "api/kube/wire/decode.h"
 #include "svcmap/v1/control.pb.h"
+#include "tests/support/kube_encoding.h"
 #include "tests/support/status_matchers.h"
 #include "tests/unit/kube/wire_bytes.h"
 
 namespace svcmap::kube::test {
 namespace {
 
+using svcmap::testing::EncodeEvent;
+using svcmap::testing::Enveloped;
 using ::testing::HasSubstr;
 using EventType = WatchEvent::Type;
 
 // wire_list_test.cc tests all fields.
 std::string ServiceBytes(const char* name, const char* resource_version) {
-  return pb::Envelope("v1", "Service",
-                      pb::Bytes(1, pb::ObjectMeta(name, "shop", resource_version)) +
-                          pb::Bytes(2, pb::Bytes(3, "10.96.0.10") + pb::Bytes(4, "ClusterIP")));
+  return Enveloped("v1", "Service",
+                   pb::Bytes(1, pb::ObjectMeta(name, "shop", resource_version)) +
+                       pb::Bytes(2, pb::Bytes(3, "10.96.0.10") + pb::Bytes(4, "ClusterIP")));
 }
 
 std::string ProtobufStream() {
-  const std::string expired = pb::Envelope(
+  const std::string expired = Enveloped(
       "v1", "Status", pb::Bytes(3, "too old") + pb::Bytes(4, "Expired") + pb::Int(6, 410));
   // A bookmark contains the kind and version of the resource, and the fields of an otherwise empty
   // object.
-  const std::string bookmark = pb::Envelope(
+  const std::string bookmark = Enveloped(
       "v1", "Service", pb::Bytes(1, pb::Bytes(1, "") + pb::Bytes(6, "13")) + pb::Bytes(2, ""));
-  return pb::Frame("ADDED", ServiceBytes("web", "10")) +
-         pb::Frame("MODIFIED", ServiceBytes("web", "11")) +
-         pb::Frame("DELETED", ServiceBytes("web", "12")) + pb::Frame("BOOKMARK", bookmark) +
-         pb::Frame("ERROR", expired);
+  return EncodeEvent("ADDED", ServiceBytes("web", "10")) +
+         EncodeEvent("MODIFIED", ServiceBytes("web", "11")) +
+         EncodeEvent("DELETED", ServiceBytes("web", "12")) + EncodeEvent("BOOKMARK", bookmark) +
+         EncodeEvent("ERROR", expired);
 }
 
 void ExpectEvents(const std::vector<WatchEvent>& events) {
@@ -71,10 +74,10 @@ TEST(WireWatchTest, ProtobufFramesMayBeCutAnywhere) {
 }
 
 TEST(WireWatchTest, AnErrorWithoutAStatusIsAnError) {
-  for (const std::string& object : {std::string(), pb::Envelope("v1", "Pod", "")}) {
+  for (const std::string& object : {std::string(), Enveloped("v1", "Pod", "")}) {
     WatchDecoder decoder(Resource::kServices);
     std::vector<WatchEvent> events;
-    ASSERT_OK(decoder.Feed(pb::Frame("ERROR", object), events));
+    ASSERT_OK(decoder.Feed(EncodeEvent("ERROR", object), events));
     ASSERT_EQ(events.size(), 1u);
     EXPECT_EQ(events[0].type, EventType::kError);
     EXPECT_EQ(events[0].status.message, "the event contains no Status");
@@ -88,16 +91,17 @@ TEST(WireWatchTest, WhatIsNoEventEndsTheWatchBehindTheEventsThatWere) {
     const char* error;
   } cases[] = {
       {"empty event", std::string(4, '\0'), "event: unknown type "},
-      {"unknown type", pb::Frame("SYNC", ServiceBytes("a", "1")), R"(event: unknown type "SYNC")"},
-      {"bare object", pb::Frame("ADDED", pb::Bytes(1, pb::ObjectMeta("a", "b", "1"))),
+      {"unknown type", EncodeEvent("SYNC", ServiceBytes("a", "1")),
+       R"(event: unknown type "SYNC")"},
+      {"bare object", EncodeEvent("ADDED", pb::Bytes(1, pb::ObjectMeta("a", "b", "1"))),
        "event: not a message in the Kubernetes protobuf encoding"},
-      {"other kind", pb::Frame("ADDED", pb::Envelope("v1", "Pod", "")),
+      {"other kind", EncodeEvent("ADDED", Enveloped("v1", "Pod", "")),
        R"(event: unexpected kind "Pod" of apiVersion "v1")"},
-      {"no name", pb::Frame("DELETED", pb::Envelope("v1", "Service", "")),
+      {"no name", EncodeEvent("DELETED", Enveloped("v1", "Service", "")),
        "event: object.metadata.name: Required value"},
-      {"no version", pb::Frame("BOOKMARK", pb::Envelope("v1", "Service", "")),
+      {"no version", EncodeEvent("BOOKMARK", Enveloped("v1", "Service", "")),
        "event: object.metadata.resourceVersion: Required value"},
-      {"bookmark of another kind", pb::Frame("BOOKMARK", pb::Envelope("v1", "Pod", "")),
+      {"bookmark of another kind", EncodeEvent("BOOKMARK", Enveloped("v1", "Pod", "")),
        R"(event: unexpected kind "Pod" of apiVersion "v1")"},
   };
   for (const auto& test : cases) {

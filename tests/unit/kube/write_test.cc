@@ -13,12 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "api/kube/write/object_writer.h"
+#include "tests/support/kube_encoding.h"
 #include "tests/support/log_capture.h"
 #include "tests/unit/kube/wire_bytes.h"
 
 namespace svcmap::kube::test {
 namespace {
 
+using svcmap::testing::Enveloped;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -47,8 +49,8 @@ class WriterHarness {
     writer_.Ended(HttpResponse{.status = status}, body, now);
   }
   void Reject(int status, const std::string& message) {
-    Answer(status, pb::Envelope("v1", "Status",
-                                pb::Bytes(3, message) + pb::Bytes(4, "Why") + pb::Int(6, status)));
+    Answer(status, Enveloped("v1", "Status",
+                             pb::Bytes(3, message) + pb::Bytes(4, "Why") + pb::Int(6, status)));
   }
   // Returns the new log lines as "level: message".
   std::vector<std::string> Lines() {
@@ -78,8 +80,7 @@ std::string NodeWith(const std::vector<std::string>& taints) {
   for (const std::string& key : taints) {
     spec += pb::Bytes(5, pb::Bytes(1, key) + pb::Bytes(2, "") + pb::Bytes(3, "NoSchedule"));
   }
-  return pb::Envelope("v1", "Node",
-                      pb::Bytes(1, pb::ObjectMeta("n1", "", "7")) + pb::Bytes(2, spec));
+  return Enveloped("v1", "Node", pb::Bytes(1, pb::ObjectMeta("n1", "", "7")) + pb::Bytes(2, spec));
 }
 
 class StartupTaintTest : public ::testing::Test {
@@ -187,7 +188,7 @@ constexpr char kGetService[] = "GET /api/v1/namespaces/shop/services/web";
 constexpr char kPostEvent[] = "POST /apis/events.k8s.io/v1/namespaces/shop/events";
 
 std::string Stored(const std::string& name) {
-  return pb::Envelope("v1", "Service", pb::Bytes(1, pb::ObjectMeta(name, "shop", "7")));
+  return Enveloped("v1", "Service", pb::Bytes(1, pb::ObjectMeta(name, "shop", "7")));
 }
 
 source::Finding AFinding(const std::string& name, const std::string& text) {
